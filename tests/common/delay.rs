@@ -102,6 +102,11 @@ impl Router {
 
     /// Two captures of datagrams with these numbers, and of a few besides.
     pub(crate) fn captured(&self, directory: &Directory, numbers: Range<u32>) -> [String; 2] {
+        self.captured_while(directory, || numbers.for_each(|n| self.pass(&n.to_be_bytes())))
+    }
+
+    /// Two captures of the datagrams that `send` sends, and of a few besides.
+    pub(crate) fn captured_while(&self, directory: &Directory, send: impl FnOnce()) -> [String; 2] {
         let length = |path: &str| fs::metadata(path).map_or(0, |file| file.len());
         // First where packets leave: what only that one saw is not taken for lost.
         let start = |interface, name| {
@@ -115,9 +120,7 @@ impl Router {
         };
         let departures = start("eth1", "out.pcap");
         let taps = [start("eth0", "in.pcap"), departures];
-        for number in numbers {
-            self.pass(&number.to_be_bytes());
-        }
+        send();
         self.pass(b"the last one");
         wait_for("the last packet in both captures", || {
             taps.iter().all(|(_, path)| {

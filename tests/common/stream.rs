@@ -2,7 +2,7 @@
 
 use onbeat_lab::World;
 use onbeat_lab::traffic::{
-    Delivery, Expect, FrameSpec, Rate, Sink, SinkReport, Source, SourceConfig,
+    Delivery, ExpectedStream, FrameSpec, Rate, Sink, SinkReport, Source, SourceConfig,
 };
 use onbeat_wire::{MacAddress, VlanTag};
 
@@ -129,7 +129,7 @@ pub(crate) fn sink(world: &World, host: &str, stream: u32, vlan: u16) -> Sink {
 }
 
 fn tagged_sink(world: &World, host: &str, stream: u32, tag: VlanTag) -> Sink {
-    let expect = Expect { stream, vlans: vec![tag] };
+    let expect = ExpectedStream { stream, vlans: vec![tag] };
     let namespace = world.namespace(host).expect("the listener");
     Sink::start(namespace, "eth0", &[expect]).expect("a sink")
 }

@@ -9,8 +9,8 @@
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 
-use crate::common::delay::{self, Directory, Router, can_capture, packets, tap};
-use crate::common::{BOUND, can, program, run, run_in, wait_for};
+use crate::common::delay::{self, Directory, Router, can_capture, packets};
+use crate::common::{BOUND, can, program, run, run_in};
 use onbeat_testing::{Feature, require_that};
 use serde_json::Value;
 
@@ -514,35 +514,16 @@ fn a_router_with_traffic_in_both_directions() {
     }
     let directory = Directory::new("ways");
     let router = Router::new();
-    let taps = [("eth0", "in.pcap"), ("eth1", "out.pcap")].map(|(interface, name)| {
-        let path = directory.path(name);
-        let tcpdump = tap(&router.handle, interface, &path);
-        wait_for("a tap", || {
-            router.pass(b"probe");
-            fs::metadata(&path).map_or(0, |file| file.len()) > 100
-        });
-        (tcpdump, path)
-    });
     let there = router.reader.local_addr().unwrap();
     router.writer.set_read_timeout(Some(BOUND)).unwrap();
-    for number in 0..PACKETS {
-        router.pass(&number.to_be_bytes());
-        let back = [&number.to_be_bytes()[..], b"back"].concat();
-        router.reader.send_to(&back, router.writer.local_addr().unwrap()).unwrap();
-        let (_, from) = router.writer.recv_from(&mut [0; 16]).unwrap();
-        assert_eq!(from, there);
-    }
-    router.pass(b"the last one");
-    wait_for("the last packet in both captures", || {
-        taps.iter().all(|(_, path)| {
-            let text = fs::read(path).unwrap_or_default();
-            text.windows(12).any(|octets| octets == b"the last one")
-        })
-    });
-    let paths = taps.map(|(mut tcpdump, path)| {
-        tcpdump.kill().unwrap();
-        tcpdump.wait().unwrap();
-        path
+    let paths = router.captured_while(&directory, || {
+        for number in 0..PACKETS {
+            router.pass(&number.to_be_bytes());
+            let back = [&number.to_be_bytes()[..], b"back"].concat();
+            router.reader.send_to(&back, router.writer.local_addr().unwrap()).unwrap();
+            let (_, from) = router.writer.recv_from(&mut [0; 16]).unwrap();
+            assert_eq!(from, there);
+        }
     });
     let (code, found) = result(&["delay", "match", &paths[0], &paths[1]]);
     let (names, statement) = causes(&found);

@@ -112,7 +112,7 @@ fn recovery() -> RecoveryStatus {
             passed: 120,
             // 80 replicas, the late one, and the rogue one.
             discarded: 82,
-            // 100 to 104, and the 15 numbers before the first, which nobody sent.
+            // 100 to 104, and the 15 numbers before the first, which were never sent.
             lost: 5 + u64::from(HISTORY) - 1,
             lost_before_first: u64::from(HISTORY) - 1,
             tagless: 1,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::{build, can, machine};
 use onbeat_lab::fault::{Direction, Impairment};
 use onbeat_lab::traffic::{
-    Delivery, Expect, FrameSpec, Rate, Sink, SinkReport, Source, SourceConfig,
+    Delivery, ExpectedStream, FrameSpec, Rate, Sink, SinkReport, Source, SourceConfig,
 };
 use onbeat_lab::{Topology, World};
 use onbeat_realtime::interrupt::wait_until;
@@ -44,7 +44,7 @@ fn send(
     expected: u64,
 ) -> (Delivery, SinkReport) {
     let listener = world.namespace("listener").unwrap();
-    let expect = Expect { stream: STREAM, vlans: spec.vlans.clone() };
+    let expect = ExpectedStream { stream: STREAM, vlans: spec.vlans.clone() };
     let sink = Sink::start(listener, "eth0", &[expect]).unwrap();
     let config = SourceConfig {
         stream: STREAM,
@@ -117,9 +117,12 @@ fn a_wire_does_what_it_counts() {
     let spec = frame(&[VlanTag::new(10)], 200);
     let (found, report) = {
         let listener = world.namespace("listener").unwrap();
-        let sink =
-            Sink::start(listener, "eth0", &[Expect { stream: STREAM, vlans: spec.vlans.clone() }])
-                .unwrap();
+        let sink = Sink::start(
+            listener,
+            "eth0",
+            &[ExpectedStream { stream: STREAM, vlans: spec.vlans.clone() }],
+        )
+        .unwrap();
         let config = SourceConfig {
             stream: STREAM,
             frame: spec,

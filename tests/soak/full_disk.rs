@@ -127,8 +127,8 @@ fn config(others: u64) -> String {
     format!("{node}{PORTS}{spare}{}{others}", replicate("axis", GROUP, VLAN))
 }
 
-/// A port that has to be written into the journal.
-const SPARE: &str = "
+/// A port of which the node creates both ends, and which it therefore enters into the journal.
+pub(crate) const SPARE: &str = "
 [[port]]
 name = \"spare\"
 interface = \"spare\"

@@ -3,10 +3,12 @@
 //! stand in one are refused.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
+use onbeat_delay::capture::{LinkType, PcapngWriter};
 use onbeat_irq_core::names::Octets;
 use onbeat_lab::world::Mounts;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
@@ -75,44 +77,22 @@ fn assert_closed(page: &str, shown: Option<&str>, name: &str) {
     assert_eq!(judged.code, 0, "{name:?}: {}", judged.err);
 }
 
-fn block(kind: u32, body: &[u8]) -> Vec<u8> {
-    let padded = body.len().div_ceil(4) * 4;
-    let len = (padded as u32 + 12).to_le_bytes();
-    let mut octets = [&kind.to_le_bytes()[..], &len, body].concat();
-    octets.resize(8 + padded, 0);
-    octets.extend(len);
-    octets
-}
-
 /// A pcapng file of two interfaces: one packet in, the same packet out.
-fn pcapng(names: [&str; 2]) -> Vec<u8> {
-    let mut file = block(
-        0x0a0d_0d0a,
-        &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat(),
-    );
-    for name in names {
-        // Ethernet, no snap length; if_name, in whole words; the end of the options.
-        let mut body = vec![1, 0, 0, 0, 0, 0, 0, 0, 2, 0];
-        body.extend((name.len() as u16).to_le_bytes());
-        body.extend(name.as_bytes());
-        body.resize(body.len().div_ceil(4) * 4, 0);
-        body.extend([0; 4]);
-        file.extend(block(1, &body));
-    }
-    for (interface, time) in [(0_u32, 1000_u32), (1, 1010)] {
-        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 0xb5];
-        frame.resize(60, 7);
-        let fields = [interface, 0, time, 60, 60].map(u32::to_le_bytes).concat();
-        file.extend(block(6, &[fields, frame].concat()));
-    }
-    file
+fn pcapng(names: [&str; 2]) -> io::Result<Vec<u8>> {
+    let mut file = PcapngWriter::new(Vec::new())?;
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 0xb5];
+    frame.resize(60, 7);
+    let [inside, outside] = names.map(|name| file.interface(LinkType::ETHERNET, name));
+    file.packet(inside?, 1_000_000, &frame, 60)?;
+    file.packet(outside?, 1_010_000, &frame, 60)?;
+    file.finish()
 }
 
 fn capture(random: &mut Random) {
     let (name, page) = (name(random), format!("{DIRECTORY}/capture.html"));
     let other = format!("{name}2");
     let file = format!("{DIRECTORY}/{}.pcapng", name.replace('/', "|").replace('\0', ""));
-    fs::write(&file, pcapng([&name, &other])).unwrap();
+    fs::write(&file, pcapng([&name, &other]).unwrap()).unwrap();
     // Two packets are too few for a verdict: the page is judged whatever it is.
     let sides = if name.contains(',') { "0,1".into() } else { format!("{name},{other}") };
     let sides = if random.chance(0.5) { "0,1".into() } else { sides };

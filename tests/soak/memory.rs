@@ -52,14 +52,14 @@ egress = [{{ port = "right", tag = "r-tag", vlan = 11 }}]
 
 /// What a process holds.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct Usage {
     resident_kib: u64,
     descriptors: u64,
     maps: u64,
     map_kib: u64,
 }
 
-fn held(pid: u32) -> Held {
+fn held(pid: u32) -> Usage {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let number = |text: &str, key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key))?;
@@ -76,14 +76,14 @@ fn held(pid: u32) -> Held {
         }
     }
     let resident_kib = number(&status, "VmRSS:").expect("its resident memory");
-    Held { resident_kib, descriptors, maps, map_kib: map_octets / 1024 }
+    Usage { resident_kib, descriptors, maps, map_kib: map_octets / 1024 }
 }
 
-type Value = fn(&Held) -> u64;
+type Value = fn(&Usage) -> u64;
 
 /// Which of the values grew from the third quarter of the samples to the last one: until then allocators take
 /// what the largest changes need.
-fn grown(samples: &[Held]) -> Vec<String> {
+fn grown(samples: &[Usage]) -> Vec<String> {
     let quarter = samples.len() / 4;
     let values: [(&str, Value, u64); 4] = [
         ("resident KiB", |held| held.resident_kib, SLACK_KIB),
@@ -92,7 +92,7 @@ fn grown(samples: &[Held]) -> Vec<String> {
         ("KiB of maps", |held| held.map_kib, 0),
     ];
     // The least: a connection that is not yet closed is no growth.
-    let least = |samples: &[Held], value: Value| samples.iter().map(value).min().unwrap_or(0);
+    let least = |samples: &[Usage], value: Value| samples.iter().map(value).min().unwrap_or(0);
     let compared = values.iter().map(|(name, value, slack)| {
         let third = least(&samples[2 * quarter..3 * quarter], *value);
         (name, third, least(&samples[3 * quarter..], *value), slack)
@@ -105,8 +105,8 @@ fn grown(samples: &[Held]) -> Vec<String> {
 
 /// Growth of each value is found.
 fn control() {
-    let flat = Held { resident_kib: 10_000, descriptors: 20, maps: 10, map_kib: 3000 };
-    let series = |grow: fn(&mut Held, u64)| {
+    let flat = Usage { resident_kib: 10_000, descriptors: 20, maps: 10, map_kib: 3000 };
+    let series = |grow: fn(&mut Usage, u64)| {
         let mut samples = vec![flat; 100];
         samples.iter_mut().enumerate().for_each(|(n, held)| grow(held, n as u64));
         grown(&samples).len()

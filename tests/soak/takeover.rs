@@ -23,20 +23,13 @@ use crate::common::{
     Flow, GROUP, PORTS, VLAN, build, eliminate, left_behind, program, replicate, run, run_in,
     two_paths, wait_for,
 };
+use crate::full_disk::SPARE;
 use crate::runs::{Runs, one_of};
 
 const RATE: u64 = 2000;
 /// Frames between two events.
 const BETWEEN: u64 = 20;
 const NODES: [&str; 2] = ["a", "b"];
-
-/// A port of which both ends are made by the node.
-const SPARE: &str = "
-[[port]]
-name = \"spare\"
-interface = \"spare\"
-create = \"veth\"
-";
 
 /// The stream under test; with random others, and at random a port more.
 fn config(node: &str, random: &mut Random) -> String {

@@ -86,32 +86,8 @@ mod tests {
         assert_eq!(names(false), ["captures", "directory", "profile"]);
     }
 
-    /// Those a user sees, with their names from the first.
-    fn commands(command: &clap::Command, name: &str, to: &mut Vec<(String, clap::Command)>) {
-        to.push((name.to_owned(), command.clone()));
-        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-            commands(sub, &format!("{name} {}", sub.get_name()), to);
-        }
-    }
-
     #[test]
     fn every_command_shows_examples_that_parse() {
-        let mut all = Vec::new();
-        commands(&Arguments::command(), "onbeat", &mut all);
-        assert!(all.len() > 9, "{all:?}");
-        for (name, command) in all {
-            let help = command.get_after_help().unwrap_or_else(|| panic!("{name}")).to_string();
-            assert!(help.contains("Exit status: 0 "), "{name}: {help}");
-            let examples = help.lines().filter_map(|line| line.strip_prefix("  "));
-            // What stands behind a pipe or goes into a file is the shell's.
-            let examples: Vec<&str> =
-                examples.filter_map(|line| line.split(" | ").next()?.split(" > ").next()).collect();
-            assert!(!examples.is_empty(), "{name}");
-            for example in examples {
-                assert!(example.starts_with("onbeat "), "{name}: {example}");
-                Arguments::try_parse_from(example.split_whitespace())
-                    .unwrap_or_else(|error| panic!("{name}: {example}: {error}"));
-            }
-        }
+        onbeat_terminal::program::assert_examples::<Arguments>();
     }
 }

@@ -24,6 +24,7 @@ pub mod scenario;
 pub mod shell;
 pub mod topology;
 pub mod traffic;
+mod worker;
 pub mod world;
 
 pub use error::{Error, Result};

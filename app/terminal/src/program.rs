@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Subcommand};
+use clap::{Command, CommandFactory, FromArgMatches, Subcommand};
 use tracing::Level;
 
 use crate::exit::{self, Failure, Result};
@@ -45,8 +45,8 @@ pub fn main<P: Program>() -> ExitCode {
 
 /// A program with the commands `C`, for their tests.
 #[doc(hidden)]
-pub fn of_commands<C: Subcommand>() -> clap::Command {
-    C::augment_subcommands(clap::Command::new("onbeat").subcommand_required(true))
+pub fn of_commands<C: Subcommand>() -> Command {
+    C::augment_subcommands(Command::new("onbeat").subcommand_required(true))
 }
 
 /// Parses the command line of a program with the commands `C`, for their tests.
@@ -54,4 +54,36 @@ pub fn of_commands<C: Subcommand>() -> clap::Command {
 pub fn parse<C: Subcommand>(line: &str) -> std::result::Result<C, clap::Error> {
     let words = std::iter::once("onbeat").chain(line.split_whitespace());
     C::from_arg_matches(&of_commands::<C>().try_get_matches_from(words)?)
+}
+
+/// For tests: asserts that the help of every visible command has its exit status and examples that parse.
+#[doc(hidden)]
+pub fn assert_examples<P: Program>() {
+    let mut all = Vec::new();
+    commands(&P::command(), "onbeat", &mut all);
+    assert!(all.len() > 9, "{all:?}");
+    for (name, command) in all {
+        let help = command.get_after_help().unwrap_or_else(|| panic!("{name}")).to_string();
+        assert!(help.contains("Exit status: 0 "), "{name}: {help}");
+        let examples = help.lines().filter_map(|line| line.strip_prefix("  "));
+        // The shell handles pipes and redirections.
+        let examples: Vec<&str> =
+            examples.filter_map(|line| line.split(" | ").next()?.split(" > ").next()).collect();
+        assert!(!examples.is_empty(), "{name}");
+        for example in examples {
+            assert!(example.starts_with("onbeat "), "{name}: {example}");
+            let matches = P::command().try_get_matches_from(example.split_whitespace());
+            matches
+                .and_then(|matches| P::from_arg_matches(&matches))
+                .unwrap_or_else(|error| panic!("{name}: {example}: {error}"));
+        }
+    }
+}
+
+/// The visible commands below `command`, with their full names.
+fn commands(command: &Command, name: &str, to: &mut Vec<(String, Command)>) {
+    to.push((name.to_owned(), command.clone()));
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        commands(sub, &format!("{name} {}", sub.get_name()), to);
+    }
 }

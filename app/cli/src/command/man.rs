@@ -1,29 +1,9 @@
 //! `onbeat man`
 
 use onbeat_host::run_directory;
-use onbeat_terminal::exit::{Answer, Result};
-use onbeat_terminal::{manual, output};
+use onbeat_terminal::manual;
 
-/// Print the manual page
-#[derive(Debug, clap::Args)]
-#[command(
-    hide = true,
-    after_help = "\
-Examples:
-  onbeat man > docs/onbeat.1
-
-Exit status: 0 success, 2 error."
-)]
-pub(crate) struct Arguments {}
-
-impl Arguments {
-    pub(crate) fn execute(self, program: clap::Command) -> Result {
-        output::print(&page(program))?;
-        Ok(Answer::Good)
-    }
-}
-
-fn page(program: clap::Command) -> String {
+pub(super) fn page(program: clap::Command) -> String {
     let environment = [(
         "NOTIFY_SOCKET, WATCHDOG_USEC, JOURNAL_STREAM",
         "Set by systemd: run tells it when it is ready and that it lives, and logs as the journal has it.",

@@ -18,7 +18,8 @@ use clap::Subcommand;
 use tracing::Level;
 
 use onbeat_terminal::completions::Completions;
-use onbeat_terminal::exit::Result;
+use onbeat_terminal::exit::{Answer, Result};
+use onbeat_terminal::output;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -42,7 +43,16 @@ Examples:
 
 Exit status: 0 success, 2 error (the shell is not supported).")]
     Completions(Completions),
-    Man(man::Arguments),
+    /// Print the manual page
+    #[command(
+        hide = true,
+        after_help = "\
+Examples:
+  onbeat man > docs/onbeat.1
+
+Exit status: 0 success, 2 error."
+    )]
+    Man,
 }
 
 impl Command {
@@ -70,7 +80,7 @@ impl Command {
             Command::Powerlink(arguments) => arguments.execute(),
             Command::Laboratory(arguments) => arguments.execute(verbose),
             Command::Completions(completions) => completions.execute("onbeat", program()),
-            Command::Man(arguments) => arguments.execute(program()),
+            Command::Man => output::print(&man::page(program())).map(|()| Answer::Good),
         }
     }
 }

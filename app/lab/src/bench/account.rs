@@ -2,8 +2,8 @@
 
 use onbeat_report::{Cell, Check, Counters, Measurement};
 
-use super::chain::Dropped;
-use super::protected::Counted;
+use super::chain::ChainDrops;
+use super::protected::NodeCounters;
 
 /// Unit of throughput.
 pub(super) const RATE: &str = "frames/s";
@@ -15,8 +15,8 @@ pub(super) struct Account {
     pub(super) streams: u32,
     pub(super) sent: u64,
     pub(super) received: u64,
-    pub(super) dropped: Dropped,
-    pub(super) counted: Counted,
+    pub(super) dropped: ChainDrops,
+    pub(super) counted: NodeCounters,
 }
 
 /// That frames are conserved, in the order of their path: numbered on A, on the paths, recovered on B,

@@ -78,7 +78,7 @@ pub(super) struct Chain {
 
 /// Frames that interfaces of a chain had no room for.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Dropped {
+pub(super) struct ChainDrops {
     /// From talker to A.
     pub(super) to_a: u64,
     /// On each path.
@@ -125,11 +125,11 @@ impl Chain {
     }
 
     /// What was dropped since the chain was built.
-    pub(super) fn dropped(&self, stations: &Stations) -> Result<Dropped> {
+    pub(super) fn dropped(&self, stations: &Stations) -> Result<ChainDrops> {
         let of = |handle: &Handle, interface: &Interface| {
             handle.statistics(&interface.name).map(|statistics| statistics.tx_dropped)
         };
-        Ok(Dropped {
+        Ok(ChainDrops {
             to_a: of(&stations.talker, &self.talker)?,
             on_path: [of(&stations.a, &self.a_paths[0])?, of(&stations.a, &self.a_paths[1])?],
             to_listener: of(&stations.b, &self.b)?,

@@ -5,12 +5,12 @@ use onbeat_report::{Cell, Counters};
 
 /// Programs, and the packets that passed meanwhile.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct ProgramCosts {
     programs: Vec<(String, Runs)>,
     packets: u64,
 }
 
-impl Counted {
+impl ProgramCosts {
     /// From what the same programs had taken before and after these packets.
     pub(super) fn between(
         before: Vec<(String, Runs)>,
@@ -51,7 +51,7 @@ mod tests {
     fn what_ran_meanwhile_by_run_and_by_packet() {
         let runs = |count, time_ns| Runs { count, time_ns };
         let programs = |a, b| vec![("a".to_string(), a), ("b".to_string(), b)];
-        let counted = Counted::between(
+        let counted = ProgramCosts::between(
             programs(runs(10, 1_000), runs(3, 30)),
             programs(runs(30, 5_000), runs(3, 30)),
             8,

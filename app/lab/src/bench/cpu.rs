@@ -1,12 +1,11 @@
 //! One CPU for everything that is measured, and load on it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::Ordering;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
+use crate::worker::Worker;
 use crate::{Error, Result};
 
 const THIS_THREAD: Pid = Pid::from_raw(0);
@@ -66,15 +65,9 @@ impl Cpus {
     }
 
     /// Keeps the measured CPU busy.
-    pub(super) fn hog(&self) -> Result<Hog> {
+    pub(super) fn hog(&self) -> Result<Worker<()>> {
         let _pinned = self.pin()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = thread::Builder::new()
-            .name("lab-hog".into())
-            .spawn(move || while !stopped.load(Ordering::Relaxed) {})
-            .map_err(|error| Error::io("start a CPU hog", error))?;
-        Ok(Hog { stop, thread: Some(thread) })
+        Worker::start("lab-hog", |stop| while !stop.load(Ordering::Relaxed) {})
     }
 }
 
@@ -99,21 +92,5 @@ impl Drop for Pinned {
     fn drop(&mut self) {
         // That a thread stays where it is only makes it slower.
         let _ = sched_setaffinity(THIS_THREAD, &self.former);
-    }
-}
-
-/// A thread that does nothing, without a pause.
-#[derive(Debug)]
-pub(super) struct Hog {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Hog {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }

@@ -162,7 +162,7 @@ pub(super) fn run<F: FnOnce(&mut Outcome)>(
 }
 
 /// What a bench measured.
-pub(super) struct Found<B: 'static, C> {
+pub(super) struct Results<B: 'static, C> {
     /// The rows of the options.
     pub(super) rows: Vec<RowState<B>>,
     pub(super) cases: Vec<C>,

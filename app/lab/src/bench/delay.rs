@@ -14,7 +14,7 @@ use onbeat_report::{Distribution, Progress, Recorder};
 use super::chain::Chain;
 use super::frames;
 use super::throughput::Bed;
-use crate::traffic::{Delivery, Expect, Rate, Sink, Source, SourceConfig};
+use crate::traffic::{Delivery, ExpectedStream, Rate, Sink, Source, SourceConfig};
 use crate::{Error, Result};
 
 /// What is measured at a time.
@@ -89,7 +89,7 @@ pub(super) fn measure(
 fn probe(bed: &Bed<'_>, chain: &Chain, probes: u64) -> Result<(Delivery, u64)> {
     let Bed { stations, options, cpus, .. } = bed;
     let frame = frames::spec(options.probe_octets);
-    let expected = Expect { stream: STREAM, vlans: frame.vlans.clone() };
+    let expected = ExpectedStream { stream: STREAM, vlans: frame.vlans.clone() };
     let sink = {
         let _elsewhere = cpus.keep_off()?;
         Sink::start(stations.listener.namespace(), &chain.listener.name, &[expected])?

@@ -170,11 +170,11 @@ pub fn run_frer(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     let mut outcome = run.finish();
     outcome.conditions.driver = Some("veth".into());
     let modes = found.as_ref().map(|_| "xdp-native").into_iter();
-    let modes: Vec<&str> = modes.chain(in_user_space.iter().map(user::Found::mode)).collect();
+    let modes: Vec<&str> = modes.chain(in_user_space.iter().map(user::Results::mode)).collect();
     outcome.conditions.mode = Some(modes.join(", "));
     if let Some(found) = &found {
-        frer::fill(&mut outcome, options, &cpus, found);
+        frer::figures::fill(&mut outcome, options, &cpus, found);
     }
-    in_user_space.iter().for_each(|found| user::fill(&mut outcome, options, &cpus, found));
+    in_user_space.iter().for_each(|found| user::figures::fill(&mut outcome, options, &cpus, found));
     Ok(outcome)
 }

@@ -37,7 +37,7 @@ pub(super) struct Protected {
 
 /// What both nodes counted, all streams together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct NodeCounters {
     /// Frames of streams that A received.
     pub(super) a_input: u64,
     /// Frames that A sent, by each path.
@@ -67,15 +67,15 @@ impl Protected {
     }
 
     /// What the nodes counted so far.
-    pub(super) fn counted(&self) -> Result<Counted> {
-        Counted::sum(self.streams, |node, stream| {
+    pub(super) fn counted(&self) -> Result<NodeCounters> {
+        NodeCounters::sum(self.streams, |node, stream| {
             let plane = if node == 0 { &self.a } else { &self.b };
             plane.read_stream(stream).map_err(failed(format!("read stream {stream:?}")))
         })
     }
 }
 
-impl Counted {
+impl NodeCounters {
     /// Of all streams, as `read` tells of each on node A (0) and B (1).
     pub(super) fn sum(
         streams: u32,

@@ -64,7 +64,7 @@ struct List {
 
 /// A scenario as `--json` lists it.
 #[derive(Serialize)]
-struct Listed {
+struct ListedScenario {
     name: &'static str,
     summary: &'static str,
     options: Vec<String>,
@@ -79,7 +79,7 @@ fn options_of(scenario: &Scenario) -> Vec<String> {
 impl List {
     fn execute(self) -> Result {
         if self.json {
-            let listed = list().iter().map(|s| Listed {
+            let listed = list().iter().map(|s| ListedScenario {
                 name: s.name,
                 summary: s.summary,
                 options: options_of(s),

@@ -1,29 +1,9 @@
 //! `onbeat-lab man`
 
 use onbeat_host::run_directory;
-use onbeat_terminal::exit::{Answer, Result};
-use onbeat_terminal::{manual, output};
+use onbeat_terminal::manual;
 
-/// Print the manual page
-#[derive(Debug, clap::Args)]
-#[command(
-    hide = true,
-    after_help = "\
-Examples:
-  onbeat-lab man > docs/onbeat-lab.1
-
-Exit status: 0 success, 2 error."
-)]
-pub(crate) struct Arguments {}
-
-impl Arguments {
-    pub(crate) fn execute(self, program: clap::Command) -> Result {
-        output::print(&page(program))?;
-        Ok(Answer::Good)
-    }
-}
-
-fn page(program: clap::Command) -> String {
+pub(super) fn page(program: clap::Command) -> String {
     let files = [(
         run_directory!("cpus"),
         "Locks on CPUs: one experiment with real-time tasks at a time uses one.",

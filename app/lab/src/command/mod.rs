@@ -8,7 +8,8 @@ mod man;
 use clap::Subcommand;
 use onbeat_terminal::companion::Companion;
 use onbeat_terminal::completions::Completions;
-use onbeat_terminal::exit::Result;
+use onbeat_terminal::exit::{Answer, Result};
+use onbeat_terminal::output;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -26,7 +27,16 @@ Examples:
 Exit status: 0 success, 2 error (the shell is not supported)."
     )]
     Completions(Completions),
-    Man(man::Arguments),
+    /// Print the manual page
+    #[command(
+        hide = true,
+        after_help = "\
+Examples:
+  onbeat-lab man > docs/onbeat-lab.1
+
+Exit status: 0 success, 2 error."
+    )]
+    Man,
 }
 
 impl Command {
@@ -37,7 +47,7 @@ impl Command {
             Command::Bench(arguments) => arguments.execute(),
             Command::Load(arguments) => arguments.execute(),
             Command::Completions(completions) => completions.execute("onbeat-lab", program()),
-            Command::Man(arguments) => arguments.execute(program()),
+            Command::Man => output::print(&man::page(program())).map(|()| Answer::Good),
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Line {
     hold_ns: u64,
     /// When due, in order.
     queue: VecDeque<(u64, Vec<u8>)>,
-    held: Vec<Held>,
+    held: Vec<DelayedFrame>,
     /// When the frame queued last is due.
     last_due_ns: u64,
     pub(super) lost: u64,
@@ -25,7 +25,7 @@ pub(super) struct Line {
 }
 
 #[derive(Debug)]
-struct Held {
+struct DelayedFrame {
     /// Frames that have yet to overtake it.
     remaining: u16,
     until_ns: u64,
@@ -63,7 +63,7 @@ impl Line {
         self.duplicated += u64::from(fate.copies - 1);
         if fate.held > 0 {
             self.reordered += 1;
-            self.held.push(Held {
+            self.held.push(DelayedFrame {
                 remaining: fate.held,
                 until_ns: arrival_ns + self.hold_ns,
                 copies: fate.copies,
@@ -72,7 +72,7 @@ impl Line {
             return;
         }
         self.queue(fate.copies, octets.to_vec(), arrival_ns + fate.delay_ns);
-        let released = |held: &mut Held| {
+        let released = |held: &mut DelayedFrame| {
             held.remaining -= 1;
             held.remaining == 0
         };
@@ -93,7 +93,7 @@ impl Line {
         held.into_iter().chain(queued).min()
     }
 
-    fn release(&mut self, mut is_due: impl FnMut(&mut Held) -> bool) {
+    fn release(&mut self, mut is_due: impl FnMut(&mut DelayedFrame) -> bool) {
         let (due, held) = std::mem::take(&mut self.held).into_iter().fold(
             (Vec::new(), Vec::new()),
             |(mut due, mut held), mut frame| {

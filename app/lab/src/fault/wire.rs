@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -19,8 +19,9 @@ use onbeat_realtime::clock::{now_ns, realtime_offset_ns, sleep_until};
 
 use super::Impairment;
 use super::line::Line;
+use crate::Result;
 use crate::traffic::{Receiver, socket};
-use crate::{Error, Result};
+use crate::worker::Worker;
 
 /// A direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +35,8 @@ pub enum Direction {
 /// A wire, and its thread.
 #[derive(Debug)]
 pub struct Wire {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    directions: Arc<[DirectionState; 2]>,
+    _worker: Worker<()>,
     /// Holds the interfaces in the middle.
     namespace: Namespace,
 }
@@ -61,13 +62,7 @@ pub struct WireCounters {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    stop: AtomicBool,
-    directions: [Half; 2],
-}
-
-#[derive(Debug, Default)]
-struct Half {
+struct DirectionState {
     changed: AtomicBool,
     held: AtomicBool,
     impairment: Mutex<Impairment>,
@@ -93,19 +88,16 @@ impl Wire {
         let socket = if tapped { socket::visible } else { socket::receiver };
         let open = |name| socket(namespace, name).map(Receiver::new);
         let receivers = [open(interfaces[0])?, open(interfaces[1])?];
-        let shared = Arc::new(Shared::default());
+        let directions: Arc<[DirectionState; 2]> = Arc::default();
         let relay = Relay {
-            shared: Arc::clone(&shared),
+            directions: Arc::clone(&directions),
             receivers,
             lines: [Line::new(Impairment::default()), Line::new(Impairment::default())],
             handle: Handle::in_namespace(namespace)?,
             interfaces: interfaces.map(Into::into),
         };
-        let thread = thread::Builder::new()
-            .name("lab-wire".into())
-            .spawn(move || relay.run())
-            .map_err(|error| Error::io("start a thread for a wire", error))?;
-        let wire = Self { shared, thread: Some(thread), namespace: namespace.clone() };
+        let worker = Worker::start("lab-wire", move |stop| relay.run(stop))?;
+        let wire = Self { directions, _worker: worker, namespace: namespace.clone() };
         wire.set(impairment);
         Ok(wire)
     }
@@ -119,7 +111,7 @@ impl Wire {
 
     /// Sets what becomes of frames of one direction from now on.
     pub fn set_direction(&self, direction: Direction, impairment: Impairment) {
-        let half = &self.shared.directions[direction as usize];
+        let half = &self.directions[direction as usize];
         *half.impairment.lock().unwrap_or_else(PoisonError::into_inner) = impairment;
         half.changed.store(true, Ordering::Release);
     }
@@ -129,7 +121,7 @@ impl Wire {
     /// An interface that is turned on takes frames a moment before sockets there see them pass: a
     /// monitor sees the truth where the wire waits for it to be on.
     pub(crate) fn hold(&self, direction: Direction, held: bool) {
-        self.shared.directions[direction as usize].held.store(held, Ordering::Release);
+        self.directions[direction as usize].held.store(held, Ordering::Release);
     }
 
     /// Where its own interfaces are.
@@ -141,7 +133,7 @@ impl Wire {
     /// What a direction did so far.
     #[must_use]
     pub fn counters(&self, direction: Direction) -> WireCounters {
-        let half = &self.shared.directions[direction as usize];
+        let half = &self.directions[direction as usize];
         let read = |counter: &AtomicU64| counter.load(Ordering::Acquire);
         WireCounters {
             received: read(&half.received),
@@ -155,17 +147,8 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 struct Relay {
-    shared: Arc<Shared>,
+    directions: Arc<[DirectionState; 2]>,
     receivers: [Receiver; 2],
     /// By direction: line 0 is fed by receiver 0 and ends at receiver 1.
     lines: [Line; 2],
@@ -174,13 +157,13 @@ struct Relay {
 }
 
 impl Relay {
-    fn run(mut self) {
+    fn run(mut self, stop: &AtomicBool) {
         prefer_this_thread();
-        while !self.shared.stop.load(Ordering::Acquire) {
+        while !stop.load(Ordering::Acquire) {
             self.take_changes();
             for direction in 0..2 {
                 self.feed(direction);
-                self.deliver(direction);
+                self.deliver(direction, stop);
                 self.publish(direction);
             }
             self.wait();
@@ -188,7 +171,7 @@ impl Relay {
     }
 
     fn take_changes(&mut self) {
-        for (half, line) in self.shared.directions.iter().zip(&mut self.lines) {
+        for (half, line) in self.directions.iter().zip(&mut self.lines) {
             if half.changed.swap(false, Ordering::AcqRel) {
                 line.set(*half.impairment.lock().unwrap_or_else(PoisonError::into_inner));
             }
@@ -196,7 +179,7 @@ impl Relay {
     }
 
     fn feed(&mut self, direction: usize) {
-        let half = &self.shared.directions[direction];
+        let half = &self.directions[direction];
         let line = &mut self.lines[direction];
         let offset_ns = realtime_offset_ns();
         // An error is that of an interface that is turned off: it holds no frames.
@@ -209,38 +192,38 @@ impl Relay {
         half.overrun.fetch_add(drops, Ordering::AcqRel);
     }
 
-    fn deliver(&mut self, direction: usize) {
+    fn deliver(&mut self, direction: usize, stop: &AtomicBool) {
         let far = 1 - direction;
         while let Some(frame) = self.lines[direction].pop(now_ns()) {
-            let half = &self.shared.directions[direction];
+            let half = &self.directions[direction];
             let held = half.held.load(Ordering::Acquire);
-            let sent = if held { Sent::NoCarrier } else { self.send(far, &frame) };
+            let sent = if held { Delivery::NoCarrier } else { self.send(far, &frame, stop) };
             let counter = match sent {
-                Sent::Yes => &half.forwarded,
-                Sent::NoCarrier => &half.cut,
-                Sent::NoRoom => &half.overrun,
+                Delivery::Yes => &half.forwarded,
+                Delivery::NoCarrier => &half.cut,
+                Delivery::NoRoom => &half.overrun,
             };
             counter.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     /// A device that has no room for the moment gets the frame again: a wire does not drop.
-    fn send(&self, far: usize, frame: &[u8]) -> Sent {
+    fn send(&self, far: usize, frame: &[u8], stop: &AtomicBool) -> Delivery {
         const PATIENCE_NS: u64 = 100_000_000;
         /// This thread may have real-time priority, and who makes room has none: it must sleep.
         const PAUSE_NS: u64 = 20_000;
         let deadline = now_ns() + PATIENCE_NS;
         loop {
             match self.receivers[far].socket().send(frame) {
-                Ok(()) => return Sent::Yes,
+                Ok(()) => return Delivery::Yes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => {
                     let link = self.handle.link(&self.interfaces[far]);
                     if !link.is_ok_and(|link| link.up && link.carrier) {
-                        return Sent::NoCarrier;
+                        return Delivery::NoCarrier;
                     }
-                    if now_ns() > deadline || self.shared.stop.load(Ordering::Acquire) {
-                        return Sent::NoRoom;
+                    if now_ns() > deadline || stop.load(Ordering::Acquire) {
+                        return Delivery::NoRoom;
                     }
                     sleep_until(now_ns() + PAUSE_NS);
                 }
@@ -249,7 +232,7 @@ impl Relay {
     }
 
     fn publish(&self, direction: usize) {
-        let (half, line) = (&self.shared.directions[direction], &self.lines[direction]);
+        let (half, line) = (&self.directions[direction], &self.lines[direction]);
         half.lost.store(line.lost, Ordering::Release);
         half.duplicated.store(line.duplicated, Ordering::Release);
         half.reordered.store(line.reordered, Ordering::Release);
@@ -272,7 +255,7 @@ impl Relay {
     }
 }
 
-enum Sent {
+enum Delivery {
     Yes,
     NoCarrier,
     NoRoom,

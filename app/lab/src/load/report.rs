@@ -18,7 +18,7 @@ impl UdpSpec {
     pub const PAPER: UdpSpec =
         UdpSpec { senders: 10, bits_per_second: 100_000_000, payload_octets: 1470 };
 
-    /// Datagrams that a sender has sent after so many nanoseconds.
+    /// Datagrams due from a sender after this number of nanoseconds.
     pub(super) fn due(&self, after_ns: u64) -> u64 {
         let bits = u128::from(after_ns) * u128::from(self.bits_per_second) / u128::from(SECOND);
         (bits / (8 * self.payload_octets.max(1) as u128)) as u64
@@ -47,7 +47,7 @@ impl UdpReport {
         self.seconds += other.seconds;
     }
 
-    /// Bits of payload per second of so many datagrams, of `spec`'s size; `None` in no time.
+    /// Bits of payload per second of this number of datagrams of `spec`'s size; `None` in no time.
     #[must_use]
     pub fn bits_per_second(&self, datagrams: u64, spec: UdpSpec) -> Option<f64> {
         let bits = datagrams as f64 * 8.0 * spec.payload_octets as f64;

@@ -6,13 +6,13 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use onbeat_delay::probe::Profile;
 use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 
 use super::report::UdpReport;
+use crate::worker::Worker;
 use crate::{Error, Result};
 
 /// Between two wake-ups of a sender.
@@ -34,14 +34,14 @@ pub struct UdpTarget {
 /// A sender, until its profile ends or this is stopped or dropped.
 #[derive(Debug)]
 pub struct UdpSource {
-    shared: Arc<Shared>,
+    counters: Arc<Counters>,
     start_ns: u64,
-    thread: Option<JoinHandle<u64>>,
+    /// Returns when it ended.
+    worker: Worker<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    stop: AtomicBool,
+struct Counters {
     sent: AtomicU64,
     refused: AtomicU64,
 }
@@ -67,10 +67,10 @@ impl UdpSource {
                 .map_err(|errno| Error::io(format!("send by interface {name}"), errno))?;
         }
         socket.connect(to).map_err(failed)?;
-        let shared = Arc::new(Shared::default());
-        let theirs = Arc::clone(&shared);
+        let counters = Arc::new(Counters::default());
+        let theirs = Arc::clone(&counters);
         let start_ns = now_ns();
-        let thread = super::start("lab-udp-source", move || {
+        let worker = Worker::start("lab-udp-source", move |stop| {
             let payload = vec![0x5a; payload_octets];
             let due = |after_ns| {
                 let after_ns = i64::try_from(after_ns).unwrap_or(i64::MAX);
@@ -79,53 +79,40 @@ impl UdpSource {
                 let over = after_ns >= profile.duration_ns() || count == Some(limited);
                 (!over || theirs.done() < limited).then_some(limited)
             };
-            send(&socket, &payload, &theirs.stop, due, [&theirs.sent, &theirs.refused]);
+            send(&socket, &payload, stop, due, [&theirs.sent, &theirs.refused]);
             now_ns()
         })?;
-        Ok(Self { shared, start_ns, thread: Some(thread) })
+        Ok(Self { counters, start_ns, worker })
     }
 
     /// Whether everything was sent.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        self.worker.is_finished()
     }
 
     /// Datagrams that the kernel took so far.
     #[must_use]
     pub fn sent(&self) -> u64 {
-        self.shared.sent.load(Ordering::Relaxed)
+        self.counters.sent.load(Ordering::Relaxed)
     }
 
     /// Stops sending, and says what became of it.
     #[must_use]
-    pub fn stop(mut self) -> UdpReport {
-        let end_ns = self.end();
+    pub fn stop(self) -> UdpReport {
+        let end_ns = self.worker.stop();
         UdpReport {
-            sent: self.sent(),
-            refused: self.shared.refused.load(Ordering::Relaxed),
+            sent: self.counters.sent.load(Ordering::Relaxed),
+            refused: self.counters.refused.load(Ordering::Relaxed),
             received: 0,
             seconds: end_ns.saturating_sub(self.start_ns) as f64 / SECOND as f64,
         }
     }
-
-    /// When the sender ended.
-    fn end(&mut self) -> u64 {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        // A sender cannot fail.
-        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
-    }
 }
 
-impl Shared {
+impl Counters {
     fn done(&self) -> u64 {
         self.sent.load(Ordering::Relaxed) + self.refused.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for UdpSource {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 

@@ -4,7 +4,7 @@ use onbeat_node::control::{NodeStatus, RecoveryStatus};
 use onbeat_realtime::clock::SECOND;
 use onbeat_report::{Cell, Counters, Loss, Measurement, Recorder, TimeSeries};
 
-use super::flow::Flowed;
+use super::flow::FlowResult;
 use super::phase::Course;
 use super::stage::Stage;
 use crate::World;
@@ -14,7 +14,7 @@ use crate::traffic::Delivery;
 /// Delay over time and by phase, totals by stream, counters by node.
 pub(super) fn all(
     stage: &mut Stage<'_>,
-    flowed: &[Flowed],
+    flowed: &[FlowResult],
     course: &Course,
     statuses: &[NodeStatus],
 ) {
@@ -24,7 +24,7 @@ pub(super) fn all(
 }
 
 /// Delay over time, and its distribution by phase ([`Course::phase_of`]).
-fn delays(stage: &mut Stage<'_>, flowed: &[Flowed], course: &Course) {
+fn delays(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &Course) {
     let Some(start_ns) = course.phases().first().map(|phase| phase.from_ns) else { return };
     let seconds = |at_ns: u64| (at_ns as f64 - start_ns as f64) / SECOND as f64;
     let mut series = TimeSeries::new("ns");
@@ -71,7 +71,7 @@ fn by_phase<'a>(deliveries: impl Iterator<Item = &'a Delivery>, course: &Course)
 }
 
 /// What became of the frames of each stream.
-pub(super) fn totals(stage: &mut Stage<'_>, flowed: &[Flowed]) {
+pub(super) fn totals(stage: &mut Stage<'_>, flowed: &[FlowResult]) {
     let mut table = Counters::new([
         "stream".into(),
         "sent".into(),

@@ -7,7 +7,7 @@ use onbeat_realtime::interrupt::wait_until;
 use onbeat_wire::{MacAddress, VlanTag};
 
 use crate::traffic::{
-    Delivery, Expect, FrameSpec, Rate, Sink, Source, SourceConfig, SourceReport, settle,
+    Delivery, ExpectedStream, FrameSpec, Rate, Sink, Source, SourceConfig, SourceReport, settle,
 };
 use crate::{Result, World};
 
@@ -36,7 +36,7 @@ pub(super) struct Flow {
 }
 
 /// It has flowed.
-pub(super) struct Flowed {
+pub(super) struct FlowResult {
     pub(super) name: &'static str,
     pub(super) delivery: Delivery,
     /// Frames that arrived other than they were sent: octets, VLAN tag, or a sequence tag left.
@@ -47,7 +47,7 @@ impl Flow {
     pub(super) fn start(world: &World, spec: &FlowSpec) -> Result<Self> {
         let stream = next_stream();
         let vlans = vec![VlanTag { pcp: PCP, ..VlanTag::new(spec.vlan) }];
-        let expect = Expect { stream, vlans: vlans.clone() };
+        let expect = ExpectedStream { stream, vlans: vlans.clone() };
         let sink = Sink::start(world.namespace(spec.to)?, "eth0", &[expect])?;
         let talker = world.handle(spec.from)?;
         let config = SourceConfig {
@@ -90,9 +90,9 @@ impl Flow {
     }
 
     /// Stops sending.
-    fn stop(self) -> Result<Stopped> {
+    fn stop(self) -> Result<StoppedFlow> {
         let sent = self.source.stop()?;
-        Ok(Stopped { name: self.name, sent, sink: self.sink })
+        Ok(StoppedFlow { name: self.name, sent, sink: self.sink })
     }
 }
 
@@ -103,24 +103,24 @@ pub(super) fn next_stream() -> u32 {
 }
 
 /// It is no longer sent; frames may be on their way.
-struct Stopped {
+struct StoppedFlow {
     name: &'static str,
     sent: SourceReport,
     sink: Sink,
 }
 
-impl Stopped {
-    fn finish(self) -> Result<Flowed> {
+impl StoppedFlow {
+    fn finish(self) -> Result<FlowResult> {
         let settled = settle(self.sent, self.sink)?;
-        Ok(Flowed { name: self.name, delivery: settled.delivery, changed: settled.changed })
+        Ok(FlowResult { name: self.name, delivery: settled.delivery, changed: settled.changed })
     }
 }
 
 /// Stops all flows and compares.
-pub(super) fn finish_all(flows: Vec<Flow>) -> Result<Vec<Flowed>> {
+pub(super) fn finish_all(flows: Vec<Flow>) -> Result<Vec<FlowResult>> {
     // All of them first: while one settles, no other goes on.
-    let stopped: Vec<Stopped> = flows.into_iter().map(Flow::stop).collect::<Result<_>>()?;
-    stopped.into_iter().map(Stopped::finish).collect()
+    let stopped: Vec<StoppedFlow> = flows.into_iter().map(Flow::stop).collect::<Result<_>>()?;
+    stopped.into_iter().map(StoppedFlow::finish).collect()
 }
 
 /// Waits until what had been sent by now has arrived; whether it has. What has not is lost, and not

@@ -12,7 +12,7 @@
 use onbeat_report::{Cell, Check, Counters};
 
 use super::figures;
-use super::flow::{self, Flow, Flowed, caught_up};
+use super::flow::{self, Flow, FlowResult, caught_up};
 use super::options::{SeedOptions, StreamOptions};
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
@@ -96,7 +96,7 @@ fn cell(
     options: &Options,
     (algorithm, kind): (&str, &str),
     phase_ns: u64,
-) -> Result<Vec<Flowed>> {
+) -> Result<Vec<FlowResult>> {
     world.wire("path1")?.set(impairment(kind, options.seed.seed));
     let flows: Vec<Flow> = two_paths::start(world, &options.streams.frames, 1000)?;
     let what = format!("{algorithm} x {kind}");
@@ -132,11 +132,11 @@ fn judge(
     stage: &mut Stage<'_>,
     table: &mut Counters,
     (algorithm, kind): (&str, &str),
-    flowed: &[Flowed],
+    flowed: &[FlowResult],
     before: WireCounters,
     after: WireCounters,
 ) {
-    let sum = |count: fn(&Flowed) -> u64| flowed.iter().map(count).sum::<u64>();
+    let sum = |count: fn(&FlowResult) -> u64| flowed.iter().map(count).sum::<u64>();
     let (sent, delivered) =
         (sum(|flow| flow.delivery.sent()), sum(|flow| flow.delivery.delivered()));
     let (lost, duplicated) =

@@ -8,7 +8,7 @@
 use onbeat_report::format::count;
 use onbeat_report::{Check, PhaseState};
 
-use super::flow::{Flow, Flowed};
+use super::flow::{Flow, FlowResult};
 use super::phase::Course;
 use super::stage::Stage;
 use crate::Result;
@@ -114,7 +114,7 @@ fn judge(flow: usize, delivery: &Delivery, course: &Course) -> Verdict {
 }
 
 /// What a run must show, whatever the machine.
-pub(super) fn check(stage: &mut Stage<'_>, flowed: &[Flowed], course: &Course) {
+pub(super) fn check(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &Course) {
     let mut all = Verdict::default();
     for (place, flow) in flowed.iter().enumerate() {
         let verdict = judge(place, &flow.delivery, course);
@@ -145,8 +145,8 @@ pub(super) fn check(stage: &mut Stage<'_>, flowed: &[Flowed], course: &Course) {
 }
 
 /// What holds in every scenario with vector recovery.
-pub(super) fn check_clean(stage: &mut Stage<'_>, flowed: &[Flowed]) {
-    let sum = |count: fn(&Flowed) -> u64| flowed.iter().map(count).sum::<u64>();
+pub(super) fn check_clean(stage: &mut Stage<'_>, flowed: &[FlowResult]) {
+    let sum = |count: fn(&FlowResult) -> u64| flowed.iter().map(count).sum::<u64>();
     let duplicated = sum(|flow| flow.delivery.record.duplicated());
     stage.check(Check::eq("duplicated", duplicated, 0_u64, "frames"));
     stage.check(Check::eq(

@@ -15,7 +15,7 @@ pub(super) struct Phase {
     pub(super) to_ns: u64,
     pub(super) state: PhaseState,
     /// By flow.
-    first: Vec<First>,
+    first: Vec<FirstFrames>,
 }
 
 /// Number of a phase's first frame in a flow, of the frames that arrived and of those that are lost.
@@ -34,7 +34,7 @@ pub(super) struct Phase {
 /// back may be too early: it is of the phase that begins where it arrives, and of the phase before
 /// where it is lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct First {
+struct FirstFrames {
     arrived: u64,
     lost: u64,
 }
@@ -123,7 +123,7 @@ impl Course {
     ) {
         let last = self.phases.last_mut();
         let first = match &last {
-            None => vec![First::default(); before.begun.len()],
+            None => vec![FirstFrames::default(); before.begun.len()],
             Some(last) => {
                 let firsts = last.first.iter().enumerate();
                 firsts
@@ -144,16 +144,16 @@ fn first(
     from: PhaseState,
     to: PhaseState,
     flow: usize,
-    was: First,
+    was: FirstFrames,
     before: &Moment,
     after: &Moment,
-) -> First {
+) -> FirstFrames {
     let paths = |state| match state {
         PhaseState::Up => 2,
         PhaseState::Degraded => 1,
         PhaseState::Down => 0,
     };
-    First {
+    FirstFrames {
         // Where a path is left it has carried what was sent meanwhile.
         arrived: match to {
             PhaseState::Down => after.begun[flow],

@@ -39,7 +39,7 @@ const RELOADS: usize = 5;
 
 /// What a stream does on node a.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum StreamRole {
     /// Numbered and sent over both paths.
     Out,
     /// Recovered from both paths.
@@ -50,7 +50,7 @@ enum Way {
 #[derive(Debug, Clone, Copy)]
 struct Group {
     name: &'static str,
-    way: Way,
+    way: StreamRole,
     /// An octet of their addresses that no other group has.
     octet: u8,
     count: u32,
@@ -58,7 +58,7 @@ struct Group {
 
 /// What node a has besides the streams that flow.
 #[derive(Debug, Clone, Copy)]
-struct Others {
+struct OtherStreams {
     /// Those that reloads change.
     reloaded: Group,
     /// Those that are changed one by one.
@@ -91,7 +91,7 @@ impl Group {
         let null =
             |vlan| format!(r#"{{ type = "null", destination = "{address}", vlan = {vlan} }}"#);
         match self.way {
-            Way::Out => format!(
+            StreamRole::Out => format!(
                 r#"
 [[stream]]
 name = "{name}"
@@ -104,7 +104,7 @@ egress = [
 "#,
                 null(VLAN)
             ),
-            Way::Home => format!(
+            StreamRole::Home => format!(
                 r#"
 [[stream]]
 name = "{name}"
@@ -122,7 +122,7 @@ egress = [{{ port = "host", tag = "none", vlan = {VLAN}, priority = {priority} }
     }
 }
 
-impl Others {
+impl OtherStreams {
     fn of(streams: u32) -> Self {
         let others = streams - FLOWING;
         let reloaded = (others / 2).min(RELOADED);
@@ -130,8 +130,11 @@ impl Others {
         let home = others - reloaded - out;
         let group = |name, way, octet, count| Group { name, way, octet, count };
         Self {
-            reloaded: group("reloaded", Way::Out, 2, reloaded),
-            single: [group("out", Way::Out, 3, out), group("home", Way::Home, 4, home)],
+            reloaded: group("reloaded", StreamRole::Out, 2, reloaded),
+            single: [
+                group("out", StreamRole::Out, 3, out),
+                group("home", StreamRole::Home, 4, home),
+            ],
         }
     }
 
@@ -151,7 +154,7 @@ fn with_streams(streams: u32, priority: u8) -> Topology {
     let room = format!("[node]\nmax-streams = {streams}");
     let mut network = TwoPaths { node: [room, String::new()], ..TwoPaths::vector(1000) }.topology();
     if let Some(text) = &mut network.nodes[0].config_text {
-        text.push_str(&Others::of(streams).tables(priority));
+        text.push_str(&OtherStreams::of(streams).tables(priority));
     }
     network
 }
@@ -174,7 +177,7 @@ pub(super) struct Options {
 pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let streams = options.streams;
     let phase_ns = options.flows.phases.ns(5.0)?;
-    let others = Others::of(streams);
+    let others = OtherStreams::of(streams);
     let mut world = stage.open(&with_streams(streams, 0), &options.flows.plane)?;
     let flows = two_paths::start(&world, &options.flows.frames, 1000)?;
     let mut course = Course::default();
@@ -211,7 +214,7 @@ fn change_singly(
     stage: &mut Stage<'_>,
     node: &Daemon,
     flows: &[Flow],
-    others: &Others,
+    others: &OtherStreams,
     for_ns: u64,
 ) -> Result<Recorder> {
     let mut recorder = Recorder::new();
@@ -302,7 +305,7 @@ mod tests {
 
     #[test]
     fn one_table_of_a_group_is_as_the_table_of_all_has_it() {
-        for group in Others::of(64).single {
+        for group in OtherStreams::of(64).single {
             let with = |tables: String| {
                 let two = TwoPaths::vector(1000).topology();
                 let text = two.nodes[0].config_text.clone().unwrap() + &tables;

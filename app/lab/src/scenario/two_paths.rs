@@ -13,7 +13,7 @@ use onbeat_report::Check;
 use onbeat_report::topology::Colour;
 use onbeat_wire::MacAddress;
 
-use super::flow::{Flow, FlowSpec, Flowed};
+use super::flow::{Flow, FlowResult, FlowSpec};
 use super::options::FrameOptions;
 use super::stage::Stage;
 use crate::fault::Impairment;
@@ -139,7 +139,11 @@ pub(super) fn start(world: &World, frames: &FrameOptions, default_rate: u64) -> 
 
 /// What the nodes counted must be what was sent and what arrived, frame by frame. Only where
 /// nothing else of the streams has flowed since the nodes were started.
-pub(super) fn check_counters(stage: &mut Stage<'_>, statuses: &[NodeStatus], flowed: &[Flowed]) {
+pub(super) fn check_counters(
+    stage: &mut Stage<'_>,
+    statuses: &[NodeStatus],
+    flowed: &[FlowResult],
+) {
     for flow in flowed {
         let find = |node: &str| {
             let status = statuses.iter().find(|status| status.node == node)?;

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 
 /// What became of a stream, and what its frames were like.
 #[derive(Debug)]
-pub(crate) struct Settled {
+pub(crate) struct SettledStream {
     pub(crate) delivery: Delivery,
     /// Frames that arrived other than they were sent: octets, VLAN tag, or a sequence tag left.
     pub(crate) changed: u64,
@@ -44,7 +44,7 @@ pub(crate) fn sent_all(
 }
 
 /// Waits until nothing of a stream is on its way any more, and compares.
-pub(crate) fn settle(sent: SourceReport, sink: Sink) -> Result<Settled> {
+pub(crate) fn settle(sent: SourceReport, sink: Sink) -> Result<SettledStream> {
     /// Nothing arrives for that long: nothing is on its way. Frames wait for a CPU, and no longer
     /// than other threads do.
     const QUIET_NS: u64 = SECOND / 2;
@@ -60,5 +60,5 @@ pub(crate) fn settle(sent: SourceReport, sink: Sink) -> Result<Settled> {
     let mut report = sink.stop()?;
     let record = report.take(sent.stream)?;
     let changed = report.corrupted + record.wrong_vlan + record.sequence_tagged;
-    Ok(Settled { delivery: Delivery::new(sent, record), changed })
+    Ok(SettledStream { delivery: Delivery::new(sent, record), changed })
 }

@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
 
 use onbeat_netdev::{Namespace, ReceivedFrame};
 use onbeat_realtime::clock::{now_ns, realtime_offset_ns};
@@ -14,11 +13,12 @@ use super::receiver::Receiver;
 use super::record::StreamRecord;
 use super::socket;
 use super::stamp::{Stamp, StampError};
+use crate::worker::Worker;
 use crate::{Error, Result};
 
 /// A stream that a sink takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expect {
+pub struct ExpectedStream {
     /// Its number.
     pub stream: u32,
     /// The VLAN tags that its frames should carry here.
@@ -28,18 +28,12 @@ pub struct Expect {
 /// Streams that are being taken.
 #[derive(Debug)]
 pub struct Sink {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<io::Result<SinkReport>>>,
+    streams: Arc<Vec<StreamProgress>>,
+    worker: Worker<io::Result<SinkReport>>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    stop: AtomicBool,
-    streams: Vec<Progress>,
-}
-
-#[derive(Debug)]
-struct Progress {
+struct StreamProgress {
     stream: u32,
     delivered: AtomicU64,
     complete_below: AtomicU64,
@@ -92,20 +86,21 @@ impl Sink {
     ///
     /// # Errors
     /// Where the interface is not there or no socket can be opened.
-    pub fn start(namespace: &Namespace, interface: &str, expected: &[Expect]) -> Result<Self> {
+    pub fn start(
+        namespace: &Namespace,
+        interface: &str,
+        expected: &[ExpectedStream],
+    ) -> Result<Self> {
         let socket = socket::receiver(namespace, interface)?;
-        let progress = |expect: &Expect| Progress {
+        let progress = |expect: &ExpectedStream| StreamProgress {
             stream: expect.stream,
             delivered: AtomicU64::new(0),
             complete_below: AtomicU64::new(0),
             expect_from: AtomicU64::new(0),
         };
-        let shared = Arc::new(Shared {
-            stop: AtomicBool::new(false),
-            streams: expected.iter().map(progress).collect(),
-        });
-        let taker = Taker {
-            shared: Arc::clone(&shared),
+        let streams: Arc<Vec<_>> = Arc::new(expected.iter().map(progress).collect());
+        let thread = SinkThread {
+            streams: Arc::clone(&streams),
             report: SinkReport {
                 streams: expected
                     .iter()
@@ -115,11 +110,11 @@ impl Sink {
             },
             expected: expected.to_vec(),
         };
-        let thread = thread::Builder::new()
-            .name("lab-sink".into())
-            .spawn(move || taker.run(Receiver::new(socket)))
-            .map_err(|error| Error::io("start a thread for a sink", error))?;
-        Ok(Self { shared, thread: Some(thread) })
+        let receiver = Receiver::new(socket);
+        Ok(Self {
+            streams,
+            worker: Worker::start("lab-sink", move |stop| thread.run(receiver, stop))?,
+        })
     }
 
     /// Frames of a stream that have arrived so far.
@@ -141,47 +136,31 @@ impl Sink {
         }
     }
 
-    fn progress(&self, stream: u32) -> Option<&Progress> {
-        self.shared.streams.iter().find(|progress| progress.stream == stream)
+    fn progress(&self, stream: u32) -> Option<&StreamProgress> {
+        self.streams.iter().find(|progress| progress.stream == stream)
     }
 
     /// Stops taking, after what the socket holds.
     ///
     /// # Errors
     /// Where the socket failed.
-    pub fn stop(mut self) -> Result<SinkReport> {
-        self.shared.stop.store(true, Ordering::Release);
-        self.thread
-            .take()
-            .map_or_else(
-                || Err(io::Error::other("it was stopped before")),
-                |thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            )
-            .map_err(|error| Error::io("receive frames", error))
+    pub fn stop(self) -> Result<SinkReport> {
+        self.worker.stop().map_err(|error| Error::io("receive frames", error))
     }
 }
 
-impl Drop for Sink {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-struct Taker {
-    shared: Arc<Shared>,
-    expected: Vec<Expect>,
+struct SinkThread {
+    streams: Arc<Vec<StreamProgress>>,
+    expected: Vec<ExpectedStream>,
     report: SinkReport,
 }
 
-impl Taker {
-    fn run(mut self, mut receiver: Receiver) -> io::Result<SinkReport> {
+impl SinkThread {
+    fn run(mut self, mut receiver: Receiver, stop: &AtomicBool) -> io::Result<SinkReport> {
         const LOOK_NS: u64 = 10_000_000;
         loop {
             // Asked before the socket is emptied: what came before the stop is taken.
-            let last = self.shared.stop.load(Ordering::Acquire);
+            let last = stop.load(Ordering::Acquire);
             receiver.wait(if last { 0 } else { LOOK_NS })?;
             loop {
                 let offset_ns = realtime_offset_ns();
@@ -226,7 +205,7 @@ impl Taker {
     }
 
     fn publish(&mut self) {
-        for (progress, (_, record)) in self.shared.streams.iter().zip(&mut self.report.streams) {
+        for (progress, (_, record)) in self.streams.iter().zip(&mut self.report.streams) {
             record.expect_from(progress.expect_from.load(Ordering::Acquire));
             progress.delivered.store(record.delivered(), Ordering::Release);
             progress.complete_below.store(record.complete_below(), Ordering::Release);

@@ -67,7 +67,7 @@ fn stamping(
         (libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, around_qdisc.into()),
         // Else the socket would see what it and others send here.
         (libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, incoming_only.into()),
-        // The kernel takes the outer VLAN tag out of the frame, and tells it on the side.
+        // The kernel removes the outer VLAN tag from the frame and passes it as ancillary data.
         (libc::SOL_PACKET, libc::PACKET_AUXDATA, 1),
         (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1),
         (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER),

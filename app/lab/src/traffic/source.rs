@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use onbeat_netdev::{Namespace, PacketSocket};
@@ -12,6 +12,7 @@ use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 use super::frame::FrameSpec;
 use super::socket::{self, BATCH};
 use super::stamp::Stamp;
+use crate::worker::Worker;
 use crate::{Error, Result};
 
 /// How fast a source sends.
@@ -42,13 +43,12 @@ pub struct SourceConfig {
 /// A stream that is being sent.
 #[derive(Debug)]
 pub struct Source {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<Result<SourceReport>>>,
+    progress: Arc<SourceProgress>,
+    worker: Worker<Result<SourceReport>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    stop: AtomicBool,
+struct SourceProgress {
     begun: AtomicU64,
     sent: AtomicU64,
 }
@@ -108,60 +108,43 @@ impl Source {
         }
         let (frame, payload) = config.frame.build()?;
         let socket = socket::sender(namespace, interface)?;
-        let shared = Arc::new(Shared::default());
+        let progress = Arc::new(SourceProgress::default());
         let sender = Sender {
             frames: vec![frame; BATCH],
             payload,
             socket,
-            shared: Arc::clone(&shared),
+            progress: Arc::clone(&progress),
             config,
             retries: 0,
             latest_ns: 0,
         };
-        let thread = thread::Builder::new()
-            .name("lab-source".into())
-            .spawn(move || sender.run())
-            .map_err(|error| Error::io("start a thread for a source", error))?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { progress, worker: Worker::start("lab-source", move |stop| sender.run(stop))? })
     }
 
     /// Frames below this number had been begun to be sent: one not below it, later than now.
     #[must_use]
     pub fn begun(&self) -> u64 {
-        self.shared.begun.load(Ordering::Acquire)
+        self.progress.begun.load(Ordering::Acquire)
     }
 
     /// Frames below this number have been sent.
     #[must_use]
     pub fn sent(&self) -> u64 {
-        self.shared.sent.load(Ordering::Acquire)
+        self.progress.sent.load(Ordering::Acquire)
     }
 
     /// Whether it has ended by itself.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        self.worker.is_finished()
     }
 
     /// Stops sending.
     ///
     /// # Errors
     /// Why it had stopped by itself: the interface was turned off or is gone.
-    pub fn stop(mut self) -> Result<SourceReport> {
-        self.shared.stop.store(true, Ordering::Release);
-        self.thread.take().map_or_else(
-            || Err(Error::Invalid("the source was stopped twice".into())),
-            |thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        )
-    }
-}
-
-impl Drop for Source {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+    pub fn stop(self) -> Result<SourceReport> {
+        self.worker.stop()
     }
 }
 
@@ -172,7 +155,7 @@ struct Sender {
     /// Where the payload begins.
     payload: usize,
     socket: PacketSocket,
-    shared: Arc<Shared>,
+    progress: Arc<SourceProgress>,
     retries: u64,
     latest_ns: u64,
 }
@@ -186,17 +169,17 @@ const PAUSE_NS: u64 = 50_000;
 const LEAD_NS: u64 = 200_000;
 
 impl Sender {
-    fn run(mut self) -> Result<SourceReport> {
+    fn run(mut self, stop: &AtomicBool) -> Result<SourceReport> {
         let start_ns = now_ns() + LEAD_NS;
         let spin_ns = self.config.spin.as_nanos() as u64;
         let limit = self.config.limit.unwrap_or(u64::MAX);
         let mut next = 0;
-        while next < limit && !self.stopped() {
+        while next < limit && !stop.load(Ordering::Acquire) {
             let count = match self.config.rate {
                 Rate::Max => BATCH as u64,
                 Rate::PerSecond(rate) => {
                     let due = start_ns + scaled(next, SECOND, rate);
-                    if !self.wait_until(due, spin_ns) {
+                    if !wait_until(due, spin_ns, stop) {
                         break;
                     }
                     // All that are due by now go in one batch: that is how a late source catches up.
@@ -205,7 +188,7 @@ impl Sender {
                 }
             };
             let count = count.min(BATCH as u64).min(limit - next);
-            let taken = self.send(next, count, start_ns)?;
+            let taken = self.send(next, count, start_ns, stop)?;
             next += taken;
             if taken < count {
                 break;
@@ -222,31 +205,8 @@ impl Sender {
         })
     }
 
-    fn stopped(&self) -> bool {
-        self.shared.stop.load(Ordering::Acquire)
-    }
-
-    /// False once the source is stopped: a slow one need not wait for its next frame.
-    fn wait_until(&self, due: u64, spin_ns: u64) -> bool {
-        const LOOK_NS: u64 = 50_000_000;
-        loop {
-            let now = now_ns();
-            if now + spin_ns >= due {
-                break;
-            }
-            if self.stopped() {
-                return false;
-            }
-            sleep_until((due - spin_ns).min(now + LOOK_NS));
-        }
-        while now_ns() < due {
-            std::hint::spin_loop();
-        }
-        true
-    }
-
     /// Sends frames `next..next + count`; how many were taken, fewer only where it is stopped.
-    fn send(&mut self, next: u64, count: u64, start_ns: u64) -> Result<u64> {
+    fn send(&mut self, next: u64, count: u64, start_ns: u64, stop: &AtomicBool) -> Result<u64> {
         for (sequence, frame) in (next..next + count).zip(&mut self.frames) {
             let actual_ns = now_ns();
             let intended_ns = match self.config.rate {
@@ -257,7 +217,7 @@ impl Sender {
             let stream = self.config.stream;
             Stamp { stream, sequence, intended_ns, actual_ns }.emit(&mut frame[self.payload..]);
         }
-        self.shared.begun.store(next + count, Ordering::Release);
+        self.progress.begun.store(next + count, Ordering::Release);
         let (mut taken, mut refused) = (0, 0);
         while taken < count {
             let frames =
@@ -270,7 +230,7 @@ impl Sender {
                 Err(error) if no_room(&error) => {
                     self.retries += 1;
                     refused += 1;
-                    if self.stopped() {
+                    if stop.load(Ordering::Acquire) {
                         break;
                     }
                     if refused <= YIELDS {
@@ -286,10 +246,29 @@ impl Sender {
                     ));
                 }
             }
-            self.shared.sent.store(next + taken, Ordering::Release);
+            self.progress.sent.store(next + taken, Ordering::Release);
         }
         Ok(taken)
     }
+}
+
+/// False once the source is stopped: a slow one need not wait for its next frame.
+fn wait_until(due: u64, spin_ns: u64, stop: &AtomicBool) -> bool {
+    const LOOK_NS: u64 = 50_000_000;
+    loop {
+        let now = now_ns();
+        if now + spin_ns >= due {
+            break;
+        }
+        if stop.load(Ordering::Acquire) {
+            return false;
+        }
+        sleep_until((due - spin_ns).min(now + LOOK_NS));
+    }
+    while now_ns() < due {
+        std::hint::spin_loop();
+    }
+    true
 }
 
 fn no_room(error: &io::Error) -> bool {

@@ -38,7 +38,7 @@ pub(crate) struct Kind<'a> {
     pub(crate) backend: Backend,
     pub(crate) object: &'a [u8],
     /// Gives tables their sizes.
-    pub(crate) size: &'a dyn Fn(&mut UnloadedObject) -> libbpf_rs::Result<()>,
+    pub(crate) size: &'a dyn Fn(&mut UnloadedObject) -> onbeat_bpf::Result<()>,
     /// Chunks of the UMEM that the kernel does not get.
     pub(crate) own_chunks: usize,
 }

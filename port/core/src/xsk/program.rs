@@ -37,7 +37,7 @@ impl Program {
         object: &[u8],
         ether_types: &[EtherType],
         own: MacAddress,
-        size: impl FnOnce(&mut UnloadedObject) -> libbpf_rs::Result<()>,
+        size: impl FnOnce(&mut UnloadedObject) -> onbeat_bpf::Result<()>,
     ) -> Result<Self> {
         let mut bits = [if ether_types.is_empty() { u64::MAX } else { 0 }; 1024];
         ether_types.iter().for_each(|of| bits[usize::from(of.0 / 64)] |= 1 << (of.0 % 64));

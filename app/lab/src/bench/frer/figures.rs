@@ -6,10 +6,16 @@ use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio, Topology
 use super::super::account::{Account, RATE, accounts, conserved, times};
 use super::super::cpu::Cpus;
 use super::super::{Options, Source};
-use super::{Alone, Case, Cost, Found, limit, streams_of, title};
+use super::{Case, ProgramCost, Results, SourceRates, limit, streams_of, title};
 use crate::traffic::BATCH;
 
-pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
+/// Adds the results to an outcome.
+pub(in crate::bench) fn fill(
+    outcome: &mut Outcome,
+    options: &Options,
+    cpus: &Cpus,
+    found: &Results,
+) {
     checks(outcome, found);
     outcome.figure("topology", topology());
     for alone in &found.sources {
@@ -41,7 +47,7 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found:
 }
 
 /// What was measured with the frames of one source.
-fn throughput(outcome: &mut Outcome, alone: &Alone, cases: &[&Case]) {
+fn throughput(outcome: &mut Outcome, alone: &SourceRates, cases: &[&Case]) {
     let source = alone.source.name();
     for paths in [1, 2] {
         for case in cases.iter().filter(|case| case.paths == paths) {
@@ -87,7 +93,7 @@ fn partner<'a>(cases: &[&'a Case], paths: usize, streams: u32) -> &'a Case {
     cases.iter().find(same).expect("each number of streams runs with one path and with two")
 }
 
-fn checks(outcome: &mut Outcome, found: &Found) {
+fn checks(outcome: &mut Outcome, found: &Results) {
     let sum = |of: fn(&Account) -> u64| found.protected.iter().map(of).sum::<u64>();
     let eq = |name: &str, value: u64, limit: u64| Check::eq(name, value, limit, "frames");
     let redirected = &found.redirected;
@@ -130,7 +136,7 @@ fn topology() -> Topology {
     network
 }
 
-fn times_of(alone: &Alone, cases: &[&Case]) -> Counters {
+fn times_of(alone: &SourceRates, cases: &[&Case]) -> Counters {
     let mut rows = vec![("source alone".to_owned(), alone.rates.clone())];
     for paths in [1, 2] {
         for case in cases.iter().filter(|case| case.paths == paths) {
@@ -143,7 +149,7 @@ fn times_of(alone: &Alone, cases: &[&Case]) -> Counters {
     times(rows)
 }
 
-fn programs(costs: &[Cost]) -> Counters {
+fn programs(costs: &[ProgramCost]) -> Counters {
     let mut table = Counters::new([("chain", ""), ("program", ""), ("a run", "ns"), ("runs", "")]);
     for cost in costs {
         let mean = cost.runs.time_ns as f64 / cost.runs.count as f64;

@@ -1,6 +1,6 @@
 //! The bench `frer`: FRER in XDP beside plain XDP redirect.
 
-mod figures;
+pub(super) mod figures;
 
 use std::os::fd::AsFd;
 
@@ -8,14 +8,14 @@ use libbpf_rs::Link;
 use onbeat_bpf::Runs;
 use onbeat_bpf::statistics::Statistics;
 use onbeat_realtime::interrupt;
-use onbeat_report::{Distribution, Outcome, Progress};
+use onbeat_report::{Distribution, Progress};
 
 use super::account::Account;
 use super::chain::{Chain, Stations};
 use super::cpu::Cpus;
 use super::delay::{self, Fate};
 use super::programs::Programs;
-use super::protected::{Counted, Protected};
+use super::protected::{NodeCounters, Protected};
 use super::redirect::{Redirect, Redirects};
 use super::throughput::Bed;
 use super::{Options, Source};
@@ -40,14 +40,14 @@ impl Case {
 
 /// Frames per second of a source by itself.
 #[derive(Debug)]
-struct Alone {
+struct SourceRates {
     source: Source,
     rates: Vec<f64>,
 }
 
 /// What a program costs.
 #[derive(Debug)]
-struct Cost {
+struct ProgramCost {
     chain: String,
     program: &'static str,
     runs: Runs,
@@ -55,11 +55,11 @@ struct Cost {
 
 /// All that was found.
 #[derive(Debug)]
-pub(super) struct Found {
-    sources: Vec<Alone>,
+pub(super) struct Results {
+    sources: Vec<SourceRates>,
     cases: Vec<Case>,
     /// Of frames from this source.
-    costs: (Source, Vec<Cost>),
+    costs: (Source, Vec<ProgramCost>),
     redirected: Account,
     protected: Vec<Account>,
     delays: Distribution,
@@ -69,12 +69,7 @@ pub(super) struct Found {
     undisturbed: bool,
 }
 
-/// Enters what was found.
-pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
-    figures::fill(outcome, options, cpus, found);
-}
-
-pub(super) fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) -> Result<Found> {
+pub(super) fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) -> Result<Results> {
     let stations = Stations::new()?;
     let mut programs = Programs::load()?;
     let mut redirects =
@@ -104,7 +99,7 @@ pub(super) fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) ->
         let (sent, received, dropped) = (chain.sent, chain.received, chain.dropped(&stations)?);
         Ok(Account { paths, streams, sent, received, dropped, counted })
     };
-    let redirected = account(&redirects.chain, 0, 0, Counted::default())?;
+    let redirected = account(&redirects.chain, 0, 0, NodeCounters::default())?;
     let accounts = protected
         .iter()
         .map(|frer| account(&frer.chain, frer.paths, frer.streams, frer.counted()?))
@@ -115,7 +110,7 @@ pub(super) fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) ->
     redirects.set(Redirect::TwoPaths, bed.programs)?;
     let two_paths = protected.iter().find(|protected| protected.paths == 2).expect("built above");
     let (delays, fates) = delay::measure(&bed, [&redirects.chain, &two_paths.chain], progress)?;
-    Ok(Found {
+    Ok(Results {
         sources,
         cases,
         costs,
@@ -137,10 +132,10 @@ fn throughput(
     redirects: &mut Redirects,
     protected: &mut [Protected],
     progress: &mut Progress,
-) -> Result<(Vec<Alone>, Vec<Case>)> {
+) -> Result<(Vec<SourceRates>, Vec<Case>)> {
     let options = bed.options;
-    let alone = |&source: &Source| Alone { source, rates: Vec::new() };
-    let mut sources: Vec<Alone> = options.sources.iter().map(alone).collect();
+    let alone = |&source: &Source| SourceRates { source, rates: Vec::new() };
+    let mut sources: Vec<SourceRates> = options.sources.iter().map(alone).collect();
     let case = |source, chain: &Protected| {
         let (paths, streams) = (chain.paths, chain.streams);
         Case { source, paths, streams, pairs: Vec::new() }
@@ -186,7 +181,7 @@ fn costs(
     redirects: &mut Redirects,
     protected: &mut [Protected],
     source: Source,
-) -> Result<Vec<Cost>> {
+) -> Result<Vec<ProgramCost>> {
     let _statistics = Statistics::enable()?;
     let mut costs = Vec::new();
     for redirect in [Redirect::OnePath, Redirect::TwoPaths] {
@@ -208,7 +203,7 @@ fn costs(
         bed.measure(&mut redirects.chain, 1, source)?;
         for (((program, _), before), after) in programs.iter().zip(before).zip(read(bed)?) {
             let chain = format!("redirect, {}", redirect.name());
-            costs.push(Cost { chain, program, runs: after.since(before) });
+            costs.push(ProgramCost { chain, program, runs: after.since(before) });
         }
     }
     for frer in protected {
@@ -228,7 +223,7 @@ fn costs(
         bed.measure(&mut frer.chain, frer.streams, source)?;
         for ((program, after), (_, before)) in read(frer)?.into_iter().zip(before) {
             let chain = title(frer.paths, frer.streams);
-            costs.push(Cost { chain, program, runs: after.since(before) });
+            costs.push(ProgramCost { chain, program, runs: after.since(before) });
         }
     }
     costs.retain(|cost| cost.runs.count > 0);

@@ -5,12 +5,12 @@ use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio};
 
 use super::accuracy::{self, Round, Shares};
 use super::overhead::{self, Rate};
-use super::{Found, Options};
+use super::{Options, Results};
 
 /// What of a CPU's time may be missing in the accounts, in percent.
 const CONSERVED_PERCENT: f64 = 1.0;
 
-pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
+pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Results) {
     for case in &found.accuracy {
         checks(outcome, options, case);
         errors(outcome, case);

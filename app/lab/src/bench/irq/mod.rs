@@ -62,7 +62,7 @@ impl Options {
 }
 
 /// All that was found.
-struct Found {
+struct Results {
     accuracy: Vec<accuracy::Case>,
     overhead: Vec<overhead::Case>,
     cpu: usize,
@@ -78,7 +78,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     let _guard = interrupt::Guard::install();
     let run = Run::begin("irq");
     let cpus = Cpus::choose(options.cpu)?;
-    let found = Found {
+    let found = Results {
         accuracy: accuracy::measure(options, &cpus, progress)?,
         overhead: overhead::measure(options, &cpus, progress)?,
         cpu: cpus.measured,

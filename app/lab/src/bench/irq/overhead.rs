@@ -6,7 +6,7 @@ use onbeat_bpf::statistics::Statistics;
 use onbeat_realtime::interrupt;
 use onbeat_report::Progress;
 
-use super::super::counted::Counted;
+use super::super::counted::ProgramCosts;
 use super::super::cpu::Cpus;
 use super::Options;
 use super::flow::{BATCH, Flow, Packets};
@@ -21,7 +21,7 @@ pub(super) struct Case {
     /// With the ledger, and without it.
     pub(super) rounds: Vec<(Rate, Rate)>,
     /// The ledger's programs, while they were counted.
-    pub(super) programs: Counted,
+    pub(super) programs: ProgramCosts,
 }
 
 /// How packets passed.
@@ -100,10 +100,10 @@ impl Bed<'_> {
     }
 
     /// What each program takes, in a round of its own: counting costs, too.
-    fn programs(&self, ledger: &mut Ledger, options: &Options) -> Result<Counted> {
+    fn programs(&self, ledger: &mut Ledger, options: &Options) -> Result<ProgramCosts> {
         let _statistics = Statistics::enable()?;
         let before = ledger.runs()?;
         let ((_, packets), _) = ledger.during(|| self.rate(options))?;
-        Ok(Counted::between(before, ledger.runs()?, packets))
+        Ok(ProgramCosts::between(before, ledger.runs()?, packets))
     }
 }

@@ -7,7 +7,7 @@ use onbeat_netdev::qdisc::{Discipline, Etf, Qdisc, QdiscHandle};
 use onbeat_netdev::{Handle, Namespace};
 
 use super::frames::ETHER_TYPE;
-use super::limit::{Bare, Reflecting};
+use super::limit::{Bare, Reflector};
 use super::node::{ControlledNode, ManagingNode};
 use super::pcap;
 use super::rig::{Answers, CN, MN, Rig};
@@ -21,14 +21,14 @@ pub(super) struct Backend {
     pub(super) name: &'static str,
     /// What it is, in a line.
     pub(super) summary: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: RowKind,
     /// Takes the whole CPU of its node: it can only be measured by itself.
     pub(super) spins: bool,
 }
 
 /// What a row is there for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RowKind {
     /// A port of `onbeat-link`.
     Port(PortBackend),
     /// What others do.
@@ -45,16 +45,19 @@ pub(super) const BASELINE: &str = PortBackend::Packet.name();
 pub(super) static BACKENDS: LazyLock<Vec<Backend>> = LazyLock::new(|| {
     let row = |name, kind, summary| Backend { name, summary, kind, spins: false };
     let reflected = "an XDP program reflects each request; requests by clock_nanosleep and send";
-    let mut rows = vec![row(LIMIT, Kind::Limit, reflected)];
+    let mut rows = vec![row(LIMIT, RowKind::Limit, reflected)];
     for (name, backend) in PortBackend::ALL {
-        rows.push(row(name, Kind::Port(backend), summary(backend)));
+        rows.push(row(name, RowKind::Port(backend), summary(backend)));
         if name == BASELINE {
             let summary = "PacketPort, the controlled node's thread never sleeping";
-            rows.push(Backend { spins: true, ..row("packet-spin", Kind::Port(backend), summary) });
+            rows.push(Backend {
+                spins: true,
+                ..row("packet-spin", RowKind::Port(backend), summary)
+            });
         }
     }
     let plain = "a plain libpcap program: immediate mode, filter, pcap_sendpacket";
-    rows.push(row("pcap", Kind::Reference, plain));
+    rows.push(row("pcap", RowKind::Reference, plain));
     rows
 });
 
@@ -120,27 +123,27 @@ fn ports(rig: &Rig, backend: PortBackend, spin: bool) -> Nodes {
     prepare(&rig.mn, backend)?;
     let mn = open(rig.mn.namespace(), MN, backend, false)?;
     let cn = open(rig.cn.namespace(), CN, controlled(backend), spin)?;
-    let asking = stack::Asking::new(mn, &rig.request).map_err(|error| error.to_string())?;
-    let answering = stack::Answering::new(cn, &rig.response, &rig.request);
+    let asking = stack::Requester::new(mn, &rig.request).map_err(|error| error.to_string())?;
+    let answering = stack::Responder::new(cn, &rig.response, &rig.request);
     Ok((Box::new(asking), Box::new(answering.map_err(|error| error.to_string())?)))
 }
 
 impl Backend {
     /// How its controlled node answers.
     pub(super) fn answers(&self) -> Answers {
-        if self.kind == Kind::Limit { Answers::Reflection } else { Answers::Response }
+        if self.kind == RowKind::Limit { Answers::Reflection } else { Answers::Response }
     }
 
     /// Opens both ends on a rig.
     pub(super) fn open(&self, rig: &Rig) -> Nodes {
         match self.kind {
-            Kind::Port(backend) => ports(rig, backend, self.spins),
-            Kind::Reference => {
-                Ok((Box::new(pcap::Asking::open(rig)?), Box::new(pcap::Answering::open(rig)?)))
+            RowKind::Port(backend) => ports(rig, backend, self.spins),
+            RowKind::Reference => {
+                Ok((Box::new(pcap::Requester::open(rig)?), Box::new(pcap::Responder::open(rig)?)))
             }
-            Kind::Limit => {
+            RowKind::Limit => {
                 let asking = Bare::new(rig).map_err(|error| error.to_string())?;
-                Ok((Box::new(asking), Box::new(Reflecting)))
+                Ok((Box::new(asking), Box::new(Reflector)))
             }
         }
     }
@@ -154,9 +157,9 @@ mod tests {
     fn names_tell_rows_apart_and_the_table_has_what_others_are_held_against() {
         for (index, backend) in BACKENDS.iter().enumerate() {
             assert!(BACKENDS[..index].iter().all(|other| other.name != backend.name));
-            assert_eq!(backend.kind == Kind::Limit, backend.name == LIMIT);
+            assert_eq!(backend.kind == RowKind::Limit, backend.name == LIMIT);
         }
         let baseline = BACKENDS.iter().find(|backend| backend.name == BASELINE);
-        assert!(baseline.is_some_and(|backend| matches!(backend.kind, Kind::Port(_))));
+        assert!(baseline.is_some_and(|backend| matches!(backend.kind, RowKind::Port(_))));
     }
 }

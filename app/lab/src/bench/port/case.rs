@@ -2,10 +2,10 @@
 
 use onbeat_report::Recorder;
 
-use super::node::Done;
-use super::round::{Cycles, Taken};
+use super::node::NodeCounters;
+use super::round::{Cycles, RoundRecord};
 use super::series;
-use super::wire::Passed;
+use super::wire::WireCounters;
 use crate::bench::cyclic::{self, CycleCase, Load, Values};
 
 /// What is measured.
@@ -48,9 +48,9 @@ pub(super) struct Case {
     /// Planned, warm-up included.
     pub(super) planned: u64,
     pub(super) counted: u64,
-    pub(super) passed: [Passed; 2],
+    pub(super) passed: [WireCounters; 2],
     /// Managing node, controlled node.
-    pub(super) done: [Done; 2],
+    pub(super) done: [NodeCounters; 2],
     /// Requests of rounds in which responses could not be told apart.
     pub(super) unmatched: u64,
     /// Answered after the next request was due.
@@ -65,7 +65,7 @@ impl Case {
     }
 
     /// Takes in a round.
-    pub(super) fn add(&mut self, cycles: Cycles, taken: Taken) {
+    pub(super) fn add(&mut self, cycles: Cycles, taken: RoundRecord) {
         self.planned += cycles.all();
         self.counted += cycles.counted;
         for (sum, passed) in self.passed.iter_mut().zip(taken.passed) {
@@ -132,9 +132,10 @@ mod tests {
 
     const CYCLES: Cycles = Cycles { period_ns: 1_000, warm_up: 2, counted: 4, round: 0 };
 
-    fn taken(requests: &[u64], responses: &[u64]) -> Taken {
-        let passed = |stamps: &[u64]| Passed { count: stamps.len() as u64, wrong: 0, foreign: 0 };
-        Taken {
+    fn taken(requests: &[u64], responses: &[u64]) -> RoundRecord {
+        let passed =
+            |stamps: &[u64]| WireCounters { count: stamps.len() as u64, wrong: 0, foreign: 0 };
+        RoundRecord {
             first_ns: 10_000,
             requests: requests.to_vec(),
             responses: responses.to_vec(),
@@ -166,7 +167,7 @@ mod tests {
         let mut responses: Vec<u64> = requests.iter().map(|asked| asked + 50).collect();
         // Late, but in no cycle that counts.
         responses[8] += 1_000;
-        let round = || Taken { wakeups: (0..9).collect(), ..taken(&requests, &responses) };
+        let round = || RoundRecord { wakeups: (0..9).collect(), ..taken(&requests, &responses) };
         let mut case = Case::new("packet", 1_000, Load::Idle, true);
         case.add(CYCLES, round());
         assert_eq!((case.late, case.passed[0].count), (0, 9));

@@ -3,7 +3,7 @@
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome};
 
-use super::Found;
+use super::Results;
 use super::backend::{BASELINE, LIMIT};
 use super::case::{Case, Quantity};
 use super::plan::{LEAST_DISTANCE_NS, warm_up};
@@ -13,7 +13,12 @@ use crate::bench::cyclic::{
     state, topology,
 };
 
-pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found, programs: &[Program]) {
+pub(super) fn fill(
+    outcome: &mut Outcome,
+    options: &Options,
+    found: &Results,
+    programs: &[Program],
+) {
     for (backend, why_not) in &found.rows {
         if why_not.is_none() {
             checks(outcome, found, backend.name);
@@ -36,7 +41,7 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found, prog
     notes(outcome, options, found);
 }
 
-fn checks(outcome: &mut Outcome, found: &Found, row: &str) {
+fn checks(outcome: &mut Outcome, found: &Results, row: &str) {
     let sum = |of: fn(&Case) -> u64| {
         found.cases.iter().filter(|case| case.backend == row).map(of).sum::<u64>()
     };
@@ -68,7 +73,7 @@ fn checks(outcome: &mut Outcome, found: &Found, row: &str) {
     outcome.check(Check::min(format!("{row}: requests"), sum(requests), 1_u64, "frames"));
 }
 
-fn rows(found: &Found) -> Counters {
+fn rows(found: &Results) -> Counters {
     let mut table = Counters::new(["back end", "what it is", "state"]);
     for (backend, why_not) in &found.rows {
         let state = state(why_not.as_deref());
@@ -77,7 +82,7 @@ fn rows(found: &Found) -> Counters {
     table
 }
 
-fn cpu(found: &Found) -> Counters {
+fn cpu(found: &Results) -> Counters {
     let mut table = Counters::new([
         ("cycle", ""),
         ("load", ""),
@@ -117,7 +122,7 @@ fn cost(programs: &[Program]) -> Counters {
     table
 }
 
-fn accounts(found: &Found) -> Counters {
+fn accounts(found: &Results) -> Counters {
     let mut table = Counters::new([
         "cycle",
         "load",
@@ -144,7 +149,7 @@ fn accounts(found: &Found) -> Counters {
     table
 }
 
-fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
+fn notes(outcome: &mut Outcome, options: &Options, found: &Results) {
     outcome.note(format!(
         "Response delay: from the instant a request leaves the wire towards the controlled node to \
          the instant its response is back on it, by CLOCK_MONOTONIC in the wire's XDP programs, \

@@ -5,7 +5,7 @@ use onbeat_netdev::PacketSocket;
 use onbeat_realtime::clock::sleep_until;
 
 use super::frames::Frame;
-use super::node::{ControlledNode, Done, ManagingNode};
+use super::node::{ControlledNode, ManagingNode, NodeCounters};
 use super::rig::{MN, Rig};
 use super::sleeper::Sleeper;
 use crate::Result;
@@ -16,7 +16,7 @@ pub(super) struct Bare {
     socket: PacketSocket,
     request: Frame,
     sleeper: Sleeper,
-    done: Done,
+    done: NodeCounters,
 }
 
 impl Bare {
@@ -25,7 +25,7 @@ impl Bare {
             socket: socket::sender(rig.mn.namespace(), MN)?,
             request: rig.request,
             sleeper: Sleeper::default(),
-            done: Done::default(),
+            done: NodeCounters::default(),
         })
     }
 }
@@ -51,8 +51,8 @@ impl ManagingNode for Bare {
         Ok(())
     }
 
-    fn done(&mut self) -> Result<Done> {
-        Ok(Done { missed: self.sleeper.missed, ..self.done })
+    fn done(&mut self) -> Result<NodeCounters> {
+        Ok(NodeCounters { missed: self.sleeper.missed, ..self.done })
     }
 
     fn take_wakeups(&mut self) -> Vec<u64> {
@@ -62,15 +62,15 @@ impl ManagingNode for Bare {
 
 /// The program on its interface does all the work.
 #[derive(Debug)]
-pub(super) struct Reflecting;
+pub(super) struct Reflector;
 
-impl ControlledNode for Reflecting {
+impl ControlledNode for Reflector {
     fn serve(&mut self, until_ns: u64) -> Result<()> {
         sleep_until(until_ns);
         Ok(())
     }
 
-    fn done(&mut self) -> Result<Done> {
-        Ok(Done::default())
+    fn done(&mut self) -> Result<NodeCounters> {
+        Ok(NodeCounters::default())
     }
 }

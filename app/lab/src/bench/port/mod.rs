@@ -40,7 +40,7 @@ use onbeat_report::{Outcome, Progress, format};
 
 use self::backend::{BACKENDS, Backend};
 use self::case::Case;
-use self::place::{Awake, Machine, Place};
+use self::place::{Awake, Machine, Placement};
 use self::plan::Plan;
 use self::programs::Program;
 use self::rig::Rig;
@@ -74,7 +74,7 @@ fn check(options: &Options) -> Result<()> {
 }
 
 /// All that was found.
-type Found = cyclic::Found<Backend, Case>;
+type Results = cyclic::Results<Backend, Case>;
 
 /// Runs the bench.
 ///
@@ -90,15 +90,15 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     })
 }
 
-fn measure(options: &Options, progress: &mut Progress) -> Result<(Found, Vec<Program>)> {
-    let place = Place::choose(options.cpus, options.priority)?;
+fn measure(options: &Options, progress: &mut Progress) -> Result<(Results, Vec<Program>)> {
+    let place = Placement::choose(options.cpus, options.priority)?;
     let loaded = options.loads.contains(&Load::Hackbench);
     // Before there is anything that its tasks could inherit.
     let hackbench = Hackbench::start(if loaded { Hackbench::GROUPS } else { 0 })?;
     let awake = Awake::begin();
     let (mut rows, states) = open(options, progress)?;
     let schedule = Schedule::new(options, &mut rows);
-    let mut clock = Remaining { planned_ns: schedule.duration_ns() };
+    let mut clock = TimeLeft { planned_ns: schedule.duration_ns() };
     for turn in &schedule.turns {
         let _running = (turn.load == Load::Hackbench).then(|| hackbench.run()).transpose()?;
         for Part { group, cycles, case } in &turn.parts {
@@ -108,7 +108,7 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<(Found, Vec<Pro
                 .iter_mut()
                 .enumerate()
                 .filter(|(index, _)| group.contains(index))
-                .map(|(_, Measured { row, cases })| (row, &mut cases[*case]))
+                .map(|(_, MeasuredRow { row, cases })| (row, &mut cases[*case]))
                 .unzip();
             let title = title(&members, *cycles, turn.load, options.rounds);
             let taken = round::run(&mut members, *cycles, &place, || {
@@ -125,14 +125,14 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<(Found, Vec<Pro
     let mut cases: Vec<Case> = rows.into_iter().flat_map(|measured| measured.cases).collect();
     // Stable: the rows stay in their order.
     cases.sort_by_key(|case| (Reverse(case.period_ns), case.load as u8));
-    Ok((Found { rows: states, cases, machine: Machine::new(place, &awake) }, programs))
+    Ok((Results { rows: states, cases, machine: Machine::new(place, &awake) }, programs))
 }
 
 /// Builds a rig for each row and opens its back end.
 fn open(
     options: &Options,
     progress: &mut Progress,
-) -> Result<(Vec<Measured>, Vec<RowState<Backend>>)> {
+) -> Result<(Vec<MeasuredRow>, Vec<RowState<Backend>>)> {
     let most = options.periods.iter().flat_map(|period| {
         let warm_up = plan::warm_up(period.as_nanos() as u64);
         rounds::split(options.cycles, options.rounds).into_iter().map(move |n| n + warm_up)
@@ -145,7 +145,7 @@ fn open(
         let rig = Rig::build(backend.answers(), stamps)?;
         match backend.open(&rig) {
             Ok((mn, cn)) => {
-                rows.push(Measured { row: Row { backend, mn, cn, rig }, cases: Vec::new() });
+                rows.push(MeasuredRow { row: Row { backend, mn, cn, rig }, cases: Vec::new() });
                 states.push((backend, None));
             }
             Err(why) => states.push((backend, Some(why))),
@@ -155,7 +155,7 @@ fn open(
 }
 
 /// A row, and its case for each load and period.
-struct Measured {
+struct MeasuredRow {
     row: Row,
     cases: Vec<Case>,
 }
@@ -182,7 +182,7 @@ struct Schedule {
 
 impl Schedule {
     /// Gives each row an empty case for each load and period.
-    fn new(options: &Options, rows: &mut [Measured]) -> Self {
+    fn new(options: &Options, rows: &mut [MeasuredRow]) -> Self {
         let spins: Vec<bool> = rows.iter().map(|measured| measured.row.backend.spins).collect();
         let mut turns = Vec::new();
         for (round, counted) in
@@ -197,7 +197,7 @@ impl Schedule {
                     let cycles = Cycles { period_ns, warm_up, counted, round: round as u32 };
                     for group in Plan::new(period_ns, &spins).groups {
                         for index in group.iter().filter(|_| round == 0) {
-                            let Measured { row, cases } = &mut rows[*index];
+                            let MeasuredRow { row, cases } = &mut rows[*index];
                             let together = group.len() > 1;
                             cases.push(Case::new(row.backend.name, period_ns, load, together));
                         }
@@ -217,11 +217,11 @@ impl Schedule {
 }
 
 /// What is still to be done.
-struct Remaining {
+struct TimeLeft {
     planned_ns: u64,
 }
 
-impl Remaining {
+impl TimeLeft {
     /// In words; `since_ns` of the current round are over.
     fn left(&self, since_ns: u64) -> String {
         rounds::in_words(self.planned_ns.saturating_sub(since_ns))

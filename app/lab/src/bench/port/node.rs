@@ -4,7 +4,7 @@ use crate::Result;
 
 /// What a node did since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct NodeCounters {
     /// Frames handed over: requests or responses.
     pub(super) sent: u64,
     /// Frames that could not be handed over.
@@ -15,7 +15,7 @@ pub(super) struct Done {
     pub(super) dropped: u64,
 }
 
-impl Done {
+impl NodeCounters {
     /// What was done since `before`.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl Done {
     }
 }
 
-impl std::ops::AddAssign for Done {
+impl std::ops::AddAssign for NodeCounters {
     fn add_assign(&mut self, other: Self) {
         self.sent += other.sent;
         self.failed += other.failed;
@@ -48,7 +48,7 @@ pub(super) trait ManagingNode: Send {
     fn finish(&mut self) -> Result<()>;
 
     /// What was done so far.
-    fn done(&mut self) -> Result<Done>;
+    fn done(&mut self) -> Result<NodeCounters>;
 
     /// How late the thread itself was at each instant, in nanoseconds, since the last call; where
     /// the node sleeps by itself and so can tell.
@@ -63,5 +63,5 @@ pub(super) trait ControlledNode: Send {
     fn serve(&mut self, until_ns: u64) -> Result<()>;
 
     /// What was done so far.
-    fn done(&mut self) -> Result<Done>;
+    fn done(&mut self) -> Result<NodeCounters>;
 }

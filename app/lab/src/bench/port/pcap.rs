@@ -5,7 +5,7 @@ use onbeat_realtime::clock::now_ns;
 
 use super::capture::Capture;
 use super::frames::{Frame, REQUEST_EXPRESSION};
-use super::node::{ControlledNode, Done, ManagingNode};
+use super::node::{ControlledNode, ManagingNode, NodeCounters};
 use super::rig::{CN, MN, Rig};
 use super::sleeper::Sleeper;
 use crate::{Error, Result};
@@ -16,23 +16,23 @@ type Opened<T> = std::result::Result<T, String>;
 /// How long a wait for a request lasts before the program looks whether it is to end.
 const WAIT_MS: u8 = 20;
 
-pub(super) struct Asking {
+pub(super) struct Requester {
     capture: Capture,
     request: Frame,
     sleeper: Sleeper,
-    done: Done,
+    done: NodeCounters,
 }
 
-impl Asking {
+impl Requester {
     pub(super) fn open(rig: &Rig) -> Opened<Self> {
         let (namespace, filter) = (rig.mn.namespace(), "ether proto 0x88ab");
         let capture = Capture::open(namespace, MN, filter)?;
-        let (sleeper, done) = (Sleeper::default(), Done::default());
+        let (sleeper, done) = (Sleeper::default(), NodeCounters::default());
         Ok(Self { capture, request: rig.request, sleeper, done })
     }
 }
 
-impl ManagingNode for Asking {
+impl ManagingNode for Requester {
     fn ask(&mut self, first_ns: u64, period_ns: u64) -> Result<()> {
         self.sleeper.ask(first_ns, period_ns);
         Ok(())
@@ -51,25 +51,25 @@ impl ManagingNode for Asking {
         Ok(())
     }
 
-    fn done(&mut self) -> Result<Done> {
-        Ok(Done { missed: self.sleeper.missed, ..self.done })
+    fn done(&mut self) -> Result<NodeCounters> {
+        Ok(NodeCounters { missed: self.sleeper.missed, ..self.done })
     }
 }
 
-pub(super) struct Answering {
+pub(super) struct Responder {
     capture: Capture,
     response: Frame,
-    done: Done,
+    done: NodeCounters,
 }
 
-impl Answering {
+impl Responder {
     pub(super) fn open(rig: &Rig) -> Opened<Self> {
         let capture = Capture::open(rig.cn.namespace(), CN, REQUEST_EXPRESSION)?;
-        Ok(Self { capture, response: rig.response, done: Done::default() })
+        Ok(Self { capture, response: rig.response, done: NodeCounters::default() })
     }
 }
 
-impl ControlledNode for Answering {
+impl ControlledNode for Responder {
     fn serve(&mut self, until_ns: u64) -> Result<()> {
         loop {
             self.capture.wait(WAIT_MS);
@@ -82,12 +82,12 @@ impl ControlledNode for Answering {
         }
     }
 
-    fn done(&mut self) -> Result<Done> {
+    fn done(&mut self) -> Result<NodeCounters> {
         Ok(self.done)
     }
 }
 
-fn count(done: &mut Done, sent: bool) {
+fn count(done: &mut NodeCounters, sent: bool) {
     if sent {
         done.sent += 1;
     } else {

@@ -9,14 +9,14 @@ use crate::{Error, Result, cpus};
 
 /// CPUs and priority of the nodes' threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::bench) struct Place {
+pub(in crate::bench) struct Placement {
     pub(in crate::bench) mn_cpu: usize,
     pub(in crate::bench) cn_cpu: usize,
     /// Of SCHED_FIFO; `None`: as any other thread.
     pub(in crate::bench) priority: Option<u8>,
 }
 
-impl Place {
+impl Placement {
     /// `wanted`: of the managing and of the controlled node; else the first and the last one there
     /// are. A `priority` of 0 is none.
     pub(in crate::bench) fn choose(wanted: Option<(usize, usize)>, priority: u8) -> Result<Self> {
@@ -53,19 +53,19 @@ impl Place {
 /// What the nodes ran on.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::bench) struct Machine {
-    pub(in crate::bench) place: Place,
+    pub(in crate::bench) place: Placement,
     no_deep_sleep: bool,
     locked: bool,
 }
 
 impl Machine {
-    pub(in crate::bench) fn new(place: Place, awake: &Awake) -> Self {
+    pub(in crate::bench) fn new(place: Placement, awake: &Awake) -> Self {
         Self { place, no_deep_sleep: awake.no_deep_sleep, locked: awake.locked }
     }
 
     /// A note for a result; `request` is what the managing nodes send.
     pub(in crate::bench) fn note(&self, request: &str) -> String {
-        let Place { mn_cpu, cn_cpu, priority } = self.place;
+        let Placement { mn_cpu, cn_cpu, priority } = self.place;
         let priority = match priority {
             Some(priority) => format!("at priority {priority} of SCHED_FIFO"),
             None => "without real-time priority".into(),

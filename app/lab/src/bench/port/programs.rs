@@ -5,7 +5,7 @@ use onbeat_bpf::Runs;
 use onbeat_bpf::statistics::Statistics;
 use onbeat_netdev::Handle;
 
-use super::place::Place;
+use super::place::Placement;
 use super::rig::{CN, MN};
 use super::round::{self, Cycles, Row};
 use crate::{Error, Result};
@@ -24,7 +24,7 @@ pub(super) struct Program {
 /// Counts the programs on the interfaces of the nodes, of each row in turn.
 pub(super) fn measure<'r>(
     rows: impl Iterator<Item = &'r mut Row>,
-    place: &Place,
+    place: &Placement,
 ) -> Result<Vec<Program>> {
     let _statistics = Statistics::enable()?;
     let mut found = Vec::new();

@@ -11,11 +11,11 @@ use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 use onbeat_realtime::interrupt;
 
 use super::backend::Backend;
-use super::node::{ControlledNode, Done, ManagingNode};
-use super::place::Place;
+use super::node::{ControlledNode, ManagingNode, NodeCounters};
+use super::place::Placement;
 use super::plan::Plan;
 use super::rig::Rig;
-use super::wire::Passed;
+use super::wire::WireCounters;
 use crate::{Error, Result};
 
 /// From the moment that all threads are there to the first cycle.
@@ -64,16 +64,16 @@ impl Cycles {
 
 /// What one row gave in a round.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct RoundRecord {
     /// When the first request was due, warm-up included.
     pub(super) first_ns: u64,
     pub(super) requests: Vec<u64>,
     pub(super) responses: Vec<u64>,
-    pub(super) passed: [Passed; 2],
+    pub(super) passed: [WireCounters; 2],
     /// CPU time of the threads in the cycles that count: managing node, controlled node.
     pub(super) cpu_ns: [u64; 2],
     /// Of this round: managing node, controlled node.
-    pub(super) done: [Done; 2],
+    pub(super) done: [NodeCounters; 2],
     pub(super) wakeups: Vec<u64>,
 }
 
@@ -162,7 +162,7 @@ impl Meter {
 fn manage(
     node: &mut dyn ManagingNode,
     shared: &Shared,
-    place: &Place,
+    place: &Placement,
     cycles: Cycles,
     offset: u64,
 ) -> Result<(u64, u64)> {
@@ -187,7 +187,7 @@ fn manage(
 fn control(
     node: &mut dyn ControlledNode,
     shared: &Shared,
-    place: &Place,
+    place: &Placement,
     cycles: Cycles,
     offset: u64,
 ) -> Result<u64> {
@@ -207,9 +207,9 @@ fn control(
 pub(super) fn run(
     rows: &mut [&mut Row],
     cycles: Cycles,
-    place: &Place,
+    place: &Placement,
     mut tick: impl FnMut(),
-) -> Result<Vec<Taken>> {
+) -> Result<Vec<RoundRecord>> {
     let count = rows.len();
     let mut before = Vec::with_capacity(count);
     for row in rows.iter_mut() {
@@ -280,7 +280,7 @@ pub(super) fn run(
         let cn_ns = cn.map_err(started)??;
         let [requests, responses] = row.rig.wire.stamps()?;
         let done = [row.mn.done()?.since(before[0]), row.cn.done()?.since(before[1])];
-        taken.push(Taken {
+        taken.push(RoundRecord {
             first_ns,
             requests,
             responses,

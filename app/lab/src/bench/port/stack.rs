@@ -4,16 +4,16 @@ use onbeat_link::{Clock, Filter, Port, Slot, Time};
 use onbeat_realtime::clock::now_ns;
 
 use super::frames::{self, Frame, REQUEST_KEY};
-use super::node::{ControlledNode, Done, ManagingNode};
+use super::node::{ControlledNode, ManagingNode, NodeCounters};
 use crate::Result;
 
 /// The managing node: the port sends its slot every cycle.
-pub(super) struct Asking {
+pub(super) struct Requester {
     port: Box<dyn Port>,
     slot: Slot,
 }
 
-impl Asking {
+impl Requester {
     pub(super) fn new(mut port: Box<dyn Port>, request: &Frame) -> Result<Self> {
         port.add_multicast(frames::PRES_GROUP)?;
         let slot = port.allocate(request.len())?;
@@ -22,7 +22,7 @@ impl Asking {
     }
 }
 
-impl ManagingNode for Asking {
+impl ManagingNode for Requester {
     fn ask(&mut self, first_ns: u64, period_ns: u64) -> Result<()> {
         let first = instant(&*self.port, first_ns);
         Ok(self.port.send_every(self.slot, first, period_ns)?)
@@ -37,15 +37,15 @@ impl ManagingNode for Asking {
         Ok(())
     }
 
-    fn done(&mut self) -> Result<Done> {
+    fn done(&mut self) -> Result<NodeCounters> {
         done(&mut *self.port, |done| done.sent)
     }
 }
 
 /// The controlled node: the port answers with its slot.
-pub(super) struct Answering(Box<dyn Port>);
+pub(super) struct Responder(Box<dyn Port>);
 
-impl Answering {
+impl Responder {
     pub(super) fn new(mut port: Box<dyn Port>, response: &Frame, request: &Frame) -> Result<Self> {
         let slot = port.allocate(response.len())?;
         port.update(slot, response)?;
@@ -58,12 +58,12 @@ impl Answering {
     }
 }
 
-impl ControlledNode for Answering {
+impl ControlledNode for Responder {
     fn serve(&mut self, until_ns: u64) -> Result<()> {
         serve(&mut *self.0, until_ns)
     }
 
-    fn done(&mut self) -> Result<Done> {
+    fn done(&mut self) -> Result<NodeCounters> {
         done(&mut *self.0, |done| done.responses)
     }
 }
@@ -94,9 +94,12 @@ fn instant(port: &dyn Port, ns: u64) -> Time {
     }
 }
 
-fn done(port: &mut dyn Port, sent: impl Fn(&onbeat_link::Diagnostics) -> u64) -> Result<Done> {
+fn done(
+    port: &mut dyn Port,
+    sent: impl Fn(&onbeat_link::Diagnostics) -> u64,
+) -> Result<NodeCounters> {
     let found = port.diagnostics()?;
-    Ok(Done {
+    Ok(NodeCounters {
         sent: sent(&found),
         failed: found.send_failures,
         missed: found.missed_cycles,

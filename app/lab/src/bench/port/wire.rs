@@ -27,7 +27,7 @@ const _: () = {
 
 /// What passed one way since the round began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Passed {
+pub(super) struct WireCounters {
     /// Frames as they should be.
     pub(super) count: u64,
     /// Frames of the protocol that are not.
@@ -84,9 +84,9 @@ impl Wire {
     }
 
     /// What passed: requests, responses.
-    pub(super) fn passed(&mut self) -> Result<[Passed; 2]> {
+    pub(super) fn passed(&mut self) -> Result<[WireCounters; 2]> {
         let wire_state { request, response } = self.programs.state()?;
-        Ok([request, response].map(|direction { count, wrong, foreign, .. }| Passed {
+        Ok([request, response].map(|direction { count, wrong, foreign, .. }| WireCounters {
             count,
             wrong,
             foreign,

@@ -41,12 +41,12 @@ const fn summary(port: Port) -> &'static str {
 }
 
 impl Backend {
-    /// Who sends SoC.
+    /// Sender of SoC.
     pub(super) fn soc(&self) -> Sender {
         Sender::of_soc(self.managing)
     }
 
-    /// Who answers polls.
+    /// Sender of poll responses.
     pub(super) fn response(&self) -> Sender {
         Sender::of_responses(self.controlled)
     }

@@ -3,7 +3,7 @@
 use onbeat_powerlink_node::Counts;
 
 use super::row::Round;
-use super::trace::Taken;
+use super::trace::TraceFigures;
 use crate::bench::cyclic::{self, CycleCase, Load, Values};
 
 /// What is measured.
@@ -68,7 +68,8 @@ impl Case {
         let Counts { answered, responses, .. } = cn;
         self.answered += answered;
         self.responses += responses;
-        let Taken { delays_ns, unanswered, late, unasked, jitter_ns, cycles, missed } = taken;
+        let TraceFigures { delays_ns, unanswered, late, unasked, jitter_ns, cycles, missed } =
+            taken;
         self.cycles += cycles;
         self.missed += missed;
         self.unanswered += unanswered;
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn rounds_add_up() {
         let mut case = Case::new("packet", 1000, Load::Idle);
-        let taken = Taken {
+        let taken = TraceFigures {
             delays_ns: vec![30, 10, 20],
             unanswered: 1,
             late: 1,

@@ -29,7 +29,7 @@ use self::backend::{BACKENDS, Backend};
 use self::case::Case;
 use self::row::{Cycles, Row};
 use super::cyclic::{self, Bounds, Load, Options, RowState};
-use super::port::place::{Awake, Machine, Place};
+use super::port::place::{Awake, Machine, Placement};
 use crate::load::Hackbench;
 use crate::{Result, rounds};
 
@@ -55,7 +55,7 @@ fn check(options: &Options) -> Result<()> {
 }
 
 /// All that was found.
-type Found = cyclic::Found<Backend, Case>;
+type Results = cyclic::Results<Backend, Case>;
 
 /// Runs the bench.
 ///
@@ -71,8 +71,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     })
 }
 
-fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
-    let place = Place::choose(options.cpus, options.priority)?;
+fn measure(options: &Options, progress: &mut Progress) -> Result<Results> {
+    let place = Placement::choose(options.cpus, options.priority)?;
     let loaded = options.loads.contains(&Load::Hackbench);
     // Before there is anything that its tasks could inherit.
     let hackbench = Hackbench::start(if loaded { Hackbench::GROUPS } else { 0 })?;
@@ -93,7 +93,7 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
                 first += usize::from(round > 0);
                 let at = first % rows.len();
                 let (last, begin) = rows.split_at_mut(at);
-                for Measured { row, cases } in begin.iter_mut().chain(last) {
+                for MeasuredRow { row, cases } in begin.iter_mut().chain(last) {
                     let name = row.backend.name;
                     let cycles = Cycles::new(period_us, counted);
                     let taken = row.run(cycles, &place, || {
@@ -113,11 +113,11 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
         of_period.sort_by_key(|case| options.loads.iter().position(|load| *load == case.load));
         cases.extend(of_period);
     }
-    Ok(Found { rows: states, cases, machine: Machine::new(place, &awake) })
+    Ok(Results { rows: states, cases, machine: Machine::new(place, &awake) })
 }
 
 /// A row, and its case for each load of the options.
-struct Measured {
+struct MeasuredRow {
     row: Row,
     cases: Vec<Case>,
 }
@@ -127,9 +127,9 @@ fn open(
     states: &mut [RowState<Backend>],
     options: &Options,
     period_us: u32,
-    place: &Place,
+    place: &Placement,
     progress: &mut Progress,
-) -> Result<Vec<Measured>> {
+) -> Result<Vec<MeasuredRow>> {
     let events = row::events(rounds::split(options.cycles, options.rounds).into_iter().max());
     let mut rows = Vec::new();
     for (backend, why_not) in states.iter_mut().filter(|(_, why_not)| why_not.is_none()) {
@@ -139,7 +139,7 @@ fn open(
             Ok(mut row) => {
                 row.boot(place)?;
                 let case = |load: &Load| Case::new(backend.name, period_us, *load);
-                rows.push(Measured { row, cases: options.loads.iter().map(case).collect() });
+                rows.push(MeasuredRow { row, cases: options.loads.iter().map(case).collect() });
             }
             Err(why) => *why_not = Some(why),
         }

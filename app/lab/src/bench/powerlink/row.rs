@@ -14,10 +14,10 @@ use onbeat_realtime::interrupt;
 use onbeat_wire::powerlink::NodeId;
 
 use super::backend::Backend;
-use super::trace::Taken;
+use super::trace::TraceFigures;
 use super::wire::Wire;
 use crate::bench::port::backend::prepare;
-use crate::bench::port::place::Place;
+use crate::bench::port::place::Placement;
 use crate::bench::port::rig::{CN, CN_MAC, MN, MN_MAC, TO_CN, TO_MN, pair};
 use crate::{Error, Result};
 
@@ -58,7 +58,7 @@ pub(super) fn events(counted: Option<u64>) -> u32 {
 /// What a row gave in a round.
 #[derive(Debug)]
 pub(super) struct Round {
-    pub(super) taken: Taken,
+    pub(super) taken: TraceFigures,
     /// Events that found no room, and frames of others.
     pub(super) lost: u64,
     pub(super) foreign: u64,
@@ -141,7 +141,7 @@ impl Row {
     }
 
     /// Brings the network to OPERATIONAL.
-    pub(super) fn boot(&mut self, place: &Place) -> Result<()> {
+    pub(super) fn boot(&mut self, place: &Placement) -> Result<()> {
         let (name, bound_ns) = (self.backend.name, now_ns() + BOOT.as_nanos() as u64);
         let up = AtomicBool::new(false);
         let turn = |node: &ManagingNode| {
@@ -157,7 +157,7 @@ impl Row {
     pub(super) fn run(
         &mut self,
         cycles: Cycles,
-        place: &Place,
+        place: &Placement,
         mut tick: impl FnMut(),
     ) -> Result<Round> {
         let turns = AtomicU64::new(0);
@@ -182,7 +182,7 @@ impl Row {
         let counts = [0, 1].map(|end| since(after[end], before[end]));
         let period_ns = u64::from(cycles.period_us) * 1000;
         let (lost, foreign) = (recorded.lost, recorded.foreign);
-        Ok(Round { taken: Taken::of(recorded.events, period_ns), lost, foreign, counts })
+        Ok(Round { taken: TraceFigures::of(recorded.events, period_ns), lost, foreign, counts })
     }
 
     fn counts(&self) -> [Counts; 2] {
@@ -192,7 +192,7 @@ impl Row {
     /// Runs both nodes while something is done, which is told whether one of them ended.
     fn play<T>(
         &mut self,
-        place: &Place,
+        place: &Placement,
         turn: impl Fn(&ManagingNode) + Sync,
         during: impl FnOnce(&mut Wire, &dyn Fn() -> bool) -> Result<T>,
     ) -> Result<T> {
@@ -230,7 +230,7 @@ impl Drop for SetsOnDrop<'_> {
 /// Runs a node on a CPU until it is told to stop.
 fn run_end<S: Station>(
     end: &mut End<S>,
-    place: &Place,
+    place: &Placement,
     cpu: usize,
     stop: &AtomicBool,
     mut turn: impl FnMut(&mut S, &mut Simulation),

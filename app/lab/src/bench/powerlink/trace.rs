@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// What passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FrameKind {
     Soc,
     Preq,
     Pres,
@@ -14,7 +14,7 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) at_ns: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: FrameKind,
 }
 
 impl Event {
@@ -22,9 +22,9 @@ impl Event {
     pub(super) fn of(written: u64) -> Option<Self> {
         const SHIFT: u32 = 62;
         let kind = match written >> SHIFT {
-            1 => Kind::Soc,
-            2 => Kind::Preq,
-            3 => Kind::Pres,
+            1 => FrameKind::Soc,
+            2 => FrameKind::Preq,
+            3 => FrameKind::Pres,
             _ => return None,
         };
         Some(Event { at_ns: written & ((1 << SHIFT) - 1), kind })
@@ -33,7 +33,7 @@ impl Event {
 
 /// What a trace says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Taken {
+pub(super) struct TraceFigures {
     /// From poll to response.
     pub(super) delays_ns: Vec<u64>,
     /// Polls that nobody answered.
@@ -50,28 +50,28 @@ pub(super) struct Taken {
     pub(super) missed: u64,
 }
 
-impl Taken {
+impl TraceFigures {
     /// What events of both ends say, in any order. The n-th response answers the n-th poll: nodes answer
     /// each once, and a wire without losses keeps their order.
     pub(super) fn of(mut events: Vec<Event>, period_ns: u64) -> Self {
         events.sort_by_key(|event| event.at_ns);
-        let mut taken = Taken::default();
+        let mut taken = TraceFigures::default();
         let (mut asked, mut soc) = (VecDeque::new(), None);
         // A response to what was asked before the trace began.
         let mut begun = false;
         for Event { at_ns, kind } in events {
             match kind {
-                Kind::Soc => {
+                FrameKind::Soc => {
                     taken.cycles += 1;
                     if let Some(before) = soc.replace(at_ns) {
                         taken.interval(at_ns - before, period_ns);
                     }
                 }
-                Kind::Preq => {
+                FrameKind::Preq => {
                     begun = true;
                     asked.push_back(at_ns);
                 }
-                Kind::Pres => match asked.pop_front() {
+                FrameKind::Pres => match asked.pop_front() {
                     Some(poll) => {
                         taken.delays_ns.push(at_ns - poll);
                         taken.late += u64::from(!asked.is_empty());
@@ -98,11 +98,11 @@ impl Taken {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Kind::{Preq, Pres, Soc};
+    use FrameKind::{Preq, Pres, Soc};
 
-    fn trace(events: &[(u64, Kind)]) -> Taken {
+    fn trace(events: &[(u64, FrameKind)]) -> TraceFigures {
         let events = events.iter().map(|&(at_ns, kind)| Event { at_ns, kind }).collect();
-        Taken::of(events, 100)
+        TraceFigures::of(events, 100)
     }
 
     #[test]
@@ -134,6 +134,6 @@ mod tests {
     fn ends_write_in_any_order() {
         let taken = trace(&[(30, Pres), (100, Soc), (0, Soc), (10, Preq)]);
         assert_eq!((taken.delays_ns, taken.jitter_ns), (vec![20], vec![0]));
-        assert_eq!(trace(&[]), Taken::default());
+        assert_eq!(trace(&[]), TraceFigures::default());
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct Wire {
 
 /// What was recorded.
 #[derive(Debug)]
-pub(super) struct Recorded {
+pub(super) struct WireRecord {
     pub(super) events: Vec<Event>,
     /// Events that found no room.
     pub(super) lost: u64,
@@ -59,7 +59,7 @@ impl Wire {
     }
 
     /// What was recorded since.
-    pub(super) fn end(&mut self) -> Result<Recorded> {
+    pub(super) fn end(&mut self) -> Result<WireRecord> {
         let wire_state { next, foreign, .. } = self.programs.state()?;
         // Counters go on where something passes meanwhile: they are put back before the next time.
         self.programs.set_state(wire_state::default().octets())?;
@@ -71,6 +71,6 @@ impl Wire {
             let octets = found.map_err(failed("read the events of the wire"))?;
             events.extend(Event::of(number(&octets.unwrap_or_default())));
         }
-        Ok(Recorded { events, lost: next - kept, foreign })
+        Ok(WireRecord { events, lost: next - kept, foreign })
     }
 }

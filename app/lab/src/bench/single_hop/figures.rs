@@ -10,7 +10,7 @@ use super::{Options, hooks, matching};
 /// Matches that must be right, as a share of those that are told to be certain or in order.
 const RIGHT: f64 = 0.9999;
 
-pub(super) fn matching(outcome: &mut Outcome, options: &Options, found: &matching::Found) {
+pub(super) fn matching(outcome: &mut Outcome, options: &Options, found: &matching::Results) {
     outcome.check(Check::min(
         "matches that are right, or told to be ambiguous",
         found.check.right_share(),
@@ -53,7 +53,12 @@ pub(super) fn matching(outcome: &mut Outcome, options: &Options, found: &matchin
     );
 }
 
-pub(super) fn hooks(outcome: &mut Outcome, options: &Options, found: &[hooks::Found], cpu: usize) {
+pub(super) fn hooks(
+    outcome: &mut Outcome,
+    options: &Options,
+    found: &[hooks::Results],
+    cpu: usize,
+) {
     found.iter().for_each(|found| case(outcome, found));
     outcome.note(format!(
         "hooks: {} of {} ms on CPU {cpu}; packets of 192 octets, made in the kernel 64 at a time or by \
@@ -64,7 +69,7 @@ pub(super) fn hooks(outcome: &mut Outcome, options: &Options, found: &[hooks::Fo
     ));
 }
 
-fn case(outcome: &mut Outcome, found: &hooks::Found) {
+fn case(outcome: &mut Outcome, found: &hooks::Results) {
     let detail = match found.detail {
         Detail::Stages => "stages",
         Detail::Whole => "whole time",

@@ -7,7 +7,7 @@ use onbeat_bpf::statistics::Statistics;
 use onbeat_hooks::{Detail, Hop, Tracer};
 use onbeat_report::Progress;
 
-use super::super::counted::Counted;
+use super::super::counted::ProgramCosts;
 use super::super::cpu::Cpus;
 use super::Options;
 use super::router::{Arrivals, Router};
@@ -30,7 +30,7 @@ pub(super) struct Round {
     pub(super) with: f64,
 }
 
-pub(super) struct Found {
+pub(super) struct Results {
     pub(super) arrivals: Arrivals,
     pub(super) detail: Detail,
     pub(super) rounds: Vec<Round>,
@@ -38,7 +38,7 @@ pub(super) struct Found {
     pub(super) passed: u64,
     pub(super) told: u64,
     /// The programs, while they were counted.
-    pub(super) programs: Counted,
+    pub(super) programs: ProgramCosts,
 }
 
 /// What is measured.
@@ -54,7 +54,7 @@ pub(super) fn measure(
     options: &Options,
     cpus: &Cpus,
     progress: &mut Progress,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<Results>> {
     let _pinned = cpus.pin()?;
     CASES
         .into_iter()
@@ -73,7 +73,7 @@ pub(super) fn measure(
             }
             let programs = bed.programs()?;
             let Bed { passed, told, .. } = bed;
-            Ok(Found { arrivals, detail, rounds, passed, told, programs })
+            Ok(Results { arrivals, detail, rounds, passed, told, programs })
         })
         .collect()
 }
@@ -120,11 +120,11 @@ impl Bed {
     }
 
     /// What each program takes, in a round of its own: counting costs, too.
-    fn programs(&mut self) -> Result<Counted> {
+    fn programs(&mut self) -> Result<ProgramCosts> {
         let _statistics = Statistics::enable()?;
         let tracer = Tracer::start(&self.hop)?;
         let before = tracer.runs()?;
         let (packets, _) = self.router.pass(self.slice)?;
-        Ok(Counted::between(before, tracer.runs()?, packets))
+        Ok(ProgramCosts::between(before, tracer.runs()?, packets))
     }
 }

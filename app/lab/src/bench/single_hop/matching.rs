@@ -20,7 +20,7 @@ use super::super::cpu::Cpus;
 use super::Options;
 use crate::{Error, Result};
 
-pub(super) struct Found {
+pub(super) struct Results {
     pub(super) octets: u64,
     pub(super) truth: Truth,
     pub(super) rounds: Vec<Round>,
@@ -42,13 +42,13 @@ pub(super) struct Round {
 /// Packets fed between two looks at the progress.
 const BATCH: u64 = 65_536;
 
-pub(super) fn measure(options: &Options, cpus: &Cpus, progress: &mut Progress) -> Result<Found> {
+pub(super) fn measure(options: &Options, cpus: &Cpus, progress: &mut Progress) -> Result<Results> {
     let traffic = Traffic::of(options.packets);
     progress.update(|| format!("making captures of {}", count(options.packets, "packet")));
     let captures = Captures::write(&options.directory, &traffic)?;
     let _pinned = cpus.pin()?;
     captures.read_plainly()?;
-    let mut found = Found {
+    let mut found = Results {
         octets: captures.octets,
         truth: captures.truth,
         rounds: Vec::new(),

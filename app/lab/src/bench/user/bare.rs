@@ -2,9 +2,7 @@
 //! and look at none.
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use libbpf_rs::Link;
@@ -15,12 +13,13 @@ use onbeat_link::raw::{
 use onbeat_netdev::Handle;
 use onbeat_node::config::Backend;
 
-use super::super::chain::{Chain, Dropped, Interface, Stations};
+use super::super::chain::{Chain, ChainDrops, Interface, Stations};
 use super::super::cpu::Cpus;
 use super::super::programs::Programs;
-use super::super::protected::Counted;
+use super::super::protected::NodeCounters;
 use super::Nodes;
 use crate::bench::account::Account;
+use crate::worker::Worker;
 use crate::{Error, Result};
 
 /// Places in a ring for copies of frames, as FRER's ports have them.
@@ -34,16 +33,16 @@ type Routes = Vec<Vec<usize>>;
 
 /// A chain of two bare forwarders.
 #[derive(Debug)]
-pub(super) struct Bare {
+pub(super) struct BareForwarders {
     chain: Chain,
     paths: usize,
     zero_copy: bool,
     // Before the programs, which hold the sockets' places.
-    _threads: [Thread; 2],
+    _threads: [Worker<()>; 2],
     _attached: Vec<(Programs, Vec<Link>)>,
 }
 
-impl Bare {
+impl BareForwarders {
     pub(super) fn start(
         stations: &Stations,
         chain: Chain,
@@ -60,23 +59,23 @@ impl Bare {
         to_listener[1] = vec![0];
         let mut attached = Vec::new();
         let mut zero_copy = backend == Backend::Xsk;
-        let mut start = |handle: &Handle, interfaces: &[&Interface], routes: Routes| {
+        let mut forward = |handle: &Handle, interfaces: &[&Interface], routes: Routes| {
             if backend == Backend::Xsk {
                 let mut programs = Programs::load()?;
                 let (forwarder, links) = Xsk::open(handle, interfaces, routes, &mut programs)?;
                 zero_copy &= forwarder.zero_copy;
                 attached.push((programs, links));
-                Thread::start(forwarder, cpus)
+                start(forwarder, cpus)
             } else {
-                Thread::start(Packet::open(handle, interfaces, routes)?, cpus)
+                start(Packet::open(handle, interfaces, routes)?, cpus)
             }
         };
-        let threads = [start(&stations.a, &a, to_paths)?, start(&stations.b, &b, to_listener)?];
+        let threads = [forward(&stations.a, &a, to_paths)?, forward(&stations.b, &b, to_listener)?];
         Ok(Self { chain, paths, zero_copy, _threads: threads, _attached: attached })
     }
 }
 
-impl Nodes for Bare {
+impl Nodes for BareForwarders {
     fn chain(&mut self) -> &mut Chain {
         &mut self.chain
     }
@@ -85,9 +84,9 @@ impl Nodes for Bare {
         self.zero_copy
     }
 
-    fn account(&self, dropped: Dropped) -> Result<Account> {
+    fn account(&self, dropped: ChainDrops) -> Result<Account> {
         let Chain { sent, received, .. } = self.chain;
-        let (paths, counted) = (self.paths, Counted::default());
+        let (paths, counted) = (self.paths, NodeCounters::default());
         Ok(Account { paths, streams: 0, sent, received, dropped, counted })
     }
 }
@@ -101,44 +100,21 @@ trait Forward: Send + 'static {
     fn fds(&self) -> Vec<libc::pollfd>;
 }
 
-#[derive(Debug)]
-struct Thread {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Thread {
-    fn start(mut forward: impl Forward, cpus: Cpus) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let run = move || {
-            let Ok(_pinned) = cpus.pin() else { return };
-            Cpus::go_first();
-            let mut fds = forward.fds();
-            while !stopped.load(Ordering::Relaxed) {
-                while forward.round() > 0 {}
-                // SAFETY: as many entries as told, which live through the call. That it ends early
-                // does no harm.
-                unsafe {
-                    libc::poll(fds.as_mut_ptr(), fds.len() as _, LOOK.as_millis() as libc::c_int)
-                };
-            }
-        };
-        let thread = thread::Builder::new()
-            .name("bare".into())
-            .spawn(run)
-            .map_err(|error| Error::io("start a bare forwarder", error))?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+fn start(mut forward: impl Forward, cpus: Cpus) -> Result<Worker<()>> {
+    let run = move |stop: &AtomicBool| {
+        let Ok(_pinned) = cpus.pin() else { return };
+        Cpus::go_first();
+        let mut fds = forward.fds();
+        while !stop.load(Ordering::Relaxed) {
+            while forward.round() > 0 {}
+            // SAFETY: the length is that of `fds`, which lives through the call. An early return
+            // does no harm.
+            unsafe {
+                libc::poll(fds.as_mut_ptr(), fds.len() as _, LOOK.as_millis() as libc::c_int)
+            };
         }
-    }
+    };
+    Worker::start("bare", run)
 }
 
 fn entry(fd: &impl AsFd) -> libc::pollfd {

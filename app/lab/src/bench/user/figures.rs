@@ -6,10 +6,16 @@ use onbeat_report::{Counters, Outcome, Ratio};
 use super::super::Options;
 use super::super::account::{RATE, accounts, conserved, times};
 use super::super::cpu::Cpus;
-use super::{Case, Found, title};
+use super::{Case, Results, title};
 use crate::traffic::BATCH;
 
-pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
+/// Adds the results to an outcome.
+pub(in crate::bench) fn fill(
+    outcome: &mut Outcome,
+    options: &Options,
+    cpus: &Cpus,
+    found: &Results,
+) {
     let backend = found.backend;
     for check in conserved(&backend.to_string(), &found.protected) {
         outcome.check(check);
@@ -50,7 +56,7 @@ fn rates(case: &Case) -> impl Iterator<Item = f64> {
     case.pairs.iter().map(|pair| pair.0)
 }
 
-fn times_of(found: &Found) -> Counters {
+fn times_of(found: &Results) -> Counters {
     times(found.cases.iter().flat_map(|case| {
         let limits = case.pairs.iter().map(|pair| pair.1).collect();
         let bare =
@@ -59,7 +65,7 @@ fn times_of(found: &Found) -> Counters {
     }))
 }
 
-fn accounts_of(found: &Found) -> Counters {
+fn accounts_of(found: &Results) -> Counters {
     let bare = found
         .bare
         .iter()
@@ -69,7 +75,7 @@ fn accounts_of(found: &Found) -> Counters {
     accounts(bare.chain(protected))
 }
 
-fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
+fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Results) {
     let backend = found.backend;
     outcome.note(format!(
         "{backend}: frames of {} octets from a talker's packet socket. The source, both nodes, which \
@@ -81,8 +87,8 @@ fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
     outcome.note(match backend {
         Backend::Xsk => format!(
             "{backend}: the limit has the same AF_XDP sockets and batches, and the same frames in \
-             place; its XDP program hands over every frame, and nobody looks at any. With two paths \
-             A copies each frame once, and B drops what comes by path 2."
+             place; its XDP program redirects every frame, and none is parsed. With two paths A \
+             copies each frame once, and B drops what comes by path 2."
         ),
         _ => format!(
             "{backend}: the limit has the same rings, batches and copies, and looks at no frame. With \

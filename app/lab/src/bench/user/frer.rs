@@ -11,9 +11,9 @@ use onbeat_link::raw::Umem;
 use onbeat_netdev::Handle;
 use onbeat_node::config::Backend;
 
-use super::super::chain::{Chain, Dropped, Interface, Stations};
+use super::super::chain::{Chain, ChainDrops, Interface, Stations};
 use super::super::cpu::Cpus;
-use super::super::protected::{Counted, configuration};
+use super::super::protected::{NodeCounters, configuration};
 use super::Nodes;
 use crate::bench::account::Account;
 use crate::{Error, Result};
@@ -66,8 +66,8 @@ impl Nodes for Protected {
         self.nodes.iter().all(|node| node.zero_copy)
     }
 
-    fn account(&self, mut dropped: Dropped) -> Result<Account> {
-        let counted = Counted::sum(self.streams, |node, stream| {
+    fn account(&self, mut dropped: ChainDrops) -> Result<Account> {
+        let counted = NodeCounters::sum(self.streams, |node, stream| {
             let stream = stream.to_owned();
             self.nodes[node].run(move |inside| inside.plane.read(&stream, inside.now_ns))
         })?;

@@ -9,19 +9,19 @@
 //! over, and a frame's share of the time is the sum of what it costs, as for FRER in XDP.
 
 mod bare;
-mod figures;
+pub(super) mod figures;
 mod frer;
 
 use libbpf_rs::Link;
 use onbeat_node::config::Backend;
 use onbeat_realtime::interrupt;
+use onbeat_report::Progress;
 use onbeat_report::format::count;
-use onbeat_report::{Outcome, Progress};
 
-use self::bare::Bare;
+use self::bare::BareForwarders;
 use self::frer::Protected;
 use super::account::Account;
-use super::chain::{Chain, Dropped, Stations};
+use super::chain::{Chain, ChainDrops, Stations};
 use super::cpu::Cpus;
 use super::programs::Programs;
 use super::throughput::Bed;
@@ -39,7 +39,7 @@ struct Case {
 
 /// What was found of one back end.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct Results {
     backend: Backend,
     /// Whether drivers work on AF_XDP's memory.
     zero_copy: bool,
@@ -56,7 +56,7 @@ trait Nodes {
     fn zero_copy(&self) -> bool;
 
     /// What came and went, given what interfaces had no room for.
-    fn account(&self, dropped: Dropped) -> Result<Account>;
+    fn account(&self, dropped: ChainDrops) -> Result<Account>;
 }
 
 pub(super) fn measure(
@@ -64,7 +64,7 @@ pub(super) fn measure(
     cpus: Cpus,
     backend: Backend,
     progress: &mut Progress,
-) -> Result<Found> {
+) -> Result<Results> {
     let stations = Stations::new()?;
     let mut programs = Programs::load()?;
     let mut number = 0;
@@ -75,7 +75,7 @@ pub(super) fn measure(
     };
     let mut bare = Vec::new();
     for paths in [1, 2] {
-        bare.push(Bare::start(&stations, chain()?, paths, backend, cpus)?);
+        bare.push(BareForwarders::start(&stations, chain()?, paths, backend, cpus)?);
     }
     let mut protected = Vec::new();
     for &streams in &options.streams {
@@ -98,13 +98,13 @@ pub(super) fn measure(
     let zero_copy = bare.iter().all(Nodes::zero_copy);
     let bare = accounts(&stations, &mut bare)?;
     let protected = accounts(&stations, &mut protected)?;
-    Ok(Found { backend, zero_copy, cases, bare, protected, undisturbed })
+    Ok(Results { backend, zero_copy, cases, bare, protected, undisturbed })
 }
 
 fn throughput(
     bed: &mut Bed<'_>,
     backend: Backend,
-    bare: &mut [Bare],
+    bare: &mut [BareForwarders],
     protected: &mut [Protected],
     progress: &mut Progress,
 ) -> Result<Vec<Case>> {
@@ -139,7 +139,7 @@ fn accounts<T: Nodes>(stations: &Stations, all: &mut [T]) -> Result<Vec<Account>
     all.iter_mut().map(account).collect()
 }
 
-impl Found {
+impl Results {
     /// What ports are, for the conditions.
     pub(super) fn mode(&self) -> &'static str {
         match (self.backend, self.zero_copy) {
@@ -148,11 +148,6 @@ impl Found {
             _ => "packet",
         }
     }
-}
-
-/// Enters what was found.
-pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
-    figures::fill(outcome, options, cpus, found);
 }
 
 fn title(paths: usize, streams: u32) -> String {

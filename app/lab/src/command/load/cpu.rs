@@ -19,10 +19,10 @@ const PROFILE: u64 = 1 << 20;
 
 /// Keep CPUs busy by duty cycles
 ///
-/// A thread on each CPU is idle, works, is idle, works, as the rows of a profile say, and again from the
-/// first row, at normal priority, until Ctrl-C. A profile has tables [[row]] with idle-us, duty-us and,
-/// where the idle time is to be spent looking at the clock instead of asleep, busy-loop = true. Told is
-/// the share of the CPU that a thread got, by its CPU clock.
+/// A thread on each CPU is idle, works, is idle, works, as the rows of a profile specify, and again from
+/// the first row, at normal priority, until Ctrl-C. A profile has tables [[row]] with idle-us, duty-us and,
+/// where the thread is to poll the clock in the idle time instead of sleeping, busy-loop = true. The result
+/// shows the share of the CPU that each thread got, by its CPU clock.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -16,8 +16,8 @@ const AROUND: f64 = 66.0;
 
 /// Send UDP datagrams at a rate, or by a profile
 ///
-/// Until Ctrl-C, for a time, for a number of datagrams, or to the end of the profile. Whoever is at the
-/// address need not read them. Told is what the kernel took.
+/// Until Ctrl-C, for a time, for a number of datagrams, or to the end of the profile. No process at the
+/// address need read them. The result shows the datagrams that the kernel took.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -43,7 +43,7 @@ pub(super) struct Net {
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// Stop after so many datagrams
+    /// Stop after this number of datagrams
     #[arg(long, value_name = "NUMBER")]
     count: Option<u64>,
     /// Send by this interface, whatever the routes are

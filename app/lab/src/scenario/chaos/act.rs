@@ -11,7 +11,7 @@ use onbeat_realtime::interrupt::wait_until;
 
 use super::capture::{Point, PortCaptures};
 use super::config;
-use super::plan::{At, HOST, Plan};
+use super::plan::{HOST, Plan, PortPeer};
 use super::schedule::{Action, Step, port};
 use super::spec::{Disturbance, Era, Function, Span};
 use super::talk::Rates;
@@ -69,11 +69,11 @@ impl Actor<'_> {
             for (number, port) in planned.ports.iter().enumerate() {
                 let point = Point { node, port: number };
                 match port.at {
-                    At::Host => {
+                    PortPeer::Host => {
                         let host = host(node == self.plan.edge(true));
                         self.captures.add(point, self.world.namespace(host)?, "eth0")?;
                     }
-                    At::Link(link) => {
+                    PortPeer::Link(link) => {
                         let end = usize::from(self.plan.links[link].nodes[0] != node);
                         self.capture(link, end)?;
                     }

@@ -8,15 +8,15 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use onbeat_netdev::Namespace;
 use onbeat_realtime::clock::{now_ns, realtime_offset_ns};
 
 use super::decode::{Decoded, decode};
+use crate::Result;
 use crate::traffic::{Receiver, socket};
-use crate::{Error, Result};
+use crate::worker::Worker;
 
 /// Octets of a frame that are kept: all headers and the stamp.
 const SNAP: usize = 96;
@@ -38,14 +38,14 @@ pub(super) struct CapturedFrame {
     /// When the kernel had it (CLOCK_REALTIME, ns).
     pub(super) at: u64,
     pub(super) what: Decoded,
-    /// Octets of the frame, and where those that were kept begin in [`Captured::octets`].
+    /// Octets of the frame, and where those that were kept begin in [`CapturedFrames::octets`].
     pub(super) len: u32,
     pub(super) kept: usize,
 }
 
 /// Everything that was captured.
 #[derive(Debug, Default)]
-pub(super) struct Captured {
+pub(super) struct CapturedFrames {
     /// Of each port in the order in which the frames passed.
     pub(super) frames: Vec<CapturedFrame>,
     pub(super) octets: Vec<u8>,
@@ -54,7 +54,7 @@ pub(super) struct Captured {
     pub(super) missed: u64,
 }
 
-impl Captured {
+impl CapturedFrames {
     /// The octets of a frame that were kept.
     pub(super) fn kept(&self, frame: &CapturedFrame) -> &[u8] {
         &self.octets[frame.kept..frame.kept + SNAP.min(frame.len as usize)]
@@ -64,12 +64,11 @@ impl Captured {
 /// Captures that are being taken.
 pub(super) struct PortCaptures {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<Captured>>,
+    worker: Worker<CapturedFrames>,
 }
 
 #[derive(Default)]
 struct Shared {
-    stop: AtomicBool,
     added: Mutex<Vec<(Point, Receiver)>>,
     /// When a frame was found last, and when one was last looked for.
     found_ns: AtomicU64,
@@ -81,11 +80,8 @@ impl PortCaptures {
     pub(super) fn start() -> Result<Self> {
         let shared = Arc::new(Shared::default());
         let inside = Arc::clone(&shared);
-        let thread = thread::Builder::new()
-            .name("lab-capture".into())
-            .spawn(move || capture(&inside))
-            .map_err(|error| Error::io("start a thread for captures", error))?;
-        Ok(Self { shared, thread: Some(thread) })
+        let worker = Worker::start("lab-capture", move |stop| capture(&inside, stop))?;
+        Ok(Self { shared, worker })
     }
 
     /// Captures at a port of a node, from the interface at its far end.
@@ -108,29 +104,17 @@ impl PortCaptures {
     }
 
     /// Stops, after what the sockets hold.
-    pub(super) fn stop(mut self) -> Captured {
-        self.end().unwrap_or_default()
-    }
-
-    fn end(&mut self) -> Option<Captured> {
-        self.shared.stop.store(true, Ordering::Release);
-        let ended = self.thread.take()?.join();
-        Some(ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    pub(super) fn stop(self) -> CapturedFrames {
+        self.worker.stop()
     }
 }
 
-impl Drop for PortCaptures {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-fn capture(shared: &Shared) -> Captured {
-    let mut captured = Captured::default();
+fn capture(shared: &Shared, stop: &AtomicBool) -> CapturedFrames {
+    let mut captured = CapturedFrames::default();
     let mut receivers: Vec<(Point, Receiver)> = Vec::new();
     let (offset, mut last) = (realtime_offset_ns(), false);
     while !last {
-        last = shared.stop.load(Ordering::Acquire);
+        last = stop.load(Ordering::Acquire);
         receivers.append(&mut shared.added.lock().unwrap_or_else(PoisonError::into_inner));
         if !last {
             let mut fds: Vec<_> = receivers

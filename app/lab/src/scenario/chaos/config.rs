@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use onbeat_wire::MacAddress;
 
-use super::plan::{At, Kind, Plan, Stream};
-use super::spec::{Function, Look, Recover};
+use super::plan::{Plan, PortPeer, Stream, StreamKind};
+use super::spec::{Function, Look, Recovery};
 
 /// The file of a node that does this with each stream.
 pub(super) fn text(plan: &Plan, node: usize, functions: &[Option<Function>]) -> String {
@@ -29,8 +29,8 @@ fn write_stream(text: &mut String, plan: &Plan, node: usize, stream: &Stream, fu
     for member in &function.members {
         let port = &ports[*member];
         let look = match port.at {
-            At::Host => stream.look,
-            At::Link(link) => stream.looks[&link],
+            PortPeer::Host => stream.look,
+            PortPeer::Link(link) => stream.looks[&link],
         };
         let identify = identification(stream, look, last);
         let _ = write!(text, "  {{ port = {:?}, identify = {identify}", port.name);
@@ -59,11 +59,11 @@ fn write_stream(text: &mut String, plan: &Plan, node: usize, stream: &Stream, fu
         };
         let _ = write!(text, "  {{ port = {:?}, tag = {tag:?}", port.name);
         // What active identification has rewritten on the way in is as it shall be.
-        let active = stream.kind == Kind::Active;
+        let active = stream.kind == StreamKind::Active;
         if let Some(vlan) = egress.look.vlan.filter(|_| !(active && last)) {
             let _ = write!(text, ", vlan = {vlan}");
         }
-        if active && matches!(port.at, At::Link(_)) {
+        if active && matches!(port.at, PortPeer::Link(_)) {
             let _ = write!(text, ", destination = \"{}\"", egress.look.destination);
         }
         let _ = writeln!(text, " }},");
@@ -75,7 +75,7 @@ fn identification(stream: &Stream, look: Look, last: bool) -> String {
     let vlan = look.vlan.map_or(String::new(), |vlan| format!(", vlan = {vlan}"));
     let destination = look.destination;
     match stream.kind {
-        Kind::Active if last => {
+        StreamKind::Active if last => {
             let up = stream.look;
             format!(
                 "{{ type = \"active\", down = {{ destination = \"{destination}\"{vlan} }}, \
@@ -84,16 +84,18 @@ fn identification(stream: &Stream, look: Look, last: bool) -> String {
                 up.vlan.unwrap_or_default(),
             )
         }
-        Kind::Null | Kind::Active => {
+        StreamKind::Null | StreamKind::Active => {
             format!("{{ type = \"null\", destination = \"{destination}\"{vlan} }}")
         }
-        Kind::Source => format!("{{ type = \"source\", source = \"{}\"{vlan} }}", stream.source),
-        Kind::Ip => format!(
+        StreamKind::Source => {
+            format!("{{ type = \"source\", source = \"{}\"{vlan} }}", stream.source)
+        }
+        StreamKind::Ip => format!(
             "{{ type = \"ip\", destination = \"{destination}\"{vlan}, ip-destination = \"{}\", \
              protocol = \"udp\", destination-port = {UDP_PORT} }}",
             stream.group
         ),
-        Kind::Mask => format!(
+        StreamKind::Mask => format!(
             "{{ type = \"mask\", destination-mask = \"{}\", destination-match = \"{destination}\" }}",
             MacAddress([0xff; 6])
         ),
@@ -103,7 +105,7 @@ fn identification(stream: &Stream, look: Look, last: bool) -> String {
 /// Destination port of the frames of streams that are known by IP.
 pub(super) const UDP_PORT: u16 = 5000;
 
-fn recovery(recover: &Recover) -> String {
+fn recovery(recover: &Recovery) -> String {
     let algorithm = match recover.history {
         Some(length) => format!("algorithm = \"vector\", history-length = {length}"),
         None => "algorithm = \"match\"".into(),

@@ -6,7 +6,7 @@ use crate::traffic::{ETHERTYPE, Stamp, StampError};
 
 /// What a captured frame of the lab shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct TalkerFrame {
     /// Number of its stream, as its talker wrote it.
     pub stream: u32,
     /// Which of the talker's frames it is.
@@ -23,7 +23,7 @@ pub(super) struct Seen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoded {
     /// One of a talker, whole.
-    Seen(Seen),
+    TalkerFrame(TalkerFrame),
     /// One of a talker that was changed or cut behind its headers.
     Corrupted,
     /// Of somebody else.
@@ -67,7 +67,7 @@ fn walk(octets: &[u8]) -> Option<Decoded> {
     };
     Some(match Stamp::parse(payload) {
         Ok(Stamp { stream, sequence, .. }) => {
-            Decoded::Seen(Seen { stream, sequence, number, destination, vlan })
+            Decoded::TalkerFrame(TalkerFrame { stream, sequence, number, destination, vlan })
         }
         Err(StampError::Corrupted) => Decoded::Corrupted,
         Err(StampError::Foreign) => Decoded::Foreign,

@@ -82,7 +82,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     }
     let end_ns = now_ns() + (minutes * 60.0 * SECOND as f64) as u64;
     let mut seeds = seeds(options.seed.seed);
-    let mut sum = Sum::new(options.seed.seed, options.captures.clone());
+    let mut sum = Totals::new(options.seed.seed, options.captures.clone());
     while now_ns() < end_ns {
         let plan = Plan::draw(seeds.number());
         let configured = trial::as_planned(&plan);
@@ -112,7 +112,7 @@ pub fn without_elimination(captures: PathBuf, common: &Common) -> Result<Outcome
             function.recover = None;
         }
     }
-    let mut sum = Sum::new(SEED, captures);
+    let mut sum = Totals::new(SEED, captures);
     let trial = trial::run(&mut stage, &plane, plan, &configured, Vec::new(), u64::MAX)?;
     sum.add(&mut stage, &trial)?;
     sum.report(&mut stage);
@@ -121,7 +121,7 @@ pub fn without_elimination(captures: PathBuf, common: &Common) -> Result<Outcome
 
 /// What all networks came to.
 #[derive(Default)]
-struct Sum {
+struct Totals {
     networks: u64,
     inconclusive: u64,
     broken: BTreeMap<Rule, u64>,
@@ -134,7 +134,7 @@ struct Sum {
     captures: PathBuf,
 }
 
-impl Sum {
+impl Totals {
     fn new(seed: u64, captures: PathBuf) -> Self {
         Self { seed, captures, ..Self::default() }
     }

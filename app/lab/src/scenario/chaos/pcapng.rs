@@ -5,12 +5,12 @@ use std::io::{self, Write};
 
 use onbeat_delay::capture::{LinkType, PcapngWriter};
 
-use super::capture::{Captured, Point};
+use super::capture::{CapturedFrames, Point};
 
 /// Writes all frames, in the order of their times; `name` returns the name of a port.
 pub(super) fn write(
     out: &mut impl Write,
-    captured: &Captured,
+    captured: &CapturedFrames,
     name: impl Fn(Point) -> String,
 ) -> io::Result<()> {
     let mut writer = PcapngWriter::new(out)?;
@@ -51,7 +51,7 @@ mod tests {
             len,
             kept,
         };
-        let captured = Captured {
+        let captured = CapturedFrames {
             frames: vec![frame(7 << 32 | 9, 3, 5), frame(6 << 32, 0, 3)],
             octets: vec![1, 2, 3, 4, 5, 6, 7, 8],
             missed: 0,
@@ -81,7 +81,7 @@ mod tests {
             let point = Point { node, port };
             CapturedFrame { point, entering, at, what: Decoded::Foreign, len, kept }
         };
-        let captured = Captured {
+        let captured = CapturedFrames {
             frames: vec![
                 frame(1, 2, true, 7 << 32 | 9, 3, 5),
                 frame(1, 2, true, 6 << 32, 0, 3),

@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 
 use onbeat_wire::MacAddress;
 
-use super::spec::{Egress, Function, Look, Recover};
+use super::spec::{Egress, Function, Look, Recovery};
 use onbeat_wire::random::Random;
 
 /// What every port to a host is called.
@@ -47,12 +47,12 @@ pub(super) struct Node {
 pub(super) struct Port {
     /// Of the port and its interface.
     pub(super) name: String,
-    pub(super) at: At,
+    pub(super) at: PortPeer,
 }
 
 /// What a port leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum At {
+pub(super) enum PortPeer {
     Host,
     Link(usize),
 }
@@ -66,7 +66,7 @@ pub(super) struct Link {
 
 /// By what nodes know the frames of a stream (802.1CB clause 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum StreamKind {
     Null,
     Source,
     Active,
@@ -74,15 +74,21 @@ pub(super) enum Kind {
     Mask,
 }
 
-impl Kind {
-    const ALL: [Kind; 5] = [Kind::Null, Kind::Source, Kind::Active, Kind::Ip, Kind::Mask];
+impl StreamKind {
+    const ALL: [StreamKind; 5] = [
+        StreamKind::Null,
+        StreamKind::Source,
+        StreamKind::Active,
+        StreamKind::Ip,
+        StreamKind::Mask,
+    ];
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Stream {
     pub(super) name: String,
     pub(super) east: bool,
-    pub(super) kind: Kind,
+    pub(super) kind: StreamKind,
     pub(super) source: MacAddress,
     pub(super) group: Ipv4Addr,
     /// How its talker sends it, and how its listener gets it but for the number.
@@ -118,7 +124,7 @@ impl Plan {
     /// The node and port numbers at an end of a link.
     pub(super) fn port_of(&self, link: usize, end: usize) -> (usize, usize) {
         let node = self.links[link].nodes[end];
-        let place = self.nodes[node].ports.iter().position(|port| port.at == At::Link(link));
+        let place = self.nodes[node].ports.iter().position(|port| port.at == PortPeer::Link(link));
         (node, place.expect("a link ends at ports"))
     }
 
@@ -130,7 +136,7 @@ impl Plan {
     fn stream(&self, number: usize, routes: &[Vec<usize>], random: &mut Random) -> Stream {
         let id = number as u8;
         let east = random.chance(0.5);
-        let kind = Kind::ALL[random.below(Kind::ALL.len() as u64) as usize];
+        let kind = StreamKind::ALL[random.below(StreamKind::ALL.len() as u64) as usize];
         let mut count = 2 + random.below(routes.len() as u64 - 1) as usize;
         let first = random.below(routes.len() as u64) as usize;
         let of_routes = |count| -> BTreeSet<usize> {
@@ -146,7 +152,7 @@ impl Plan {
             count += 1;
             taken = of_routes(count);
         }
-        let tagged = kind == Kind::Active || random.chance(0.7);
+        let tagged = kind == StreamKind::Active || random.chance(0.7);
         let vlan = tagged.then_some(100 + 10 * u16::from(id));
         let destination = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x10, id]);
         let numbered_from = random.chance(0.35).then(|| (64_500 + random.below(1036)) as u16);
@@ -154,9 +160,9 @@ impl Plan {
         let translated = vlan.is_some() && random.chance(0.5);
         let rewritten = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x20, id]);
         let on_link = |link: usize| Look {
-            destination: if kind == Kind::Active { rewritten } else { destination },
+            destination: if kind == StreamKind::Active { rewritten } else { destination },
             vlan: vlan.map(|vlan| match (kind, translated) {
-                (Kind::Active, _) => vlan + 1000,
+                (StreamKind::Active, _) => vlan + 1000,
                 (_, true) => 1000 + 100 * u16::from(id) + link as u16,
                 (_, false) => vlan,
             }),
@@ -190,12 +196,12 @@ impl Plan {
         let (mut members, mut egress) = (Vec::new(), Vec::new());
         for (port, leads) in self.nodes[node].ports.iter().enumerate() {
             match leads.at {
-                At::Host if first => members.push(port),
-                At::Host => {
+                PortPeer::Host if first => members.push(port),
+                PortPeer::Host => {
                     let look = Look { numbered: false, ..stream.look };
                     egress.push(Egress { port, look });
                 }
-                At::Link(link) => {
+                PortPeer::Link(link) => {
                     let Some(&look) = stream.looks.get(&link) else { continue };
                     let upwards = self.links[link].nodes[0] == node;
                     if upwards == stream.east {
@@ -235,11 +241,11 @@ impl Plan {
 }
 
 /// A recovery function of any kind.
-pub(super) fn draw_recover(random: &mut Random) -> Recover {
+pub(super) fn draw_recover(random: &mut Random) -> Recovery {
     const HISTORIES: [u16; 8] = [2, 3, 8, 16, 64, 128, 256, 1024];
     const TIMEOUTS_MS: [u32; 5] = [100, 200, 500, 1000, 2000];
     let vector = random.chance(0.75);
-    Recover {
+    Recovery {
         history: vector.then(|| HISTORIES[random.below(HISTORIES.len() as u64) as usize]),
         timeout_ms: TIMEOUTS_MS[random.below(TIMEOUTS_MS.len() as u64) as usize],
         take_no_sequence: random.chance(0.2),
@@ -282,11 +288,12 @@ fn network(random: &mut Random) -> (Vec<Node>, Vec<Link>, Vec<Vec<usize>>) {
     let nodes = (0..count).map(|node| {
         let mut ports = Vec::new();
         if node == 0 || node == last {
-            ports.push(Port { name: HOST.into(), at: At::Host });
+            ports.push(Port { name: HOST.into(), at: PortPeer::Host });
         }
         let ends_here = links.iter().enumerate().filter(|(_, link)| link.nodes.contains(&node));
-        ports
-            .extend(ends_here.map(|(at, link)| Port { name: link.name.clone(), at: At::Link(at) }));
+        ports.extend(
+            ends_here.map(|(at, link)| Port { name: link.name.clone(), at: PortPeer::Link(at) }),
+        );
         Node { name: format!("n{node}"), ports }
     });
     (nodes.collect(), links, taken)

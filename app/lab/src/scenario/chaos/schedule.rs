@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::plan::{Plan, draw_recover};
-use super::spec::{Function, Recover};
+use super::spec::{Function, Recovery};
 use crate::fault::{Direction, Impairment};
 use onbeat_wire::random::Random;
 
@@ -249,7 +249,7 @@ impl Drawing<'_> {
                 let take_no_sequence =
                     usual.recover.is_some_and(|recover| recover.take_no_sequence);
                 let drawn = draw_recover(&mut self.random);
-                changed.recover = Some(Recover { take_no_sequence, ..drawn });
+                changed.recover = Some(Recovery { take_no_sequence, ..drawn });
                 Some(changed)
             }
             2 if usual.egress.len() > 1 => {
@@ -301,7 +301,7 @@ pub(super) fn port(plan: &Plan, action: &Action) -> Option<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::At;
+    use super::super::plan::PortPeer;
     use super::*;
     use std::collections::BTreeMap;
 
@@ -363,6 +363,6 @@ mod tests {
         let plan = Plan::draw(1);
         let action = Action::Remove { link: 0, end: 1 };
         let (node, port) = super::port(&plan, &action).unwrap();
-        assert_eq!(plan.nodes[node].ports[port].at, At::Link(0));
+        assert_eq!(plan.nodes[node].ports[port].at, PortPeer::Link(0));
     }
 }

@@ -16,7 +16,7 @@ pub struct Look {
 
 /// Base recovery function (802.1CB 7.4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Recover {
+pub struct Recovery {
     /// Length of the history of vector recovery; `None`: match recovery.
     pub history: Option<u16>,
     /// frerSeqRcvyResetMSec.
@@ -45,7 +45,7 @@ pub struct Function {
     /// Frames without a number get one.
     pub generate: bool,
     /// Sequence recovery.
-    pub recover: Option<Recover>,
+    pub recover: Option<Recovery>,
     /// Where it leaves.
     pub egress: Vec<Egress>,
 }

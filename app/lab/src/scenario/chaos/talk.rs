@@ -4,15 +4,15 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
 
 use onbeat_netdev::{Namespace, PacketSocket};
 use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 use onbeat_wire::{EtherType, VlanTag, ipv4, rtag, udp};
 
 use super::config::UDP_PORT;
-use super::plan::{Kind, Stream};
+use super::plan::{Stream, StreamKind};
 use crate::traffic::{ETHERTYPE, Stamp, filled, socket};
+use crate::worker::Worker;
 use crate::{Error, Result};
 
 const PCP: u8 = 6;
@@ -20,10 +20,7 @@ const PCP: u8 = 6;
 const LOOK_NS: u64 = 10_000_000;
 
 /// A host that sends.
-pub(super) struct Talker {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<u64>>,
-}
+pub(super) struct Talker(Worker<u64>);
 
 /// Frames per second of each stream.
 pub(super) type Rates = Arc<Vec<AtomicU64>>;
@@ -42,30 +39,14 @@ impl Talker {
         for (id, stream) in streams.iter().enumerate().filter(|(_, stream)| stream.east == east) {
             own.push(Line::new(id, stream)?);
         }
-        let stop = Arc::new(AtomicBool::new(false));
-        let (rates, stopped) = (Arc::clone(rates), Arc::clone(&stop));
-        let thread = thread::Builder::new()
-            .name("lab-talker".into())
-            .spawn(move || talk(&socket, &mut own, &rates, &stopped))
-            .map_err(|error| Error::io("start a thread for a talker", error))?;
-        Ok(Self { stop, thread: Some(thread) })
+        let rates = Arc::clone(rates);
+        let talk = move |stop: &AtomicBool| talk(&socket, &mut own, &rates, stop);
+        Ok(Self(Worker::start("lab-talker", talk)?))
     }
 
     /// Stops; how many frames its interface did not take.
-    pub(super) fn stop(mut self) -> u64 {
-        self.end()
-    }
-
-    fn end(&mut self) -> u64 {
-        self.stop.store(true, Ordering::Release);
-        let ended = self.thread.take().map(JoinHandle::join);
-        ended.map_or(0, |result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    }
-}
-
-impl Drop for Talker {
-    fn drop(&mut self) {
-        self.end();
+    pub(super) fn stop(self) -> u64 {
+        self.0.stop()
     }
 }
 
@@ -120,7 +101,7 @@ impl Line {
             }
             None => None,
         };
-        if stream.kind == Kind::Ip {
+        if stream.kind == StreamKind::Ip {
             frame.extend(EtherType::IPV4.to_octets());
             let source = Ipv4Addr::new(192, 0, 2, 1);
             let headers = ipv4::HEADER_LEN + udp::HEADER_LEN;
@@ -177,7 +158,7 @@ mod tests {
                 let stamp = Stamp { stream: 3, sequence: 9, intended_ns: 1, actual_ns: 2 };
                 stamp.emit(&mut frame[line.payload..]);
                 assert_eq!(frame.len(), stream.size);
-                let Decoded::Seen(seen) = decode(&frame) else { panic!("{stream:?}") };
+                let Decoded::TalkerFrame(seen) = decode(&frame) else { panic!("{stream:?}") };
                 assert_eq!((seen.stream, seen.sequence), (3, 9));
                 assert_eq!(seen.number, stream.numbered_from);
                 let look = (seen.destination, seen.vlan);

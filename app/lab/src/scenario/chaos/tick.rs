@@ -1,60 +1,43 @@
 //! How late the kernel's coarse clock was, by which data planes in the kernel tell time-outs.
 //!
-//! It goes forward when a CPU takes the timer's interrupt. Where a machine is overloaded, or a virtual
-//! one is not run, it stands still meanwhile: what came then is told to be earlier than it was.
+//! It advances when a CPU takes the timer's interrupt. On an overloaded machine, or a virtual one that is
+//! not run, it stands still: frames that arrive meanwhile get a time stamp that is too early.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
 
 use nix::time::{ClockId, clock_gettime};
 use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 
+use crate::Result;
 use crate::fault::prefer_this_thread;
-use crate::{Error, Result};
+use crate::worker::Worker;
 
 const LOOK_NS: u64 = 1_000_000;
 
-/// A thread that looks at it.
-pub(super) struct Watch {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+/// A thread that polls it.
+pub(super) struct ClockMonitor {
+    latest_ns: Arc<AtomicU64>,
+    _worker: Worker<()>,
 }
 
-#[derive(Default)]
-struct Shared {
-    stop: AtomicBool,
-    latest_ns: AtomicU64,
-}
-
-impl Watch {
+impl ClockMonitor {
     pub(super) fn start() -> Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let inside = Arc::clone(&shared);
-        let look = move || {
+        let latest_ns = Arc::new(AtomicU64::new(0));
+        let inside = Arc::clone(&latest_ns);
+        let poll = move |stop: &AtomicBool| {
             prefer_this_thread();
-            while !inside.stop.load(Ordering::Acquire) {
-                inside.latest_ns.fetch_max(late_ns(), Ordering::AcqRel);
+            while !stop.load(Ordering::Acquire) {
+                inside.fetch_max(late_ns(), Ordering::AcqRel);
                 sleep_until(now_ns() + LOOK_NS);
             }
         };
-        let thread = thread::Builder::new()
-            .name("lab-tick".into())
-            .spawn(look)
-            .map_err(|error| Error::io("start a thread that watches the clock", error))?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { latest_ns, _worker: Worker::start("lab-tick", poll)? })
     }
 
     /// How late it was at most, in ns.
     pub(super) fn latest_ns(&self) -> u64 {
-        self.shared.latest_ns.load(Ordering::Acquire)
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        let _ = self.thread.take().map(JoinHandle::join);
+        self.latest_ns.load(Ordering::Acquire)
     }
 }
 
@@ -72,7 +55,7 @@ mod tests {
 
     #[test]
     fn the_coarse_clock_is_never_early_and_sometimes_late() {
-        let watch = Watch::start().unwrap();
-        assert!(wait_until(Duration::from_secs(10), || watch.latest_ns() > 0).unwrap());
+        let monitor = ClockMonitor::start().unwrap();
+        assert!(wait_until(Duration::from_secs(10), || monitor.latest_ns() > 0).unwrap());
     }
 }

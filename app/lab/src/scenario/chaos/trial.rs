@@ -14,8 +14,10 @@ use onbeat_report::format::count;
 use super::super::options::DataPlaneOptions;
 use super::super::stage::Stage;
 use super::act::{self, Actor, Log, host, topology};
-use super::capture::{Captured, PortCaptures};
-use super::check::{Case, Counted, CountedRecovery, CountedStream, Sighting, Verdict, check};
+use super::capture::{CapturedFrames, PortCaptures};
+use super::check::{
+    Case, NodeCounters, RecoveryCounters, Sighting, StreamCounters, Verdict, check,
+};
 use super::decode::Decoded;
 use super::plan::{HOST, Node, Plan};
 use super::schedule::Step;
@@ -34,7 +36,7 @@ pub(super) struct Trial {
     pub(super) plan: Plan,
     pub(super) steps: Vec<Step>,
     pub(super) log: Log,
-    pub(super) captured: Captured,
+    pub(super) captured: CapturedFrames,
     /// What makes the captures tell less than everything; empty: nothing.
     pub(super) inconclusive: Vec<String>,
     pub(super) verdict: Verdict,
@@ -60,7 +62,7 @@ pub(super) fn run(
 ) -> Result<Trial> {
     let program: PathBuf = stage.onbeat_bin().to_owned();
     let mut world = stage.open(&topology(&plan, configured), plane)?;
-    let (captures, ticks) = (PortCaptures::start()?, tick::Watch::start()?);
+    let (captures, ticks) = (PortCaptures::start()?, tick::ClockMonitor::start()?);
     let rates: Rates =
         Arc::new(plan.streams.iter().map(|stream| AtomicU64::new(stream.rate)).collect());
     let log = Log::new(&plan);
@@ -165,7 +167,7 @@ pub(super) fn judge(
     plan: Plan,
     steps: Vec<Step>,
     log: Log,
-    captured: Captured,
+    captured: CapturedFrames,
     (statuses, clock_late_ns): (&[NodeStatus], u64),
     mut inconclusive: Vec<String>,
 ) -> Trial {
@@ -179,7 +181,7 @@ pub(super) fn judge(
     for (index, frame) in captured.frames.iter().enumerate() {
         let point = frame.point;
         match frame.what {
-            Decoded::Seen(seen) if (seen.stream as usize) < plan.streams.len() => {
+            Decoded::TalkerFrame(seen) if (seen.stream as usize) < plan.streams.len() => {
                 sightings.push(Sighting {
                     at: frame.at,
                     node: point.node,
@@ -194,10 +196,10 @@ pub(super) fn judge(
                 });
             }
             Decoded::Corrupted => corrupted += 1,
-            Decoded::Foreign | Decoded::Seen(_) if frame.entering => {
+            Decoded::Foreign | Decoded::TalkerFrame(_) if frame.entering => {
                 foreign[point.node][point.port] += 1;
             }
-            Decoded::Foreign | Decoded::Seen(_) => {}
+            Decoded::Foreign | Decoded::TalkerFrame(_) => {}
         }
     }
     let names = |node: &Node| {
@@ -223,13 +225,13 @@ pub(super) fn judge(
 }
 
 /// What a node says, by numbers instead of names.
-fn counted(plan: &Plan, node: &Node, status: &NodeStatus) -> Counted {
+fn counted(plan: &Plan, node: &Node, status: &NodeStatus) -> NodeCounters {
     let place = |name: &str| node.ports.iter().position(|port| port.name == name);
     let by_port = |value: fn(&onbeat_node::control::PortStatus) -> u64| {
         let of = |name: &str| status.ports.iter().find(|port| port.name == name).map_or(0, value);
         node.ports.iter().map(|port| of(&port.name)).collect()
     };
-    let stream = |stream: &StreamStatus| CountedStream {
+    let stream = |stream: &StreamStatus| StreamCounters {
         inputs: stream
             .members
             .iter()
@@ -247,7 +249,7 @@ fn counted(plan: &Plan, node: &Node, status: &NodeStatus) -> Counted {
             .iter()
             .filter_map(|egress| Some((place(&egress.port)?, egress.output_packets)))
             .collect(),
-        recovery: stream.recovery.as_ref().map(|recovery| CountedRecovery {
+        recovery: stream.recovery.as_ref().map(|recovery| RecoveryCounters {
             passed: recovery.counters.passed,
             discarded: recovery.counters.discarded,
             rogue: recovery.counters.rogue,
@@ -256,7 +258,7 @@ fn counted(plan: &Plan, node: &Node, status: &NodeStatus) -> Counted {
         next_number: stream.generation.as_ref().map(|generation| generation.gen_seq_num),
     };
     let find = |name: &str| status.streams.iter().find(|other| other.name == name).map(stream);
-    Counted {
+    NodeCounters {
         streams: plan.streams.iter().map(|stream| find(&stream.name)).collect(),
         unmatched: by_port(|port| port.unmatched),
         inputs: by_port(|port| port.input_packets),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
 
 use onbeat_link::Backend;
 use onbeat_netdev::Namespace;
@@ -14,15 +13,15 @@ use onbeat_realtime::Profile;
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::NodeId;
 
+use crate::worker::Worker;
 use crate::{Error, Result};
 
 /// Interface of every node.
 const INTERFACE: &str = "eth0";
 
-/// What a node tells while it runs.
+/// State of a running node.
 #[derive(Debug, Default)]
-struct Shared {
-    stop: AtomicBool,
+struct NodeState {
     /// It failed.
     ended: AtomicBool,
     state: AtomicU8,
@@ -32,12 +31,12 @@ struct Shared {
 
 /// A node that runs.
 pub(super) struct Actor<S: Station> {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<Result<Ended<S>>>>,
+    state: Arc<NodeState>,
+    worker: Worker<Result<StoppedNode<S>>>,
 }
 
 /// A node that ran.
-pub(super) struct Ended<S: Station> {
+pub(super) struct StoppedNode<S: Station> {
     pub(super) runner: Runner<S>,
     pub(super) simulation: Simulation,
 }
@@ -73,12 +72,12 @@ impl Managing {
 
     /// Nodes that it has in OPERATIONAL.
     pub(super) fn operational(&self) -> u32 {
-        self.shared.operational.load(Ordering::Acquire).count_ones()
+        self.state.operational.load(Ordering::Acquire).count_ones()
     }
 
     /// Whether it has a node in OPERATIONAL.
     pub(super) fn has(&self, node: u8) -> bool {
-        self.shared.operational.load(Ordering::Acquire) >> node & 1 == 1
+        self.state.operational.load(Ordering::Acquire) >> node & 1 == 1
     }
 }
 
@@ -97,54 +96,37 @@ impl<S: Station + 'static> Actor<S> {
         let port = open(Backend::Packet, namespace, INTERFACE)?;
         let station = make(port.mac_address())?;
         let mut runner = Runner::new(port, station)?;
-        let shared = Arc::new(Shared::default());
-        let inside = Arc::clone(&shared);
-        let run = move || {
+        let state = Arc::new(NodeState::default());
+        let inside = Arc::clone(&state);
+        let run = move |stop: &AtomicBool| {
             let _realtime = realtime.enter()?;
             let ran = runner.run(
                 |station| simulation.turn(station),
                 |station| {
                     inside.state.store(station.state().code().0, Ordering::Release);
                     inside.operational.store(operational(station), Ordering::Release);
-                    !inside.stop.load(Ordering::Acquire)
+                    !stop.load(Ordering::Acquire)
                 },
             );
             inside.ended.store(true, Ordering::Release);
             ran?;
-            Ok(Ended { runner, simulation })
+            Ok(StoppedNode { runner, simulation })
         };
-        let thread = thread::Builder::new()
-            .name("lab-powerlink".into())
-            .spawn(run)
-            .map_err(|error| Error::io("start a thread for a node", error))?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { state, worker: Worker::start("lab-powerlink", run)? })
     }
 
     /// Whether it is in OPERATIONAL.
     pub(super) fn is_operational(&self) -> bool {
-        self.shared.state.load(Ordering::Acquire) == State::Operational.code().0
+        self.state.state.load(Ordering::Acquire) == State::Operational.code().0
     }
 
     /// Whether it goes on: only an error ends it.
     pub(super) fn is_running(&self) -> bool {
-        !self.shared.ended.load(Ordering::Acquire)
+        !self.state.ended.load(Ordering::Acquire)
     }
 
     /// Turns it off: from one moment to the next it says nothing any more.
-    pub(super) fn stop(mut self) -> Result<Ended<S>> {
-        self.shared.stop.store(true, Ordering::Release);
-        let thread = self.thread.take();
-        let ended = thread.map(JoinHandle::join).transpose();
-        let ended = ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        ended.unwrap_or_else(|| Err(Error::Invalid("the node was stopped before".into())))
-    }
-}
-
-impl<S: Station> Drop for Actor<S> {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+    pub(super) fn stop(self) -> Result<StoppedNode<S>> {
+        self.worker.stop()
     }
 }

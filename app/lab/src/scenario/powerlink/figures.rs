@@ -7,7 +7,7 @@ use onbeat_realtime::clock::SECOND;
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Run};
 
-use super::actor::Ended;
+use super::actor::StoppedNode;
 use super::observer::BusObservation;
 use crate::fault::Direction;
 use crate::scenario::stage::Stage;
@@ -27,7 +27,7 @@ fn seconds(ns: u64) -> Cell {
 }
 
 /// Whether what the managing node gave came back from each node, and what each node gave came.
-pub(super) fn exchanged(stage: &mut Stage<'_>, ended: &Ended<ManagingNode>, nodes: u64) {
+pub(super) fn exchanged(stage: &mut Stage<'_>, ended: &StoppedNode<ManagingNode>, nodes: u64) {
     let changes = ended.simulation.changes();
     let alive = changes.iter().filter(|changes| **changes > 0).count() as u64;
     // Each node has a value that comes back, and one of its own.
@@ -37,7 +37,7 @@ pub(super) fn exchanged(stage: &mut Stage<'_>, ended: &Ended<ManagingNode>, node
 }
 
 /// Every event of a managing node: its states, the steps of each node, failures.
-pub(super) fn events(stage: &mut Stage<'_>, name: &str, ended: &Ended<ManagingNode>) {
+pub(super) fn events(stage: &mut Stage<'_>, name: &str, ended: &StoppedNode<ManagingNode>) {
     let first_ns = ended.runner.events().next().map_or(0, |(at_ns, _)| at_ns);
     let events = ended.runner.events();
     let table = event_table(events.map(|(at_ns, event)| (at_ns - first_ns, *event)));

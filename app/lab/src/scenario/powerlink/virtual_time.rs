@@ -20,7 +20,7 @@ const LOSS_PER_MILLION: u32 = 10_000;
 const STEP_NS: u64 = SECOND / 4;
 
 /// A network, and what an observer of its bus sees.
-struct Watched {
+struct ObservedNetwork {
     network: Network,
     seen: BusObservation,
 }
@@ -40,7 +40,8 @@ pub(super) fn play(
         conditions: Conditions::CLEAN,
         seed: options.seed.seed,
     };
-    let mut watched = Watched { network: Network::new(config), seen: BusObservation::default() };
+    let mut watched =
+        ObservedNetwork { network: Network::new(config), seen: BusObservation::default() };
     let mut times = figures::times();
     let all = u64::from(nodes);
     let last = NodeId(nodes);
@@ -94,8 +95,13 @@ fn up(name: &str, network: &Network, nodes: u8) -> Check {
 }
 
 /// Lets a time pass.
-fn run(stage: &mut Stage<'_>, watched: &mut Watched, what: &str, for_ns: u64) -> Result<()> {
-    let Watched { network, seen } = watched;
+fn run(
+    stage: &mut Stage<'_>,
+    watched: &mut ObservedNetwork,
+    what: &str,
+    for_ns: u64,
+) -> Result<()> {
+    let ObservedNetwork { network, seen } = watched;
     let end_ns = network.bus.now_ns() + for_ns;
     while network.bus.now_ns() < end_ns {
         interrupt::check()?;
@@ -108,9 +114,9 @@ fn run(stage: &mut Stage<'_>, watched: &mut Watched, what: &str, for_ns: u64) ->
 }
 
 /// Lets time pass until all are in OPERATIONAL; how much did, in ns.
-fn settle(stage: &mut Stage<'_>, watched: &mut Watched, what: &str) -> Result<u64> {
+fn settle(stage: &mut Stage<'_>, watched: &mut ObservedNetwork, what: &str) -> Result<u64> {
     let begun = watched.network.bus.now_ns();
-    let took = |watched: &Watched| watched.network.bus.now_ns() - begun;
+    let took = |watched: &ObservedNetwork| watched.network.bus.now_ns() - begun;
     while !watched.network.is_operational() && took(watched) < BOUND_NS {
         run(stage, watched, what, STEP_NS)?;
     }
@@ -118,8 +124,8 @@ fn settle(stage: &mut Stage<'_>, watched: &mut Watched, what: &str) -> Result<u6
 }
 
 /// How many values are at the other end after three cycles: an input and an output of each node.
-fn exchange(watched: &mut Watched, nodes: u8, cycle_us: u32) -> u64 {
-    let Watched { network, seen } = watched;
+fn exchange(watched: &mut ObservedNetwork, nodes: u8, cycle_us: u32) -> u64 {
+    let ObservedNetwork { network, seen } = watched;
     let values = |node: u8| (node ^ 0xff, node.wrapping_mul(3));
     for node in 1..=nodes {
         let (input, output) = values(node);

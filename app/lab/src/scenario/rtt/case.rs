@@ -6,7 +6,7 @@ use onbeat_report::{CpuTimes, Loss, Recorder};
 use super::Load;
 use super::row::Row;
 use crate::load::UdpReport;
-use crate::traffic::{Delivery, Settled};
+use crate::traffic::{Delivery, SettledStream};
 
 /// What one row gave under one load, over all rounds.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Case {
 
     /// Adds what came of a turn whose first `warm_up` probes do not count, in a run that began at
     /// `start_ns`.
-    pub(super) fn add(&mut self, settled: &Settled, warm_up: u64, start_ns: u64) {
+    pub(super) fn add(&mut self, settled: &SettledStream, warm_up: u64, start_ns: u64) {
         let delivery = &settled.delivery;
         self.sent += delivery.sent();
         self.lost += delivery.lost();
@@ -99,7 +99,7 @@ mod tests {
 
     /// 10 probes, one each 100 ns from 1000 on, of which number 7 is lost and number 5, sent 30 ns
     /// late, comes after number 6.
-    fn turn() -> Settled {
+    fn turn() -> SettledStream {
         let sent = SourceReport {
             stream: 1,
             sent: 10,
@@ -117,7 +117,7 @@ mod tests {
             let stamp = Stamp { stream: 1, sequence, intended_ns, actual_ns };
             assert!(record.take(&stamp, actual_ns + 50 + sequence));
         }
-        Settled { delivery: Delivery::new(sent, record), changed: 2 }
+        SettledStream { delivery: Delivery::new(sent, record), changed: 2 }
     }
 
     #[test]

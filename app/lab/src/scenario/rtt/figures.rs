@@ -7,7 +7,7 @@ use onbeat_report::{
 };
 
 use super::case::Case;
-use super::place::Place;
+use super::place::CpuLayout;
 use super::row::{REDIRECT, Row};
 use super::schedule::Schedule;
 use super::{Load, RATE};
@@ -54,7 +54,7 @@ pub(super) fn fill(
     rows: &[(Row, Option<String>)],
     cases: &[Case],
     schedule: &Schedule,
-    place: &Place,
+    place: &CpuLayout,
 ) {
     let loads = Load::ALL.into_iter().filter(|load| cases.iter().any(|case| case.load == *load));
     let loads: Vec<Load> = loads.collect();
@@ -205,7 +205,7 @@ fn notes(
     frames: &FrameOptions,
     loads: &[Load],
     schedule: &Schedule,
-    place: &Place,
+    place: &CpuLayout,
 ) {
     let (size, rate) = (frames.size(), frames.rate(RATE));
     stage.note(format!(

@@ -32,7 +32,7 @@ use onbeat_report::CpuTimes;
 use onbeat_wire::VlanTag;
 
 use self::case::Case;
-use self::place::Place;
+use self::place::CpuLayout;
 use self::rig::Rig;
 use self::row::Row;
 use self::schedule::{Block, Schedule};
@@ -42,7 +42,7 @@ use super::stage::Stage;
 use super::two_paths::{THERE, TwoPaths, VLAN};
 use crate::load::{Stress, Stressor};
 use crate::traffic::{
-    Expect, FrameSpec, Rate, Sink, Source, SourceConfig, SourceReport, sent_all, settle,
+    ExpectedStream, FrameSpec, Rate, Sink, Source, SourceConfig, SourceReport, sent_all, settle,
 };
 use crate::{Error, Result, Topology, rounds};
 
@@ -113,7 +113,7 @@ fn play(stage: &mut Stage<'_>, options: &Options, loads: &[Load]) -> Result<()> 
         let reason = format!("use 1 to {MOST}");
         return Err(Error::Option { option: "probes", value: probes.to_string(), reason });
     }
-    let place = Place::choose()?;
+    let place = CpuLayout::choose()?;
     stage.draw(&network());
     let _hosts = place.with_hosts()?;
     let rig = Rig::build(stage, plane, loads, &place)?;
@@ -144,7 +144,7 @@ struct Run<'r, 's> {
     stage: &'r mut Stage<'s>,
     frames: &'r FrameOptions,
     rig: &'r Rig,
-    place: &'r Place,
+    place: &'r CpuLayout,
     schedule: &'r Schedule,
     left_ns: u64,
     start_ns: u64,
@@ -193,7 +193,7 @@ impl Run<'_, '_> {
         let talker = self.rig.world.handle(&row.station("talker"))?;
         let vlans = vec![VlanTag { pcp: PCP, ..VlanTag::new(VLAN) }];
         let stream = next_stream();
-        let expect = Expect { stream, vlans: vlans.clone() };
+        let expect = ExpectedStream { stream, vlans: vlans.clone() };
         let sink = Sink::start(talker.namespace(), "eth0", &[expect])?;
         let probes = self.schedule.warm_up() + block.probes;
         let config = SourceConfig {

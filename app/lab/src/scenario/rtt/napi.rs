@@ -14,9 +14,9 @@ const RAISED: Scheduling = Scheduling::Fifo(50);
 
 /// A journal that nobody will ever need.
 #[derive(Default)]
-struct Nowhere(Vec<Entry>);
+struct DiscardedLog(Vec<Entry>);
 
-impl Log for Nowhere {
+impl Log for DiscardedLog {
     fn entries(&self) -> Vec<Entry> {
         self.0.clone()
     }
@@ -52,7 +52,7 @@ pub(super) fn thread(
 }
 
 fn threads(host: &mut Live, tuning: &Tuning) -> Result<()> {
-    let report = apply(host, &mut Nowhere::default(), tuning, false)?;
+    let report = apply(host, &mut DiscardedLog::default(), tuning, false)?;
     let refused = report.changes.iter().filter_map(|change| {
         let reason = change.reason.as_deref()?;
         Some(format!("{}: {reason}", change.setting.place))

@@ -11,7 +11,7 @@ const PROBER: Scheduling = Scheduling::Fifo(80);
 /// Which CPU does what. What a frame causes in softirq happens on the CPU that sent it: probes are
 /// sent from the CPU of node a, so that it is on the nodes' CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct CpuLayout {
     /// Background traffic, whoever receives, and this program.
     pub(super) hosts: CpuSet,
     /// Node a.
@@ -20,7 +20,7 @@ pub(super) struct Place {
     pub(super) b: u16,
 }
 
-impl Place {
+impl CpuLayout {
     /// Of the CPUs that may be used.
     pub(super) fn choose() -> Result<Self> {
         Ok(Self::among(&cpus::usable()?))
@@ -86,14 +86,14 @@ mod tests {
     #[test]
     fn nodes_and_hosts_are_apart_as_far_as_can_be() {
         let among = |usable: &[u16]| {
-            let Place { hosts, a, b } = Place::among(usable);
+            let CpuLayout { hosts, a, b } = CpuLayout::among(usable);
             (hosts.to_string(), a, b)
         };
         assert_eq!(among(&[3]), ("3".into(), 3, 3));
         assert_eq!(among(&[0, 1]), ("0".into(), 1, 1));
         assert_eq!(among(&[0, 1, 2]), ("0".into(), 2, 1));
         assert_eq!(among(&[0, 1, 4, 5]), ("0-1".into(), 5, 4));
-        assert!(Place::among(&[3]).note().contains("no other CPU"));
-        assert!(!Place::among(&[0, 1]).note().contains("no other CPU"));
+        assert!(CpuLayout::among(&[3]).note().contains("no other CPU"));
+        assert!(!CpuLayout::among(&[0, 1]).note().contains("no other CPU"));
     }
 }

@@ -3,7 +3,7 @@
 
 use libbpf_rs::Link;
 
-use super::place::Place;
+use super::place::CpuLayout;
 use super::row::{Napi, Plane, REDIRECT, ROWS, Row};
 use super::{Load, background, napi, programs};
 use crate::scenario::options::DataPlaneOptions;
@@ -28,7 +28,7 @@ impl Rig {
         stage: &mut Stage<'_>,
         plane: &DataPlaneOptions,
         loads: &[Load],
-        place: &Place,
+        place: &CpuLayout,
     ) -> Result<Self> {
         let only = plane.backend;
         let wanted = |row: &&Row| row.runs_on(only) && loads.iter().any(|load| row.is_for(*load));
@@ -66,7 +66,13 @@ impl Rig {
         self.rows.iter().filter(|(_, why_not)| why_not.is_none()).map(|(row, _)| *row)
     }
 
-    fn open(&mut self, stage: &Stage<'_>, row: &Row, loads: &[Load], place: &Place) -> Result<()> {
+    fn open(
+        &mut self,
+        stage: &Stage<'_>,
+        row: &Row,
+        loads: &[Load],
+        place: &CpuLayout,
+    ) -> Result<()> {
         match row.plane {
             Plane::Redirect => self.links.extend(programs::redirect(&self.world, row)?),
             Plane::Frer { napi, .. } => {

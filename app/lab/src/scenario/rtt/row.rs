@@ -3,7 +3,7 @@
 use onbeat_node::config::Backend;
 
 use super::Load;
-use super::place::Place;
+use super::place::CpuLayout;
 use crate::Topology;
 use crate::scenario::two_paths::TwoPaths;
 
@@ -136,7 +136,7 @@ impl Row {
     }
 
     /// The two paths, with names of this row's own.
-    pub(super) fn topology(&self, place: &Place) -> Topology {
+    pub(super) fn topology(&self, place: &CpuLayout) -> Topology {
         let node = [place.a, place.b].map(|cpu| self.node_table(cpu));
         let mut network = TwoPaths { node, ..TwoPaths::vector(RESET_TIMEOUT_MS) }.topology();
         network.nodes.iter_mut().for_each(|node| node.name = self.station(&node.name));
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn every_rows_nodes_are_told_what_the_row_is() {
-        let place = Place { hosts: "0".parse().unwrap(), a: 2, b: 1 };
+        let place = CpuLayout { hosts: "0".parse().unwrap(), a: 2, b: 1 };
         for row in ROWS {
             let Plane::Frer { backend, realtime, .. } = row.plane else { continue };
             let network = row.topology(&place).checked().unwrap();

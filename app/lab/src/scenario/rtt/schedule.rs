@@ -33,7 +33,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// So many probes of each case under each load, at so many a second. `cases`: the cases of a load.
+    /// `probes` of each case under each load, at `rate` probes/s. `cases`: the cases of a load.
     pub(super) fn new(
         loads: &[Load],
         cases: impl Fn(Load) -> Vec<usize>,

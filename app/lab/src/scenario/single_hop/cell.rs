@@ -1,9 +1,7 @@
 //! One measurement: a hop under a load on its CPUs, by all methods.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::Ordering;
 
 use onbeat_delay::probe::{Profile as Rates, Sample, Stretch};
 use onbeat_probe::{EchoConfig, PingConfig, Reflector, ping};
@@ -12,10 +10,11 @@ use onbeat_realtime::interrupt;
 use onbeat_wire::stamp::PORT;
 
 use super::frame::{AROUND, LEAST_OCTETS};
-use super::measurement::{Found, Length, Load, Measuring, Place};
+use super::measurement::{HopCpus, Length, Load, Measurement, MethodResult};
 use super::method::METHODS;
 use super::rig::{Hop, Rig};
 use crate::load::{DutyLoad, DutyProfile, DutyReport, UdpReport, UdpSource, UdpTarget};
+use crate::worker::Worker;
 use crate::{Error, Result};
 
 /// Octets of payload of the load's datagrams.
@@ -33,15 +32,15 @@ pub(super) struct Cell {
     pub(super) cpus: &'static str,
     pub(super) load: Load,
     /// By the methods, in their order; `None` by one that sees nothing of the hop.
-    pub(super) found: Vec<Option<Found>>,
+    pub(super) found: Vec<Option<MethodResult>>,
     pub(super) sent: u64,
     /// What became of the load.
     pub(super) duty: Option<DutyReport>,
     pub(super) net: Option<UdpReport>,
 }
 
-pub(super) fn measure(rig: &Rig, place: &Place, load: Load, length: Length) -> Result<Cell> {
-    let answering = Answering::start(rig, place)?;
+pub(super) fn measure(rig: &Rig, place: &HopCpus, load: Load, length: Length) -> Result<Cell> {
+    let answering = ReflectorThread::start(rig, place)?;
     find_the_way(rig, &answering)?;
     let duty = (load == Load::Cpu)
         .then(|| DutyLoad::start([place.cpus.clone()], &DutyProfile::paper()))
@@ -50,14 +49,14 @@ pub(super) fn measure(rig: &Rig, place: &Place, load: Load, length: Length) -> R
         Load::Net(rate) => Some(parallel(rig, rate)?),
         Load::Idle | Load::Cpu => None,
     };
-    let begun: Vec<Option<Box<dyn Measuring>>> =
+    let begun: Vec<Option<Box<dyn Measurement>>> =
         METHODS.iter().map(|method| method.begin(rig)).collect::<Result<_>>()?;
     // XDP works on the CPU of who sends.
     let _there = (rig.hop == Hop::Relay)
         .then(|| Profile::default().on_cpus(place.cpus.clone()).enter())
         .transpose()?;
     let samples = probe(rig, &answering, length.rate as f64, length.for_ns as i64, length.octets)?;
-    let end = |one: Option<Box<dyn Measuring>>| one.map(|one| one.end(&samples)).transpose();
+    let end = |one: Option<Box<dyn Measurement>>| one.map(|one| one.end(&samples)).transpose();
     let found = begun.into_iter().map(end).collect::<Result<_>>()?;
     Ok(Cell {
         hop: rig.hop,
@@ -78,44 +77,30 @@ fn parallel(rig: &Rig, rate: u32) -> Result<UdpSource> {
 }
 
 /// A reflector at work.
-struct Answering {
+struct ReflectorThread {
     at: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<onbeat_probe::Result<()>>>,
+    /// A reflector that failed answers nothing, which the probes show.
+    _worker: Worker<onbeat_probe::Result<()>>,
 }
 
-impl Answering {
+impl ReflectorThread {
     /// On the hop's CPUs where the hop is what answers, else outside.
-    fn start(rig: &Rig, place: &Place) -> Result<Self> {
+    fn start(rig: &Rig, place: &HopCpus) -> Result<Self> {
         let (station, address) = rig.reflector();
         let config = EchoConfig { addresses: vec![address], port: PORT, sessions: None, key: None };
         let mut reflector = rig.world.namespace(station)?.run(|| Reflector::open(&config))??;
         let at = reflector.addresses()[0];
-        let stop = Arc::new(AtomicBool::new(false));
-        let theirs = Arc::clone(&stop);
         let _there = (rig.hop == Hop::Reflector)
             .then(|| Profile::default().on_cpus(place.cpus.clone()).enter())
             .transpose()?;
-        let thread = thread::Builder::new()
-            .name("lab-echo".into())
-            .spawn(move || reflector.run(&|| theirs.load(Ordering::Relaxed)))
-            .map_err(|error| Error::io("start a thread for a reflector", error))?;
-        Ok(Self { at, stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A reflector that failed answered nothing, which was seen.
-            let _ = thread.join();
-        }
+        let worker =
+            Worker::start("lab-echo", move |stop| reflector.run(&|| stop.load(Ordering::Relaxed)))?;
+        Ok(Self { at, _worker: worker })
     }
 }
 
 /// Sends a probe until one is answered: addresses are resolved then.
-fn find_the_way(rig: &Rig, answering: &Answering) -> Result<()> {
+fn find_the_way(rig: &Rig, answering: &ReflectorThread) -> Result<()> {
     for _ in 0..KNOCKS {
         let samples = probe(rig, answering, 1e3, 1_000_000, LEAST_OCTETS)?;
         if samples.iter().any(|sample| sample.answer.is_some()) {
@@ -129,7 +114,7 @@ fn find_the_way(rig: &Rig, answering: &Answering) -> Result<()> {
 /// Sends probes from the sender, from where this thread runs.
 fn probe(
     rig: &Rig,
-    answering: &Answering,
+    answering: &ReflectorThread,
     rate: f64,
     for_ns: i64,
     octets: usize,

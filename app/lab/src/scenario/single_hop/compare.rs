@@ -14,7 +14,7 @@ use onbeat_report::{Cell as TableCell, Counters, Number};
 
 use super::cell::Cell;
 use super::matrix::Matrix;
-use super::measurement::{Found, Length, Load, Place};
+use super::measurement::{HopCpus, Length, Load, MethodResult};
 use super::method::{HOOKS, METHODS, MIRROR, PROBE_ONE_WAY};
 use super::rig::Hop;
 use super::{figures, plots};
@@ -44,7 +44,7 @@ pub(super) struct CompareOptions {
         conflicts_with = "seconds"
     )]
     compare: Vec<Hop>,
-    /// Load on the hop with --compare: nothing (idle), table 1 of the paper (cpu), so many datagrams a
+    /// Load on the hop with --compare: nothing (idle), table 1 of the paper (cpu), datagrams a
     /// second by another interface (a number)
     #[arg(
         long,
@@ -81,7 +81,7 @@ impl CompareOptions {
         if for_ns < SECOND / 20 {
             return refuse("for", format!("{for_ns} ns"), "use at least 50ms".into());
         }
-        let places = Place::all()?;
+        let places = HopCpus::all()?;
         let place = |number: &u8| places[usize::from(number - 1)].clone();
         Ok(Matrix {
             hops: self.compare.clone(),
@@ -207,7 +207,7 @@ struct Estimate {
 }
 
 impl Estimate {
-    fn of(found: &Found, correction: Option<&Correction>) -> Option<Self> {
+    fn of(found: &MethodResult, correction: Option<&Correction>) -> Option<Self> {
         let median = found.delays.delays.percentile(0.5, CONFIDENCE)?;
         let measured_ns = median.value_ns as f64;
         let bound = |bound: Option<u64>| bound.map_or(measured_ns, |ns| ns as f64);
@@ -284,8 +284,8 @@ mod tests {
     use clap::Parser;
     use onbeat_delay::matching::Verdict;
 
-    fn found(delays: impl Iterator<Item = i64>) -> Found {
-        let mut found = Found::default();
+    fn found(delays: impl Iterator<Item = i64>) -> MethodResult {
+        let mut found = MethodResult::default();
         delays.enumerate().for_each(|(at, ns)| found.record(at as i64, ns, Verdict::Certain));
         found
     }
@@ -317,7 +317,7 @@ mod tests {
         let estimate = Estimate::of(&found((0..99).map(|_| 8_700)), Some(&correction)).unwrap();
         assert_eq!(estimate.told_ns, None);
         assert!(estimate.from_ns < 0.0 && estimate.to_ns > 1_400.0, "{estimate:?}");
-        assert_eq!(Estimate::of(&Found::default(), None), None);
+        assert_eq!(Estimate::of(&MethodResult::default(), None), None);
     }
 
     #[derive(Debug, clap::Parser)]

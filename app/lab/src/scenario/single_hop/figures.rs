@@ -4,7 +4,7 @@ use onbeat_delay::stats::Distribution;
 use onbeat_report::{Cell as TableCell, Check, Counters, Number};
 
 use super::cell::Cell;
-use super::measurement::{Found, Length, Load};
+use super::measurement::{Length, Load, MethodResult};
 use super::method::METHODS;
 use super::rig::Hop;
 use crate::scenario::stage::Stage;
@@ -46,7 +46,7 @@ pub(super) fn fill(stage: &mut Stage<'_>, cells: &[Cell], length: Length) {
 
 /// What must hold of any measurement.
 pub(super) fn checks(cells: &[&Cell]) -> Vec<Check> {
-    let sum = |of: &dyn Fn(&Found) -> u64| -> u64 {
+    let sum = |of: &dyn Fn(&MethodResult) -> u64| -> u64 {
         cells.iter().flat_map(|cell| cell.found.iter().flatten()).map(of).sum()
     };
     let negative = sum(&|found| found.delays.delays.negative());

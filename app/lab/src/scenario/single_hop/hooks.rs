@@ -1,9 +1,8 @@
 //! The hop's own kernel, by BPF programs on its tracepoints.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use onbeat_delay::matching::Verdict;
@@ -12,8 +11,9 @@ use onbeat_hooks::{Counts, Detail, Device, Fate, Filter, Hop as Followed, Packet
 use onbeat_netdev::Handle;
 use onbeat_wire::stamp::PORT;
 
-use super::measurement::{Each, Found, Measuring, Method};
+use super::measurement::{DelaySample, Measurement, Method, MethodResult};
 use super::rig::{Hop, Rig};
+use crate::worker::Worker;
 use crate::{Error, Result};
 
 /// Between two looks, at which packets that are gone are taken.
@@ -30,7 +30,7 @@ impl Method for Hooks {
         "hooks"
     }
 
-    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measuring>>> {
+    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measurement>>> {
         if matches!(rig.hop, Hop::Relay | Hop::Nothing) {
             // XDP sends packets on before there is one for the kernel's hooks to see.
             return Ok(None);
@@ -49,36 +49,29 @@ impl Method for Hooks {
             device_stamps: false,
         };
         let device = namespace.run(Handle::open)??;
-        Ok(Some(Box::new(Following::start(followed, device)?)))
+        Ok(Some(Box::new(HookTrace::start(followed, device)?)))
     }
 }
 
 /// A thread that follows packets: it owns the programs and their buffer.
-struct Following {
+struct HookTrace {
     /// The device that packets come by, and its packets when the programs had started.
     device: Handle,
     received_before: u64,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Followings>>>,
+    worker: Worker<Result<TracedPackets>>,
 }
 
 /// The packets that were followed, and the programs' own counters.
-type Followings = (Vec<Packet>, Counts);
+type TracedPackets = (Vec<Packet>, Counts);
 
-impl Following {
+impl HookTrace {
     fn start(followed: Followed, device: Handle) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let theirs = Arc::clone(&stop);
         let (ready, is_ready) = mpsc::channel();
-        let thread = thread::Builder::new()
-            .name("lab-hooks".into())
-            .spawn(move || follow(&followed, &theirs, ready))
-            .map_err(|error| Error::io("start a thread for the hooks", error))?;
-        let mut following = Self { device, received_before: 0, stop, thread: Some(thread) };
-        // A thread that exits before it is ready returns the error.
+        let worker = Worker::start("lab-hooks", move |stop| follow(&followed, stop, ready))?;
         if is_ready.recv().is_err() {
-            following.end()?;
+            return Err(worker.stop().expect_err("a thread that exits before it is ready fails"));
         }
+        let mut following = Self { device, received_before: 0, worker };
         following.received_before = following.received()?;
         Ok(following)
     }
@@ -86,21 +79,9 @@ impl Following {
     fn received(&self) -> Result<u64> {
         Ok(self.device.statistics(ARRIVALS)?.rx_packets)
     }
-
-    fn end(&mut self) -> Result<Followings> {
-        self.stop.store(true, Ordering::Release);
-        let Some(thread) = self.thread.take() else { return Ok(Followings::default()) };
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    }
 }
 
-impl Drop for Following {
-    fn drop(&mut self) {
-        let _ = self.end();
-    }
-}
-
-fn follow(followed: &Followed, stop: &AtomicBool, ready: Sender<()>) -> Result<Followings> {
+fn follow(followed: &Followed, stop: &AtomicBool, ready: Sender<()>) -> Result<TracedPackets> {
     let mut tracer = Tracer::start(followed)?;
     let _ = ready.send(());
     let mut packets = Vec::new();
@@ -112,12 +93,12 @@ fn follow(followed: &Followed, stop: &AtomicBool, ready: Sender<()>) -> Result<F
     Ok((packets, tracer.counts()?))
 }
 
-impl Measuring for Following {
-    fn end(mut self: Box<Self>, _: &[Sample]) -> Result<Found> {
+impl Measurement for HookTrace {
+    fn end(self: Box<Self>, _: &[Sample]) -> Result<MethodResult> {
         let received = self.received()? - self.received_before;
-        let (mut packets, counts) = Following::end(&mut self)?;
+        let (mut packets, counts) = self.worker.stop()?;
         packets.sort_unstable_by_key(|packet| packet.begin_ns);
-        let mut found = Found::default();
+        let mut found = MethodResult::default();
         let mut driver_ns = 0_u64;
         let (mut read, mut answered) = (0_u64, 0_u64);
         for packet in packets {
@@ -125,7 +106,7 @@ impl Measuring for Following {
                 Fate::Forwarded | Fate::Answered | Fate::AnsweredByKernel => {
                     let (time_ns, delay_ns) = (packet.begin_ns as i64, packet.total_ns.into());
                     found.delays.record(time_ns, delay_ns, Verdict::Certain);
-                    found.each.push(Each { time_ns, delay_ns, depth: packet.depth });
+                    found.each.push(DelaySample { time_ns, delay_ns, depth: packet.depth });
                     let driver = Stage::ALL.iter().position(|stage| *stage == Stage::Driver);
                     let driver = driver.and_then(|at| packet.stages_ns[at]);
                     driver_ns += u64::from(driver.unwrap_or(0));

@@ -8,7 +8,7 @@ use onbeat_realtime::{CpuSet, Profile};
 
 use super::cell::{self, Cell};
 use super::frame::LEAST_OCTETS;
-use super::measurement::{Length, Load, Place, ends};
+use super::measurement::{HopCpus, Length, Load, ends};
 use super::rig::{Hop, Rig};
 use crate::{Error, Result};
 
@@ -34,7 +34,7 @@ pub(super) fn octets(asked: Option<usize>) -> Result<usize> {
 #[derive(Debug)]
 pub(super) struct Matrix {
     pub(super) hops: Vec<Hop>,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<HopCpus>,
     pub(super) loads: Vec<Load>,
     pub(super) length: Length,
 }

@@ -12,19 +12,19 @@ use crate::{Error, Result, cpus};
 
 /// CPUs of the hop.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct HopCpus {
     /// As figures name it: how many.
     pub(super) name: &'static str,
     pub(super) cpus: CpuSet,
 }
 
-impl Place {
+impl HopCpus {
     /// The last CPU, and that and the first, which all else works on.
-    pub(super) fn all() -> Result<[Place; 2]> {
+    pub(super) fn all() -> Result<[HopCpus; 2]> {
         let (first, last) = ends()?;
         Ok([
-            Place { name: "1", cpus: [last].into_iter().collect() },
-            Place { name: "2", cpus: [first, last].into_iter().collect() },
+            HopCpus { name: "1", cpus: [last].into_iter().collect() },
+            HopCpus { name: "2", cpus: [first, last].into_iter().collect() },
         ])
     }
 }
@@ -34,7 +34,7 @@ pub(super) fn ends() -> Result<(u16, u16)> {
     match cpus::usable()?[..] {
         [first, .., last] => Ok((first, last)),
         _ => Err(Error::Invalid(
-            "it takes two CPUs: one for the hop, one for who sends and measures".to_owned(),
+            "requires two CPUs: one for the hop, one for the sender and the measurement".to_owned(),
         )),
     }
 }
@@ -46,7 +46,7 @@ pub(super) enum Load {
     Idle,
     /// A process that works as table 1 of the paper has it.
     Cpu,
-    /// So many datagrams a second by another interface.
+    /// Datagrams per second by another interface.
     Net(u32),
 }
 
@@ -93,21 +93,21 @@ pub(super) trait Method: Sync {
 
     /// Begins to measure; the traffic begins once all methods have. `None` where this method sees nothing
     /// of this hop.
-    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measuring>>>;
+    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measurement>>>;
 }
 
 /// A measurement that has begun.
-pub(super) trait Measuring {
+pub(super) trait Measurement {
     /// Ends it. All probes were answered, or given up, by now.
-    fn end(self: Box<Self>, traffic: &[Sample]) -> Result<Found>;
+    fn end(self: Box<Self>, traffic: &[Sample]) -> Result<MethodResult>;
 }
 
 /// What a method found.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct MethodResult {
     pub(super) delays: Collected,
     /// The delays one by one, in order of time.
-    pub(super) each: Vec<Each>,
+    pub(super) each: Vec<DelaySample>,
     /// What a delay is measured too long by, at most, as the method itself knows, in nanoseconds.
     pub(super) too_long_ns: f64,
     /// Packets that did not leave.
@@ -121,7 +121,7 @@ pub(super) struct Found {
 
 /// A delay, and what was seen beside.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Each {
+pub(super) struct DelaySample {
     /// When the packet arrived, in nanoseconds of the method's clock.
     pub(super) time_ns: i64,
     pub(super) delay_ns: i64,
@@ -129,7 +129,7 @@ pub(super) struct Each {
     pub(super) depth: Option<u32>,
 }
 
-impl Found {
+impl MethodResult {
     /// Packets with a delay or a loss.
     fn reported(&self) -> u64 {
         self.delays.delays.count() + self.lost
@@ -149,7 +149,7 @@ impl Found {
     pub(super) fn record(&mut self, time_ns: i64, delay_ns: i64, verdict: Verdict) {
         self.delays.record(time_ns, delay_ns, verdict);
         if verdict != Verdict::Ambiguous {
-            self.each.push(Each { time_ns, delay_ns, depth: None });
+            self.each.push(DelaySample { time_ns, delay_ns, depth: None });
         }
     }
 
@@ -163,8 +163,8 @@ impl Found {
 mod tests {
     use super::*;
 
-    fn found(measured: i64, lost: u64, unseen: &[u64]) -> Found {
-        let mut found = Found::default();
+    fn found(measured: i64, lost: u64, unseen: &[u64]) -> MethodResult {
+        let mut found = MethodResult::default();
         (0..measured).for_each(|at| found.record(at, 1, Verdict::Certain));
         (0..lost).for_each(|_| found.lose());
         found.unseen = unseen.iter().map(|packets| ("a cause", *packets)).collect();

@@ -4,7 +4,7 @@ use onbeat_delay::matching::Verdict;
 use onbeat_delay::probe::Sample;
 
 use super::hooks::Hooks;
-use super::measurement::{Found, Measuring, Method};
+use super::measurement::{Measurement, Method, MethodResult};
 use super::mirror::Mirror;
 use super::rig::{Hop, Rig};
 use crate::Result;
@@ -44,19 +44,19 @@ impl Method for Probe {
         self.name
     }
 
-    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measuring>>> {
-        Ok(Some(Box::new(Probing { hop: rig.hop, delay_ns: self.delay_ns })))
+    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measurement>>> {
+        Ok(Some(Box::new(ProbeMeasurement { hop: rig.hop, delay_ns: self.delay_ns })))
     }
 }
 
-struct Probing {
+struct ProbeMeasurement {
     hop: Hop,
     delay_ns: fn(Hop, &Sample) -> Option<i64>,
 }
 
-impl Measuring for Probing {
-    fn end(self: Box<Self>, traffic: &[Sample]) -> Result<Found> {
-        let mut found = Found::default();
+impl Measurement for ProbeMeasurement {
+    fn end(self: Box<Self>, traffic: &[Sample]) -> Result<MethodResult> {
+        let mut found = MethodResult::default();
         for sample in traffic {
             match (self.delay_ns)(self.hop, sample) {
                 Some(delay_ns) => found.record(sample.sent_ns, delay_ns, Verdict::Certain),

@@ -4,9 +4,8 @@
 //! pair on either side belongs to what is measured. One clock stamps both.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use onbeat_delay::capture::{LinkType, Packet};
@@ -19,9 +18,10 @@ use onbeat_realtime::clock::realtime_offset;
 use onbeat_report::format::count;
 
 use super::frame::sequence;
-use super::measurement::{Found, Measuring, Method};
+use super::measurement::{Measurement, Method, MethodResult};
 use super::rig::{Hop, Rig};
 use crate::traffic::{Receiver, socket};
+use crate::worker::Worker;
 use crate::{Error, Result};
 
 /// Between two looks at what was captured. Who waits for a packet instead is woken by whom it passes: from
@@ -38,7 +38,7 @@ impl Method for Mirror {
         "mirror"
     }
 
-    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measuring>>> {
+    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measurement>>> {
         let mut captures = Vec::new();
         for station in ["sender", "receiver"] {
             if station == "receiver" && rig.hop == Hop::Reflector {
@@ -47,17 +47,17 @@ impl Method for Mirror {
             let socket = socket::monitor(rig.world.namespace(station)?, "eth0")?;
             captures.push(Capture::start(socket, rig.hop, station == "sender")?);
         }
-        Ok(Some(Box::new(Mirroring { captures, offset: realtime_offset() })))
+        Ok(Some(Box::new(MirrorCaptures { captures, offset: realtime_offset() })))
     }
 }
 
-struct Mirroring {
+struct MirrorCaptures {
     captures: Vec<Capture>,
     offset: (i64, u64),
 }
 
-impl Measuring for Mirroring {
-    fn end(self: Box<Self>, _: &[Sample]) -> Result<Found> {
+impl Measurement for MirrorCaptures {
+    fn end(self: Box<Self>, _: &[Sample]) -> Result<MethodResult> {
         let mut seen = Vec::new();
         for capture in self.captures {
             seen.extend(capture.stop()?);
@@ -67,7 +67,7 @@ impl Measuring for Mirroring {
             return Err(Error::Invalid("the time of day was set while it was captured".into()));
         }
         seen.sort_by_key(|one| (one.time_ns, one.side == Side::Departures));
-        let mut found = Found::default();
+        let mut found = MethodResult::default();
         let mut take = |event: Event<()>| match event {
             Event::Matched { arrival, departure, verdict } => {
                 let delay_ns = departure.time_ns - arrival.time_ns;
@@ -77,7 +77,7 @@ impl Measuring for Mirroring {
             Event::Unmatched(_) | Event::Duplicate(_) => found.unmatched += 1,
         };
         let mut matcher = Matcher::new(Window { longest_ns: i64::MAX / 4, ..Window::default() });
-        for Seen { time_ns, side, key } in seen {
+        for ProbeSighting { time_ns, side, key } in seen {
             let passage = Passage { time_ns, tag: () };
             match side {
                 Side::Arrivals => matcher.arrive(key, passage, &mut take),
@@ -94,39 +94,31 @@ impl Measuring for Mirroring {
 
 /// A probe that passed a capture.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct ProbeSighting {
     time_ns: i64,
     side: Side,
     key: u64,
 }
 
-/// A capture that is being taken.
-struct Capture {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<io::Result<Taken>>>,
-}
+/// A running capture.
+struct Capture(Worker<io::Result<CaptureLog>>);
 
 #[derive(Default)]
-struct Taken {
-    seen: Vec<Seen>,
+struct CaptureLog {
+    seen: Vec<ProbeSighting>,
     unstamped: u64,
     drops: u64,
 }
 
 impl Capture {
     fn start(socket: PacketSocket, hop: Hop, at_sender: bool) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let theirs = Arc::clone(&stop);
-        let thread = thread::Builder::new()
-            .name("lab-mirror".into())
-            .spawn(move || capture(Receiver::new(socket), hop, at_sender, &theirs))
-            .map_err(|error| Error::io("start a thread for captures", error))?;
-        Ok(Self { stop, thread: Some(thread) })
+        let receiver = Receiver::new(socket);
+        let run = move |stop: &AtomicBool| capture(receiver, hop, at_sender, stop);
+        Ok(Self(Worker::start("lab-mirror", run)?))
     }
 
-    fn stop(mut self) -> Result<Vec<Seen>> {
-        let ended = self.end().unwrap_or_else(|| Ok(Taken::default()));
-        let taken = ended.map_err(|error| Error::io("capture frames", error))?;
+    fn stop(self) -> Result<Vec<ProbeSighting>> {
+        let taken = self.0.stop().map_err(|error| Error::io("capture frames", error))?;
         if taken.drops + taken.unstamped > 0 {
             return Err(Error::Invalid(format!(
                 "a capture dropped {} and has {} without a time stamp; use a lower rate",
@@ -136,18 +128,6 @@ impl Capture {
         }
         Ok(taken.seen)
     }
-
-    fn end(&mut self) -> Option<io::Result<Taken>> {
-        self.stop.store(true, Ordering::Release);
-        let ended = self.thread.take()?.join();
-        Some(ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    }
-}
-
-impl Drop for Capture {
-    fn drop(&mut self) {
-        let _ = self.end();
-    }
 }
 
 fn capture(
@@ -155,8 +135,8 @@ fn capture(
     hop: Hop,
     at_sender: bool,
     stop: &AtomicBool,
-) -> io::Result<Taken> {
-    let mut taken = Taken::default();
+) -> io::Result<CaptureLog> {
+    let mut taken = CaptureLog::default();
     loop {
         // Asked before the socket is emptied: what came before the stop is taken.
         let last = stop.load(Ordering::Acquire);
@@ -171,7 +151,7 @@ fn capture(
     }
 }
 
-fn take(taken: &mut Taken, frame: &ReceivedFrame<'_>, hop: Hop, at_sender: bool) {
+fn take(taken: &mut CaptureLog, frame: &ReceivedFrame<'_>, hop: Hop, at_sender: bool) {
     let Some(probe) = sequence(frame.octets) else { return };
     let side = match (at_sender, frame.outgoing, probe.answer) {
         (true, true, false) => Side::Arrivals,
@@ -200,5 +180,5 @@ fn take(taken: &mut Taken, frame: &ReceivedFrame<'_>, hop: Hop, at_sender: bool)
         _ => Recognition::default().key(&packet),
     };
     // A probe is whole: it was read as one.
-    taken.seen.extend(key.ok().map(|key| Seen { time_ns, side, key }));
+    taken.seen.extend(key.ok().map(|key| ProbeSighting { time_ns, side, key }));
 }

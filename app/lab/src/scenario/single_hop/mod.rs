@@ -30,7 +30,7 @@ mod rig;
 
 use self::compare::CompareOptions;
 use self::matrix::Matrix;
-use self::measurement::{Length, Load, Place};
+use self::measurement::{HopCpus, Length, Load};
 use self::rig::Hop;
 use super::options::{FrameOptions, PhaseOptions};
 use super::stage::Stage;
@@ -66,7 +66,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     stage.draw(&network());
     let matrix = Matrix {
         hops: Hop::ALL.to_vec(),
-        places: Place::all()?.to_vec(),
+        places: HopCpus::all()?.to_vec(),
         loads: Load::ALL.to_vec(),
         length,
     };

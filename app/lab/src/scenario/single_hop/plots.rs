@@ -3,7 +3,7 @@
 use onbeat_report::{Distribution, Figure, Phase, PhaseState, Recorder, Series, TimeSeries};
 
 use super::cell::Cell;
-use super::measurement::{Each, Load};
+use super::measurement::{DelaySample, Load};
 use super::method::{HOOKS, METHODS, MIRROR, PROBE_ROUND_TRIP};
 
 /// Between two loads on the axis of time, in seconds.
@@ -92,7 +92,7 @@ fn by_cell(cells: &[&Cell], method: usize, name: impl Fn(&Cell) -> String) -> Di
     recorder.figure()
 }
 
-fn record(recorder: &mut Recorder, name: &str, each: &[Each]) {
+fn record(recorder: &mut Recorder, name: &str, each: &[DelaySample]) {
     let phase = recorder.phase(name);
     for delay_ns in each.iter().filter_map(|each| u64::try_from(each.delay_ns).ok()) {
         recorder.record(phase, delay_ns);
@@ -104,7 +104,7 @@ fn over_load(
     cells: &[&Cell],
     unit: &str,
     methods: &[usize],
-    value: impl Fn(&Each) -> Option<f64>,
+    value: impl Fn(&DelaySample) -> Option<f64>,
 ) -> Figure {
     let mut figure = TimeSeries::new(unit);
     let mut points = vec![Vec::new(); methods.len()];
@@ -134,14 +134,14 @@ fn over_load(
 
 #[cfg(test)]
 mod tests {
-    use super::super::measurement::Found;
+    use super::super::measurement::MethodResult;
     use super::super::rig::Hop;
     use super::*;
     use onbeat_delay::matching::Verdict;
 
     fn cell(cpus: &'static str, load: Load, start_ns: i64) -> Cell {
         let found = |depth: Option<u32>| {
-            let mut found = Found::default();
+            let mut found = MethodResult::default();
             for number in 0..100 {
                 found.record(start_ns + number * 1_000_000, 10_000 + number, Verdict::Certain);
             }

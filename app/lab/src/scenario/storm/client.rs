@@ -3,12 +3,12 @@
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
 
 use onbeat_realtime::Profile;
 use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 
-use crate::{Error, Result};
+use crate::Result;
+use crate::worker::Worker;
 use onbeat_wire::random::Random;
 
 /// Octets of a datagram, as in the paper.
@@ -32,9 +32,8 @@ pub(super) enum Pattern {
 /// A thread that sends until it is ended.
 #[derive(Debug)]
 pub(super) struct Sender {
-    stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
+    worker: Worker<()>,
 }
 
 impl Sender {
@@ -57,35 +56,15 @@ impl Sender {
         name: &str,
         run: impl FnOnce(&AtomicBool, &AtomicU64) + Send + 'static,
     ) -> Result<Self> {
-        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (stops, sends) = (Arc::clone(&stop), Arc::clone(&sent));
-        let thread = thread::Builder::new().name(name.into()).spawn(move || run(&stops, &sends));
-        let thread = thread.map_err(|error| Error::io("start a thread that sends", error))?;
-        Ok(Self { stop, sent, thread: Some(thread) })
-    }
-
-    pub(super) fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
+        let sent = Arc::new(AtomicU64::new(0));
+        let inside = Arc::clone(&sent);
+        Ok(Self { sent, worker: Worker::start(name, move |stop| run(stop, &inside))? })
     }
 
     /// Datagrams sent in all.
-    pub(super) fn end(mut self) -> u64 {
-        self.join();
-        self.sent()
-    }
-
-    fn join(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A sender cannot fail.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for Sender {
-    fn drop(&mut self) {
-        self.join();
+    pub(super) fn end(self) -> u64 {
+        self.worker.stop();
+        self.sent.load(Ordering::Relaxed)
     }
 }
 

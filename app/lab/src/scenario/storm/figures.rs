@@ -5,7 +5,7 @@ use onbeat_realtime::clock::SECOND;
 use onbeat_report::{Cell, Check, Counters, Recorder};
 
 use super::latency::{RECEIVER_PRIORITY, STAMPS, Stamped};
-use super::measure::{Found, TASK_PRIORITY};
+use super::measure::{StormResult, TASK_PRIORITY};
 use super::rig::Side;
 use super::{PERIOD_S, Plan, Row, UTILISATION, WORK_S};
 use crate::scenario::stage::Stage;
@@ -81,7 +81,7 @@ fn by_rate<'a>(
 }
 
 /// What the task's work takes when nothing interrupts it: what it should be charged.
-fn due_ns(found: &Found) -> f64 {
+fn due_ns(found: &StormResult) -> f64 {
     found.worked_ns as f64
 }
 
@@ -95,7 +95,7 @@ fn accounting(rows: &[Row]) -> Counters {
         ("guard, ledger", "%"),
     ]);
     for row in rows {
-        let error = |at: usize, time: fn(&Found) -> f64| {
+        let error = |at: usize, time: fn(&StormResult) -> f64| {
             let (found, due) = (&row.busy[at], due_ns(&row.busy[at]));
             Cell::from(percent(time(found) - due, due))
         };
@@ -128,7 +128,7 @@ fn interrupts(plan: &Plan, rows: &[Row]) -> Counters {
 
 fn shares(rows: &[Row]) -> Counters {
     by_rate(rows, "%", |row, at| {
-        let Found { sent, received, .. } = row.bursts[at];
+        let StormResult { sent, received, .. } = row.bursts[at];
         (sent > 0).then(|| percent(received as f64, sent as f64))
     })
 }

@@ -10,7 +10,7 @@ use onbeat_report::Recorder;
 use super::actors::Actor;
 use super::board::{Board, LATENCIES};
 use super::client::{Pattern, Sender};
-use super::rig::{Rig, Side, Way};
+use super::rig::{Rig, Side, StormLink};
 use crate::{Error, Result};
 
 /// The receiver's priority.
@@ -42,8 +42,8 @@ pub(super) fn measure(
     recorder: &mut Recorder,
 ) -> Result<Stamped> {
     let (board, flood_board) = (Board::new()?, Board::new()?);
-    let (receives, sends) = rig.sockets(side, Way::Stamps)?;
-    let (flood_receives, flood_sends) = rig.sockets(side, Way::Storm)?;
+    let (receives, sends) = rig.sockets(side, StormLink::Stamps)?;
+    let (flood_receives, flood_sends) = rig.sockets(side, StormLink::Storm)?;
     let receiver = Actor::receiver(&board, receives)?;
     let server = Actor::server(&flood_board, flood_receives)?;
     server.go(cpu, 0)?;
@@ -51,7 +51,7 @@ pub(super) fn measure(
     let priority = |way| rig.priority(side, way);
     if side == Side::Guarded {
         let wanted = u64::from(RECEIVER_PRIORITY);
-        let follows = || priority(Way::Stamps).is_ok_and(|now| now == wanted);
+        let follows = || priority(StormLink::Stamps).is_ok_and(|now| now == wanted);
         if !wait_until(BOUND, follows)? {
             let what = "the guard's following of the receiver".into();
             return Err(Error::Timeout { what, seconds: BOUND.as_secs_f64() });
@@ -64,7 +64,7 @@ pub(super) fn measure(
     let most = (LATENCIES as u64 * SECOND / STAMPS).min(for_ns);
     let stamps = Sender::stamps(sends, STAMPS)?;
     pause_until(start + most, || ())?;
-    let priorities = [priority(Way::Stamps)?, priority(Way::Storm)?];
+    let priorities = [priority(StormLink::Stamps)?, priority(StormLink::Storm)?];
     let sent = stamps.end();
     let flood_sent = flood.map(Sender::end).unwrap_or(0);
     // What is on its way arrives, or is lost.

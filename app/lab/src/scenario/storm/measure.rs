@@ -12,7 +12,7 @@ use onbeat_realtime::interrupt::pause_until;
 use super::actors::{Actor, Work};
 use super::board::Board;
 use super::client::{Pattern, Sender};
-use super::rig::{Rig, Side, Way};
+use super::rig::{Rig, Side, StormLink};
 use crate::{Error, Result};
 
 /// The priority of the task, as in the paper.
@@ -40,7 +40,7 @@ pub(super) struct Length {
 
 /// What came of a measurement.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Found {
+pub(super) struct StormResult {
     pub(super) sent: u64,
     pub(super) received: u64,
     /// Work that the task did: what it would take uninterrupted.
@@ -58,7 +58,7 @@ pub(super) struct Found {
     pub(super) measured_ns: u64,
 }
 
-impl Found {
+impl StormResult {
     /// Whether the task got no CPU time, as far as the kernel accounts it.
     pub(super) fn is_starved(&self) -> bool {
         self.worked_ns == 0 && self.kernel_ns == 0.0
@@ -73,7 +73,7 @@ pub(super) fn measure(
     task: Task,
     length: Length,
     pattern: Option<Pattern>,
-) -> Result<Found> {
+) -> Result<StormResult> {
     // First, since it takes a while.
     let mut tracer = Tracer::start()?;
     let board = Board::new()?;
@@ -85,7 +85,7 @@ pub(super) fn measure(
             Work::Periodic { from_ns, to_ns, period_ns, work_ns }
         }
     };
-    let (receives, sends) = rig.sockets(side, Way::Storm)?;
+    let (receives, sends) = rig.sockets(side, StormLink::Storm)?;
     let server = Actor::server(&board, receives)?;
     let worker = Actor::task(&board, work)?;
     server.go(cpu, 0)?;
@@ -115,7 +115,7 @@ pub(super) fn measure(
         Task::Busy => 0,
         Task::Periodic { period_ns, .. } => length.work_ns / period_ns,
     };
-    Ok(Found {
+    Ok(StormResult {
         sent,
         received,
         worked_ns: board.worked_ns.load(Relaxed),
@@ -192,7 +192,7 @@ impl Ledger {
 /// Datagrams a second that can be sent, flat out.
 pub(super) fn top_rate(rig: &Rig, side: Side, cpu: u16, for_ns: u64) -> Result<u64> {
     let board = Board::new()?;
-    let (receives, sends) = rig.sockets(side, Way::Storm)?;
+    let (receives, sends) = rig.sockets(side, StormLink::Storm)?;
     let server = Actor::server(&board, receives)?;
     server.go(cpu, 0)?;
     let start = now_ns();

@@ -31,7 +31,7 @@ use onbeat_realtime::interrupt;
 use onbeat_report::Recorder;
 
 use self::client::Pattern;
-use self::measure::{Found, Length, Task, measure, top_rate};
+use self::measure::{Length, StormResult, Task, measure, top_rate};
 use self::rig::{Rig, Side};
 use super::options::SeedOptions;
 use super::stage::Stage;
@@ -78,8 +78,8 @@ struct Row {
     /// Datagrams a second; 0 for none.
     rate: u64,
     /// Stock and guarded.
-    busy: [Found; 2],
-    bursts: [Found; 2],
+    busy: [StormResult; 2],
+    bursts: [StormResult; 2],
     /// Measurements repeated, since the task got no CPU time.
     repeated: u64,
 }
@@ -194,7 +194,7 @@ fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: u64, rate: u64) ->
 /// Measures until the task got CPU time, at most [`ATTEMPTS`] times, and counts the repetitions. Other
 /// real-time tasks of the host may use the CPU for as long as a measurement lasts; that is no result of
 /// the stock kernel or the guard.
-fn until_it_ran(mut measure: impl FnMut() -> Result<Found>) -> Result<(Found, u64)> {
+fn until_it_ran(mut measure: impl FnMut() -> Result<StormResult>) -> Result<(StormResult, u64)> {
     let mut repeated = 0;
     loop {
         let found = measure()?;
@@ -211,11 +211,11 @@ mod tests {
 
     #[test]
     fn a_measurement_without_cpu_time_is_repeated_and_counted() {
-        let starved = Found::default();
-        let ran = Found { worked_ns: 1, ..starved };
+        let starved = StormResult::default();
+        let ran = StormResult { worked_ns: 1, ..starved };
         // It had CPU time and did nothing: that is a result.
-        let idle = Found { kernel_ns: 1.0, ..starved };
-        let play = |mut rest: Vec<Found>| {
+        let idle = StormResult { kernel_ns: 1.0, ..starved };
+        let play = |mut rest: Vec<StormResult>| {
             let (found, repeated) = until_it_ran(|| Ok(rest.remove(0))).unwrap();
             (found.worked_ns, repeated, rest.len())
         };

@@ -43,12 +43,12 @@ impl Side {
 
 /// By which link: the storm's, and that of the stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum StormLink {
     Storm,
     Stamps,
 }
 
-impl Way {
+impl StormLink {
     pub(super) const INTERFACES: [&'static str; 2] = ["eth0", "eth1"];
 
     fn interface(self) -> &'static str {
@@ -58,8 +58,8 @@ impl Way {
     /// A network of documentation (RFC 5737) for each.
     fn address(self, host: u8) -> IpAddr {
         match self {
-            Way::Storm => Ipv4Addr::new(192, 0, 2, host).into(),
-            Way::Stamps => Ipv4Addr::new(198, 51, 100, host).into(),
+            StormLink::Storm => Ipv4Addr::new(192, 0, 2, host).into(),
+            StormLink::Stamps => Ipv4Addr::new(198, 51, 100, host).into(),
         }
     }
 }
@@ -74,7 +74,7 @@ pub(super) fn network() -> Topology {
 fn pair(network: &mut Topology, client: &str, server: &str, suffix: &str) {
     let row = network.hosts.len() as u16;
     network.host(client, 0, row).host(server, 1, row);
-    for (name, way) in [("storm", Way::Storm), ("stamps", Way::Stamps)] {
+    for (name, way) in [("storm", StormLink::Storm), ("stamps", StormLink::Stamps)] {
         let end = |station: &str| format!("{station}:{}", way.interface());
         network.link(format!("{name}{suffix}").as_str(), &end(client), &end(server));
     }
@@ -97,16 +97,20 @@ impl Rig {
         }
         let rig = Self { guard: None, events: Arc::default(), world: World::build(&network)? };
         for side in Side::BOTH {
-            for way in [Way::Storm, Way::Stamps] {
+            for way in [StormLink::Storm, StormLink::Stamps] {
                 for (station, host) in [(side.client(), 1), (side.server(), 2)] {
                     let handle = rig.world.handle(&station)?;
                     handle.add_address(way.interface(), way.address(host), 24)?;
                 }
             }
         }
-        cpus::steer(rig.server(Side::Stock)?, &Way::INTERFACES, &[cpu].into_iter().collect())?;
+        cpus::steer(
+            rig.server(Side::Stock)?,
+            &StormLink::INTERFACES,
+            &[cpu].into_iter().collect(),
+        )?;
         let ethtool = Ethtool::in_namespace(rig.server(Side::Guarded)?)?;
-        for interface in Way::INTERFACES {
+        for interface in StormLink::INTERFACES {
             // A veth has NAPI only with GRO.
             ethtool.set_features(interface, &[("rx-gro", true)])?;
         }
@@ -114,7 +118,7 @@ impl Rig {
     }
 
     fn guarded(mut self, cpu: u16) -> Result<Self> {
-        let interfaces = Way::INTERFACES.map(str::to_owned).to_vec();
+        let interfaces = StormLink::INTERFACES.map(str::to_owned).to_vec();
         let cpus = Some([cpu].into_iter().collect());
         let interval = Duration::from_millis(20);
         let config = Config { cpus, interval, ..Config::of(interfaces) };
@@ -151,11 +155,11 @@ impl Rig {
 
     /// Threads of NAPI at the server: how many there are.
     pub(super) fn threads(&self, side: Side) -> Result<u64> {
-        Ok(self.napi_threads(side, &Way::INTERFACES)?.len() as u64)
+        Ok(self.napi_threads(side, &StormLink::INTERFACES)?.len() as u64)
     }
 
     /// The real-time priority of the threads that receive what comes by a link; 0 for none.
-    pub(super) fn priority(&self, side: Side, way: Way) -> Result<u64> {
+    pub(super) fn priority(&self, side: Side, way: StormLink) -> Result<u64> {
         let threads = self.napi_threads(side, &[way.interface()])?;
         let priority = |tid: &u32| Some(Stat::of_number(*tid)?.realtime_priority.into());
         Ok(threads.iter().filter_map(priority).min().unwrap_or(0))
@@ -172,7 +176,7 @@ impl Rig {
     }
 
     /// A socket of the server, and one of the client that is connected to it.
-    pub(super) fn sockets(&self, side: Side, way: Way) -> Result<(UdpSocket, UdpSocket)> {
+    pub(super) fn sockets(&self, side: Side, way: StormLink) -> Result<(UdpSocket, UdpSocket)> {
         let failed = |error| Error::io("open sockets for the storm", error);
         let bind = |host| move || UdpSocket::bind((way.address(host), 0));
         let server = self.server(side)?.run(bind(2))?.map_err(failed)?;

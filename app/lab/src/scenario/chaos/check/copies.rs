@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::super::spec::{Disturbance, Era, Function, Span};
-use super::element::{Element, In, Out, Passes};
+use super::element::{Acceptance, Arrival, Departure, Element};
 use super::member::Member;
-use super::{Case, Place, Sighting};
+use super::{Case, NodeStream, Sighting};
 
 /// A frame whose way through a node nobody saw took no longer than twice the longest way that was
 /// seen at about that time, and this.
@@ -16,7 +16,7 @@ const SLOT_NS: u64 = 50_000_000;
 const ENOUGH: usize = 20;
 
 /// What passed a node.
-pub(super) struct Passing {
+pub(super) struct NodeTraffic {
     /// Each with the time by which the node had worked on it, and by which what came of it had left.
     ins: Vec<(Sighting, u64, u64)>,
     outs: Vec<Sighting>,
@@ -25,7 +25,7 @@ pub(super) struct Passing {
     pub(super) latency_ns: u64,
 }
 
-impl Passing {
+impl NodeTraffic {
     pub(super) fn new(case: &Case, node: usize) -> Self {
         let here = || case.sightings.iter().filter(|sighting| sighting.node == node).copied();
         let ins: Vec<Sighting> = here().filter(|sighting| sighting.entering).collect();
@@ -34,7 +34,7 @@ impl Passing {
         for sighting in &ins {
             came.entry((sighting.stream, sighting.sequence)).or_default().push(sighting.at);
         }
-        let mut ways = Ways::default();
+        let mut ways = TransitTimes::default();
         let mut first_out: HashMap<(usize, u64), u64> = HashMap::new();
         for out in &outs {
             let key = (out.stream, out.sequence);
@@ -67,7 +67,7 @@ impl Passing {
         Self { ins: ins.collect(), outs, taken, latency_ns: ways.longest_ns }
     }
 
-    pub(super) fn element(&self, place: Place<'_>) -> Element {
+    pub(super) fn element(&self, place: NodeStream<'_>) -> Element {
         let bound_ns = 2 * self.latency_ns + GRACE_NS;
         let (mut came, mut unmatched) = (Vec::new(), Vec::new());
         let ports = place.case.nodes[place.node].1.len();
@@ -78,7 +78,7 @@ impl Passing {
             let member = |function: &Function| function.members.contains(&sighting.port);
             let sure = era.and_then(|era| place.eras()[era].function.as_ref()).is_some_and(member)
                 && !place.is_away(sighting.port, span);
-            let copy = In {
+            let copy = Arrival {
                 sequence: sighting.sequence,
                 port: sighting.port,
                 at: sighting.at,
@@ -96,15 +96,20 @@ impl Passing {
                 unmatched.push(copy);
             }
         }
-        let reaches = |(copy, passes): &(In, Passes)| match passes {
-            Passes::Surely => Some(*copy),
-            Passes::Maybe => Some(In { sure: false, ..*copy }),
-            Passes::Not => None,
+        let reaches = |(copy, passes): &(Arrival, Acceptance)| match passes {
+            Acceptance::Surely => Some(*copy),
+            Acceptance::Maybe => Some(Arrival { sure: false, ..*copy }),
+            Acceptance::Not => None,
         };
-        let mut ins: Vec<In> = came.iter().filter_map(reaches).collect();
+        let mut ins: Vec<Arrival> = came.iter().filter_map(reaches).collect();
         let of_stream = self.outs.iter().filter(|out| out.stream == place.stream);
-        let mut outs: Vec<Out> = of_stream
-            .map(|out| Out { sequence: out.sequence, port: out.port, at: out.at, sighting: *out })
+        let mut outs: Vec<Departure> = of_stream
+            .map(|out| Departure {
+                sequence: out.sequence,
+                port: out.port,
+                at: out.at,
+                sighting: *out,
+            })
             .collect();
         // Stable: copies of a frame stay in the order of their ports' captures.
         ins.sort_by_key(|copy| (copy.sequence, copy.at));
@@ -126,13 +131,13 @@ fn with_stall(taken: &Disturbance, outs: &[Sighting]) -> Disturbance {
 
 /// How long frames took that were seen to come and to leave.
 #[derive(Default)]
-struct Ways {
+struct TransitTimes {
     longest_ns: u64,
     /// By slot: the longest, and how many.
     slots: HashMap<u64, (u64, usize)>,
 }
 
-impl Ways {
+impl TransitTimes {
     fn add(&mut self, at: u64, way_ns: u64) {
         self.longest_ns = self.longest_ns.max(way_ns);
         let slot = self.slots.entry(at / SLOT_NS).or_default();
@@ -149,7 +154,7 @@ impl Ways {
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> NodeStream<'a> {
     /// The era that is in force during all of a span.
     pub(super) fn surely(&self, span: Span) -> Option<usize> {
         let eras = self.eras();

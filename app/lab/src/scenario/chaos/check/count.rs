@@ -5,15 +5,15 @@
 //! have been.
 
 use super::super::spec::{Function, Span};
-use super::element::{Element, In, Passes};
+use super::element::{Acceptance, Arrival, Element};
 use super::window::Window;
-use super::{Place, Rule, Verdict};
+use super::{NodeStream, Rule, Verdict};
 
 /// What a node counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Counted {
+pub struct NodeCounters {
     /// By stream; `None`: the node says it has no such stream.
-    pub streams: Vec<Option<CountedStream>>,
+    pub streams: Vec<Option<StreamCounters>>,
     /// By port: frames of no stream.
     pub unmatched: Vec<u64>,
     /// By port: packets of streams that came in since the daemon started, also of former streams.
@@ -22,7 +22,7 @@ pub struct Counted {
 
 /// What it counted of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CountedStream {
+pub struct StreamCounters {
     /// Port and 9.2.1 InputPackets of each member.
     pub inputs: Vec<(usize, u64)>,
     /// Port and what individual recovery discarded, of each member that has it.
@@ -30,14 +30,14 @@ pub struct CountedStream {
     /// Port and 9.2.2 OutputPackets of each egress.
     pub outputs: Vec<(usize, u64)>,
     /// Of its sequence recovery.
-    pub recovery: Option<CountedRecovery>,
+    pub recovery: Option<RecoveryCounters>,
     /// GenSeqNum of its generator.
     pub next_number: Option<u16>,
 }
 
 /// What a recovery function counted (10.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CountedRecovery {
+pub struct RecoveryCounters {
     /// Accepted.
     pub passed: u64,
     /// Discarded, rogue ones among them.
@@ -65,7 +65,7 @@ impl Range {
         self.most += other.most;
     }
 
-    fn count<'a>(copies: impl Iterator<Item = &'a In>, since: Span) -> Self {
+    fn count<'a>(copies: impl Iterator<Item = &'a Arrival>, since: Span) -> Self {
         let mut range = Self::default();
         for copy in copies {
             range.least += u64::from(copy.sure && copy.at >= since.to);
@@ -76,7 +76,7 @@ impl Range {
 }
 
 /// What must have been counted of a stream.
-pub(super) struct Through {
+pub(super) struct ExpectedCounters {
     inputs: Vec<(usize, Range)>,
     individual: Vec<(usize, Range)>,
     accepted: Range,
@@ -90,8 +90,8 @@ pub(super) struct Through {
     function: Option<Function>,
 }
 
-impl Through {
-    pub(super) fn new(place: Place<'_>, element: &Element, window: &Window) -> Self {
+impl ExpectedCounters {
+    pub(super) fn new(place: NodeStream<'_>, element: &Element, window: &Window) -> Self {
         // Counters began at 0 when the stream came last, or the data plane.
         let since = place.last_reset(|_, _| true);
         let function = place.eras().last().and_then(|era| era.function.clone());
@@ -106,9 +106,9 @@ impl Through {
             let mut discarded = Range::default();
             for (copy, passes) in came().filter(|(copy, _)| copy.port == *port) {
                 if copy.number.is_some() && copy.until >= since.from {
-                    let surely = *passes == Passes::Not && copy.sure && copy.at >= since.to;
+                    let surely = *passes == Acceptance::Not && copy.sure && copy.at >= since.to;
                     discarded.least += u64::from(surely);
-                    discarded.most += u64::from(*passes != Passes::Surely);
+                    discarded.most += u64::from(*passes != Acceptance::Surely);
                 }
             }
             ((*port, Range::count(of_port(*port), since)), (*port, discarded))
@@ -121,14 +121,14 @@ impl Through {
             let never = element.unmatched.iter().filter(|copy| copy.port == port);
             let mut range = Range::count_settled(place, never, began);
             // A data plane that begins may have its ports before it has its streams.
-            let starting = |copy: &In| copy.at <= began.to || place.had_not(copy);
+            let starting = |copy: &Arrival| copy.at <= began.to || place.had_not(copy);
             let maybe = of_port(port).filter(|copy| copy.until >= began.from && starting(copy));
             range.most += maybe.count() as u64;
             range
         });
         let came_by = |port| of_port(port).filter(|copy| copy.until >= began.from).count() as u64;
         let came = (0..ports).map(came_by).collect();
-        let numbered = |copy: &&In| copy.number.is_some();
+        let numbered = |copy: &&Arrival| copy.number.is_some();
         let all = Range::count(element.ins.iter().filter(numbered), since);
         let tagless = Range::count(element.ins.iter().filter(|copy| !numbered(copy)), since);
         let recover = function.as_ref().and_then(|function| function.recover);
@@ -173,8 +173,8 @@ impl Through {
 impl Range {
     /// Copies that surely came where the node did not have their stream.
     fn count_settled<'a>(
-        place: Place<'_>,
-        copies: impl Iterator<Item = &'a In>,
+        place: NodeStream<'_>,
+        copies: impl Iterator<Item = &'a Arrival>,
         since: Span,
     ) -> Self {
         let mut range = Self::default();
@@ -187,7 +187,7 @@ impl Range {
     }
 }
 
-impl Place<'_> {
+impl NodeStream<'_> {
     fn last_reset(&self, keeps: impl Fn(&Function, &Function) -> bool) -> Span {
         self.resets(keeps).into_iter().max_by_key(|span| span.to).unwrap_or_default()
     }
@@ -199,26 +199,26 @@ impl Place<'_> {
     }
 
     /// Whether the node may have not had the stream at the copy's port when it came.
-    fn had_not(&self, copy: &In) -> bool {
+    fn had_not(&self, copy: &Arrival) -> bool {
         self.possibly(copy.span()).iter().any(|era| {
             era.function.as_ref().is_none_or(|function| !function.members.contains(&copy.port))
         })
     }
 
-    fn any_recover(&self) -> Option<super::super::spec::Recover> {
+    fn any_recover(&self) -> Option<super::super::spec::Recovery> {
         let functions = self.eras().iter().filter_map(|era| era.function.as_ref());
         functions.filter_map(|function| function.recover).next_back()
     }
 }
 
-pub(super) fn check(any: Place<'_>, through: &[Through], verdict: &mut Verdict) {
-    let Place { case, node, .. } = any;
+pub(super) fn check(any: NodeStream<'_>, through: &[ExpectedCounters], verdict: &mut Verdict) {
+    let NodeStream { case, node, .. } = any;
     let Some(counted) = &case.counted[node] else { return };
     let ports = &case.nodes[node].1;
     let mut unmatched: Vec<Range> =
         case.foreign[node].iter().map(|count| Range::exactly(*count)).collect();
     for (stream, through) in through.iter().enumerate() {
-        let place = Place { stream, ..any };
+        let place = NodeStream { stream, ..any };
         for (sum, more) in unmatched.iter_mut().zip(&through.unmatched) {
             sum.add(*more);
         }
@@ -275,7 +275,7 @@ pub(super) fn check(any: Place<'_>, through: &[Through], verdict: &mut Verdict) 
     }
 }
 
-fn hold(place: Place<'_>, what: &str, value: u64, range: Range, verdict: &mut Verdict) {
+fn hold(place: NodeStream<'_>, what: &str, value: u64, range: Range, verdict: &mut Verdict) {
     verdict.tally.counters += 1;
     verdict.tally.exact += u64::from(range.least == range.most);
     if (range.least..=range.most).contains(&value) {

@@ -1,12 +1,17 @@
 //! Frame by frame: whether it left where, and as often as, and as it had to.
 
-use super::super::spec::{Egress, Era, Function, Recover, Span};
-use super::element::{Element, In, Out};
+use super::super::spec::{Egress, Era, Function, Recovery, Span};
+use super::element::{Arrival, Departure, Element};
 use super::window::Window;
-use super::{Place, Rule, Verdict};
+use super::{NodeStream, Rule, Verdict};
 use onbeat_report::format::{count, count_of};
 
-pub(super) fn check(place: Place<'_>, element: &Element, window: &Window, verdict: &mut Verdict) {
+pub(super) fn check(
+    place: NodeStream<'_>,
+    element: &Element,
+    window: &Window,
+    verdict: &mut Verdict,
+) {
     for (sequence, came, left) in element.frames() {
         let frame = Frame { place, window, sequence, came, left };
         frame.origin(verdict);
@@ -28,11 +33,11 @@ fn copies_of(element: &Element, sequence: u64) -> Vec<usize> {
 }
 
 struct Frame<'a> {
-    place: Place<'a>,
+    place: NodeStream<'a>,
     window: &'a Window,
     sequence: u64,
-    came: &'a [In],
-    left: &'a [Out],
+    came: &'a [Arrival],
+    left: &'a [Departure],
 }
 
 impl Frame<'_> {
@@ -41,7 +46,7 @@ impl Frame<'_> {
         came.chain(self.left.iter().map(|out| out.sighting.index)).collect()
     }
 
-    fn function(&self, copy: &In) -> Option<&Function> {
+    fn function(&self, copy: &Arrival) -> Option<&Function> {
         self.place.eras()[copy.era?].function.as_ref()
     }
 
@@ -51,7 +56,7 @@ impl Frame<'_> {
             let mut violate = |rule, text| {
                 verdict.violate(self.place, rule, Some(out.port), out.at, (text, self.copies()));
             };
-            let before: Vec<&In> = self.came.iter().filter(|copy| copy.at <= out.at).collect();
+            let before: Vec<&Arrival> = self.came.iter().filter(|copy| copy.at <= out.at).collect();
             let Some(first) = before.first() else {
                 let text = format!("frame {} left and had not come", self.sequence);
                 violate(Rule::Ghost, text);
@@ -85,7 +90,13 @@ impl Frame<'_> {
         }
     }
 
-    fn looks(&self, function: &Function, egress: &Egress, out: &Out, before: &[&In]) -> bool {
+    fn looks(
+        &self,
+        function: &Function,
+        egress: &Egress,
+        out: &Departure,
+        before: &[&Arrival],
+    ) -> bool {
         let seen = &out.sighting;
         let look = &egress.look;
         let number = match (look.numbered, seen.number) {
@@ -101,12 +112,12 @@ impl Frame<'_> {
 
     /// It leaves as often as it must and may.
     fn delivery(&self, verdict: &mut Verdict) {
-        let sure: Vec<&In> = self.came.iter().filter(|copy| copy.sure).collect();
+        let sure: Vec<&Arrival> = self.came.iter().filter(|copy| copy.sure).collect();
         let (Some(first), Some(last)) = (self.came.first(), self.came.last()) else { return };
         let eras = self.place.possibly(Span { from: first.at, to: last.until });
         for port in ports(eras) {
-            let left: Vec<&Out> = self.left.iter().filter(|out| out.port == port).collect();
-            let all_alike = |key: fn(&Function) -> Option<Recover>| {
+            let left: Vec<&Departure> = self.left.iter().filter(|out| out.port == port).collect();
+            let all_alike = |key: fn(&Function) -> Option<Recovery>| {
                 let mut kinds = eras.iter().map(|era| era.function.as_ref().map(key));
                 let first = kinds.next();
                 kinds.all(|kind| Some(kind) == first)
@@ -129,7 +140,13 @@ impl Frame<'_> {
     }
 
     /// Without recovery each copy leaves.
-    fn forwarded(&self, port: usize, sure: &[&In], left: &[&Out], verdict: &mut Verdict) {
+    fn forwarded(
+        &self,
+        port: usize,
+        sure: &[&Arrival],
+        left: &[&Departure],
+        verdict: &mut Verdict,
+    ) {
         let wanted = || sure.iter().filter(|copy| self.leads_to(copy, port));
         let bound = wanted().filter(|copy| !self.was_away(copy, port)).count();
         verdict.tally.judged += wanted().count() as u64;
@@ -150,7 +167,13 @@ impl Frame<'_> {
         }
     }
 
-    fn recovered(&self, port: usize, sure: &[&In], left: &[&Out], verdict: &mut Verdict) {
+    fn recovered(
+        &self,
+        port: usize,
+        sure: &[&Arrival],
+        left: &[&Departure],
+        verdict: &mut Verdict,
+    ) {
         for pair in left.windows(2) {
             if self.window.may_repeat(self.sequence, pair[0].at, pair[1].at) {
                 verdict.tally.repeated += 1;
@@ -167,11 +190,11 @@ impl Frame<'_> {
             let text = format!("frame {} without a number was accepted", self.sequence);
             self.violate(Rule::Window, port, text, verdict);
         }
-        let bound: Vec<&&In> = sure.iter().filter(|copy| self.leads_to(copy, port)).collect();
+        let bound: Vec<&&Arrival> = sure.iter().filter(|copy| self.leads_to(copy, port)).collect();
         // A copy that came when the port was none of the stream's may have been the one that was
         // accepted.
         let maybe_before =
-            |copy: &In| copy.era.is_none() || copy.sure && !self.leads_to(copy, port);
+            |copy: &Arrival| copy.era.is_none() || copy.sure && !self.leads_to(copy, port);
         if bound.is_empty() || left.is_empty() && self.came.iter().any(maybe_before) {
             return;
         }
@@ -180,7 +203,7 @@ impl Frame<'_> {
             verdict.tally.delivered += 1;
             return;
         }
-        let must_leave = |copy: &&&&In| {
+        let must_leave = |copy: &&&&Arrival| {
             let recover = self.function(copy).and_then(|function| function.recover);
             match (copy.number, recover) {
                 (Some(number), Some(recover)) => !self.window.may_discard(copy, number, &recover),
@@ -194,7 +217,7 @@ impl Frame<'_> {
             return;
         }
         // One that was accepted while the port was away makes duplicates of those that came later.
-        let excused = |copy: &&&&In| {
+        let excused = |copy: &&&&Arrival| {
             let mut before = self.came.iter().filter(|other| other.at <= copy.until);
             before.any(|other| self.was_away(other, port))
         };
@@ -214,12 +237,12 @@ impl Frame<'_> {
     }
 
     /// Whether the function that surely had the copy sends it out by the port.
-    fn leads_to(&self, copy: &In, port: usize) -> bool {
+    fn leads_to(&self, copy: &Arrival, port: usize) -> bool {
         self.function(copy).is_some_and(|f| f.egress.iter().any(|egress| egress.port == port))
     }
 
     /// Whether the port may have been away when the copy should have left.
-    fn was_away(&self, copy: &In, port: usize) -> bool {
+    fn was_away(&self, copy: &Arrival, port: usize) -> bool {
         self.place.is_away(port, Span { from: copy.at, to: copy.gone })
     }
 

@@ -1,14 +1,14 @@
 //! What passed a node of one stream: the data that all rules read.
 
 use super::super::spec::Span;
-use super::{Place, Sighting};
+use super::{NodeStream, Sighting};
 
 /// How exactly data planes see time-outs: the coarse clock of the kernel, and the way of a frame.
 const TIMEOUT_SLACK_NS: u64 = 30_000_000;
 
 /// A copy of a frame that entered.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct In {
+pub(super) struct Arrival {
     pub(super) sequence: u64,
     pub(super) port: usize,
     pub(super) at: u64,
@@ -24,7 +24,7 @@ pub(super) struct In {
     pub(super) index: usize,
 }
 
-impl In {
+impl Arrival {
     pub(super) fn span(&self) -> Span {
         Span { from: self.at, to: self.until }
     }
@@ -32,7 +32,7 @@ impl In {
 
 /// A copy of a frame that left.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Out {
+pub(super) struct Departure {
     pub(super) sequence: u64,
     pub(super) port: usize,
     pub(super) at: u64,
@@ -41,7 +41,7 @@ pub(super) struct Out {
 
 /// Whether a copy goes on to the functions behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Passes {
+pub(super) enum Acceptance {
     Surely,
     Maybe,
     Not,
@@ -50,19 +50,19 @@ pub(super) enum Passes {
 /// What passed a node of one stream, each by frame and then by time.
 pub(super) struct Element {
     /// Copies that came to the functions behind individual recovery.
-    pub(super) ins: Vec<In>,
+    pub(super) ins: Vec<Arrival>,
     /// All that came, in the order of their coming, and whether they went on.
-    pub(super) came: Vec<(In, Passes)>,
-    pub(super) outs: Vec<Out>,
+    pub(super) came: Vec<(Arrival, Acceptance)>,
+    pub(super) outs: Vec<Departure>,
     /// Every frame is worked on within that time.
     pub(super) bound_ns: u64,
     /// Copies that came where the node does not have the stream, by port.
-    pub(super) unmatched: Vec<In>,
+    pub(super) unmatched: Vec<Arrival>,
 }
 
 impl Element {
     /// Frame by frame: its copies that entered, and those that left.
-    pub(super) fn frames(&self) -> impl Iterator<Item = (u64, &[In], &[Out])> {
+    pub(super) fn frames(&self) -> impl Iterator<Item = (u64, &[Arrival], &[Departure])> {
         let (mut ins, mut outs) = (&self.ins[..], &self.outs[..]);
         std::iter::from_fn(move || {
             let next = ins.first().map(|copy| copy.sequence);
@@ -77,6 +77,6 @@ impl Element {
 }
 
 /// How far time-outs may be from where captures have them.
-pub(super) fn slack_ns(place: Place<'_>) -> u64 {
+pub(super) fn slack_ns(place: NodeStream<'_>) -> u64 {
     TIMEOUT_SLACK_NS + place.case.clock_late_ns
 }

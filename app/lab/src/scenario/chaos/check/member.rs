@@ -5,8 +5,8 @@
 //! have ended, it may do either.
 
 use super::super::spec::{Function, Span};
-use super::Place;
-use super::element::{In, Passes, slack_ns};
+use super::NodeStream;
+use super::element::{Acceptance, Arrival, slack_ns};
 
 /// A member's function.
 pub(super) struct Member {
@@ -21,17 +21,17 @@ pub(super) struct Member {
 
 impl Member {
     /// At its beginning.
-    pub(super) fn new(place: Place<'_>) -> Self {
+    pub(super) fn new(place: NodeStream<'_>) -> Self {
         let resets = place.resets(|a: &Function, b: &Function| a.individual_ms == b.individual_ms);
         Self { resets, last: Vec::new(), since: 0, until: 0, slack_ns: slack_ns(place) }
     }
 
     /// The next copy that came by its port.
-    pub(super) fn copy(&mut self, place: Place<'_>, copy: &In) -> Passes {
+    pub(super) fn copy(&mut self, place: NodeStream<'_>, copy: &Arrival) -> Acceptance {
         let function = copy.era.and_then(|era| place.eras()[era].function.as_ref());
         let passes = match function.map(|function| function.individual_ms) {
-            None => Passes::Maybe,
-            Some(None) => Passes::Surely,
+            None => Acceptance::Maybe,
+            Some(None) => Acceptance::Surely,
             Some(Some(timeout_ms)) => self.decide(copy, u64::from(timeout_ms) * 1_000_000),
         };
         if copy.sure {
@@ -46,18 +46,18 @@ impl Member {
         passes
     }
 
-    fn decide(&self, copy: &In, timeout_ns: u64) -> Passes {
-        let Some(number) = copy.number else { return Passes::Not };
+    fn decide(&self, copy: &Arrival, timeout_ns: u64) -> Acceptance {
+        let Some(number) = copy.number else { return Acceptance::Not };
         let over = copy.at.saturating_sub(self.until) >= timeout_ns + self.slack_ns;
         if over || !self.last.contains(&number) {
-            return Passes::Surely;
+            return Acceptance::Surely;
         }
         let gap = Span { from: self.since, to: copy.until };
         let may_be_over = gap.to.saturating_sub(gap.from) + self.slack_ns >= timeout_ns
             || self.resets.iter().any(|reset| reset.meets(gap));
         if may_be_over || self.last.iter().any(|last| *last != number) {
-            return Passes::Maybe;
+            return Acceptance::Maybe;
         }
-        Passes::Not
+        Acceptance::Not
     }
 }

@@ -32,7 +32,7 @@ use onbeat_report::format::count;
 use onbeat_wire::MacAddress;
 
 use super::spec::{Disturbance, Era};
-pub use count::{Counted, CountedRecovery, CountedStream};
+pub use count::{NodeCounters, RecoveryCounters, StreamCounters};
 
 /// A frame that was captured at a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub struct Case {
     /// How late the clock of time-outs was at most (ns).
     pub clock_late_ns: u64,
     /// By node: what it counted, read when nothing flowed any more; `None`: it was not asked.
-    pub counted: Vec<Option<Counted>>,
+    pub counted: Vec<Option<NodeCounters>>,
 }
 
 /// What must hold.
@@ -215,7 +215,7 @@ pub struct Verdict {
 impl Verdict {
     fn violate(
         &mut self,
-        at: Place<'_>,
+        at: NodeStream<'_>,
         rule: Rule,
         port: Option<usize>,
         time: u64,
@@ -236,7 +236,7 @@ impl Verdict {
 
 /// A stream at a node.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct NodeStream<'a> {
     case: &'a Case,
     node: usize,
     stream: usize,
@@ -244,7 +244,7 @@ struct Place<'a> {
     taken: &'a [Disturbance],
 }
 
-impl Place<'_> {
+impl NodeStream<'_> {
     fn eras(&self) -> &[Era] {
         &self.case.eras[self.node][self.stream]
     }
@@ -266,20 +266,20 @@ pub fn check(case: &Case) -> Verdict {
         });
     }
     for node in 0..case.nodes.len() {
-        let passing = copies::Passing::new(case, node);
+        let passing = copies::NodeTraffic::new(case, node);
         let taken = &passing.taken;
         verdict.tally.latency_ns = verdict.tally.latency_ns.max(passing.latency_ns);
         let mut through = Vec::new();
         for stream in 0..case.streams.len() {
-            let place = Place { case, node, stream, taken };
+            let place = NodeStream { case, node, stream, taken };
             let element = passing.element(place);
             let window = window::Window::new(place, &element);
             deliver::check(place, &element, &window, &mut verdict);
             number::check(place, &element, &mut verdict);
             order::check(place, &element, &mut verdict);
-            through.push(count::Through::new(place, &element, &window));
+            through.push(count::ExpectedCounters::new(place, &element, &window));
         }
-        count::check(Place { case, node, stream: 0, taken }, &through, &mut verdict);
+        count::check(NodeStream { case, node, stream: 0, taken }, &through, &mut verdict);
     }
     verdict
 }

@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 
 use super::super::spec::{Function, Span};
-use super::element::{Element, In};
-use super::{Place, Rule, Verdict};
+use super::element::{Arrival, Element};
+use super::{NodeStream, Rule, Verdict};
 
-pub(super) fn check(place: Place<'_>, element: &Element, verdict: &mut Verdict) {
+pub(super) fn check(place: NodeStream<'_>, element: &Element, verdict: &mut Verdict) {
     let generates = |function: &Function| function.generate;
     let functions = || place.eras().iter().filter_map(|era| era.function.as_ref());
     if !functions().any(generates) {
@@ -23,9 +23,10 @@ pub(super) fn check(place: Place<'_>, element: &Element, verdict: &mut Verdict) 
         }
     }
     let resets = place.resets(|before, after| before.generate == after.generate);
-    let mut copies: Vec<&In> = element.ins.iter().filter(|copy| copy.number.is_none()).collect();
+    let mut copies: Vec<&Arrival> =
+        element.ins.iter().filter(|copy| copy.number.is_none()).collect();
     copies.sort_by_key(|copy| copy.at);
-    let mut next = Next::default();
+    let mut next = NextNumber::default();
     let mut last_at = 0;
     for copy in copies {
         let numbers = given.get(&copy.sequence).map_or(&[][..], Vec::as_slice);
@@ -66,7 +67,7 @@ pub(super) fn check(place: Place<'_>, element: &Element, verdict: &mut Verdict) 
 /// What the next number may be: from `number + least` to `number + most`, or as many after 0 as
 /// the frames since the generator may have begun anew.
 #[derive(Debug, Default)]
-struct Next {
+struct NextNumber {
     number: u16,
     least: u16,
     most: u16,
@@ -74,7 +75,7 @@ struct Next {
     begun: bool,
 }
 
-impl Next {
+impl NextNumber {
     /// Whether a number is one that may come next, but for a new beginning.
     fn follows(&self, number: u16) -> bool {
         (self.least..=self.most).contains(&number.wrapping_sub(self.number))

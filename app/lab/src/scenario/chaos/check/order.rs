@@ -6,18 +6,18 @@
 
 use std::collections::HashMap;
 
-use super::element::{Element, In, Out};
-use super::{Place, Rule, Verdict};
+use super::element::{Arrival, Departure, Element};
+use super::{NodeStream, Rule, Verdict};
 
 /// How many frames before it a late one is compared with.
 const LOOK_BACK: usize = 300;
 
-pub(super) fn check(place: Place<'_>, element: &Element, verdict: &mut Verdict) {
-    let mut came: HashMap<u64, &[In]> = HashMap::new();
+pub(super) fn check(place: NodeStream<'_>, element: &Element, verdict: &mut Verdict) {
+    let mut came: HashMap<u64, &[Arrival]> = HashMap::new();
     for (sequence, copies, _) in element.frames() {
         came.insert(sequence, copies);
     }
-    let mut by_port: HashMap<usize, Vec<&Out>> = HashMap::new();
+    let mut by_port: HashMap<usize, Vec<&Departure>> = HashMap::new();
     for out in &element.outs {
         by_port.entry(out.port).or_default().push(out);
     }
@@ -32,7 +32,7 @@ pub(super) fn check(place: Place<'_>, element: &Element, verdict: &mut Verdict) 
             }
             let before = outs[turn.saturating_sub(LOOK_BACK)..turn].iter();
             let overtaker = before.filter(|early| early.sequence > late.sequence).find(|early| {
-                let copies = |out: &Out| came.get(&out.sequence).copied().unwrap_or_default();
+                let copies = |out: &Departure| came.get(&out.sequence).copied().unwrap_or_default();
                 one_way(copies(late), copies(early))
             });
             if let Some(early) = overtaker {
@@ -49,7 +49,7 @@ pub(super) fn check(place: Place<'_>, element: &Element, verdict: &mut Verdict) 
 
 /// Whether all copies of one frame came by the port that all copies of the other came by, before
 /// them.
-fn one_way(first: &[In], second: &[In]) -> bool {
+fn one_way(first: &[Arrival], second: &[Arrival]) -> bool {
     let Some(port) = first.first().map(|copy| copy.port) else { return false };
     let one_port = first.iter().chain(second).all(|copy| copy.port == port && copy.sure);
     let end = first.iter().map(|copy| copy.index).max();

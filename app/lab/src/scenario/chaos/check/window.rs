@@ -6,20 +6,20 @@
 
 use std::collections::HashMap;
 
-use super::super::spec::{Function, Recover, Span};
-use super::Place;
-use super::element::{Element, In, Out, slack_ns};
+use super::super::spec::{Function, Recovery, Span};
+use super::NodeStream;
+use super::element::{Arrival, Departure, Element, slack_ns};
 
 const MS: u64 = 1_000_000;
 
 /// A frame that a recovery function accepted.
 #[derive(Debug, Clone, Copy)]
-struct Accepted {
+struct AcceptedCopy {
     number: u16,
     sequence: u64,
     /// It came, and it had left.
     span: Span,
-    recover: Recover,
+    recover: Recovery,
     /// That was surely the function then.
     sure: bool,
     /// How many times the function may have begun anew up to here.
@@ -32,7 +32,7 @@ struct Accepted {
 #[derive(Default)]
 pub(super) struct Window {
     /// In the order in which they left.
-    accepted: Vec<Accepted>,
+    accepted: Vec<AcceptedCopy>,
     /// After each: what RecovSeqNum may be.
     newest: Vec<Vec<u16>>,
     /// Frames that may have been accepted and not been seen to leave, in the order of their coming.
@@ -54,7 +54,7 @@ fn inside(number: u16, newest: u16, history: u16) -> bool {
 }
 
 impl Window {
-    pub(super) fn new(place: Place<'_>, element: &Element) -> Self {
+    pub(super) fn new(place: NodeStream<'_>, element: &Element) -> Self {
         let resets = place.resets(|a: &Function, b: &Function| a.recover == b.recover);
         let mut window = Self {
             resets,
@@ -72,8 +72,8 @@ impl Window {
     }
 
     /// Takes note of a frame that left, or that may have been accepted all the same.
-    fn add(&mut self, place: Place<'_>, sequence: u64, came: &[In], left: &[Out]) {
-        let came: Vec<&In> = came.iter().filter(|copy| copy.number.is_some()).collect();
+    fn add(&mut self, place: NodeStream<'_>, sequence: u64, came: &[Arrival], left: &[Departure]) {
+        let came: Vec<&Arrival> = came.iter().filter(|copy| copy.number.is_some()).collect();
         let Some((first, number)) = came.iter().find_map(|copy| Some((*copy, copy.number?))) else {
             return;
         };
@@ -82,19 +82,20 @@ impl Window {
             functions.filter_map(|function| function.recover)
         };
         let times = exits(left);
-        let away = |copy: &&&In| {
+        let away = |copy: &&&Arrival| {
             let span = Span { from: copy.at, to: copy.gone };
             let function = copy.era.and_then(|era| place.eras()[era].function.as_ref());
             function.is_none_or(|f| f.egress.iter().all(|e| place.is_away(e.port, span)))
         };
-        let mut away: Vec<&&In> = came.iter().filter(away).collect();
+        let mut away: Vec<&&Arrival> = came.iter().filter(away).collect();
         if times.is_empty() && !away.is_empty() {
             let to = came.iter().map(|copy| copy.until).max().unwrap_or(first.until);
             self.unseen.push((number, Span { from: first.at, to }));
             away.remove(0);
         }
         // Match recovery may accept each copy, where another frame came in between.
-        let repeats = |copy: &&In| recovers(copy.span()).any(|recover| recover.history.is_none());
+        let repeats =
+            |copy: &&Arrival| recovers(copy.span()).any(|recover| recover.history.is_none());
         let again = away.iter().filter(|copy| repeats(copy));
         self.unseen.extend(again.map(|copy| (number, copy.span())));
         let exits = times.len();
@@ -109,7 +110,7 @@ impl Window {
             let span = Span { from: copy.at.min(to), to };
             let Some(recover) = recovers(span).next_back() else { continue };
             let sure = recovers(span).all(|other| other == recover);
-            self.accepted.push(Accepted {
+            self.accepted.push(AcceptedCopy {
                 number,
                 sequence,
                 span,
@@ -160,7 +161,7 @@ impl Window {
     }
 
     /// Whether the function may have begun anew between two accepted frames.
-    fn may_reset(&self, before: &Accepted, after: &Accepted) -> bool {
+    fn may_reset(&self, before: &AcceptedCopy, after: &AcceptedCopy) -> bool {
         let between = Span { from: before.span.from, to: after.span.to };
         let timeout_ns = u64::from(before.recover.timeout_ms.min(after.recover.timeout_ms)) * MS;
         let waited = between.to.saturating_sub(between.from) + self.slack_ns;
@@ -169,7 +170,7 @@ impl Window {
     }
 
     /// Whether its time surely ran out, where nothing was accepted in between.
-    fn must_reset(&self, from: u64, to: u64, recover: &Recover) -> bool {
+    fn must_reset(&self, from: u64, to: u64, recover: &Recovery) -> bool {
         let timeout_ns = u64::from(recover.timeout_ms) * MS;
         timeout_ns != 0
             && to.saturating_sub(from) >= timeout_ns + self.slack_ns
@@ -189,9 +190,9 @@ impl Window {
         let mut found = base.map_or_else(Vec::new, |base| self.newest[base].clone());
         // In which order those left that came close to the last one tells nothing.
         let since = base.map_or(0, |base| self.accepted[base].span.from);
-        let overlaps = |accepted: &&Accepted| accepted.span.to >= since;
+        let overlaps = |accepted: &&AcceptedCopy| accepted.span.to >= since;
         let recent = self.accepted[..begin].iter().rev().take_while(overlaps);
-        let is_match = |accepted: &&Accepted| accepted.recover.history.is_none();
+        let is_match = |accepted: &&AcceptedCopy| accepted.recover.history.is_none();
         found.extend(recent.filter(is_match).map(|accepted| accepted.number));
         for (place, accepted) in self.accepted.iter().enumerate().skip(begin) {
             if accepted.span.to > span.to + self.bound_ns {
@@ -209,7 +210,7 @@ impl Window {
 
     /// Whether the function may discard a copy with number `number`, of a frame that it has not
     /// accepted.
-    pub(super) fn may_discard(&self, copy: &In, number: u16, recover: &Recover) -> bool {
+    pub(super) fn may_discard(&self, copy: &Arrival, number: u16, recover: &Recovery) -> bool {
         if self.is_fresh(copy, recover) {
             return false;
         }
@@ -224,7 +225,7 @@ impl Window {
     }
 
     /// Whether a copy is outside of the history: surely, possibly.
-    pub(super) fn is_rogue(&self, copy: &In, number: u16, history: u16) -> (bool, bool) {
+    pub(super) fn is_rogue(&self, copy: &Arrival, number: u16, history: u16) -> (bool, bool) {
         let candidates = self.candidates(copy.span(), None);
         let out = |newest: &u16| !inside(number, *newest, history);
         let surely = !candidates.is_empty() && candidates.iter().all(out);
@@ -233,7 +234,7 @@ impl Window {
     }
 
     /// Whether the function surely takes any number: it has begun, or its time has run out.
-    fn is_fresh(&self, copy: &In, recover: &Recover) -> bool {
+    fn is_fresh(&self, copy: &Arrival, recover: &Recovery) -> bool {
         let timeout_ns = u64::from(recover.timeout_ms) * MS + self.slack_ns;
         let limit = match recover.timeout_ms {
             0 => 0,
@@ -248,7 +249,7 @@ impl Window {
 
     /// Whether another frame of the same number may still be in the history: its talker's
     /// generator began anew.
-    fn collides(&self, copy: &In, number: u16, history: u16) -> bool {
+    fn collides(&self, copy: &Arrival, number: u16, history: u16) -> bool {
         let now = self.accepted.partition_point(|accepted| accepted.span.to <= copy.at);
         let fresh = now.checked_sub(1).map_or(0, |last| self.accepted[last].sure_resets);
         let same = self.by_number.get(&number).into_iter().flatten();
@@ -318,7 +319,7 @@ impl Window {
 }
 
 /// When each copy left: the first port that it left by counts.
-fn exits(left: &[Out]) -> Vec<u64> {
+fn exits(left: &[Departure]) -> Vec<u64> {
     let mut by_port: HashMap<usize, usize> = HashMap::new();
     let mut times: Vec<u64> = Vec::new();
     // By time, so that the first of each turn comes first.

@@ -268,7 +268,7 @@ fn frames_of_two_ports_may_change_their_order() {
 
 #[test]
 fn counters_that_are_one_off_are_found() {
-    let changes: [fn(&mut Counted); 9] = [
+    let changes: [fn(&mut NodeCounters); 9] = [
         |counted| stream(counted).inputs[0].1 += 1,
         |counted| stream(counted).outputs[0].1 -= 1,
         |counted| recovery(counted).passed += 1,
@@ -297,16 +297,16 @@ fn counters_that_are_one_off_are_found() {
     trace.breaks(&[Rule::Counters]);
 }
 
-fn of_port(counted: &mut Counted) -> &mut u64 {
+fn of_port(counted: &mut NodeCounters) -> &mut u64 {
     let (port, _) = stream(counted).inputs[0];
     &mut counted.inputs[port]
 }
 
-fn stream(counted: &mut Counted) -> &mut CountedStream {
+fn stream(counted: &mut NodeCounters) -> &mut StreamCounters {
     counted.streams[0].as_mut().unwrap()
 }
 
-fn recovery(counted: &mut Counted) -> &mut CountedRecovery {
+fn recovery(counted: &mut NodeCounters) -> &mut RecoveryCounters {
     stream(counted).recovery.as_mut().unwrap()
 }
 
@@ -387,9 +387,10 @@ fn what_individual_recovery_discards_does_not_go_on() {
         let individual = vec![(0, 100)];
         let inputs = vec![(0, 200)];
         let outputs = vec![(1, 100)];
-        let stream = CountedStream { inputs, individual, outputs, ..CountedStream::default() };
+        let stream = StreamCounters { inputs, individual, outputs, ..StreamCounters::default() };
         let (unmatched, inputs) = (vec![0; 3], vec![200, 0, 0]);
-        trace.case.counted = vec![Some(Counted { streams: vec![Some(stream)], unmatched, inputs })];
+        trace.case.counted =
+            vec![Some(NodeCounters { streams: vec![Some(stream)], unmatched, inputs })];
         trace
     };
     twice(false).breaks(&[]);
@@ -416,9 +417,10 @@ fn what_has_no_number_leaves_individual_recovery_as_it_is() {
         trace.add(at + LATENCY, 1, false, sequence, None);
     }
     let (individual, inputs, outputs) = (vec![(0, 100)], vec![(0, 300)], vec![(1, 100)]);
-    let stream = CountedStream { inputs, individual, outputs, ..CountedStream::default() };
+    let stream = StreamCounters { inputs, individual, outputs, ..StreamCounters::default() };
     let (unmatched, inputs) = (vec![0; 3], vec![300, 0, 0]);
-    trace.case.counted = vec![Some(Counted { streams: vec![Some(stream)], unmatched, inputs })];
+    trace.case.counted =
+        vec![Some(NodeCounters { streams: vec![Some(stream)], unmatched, inputs })];
     trace.breaks(&[]);
 }
 

@@ -1,6 +1,6 @@
 //! Traces of a node with a host and two paths that is right, to be changed.
 
-use super::super::super::spec::{Egress, Function, Look, Recover};
+use super::super::super::spec::{Egress, Function, Look, Recovery};
 use super::*;
 
 pub(super) const MS: u64 = 1_000_000;
@@ -16,8 +16,8 @@ pub(super) fn look(numbered: bool) -> Look {
     Look { destination: GROUP, vlan: Some(10), numbered }
 }
 
-pub(super) fn recover(history: Option<u16>) -> Recover {
-    Recover { history, timeout_ms: 200, take_no_sequence: false }
+pub(super) fn recover(history: Option<u16>) -> Recovery {
+    Recovery { history, timeout_ms: 200, take_no_sequence: false }
 }
 
 /// Two paths in, one way out.
@@ -101,12 +101,12 @@ impl Trace {
             trace.add(at + LATENCY, 0, false, sequence, None);
             trace.add(at + PERIOD / 2, 2, true, sequence, number);
         }
-        trace.case.counted = vec![Some(Counted {
-            streams: vec![Some(CountedStream {
+        trace.case.counted = vec![Some(NodeCounters {
+            streams: vec![Some(StreamCounters {
                 inputs: vec![(1, FRAMES), (2, FRAMES)],
                 individual: Vec::new(),
                 outputs: vec![(0, FRAMES)],
-                recovery: Some(CountedRecovery {
+                recovery: Some(RecoveryCounters {
                     passed: FRAMES,
                     discarded: FRAMES,
                     rogue: 0,
@@ -129,8 +129,8 @@ impl Trace {
             trace.add(at + LATENCY, 1, false, sequence, Some(number));
             trace.add(at + LATENCY, 2, false, sequence, Some(number));
         }
-        trace.case.counted = vec![Some(Counted {
-            streams: vec![Some(CountedStream {
+        trace.case.counted = vec![Some(NodeCounters {
+            streams: vec![Some(StreamCounters {
                 inputs: vec![(0, FRAMES)],
                 individual: Vec::new(),
                 outputs: vec![(1, FRAMES), (2, FRAMES)],
