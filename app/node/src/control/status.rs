@@ -210,9 +210,12 @@ pub struct RecoveryStatus {
     pub latent_errors: u64,
 }
 
+/// Name of a column, and its value.
+type Column = (&'static str, fn(&RecoveryStatus) -> u64);
+
 impl RecoveryStatus {
     /// The counters in a line of a table, by name; lost are packets that were sent.
-    pub const COLUMNS: [(&str, fn(&Self) -> u64); 7] = [
+    pub const COLUMNS: [Column; 7] = [
         ("passed", |recovery| recovery.counters.passed),
         ("discarded", |recovery| recovery.counters.discarded),
         ("rogue", |recovery| recovery.counters.rogue),
