@@ -191,7 +191,7 @@ fn node(status: &NodeStatus) -> Counters {
 
 fn recovery(table: &mut Counters, name: Cell, function: &str, port: &str, found: &RecoveryStatus) {
     let names = [name, function.into(), port.into()];
-    table.row(names.into_iter().chain(found.columns().map(Cell::from)));
+    table.row(names.into_iter().chain(found.columns().map(|(_, value)| Cell::from(value))));
 }
 
 #[cfg(test)]

@@ -210,24 +210,19 @@ pub struct RecoveryStatus {
     pub latent_errors: u64,
 }
 
-/// Name of a column, and its value.
-type Column = (&'static str, fn(&RecoveryStatus) -> u64);
-
 impl RecoveryStatus {
     /// The counters in a line of a table, by name; lost are packets that were sent.
-    pub const COLUMNS: [Column; 7] = [
-        ("passed", |recovery| recovery.counters.passed),
-        ("discarded", |recovery| recovery.counters.discarded),
-        ("rogue", |recovery| recovery.counters.rogue),
-        ("lost", Self::really_lost),
-        ("out_of_order", |recovery| recovery.counters.out_of_order),
-        ("tagless", |recovery| recovery.counters.tagless),
-        ("resets", |recovery| recovery.counters.resets),
-    ];
-
-    /// Values of [`COLUMNS`](Self::COLUMNS).
-    pub fn columns(&self) -> [u64; 7] {
-        Self::COLUMNS.map(|(_, value)| value(self))
+    pub fn columns(&self) -> [(&'static str, u64); 7] {
+        let counters = &self.counters;
+        [
+            ("passed", counters.passed),
+            ("discarded", counters.discarded),
+            ("rogue", counters.rogue),
+            ("lost", self.really_lost()),
+            ("out_of_order", counters.out_of_order),
+            ("tagless", counters.tagless),
+            ("resets", counters.resets),
+        ]
     }
 
     /// Packets that were sent and never seen on any path.

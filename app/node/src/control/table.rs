@@ -100,8 +100,8 @@ pub fn node_table(status: &NodeStatus) -> String {
         let output = stream.egress.iter().map(|egress| egress.output_packets).sum();
         let mut cells = vec![stream.name.clone(), function(stream).into(), grouped(input)];
         match &stream.recovery {
-            Some(recovery) => cells.extend(recovery.columns().map(grouped)),
-            None => cells.extend(RecoveryStatus::COLUMNS.map(|_| "-".into())),
+            Some(recovery) => cells.extend(recovery.columns().map(|(_, value)| grouped(value))),
+            None => cells.extend(RecoveryStatus::default().columns().map(|_| "-".into())),
         }
         cells.push(grouped(output));
         streams.row(cells);
@@ -156,16 +156,17 @@ fn recovery_line(recovery: &RecoveryStatus) -> String {
     } else {
         format!("at {}", recovery.recov_seq_num)
     };
-    let (first, then) = RecoveryStatus::COLUMNS.split_at(4);
-    let is_shown = |name| name == UNSEEN || RecoveryStatus::COLUMNS.iter().any(|c| c.0 == name);
+    let columns = recovery.columns();
+    let (first, then) = columns.split_at(4);
+    let is_shown = |name| name == UNSEEN || columns.iter().any(|(known, _)| *known == name);
     let rest = Counters::FIELDS.iter().filter(|field| !is_shown(field.name));
     let mut line = state;
     let mut add = |name: &str, value| {
         line.extend(["  ", &name.replace('_', " "), " ", &grouped(value)]);
     };
-    first.iter().for_each(|(name, value)| add(name, value(recovery)));
+    first.iter().for_each(|(name, value)| add(name, *value));
     add("unseen before the first", recovery.counters.lost_before_first);
-    then.iter().for_each(|(name, value)| add(name, value(recovery)));
+    then.iter().for_each(|(name, value)| add(name, *value));
     add("latent errors", recovery.latent_errors);
     rest.for_each(|field| add(field.name, (field.value)(&recovery.counters)));
     line
