@@ -1,7 +1,8 @@
 //! Single frames, octet by octet.
 
 use onbeat_lab::World;
-use onbeat_lab::traffic::{PacketSocket, Receiver};
+use onbeat_lab::traffic::{Receiver, socket};
+use onbeat_netdev::PacketSocket;
 
 use super::stream::address;
 use super::wait_for;
@@ -13,7 +14,7 @@ pub(crate) struct Injector(PacketSocket);
 impl Injector {
     pub(crate) fn open(world: &World, station: &str, interface: &str) -> Injector {
         let namespace = world.namespace(station).expect("a station");
-        Injector(PacketSocket::sender(namespace, interface).expect("a socket"))
+        Injector(socket::sender(namespace, interface).expect("a socket"))
     }
 
     #[track_caller]
@@ -36,7 +37,7 @@ pub(crate) struct Capture {
 impl Capture {
     pub(crate) fn open(world: &World, station: &str, interface: &str) -> Capture {
         let namespace = world.namespace(station).expect("a station");
-        let socket = PacketSocket::receiver(namespace, interface).expect("a socket");
+        let socket = socket::receiver(namespace, interface).expect("a socket");
         Capture { receiver: Receiver::new(socket), frames: Vec::new() }
     }
 

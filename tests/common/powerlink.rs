@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use onbeat_lab::traffic::{PacketSocket, Receiver};
+use onbeat_lab::traffic::{Receiver, socket};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 use serde_json::Value;
 
@@ -67,12 +67,12 @@ impl Pair {
 
     /// What the controlled node sends: the managing node's interface receives it.
     pub(crate) fn frames_of_controlled(&self) -> Receiver {
-        Receiver::new(PacketSocket::receiver(self.mn.namespace(), "mn").unwrap())
+        Receiver::new(socket::receiver(self.mn.namespace(), "mn").unwrap())
     }
 
     /// What the managing node sends.
     pub(crate) fn frames_of_managing(&self) -> Receiver {
-        Receiver::new(PacketSocket::receiver(self.cn.namespace(), "cn").unwrap())
+        Receiver::new(socket::receiver(self.cn.namespace(), "cn").unwrap())
     }
 
     pub(crate) fn controlled(&self, file: &TemporaryFile) -> Child {

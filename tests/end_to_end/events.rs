@@ -18,10 +18,10 @@ use crate::common::{
     Flow, FrameText, GROUP, Injector, PORTS, VLAN, build, can_run, eliminate_to, log, one_node,
     program, replicate, run, start, two_paths, wait_for,
 };
-use onbeat_frer::dataplane::Backend;
 use onbeat_frer::watch::{Cause, EventKind, Function};
 use onbeat_lab::world::Ends;
 use onbeat_netdev::VethEnd;
+use onbeat_node::config::Backend;
 use onbeat_node::control::{Event, Link, What};
 
 /// `onbeat show NODE --events --follow --json`, and what it has printed.

@@ -13,8 +13,8 @@ use crate::common::{
     Capture, FrameText, GROUP, Injector, PORTS, VLAN, assert_gone, build, can_run, one_node,
     program, replicate, run_in, wait_for,
 };
-use onbeat_frer::dataplane::Backend;
 use onbeat_lab::World;
+use onbeat_node::config::Backend;
 use onbeat_node::control::Client;
 
 const SECOND: &str = "/run/onbeat/lab/second.toml";

@@ -15,10 +15,10 @@ use crate::common::{
     Flow, GROUP, PORTS, VLAN, assert_gone, build, can_run, eliminate, log, port, program,
     replicate, run, run_in, show, start, stream, two_paths, wait_for,
 };
-use onbeat_frer::dataplane::Backend;
 use onbeat_lab::World;
 use onbeat_lab::world::Ends;
 use onbeat_netdev::VethEnd;
+use onbeat_node::config::Backend;
 use onbeat_node::control::{Link, PortMode};
 
 const STREAM: &str = "axis";

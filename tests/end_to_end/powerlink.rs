@@ -13,7 +13,7 @@ use crate::common::json::{can_validate, validate};
 use crate::common::powerlink::{NETWORK, Pair, end, row, start};
 use crate::common::{TemporaryFile, can, can_run, program, run, wait_for};
 use onbeat_delay::capture::Reader;
-use onbeat_lab::traffic::{PacketSocket, Receiver};
+use onbeat_lab::traffic::{Receiver, socket};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 use onbeat_wire::powerlink::{Body, CommandId, Message, NmtCommandId, NmtState, Sdo, Service};
 use serde_json::Value;
@@ -110,7 +110,7 @@ fn a_live_bus_is_told() {
         std::fs::read_to_string(&sockets).is_ok_and(|text| text.lines().any(receives))
     });
 
-    let socket = PacketSocket::sender(talker.namespace(), "eth0").unwrap();
+    let socket = socket::sender(talker.namespace(), "eth0").unwrap();
     let file = std::fs::File::open(capture("boot-1cn-mandatory")).unwrap();
     let mut reader = Reader::new(file).unwrap();
     let mut sent = 0;

@@ -7,7 +7,7 @@
 
 use crate::common::powerlink::{NETWORK, Pair, end, row, start};
 use crate::common::{TemporaryFile, can, machine, wait_for};
-use onbeat_lab::traffic::{PacketSocket, Receiver};
+use onbeat_lab::traffic::{Receiver, socket};
 use onbeat_netdev::{Bridge, Handle, Namespace, VethEnd};
 use onbeat_testing::Feature;
 use onbeat_wire::powerlink::{Body, Message, NmtState, NodeId, RequestedService, Service};
@@ -144,7 +144,7 @@ fn hosts_reach_each_other_across_a_bus() {
         handle.wait_carrier(name, crate::common::BOUND).unwrap();
     }
     // All that is on the bus, both ways, in order.
-    let mut tap = Receiver::new(PacketSocket::monitor(hub.namespace(), "p0").unwrap());
+    let mut tap = Receiver::new(socket::monitor(hub.namespace(), "p0").unwrap());
     let controlled = start(&cn, &["powerlink", "cn", name, "--node", "1", "--json", "--quiet"]);
     let managing = start(&mn, &["powerlink", "mn", name, "--json", "--quiet"]);
 

@@ -15,7 +15,7 @@ use crate::common::{
     Flow, PORTS, Ran, VLAN, build, can_run, eliminate, eliminate_to, program, replicate, run, show,
     start, two_paths,
 };
-use onbeat_frer::dataplane::Backend;
+use onbeat_node::config::Backend;
 use onbeat_node::control::PortStatus;
 
 const AXIS: &str = "01:00:5e:00:00:01";

@@ -7,8 +7,8 @@
 
 use std::fs;
 
-use onbeat_frer::dataplane::Backend;
 use onbeat_lab::{Topology, World};
+use onbeat_node::config::Backend;
 use onbeat_wire::random::Random;
 
 use crate::common::{build, program, run};

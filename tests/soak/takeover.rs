@@ -13,9 +13,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use onbeat_frer::dataplane::Backend;
 use onbeat_lab::World;
 use onbeat_netdev::Ethtool;
+use onbeat_node::config::Backend;
 use onbeat_wire::random::Random;
 
 use crate::common::process::{Process, random_part};

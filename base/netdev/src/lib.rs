@@ -11,6 +11,7 @@
 //! - [`PrivateMounts`]: mounts that only one thread sees.
 //! - [`Monitor`]: hears of devices that come, change and go.
 //! - [`Ethtool`]: driver, offloads, time stamping, channels, coalescing, energy-efficient Ethernet.
+//! - [`libpcap`]: its functions, handles and filters.
 //! - [`xdp`]: what a device's driver can do with XDP.
 //! - [`napi`]: a device's NAPI instances, threaded NAPI and its timers.
 //! - [`qdisc`]: queueing disciplines that keep launch times and schedules.
@@ -44,6 +45,7 @@ mod tap;
 mod unix_socket;
 
 pub mod ethtool;
+pub mod libpcap;
 pub mod napi;
 pub mod qdisc;
 pub mod xdp;

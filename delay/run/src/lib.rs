@@ -17,6 +17,7 @@ mod command_line;
 mod correction;
 mod echo;
 mod error;
+mod filter;
 mod hooks;
 mod judgement;
 mod method;

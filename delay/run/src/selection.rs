@@ -5,9 +5,10 @@ use std::collections::hash_map::Entry;
 
 use onbeat_delay::capture::{LinkType, Packet};
 use onbeat_delay::pairing::PacketFilter;
-use onbeat_link::pcap::Filter;
+use onbeat_netdev::libpcap::PcapFilter;
 
 use crate::error::{Error, Result};
+use crate::filter;
 
 /// The packets that are matched, by pcap-filter(7).
 #[derive(Debug, Clone, clap::Args)]
@@ -28,7 +29,7 @@ impl Selection {
     pub(super) fn check(&self) -> Result<()> {
         for (option, expression) in self.given() {
             let Some(expression) = expression else { continue };
-            Filter::compile(LinkType::ETHERNET.0, &expression)
+            filter::compile(LinkType::ETHERNET.0, &expression)
                 .map_err(|error| Error::option(format!("{option} {expression:?}: {error}")))?;
         }
         Ok(())
@@ -56,15 +57,15 @@ impl Selection {
     }
 }
 
-fn compile(expressions: &[String], link: LinkType) -> std::result::Result<Vec<Filter>, String> {
+fn compile(expressions: &[String], link: LinkType) -> std::result::Result<Vec<PcapFilter>, String> {
     let compile =
-        |text: &String| Filter::compile(link.0, text).map_err(|error| format!("{text:?}: {error}"));
+        |text: &String| filter::compile(link.0, text).map_err(|error| format!("{text:?}: {error}"));
     expressions.iter().map(compile).collect()
 }
 
 /// Packets that pass every expression, compiled for each link type that occurs.
 fn every(expressions: Vec<String>) -> PacketFilter {
-    let mut compiled: HashMap<LinkType, Vec<Filter>> = HashMap::new();
+    let mut compiled: HashMap<LinkType, Vec<PcapFilter>> = HashMap::new();
     PacketFilter::new(move |packet: &Packet<'_>| {
         let filters = match compiled.entry(packet.link) {
             Entry::Occupied(filters) => filters.into_mut(),

@@ -1,6 +1,5 @@
 //! Interface of a data plane, and its configuration and state as plain data.
 
-use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,49 +7,6 @@ use core::fmt;
 
 use crate::reading::StreamReading;
 use crate::spec::Stream;
-
-/// What moves a node's frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Backend {
-    /// Programs in the kernel, which go on without the daemon.
-    #[default]
-    Xdp,
-    /// The daemon, over packet sockets: where there is no XDP.
-    Packet,
-    /// The daemon, over AF_XDP sockets.
-    Xsk,
-}
-
-impl Backend {
-    /// Each with its name in files and on the command line.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("xdp", Self::Xdp), ("packet", Self::Packet), ("xsk", Self::Xsk)];
-
-    /// Whether the daemon moves the frames.
-    #[must_use]
-    pub fn is_user_space(self) -> bool {
-        self != Self::Xdp
-    }
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL.iter().find(|(_, backend)| backend == self);
-        f.write_str(name.map_or("", |(name, _)| name))
-    }
-}
-
-impl core::str::FromStr for Backend {
-    type Err = String;
-
-    fn from_str(name: &str) -> core::result::Result<Self, String> {
-        let known = Self::ALL.iter().find(|(known, _)| *known == name);
-        known.map(|(_, backend)| *backend).ok_or_else(|| {
-            let names = Self::ALL.map(|(name, _)| name).join(", ");
-            format!("there are: {names}")
-        })
-    }
-}
 
 /// How a program runs on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,12 +126,19 @@ pub trait DataPlane<E>: fmt::Debug {
     /// Whether it goes on without the daemon.
     fn is_in_kernel(&self) -> bool;
 
-    /// Attaches a port by a kind of data plane that this one implements, in place of its former
-    /// attachment.
+    /// Attaches a port by a program, in place of its former attachment.
     ///
     /// # Errors
     /// A foreign program, unless `replace`; a driver that does not support the port's mode.
-    fn attach(&mut self, port: &PortSpec, backend: Backend, replace: bool) -> Result<(), E>;
+    fn attach(&mut self, port: &PortSpec, replace: bool) -> Result<(), E>;
+
+    /// As [`DataPlane::attach`], by packet sockets where the data plane has them.
+    ///
+    /// # Errors
+    /// A foreign program.
+    fn attach_packet(&mut self, port: &PortSpec) -> Result<(), E> {
+        self.attach(port, false)
+    }
 
     /// Detaches a port, attached by this process or an earlier one.
     ///

@@ -5,9 +5,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-use onbeat_frer::dataplane::{
-    AttachedPort, Attachment, Backend, Changes, DataPlane, Mode, PortSpec,
-};
+use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Mode, PortSpec};
 use onbeat_frer::identify::Conflict;
 use onbeat_frer::plane::{Plane, Refusal};
 use onbeat_frer::reading::StreamReading;
@@ -309,12 +307,12 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
         false
     }
 
-    fn attach(&mut self, port: &PortSpec, backend: Backend, replace: bool) -> Result<(), E> {
-        match backend {
-            Backend::Packet => self.attach_packet(port)?,
-            Backend::Xsk | Backend::Xdp => self.attach_xsk(port, replace)?,
-        }
-        Ok(())
+    fn attach(&mut self, port: &PortSpec, replace: bool) -> Result<(), E> {
+        Ok(self.attach_xsk(port, replace)?)
+    }
+
+    fn attach_packet(&mut self, port: &PortSpec) -> Result<(), E> {
+        Ok(UserPlane::attach_packet(self, port)?)
     }
 
     fn known_ports(&self) -> Result<Vec<String>, E> {

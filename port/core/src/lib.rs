@@ -127,7 +127,6 @@ mod txtime;
 mod xdp;
 mod xsk;
 
-pub mod pcap;
 pub mod raw;
 
 pub use backend::Backend;

@@ -1,4 +1,4 @@
-//! What a bus does, as figures: of a capture, of a tap, or as a node sees it.
+//! What a bus does, as figures: of a capture, of a bus observer, or as a node sees it.
 
 use std::collections::{BTreeMap, VecDeque};
 

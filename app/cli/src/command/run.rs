@@ -3,9 +3,8 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use onbeat_frer::dataplane::Backend;
 use onbeat_frer::spec::Stream;
-use onbeat_node::config::{Config, Create};
+use onbeat_node::config::{Backend, Config, Create};
 use onbeat_node::run;
 use onbeat_report::format::count;
 

@@ -35,7 +35,7 @@ mod user;
 
 use std::time::Duration;
 
-use onbeat_frer::dataplane::Backend;
+use onbeat_node::config::Backend;
 use onbeat_report::{Outcome, Progress, Run};
 
 use self::cpu::Cpus;

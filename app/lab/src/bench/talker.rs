@@ -3,13 +3,13 @@
 use std::io;
 use std::thread;
 
-use onbeat_netdev::Namespace;
+use onbeat_netdev::{Namespace, PacketSocket};
 use onbeat_realtime::clock::now_ns;
 use onbeat_realtime::interrupt;
 
 use super::chain::Interface;
 use super::frames;
-use crate::traffic::{BATCH, PacketSocket};
+use crate::traffic::{BATCH, socket};
 use crate::{Error, Result};
 
 /// Sends frames of streams in turn, by one interface.
@@ -37,7 +37,7 @@ impl Talker {
         octets: usize,
     ) -> Result<Self> {
         Ok(Self {
-            socket: PacketSocket::sender(namespace, &interface.name)?,
+            socket: socket::sender(namespace, &interface.name)?,
             headers: vec![frames::header(); BATCH],
             payload: vec![0; octets - frames::HEADER_LEN],
             streams,
@@ -63,8 +63,10 @@ impl Talker {
                 let stream = (stream % self.streams) as u16;
                 header[frames::STREAM].copy_from_slice(&stream.to_be_bytes());
             }
-            let taken = self.socket.send_headers(&self.headers[..count], &self.payload);
-            let offered = offered(taken, count)
+            let frames =
+                self.headers[..count].iter().map(|header| [&header[..], &self.payload[..]]);
+            // Waits for room in the socket.
+            let offered = offered(self.socket.send_parts(frames, 0), count)
                 .map_err(|error| Error::io("send frames by a packet socket", error))?;
             self.next = (self.next + offered as u32) % self.streams;
             self.sent += offered as u64;
@@ -131,7 +133,7 @@ mod tests {
         }
         let stations = Stations::new().unwrap();
         let chain = Chain::build(&stations, 0, true).unwrap();
-        let socket = PacketSocket::receiver(stations.a.namespace(), &chain.a.name).unwrap();
+        let socket = socket::receiver(stations.a.namespace(), &chain.a.name).unwrap();
         let mut receiver = Receiver::new(socket);
         let mut talker =
             Talker::open(stations.talker.namespace(), &chain.talker, STREAMS, 200).unwrap();

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use onbeat_frer::dataplane::Backend;
+use onbeat_node::config::Backend;
 use onbeat_report::progress::{Progress, Style};
 use onbeat_report::{Figure, Outcome};
 use onbeat_testing::{Feature, require_all};

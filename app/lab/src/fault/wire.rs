@@ -19,7 +19,7 @@ use onbeat_realtime::clock::{now_ns, realtime_offset_ns, sleep_until};
 
 use super::Impairment;
 use super::line::Line;
-use crate::traffic::{PacketSocket, Receiver};
+use crate::traffic::{Receiver, socket};
 use crate::{Error, Result};
 
 /// A direction of a link.
@@ -90,7 +90,7 @@ impl Wire {
         tapped: bool,
     ) -> Result<Self> {
         let namespace = handle.namespace();
-        let socket = if tapped { PacketSocket::visible } else { PacketSocket::receiver };
+        let socket = if tapped { socket::visible } else { socket::receiver };
         let open = |name| socket(namespace, name).map(Receiver::new);
         let receivers = [open(interfaces[0])?, open(interfaces[1])?];
         let shared = Arc::new(Shared::default());

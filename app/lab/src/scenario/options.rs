@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use onbeat_frer::dataplane::Backend;
+use onbeat_node::config::Backend;
 use onbeat_realtime::clock::SECOND;
 use onbeat_report::format::parse_duration;
 

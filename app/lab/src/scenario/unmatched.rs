@@ -27,7 +27,7 @@ use super::probe::{self, Probe};
 use super::stage::Stage;
 use super::two_paths::{self, THERE, TwoPaths, VLAN};
 use super::{figures, flow};
-use crate::traffic::{PacketSocket, Receiver};
+use crate::traffic::{Receiver, socket};
 use crate::{Error, Result, Topology, World};
 
 /// How often each frame is sent.
@@ -105,9 +105,9 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
 
 /// Sends each probe from the talker; how many arrived at an interface octet by octet, by probe.
 fn exchange(world: &World, probes: &[Probe], station: &str, interface: &str) -> Result<Vec<u64>> {
-    let socket = PacketSocket::receiver(world.namespace(station)?, interface)?;
+    let socket = socket::receiver(world.namespace(station)?, interface)?;
     let mut receiver = Receiver::new(socket);
-    let sender = PacketSocket::sender(world.namespace("talker")?, "eth0")?;
+    let sender = socket::sender(world.namespace("talker")?, "eth0")?;
     let places: HashMap<&[u8], usize> =
         probes.iter().enumerate().map(|(place, probe)| (probe.octets.as_slice(), place)).collect();
     let mut counts = vec![0; probes.len()];

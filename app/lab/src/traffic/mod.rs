@@ -5,22 +5,21 @@
 
 mod delivery;
 mod frame;
-mod packet;
 mod receiver;
 mod record;
 mod settle;
 mod sink;
+pub mod socket;
 mod source;
 mod stamp;
 
 pub use delivery::{Delivery, Gap};
 pub use frame::{FrameError, FrameSpec};
-pub(crate) use packet::BATCH;
-pub use packet::PacketSocket;
 pub use receiver::Receiver;
 pub use record::StreamRecord;
 pub(crate) use settle::{Settled, sent_all, settle};
 pub use sink::{Expect, Sink, SinkReport};
+pub(crate) use socket::BATCH;
 pub use source::{Rate, Source, SourceConfig, SourceReport};
 pub(crate) use stamp::filled;
 pub use stamp::{ETHERTYPE, STAMP_LEN, Stamp, StampError};

@@ -6,10 +6,8 @@ use std::os::fd::AsFd;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use onbeat_netdev::{ReceiveBuffers, ReceivedFrame};
+use onbeat_netdev::{PacketSocket, ReceiveBuffers, ReceivedFrame};
 use onbeat_realtime::clock::SECOND;
-
-use super::packet::PacketSocket;
 
 /// A packet socket with buffers to receive into.
 #[derive(Debug)]

@@ -10,9 +10,9 @@ use onbeat_realtime::clock::{now_ns, realtime_offset_ns};
 use onbeat_report::format::count;
 use onbeat_wire::{Frame, VlanTag};
 
-use super::packet::PacketSocket;
 use super::receiver::Receiver;
 use super::record::StreamRecord;
+use super::socket;
 use super::stamp::{Stamp, StampError};
 use crate::{Error, Result};
 
@@ -93,7 +93,7 @@ impl Sink {
     /// # Errors
     /// Where the interface is not there or no socket can be opened.
     pub fn start(namespace: &Namespace, interface: &str, expected: &[Expect]) -> Result<Self> {
-        let socket = PacketSocket::receiver(namespace, interface)?;
+        let socket = socket::receiver(namespace, interface)?;
         let progress = |expect: &Expect| Progress {
             stream: expect.stream,
             delivered: AtomicU64::new(0),

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use onbeat_netdev::Namespace;
+use onbeat_netdev::{Namespace, PacketSocket};
 use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 
 use super::frame::FrameSpec;
-use super::packet::{BATCH, PacketSocket};
+use super::socket::{self, BATCH};
 use super::stamp::Stamp;
 use crate::{Error, Result};
 
@@ -107,7 +107,7 @@ impl Source {
             return Err(Error::Option { option: "rate", value: "0".into(), reason });
         }
         let (frame, payload) = config.frame.build()?;
-        let socket = PacketSocket::sender(namespace, interface)?;
+        let socket = socket::sender(namespace, interface)?;
         let shared = Arc::new(Shared::default());
         let sender = Sender {
             frames: vec![frame; BATCH],
@@ -260,7 +260,9 @@ impl Sender {
         self.shared.begun.store(next + count, Ordering::Release);
         let (mut taken, mut refused) = (0, 0);
         while taken < count {
-            match self.socket.send_batch(&self.frames[taken as usize..count as usize]) {
+            let frames =
+                self.frames[taken as usize..count as usize].iter().map(|frame| [&frame[..]]);
+            match self.socket.send_parts(frames, libc::MSG_DONTWAIT) {
                 Ok(sent) => {
                     taken += sent as u64;
                     refused = 0;

@@ -11,10 +11,9 @@ use std::time::Duration;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
-use onbeat_frer::dataplane::Backend;
 use onbeat_host::{file, trust};
 use onbeat_netdev::Namespace;
-use onbeat_node::config::{Config, LONGEST};
+use onbeat_node::config::{Backend, Config, LONGEST};
 use onbeat_node::control::{Client, NodeStatus, Request, Response};
 use onbeat_realtime::interrupt::{check, wait_until};
 

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use onbeat_frer::dataplane::Backend;
 use onbeat_netdev::{Handle, Namespace};
+use onbeat_node::config::Backend;
 use onbeat_node::control::NodeStatus;
 
 pub use daemon::{Daemon, die_with_parent};

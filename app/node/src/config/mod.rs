@@ -6,6 +6,7 @@
 //! by [`PortId`]s, which count the `[[port]]` tables from 0, and `count` is unfolded.
 
 mod addition;
+mod backend;
 mod block;
 mod check;
 mod events;
@@ -29,7 +30,6 @@ use onbeat_config::reader::{Faults, Table};
 pub(crate) use onbeat_config::text::{is_name, name_rule};
 pub use onbeat_config::{ConfigError, LoadError, Warnings};
 use onbeat_config::{diagnostic, interface, reader, realtime, suggest, text};
-use onbeat_frer::dataplane::Backend;
 use onbeat_frer::spec::{PortId, Stream};
 use onbeat_frer_user::Poll;
 use onbeat_host::{Error, PrivateDirectory};
@@ -38,6 +38,7 @@ use onbeat_realtime::Profile;
 use crate::control::in_directory;
 
 pub use addition::{Addition, How};
+pub use backend::Backend;
 pub use events::EventsConfig;
 pub use guard::load_guard;
 pub use set::{Before, StreamSet};

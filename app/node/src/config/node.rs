@@ -5,7 +5,6 @@ use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use onbeat_frer::dataplane::Backend;
 use onbeat_frer::spec::{MAX_PORTS, PortId};
 use onbeat_frer_user::Poll;
 use onbeat_frer_xdp::check_pin_path;
@@ -15,7 +14,7 @@ use onbeat_realtime::Profile;
 use super::reader::Value;
 use super::text::{is_name, name_rule};
 use super::{
-    Create, EventsConfig, Mode, NodeConfig, PortConfig, PortIds, Promiscuous, VETH_SUFFIX,
+    Backend, Create, EventsConfig, Mode, NodeConfig, PortConfig, PortIds, Promiscuous, VETH_SUFFIX,
 };
 use super::{events, interface, realtime};
 

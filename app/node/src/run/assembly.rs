@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use onbeat_frer::dataplane::{Backend, DataPlane};
+use onbeat_frer::dataplane::DataPlane;
 use onbeat_frer::spec::Stream;
 use onbeat_frer_user::{Options as UserOptions, Poll, UserPlane};
 use onbeat_frer_xdp::{
@@ -26,7 +26,7 @@ use super::port_counters::FormerCounters;
 use super::setup::{Layout, Setup, names};
 use super::upkeep::Upkeep;
 use super::watch::{Teller, Watcher};
-use crate::config::{Config, NodeConfig, PortConfig, StreamSet, Warnings};
+use crate::config::{Backend, Config, NodeConfig, PortConfig, StreamSet, Warnings};
 use crate::control::{Link, What};
 
 /// Longest between two looks for recovery functions whose time ran out.

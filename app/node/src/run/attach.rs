@@ -1,6 +1,6 @@
 //! Ports get their programs, natively where that can be.
 
-use onbeat_frer::dataplane::{Backend, Mode};
+use onbeat_frer::dataplane::Mode;
 use onbeat_frer_user::Error as ForwardError;
 use onbeat_frer_xdp::Error as PlaneError;
 use onbeat_netdev::{Link, XdpMode};
@@ -11,7 +11,7 @@ use super::events::About;
 use super::mode::{self, Ability};
 use super::port;
 use super::setup::Layout;
-use crate::config::{Mode as WantedMode, PortConfig};
+use crate::config::{Backend, Mode as WantedMode, PortConfig};
 use crate::control::{PortMode, What};
 
 impl Node {
@@ -118,11 +118,7 @@ impl Node {
         let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
         self.not_native.remove(&port.name);
         if port.backend == Backend::Packet {
-            return self.plane.attach(
-                &port::spec(port, &link, Mode::Native),
-                port.backend,
-                replace,
-            );
+            return self.plane.attach_packet(&port::spec(port, &link, Mode::Native));
         }
         let (node, ability) = (layout.node.as_str(), self.devices.ability(&link.name)?);
         let (wanted, why) = mode::choose(port, &ability, &[], false, false);
@@ -144,8 +140,7 @@ impl Node {
         wanted: Mode,
         replace: bool,
     ) -> Result<Option<String>> {
-        let mut attach =
-            |mode| self.plane.attach(&port::spec(port, link, mode), port.backend, replace);
+        let mut attach = |mode| self.plane.attach(&port::spec(port, link, mode), replace);
         let source = match attach(wanted) {
             // Before 6.3 a driver's ability shows only when it is asked to do it.
             Err(

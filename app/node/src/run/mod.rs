@@ -34,13 +34,12 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use onbeat_frer::dataplane::Backend;
 use onbeat_frer_xdp::PinDirectory;
 use onbeat_host::trust;
 use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
 
-use crate::config::{Config, How};
+use crate::config::{Backend, Config, How};
 use crate::control::{Reply, Request, Response, Server};
 use crate::notify::Notifier;
 use assembly::Node;

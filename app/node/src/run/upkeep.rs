@@ -4,13 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use onbeat_frer::dataplane::Backend;
 use onbeat_netdev::{Link, VethPeer};
 
 use super::assembly::Node;
 use super::events::About;
 use super::peers::PeerCache;
-use crate::config::PortConfig;
+use crate::config::{Backend, PortConfig};
 use crate::control::What;
 
 /// Interval of reading peers while something is wrong with one; a reading is valid for as long.

@@ -88,7 +88,7 @@ impl LiveOptions {
                  --direction"
             )));
         }
-        let mut tap = self.open(&name, &sides)?;
+        let mut socket = self.open(&name, &sides)?;
         // A tunnel has no address, and packets without a header of Ethernet.
         let has_address = Handle::in_namespace(&Namespace::current()?)?.link(&name)?.mac.is_some();
         let link = if has_address { LinkType::ETHERNET } else { LinkType::RAW_IP };
@@ -106,14 +106,14 @@ impl LiveOptions {
         loop {
             let last = interrupt::check().is_err() || clock::now_ns() >= end_ns;
             let wait_ns = LOOK_NS.min(end_ns.saturating_sub(clock::now_ns()));
-            if !last && !tap.wait(wait_ns)? {
+            if !last && !socket.wait(wait_ns)? {
                 lost.downs += 1;
             }
             // Packets from before this were in the ring when it was emptied, but for the kernel's disorder.
             let now_ns = clock::now_ns() as i64;
             let mut unreadable = None;
             let emptied = (0..BATCHES).any(|_| {
-                0 == tap.take(|frame| {
+                0 == socket.take(|frame| {
                     let number = sorter.tally().packets + 1;
                     let Some(packet) = packet(&frame, number, link) else {
                         lost.without_time += 1;
@@ -126,7 +126,7 @@ impl LiveOptions {
             if let Some(error) = unreadable {
                 return Err(captures::failure(&mirror.source, error));
             }
-            if emptied && tap.clock() == CaptureClock::Monotonic {
+            if emptied && socket.clock() == CaptureClock::Monotonic {
                 matcher.pass(now_ns.saturating_sub(window.disorder_ns), &mut take);
             }
             let (packets, matched) = (sorter.tally().packets, matcher.counts().measured());
@@ -139,7 +139,7 @@ impl LiveOptions {
         }
         matcher.finish(&mut take);
         let tally = sorter.tally();
-        let mut notes = notes(&name, &mut tap, &lost)?;
+        let mut notes = notes(&name, &mut socket, &lost)?;
         notes.extend(captures::notes(&name, &tally, false, lost.without_time, &recognition));
         let reading = Reading::new(*matcher.counts(), &sorter.evidence(), matching, notes);
         Ok(MirrorReading { tally, reading })
@@ -173,12 +173,12 @@ fn packet<'a>(frame: &CapturedFrame<'a>, number: u64, link: LinkType) -> Option<
     })
 }
 
-fn notes(name: &str, tap: &mut CaptureSocket, lost: &Lost) -> Result<Vec<String>> {
-    let mut notes = vec![format!("{name}: stamped by {}", tap.clock())];
-    if let Some(reason) = tap.why_not_the_nic() {
+fn notes(name: &str, socket: &mut CaptureSocket, lost: &Lost) -> Result<Vec<String>> {
+    let mut notes = vec![format!("{name}: stamped by {}", socket.clock())];
+    if let Some(reason) = socket.why_not_the_nic() {
         notes.push(format!("not by the NIC: {reason}"));
     }
-    let drops = tap.drops()?;
+    let drops = socket.drops()?;
     notes.push(match drops {
         0 => "no packet was dropped by the ring".to_owned(),
         _ => format!(
@@ -187,8 +187,8 @@ fn notes(name: &str, tap: &mut CaptureSocket, lost: &Lost) -> Result<Vec<String>
             count(drops, "packet")
         ),
     });
-    if tap.steps() > 0 {
-        notes.push(format!("steps of the time of day: {}", tap.steps()));
+    if socket.steps() > 0 {
+        notes.push(format!("steps of the time of day: {}", socket.steps()));
     }
     if lost.downs > 0 {
         notes.push(format!("{name} went down {}", count(lost.downs, "time")));

@@ -1,8 +1,6 @@
 //! The data plane as a node uses it.
 
-use onbeat_frer::dataplane::{
-    AttachedPort, Attachment, Backend, Changes, DataPlane, Memory, PortSpec,
-};
+use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Memory, PortSpec};
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::Stream;
 
@@ -14,7 +12,7 @@ impl<E: From<Error>> DataPlane<E> for Plane {
         true
     }
 
-    fn attach(&mut self, port: &PortSpec, _: Backend, replace: bool) -> Result<(), E> {
+    fn attach(&mut self, port: &PortSpec, replace: bool) -> Result<(), E> {
         Ok(Plane::attach(self, port, replace)?)
     }
 

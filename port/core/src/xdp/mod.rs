@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 
-use libbpf_rs::OpenMapMut;
+use onbeat_bpf::UnloadedObject;
 use onbeat_netdev::{Namespace, XdpMode};
 use onbeat_wire::EtherType;
 
@@ -92,10 +92,9 @@ impl XdpPort {
     /// As [`crate::XskPort::open`].
     pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {
         let (slots, buffers) = (options.slots, options.receive_buffers);
-        let size = |map: &mut OpenMapMut<'_>| match map.name().to_str() {
-            Some("slots") => map.set_max_entries(slots as u32),
-            Some("records") => map.set_max_entries(ring_size(buffers)),
-            _ => Ok(()),
+        let size = |object: &mut UnloadedObject| {
+            object.set_entries("slots", slots as u32)?;
+            object.set_entries("records", ring_size(buffers))
         };
         let kind = Kind { backend: Backend::Xdp, object: OBJECT, size: &size, own_chunks: buffers };
         let base = Base::open(namespace, interface, options, kind)?;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use libbpf_rs::OpenMapMut;
+use onbeat_bpf::UnloadedObject;
 use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Handle, Namespace, NicClock, PacketSocket, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
@@ -37,8 +37,8 @@ const LOOK_NS: (u64, u64) = (50_000, 1_000_000);
 pub(crate) struct Kind<'a> {
     pub(crate) backend: Backend,
     pub(crate) object: &'a [u8],
-    /// Gives a map its size.
-    pub(crate) size: &'a dyn Fn(&mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
+    /// Gives tables their sizes.
+    pub(crate) size: &'a dyn Fn(&mut UnloadedObject) -> libbpf_rs::Result<()>,
     /// Chunks of the UMEM that the kernel does not get.
     pub(crate) own_chunks: usize,
 }

@@ -5,14 +5,14 @@ use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::libbpf_sys as sys;
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut};
-use onbeat_bpf::Link;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use onbeat_bpf::{Link, Object, UnloadedObject};
 use onbeat_netdev::{Namespace, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
 
 use super::skeleton::types::rodata;
+use crate::Result;
 use crate::error::failed;
-use crate::{Error, Result};
 
 /// A loaded program with its maps; off its interface, and gone, with the value.
 #[derive(Debug)]
@@ -31,26 +31,33 @@ fn number(address: MacAddress) -> u64 {
 
 impl Program {
     /// Loads an object for frames of `ether_types` (of any, where there are none) to `own`;
-    /// `size` gives a map its size.
+    /// `size` gives tables their sizes.
     pub(super) fn load(
         interface: &str,
         object: &[u8],
         ether_types: &[EtherType],
         own: MacAddress,
-        mut size: impl FnMut(&mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
+        size: impl FnOnce(&mut UnloadedObject) -> libbpf_rs::Result<()>,
     ) -> Result<Self> {
-        let mut load = || {
-            let mut open = ObjectBuilder::default().open_memory(object)?;
-            for mut map in open.maps_mut() {
-                match map.initial_value_mut() {
-                    Some(constants) => configure(constants, ether_types, own),
-                    None => size(&mut map)?,
-                }
-            }
-            open.load()
-        };
-        let operation = "load the XDP program (it needs CAP_BPF and CAP_NET_ADMIN, and Linux 6.1)";
-        let object = load().map_err(|error| bpf_failed(interface, operation, &error))?;
+        let mut bits = [if ether_types.is_empty() { u64::MAX } else { 0 }; 1024];
+        ether_types.iter().for_each(|of| bits[usize::from(of.0 / 64)] |= 1 << (of.0 % 64));
+        let object = Object::load(object, "the XDP program", |object| {
+            object.set_constants(&[
+                (offset_of!(rodata, ether_types), bits.map(u64::to_ne_bytes).as_flattened()),
+                (offset_of!(rodata, own_address), &number(own).to_ne_bytes()),
+            ]);
+            size(object)
+        });
+        let object = object.map_err(|error| {
+            let reason = match error {
+                // With what libbpf says, not only the last of it.
+                onbeat_bpf::Error::Kernel { source, .. } => format!("{source:#}"),
+                other => other.to_string(),
+            };
+            let operation =
+                "load the XDP program (it needs CAP_BPF and CAP_NET_ADMIN, and Linux 6.1)";
+            failed(interface, operation)(io::Error::other(reason))
+        })?;
         Ok(Self { link: None, mode: XdpMode::Native, object })
     }
 
@@ -63,7 +70,7 @@ impl Program {
         index: u32,
         only: Option<XdpMode>,
     ) -> Result<()> {
-        let program = self.object.progs().next().expect("the object holds a program");
+        let program = self.object.programs().next().expect("the object holds a program");
         let program = program.as_fd();
         let attempt = |mode| -> Result<io::Result<Link>> {
             // The kernel looks the interface up in the namespace of the thread.
@@ -94,39 +101,21 @@ impl Program {
 
     /// The map of that name.
     pub(crate) fn map(&self, name: &str) -> io::Result<MapHandle> {
-        let map = self.object.maps().find(|map| map.name() == name);
-        let map = map.ok_or_else(|| io::Error::other(format!("the program has no map {name}")))?;
-        MapHandle::try_from(&map).map_err(io::Error::other)
+        MapHandle::try_from(&self.object.map(name)).map_err(io::Error::other)
     }
 
-    /// Has frames go to this socket.
+    /// Delivers frames to this socket.
     pub(super) fn deliver_to(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        let fd = socket.as_raw_fd().to_ne_bytes();
-        self.map("sockets")?.update(&[0; 4], &fd, MapFlags::ANY).map_err(io::Error::other)
+        let (map, fd) = (self.object.map("sockets"), socket.as_raw_fd().to_ne_bytes());
+        map.update(&[0; 4], &fd, MapFlags::ANY).map_err(io::Error::other)
     }
 
     /// Lets frames to a multicast address through, or no longer.
     pub(super) fn multicast(&self, address: MacAddress, on: bool) -> io::Result<()> {
-        let (map, key) = (self.map("multicast")?, number(address).to_ne_bytes());
+        let (map, key) = (self.object.map("multicast"), number(address).to_ne_bytes());
         let result = if on { map.update(&key, &[1], MapFlags::ANY) } else { map.delete(&key) };
         result.map_err(io::Error::other)
     }
-}
-
-fn configure(constants: &mut [u8], ether_types: &[EtherType], own: MacAddress) {
-    let bit = |octets: &mut [u8], ether_type: u16| {
-        let at = usize::from(ether_type / 64) * 8;
-        let word = &mut octets[offset_of!(rodata, ether_types) + at..][..8];
-        let bits = u64::from_ne_bytes(word.try_into().unwrap_or_default());
-        word.copy_from_slice(&(bits | 1 << (ether_type % 64)).to_ne_bytes());
-    };
-    if ether_types.is_empty() {
-        let of = offset_of!(rodata, ether_types)..;
-        constants[of][..8 * 1024].fill(0xff);
-    }
-    ether_types.iter().for_each(|ether_type| bit(constants, ether_type.0));
-    let address = &mut constants[offset_of!(rodata, own_address)..][..8];
-    address.copy_from_slice(&number(own).to_ne_bytes());
 }
 
 /// Attaches a program to an interface of the calling thread's namespace that has none.
@@ -136,9 +125,4 @@ fn create_link(program: BorrowedFd<'_>, index: u32, mode: XdpMode) -> io::Result
         _ => sys::XDP_FLAGS_DRV_MODE,
     };
     Link::xdp(program, index, flags)
-}
-
-/// With what libbpf says, not only the last of it.
-fn bpf_failed(interface: &str, operation: &'static str, error: &libbpf_rs::Error) -> Error {
-    failed(interface, operation)(io::Error::other(format!("{error:#}")))
 }

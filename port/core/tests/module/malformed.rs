@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use onbeat_wire::random::Random;
+
 use super::*;
 use crate::genl::{ACK, DUMP, Family, attribute};
 
@@ -10,38 +12,17 @@ const ATTACH: u8 = 1;
 const LAST_COMMAND: u8 = 13;
 const LAST_ATTRIBUTE: u16 = 19;
 
-/// xorshift: repeatable.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-
-    fn octets(&mut self, len: u64) -> Vec<u8> {
-        (0..len).map(|_| self.below(256) as u8).collect()
-    }
-
-    /// A value of a size that some attribute has, small numbers more often than others.
-    fn value(&mut self) -> Vec<u8> {
-        match self.below(6) {
-            0 => (self.below(5) as u32).to_ne_bytes().to_vec(),
-            1 => self.below(5).to_ne_bytes().to_vec(),
-            2 => (100_000 + self.below(1 << 40)).to_ne_bytes().to_vec(),
-            3 => self.octets(60),
-            4 => {
-                let len = self.below(40);
-                self.octets(len)
-            }
-            _ => {
-                let len = self.below(2_000);
-                self.octets(len)
-            }
-        }
-    }
+/// A value of a size that some attribute has, small numbers more often than others.
+fn value(random: &mut Random) -> Vec<u8> {
+    let len = match random.below(6) {
+        0 => return (random.below(5) as u32).to_ne_bytes().to_vec(),
+        1 => return random.below(5).to_ne_bytes().to_vec(),
+        2 => return (100_000 + random.below(1 << 40)).to_ne_bytes().to_vec(),
+        3 => 60,
+        4 => random.below(40),
+        _ => random.below(2_000),
+    };
+    (0..len).map(|_| random.below(256) as u8).collect()
 }
 
 #[test]
@@ -50,21 +31,20 @@ fn any_message_is_taken_or_refused() {
     let cable = Cable::new();
     let index = cable.near.index("p0").unwrap();
     let family = Family::open(cable.near.namespace());
-    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut random = Random::new(0x2545_f491_4f6c_dd1d);
     let (mut taken, mut refused) = (0_u64, 0_u64);
     let end = Instant::now() + FUZZED;
     while Instant::now() < end {
         let mut attributes = attribute(2, &index.to_ne_bytes());
         for _ in 0..random.below(6) {
             let kind = 1 + random.below(u64::from(LAST_ATTRIBUTE) + 2) as u16;
-            let value = random.value();
-            attributes.extend(attribute(kind, &value));
+            attributes.extend(attribute(kind, &value(&mut random)));
         }
-        if random.below(4) == 0 {
+        if random.one_in(4) {
             let place = random.below(attributes.len() as u64) as usize;
             attributes[place] ^= 1 << random.below(8);
         }
-        if random.below(8) == 0 {
+        if random.one_in(8) {
             attributes.truncate(random.below(attributes.len() as u64) as usize);
         }
         // Now and then something sensible, so that there is something to meet.
@@ -72,7 +52,7 @@ fn any_message_is_taken_or_refused() {
             0 => ATTACH,
             _ => random.below(u64::from(LAST_COMMAND) + 3) as u8,
         };
-        let flags = if random.below(10) == 0 { DUMP } else { ACK };
+        let flags = if random.one_in(10) { DUMP } else { ACK };
         match family.ask(flags, command, &attributes).errno {
             0 => taken += 1,
             _ => refused += 1,

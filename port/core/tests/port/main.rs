@@ -2,13 +2,13 @@
 
 mod allocation;
 mod backends;
+mod capture;
 mod claim;
 mod common;
 mod ethercat;
 mod exclusive;
 mod packet;
 mod program;
-mod tap;
 mod txtime;
 mod xdp;
 mod xsk;

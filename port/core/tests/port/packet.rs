@@ -6,10 +6,8 @@
 //! ```
 
 use crate::common::conformance::{ETHER_TYPE, conformance, frame};
-use crate::common::{BOUND, Cable, raw_socket};
-use onbeat_link::{
-    Capability, Cause, Clock, Feature, Outcome, PacketPort, Port, PortOptions, StampSource,
-};
+use crate::common::{BOUND, Cable, go_down_and_come_back, raw_socket};
+use onbeat_link::{Capability, Clock, Feature, PacketPort, Port, PortOptions, StampSource};
 use onbeat_testing::RawSocket;
 use onbeat_testing::{Feature as Needs, require_all};
 
@@ -108,24 +106,7 @@ fn a_link_that_goes_down_is_told_and_survived() {
     let slot = port.allocate(60).unwrap();
     port.update(slot, &frame(mac, mac, b"still here")).unwrap();
 
-    cable.near.set_down("p0").unwrap();
-    assert!(port.send(slot).is_err(), "the interface is off");
-    let now = port.now();
-    port.send_at(slot, now).unwrap();
-    assert!(port.wait(now.after(BOUND.as_nanos() as u64)).unwrap());
-    let news = port.confirmation().unwrap().unwrap();
-    assert_eq!((news.cause, news.outcome), (Cause::At(now), Outcome::Dropped));
-
-    // No carrier: here it is the driver's queue that refuses, after the frame got its number.
-    cable.near.set_up("p0").unwrap();
-    cable.far.set_down("f0").unwrap();
-    cable.near.wait_for("p0", "without carrier", BOUND, |link| !link.carrier).unwrap();
-    let refusal = port.send(slot).unwrap_err();
-    assert!(refusal.is_congestion(), "{refusal}");
-    cable.far.set_up("f0").unwrap();
-    cable.near.wait_carrier("p0", BOUND).unwrap();
-    cable.far.wait_carrier("f0", BOUND).unwrap();
-
+    go_down_and_come_back(&cable, &mut port, slot, 1);
     one_each_way(&mut port, &mut raw_socket(&cable.far, "f0"));
 }
 

@@ -1,4 +1,4 @@
-//! What a bus does, told from its frames alone: whoever sees them, a node, a tap or a capture.
+//! What a bus does, from its frames alone: those of a node, a bus observer or a capture.
 //!
 //! [`Observer::observe`] takes frames in the order in which they were on the bus, and tells what each
 //! one means: how long the cycle was, how soon a node answered, that it did not, in which state it is.

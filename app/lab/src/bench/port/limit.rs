@@ -1,6 +1,7 @@
 //! The limit: an XDP program answers at once ([`super::wire::Wire::reflect`]), so that what is
 //! left is the wire itself; and the managing node is a bare loop around a system call.
 
+use onbeat_netdev::PacketSocket;
 use onbeat_realtime::clock::sleep_until;
 
 use super::frames::Frame;
@@ -8,7 +9,7 @@ use super::node::{ControlledNode, Done, ManagingNode};
 use super::rig::{MN, Rig};
 use super::sleeper::Sleeper;
 use crate::Result;
-use crate::traffic::PacketSocket;
+use crate::traffic::socket;
 
 #[derive(Debug)]
 pub(super) struct Bare {
@@ -21,7 +22,7 @@ pub(super) struct Bare {
 impl Bare {
     pub(super) fn new(rig: &Rig) -> Result<Self> {
         Ok(Self {
-            socket: PacketSocket::sender(rig.mn.namespace(), MN)?,
+            socket: socket::sender(rig.mn.namespace(), MN)?,
             request: rig.request,
             sleeper: Sleeper::default(),
             done: Done::default(),

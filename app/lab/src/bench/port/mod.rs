@@ -14,6 +14,7 @@ use onbeat_realtime::clock::now_ns;
 use onbeat_realtime::interrupt;
 
 pub(super) mod backend;
+mod capture;
 mod case;
 mod figures;
 mod frames;

@@ -1,9 +1,9 @@
 //! What a plain libpcap program does, for reference: immediate mode, a filter, pcap_sendpacket on
 //! receipt; cycles by clock_nanosleep and pcap_sendpacket.
 
-use onbeat_link::pcap::Capture;
 use onbeat_realtime::clock::now_ns;
 
+use super::capture::Capture;
 use super::frames::{Frame, REQUEST_EXPRESSION};
 use super::node::{ControlledNode, Done, ManagingNode};
 use super::rig::{CN, MN, Rig};
@@ -41,7 +41,7 @@ impl ManagingNode for Asking {
     fn serve(&mut self, until_ns: u64) -> Result<()> {
         while self.sleeper.sleep(until_ns) {
             count(&mut self.done, self.capture.send(&self.request));
-            while self.capture.next(|_| ()).map_err(Error::Invalid)?.is_some() {}
+            while self.capture.next().map_err(Error::Invalid)? {}
         }
         Ok(())
     }
@@ -73,7 +73,7 @@ impl ControlledNode for Answering {
     fn serve(&mut self, until_ns: u64) -> Result<()> {
         loop {
             self.capture.wait(WAIT_MS);
-            if self.capture.next(|_| ()).map_err(Error::Invalid)?.is_some() {
+            if self.capture.next().map_err(Error::Invalid)? {
                 count(&mut self.done, self.capture.send(&self.response));
             }
             if now_ns() >= until_ns {

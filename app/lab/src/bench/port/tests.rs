@@ -68,7 +68,7 @@ fn a_plain_libpcap_program_is_a_row() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
-    let available = onbeat_link::pcap::available();
+    let available = onbeat_netdev::libpcap::functions();
     if !require_that(available.is_ok(), available.as_ref().err().map_or("", String::as_str)) {
         return;
     }

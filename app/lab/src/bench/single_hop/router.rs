@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::Link;
 use onbeat_hooks::{Detail, Device, Filter, Hop};
-use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd};
+use onbeat_netdev::{Ethtool, Handle, Namespace, PacketSocket, VethEnd};
 use onbeat_realtime::interrupt;
 use onbeat_wire::{EtherType, Ports, ethernet, ipv4, udp};
 
 use super::super::chain::Interface;
 use super::super::programs::{Programs, REPLAYED};
-use crate::traffic::{BATCH, PacketSocket};
+use crate::traffic::{BATCH, socket};
 use crate::{Error, Result};
 
 /// Octets of a frame, FCS not included: the paper's 192.
@@ -102,7 +102,7 @@ impl Router {
         let payload = vec![0; FRAME - HEADERS];
         let source = match arrivals {
             Arrivals::Queued => Source::Socket {
-                socket: PacketSocket::sender(sender.namespace(), "eth0")?,
+                socket: socket::sender(sender.namespace(), "eth0")?,
                 headers: vec![header; BATCH],
                 payload,
             },
@@ -137,7 +137,8 @@ impl Router {
             match &mut self.source {
                 Source::Socket { socket, headers, payload } => {
                     let sends = |error| Error::io("send packets to a router", error);
-                    socket.send_headers(headers, payload).map_err(sends)?;
+                    let frames = headers.iter().map(|header| [&header[..], &payload[..]]);
+                    socket.send_parts(frames, 0).map_err(sends)?;
                 }
                 Source::Kernel { frame } => {
                     let programs = &mut self.programs;

@@ -8,12 +8,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use libbpf_rs::Link;
-use onbeat_frer::dataplane::Backend;
 use onbeat_frer_user::QUEUE_FRAMES;
 use onbeat_link::raw::{
     BATCH, PacketReceiver, PacketSender, Pool, Umem, XskReceiver, XskSender, XskSocket,
 };
 use onbeat_netdev::Handle;
+use onbeat_node::config::Backend;
 
 use super::super::chain::{Chain, Dropped, Interface, Stations};
 use super::super::cpu::Cpus;

@@ -1,6 +1,6 @@
 //! From what was found to checks and figures.
 
-use onbeat_frer::dataplane::Backend;
+use onbeat_node::config::Backend;
 use onbeat_report::{Counters, Outcome, Ratio};
 
 use super::super::Options;

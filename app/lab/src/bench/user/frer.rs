@@ -3,13 +3,13 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use onbeat_frer::dataplane::Backend;
 use onbeat_frer::plane::Plane;
 use onbeat_frer::spec::{PortId, Stream};
 use onbeat_frer_user::{Copies, Forwarder, Poll, Port, Traffic};
 use onbeat_frer_xdp::Steering;
 use onbeat_link::raw::Umem;
 use onbeat_netdev::Handle;
+use onbeat_node::config::Backend;
 
 use super::super::chain::{Chain, Dropped, Interface, Stations};
 use super::super::cpu::Cpus;

@@ -13,7 +13,7 @@ mod figures;
 mod frer;
 
 use libbpf_rs::Link;
-use onbeat_frer::dataplane::Backend;
+use onbeat_node::config::Backend;
 use onbeat_realtime::interrupt;
 use onbeat_report::format::count;
 use onbeat_report::{Outcome, Progress};

@@ -1,7 +1,7 @@
 //! `onbeat bench frer`
 
-use onbeat_frer::dataplane::Backend;
 use onbeat_lab::bench::{self, Options, Source};
+use onbeat_node::config::Backend;
 
 use super::{Shown, refuse};
 use onbeat_terminal::exit::Result;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use onbeat_frer::dataplane::Backend;
+use onbeat_node::config::Backend;
 use onbeat_node::control::{Link, PortMode};
 use onbeat_realtime::clock::{now_ns, realtime_offset_ns};
 use onbeat_realtime::interrupt::wait_until;

@@ -15,7 +15,7 @@ use onbeat_netdev::Namespace;
 use onbeat_realtime::clock::{now_ns, realtime_offset_ns};
 
 use super::decode::{Decoded, decode};
-use crate::traffic::{PacketSocket, Receiver};
+use crate::traffic::{Receiver, socket};
 use crate::{Error, Result};
 
 /// Octets of a frame that are kept: all headers and the stamp.
@@ -90,7 +90,7 @@ impl PortCaptures {
 
     /// Captures at a port of a node, from the interface at its far end.
     pub(super) fn add(&self, point: Point, namespace: &Namespace, interface: &str) -> Result<()> {
-        let receiver = Receiver::new(PacketSocket::monitor(namespace, interface)?);
+        let receiver = Receiver::new(socket::monitor(namespace, interface)?);
         self.shared.added.lock().unwrap_or_else(PoisonError::into_inner).push((point, receiver));
         Ok(())
     }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use onbeat_netdev::Namespace;
+use onbeat_netdev::{Namespace, PacketSocket};
 use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 use onbeat_wire::{EtherType, VlanTag, ipv4, rtag, udp};
 
 use super::config::UDP_PORT;
 use super::plan::{Kind, Stream};
-use crate::traffic::{ETHERTYPE, PacketSocket, Stamp, filled};
+use crate::traffic::{ETHERTYPE, Stamp, filled, socket};
 use crate::{Error, Result};
 
 const PCP: u8 = 6;
@@ -37,7 +37,7 @@ impl Talker {
         east: bool,
         rates: &Rates,
     ) -> Result<Self> {
-        let socket = PacketSocket::visible_sender(namespace, interface)?;
+        let socket = socket::visible_sender(namespace, interface)?;
         let mut own = Vec::new();
         for (id, stream) in streams.iter().enumerate().filter(|(_, stream)| stream.east == east) {
             own.push(Line::new(id, stream)?);

@@ -62,10 +62,10 @@ pub(super) fn bus(stage: &mut Stage<'_>, seen: &BusObservation) {
         stage.figure(name, figure);
     }
     outcome.notes.into_iter().for_each(|note| stage.note(note));
-    stage.note(format!("the tap saw {}", seen.bus.summary()));
+    stage.note(format!("the bus observer saw {}", seen.bus.summary()));
     if seen.missed > 0 {
-        stage
-            .note(format!("the queue of the tap overflowed: {} lost", count(seen.missed, "frame")));
+        let missed = count(seen.missed, "frame");
+        stage.note(format!("the queue of the bus observer overflowed: {missed} lost"));
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use onbeat_netdev::Namespace;
 use onbeat_powerlink_node::Bus;
 
-use crate::traffic::{PacketSocket, Receiver};
+use crate::traffic::{Receiver, socket};
 use crate::{Error, Result};
 
 const LOOK_NS: u64 = 20_000_000;
@@ -28,7 +28,7 @@ pub(super) struct BusObservation {
 
 impl BusObserver {
     pub(super) fn start(namespace: &Namespace, interface: &str) -> Result<Self> {
-        let mut receiver = Receiver::new(PacketSocket::monitor(namespace, interface)?);
+        let mut receiver = Receiver::new(socket::monitor(namespace, interface)?);
         let stop = Arc::new(AtomicBool::new(false));
         let inside = Arc::clone(&stop);
         let run = move || {
@@ -51,7 +51,7 @@ impl BusObserver {
         let thread = thread::Builder::new()
             .name("lab-bus-observer".into())
             .spawn(run)
-            .map_err(|error| Error::io("start a thread for a tap", error))?;
+            .map_err(|error| Error::io("start the thread of the bus observer", error))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 

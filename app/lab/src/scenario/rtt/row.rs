@@ -1,6 +1,6 @@
 //! What is compared: data planes of both nodes, one a row.
 
-use onbeat_frer::dataplane::Backend;
+use onbeat_node::config::Backend;
 
 use super::Load;
 use super::place::Place;

@@ -14,14 +14,14 @@ use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Passage, Window};
 use onbeat_delay::pairing::Side;
 use onbeat_delay::probe::Sample;
-use onbeat_netdev::ReceivedFrame;
+use onbeat_netdev::{PacketSocket, ReceivedFrame};
 use onbeat_realtime::clock::realtime_offset;
 use onbeat_report::format::count;
 
 use super::frame::sequence;
 use super::measurement::{Found, Measuring, Method};
 use super::rig::{Hop, Rig};
-use crate::traffic::{PacketSocket, Receiver};
+use crate::traffic::{Receiver, socket};
 use crate::{Error, Result};
 
 /// Between two looks at what was captured. Who waits for a packet instead is woken by whom it passes: from
@@ -44,7 +44,7 @@ impl Method for Mirror {
             if station == "receiver" && rig.hop == Hop::Reflector {
                 continue;
             }
-            let socket = PacketSocket::monitor(rig.world.namespace(station)?, "eth0")?;
+            let socket = socket::monitor(rig.world.namespace(station)?, "eth0")?;
             captures.push(Capture::start(socket, rig.hop, station == "sender")?);
         }
         Ok(Some(Box::new(Mirroring { captures, offset: realtime_offset() })))

@@ -9,6 +9,7 @@ use std::env;
 use std::time::Duration;
 
 use conformance::ETHER_TYPE;
+use onbeat_link::{Cause, Outcome, Port, Slot};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 use onbeat_testing::RawSocket;
 
@@ -129,4 +130,35 @@ fn pair() -> Option<(Handle, [String; 2])> {
 /// A plain packet socket for frames of [`ETHER_TYPE`].
 pub(crate) fn raw_socket(handle: &Handle, interface: &str) -> RawSocket {
     RawSocket::open_for(handle, interface, ETHER_TYPE.0)
+}
+
+/// Turns the near end off, then the far end, then both on again. In between, sending is refused `attempts`
+/// times each, and a launch is dropped and reported.
+pub(crate) fn go_down_and_come_back(
+    cable: &Cable,
+    port: &mut dyn Port,
+    slot: Slot,
+    attempts: usize,
+) {
+    cable.near.set_down("p0").unwrap();
+    for _ in 0..attempts {
+        assert!(port.send(slot).is_err(), "the interface is off");
+    }
+    let now = port.now();
+    port.send_at(slot, now).unwrap();
+    assert!(port.wait(now.after(BOUND.as_nanos() as u64)).unwrap());
+    let news = port.confirmation().unwrap().unwrap();
+    assert_eq!((news.cause, news.outcome), (Cause::At(now), Outcome::Dropped));
+
+    // No carrier: the driver's queue refuses, after the frame got its number.
+    cable.near.set_up("p0").unwrap();
+    cable.far.set_down("f0").unwrap();
+    cable.near.wait_for("p0", "without carrier", BOUND, |link| !link.carrier).unwrap();
+    for _ in 0..attempts {
+        let refusal = port.send(slot).unwrap_err();
+        assert!(refusal.is_congestion(), "{refusal}");
+    }
+    cable.far.set_up("f0").unwrap();
+    cable.near.wait_carrier("p0", BOUND).unwrap();
+    cable.far.wait_carrier("f0", BOUND).unwrap();
 }

@@ -1,10 +1,10 @@
 //! What the tests of both back ends over XDP share.
 
 use super::conformance::{ETHER_TYPE, Peer, frame};
-use onbeat_link::{Cause, Outcome, Port, PortOptions, Received, StampSource};
+use onbeat_link::{Outcome, Port, PortOptions, Received, StampSource};
 use onbeat_netdev::Handle;
 
-use super::{BOUND, Cable, RawSocket, raw_socket};
+use super::{BOUND, Cable, RawSocket, go_down_and_come_back, raw_socket};
 
 pub(crate) fn options() -> PortOptions {
     PortOptions { ether_types: vec![ETHER_TYPE], ..PortOptions::default() }
@@ -51,29 +51,8 @@ pub(crate) fn link_that_goes_down_is_told_and_survived(cable: &Cable, port: &mut
     let mac = port.mac_address();
     let slot = port.allocate(60).unwrap();
     port.update(slot, &frame(mac, mac, b"too late")).unwrap();
-
-    cable.near.set_down("p0").unwrap();
-    // More than there are places in the transmit ring.
-    for _ in 0..300 {
-        assert!(port.send(slot).is_err(), "the interface is off");
-    }
-    let now = port.now();
-    port.send_at(slot, now).unwrap();
-    assert!(port.wait(now.after(BOUND.as_nanos() as u64)).unwrap());
-    let news = port.confirmation().unwrap().unwrap();
-    assert_eq!((news.cause, news.outcome), (Cause::At(now), Outcome::Dropped));
-
-    cable.near.set_up("p0").unwrap();
-    cable.far.set_down("f0").unwrap();
-    cable.near.wait_for("p0", "without carrier", BOUND, |link| !link.carrier).unwrap();
-    for _ in 0..300 {
-        let refusal = port.send(slot).unwrap_err();
-        assert!(refusal.is_congestion(), "{refusal}");
-    }
-    cable.far.set_up("f0").unwrap();
-    cable.near.wait_carrier("p0", BOUND).unwrap();
-    cable.far.wait_carrier("f0", BOUND).unwrap();
-
+    // More often than there are places in the transmit ring.
+    go_down_and_come_back(cable, port, slot, 300);
     let peer = raw_socket(&cable.far, "f0");
     port.update(slot, &frame(mac, mac, b"again")).unwrap();
     for _ in 0..300 {

@@ -1,4 +1,4 @@
-//! Taps.
+//! Captures of an interface.
 //!
 //! ```text
 //!   near: "p0" --------- far: "f0"
@@ -25,13 +25,13 @@ const B: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
 type Seen = (Vec<u8>, Option<u64>, bool);
 
 /// The next `count` frames of the tests.
-fn take(tap: &mut CaptureSocket, count: usize) -> Vec<Seen> {
+fn take(socket: &mut CaptureSocket, count: usize) -> Vec<Seen> {
     let begun = std::time::Instant::now();
     let mut seen: Vec<Seen> = Vec::new();
     while seen.len() < count {
         assert!(begun.elapsed() < BOUND, "{seen:?}");
-        assert!(tap.wait(10_000_000).unwrap());
-        tap.take(|frame| {
+        assert!(socket.wait(10_000_000).unwrap());
+        socket.take(|frame| {
             assert_eq!(frame.octets.len(), frame.wire_len);
             if frame.octets.len() > 12 && [A.0, B.0].iter().any(|mac| frame.octets[6..12] == *mac) {
                 seen.push((frame.octets.to_vec(), frame.time_ns, frame.outgoing));
@@ -43,7 +43,7 @@ fn take(tap: &mut CaptureSocket, count: usize) -> Vec<Seen> {
 
 /// A directory for journals that is this process's own.
 fn nowhere() -> PathBuf {
-    std::env::temp_dir().join(format!("onbeat-taps-{}", std::process::id()))
+    std::env::temp_dir().join(format!("onbeat-captures-{}", std::process::id()))
 }
 
 fn monotonic_ns() -> u64 {
@@ -58,9 +58,10 @@ fn both_directions_are_stamped_by_one_clock() {
     }
     let cable = Cable::new();
     let options = CaptureOptions { outgoing: true, stamps: Wanted::Best };
-    let mut tap = CaptureSocket::open(cable.near.namespace(), "p0", options, &nowhere()).unwrap();
-    assert_eq!(tap.clock(), CaptureClock::Monotonic);
-    assert!(tap.why_not_the_nic().is_some());
+    let mut socket =
+        CaptureSocket::open(cable.near.namespace(), "p0", options, &nowhere()).unwrap();
+    assert_eq!(socket.clock(), CaptureClock::Monotonic);
+    assert!(socket.why_not_the_nic().is_some());
     let (near, far): (RawSocket, RawSocket) =
         (raw_socket(&cable.near, "p0"), raw_socket(&cable.far, "f0"));
     let (came, left) = (frame(A, B, b"comes"), frame(B, A, b"leaves"));
@@ -68,7 +69,7 @@ fn both_directions_are_stamped_by_one_clock() {
         let earlier = monotonic_ns();
         far.send(&came);
         near.send(&left);
-        let seen = take(&mut tap, 2);
+        let seen = take(&mut socket, 2);
         let later = monotonic_ns();
         for (octets, time_ns, outgoing) in seen {
             assert_eq!(&octets, if outgoing { &left } else { &came });
@@ -76,7 +77,7 @@ fn both_directions_are_stamped_by_one_clock() {
             assert!((earlier..=later).contains(&time_ns), "{earlier} {time_ns} {later}");
         }
     }
-    assert_eq!((tap.drops().unwrap(), tap.steps()), (0, 0));
+    assert_eq!((socket.drops().unwrap(), socket.steps()), (0, 0));
 }
 
 #[test]
@@ -85,14 +86,14 @@ fn what_comes_alone_and_with_its_tag() {
         return;
     }
     let cable = Cable::new();
-    let mut tap = CaptureSocket::open(
+    let mut socket = CaptureSocket::open(
         cable.near.namespace(),
         "p0",
         CaptureOptions { outgoing: false, stamps: Wanted::Kernel },
         &nowhere(),
     )
     .unwrap();
-    assert_eq!(tap.why_not_the_nic(), None);
+    assert_eq!(socket.why_not_the_nic(), None);
     let (near, far) = (raw_socket(&cable.near, "p0"), raw_socket(&cable.far, "f0"));
     let mut tagged = frame(A, B, b"tagged");
     tagged.splice(12..12, [0x81, 0, 0x20, 5]);
@@ -100,11 +101,11 @@ fn what_comes_alone_and_with_its_tag() {
     for _ in 0..40_000 {
         near.send(&frame(B, A, b"leaves"));
         far.send(&tagged);
-        for (octets, _, outgoing) in take(&mut tap, 1) {
+        for (octets, _, outgoing) in take(&mut socket, 1) {
             assert!(octets == tagged && !outgoing, "{octets:x?}");
         }
     }
-    assert_eq!(tap.drops().unwrap(), 0);
+    assert_eq!(socket.drops().unwrap(), 0);
 }
 
 #[test]
@@ -113,7 +114,7 @@ fn what_is_not_taken_is_counted() {
         return;
     }
     let cable = Cable::new();
-    let mut tap =
+    let mut socket =
         CaptureSocket::open(cable.near.namespace(), "p0", CaptureOptions::default(), &nowhere())
             .unwrap();
     let far = raw_socket(&cable.far, "f0");
@@ -122,11 +123,11 @@ fn what_is_not_taken_is_counted() {
     }
     let begun = std::time::Instant::now();
     let mut taken = 0;
-    while taken + tap.drops().unwrap() < 33_000 {
-        assert!(begun.elapsed() < BOUND, "{taken} taken, {} dropped", tap.drops().unwrap());
-        taken += tap.take(|_| ()) as u64;
+    while taken + socket.drops().unwrap() < 33_000 {
+        assert!(begun.elapsed() < BOUND, "{taken} taken, {} dropped", socket.drops().unwrap());
+        taken += socket.take(|_| ()) as u64;
     }
-    assert!(tap.drops().unwrap() >= 33_000 - 32_768, "{taken}");
+    assert!(socket.drops().unwrap() >= 33_000 - 32_768, "{taken}");
 }
 
 #[test]
@@ -149,26 +150,26 @@ fn a_refusal_names_the_way_out() {
     }
 }
 
-/// Set for a process that has a tap and is killed: where its journals are.
-const KILLED: &str = "ONBEAT_TAP_KILLED";
+/// Set for a process that has a capture socket and is killed: where its journals are.
+const KILLED: &str = "ONBEAT_CAPTURE_KILLED";
 
-/// No test of its own: what [`a_tap_that_was_killed`] starts. In the interface's namespace it has a tap,
-/// says by whom it is stamped, and waits to be killed.
+/// No test of its own: the process that [`a_killed_capture`] starts. In the interface's namespace it opens a
+/// capture socket, prints the clock of its stamps, and waits to be killed.
 #[test]
 fn the_one_that_is_killed() {
     let Some(directory) = env::var_os(KILLED) else { return };
     let here = Namespace::current().unwrap();
-    let tap =
+    let socket =
         CaptureSocket::open(&here, "p0", CaptureOptions::default(), Path::new(&directory)).unwrap();
-    println!("\nclock {:?}", tap.clock());
+    println!("\nclock {:?}", socket.clock());
     // The parent never writes: this ends by a signal, or when the parent is gone.
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
-/// Where the NIC stamps, it did so on when its tap was killed, and as before once there is another tap, also
-/// one that the kernel stamps. Where it does not, nothing is left in the first place.
+/// A NIC that stamps goes on after its capture was killed. The next capture restores its setting, also one
+/// that the kernel stamps. Without stamps of a NIC nothing is left.
 #[test]
-fn a_tap_that_was_killed() {
+fn a_killed_capture() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
@@ -178,7 +179,9 @@ fn a_tap_that_was_killed() {
     let stamps = || Ethtool::in_namespace(home).unwrap().hardware_stamps("p0").ok();
     let before = stamps();
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "tap::the_one_that_is_killed", "--nocapture"]).env(KILLED, &directory);
+    command
+        .args(["--exact", "capture::the_one_that_is_killed", "--nocapture"])
+        .env(KILLED, &directory);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = home.start_in(&mut command).spawn().unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
