@@ -1,7 +1,6 @@
 //! The virtual interface that carries what is not claimed.
 
 use super::*;
-use crate::genl::attachments;
 use onbeat_wire::{EtherType, MacAddress};
 
 /// Claims an EtherType that is not the one of the plain sockets.
@@ -88,7 +87,7 @@ fn to_delete_it_is_to_detach() {
     let slot = port.allocate(60).unwrap();
     cable.near.delete(&switch_of(&cable, &port)).unwrap();
     assert_eq!(refusal(port.update(slot, &[0; 60])).0, libc::ENODEV);
-    assert_eq!(attachments(cable.near.namespace()), 0);
+    assert_eq!(genl::attachments(cable.near.namespace()), 0);
     // The port has the interface until it is dropped.
     drop(port);
     open(&cable, beside(true));
