@@ -540,7 +540,8 @@ fn set_up(
     }
     if hardware.tx || hardware.rx_filter != HardwareStamps::NONE {
         stamps |= libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
-        if options.confirm {
+        // e1000e drops its software stamp for this flag, although the NIC is set to stamp no sent frame.
+        if options.confirm && hardware.tx {
             stamps |= libc::SOF_TIMESTAMPING_TX_HARDWARE;
         }
         socket.set(SOL_PACKET, libc::PACKET_TIMESTAMP, libc::SOF_TIMESTAMPING_RAW_HARDWARE)?;

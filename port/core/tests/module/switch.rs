@@ -87,5 +87,8 @@ fn to_delete_it_is_to_detach() {
     let slot = port.allocate(60).unwrap();
     cable.near.delete(&switch_of(&cable, &port)).unwrap();
     assert_eq!(refusal(port.update(slot, &[0; 60])).0, libc::ENODEV);
+    assert_eq!(genl::attachments(cable.near.namespace()), 0);
+    // The port has the interface until it is dropped.
+    drop(port);
     open(&cable, beside(true));
 }

@@ -149,6 +149,7 @@ fn what_is_not_exact_is_said() {
     let port = open(&cable, ahead()).unwrap();
     let found = port.capabilities().get(Feature::SendEvery);
     assert!(matches!(found, Capability::Emulated { how } if how.contains("20000000 ns ahead")));
+    drop(port);
 
     // A discipline that is there takes no other parameters.
     cable.near.delete_root_qdisc("p0").unwrap();
