@@ -7,6 +7,7 @@ use onbeat_bpf::ProgramInfo;
 
 use crate::harness::{Node, can_run};
 
+/// On each kernel that the suite `frer-verifier` of tests/vm runs on. Linux 6.1 walks the most.
 const MOST: u32 = 250_000;
 
 fn verified_instructions(program: &impl AsFd) -> u32 {
