@@ -10,7 +10,7 @@ const ARCHIVE: &str = "app/terminal/build/commit.txt";
 
 /// The commit of the sources in `root`: 40 or 64 hexadecimal digits, and `-dirty` where a source of the
 /// programs differs from it. `None` where the tree is neither an archive nor a repository that git can read.
-pub fn of_sources(root: &Path) -> Option<String> {
+pub(crate) fn of_sources(root: &Path) -> Option<String> {
     of_archive(root).or_else(|| of_repository(root))
 }
 
@@ -36,7 +36,7 @@ fn is_hash(text: &str) -> bool {
 }
 
 /// The files and directories whose change may change the result.
-pub fn inputs(root: &Path) -> Vec<PathBuf> {
+pub(crate) fn inputs(root: &Path) -> Vec<PathBuf> {
     let of_git = ["HEAD", "refs/heads", "packed-refs"];
     let of_git = of_git.iter().filter_map(|name| git(root, ["rev-parse", "--git-path", name]));
     // A relative path is relative to the directory that git ran in. Cargo runs a build script each time

@@ -1,5 +1,7 @@
 //! The version of the programs and the commit of their sources.
 
+use std::sync::LazyLock;
+
 /// Version of the programs.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -12,8 +14,9 @@ const SHORT: usize = 12;
 
 /// Version and short commit, as `--version` prints them: `0.1.0 (c9f3a56b1234)`.
 #[must_use]
-pub fn line() -> String {
-    line_of(VERSION, COMMIT)
+pub fn line() -> &'static str {
+    static LINE: LazyLock<String> = LazyLock::new(|| line_of(VERSION, COMMIT));
+    &LINE
 }
 
 fn line_of(version: &str, commit: Option<&str>) -> String {

@@ -10,8 +10,8 @@ use std::process::Command;
 use onbeat_testing::{Feature, TemporaryDirectory};
 
 /// A tree with one source, one document and the file that `git archive` writes.
-fn tree() -> TemporaryDirectory {
-    let tree = TemporaryDirectory::new("commit");
+fn tree(name: &str) -> TemporaryDirectory {
+    let tree = TemporaryDirectory::new(&format!("commit-{name}"));
     for (name, text) in [
         ("Cargo.toml", "[workspace]\nmembers = [\n    \"app/terminal\",\n]\n"),
         ("app/terminal/lib.rs", "// source\n"),
@@ -44,10 +44,10 @@ fn record(root: &Path) -> String {
     git(root, "rev-parse HEAD")
 }
 
-fn repository() -> Option<(TemporaryDirectory, String)> {
+fn repository(name: &str) -> Option<(TemporaryDirectory, String)> {
     let git_runs = Command::new("git").arg("--version").output().is_ok();
     onbeat_testing::require_that(git_runs, "git (apt-get install git)").then(|| {
-        let tree = tree();
+        let tree = tree(name);
         git(tree.path(), "init -q");
         let hash = record(tree.path());
         (tree, hash)
@@ -56,14 +56,14 @@ fn repository() -> Option<(TemporaryDirectory, String)> {
 
 #[test]
 fn a_tree_without_repository_has_none() {
-    let tree = tree();
+    let tree = tree("none");
     assert_eq!(commit::of_sources(tree.path()), None);
     assert!(commit::inputs(tree.path()).contains(&tree.path().join("app")));
 }
 
 #[test]
 fn a_repository_has_that_of_its_head_until_a_source_changes() {
-    let Some((tree, hash)) = repository() else { return };
+    let Some((tree, hash)) = repository("head") else { return };
     let root = tree.path();
     assert_eq!(commit::of_sources(root), Some(hash.clone()));
     fs::write(root.join("docs/page.md"), "another\n").unwrap();
@@ -79,7 +79,7 @@ fn a_repository_has_that_of_its_head_until_a_source_changes() {
 /// What cargo compares to decide whether to run the build script again.
 #[test]
 fn a_commit_changes_an_input() {
-    let Some((tree, _)) = repository() else { return };
+    let Some((tree, _)) = repository("inputs") else { return };
     let root = tree.path();
     for packed in [false, true] {
         if packed {
@@ -96,7 +96,7 @@ fn a_commit_changes_an_input() {
 
 #[test]
 fn an_archive_has_that_of_its_origin_wherever_it_is_unpacked() {
-    let Some((tree, hash)) = repository() else { return };
+    let Some((tree, hash)) = repository("archive") else { return };
     git(tree.path(), "archive --prefix=unpacked/ -o archive.tar HEAD");
     let outer = TemporaryDirectory::new("commit-outer");
     git(outer.path(), "init -q");
@@ -120,7 +120,7 @@ fn the_repository_of_another_user_is_not_read() {
     if !onbeat_testing::require(Feature::Root) {
         return;
     }
-    let Some((tree, _)) = repository() else { return };
+    let Some((tree, _)) = repository("foreign") else { return };
     std::os::unix::fs::chown(tree.path(), Some(65534), Some(65534)).unwrap();
     assert_eq!(commit::of_sources(tree.path()), None);
 }
