@@ -45,14 +45,15 @@ pub(crate) fn inputs(root: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.exists()).collect()
 }
 
-/// What the programs are built from: the top folders of the workspace's members, the C headers, the
-/// versions of crates.
+/// What the programs are built from: the sources of the workspace's members without their tests, the C
+/// headers, the versions of crates.
 fn sources(root: &Path) -> BTreeSet<PathBuf> {
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default();
     let members = manifest.split("members = [").nth(1).and_then(|rest| rest.split(']').next());
     let members = members.unwrap_or_default().split('"').skip(1).step_by(2);
-    let folders = members.filter_map(|member| member.split('/').next());
-    folders.chain(["abi", "Cargo.toml", "Cargo.lock"]).map(PathBuf::from).collect()
+    let of_member = ["Cargo.toml", "build.rs", "build", "bpf", "src"];
+    let of_members = members.flat_map(|member| of_member.map(|name| Path::new(member).join(name)));
+    of_members.chain(["abi", "Cargo.toml", "Cargo.lock"].map(PathBuf::from)).collect()
 }
 
 /// What git prints; `None` where it fails. It refuses the repository of another user, whose configuration

@@ -14,7 +14,7 @@ fn tree(name: &str) -> TemporaryDirectory {
     let tree = TemporaryDirectory::new(&format!("commit-{name}"));
     for (name, text) in [
         ("Cargo.toml", "[workspace]\nmembers = [\n    \"app/terminal\",\n]\n"),
-        ("app/terminal/lib.rs", "// source\n"),
+        ("app/terminal/src/lib.rs", "// source\n"),
         ("app/terminal/build/commit.txt", "$Format:%H$\n"),
         ("app/terminal/build/.gitattributes", "commit.txt export-subst\n"),
         ("docs/page.md", "page\n"),
@@ -58,7 +58,7 @@ fn repository(name: &str) -> Option<(TemporaryDirectory, String)> {
 fn a_tree_without_repository_has_none() {
     let tree = tree("none");
     assert_eq!(commit::of_sources(tree.path()), None);
-    assert!(commit::inputs(tree.path()).contains(&tree.path().join("app")));
+    assert!(commit::inputs(tree.path()).contains(&tree.path().join("app/terminal/src")));
 }
 
 #[test]
@@ -67,9 +67,9 @@ fn a_repository_has_that_of_its_head_until_a_source_changes() {
     let root = tree.path();
     assert_eq!(commit::of_sources(root), Some(hash.clone()));
     fs::write(root.join("docs/page.md"), "another\n").unwrap();
-    fs::write(root.join("app/notes"), "not a source of git\n").unwrap();
+    fs::write(root.join("app/terminal/src/notes"), "not known to git\n").unwrap();
     assert_eq!(commit::of_sources(root), Some(hash.clone()), "a document is no source");
-    fs::write(root.join("app/terminal/lib.rs"), "// changed\n").unwrap();
+    fs::write(root.join("app/terminal/src/lib.rs"), "// changed\n").unwrap();
     assert_eq!(commit::of_sources(root), Some(format!("{hash}-dirty")));
     let next = record(root);
     assert_ne!(next, hash);
