@@ -105,8 +105,10 @@ install: ## Install what `make build` built under PREFIX
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(DOCDIR)
 	sed 's,/usr/bin/onbeat,$(PREFIX)/bin/onbeat,g' packaging/onbeat@.service \
 		> $(DESTDIR)$(PREFIX)/lib/systemd/system/onbeat@.service
+	$(INSTALL) -d $(DESTDIR)$(PREFIX)/share/onbeat/systemd
+	$(INSTALL) -m 644 packaging/systemd/*.conf $(DESTDIR)$(PREFIX)/share/onbeat/systemd
 	cp -R --no-preserve=ownership examples $(DESTDIR)$(DOCDIR)/
-	$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE-* $(DESTDIR)$(DOCDIR)
+	$(INSTALL) -m 644 README.md CHANGELOG.md SECURITY.md LICENSE-* $(DESTDIR)$(DOCDIR)
 
 setup:
 	@scripts/setup.sh

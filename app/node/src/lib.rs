@@ -5,3 +5,4 @@ pub mod control;
 pub mod doctor;
 pub mod notify;
 pub mod run;
+pub mod service;

@@ -6,6 +6,7 @@
 //! - [`companion`]: the other program of the same installation.
 //! - [`paths`]: no output of a command line is one of its inputs.
 //! - [`values`]: values of options.
+//! - [`version`]: version and commit.
 //! - [`colors`], [`completions`], [`logging`], [`manual`].
 
 #![forbid(unsafe_code)]
@@ -21,5 +22,6 @@ pub mod paths;
 pub mod program;
 mod shown;
 pub mod values;
+pub mod version;
 
 pub use shown::Shown;

@@ -41,6 +41,7 @@ mod nic_clock;
 mod packet_socket;
 mod peer;
 mod rtnl;
+mod sysfs;
 mod tap;
 mod unix_socket;
 

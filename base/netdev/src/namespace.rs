@@ -20,7 +20,7 @@ use nix::{
     sys::stat::fstat,
 };
 
-use crate::{Error, Handle, PrivateMounts, Result};
+use crate::{Error, Handle, PrivateMounts, Result, sysfs};
 
 /// Where `ip netns` keeps namespaces by name.
 pub const NAMED_NAMESPACES: &str = "/run/netns";
@@ -140,13 +140,19 @@ impl Namespace {
     ///
     /// sysfs shows the devices of the namespace in which it was *mounted*, whoever reads it. The
     /// thread therefore gets a mount namespace of its own with a fresh sysfs on /sys, which hides
-    /// what is mounted below (/sys/fs/bpf among it), and vanishes with the thread.
+    /// what is mounted below (/sys/fs/bpf among it), and vanishes with the thread. Without CAP_SYS_ADMIN
+    /// it uses the sysfs on /sys, if that shows this namespace's devices.
     ///
     /// # Errors
     /// As [`Namespace::run`], and where sysfs cannot be mounted.
     pub fn run_with_sysfs<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T> {
         self.run(|| {
-            let _mounts = PrivateMounts::enter()?;
+            let _mounts = match PrivateMounts::enter() {
+                Err(error) if error.errno() == Some(Errno::EPERM) => {
+                    return if sysfs::shows(&Handle::open()?)? { Ok(f()) } else { Err(error) };
+                }
+                entered => entered?,
+            };
             match mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), None::<&str>) {
                 // There is one sysfs for each network namespace, and this one is mounted there.
                 Err(Errno::EBUSY) => Ok(f()),

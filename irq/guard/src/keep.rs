@@ -153,10 +153,12 @@ impl<'a> Guard<'a> {
     fn take(&mut self, name: &str, index: u32) -> Result<Event> {
         let tuning = tuning(self.config, &[name.to_owned()]);
         let report = apply(self.host, self.log, &tuning, false)?;
-        let not_made = report.changes.iter().find(|change| {
+        let not_made = report.changes.iter().filter(|change| {
             let needed = change.setting.kind == Kind::ThreadedNapi;
             change.outcome != Outcome::Changed && (needed || change.outcome != Outcome::Skipped)
         });
+        // Those that were restored since another one failed have no reason of their own.
+        let not_made = not_made.min_by_key(|change| change.reason.is_none());
         let reason = not_made.map(|change| change.reason.clone().unwrap_or_default());
         if let Some(reason) = reason.or_else(|| report.cannot.first().cloned()) {
             return Err(Error::Refused { interface: name.to_owned(), reason });

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use onbeat_frer::spec::Stream;
 use onbeat_node::config::{Backend, Config, Create};
 use onbeat_node::run;
+use onbeat_node::service::{self, MissingDropIns};
 use onbeat_report::format::count;
 
-use onbeat_terminal::exit::{self, Answer, Result};
+use onbeat_terminal::exit::{self, Answer, Failure, Result};
 use onbeat_terminal::output;
 
 /// Run the node that a file describes
@@ -25,12 +26,13 @@ Examples:
   onbeat run --replace examples/relay-two-paths.toml
 
 Exit status: 0 the node was stopped, or the file has no errors (--check); 1 the node was stopped, but a \
-setting of the host or an interface could not be restored; 2 error.")]
+setting of the host or an interface could not be restored; 2 error; 78 as a service, error that a restart \
+does not remedy: the file is refused, or the unit lacks a drop-in.")]
 pub(crate) struct Arguments {
     /// The configuration file
     file: PathBuf,
-    /// Only read the file, and print what it means, with warnings of known traps, or all its
-    /// faults; needs no root
+    /// Only read the file, and print what it means, with warnings of known traps and the drop-ins
+    /// that it requires of the systemd unit, or all its faults; needs no root
     #[arg(long, conflicts_with = "replace")]
     check: bool,
     /// Replace XDP programs of others on the interfaces
@@ -45,19 +47,31 @@ pub(crate) struct Arguments {
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
         if self.check {
-            let config = exit::load_to_preview(&self.file, Config::load)?;
+            let mut config = exit::load_to_preview(&self.file, Config::load)?;
+            if let Some(backend) = self.backend {
+                config.set_backend(backend);
+            }
             config.check_control()?;
             // Of interfaces only what the file says: they may be those of another machine.
             let warnings = config.check(|_| None)?;
             run::check(&config)?;
             output::print(&summary(&config))?;
+            output::print(&service::summary(&config))?;
+            if let Some(missing) = MissingDropIns::to_install(&config, &self.file) {
+                output::print(&format!("{missing}\n"))?;
+            }
             if warnings.count() > 0 {
                 exit::warn(warnings);
             }
             return Ok(Answer::Good);
         }
         let options = run::Options { replace: self.replace, backend: self.backend };
-        Ok(Answer::good_if(run::run(&self.file, options)?))
+        match run::run(&self.file, options) {
+            Err(error) if error.is_permanent() && service::is_service() => {
+                Err(Failure::with_code(error, service::EXIT_CONFIG))
+            }
+            restored => Ok(Answer::good_if(restored?)),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod help;
 mod install;
 mod node;
 mod run;
+mod service;
 mod trust;
 mod usage;
 mod wording;

@@ -64,9 +64,6 @@ impl Node {
     /// Makes `config` run: takes over what an earlier daemon left, or begins. A beginning that
     /// fails leaves nothing behind.
     pub(super) fn start(file: &Path, mut config: Config, options: Options) -> Result<Self> {
-        if let Some(backend) = options.backend {
-            config.set_backend(backend);
-        }
         let node = config.node.clone();
         let devices = Devices::open(&node.name)?;
         interfaces::resolve(&devices.handle, &mut config.ports)?;

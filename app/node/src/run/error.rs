@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::config::{ConfigError, LoadError, name_rule};
 use crate::control::{BindError, ClientError};
+use crate::service::MissingDropIns;
 
 /// Why a node cannot run, or cannot be changed.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +115,12 @@ pub enum Error {
     /// The guard of bottom halves.
     #[error("guard: {0}")]
     Guard(onbeat_irq_guard::Error),
+    /// The guard could not do what it is for.
+    #[error(
+        "guard: priorities of NAPI threads cannot be set: the process lacks CAP_SYS_NICE; start it with \
+         this capability"
+    )]
+    GuardPermission,
     /// A stream that is not there.
     #[error("the node has no stream {stream:?}; onbeat show lists those there are")]
     NoStream {
@@ -137,9 +144,18 @@ pub enum Error {
     },
     /// The process may not do what a node must.
     #[error(
-        "a node needs root (CAP_NET_ADMIN, CAP_BPF, CAP_SYS_ADMIN): run it with sudo, or by systemd"
+        "a node requires root with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_PERFMON: run it with sudo, \
+         or as a service of systemd"
     )]
     Permission,
+    /// The start failed in a service whose unit lacks what a feature requires.
+    #[error("{source}; {missing}")]
+    DropIns {
+        /// What failed.
+        source: Box<Error>,
+        /// The drop-ins, with the commands that install them.
+        missing: MissingDropIns,
+    },
     /// The BPF file system cannot be mounted.
     #[error("cannot mount a BPF file system at {path}: {source}", path = .path.display())]
     Mount {
@@ -156,6 +172,14 @@ pub enum Error {
         /// The answer.
         source: std::io::Error,
     },
+}
+
+impl Error {
+    /// Whether each further start fails too, until an administrator changes the file or the unit.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        matches!(self, Error::Load(_) | Error::DropIns { .. })
+    }
 }
 
 /// A result of running a node.

@@ -1,18 +1,25 @@
 //! The guard of bottom halves, beside the node.
 
 use onbeat_host::settings::PutBack;
-use onbeat_irq_guard::Result;
 use onbeat_irq_guard::{Background, Config, Event, journal_directory};
+
+use super::error::{Error, Result};
+use crate::service::has_capability;
 
 /// Begins to guard, and tells the log.
 ///
 /// # Errors
 /// What keeps the guard from beginning; nothing is changed then.
 pub(super) fn start(config: Config) -> Result<Background> {
+    // The guard itself would log each refusal, and go on.
+    if !has_capability("CAP_SYS_NICE") {
+        return Err(Error::GuardPermission);
+    }
     let tell = |events: &[Event], _: &[_]| {
         events.iter().for_each(|event| tracing::info!("guard: {event}"))
     };
-    Background::start(config, journal_directory()?, tell)
+    let directory = journal_directory().map_err(Error::Guard)?;
+    Background::start(config, directory, tell).map_err(Error::Guard)
 }
 
 /// Restores everything. Returns whether every setting is restored.

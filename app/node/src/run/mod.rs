@@ -36,12 +36,14 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use onbeat_frer_xdp::PinDirectory;
 use onbeat_host::trust;
+use onbeat_irq_guard::Background;
 use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
 
 use crate::config::{Backend, Config, How};
 use crate::control::{Reply, Request, Response, Server};
 use crate::notify::Notifier;
+use crate::service::MissingDropIns;
 use assembly::Node;
 pub use assembly::Removal;
 pub use down::down;
@@ -92,56 +94,92 @@ enum End {
 /// # Errors
 /// The node cannot start, or the daemon cannot wait for events.
 pub fn run(file: &Path, options: Options) -> Result<bool> {
-    let config = trust::load(file, Config::load)?;
-    if !nix::unistd::geteuid().is_root() {
-        return Err(Error::Permission);
+    let mut config = trust::load(file, Config::load)?;
+    if let Some(backend) = options.backend {
+        config.set_backend(backend);
     }
-    let mut server = Server::bind(&config.node.control)?;
-    let signals = signals()?;
-    if !options.backend.unwrap_or(config.node.backend).is_user_space() {
-        bpffs::require(&config.node.pin)?;
-    }
-    // Before interfaces are read, so that no change in between is missed.
-    let mut monitor = Monitor::open()?;
-    // First, so that a node whose guard cannot start changes nothing.
-    let guard = config.node.guard.clone().map(guard::start).transpose().map_err(Error::Guard)?;
-    let notifier = Notifier::from_env().map_err(system("reach the service manager"))?;
-    let mut node = Node::start(file, config, options)?;
-    // What happens to a stream before its first reading is no event: the first slice of them is read
-    // before readiness is notified.
-    look(&mut node);
-    let ready = running(&node);
-    tracing::info!("node {:?} runs: {ready}", node.setup.node.name);
-    say(notifier.ready(&ready));
-    let lasts = node.plane.pins_last() != Some(false);
-    if !lasts {
-        tracing::warn!(
-            "{} is in a BPF file system of this mount namespace alone: the data plane ends with the \
-             last process in it; to keep it, run the node in the machine's mount namespace (nsenter \
-             --net=/run/netns/NAME instead of ip netns exec)",
-            node.setup.node.pin.display()
-        );
+    let missing = MissingDropIns::of_service(&config, file);
+    let started = Daemon::start(file, config, options).map_err(|error| match missing {
+        Some(missing) => Error::DropIns { source: Box::new(error), missing },
+        None => error,
+    });
+    started?.run()
+}
+
+/// A node that runs, and what its loop waits for.
+struct Daemon {
+    node: Node,
+    server: Server,
+    signals: SignalFd,
+    monitor: Monitor,
+    notifier: Notifier,
+    guard: Option<Background>,
+}
+
+impl Daemon {
+    fn start(file: &Path, config: Config, options: Options) -> Result<Self> {
+        if !nix::unistd::geteuid().is_root() {
+            return Err(Error::Permission);
+        }
+        let server = Server::bind(&config.node.control)?;
+        let signals = signals()?;
+        if !config.node.backend.is_user_space() {
+            bpffs::require(&config.node.pin)?;
+        }
+        // Before interfaces are read, so that no change in between is missed.
+        let monitor = Monitor::open()?;
+        // First, so that a node whose guard cannot start changes nothing.
+        let guard = config.node.guard.clone().map(guard::start).transpose()?;
+        let notifier = Notifier::from_env().map_err(system("reach the service manager"))?;
+        let node = Node::start(file, config, options)?;
+        Ok(Self { node, server, signals, monitor, notifier, guard })
     }
 
-    let end = serve(&mut node, &mut server, &signals, &mut monitor, &notifier)?;
-    say(notifier.stopping());
-    let restored = guard.is_none_or(guard::end);
-    server.flush(Duration::from_secs(1));
-    match end {
-        End::Leave => {
-            let name = &node.setup.node.name;
-            match (node.plane.is_in_kernel(), lasts) {
-                (false, _) => {}
-                (true, true) => {
-                    tracing::info!("the data plane goes on; onbeat down {name} ends it");
-                }
-                (true, false) => tracing::warn!(
-                    "the data plane ends now, unless another process is in this mount namespace"
-                ),
-            }
-            Ok(restored)
+    fn run(mut self) -> Result<bool> {
+        // What happens to a stream before its first reading is no event: the first slice of them is read
+        // before readiness is notified.
+        look(&mut self.node);
+        let ready = running(&self.node);
+        tracing::info!("node {:?} runs: {ready}", self.node.setup.node.name);
+        say(self.notifier.ready(&ready));
+        let lasts = self.node.plane.pins_last() != Some(false);
+        if !lasts {
+            tracing::warn!(
+                "{} is in a BPF file system of this mount namespace alone: the data plane ends with the \
+                 last process in it; to keep it, run the node in the machine's mount namespace (nsenter \
+                 --net=/run/netns/NAME instead of ip netns exec)",
+                self.node.setup.node.pin.display()
+            );
         }
-        End::Remove => Ok(node.remove()? == Removal::Complete && restored),
+
+        let Self { node, server, signals, monitor, notifier, .. } = &mut self;
+        let end = serve(node, server, signals, monitor, notifier)?;
+        say(notifier.stopping());
+        let restored = self.guard.is_none_or(guard::end);
+        self.server.flush(Duration::from_secs(1));
+        match end {
+            End::Leave => {
+                log_leave(&self.node, lasts);
+                Ok(restored)
+            }
+            End::Remove => Ok(self.node.remove()? == Removal::Complete && restored),
+        }
+    }
+}
+
+/// Logs what becomes of the data plane when the daemon leaves it.
+fn log_leave(node: &Node, lasts: bool) {
+    match (node.plane.is_in_kernel(), lasts) {
+        (false, _) => {}
+        (true, true) => {
+            let name = &node.setup.node.name;
+            tracing::info!("the data plane goes on; onbeat down {name} ends it");
+        }
+        (true, false) => {
+            tracing::warn!(
+                "the data plane ends now, unless another process is in this mount namespace"
+            );
+        }
     }
 }
 

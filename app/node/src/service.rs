@@ -1,0 +1,287 @@
+//! The node as a systemd service: what its features require beyond the unit `onbeat@.service`.
+//!
+//! Each drop-in of `packaging/systemd` has the least that one feature requires. [`DROP_INS`] is their only
+//! description in the programs; a test compares it with the files.
+
+use std::fmt::{self, Write};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+use onbeat_frer::dataplane::Backend;
+use onbeat_realtime::Profile;
+
+use crate::config::{Config, NodeConfig};
+
+/// Exit status of a service that no restart helps: its file is refused, or its unit lacks a drop-in. systemd
+/// shows it as 78/CONFIG, and `onbeat@.service` does not restart after it.
+pub const EXIT_CONFIG: u8 = 78;
+
+/// Directories of units, in the order in which systemd reads them.
+const UNITS: [&str; 4] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+];
+
+/// A drop-in of `onbeat@.service`.
+#[derive(Debug)]
+pub struct DropIn {
+    /// Name of the file.
+    pub file: &'static str,
+    /// The feature, as the configuration has it.
+    pub feature: &'static str,
+    /// Keys and values of its section `[Service]`.
+    pub settings: &'static [(&'static str, &'static str)],
+}
+
+/// The drop-ins, one for each feature that requires more than the unit has.
+pub const DROP_INS: [&DropIn; 3] = [&XSK, &REALTIME, &GUARD];
+
+/// The UMEM of AF_XDP sockets is locked memory.
+const XSK: DropIn = DropIn {
+    file: "xsk.conf",
+    feature: "backend = \"xsk\"",
+    settings: &[("LimitMEMLOCK", "infinity")],
+};
+
+/// Priority and memory of the forwarding thread, wake-up time of CPUs.
+const REALTIME: DropIn = DropIn {
+    file: "realtime.conf",
+    feature: "node.realtime",
+    settings: &[
+        ("RestrictRealtime", "no"),
+        ("LimitRTPRIO", "99"),
+        ("LimitMEMLOCK", "infinity"),
+        ("BindPaths", "-/dev/cpu_dma_latency"),
+        ("DeviceAllow", "/dev/cpu_dma_latency rw"),
+    ],
+};
+
+/// Priority and CPUs of kernel threads, which have all capabilities: the kernel requires CAP_SYS_NICE for
+/// both.
+const GUARD: DropIn = DropIn {
+    file: "guard.conf",
+    feature: "[guard]",
+    settings: &[("CapabilityBoundingSet", "CAP_SYS_NICE"), ("RestrictRealtime", "no")],
+};
+
+/// The drop-ins that a configuration requires.
+#[must_use]
+pub fn required(config: &Config) -> Vec<&'static DropIn> {
+    // A new key does not compile until it is decided what it requires.
+    let NodeConfig {
+        name: _,
+        backend,
+        poll: _,
+        realtime,
+        max_streams: _,
+        control: _,
+        pin: _,
+        events: _,
+        guard,
+    } = &config.node;
+    let has_xsk =
+        *backend == Backend::Xsk || config.ports.iter().any(|port| port.backend == Backend::Xsk);
+    // CPUs of an own thread require nothing. Without a thread of its own, the node uses no profile.
+    let free = realtime.cpus.clone().map(|cpus| Profile::default().on_cpus(cpus));
+    let free = free.unwrap_or_default();
+    let has_realtime = backend.is_user_space() && *realtime != free;
+    let drop_ins = [(&XSK, has_xsk), (&REALTIME, has_realtime), (&GUARD, guard.is_some())];
+    drop_ins.into_iter().filter(|(_, required)| *required).map(|(drop_in, _)| drop_in).collect()
+}
+
+impl DropIn {
+    /// Whether this process has what the drop-in gives, as far as a process can read that.
+    fn is_effective(&self) -> bool {
+        self.settings.iter().all(|(key, value)| match *key {
+            "CapabilityBoundingSet" => value.split(' ').all(has_capability),
+            "LimitMEMLOCK" => {
+                has_limit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY) || has_capability("CAP_IPC_LOCK")
+            }
+            "LimitRTPRIO" => {
+                has_limit(Resource::RLIMIT_RTPRIO, value.parse().unwrap_or(RLIM_INFINITY))
+                    || has_capability("CAP_SYS_NICE")
+            }
+            "BindPaths" => Path::new(value.trim_start_matches('-')).exists(),
+            // These come with one of the others.
+            _ => true,
+        })
+    }
+
+    /// Whether it is installed for this instance, or for all.
+    fn is_installed(&self, instance: &str) -> bool {
+        UNITS.iter().any(|units| {
+            let has = |unit: &str| Path::new(units).join(unit).join(self.file).exists();
+            has(&format!("onbeat@{instance}.service.d")) || has("onbeat@.service.d")
+        })
+    }
+}
+
+fn has_limit(resource: Resource, least: u64) -> bool {
+    getrlimit(resource).is_ok_and(|(soft, _)| soft >= least)
+}
+
+/// The capabilities that features may require, with their numbers (capabilities(7)).
+const CAPABILITIES: [(&str, u32); 2] = [("CAP_IPC_LOCK", 14), ("CAP_SYS_NICE", 23)];
+
+/// Whether the calling thread has a capability of [`CAPABILITIES`] in effect.
+pub(crate) fn has_capability(name: &str) -> bool {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    let number = CAPABILITIES.iter().find(|(known, _)| *known == name);
+    matches!((effective, number), (Some(set), Some((_, bit))) if set & (1 << bit) != 0)
+}
+
+/// Whether a service manager that waits for readiness has started this process.
+#[must_use]
+pub fn is_service() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some_and(|path| !path.is_empty())
+}
+
+/// Drop-ins that the unit of a file lacks, with the commands that install them.
+#[derive(Debug)]
+pub struct MissingDropIns {
+    drop_ins: Vec<&'static DropIn>,
+    instance: String,
+}
+
+impl MissingDropIns {
+    /// Those that this service lacks while it runs; `None` where it has all, or this is no service.
+    pub(crate) fn of_service(config: &Config, file: &Path) -> Option<Self> {
+        let lacks = |drop_in: &DropIn| !drop_in.is_effective();
+        Self::of(config, file, lacks).filter(|_| is_service())
+    }
+
+    /// Those that are not installed for the unit that would run the file; `None` where all are.
+    #[must_use]
+    pub fn to_install(config: &Config, file: &Path) -> Option<Self> {
+        Self::of(config, file, |_| true)
+    }
+
+    fn of(config: &Config, file: &Path, lacks: impl Fn(&DropIn) -> bool) -> Option<Self> {
+        let instance = instance(file);
+        let mut drop_ins = required(config);
+        drop_ins.retain(|drop_in| lacks(drop_in) && !drop_in.is_installed(&instance));
+        (!drop_ins.is_empty()).then_some(Self { drop_ins, instance })
+    }
+}
+
+/// `onbeat@bridge.service requires guard.conf ([guard]); install it: mkdir ...`
+impl fmt::Display for MissingDropIns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { drop_ins, instance } = self;
+        let list = |each: &dyn Fn(&DropIn) -> String, separator| {
+            drop_ins.iter().map(|drop_in| each(drop_in)).collect::<Vec<_>>().join(separator)
+        };
+        let names = list(&|one| format!("{} ({})", one.file, one.feature), ", ");
+        let files = list(&|one| shared(one.file).display().to_string(), " ");
+        let (noun, them) =
+            if drop_ins.len() == 1 { ("drop-in", "it") } else { ("drop-ins", "them") };
+        let directory = format!("{}/onbeat@{instance}.service.d", UNITS[0]);
+        write!(
+            f,
+            "onbeat@{instance}.service requires the {noun} {names}; install {them}: mkdir -p {directory} && \
+             ln -s {files} {directory}/ && systemctl daemon-reload"
+        )
+    }
+}
+
+/// Where the drop-in is, as `make install` or a package installed it with this program.
+fn shared(file: &str) -> PathBuf {
+    let program = std::env::current_exe().ok();
+    let bin = program.as_deref().and_then(Path::parent).filter(|bin| bin.ends_with("bin"));
+    let prefix = bin.and_then(Path::parent).unwrap_or(Path::new("/usr"));
+    prefix.join("share/onbeat/systemd").join(file)
+}
+
+/// The instance of `onbeat@.service` that runs `/etc/onbeat/INSTANCE.toml`; `NAME` where the name of the
+/// file cannot be one as it is.
+fn instance(file: &Path) -> String {
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"_.:-".contains(&octet);
+    let plain = !stem.is_empty() && stem.bytes().all(is_plain);
+    if plain { stem.to_owned() } else { "NAME".to_owned() }
+}
+
+/// Lines for `onbeat run --check`: the drop-ins that a configuration requires.
+#[must_use]
+pub fn summary(config: &Config) -> String {
+    let mut text = String::new();
+    for DropIn { file, feature, .. } in required(config) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  systemd drop-in {file}, for {feature}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<&'static str> {
+        let text = format!("{text}\n[[port]]\nname = \"a\"\ninterface = \"eth0\"\n");
+        let config = Config::parse(&text, "a.toml").unwrap();
+        required(&config).into_iter().map(|drop_in| drop_in.file).collect()
+    }
+
+    #[test]
+    fn features_require_their_drop_ins() {
+        let none: [&str; 0] = [];
+        assert_eq!(names(""), none);
+        assert_eq!(names("[node]\nbackend = \"packet\""), none);
+        assert_eq!(names("[node]\nbackend = \"xsk\""), ["xsk.conf"]);
+        let on_cpu = "[node]\nbackend = \"packet\"\nrealtime = { cpus = \"1\" }";
+        assert_eq!(names(on_cpu), none, "a thread may choose its CPUs");
+        for key in ["scheduling = \"fifo 9\"", "lock-memory = true", "dma-latency-us = 0"] {
+            let of = |backend| format!("[node]\nbackend = \"{backend}\"\nrealtime = {{ {key} }}");
+            assert_eq!(names(&of("packet")), ["realtime.conf"], "{key}");
+            assert_eq!(names(&of("xdp")), none, "there is no thread: {key}");
+        }
+        assert_eq!(names("[guard]\ninterfaces = [\"eth0\"]"), ["guard.conf"]);
+        let all = "[node]\nbackend = \"xsk\"\nrealtime = { lock-memory = true }\n\
+                   [guard]\ninterfaces = [\"eth0\"]";
+        assert_eq!(names(all), ["xsk.conf", "realtime.conf", "guard.conf"]);
+    }
+
+    #[test]
+    fn one_port_with_xsk_requires_the_drop_in() {
+        let port = "[[port]]\nname = \"b\"\ninterface = \"eth1\"\nbackend = \"xsk\"";
+        assert_eq!(names(&format!("[node]\nbackend = \"packet\"\n{port}")), ["xsk.conf"]);
+    }
+
+    #[test]
+    fn the_remedy_names_the_instance_of_the_file() {
+        let config =
+            "[guard]\ninterfaces = [\"eth0\"]\n[[port]]\nname = \"a\"\ninterface = \"eth0\"\n";
+        let config = Config::parse(config, "a.toml").unwrap();
+        let remedy = |file: &str| {
+            MissingDropIns::to_install(&config, Path::new(file)).expect("not installed").to_string()
+        };
+        assert_eq!(
+            remedy("/etc/onbeat/test-of-service.toml"),
+            "onbeat@test-of-service.service requires the drop-in guard.conf ([guard]); install it: mkdir -p \
+             /etc/systemd/system/onbeat@test-of-service.service.d && ln -s \
+             /usr/share/onbeat/systemd/guard.conf \
+             /etc/systemd/system/onbeat@test-of-service.service.d/ && systemctl daemon-reload"
+        );
+        // A shell would execute it.
+        assert!(remedy("/etc/onbeat/$(reboot).toml").starts_with("onbeat@NAME.service "));
+    }
+
+    /// That each capability of the table can be read.
+    #[test]
+    fn every_capability_has_its_number() {
+        for drop_in in DROP_INS {
+            for (_, value) in
+                drop_in.settings.iter().filter(|(key, _)| *key == "CapabilityBoundingSet")
+            {
+                for name in value.split(' ') {
+                    assert!(CAPABILITIES.iter().any(|(known, _)| *known == name), "{name}");
+                }
+            }
+        }
+    }
+}
