@@ -1,7 +1,8 @@
 //! The command line as a whole.
 
-use clap::{ArgAction, CommandFactory, Parser};
+use clap::{Arg, ArgAction, CommandFactory, Parser};
 
+use onbeat_terminal::completions::Values;
 use onbeat_terminal::exit::Result;
 use onbeat_terminal::program::Program;
 use tracing::Level;
@@ -41,6 +42,10 @@ impl Program for Arguments {
 
     fn log_level(&self) -> Level {
         self.command.log_level()
+    }
+
+    fn values(argument: &Arg) -> Option<Values> {
+        crate::completion::values(argument)
     }
 
     fn execute(self) -> Result {
@@ -108,6 +113,7 @@ mod tests {
                 "arrivals",
                 "correct",
                 "departures",
+                "directory",
                 "file",
                 "key",
                 "node",

@@ -81,9 +81,7 @@ impl Laboratory {
 
 /// Executes the laboratory in place of this process; returns only where that fails.
 fn execute(command: &str, passed: Passed, verbose: u8) -> Result {
-    let own = std::env::current_exe()
-        .map_err(|error| Failure::new(format!("this program's own path is not known: {error}")))?;
-    let program = find(&own).map_err(Failure::new)?;
+    let program = installed().map_err(Failure::new)?;
     let error = process::Command::new(&program)
         .args(std::iter::repeat_n("-v", verbose.into()))
         .arg(command)
@@ -91,6 +89,16 @@ fn execute(command: &str, passed: Passed, verbose: u8) -> Result {
         .env(VERSION, env!("CARGO_PKG_VERSION"))
         .exec();
     Err(Failure::new(format!("cannot execute {program:?}: {error}")))
+}
+
+/// Names of its commands.
+pub(crate) const COMMANDS: [&str; 3] = ["lab", "bench", "load"];
+
+/// The laboratory of this program.
+pub(crate) fn installed() -> std::result::Result<PathBuf, String> {
+    let own = std::env::current_exe()
+        .map_err(|error| format!("this program's own path is not known: {error}"))?;
+    find(&own)
 }
 
 /// The laboratory of the program `own`.

@@ -8,7 +8,6 @@ mod man;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use onbeat_terminal::completions::Completions;
 use onbeat_terminal::exit::{Failure, Result};
 
 /// What to do.
@@ -17,16 +16,6 @@ pub(crate) enum Command {
     Lab(lab::Arguments),
     Bench(bench::Arguments),
     Load(load::Arguments),
-    /// Print completions for a shell
-    #[command(
-        hide = true,
-        after_help = "\
-Examples:
-  onbeat-lab completions bash > /etc/bash_completion.d/onbeat-lab
-
-Exit status: 0 success, 2 error (the shell is not supported)."
-    )]
-    Completions(Completions),
     Man(man::Arguments),
 }
 
@@ -37,7 +26,6 @@ impl Command {
             Command::Lab(arguments) => arguments.execute(),
             Command::Bench(arguments) => arguments.execute(),
             Command::Load(arguments) => arguments.execute(),
-            Command::Completions(completions) => completions.execute("onbeat-lab", program()),
             Command::Man(arguments) => arguments.execute(program()),
         }
     }
