@@ -14,8 +14,8 @@ use crate::command::laboratory;
 
 /// The values of an argument, by the name that help shows for it.
 pub(crate) fn values(argument: &Arg) -> Option<Values> {
-    let is_interface = is_named(argument, "INTERFACE") || is_named(argument, "IFACE");
-    if is_interface || argument.get_long() == Some("interface") {
+    let is_option = argument.get_long() == Some("interface") && is_named(argument, "NAME");
+    if is_option || is_named(argument, "INTERFACE") || is_named(argument, "IFACE") {
         Some(interfaces)
     } else if is_named(argument, "NODE") {
         Some(nodes)
@@ -82,9 +82,21 @@ mod tests {
     #[test]
     fn arguments_with_names_of_this_host_are_known() {
         let found = completions::arguments(&Arguments::command(), values);
-        let expected = [
-            ("onbeat delay calibrate mirror", &["file", "interface"][..]),
-            ("onbeat delay hooks", &["interface", "out"]),
+        let expected: [(&str, &[&str]); 14] = [
+            ("onbeat doctor", &["interfaces"]),
+            ("onbeat show", &["node", "stream"]),
+            ("onbeat reset", &["stream", "node"]),
+            ("onbeat stream add", &["node"]),
+            ("onbeat stream change", &["node"]),
+            ("onbeat stream remove", &["streams", "node"]),
+            ("onbeat reload", &["node"]),
+            ("onbeat down", &["node"]),
+            ("onbeat delay mirror", &["source"]),
+            ("onbeat delay hooks", &["arrivals", "departures"]),
+            ("onbeat delay calibrate mirror", &["source"]),
+            ("onbeat powerlink mn", &["interface"]),
+            ("onbeat powerlink cn", &["interface"]),
+            ("onbeat powerlink sniff", &["source"]),
         ];
         let of = |(command, arguments): (&str, &[&str])| {
             (command.to_owned(), arguments.iter().map(|name| (*name).to_owned()).collect())
