@@ -17,6 +17,7 @@ use crate::command::Command;
 #[derive(Debug, Parser)]
 #[command(
     name = "onbeat",
+    bin_name = "onbeat",
     version,
     max_term_width = 100,
     after_help = "\
