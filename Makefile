@@ -31,8 +31,8 @@ export ONBEAT_REQUIRE_ALL := 1
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help demo build lab test lint fmt bench doc man audit fuzz soak kmod test-vm test-lockdep test-arm64 test-peers \
-	install deb dist static setup setup-test setup-deb setup-arm64 setup-vm clean
+.PHONY: help demo build lab test lint fmt bench doc man audit fuzz soak kmod test-vm test-lockdep test-peers \
+	install deb dist setup setup-test setup-deb setup-vm clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -56,9 +56,6 @@ test-vm: setup-vm ## Run what needs other kernels in qemu; KERNELS and SUITES sa
 
 test-lockdep: setup-vm ## Run the kernel module under lockdep in user-mode Linux (long)
 	CARGO="$(CARGO)" tests/vm/lockdep/run
-
-test-arm64: setup-arm64 ## Build for arm64, and run its tests of vectors and pure crates under qemu (long)
-	CARGO="$(CARGO)" scripts/test-arm64.sh
 
 test-peers: setup-test ## Run interoperation with other FRER implementations; XDPFRER and DNT are their programs (root)
 	$(CARGO) build --locked --package onbeat --features onbeat/parquet
@@ -103,9 +100,6 @@ deb: setup-deb ## Build Debian packages into out/deb: onbeat, onbeat-lab, onbeat
 dist: setup ## Build a source archive into out/dist, with the crates that it needs
 	CARGO="$(CARGO)" scripts/dist.sh
 
-static: setup ## Build programs without shared libraries, and an archive of them, into out/static
-	CARGO="$(CARGO)" scripts/static.sh
-
 setup:
 	@scripts/setup.sh
 
@@ -114,9 +108,6 @@ setup-test:
 
 setup-deb:
 	@scripts/setup.sh deb
-
-setup-arm64:
-	@scripts/setup.sh arm64
 
 setup-vm:
 	@scripts/setup.sh vm

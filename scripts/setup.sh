@@ -5,7 +5,6 @@
 #   scripts/setup.sh          what `make build` and `make demo` need
 #   scripts/setup.sh test     and what `make test` needs
 #   scripts/setup.sh deb      and what `make deb` needs
-#   scripts/setup.sh arm64    and what `make test-arm64` needs
 #   scripts/setup.sh vm       and what `make test-vm` and `make test-lockdep` need
 #
 # Exit status 0: all there; 2: something is missing that this script could not or may not install.
@@ -98,19 +97,6 @@ check_deb() {
 	have lintian || need lintian "checks packages"
 }
 
-check_arm64() {
-	have aarch64-linux-gnu-gcc || need gcc-aarch64-linux-gnu "compiles and links for arm64"
-	have qemu-aarch64-static || need qemu-user-static "runs programs of arm64"
-	[ -e /usr/lib/aarch64-linux-gnu/libelf.so ] || need libelf-dev:arm64 "libbpf for arm64"
-	[ -e /usr/lib/aarch64-linux-gnu/libz.so ] || need zlib1g-dev:arm64 "libelf for arm64"
-	# The standard library of Rust: from the one that brought the toolchain.
-	sysroot=$(PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH" rustc --print sysroot 2>/dev/null) || sysroot=
-	[ -d "$sysroot/lib/rustlib/aarch64-unknown-linux-gnu" ] || case $sysroot in
-	/usr | "") need "libstd-rust$web-dev:arm64" "the standard library of Rust for arm64" ;;
-	*) fail "no standard library of Rust for arm64: run rustup target add aarch64-unknown-linux-gnu" ;;
-	esac
-}
-
 check_vm() {
 	have qemu-system-x86_64 || need qemu-system-x86 "runs other kernels"
 	have busybox || need busybox-static "is what the guest begins with"
@@ -139,10 +125,9 @@ check_build
 case ${1:-build} in
 build) ;;
 test) check_test ;;
-arm64) check_arm64 ;;
 deb) check_deb ;;
 vm) check_vm ;;
-*) fail "unknown argument \"$1\"; it is \"test\", \"deb\", \"arm64\", \"vm\" or nothing" ;;
+*) fail "unknown argument \"$1\"; it is \"test\", \"deb\", \"vm\" or nothing" ;;
 esac
 [ -n "$packages" ] || exit 0
 
@@ -165,9 +150,6 @@ apt() {
 	apt-get -q -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 "$@"
 }
 echo "setup: $install"
-case " $packages " in
-*:arm64*) dpkg --add-architecture arm64 ;;
-esac
 apt update || fail "apt-get update failed: see above; is there a network and a valid sources.list?"
 # shellcheck disable=SC2086 # one word per package
 apt install -y --no-remove --no-install-recommends $packages || fail "installing failed: see above"
