@@ -23,7 +23,6 @@ WITH := $(if $(FEATURES),--features "$(FEATURES:%=onbeat/%)")
 # Where `make install` puts things; DESTDIR goes before each, as packagers expect.
 PREFIX ?= /usr/local
 DOCDIR ?= $(PREFIX)/share/doc/onbeat
-INSTALL ?= install
 
 # In continuous integration a test that cannot run (not root, a kernel feature missing) fails.
 ifneq ($(filter 1 true,$(CI)),)
@@ -33,10 +32,10 @@ export CARGO_INCREMENTAL := 0
 endif
 
 .PHONY: help demo build lab test lint fmt bench doc man audit fuzz soak kmod test-vm test-lockdep test-peers \
-	install setup setup-test setup-vm clean
+	install deb dist setup setup-test setup-deb setup-vm clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: lab ## Cut a link of a protected stream and show that nothing is lost (root)
 	mkdir -p out
@@ -74,9 +73,9 @@ bench: lab ## Measure; BENCH says what (root)
 doc: setup ## Build the documentation of the crates
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
-man: lab ## Make docs/onbeat.1 and docs/onbeat-lab.1 from the programs' own help
-	$(ONBEAT) man > docs/onbeat.1
-	$(LAB) man > docs/onbeat-lab.1
+man: lab ## Write the manual pages into out/man, from the programs' own help
+	$(ONBEAT) man out/man
+	$(LAB) man out/man
 
 audit: ## Check the crates for security advisories (needs cargo-deny and a network)
 	CARGO="$(CARGO)" scripts/audit.sh
@@ -91,30 +90,24 @@ kmod: ## Build the kernel module for the running kernel, or for that of KDIR
 	$(MAKE) -C kmod selftest
 	$(MAKE) -C kmod $(if $(KDIR),KDIR=$(KDIR))
 
-# Builds nothing, so that root needs no toolchain: `make build && sudo make install`. Debug information
-# goes to a file of its own, where binutils are installed. The laboratory is installed where it was built
-# (make lab).
-install: ## Install what `make build` built under PREFIX
+install: ## Install what `make build` or `make lab` built under PREFIX (scripts/install.sh: further variables)
 	@test -x $(ONBEAT) || { echo 'install: no $(ONBEAT): run "make build" first' >&2; exit 2; }
-	scripts/install-stripped.sh $(ONBEAT) "$(DESTDIR)" $(PREFIX)
-	$(INSTALL) -D -m 644 docs/onbeat.1 $(DESTDIR)$(PREFIX)/share/man/man1/onbeat.1
-	if [ -x $(LAB) ]; then \
-		scripts/install-stripped.sh $(LAB) "$(DESTDIR)" $(PREFIX) libexec/onbeat && \
-		$(INSTALL) -D -m 644 docs/onbeat-lab.1 $(DESTDIR)$(PREFIX)/share/man/man1/onbeat-lab.1; \
-	fi
-	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(DOCDIR)
-	sed 's,/usr/bin/onbeat,$(PREFIX)/bin/onbeat,g' packaging/onbeat@.service \
-		> $(DESTDIR)$(PREFIX)/lib/systemd/system/onbeat@.service
-	$(INSTALL) -d $(DESTDIR)$(PREFIX)/share/onbeat/systemd
-	$(INSTALL) -m 644 packaging/systemd/*.conf $(DESTDIR)$(PREFIX)/share/onbeat/systemd
-	cp -R --no-preserve=ownership examples $(DESTDIR)$(DOCDIR)/
-	$(INSTALL) -m 644 README.md CHANGELOG.md SECURITY.md LICENSE-* $(DESTDIR)$(DOCDIR)
+	DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" DOCDIR="$(DOCDIR)" scripts/install.sh $(ONBEAT) $(LAB)
+
+deb: setup-deb ## Build Debian packages into out/deb: onbeat, onbeat-lab, onbeat-dkms
+	CARGO="$(CARGO)" scripts/deb.sh
+
+dist: setup ## Build a source archive into out/dist, with the crates that it needs
+	CARGO="$(CARGO)" scripts/dist.sh
 
 setup:
 	@scripts/setup.sh
 
 setup-test:
 	@scripts/setup.sh test
+
+setup-deb:
+	@scripts/setup.sh deb
 
 setup-vm:
 	@scripts/setup.sh vm

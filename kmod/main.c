@@ -109,6 +109,6 @@ module_exit(ob_exit);
 MODULE_LICENSE("GPL");
 MODULE_AUTHOR("The onbeat authors");
 MODULE_DESCRIPTION("Real-time port on any Ethernet device");
-MODULE_VERSION("0.1.0");
+MODULE_VERSION(OB_VERSION);
 MODULE_ALIAS_GENL_FAMILY(ONBEAT_GENL_NAME);
 MODULE_ALIAS_RTNL_LINK("onbeat");

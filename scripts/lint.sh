@@ -68,7 +68,7 @@ esac
 
 if command -v shellcheck >/dev/null 2>&1; then
 	# shellcheck disable=SC2046 # one word per file
-	check shellcheck -x -P SCRIPTDIR $(grep -rlE '^#!/bin/(ba)?sh|^# shellcheck shell' scripts tests/vm tests/soak fuzz/run)
+	check shellcheck -x -P SCRIPTDIR $(grep -rlE '^#!/bin/(ba)?sh|^# shellcheck shell' scripts packaging tests/vm tests/soak fuzz/run)
 else
 	skip "mistakes in shell scripts: no shellcheck"
 fi

@@ -4,6 +4,7 @@
 #
 #   scripts/setup.sh          what `make build` and `make demo` need
 #   scripts/setup.sh test     and what `make test` needs
+#   scripts/setup.sh deb      and what `make deb` needs
 #   scripts/setup.sh vm       and what `make test-vm` and `make test-lockdep` need
 #
 # Exit status 0: all there; 2: something is missing that this script could not or may not install.
@@ -91,6 +92,13 @@ check_test() {
 	fi
 }
 
+check_deb() {
+	have dpkg-buildpackage || need dpkg-dev "builds packages"
+	have dh || need debhelper "builds packages"
+	have dh_dkms || need dh-dkms "builds the package of the kernel module"
+	have lintian || need lintian "checks packages"
+}
+
 check_vm() {
 	have qemu-system-x86_64 || need qemu-system-x86 "runs other kernels"
 	have busybox || need busybox-static "is what the guest begins with"
@@ -119,8 +127,9 @@ check_build
 case ${1:-build} in
 build) ;;
 test) check_test ;;
+deb) check_deb ;;
 vm) check_vm ;;
-*) fail "unknown argument \"$1\"; it is \"test\", \"vm\" or nothing" ;;
+*) fail "unknown argument \"$1\"; it is \"test\", \"deb\", \"vm\" or nothing" ;;
 esac
 [ -n "$packages" ] || exit 0
 

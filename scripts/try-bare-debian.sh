@@ -36,12 +36,8 @@ for tool in debootstrap git unshare; do
 done
 
 here=$(cd "$(dirname "$0")/.." && pwd)
-mirror=${MIRROR:-http://deb.debian.org/debian}
-security=${SECURITY_MIRROR:-http://deb.debian.org/debian-security}
 # Not /tmp: that is often memory, and a build takes gigabytes.
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/onbeat-$suite.XXXXXX")
-# apt fetches as a user of its own, who must get in.
-chmod 755 "$root"
 
 # shellcheck disable=SC2317 # called by the trap
 finish() {
@@ -56,24 +52,7 @@ trap finish EXIT
 trap 'exit 130' INT TERM HUP
 
 echo "try-bare-debian: installing $suite into $root"
-# In a mount namespace of its own: it mounts /proc and /sys there while it works.
-unshare --mount --propagation private \
-	debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" 2>&1 ||
-	fail "debootstrap failed: see $root.log"
-rm -f "$root.log"
-cat >"$root/etc/apt/sources.list" <<END
-deb $mirror $suite main
-deb $mirror $suite-updates main
-deb $security $suite-security main
-END
-
-# How this machine reaches the world: its names, its proxy, the certificates it trusts beside
-# Debian's (these do nothing until the package ca-certificates takes them up).
-cp /etc/resolv.conf "$root/etc/resolv.conf"
-apt-config dump | grep -E '^Acquire::(https?::|Check-)' >"$root/etc/apt/apt.conf.d/00host" || true
-mkdir -p "$root/usr/local/share/ca-certificates"
-find /usr/local/share/ca-certificates -name '*.crt' \
-	-exec cp {} "$root/usr/local/share/ca-certificates/" \;
+"$here/scripts/debian-tree.sh" "$suite" "$root" || fail "no Debian to try in: see above"
 
 git clone --quiet --no-hardlinks "$here" "$root/root/onbeat"
 echo "try-bare-debian: commit $(git -C "$root/root/onbeat" log -1 --format='%h %s')"

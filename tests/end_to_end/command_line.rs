@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Ran, can_run, make_executable, onbeat, program, root, run};
+use crate::common::{Ran, can_run, make_executable, onbeat, program, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_testing::TemporaryDirectory;
@@ -62,17 +62,28 @@ fn a_laboratory_of_another_version_is_refused() {
     assert!(ran.err.contains("0.0.1"), "{}", ran.err);
 }
 
-/// `REGENERATE=1 cargo test -p onbeat-lab --test end_to_end manual` or `make man` writes it.
 #[test]
-fn the_manual_page_is_that_of_this_program() {
-    let path = root().join("docs/onbeat-lab.1");
-    let printed = Command::new(env!("CARGO_BIN_EXE_onbeat-lab")).arg("man").output();
-    let page = Ran::from(printed.expect("it starts")).out;
-    if std::env::var_os("REGENERATE").is_some() {
-        fs::write(&path, &page).expect("docs/onbeat-lab.1 is written");
+fn manual_pages_are_sound() {
+    let directory = TemporaryDirectory::new("manual-lab");
+    let path = directory.file("pages");
+    let written = Command::new(env!("CARGO_BIN_EXE_onbeat-lab")).arg("man").arg(&path).output();
+    let ran = Ran::from(written.expect("it starts"));
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let pages = ["onbeat-bench.1", "onbeat-lab.1", "onbeat-load.1"].map(|page| path.join(page));
+    assert_eq!(onbeat_testing::faults_of_manual_pages(&pages), [""; 0]);
+}
+
+/// `onbeat` makes the laboratory complete the words of its commands.
+#[test]
+fn words_of_the_laboratory_are_completed() {
+    for (words, expected) in
+        [(["lab", "run", "link-f"], "link-failure"), (["bench", "frer", "--js"], "--json")]
+    {
+        let mut command = Command::new(program());
+        command.args(["--", "onbeat"]).args(words);
+        command.env("ONBEAT_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "3");
+        assert_eq!(Ran::from(command.output().expect("it starts")).out, expected);
     }
-    let kept = fs::read_to_string(&path).expect("docs/onbeat-lab.1");
-    assert!(kept == page, "docs/onbeat-lab.1 is not what onbeat-lab man prints; run: make man");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The command line as a whole.
 
-use clap::{ArgAction, CommandFactory, Parser};
+use clap::{Arg, ArgAction, CommandFactory, Parser};
 
+use onbeat_terminal::completions::Values;
 use onbeat_terminal::exit::Result;
 use onbeat_terminal::program::Program;
 use tracing::Level;
@@ -16,6 +17,7 @@ use crate::command::Command;
 #[derive(Debug, Parser)]
 #[command(
     name = "onbeat",
+    bin_name = "onbeat",
     version = onbeat_terminal::version::line(),
     max_term_width = 100,
     after_help = "\
@@ -41,6 +43,10 @@ impl Program for Arguments {
 
     fn log_level(&self) -> Level {
         self.command.log_level()
+    }
+
+    fn values(argument: &Arg) -> Option<Values> {
+        crate::completion::values(argument)
     }
 
     fn execute(self) -> Result {
@@ -84,6 +90,7 @@ mod tests {
                 "arrivals",
                 "correct",
                 "departures",
+                "directory",
                 "file",
                 "key",
                 "node",

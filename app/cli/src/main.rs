@@ -5,10 +5,12 @@
 
 mod args;
 mod command;
+mod completion;
 mod node;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    completion::of_laboratory();
     onbeat_terminal::program::main::<args::Arguments>()
 }

@@ -3,6 +3,7 @@
 use clap::{ArgAction, CommandFactory, Parser};
 use onbeat_terminal::exit::{Failure, Result};
 use onbeat_terminal::program::Program;
+use onbeat_terminal::version;
 use tracing::Level;
 
 use crate::command::Command;
@@ -49,10 +50,10 @@ impl Program for Arguments {
 
 /// Refuses to be executed by an `onbeat` of another version, whose command line may be another one too.
 pub(crate) fn check_version(of_caller: Option<&str>) -> Result<()> {
-    const OWN: &str = env!("CARGO_PKG_VERSION");
+    let own = version::line();
     match of_caller {
-        Some(version) if version != OWN => Err(Failure::new(format!(
-            "onbeat has version {version}, and its laboratory (onbeat-lab) {OWN}; install both of one version"
+        Some(version) if version != own => Err(Failure::new(format!(
+            "onbeat has version {version}, and its laboratory (onbeat-lab) {own}; install both of one version"
         ))),
         _ => Ok(()),
     }
@@ -70,7 +71,7 @@ mod tests {
     #[test]
     fn another_version_is_refused() {
         assert!(check_version(None).is_ok());
-        assert!(check_version(Some(env!("CARGO_PKG_VERSION"))).is_ok());
+        assert!(check_version(Some(version::line())).is_ok());
         assert!(check_version(Some("0.0.1")).is_err());
     }
 

@@ -1,9 +1,33 @@
 //! Completions of a command line for shells.
+//!
+//! The script that a shell loads calls the program with the words typed so far: options and values come from
+//! the program that is installed, and values such as names of interfaces from the host.
 
-use clap_complete::Shell;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 
-use crate::exit::{Answer, Result};
+use clap::{Arg, Command, ValueHint};
+use clap_complete::engine::{
+    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
+};
+use clap_complete::env::Shells;
+use clap_complete::{CompleteEnv, Shell};
+
+use crate::exit::{Answer, Failure, Result};
 use crate::output;
+
+/// Set by the script to the name of the shell: the program completes words, and does nothing else.
+pub const VARIABLE: &str = "ONBEAT_COMPLETE";
+
+/// The program that the script completes and calls.
+const PROGRAM: &str = "onbeat";
+
+/// As a file of `$fpath`, the script is the function of the first completion: it completes, too.
+const ZSH_FIRST: &str = "\
+if [[ $funcstack[1] == _onbeat ]]; then
+    _clap_dynamic_completer_onbeat \"$@\"
+fi
+";
 
 /// The shell to print completions for.
 #[derive(Debug, clap::Args)]
@@ -13,21 +37,101 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// Prints completions of the program `name`.
+    /// Prints the script.
     ///
     /// # Errors
     /// Standard output.
-    pub fn execute(self, name: &str, mut program: clap::Command) -> Result {
-        let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut program, name, &mut text);
-        output::print(&String::from_utf8_lossy(&text))?;
+    pub fn execute(self) -> Result {
+        let mut script = Vec::new();
+        let name = self.shell.to_string();
+        let shell = Shells::builtins();
+        let shell = shell.completer(&name).ok_or_else(|| {
+            Failure::new(format!("no completions for shell {name:?}; shells: bash, zsh, fish"))
+        })?;
+        shell
+            .write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)
+            .map_err(Failure::new)?;
+        let mut script = String::from_utf8_lossy(&script).into_owned();
+        if self.shell == Shell::Zsh {
+            script += ZSH_FIRST;
+        }
+        output::print(&script)?;
         Ok(Answer::Good)
     }
 }
 
+/// A list of the values that an argument can have on this host.
+pub type Values = fn() -> Vec<String>;
+
+/// Completes the words of the command line, and exits, where a shell asks for that.
+pub fn complete(program: impl Fn() -> Command, values: fn(&Arg) -> Option<Values>) {
+    let program = || with_values(program(), values);
+    CompleteEnv::with_factory(program).var(VARIABLE).complete();
+}
+
+fn with_values(command: Command, values: fn(&Arg) -> Option<Values>) -> Command {
+    let command = command.mut_args(|argument| match values(&argument) {
+        Some(list) => {
+            let paths = argument.get_value_hint() == ValueHint::AnyPath;
+            let complete = move |current: &OsStr| {
+                let mut candidates = matching(list(), current);
+                if paths {
+                    candidates.extend(PathCompleter::any().complete(current));
+                }
+                candidates
+            };
+            argument.add(ArgValueCompleter::new(complete))
+        }
+        None => argument,
+    });
+    command.mut_subcommands(|sub| with_values(sub, values))
+}
+
+/// The values that begin with the word typed so far. Any process with privileges may have made an interface or
+/// a socket: a name that a shell could read as more than a word is left out.
+fn matching(values: Vec<String>, current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    let is_word = |value: &String| {
+        !value.starts_with('-')
+            && value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    };
+    let matching = values.into_iter().filter(|value| value.starts_with(current.as_ref()));
+    matching.filter(is_word).map(CompletionCandidate::new).collect()
+}
+
+/// Whether help names the value of an argument so: `INTERFACE` is a part of `FILE|INTERFACE`.
+#[must_use]
+pub fn is_named(argument: &Arg, name: &str) -> bool {
+    let Some(names) = argument.get_value_names() else {
+        return argument.get_id().as_str().eq_ignore_ascii_case(name);
+    };
+    names.iter().any(|names| names.split('|').any(|part| part == name))
+}
+
+/// The arguments that have lists of values, by command. For tests.
+#[must_use]
+pub fn arguments(
+    command: &Command,
+    values: fn(&Arg) -> Option<Values>,
+) -> BTreeMap<String, Vec<String>> {
+    let mut all = BTreeMap::new();
+    let own = command.get_arguments().filter(|argument| values(argument).is_some());
+    let own: Vec<String> = own.map(|argument| argument.get_id().to_string()).collect();
+    if !own.is_empty() {
+        all.insert(command.get_name().to_owned(), own);
+    }
+    for sub in command.get_subcommands() {
+        for (name, arguments) in self::arguments(sub, values) {
+            all.insert(format!("{} {name}", command.get_name()), arguments);
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::{Args, Command, FromArgMatches};
+    use clap::{Args, FromArgMatches};
+    use clap_complete::engine;
 
     use super::*;
 
@@ -39,5 +143,31 @@ mod tests {
         };
         assert_eq!(parse(["completions", "zsh"]).unwrap().shell.to_string(), "zsh");
         assert!(parse(["completions", "sh"]).is_err());
+    }
+
+    #[test]
+    fn values_of_the_host_are_completed_where_help_names_them() {
+        let values: fn(&Arg) -> Option<Values> = |argument| {
+            is_named(argument, "INTERFACE").then_some(|| {
+                ["eth0", "lo", "-v", "a;reboot", "$(reboot)", "a b", "*", ""].map(Into::into).into()
+            })
+        };
+        let program = || {
+            let named = |name| Arg::new("port").long("port").value_name(name);
+            let sub = |command: &'static str, name| Command::new(command).arg(named(name));
+            let program = Command::new("p").subcommand(sub("a", "FILE|INTERFACE"));
+            with_values(program.subcommand(sub("b", "NAME")), values)
+        };
+        let completed = |words: &[&str]| -> Vec<String> {
+            let words = words.iter().map(Into::into).collect::<Vec<_>>();
+            let last = words.len() - 1;
+            let found = engine::complete(&mut program(), words, last, None).unwrap();
+            found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(completed(&["p", "a", "--port", ""]), ["eth0", "lo"]);
+        assert_eq!(completed(&["p", "a", "--port", "e"]), ["eth0"]);
+        assert_eq!(completed(&["p", "b", "--port", ""]), [] as [&str; 0]);
+        let expected = BTreeMap::from([("p a".to_owned(), vec!["port".to_owned()])]);
+        assert_eq!(arguments(&program(), values), expected);
     }
 }

@@ -1,53 +1,192 @@
-//! The manual page: one page for all commands, from their own help.
+//! Manual pages from the help of commands: one for each command, and an overview.
+//!
+//! clap_mangen makes such pages, too, but runs the lines of examples together.
+
+use std::io::Write;
+use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command};
+use onbeat_host::output as file;
 use roff::{Inline, Roff, bold, italic, roman};
 
-/// What no command's help says: terms, each with its text.
+use crate::exit::{Answer, Failure, Result};
+use crate::output;
+
+/// Where to print manual pages.
+#[derive(Debug, clap::Args)]
+pub struct Manual {
+    /// Directory to write the pages to, a file for each; without it, all are printed one after the other
+    #[arg(value_name = "DIRECTORY")]
+    pub directory: Option<PathBuf>,
+}
+
+impl Manual {
+    /// Prints or writes pages.
+    ///
+    /// # Errors
+    /// Standard output, or a file that cannot be written.
+    pub fn execute(self, pages: &[Page]) -> Result {
+        let Some(directory) = self.directory else {
+            output::print(&pages.iter().map(|page| page.text.as_str()).collect::<String>())?;
+            return Ok(Answer::Good);
+        };
+        for page in pages {
+            let path = directory.join(format!("{}.1", page.name));
+            file::create_with_directories(&path)
+                .and_then(|mut file| file.write_all(page.text.as_bytes()))
+                .map_err(|error| Failure::new(format!("{path:?} cannot be written: {error}")))?;
+        }
+        Ok(Answer::Good)
+    }
+}
+
+/// Text that no command's help has: terms, each with its definition.
 pub type Definitions<'a> = &'a [(&'a str, &'a str)];
 
-/// The page of `program`, in roff, from the help of its commands.
+/// A page of section 1.
+#[derive(Debug)]
+pub struct Page {
+    /// Its name, such as `onbeat-run`.
+    pub name: String,
+    /// Its source, in roff.
+    pub text: String,
+}
+
+/// A page for each command of a program, but for those that another program has the pages of.
 #[must_use]
-pub fn page(
-    program: &str,
-    mut command: Command,
+pub fn pages(mut program: Command, elsewhere: &[&str]) -> Vec<Page> {
+    program.build();
+    let own = |sub: &&mut Command| is_shown(sub) && !elsewhere.contains(&sub.get_name());
+    program.get_subcommands_mut().filter(own).map(page).collect()
+}
+
+fn is_shown(command: &Command) -> bool {
+    !command.is_hide_set() && command.get_name() != "help"
+}
+
+/// A page's name, from the words of its command.
+fn page_name(command: &Command) -> String {
+    command.get_bin_name().unwrap_or_default().replace(' ', "-")
+}
+
+/// The page of a program: its commands, and what is the same for all of them.
+#[must_use]
+pub fn overview(
+    mut program: Command,
     environment: Definitions<'_>,
     files: Definitions<'_>,
-) -> String {
-    command.build();
+) -> Page {
+    program.build();
+    let program = &program;
     let mut roff = Roff::new();
-    roff.control("SH", ["NAME"]);
-    roff.text([roman(format!("{program} - {}", text(command.get_about())))]);
-    roff.control("SH", ["SYNOPSIS"]);
+    let name = head(&mut roff, program);
+    roff.text([bold(&name), roman(" [OPTIONS] "), italic("COMMAND"), roman(" ...")]);
+    roff.control("SH", ["DESCRIPTION"]);
+    prose(&mut roff, &text(program.get_long_about()), false);
+    roff.control("SH", ["COMMANDS"]);
+    for command in program.get_subcommands().filter(|sub| is_shown(sub)) {
+        roff.control("TP", []).text([bold(page_name(command)), roman("(1)")]);
+        roff.text([roman(text(command.get_about()))]);
+    }
+    roff.control("SH", ["OPTIONS"]);
+    for argument in program.get_arguments() {
+        option(&mut roff, argument);
+    }
+    roff.control("SH", ["ENVIRONMENT"]);
+    definitions(
+        &mut roff,
+        &[
+            (
+                "RUST_LOG",
+                "Log level (error, warn, info, debug, trace), or MODULE=LEVEL. It overrides --verbose.",
+            ),
+            ("NO_COLOR", "Set to any value: no colors, not even on a terminal."),
+        ],
+    );
+    definitions(&mut roff, environment);
+    if !files.is_empty() {
+        roff.control("SH", ["FILES"]);
+        definitions(&mut roff, files);
+    }
+    after_help(&mut roff, program);
+    finish(&roff, name, program)
+}
+
+fn page(command: &mut Command) -> Page {
+    let mut roff = Roff::new();
+    let name = head(&mut roff, command);
     let mut first = true;
-    leaves(&mut command, &mut |leaf| {
+    leaves(command, &mut |leaf| {
         if !std::mem::take(&mut first) {
             roff.control("br", []);
         }
         usage(&mut roff, leaf);
     });
     roff.control("SH", ["DESCRIPTION"]);
-    prose(&mut roff, &text(command.get_long_about()), false);
-    roff.control("SH", ["COMMANDS"]);
-    leaves(&mut command, &mut |leaf| section(&mut roff, leaf));
-    roff.control("SH", ["OPTIONS"]);
-    for argument in command.get_arguments() {
-        option(&mut roff, argument);
+    prose(&mut roff, &text(command.get_long_about().or(command.get_about())), false);
+    if command.has_subcommands() {
+        roff.control("SH", ["COMMANDS"]);
+        leaves(command, &mut |leaf| {
+            roff.control("SS", [leaf.get_bin_name().unwrap_or_default()]);
+            prose(&mut roff, &text(leaf.get_long_about().or(leaf.get_about())), false);
+            options(&mut roff, leaf);
+            prose(&mut roff, &text(leaf.get_after_help()), true);
+        });
+        roff.control("SH", ["OPTIONS"]);
+    } else {
+        roff.control("SH", ["OPTIONS"]);
+        options(&mut roff, command);
+        roff.control("PP", []);
     }
-    closing(&mut roff, &command, environment, files);
+    roff.text([roman(
+        "The options of every command, such as --verbose, are described in onbeat(1).",
+    )]);
+    after_help(&mut roff, command);
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text([bold("onbeat"), roman("(1)")]);
+    finish(&roff, name, command)
+}
+
+/// The sections up to the synopsis; the name of the page.
+fn head(roff: &mut Roff, command: &Command) -> String {
+    let name = page_name(command);
+    roff.control("SH", ["NAME"]);
+    roff.text([roman(format!("{name} - {}", text(command.get_about())))]);
+    roff.control("SH", ["SYNOPSIS"]);
+    name
+}
+
+fn finish(roff: &Roff, name: String, command: &Command) -> Page {
     // The page of a version is the same whenever it is made: it has no date and no commit.
     let version = crate::version::VERSION;
-    {
-        let title = program.to_uppercase();
-        format!(".TH {title} 1 \"\" \"onbeat {version}\" \"onbeat manual\"\n{}", roff.render())
+    let title = name.to_uppercase();
+    let text =
+        format!(".TH {title} 1 \"\" \"onbeat {version}\" \"onbeat manual\"\n{}", roff.render());
+    Page { name, text }
+}
+
+/// Examples and exit status.
+fn after_help(roff: &mut Roff, command: &Command) {
+    for paragraph in text(command.get_after_help()).split("\n\n") {
+        if let Some(examples) = paragraph.strip_prefix("Examples:\n") {
+            roff.control("SH", ["EXAMPLES"]);
+            prose(roff, examples, false);
+        } else if let Some(status) = paragraph.strip_prefix("Exit status: ") {
+            roff.control("SH", ["EXIT STATUS"]);
+            prose(roff, status, false);
+        } else {
+            prose(roff, paragraph, true);
+        }
     }
 }
 
-/// Calls for every command that does something, in the order of the help.
+/// Calls for the command, or for every one below it that has none below, in the order of the help.
 fn leaves(command: &mut Command, then: &mut dyn FnMut(&mut Command)) {
-    let shown = |sub: &&mut Command| !sub.is_hide_set() && sub.get_name() != "help";
-    for sub in command.get_subcommands_mut().filter(shown) {
-        if sub.has_subcommands() { leaves(sub, then) } else { then(sub) }
+    if !command.has_subcommands() {
+        return then(command);
+    }
+    for sub in command.get_subcommands_mut().filter(|sub| is_shown(sub)) {
+        leaves(sub, then);
     }
 }
 
@@ -58,16 +197,12 @@ fn usage(roff: &mut Roff, command: &mut Command) {
     roff.text([bold(name), roman(usage.strip_prefix(name).unwrap_or(usage))]);
 }
 
-/// A command: what it does, its options, its examples and exit status.
-fn section(roff: &mut Roff, command: &mut Command) {
-    roff.control("SS", [command.get_bin_name().unwrap_or_default()]);
-    prose(roff, &text(command.get_long_about().or(command.get_about())), false);
-    // These are the same everywhere, and told once.
+/// The options of a command, without those of every command.
+fn options(roff: &mut Roff, command: &Command) {
     let own = |argument: &&Arg| !matches!(argument.get_id().as_str(), "help" | "verbose");
     for argument in command.get_arguments().filter(own).filter(|argument| !argument.is_hide_set()) {
         option(roff, argument);
     }
-    prose(roff, &text(command.get_after_help()), true);
 }
 
 fn option(roff: &mut Roff, argument: &Arg) {
@@ -98,8 +233,8 @@ fn option(roff: &mut Roff, argument: &Arg) {
     roff.control("TP", []).text(head).text([roman(body)]);
 }
 
-/// Paragraphs, where a line that is indented is shown as it stands. After a heading the first
-/// begins without a request.
+/// Paragraphs; indented lines are printed literally. The first paragraph after a heading starts without a
+/// request.
 fn prose(roff: &mut Roff, text: &str, mut request: bool) {
     for paragraph in text.split("\n\n") {
         if std::mem::replace(&mut request, true) {
@@ -117,45 +252,6 @@ fn prose(roff: &mut Roff, text: &str, mut request: bool) {
             roff.control("EE", []);
         }
     }
-}
-
-/// What no single command tells.
-fn closing(
-    roff: &mut Roff,
-    command: &Command,
-    environment: Definitions<'_>,
-    files: Definitions<'_>,
-) {
-    roff.control("SH", ["EXIT STATUS"]);
-    definitions(
-        roff,
-        &[
-            ("0", "It is done."),
-            ("1", "It ran and the answer is bad: frames lost, a check failed."),
-            ("2", "It could not run: wrong usage, no permission, a feature that is missing."),
-        ],
-    );
-    roff.control("SH", ["ENVIRONMENT"]);
-    definitions(
-        roff,
-        &[
-            (
-                "RUST_LOG",
-                "What is logged: a level (error, warn, info, debug, trace), or MODULE=LEVEL. \
-                 It overrides --verbose.",
-            ),
-            ("NO_COLOR", "Set to anything: no colours, not even on a terminal."),
-        ],
-    );
-    definitions(roff, environment);
-    if !files.is_empty() {
-        roff.control("SH", ["FILES"]);
-        definitions(roff, files);
-    }
-    roff.control("SH", ["EXAMPLES"]);
-    let help = text(command.get_after_help());
-    let examples: Vec<&str> = help.lines().filter(|line| line.starts_with("  ")).collect();
-    prose(roff, &examples.join("\n"), false);
 }
 
 fn definitions(roff: &mut Roff, definitions: Definitions<'_>) {

@@ -3,9 +3,10 @@
 use std::fmt::Debug;
 use std::process::ExitCode;
 
-use clap::{Command, CommandFactory, FromArgMatches, Subcommand};
+use clap::{Arg, Command, CommandFactory, FromArgMatches, Subcommand};
 use tracing::Level;
 
+use crate::completions::{self, Values};
 use crate::exit::{self, Failure, Result};
 use crate::{logging, paths, version};
 
@@ -17,6 +18,12 @@ pub trait Program: CommandFactory + FromArgMatches + Debug {
     /// What is logged without `--verbose`.
     fn log_level(&self) -> Level;
 
+    /// Values of an argument that shells complete from this host, such as its interfaces.
+    #[must_use]
+    fn values(_argument: &Arg) -> Option<Values> {
+        None
+    }
+
     /// Does what is asked for.
     ///
     /// # Errors
@@ -24,8 +31,9 @@ pub trait Program: CommandFactory + FromArgMatches + Debug {
     fn execute(self) -> Result;
 }
 
-/// The whole of a program: parses, checks the files that are named, executes.
+/// The whole of a program: completes words for a shell, or parses, checks the files that are named, executes.
 pub fn main<P: Program>() -> ExitCode {
+    completions::complete(P::command, P::values);
     let mut command = P::command();
     let parsed = command.try_get_matches_from_mut(std::env::args_os()).and_then(|matches| {
         let program = P::from_arg_matches(&matches);

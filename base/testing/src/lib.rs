@@ -1,6 +1,6 @@
 //! Helpers of tests, linked by no product: what a test cannot run without, temporary directories, unprivileged
 //! processes, a process of a test's own, a packet socket that shares no code with what is tested, how often a thread
-//! takes memory, and the readers of `vectors/`.
+//! takes memory, a check of manual pages, and the readers of `vectors/`.
 //!
 //! A test that needs a privilege or a kernel feature begins with
 //!
@@ -21,6 +21,7 @@ mod command;
 mod directory;
 mod feature;
 mod foreign;
+mod manual;
 mod process;
 mod raw_socket;
 mod unprivileged;
@@ -34,6 +35,7 @@ pub use command::{Ran, command, root};
 pub use directory::TemporaryDirectory;
 pub use feature::{Feature, require, require_all, require_that};
 pub use foreign::{ForeignProgram, Hold, Instruction};
+pub use manual::faults_of_manual_pages;
 pub use process::alone;
 pub use raw_socket::RawSocket;
 pub use unprivileged::Unprivileged;

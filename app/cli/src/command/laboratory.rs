@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use onbeat_terminal::companion::Companion;
 use onbeat_terminal::exit::Result;
+use onbeat_terminal::version;
 
 const LABORATORY: Companion = Companion {
     name: "onbeat-lab",
@@ -12,7 +13,7 @@ const LABORATORY: Companion = Companion {
 };
 
 /// Version of this program, for the laboratory to compare.
-const VERSION: (&str, &str) = ("ONBEAT_VERSION", env!("CARGO_PKG_VERSION"));
+const VERSION: &str = "ONBEAT_VERSION";
 
 /// Commands of the laboratory.
 #[derive(Debug, clap::Subcommand)]
@@ -69,9 +70,17 @@ impl Laboratory {
             Laboratory::Load(passed) => ("load", passed),
         };
         let options = std::iter::repeat_n("-v", verbose.into()).chain([command]);
-        LABORATORY.execute(options.map(OsString::from).chain(passed.arguments), VERSION)
+        execute(options.map(OsString::from).chain(passed.arguments))
     }
 }
+
+/// Executes the laboratory in place of this process; returns only where that fails.
+pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> Result {
+    LABORATORY.execute(arguments, (VERSION, version::line()))
+}
+
+/// Names of its commands.
+pub(crate) const COMMANDS: [&str; 3] = ["lab", "bench", "load"];
 
 #[cfg(test)]
 mod tests {

@@ -1,12 +1,43 @@
 //! `onbeat man`
 
 use onbeat_host::run_directory;
-use onbeat_terminal::manual;
+use onbeat_terminal::exit::Result;
+use onbeat_terminal::manual::{self, Manual, Page};
 
-pub(super) fn page(program: clap::Command) -> String {
+use crate::command::laboratory;
+
+/// Print the manual pages
+#[derive(Debug, clap::Args)]
+#[command(
+    hide = true,
+    after_help = "\
+Examples:
+  onbeat man out/man
+
+Exit status: 0 success, 2 error."
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    manual: Manual,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self, program: clap::Command) -> Result {
+        self.manual.execute(&pages(&program))
+    }
+}
+
+fn pages(program: &clap::Command) -> Vec<Page> {
+    let mut pages = vec![overview(program.clone())];
+    pages.extend(manual::pages(program.clone(), &laboratory::COMMANDS));
+    pages
+}
+
+fn overview(program: clap::Command) -> Page {
     let environment = [(
         "NOTIFY_SOCKET, WATCHDOG_USEC, JOURNAL_STREAM",
-        "Set by systemd: run tells it when it is ready and that it lives, and logs as the journal has it.",
+        "Set by systemd: run notifies it when the node is ready and while it works, and logs in the form of \
+         the journal.",
     )];
     let files = [
         ("/etc/onbeat/NAME.toml", "The configuration that the service onbeat@NAME runs."),
@@ -17,11 +48,15 @@ pub(super) fn page(program: clap::Command) -> String {
             "Locks on interfaces: one program at a time opens one for itself.",
         ),
         (
+            run_directory!("cpus"),
+            "Locks on CPUs: one experiment with real-time tasks at a time uses one.",
+        ),
+        (
             "/sys/fs/bpf/onbeat/NAME",
             "The programs and tables of a node. They outlive the program that made them.",
         ),
     ];
-    manual::page("onbeat", program, &environment, &files)
+    manual::overview(program, &environment, &files)
 }
 
 #[cfg(test)]
@@ -31,11 +66,33 @@ mod tests {
     use onbeat_terminal::program::of_commands;
 
     #[test]
-    fn each_command_is_there_unless_it_is_hidden() {
-        let page = page(of_commands::<Command>());
-        for command in ["doctor", "run", "show", "reset", "reload", "down", "lab", "bench"] {
-            assert!(page.contains(&format!(".SS \"onbeat {command}\"\n")), "{command}\n{page}");
+    fn each_command_has_a_page_unless_it_is_hidden_or_of_the_laboratory() {
+        let pages = pages(&of_commands::<Command>());
+        let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "onbeat",
+                "onbeat-doctor",
+                "onbeat-run",
+                "onbeat-show",
+                "onbeat-reset",
+                "onbeat-stream",
+                "onbeat-reload",
+                "onbeat-down",
+                "onbeat-irq",
+                "onbeat-delay",
+                "onbeat-powerlink",
+                "onbeat-completions"
+            ]
+        );
+        for named in ["onbeat\\-run", "onbeat\\-lab"] {
+            assert!(pages[0].text.contains(named), "{named}: {}", pages[0].text);
         }
-        assert!(!page.contains(".SS \"onbeat man\"") && !page.contains(".SS \"onbeat help"));
+        assert!(!pages[0].text.contains("onbeat\\-man"));
+        let delay = pages.iter().find(|page| page.name == "onbeat-delay").unwrap();
+        for heading in ["SS \"onbeat delay calibrate ping\"", "SH EXAMPLES", "SH \"EXIT STATUS\""] {
+            assert!(delay.text.contains(&format!("\n.{heading}\n")), "{heading}: {}", delay.text);
+        }
     }
 }

@@ -4,7 +4,7 @@ mod delay;
 mod doctor;
 mod down;
 mod irq;
-mod laboratory;
+pub(crate) mod laboratory;
 mod man;
 mod powerlink;
 mod reload;
@@ -37,6 +37,9 @@ pub(crate) enum Command {
     #[command(flatten)]
     Laboratory(laboratory::Laboratory),
     /// Print completions for a shell
+    ///
+    /// The script that is printed calls onbeat for each word: interfaces, nodes that run and their streams
+    /// are completed, too, these two for users who may read control sockets.
     #[command(after_help = "\
 Examples:
   onbeat completions bash > /etc/bash_completion.d/onbeat
@@ -79,8 +82,8 @@ impl Command {
             Command::Delay(arguments) => arguments.execute(),
             Command::Powerlink(arguments) => arguments.execute(),
             Command::Laboratory(arguments) => arguments.execute(verbose),
-            Command::Completions(completions) => completions.execute("onbeat", program()),
-            Command::Man => output::print(&man::page(program())).map(|()| Answer::Good),
+            Command::Completions(completions) => completions.execute(),
+            Command::Man(arguments) => arguments.execute(program()),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What the program says about itself.
 
 use onbeat_terminal::version;
-use onbeat_testing::root;
+use onbeat_testing::{Ran, TemporaryDirectory};
 
-use crate::common::run;
+use crate::common::{onbeat, run};
 
 /// The commands that a help lists.
 fn listed(help: &str) -> Vec<String> {
@@ -95,38 +95,53 @@ fn version() {
     assert!(version::line().starts_with(env!("CARGO_PKG_VERSION")));
 }
 
+/// What a shell offers for the last of the words, with the script's request to the program.
+fn offered(words: &[&str]) -> Vec<String> {
+    let mut command = onbeat();
+    command.env("ONBEAT_COMPLETE", "bash").args(["--", "onbeat"]).args(words);
+    command.env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+    let ran = Ran::from(command.output().expect("it starts"));
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{words:?}");
+    ran.out.lines().map(str::to_owned).collect()
+}
+
 #[test]
-fn completions_know_the_commands() {
+fn completions_are_of_commands_options_and_values_of_this_host() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let ran = run(&["completions", shell]);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{shell}");
-        assert!(ran.out.contains("doctor") && ran.out.contains("replace"), "{shell}");
+        assert!(ran.out.contains("ONBEAT_COMPLETE") && ran.out.contains("onbeat"), "{}", ran.out);
     }
-}
-
-/// `REGENERATE=1 cargo test -p onbeat help` or `make man` writes it anew.
-#[test]
-fn the_manual_page_is_that_of_this_program() {
-    let path = root().join("docs/onbeat.1");
-    let page = run(&["man"]).out;
-    if std::env::var_os("REGENERATE").is_some() {
-        std::fs::write(&path, &page).expect("docs/onbeat.1 is written");
-    }
-    let kept = std::fs::read_to_string(&path).expect("docs/onbeat.1");
-    assert!(kept == page, "docs/onbeat.1 is not what onbeat man prints; run: make man");
+    assert_eq!(offered(&["doc"]), ["doctor"]);
+    assert_eq!(offered(&["run", "--rep"]), ["--replace"]);
+    assert_eq!(offered(&["doctor", "lo"]), ["lo"]);
+    assert_eq!(offered(&["show", "--json", "no-such-no"]), [""; 0]);
 }
 
 #[test]
-fn the_manual_page_is_sound() {
-    let mandoc = std::process::Command::new("mandoc")
-        .args(["-Tlint", "-Wwarning"])
-        .args(["onbeat.1", "onbeat-lab.1"].map(|page| root().join("docs").join(page)))
-        .output();
-    if !onbeat_testing::require_that(mandoc.is_ok(), "mandoc (apt-get install mandoc)") {
-        return;
+fn the_script_for_bash_completes_words() {
+    let script = "eval \"$(\"$0\" completions bash)\"; PATH=$1:$PATH; COMP_WORDS=(onbeat doctor --on)
+        COMP_CWORD=2 COMP_TYPE=9; _clap_complete_onbeat onbeat --on doctor; echo \"${COMPREPLY[*]}\"";
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_onbeat"));
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["-c", script]).arg(program).arg(program.parent().expect("a directory"));
+    let ran = Ran::from(bash.output().expect("bash starts"));
+    assert_eq!(ran.out, "--only\n", "{}", ran.err);
+}
+
+#[test]
+fn manual_pages_are_sound() {
+    let directory = TemporaryDirectory::new("manual");
+    let path = directory.file("pages");
+    let ran = run(&["man", path.to_str().expect("text")]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let pages: Vec<_> =
+        std::fs::read_dir(&path).unwrap().map(|page| page.unwrap().path()).collect();
+    let printed = run(&["man"]).out;
+    let length: usize = pages.iter().map(|page| std::fs::read(page).unwrap().len()).sum();
+    assert_eq!(printed.len(), length, "the same pages");
+    for name in ["onbeat.1", "onbeat-run.1", "onbeat-delay.1"] {
+        assert!(pages.contains(&path.join(name)), "{pages:?}");
     }
-    let said = String::from_utf8(mandoc.expect("it is there").stdout).expect("text");
-    // The page is the same whenever it is made, so it has no date.
-    let faults: Vec<_> = said.lines().filter(|line| !line.contains("missing date")).collect();
-    assert!(faults.is_empty(), "{faults:#?}");
+    assert_eq!(onbeat_testing::faults_of_manual_pages(&pages), [""; 0]);
 }

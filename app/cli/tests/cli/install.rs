@@ -56,3 +56,31 @@ fn without_objcopy_the_program_is_installed_as_it_is() {
     let built = Path::new(env!("CARGO_BIN_EXE_onbeat"));
     assert_eq!(length(&root.file("to/usr/bin/onbeat")), length(built));
 }
+
+#[test]
+fn everything_of_the_product_is_installed() {
+    let root = Directory::new("install-all");
+    let to = root.file("to");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/install.sh");
+    let mut install = Command::new("/bin/sh");
+    install.args([script, env!("CARGO_BIN_EXE_onbeat")]).env("DESTDIR", &to);
+    output(install.env("PREFIX", "/opt/onbeat").env("STRIP", "no"));
+    for path in [
+        "bin/onbeat",
+        "share/man/man1/onbeat.1",
+        "share/man/man1/onbeat-run.1",
+        "share/bash-completion/completions/onbeat",
+        "share/fish/vendor_completions.d/onbeat.fish",
+        "share/zsh/site-functions/_onbeat",
+        "share/onbeat/result.schema.json",
+        "share/doc/onbeat/examples/reference.toml",
+        "share/doc/onbeat/docs/architecture.md",
+        "share/doc/onbeat/LICENSE-MIT",
+    ] {
+        assert!(length(&to.join("opt/onbeat").join(path)) > 0, "{path}");
+    }
+    let unit = to.join("opt/onbeat/lib/systemd/system/onbeat@.service");
+    let unit = std::fs::read_to_string(unit).expect("the unit");
+    assert!(unit.contains("ExecStart=/opt/onbeat/bin/onbeat run"), "{unit}");
+    assert!(!to.join("opt/onbeat/libexec").exists(), "no laboratory is built");
+}

@@ -1,14 +1,27 @@
 //! `onbeat-lab man`
 
-use onbeat_host::run_directory;
-use onbeat_terminal::manual;
+use onbeat_terminal::exit::Result;
+use onbeat_terminal::manual::{self, Manual};
 
-pub(super) fn page(program: clap::Command) -> String {
-    let files = [(
-        run_directory!("cpus"),
-        "Locks on CPUs: one experiment with real-time tasks at a time uses one.",
-    )];
-    manual::page("onbeat-lab", program, &[], &files)
+/// Print the manual pages
+#[derive(Debug, clap::Args)]
+#[command(
+    hide = true,
+    after_help = "\
+Examples:
+  onbeat-lab man out/man
+
+Exit status: 0 success, 2 error."
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    manual: Manual,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self, program: clap::Command) -> Result {
+        self.manual.execute(&manual::pages(program, &[]))
+    }
 }
 
 #[cfg(test)]
@@ -18,12 +31,13 @@ mod tests {
     use onbeat_terminal::program::of_commands;
 
     #[test]
-    fn each_command_is_there_unless_it_is_hidden() {
-        let page = page(of_commands::<Command>());
-        for command in ["lab run link-failure", "lab shell", "bench frer", "bench port", "load cpu"]
-        {
-            assert!(page.contains(&format!(".SS \"onbeat {command}\"\n")), "{command}\n{page}");
+    fn each_command_has_a_page_unless_it_is_hidden() {
+        let pages = manual::pages(of_commands::<Command>(), &[]);
+        let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
+        assert_eq!(names, ["onbeat-lab", "onbeat-bench", "onbeat-load"]);
+        for (page, command) in [(0, "lab run link-failure"), (0, "lab shell"), (1, "bench port")] {
+            let text = &pages[page].text;
+            assert!(text.contains(&format!(".SS \"onbeat {command}\"\n")), "{command}\n{text}");
         }
-        assert!(!page.contains(".SS \"onbeat man\""));
     }
 }

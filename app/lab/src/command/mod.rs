@@ -7,9 +7,7 @@ mod man;
 
 use clap::Subcommand;
 use onbeat_terminal::companion::Companion;
-use onbeat_terminal::completions::Completions;
-use onbeat_terminal::exit::{Answer, Result};
-use onbeat_terminal::output;
+use onbeat_terminal::exit::Result;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -17,26 +15,7 @@ pub(crate) enum Command {
     Lab(lab::Arguments),
     Bench(bench::Arguments),
     Load(load::Arguments),
-    /// Print completions for a shell
-    #[command(
-        hide = true,
-        after_help = "\
-Examples:
-  onbeat-lab completions bash > /etc/bash_completion.d/onbeat-lab
-
-Exit status: 0 success, 2 error (the shell is not supported)."
-    )]
-    Completions(Completions),
-    /// Print the manual page
-    #[command(
-        hide = true,
-        after_help = "\
-Examples:
-  onbeat-lab man > docs/onbeat-lab.1
-
-Exit status: 0 success, 2 error."
-    )]
-    Man,
+    Man(man::Arguments),
 }
 
 impl Command {
@@ -46,8 +25,7 @@ impl Command {
             Command::Lab(arguments) => arguments.execute(),
             Command::Bench(arguments) => arguments.execute(),
             Command::Load(arguments) => arguments.execute(),
-            Command::Completions(completions) => completions.execute("onbeat-lab", program()),
-            Command::Man => output::print(&man::page(program())).map(|()| Answer::Good),
+            Command::Man(arguments) => arguments.execute(program()),
         }
     }
 }

@@ -195,6 +195,17 @@ impl Client {
         Client::connect_in(path, PATIENCE)
     }
 
+    /// As [`Client::connect`], for a caller who waits no longer than a second for each answer.
+    pub fn connect_briefly(path: &Path) -> Result<Client, ClientError> {
+        let client = Client::connect_in(path, GLANCE)?;
+        let stream = client.stream.get_ref();
+        let timeouts = stream
+            .set_read_timeout(Some(GLANCE))
+            .and_then(|()| stream.set_write_timeout(Some(GLANCE)));
+        timeouts.map_err(|source| ClientError::Io { path: path.into(), source })?;
+        Ok(client)
+    }
+
     fn connect_in(path: &Path, patience: Duration) -> Result<Client, ClientError> {
         let owned = path.to_owned();
         let stream = connect_within(path, patience).map_err(|source| match source.kind() {

@@ -1,0 +1,107 @@
+//! What this host has that shells complete: interfaces, running nodes, and their streams.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::Arg;
+use onbeat_netdev::Handle;
+use onbeat_node::control::{Client, DIRECTORY, discover};
+use onbeat_terminal::completions::{VARIABLE, Values, is_named};
+
+use crate::command::laboratory;
+
+/// The values of an argument, by the name that help shows for it.
+pub(crate) fn values(argument: &Arg) -> Option<Values> {
+    let is_option = argument.get_long() == Some("interface") && is_named(argument, "NAME");
+    if is_option || is_named(argument, "INTERFACE") || is_named(argument, "IFACE") {
+        Some(interfaces)
+    } else if is_named(argument, "NODE") {
+        Some(nodes)
+    } else if is_named(argument, "STREAM") || argument.get_long() == Some("stream") {
+        Some(streams)
+    } else {
+        None
+    }
+}
+
+fn interfaces() -> Vec<String> {
+    let links = Handle::open().and_then(|handle| handle.links()).unwrap_or_default();
+    links.into_iter().map(|link| link.name).collect()
+}
+
+fn nodes() -> Vec<String> {
+    let running = running(Path::new(DIRECTORY));
+    running.into_iter().map(|(name, _)| name).collect()
+}
+
+fn running(directory: &Path) -> Vec<(String, Client)> {
+    let connect =
+        |(name, path): (String, PathBuf)| Some((name, Client::connect_briefly(&path).ok()?));
+    discover(directory).into_iter().filter_map(connect).collect()
+}
+
+/// The streams of the nodes that the command line names, or else of all.
+fn streams() -> Vec<String> {
+    let mut nodes = running(Path::new(DIRECTORY));
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let is_named = |name: &str| words.iter().any(|word| word == name);
+    if nodes.iter().any(|(name, _)| is_named(name)) {
+        nodes.retain(|(name, _)| is_named(name));
+    }
+    let statuses = nodes.into_iter().filter_map(|(_, mut client)| client.status().ok());
+    statuses.flat_map(|status| status.streams).map(|stream| stream.name).collect()
+}
+
+/// Makes the laboratory complete the words of its commands, where a shell asks for that: `PROGRAM -- onbeat
+/// lab WORD...`. Returns where the words are of another command, or the laboratory is not installed.
+pub(crate) fn of_laboratory() {
+    let mut words = std::env::args_os().skip(3);
+    let command = words.next().filter(|word| laboratory::COMMANDS.iter().any(|name| word == name));
+    if std::env::var_os(VARIABLE).is_none() || command.is_none() || words.next().is_none() {
+        return;
+    }
+    // This program completes what it can where the other cannot be executed.
+    let _ = laboratory::execute(std::env::args_os().skip(1));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use clap::CommandFactory;
+    use onbeat_terminal::completions;
+
+    use super::*;
+    use crate::args::Arguments;
+
+    /// A new argument that names an interface, a node or a stream belongs here.
+    #[test]
+    fn arguments_with_names_of_this_host_are_known() {
+        let found = completions::arguments(&Arguments::command(), values);
+        let expected: [(&str, &[&str]); 14] = [
+            ("onbeat doctor", &["interfaces"]),
+            ("onbeat show", &["node", "stream"]),
+            ("onbeat reset", &["stream", "node"]),
+            ("onbeat stream add", &["node"]),
+            ("onbeat stream change", &["node"]),
+            ("onbeat stream remove", &["streams", "node"]),
+            ("onbeat reload", &["node"]),
+            ("onbeat down", &["node"]),
+            ("onbeat delay mirror", &["source"]),
+            ("onbeat delay hooks", &["arrivals", "departures"]),
+            ("onbeat delay calibrate mirror", &["source"]),
+            ("onbeat powerlink mn", &["interface"]),
+            ("onbeat powerlink cn", &["interface"]),
+            ("onbeat powerlink sniff", &["source"]),
+        ];
+        let of = |(command, arguments): (&str, &[&str])| {
+            (command.to_owned(), arguments.iter().map(|name| (*name).to_owned()).collect())
+        };
+        assert_eq!(found, BTreeMap::from_iter(expected.map(of)));
+    }
+
+    #[test]
+    fn interfaces_are_those_of_the_kernel() {
+        assert!(interfaces().iter().any(|name| name == "lo"));
+    }
+}

@@ -1,0 +1,83 @@
+#!/bin/sh
+# Installs what `make build` or `make lab` built: programs, manual pages, completions, systemd units, examples
+# and documents. Builds nothing, so that root needs no toolchain.
+#
+#   scripts/install.sh ONBEAT [ONBEAT-LAB]
+#
+# The laboratory is installed where its program exists. Variables:
+#   DESTDIR    goes before every path, as packagers expect
+#   PREFIX     /usr/local
+#   DOCDIR     PREFIX/share/doc/onbeat
+#   ZSHDIR     PREFIX/share/zsh/site-functions
+#   UNITDIR    PREFIX/lib/systemd/system
+#   STRIP=no   leaves debug information in the programs; otherwise it goes to files of its own
+#   RUN        a program that runs programs of another architecture, such as qemu-aarch64-static
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+onbeat=$1 lab=${2:-}
+destdir=${DESTDIR:-}
+prefix=${PREFIX:-/usr/local}
+docdir=${DOCDIR:-$prefix/share/doc/onbeat}
+zshdir=${ZSHDIR:-$prefix/share/zsh/site-functions}
+unitdir=${UNITDIR:-$prefix/lib/systemd/system}
+install=${INSTALL:-install}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 2' INT TERM
+
+# program FILE DIRECTORY: installs a program into PREFIX/DIRECTORY.
+program() {
+	if [ "${STRIP:-}" = no ]; then
+		$install -D -m 755 "$1" "$destdir$prefix/$2/$(basename "$1")"
+	else
+		"$root/scripts/install-stripped.sh" "$1" "$destdir" "$prefix" "$2"
+	fi
+}
+
+# data FILE PATH: installs a file that is read.
+data() {
+	$install -D -m 644 "$1" "$destdir$2"
+}
+
+# shellcheck disable=SC2086 # RUN is a command with arguments
+run() {
+	${RUN:-} "$@"
+}
+
+program "$onbeat" bin
+run "$onbeat" man "$work/man"
+if [ -n "$lab" ] && [ -x "$lab" ]; then
+	program "$lab" libexec/onbeat
+	run "$lab" man "$work/man"
+fi
+for page in "$work"/man/*.1; do
+	data "$page" "$prefix/share/man/man1/$(basename "$page")"
+done
+
+for shell in bash fish zsh; do
+	run "$onbeat" completions "$shell" >"$work/$shell"
+done
+data "$work/bash" "$prefix/share/bash-completion/completions/onbeat"
+data "$work/fish" "$prefix/share/fish/vendor_completions.d/onbeat.fish"
+data "$work/zsh" "$zshdir/_onbeat"
+
+for unit in "$root"/packaging/*.service; do
+	sed "s,/usr/bin/onbeat,$prefix/bin/onbeat,g" "$unit" >"$work/unit"
+	data "$work/unit" "$unitdir/$(basename "$unit")"
+done
+# Drop-ins of its features, which an administrator links: `onbeat run --check` names those that a file requires.
+for drop_in in "$root"/packaging/systemd/*.conf; do
+	data "$drop_in" "$prefix/share/onbeat/systemd/$(basename "$drop_in")"
+done
+
+data "$root/docs/result.schema.json" "$prefix/share/onbeat/result.schema.json"
+for tree in docs examples; do
+	(cd "$root/$tree" && find . -type f) | while read -r file; do
+		data "$root/$tree/$file" "$docdir/$tree/${file#./}"
+	done
+done
+for file in README.md CHANGELOG.md SECURITY.md LICENSE-APACHE LICENSE-BSD-2-Clause LICENSE-GPL-2.0 LICENSE-MIT; do
+	data "$root/$file" "$docdir/$file"
+done

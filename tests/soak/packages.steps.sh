@@ -1,0 +1,364 @@
+# shellcheck shell=bash
+# The steps of a trial in one suite: packages.steps.sh SUITE TREE WORK VERSION, in mount, network and process
+# namespaces of its own. WORK has packages in given/ and lower/.
+# Words in single quotes are for shells inside the tree; steps are called by their names in a list.
+# shellcheck disable=SC2016,SC2317
+set -euo pipefail
+suite=$1 tree=$2 work=$3 version=$4
+here=$(cd "$(dirname "$0")" && pwd)
+root=$work/$suite/root
+PATH=$PATH:/usr/sbin:/sbin
+
+die() {
+	echo "packages: $suite: $*" >&2
+	exit 1
+}
+
+# Runs a command in the tree, as root; with as_user as a user without privileges.
+inside() {
+	chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+		DEBIAN_FRONTEND=noninteractive TERM=dumb "$@"
+}
+as_user() {
+	chroot --userspec=newcomer:newcomer "$root" env -i HOME=/home/newcomer PATH=/usr/bin:/bin LANG=C.UTF-8 "$@"
+}
+
+# expect STATUS COMMAND...: runs it and fails on another exit status. Its output goes to $work/SUITE/output.
+output=$work/$suite/output
+expect() {
+	local wanted=$1 status=0
+	shift
+	"$@" >"$output" 2>&1 || status=$?
+	[ "$status" = "$wanted" ] || {
+		cat "$output" >&2
+		die "exit status $status instead of $wanted: $*"
+	}
+}
+# Whether the output of the last command has a line that matches.
+says() {
+	grep -qE -- "$1" "$output" || {
+		cat "$output" >&2
+		die "no line matches \"$1\""
+	}
+}
+# control COMMAND...: a step would not notice a fault if this did not fail.
+control() {
+	if ("$@") >"$output.control" 2>&1; then
+		cat "$output.control" >&2
+		die "the control passed: $*"
+	fi
+}
+apt() {
+	inside apt-get -q -y --no-install-recommends "$@"
+}
+
+set_up() {
+	mount -t proc proc /proc
+	mkdir -p "$work/$suite/upper" "$root"
+	# Packages of earlier runs are not in the tree; what a run writes is in a file system of its own.
+	mount -t tmpfs -o size=3g tmpfs "$work/$suite/upper"
+	mkdir "$work/$suite/upper/files" "$work/$suite/upper/work"
+	mount -t overlay overlay -o "lowerdir=$tree,upperdir=$work/$suite/upper/files,workdir=$work/$suite/upper/work" "$root"
+	mount -t proc proc "$root/proc"
+	mount -t sysfs sysfs "$root/sys"
+	mount -t bpf bpf "$root/sys/fs/bpf"
+	mount --rbind /dev "$root/dev"
+	mount -t tmpfs tmpfs "$root/run"
+	mkdir -p "$root/packages"
+	cp -r "$work/given" "$work/lower" "$root/packages"
+	inside useradd --create-home newcomer
+	ip link set lo up
+	# Paths have room for the R-TAG.
+	ip link add talker type veth peer name eth0
+	ip link add left mtu 1600 type veth peer name eth1 mtu 1600
+	ip link add right mtu 1600 type veth peer name eth2 mtu 1600
+	for interface in talker eth0 left eth1 right eth2; do
+		ip link set "$interface" up
+	done
+}
+
+# Every file, but those of apt, dpkg and logs, and caches.
+files() {
+	(cd "$root" && find . -xdev \( -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./var/cache -o -path ./var/log \
+		-o -path ./packages -o -path ./tmp -o -path ./etc/ld.so.cache \) -prune -o -print
+	cd "$root/run" && find . -xdev -printf 'run %p\n') | sort
+}
+
+installed() {
+	inside dpkg-query -W -f '${Package}\n' | sort
+}
+
+install() {
+	control inside sh -c 'command -v onbeat'
+	for compiler in cc gcc clang cargo rustc; do
+		control inside sh -c "command -v $compiler"
+	done
+	expect 0 apt install /packages/lower/onbeat.deb
+	for compiler in cc gcc clang cargo rustc; do
+		control inside sh -c "command -v $compiler"
+	done
+	# Nothing is enabled.
+	[ -z "$(find "$root/etc/systemd" -name 'onbeat*' 2>/dev/null)" ] || die "the package enables a unit"
+	inside test -f /usr/lib/systemd/system/onbeat@.service || die "no unit"
+	inside test -d /etc/onbeat || die "no /etc/onbeat"
+}
+
+laboratory_missing() {
+	expect 2 inside onbeat lab list
+	says 'onbeat-lab'
+	expect 0 apt install /packages/lower/onbeat-lab.deb
+	expect 0 inside onbeat lab list
+	says '^link-failure'
+}
+
+# The program: its version, its examples, and what it reports of this host to root and to others.
+program() {
+	expect 0 as_user onbeat --version
+	says "^onbeat $version"
+	control says '^onbeat 0\.0\.1'
+	for user in inside as_user; do
+		status=0
+		$user onbeat doctor --json >"$output" 2>&1 || status=$?
+		[ "$status" -le 1 ] || die "onbeat doctor ($user): exit status $status: $(cat "$output")"
+		python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))["findings"]) > 5' "$output"
+	done
+	expect 1 inside onbeat doctor nowhere0
+	says nowhere0
+	expect 0 as_user onbeat run --check /usr/share/doc/onbeat/examples/reference.toml
+	sed 's/^name = .*/nonsense = 1/' "$root/usr/share/doc/onbeat/examples/reference.toml" >"$root/tmp/bad.toml"
+	control as_user onbeat run --check /tmp/bad.toml
+}
+
+check_page() {
+	inside sh -c 'zcat -f "$1" >/tmp/page.1 && man --warnings -E UTF-8 -l -Tutf8 -Z /tmp/page.1 2>&1 >/dev/null &&
+		mandoc -T lint -W warning /tmp/page.1' sh "$1" >"$output" 2>&1 || true
+	# A page has no date: it is the same whenever it is made.
+	! grep -v 'missing date' "$output" | grep . >/dev/null || {
+		cat "$output" >&2
+		return 1
+	}
+}
+
+manual() {
+	expect 0 apt install man-db mandoc
+	mapfile -t pages < <(inside dpkg -L onbeat onbeat-lab | grep '^/usr/share/man/.*\.gz$')
+	[ ${#pages[@]} -gt 12 ] || die "only ${#pages[@]} manual pages"
+	for page in "${pages[@]}"; do
+		check_page "$page" || die "$page has faults"
+	done
+	printf '.TH X 1\n.SH NAME\nx \\- y\n.xyzzy\n' >"$root/tmp/faulty.1"
+	control check_page /tmp/faulty.1
+	# Each command that help lists has a page.
+	for command in $(inside onbeat --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]\+\) .*/\1/p' | grep -v '^help$'); do
+		expect 0 inside man --where "onbeat-$command"
+	done
+	control inside man --where onbeat-xyzzy
+}
+
+# The words that bash offers for the last of a command line.
+offered() {
+	inside bash --norc -c '
+		. /usr/share/bash-completion/bash_completion
+		_load_comp onbeat 2>/dev/null || _comp_load onbeat 2>/dev/null || __load_completion onbeat || true
+		COMP_WORDS=(onbeat "$@") COMP_CWORD=$# COMP_TYPE=9
+		COMP_LINE="onbeat $*" COMP_POINT=${#COMP_LINE}
+		function=$(complete -p onbeat | sed "s/.*-F \([^ ]*\) .*/\1/")
+		last=$((COMP_CWORD - 1))
+		"$function" onbeat "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[last]}" 2>/dev/null
+		printf "%s\n" "${COMPREPLY[@]}"
+	' bash "$@"
+}
+offers() {
+	local wanted=$1
+	shift
+	offered "$@" >"$output" 2>&1 || true
+	grep -qxF -- "$wanted" "$output" || {
+		cat "$output" >&2
+		die "\"$wanted\" is not completed after: onbeat $*"
+	}
+}
+
+completions() {
+	expect 0 apt install bash-completion fish zsh
+	offers doctor doc
+	offers eth1 doctor e
+	offers --interface delay mirror --inter
+	offers link-failure lab run link-f
+	control offers link-failure lab run bridge
+	control offers bridge show br
+	expect 0 inside fish -c 'complete -C "onbeat doctor eth1"'
+	says '^eth1'
+	expect 0 inside zsh -f -c 'autoload -U compinit && compinit -u -D && whence -w _onbeat && print $_comps[onbeat]'
+	says '_onbeat'
+}
+
+laboratory() {
+	expect 0 inside onbeat lab run link-failure --backend packet --seconds 1 -q
+	control inside onbeat lab run no-such-scenario -q
+}
+
+cat_config() {
+	cat <<-END
+		[node]
+		name = "bridge"
+		[[port]]
+		name = "device"
+		interface = "eth0"
+		[[port]]
+		name = "path1"
+		interface = "eth1"
+		[[port]]
+		name = "path2"
+		interface = "eth2"
+		[[stream]]
+		name = "axis-1"
+		generate = true
+		member = [{ port = "device", identify = { type = "null", destination = "01:00:5e:00:00:01", vlan = 100 } }]
+		egress = [{ port = "path1", tag = "r-tag" }, { port = "path2", tag = "r-tag" }]
+	END
+}
+
+start_node() {
+	inside onbeat run /etc/onbeat/bridge.toml >>"$work/$suite/node.log" 2>&1 &
+	for _ in $(seq 100); do
+		if inside onbeat show bridge >/dev/null 2>&1; then
+			return 0
+		fi
+		sleep 0.1
+	done
+	cat "$work/$suite/node.log" >&2
+	die "the node does not start"
+}
+node_pid() {
+	inside onbeat show bridge --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])'
+}
+
+# Frames flow from start_frames to stop_frames; then all_arrived says whether each arrived on both paths.
+start_frames() {
+	python3 "$here/packages.frames.py" talker left right >"$work/$suite/frames" &
+	frames=$!
+	for _ in $(seq 100); do
+		[ ! -s "$work/$suite/frames" ] || return 0
+		sleep 0.1
+	done
+	die "no frames are sent"
+}
+stop_frames() {
+	kill "$frames"
+	wait "$frames"
+	tail -n 1 "$work/$suite/frames" >&2
+}
+all_arrived() {
+	tail -n 1 "$work/$suite/frames" | python3 -c '
+import json, sys
+count = json.load(sys.stdin)
+sys.exit(not (count["sent"] > 100 and all(arrived == count["sent"] for arrived in count["arrived"])))'
+}
+
+node() {
+	cat_config >"$root/etc/onbeat/bridge.toml"
+	start_frames
+	sleep 0.2
+	stop_frames
+	control all_arrived
+	start_node
+	offers bridge show br
+	offers axis-1 reset a
+	offers axis-1 show bridge --stream ''
+	control offers eth1 show ''
+	start_frames
+	sleep 0.2
+	stop_frames
+	all_arrived || die "the node loses frames"
+}
+
+# Frames flow through the upgrade, and while the new version takes over.
+upgrade() {
+	before=$(node_pid)
+	start_frames
+	expect 0 apt install /packages/given/onbeat.deb /packages/given/onbeat-lab.deb
+	says 'node bridge still runs the previous version'
+	[ "$(node_pid)" = "$before" ] || die "the upgrade restarts the node"
+	stop_frames
+	all_arrived || die "the upgrade loses frames"
+	expect 0 inside dpkg-query -W -f '${Version}\n' onbeat
+	says "^$version-"
+	start_frames
+	inside sh -c "kill -TERM $before"
+	for _ in $(seq 100); do
+		[ -d "/proc/$before" ] || break
+		sleep 0.1
+	done
+	start_node
+	[ "$(node_pid)" != "$before" ] || die "the node did not restart"
+	stop_frames
+	all_arrived || die "taking over loses frames"
+	inside test -f /etc/onbeat/bridge.toml || die "the upgrade removes a configuration"
+}
+
+remove() {
+	before=$(node_pid)
+	inside sh -c "kill -TERM $before"
+	for _ in $(seq 100); do
+		[ -d "/proc/$before" ] || break
+		sleep 0.1
+	done
+	start_frames
+	expect 0 apt remove onbeat-lab onbeat
+	says 'the data plane of node bridge stays in the kernel'
+	stop_frames
+	all_arrived || die "the removal loses frames"
+	control inside sh -c 'command -v onbeat'
+	inside test -f /etc/onbeat/bridge.toml || die "the removal deletes a configuration"
+	# As the message says: install again, and take the node down.
+	expect 0 apt install /packages/given/onbeat.deb
+	expect 0 inside onbeat down bridge
+	start_frames
+	sleep 0.2
+	stop_frames
+	control all_arrived
+	expect 0 apt remove onbeat
+	control says 'stays in the kernel'
+}
+
+# The module: installed without headers, built once they are there, upgraded, removed.
+module() {
+	rm -rf "$root/lib/modules"
+	expect 0 apt install /packages/lower/onbeat-dkms.deb
+	control inside sh -c 'ls /lib/modules/*/updates/dkms/onbeat.ko*'
+	expect 0 apt install linux-headers-amd64
+	kernel=$(basename "$(find "$root/lib/modules" -mindepth 1 -maxdepth 1 | head -n 1)")
+	expect 0 inside sh -c 'ls /lib/modules/*/updates/dkms/onbeat.ko*'
+	expect 0 apt install /packages/given/onbeat-dkms.deb
+	expect 0 inside modinfo -F version -k "$kernel" onbeat
+	says "^$version\$"
+	expect 0 inside dkms status
+	says "onbeat/$version, $kernel, [^:]*: installed"
+	expect 0 apt purge onbeat-dkms
+	control inside sh -c 'ls /lib/modules/*/updates/dkms/onbeat.ko* /usr/src/onbeat-*'
+}
+
+purge() {
+	expect 0 apt purge onbeat onbeat-lab
+	inside test ! -e /etc/onbeat || die "the purge leaves /etc/onbeat"
+	# The packages that came along are purged, too.
+	mapfile -t others < <(installed | comm -13 "$work/$suite/packages" -)
+	[ ${#others[@]} = 0 ] || expect 0 apt purge "${others[@]}"
+	control left_behind
+	touch "$root/etc/onbeat-forgotten"
+	left_behind || die "a file that is left is not noticed"
+}
+
+# Whether files are there that were not there before the first package, and that are of onbeat by their names.
+left_behind() {
+	files | comm -13 "$work/$suite/before" - | grep -i onbeat
+}
+
+set_up
+installed >"$work/$suite/packages"
+files >"$work/$suite/before"
+for step in install laboratory_missing program manual completions laboratory node upgrade remove module purge; do
+	start=$(date +%s%N)
+	$step
+	printf 'packages: %-9s %-20s %5d ms\n' "$suite" "$step" $((($(date +%s%N) - start) / 1000000)) >&2
+done
