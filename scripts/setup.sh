@@ -71,6 +71,8 @@ check_test() {
 	have ip || need iproute2 "looks at interfaces independently of onbeat"
 	have ethtool || need ethtool "looks at driver features independently of onbeat"
 	have bpftool || need bpftool "looks at BPF programs and maps independently of onbeat"
+	have git || need git "makes the source trees whose commit the build finds"
+	have systemd-analyze || need systemd "checks the units"
 	have tcpdump || need tcpdump "writes captures"
 	have tshark || need tshark "decodes captures independently of onbeat"
 	have python3 || need python3 "runs the checks of results"

@@ -16,7 +16,7 @@ use crate::command::Command;
 #[derive(Debug, Parser)]
 #[command(
     name = "onbeat",
-    version,
+    version = onbeat_terminal::version::line(),
     max_term_width = 100,
     after_help = "\
 Examples:

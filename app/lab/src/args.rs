@@ -15,7 +15,7 @@ use crate::command::Command;
 #[command(
     name = "onbeat",
     bin_name = "onbeat",
-    version,
+    version = onbeat_terminal::version::line(),
     max_term_width = 100,
     after_help = "\
 Examples:

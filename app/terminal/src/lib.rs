@@ -5,6 +5,7 @@
 //! - [`output`], [`Shown`]: results on standard output, as JSON, as a page.
 //! - [`paths`]: no output of a command line is one of its inputs.
 //! - [`values`]: values of options.
+//! - [`version`]: version and commit.
 //! - [`colors`], [`completions`], [`logging`], [`manual`].
 
 #![forbid(unsafe_code)]
@@ -19,5 +20,6 @@ pub mod paths;
 pub mod program;
 mod shown;
 pub mod values;
+pub mod version;
 
 pub use shown::Shown;

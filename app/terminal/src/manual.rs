@@ -35,8 +35,8 @@ pub fn page(
         option(&mut roff, argument);
     }
     closing(&mut roff, &command, environment, files);
-    // The page of a version is the same whenever it is made: it has no date.
-    let version = command.get_version().unwrap_or_default();
+    // The page of a version is the same whenever it is made: it has no date and no commit.
+    let version = crate::version::VERSION;
     {
         let title = program.to_uppercase();
         format!(".TH {title} 1 \"\" \"onbeat {version}\" \"onbeat manual\"\n{}", roff.render())

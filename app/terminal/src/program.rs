@@ -7,7 +7,7 @@ use clap::{CommandFactory, FromArgMatches};
 use tracing::Level;
 
 use crate::exit::{self, Failure, Result};
-use crate::{logging, paths};
+use crate::{logging, paths, version};
 
 /// A program's command line.
 pub trait Program: CommandFactory + FromArgMatches + Debug {
@@ -37,7 +37,7 @@ pub fn main<P: Program>() -> ExitCode {
     };
     let begun = logging::begin(program.log_level(), program.verbose());
     let answer = begun.and_then(|()| paths::check(&command, &matches)).and_then(|()| {
-        tracing::debug!("onbeat {}: {program:?}", env!("CARGO_PKG_VERSION"));
+        tracing::debug!("onbeat {}: {program:?}", version::line());
         program.execute()
     });
     answer.map_or_else(Failure::report, ExitCode::from)

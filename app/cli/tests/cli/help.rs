@@ -1,5 +1,7 @@
 //! What the program says about itself.
 
+use onbeat_terminal::version;
+
 use crate::common::{root, run};
 
 /// The commands that a help lists.
@@ -82,10 +84,14 @@ fn every_command_has_help_with_an_example_and_its_exit_status() {
     check(&[]);
 }
 
+/// `onbeat 0.1.0 (c9f3a56b1234)`, without a commit where the build knew none.
 #[test]
 fn version() {
-    let ran = run(&["--version"]);
-    assert_eq!((ran.code, ran.out), (0, format!("onbeat {}\n", env!("CARGO_PKG_VERSION"))));
+    for flag in ["--version", "-V"] {
+        let ran = run(&[flag]);
+        assert_eq!((ran.code, ran.out), (0, format!("onbeat {}\n", version::line())));
+    }
+    assert!(version::line().starts_with(env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
