@@ -152,7 +152,7 @@ fn a_result_and_its_exit_code_agree() {
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}\n{err}"));
     assert_eq!(
         (&result["schema"], &result["name"]),
-        (&"onbeat-result/1".into(), &"link-failure".into())
+        (&"onbeat-result/2".into(), &"link-failure".into())
     );
     // The machine may be too loaded for the scenario to hold; the code must say which it is.
     assert_eq!(code, i32::from(result["ok"] != true), "{out}");
