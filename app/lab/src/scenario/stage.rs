@@ -42,15 +42,25 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// Says what the scenario does.
+    pub(super) fn introduce(&self, text: &str) {
+        if !self.common.quiet {
+            self.show(text);
+        }
+    }
+
+    /// Prints a text before the result, beside standard output where that is for JSON.
+    fn show(&self, text: &str) {
+        if self.common.json { eprint!("{text}") } else { print!("{text}") }
+    }
+
     /// Draws the network, unless one is drawn already.
     pub(super) fn draw(&mut self, topology: &Topology) {
         let drawing = topology.drawing();
         if !self.figures.iter().any(|(name, _)| name == "topology") {
             if !self.common.quiet {
-                let on_stderr = self.common.json;
-                let text =
-                    drawing.text(self.common.colors && (!on_stderr || stderr().is_terminal()));
-                if on_stderr { eprint!("{text}") } else { print!("{text}") }
+                let colors = self.common.colors && (!self.common.json || stderr().is_terminal());
+                self.show(&format!("{}\n", drawing.text(colors)));
             }
             self.figure("topology", drawing);
         }
