@@ -38,7 +38,7 @@ help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: lab ## Cut a link of a protected stream and show that nothing is lost (root)
-	mkdir -p out
+	@mkdir -p out
 	$(ONBEAT) $(DEMO)
 
 build: setup ## Build the program

@@ -1,6 +1,7 @@
 //! `onbeat lab`: what it prints, and how it ends.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -163,12 +164,49 @@ fn a_result_and_its_exit_code_agree() {
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}\n{err}"));
     assert_eq!(
         (&result["schema"], &result["name"]),
-        (&"onbeat-result/1".into(), &"link-failure".into())
+        (&"onbeat-result/2".into(), &"link-failure".into())
     );
     // The machine may be too loaded for the scenario to hold; the code must say which it is.
     assert_eq!(code, i32::from(result["ok"] != true), "{out}");
+    let (origin, conditions) = (&result["origin"], &result["conditions"]);
+    let words = [&["onbeat"][..], &line, &["--html", html]].concat();
+    assert_eq!(origin["command"], serde_json::Value::from(words));
+    assert!(conditions["kernel"].is_string() && origin["analyzed_on"].is_null(), "{out}");
     let report = std::fs::read_to_string(html).expect("the report");
     assert!(report.starts_with("<!doctype html>") && report.contains("link-failure"));
+}
+
+#[test]
+fn a_run_prints_one_screen_and_all_tables_with_verbose() {
+    if !can_run() {
+        return;
+    }
+    let directory = TemporaryDirectory::new("summary");
+    let html = directory.file("report.html");
+    let html = html.to_str().expect("a path that is text");
+    let line = ["lab", "run", "link-failure", "--seconds", "0.2", "--html", html];
+    let Ran { code, out, err } = run(&line);
+    assert!(code < 2, "{err}");
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines.len() <= 40, "{} lines:\n{out}", lines.len());
+    assert!(lines.iter().all(|line| line.chars().count() <= 100), "{out}");
+    assert!(lines[0].starts_with("Nodes a and b send each frame"), "{out}");
+    for phase in ["both up", "path1 down", "both down", "path1 up", "both up again"] {
+        assert!(lines.iter().any(|line| line.starts_with(&format!("{phase} "))), "{phase}: {out}");
+    }
+    assert!(["PASS", "FAIL"].iter().any(|word| out.contains(&format!("{word} link-failure: "))));
+    assert_eq!(lines.last(), Some(&html), "the report is the last line: {out}");
+    assert!(Path::new(html).is_file());
+
+    let verbose = run(&[&line[..5], &["--verbose"]].concat());
+    assert!(verbose.code < 2, "{verbose:?}");
+    for table in
+        ["\nnode a\n", "\nnode b\n", "\nstreams\n", "\nwires\n", "\nconditions\n", "p99.99"]
+    {
+        assert!(verbose.out.contains(table), "{table}: {}", verbose.out);
+    }
+    assert!(verbose.out.lines().last().is_some_and(|line| line.contains(" link-failure: ")));
+    assert!(!verbose.err.contains("INFO"), "the first logs nothing: {}", verbose.err);
 }
 
 /// Captures of 41 GB are being written: that stops, and they are removed.

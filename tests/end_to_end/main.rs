@@ -23,6 +23,7 @@ mod irq;
 mod latent;
 mod mirror;
 mod modes;
+mod origin;
 mod powerlink;
 mod powerlink_ethernet;
 mod private;

@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::common::json::{can_validate, validate};
 
 use crate::common::{Ran, can_run, machine, run, sources};
-use onbeat_lab::scenario::list;
+use onbeat_lab::scenario::{find, list};
 use onbeat_report::CpuTimes;
 use onbeat_testing::{Feature, require, require_that};
 use serde_json::{Value, json};
@@ -96,6 +96,10 @@ fn holds(name: &str, options: &[&str], checks: &[&str]) -> Option<Value> {
     if can_validate() {
         validate(&ran.out);
     }
+    let figures = result["figures"].as_object().expect("figures");
+    let shows = find(name).expect("a scenario").shows;
+    let shown = shows.iter().any(|shown| figures.keys().any(|name| name.starts_with(shown)));
+    assert!(shown, "{name}: a summary shows none of {shows:?}: {:?}", figures.keys());
     Some(result)
 }
 

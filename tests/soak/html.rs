@@ -1,6 +1,6 @@
 //! Names full of markup, quotes, control characters and UTF-8 in reports: of interfaces in captures,
 //! of processes and devices. page.py judges each page. Names of streams and nodes that could not
-//! stand in one are refused.
+//! stand in one are refused. layout.py judges how chromium lays pages out.
 
 use std::fs;
 use std::io;
@@ -71,6 +71,20 @@ fn judge(page: &str, shown: Option<&str>) -> Ran {
     python.output().expect("python3").into()
 }
 
+/// The judge of layouts: chromium lays the page out as on a phone and on a desk.
+fn judge_layout(page: &str) -> Ran {
+    let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/soak/layout.py");
+    let mut python = Command::new("python3");
+    python.args([judge, page, "360", "1280"]);
+    python.output().expect("python3").into()
+}
+
+#[track_caller]
+fn assert_laid_out(page: &str, name: &str) {
+    let judged = judge_layout(page);
+    assert_eq!(judged.code, 0, "{name:?}: {}", judged.err);
+}
+
 #[track_caller]
 fn assert_closed(page: &str, shown: Option<&str>, name: &str) {
     let judged = judge(page, shown);
@@ -88,7 +102,7 @@ fn pcapng(names: [&str; 2]) -> io::Result<Vec<u8>> {
     file.finish()
 }
 
-fn capture(random: &mut Random) {
+fn capture(random: &mut Random, with_layout: bool) {
     let (name, page) = (name(random), format!("{DIRECTORY}/capture.html"));
     let other = format!("{name}2");
     let file = format!("{DIRECTORY}/{}.pcapng", name.replace('/', "|").replace('\0', ""));
@@ -99,13 +113,16 @@ fn capture(random: &mut Random) {
     let ran = run(&["delay", "mirror", &file, "--interface", &sides, "--html", &page, "--quiet"]);
     if ran.code < 2 {
         assert_closed(&page, None, &name);
+        if with_layout {
+            assert_laid_out(&page, &name);
+        }
     }
     let _ = fs::remove_file(&page);
     fs::remove_file(file).unwrap();
 }
 
 /// Processes and devices with such names, as the kernel reports them to the ledger.
-fn ledger(random: &mut Random, handle: &Handle) {
+fn ledger(random: &mut Random, handle: &Handle, with_layout: bool) {
     let fits = |name: String, device: bool| {
         let name: String =
             name.chars().filter(|c| !(*c == '/' || device && (*c == ':' || *c <= ' '))).collect();
@@ -151,6 +168,9 @@ fn ledger(random: &mut Random, handle: &Handle) {
     // The kernel keeps 15 octets, and what is no printable character is written as its octets.
     let shown = Octets::from(process.as_bytes()).to_string();
     assert_closed(&page, Some(&shown), &process);
+    if with_layout {
+        assert_laid_out(&page, &process);
+    }
 }
 
 /// Names of streams and nodes that could not stand in a page are refused.
@@ -182,6 +202,48 @@ fn toml_string(text: &str) -> String {
     format!("\"{escaped}\"")
 }
 
+/// Reports of measurements with every kind of figure: a scenario, captures, a bus.
+fn reports() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let bus = format!("{root}/vectors/powerlink/boot-1cn-stock.pcap");
+    let page = format!("{DIRECTORY}/report.html");
+    for line in [
+        &["lab", "run", "link-failure", "--seconds", "0.3", "--quiet"][..],
+        &["lab", "run", "matrix", "--seconds", "0.1", "--quiet"],
+        &["lab", "run", "ladder", "--seconds", "0.1", "--quiet"],
+        &["delay", "match", &bus, &bus, "--quiet"],
+        &["powerlink", "sniff", &bus, "--quiet"],
+    ] {
+        let ran = run(&[line, &["--html", &page]].concat());
+        assert!(ran.code < 2, "{line:?}: {ran:?}");
+        assert_closed(&page, None, &line.join(" "));
+        assert_laid_out(&page, &line.join(" "));
+    }
+}
+
+/// A page with cut or overlapping texts is found to be.
+fn layout_control() {
+    let page = format!("{DIRECTORY}/layout.html");
+    let judged = |body: &str| {
+        let head = "<head><meta charset=utf-8><title>x</title></head>";
+        fs::write(&page, format!("<!DOCTYPE html><html>{head}<body>{body}</body></html>")).unwrap();
+        judge_layout(&page)
+    };
+    let svg = |texts: &str| format!("<svg viewBox='0 0 300 40' width=300 height=40>{texts}</svg>");
+    let good = judged(&(svg("<text x=20 y=20>one</text><text x=90 y=20>two</text>") + "<p>text"));
+    assert_eq!(good.code, 0, "{good:?}");
+    for body in [
+        "<p style='width: 40px; overflow: hidden; white-space: nowrap'>a text that is cut</p>"
+            .into(),
+        "<table><tr><td style='white-space: nowrap'>".to_owned() + &"wide ".repeat(99) + "</table>",
+        svg("<text x=290 y=20>cut at the right</text>"),
+        svg("<text x=20 y=20>one over</text><text x=30 y=20>the other</text>"),
+        svg("<text x=20 y=20 font-size=4>too small to read</text>"),
+    ] {
+        assert_ne!(judged(&body).code, 0, "control: {body}");
+    }
+}
+
 /// A page that is open is found to be.
 fn control() {
     let page = format!("{DIRECTORY}/control.html");
@@ -210,11 +272,19 @@ pub(crate) fn soak(runs: &mut Runs) {
     let handle = Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap();
     assert!(Path::new(DIRECTORY).is_dir());
     control();
+    let chromium = Command::new("chromium").arg("--version").output();
+    let with_layout = chromium.is_ok_and(|ran| ran.status.success());
+    if with_layout {
+        layout_control();
+        reports();
+    } else {
+        eprintln!("html: layouts are not checked: chromium is missing (apt: chromium)");
+    }
     while let Some(mut random) = runs.next() {
-        for _ in 0..5 {
-            capture(&mut random);
+        for number in 0..5 {
+            capture(&mut random, with_layout && number == 0);
             refused(&mut random);
         }
-        ledger(&mut random, &handle);
+        ledger(&mut random, &handle, with_layout);
     }
 }

@@ -29,14 +29,17 @@ Exit status: 0 success, 1 negative result, 2 error."
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Log more, on standard error; RUST_LOG overrides it
+    /// Log more, on standard error (lab run: the first prints all tables instead); RUST_LOG overrides it
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
 impl Program for Arguments {
     fn verbose(&self) -> u8 {
-        self.verbose
+        match &self.command {
+            Command::Lab(lab) if lab.is_run() => self.verbose.saturating_sub(1),
+            _ => self.verbose,
+        }
     }
 
     fn log_level(&self) -> Level {

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-use onbeat_report::{Figure, Outcome, html, text};
+use onbeat_report::{Figure, Outcome, html, summary, text};
 
 use crate::colors;
 use crate::exit::{Answer, Failure, Result};
@@ -49,6 +49,26 @@ pub fn print_outcome(mut outcome: Outcome, json: bool, drawn: bool) -> Result {
     }
     print(&text::render(&outcome, colors::enabled(&io::stdout())))?;
     Ok(answer)
+}
+
+/// Prints the result of a scenario on what an introduction leaves of a screen: with `shows`, the names of
+/// its figures that matter most, and the report's path at the end.
+pub fn print_summary(
+    outcome: &Outcome,
+    shows: &[&str],
+    introduction: usize,
+    report: Option<&Path>,
+) -> Result {
+    let report = match report {
+        Some(path) => {
+            format!("all tables: --verbose, --json; report with plots:\n{}\n", path.display())
+        }
+        None => "all tables: --verbose, --json; report with plots: --html FILE\n".to_owned(),
+    };
+    let room = summary::LINES.saturating_sub(introduction + report.lines().count() + 1);
+    let colors = colors::enabled(&io::stdout());
+    print(&format!("{}\n{report}", summary::render(outcome, shows, room, colors)))?;
+    Ok(Answer::good_if(outcome.ok()))
 }
 
 /// Whether a report can be written there: better told before the work than after it.

@@ -34,6 +34,9 @@ pub trait Program: CommandFactory + FromArgMatches + Debug {
 /// The whole of a program: completes words for a shell, or parses, checks the files that are named, executes.
 pub fn main<P: Program>() -> ExitCode {
     completions::complete(P::command, P::values);
+    if let Some(commit) = version::COMMIT {
+        onbeat_report::origin::set_commit(commit);
+    }
     let mut command = P::command();
     let parsed = command.try_get_matches_from_mut(std::env::args_os()).and_then(|matches| {
         let program = P::from_arg_matches(&matches);

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::{Figure, Outcome, figure::Figures, html, plot, sample};
+use crate::plot::Layout;
+use crate::{Figure, Input, Outcome, figure::Figures, html, plot, sample};
 
 const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/result.schema.json");
 
@@ -67,7 +68,13 @@ fn samples() -> Vec<Outcome> {
     let mut bare = crate::Run::begin("bare").finish();
     bare.conditions = crate::Conditions::default();
     bare.figure("nothing", crate::Measurement::of_runs("ns", &[]));
-    vec![sample::scenario(), sample::bench(), failed, bare]
+    let run = crate::Run::analysis("analysis");
+    for input in [Input::of_file("in.pcap", b"packets"), Input::secret("probe.key")] {
+        run.inputs().add(input);
+    }
+    let mut inputs = run.finish();
+    inputs.seed(u64::MAX);
+    vec![sample::scenario(), sample::bench(), failed, bare, inputs]
 }
 
 #[test]
@@ -83,7 +90,7 @@ fn results_conform_to_the_schema() {
 /// One change each to an object that conforms: (JSON pointer, what stands there instead).
 fn mistakes() -> Vec<(&'static str, Value)> {
     vec![
-        ("/schema", json!("onbeat-result/2")),
+        ("/schema", json!("onbeat-result/1")),
         ("/name", json!("")),
         ("/ok", json!("yes")),
         ("/ok", json!(false)),
@@ -107,6 +114,18 @@ fn mistakes() -> Vec<(&'static str, Value)> {
         ("/conditions/load", json!([0.1])),
         ("/conditions/steal_percent", json!(101)),
         ("/conditions/kernel", json!(6.1)),
+        ("/origin", json!(null)),
+        ("/origin", json!({})),
+        ("/origin/command", json!([])),
+        ("/origin/command", json!("onbeat delay")),
+        ("/origin/commit", json!("main")),
+        ("/origin/seed", json!(-1)),
+        ("/origin/started", json!("yesterday")),
+        ("/origin/inputs/0/kind", json!("socket")),
+        ("/origin/inputs/0/sha256", json!("00")),
+        ("/origin/inputs/0/sha256", json!(null)),
+        ("/origin/inputs/0/size_octets", json!(null)),
+        ("/origin/inputs/1/sha256", json!("0".repeat(64))),
         ("/started", json!("yesterday")),
         ("/duration_s", json!(-1)),
         ("/notes", json!("one")),
@@ -116,7 +135,10 @@ fn mistakes() -> Vec<(&'static str, Value)> {
 
 #[test]
 fn broken_results_are_rejected() {
-    let good = serde_json::to_value(sample::scenario()).unwrap();
+    let mut good = sample::scenario();
+    good.input(Input::of_file("in.pcap", b"packets"));
+    good.input(Input::interface("eth0"));
+    let good = serde_json::to_value(good).unwrap();
     let mut cases = Vec::new();
     for (pointer, value) in mistakes() {
         let mut case = good.clone();
@@ -140,14 +162,21 @@ fn broken_results_are_rejected() {
 }
 
 fn pictures(figures: &Figures) -> Vec<String> {
-    let picture = |(name, figure): (&String, &Figure)| match figure {
-        Figure::Ratio(ratio) => Some(plot::ratios(&[(name, ratio)], name)),
-        Figure::Distribution(distribution) => Some(plot::distribution(distribution, name)),
-        Figure::TimeSeries(series) => Some(plot::time_series(series, name)),
-        Figure::Topology(topology) => Some(topology.svg()),
-        Figure::Measurement(_) | Figure::Counters(_) => None,
+    let picture = |layout: Layout| {
+        move |(name, figure): (&String, &Figure)| match figure {
+            Figure::Ratio(ratio) => Some(plot::ratios(&[(name, ratio)], name, layout)),
+            Figure::Distribution(distribution) => {
+                let legend = plot::distribution_legend(distribution);
+                Some(plot::distribution(distribution, name, layout) + &legend)
+            }
+            Figure::TimeSeries(series) => Some(plot::time_series(series, name, layout)),
+            Figure::Topology(topology) => Some(topology.svg(layout)),
+            Figure::Measurement(_) | Figure::Counters(_) => None,
+        }
     };
-    figures.iter().filter_map(picture).collect()
+    let each =
+        Layout::ALL.into_iter().flat_map(|layout| figures.iter().filter_map(picture(layout)));
+    each.map(|picture| format!("<p>{picture}</p>")).collect()
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! A result as one HTML file that needs nothing else: no script, no font, no network.
 
-use crate::figure::Figure;
+use crate::figure::{Figure, Phase, TimeSeries};
 use crate::format;
-use crate::plot;
+use crate::origin::{Input, Origin};
+use crate::plot::{self, Layout};
 use crate::result::{Cause, Outcome};
 use crate::svg::escape;
 use crate::table::{Align, TextTable};
@@ -32,13 +33,17 @@ pub fn render(outcome: &Outcome) -> String {
         let causes: String = outcome.causes.iter().map(cause).collect();
         body += &section("Causes", &format!("<ul>\n{causes}</ul>\n"));
     }
-    body += &figures(&view::groups(&outcome.figures));
-    body += &section("Conditions", &conditions(outcome));
+    body += &figures(&view::groups(&outcome.figures), !outcome.causes.is_empty());
+    body += &section("Conditions of the measurement", &conditions(outcome));
     if !outcome.notes.is_empty() {
         let notes: String =
             outcome.notes.iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
         body += &section("Notes", &format!("<ul>\n{notes}</ul>\n"));
     }
+    if let Some(origin) = &outcome.origin {
+        body += &section("Origin", &self::origin(origin));
+    }
+    let style = style();
     // The policy makes the browser hold what this module promises: nothing is loaded.
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -46,19 +51,19 @@ pub fn render(outcome: &Outcome) -> String {
          content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{name}: {word}</title>\n<style>\n{STYLE}</style>\n</head>\n\
+         <title>{name}: {word}</title>\n<style>\n{style}</style>\n</head>\n\
          <body>\n<main>\n{body}</main>\n</body>\n</html>\n"
     )
 }
 
 /// Distributions of one thing under several conditions stand beside each other, where there is
 /// room.
-fn figures(groups: &[Group<'_>]) -> String {
+fn figures(groups: &[Group<'_>], has_causes: bool) -> String {
     let beside = |a: &Group<'_>, b: &Group<'_>| {
         distribution_of(a).is_some_and(|what| distribution_of(b) == Some(what))
     };
     let row = |groups: &[Group<'_>]| {
-        let sections: String = groups.iter().map(render_group).collect();
+        let sections: String = groups.iter().map(|group| render_group(group, has_causes)).collect();
         match groups {
             [_] => sections,
             _ => format!("<div class=\"beside\">\n{sections}</div>\n"),
@@ -79,35 +84,64 @@ fn section(title: &str, content: &str) -> String {
     format!("<section>\n<h2>{}</h2>\n{content}</section>\n", escape(title))
 }
 
-fn figure(svg: &str) -> String {
-    format!("<figure class=\"plot\">\n{svg}</figure>\n")
+/// A picture in each layout, of which the page shows the one that fits.
+fn picture(class: &str, draw: impl Fn(Layout) -> String, legend: &str) -> String {
+    let layout = |layout: Layout| {
+        let class = layout.class();
+        format!("<div class=\"{class}\">\n{}</div>\n", draw(layout))
+    };
+    let layouts: String = Layout::ALL.into_iter().map(layout).collect();
+    format!("<figure class=\"{class}\">\n{layouts}{legend}</figure>\n")
+}
+
+/// The names of phases that are numbers in a plot.
+fn phases(series: &TimeSeries) -> String {
+    let fits = |layout| plot::phase_names_fit(series, layout);
+    let class = match (fits(Layout::Wide), fits(Layout::Narrow)) {
+        _ if series.phases.is_empty() => return String::new(),
+        (true, true) => return String::new(),
+        (true, false) => "legend narrow",
+        (false, _) => "legend",
+    };
+    let phase = |(index, phase): (usize, &Phase)| {
+        format!("<li>{} {}</li>\n", index + 1, escape(&phase.name))
+    };
+    let phases: String = series.phases.iter().enumerate().map(phase).collect();
+    format!("<ul class=\"{class}\">\n{phases}</ul>\n")
 }
 
 fn remark(text: &str) -> String {
     format!("<p class=\"remark\">{}</p>\n", escape(text))
 }
 
-fn render_group(group: &Group<'_>) -> String {
+fn render_group(group: &Group<'_>, has_causes: bool) -> String {
     let (name, single) = match group {
         Group::Measurements(list) => {
             return section("Measurements", &table(&view::measurement_table(list), ""));
         }
         Group::Ratios(list) => {
-            let chart = figure(&plot::ratios(list, "Measurements against their limits"));
+            let draw = |layout| plot::ratios(list, "Measurements against their limits", layout);
             let numbers = table(&view::ratio_table(list), "");
-            return section("Against the limit", &(chart + &numbers));
+            return section("Against the limit", &(picture("plot", draw, "") + &numbers));
         }
         Group::Single(name, single) => (*name, *single),
     };
+    if let Some(reason) = view::empty_reason(single) {
+        let more = if has_causes { " See Causes." } else { "" };
+        return section(name, &format!("<p class=\"empty\">{}{more}</p>\n", escape(&reason)));
+    }
     let content = match single {
         Figure::Topology(topology) => {
-            format!("<figure>\n{}</figure>\n", topology.svg())
+            picture("network", |layout| topology.svg(layout), &topology.legend())
         }
         Figure::TimeSeries(series) => {
-            figure(&plot::time_series(series, name)) + &remark(&view::time_series_remark(series))
+            let draw = |layout| plot::time_series(series, name, layout);
+            picture("plot", draw, &(plot::time_series_legend(series) + &phases(series)))
+                + &remark(&view::time_series_remark(series))
         }
         Figure::Distribution(distribution) => {
-            figure(&plot::distribution(distribution, name))
+            let draw = |layout| plot::distribution(distribution, name, layout);
+            picture("plot", draw, &plot::distribution_legend(distribution))
                 + &table(&view::distribution_table(distribution), "")
                 + &remark(&view::distribution_remark(distribution))
         }
@@ -118,35 +152,77 @@ fn render_group(group: &Group<'_>) -> String {
     section(name, &content)
 }
 
-fn conditions(outcome: &Outcome) -> String {
+fn definitions(lines: Vec<(&'static str, String)>) -> String {
     let line = |(label, text): (&str, String)| {
         format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(label), escape(&text))
     };
-    let lines: String = outcome.conditions.lines().into_iter().map(line).collect();
+    let lines: String = lines.into_iter().map(line).collect();
     format!("<dl>\n{lines}</dl>\n")
 }
 
-fn table(table: &TextTable, class: &str) -> String {
-    let cell = |tag: &str, index: usize, text: &str| {
-        let align = match table.aligns()[index] {
-            Align::Left => "",
-            Align::Right => " class=\"number\"",
-        };
-        format!("<{tag}{align}>{}</{tag}>", escape(text))
+fn conditions(outcome: &Outcome) -> String {
+    let lines = outcome.conditions.lines();
+    if lines.is_empty() {
+        return format!("<p>{}</p>\n", escape(view::UNKNOWN_CONDITIONS));
+    }
+    definitions(lines)
+}
+
+fn origin(origin: &Origin) -> String {
+    let command = format!("<pre>{}</pre>\n", escape(&origin.command_line()));
+    let input = |input: &Input| {
+        format!("<li>{}: {}</li>\n", escape(&input.name), escape(&view::input_content(input)))
     };
-    let row = |tag: &str, cells: &[String]| -> String {
-        let cells: String =
-            cells.iter().enumerate().map(|(index, text)| cell(tag, index, text)).collect();
-        let failed = cells.ends_with(">FAILED</td>");
-        let class = if failed && class == "checks" { " class=\"failed\"" } else { "" };
+    let inputs: String = origin.inputs.iter().map(input).collect();
+    let inputs = match inputs.as_str() {
+        "" => inputs,
+        inputs => format!("<h3>Inputs</h3>\n<ul class=\"inputs\">\n{inputs}</ul>\n"),
+    };
+    command + &definitions(origin.lines()) + &inputs
+}
+
+/// A table; where it does not fit, the page shows each row as a block of labels and values.
+fn table(table: &TextTable, class: &str) -> String {
+    let align = |index: usize| match table.aligns()[index] {
+        Align::Left => "",
+        Align::Right => " class=\"number\"",
+    };
+    let headings = table.headings();
+    let heading =
+        |(index, text): (usize, &String)| format!("<th{}>{}</th>", align(index), escape(text));
+    let cell = |(index, text): (usize, &String)| {
+        let label = match headings[index].as_str() {
+            "" => String::new(),
+            label => format!(" data-label=\"{}\"", escape(label)),
+        };
+        format!("<td{}{label}>{}</td>", align(index), escape(text))
+    };
+    let row = |cells: &Vec<String>| {
+        let failed = class == "checks" && cells.last().is_some_and(|last| last == "FAILED");
+        let class = if failed { " class=\"failed\"" } else { "" };
+        let cells: String = cells.iter().enumerate().map(cell).collect();
         format!("<tr{class}>{cells}</tr>\n")
     };
-    let head = row("th", table.headings());
-    let body: String = table.rows().iter().map(|cells| row("td", cells)).collect();
+    let head: String = headings.iter().enumerate().map(heading).collect();
+    let body: String = table.rows().iter().map(row).collect();
+    let columns = match headings.len() {
+        ..=3 => "few",
+        4..=6 => "some",
+        _ => "many",
+    };
     format!(
-        "<div class=\"scroll\"><table class=\"{class}\">\n<thead>\n{head}</thead>\n\
-         <tbody>\n{body}</tbody>\n</table></div>\n"
+        "<div class=\"table\"><table class=\"{}\">\n<thead>\n<tr>{head}</tr>\n</thead>\n\
+         <tbody>\n{body}</tbody>\n</table></div>\n",
+        [class, columns].join(" ").trim_start(),
     )
+}
+
+/// The style, with the rules of tables that are shown as blocks for either width where that starts.
+fn style() -> String {
+    let blocks = |columns: &str, width: &str| {
+        include_str!("blocks.css").replace("COLUMNS", columns).replace("WIDTH", width)
+    };
+    format!("{STYLE}{}{}", blocks("some", "560px"), blocks("many", "900px"))
 }
 
 #[cfg(test)]
@@ -192,6 +268,60 @@ mod tests {
         let (beside, _) = beside.split_once("</div>\n<section>").unwrap();
         assert!(beside.contains("1 ms, idle") && beside.contains("1 ms, loaded"), "{beside}");
         assert!(!beside.contains("5 ms"), "{beside}");
+    }
+
+    #[test]
+    fn a_figure_without_values_says_so_and_why() {
+        let mut outcome = sample::scenario();
+        outcome.figures.clear();
+        outcome.figure("over time", crate::TimeSeries::new("ns"));
+        outcome.figure("load", crate::TimeSeries::continuous("%"));
+        outcome.figure("table", Counters::new(["node"]));
+        outcome.figure("network", crate::Topology::default());
+        let mut recorder = crate::Recorder::new();
+        let cut = recorder.phase("cut");
+        recorder.lose(cut, 7);
+        outcome.figure("delay", recorder.figure());
+        let html = render(&outcome);
+        for reason in [
+            "No delay: no frame was measured.",
+            "No value was recorded.",
+            "No entry was recorded.",
+            "The network has no node.",
+            "No delay: 7 frames lost, and none arrived.",
+        ] {
+            assert!(html.contains(reason), "{reason}");
+            assert!(crate::text::render(&outcome, false).contains(reason), "{reason}");
+        }
+        assert!(!html.contains("<svg") && !html.contains("See Causes"));
+        outcome.cause("empty capture", "in.pcap holds no packet");
+        assert!(render(&outcome).contains("arrived. See Causes."));
+    }
+
+    #[test]
+    fn origin_and_unknown_conditions_are_shown() {
+        let run = crate::Run::analysis("x");
+        run.inputs().add(Input::of_file("<in>.pcap", b"packets"));
+        run.inputs().add(Input::interface("eth0"));
+        run.inputs().add(Input::secret("probe.key"));
+        let mut outcome = run.finish();
+        outcome.seed(77);
+        let html = render(&outcome);
+        let hash = Input::of_file("", b"packets").sha256.unwrap();
+        for shown in [
+            view::UNKNOWN_CONDITIONS,
+            &format!("&lt;in&gt;.pcap: 7 octets, SHA-256 {hash}"),
+            "eth0: interface, captured live",
+            "probe.key: key, not hashed",
+            "<dd>77</dd>",
+            "<dt>analyzed on</dt>",
+            env!("CARGO_PKG_VERSION"),
+        ] {
+            assert!(html.contains(shown), "{shown} is not in {html}");
+        }
+        assert!(crate::text::render(&outcome, false).contains(view::UNKNOWN_CONDITIONS));
+        let measured = render(&sample::scenario());
+        assert!(!measured.contains(view::UNKNOWN_CONDITIONS) && !measured.contains("analyzed on"));
     }
 
     #[test]

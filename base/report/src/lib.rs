@@ -1,7 +1,7 @@
 //! Results for people and programs.
 //!
 //! Every command that measures ends with one [`Outcome`]: checks that must hold, figures that were
-//! measured, and the conditions under which they were. It is one JSON object
+//! measured, the conditions of the measurement and the origin of the result. It is one JSON object
 //! (`docs/result.schema.json`), and everything else is made from it: [`text`] for the terminal and
 //! [`html`] for a self-contained report with plots.
 //!
@@ -24,8 +24,10 @@ pub mod distribution;
 pub mod figure;
 pub mod format;
 pub mod html;
+pub mod origin;
 pub mod plot;
 pub mod progress;
+pub mod summary;
 pub mod table;
 pub mod text;
 pub mod topology;
@@ -48,6 +50,7 @@ pub use figure::{
     Series, Spread, TimeSeries,
 };
 pub use number::Number;
+pub use origin::{Input, InputKind, Inputs, Origin};
 pub use progress::Progress;
 pub use result::{Cause, Check, Outcome, SCHEMA, Sense};
 pub use run::Run;

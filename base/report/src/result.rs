@@ -9,9 +9,13 @@ use crate::conditions::Conditions;
 use crate::figure::{Figure, Figures};
 use crate::format;
 use crate::number::Number;
+use crate::origin::{Input, Origin};
 
 /// Name and version of the schema, `docs/result.schema.json`.
-pub const SCHEMA: &str = "onbeat-result/1";
+pub const SCHEMA: &str = "onbeat-result/2";
+
+/// Versions that this program reads. Version 1 has no `origin`.
+const READABLE: [&str; 2] = [SCHEMA, "onbeat-result/1"];
 
 /// What a run ended with. Whether it is [`ok`](Self::ok) follows from its checks alone.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -23,9 +27,11 @@ pub struct Outcome {
     pub checks: Vec<Check>,
     /// What was measured; never decides `ok`.
     pub figures: Figures,
-    /// Under which conditions.
+    /// Conditions of the measurement; all unknown where files without them were analyzed.
     pub conditions: Conditions,
-    /// When it began, RFC 3339 in UTC.
+    /// The command and its inputs; results of schema version 1 have none.
+    pub origin: Option<Origin>,
+    /// Start of the measurement, or of its analysis where that is unknown; RFC 3339 in UTC.
     pub started: String,
     /// How long it took, in seconds.
     pub duration_s: f64,
@@ -68,6 +74,20 @@ impl Outcome {
     /// Adds a cause.
     pub fn cause(&mut self, name: impl Into<String>, statement: impl Into<String>) {
         self.causes.push(Cause { name: name.into(), statement: statement.into() });
+    }
+
+    /// Adds an input that was read beside the run.
+    pub fn input(&mut self, input: Input) {
+        if let Some(origin) = &mut self.origin {
+            origin.inputs.push(input);
+        }
+    }
+
+    /// Sets the start value of the random choices.
+    pub fn seed(&mut self, seed: u64) {
+        if let Some(origin) = &mut self.origin {
+            origin.seed = Some(seed);
+        }
     }
 
     /// Adds a remark.
@@ -183,13 +203,14 @@ impl Serialize for Check {
 
 impl Serialize for Outcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut outcome = serializer.serialize_struct("Outcome", 10)?;
+        let mut outcome = serializer.serialize_struct("Outcome", 11)?;
         outcome.serialize_field("schema", SCHEMA)?;
         outcome.serialize_field("name", &self.name)?;
         outcome.serialize_field("ok", &self.ok())?;
         outcome.serialize_field("checks", &self.checks)?;
         outcome.serialize_field("figures", &self.figures)?;
         outcome.serialize_field("conditions", &self.conditions)?;
+        outcome.serialize_field("origin", &self.origin)?;
         outcome.serialize_field("started", &self.started)?;
         outcome.serialize_field("duration_s", &self.duration_s)?;
         outcome.serialize_field("notes", &self.notes)?;
@@ -201,8 +222,10 @@ impl Serialize for Outcome {
 /// Why a result that was read is not one.
 #[derive(Debug, thiserror::Error)]
 enum InvalidResult {
-    #[error("\"schema\" is \"{0}\"; this program reads \"{SCHEMA}\"")]
+    #[error("\"schema\" is \"{0}\"; this program reads {list}", list = READABLE.join(", "))]
     Schema(String),
+    #[error("\"origin\" is missing, which \"{SCHEMA}\" requires")]
+    NoOrigin,
     #[error("check \"{name}\": \"ok\" says {said}, but {statement} is {derived}")]
     Check { name: String, said: bool, statement: String, derived: bool },
     #[error("\"ok\" says {said}, but the checks say {derived}")]
@@ -242,6 +265,8 @@ struct RawOutcome {
     checks: Vec<Check>,
     figures: Figures,
     conditions: Conditions,
+    /// Of version 2 on.
+    origin: Option<Origin>,
     started: String,
     duration_s: f64,
     notes: Vec<String>,
@@ -261,16 +286,20 @@ impl TryFrom<RawOutcome> for Outcome {
             checks,
             figures,
             conditions,
+            origin,
             started,
             duration_s,
             notes,
             causes,
         } = raw;
-        if schema != SCHEMA {
+        if !READABLE.contains(&schema.as_str()) {
             return Err(InvalidResult::Schema(schema));
         }
+        if schema == SCHEMA && origin.is_none() {
+            return Err(InvalidResult::NoOrigin);
+        }
         let outcome =
-            Self { name, checks, figures, conditions, started, duration_s, notes, causes };
+            Self { name, checks, figures, conditions, origin, started, duration_s, notes, causes };
         let derived = outcome.ok();
         if said == derived { Ok(outcome) } else { Err(InvalidResult::Outcome { said, derived }) }
     }
@@ -317,6 +346,17 @@ mod tests {
         let json = serde_json::to_string(&outcome).unwrap();
         let back: Outcome = serde_json::from_str(&json).unwrap();
         assert_eq!(back, outcome);
+    }
+
+    #[test]
+    fn version_1_has_no_origin_and_version_2_requires_it() {
+        let mut json = serde_json::to_value(Run::begin("x").finish()).unwrap();
+        assert!(json["origin"]["command"].is_array(), "{json}");
+        json.as_object_mut().unwrap().remove("origin");
+        let error = serde_json::from_value::<Outcome>(json.clone()).unwrap_err().to_string();
+        assert!(error.contains("\"origin\" is missing"), "{error}");
+        json["schema"] = "onbeat-result/1".into();
+        assert_eq!(serde_json::from_value::<Outcome>(json).unwrap().origin, None);
     }
 
     #[test]

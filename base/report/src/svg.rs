@@ -25,6 +25,10 @@ impl Svg {
         svg
     }
 
+    pub(crate) fn width(&self) -> f64 {
+        self.width
+    }
+
     fn put(&mut self, markup: impl Display) {
         // Writing to a String cannot fail.
         let _ = write!(self.body, "{markup}");

@@ -56,6 +56,45 @@ impl TextTable {
         self.rows.is_empty()
     }
 
+    /// The table in at most `columns`, with at most `rows` rows. Long texts of the first column are cut, then
+    /// columns at the end are left out; a line names the number of rows that are left out.
+    #[must_use]
+    pub(crate) fn fit(&self, columns: usize, rows: usize) -> String {
+        let mut table = self.clone();
+        let left_out = self.rows.len().saturating_sub(rows.max(1));
+        if left_out > 0 {
+            table.rows.truncate(self.rows.len() - left_out);
+        }
+        let taken = |table: &Self| table.widths().iter().map(|width| width + 2).sum::<usize>();
+        const SHORTEST: usize = 24;
+        let beyond = (taken(&table) - 2).saturating_sub(columns);
+        let first = table.widths().first().copied().unwrap_or(0);
+        let most = first.saturating_sub(beyond).max(SHORTEST);
+        for cell in table.rows.iter_mut().filter_map(|row| row.first_mut()) {
+            if width(cell) > most {
+                *cell = format!("{}…", wrap(cell, most - 1)[0]);
+            }
+        }
+        while table.headings.len() > 1 && taken(&table) - 2 > columns {
+            table.headings.pop();
+            table.aligns.pop();
+            table.rows.iter_mut().for_each(|row| row.truncate(table.headings.len()));
+        }
+        let mut text = table.to_string();
+        if left_out > 0 {
+            text += &format!("… {}\n", crate::format::count(left_out as u64, "more row"));
+        }
+        text
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let column = |column: usize| {
+            let cells = self.rows.iter().map(|row| width(&row[column]));
+            cells.fold(width(&self.headings[column]), usize::max)
+        };
+        (0..self.headings.len()).map(column).collect()
+    }
+
     pub(crate) fn headings(&self) -> &[String] {
         &self.headings
     }
@@ -92,12 +131,7 @@ impl TextTable {
 impl fmt::Display for TextTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let with_headings = self.headings.iter().any(|heading| !heading.is_empty());
-        let widths: Vec<usize> = (0..self.headings.len())
-            .map(|column| {
-                let cells = self.rows.iter().map(|row| width(&row[column]));
-                cells.fold(width(&self.headings[column]), usize::max)
-            })
-            .collect();
+        let widths = self.widths();
         if with_headings {
             self.write_row(f, &self.headings, &widths)?;
         }
@@ -107,6 +141,29 @@ impl fmt::Display for TextTable {
         }
         self.rows.iter().try_for_each(|row| self.write_row(f, row, &widths))
     }
+}
+
+/// A text in lines of at most `columns`, cut between words, and within words that are longer.
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut taken = 0;
+    for word in text.split(' ') {
+        if taken > 0 && taken + 1 + width(word) > columns {
+            lines.push(String::new());
+            taken = 0;
+        }
+        let gap = if taken > 0 { " " } else { "" };
+        for c in gap.chars().chain(word.chars()) {
+            let room = width(c.encode_utf8(&mut [0; 4]));
+            if taken > 0 && taken + room > columns {
+                lines.push(String::new());
+                taken = 0;
+            }
+            lines.last_mut().expect("there is a line").push(c);
+            taken += room;
+        }
+    }
+    lines
 }
 
 /// Columns that a text takes on a terminal.
@@ -156,6 +213,14 @@ mod tests {
         table.row(["kernel", "6.1"]);
         table.row(["load"]);
         assert_eq!(table.to_string(), "  kernel  6.1\n  load\n");
+    }
+
+    #[test]
+    fn lines_are_cut_between_words_and_within_long_ones() {
+        assert_eq!(wrap("4,096 streams of 64 octets", 14), ["4,096 streams", "of 64 octets"]);
+        assert_eq!(wrap("abcdefghij k", 4), ["abcd", "efgh", "ij k"]);
+        assert_eq!(wrap("停止停", 4), ["停止", "停"]);
+        assert_eq!(wrap("", 4), [""]);
     }
 
     #[test]

@@ -26,9 +26,10 @@ pub fn render(outcome: &Outcome, colours: bool) -> String {
     for (label, text) in outcome.conditions.lines() {
         conditions.row([label, &text]);
     }
-    if !conditions.is_empty() {
-        part(&format!("conditions\n{conditions}"));
+    if conditions.is_empty() {
+        conditions.row([view::UNKNOWN_CONDITIONS, ""]);
     }
+    part(&format!("conditions\n{conditions}"));
     if !outcome.notes.is_empty() {
         let notes: String =
             outcome.notes.iter().map(|note| format!("note: {}\n", printable(note))).collect();
@@ -48,7 +49,7 @@ pub fn render(outcome: &Outcome, colours: bool) -> String {
     out
 }
 
-fn verdict_line(outcome: &Outcome, colours: bool) -> String {
+pub(crate) fn verdict_line(outcome: &Outcome, colours: bool) -> String {
     let word = view::verdict_word(outcome);
     let sgr = if outcome.ok() { 32 } else { 31 };
     let word = if colours { format!("\x1b[1;{sgr}m{word}\x1b[0m") } else { word.into() };
@@ -62,6 +63,9 @@ fn render_group(group: &Group<'_>, colours: bool) -> String {
         Group::Ratios(list) => return view::ratio_table(list).to_string(),
         Group::Single(name, figure) => (printable(name), figure),
     };
+    if let Some(reason) = view::empty_reason(figure) {
+        return format!("{name}\n{reason}\n");
+    }
     let mut text = String::new();
     let _ = match figure {
         Figure::Topology(topology) => write!(text, "{}", topology.text(colours)),

@@ -1,10 +1,9 @@
 //! What the text and the HTML of a result have in common: how figures are grouped, and their tables.
 
-use crate::figure::{
-    Cell, Counters, Distribution, Figure, Figures, Measurement, Ratio, Spread, TimeSeries,
-};
+use crate::figure::{Cell, Counters, Distribution, Figure, Measurement, Ratio, Spread, TimeSeries};
 use crate::format;
 use crate::number::Number;
+use crate::origin::{Input, InputKind};
 use crate::result::{Check, Outcome};
 use crate::table::{Align, TextTable};
 
@@ -17,8 +16,10 @@ pub(crate) enum Group<'a> {
     Single(&'a str, &'a Figure),
 }
 
-pub(crate) fn groups(figures: &Figures) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+pub(crate) fn groups<'a>(
+    figures: impl IntoIterator<Item = (&'a String, &'a Figure)>,
+) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
     let (mut measurements, mut ratios) = (None, None);
     for (name, figure) in figures {
         match figure {
@@ -190,6 +191,52 @@ pub(crate) fn time_series_remark(figure: &TimeSeries) -> String {
         return format!("{values}.");
     }
     format!("{values}, {} lost.", format::count(lost, "frame"))
+}
+
+/// Why a figure shows nothing; `None` where it shows something.
+pub(crate) fn empty_reason(figure: &Figure) -> Option<String> {
+    let nothing = |lost: u64| match lost {
+        0 => "No delay: no frame was measured.".to_owned(),
+        lost => format!("No delay: {} lost, and none arrived.", format::count(lost, "frame")),
+    };
+    match figure {
+        Figure::TimeSeries(series) => {
+            let total: u64 = series.series.iter().map(|series| series.total).sum();
+            let lost = series.losses.iter().map(|loss| loss.frames).sum();
+            let reason =
+                if series.continuous { "No value was recorded.".into() } else { nothing(lost) };
+            (total == 0).then_some(reason)
+        }
+        Figure::Distribution(distribution) => {
+            let frames: u64 = distribution.series.iter().map(|series| series.count).sum();
+            let lost = distribution.series.iter().map(|series| series.lost).sum();
+            (frames == 0).then(|| nothing(lost))
+        }
+        Figure::Counters(counters) => {
+            counters.rows.is_empty().then(|| "No entry was recorded.".into())
+        }
+        Figure::Topology(topology) => {
+            topology.nodes.is_empty().then(|| "The network has no node.".into())
+        }
+        Figure::Measurement(_) | Figure::Ratio(_) => None,
+    }
+}
+
+/// What stands in place of conditions that are not known.
+pub(crate) const UNKNOWN_CONDITIONS: &str =
+    "unknown: the inputs do not hold the conditions of their measurement";
+
+/// What is known of an input's content: size and hash, or why there are none.
+pub(crate) fn input_content(input: &Input) -> String {
+    match (input.size_octets, &input.sha256, input.kind) {
+        (Some(octets), Some(hash), _) => {
+            format!("{}, SHA-256 {hash}", format::count(octets, "octet"))
+        }
+        (_, _, InputKind::Interface) => "interface, captured live".into(),
+        (_, _, InputKind::Secret) => "key, not hashed".into(),
+        (_, _, InputKind::Pipe) => "pipe, not read to its end".into(),
+        (_, _, InputKind::File) => "not read to its end".into(),
+    }
 }
 
 pub(crate) fn counter_table(figure: &Counters) -> TextTable {

@@ -22,4 +22,4 @@ pub use echo::{EchoConfig, EchoCounts, Reflector};
 pub use error::{Error, NoKey, Result};
 pub use key::read_key;
 pub use ping::{PingConfig, PingReport, ping};
-pub use rates::rates;
+pub use rates::{profile_file, rates};

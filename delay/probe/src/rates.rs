@@ -10,6 +10,16 @@ use onbeat_host::file;
 /// Octets of a profile at most.
 const PROFILE: u64 = 1 << 20;
 
+fn is_file(profile: &str) -> bool {
+    fs::metadata(profile).is_ok_and(|file| file.is_file())
+}
+
+/// Name and content of a profile's file; `None` where the profile is on the command line.
+pub fn profile_file(profile: &str) -> Option<(&str, String)> {
+    let content = is_file(profile).then(|| file::read_text(Path::new(profile), PROFILE).ok())?;
+    Some((profile, content?))
+}
+
 /// A profile as it stands on the command line or in a file; without one, a constant rate for a time or
 /// for ever.
 ///
@@ -22,7 +32,7 @@ pub fn rates(
 ) -> Result<Profile, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("--profile: {error}");
     match profile {
-        Some(text) if fs::metadata(text).is_ok_and(|file| file.is_file()) => {
+        Some(text) if is_file(text) => {
             let text = file::read_text(Path::new(text), PROFILE).map_err(|error| wrong(&error))?;
             text.parse().map_err(|error| wrong(&error))
         }

@@ -8,6 +8,7 @@ use onbeat_delay::key::Recognition;
 use onbeat_delay::pairing::Tally;
 use onbeat_host::file;
 use onbeat_report::format::{count, count_of};
+use onbeat_report::{InputKind, Inputs};
 
 use crate::error::{Error, Result};
 
@@ -27,16 +28,19 @@ pub(super) fn can_be_read_again(path: &Path) -> bool {
     !is_input(path) && path.is_file()
 }
 
-/// Opens a capture; `-` is standard input.
+/// Opens a capture, which is hashed as one of the inputs while it is read; `-` is standard input.
 ///
 /// # Errors
 /// The file, its compression or its format.
-pub fn open(path: &Path) -> Result<Capture> {
-    let input: Box<dyn Read> = if is_input(path) {
-        Box::new(io::stdin().lock())
+pub fn open(path: &Path, inputs: &Inputs) -> Result<Capture> {
+    let (input, kind): (Box<dyn Read + Send>, _) = if is_input(path) {
+        (Box::new(io::stdin()), InputKind::Pipe)
     } else {
-        Box::new(file::open_stream(path).map_err(|error| failure(path, error))?)
+        let file = file::open_stream(path).map_err(|error| failure(path, error))?;
+        let is_regular = file.metadata().is_ok_and(|found| found.is_file());
+        (Box::new(file), if is_regular { InputKind::File } else { InputKind::Pipe })
     };
+    let input = inputs.read(&path.to_string_lossy(), kind, input);
     let octets = decompress(input).map_err(|error| failure(path, error))?;
     Reader::new(octets).map_err(|error: CaptureError| failure(path, error))
 }

@@ -5,7 +5,7 @@ use std::result::Result;
 
 use onbeat_delay::correction::Correction;
 use onbeat_host::file;
-use onbeat_report::{Figure, Outcome, format};
+use onbeat_report::{Figure, Input, Outcome, format};
 
 /// Figures of a result that make a correction of it.
 pub(super) const MEAN: &str = "mean delay";
@@ -30,6 +30,7 @@ pub(super) struct AppliedCorrection {
 #[derive(Debug, Clone)]
 struct Source {
     file: String,
+    input: Input,
     name: String,
     started: String,
     kernel: Option<String>,
@@ -45,6 +46,11 @@ impl AppliedCorrection {
             }
             Err(error) => Err(format!("{error}, or the file of `onbeat delay calibrate`")),
         }
+    }
+
+    /// The file of the result, where it is one.
+    pub(super) fn input(&self) -> Option<Input> {
+        self.source.as_ref().map(|source| source.input.clone())
     }
 
     /// What is to be said of where it comes from, in a result of this name.
@@ -93,6 +99,7 @@ fn of_result(name: &str) -> Result<AppliedCorrection, String> {
     };
     let source = Source {
         file: name.into(),
+        input: Input::of_file(name, text.as_bytes()),
         name: result.name,
         started: result.started,
         kernel: result.conditions.kernel,
@@ -132,6 +139,8 @@ mod tests {
         let found = AppliedCorrection::read(name).unwrap();
         let Correction { mean_ns, standard_deviation_ns, count } = found.correction;
         assert_eq!((mean_ns, standard_deviation_ns, count), (2000.5, 100.0, Some(50)));
+        let input = Input::of_file(name, &std::fs::read(&path).unwrap());
+        assert_eq!((found.input(), text.input()), (Some(input), None));
         let note = found.note("delay-match").unwrap();
         assert!(note.contains("± 100 ns of 50 delays") && !note.contains("another"), "{note}");
         assert!(found.note("delay-mirror").unwrap().contains("by another method"));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use onbeat_probe::{EchoConfig, EchoCounts, Reflector, read_key};
 use onbeat_realtime::interrupt;
 use onbeat_report::format::parse_duration;
-use onbeat_report::{Check, Counters, Outcome, Run};
+use onbeat_report::{Check, Counters, Input, Outcome, Run};
 use onbeat_wire::stamp;
 
 use crate::error::Result;
@@ -65,6 +65,7 @@ impl EchoOptions {
         let _signals = interrupt::Guard::install();
         ready(&reflector);
         let run = Run::begin("delay-echo");
+        self.key.iter().for_each(|key| run.inputs().add(Input::secret(key.to_string_lossy())));
         let deadline = self.length.map(|length| Instant::now() + length);
         let over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
         reflector.run(&|| interrupt::check().is_err() || over())?;

@@ -71,6 +71,7 @@ pub(super) fn fill(outcome: &mut Outcome, sink: &Sink, origin: Origin, settings:
     if let Some(correction) = &settings.correction {
         corrected_mean(outcome, &correction.correction, delays, settings.confidence);
         outcome.notes.extend(correction.note(&outcome.name));
+        correction.input().into_iter().for_each(|input| outcome.input(input));
     }
     variation(outcome, collected, settings.confidence);
     bounds(outcome, collected, settings.confidence);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use onbeat_delay::scope::{Channel, Decoded, Waveform, crossings, decode, read_csv};
 use onbeat_host::file;
-use onbeat_report::{Cell, Counters, Progress, Run};
+use onbeat_report::{Cell, Counters, InputKind, Progress, Run};
 
 use super::judgement;
 use super::method::{Method, MethodResult};
@@ -35,9 +35,11 @@ impl Method for ScopeOptions {
 
     fn run(&self, _: &mut Progress) -> Result<MethodResult> {
         let settings = self.packets.check()?;
-        let run = Run::begin(Self::result());
+        let run = Run::analysis(Self::result());
         let failed = |error: &dyn std::fmt::Display| Error::input(self.file.display(), error);
         let file = file::open_regular(&self.file).map_err(|error| failed(&error))?;
+        let name = self.file.to_string_lossy();
+        let file = run.inputs().read(&name, InputKind::File, Box::new(file));
         let waveform = read_csv(BufReader::new(file)).map_err(|error| failed(&error))?;
         let channels = self.channels(&waveform)?;
         let decoded =

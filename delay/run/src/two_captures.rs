@@ -8,7 +8,7 @@ use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher, Verdict, Window};
 use onbeat_delay::pairing::{Pair, PairingError, Plan, Side, median_difference_ns};
 use onbeat_report::format::{count, duration_ns};
-use onbeat_report::{Cell, Counters, Progress, Run};
+use onbeat_report::{Cell, Counters, Inputs, Progress, Run};
 
 use super::captures::{self, Capture};
 use super::command_line::CommandLine;
@@ -64,18 +64,19 @@ impl Method for MatchOptions {
                 "--two-clocks reads the captures more than once: give files instead of -",
             ));
         }
-        let run = Run::begin(Self::result());
+        let run = Run::analysis(Self::result());
         let mut sink = Sink::new(&self.packets.report.files)?;
         let matching = self.packets.matching(self.two_clocks, None);
         let (read, clocks) = if self.two_clocks {
-            let (read, clocks) = self.by_two_clocks(&matching, &mut sink, progress)?;
+            let (read, clocks) =
+                self.by_two_clocks(run.inputs(), &matching, &mut sink, progress)?;
             (read, Some(clocks))
         } else {
             let (window, files) = (self.packets.window(), &self.packets.report.files);
             let paths = [&self.arrivals, &self.departures];
             let can_repeat = paths.into_iter().all(|path| captures::can_be_read_again(path));
             let read = reading::read(can_repeat, files, &mut sink, |plan, what, events| {
-                self.feed(0, (window, plan, &matching), progress, what, events)
+                self.feed(run.inputs(), 0, (window, plan, &matching), progress, what, events)
             })?;
             (read, None)
         };
@@ -115,11 +116,12 @@ impl MatchOptions {
     /// Once to see what the clocks do, and once to measure.
     fn by_two_clocks(
         &self,
+        inputs: &Inputs,
         matching: &MatchingOptions,
         sink: &mut Sink,
         progress: &mut Progress,
     ) -> Result<(Reading, TwoClocks)> {
-        let [mut arrivals, mut departures] = self.open()?;
+        let [mut arrivals, mut departures] = self.open(inputs)?;
         let recognition = self.packets.recognition();
         let apart_ns =
             median_difference_ns(&mut arrivals, &mut departures, &recognition, TO_COMPARE)
@@ -132,12 +134,18 @@ impl MatchOptions {
         let (envelope, diagnosis) = loop {
             let mut envelope = Envelope::new();
             let matching = (window, plan.clone(), matching);
-            let read =
-                self.feed(shift_ns, matching, progress, "comparing clocks", &mut |event| {
+            let read = self.feed(
+                inputs,
+                shift_ns,
+                matching,
+                progress,
+                "comparing clocks",
+                &mut |event| {
                     if let Some((point, Verdict::Certain | Verdict::Ordered)) = point(&event) {
                         envelope.push(point);
                     }
-                })?;
+                },
+            )?;
             if plan != Plan::default() || read.diagnosis.plan == plan {
                 break (envelope, read.diagnosis);
             }
@@ -146,7 +154,7 @@ impl MatchOptions {
         let clocks = envelope.clocks();
         let mut at_steps = 0_u64;
         let matching = (window, plan, matching);
-        let read = self.feed(shift_ns, matching, progress, "matching", &mut |event| {
+        let read = self.feed(inputs, shift_ns, matching, progress, "matching", &mut |event| {
             match (event, point(&event)) {
                 (_, Some((point, verdict))) => {
                     let delay_ns = clocks.above_fastest(point).map(|ns| ns.round() as i64);
@@ -178,8 +186,8 @@ impl MatchOptions {
         Ok((read, TwoClocks { segments: segments(&clocks), notes }))
     }
 
-    fn open(&self) -> Result<[Capture; 2]> {
-        Ok([captures::open(&self.arrivals)?, captures::open(&self.departures)?])
+    fn open(&self, inputs: &Inputs) -> Result<[Capture; 2]> {
+        Ok([captures::open(&self.arrivals, inputs)?, captures::open(&self.departures, inputs)?])
     }
 
     fn path(&self, side: Side) -> &Path {
@@ -196,6 +204,7 @@ impl MatchOptions {
     /// Reads both captures through.
     fn feed(
         &self,
+        inputs: &Inputs,
         shift_ns: i64,
         (window, plan, matching): (Window, Plan, &MatchingOptions),
         progress: &mut Progress,
@@ -203,7 +212,7 @@ impl MatchOptions {
         mut events: &mut dyn FnMut(Event<()>),
     ) -> Result<Reading> {
         let recognition = self.packets.recognition();
-        let [arrivals, departures] = self.open()?;
+        let [arrivals, departures] = self.open(inputs)?;
         let window = window.with_disorder(plan.disorder_ns);
         let mut pair = Pair::new(arrivals, departures, shift_ns, recognition, |_: &Packet<'_>| ())
             .filtered(self.packets.selection.filters())

@@ -6,7 +6,7 @@ use onbeat_link::Backend;
 use onbeat_netdev::Namespace;
 use onbeat_realtime::clock::now_ns;
 use onbeat_realtime::interrupt::{self, Guard};
-use onbeat_report::{Outcome, Progress, Run};
+use onbeat_report::{Input, Outcome, Progress, Run};
 use onbeat_wire::powerlink::NodeId;
 
 use crate::error::StartError;
@@ -143,6 +143,8 @@ impl Session<'_> {
         progress: &mut Progress,
     ) -> Result<Outcome, SessionError> {
         let run = Run::begin(name);
+        self.file.inputs.iter().for_each(|input| run.inputs().add(input.clone()));
+        run.inputs().add(Input::interface(interface));
         let _signals = Guard::install();
         let end_ns = self.seconds.map_or(u64::MAX, |seconds| now_ns() + (seconds * 1e9) as u64);
         {

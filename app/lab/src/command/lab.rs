@@ -39,6 +39,11 @@ enum Lab {
 }
 
 impl Arguments {
+    /// Whether a scenario runs, of which the first `--verbose` shows all tables.
+    pub(crate) fn is_run(&self) -> bool {
+        matches!(self.command, Lab::Run(_))
+    }
+
     pub(crate) fn execute(self) -> Result {
         match self.command {
             Lab::List(list) => list.execute(),
@@ -102,6 +107,10 @@ impl List {
 const EXIT_STATUS: &str =
     "Exit status: 0 all checks hold, 1 a check failed, 2 error (root is required).";
 
+const OUTPUT: &str = "\
+Output: a summary of one screen; with --verbose all tables of the result. Each further --verbose raises the
+log level.";
+
 const EXAMPLES: &str = "\
 Examples:
   onbeat lab run link-failure
@@ -116,13 +125,15 @@ struct Run {
     scenario: &'static Scenario,
     matches: ArgMatches,
     shown: Shown,
+    /// All tables of the result, instead of a summary.
+    verbose: bool,
 }
 
 impl clap::Args for Run {
     fn augment_args(command: clap::Command) -> clap::Command {
         command
             .about("Run a scenario: build its network, send, make it fail, and report the result")
-            .after_help(format!("{EXAMPLES}\n\n{EXIT_STATUS}"))
+            .after_help(format!("{EXAMPLES}\n\n{OUTPUT}\n\n{EXIT_STATUS}"))
             .subcommand_value_name("SCENARIO")
             .subcommand_required(true)
             // The error for an unknown one lists all.
@@ -143,7 +154,7 @@ fn run_of(scenario: &Scenario) -> clap::Command {
         .about(format!("{}{}", summary[..1].to_uppercase(), &summary[1..]))
         .long_about(None)
         .after_help(format!(
-            "Examples:\n  onbeat lab run {name}\n  onbeat lab run {name} {example}\n\n{EXIT_STATUS}"
+            "Examples:\n  onbeat lab run {name}\n  onbeat lab run {name} {example}\n\n{OUTPUT}\n\n{EXIT_STATUS}"
         ))
 }
 
@@ -154,7 +165,9 @@ impl FromArgMatches for Run {
         let scenario = scenario::find(name)
             .map_err(|error| clap::Error::raw(ErrorKind::InvalidSubcommand, error))?;
         let shown = Shown::from_arg_matches(matches)?;
-        Ok(Self { scenario, matches: matches.clone(), shown })
+        let verbose =
+            matches.try_get_one::<u8>("verbose").ok().flatten().is_some_and(|count| *count > 0);
+        Ok(Self { scenario, matches: matches.clone(), shown, verbose })
     }
 
     fn update_from_arg_matches(
@@ -178,7 +191,11 @@ impl Run {
         // Before the run: the report depends on the file system.
         self.shown.check()?;
         let outcome = self.scenario.run(&self.matches, &common)?;
-        output::print_outcome(outcome, *json, !quiet)
+        if *json || self.verbose {
+            return output::print_outcome(outcome, *json, !quiet);
+        }
+        let introduction = if *quiet { 0 } else { self.scenario.introduction_lines(&outcome) };
+        output::print_summary(&outcome, self.scenario.shows, introduction, html.as_deref())
     }
 }
 

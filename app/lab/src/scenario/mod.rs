@@ -30,7 +30,8 @@ use std::fmt;
 
 use clap::{ArgMatches, Args, Command};
 use onbeat_realtime::interrupt::Guard;
-use onbeat_report::{Outcome, html};
+use onbeat_report::table::wrap;
+use onbeat_report::{Figure, Outcome, html, summary};
 
 use crate::{Error, Result, Topology};
 use stage::Stage;
@@ -46,6 +47,10 @@ pub struct Scenario {
     pub summary: &'static str,
     /// Options of an example, for help.
     pub example: &'static str,
+    /// What it does and why, in a few sentences, which a run prints first.
+    pub about: &'static str,
+    /// Figures of a summary, by what their names begin with.
+    pub shows: &'static [&'static str],
     network: fn() -> Topology,
     play: &'static dyn Play,
 }
@@ -77,6 +82,10 @@ const SCENARIOS: &[Scenario] = &[
         name: "link-failure",
         summary: "cut one path of a protected stream, then both: lost is what was sent without a path",
         example: "--rate 10000 --size 256 --seconds 2 --html report.html",
+        about: "Nodes a and b send each frame of two streams over both paths, and deliver the first copy of it. \
+                path2 takes 300 us longer than path1, so that the delay shows which path carries the stream. \
+                Path1 is cut, then both, and path1 comes back first: only frames sent without a path may be lost.",
+        shows: &["delay by phase"],
         network: link_failure::network,
         play: &TypedPlay(link_failure::play),
     },
@@ -84,6 +93,10 @@ const SCENARIOS: &[Scenario] = &[
         name: "both-links",
         summary: "cut both paths at once, again and again: every outage ends with the first path",
         example: "--backend packet --seconds 0.5",
+        about: "Nodes a and b protect two streams over two paths, of which path2 takes 300 us longer. Both paths \
+                are cut at once, again and again, and one of them comes back first: frames are lost while both are \
+                down, and none after.",
+        shows: &["delay by phase"],
         network: link_failure::network,
         play: &TypedPlay(both_links::play),
     },
@@ -91,6 +104,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "flapping",
         summary: "cut either path in random order, never both: nothing is lost",
         example: "--cuts 1000 --seed 7 --json > flapping.json",
+        about: "Nodes a and b protect two streams over two paths, of which path2 takes 300 us longer. Either path is \
+                cut for up to 10 ms in random order, never both: no frame may be lost.",
+        shows: &["delay by phase", "cuts of"],
         network: link_failure::network,
         play: &TypedPlay(flapping::play),
     },
@@ -98,6 +114,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "ladder",
         summary: "six nodes, three streams; every link that is protected fails once",
         example: "--backend xsk",
+        about: "Six nodes form a ladder, through which three streams take paths of their own. Every link on which no \
+                stream depends alone is cut once: no frame may be lost.",
+        shows: &["delay by phase"],
         network: ladder::network,
         play: &TypedPlay(ladder::play),
     },
@@ -105,6 +124,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "unmatched",
         summary: "ARP, IPv4, IPv6, LLDP and others pass while streams flow",
         example: "--rate 5000",
+        about: "In each node a bridge joins the host's port and path1, and two streams are protected. Frames of no \
+                stream (ARP, IPv4, IPv6, LLDP and others) must pass unchanged.",
+        shows: &["frames of no stream", "delay by phase"],
         network: unmatched::network,
         play: &TypedPlay(unmatched::play),
     },
@@ -112,6 +134,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "restart",
         summary: "kill and restart the daemons under traffic: nothing is lost",
         example: "--seconds 2",
+        about: "The daemons of nodes a and b are killed, stopped and restarted under traffic. The kernel keeps on \
+                moving frames: none may be lost or arrive twice, and counters must continue.",
+        shows: &["delay by phase"],
         network: restart::network,
         play: &TypedPlay(restart::play),
     },
@@ -119,6 +144,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "matrix",
         summary: "{clean, cut, loss, reorder, duplicate, delay} on a path x {vector, match} recovery",
         example: "--seed 7 --html matrix.html",
+        about: "One path is impaired in each of six ways, the other is clean, with vector and with match recovery. No \
+                frame may be lost; vector recovery delivers none twice.",
+        shows: &["cells"],
         network: matrix::network,
         play: &TypedPlay(matrix::play),
     },
@@ -126,6 +154,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "rtt-idle",
         summary: "round trips by each data plane, on an idle machine",
         example: "--probes 1000",
+        about: "Single probes make round trips through two nodes by each data plane, on an idle machine, and beside \
+                plain redirection without FRER.",
+        shows: &["round trip, "],
         network: rtt::network,
         play: &TypedPlay(rtt::play_idle),
     },
@@ -133,6 +164,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "rtt-loaded",
         summary: "round trips by each data plane, with CPU stressors on the nodes' cores",
         example: "--probes 1000",
+        about: "Single probes make round trips through two nodes by each data plane, while CPU stressors run on the \
+                nodes' cores.",
+        shows: &["round trip, "],
         network: rtt::network,
         play: &TypedPlay(rtt::play_loaded),
     },
@@ -140,6 +174,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "rtt-background",
         summary: "round trips by each data plane, with 10 UDP senders through the same nodes and paths",
         example: "--probes 1000",
+        about: "Single probes make round trips through two nodes by each data plane, while 10 UDP senders use the \
+                same nodes and paths.",
+        shows: &["round trip, "],
         network: rtt::network,
         play: &TypedPlay(rtt::play_background),
     },
@@ -147,6 +184,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "rtt",
         summary: "the three of them in one, side by side as in figures 7, 8 and 9 of the paper",
         example: "--probes 10000 --html rtt.html",
+        about: "Single probes make round trips through two nodes by each data plane: idle, with CPU stressors, and with \
+                background traffic (figures 7, 8 and 9 of the paper).",
+        shows: &["round trip, "],
         network: rtt::network,
         play: &TypedPlay(rtt::play_all),
     },
@@ -154,6 +194,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "scale",
         summary: "streams come, change and go on a node that has 65,536, while others flow: nothing is lost",
         example: "--streams 3000",
+        about: "A node holds many streams, of which some are added, changed and removed while others flow: no frame of \
+                these may be lost.",
+        shows: &["from request to answer", "reload that changes"],
         network: scale::network,
         play: &TypedPlay(scale::play),
     },
@@ -161,6 +204,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "interrupt-storm",
         summary: "a real-time task, a server and a receiver under a storm of packets: stock, and guarded",
         example: "--scale 0.2 --html storm.html",
+        about: "A real-time task and a UDP server share a CPU with the receive processing of a storm of packets: by \
+                the stock kernel, and with `onbeat irq guard`.",
+        shows: &["deadlines missed", "work that the task did", "interrupt time"],
         network: storm::network,
         play: &TypedPlay(storm::play),
     },
@@ -168,6 +214,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "single-hop",
         summary: "what a packet waits in one hop, by several methods, idle, under CPU load and network load",
         example: "--compare bridge,reflector --load idle,cpu,10000 --cpus 1 --for 5s",
+        about: "Probes pass one hop, whose delay is measured by several methods at the same time: idle, under CPU load, \
+                and beside other traffic.",
+        shows: &["as the paper compares it", "loads"],
         network: single_hop::network,
         play: &TypedPlay(single_hop::play),
     },
@@ -175,6 +224,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "powerlink",
         summary: "a POWERLINK network boots, exchanges values, and comes back after faults",
         example: "--nodes 8 --cycle 20ms --json",
+        about: "A POWERLINK network boots to OPERATIONAL, exchanges values, and recovers from faults: lost frames, \
+                restarted nodes, a restarted managing node.",
+        shows: &["times", "losses"],
         network: powerlink::network,
         play: &TypedPlay(powerlink::play),
     },
@@ -182,6 +234,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "powerlink-paths",
         summary: "a POWERLINK bus as a FRER stream over two paths, either of which is cut: no cycle is lost",
         example: "--nodes 4",
+        about: "A managing node reaches its controlled nodes over two paths, on which its frames are FRER streams. Either \
+                path is cut: no cycle may be lost.",
+        shows: &["times", "streams"],
         network: powerlink::paths::network,
         play: &TypedPlay(powerlink::paths::play),
     },
@@ -189,6 +244,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "chaos",
         summary: "random networks, streams and faults; every frame is judged by captures alone",
         example: "--minutes 10 --seed 7 --backend packet",
+        about: "Random networks with random streams run under random faults. Captures outside of the nodes decide about \
+                every frame; the seed repeats the run.",
+        shows: &["judged", "faults", "networks"],
         network: chaos::network,
         play: &TypedPlay(chaos::play),
     },
@@ -207,6 +265,22 @@ impl Scenario {
         self.play.augment(Command::new(self.name))
     }
 
+    /// What it does, in the lines of a screen.
+    fn introduction(&self) -> String {
+        let lines = wrap(self.about, summary::COLUMNS);
+        lines.iter().map(|line| format!("{line}\n")).collect::<String>() + "\n"
+    }
+
+    /// Lines that a run printed before its result: what the scenario does, and its network.
+    #[must_use]
+    pub fn introduction_lines(&self, outcome: &Outcome) -> usize {
+        let drawing = match outcome.figures.get("topology") {
+            Some(Figure::Topology(topology)) => topology.text(false).lines().count(),
+            _ => 0,
+        };
+        self.introduction().lines().count() + drawing + 1
+    }
+
     /// Runs it with the options that its [command](Self::command) parsed: draws its network, plays it,
     /// writes the report where one is wanted.
     ///
@@ -218,8 +292,12 @@ impl Scenario {
     pub fn run(&self, matches: &ArgMatches, common: &Common) -> Result<Outcome> {
         let _signals = Guard::install();
         let mut stage = Stage::new(self.name, common);
+        stage.introduce(&self.introduction());
         self.play.play(&mut stage, matches)?;
-        let outcome = stage.finish();
+        let mut outcome = stage.finish();
+        if let Ok(Some(seed)) = matches.try_get_one::<u64>("seed") {
+            outcome.seed(*seed);
+        }
         if let Some(path) = &common.html {
             onbeat_host::output::write(path, html::render(&outcome))
                 .map_err(|error| Error::io(format!("write {}", path.display()), error))?;

@@ -49,10 +49,11 @@ pub(super) fn play(
 ) -> Result<Course> {
     let mut course = Course::default();
     let mut up = [true, true];
-    for step in steps {
+    for (number, step) in (1..).zip(steps) {
         course.begin(&step.name, step.state(), flows, || change(world, up, step.up))?;
         up = step.up;
-        stage.pass(&step.name, flows, step.for_ns)?;
+        let what = format!("phase {number} of {}: {}", steps.len(), step.name);
+        stage.pass(&what, flows, step.for_ns)?;
     }
     course.end();
     Ok(course)

@@ -42,20 +42,25 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// Says what the scenario does.
+    pub(super) fn introduce(&self, text: &str) {
+        if !self.common.quiet {
+            self.show(text);
+        }
+    }
+
+    /// Prints a text before the result, beside standard output where that is for JSON.
+    fn show(&self, text: &str) {
+        if self.common.json { eprint!("{text}") } else { print!("{text}") }
+    }
+
     /// Draws the network, unless one is drawn already.
     pub(super) fn draw(&mut self, topology: &Topology) {
         let drawing = topology.drawing();
         if !self.figures.iter().any(|(name, _)| name == "topology") {
             if !self.common.quiet {
-                let on_stderr = self.common.json;
-                let text =
-                    drawing.text(self.common.colors && (!on_stderr || stderr().is_terminal()));
-                // A picture that no one can read is no reason to stop; a full disk shows at the result.
-                let _ = if on_stderr {
-                    stderr().write_all(text.as_bytes())
-                } else {
-                    stdout().write_all(text.as_bytes())
-                };
+                let colors = self.common.colors && (!self.common.json || stderr().is_terminal());
+                self.show(&format!("{}\n", drawing.text(colors)));
             }
             self.figure("topology", drawing);
         }

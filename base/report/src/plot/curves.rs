@@ -4,37 +4,33 @@
 use std::fmt::Write;
 
 use super::scale::Scale;
-use super::{Area, WIDTH, class_of_series, legend, legend_height, tick_label};
+use super::{Area, Layout, class_of_series, label_room, legend, tick_label};
 use crate::figure::{Distribution, DistributionSeries};
 use crate::format;
 use crate::svg::{Anchor, Svg, short};
-
-const HEIGHT: f64 = 360.0;
 
 /// Beyond this ratio of the largest to the smallest delay the axis of delays is logarithmic.
 const LOGARITHMIC_FROM: f64 = 20.0;
 
 /// Draws distributions.
-pub fn distribution(figure: &Distribution, title: &str) -> String {
-    let area = Area { left: 88.0, top: 12.0, right: WIDTH - 24.0, bottom: HEIGHT - 50.0 };
-    let entries: Vec<(String, String)> = figure
-        .series
-        .iter()
-        .enumerate()
-        .map(|(index, series)| (class_of_series(index), legend_text(series, &figure.unit)))
-        .collect();
-    let mut svg = Svg::new(WIDTH, HEIGHT + legend_height(area, &entries), title);
+pub fn distribution(figure: &Distribution, title: &str, layout: Layout) -> String {
+    let height = layout.of(360.0, 280.0);
+    let (top, bottom) = (12.0, height - 50.0);
+    let most = figure.series.iter().map(|series| series.count).max().unwrap_or(0).max(10);
+    let y = Scale::logarithmic(1.0 / most as f64, 1.0, bottom, top);
+    let labels: Vec<String> = y.ticks().into_iter().map(share_label).collect();
+    let left = 22.0 + label_room(labels.iter().map(String::as_str));
+    let area = Area { left, top, right: layout.width() - layout.of(24.0, 8.0), bottom };
+    let mut svg = Svg::new(layout.width(), height, title);
 
     let x = delay_axis(figure, area);
-    let most = figure.series.iter().map(|series| series.count).max().unwrap_or(0).max(10);
-    let y = Scale::logarithmic(1.0 / most as f64, 1.0, area.bottom, area.top);
     area.horizontal_grid(&mut svg, &y, share_label);
     area.vertical_grid(&mut svg, &x, area.bottom + 18.0, |tick| tick_label(tick, &figure.unit));
     let middle = f64::midpoint(area.left, area.right);
     svg.text("axis", (middle, area.bottom + 40.0), Anchor::Middle, "delay");
     svg.text_upwards(
         "axis",
-        (16.0, f64::midpoint(area.top, area.bottom)),
+        (14.0, f64::midpoint(area.top, area.bottom)),
         "share of frames delayed longer",
     );
 
@@ -52,8 +48,18 @@ pub fn distribution(figure: &Distribution, title: &str) -> String {
             svg.path(&format!("end {class}"), &format!("M{} {}h0", short(x), short(y)));
         }
     }
-    legend(&mut svg, area, HEIGHT + 8.0, &entries);
     svg.finish()
+}
+
+/// The series of a distribution, for below its plot.
+pub fn distribution_legend(figure: &Distribution) -> String {
+    legend(
+        figure
+            .series
+            .iter()
+            .enumerate()
+            .map(|(index, series)| (class_of_series(index), legend_text(series, &figure.unit))),
+    )
 }
 
 fn legend_text(series: &DistributionSeries, unit: &str) -> String {
@@ -122,11 +128,13 @@ mod tests {
 
     #[test]
     fn every_series_is_in_the_legend_even_without_a_frame() {
-        let svg = distribution(&figure(), "delay");
+        let legend = distribution_legend(&figure());
         for name in ["idle (max", "load (max", "cut (nothing arrived)"] {
-            assert!(svg.contains(name), "{name}");
+            assert!(legend.contains(name), "{name}");
         }
-        assert!(!svg.contains("NaN"));
+        assert!(
+            Layout::ALL.iter().all(|layout| !distribution(&figure(), "", *layout).contains("NaN"))
+        );
     }
 
     #[test]

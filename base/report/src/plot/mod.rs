@@ -5,20 +5,57 @@ mod ratios;
 mod scale;
 mod time;
 
-pub use curves::distribution;
+pub use curves::{distribution, distribution_legend};
 pub use ratios::ratios;
-pub use time::time_series;
+pub use time::{phase_names_fit, time_series, time_series_legend};
 
 use crate::format;
 use crate::number::Number;
-use crate::svg::{Anchor, Svg};
+use crate::svg::{Anchor, Svg, escape};
 use crate::table::width;
 use crate::topology::Colour;
 use scale::Scale;
 
-const WIDTH: f64 = 860.0;
-/// Width of a letter of the small text, in the units of the image: an upper estimate.
-const LETTER: f64 = 6.6;
+/// The width that a picture is drawn for. Each picture is in a page in both, which shows the one that fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// A window on a desk.
+    Wide,
+    /// A phone.
+    Narrow,
+}
+
+impl Layout {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Wide, Self::Narrow];
+
+    /// Class of the picture in a page.
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Wide => "wide",
+            Self::Narrow => "narrow",
+        }
+    }
+
+    /// Width in units of the image, in which small letters are 12 high.
+    pub(crate) fn width(self) -> f64 {
+        match self {
+            Self::Wide => 800.0,
+            Self::Narrow => 320.0,
+        }
+    }
+
+    /// `wide` or `narrow`, by the layout.
+    fn of(self, wide: f64, narrow: f64) -> f64 {
+        match self {
+            Self::Wide => wide,
+            Self::Narrow => narrow,
+        }
+    }
+}
+
+/// Width of a letter of the small text in the mean, in the units of the image.
+const LETTER: f64 = 7.2;
 
 /// The rectangle in which values are drawn.
 #[derive(Debug, Clone, Copy)]
@@ -42,13 +79,37 @@ impl Area {
         }
     }
 
+    /// Labels stand within the image, and those that would touch the one before are left out.
     fn vertical_grid(self, svg: &mut Svg, scale: &Scale, y: f64, label: impl Fn(f64) -> String) {
+        let mut taken = f64::NEG_INFINITY;
         for tick in scale.ticks() {
             let x = scale.at(tick);
             svg.line("grid", (x, self.top), (x, self.bottom));
-            svg.text("tick", (x, y), Anchor::Middle, &label(tick));
+            let label = label(tick);
+            let half = text_width(&label) / 2.0;
+            let middle = x.clamp(half, (svg.width() - half).max(half));
+            if middle - half > taken {
+                svg.text("tick", (middle, y), Anchor::Middle, &label);
+                taken = middle + half + LETTER;
+            }
         }
     }
+}
+
+/// Width of a small text, by the widths of DejaVu Sans, which has wide letters.
+pub(crate) fn text_width(text: &str) -> f64 {
+    let letter = |c: char| match c {
+        ' ' | ',' | '.' | ':' | ';' | '\'' | '|' | 'i' | 'j' | 'l' | 't' | 'f' | 'r' | '('
+        | ')' => 5.0,
+        '%' | 'm' | 'w' | 'M' | 'W' | '@' => 11.8,
+        c => 7.8 * width(c.encode_utf8(&mut [0; 4])) as f64,
+    };
+    text.chars().map(letter).sum()
+}
+
+/// Room for the labels of an upright axis, with a gap.
+fn label_room<'a>(labels: impl IntoIterator<Item = &'a str>) -> f64 {
+    labels.into_iter().map(text_width).fold(0.0, f64::max) + 10.0
 }
 
 /// A value on an axis, without the zeros that a table would show: `20 µs`.
@@ -73,28 +134,18 @@ fn class_of_series(index: usize) -> String {
     if index < Colour::ALL.len() { colour.into() } else { format!("{colour} again") }
 }
 
-/// Lines and names below a plot, as many beside each other as fit: class and name of each. Returns
-/// their height.
-fn legend(svg: &mut Svg, area: Area, top: f64, entries: &[(String, String)]) -> f64 {
-    let (mut x, mut y) = (area.left, top);
-    for (class, name) in entries {
-        let entry_width = 34.0 + LETTER * width(name) as f64;
-        if x > area.left && x + entry_width > area.right {
-            (x, y) = (area.left, y + LEGEND_LINE);
-        }
-        svg.line(&format!("curve {class}"), (x, y - 4.0), (x + 18.0, y - 4.0));
-        svg.text("small", (x + 24.0, y), Anchor::Start, name);
-        x += entry_width + 16.0;
-    }
-    y + LEGEND_LINE - top
+/// The names of series beside what they look like, as a list in HTML.
+pub(crate) fn legend(entries: impl IntoIterator<Item = (String, String)>) -> String {
+    let entry = |(class, name): (String, String)| {
+        format!(
+            "<li><svg class=\"key\" viewBox=\"0 0 18 8\" width=\"18\" height=\"8\" aria-hidden=\"true\">\
+             <line class=\"curve {class}\" x1=\"1\" y1=\"4\" x2=\"17\" y2=\"4\"/></svg>{}</li>\n",
+            escape(&name)
+        )
+    };
+    let entries: String = entries.into_iter().map(entry).collect();
+    if entries.is_empty() { entries } else { format!("<ul class=\"legend\">\n{entries}</ul>\n") }
 }
-
-/// Height of the legend that [`legend`] will draw.
-fn legend_height(area: Area, entries: &[(String, String)]) -> f64 {
-    legend(&mut Svg::new(0.0, 0.0, ""), area, 0.0, entries)
-}
-
-const LEGEND_LINE: f64 = 20.0;
 
 #[cfg(test)]
 mod tests {
@@ -104,6 +155,27 @@ mod tests {
     fn series_can_be_told_apart_where_colours_repeat() {
         let classes: Vec<String> = (0..2 * Colour::ALL.len()).map(class_of_series).collect();
         assert!((1..classes.len()).all(|place| !classes[..place].contains(&classes[place])));
+    }
+
+    #[test]
+    fn labels_do_not_touch_each_other_and_stay_in_the_image() {
+        let area = Area { left: 30.0, top: 0.0, right: 200.0, bottom: 50.0 };
+        let mut svg = Svg::new(200.0, 70.0, "");
+        let scale = Scale::exact(0.0, 80_000.0, area.left, area.right);
+        area.vertical_grid(&mut svg, &scale, 60.0, |tick| format!("{tick:.0} frames"));
+        let svg = svg.finish();
+        let texts = svg.lines().filter(|line| line.starts_with("<text"));
+        let spans: Vec<(f64, f64)> = texts
+            .map(|line| {
+                let x = line.split(" x=\"").nth(1).unwrap().split('"').next().unwrap();
+                let text = line.split('>').nth(1).unwrap().split('<').next().unwrap();
+                let (x, half) = (x.parse::<f64>().unwrap(), text_width(text) / 2.0);
+                (x - half, x + half)
+            })
+            .collect();
+        assert!(spans.len() > 1 && spans.len() < scale.ticks().len(), "{spans:?}");
+        assert!(spans.windows(2).all(|pair| pair[0].1 < pair[1].0), "{spans:?}");
+        assert!(spans.iter().all(|span| span.0 >= -0.1 && span.1 <= 200.1), "{spans:?}");
     }
 
     #[test]

@@ -1,48 +1,71 @@
 //! Ratios to a limit as bars: how near to the best that could be.
 
 use super::scale::Scale;
-use super::{Area, LETTER, WIDTH};
+use super::{Area, LETTER, Layout, text_width};
 use crate::figure::{Ratio, Spread};
 use crate::format;
 use crate::svg::{Anchor, Svg};
-use crate::table::width;
+use crate::table::wrap;
 
 const BAR: f64 = 16.0;
-const LINE: f64 = 44.0;
+/// Height of a line of text.
+const TEXT: f64 = 17.0;
+/// Width of a letter of a name, which is larger than small text.
+const NAME_LETTER: f64 = 1.3 * LETTER;
 
-/// Draws ratios by name, one bar each, with the limit as a line at 100 %.
-pub fn ratios(figures: &[(&str, &Ratio)], title: &str) -> String {
-    let bottom = 12.0 + LINE * figures.len() as f64;
-    let area = Area { left: 16.0, top: 12.0, right: WIDTH - 40.0, bottom };
-    let mut svg = Svg::new(WIDTH, bottom + 46.0, title);
+/// What a bar is of, in lines above it.
+struct Label {
+    name: Vec<String>,
+    text: Vec<String>,
+}
 
-    let reach = figures.iter().map(|(_, ratio)| reach(ratio)).fold(1.0, f64::max);
-    let x = Scale::linear(0.0, reach, area.left, area.right);
-    area.vertical_grid(&mut svg, &x, bottom + 18.0, |tick| {
-        format!("{} %", format::float(tick * 100.0))
-    });
-    svg.text(
-        "axis",
-        (f64::midpoint(area.left, area.right), bottom + 38.0),
-        Anchor::Middle,
-        "of the limit",
-    );
-
-    for (index, (name, ratio)) in figures.iter().enumerate() {
-        let top = area.top + LINE * index as f64;
+impl Label {
+    fn new(name: &str, ratio: &Ratio, room: f64) -> Self {
         let text = format!(
             "{} of {} ({})",
             format::quantity(ratio.value, &ratio.unit),
             format::quantity(ratio.limit, &ratio.unit),
             ratio.limit_name
         );
-        let name_width = LETTER * 1.35 * width(name) as f64;
-        svg.text("strong halo", (area.left, top + 14.0), Anchor::Start, name);
-        svg.text("small halo", (area.left + name_width + 14.0, top + 14.0), Anchor::Start, &text);
-        draw_bar(&mut svg, ratio, &x, top + 20.0);
+        let columns = |letter: f64| ((room / letter) as usize).max(1);
+        Self { name: wrap(name, columns(NAME_LETTER)), text: wrap(&text, columns(LETTER)) }
+    }
+
+    fn height(&self) -> f64 {
+        TEXT * (self.name.len() + self.text.len()) as f64
+    }
+}
+
+/// Draws ratios by name, one bar each, with the limit as a line at 100 %.
+pub fn ratios(figures: &[(&str, &Ratio)], title: &str, layout: Layout) -> String {
+    let (left, right) = (layout.of(16.0, 4.0), layout.width() - layout.of(40.0, 20.0));
+    let labels: Vec<Label> =
+        figures.iter().map(|(name, ratio)| Label::new(name, ratio, right - left)).collect();
+    let gap = 12.0;
+    let heights: f64 = labels.iter().map(|label| label.height() + BAR + gap).sum();
+    let area = Area { left, top: 12.0, right, bottom: 12.0 + heights };
+    let mut svg = Svg::new(layout.width(), area.bottom + 46.0, title);
+
+    let reach = figures.iter().map(|(_, ratio)| reach(ratio)).fold(1.0, f64::max);
+    let x = Scale::linear(0.0, reach, area.left, area.right);
+    area.vertical_grid(&mut svg, &x, area.bottom + 18.0, |tick| {
+        format!("{} %", format::float(tick * 100.0))
+    });
+    let middle = f64::midpoint(area.left, area.right);
+    svg.text("axis", (middle, area.bottom + 38.0), Anchor::Middle, "of the limit");
+
+    let mut top = area.top;
+    for ((_, ratio), label) in figures.iter().zip(&labels) {
+        let names = label.name.iter().map(|line| ("strong halo", line));
+        for (class, line) in names.chain(label.text.iter().map(|line| ("small halo", line))) {
+            svg.text(class, (area.left, top + 13.0), Anchor::Start, line);
+            top += TEXT;
+        }
+        draw_bar(&mut svg, ratio, &x, top);
+        top += BAR + gap;
     }
     let limit = x.at(1.0);
-    svg.line("limit", (limit, area.top - 8.0), (limit, bottom));
+    svg.line("limit", (limit, area.top - 8.0), (limit, area.bottom));
     svg.finish()
 }
 
@@ -81,12 +104,14 @@ fn draw_bar(svg: &mut Svg, ratio: &Ratio, x: &Scale, top: f64) {
     }
     // Inside the bar where there is room, so that it does not meet the limit's line.
     let text = format::percent(value);
-    let room = LETTER * width(&text) as f64 + 12.0;
+    let text_width = text_width(&text);
+    let room = text_width + 12.0;
     let inside = whisker.map_or(end, |(low, _)| x.at(low.as_f64()).min(end));
     if inside - begin > room {
         svg.text("on-bar", (inside - 8.0, top + 12.0), Anchor::End, &text);
     } else {
-        svg.text("small halo", (beyond + 6.0, top + 12.0), Anchor::Start, &text);
+        let at = (beyond + 6.0).min(svg.width() - text_width);
+        svg.text("small halo", (at, top + 12.0), Anchor::Start, &text);
     }
 }
 
@@ -98,7 +123,7 @@ mod tests {
     fn a_bar_for_each_ratio_and_a_line_for_the_limit() {
         let fast = Ratio::of_runs("frames/s", &[(9e5, 1e6), (9.1e5, 1e6)], "plain redirect");
         let none = Ratio::new("frames/s", 0_u64, 0_u64, "plain redirect");
-        let svg = ratios(&[("1 stream", &fast), ("broken", &none)], "bench");
+        let svg = ratios(&[("1 stream", &fast), ("broken", &none)], "bench", Layout::Wide);
         assert_eq!(svg.matches("class=\"bar\"").count(), 1);
         assert_eq!(svg.matches("class=\"limit\"").count(), 1);
         assert!(svg.contains("not measured") && !svg.contains("NaN"));
@@ -108,7 +133,7 @@ mod tests {
     #[test]
     fn more_than_the_limit_fits() {
         let slow = Ratio::new("ns", 3000_u64, 1000_u64, "plain redirect");
-        let svg = ratios(&[("delay", &slow)], "bench");
+        let svg = ratios(&[("delay", &slow)], "bench", Layout::Narrow);
         assert!(svg.contains(">300 %<") || svg.contains("300.0 %"), "{svg}");
     }
 }

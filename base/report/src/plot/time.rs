@@ -5,44 +5,45 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::scale::Scale;
-use super::{Area, LETTER, WIDTH, class_of_series, legend, legend_height, tick_label};
+use super::{Area, LETTER, Layout, class_of_series, label_room, legend, text_width, tick_label};
 use crate::figure::{PhaseState, Series, TimeSeries};
 use crate::format;
 use crate::svg::{Anchor, Svg, short};
 use crate::table::width;
 
-const HEIGHT: f64 = 320.0;
 /// The strip below the plot in which losses are marked.
 const STRIP: f64 = 20.0;
+
+/// Units of at most this length stand at each tick, others once above the axis.
+const SHORT_UNIT: usize = 3;
 
 /// Beyond this ratio of the largest to the middle value, a linear axis shows one spike and a line.
 const LOGARITHMIC_FROM: f64 = 20.0;
 
 /// Draws values over time.
-pub fn time_series(figure: &TimeSeries, title: &str) -> String {
-    let area = Area { left: 76.0, top: 28.0, right: WIDTH - 16.0, bottom: HEIGHT - 68.0 };
-    let entries: Vec<(String, String)> = figure
-        .series
-        .iter()
-        .enumerate()
-        .map(|(index, series)| (class_of_series(index), series.name.clone()))
-        .collect();
-    let with_legend = entries.len() > 1;
-    let more = if with_legend { legend_height(area, &entries) } else { 0.0 };
-    let mut svg = Svg::new(WIDTH, HEIGHT + more, title);
+pub fn time_series(figure: &TimeSeries, title: &str, layout: Layout) -> String {
+    let height = layout.of(320.0, 260.0);
+    let unit_above = width(&figure.unit) > SHORT_UNIT;
+    let (top, bottom) = (if unit_above { 44.0 } else { 28.0 }, height - 68.0);
+    let y = value_axis(figure, bottom, top);
+    let unit = if unit_above { "" } else { figure.unit.as_str() };
+    let mut labels: Vec<String> =
+        y.ticks().into_iter().map(|tick| tick_label(tick, unit)).collect();
+    labels.push(lost_text(figure));
+    let left = label_room(labels.iter().map(String::as_str));
+    let area = Area { left, top, right: layout.width() - layout.of(16.0, 6.0), bottom };
+    let mut svg = Svg::new(layout.width(), height, title);
 
     let x = time_axis(figure, area);
-    let y = value_axis(figure, area);
-    draw_phases(&mut svg, figure, area, &x);
-    area.horizontal_grid(&mut svg, &y, |tick| tick_label(tick, &figure.unit));
+    draw_phases(&mut svg, figure, area, &x, layout);
+    if unit_above {
+        svg.text("axis", (0.0, 12.0), Anchor::Start, &figure.unit);
+    }
+    area.horizontal_grid(&mut svg, &y, |tick| tick_label(tick, unit));
     let labels = area.bottom + STRIP + 20.0;
     area.vertical_grid(&mut svg, &x, labels, format::float);
-    svg.text(
-        "axis",
-        (f64::midpoint(area.left, area.right), labels + 20.0),
-        Anchor::Middle,
-        "time [s]",
-    );
+    let middle = f64::midpoint(area.left, area.right);
+    svg.text("axis", (middle, labels + 20.0), Anchor::Middle, "time [s]");
     for (index, series) in figure.series.iter().enumerate() {
         let colour = class_of_series(index);
         if figure.continuous {
@@ -54,10 +55,31 @@ pub fn time_series(figure: &TimeSeries, title: &str) -> String {
     if !figure.continuous {
         draw_losses(&mut svg, figure, area, &x);
     }
-    if with_legend {
-        legend(&mut svg, area, HEIGHT + 6.0, &entries);
-    }
     svg.finish()
+}
+
+/// The series where there is more than one, for below the plot.
+pub fn time_series_legend(figure: &TimeSeries) -> String {
+    if figure.series.len() < 2 {
+        return String::new();
+    }
+    legend(
+        figure
+            .series
+            .iter()
+            .enumerate()
+            .map(|(index, series)| (class_of_series(index), series.name.clone())),
+    )
+}
+
+/// Whether each phase has room for its name; where one has not, all have numbers.
+pub fn phase_names_fit(figure: &TimeSeries, layout: Layout) -> bool {
+    let area = Area { left: 0.0, top: 0.0, right: layout.width() - 80.0, bottom: 0.0 };
+    let x = time_axis(figure, area);
+    figure
+        .phases
+        .iter()
+        .all(|phase| text_width(&phase.name) + LETTER <= x.at(phase.to_s) - x.at(phase.from_s))
 }
 
 fn time_axis(figure: &TimeSeries, area: Area) -> Scale {
@@ -74,18 +96,18 @@ fn time_axis(figure: &TimeSeries, area: Area) -> Scale {
     Scale::exact(low, high, area.left, area.right)
 }
 
-fn value_axis(figure: &TimeSeries, area: Area) -> Scale {
+fn value_axis(figure: &TimeSeries, bottom: f64, top: f64) -> Scale {
     let mut values: Vec<f64> =
         figure.series.iter().flat_map(|series| &series.points).map(|point| point.1).collect();
     values.sort_by(f64::total_cmp);
     let (Some(&low), Some(&high)) = (values.first(), values.last()) else {
-        return Scale::linear(0.0, 1.0, area.bottom, area.top);
+        return Scale::linear(0.0, 1.0, bottom, top);
     };
     let middle = values[values.len() / 2];
     if !figure.continuous && low > 0.0 && high > LOGARITHMIC_FROM * middle {
-        Scale::logarithmic(low, high, area.bottom, area.top)
+        Scale::logarithmic(low, high, bottom, top)
     } else {
-        Scale::linear(low.min(0.0), high, area.bottom, area.top)
+        Scale::linear(low.min(0.0), high, bottom, top)
     }
 }
 
@@ -113,8 +135,9 @@ fn line(series: &Series, area: Area, x: &Scale, y: &Scale) -> String {
     path
 }
 
-fn draw_phases(svg: &mut Svg, figure: &TimeSeries, area: Area, x: &Scale) {
-    for phase in &figure.phases {
+fn draw_phases(svg: &mut Svg, figure: &TimeSeries, area: Area, x: &Scale, layout: Layout) {
+    let named = phase_names_fit(figure, layout);
+    for (index, phase) in figure.phases.iter().enumerate() {
         let (from, to) = (x.at(phase.from_s), x.at(phase.to_s));
         let class = match phase.state {
             PhaseState::Up => "phase up",
@@ -123,9 +146,10 @@ fn draw_phases(svg: &mut Svg, figure: &TimeSeries, area: Area, x: &Scale) {
         };
         let height = area.bottom - area.top;
         svg.rect(class, (from, area.top), (to - from, height), 0.0);
-        if LETTER * width(&phase.name) as f64 <= to - from {
+        let label = if named { phase.name.clone() } else { (index + 1).to_string() };
+        if text_width(&label) <= to - from {
             let at = (f64::midpoint(from, to), area.top - 9.0);
-            svg.text("small", at, Anchor::Middle, &phase.name);
+            svg.text("small", at, Anchor::Middle, &label);
         }
     }
 }
@@ -141,10 +165,13 @@ fn draw_losses(svg: &mut Svg, figure: &TimeSeries, area: Area, x: &Scale) {
         let from = from.min(area.right - bar);
         svg.rect("lost", (from, top), (bar, STRIP / 2.0), 0.0);
     }
+    let class = if figure.losses.is_empty() { "tick" } else { "tick bad" };
+    svg.text(class, (area.left - 8.0, top + 9.0), Anchor::End, &lost_text(figure));
+}
+
+fn lost_text(figure: &TimeSeries) -> String {
     let lost: u64 = figure.losses.iter().map(|loss| loss.frames).sum();
-    let text = format!("{} lost", format::integer(i64::try_from(lost).unwrap_or(i64::MAX)));
-    let class = if lost > 0 { "tick bad" } else { "tick" };
-    svg.text(class, (area.left - 8.0, top + 9.0), Anchor::End, &text);
+    format!("{} lost", format::integer(i64::try_from(lost).unwrap_or(i64::MAX)))
 }
 
 #[cfg(test)]
@@ -159,7 +186,7 @@ mod tests {
 
     #[test]
     fn fifty_thousand_frames_stay_small() {
-        let svg = time_series(&figure(50_000), "delay");
+        let svg = time_series(&figure(50_000), "delay", Layout::Wide);
         assert!(svg.len() < 100_000, "{} octets", svg.len());
         let dots = svg.matches("h0").count();
         assert!((1000..=crate::figure::MAX_POINTS).contains(&dots), "{dots} dots");
@@ -168,30 +195,35 @@ mod tests {
     #[test]
     fn a_single_loss_is_seen() {
         let loss = Loss { from_s: 0.5, to_s: 0.5, frames: 1 };
-        let svg = time_series(&figure(1000).losses(vec![loss]), "delay");
+        let svg = time_series(&figure(1000).losses(vec![loss]), "delay", Layout::Wide);
         let bar = svg.lines().find(|line| line.contains("class=\"lost\"")).expect("a bar");
         assert!(bar.contains("width=\"2\""), "{bar}");
         assert!(svg.contains(">1 lost<"));
     }
 
     #[test]
-    fn phases_are_shaded_and_named_where_there_is_room() {
+    fn phases_are_shaded_and_named_or_numbered() {
         let figure = figure(1000).phase("both paths up", 0.0, 0.9, PhaseState::Up).phase(
             "a name much too long for a tenth",
             0.9,
             1.0,
             PhaseState::Degraded,
         );
-        let svg = time_series(&figure, "delay");
+        let svg = time_series(&figure, "delay", Layout::Wide);
         assert!(svg.contains("phase up") && svg.contains("phase degraded"));
-        assert!(svg.contains("both paths up") && !svg.contains("much too long"));
+        assert!(!svg.contains("both paths up") && !svg.contains("much too long"));
+        assert!(svg.contains(">1</text>"), "the first has room for its number");
+        assert!(!phase_names_fit(&figure, Layout::Wide));
+        let roomy = self::figure(1000).phase("both paths up", 0.0, 0.9, PhaseState::Up);
+        assert!(phase_names_fit(&roomy, Layout::Narrow));
+        assert!(time_series(&roomy, "delay", Layout::Narrow).contains("both paths up"));
     }
 
     #[test]
     fn loads_are_lines_and_lose_nothing() {
         let points = vec![(0.0, 1.0), (1.0, 40.0), (2.0, 2.0)];
         let figure = TimeSeries::continuous("%").series("a", points);
-        let svg = time_series(&figure, "load");
+        let svg = time_series(&figure, "load", Layout::Wide);
         let path = svg.lines().find(|line| line.contains("<path class=\"curve")).expect(&svg);
         assert_eq!(path.matches('L').count(), 2, "{path}");
         assert!(!svg.contains("lost") && !svg.contains("dots"), "{svg}");
@@ -202,7 +234,7 @@ mod tests {
 
     #[test]
     fn nothing_to_draw_is_drawn() {
-        let svg = time_series(&TimeSeries::new("ns"), "delay");
+        let svg = time_series(&TimeSeries::new("ns"), "delay", Layout::Wide);
         assert!(svg.contains(">0 lost<") && !svg.contains("NaN"));
     }
 }

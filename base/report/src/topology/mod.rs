@@ -6,6 +6,8 @@ mod text;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plot::Layout;
+
 /// A network to be drawn.
 ///
 /// ```
@@ -193,8 +195,13 @@ impl Topology {
     }
 
     /// The picture as SVG; colours come from the style sheet of the report.
-    pub fn svg(&self) -> String {
-        picture::draw(self)
+    pub fn svg(&self, layout: Layout) -> String {
+        picture::draw(self, layout)
+    }
+
+    /// The names of its streams, for below the picture.
+    pub(crate) fn legend(&self) -> String {
+        picture::stream_legend(self)
     }
 
     /// The two ends of a link, the one further left (or further up) first.

@@ -1,6 +1,7 @@
 //! The network as SVG.
 
 use super::{LinkState, Node, Role, Topology};
+use crate::plot::{self, Layout, text_width};
 use crate::svg::{Anchor, Svg};
 use crate::table::width;
 
@@ -14,20 +15,60 @@ const LINK_DISTANCE: f64 = 26.0;
 /// Between the streams on a link.
 const STREAM_DISTANCE: f64 = 4.0;
 
-pub(super) fn draw(network: &Topology) -> String {
-    let last = |place: fn(&Node) -> u16| network.nodes.iter().map(place).max().unwrap_or(0);
-    let node_width = node_width(network);
-    let legend = if network.streams.len() > 1 { 30.0 } else { 0.0 };
-    let picture_width = f64::from(last(|node| node.column)) * COLUMN + node_width + 2.0 * MARGIN;
-    let rows_height = f64::from(last(|node| node.row)) * ROW + NODE_HEIGHT + 2.0 * MARGIN;
-    let mut svg = Svg::new(picture_width, rows_height + legend, "Topology of the network");
+/// How nodes are laid out.
+struct Grid {
+    column: f64,
+    row: f64,
+    node_width: f64,
+    /// Columns of the network are rows of the picture.
+    upright: bool,
+    /// Left of the first column.
+    left: f64,
+}
 
-    let centre = |node: &Node| {
-        (
-            MARGIN + node_width / 2.0 + f64::from(node.column) * COLUMN,
-            MARGIN + NODE_HEIGHT / 2.0 + f64::from(node.row) * ROW,
-        )
-    };
+impl Grid {
+    /// Columns from left to right; on a narrow page from top to bottom, where that takes less width.
+    fn new(network: &Topology, layout: Layout) -> Self {
+        let node_width = node_width(network);
+        let lying = Self { column: COLUMN, row: ROW, node_width, upright: false, left: MARGIN };
+        // Labels stand beside upright links, and between the nodes of others.
+        let label = network.links.iter().map(|link| text_width(&link.label));
+        let label = label.fold(0.0, f64::max);
+        let aside = (label + LINK_DISTANCE - node_width / 2.0).max(0.0);
+        let column = node_width + 24.0 + label;
+        let upright = Self { column, row: ROW, node_width, upright: true, left: MARGIN + aside };
+        let fits = lying.size(network).0 <= layout.width();
+        match fits || lying.size(network).0 <= upright.size(network).0 {
+            true => lying,
+            false => upright,
+        }
+    }
+
+    /// Column and row in the picture.
+    fn place(&self, node: &Node) -> (f64, f64) {
+        let (column, row) = (f64::from(node.column), f64::from(node.row));
+        if self.upright { (row, column) } else { (column, row) }
+    }
+
+    fn centre(&self, node: &Node) -> (f64, f64) {
+        let (column, row) = self.place(node);
+        let x = self.left + self.node_width / 2.0 + column * self.column;
+        (x, MARGIN + NODE_HEIGHT / 2.0 + row * self.row)
+    }
+
+    fn size(&self, network: &Topology) -> (f64, f64) {
+        let places = network.nodes.iter().map(|node| self.place(node));
+        let (columns, rows) =
+            places.fold((0.0, 0.0), |most: (f64, f64), at| (most.0.max(at.0), most.1.max(at.1)));
+        let width = columns * self.column + self.node_width + 2.0 * self.left;
+        (width, rows * self.row + NODE_HEIGHT + 2.0 * MARGIN)
+    }
+}
+
+pub(super) fn draw(network: &Topology, layout: Layout) -> String {
+    let grid = Grid::new(network, layout);
+    let (picture_width, picture_height) = grid.size(network);
+    let mut svg = Svg::new(picture_width, picture_height, "Topology of the network");
     for (index, link) in network.links.iter().enumerate() {
         let Some(ends) = network.ends(link) else { continue };
         let twins: Vec<usize> = (0..network.links.len())
@@ -35,24 +76,24 @@ pub(super) fn draw(network: &Topology) -> String {
             .collect();
         let position = twins.iter().position(|&twin| twin == index).unwrap_or(0);
         let aside = (position as f64 - (twins.len() - 1) as f64 / 2.0) * LINK_DISTANCE;
-        let from = centre(&network.nodes[ends.0]);
-        let to = centre(&network.nodes[ends.1]);
+        let from = grid.centre(&network.nodes[ends.0]);
+        let to = grid.centre(&network.nodes[ends.1]);
         draw_link(&mut svg, network, index, shifted(from, to, aside), aside > 0.0);
     }
     for node in &network.nodes {
-        draw_node(&mut svg, node, centre(node), node_width);
-    }
-    if legend > 0.0 {
-        let mut x = MARGIN;
-        for stream in &network.streams {
-            let y = rows_height + 4.0;
-            let class = format!("stream {}", stream.colour.class());
-            svg.line(&class, (x, y), (x + 22.0, y));
-            svg.text("small", (x + 28.0, y + 4.0), Anchor::Start, &stream.name);
-            x += 46.0 + 7.0 * width(&stream.name) as f64;
-        }
+        draw_node(&mut svg, node, grid.centre(node), grid.node_width);
     }
     svg.finish()
+}
+
+/// The streams where there is more than one, for below the picture.
+pub(super) fn stream_legend(network: &Topology) -> String {
+    if network.streams.len() < 2 {
+        return String::new();
+    }
+    plot::legend(
+        network.streams.iter().map(|stream| (stream.colour.class().into(), stream.name.clone())),
+    )
 }
 
 fn node_width(network: &Topology) -> f64 {
@@ -88,10 +129,13 @@ fn draw_link(svg: &mut Svg, network: &Topology, index: usize, (from, to): Segmen
     }
     let middle = (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1));
     // On an upright link the label stands beside the line, else above it, and below the lower of
-    // two parallel links.
+    // two parallel links. Of upright ones, what is moved to the right of a downward line is on its left.
     let half = 7.0 + STREAM_DISTANCE * colours.len() as f64 / 2.0;
     let (label, anchor) = if (to.0 - from.0).abs() < 1.0 {
-        ((middle.0 + half + 6.0, middle.1 + 4.0), Anchor::Start)
+        match below {
+            true => ((middle.0 - half, middle.1 + 4.0), Anchor::End),
+            false => ((middle.0 + half, middle.1 + 4.0), Anchor::Start),
+        }
     } else if below {
         ((middle.0, middle.1 + half + 8.0), Anchor::Middle)
     } else {
@@ -130,16 +174,18 @@ mod tests {
     #[test]
     fn every_stream_on_every_link_is_drawn() {
         let network = ladder();
-        let svg = draw(&network);
+        let svg = draw(&network, Layout::Wide);
         let drawn = svg.matches("class=\"stream ").count();
         let expected: usize = network.links.iter().map(|link| link.streams.len()).sum();
-        assert_eq!(drawn, expected + network.streams.len(), "links and legend");
+        assert_eq!(drawn, expected);
+        let legend = stream_legend(&network);
+        assert!(network.streams.iter().all(|stream| legend.contains(&stream.name)), "{legend}");
         assert_eq!(svg.matches("class=\"cross\"").count(), 2);
     }
 
     #[test]
     fn parallel_links_do_not_cover_each_other() {
-        let svg = draw(&two_paths());
+        let svg = draw(&two_paths(), Layout::Wide);
         let ys: Vec<&str> = svg
             .lines()
             .filter(|line| line.contains("class=\"stream"))
@@ -150,9 +196,24 @@ mod tests {
     }
 
     #[test]
+    fn a_narrow_picture_goes_down() {
+        let size = |svg: String| {
+            let view_box = svg.split("viewBox=\"0 0 ").nth(1).unwrap().split('"').next().unwrap();
+            let (width, height) = view_box.split_once(' ').unwrap();
+            (width.parse::<f64>().unwrap(), height.parse::<f64>().unwrap())
+        };
+        for network in [two_paths(), ladder()] {
+            let (width, height) = size(draw(&network, Layout::Narrow));
+            assert!(width <= Layout::Narrow.width() && width < height, "{width} x {height}");
+            let (width, height) = size(draw(&network, Layout::Wide));
+            assert!(width <= Layout::Wide.width() && width > height, "{width} x {height}");
+        }
+    }
+
+    #[test]
     fn a_link_to_nowhere_is_left_out() {
         let mut network = two_paths();
         network.link("A", "Z", "lost", &[]);
-        assert!(!draw(&network).contains("lost"));
+        assert!(!draw(&network, Layout::Wide).contains("lost"));
     }
 }

@@ -12,7 +12,7 @@ use onbeat_delay::matching::Verdict;
 use onbeat_hooks::{Counts, Detail, Device, Fate, Filter, Hop, Packet, Tracer};
 use onbeat_realtime::{clock, interrupt};
 use onbeat_report::format::{count, parse_duration};
-use onbeat_report::{Check, Outcome, Progress, Run};
+use onbeat_report::{Check, Input, Outcome, Progress, Run};
 
 use self::judgement::Request;
 use self::nic_stamps::NicStamped;
@@ -87,6 +87,8 @@ impl HooksOptions {
         let device = if device_stamps { Some(NicStamped::begin(&self.arrivals)?) } else { None };
 
         let run = Run::begin("delay-hooks");
+        let interfaces = [Some(&self.arrivals), self.departures.as_ref()];
+        interfaces.into_iter().flatten().for_each(|name| run.inputs().add(Input::interface(name)));
         let mut seen = Collector {
             left: Group::new("packets that left"),
             read: Group::new("packets that a process read"),

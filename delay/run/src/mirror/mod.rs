@@ -10,7 +10,7 @@ use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher};
 use onbeat_delay::pairing::{InterfaceId, Mirror as Mirrored, Plan, Sides, Tally};
 use onbeat_report::format::count_of;
-use onbeat_report::{Progress, Run};
+use onbeat_report::{Input, Inputs, Progress, Run};
 
 use self::live::LiveOptions;
 use self::side::Side;
@@ -58,11 +58,17 @@ impl Method for MirrorOptions {
         if is_file {
             self.live.refuse_for_a_file()?;
         }
-        let run = Run::begin(Self::result());
+        let run = if is_file {
+            Run::analysis(Self::result())
+        } else {
+            let run = Run::begin(Self::result());
+            run.inputs().add(Input::interface(self.source.to_string_lossy()));
+            run
+        };
         let mut sink = Sink::new(&self.packets.report.files)?;
         let matching = self.packets.matching(false, self.live.count());
         let seen = match is_file {
-            true => self.read(&matching, &mut sink, progress)?,
+            true => self.read(run.inputs(), &matching, &mut sink, progress)?,
             false => self.live.watch(self, &matching, &mut sink, progress)?,
         };
         progress.clear();
@@ -94,6 +100,7 @@ impl MirrorOptions {
     /// match.
     fn read(
         &self,
+        inputs: &Inputs,
         matching: &MatchingOptions,
         sink: &mut Sink,
         progress: &mut Progress,
@@ -102,7 +109,7 @@ impl MirrorOptions {
         let mut tally = Tally::default();
         let files = &self.packets.report.files;
         let reading = reading::read(can_repeat, files, sink, |plan, what, events| {
-            let seen = self.feed((plan, matching), progress, what, events)?;
+            let seen = self.feed(inputs, (plan, matching), progress, what, events)?;
             tally = seen.tally;
             Ok(seen.reading)
         })?;
@@ -112,13 +119,14 @@ impl MirrorOptions {
     /// Reads a capture through.
     fn feed(
         &self,
+        inputs: &Inputs,
         (plan, matching): (Plan, &MatchingOptions),
         progress: &mut Progress,
         what: &str,
         mut events: &mut dyn FnMut(Event<()>),
     ) -> Result<MirrorReading> {
         let (sides, recognition) = (self.side.sides()?, self.packets.recognition());
-        let capture = captures::open(&self.source)?;
+        let capture = captures::open(&self.source, inputs)?;
         let window = self.packets.window().with_disorder(plan.disorder_ns);
         let mut matcher = Matcher::new(window);
         let mut mirror = Mirrored::new(capture, sides.clone(), recognition, |_: &Packet<'_>| ())

@@ -7,10 +7,10 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use onbeat_probe::{PingConfig, ping, read_key};
+use onbeat_probe::{PingConfig, ping, profile_file, read_key};
 use onbeat_realtime::interrupt;
 use onbeat_report::format::parse_duration;
-use onbeat_report::{Progress, Run};
+use onbeat_report::{Input, Progress, Run};
 use onbeat_wire::stamp;
 
 use crate::error::{Error, Result};
@@ -77,6 +77,10 @@ impl Method for PingOptions {
         let _scheduling = self.place.profile().enter()?;
         let _signals = interrupt::Guard::install();
         let run = Run::begin(Self::result());
+        self.key.iter().for_each(|key| run.inputs().add(Input::secret(key.to_string_lossy())));
+        if let Some((name, content)) = self.profile.as_deref().and_then(profile_file) {
+            run.inputs().add(Input::of_file(name, content.as_bytes()));
+        }
         let found = ping(&config, &|| interrupt::check().is_err(), &mut |sample, counts| {
             probes.take(sample);
             progress.update(|| {

@@ -3,13 +3,12 @@
 mod outcome;
 mod rows;
 
-use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use onbeat_host::file;
 use onbeat_irq_core::recording::{self, Reader, Summary, Timelines};
-use onbeat_report::Outcome;
+use onbeat_report::{InputKind, Inputs, Outcome, Run};
 
 use crate::{Error, Result};
 
@@ -21,14 +20,21 @@ const LINES: usize = 6;
 /// # Errors
 /// [`Error::Read`].
 pub fn read(path: &Path, partial: bool) -> Result<Outcome> {
+    let run = Run::analysis("irq-recording");
     let outcome = || {
-        let summary = Summary::of(open(path)?, partial)?;
-        let lines = Timelines::of(open(path)?, &summary, LINES)?;
-        Ok(outcome::of(summary, &lines))
+        let summary = Summary::of(open(path, run.inputs())?, partial)?;
+        let lines = Timelines::of(open(path, run.inputs())?, &summary, LINES)?;
+        Ok((summary, lines))
     };
-    outcome().map_err(|source| Error::Read { path: path.into(), source })
+    let (summary, lines) = outcome().map_err(|source| Error::Read { path: path.into(), source })?;
+    Ok(outcome::of(run, summary, &lines))
 }
 
-fn open(path: &Path) -> recording::Result<Reader<BufReader<File>>> {
-    Reader::open(BufReader::new(file::open_regular(path)?))
+fn open(
+    path: &Path,
+    inputs: &Inputs,
+) -> recording::Result<Reader<BufReader<Box<dyn Read + Send>>>> {
+    let file = file::open_regular(path)?;
+    let file = inputs.read(&path.to_string_lossy(), InputKind::File, Box::new(file));
+    Reader::open(BufReader::new(file))
 }

@@ -4,8 +4,7 @@ use onbeat_irq_core::charge::{Accounts, Process};
 use onbeat_irq_core::names::Names;
 use onbeat_irq_core::recording::{Correction, Summary, Timelines};
 use onbeat_irq_core::view::{ProcessRow, Table};
-use onbeat_report::figure::Figures;
-use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, TimeSeries};
+use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Run, TimeSeries};
 
 use super::rows::Rows;
 use crate::top::cells::windows;
@@ -19,22 +18,19 @@ const MISSING_PERCENT: f64 = 1.0;
 /// Of a CPU with less than this, what is under way at the ends is more.
 const JUDGED_FROM_NS: u64 = 50_000_000;
 
-pub(super) fn of(mut summary: Summary, lines: &Timelines) -> Outcome {
+pub(super) fn of(run: Run, mut summary: Summary, lines: &Timelines) -> Outcome {
     let estimate = summary.estimate();
     let total = &estimate.accounts;
     let length_ns = summary.length_ns;
     let table = Table::of_estimate(&estimate, length_ns, &mut summary);
     let conditions = summary.end.as_ref().map(|end| end.conditions.clone()).unwrap_or_default();
-    let mut outcome = Outcome {
-        name: "irq-recording".into(),
-        checks: checks(&summary),
-        figures: Figures::new(),
-        conditions: serde_json::from_value(conditions).unwrap_or_default(),
-        started: summary.begin.started.clone(),
-        duration_s: length_ns as f64 / 1e9,
-        notes: notes(&summary, &table),
-        causes: Vec::new(),
-    };
+    let mut outcome = run.finish();
+    outcome.checks = checks(&summary);
+    // Of the recording, not of its analysis.
+    outcome.conditions = serde_json::from_value(conditions).unwrap_or_default();
+    outcome.started.clone_from(&summary.begin.started);
+    outcome.duration_s = length_ns as f64 / 1e9;
+    outcome.notes = notes(&summary, &table);
     outcome.figure("bottom halves", share(total.measured_ns, length_ns));
     outcome.figure("hard interrupts", share(total.hardirq_ns, length_ns));
     match summary.own.programs_ns {

@@ -14,6 +14,7 @@ use onbeat_host::trust::{self, Untrusted};
 use onbeat_link::Backend;
 use onbeat_powerlink::network::Network;
 use onbeat_realtime::Profile;
+use onbeat_report::Input;
 use onbeat_wire::MacAddress;
 
 use crate::{Pattern, Sender};
@@ -46,6 +47,8 @@ pub struct File {
     /// Why a privileged process must not act on it: another user could have written it, or a file that
     /// it names.
     pub untrusted: Option<Untrusted>,
+    /// The file and the device descriptions that it names, with their hashes.
+    pub inputs: Vec<Input>,
 }
 
 /// Where a node runs.
@@ -83,9 +86,10 @@ impl File {
         // Before it is read: a path that passes leads to the same file from then on.
         let checked = trust::check_file(path);
         let (text, name) = file::load(path)?;
-        let parsed = Self::parse(&text, &name)?;
-        let untrusted = checked.err().or(parsed.untrusted);
-        Ok(Self { untrusted, ..parsed })
+        let mut parsed = Self::parse(&text, &name)?;
+        parsed.untrusted = checked.err().or(parsed.untrusted);
+        parsed.inputs.insert(0, Input::of_file(path.to_string_lossy(), text.as_bytes()));
+        Ok(parsed)
     }
 
     /// Reads a text; `name` is what its faults call it.
@@ -146,8 +150,8 @@ impl File {
         faults.judge(&source)?;
         let ((managing, soc), realtime) =
             (managing.unwrap_or_default(), realtime.unwrap_or_default());
-        let untrusted = descriptions.untrusted;
-        Ok(File { network, managing, soc, nodes, realtime, untrusted })
+        let Descriptions { untrusted, inputs, .. } = descriptions;
+        Ok(File { network, managing, soc, nodes, realtime, untrusted, inputs })
     }
 }
 

@@ -11,6 +11,7 @@ use onbeat_powerlink::mn::{concise_dcf, dcf_entries};
 use onbeat_powerlink::network::follows_from_network;
 use onbeat_powerlink::od::ObjectId;
 use onbeat_powerlink::od::profile::{self, Identity};
+use onbeat_report::Input;
 use onbeat_xdd::Description;
 
 /// Octets of a device description at most, and of a concise DCF.
@@ -21,6 +22,8 @@ const LONGEST: u64 = 16 << 20;
 pub(super) struct Descriptions {
     folder: PathBuf,
     read: BTreeMap<PathBuf, Rc<Description>>,
+    /// Files that were read.
+    pub(super) inputs: Vec<Input>,
     /// Of the first file that another user could have written.
     pub(super) untrusted: Option<Untrusted>,
 }
@@ -29,7 +32,7 @@ impl Descriptions {
     /// Those in the folder of a file.
     pub(super) fn beside(file: &Path) -> Self {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
-        Descriptions { folder, read: BTreeMap::new(), untrusted: None }
+        Descriptions { folder, read: BTreeMap::new(), inputs: Vec::new(), untrusted: None }
     }
 
     /// Before a file is read: notes whether another user could have written it.
@@ -55,6 +58,7 @@ impl Descriptions {
         };
         match onbeat_xdd::read(&text) {
             Ok(description) => {
+                self.inputs.push(Input::of_file(path.to_string_lossy(), text.as_bytes()));
                 let description = Rc::new(description);
                 self.read.insert(path, Rc::clone(&description));
                 Some(description)
@@ -103,6 +107,7 @@ impl Descriptions {
             value.fault(format!("{shown} is not a concise DCF: readable entries: {read}"), help);
             return None;
         }
+        self.inputs.push(Input::of_file(path.to_string_lossy(), &octets));
         let entries = dcf_entries(&octets).filter(|(object, _)| !follows_from_network(*object));
         Some(entries.map(|(object, value)| (object, value.to_vec())).collect())
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use onbeat_delay_run::captures;
 use onbeat_powerlink_node::{Sniffer, capture_bypass};
 use onbeat_report::format::count;
-use onbeat_report::{Progress, Run};
+use onbeat_report::{Input, Inputs, Progress, Run};
 
 use onbeat_terminal::Shown;
 use onbeat_terminal::exit::{Answer, Failure, Result};
@@ -53,7 +53,13 @@ impl Sniff {
         if self.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds < 1e9)) {
             return Err(Failure::new("--seconds: give a time above 0, such as 10"));
         }
-        let run = Run::begin("powerlink-sniff");
+        let run = if is_file {
+            Run::analysis("powerlink-sniff")
+        } else {
+            let run = Run::begin("powerlink-sniff");
+            run.inputs().add(Input::interface(self.source.to_string_lossy()));
+            run
+        };
         let mut sniffer = Sniffer::new(self.frames);
         let mut progress = Progress::new(self.shown.quiet || self.frames);
         let name = self.source.to_string_lossy();
@@ -67,7 +73,7 @@ impl Sniff {
             })
         };
         let notes = if is_file {
-            read(&self.source, &mut sniffer, &mut progress, print)?
+            read((&self.source, run.inputs()), &mut sniffer, &mut progress, print)?
         } else {
             sniffer.listen(&name, self.seconds, &mut progress, print)?
         };
@@ -81,12 +87,12 @@ impl Sniff {
 
 /// Reads a capture; notes on the result.
 fn read(
-    path: &Path,
+    (path, inputs): (&Path, &Inputs),
     sniffer: &mut Sniffer,
     progress: &mut Progress,
     mut print: impl FnMut(&str) -> Result<ControlFlow<()>>,
 ) -> Result<Vec<String>> {
-    let mut capture = captures::open(path)?;
+    let mut capture = captures::open(path, inputs)?;
     let mut cut = 0_u64;
     loop {
         let position = capture.position();

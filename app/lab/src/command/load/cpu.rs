@@ -8,7 +8,7 @@ use onbeat_lab::cpus;
 use onbeat_lab::load::{DutyLoad, DutyProfile};
 use onbeat_realtime::CpuSet;
 use onbeat_realtime::interrupt;
-use onbeat_report::{Cell, Counters, Measurement, Run};
+use onbeat_report::{Cell, Counters, Input, Measurement, Run};
 
 use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Failure, Result};
@@ -57,6 +57,7 @@ impl Cpu {
         };
         let _signals = interrupt::Guard::install();
         let run = Run::begin("load-cpu");
+        run.inputs().add(Input::of_file(self.profile.to_string_lossy(), text.as_bytes()));
         let each = cpus.iter().map(|cpu| [cpu].into_iter().collect());
         let load = DutyLoad::start(each, &profile)?;
         super::wait(self.length, || false)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use onbeat_lab::load::{UdpSource, UdpTarget};
 use onbeat_realtime::interrupt;
-use onbeat_report::{Counters, Measurement, Run};
+use onbeat_report::{Counters, Input, Measurement, Run};
 
 use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Failure, Result};
@@ -65,6 +65,10 @@ impl Net {
         let target = UdpTarget { to, from: self.source, interface: self.interface.clone() };
         let _signals = interrupt::Guard::install();
         let run = Run::begin("load-net");
+        if let Some((name, content)) = self.profile.as_deref().and_then(onbeat_probe::profile_file)
+        {
+            run.inputs().add(Input::of_file(name, content.as_bytes()));
+        }
         let source = UdpSource::start(&target, profile, self.count, self.size.into())?;
         super::wait(self.length, || source.is_finished())?;
         let report = source.stop();

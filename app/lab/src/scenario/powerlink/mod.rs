@@ -163,5 +163,6 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         nodes: vec![host; nodes.into()],
         realtime: Profile::default(),
         untrusted: None,
+        inputs: Vec::new(),
     }
 }

@@ -1,0 +1,175 @@
+//! A result on one screen: the figures that matter most, the checks in short, and the verdict.
+
+use std::fmt::Write;
+
+use crate::figure::{Distribution, Figure};
+use crate::format;
+use crate::number::Number;
+use crate::result::{Check, Outcome};
+use crate::table::{Align, TextTable, printable};
+use crate::text;
+use crate::view::{self, Group};
+
+/// Lines of a screen.
+pub const LINES: usize = 40;
+
+/// Columns of a screen.
+pub const COLUMNS: usize = 100;
+
+/// Checks that are shown where none failed.
+const CHECKS: usize = 3;
+
+/// Failed checks, notes and causes that are shown.
+const AT_MOST: usize = 6;
+
+/// The result in at most `lines` lines of [`COLUMNS`]. `shows` are the names of figures, or what they
+/// begin with, most important first: each is shown in part where there is no room for all.
+pub fn render(outcome: &Outcome, shows: &[&str], lines: usize, colours: bool) -> String {
+    let mut end = String::new();
+    for note in outcome.notes.iter().take(AT_MOST) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(end, "{}", clip(&format!("note: {}", printable(note))));
+    }
+    for cause in outcome.causes.iter().take(AT_MOST) {
+        let text = format!("{}: {}", printable(&cause.name), printable(&cause.statement));
+        crate::table::wrap(&text, COLUMNS).iter().for_each(|line| end += &format!("{line}\n"));
+    }
+    if !end.is_empty() {
+        end.push('\n');
+    }
+    end += &checks(&outcome.checks);
+    end += &text::verdict_line(outcome, colours);
+
+    let mut room = lines.saturating_sub(end.lines().count());
+    let mut out = String::new();
+    for (name, table) in shows.iter().flat_map(|shown| tables(outcome, shown)) {
+        // Name, heading, rule and remark of the table, and the empty line below.
+        if let Some(rows) = room.checked_sub(5).filter(|rows| *rows > 0) {
+            let name = name.map_or(String::new(), |name| clip(&printable(name)) + "\n");
+            let text = format!("{name}{}\n", table.fit(COLUMNS, rows));
+            room = room.saturating_sub(text.lines().count());
+            out += &text;
+        }
+    }
+    out + &end
+}
+
+/// The figures whose names begin with `shown` as tables, with their names where the table does not hold
+/// them. What is no table, or is empty, is left out.
+fn tables<'a>(outcome: &'a Outcome, shown: &str) -> Vec<(Option<&'a str>, TextTable)> {
+    let figures = outcome
+        .figures
+        .iter()
+        .filter(|(name, figure)| name.starts_with(shown) && view::empty_reason(figure).is_none());
+    let mut tables = Vec::new();
+    for group in view::groups(figures) {
+        let (name, table) = match group {
+            Group::Measurements(list) => (None, view::measurement_table(&list)),
+            Group::Ratios(list) => (None, view::ratio_table(&list)),
+            Group::Single(name, figure) => {
+                let table = match figure {
+                    Figure::Distribution(distribution) => delays(distribution),
+                    Figure::Counters(counters) => view::counter_table(counters),
+                    _ => continue,
+                };
+                (Some(name), table)
+            }
+        };
+        tables.push((name, table));
+    }
+    tables
+}
+
+/// Losses, and the delays in four columns.
+fn delays(figure: &Distribution) -> TextTable {
+    let numbers = ["frames", "lost", "median", "p99", "max"].map(|name| (name, Align::Right));
+    let mut table = TextTable::new([("", Align::Left)].into_iter().chain(numbers));
+    for series in &figure.series {
+        let count = |value: u64| format::quantity(value.into(), "");
+        let delay = |value: Option<u64>| {
+            value.map_or("–".into(), |value| format::quantity(Number::from(value), &figure.unit))
+        };
+        let (frames, lost) = (count(series.count), count(series.lost));
+        let [median, p99, max] = [series.p50, series.p99, series.max].map(delay);
+        table.row([&series.name, &frames, &lost, &median, &p99, &max]);
+    }
+    table
+}
+
+/// The failed checks, or the first ones, and how many there are besides.
+fn checks(all: &[Check]) -> String {
+    let failed: Vec<Check> = all.iter().filter(|check| !check.ok()).cloned().collect();
+    let (shown, most) = if failed.is_empty() { (all, CHECKS) } else { (&failed[..], AT_MOST) };
+    if shown.is_empty() {
+        return String::new();
+    }
+    format!("{}\n", view::check_table(shown).fit(COLUMNS, most))
+}
+
+/// The text without what is beyond the columns of a screen.
+fn clip(text: &str) -> String {
+    let mut lines = crate::table::wrap(text, COLUMNS - 2);
+    let is_longer = lines.len() > 1;
+    let first = lines.swap_remove(0);
+    if is_longer { format!("{first} …") } else { first }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Counters, Run, sample};
+
+    fn fits(text: &str, lines: usize) {
+        assert!(text.lines().count() <= lines, "{} lines:\n{text}", text.lines().count());
+        let widest = text.lines().map(crate::table::width).max().unwrap_or(0);
+        assert!(widest <= COLUMNS, "{widest} columns:\n{text}");
+    }
+
+    #[test]
+    fn losses_by_phase_and_the_verdict() {
+        let text = render(&sample::scenario(), &["delay by phase"], 24, false);
+        fits(&text, 24);
+        let down = text.lines().find(|line| line.starts_with("both down ")).expect("the phase");
+        assert!(down.contains(" 2,000 "), "{down}");
+        assert!(text.contains("… 1 more row"), "{text}");
+        assert!(text.ends_with("PASS link-failure: all 4 checks hold, in 12.3 s\n"), "{text}");
+        assert!(!text.contains("counters"), "{text}");
+    }
+
+    #[test]
+    fn whatever_a_result_holds_fits_a_screen() {
+        let mut outcome = Run::begin("x").finish();
+        let mut wide = Counters::new(
+            (0..30).map(|column| crate::Column::from(format!("column {column}").as_str())),
+        );
+        for _ in 0..200 {
+            wide.row((0..30).map(|cell| crate::Cell::from(cell * 1_000_000_u64)));
+        }
+        outcome.figure("wide", wide);
+        outcome.figure("wide too", outcome.figures["wide"].clone());
+        for check in 0..50 {
+            outcome.check(Check::eq(
+                format!("{check} {}", "long ".repeat(40)),
+                1_u64,
+                0_u64,
+                "frames",
+            ));
+            outcome.note("remark ".repeat(60));
+        }
+        for lines in [24, 30, 40] {
+            let text = render(&outcome, &["wide"], lines, false);
+            fits(&text, lines);
+            assert!(text.contains("FAIL x: 50 of 50 checks failed"), "{text}");
+            assert!(text.contains("… 44 more rows"), "{text}");
+        }
+    }
+
+    #[test]
+    fn failed_checks_are_shown_first() {
+        let mut outcome = sample::scenario();
+        outcome.check(Check::eq("the last one", 7_u64, 0_u64, "frames"));
+        let text = render(&outcome, &[], 40, false);
+        assert!(text.contains("the last one") && text.contains("FAILED"), "{text}");
+        assert!(!text.contains("delivered"), "{text}");
+    }
+}
