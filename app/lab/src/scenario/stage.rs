@@ -51,7 +51,9 @@ impl<'a> Stage<'a> {
 
     /// Prints a text before the result, beside standard output where that is for JSON.
     fn show(&self, text: &str) {
-        if self.common.json { eprint!("{text}") } else { print!("{text}") }
+        let text = text.as_bytes();
+        // What no one can read is no reason to stop; a full disk shows at the result.
+        let _ = if self.common.json { stderr().write_all(text) } else { stdout().write_all(text) };
     }
 
     /// Draws the network, unless one is drawn already.
