@@ -20,6 +20,11 @@ SOAK_SEED ?= 1
 FEATURES ?=
 WITH := $(if $(FEATURES),--features "$(FEATURES:%=onbeat/%)")
 
+# What `make book` is built with, from crates.io into the target directory. Newer ones require a newer Rust.
+MDBOOK_VERSION := 0.4.52
+MDBOOK_ROOT := $(abspath $(TARGET))/tools/mdbook-$(MDBOOK_VERSION)
+MDBOOK := $(MDBOOK_ROOT)/bin/mdbook
+
 # Where `make install` puts things; DESTDIR goes before each, as packagers expect.
 PREFIX ?= /usr/local
 DOCDIR ?= $(PREFIX)/share/doc/onbeat
@@ -32,8 +37,8 @@ export ONBEAT_REQUIRE_ALL := 1
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help demo build lab test lint fmt bench doc man audit fuzz soak kmod test-vm test-lockdep test-peers \
-	install setup setup-test setup-vm clean
+.PHONY: help demo build lab test lint fmt bench doc book man audit fuzz soak kmod test-vm test-lockdep test-peers \
+	install setup setup-book setup-test setup-vm clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,6 +79,12 @@ bench: lab ## Measure; BENCH says what (root)
 doc: setup ## Build the documentation of the crates
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
+book: $(MDBOOK) ## Build the documents of docs/ as a web site: out/book/index.html
+	$(MDBOOK) build docs --dest-dir $(abspath out/book)
+
+$(MDBOOK): | setup-book
+	$(CARGO) install --locked --root $(MDBOOK_ROOT) --no-default-features --features search mdbook@$(MDBOOK_VERSION)
+
 man: lab ## Make docs/onbeat.1 and docs/onbeat-lab.1 from the programs' own help
 	$(ONBEAT) man > docs/onbeat.1
 	$(LAB) man > docs/onbeat-lab.1
@@ -110,6 +121,9 @@ install: ## Install what `make build` built under PREFIX
 
 setup:
 	@scripts/setup.sh
+
+setup-book:
+	@scripts/setup.sh book
 
 setup-test:
 	@scripts/setup.sh test

@@ -1,6 +1,6 @@
 //! Helpers of tests, linked by no product: what a test cannot run without, temporary directories, unprivileged
 //! processes, a process of a test's own, a packet socket that shares no code with what is tested, how often a thread
-//! takes memory, and the readers of `vectors/`.
+//! takes memory, the documents of the tree, and the readers of `vectors/`.
 //!
 //! A test that needs a privilege or a kernel feature begins with
 //!
@@ -24,6 +24,7 @@ mod process;
 mod raw_socket;
 mod unprivileged;
 
+pub mod documents;
 pub mod memory;
 pub mod vectors;
 

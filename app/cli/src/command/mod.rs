@@ -88,3 +88,27 @@ pub(crate) fn parse(line: &str) -> std::result::Result<Command, clap::Error> {
     let words = std::iter::once("onbeat").chain(line.split_whitespace());
     Command::from_arg_matches(&program().try_get_matches_from(words)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use onbeat_testing::documents::check_command_lines;
+
+    use super::*;
+
+    /// Those of the laboratory are parsed by its own test.
+    #[test]
+    fn every_documented_command_line_is_one() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let checked = check_command_lines(
+            &root,
+            |command| !["lab", "bench", "load"].contains(&command),
+            |words| {
+                let parsed = program().version("1").try_get_matches_from(words);
+                parsed.map(drop).map_err(|error| (format!("{:?}", error.kind()), error.to_string()))
+            },
+        );
+        assert!(checked > 50, "{checked} lines were found");
+    }
+}
