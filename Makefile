@@ -81,6 +81,10 @@ doc: setup ## Build the documentation of the crates
 
 book: $(MDBOOK) ## Build the documents of docs/ as a web site: out/book/index.html
 	$(MDBOOK) build docs --dest-dir $(abspath out/book)
+	for page in onbeat onbeat-lab; do \
+		mandoc -T html docs/$$page.1 > out/book/$$page.1.html && \
+		sed -i "s,\"\.\./$$page\.1\",\"../$$page.1.html\"," out/book/reference/commands.html || exit; \
+	done
 
 $(MDBOOK): | setup-book
 	$(CARGO) install --locked --root $(MDBOOK_ROOT) --no-default-features --features search mdbook@$(MDBOOK_VERSION)

@@ -83,7 +83,7 @@ check_test() {
 		need python3-jsonschema "checks results against their schema"
 	have clang-format || need clang-format "checks the style of the BPF programs"
 
-	have mandoc || need mandoc "checks the manual page"
+	have mandoc || need mandoc "checks the manual pages"
 	have shellcheck || need shellcheck "checks the shell scripts for mistakes"
 
 	# Debian's toolchain comes without these; they can join it only if they are of its version,
@@ -119,7 +119,10 @@ fail() {
 }
 
 case ${1:-build} in
-book) check_rust ;;
+book)
+	check_rust
+	have mandoc || need mandoc "turns manual pages into web pages"
+	;;
 build) check_build ;;
 test)
 	check_build
