@@ -257,6 +257,7 @@ fn a_redundant_link_between_two_boxes() {
 
 #[test]
 fn a_powerlink_network() {
+    // Its nodes have real-time priority.
     machine::exclusive();
     if can_run() {
         follow("powerlink.md", &["a", "b"], &[("a:eth1", "b:eth1")]);
@@ -265,7 +266,6 @@ fn a_powerlink_network() {
 
 #[test]
 fn which_process_uses_my_cpu() {
-    machine::exclusive();
     if can(&[Feature::Btf, Feature::Kernel(6, 3)]) {
         follow("softirq-time.md", &["a", "b"], &[("a:eth1", "b:eth1")]);
     }
