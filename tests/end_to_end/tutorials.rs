@@ -216,7 +216,7 @@ fn follow(name: &str, stations: &[&str], links: &[(&str, &str)]) {
         network.link(&format!("cable{}", number + 1), one, other);
     }
     let world = build(&network);
-    let directory = TemporaryDirectory::new("tutorial");
+    let directory = TemporaryDirectory::new(name);
     let directory = directory.file("boxes");
     let mut boxes: BTreeMap<&str, Station> = stations
         .iter()
