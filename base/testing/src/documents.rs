@@ -32,8 +32,8 @@ pub struct CommandLine {
     pub location: String,
     /// Its words, without "onbeat".
     pub words: Vec<String>,
-    /// In running text, which may name a command without its arguments.
-    pub is_inline: bool,
+    /// In running text or a drawing, which may name a command without its arguments.
+    pub may_lack_arguments: bool,
 }
 
 /// A link of a document.
@@ -157,18 +157,18 @@ impl Document {
     #[must_use]
     pub fn command_lines(&self) -> Vec<CommandLine> {
         let mut found = Vec::new();
-        let mut add = |line: usize, text: &str, is_inline| {
+        let mut add = |line: usize, text: &str, may_lack_arguments| {
             let words = words(text);
             if words.len() > 1 && words[0] == "onbeat" && !words.iter().any(|w| is_placeholder(w)) {
                 let location = format!("{}:{line}", self.path.display());
                 let words = words[1..].to_vec();
-                found.push(CommandLine { location, words, is_inline });
+                found.push(CommandLine { location, words, may_lack_arguments });
             }
         };
         for block in self.blocks() {
             for (line, text) in (block.line..).zip(&block.lines) {
                 let command = prompt(text).map_or(text.as_str(), |(_, command)| command);
-                add(line, command, false);
+                add(line, command, block.language.is_empty());
             }
         }
         let mut is_code = false;
@@ -255,7 +255,7 @@ pub fn broken_links(root: &Path, documents: &[Document]) -> Vec<String> {
 /// complete. The changelog is history. `parse` returns the kind and the text of an error, as clap has them.
 ///
 /// # Panics
-/// If a command line is none. Running text may name a command without its arguments.
+/// If a command line is none.
 pub fn check_command_lines(
     root: &Path,
     is_ours: impl Fn(&str) -> bool,
@@ -274,7 +274,7 @@ pub fn check_command_lines(
         match parse(words.collect()) {
             Ok(()) => complete += 1,
             Err((kind, _)) if kind == "DisplayHelp" || kind == "DisplayVersion" => complete += 1,
-            Err((kind, _)) if line.is_inline && INCOMPLETE.contains(&kind.as_str()) => {}
+            Err((kind, _)) if line.may_lack_arguments && INCOMPLETE.contains(&kind.as_str()) => {}
             Err((_, error)) => {
                 panic!("{}: onbeat {}: {error}", line.location, line.words.join(" "));
             }

@@ -55,12 +55,14 @@ fn command_lines_are_found_in_blocks_and_in_text() {
                 ```\nonbeat reset axis-1     resets it\nonbeat lab run NAME\n```\n";
     fs::write(root.join("a.md"), text).expect("a file");
     let lines = documents(&root).remove(0).command_lines();
-    let lines: Vec<_> =
-        lines.iter().map(|l| (l.location.as_str(), l.words.join("_"), l.is_inline)).collect();
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|l| (l.location.as_str(), l.words.join("_"), l.may_lack_arguments))
+        .collect();
     let expected = [
         ("a.md:6", "show_a_--json".to_owned(), false),
         ("a.md:7", "run_a b.toml".to_owned(), false),
-        ("a.md:11", "reset_axis-1".to_owned(), false),
+        ("a.md:11", "reset_axis-1".to_owned(), true),
         ("a.md:1", "down_a".to_owned(), true),
     ];
     assert_eq!(lines, expected);
