@@ -202,8 +202,8 @@ impl Drop for Station {
 
 fn tutorial(name: &str) -> Document {
     let path = Path::new("docs/tutorials").join(name);
-    let all = documents(&root()).into_iter();
-    all.into_iter().find(|document| document.path == path).expect("the tutorial")
+    let mut all = documents(&root()).into_iter();
+    all.find(|document| document.path == path).expect("the tutorial")
 }
 
 /// Does all that a tutorial says, on boxes joined by these links.

@@ -22,6 +22,7 @@ pub struct Block {
     pub line: usize,
     /// What follows the opening fence.
     pub language: String,
+    /// Its content.
     pub lines: Vec<String>,
 }
 
@@ -39,7 +40,9 @@ pub struct CommandLine {
 /// A link of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
+    /// Its line, from 1.
     pub line: usize,
+    /// As it is written.
     pub target: String,
 }
 
