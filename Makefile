@@ -20,6 +20,11 @@ SOAK_SEED ?= 1
 FEATURES ?=
 WITH := $(if $(FEATURES),--features "$(FEATURES:%=onbeat/%)")
 
+# What `make book` is built with, from crates.io into the target directory. Newer ones require a newer Rust.
+MDBOOK_VERSION := 0.4.52
+MDBOOK_ROOT := $(abspath $(TARGET))/tools/mdbook-$(MDBOOK_VERSION)
+MDBOOK := $(MDBOOK_ROOT)/bin/mdbook
+
 # Where `make install` puts things; DESTDIR goes before each, as packagers expect.
 PREFIX ?= /usr/local
 DOCDIR ?= $(PREFIX)/share/doc/onbeat
@@ -31,8 +36,8 @@ export ONBEAT_REQUIRE_ALL := 1
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help demo build lab test lint fmt bench doc man audit fuzz soak kmod test-vm test-lockdep test-peers \
-	install deb dist setup setup-test setup-deb setup-vm clean
+.PHONY: help demo build lab test lint fmt bench doc book man audit fuzz soak kmod test-vm test-lockdep test-peers \
+	install deb dist setup setup-book setup-test setup-deb setup-vm clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -73,6 +78,15 @@ bench: lab ## Measure; BENCH says what (root)
 doc: setup ## Build the documentation of the crates
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
+book: man $(MDBOOK) ## Build the documents of docs/ as a web site: out/book/index.html
+	$(MDBOOK) build docs --dest-dir $(abspath out/book)
+	for page in out/man/*.1; do \
+		mandoc -T html $$page > out/book/$$(basename $$page).html || exit; \
+	done
+
+$(MDBOOK): | setup-book
+	$(CARGO) install --locked --root $(MDBOOK_ROOT) --no-default-features --features search mdbook@$(MDBOOK_VERSION)
+
 man: lab ## Write the manual pages into out/man, from the programs' own help
 	$(ONBEAT) man out/man
 	$(LAB) man out/man
@@ -102,6 +116,9 @@ dist: setup ## Build a source archive into out/dist, with the crates that it nee
 
 setup:
 	@scripts/setup.sh
+
+setup-book:
+	@scripts/setup.sh book
 
 setup-test:
 	@scripts/setup.sh test

@@ -3,6 +3,7 @@
 # nothing, and needs neither root nor a network. Everything comes from Debian's own archive.
 #
 #   scripts/setup.sh          what `make build` and `make demo` need
+#   scripts/setup.sh book     what `make book` needs, which is less
 #   scripts/setup.sh test     and what `make test` needs
 #   scripts/setup.sh deb      and what `make deb` needs
 #   scripts/setup.sh vm       and what `make test-vm` and `make test-lockdep` need
@@ -46,21 +47,25 @@ debian-12) web=-web ;;
 *) web= ;;
 esac
 
-check_build() {
-	have make || need make "builds libbpf, and runs the Makefile"
-	have cc || need gcc "compiles libbpf and links the program"
+check_rust() {
+	have cc || need gcc "compiles C sources of crates and links programs"
 	have_header cc stdio.h || need libc6-dev "headers of the C library"
-	have_header cc linux/if_link.h || need linux-libc-dev "headers of the kernel's interfaces"
-	have_header cc gelf.h || need libelf-dev "libbpf reads object files with it"
-	have_header cc zlib.h || need zlib1g-dev "libelf and libbpf unpack debug information with it"
-	have pkg-config || need pkg-config "the build of libbpf asks it for flags"
-	have clang || need clang "compiles the BPF programs"
 	[ -e "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" ] ||
 		need ca-certificates "cargo fetches crates over TLS"
 	if ! have_rust; then
 		need "rustc$web" "compiles onbeat"
 		need "cargo$web" "builds onbeat and fetches its crates"
 	fi
+}
+
+check_build() {
+	check_rust
+	have make || need make "builds libbpf, and runs the Makefile"
+	have_header cc linux/if_link.h || need linux-libc-dev "headers of the kernel's interfaces"
+	have_header cc gelf.h || need libelf-dev "libbpf reads object files with it"
+	have_header cc zlib.h || need zlib1g-dev "libelf and libbpf unpack debug information with it"
+	have pkg-config || need pkg-config "the build of libbpf queries it for flags"
+	have clang || need clang "compiles the BPF programs"
 }
 
 # Whether the Rust toolchain has subcommand $1, which rustup names as such and Debian packages.
@@ -81,7 +86,7 @@ check_test() {
 		need python3-jsonschema "checks results against their schema"
 	have clang-format || need clang-format "checks the style of the BPF programs"
 
-	have mandoc || need mandoc "checks the manual page"
+	have mandoc || need mandoc "checks the manual pages"
 	have shellcheck || need shellcheck "checks the shell scripts for mistakes"
 
 	# Debian's toolchain comes without these; they can join it only if they are of its version,
@@ -123,13 +128,25 @@ fail() {
 	exit 2
 }
 
-check_build
 case ${1:-build} in
-build) ;;
-test) check_test ;;
-deb) check_deb ;;
-vm) check_vm ;;
-*) fail "unknown argument \"$1\"; it is \"test\", \"deb\", \"vm\" or nothing" ;;
+book)
+	check_rust
+	have mandoc || need mandoc "turns manual pages into web pages"
+	;;
+build) check_build ;;
+test)
+	check_build
+	check_test
+	;;
+deb)
+	check_build
+	check_deb
+	;;
+vm)
+	check_build
+	check_vm
+	;;
+*) fail "unknown argument \"$1\"; it is \"book\", \"test\", \"deb\", \"vm\" or nothing" ;;
 esac
 [ -n "$packages" ] || exit 0
 

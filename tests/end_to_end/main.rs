@@ -36,4 +36,5 @@ mod stream;
 mod surroundings;
 mod takeover;
 mod traffic;
+mod tutorials;
 mod world;

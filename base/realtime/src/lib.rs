@@ -14,7 +14,7 @@
 //!
 //! [`clock`]: clocks for cyclic code; [`interrupt`] ends its waits.
 //!
-//! What each setting does, what it costs and where that is written: docs/realtime.md.
+//! What each setting does, what it costs and where that is written: docs/reference/host-settings.md.
 
 pub mod clock;
 mod cpus;

@@ -1,6 +1,6 @@
 //! Helpers of tests, linked by no product: what a test cannot run without, temporary directories, unprivileged
 //! processes, a process of a test's own, a packet socket that shares no code with what is tested, how often a thread
-//! takes memory, a check of manual pages, and the readers of `vectors/`.
+//! takes memory, a check of manual pages, the documents of the tree, and the readers of `vectors/`.
 //!
 //! A test that needs a privilege or a kernel feature begins with
 //!
@@ -27,6 +27,7 @@ mod raw_socket;
 mod unprivileged;
 mod veth;
 
+pub mod documents;
 pub mod memory;
 pub mod vectors;
 

@@ -1,4 +1,4 @@
-//! Dependencies between the crates are those of the table in docs/architecture.md: no more, and no fewer. Their
+//! Dependencies between the crates are those of the table in docs/reference/crates.md: no more, and no fewer. Their
 //! tests are few programs: each is linked by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +54,7 @@ fn declared() -> Edges {
 /// Edges as the table allows them. A row: `| base/host | base/netdev; dev: base/testing |`.
 fn allowed() -> Edges {
     let text =
-        fs::read_to_string(workspace().join("docs/architecture.md")).expect("read the table");
+        fs::read_to_string(workspace().join("docs/reference/crates.md")).expect("read the table");
     let section = text.split("## Allowed dependencies").nth(1).expect("the section of the table");
     let section = section.split("\n## ").next().expect("a first part");
     let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));

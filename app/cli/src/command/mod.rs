@@ -46,16 +46,7 @@ Examples:
 
 Exit status: 0 success, 2 error (the shell is not supported).")]
     Completions(Completions),
-    /// Print the manual page
-    #[command(
-        hide = true,
-        after_help = "\
-Examples:
-  onbeat man > docs/onbeat.1
-
-Exit status: 0 success, 2 error."
-    )]
-    Man,
+    Man(man::Arguments),
 }
 
 impl Command {
@@ -92,4 +83,28 @@ impl Command {
 #[cfg(test)]
 pub(crate) fn parse(line: &str) -> std::result::Result<Command, clap::Error> {
     onbeat_terminal::program::parse(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use onbeat_testing::documents::check_command_lines;
+
+    use super::*;
+
+    /// Those of the laboratory are parsed by its own test.
+    #[test]
+    fn every_documented_command_line_is_one() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let checked = check_command_lines(
+            &root,
+            |command| !["lab", "bench", "load"].contains(&command),
+            |words| {
+                let parsed = program().version("1").try_get_matches_from(words);
+                parsed.map(drop).map_err(|error| (format!("{:?}", error.kind()), error.to_string()))
+            },
+        );
+        assert!(checked > 50, "{checked} lines were found");
+    }
 }

@@ -74,7 +74,7 @@ fn everything_of_the_product_is_installed() {
         "share/zsh/site-functions/_onbeat",
         "share/onbeat/result.schema.json",
         "share/doc/onbeat/examples/reference.toml",
-        "share/doc/onbeat/docs/architecture.md",
+        "share/doc/onbeat/docs/explanation/architecture.md",
         "share/doc/onbeat/LICENSE-MIT",
     ] {
         assert!(length(&to.join("opt/onbeat").join(path)) > 0, "{path}");

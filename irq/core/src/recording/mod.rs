@@ -1,4 +1,4 @@
-//! The ledger over time, in a file: docs/irq.md describes it ("The file of a recording").
+//! The ledger over time, in a file: docs/reference/recordings.md describes it.
 //!
 //! A file is lines of JSON: the first says what it is, the last that it is whole. [`Writer`] writes it
 //! as things happen, and [`Reader`] reads it line by line, so that neither needs more memory for a

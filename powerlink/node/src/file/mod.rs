@@ -1,4 +1,4 @@
-//! A network and where its nodes run, from one TOML file (docs/powerlink.md).
+//! A network and where its nodes run, from one TOML file (docs/reference/powerlink.md).
 
 mod node;
 mod object;

@@ -22,7 +22,7 @@ use onbeat_terminal::output::{self, Reader};
 /// what their packets cost above is dropped early.
 ///
 /// It runs until Ctrl-C, and then puts everything back. After a kill -9 the next start does, or
-/// --restore. docs/guard.md says what is changed and how.
+/// --restore. docs/reference/guard.md says what is changed and how.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

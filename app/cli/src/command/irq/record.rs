@@ -15,7 +15,7 @@ use onbeat_terminal::values::one_in;
 ///
 /// While a command runs, for a time, or until Ctrl-C. The file is written as things happen: it takes
 /// no more memory for a longer recording, and what there is of one that was cut off can be reported.
-/// docs/irq.md describes its format.
+/// docs/reference/recordings.md describes its format.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -24,7 +24,7 @@ recorded), 2 error \
 pub(super) struct Report {
     /// The recording
     file: PathBuf,
-    /// Print the result as JSON (docs/result.md)
+    /// Print the result as JSON (docs/reference/results.md)
     #[arg(long)]
     json: bool,
     /// Write a page with plots, too

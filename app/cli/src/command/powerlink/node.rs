@@ -13,7 +13,7 @@ use onbeat_terminal::output;
 
 /// Run the managing node of a network, with simulated outputs
 ///
-/// It boots the network that FILE describes (docs/powerlink.md), configures its nodes, polls them in
+/// It boots the network that FILE describes (docs/reference/powerlink.md), configures its nodes, polls them in
 /// each cycle, and goes on until Ctrl-C. Then it tells every change of a state, the cycle's jitter and
 /// each node's response time.
 #[derive(Debug, clap::Args)]

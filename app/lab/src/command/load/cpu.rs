@@ -39,7 +39,7 @@ pub(super) struct Cpu {
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// Print what came of it as JSON (docs/result.md)
+    /// Print what came of it as JSON (docs/reference/results.md)
     #[arg(long)]
     json: bool,
 }

@@ -52,7 +52,7 @@ pub(super) struct Net {
     /// Send from this address
     #[arg(long, value_name = "ADDRESS")]
     source: Option<IpAddr>,
-    /// Print what came of it as JSON (docs/result.md)
+    /// Print what came of it as JSON (docs/reference/results.md)
     #[arg(long)]
     json: bool,
 }

@@ -48,7 +48,7 @@ pub(super) struct Row {
     pub(super) plane: Plane,
 }
 
-/// Policy of a forwarding thread of a real-time row: below NAPI threads, as docs/realtime.md says.
+/// Policy of a forwarding thread of a real-time row: below NAPI threads, as docs/reference/host-settings.md says.
 const FORWARDER: &str = "fifo 49";
 
 const fn frer(backend: Backend, realtime: bool) -> Plane {

@@ -1,0 +1,136 @@
+//! The documents: links and anchors exist, the book has every page, and sources name existing documents.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use onbeat_testing::TemporaryDirectory;
+use onbeat_testing::documents::{broken_links, documents};
+
+fn workspace() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().expect("the crate lies two levels below the workspace")
+}
+
+#[test]
+fn every_link_of_a_document_leads_somewhere() {
+    let root = workspace();
+    let documents = documents(&root);
+    let links: usize = documents.iter().map(|document| document.links().len()).sum();
+    assert!(documents.len() > 50 && links > 200, "{} documents, {links} links", documents.len());
+    let broken = broken_links(&root, &documents);
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn a_broken_link_is_found() {
+    let directory = TemporaryDirectory::new("links");
+    let root = directory.file("tree");
+    fs::create_dir_all(root.join("sub")).expect("a directory");
+    let text = "# Title\n\n## One *two*\n## One two\n[a](sub/b.md) [b](sub/b.md#the-end) [c](c.md)\n\
+                [d](#one-two) [e](#one-two-1) [f](#one-two-2) `[g](g.md)` <https://example.org/x>\n\
+                ```\n[h](h.md)\n# No heading\n```\n[i](#no-heading)\n";
+    fs::write(root.join("a.md"), text).expect("a file");
+    fs::write(root.join("sub/b.md"), "# B\n\n[back](../a.md#title)\n<a id=\"there\"></a>\n")
+        .expect("a file");
+    let documents = documents(&root);
+    let expected = [
+        "a.md:5: sub/b.md#the-end: no such anchor",
+        "a.md:5: c.md: no such file",
+        "a.md:6: #one-two-2: no such anchor",
+        "a.md:11: #no-heading: no such anchor",
+    ];
+    assert_eq!(broken_links(&root, &documents), expected);
+    assert!(documents[0].links().iter().any(|link| link.target == "https://example.org/x"));
+    assert!(documents[1].anchors().contains("there"));
+}
+
+#[test]
+fn command_lines_are_found_in_blocks_and_in_text() {
+    let directory = TemporaryDirectory::new("lines");
+    let root = directory.file("tree");
+    fs::create_dir_all(&root).expect("a directory");
+    let text = "Run `onbeat down a`, not `onbeat down NODE` or `onbeat`.\n\n1. Item\n\n   ```console\n   \
+                a# onbeat show a --json | jq .   # all\n   # onbeat run \"a b.toml\" &\n   a is down\n   ```\n\
+                ```\nonbeat reset axis-1     resets it\nonbeat lab run NAME\n```\n";
+    fs::write(root.join("a.md"), text).expect("a file");
+    let lines = documents(&root).remove(0).command_lines();
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|l| (l.location.as_str(), l.words.join("_"), l.may_lack_arguments))
+        .collect();
+    let expected = [
+        ("a.md:6", "show_a_--json".to_owned(), false),
+        ("a.md:7", "run_a b.toml".to_owned(), false),
+        ("a.md:11", "reset_axis-1".to_owned(), true),
+        ("a.md:1", "down_a".to_owned(), true),
+    ];
+    assert_eq!(lines, expected);
+}
+
+/// mdBook shows only what its summary lists, and copies only what is below docs.
+#[test]
+fn the_book_has_every_page_and_links_only_to_itself() {
+    let root = workspace();
+    let documents = documents(&root);
+    let pages = documents.iter().filter_map(|document| document.path.strip_prefix("docs").ok());
+    let pages: BTreeSet<_> = pages.filter(|page| *page != Path::new("SUMMARY.md")).collect();
+    let summary = documents.iter().find(|document| document.path == Path::new("docs/SUMMARY.md"));
+    let links = summary.expect("the summary").links();
+    let listed: BTreeSet<_> = links.iter().map(|link| Path::new(&link.target)).collect();
+    assert_eq!(listed, pages, "left: docs/SUMMARY.md, right: docs");
+    for document in documents.iter().filter(|document| document.path.starts_with("docs")) {
+        let depth = document.path.components().count() - 2;
+        for link in document.links() {
+            let ups = link.target.split('/').take_while(|part| *part == "..").count();
+            let place = format!("{}:{}", document.path.display(), link.line);
+            assert!(
+                ups <= depth,
+                "{place}: {}: outside of the book; name the file as code",
+                link.target
+            );
+        }
+    }
+}
+
+/// Files that name documents in messages, comments and recipes. The changelog is history.
+fn sources(root: &Path) -> Vec<PathBuf> {
+    const NAMES: [&str; 8] = [".rs", ".c", ".h", ".toml", ".sh", ".json", "Makefile", ".md"];
+    let mut files = Vec::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            if path.is_symlink() || name.starts_with('.') || ["target", "out"].contains(&&*name) {
+                continue;
+            }
+            if path.is_dir() {
+                open.push(path);
+            } else if name != "CHANGELOG.md" && NAMES.iter().any(|end| name.ends_with(end)) {
+                files.push(path);
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn documents_that_sources_name_exist() {
+    let root = workspace();
+    let (mut named, mut missing) = (0, Vec::new());
+    for file in sources(&root) {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        for rest in text.split("docs/").skip(1) {
+            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "/._-".contains(c)));
+            let name = rest[..end.unwrap_or(rest.len())].trim_end_matches('.');
+            let is_document = [".md", ".1", ".json"].iter().any(|kind| name.ends_with(kind));
+            named += usize::from(is_document);
+            if is_document && !root.join("docs").join(name).is_file() {
+                missing.push(format!("{}: docs/{name}", file.display()));
+            }
+        }
+    }
+    assert!(named > 20, "{named} names were found");
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
