@@ -215,7 +215,11 @@ fn what_cannot_begin_says_why() {
     for (name, text, expected) in [
         ("no-table.toml", "[node]\nname = \"a\"\n", "guard is missing"),
         ("no-such.toml", "[guard]\ninterfaces = [\"eth7\"]\n", "interface \"eth7\" not found"),
-        ("floor.toml", "[guard]\ninterfaces = [\"eth0\"]\nfloor = \"fifo 0\"\n", "is no priority"),
+        (
+            "floor.toml",
+            "[guard]\ninterfaces = [\"eth0\"]\nfloor = \"fifo 0\"\n",
+            "invalid priority",
+        ),
         ("lo.toml", "[guard]\ninterfaces = [\"lo\"]\n", "interface \"lo\" cannot be guarded"),
     ] {
         let file = hosts.file(name, text);

@@ -196,7 +196,7 @@ fn what_a_command_runs_through_is_recorded_and_reported() {
     });
     const PACKETS: u32 = 20_000;
     flow.pass(PACKETS, 512);
-    world.rest();
+    world.wait_idle();
     let ran = record.end();
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
 

@@ -1,10 +1,10 @@
-//! Softirq time: charged to the processes that cause it, scheduled by those that wait for it.
+//! Softirq time: charged to the processes that cause it, scheduled by the processes that wait for it.
 //!
-//! After "Process-aware Interrupt Scheduling and Accounting" (Zhang, West, RTSS 2006). Pure: events and
-//! names are passed in, accounts, tables and decisions come out.
+//! After "Process-aware Interrupt Scheduling and Accounting" (Zhang, West, RTSS 2006). Pure: it receives events
+//! and names, and returns accounts, tables and decisions.
 //!
 //! - [`charge`]: the ledger.
-//! - [`Interval`]: what is added to the ledger in a stretch of time.
+//! - [`Interval`]: changes of the ledger in an interval of time.
 //! - [`names`]: names of processes, devices and drop reasons.
 //! - [`view`]: the ledger as a table.
 //! - [`recording`]: the ledger over time, as lines of JSON.

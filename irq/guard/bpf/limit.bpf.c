@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Budgets: what a process receives above its limit is dropped where the packet enters the network
- * stack (tc ingress), before protocols and sockets spend time on it; or in the driver (XDP), before
- * there is a socket buffer.
+ * Budgets: packets that exceed a process's limit are dropped where they enter the network stack (tc
+ * ingress), before protocols and sockets process them; or in the driver (XDP), before a socket
+ * buffer exists.
  *
- * Whose a packet is, the kernel's own look-up of sockets says. So it holds for shared ports
- * (SO_REUSEPORT), wildcards and both families, and there is no second idea of what a port means.
+ * The kernel's socket look-up finds the receiver. So budgets apply to shared ports (SO_REUSEPORT),
+ * wildcards and both families, with the kernel's rules for ports.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@
 #include <bpf/bpf_endian.h>
 #include "slots.h"
 
-/* What XDP takes from a socket: the kernel's structures, as far as that goes. */
+/* The members that XDP reads from a socket, of the kernel's structures. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 typedef struct {
@@ -49,9 +49,9 @@ struct vlan {
 
 /*
  * The addresses of this network namespace's interfaces, IPv4 as ::ffff:a.b.c.d; written by the
- * loader. A packet to one of them has one receiver, which the look-up finds. Others may have
- * several (broadcast, multicast) or are forwarded: a socket that would match them says nothing of
- * those.
+ * loader. A packet to one of them has one receiver, which the look-up finds. Other packets may have
+ * several receivers (broadcast, multicast) or are forwarded: a matching socket does not identify
+ * their receiver.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -66,12 +66,12 @@ struct {
 
 /* Written by the loader while the programs run. */
 struct guard_limit limits[GUARD_SLOTS];
-/* Limits that are not 0: without any, no packet is looked at. */
+/* The number of limits that are not 0: without any, no packet is inspected. */
 __u32 limited;
 
 struct bucket {
 	struct bpf_spin_lock lock;
-	/* When the credit was used up, or would have been: what is owed lies ahead of now. */
+	/* When the credit is used up: later than now if packets exceeded it. */
 	__u64 paid_until_ns;
 	struct guard_count count;
 };
@@ -112,7 +112,7 @@ static __always_inline bool may_pass(__u32 slot)
 	return pass;
 }
 
-/* Where a packet is in the hands of. */
+/* The hook that received the packet. */
 enum stage {
 	AT_TC,
 	AT_XDP,
@@ -143,7 +143,7 @@ static __always_inline bool is_local(const struct in6_addr *address)
 	return bpf_map_lookup_elem(&addresses, address);
 }
 
-/* Ports are the first four octets of UDP and TCP alike. */
+/* The first four octets of both UDP and TCP are the ports. */
 static __always_inline struct bpf_sock *receiver_v4(void *ctx, enum stage stage, __u32 at)
 {
 	struct in6_addr to = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
@@ -152,7 +152,7 @@ static __always_inline struct bpf_sock *receiver_v4(void *ctx, enum stage stage,
 
 	if (!load(ctx, stage, at, &ip, sizeof(ip)) || !has_ports(ip.protocol))
 		return NULL;
-	/* Only the first fragment has ports: these go on as they are. */
+	/* Only the first fragment has ports: others pass. */
 	if (ip.frag_off & bpf_htons(IP_FRAGMENT))
 		return NULL;
 	to.s6_addr32[3] = ip.daddr;
@@ -170,7 +170,7 @@ static __always_inline struct bpf_sock *receiver_v6(void *ctx, enum stage stage,
 	struct bpf_sock_tuple tuple = {};
 	struct ipv6hdr ip;
 
-	/* What has extension headers goes on as it is. */
+	/* Packets with extension headers pass. */
 	if (!load(ctx, stage, at, &ip, sizeof(ip)) || !has_ports(ip.nexthdr))
 		return NULL;
 	if (!is_local(&ip.daddr))
@@ -192,7 +192,7 @@ static __always_inline struct bpf_sock *receiver(void *ctx, enum stage stage, __
 	return NULL;
 }
 
-/* The number of the process that a socket is of; 0: none. */
+/* The number of the process that owns a socket; 0: none. */
 static __always_inline __u32 slot_of(struct bpf_sock *sk, enum stage stage)
 {
 	struct sock___cookie *known_by;
@@ -242,7 +242,7 @@ int guard_xdp(struct xdp_md *ctx)
 	if (!load(ctx, AT_XDP, 0, &eth, sizeof(eth)))
 		return XDP_PASS;
 	protocol = eth.h_proto;
-	/* Further down the driver or the stack has taken it off. */
+	/* Further on, the driver or the stack has removed the tag. */
 	if (protocol == bpf_htons(ETH_P_8021Q)) {
 		if (!load(ctx, AT_XDP, at, &vlan, sizeof(vlan)))
 			return XDP_PASS;

@@ -3,8 +3,8 @@
 #define ONBEAT_SLOTS_H
 
 /*
- * The number of the process that a socket is of; 0: none. waiters.bpf.c writes it, limit.bpf.c
- * reads it: the loader has both use one table.
+ * The number of the process that owns a socket; 0: none. waiters.bpf.c writes it, limit.bpf.c reads
+ * it: the loader makes both use one table.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -14,8 +14,8 @@ struct {
 } slots SEC(".maps");
 
 /*
- * The same by the socket's cookie, for programs of XDP, which may not read what is kept at sockets.
- * A cookie is not used again, and the oldest make room.
+ * The same by the socket's cookie, for XDP programs, which cannot read socket storage. A cookie is
+ * not reused; the oldest entries are evicted.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Who waits for packets: the sockets of a network namespace, who has them open, and which thread
- * reads them. Nothing here runs for a packet: sockets and threads are walked when the loader asks,
- * and a reader is noted when it reads.
+ * Processes that wait for packets: the sockets of a network namespace, the processes that have them
+ * open, and the threads that read them. No program here runs per packet: the loader requests walks
+ * over sockets and threads, and a reader is recorded when it reads.
  */
 #include <stdbool.h>
 #include <linux/bpf.h>
@@ -12,9 +12,9 @@
 #include <bpf/bpf_core_read.h>
 #include "slots.h"
 
-/* The network namespace of the guarded interfaces, whose sockets are told; */
+/* The network namespace of the guarded interfaces, whose sockets are reported; */
 const volatile __u32 netns;
-/* or those of all. */
+/* or the sockets of all namespaces. */
 const volatile bool everywhere;
 
 #define AF_INET	  2
@@ -39,7 +39,7 @@ struct known_reader {
 	__u64 numbering; /* the value of numbering when the socket was numbered for it */
 };
 
-/* Gone with the socket. */
+/* Freed with the socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -57,18 +57,18 @@ struct {
 } numbers SEC(".maps");
 
 /*
- * The number of all processes that have none there, while there is no room for one that has a
- * budget; 0: there is. Written by the loader.
+ * The number of all processes without an entry there, while the table is full; 0: it is not.
+ * Written by the loader.
  */
 __u32 number_of_others;
 
 /*
- * Incremented when processes have new numbers: their sockets take them at the next read, as a scan
- * may reach those late. Written by the loader.
+ * Incremented when processes have new numbers: their sockets take these at the next read, as a scan
+ * may reach the sockets late. Written by the loader.
  */
 __u32 numbering;
 
-/* Processes without a number that read a socket, until the loader takes them. */
+/* Processes without a number that read a socket, until the loader reads the table. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -83,10 +83,10 @@ static __always_inline bool is_elsewhere(const struct sock *sk)
 }
 
 /*
- * A socket is of the process that reads it. What nobody reads is charged to nobody, and limited by
- * nobody's budget.
+ * A socket belongs to the process that reads it. A socket without a reader is not charged to any
+ * process, and no budget limits it.
  */
-static __always_inline void number(struct sock *sk, __u32 pid)
+static __always_inline void set_number(struct sock *sk, __u32 pid)
 {
 	__u32 none = 0, others = *(volatile __u32 *)&number_of_others;
 	__u32 *slot = bpf_map_lookup_elem(&numbers, &pid), *known;
@@ -140,11 +140,11 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk)
 		bpf_map_update_elem(&new_readers, &pid, &noted, BPF_ANY);
 	/* The socket has the limit of its process before a scan reaches it. */
 	if (has_number || *(volatile __u32 *)&number_of_others)
-		number(sk, pid);
+		set_number(sk, pid);
 	return 0;
 }
 
-/* Whether packets can come for it: false for a socket without a port or a connection. */
+/* Whether the socket can receive packets: false without a port or a connection. */
 static __always_inline bool describe(struct sock *sk, struct guard_socket *to)
 {
 	const struct sock_common *common = &sk->__sk_common;
@@ -175,11 +175,11 @@ static __always_inline bool describe(struct sock *sk, struct guard_socket *to)
 	to->device = common->skc_bound_dev_if;
 	if (!common->skc_num)
 		return false;
-	/* Of datagram sockets this is the state without a peer. */
+	/* For datagram sockets this is the state without a peer. */
 	return !(sk->sk_type == SOCK_STREAM && common->skc_state == TCP_CLOSE);
 }
 
-/* Whether a file is a socket that packets can come for; if so, describes it. */
+/* Whether a file is a socket that can receive packets; if so, describes it. */
 static __always_inline bool receives(struct file *file, struct guard_socket *entry)
 {
 	struct socket *socket = bpf_sock_from_file(file);
@@ -197,15 +197,15 @@ static __always_inline bool receives(struct file *file, struct guard_socket *ent
 	known = bpf_sk_storage_get(&readers, sk, NULL, 0);
 	if (known)
 		*(__u64 *)&entry->reader = *(volatile __u64 *)&known->reader;
-	/* Packets are dropped by the sockets of the interface's own namespace. */
+	/* Packets are dropped for the sockets of the interface's own namespace. */
 	if (budgets && !entry->elsewhere && entry->reader.pid)
-		number(sk, entry->reader.pid);
+		set_number(sk, entry->reader.pid);
 	return true;
 }
 
 /*
- * Files that are no such socket have an empty entry now and then: the kernel returns to the loader,
- * which bounds the time of a scan, only with entries.
+ * Other files have an empty entry now and then: the kernel returns to the loader, which bounds the
+ * time of a scan, only with entries.
  */
 #define FILES_PER_ENTRY 256
 

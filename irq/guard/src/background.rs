@@ -1,4 +1,4 @@
-//! A guard in a thread of its own, beside something else.
+//! A guard in a thread of its own.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -9,61 +9,62 @@ use onbeat_host::settings::Restored;
 use super::{Config, Event, Usage, run};
 use crate::{Error, Result};
 
-/// A guard of the network namespace in which it was started. It ends when it is dropped, and then
-/// puts everything back.
+/// A guard of the network namespace in which it was started. Dropping it stops the guard, which restores all
+/// settings.
 #[derive(Debug)]
 pub struct Background {
-    /// Dropped, it ends the thread.
+    /// Stops the thread when dropped.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<Result<Vec<Restored>>>>,
 }
 
 impl Background {
-    /// Returns once the interfaces are guarded. `directory` is that of the journal
-    /// ([`journal_directory`](super::journal_directory)); `tell` hears what happens.
+    /// Starts the guard, and returns once the interfaces are guarded. `directory` is the directory of the
+    /// journal ([`journal_directory`](super::journal_directory)); `report` receives events and the usage of
+    /// budgets.
     ///
     /// # Errors
-    /// What keeps the guard from beginning; nothing is changed then.
+    /// The guard could not start; nothing is changed.
     pub fn start(
         config: Config,
         directory: PathBuf,
-        mut tell: impl FnMut(&[Event], &[Usage]) + Send + 'static,
+        mut report: impl FnMut(&[Event], &[Usage]) + Send + 'static,
     ) -> Result<Self> {
         let (stop, stops) = mpsc::channel::<()>();
-        let (begun, begins) = mpsc::channel::<()>();
+        let (started, starts) = mpsc::channel::<()>();
         let guard = move || {
-            let mut begun = Some(begun);
+            let mut started = Some(started);
             let mut go_on =
                 move |pause| stops.recv_timeout(pause) == Err(RecvTimeoutError::Timeout);
-            let mut tell = |events: &[Event], usage: &[Usage]| {
-                tell(events, usage);
-                // Who waits for it gives up waiting, or has ended.
-                begun.take().map(|begun| begun.send(()));
+            let mut report = |events: &[Event], usage: &[Usage]| {
+                report(events, usage);
+                // The receiver has stopped waiting, or has exited.
+                started.take().map(|started| started.send(()));
             };
-            run(&config, &directory, &mut go_on, &mut tell)
+            run(&config, &directory, &mut go_on, &mut report)
         };
         let thread = thread::Builder::new().name("guard".into()).spawn(guard);
         let thread = thread
             .map_err(|source| Error::System { operation: "start the guard's thread", source })?;
         let mut guard = Self { stop: Some(stop), thread: Some(thread) };
-        // Without a word the thread has ended.
-        if begins.recv().is_err() {
+        // The thread exited without a message.
+        if starts.recv().is_err() {
             guard.join()?;
         }
         Ok(guard)
     }
 
-    /// Whether it has ended by itself: where it can no longer tell who waits.
+    /// Whether the guard has stopped by itself: because it can no longer find the waiting threads.
     #[must_use]
-    pub fn has_ended(&self) -> bool {
+    pub fn has_stopped(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Ends it; what could not be put back is in the result, and stays in the journal.
+    /// Stops the guard. The result includes settings that could not be restored; these stay in the journal.
     ///
     /// # Errors
-    /// Why it had ended before; everything was put back then.
-    pub fn end(mut self) -> Result<Vec<Restored>> {
+    /// The reason why it had stopped before; it restored all settings then.
+    pub fn stop(mut self) -> Result<Vec<Restored>> {
         self.join()
     }
 
@@ -81,7 +82,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(Ok(Err(error))) = self.thread.take().map(JoinHandle::join) {
-            tracing::error!("the guard has ended: {error}");
+            tracing::error!("the guard has stopped: {error}");
         }
     }
 }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 use super::TimeSlice;
-use super::config::{Config, Facts, Rule};
+use super::candidates::{Scan, WaitingThread};
+use super::config::{Config, ProcessProperties, Rule};
 use super::event::{Event, Usage};
 use super::limiter::{Count, Limiter};
 use super::numbers::Numbers;
-use super::waiting::{Scan, Waiter};
 use super::walk::Walk;
 use crate::Result;
 use onbeat_irq::names::describe;
@@ -23,7 +23,7 @@ const INTERVAL_NS: u64 = 100_000_000;
 /// group.
 const RULES_NS: u64 = 1_000_000_000;
 
-/// Keeps the ledger while there are budgets, and limits by it.
+/// Runs the ledger while there are budgets, and limits processes by it.
 #[derive(Debug)]
 pub(super) struct Budgets {
     rules: Vec<Rule>,
@@ -33,21 +33,21 @@ pub(super) struct Budgets {
     numbers: Numbers,
     meters: BTreeMap<u32, LimitMeter>,
     processes: BTreeMap<Process, BudgetedProcess>,
-    without: BTreeSet<Process>,
-    /// Living processes that read sockets and that no complete scan has shown yet, each with the number of
-    /// walks over threads that were complete when it was noted.
+    without_budget: BTreeSet<Process>,
+    /// Living processes that read sockets and are not part of a complete scan yet, each with the number of
+    /// complete walks over threads when it was recorded.
     readers: BTreeMap<u32, u32>,
     /// Whether there are more of them.
     any_reads: bool,
-    /// Known processes that are yet to be matched against the rules again.
+    /// Known processes that must be matched against the rules again.
     due: BTreeSet<Process>,
     /// Processes that the kernel's table has no room for: they have the default limit.
     unnumbered: BTreeSet<Process>,
     /// Entries of that table.
     table_size: usize,
-    /// Whether processes share limits since there are no more, as last reported.
+    /// Whether processes share limits because all are in use, as last reported.
     limits_full: bool,
-    /// Whether the last interval is in the ledger as a whole.
+    /// Whether the ledger has the last interval completely.
     complete: bool,
     events: Vec<Event>,
     last_ns: u64,
@@ -85,7 +85,7 @@ impl Budgets {
             limiter,
             meters: BTreeMap::new(),
             processes: BTreeMap::new(),
-            without: BTreeSet::new(),
+            without_budget: BTreeSet::new(),
             readers: BTreeMap::new(),
             any_reads: false,
             due: BTreeSet::new(),
@@ -99,28 +99,28 @@ impl Budgets {
         })
     }
 
-    /// On these devices.
+    /// Limits packets on these devices.
     pub(super) fn set_devices(&mut self, devices: &[u32]) -> Result<()> {
         self.limiter.set_devices(devices)
     }
 
-    /// Packets to these addresses are limited.
+    /// Limits packets to these addresses.
     pub(super) fn set_addresses(&mut self, addresses: impl Iterator<Item = IpAddr>) -> Result<()> {
         self.limiter.set_addresses(addresses)
     }
 
-    /// How the processes stand that have a budget.
+    /// The usage of each process with a budget.
     pub(super) fn usage(&self) -> Vec<Usage> {
         self.processes.values().map(|process| process.usage.clone()).collect()
     }
 
-    /// What happened since the last call.
+    /// Events since the last call.
     pub(super) fn events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// Takes what there is now, with rules for as many processes as `slice` allows; sets limits once an
-    /// interval is over.
+    /// Applies a scan, with rules for as many processes as `slice` allows; sets limits at the end of an
+    /// interval.
     pub(super) fn step(
         &mut self,
         walk: &mut Walk,
@@ -128,12 +128,12 @@ impl Budgets {
         slice: &TimeSlice,
         now_ns: u64,
     ) -> Result<()> {
-        self.take_processes(walk, scan, slice, now_ns)?;
+        self.update_processes(walk, scan, slice, now_ns)?;
         if now_ns.saturating_sub(self.last_ns) < INTERVAL_NS {
             return Ok(());
         }
         self.last_ns = now_ns;
-        let mut interval = self.ledger.look()?;
+        let mut interval = self.ledger.read()?;
         interval.resolve(|cookie| self.ledger.tracer().owner(cookie));
         let (interval_ns, unrecorded_ns) = (interval.length_ns(), interval.unrecorded_ns);
         if self.complete && unrecorded_ns > 0 {
@@ -171,9 +171,9 @@ impl Budgets {
         Ok(())
     }
 
-    /// Gives new processes numbers, and releases those of processes that have exited or changed their
+    /// Assigns numbers to new processes, and releases those of processes that have exited or changed their
     /// names.
-    fn take_processes(
+    fn update_processes(
         &mut self,
         walk: &mut Walk,
         scan: &Scan,
@@ -183,9 +183,10 @@ impl Budgets {
         let had_unnumbered = !self.unnumbered.is_empty();
         if self.due.is_empty() && now_ns.saturating_sub(self.rules_ns) >= RULES_NS {
             self.rules_ns = now_ns;
-            self.due = self.numbers.processes().chain(self.without.iter().copied()).collect();
+            self.due =
+                self.numbers.processes().chain(self.without_budget.iter().copied()).collect();
         }
-        // A partial scan does not show all sockets: then the processes that read some count as well.
+        // A partial scan does not show all sockets: then the processes that read any count as well.
         if !scan.partial {
             (self.readers, self.any_reads) = (BTreeMap::new(), false);
         }
@@ -199,18 +200,18 @@ impl Budgets {
             .threads
             .iter()
             .filter(|thread| {
-                let Waiter { process, tid } = thread.waiter;
+                let WaitingThread { process, tid } = thread.waiter;
                 let reads = || receivers.contains(&tid) || self.readers.contains_key(&tid);
                 process.pid == tid && (self.any_reads || reads())
             })
             .map(|thread| (thread.waiter.process, &thread.name))
             .collect();
-        // The next walk that is complete may have passed a new process by; the one after it does not.
+        // The next complete walk may have missed a new process; the one after it does not.
         self.readers.retain(|pid, noted| {
             let [first, last] = [0, u32::MAX].map(|start_ticks| Process { pid: *pid, start_ticks });
             walks.wrapping_sub(*noted) < 2 || alive.range(first..=last).next().is_some()
         });
-        self.without.retain(|process| alive.contains_key(process));
+        self.without_budget.retain(|process| alive.contains_key(process));
         self.due.retain(|process| alive.contains_key(process));
         let gone: Vec<Process> =
             self.numbers.processes().filter(|process| !alive.contains_key(process)).collect();
@@ -219,7 +220,7 @@ impl Budgets {
         }
         for (process, name) in alive {
             let known = self.numbers.get(process);
-            let is_known = known.is_some() || self.without.contains(&process);
+            let is_known = known.is_some() || self.without_budget.contains(&process);
             if is_known && (slice.is_over() || !self.due.remove(&process)) {
                 continue;
             }
@@ -233,22 +234,22 @@ impl Budgets {
             };
             let command = described.as_ref().map_or(name, |about| &about.command);
             let cgroup = described.as_ref().and_then(|about| about.cgroup.as_ref());
-            let rule = Rule::of(&self.rules, Facts { command: Some(command), cgroup });
+            let rule = Rule::of(&self.rules, ProcessProperties { command: Some(command), cgroup });
             if let Some(known) = known {
                 let stays = if self.unnumbered.contains(&process) {
                     rule.is_some() && !self.table_has_room()
                 } else {
-                    rule == Some(known.rule) && !self.numbers.could_be_its_own(known)
+                    rule == Some(known.rule) && !self.numbers.can_have_own_number(known)
                 };
                 if stays {
                     continue;
                 }
                 self.release(walk, process)?;
             }
-            self.without.remove(&process);
+            self.without_budget.remove(&process);
             match rule {
-                Some(rule) => self.hold(walk, process, command, rule)?,
-                None => drop(self.without.insert(process)),
+                Some(rule) => self.assign_budget(walk, process, command, rule)?,
+                None => drop(self.without_budget.insert(process)),
             }
         }
         self.report_full(!had_unnumbered && !self.unnumbered.is_empty());
@@ -283,7 +284,7 @@ impl Budgets {
 
     /// Gives a process the budget of a rule, or the default limit where the kernel's table is full: there
     /// its sockets have the number of all processes without an entry.
-    fn hold(
+    fn assign_budget(
         &mut self,
         walk: &mut Walk,
         process: Process,
@@ -323,12 +324,12 @@ impl Budgets {
             self.meters.remove(&assigned.number);
             self.limiter.limit(assigned.number, Limit::None)?;
         }
-        walk.forget_number(process.pid)
+        walk.remove_number(process.pid)
     }
 }
 
-/// What processes caused by packets of a namespace's devices, as far as that is certain: no budget is held
-/// against an estimate.
+/// Time that processes caused by packets of a namespace's devices, as far as it is certain: estimates do not
+/// count against a budget.
 fn caused(accounts: &Accounts, netns: u32) -> HashMap<Process, Amount> {
     let mut sums: HashMap<Process, Amount> = HashMap::new();
     for (cause, amount) in &accounts.caused {
@@ -368,7 +369,7 @@ mod tests {
     }
 
     impl World {
-        /// `None` where the kernel has no budgets.
+        /// `None` if the kernel does not support budgets.
         fn new() -> Option<Self> {
             if !require_all(&[Feature::Root, Feature::Btf, Feature::Kernel(6, 6)]) {
                 return None;
@@ -394,7 +395,7 @@ mod tests {
             budgets.step(walk, scan, &TimeSlice::new(slice), 0).unwrap();
         }
 
-        /// Reads a packet in a process of its own, which then exits.
+        /// Reads a packet in a child process, which then exits.
         fn read_in_child(&self) {
             self.socket.send(&[0]).unwrap();
             let stdin = OwnedFd::from(self.socket.try_clone().unwrap());
@@ -413,10 +414,10 @@ mod tests {
         }
     }
 
-    /// A scan that has shown this process, and none of its files yet.
+    /// A scan that includes this process, and none of its files yet.
     fn partial_scan() -> Scan {
         let process = onbeat_irq::names::process(std::process::id()).unwrap();
-        let waiter = Waiter { process, tid: process.pid };
+        let waiter = WaitingThread { process, tid: process.pid };
         let thread = Thread { waiter, rank: Rank::Normal { nice: 0 }, name: "test".into() };
         Scan { sockets: Vec::new(), threads: vec![thread], partial: true }
     }
@@ -425,7 +426,7 @@ mod tests {
     fn a_socket_has_the_number_of_its_reader_before_a_scan_shows_it() {
         let Some(mut world) = World::new() else { return };
         let scan = partial_scan();
-        let Waiter { process, .. } = scan.threads[0].waiter;
+        let WaitingThread { process, .. } = scan.threads[0].waiter;
         assert_eq!(world.read(), None);
         world.step(&scan, Duration::MAX);
         let assigned = world.budgets.numbers.get(process).unwrap().number;
@@ -434,12 +435,12 @@ mod tests {
         assert!(world.walk.number(process.pid, 9).unwrap());
         world.walk.publish_numbers(0).unwrap();
         assert_eq!(world.read(), Some(9));
-        world.walk.forget_number(process.pid).unwrap();
+        world.walk.remove_number(process.pid).unwrap();
         world.walk.publish_numbers(7).unwrap();
         assert_eq!(world.read(), Some(7));
     }
 
-    /// Also where no walk over files ever ends, which other users decide.
+    /// Also if no walk over files ever completes, which other users can cause.
     #[test]
     fn dead_readers_are_released_while_scans_are_partial() {
         let Some(mut world) = World::new() else { return };
@@ -461,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_time_for_all_new_readers_all_processes_count() {
+    fn without_time_for_all_new_readers_all_processes_count() {
         let Some(mut world) = World::new() else { return };
         (0..2).for_each(|_| world.read_in_child());
         let mut scan = partial_scan();
@@ -475,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn no_budget_is_held_against_an_estimate() {
+    fn estimates_do_not_count_against_a_budget() {
         let (reader, woken) =
             (Process { pid: 1, start_ticks: 1 }, Process { pid: 2, start_ticks: 2 });
         let device = Device { netns: 7, index: 2 };

@@ -1,4 +1,4 @@
-//! What a guard is told to do.
+//! Configuration of a guard.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,43 +8,43 @@ use onbeat_realtime::CpuSet;
 use onbeat_irq_core::names::Octets;
 use onbeat_irq_core::policy::{Budget, Settings};
 
-/// What a guard is told to do: the `[guard]` table of a configuration.
+/// Configuration of a guard: the `[guard]` table of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// The interfaces whose bottom halves it schedules.
+    /// The interfaces whose softirq work the guard schedules.
     pub interfaces: Vec<String>,
-    /// Whose sockets count.
+    /// The network namespaces whose sockets count.
     pub namespaces: Namespaces,
-    /// The CPUs for their interrupts and NAPI threads; `None` leaves them where they are.
+    /// The CPUs for the interfaces' interrupts and NAPI threads; `None` leaves them unchanged.
     pub cpus: Option<CpuSet>,
-    /// How priorities follow.
+    /// Limits of priorities.
     pub settings: Settings,
-    /// How often it looks who waits.
+    /// The interval between scans.
     pub interval: Duration,
-    /// What processes may cost; of several rules that fit the first holds.
+    /// Budgets of processes; the first matching rule applies.
     pub budgets: Vec<Rule>,
-    /// Where what exceeds a budget is dropped.
+    /// Where packets above a budget are dropped.
     pub drop_at: DropAt,
-    /// Rows of the ledger that budgets are held against; `None`: as [`Tracer::start`](onbeat_irq::Tracer::start)
-    /// has them.
+    /// Rows of the ledger for budgets; `None`: the default of [`Tracer::start`](onbeat_irq::Tracer::start).
     pub ledger_rows: Option<u32>,
-    /// Processes that can have a budget at a time, before all others share the strictest; `None`: 65,536.
+    /// Processes that can have a budget at the same time, before all others share the strictest; `None`:
+    /// 65,536.
     pub process_rows: Option<u32>,
 }
 
 /// Network namespaces whose sockets wait for the guarded interfaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Namespaces {
-    /// That of the interfaces.
+    /// The namespace of the interfaces.
     #[default]
     Own,
-    /// All: containers get their packets by bridges, routes and translation, which change at any time and
-    /// are not followed. What waits in another namespace, other than on its loopback, counts for each
-    /// guarded interface.
+    /// All namespaces: containers receive packets through bridges, routes and address translation, which change
+    /// at any time and are not followed. A socket in another namespace, other than on its loopback, counts for
+    /// each guarded interface.
     All,
 }
 
-/// As configurations have it.
+/// The form used in configurations.
 impl FromStr for Namespaces {
     type Err = String;
 
@@ -52,7 +52,7 @@ impl FromStr for Namespaces {
         match text {
             "own" => Ok(Self::Own),
             "all" => Ok(Self::All),
-            _ => Err(format!("{text:?} says of no network namespaces whether they count")),
+            _ => Err(format!("invalid namespaces {text:?}; use \"own\" or \"all\"")),
         }
     }
 }
@@ -60,15 +60,15 @@ impl FromStr for Namespaces {
 /// Where packets are dropped early.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DropAt {
-    /// Where they enter the network stack: tc ingress. It gets on with whatever else is there.
+    /// Where they enter the network stack: tc ingress. Compatible with other programs there.
     #[default]
     Tc,
-    /// In the driver, before there is a socket buffer: XDP in native mode. Where that cannot be, since the
-    /// driver has none or another program is there already, at tc ingress.
+    /// In the driver, before a socket buffer exists: native XDP. At tc ingress if the driver does not support
+    /// it or has another program.
     Xdp,
 }
 
-/// As configurations have it.
+/// The form used in configurations.
 impl FromStr for DropAt {
     type Err = String;
 
@@ -76,16 +76,16 @@ impl FromStr for DropAt {
         match text {
             "tc" => Ok(Self::Tc),
             "xdp" => Ok(Self::Xdp),
-            _ => Err(format!("{text:?} is no place where packets are dropped")),
+            _ => Err(format!("invalid place to drop packets {text:?}; use \"tc\" or \"xdp\"")),
         }
     }
 }
 
 impl Config {
-    /// How often a guard looks who waits, unless it is told otherwise.
+    /// The default interval between scans.
     pub const INTERVAL: Duration = Duration::from_millis(100);
 
-    /// Of these interfaces; everything else by default, and no budgets.
+    /// A configuration for these interfaces; defaults otherwise, and no budgets.
     #[must_use]
     pub fn of(interfaces: Vec<String>) -> Self {
         Self {
@@ -102,38 +102,40 @@ impl Config {
     }
 }
 
-/// A budget, and the processes that have one each: those that fit all of what is said.
+/// A budget, and its processes: each process that matches all conditions has this budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// The process's name, as /proc/PID/comm has it; octets may be escaped ([`Octets`]).
     pub command: Option<String>,
-    /// The control group it is in, or one above that: `/system.slice`; likewise.
+    /// Its control group, or a parent of that: `/system.slice`; escaped likewise.
     pub cgroup: Option<String>,
-    /// What its traffic may cost.
+    /// The softirq time that the process may cause.
     pub budget: Budget,
 }
 
-/// What is known of a process that may have a budget; `None`: it cannot be read.
+/// The known properties of a process that may have a budget; `None`: cannot be read.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Facts<'a> {
+pub(super) struct ProcessProperties<'a> {
     pub(super) command: Option<&'a Octets>,
     pub(super) cgroup: Option<&'a Octets>,
 }
 
 impl Rule {
-    /// Longest name that a process has, in octets (TASK_COMM_LEN, less one).
+    /// The longest name of a process, in octets (TASK_COMM_LEN, less one).
     pub const LONGEST_COMMAND: usize = 15;
 
-    /// Whether a process may have that name.
+    /// Whether a process can have this name.
     #[must_use]
     pub fn is_command(text: &str) -> bool {
-        Octets::readings(text).any(|octets| octets.len() <= Self::LONGEST_COMMAND)
+        Octets::interpretations(text).any(|octets| octets.len() <= Self::LONGEST_COMMAND)
     }
 
-    /// Whether it fits a process; `None` where the known facts do not decide that.
-    fn fits(&self, Facts { command, cgroup }: Facts<'_>) -> Option<bool> {
+    /// Whether the rule matches a process; `None` if the known properties do not decide that.
+    fn fits(&self, ProcessProperties { command, cgroup }: ProcessProperties<'_>) -> Option<bool> {
         let named = |wanted: &String| {
-            command.map(|name| Octets::readings(wanted).any(|octets| *octets == *name.as_slice()))
+            command.map(|name| {
+                Octets::interpretations(wanted).any(|octets| *octets == *name.as_slice())
+            })
         };
         let within = |wanted: &String| {
             let wanted = wanted.trim_end_matches('/');
@@ -141,8 +143,9 @@ impl Rule {
                 let rest = group.strip_prefix(above);
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
             };
-            cgroup
-                .map(|group| Octets::readings(wanted).any(|above| below(&above, group.as_slice())))
+            cgroup.map(|group| {
+                Octets::interpretations(wanted).any(|above| below(&above, group.as_slice()))
+            })
         };
         let command = self.command.as_ref().map_or(Some(true), named);
         let cgroup = self.cgroup.as_ref().map_or(Some(true), within);
@@ -153,9 +156,9 @@ impl Rule {
         }
     }
 
-    /// The rule that holds for a process: of those that fit the first. Where it is not known which one
-    /// that is, the strictest of those that it may be.
-    pub(super) fn of(rules: &[Rule], facts: Facts<'_>) -> Option<usize> {
+    /// The rule of a process: the first match. If unknown properties leave several candidates, the strictest of
+    /// these.
+    pub(super) fn of(rules: &[Rule], facts: ProcessProperties<'_>) -> Option<usize> {
         let mut possible = Vec::new();
         for (at, rule) in rules.iter().enumerate() {
             match rule.fits(facts) {
@@ -182,11 +185,11 @@ mod tests {
 
     fn fits(rule: &Rule, command: &[u8], cgroup: &[u8]) -> Option<bool> {
         let (command, cgroup) = (Octets::from(command), Octets::from(cgroup));
-        rule.fits(Facts { command: Some(&command), cgroup: Some(&cgroup) })
+        rule.fits(ProcessProperties { command: Some(&command), cgroup: Some(&cgroup) })
     }
 
     #[test]
-    fn a_rule_fits_by_all_that_it_says() {
+    fn a_rule_matches_if_all_its_conditions_match() {
         for (command, cgroup, expected) in [
             (None, None, true),
             (Some("iperf3"), None, true),
@@ -205,15 +208,15 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_no_text_fit_as_octets() {
+    fn names_that_are_not_text_match_as_octets() {
         let any = rule(None, None, 1);
         let named = rule(Some("\\xff\\xfe"), Some("/a\\x2db"), 1);
         assert_eq!(fits(&any, b"\xff\xfe", b"/\xff"), Some(true));
         assert_eq!(fits(&named, b"\xff\xfe", b"/a-b/c"), Some(true));
-        // As a unit of systemd is called, whose own name has the escape.
+        // As a systemd unit whose own name has the escape.
         assert_eq!(fits(&named, b"\xff\xfe", b"/a\\x2db/c"), Some(true));
         assert_eq!(fits(&named, b"\xff\xff", b"/a-b/c"), Some(false));
-        // What another octet is replaced by where it is shown as text.
+        // The replacement of another octet where it is shown as text.
         let replaced = rule(Some("\u{fffd}\u{fffd}"), None, 1);
         assert_eq!(fits(&replaced, b"\xff\xfe", b"/"), Some(false));
         assert!(Rule::is_command("fifteen.octets.") && !Rule::is_command("sixteen.octets.."));
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_of_a_process_makes_its_budget_no_larger() {
+    fn unknown_properties_select_the_strictest_rule() {
         let rules = [
             rule(Some("other"), None, 1),
             rule(Some("srv"), Some("/a"), 70),
@@ -234,7 +237,7 @@ mod tests {
             (Some(&srv), Some(&a), Some(1)),
             (Some(&srv), Some(&c), Some(3)),
             (Some(&x), Some(&c), Some(4)),
-            // It may be in any group: 70, 50 or 60, and never the last one.
+            // It may be in any group: 70, 50 or 60, but not the last one.
             (Some(&srv), None, Some(2)),
             (Some(&x), None, Some(4)),
             // It may have any name.
@@ -242,11 +245,14 @@ mod tests {
             (None, None, Some(0)),
         ] {
             assert_eq!(
-                Rule::of(&rules, Facts { command, cgroup }),
+                Rule::of(&rules, ProcessProperties { command, cgroup }),
                 expected,
                 "{command:?} {cgroup:?}"
             );
         }
-        assert_eq!(Rule::of(&rules[..1], Facts { command: Some(&x), cgroup: None }), None);
+        assert_eq!(
+            Rule::of(&rules[..1], ProcessProperties { command: Some(&x), cgroup: None }),
+            None
+        );
     }
 }

@@ -3,7 +3,7 @@
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why interfaces cannot be guarded.
+/// An error of the guard.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,34 +13,35 @@ pub enum Error {
     /// The ledger, which budgets are compared with.
     #[error(transparent)]
     Ledger(#[from] onbeat_irq::Error),
-    /// An interface to guard that is not there.
-    #[error("interface {0:?} not found; see what there is: ip link")]
+    /// An interface to guard does not exist.
+    #[error("interface {0:?} not found; list interfaces: ip link")]
     NoInterface(String),
     /// An interface that cannot be guarded.
     #[error("interface {interface:?} cannot be guarded: {reason}")]
     Refused {
         /// The interface.
         interface: String,
-        /// Why, with the way out.
+        /// The reason and the remedy.
         reason: String,
     },
-    /// What an earlier guard changed and this one cannot put back.
+    /// A setting that an earlier guard changed and that cannot be restored.
     #[error(
-        "an earlier guard changed {place}, which cannot be put back: {reason}; give it up: onbeat \
-         irq guard --restore --forget"
+        "cannot restore {place}, which an earlier guard changed: {reason}; discard its value: \
+         onbeat irq guard --restore --forget"
     )]
-    Left {
-        /// Where it is.
+    NotRestored {
+        /// The setting.
         place: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// Settings that contradict each other.
     #[error(transparent)]
     Policy(#[from] onbeat_irq_core::policy::ConfigError),
-    /// The kernel has no programs at the ingress of interfaces that go with their process.
+    /// The kernel has no ingress programs that are removed with their process.
     #[error(
-        "this kernel cannot drop packets early for budgets; it takes Linux 6.6 (tcx), or a guard without budgets"
+        "this kernel cannot drop packets early for budgets; use Linux 6.6 or later (tcx), or a \
+         guard without budgets"
     )]
     NoIngress,
     /// A setting of the host, or its journal.
@@ -52,9 +53,9 @@ pub enum Error {
     /// A system call.
     #[error("cannot {operation}: {source}")]
     System {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
 }

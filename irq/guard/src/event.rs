@@ -1,4 +1,4 @@
-//! What a guard tells, for people and for programs.
+//! Reports of a guard, as text and JSON.
 
 use std::fmt;
 
@@ -7,37 +7,38 @@ use serde::{Serialize, Serializer};
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::policy::{Budget, Limit, Rank};
 
-/// What happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// A device is received in threads from now on.
+    /// A device is now received in NAPI threads.
     Taken {
         /// The interface.
         interface: String,
         /// The threads of its NAPI instances.
         threads: Vec<u32>,
     },
-    /// The priority of a device's threads changes.
+    /// The priority of a device's threads has changed.
     Follows {
         /// The interface.
         interface: String,
-        /// What they had.
+        /// The former priority.
         #[serde(serialize_with = "shown")]
         from: Rank,
-        /// What they have.
+        /// The new priority.
         #[serde(serialize_with = "shown")]
         to: Rank,
-        /// For whom; `None`: nobody waits at more than the floor.
-        who: Option<Who>,
+        /// The waiting thread; `None`: no thread waits at more than the floor.
+        #[serde(rename = "who")]
+        waiter: Option<HighestWaiter>,
     },
-    /// A device is not there any more.
+    /// A device no longer exists.
     Vanished {
         /// The interface.
         interface: String,
     },
-    /// There are too many files or threads for one scan: it continues at the next. Until it is complete,
-    /// priorities follow the last complete one, and rules apply to all processes that read a socket.
+    /// One scan could not read all files and threads: the next continues it. Until it is complete, priorities
+    /// follow the last complete scan, and rules apply to all processes that read a socket.
     ScanPartial,
     /// All limits are in use: from this process on, processes share one limit for each budget.
     LimitsFull {
@@ -45,42 +46,42 @@ pub enum Event {
         processes: u64,
     },
     /// The table of processes is full: all processes without an entry share the strictest budget, also
-    /// those without a rule.
+    /// processes without a rule.
     TableFull {
         /// Processes that have an entry.
         processes: u64,
     },
-    /// The ledger had no room for some of the time: what each budget affords is a limit until it has.
+    /// The ledger had no room for some of the time: until it has, each budget is applied as a limit.
     LedgerFull {
         /// That time, in nanoseconds.
         unrecorded_ns: u64,
     },
-    /// The guard has exited.
+    /// The guard has stopped.
     Restored {
-        /// Settings with their value of before.
+        /// Settings that were restored.
         restored: usize,
         /// Settings that could not be restored; they stay in the journal.
         failed: usize,
     },
-    /// Something could not be set; it is told once.
+    /// A setting failed; reported once.
     Refused {
         /// The interface.
         interface: String,
-        /// What, and why.
+        /// The setting and the cause.
         reason: String,
     },
 }
 
-/// The thread with the highest priority among those that wait.
+/// The waiting thread with the highest priority.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Who {
+pub struct HighestWaiter {
     /// Its process.
     pub pid: u32,
     /// The thread.
     pub tid: u32,
     /// Its name.
     pub name: String,
-    /// Whether its own priority is higher than what threads of NAPI may have.
+    /// Whether its own priority is above the ceiling of NAPI threads.
     pub above_ceiling: bool,
 }
 
@@ -95,11 +96,11 @@ impl fmt::Display for Event {
                 write!(f, "{interface}: received in threads")?;
                 threads.iter().try_for_each(|thread| write!(f, " {thread}"))
             }
-            Event::Follows { interface, from, to, who } => {
+            Event::Follows { interface, from, to, waiter } => {
                 write!(f, "{interface}: {from} -> {to}, ")?;
-                match who {
-                    None => f.write_str("nobody waits at more"),
-                    Some(Who { pid, tid, name, above_ceiling }) => {
+                match waiter {
+                    None => f.write_str("no thread waits at more"),
+                    Some(HighestWaiter { pid, tid, name, above_ceiling }) => {
                         write!(f, "{name} ({pid}")?;
                         if tid != pid {
                             write!(f, ", thread {tid}")?;
@@ -111,23 +112,23 @@ impl fmt::Display for Event {
             }
             Event::Vanished { interface } => write!(f, "{interface}: vanished"),
             Event::ScanPartial => f.write_str(
-                "too many files or threads for one scan: priorities follow more slowly, budgets hold \
-                 for all processes that read a socket",
+                "too many files or threads for one scan: priorities follow more slowly, budgets \
+                 hold for all processes that read a socket",
             ),
             Event::LimitsFull { processes } => write!(
                 f,
-                "budgets: all {processes} limits are in use; further processes share a limit for each \
-                 budget"
+                "budgets: all {processes} limits are in use; further processes share a limit for \
+                 each budget"
             ),
             Event::TableFull { processes } => write!(
                 f,
-                "budgets: the table is full with {processes} processes; all other processes of this \
-                 namespace share the strictest budget"
+                "budgets: the table is full with {processes} processes; all other processes of \
+                 this namespace share the strictest budget"
             ),
             Event::LedgerFull { unrecorded_ns } => write!(
                 f,
-                "budgets: the ledger had no room for {:.3} ms of softirq time; each budget is a limit \
-                 until it has",
+                "budgets: the ledger had no room for {:.3} ms of softirq time; each budget is a \
+                 limit until it has",
                 *unrecorded_ns as f64 / 1e6
             ),
             Event::Restored { restored, failed } => {
@@ -138,23 +139,22 @@ impl fmt::Display for Event {
     }
 }
 
-/// A process with a budget, as `--json` shows it.
-/// How a process stands to its budget.
+/// A process with a budget, as `--json` shows it: its usage and limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
     /// The process.
     pub process: Process,
     /// Its name, escaped.
     pub command: String,
-    /// What it may cause.
+    /// The softirq time that it may cause.
     pub budget: Budget,
-    /// Whether it has the budget together with other processes, since there were too many for one each.
+    /// Whether it shares the budget with other processes, since there are more processes than limits.
     pub shared: bool,
-    /// Bottom-half time that it caused in the last interval, in nanoseconds for each second.
+    /// Softirq time that it caused in the last interval, in nanoseconds per second.
     pub caused_ns_per_s: u64,
-    /// What it receives at most, for now; with the others where they share.
+    /// Its present packet limit; common to processes that share it.
     pub limit: Limit,
-    /// Packets that were dropped early by that limit since it has a budget.
+    /// Packets dropped by that limit since the process has a budget.
     pub dropped: u64,
 }
 
@@ -206,38 +206,41 @@ mod tests {
     use onbeat_irq_core::policy::Budget;
 
     #[test]
-    fn events_in_words_and_as_json() {
-        let who = |above_ceiling| Some(Who { pid: 7, tid: 8, name: "loop".into(), above_ceiling });
-        let follows = |who| Event::Follows {
+    fn events_as_text_and_json() {
+        let waiter = |above_ceiling| {
+            Some(HighestWaiter { pid: 7, tid: 8, name: "loop".into(), above_ceiling })
+        };
+        let follows = |waiter| Event::Follows {
             interface: "eth0".into(),
             from: Rank::Normal { nice: 0 },
             to: Rank::Realtime { priority: 50 },
-            who,
+            waiter,
         };
         for (event, text) in [
             (
                 Event::Taken { interface: "eth0".into(), threads: vec![7, 9] },
                 "eth0: received in threads 7 9",
             ),
-            (follows(who(false)), "eth0: normal -> real-time 50, loop (7, thread 8) waits"),
+            (follows(waiter(false)), "eth0: normal -> real-time 50, loop (7, thread 8) waits"),
             (
-                follows(who(true)),
+                follows(waiter(true)),
                 "eth0: normal -> real-time 50, loop (7, thread 8) waits, above the ceiling",
             ),
-            (follows(None), "eth0: normal -> real-time 50, nobody waits at more"),
+            (follows(None), "eth0: normal -> real-time 50, no thread waits at more"),
             (
                 Event::LimitsFull { processes: 254 },
-                "budgets: all 254 limits are in use; further processes share a limit for each budget",
+                "budgets: all 254 limits are in use; further processes share a limit for each \
+                 budget",
             ),
             (
                 Event::TableFull { processes: 65_536 },
-                "budgets: the table is full with 65536 processes; all other processes of this namespace \
-                 share the strictest budget",
+                "budgets: the table is full with 65536 processes; all other processes of this \
+                 namespace share the strictest budget",
             ),
             (
                 Event::LedgerFull { unrecorded_ns: 1_234_567 },
-                "budgets: the ledger had no room for 1.235 ms of softirq time; each budget is a limit \
-                 until it has",
+                "budgets: the ledger had no room for 1.235 ms of softirq time; each budget is a \
+                 limit until it has",
             ),
         ] {
             assert_eq!(event.to_string(), text);
@@ -245,13 +248,13 @@ mod tests {
         let restored = Event::Restored { restored: 4, failed: 1 };
         assert_eq!(restored.to_string(), "4 settings restored, 1 failed");
         assert_eq!(serde_json::to_value(restored).unwrap()["event"], "restored");
-        let json = serde_json::to_value(follows(who(false))).unwrap();
+        let json = serde_json::to_value(follows(waiter(false))).unwrap();
         assert_eq!((&json["event"], &json["to"]), (&"follows".into(), &"real-time 50".into()));
         assert_eq!(json["who"]["tid"], 8);
     }
 
     #[test]
-    fn usage_in_words_and_as_json() {
+    fn usage_as_text_and_json() {
         let usage = Usage {
             process: Process { pid: 7, start_ticks: 1 },
             command: "iperf3".into(),

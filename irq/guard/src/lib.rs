@@ -1,33 +1,33 @@
-//! The guard: bottom halves scheduled by who waits for them, on a stock kernel.
+//! The guard: schedules softirq work by the priority of the threads that wait for it, on a stock kernel.
 //!
 //! ```text
-//!  walk (BPF) --> waiting ----> policy --> keep --> host::settings (threads, journal)
-//!  sockets,       candidates    rho_max    one step
-//!  threads        (pure)        (pure)
+//!  walk (BPF) --> candidates -> policy --> guard -> host::settings (threads, journal)
+//!  sockets,       (pure)        rho_max    one step
+//!  threads                      (pure)
 //!
 //!  Tracer (BPF) --> budgets --> policy::Meter --> limiter (BPF at ingress)
-//!  the ledger       held against                  drops early
+//!  the ledger       comparison                    drops early
 //! ```
 //!
-//! Devices are put into threaded NAPI, so that their bottom halves are threads ([`Guard`]). Who waits
-//! is asked every [`Config::interval`], by walks of BPF programs: no packet pays for it. A thread of
-//! NAPI has the priority of the highest thread that waits for its device, between floor and ceiling.
+//! Devices use threaded NAPI, so that their softirq work runs in threads ([`Guard`]). BPF programs find the
+//! waiting threads every [`Config::interval`] by walks: there is no cost per packet. A NAPI thread has the
+//! priority of the highest thread that waits for its device, between floor and ceiling.
 //!
-//! Everything that outlives a process is written to a journal before it is changed; programs and
-//! tables go with the process that loaded them. So [`run`] gives back everything when it ends, and
-//! after a `kill -9` the next one does, or `onbeat irq guard --restore`.
+//! Settings that outlive a process are written to a journal before each change; programs and tables are removed
+//! with the process that loaded them. So [`run`] restores all settings when it returns. After `kill -9` the
+//! next guard restores them, or `onbeat irq guard --restore`.
 
 mod abi;
 mod background;
 mod budgets;
+mod candidates;
 mod config;
 mod error;
 mod event;
-mod keep;
+mod guard;
 mod limiter;
-mod look;
 mod numbers;
-mod waiting;
+mod observer;
 mod walk;
 
 use std::path::{Path, PathBuf};
@@ -40,12 +40,14 @@ use onbeat_netdev::Namespace;
 use onbeat_realtime::{Profile, Realtime, Scheduling};
 
 pub use background::Background;
+pub use candidates::{
+    Candidates, DeviceTopology, Reader, Scan, Socket, Thread, WaitingThread, candidates,
+};
 pub use config::{Config, DropAt, Namespaces, Rule};
 pub use error::{Error, Result};
-pub use event::{Event, Usage, Who};
-pub use keep::Guard;
-pub use look::Look;
-pub use waiting::{Candidates, Places, Reader, Scan, Socket, Thread, Waiter, candidates};
+pub use event::{Event, HighestWaiter, Usage};
+pub use guard::Guard;
+pub use observer::HostObserver;
 
 /// The command that discards a damaged journal.
 const DISCARD: &str = "onbeat irq guard --restore --forget";
@@ -68,8 +70,7 @@ fn pause(cpu_time: Duration, interval: Duration) -> Duration {
 const SHORTEST_SLICE: Duration = Duration::from_millis(5);
 
 /// CPU time for each of the three parts of a scan: threads, sockets, rules. With the longest pause that is one
-/// part in 20 of a CPU for all of them, at intervals of 100 ms and above: what is left continues after the
-/// pause.
+/// part in 20 of a CPU for all of them, at intervals of 100 ms and above. The rest continues after the pause.
 fn slice(interval: Duration) -> Duration {
     (interval.saturating_mul(LONGEST_PAUSE) / 19 / 3).max(SHORTEST_SLICE)
 }
@@ -81,7 +82,7 @@ struct TimeSlice {
 }
 
 impl TimeSlice {
-    /// From now on.
+    /// Starts now.
     fn new(length: Duration) -> Self {
         Self { until: cpu_time().saturating_add(length) }
     }
@@ -112,11 +113,11 @@ fn cpu_time() -> Duration {
     time.map(Duration::from).unwrap_or_default()
 }
 
-/// Where the journal of a guard of the calling thread's network namespace is. There is one guard for
-/// each: two would undo each other's work.
+/// The directory of the journal of a guard of the calling thread's network namespace. Only one guard per
+/// namespace can run: two would undo each other's changes.
 ///
 /// # Errors
-/// Where /proc is not readable.
+/// /proc is not readable.
 pub fn journal_directory() -> Result<PathBuf> {
     let inode = Namespace::current().map_err(onbeat_host::settings::Error::from)?.inode();
     Ok(format!("/run/onbeat/guard/{inode}").into())
@@ -128,44 +129,44 @@ fn lock() -> Result<NamespaceLock> {
     Ok(NamespaceLock::take(&namespace, "guard").map_err(onbeat_host::settings::Error::from)?)
 }
 
-/// Guards until `go_on` says no: it is called for each pause, whose length it is given. `tell` hears
-/// what happened, and how processes stand to their budgets.
+/// Runs the guard until `go_on` returns false: it is called for each pause, with the length of the pause.
+/// `report` receives events, and the usage of budgets.
 ///
-/// What could not be put back at the end is in the result, and stays in the journal.
+/// The result includes settings that could not be restored at the end; these stay in the journal.
 ///
 /// # Errors
-/// As [`Guard::begin`] and [`Guard::step`]; then, too, everything is put back.
+/// As [`Guard::start`] and [`Guard::step`]; then, too, all settings are restored.
 pub fn run(
     config: &Config,
     directory: &Path,
     go_on: &mut (dyn FnMut(Duration) -> bool + Send),
-    tell: &mut (dyn FnMut(&[Event], &[Usage]) + Send),
+    report: &mut (dyn FnMut(&[Event], &[Usage]) + Send),
 ) -> Result<Vec<Restored>> {
     Live::run(|host| {
         let start = Instant::now();
         let now_ns = || start.elapsed().as_nanos() as u64;
         let mut journal = Journal::open(directory, DISCARD)?;
         let _lock = lock()?;
-        let mut look = look::Live::open(config, slice(config.interval), now_ns())?;
-        let (mut guard, events) = Guard::begin(config, host, &mut journal, &mut look)?;
-        tell(&events, &[]);
+        let mut observer = observer::LiveObserver::open(config, slice(config.interval), now_ns())?;
+        let (mut guard, events) = Guard::start(config, host, &mut journal, &mut observer)?;
+        report(&events, &[]);
         let _scheduled = scheduled();
         let ended = loop {
             let before = cpu_time();
             match guard.step(now_ns()) {
-                Ok(events) => tell(&events, &guard.usage()),
+                Ok(events) => report(&events, &guard.usage()),
                 Err(error) => break Err(error),
             }
             if !go_on(pause(cpu_time().saturating_sub(before), config.interval)) {
                 break Ok(());
             }
         };
-        let restored = guard.end();
+        let restored = guard.stop();
         ended.and(restored)
     })?
 }
 
-/// What a guard would do now.
+/// The changes that a guard would make now.
 #[derive(Debug)]
 pub struct Preview {
     /// The settings it would change at its start.
@@ -174,29 +175,29 @@ pub struct Preview {
     pub events: Vec<Event>,
 }
 
-/// Says what a guard would do now, and changes nothing.
+/// Returns the changes that a guard would make now, and changes nothing.
 ///
 /// # Errors
-/// As [`Guard::begin`].
+/// As [`Guard::start`].
 pub fn preview(config: &Config) -> Result<Preview> {
     Live::run(|host| {
-        let mut look = look::Live::open(config, Duration::MAX, 0)?;
-        let there = look.devices(&config.interfaces)?;
+        let mut observer = observer::LiveObserver::open(config, Duration::MAX, 0)?;
+        let there = observer.devices(&config.interfaces)?;
         for name in &config.interfaces {
             if !there.contains_key(name) {
                 return Err(Error::NoInterface(name.clone()));
             }
         }
-        let tuning = keep::tuning(config, &config.interfaces);
+        let tuning = guard::tuning(config, &config.interfaces);
         let report = plan(&tuning, &host.survey(&config.interfaces)?).into();
-        Ok(Preview { report, events: keep::decisions(config, host, &mut look, &there)? })
+        Ok(Preview { report, events: guard::decisions(config, host, &mut observer, &there)? })
     })?
 }
 
-/// Puts back what a guard left that was killed.
+/// Restores the settings that a killed guard left.
 ///
 /// # Errors
-/// [`onbeat_host::settings::Error::Host`] while a guard runs; where the journal cannot be read or written.
+/// [`onbeat_host::settings::Error::Host`] while a guard runs; the journal cannot be read or written.
 pub fn restore(directory: &Path, forget: bool) -> Result<Vec<Restored>> {
     use onbeat_host::settings::{self, Log};
     Live::run(|live| {

@@ -1,6 +1,6 @@
-//! Drops early what exceeds a limit: loads bpf/limit.bpf.c, sets its table, reads its counts.
+//! Drops packets that exceed a limit: loads bpf/limit.bpf.c, sets its table, reads its counts.
 //!
-//! Its programs go with this, or with the process.
+//! Its programs are removed with the [`Limiter`], or with the process.
 
 use std::collections::BTreeSet;
 use std::mem::offset_of;
@@ -27,10 +27,10 @@ use skeleton::types::{bss, bucket};
 const AT_TC: &str = "guard_ingress";
 const AT_XDP: &str = "guard_xdp";
 
-/// In the driver or not at all: in the stack, tc ingress does the same for less.
+/// Native mode only: in the stack, tc ingress does the same at lower cost.
 const XDP_FLAGS: u32 = sys::XDP_FLAGS_DRV_MODE;
 
-/// Credit that a process can gather while it receives less than its limit: as bursty as packets are.
+/// The credit that a process can accumulate while it receives less than its limit: packets come in bursts.
 const BURST: Duration = Duration::from_millis(10);
 
 /// Packets of a process.
@@ -40,7 +40,7 @@ pub(super) struct Count {
     pub(super) dropped: u64,
 }
 
-/// The programs that devices' packets pass.
+/// The programs that process devices' packets.
 #[derive(Debug)]
 pub(super) struct Limiter {
     object: Object,
@@ -51,10 +51,10 @@ pub(super) struct Limiter {
 }
 
 impl Limiter {
-    /// Numbers that processes can have: from 1 on, below this.
+    /// Upper bound of the numbers of processes, exclusive; the lowest is 1.
     pub(super) const SLOTS: u32 = guard_size::GUARD_SLOTS.0;
 
-    /// On no device yet. `numbers` are the tables that say which number a socket has.
+    /// Attached to no device yet. `numbers` are the tables with the number of each socket.
     pub(super) fn new(numbers: &[Map<'_>], drop_at: DropAt) -> Result<Self> {
         let object = Object::load(LIMIT, "the program of budgets", |object| {
             if drop_at != DropAt::Xdp {
@@ -71,7 +71,7 @@ impl Limiter {
         })
     }
 
-    /// Limits packets to these addresses alone, those of this host: no other packet has one known receiver.
+    /// Limits packets to these addresses only, those of this host: no other packet has one known receiver.
     pub(super) fn set_addresses(&mut self, addresses: impl Iterator<Item = IpAddr>) -> Result<()> {
         let addresses: BTreeSet<Ipv6Addr> = addresses
             .map(|address| match address {
@@ -91,7 +91,7 @@ impl Limiter {
         Ok(())
     }
 
-    /// Puts a program on these devices, and takes it off all others.
+    /// Attaches a program to these devices, and detaches it from all others.
     pub(super) fn set_devices(&mut self, devices: &[u32]) -> Result<()> {
         self.links.retain(|(device, _)| devices.contains(device));
         for device in devices {
@@ -107,11 +107,11 @@ impl Limiter {
         if self.drop_at == DropAt::Xdp {
             match Link::xdp(self.object.program(AT_XDP).as_fd(), device, XDP_FLAGS) {
                 Ok(link) => return Ok(link),
-                // It goes no more: that is found by whoever looks for devices.
+                // The interface no longer exists: the caller finds that when it lists devices.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
                 Err(error) => tracing::warn!(
-                    "interface {:?} accepts no XDP program ({error}): packets above a budget are \
-                     dropped at its tc ingress",
+                    "interface {:?} does not accept an XDP program ({error}): packets above a \
+                     budget are dropped at its tc ingress",
                     name_of(device),
                 ),
             }
@@ -120,14 +120,15 @@ impl Limiter {
             match error.raw_os_error() {
                 Some(libc::EINVAL) => Error::NoIngress,
                 _ => {
-                    let what = format!("drop packets early on interface {:?}", name_of(device));
+                    let what =
+                        format!("attach the program of budgets to interface {:?}", name_of(device));
                     Error::kernel(what, error.into())
                 }
             }
         })
     }
 
-    /// Sets what the process of a number may receive.
+    /// Sets the packet rate that the process with a number may receive.
     pub(super) fn limit(&mut self, number: u32, limit: Limit) -> Result<()> {
         let ns_per_packet = match limit {
             Limit::None => 0,
@@ -138,7 +139,7 @@ impl Limiter {
             return Ok(());
         }
         *slot = ns_per_packet;
-        let failed = |source| Error::kernel("set a limit", source);
+        let failed = |source| Error::kernel("set the limit of a process", source);
         let mut value = self.object.variables().map_err(failed)?;
         let at = offset_of!(bss, limits) + number as usize * size_of::<[u64; 2]>();
         value[at..][..8].copy_from_slice(&ns_per_packet.to_ne_bytes());
@@ -148,13 +149,13 @@ impl Limiter {
         self.object.set_variables(&[(0, &value)]).map_err(failed)
     }
 
-    /// What came of it since the start.
+    /// The packets passed and dropped since the start.
     pub(super) fn count(&self, number: u32) -> Result<Count> {
         let octets = self
             .object
             .map("buckets")
             .lookup(&number.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|source| Error::kernel("read what was dropped", source))?
+            .map_err(|source| Error::kernel("read the counts of dropped packets", source))?
             .unwrap_or_default();
         let count = octets.get(offset_of!(bucket, count)..).unwrap_or_default();
         let guard_count { passed, dropped } = guard_count::from_octets(count)
@@ -163,7 +164,7 @@ impl Limiter {
     }
 }
 
-/// The name of an interface; of one that has just vanished, its index.
+/// The name of an interface; the index if it was just removed.
 fn name_of(device: u32) -> String {
     nix::net::if_::if_indextoname(device)
         .map_or_else(|_| device.to_string(), |name| name.to_string_lossy().into_owned())

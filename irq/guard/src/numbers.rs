@@ -1,20 +1,20 @@
-//! Which number limits which process: pure.
+//! Assigns limits to processes, by number: pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use onbeat_irq_core::charge::Process;
 
-/// Gives each process with a budget a number of its own while there are any. All others share one for
-/// each rule: those have its budget together, so that none is without.
+/// Gives each process with a budget a number of its own while any are free. All other processes of a rule share
+/// one number, and so its budget: none is without.
 #[derive(Debug)]
 pub(super) struct Numbers {
-    /// From 1 up to this: those that the processes of a rule share.
+    /// From 1 to this: the numbers that the processes of a rule share.
     shared: u32,
     free: BTreeSet<u32>,
     of: BTreeMap<Process, Assigned>,
 }
 
-/// The number of a process, and the rule that it is of.
+/// The number of a process, and its rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Assigned {
     pub(super) number: u32,
@@ -32,7 +32,7 @@ impl Numbers {
         self.of.get(&process).copied()
     }
 
-    /// The processes that have one.
+    /// The processes with a number.
     pub(super) fn processes(&self) -> impl Iterator<Item = Process> {
         self.of.keys().copied()
     }
@@ -76,8 +76,8 @@ impl Numbers {
         self.free.is_empty()
     }
 
-    /// Whether a process that shares a number could have one of its own.
-    pub(super) fn could_be_its_own(&self, assigned: Assigned) -> bool {
+    /// Whether a process that shares a number could have its own.
+    pub(super) fn can_have_own_number(&self, assigned: Assigned) -> bool {
         self.is_shared(assigned.number) && !self.is_full()
     }
 }
@@ -101,20 +101,20 @@ mod tests {
             let rule = pid as usize % 2;
             let assigned = numbers.assign(process(pid), rule);
             assert_eq!(assigned, Assigned { number: rule as u32 + 1, rule });
-            assert!(numbers.is_shared(assigned.number) && !numbers.could_be_its_own(assigned));
+            assert!(numbers.is_shared(assigned.number) && !numbers.can_have_own_number(assigned));
         }
-        // Those that share a number free none.
+        // Processes that share a number free none.
         assert_eq!(numbers.release(process(100)).unwrap().number, 1);
         assert!(numbers.is_full());
         assert_eq!(numbers.release(process(100)), None);
         let freed = numbers.release(process(3)).unwrap().number;
-        assert!(numbers.could_be_its_own(numbers.get(process(101)).unwrap()));
+        assert!(numbers.can_have_own_number(numbers.get(process(101)).unwrap()));
         assert_eq!(numbers.assign(process(2000), 1).number, freed);
         assert_eq!(numbers.processes().count(), 5 + 999);
     }
 
     #[test]
-    fn short_processes_use_up_nothing() {
+    fn short_lived_processes_release_their_numbers() {
         let mut numbers = Numbers::new(1, 8);
         for pid in 0..38_000 {
             let assigned = numbers.assign(process(pid), 0);

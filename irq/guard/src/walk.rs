@@ -1,4 +1,4 @@
-//! Walks sockets and threads in the kernel: loads bpf/waiters.bpf.c, reads what it tells.
+//! Walks sockets and threads in the kernel: loads bpf/waiters.bpf.c, reads its entries.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
@@ -13,8 +13,8 @@ use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, ProgramMut};
 use onbeat_bpf::{Object, Plain};
 
 use super::TimeSlice;
+use super::candidates::{Reader, Scan, Socket, Thread, WaitingThread};
 use super::config::{Config, Namespaces};
-use super::waiting::{Reader, Scan, Socket, Thread, Waiter};
 use crate::abi::{guard_socket, guard_thread};
 use crate::error::{Error, Result};
 use onbeat_irq_core::charge::Process;
@@ -27,9 +27,9 @@ onbeat_bpf::bpf_skeleton!(skeleton, "waiters.skel.rs");
 
 use skeleton::types::{bss, rodata};
 
-/// Walks the sockets of a network namespace and all threads, whenever it is asked to.
+/// Walks the sockets of a network namespace and all threads, at each call.
 ///
-/// Nothing of it outlives the process.
+/// No program or table outlives the process.
 #[derive(Debug)]
 pub(super) struct Walk {
     object: Object,
@@ -39,34 +39,34 @@ pub(super) struct Walk {
     threads: Vec<Thread>,
     /// Complete walks over threads.
     thread_walks: u32,
-    /// How often processes have got numbers.
+    /// Incremented when processes receive numbers.
     numbering: u32,
-    /// The number of all processes that have none of their own.
+    /// The number of all processes without their own.
     others: u32,
     _reads: Option<Link>,
 }
 
 impl Walk {
-    /// For the sockets of the network namespace with this inode, or of all, as configured.
+    /// Walks the sockets of the network namespace with this inode, or of all, as configured.
     pub(super) fn new(netns: u32, config: &Config) -> Result<Self> {
         let budgets = !config.budgets.is_empty();
         let types = Btf::from_vmlinux().map_err(onbeat_bpf::Error::NoTypes)?;
-        // Without it nobody is seen to read (before Linux 6.3).
-        let told_of_reads = types.type_by_name::<Typedef<'_>>("btf_trace_sock_recv_length");
+        // Without it no reads are observed (before Linux 6.3).
+        let reports_reads = types.type_by_name::<Typedef<'_>>("btf_trace_sock_recv_length");
         let object = Object::load(WAITERS, "the guard's programs", |object| {
             object.set_constants(&[
                 (offset_of!(rodata, netns), &netns.to_ne_bytes()),
                 (offset_of!(rodata, everywhere), &[(config.namespaces == Namespaces::All).into()]),
                 (offset_of!(rodata, budgets), &[budgets.into()]),
             ]);
-            if told_of_reads.is_none() {
+            if reports_reads.is_none() {
                 object.skip("on_sock_recv_length");
             }
             config.process_rows.map_or(Ok(()), |rows| object.set_entries("numbers", rows))
         })?;
         let files = Slices::new(&object, "each_file")?;
         let tasks = Slices::new(&object, "each_task")?;
-        let reads = told_of_reads
+        let reads = reports_reads
             .map(|_| attach(&object, "on_sock_recv_length", |program| program.attach()))
             .transpose()?;
         Ok(Self {
@@ -82,8 +82,8 @@ impl Walk {
         })
     }
 
-    /// Reads sockets and threads, each for `slice` of CPU time, and continues at the next call. Updates of
-    /// `scan` what is complete, and what is known of the rest: `has_address` is false for an address that
+    /// Reads sockets and threads, each for `slice` of CPU time, and continues at the next call. Updates
+    /// complete parts of `scan`, and the known entries of the rest: `has_address` is false for an address that
     /// no interface has.
     pub(super) fn scan(
         &mut self,
@@ -98,7 +98,7 @@ impl Walk {
             scan.threads = std::mem::take(threads);
             self.thread_walks = self.thread_walks.wrapping_add(1);
         }
-        // Sockets that are alike are one: other users decide how many there are.
+        // Equal sockets are one: other users decide their number.
         let each = |entry: &guard_socket| {
             let mut socket = socket(entry);
             if !has_address(&socket.address) && !socket.address.is_loopback() {
@@ -113,7 +113,7 @@ impl Walk {
         if sockets_complete {
             scan.sockets = std::mem::take(sockets).into_iter().collect();
         }
-        // A scan that needed several slices is one of too many files: so is the next one, probably.
+        // After a scan of several slices the next one probably has too many files as well.
         let slices = files.slices.max(tasks.slices);
         scan.partial = !(sockets_complete && threads_complete) || slices > 1;
         Ok(())
@@ -125,7 +125,7 @@ impl Walk {
     }
 
     /// Processes without a number that read a socket since the last call; `None`: more than there is room or,
-    /// in `slice`, time for. The next call returns some of those that are left.
+    /// in `slice`, time for. The next call returns some of the rest.
     pub(super) fn new_readers(&self, slice: &TimeSlice) -> Result<Option<Vec<u32>>> {
         let table = self.object.map("new_readers");
         let (mut keys, mut pids) = (table.keys(), Vec::new());
@@ -153,8 +153,8 @@ impl Walk {
         self.object.map("numbers").max_entries() as usize
     }
 
-    /// Gives a process the number by which its sockets are limited; false where the table is full. Sockets
-    /// take it after [`Self::publish_numbers`].
+    /// Sets the number that limits a process's sockets; false if the table is full. It applies to sockets after
+    /// [`Self::publish_numbers`].
     pub(super) fn number(&mut self, pid: u32, number: u32) -> Result<bool> {
         let numbers = self.object.map("numbers");
         match numbers.update(&pid.to_ne_bytes(), &number.to_ne_bytes(), MapFlags::ANY) {
@@ -167,18 +167,18 @@ impl Walk {
         }
     }
 
-    /// Takes the number of a process away, where it has one.
-    pub(super) fn forget_number(&self, pid: u32) -> Result<()> {
+    /// Removes the number of a process, if it has one.
+    pub(super) fn remove_number(&self, pid: u32) -> Result<()> {
         match self.object.map("numbers").delete(&pid.to_ne_bytes()) {
             Err(source) if source.kind() != Kind::NotFound => {
-                Err(Error::kernel(format!("take the number of process {pid}"), source))
+                Err(Error::kernel(format!("remove the number of process {pid}"), source))
             }
             _ => Ok(()),
         }
     }
 
-    /// Makes sockets take the numbers of their readers at the next read; `others` is that of all processes
-    /// that have none of their own, 0: none.
+    /// Applies the numbers of readers to their sockets at the next read; `others` is the number of all
+    /// processes without their own, 0: none.
     pub(super) fn publish_numbers(&mut self, others: u32) -> Result<()> {
         if others != self.others {
             (self.others, self.numbering) = (others, self.numbering.wrapping_add(1));
@@ -191,35 +191,35 @@ impl Walk {
             .map_err(|source| Error::kernel("publish the numbers of processes", source))
     }
 
-    /// The tables of the numbers that sockets have.
+    /// The tables of sockets' numbers.
     pub(super) fn numbers_of_sockets(&self) -> [Map<'_>; 2] {
         ["slots", "cookies"].map(|name| self.object.map(name))
     }
 }
 
-/// A walk that is read in slices, each from where the last one stopped.
+/// A walk that is read in slices, each from the end of the previous one.
 #[derive(Debug)]
 struct Slices {
     link: Link,
-    under_way: Option<Iter>,
-    /// The beginning of an entry whose end is yet to be read.
+    current: Option<Iter>,
+    /// The start of an entry that is not read completely.
     rest: Vec<u8>,
-    /// Slices of the walk that is under way, or of the last one.
+    /// Slices of the current walk, or of the last one.
     slices: u32,
 }
 
-/// Octets that are read at once: what the kernel walks over for them is not interrupted.
+/// Octets per read: the kernel's walk for them is not interrupted.
 const READ: usize = 4096;
 
 impl Slices {
     fn new(object: &Object, name: &str) -> Result<Self> {
         let link = attach(object, name, |program| program.attach_iter_with_opts(IterOpts::None))?;
-        Ok(Self { link, under_way: None, rest: Vec::new(), slices: 0 })
+        Ok(Self { link, current: None, rest: Vec::new(), slices: 0 })
     }
 
-    /// Reads entries while there is time, and at least some; true at the end of the walk.
+    /// Reads entries while there is time, at least some; true at the end of the walk.
     fn advance<T: Plain>(&mut self, slice: &TimeSlice, mut each: impl FnMut(&T)) -> Result<bool> {
-        let mut iter = match self.under_way.take() {
+        let mut iter = match self.current.take() {
             Some(iter) => iter,
             None => {
                 (self.slices, self.rest) = (0, Vec::new());
@@ -232,7 +232,7 @@ impl Slices {
             match iter.read(&mut octets) {
                 Ok(0) => return Ok(true),
                 Ok(length) => self.rest.extend_from_slice(&octets[..length]),
-                // After a million files without an entry the kernel is to be called again.
+                // After a million files without an entry the kernel requires another call.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 Err(error) => return Err(Error::kernel("scan sockets and threads", error.into())),
@@ -242,7 +242,7 @@ impl Slices {
             entries.filter_map(T::from_octets).for_each(|entry| each(&entry));
             self.rest.drain(..whole);
             if slice.is_over() {
-                self.under_way = Some(iter);
+                self.current = Some(iter);
                 return Ok(false);
             }
         }
@@ -271,7 +271,7 @@ fn socket(entry: &guard_socket) -> Socket {
 
 fn address(entry: &guard_socket) -> IpAddr {
     if entry.family == libc::AF_INET6 as u32 {
-        // A socket of both families, as one of IPv4 says it.
+        // A socket of both families: report IPv4 addresses as such.
         return Ipv6Addr::from(entry.address).to_canonical();
     }
     let [a, b, c, d, ..] = entry.address;
@@ -281,11 +281,11 @@ fn address(entry: &guard_socket) -> IpAddr {
 fn thread(entry: &guard_thread) -> Thread {
     let process = Process { pid: entry.pid, start_ticks: entry.start_ticks };
     let length = entry.name.iter().position(|octet| *octet == 0).unwrap_or(entry.name.len());
-    // SAFETY: it takes nothing.
+    // SAFETY: it has no arguments.
     let is_this = entry.tid as i32 == unsafe { libc::gettid() };
     Thread {
-        waiter: Waiter { process, tid: entry.tid },
-        // What this thread has while it scans is not the priority at which it waits for packets.
+        waiter: WaitingThread { process, tid: entry.tid },
+        // The priority of this thread while it scans is not the priority at which it waits for packets.
         rank: if is_this { Rank::Normal { nice: 0 } } else { rank(entry) },
         name: Octets::from(&entry.name[..length]),
     }
@@ -311,9 +311,9 @@ mod tests {
 
     use super::*;
 
-    /// Without any time each slice is one read; all of them together are a whole scan.
+    /// With no time each slice is one read; together they are a complete scan.
     #[test]
-    fn slices_are_bounded_and_make_a_whole_scan() {
+    fn slices_are_bounded_and_complete_a_scan() {
         const SOCKETS: usize = 400;
         if !require_all(&[Feature::Root, Feature::Btf]) {
             return;

@@ -1,4 +1,4 @@
-//! Nothing of the guard outlives it: no program, no table, no thread of NAPI, no priority.
+//! Nothing of the guard outlives it: no program, table, NAPI thread or priority.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ mod harness;
 mod running;
 
 use harness::{BOUND, World};
-use running::Running;
+use running::RunningGuard;
 
 /// The programs and tables that this process holds, by their ids.
 fn held() -> BTreeSet<(&'static str, u32)> {
@@ -39,27 +39,27 @@ fn held() -> BTreeSet<(&'static str, u32)> {
     held
 }
 
-/// All that there are in the kernel.
+/// All programs and tables in the kernel.
 fn all() -> BTreeSet<(&'static str, u32)> {
     let programs = ProgInfoIter::default().map(|program| ("program", program.id));
     programs.chain(MapInfoIter::default().map(|table| ("table", table.id))).collect()
 }
 
-/// Names and numbers of the threads of NAPI of r0, whatever their namespace.
+/// The ids of r0's NAPI threads, in any namespace.
 fn napi_threads(world: &World) -> Vec<u32> {
     let instances = napi::instances(&world.receiver, "r0").unwrap().expect("Linux 6.8");
     instances.iter().filter_map(|instance| instance.pid).collect()
 }
 
 #[test]
-fn nothing_is_left_of_a_guard() {
+fn a_guard_leaves_nothing() {
     let features = [Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 8)];
     if !require_all(&features) {
         return;
     }
     let world = World::with_napi();
     assert_eq!((held(), napi_threads(&world)), Default::default());
-    let guard = Running::start(&world, |config| {
+    let guard = RunningGuard::start(&world, |config| {
         let floor = "fifo 3".parse().unwrap();
         config.settings = Settings { floor, ..Settings::default() };
         let budget = Budget { ns_per_s: 1_000_000_000 };
@@ -69,9 +69,9 @@ fn nothing_is_left_of_a_guard() {
     guard.wait_for("programs and tables", || held().len() > 16 && !napi_threads(&world).is_empty());
     let ours = held();
     assert!(ours.is_subset(&all()), "{ours:?}");
-    guard.end();
+    guard.stop();
     assert_eq!((held(), napi_threads(&world)), Default::default());
-    // The kernel frees them once nobody can look at them any more.
+    // The kernel frees them once they have no reader.
     let deadline = Instant::now() + BOUND;
     while let Some(left) = all().intersection(&ours).next() {
         assert!(Instant::now() < deadline, "still there: {left:?}");

@@ -8,7 +8,7 @@ use onbeat_irq_core::recording;
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why there is no recording or no report of it.
+/// An error of a recording or its report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,38 +16,38 @@ pub enum Error {
     #[error(transparent)]
     Ledger(#[from] onbeat_irq::Error),
     /// A recording cannot be written.
-    #[error("{} cannot be written: {source}", path.display())]
+    #[error("cannot write {}: {source}", path.display())]
     Write {
         /// Its file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: recording::Error,
     },
     /// A recording cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("cannot read {}: {source}", path.display())]
     Read {
         /// Its file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: recording::Error,
     },
     /// The command to record cannot be started.
-    #[error("{command:?} cannot be run: {source}; give a program and its arguments")]
+    #[error("cannot run {command:?}: {source}; give a program and its arguments")]
     Start {
         /// Its program.
         command: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// The state of the command cannot be read.
-    #[error("{command:?} cannot be waited for: {source}")]
+    #[error("cannot wait for {command:?}: {source}")]
     Wait {
         /// Its program.
         command: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The conditions of the machine have no JSON.
+    /// The conditions of the machine cannot be serialized.
     #[error(transparent)]
     Conditions(#[from] serde_json::Error),
 }

@@ -1,4 +1,4 @@
-//! Measuring loops over the interrupt ledger, and their results as tables and text.
+//! Measurement loops over the interrupt ledger, and their results as tables and text.
 //!
 //! - [`watch`]: reads the ledger periodically.
 //! - [`top`]: the table of each interval, as text and JSON.

@@ -14,7 +14,9 @@ use onbeat_irq::names::{Stat, processes};
 use onbeat_irq::{Ticks, Tracer, host};
 use onbeat_irq_core::TICK_NS;
 use onbeat_irq_core::charge::Process;
-use onbeat_irq_core::recording::{self, Begin, Besides, End, Times, Writer};
+use onbeat_irq_core::recording::{
+    self, IntervalExtras, RecordingHeader, RecordingTrailer, Times, Writer,
+};
 use onbeat_realtime::interrupt;
 use onbeat_report::Run;
 
@@ -37,8 +39,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Records. `without_ticks` gets the reason where this kernel has no clock for the paper's algorithm.
-    /// The result is the exit status of the command, if there is one.
+    /// Records. `without_ticks` receives the error if this kernel has no clock for the paper's algorithm. The
+    /// result is the exit status of the command, if there is one.
     ///
     /// # Errors
     /// [`Error`]. An empty file is removed.
@@ -49,7 +51,7 @@ impl Recorder {
         let _guard = interrupt::Guard::install();
         let recorded = self.record(tracer, ticks, file);
         if recorded.is_err() && fs::metadata(&self.output).is_ok_and(|file| file.len() == 0) {
-            // Nothing is in it, and it was ours.
+            // It is empty, and this process created it.
             let _ = fs::remove_file(&self.output);
         }
         recorded
@@ -62,7 +64,7 @@ impl Recorder {
         file: File,
     ) -> Result<Option<ExitStatus>> {
         let run = Run::begin("irq");
-        let begin = Begin {
+        let header = RecordingHeader {
             started: onbeat_report::rfc3339(SystemTime::now()),
             command: self.command.clone(),
             cpus: tracer.accounts()?.len() as u32,
@@ -71,18 +73,18 @@ impl Recorder {
             sample_one_in: self.sample.map(NonZeroU32::get),
             irq_time_accounting: host::irq_time_accounting(),
             times: processes().map(|(process, stat)| times(process, &stat)).collect(),
-            ..Begin::default()
+            ..RecordingHeader::default()
         };
         let mut watch = Watch::new(tracer, self.sample)?;
-        // Each has a whole stretch in it, and so a window.
-        let interval = self.interval.max(2 * watch.stretch());
-        let mut running = Running::start(&self.command)?;
+        // Each contains a whole sampling interval, and so a window.
+        let interval = self.interval.max(2 * watch.period());
+        let mut running = RunningCommand::start(&self.command)?;
         let written = |source| self.cannot_write(source);
-        let mut writer = Writer::begin(LineWriter::new(file), begin).map_err(written)?;
+        let mut writer = Writer::start(LineWriter::new(file), header).map_err(written)?;
         let deadline = self.length.map(|length| Instant::now() + length);
         loop {
             let reading = watch.read(interval, |until| running.wait(until, deadline))?;
-            let besides = Besides {
+            let besides = IntervalExtras {
                 own: reading.own,
                 ticks: ticks.as_mut().map(Ticks::take).transpose()?.unwrap_or_default(),
             };
@@ -96,12 +98,12 @@ impl Recorder {
             }
         }
         let tracer = watch.meter.tracer();
-        let end = End {
-            to_ns: watch.meter.looked_ns(),
+        let end = RecordingTrailer {
+            to_ns: watch.meter.last_reading_ns(),
             lost_events: tracer.losses()?.events,
             conditions: serde_json::to_value(run.finish().conditions)?,
         };
-        writer.end(end, |cookie| tracer.owner(cookie)).map_err(written)?;
+        writer.finish(end, |cookie| tracer.owner(cookie)).map_err(written)?;
         running.end()
     }
 
@@ -110,8 +112,8 @@ impl Recorder {
     }
 }
 
-/// Begins to trace; where the kernel has no clock for the paper's algorithm, without it. That counts each
-/// packet, and so has nothing to go by where they are sampled.
+/// Starts the tracer; without ticks if the kernel has no clock for the paper's algorithm. That algorithm counts
+/// each packet, so a sampled recording has no ticks either.
 fn start(
     sample: Option<NonZeroU32>,
     without_ticks: impl FnOnce(onbeat_irq::Error),
@@ -133,13 +135,13 @@ fn times(process: Process, stat: &Stat) -> Times {
     Times { process, user_ticks: stat.user_ticks, system_ticks: stat.system_ticks }
 }
 
-/// The command, where there is one. It is ended with the recording.
-struct Running {
+/// The command, if there is one. It is killed with the recording.
+struct RunningCommand {
     child: Option<Child>,
     command: String,
 }
 
-impl Running {
+impl RunningCommand {
     fn start(command: &[String]) -> Result<Self> {
         let Some((program, arguments)) = command.split_first() else {
             return Ok(Self { child: None, command: String::new() });
@@ -151,9 +153,9 @@ impl Running {
         Ok(Self { child: Some(child), command: program.clone() })
     }
 
-    /// Waits until an instant; false where it is over.
+    /// Waits until an instant; false if the recording is over.
     fn wait(&self, until: Instant, deadline: Option<Instant>) -> Result<bool> {
-        /// How long the end of the command may go unnoticed.
+        /// Maximum delay before the exit of the command is noticed.
         const LOOK: Duration = Duration::from_millis(5);
         let until = deadline.map_or(until, |deadline| deadline.min(until));
         loop {
@@ -171,7 +173,7 @@ impl Running {
         }
     }
 
-    /// It stays where /proc shows its time until the recording has that.
+    /// The command stays a zombie, so that /proc shows its time until it is recorded.
     fn has_ended(&self) -> Result<bool> {
         let Some(child) = &self.child else { return Ok(false) };
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
@@ -182,7 +184,7 @@ impl Running {
 
     fn end(&mut self) -> Result<Option<ExitStatus>> {
         let Some(mut child) = self.child.take() else { return Ok(None) };
-        // It has ended, or is told to.
+        // It has exited, or is killed now.
         let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
         child.wait().map(Some).map_err(|source| self.cannot_wait(source))
     }
@@ -192,7 +194,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             let _ = child.kill();
@@ -206,17 +208,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_over_when_the_command_or_the_time_is() {
+    fn the_recording_ends_with_the_command_or_the_time() {
         let soon = || Instant::now() + Duration::from_secs(20);
-        let mut running = Running::start(&["true".into()]).unwrap();
+        let mut running = RunningCommand::start(&["true".into()]).unwrap();
         while running.wait(soon(), None).unwrap() {}
         assert!(running.end().unwrap().unwrap().success());
-        let mut running = Running::start(&["false".into()]).unwrap();
+        let mut running = RunningCommand::start(&["false".into()]).unwrap();
         while running.wait(soon(), None).unwrap() {}
         assert!(!running.end().unwrap().unwrap().success());
-        let running = Running::start(&[]).unwrap();
+        let running = RunningCommand::start(&[]).unwrap();
         assert!(!running.wait(soon(), Some(Instant::now())).unwrap());
         assert!(running.wait(Instant::now(), Some(soon())).unwrap());
-        assert!(Running::start(&["/no/such/program".into()]).is_err());
+        assert!(RunningCommand::start(&["/no/such/program".into()]).is_err());
     }
 }

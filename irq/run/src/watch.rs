@@ -4,12 +4,12 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use onbeat_irq::names::Names;
-use onbeat_irq::{Error, Meter, OwnWatch, Sampler, Tracer};
+use onbeat_irq::{CostMeter, Error, Meter, Sampler, Tracer};
 use onbeat_irq_core::{Interval, OwnCost};
 use onbeat_realtime::{clock, interrupt};
 
-/// What part of an interval the ledger's own programs are watched for, which costs as much again; not for
-/// less than the second, and not more often than the third.
+/// The part of an interval in which the ledger's own programs are observed, which doubles their cost; at least
+/// the second, and not more often than the third.
 const WATCHED: u32 = 10;
 const WATCHED_LEAST: Duration = Duration::from_millis(20);
 const WATCHED_EVERY: Duration = Duration::from_secs(1);
@@ -22,64 +22,64 @@ pub struct Watch {
     /// Names, as of the last reading.
     pub names: Names,
     sampler: Option<Sampler>,
-    own: OwnWatch,
+    own: CostMeter,
     watched: Option<Instant>,
     due: Instant,
 }
 
-/// What was added to the ledger in an interval.
+/// The additions to the ledger in an interval.
 #[derive(Debug)]
 pub struct Reading {
     /// The ledger.
     pub interval: Interval,
-    /// The cost of measuring.
+    /// The cost of the measurement.
     pub own: OwnCost,
     /// Whether it is the last one.
     pub last: bool,
 }
 
 impl Watch {
-    /// Reads a tracer, which samples one part in `sample` of the time where that is given.
+    /// Reads a tracer; with `sample`, samples packets for one part in `sample` of the time.
     ///
     /// # Errors
-    /// Where the kernel reports no CPU time of this process; those of [`Sampler::new`].
+    /// The kernel reports no CPU time of this process; those of [`Sampler::new`].
     pub fn new(tracer: Tracer, sample: Option<NonZeroU32>) -> Result<Self, Error> {
         let meter = Meter::new(tracer);
-        let own = OwnWatch::new()?;
+        let own = CostMeter::new()?;
         let sampler = sample.map(Sampler::new).transpose()?;
         Ok(Self { meter, names: Names::new(), sampler, own, watched: None, due: Instant::now() })
     }
 
-    /// Waits for the end of an interval, and reads it. `wait` waits until an instant, and returns false
-    /// to make the interval the last one.
+    /// Waits for the end of an interval, and reads it. `wait` waits until an instant, and returns false to make
+    /// the interval the last one.
     ///
     /// # Errors
-    /// Those of `wait`, and where the kernel does not permit to read the ledger.
+    /// Those of `wait`; the kernel denies access to the ledger.
     pub fn read<E: From<Error>>(
         &mut self,
         length: Duration,
         mut wait: impl FnMut(Instant) -> Result<bool, E>,
     ) -> Result<Reading, E> {
         let begun = Instant::now();
-        // Who was late is not made up for.
+        // A late interval does not shorten the next ones.
         self.due = (self.due + length).max(begun + length / 2);
         let mut on = true;
         if self.watched.is_none_or(|at| at + WATCHED_EVERY <= begun + length / 2) {
             self.watched = Some(begun);
-            self.own.begin(self.meter.tracer())?;
+            self.own.start(self.meter.tracer())?;
             on = self.wait(self.due.min(begun + self.watched(length)), &mut wait)?;
-            self.own.end(self.meter.tracer())?;
+            self.own.stop(self.meter.tracer())?;
         }
         if on {
             on = self.wait(self.due, &mut wait)?;
         }
         if !on {
-            // Nothing is added any more while the last look is taken.
+            // The ledger adds nothing during the last reading.
             self.meter.stop();
         }
-        let mut interval = self.meter.look()?;
+        let mut interval = self.meter.read()?;
         self.names.refresh();
-        // Of other sockets the owner is an estimate, which may be better when it is shown.
+        // The owners of other sockets are estimates, which may be better when they are shown.
         interval.resolve(|cookie| self.meter.tracer().reader(cookie));
         let own = self.own.cost(interval.length_ns())?;
         Ok(Reading { interval, own, last: !on })
@@ -96,19 +96,20 @@ impl Watch {
         }
     }
 
-    /// Length of a turn of skipped and sampled packets; zero without sampling.
+    /// Length of a sampling interval, with skipped and sampled packets; zero without sampling.
     #[must_use]
-    pub fn stretch(&self) -> Duration {
-        self.sampler.as_ref().map_or(Duration::ZERO, Sampler::stretch)
+    pub fn period(&self) -> Duration {
+        self.sampler.as_ref().map_or(Duration::ZERO, Sampler::period)
     }
 
-    /// How long the ledger's own programs are watched: of one that samples for a window and all around it.
+    /// How long the ledger's own programs are observed: when sampling, for a window and the skipped time around
+    /// it.
     fn watched(&self, length: Duration) -> Duration {
-        WATCHED_LEAST.max(length / WATCHED).max(self.stretch())
+        WATCHED_LEAST.max(length / WATCHED).max(self.period())
     }
 }
 
-/// A tracer that samples where `sample` is given.
+/// Starts a tracer, which samples if `sample` is given.
 ///
 /// # Errors
 /// Those of [`Tracer::start`].

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The interrupt ledger in the kernel: tracepoints that tell of bottom halves, of the packets
- * within, and of who reads them.
+ * The interrupt ledger in the kernel: programs at tracepoints of softirqs, of the packets within,
+ * and of the processes that read them.
  */
 #include "owner.h"
 #include "run.h"
 #include <bpf/bpf_tracing.h>
 
-/* This kernel's kfree_skb tells the socket that a packet was for (Linux 6.11). */
+/* This kernel's kfree_skb reports the socket of the packet (Linux 6.11). */
 const volatile bool drops_name_socket;
 
-/* The packets of TCP are told by tcp_probe, and need not be counted when a reader is told. */
+/* tcp_probe reports TCP packets; they need not be counted when a reader is notified. */
 const volatile bool tcp_is_probed;
 
 #define IPPROTO_TCP 6
@@ -81,7 +81,7 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *previous, struct
 	return 0;
 }
 
-/* The state of this CPU, where it receives packets in a bottom half, and they are looked at. */
+/* The state of this CPU, if it receives packets in softirq context, and polls are sampled. */
 static __always_inline struct cpu *receiving(void)
 {
 	struct cpu *cpu = this_cpu();
@@ -100,19 +100,19 @@ static __always_inline void deliver_key(struct cpu *cpu, struct irq_key *key, __
 	__u64 now;
 
 	cpu->last_sk = 0;
-	if (!alone(cpu, key)) {
+	if (!is_only_cause(cpu, key)) {
 		cpu->mixed = MIXED_POLLS;
 	} else if (!cpu->mixed) {
-		tell(0, IRQ_COUNT, key, packets);
+		record_event(0, IRQ_COUNT, key, packets);
 		poll_count(cpu, key, packets);
 		return;
 	}
 	now = time_of(cpu);
-	tell(now, IRQ_DELIVER, key, packets);
+	record_event(now, IRQ_DELIVER, key, packets);
 	poll_deliver(cpu, key, packets, point(cpu, now));
 }
 
-/* As deliver_key(), of a packet of the device from which the last one arrived. */
+/* As deliver_key(), for a packet of the device of the last arrival. */
 static __always_inline void deliver(struct cpu *cpu, struct irq_key *key, __u32 packets)
 {
 	key->device = cpu->device;
@@ -121,9 +121,9 @@ static __always_inline void deliver(struct cpu *cpu, struct irq_key *key, __u32 
 }
 
 /*
- * A thread of NAPI whose switch we did not see: because it ran already when we came, or because,
- * now and then, a switch is not told (seen with Linux 6.18). Its account at the scheduler makes up
- * for what we missed.
+ * A NAPI thread whose switch was not observed: because it ran already when the tracer started, or
+ * because the kernel, now and then, reports no switch (observed with Linux 6.18). The scheduler's
+ * account of it supplies the missing time.
  */
 static __always_inline void catch_up(struct cpu *cpu)
 {
@@ -165,7 +165,7 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 		key.a = xdp;
 	}
 	key.b = full;
-	tell(now, IRQ_POLL_END, &key, work);
+	record_event(now, IRQ_POLL_END, &key, work);
 	key.a = 0;
 	key.b = 0;
 	poll_end(cpu, &key, xdp, full, work, point(cpu, now));
@@ -173,7 +173,10 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 	return 0;
 }
 
-/* Of how many packets GRO, the sender or the device merged it. Such a packet has data in pages. */
+/*
+ * The number of packets that GRO, the sender or the device merged into it. Such a packet has data
+ * in pages.
+ */
 static __always_inline __u32 merged_of(const struct sk_buff *skb)
 {
 	struct skb_shared_info *info;
@@ -203,11 +206,11 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	cpu->waking = 0;
 	packets = merged_of(skb);
 	arrive(cpu, packets);
-	/* Often the same one as before, which does not go while a poll lasts. */
+	/* Often the same device as before, which cannot be freed during a poll. */
 	device = skb->dev;
 	if (record || cpu->last_dev != (__u64)device) {
 		name_device(&key, device);
-		tell(0, IRQ_ARRIVE, &key, packets);
+		record_event(0, IRQ_ARRIVE, &key, packets);
 		if (cpu->device != key.device || cpu->netns != key.netns)
 			cpu->last_sk = 0;
 		cpu->device = key.device;
@@ -217,7 +220,7 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	return 0;
 }
 
-/* A packet for a socket: often the same one as before, which takes no look-up. */
+/* A packet for a socket: often the same one as before, which requires no look-up. */
 static __always_inline void deliver_to(struct cpu *cpu, struct sock *sk, __u32 packets)
 {
 	struct irq_key key = {};
@@ -227,12 +230,12 @@ static __always_inline void deliver_to(struct cpu *cpu, struct sock *sk, __u32 p
 	if (cpu->last_sk == (__u64)sk) {
 		e = &cpu->entry[cpu->last_at % IRQ_MAX_CAUSES];
 		if (!cpu->mixed) {
-			tell(0, IRQ_COUNT, &e->key, packets);
+			record_event(0, IRQ_COUNT, &e->key, packets);
 			count(cpu, e, packets);
 			return;
 		}
 		now = time_of(cpu);
-		tell(now, IRQ_DELIVER, &e->key, packets);
+		record_event(now, IRQ_DELIVER, &e->key, packets);
 		add_packets(cpu, e, packets, point(cpu, now));
 		return;
 	}
@@ -280,7 +283,7 @@ int on_kfree_skb(__u64 *ctx)
 	if (!cpu)
 		return 0;
 	if (dropped_by_xdp((struct sk_buff *)ctx[0])) {
-		/* The device is the one polled. */
+		/* The device is the polled one. */
 		key.kind = IRQ_XDP;
 		deliver_key(cpu, &key, 1);
 		return 0;
@@ -297,8 +300,8 @@ int on_kfree_skb(__u64 *ctx)
 }
 
 /*
- * A buffer whose packet went well. In a poll that brings nothing it is one that was sent: the
- * driver gives back what the device is done with.
+ * A buffer whose packet was consumed. In a poll without packets it is a transmitted one: the driver
+ * frees the buffers that the device has completed.
  */
 SEC("tp_btf/consume_skb")
 int BPF_PROG(on_consume_skb)
@@ -306,15 +309,15 @@ int BPF_PROG(on_consume_skb)
 	struct cpu *cpu = receiving();
 
 	if (cpu) {
-		tell(0, IRQ_FREE, NULL, 0);
+		record_event(0, IRQ_FREE, NULL, 0);
 		cpu->freed++;
 	}
 	return 0;
 }
 
 /*
- * A packet that leaves and came in before. It may still have its sender's socket: a bridge does not
- * take that from what comes by a veth (Linux 6.12).
+ * A transmitted packet that was received before. It may still have its sender's socket: a bridge
+ * does not remove that from packets of a veth (Linux 6.12).
  */
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(on_net_dev_start_xmit, struct sk_buff *skb, struct net_device *device)
@@ -335,13 +338,13 @@ SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk)
 {
 	if (sk->__sk_common.skc_family != AF_UNIX)
-		read_by(sk, bpf_get_current_task_btf());
+		record_reader(sk, bpf_get_current_task_btf());
 	return 0;
 }
 
 /*
  * The first wake-up after a packet for a socket without a reader is that of the waiting process,
- * unless an interrupt came between that is not traced (a timer's). So the owner is inferred: the
+ * unless an interrupt that is not traced (a timer's) came between. So the owner is inferred: the
  * next wake-up may correct it, and a reader is never replaced.
  */
 SEC("tp_btf/sched_waking")
@@ -366,8 +369,8 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 }
 
 /*
- * A tick of a clock of ours, for the algorithm of the paper. It comes as a hard interrupt, so that
- * it only reads what the others write.
+ * A tick of the tracer's clock, for the algorithm of the paper. It runs in a hard interrupt, so it
+ * only reads what the other programs write.
  */
 SEC("perf_event")
 int on_tick(void *ctx)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who a packet is for, and on whose time a bottom half runs. */
+/* The owner of a packet, and the task on whose time a softirq runs. */
 #ifndef ONBEAT_OWNER_H
 #define ONBEAT_OWNER_H
 
@@ -12,7 +12,7 @@ enum thread {
 	THREAD_KSOFTIRQD,
 };
 
-/* As owner_of(), which divides: the same few processes are asked for again and again. */
+/* As owner_of(), which divides: the same few processes recur. */
 static __always_inline struct irq_owner owner_on(struct cpu *cpu, const struct task_struct *task)
 {
 	__u64 start = task->group_leader->start_boottime;
@@ -64,8 +64,8 @@ static __always_inline void runner_of(struct cpu *cpu, const struct task_struct 
 	}
 }
 
-/* Notes who reads a socket, where that is news. */
-static __always_inline void read_by(struct sock *sk, const struct task_struct *task)
+/* Records the reader of a socket, if it has changed. */
+static __always_inline void record_reader(struct sock *sk, const struct task_struct *task)
 {
 	struct reader *known = bpf_sk_storage_get(&owners, sk, NULL, 0), now;
 	struct irq_socket_owner owner = {};
@@ -82,15 +82,15 @@ static __always_inline void read_by(struct sock *sk, const struct task_struct *t
 		bpf_map_update_elem(&socket_owners, &cookie, &owner, BPF_ANY);
 	} else {
 		/*
-		 * At once: another CPU may charge a packet to it. Two readers at a time may leave
-		 * the start of one with the other's number; the next to read puts that right.
+		 * At once: another CPU may charge a packet to it. Two concurrent readers may leave
+		 * the start of one with the id of the other; the next reader corrects that.
 		 */
 		*(volatile __u64 *)&known->owner = *(__u64 *)&now.owner;
 		known->start_boottime = start;
 	}
 }
 
-/* The key of a packet for a socket; the device is in it already. */
+/* Sets the key of a packet for a socket; the device is already set. */
 static __always_inline void for_socket(struct cpu *cpu, struct sock *sk, struct irq_key *key)
 {
 	struct reader *reader = bpf_sk_storage_get(&owners, sk, NULL, 0);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Sharing out the time of a poll: irq/core/src/charge/poll.rs, which says why. */
+/* Divides the time of a poll: irq/core/src/charge/poll.rs, which has the reasons. */
 #ifndef ONBEAT_POLL_H
 #define ONBEAT_POLL_H
 
 #include "state.h"
 
 /*
- * What takes loops is in functions that are not static: the verifier looks at each of these once,
- * by itself, instead of once for every way that leads to it.
+ * Functions with loops are not static: the verifier checks each of these once, by itself, instead
+ * of once for each path to it.
  */
 
 __noinline int charge(struct cpu *cpu, const struct irq_key *key, __u64 ns, __u64 packets)
@@ -35,7 +35,7 @@ static __always_inline __u64 weight(const struct entry *e)
 	return (__u64)e->packets + e->merged;
 }
 
-/* Charges the entries with their own time, their parts of the common one, and their packets. */
+/* Charges the entries with their own time, their parts of the common time, and their packets. */
 __noinline int share(struct cpu *cpu)
 {
 	__u64 weights = 0, left_ns, part_ns;
@@ -49,7 +49,9 @@ __noinline int share(struct cpu *cpu)
 	for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++) {
 		struct entry *e = &cpu->entry[i];
 
-		/* What division leaves over is the last one's: nothing gets lost. */
+		/*
+		 * The last entry receives the remainder of the division, so that no time is lost.
+		 */
 		if (i + 1 == cpu->entries)
 			part_ns = left_ns;
 		else
@@ -67,7 +69,7 @@ __noinline int share(struct cpu *cpu)
 	return 0;
 }
 
-/* Charges what there is. The entries stay for what comes after the poll, which is over. */
+/* Charges all pending time. The entries stay for the time after the poll, which is over. */
 static __always_inline void poll_settle(struct cpu *cpu)
 {
 	__u32 entries = cpu->entries;
@@ -111,15 +113,15 @@ static __always_inline __u32 find_entry(struct cpu *cpu, const struct irq_key *k
 	return add_entry(cpu, key);
 }
 
-/* Whether all that the poll under way has brought has one cause, which is this one. */
-__noinline int alone(struct cpu *cpu, const struct irq_key *key)
+/* Whether all packets of the current poll have this one cause. */
+__noinline int is_only_cause(struct cpu *cpu, const struct irq_key *key)
 {
 	if (!cpu || !key)
 		return 0;
 	return cpu->over || !cpu->entries || (cpu->entries == 1 && same(&cpu->entry[0].key, key));
 }
 
-static __always_inline void forget_arrivals(struct cpu *cpu)
+static __always_inline void clear_arrivals(struct cpu *cpu)
 {
 	cpu->arrived = 0;
 	cpu->merged = 0;
@@ -129,7 +131,7 @@ static __always_inline void forget_arrivals(struct cpu *cpu)
 	cpu->unannounced = false;
 }
 
-/* A packet comes up from the driver, merged of so many. */
+/* Records a packet from the driver, merged from `packets`. */
 static __always_inline void arrive(struct cpu *cpu, __u32 packets)
 {
 	cpu->delivered = false;
@@ -142,7 +144,7 @@ static __always_inline void arrive(struct cpu *cpu, __u32 packets)
 	}
 }
 
-/* Counts packets. They are delivered in the order in which they came up. */
+/* Counts packets. They are delivered in the order of arrival. */
 static __always_inline void count(struct cpu *cpu, struct entry *e, __u32 packets)
 {
 	e->packets += packets;
@@ -154,8 +156,8 @@ static __always_inline void count(struct cpu *cpu, struct entry *e, __u32 packet
 	}
 	if (!cpu->outstanding) {
 		/*
-		 * One of those that a merged packet was cut into again, which are counted already;
-		 * or XDP gave it to a socket.
+		 * One segment of a merged packet that was split again, already counted; or a packet
+		 * that XDP passed to a socket.
 		 */
 		cpu->unannounced = true;
 		e->merged -= e->merged < packets ? e->merged : packets;
@@ -190,7 +192,7 @@ __noinline int poll_deliver(struct cpu *cpu, const struct irq_key *key, __u32 pa
 	return 0;
 }
 
-/* The cause is alone. */
+/* The cause is the only one. */
 __noinline int poll_count(struct cpu *cpu, const struct irq_key *key, __u32 packets)
 {
 	if (!cpu || !key)
@@ -206,8 +208,8 @@ __noinline int poll_count(struct cpu *cpu, const struct irq_key *key, __u32 pack
 }
 
 /*
- * Between two polls: whether the next one is looked at. One that began while they are is, to its
- * end, so that long ones are among those looked at as often as they are among all.
+ * Between two polls: whether the next one is sampled. A poll that started sampled is sampled to its
+ * end, so that long polls are as frequent in the sample as among all polls.
  */
 static __always_inline void poll_begin(struct cpu *cpu)
 {
@@ -216,10 +218,13 @@ static __always_inline void poll_begin(struct cpu *cpu)
 	if (cpu->skipped == now)
 		return;
 	cpu->skipped = now;
-	tell(0, IRQ_SKIP, NULL, now);
+	record_event(0, IRQ_SKIP, NULL, now);
 }
 
-/* What did not come up from a device, such as packets that XDP gave to a socket, is the poll's. */
+/*
+ * Packets that did not arrive from a device, such as those that XDP passed to a socket, belong to
+ * the poll.
+ */
 static __always_inline void name_devices(struct cpu *cpu, const struct irq_key *device)
 {
 	__u32 i;
@@ -232,7 +237,7 @@ static __always_inline void name_devices(struct cpu *cpu, const struct irq_key *
 	}
 }
 
-/* Packets that did not come up from a device with an XDP program are the program's. */
+/* Packets that did not arrive from a device with an XDP program belong to the program. */
 static __always_inline void count_taken(struct cpu *cpu, struct irq_key *device, __u32 packets)
 {
 	__u32 at;
@@ -243,8 +248,8 @@ static __always_inline void count_taken(struct cpu *cpu, struct irq_key *device,
 }
 
 /*
- * Takes what was held back for packets of a device, and holds back the part of those that GRO has
- * kept now; whether that is all there is. *left are those that neither came up nor were kept.
+ * Releases the time held for packets of a device, and holds the part of those now in GRO; returns
+ * whether all packets are held. *left counts those that neither arrived nor were kept.
  */
 static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, bool xdp, bool full,
 				 __u32 work, __u32 *left)
@@ -259,7 +264,7 @@ static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, 
 		cpu->held_ns = 0;
 	}
 	/*
-	 * More than there were: the sender or the device made them large, and they took the
+	 * More than the driver counted: the sender or the device merged them, and they took the
 	 * driver's time once.
 	 */
 	if (arrived > taken && cpu->merged) {
@@ -267,10 +272,10 @@ static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, 
 		for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++)
 			cpu->entry[i].merged = 0;
 	}
-	/* Of a full poll GRO may keep some: these cannot be distinguished. */
+	/* GRO may keep some packets of a full poll: these cannot be distinguished. */
 	if (xdp && !full && !cpu->skipped && !cpu->unannounced && arrived + cpu->by_xdp < taken)
 		*left = taken - arrived - cpu->by_xdp;
-	forget_arrivals(cpu);
+	clear_arrivals(cpu);
 	if (!full || xdp || cpu->skipped || cpu->held || arrived >= taken)
 		return false;
 	cpu->held = taken - arrived;
@@ -281,7 +286,7 @@ static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, 
 	return !arrived;
 }
 
-/* The end of a run: GRO let go of what it had kept, or it comes up in nobody's sight. */
+/* The end of a run: GRO released its packets, or they arrive unobserved. */
 static __always_inline void release(struct cpu *cpu)
 {
 	if (!cpu->held)
@@ -341,7 +346,7 @@ static __always_inline void poll_reset(struct cpu *cpu)
 	cpu->over = false;
 	cpu->delivered = false;
 	cpu->freed = 0;
-	forget_arrivals(cpu);
+	clear_arrivals(cpu);
 	cpu->held = 0;
 	cpu->held_ns = 0;
 	cpu->waking = 0;

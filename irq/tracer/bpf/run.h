@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Runs of bottom halves, and hard interrupts within: irq/core/src/charge/ledger.rs. */
+/* Softirq runs, and hard interrupts within: irq/core/src/charge/ledger.rs. */
 #ifndef ONBEAT_RUN_H
 #define ONBEAT_RUN_H
 
 #include "poll.h"
 
 /*
- * Whether what happens is part of receiving packets in a bottom half: the same points are passed in
- * system calls, and by hard interrupts.
+ * Whether events are part of packet reception in softirq context: system calls and hard interrupts
+ * pass the same points.
  */
 static __always_inline bool receives(const struct cpu *cpu)
 {
@@ -16,7 +16,7 @@ static __always_inline bool receives(const struct cpu *cpu)
 	return rx && !cpu->hardirqs;
 }
 
-/* Time since the last point. */
+/* Time since the last event. */
 static __always_inline __u64 point(struct cpu *cpu, __u64 now)
 {
 	__u64 ns = now - cpu->mark_ns;
@@ -36,7 +36,7 @@ static __always_inline void begin(struct cpu *cpu, __u64 now)
 	poll_begin(cpu);
 }
 
-/* Drops a run whose end was not seen. */
+/* Drops a run whose end was not observed. */
 static __always_inline void abandon(struct cpu *cpu)
 {
 	poll_reset(cpu);
@@ -44,8 +44,7 @@ static __always_inline void abandon(struct cpu *cpu)
 }
 
 /*
- * Charges the run until now to whose time it is. What is held back for packets that GRO has kept is
- * part of what comes.
+ * Charges the run until now to the runner. Time held for packets in GRO belongs to the next poll.
  */
 static __always_inline void settle(struct cpu *cpu, __u64 now, const struct irq_key *runner)
 {
@@ -72,8 +71,8 @@ static __always_inline void end(struct cpu *cpu, __u64 now, const struct irq_key
 }
 
 /*
- * A thread of NAPI that nobody else wants the CPU of runs for as long as packets come: after so
- * much of its run both sides of the accounts are brought up to date before it ends.
+ * A NAPI thread without competition runs for as long as packets arrive: after this much of its run
+ * both sides of the accounts are updated although it still runs.
  */
 #define LONG_RUN_NS 100000
 
@@ -98,7 +97,7 @@ static __always_inline void end_thread(struct cpu *cpu, __u64 now)
 
 static __always_inline void thread_in(struct cpu *cpu, __u64 now, __u64 ran_before_ns)
 {
-	tell(now, IRQ_THREAD_IN, NULL, 0);
+	record_event(now, IRQ_THREAD_IN, NULL, 0);
 	abandon(cpu);
 	cpu->thread = true;
 	cpu->thread_since_ns = now;
@@ -109,12 +108,12 @@ static __always_inline void thread_in(struct cpu *cpu, __u64 now, __u64 ran_befo
 static __always_inline void thread_out(struct cpu *cpu, __u64 now, __u64 ran_ns)
 {
 	/*
-	 * What the scheduler says it ran includes the switch to it, and hard interrupts, unless the
-	 * kernel keeps accounts of those (CONFIG_IRQ_TIME_ACCOUNTING): then it comes out too short,
-	 * and the last point is the end.
+	 * The scheduler's run time includes the switch to the thread, and hard interrupts, unless
+	 * the kernel accounts these (CONFIG_IRQ_TIME_ACCOUNTING): then the difference is too small,
+	 * and the last event is the end.
 	 */
 	ran_ns = cpu->thread ? ran_ns - cpu->thread_ran_ns - cpu->totals.hardirq_ns : 0;
-	tell(now, IRQ_THREAD_OUT, NULL, ran_ns);
+	record_event(now, IRQ_THREAD_OUT, NULL, ran_ns);
 	if (ran_ns)
 		now = cpu->thread_since_ns + ran_ns;
 	if (now < cpu->mark_ns)
@@ -127,7 +126,7 @@ static __always_inline void softirq_enter(struct cpu *cpu, __u64 now, __u32 vect
 {
 	struct irq_key key = {.kind = IRQ_SOFTIRQ, .a = vector};
 
-	tell(now, IRQ_SOFTIRQ_ENTER, &key, 0);
+	record_event(now, IRQ_SOFTIRQ_ENTER, &key, 0);
 	end_thread(cpu, now);
 	cpu->softirq = vector + 1;
 	begin(cpu, now);
@@ -136,7 +135,7 @@ static __always_inline void softirq_enter(struct cpu *cpu, __u64 now, __u32 vect
 static __always_inline void softirq_exit(struct cpu *cpu, __u64 now, __u32 vector,
 					 const struct irq_key *runner)
 {
-	tell(now, IRQ_SOFTIRQ_EXIT, runner, vector);
+	record_event(now, IRQ_SOFTIRQ_EXIT, runner, vector);
 	if (cpu->softirq == vector + 1)
 		end(cpu, now, runner);
 	abandon(cpu);
@@ -154,7 +153,7 @@ static __always_inline void hardirq_exit(struct cpu *cpu)
 {
 	__u64 ns;
 
-	/* None: we came in the middle of it. */
+	/* None: the tracer started in the middle of it. */
 	if (!cpu->hardirqs || --cpu->hardirqs)
 		return;
 	ns = bpf_ktime_get_ns() - cpu->hardirq_since_ns;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a CPU is doing, and the tables. */
+/* The state of a CPU, and the tables. */
 #ifndef ONBEAT_STATE_H
 #define ONBEAT_STATE_H
 
@@ -10,21 +10,21 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
-/* So many polls after one with several causes. */
+/* The number of polls with a clock reading per packet, after one with several causes. */
 #define MIXED_POLLS 16
 
-/* Whether every event is told; for tests, since it costs more than all the rest. */
+/* Whether every event is recorded; for tests, since it costs more than all the rest. */
 const volatile bool record;
 
 /*
- * Whether the ledger is kept. The programs come and go one after another, which may take long; they
- * all begin and end at once.
+ * Whether the ledger is kept. Attaching and detaching the programs one after another may take long;
+ * this starts and stops all at once.
  */
 volatile bool kept;
 
 /*
- * Whether the polls that begin now are not looked at: of them only the time is taken. The programs
- * at packets need not be attached then.
+ * Whether the polls that start now are skipped: only their time is measured. The programs at
+ * packets need not be attached then.
  */
 volatile bool skip;
 
@@ -37,66 +37,77 @@ struct entry {
 };
 
 struct cpu {
-	/* The first: it is what user space reads. It clears the rest before the ledger is kept. */
+	/* The first member: user space reads it. It clears the rest before the ledger is kept. */
 	struct irq_totals totals;
-	/* A thread of NAPI runs. */
+	/* Whether a NAPI thread runs. */
 	bool thread;
-	/* The entries are those of a poll that is over, kept for what comes after it. */
+	/* The entries are those of a poll that is over, kept for the time after it. */
 	bool over;
-	/* The last point was a delivery. */
+	/* The last event was a delivery. */
 	bool delivered;
-	/* The poll under way began while polls were skipped. */
+	/* The current poll started while polls were skipped. */
 	bool skipped;
-	/* One more than the vector under way: zero, as the table begins, is none. */
+	/* One more than the current vector: zero, the initial value, is none. */
 	__u32 softirq;
-	/* Hard interrupts under way, and since when; how long all before took is in the totals. */
+	/*
+	 * Nesting depth of hard interrupts, and the start of the outermost; earlier ones are in the
+	 * totals.
+	 */
 	__u32 hardirqs;
 	__u64 hardirq_since_ns;
 	/*
-	 * Polls for which the clock is looked at for each packet, because one lately had several
-	 * causes. With one alone there is nothing to be told apart.
+	 * Remaining polls with a clock reading per packet, because a recent poll had several
+	 * causes. With one cause no distinction is needed.
 	 */
 	__u32 mixed;
-	/* Buffers that the poll under way gave back. */
+	/* Buffers that the current poll freed. */
 	__u32 freed;
-	/* What it brought up: packets as the protocols see them, and beyond those what was merged.
+	/*
+	 * Arrivals of the poll: packets as the protocols see them, and the additional packets
+	 * merged into these.
 	 */
 	__u32 arrived;
 	__u32 merged;
-	/* Those of which it is not known yet whom they are for. */
+	/* Packets without a known cause so far. */
 	__u32 outstanding;
-	/* The next delivery but so many, less one, is that of a merged packet: of so many more. */
+	/*
+	 * Counts down deliveries to that of a merged packet (1: the next one), of `merged_of`
+	 * packets.
+	 */
 	__u32 merged_in;
 	__u32 merged_of;
-	/* Packets that an XDP program dropped, which do not arrive; and whether others did not. */
+	/*
+	 * Packets that an XDP program dropped, which do not arrive; and whether others were
+	 * delivered without an arrival.
+	 */
 	__u32 by_xdp;
 	bool unannounced;
-	/* Of the last poll of a device: packets that GRO has kept, and their part of its time. */
+	/* Of the last poll of a device: packets in GRO, and their part of its time. */
 	__u32 held;
 	__u64 held_ns;
 	struct irq_key held_key;
 	__u32 entries;
-	/* Since when the thread runs; what it had run before, without hard interrupts. */
+	/* Start of the thread's run; its run time before that, without hard interrupts. */
 	__u64 thread_since_ns;
 	__u64 thread_ran_ns;
 	__u64 run_since_ns;
 	__u64 run_ns;
-	/* The last point. */
+	/* The time of the last event. */
 	__u64 mark_ns;
 	__u64 shared_ns;
 	/* The totals at the last tick of the clock. */
 	__u64 ticked_packets;
 	__u64 ticked_ns;
-	/* Cookie of the socket whose reader is not known, from its delivery to the wake-up. */
+	/* Cookie of a socket without a known reader, from its delivery to the wake-up. */
 	__u64 waking;
 	/* The socket of the last delivery in this poll, if it has an owner, and its entry. */
 	__u64 last_sk;
 	__u32 last_at;
-	/* The device that packets come from, and its address while a poll lasts. */
+	/* The device of the packets, and its address while a poll lasts. */
 	__u64 last_dev;
 	__u32 netns;
 	__u32 device;
-	/* The last start of a process that was looked at: as the kernel has it, and in ticks. */
+	/* The last process start that was converted: as the kernel has it, and in ticks. */
 	__u64 start_boottime;
 	__u32 start_ticks;
 	struct entry entry[IRQ_MAX_CAUSES];
@@ -110,8 +121,8 @@ struct {
 } cpus SEC(".maps");
 
 /*
- * Made whole at the start: within an interrupt there may be no memory for a row. The loader gives
- * it its size, which goes by the number of CPUs.
+ * Allocated at the start: in an interrupt there may be no memory for a row. The loader sets the
+ * size by the number of CPUs.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
@@ -120,7 +131,7 @@ struct {
 	__type(value, struct irq_amount);
 } rows SEC(".maps");
 
-/* Who reads a socket, and that process's start as the kernel has it; gone with the socket. */
+/* The reader of a socket, and that process's start as the kernel has it; freed with the socket. */
 struct reader {
 	struct irq_owner owner;
 	__u64 start_boottime;
@@ -133,7 +144,7 @@ struct {
 	__type(value, struct reader);
 } owners SEC(".maps");
 
-/* By cookie: the owner of a socket that packets had come for before it was known. */
+/* By cookie: the owner of a socket that received packets before its owner was known. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
@@ -141,13 +152,13 @@ struct {
 	__type(value, struct irq_socket_owner);
 } socket_owners SEC(".maps");
 
-/* The loader gives it its size where it wants to see events. */
+/* The loader sets the size if it reads events. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } events SEC(".maps");
 
-/* Sized by the loader where it wants to see ticks. */
+/* The loader sets the size if it reads ticks. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
@@ -161,13 +172,13 @@ static __always_inline struct cpu *this_cpu(void)
 	return kept ? bpf_map_lookup_elem(&cpus, &zero) : NULL;
 }
 
-/* The time of a CPU, which stands still in hard interrupts. */
+/* The time of a CPU, which does not advance in hard interrupts. */
 static __always_inline __u64 time_of(struct cpu *cpu)
 {
 	volatile __u64 *hardirq_ns = &cpu->totals.hardirq_ns;
 	__u64 before = *hardirq_ns, now = bpf_ktime_get_ns();
 
-	/* One came in between; a second one at once is rarer than what it would spoil is small. */
+	/* An interrupt came in between; a second one at once is rare, and its error small. */
 	if (*hardirq_ns != before) {
 		before = *hardirq_ns;
 		now = bpf_ktime_get_ns();
@@ -175,7 +186,8 @@ static __always_inline __u64 time_of(struct cpu *cpu)
 	return now - before;
 }
 
-static __always_inline void tell(__u64 now, __u32 what, const struct irq_key *key, __u64 value)
+static __always_inline void record_event(__u64 now, __u32 what, const struct irq_key *key,
+					 __u64 value)
 {
 	struct irq_event *event;
 	struct cpu *cpu;

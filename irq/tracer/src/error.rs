@@ -3,20 +3,21 @@
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why the ledger cannot be kept.
+/// An error of the ledger.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A BPF program.
     #[error(transparent)]
     Bpf(#[from] onbeat_bpf::Error),
-    /// Softirqs are preempted, and what a CPU does between two points says nothing of packets.
+    /// Softirqs are preempted: the time between two events of a CPU is not that of packets.
     #[error(
-        "this kernel is PREEMPT_RT, whose softirqs are preempted: the ledger cannot tell their time"
+        "the ledger cannot measure softirqs on this kernel: PREEMPT_RT preempts them; use a \
+         kernel without PREEMPT_RT"
     )]
     PreemptRt,
-    /// A value of a table has another size than this program knows.
-    #[error("table {table} holds a value of {octets} octets, which this version does not know")]
+    /// A value of a table has an unknown size.
+    #[error("unknown value of {octets} octets in table {table}; use the programs of this version")]
     Foreign {
         /// The table.
         table: &'static str,

@@ -1,4 +1,4 @@
-//! How this host keeps processes' time.
+//! CPU time accounting of this host.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -13,8 +13,8 @@ pub fn user_hz() -> u64 {
     known.and_then(|hz| u64::try_from(hz).ok()).unwrap_or(100)
 }
 
-/// Whether the kernel keeps interrupts and bottom halves out of processes' time
-/// (CONFIG_IRQ_TIME_ACCOUNTING); `None` where it does not show its symbols.
+/// Whether the kernel excludes interrupts and softirqs from processes' time (CONFIG_IRQ_TIME_ACCOUNTING);
+/// `None` if its symbols are not readable.
 #[must_use]
 pub fn irq_time_accounting() -> Option<bool> {
     let symbols = BufReader::new(File::open("/proc/kallsyms").ok()?);

@@ -1,7 +1,7 @@
 //! Softirq time of this host, charged to the processes that cause it.
 //!
 //! - [`Tracer`]: the ledger in the kernel, by BPF programs on tracepoints.
-//! - [`Meter`], [`Sampler`]: what is added to it, read periodically.
+//! - [`Meter`], [`Sampler`]: its additions, read periodically.
 //! - [`names`]: names of processes, devices and drop reasons.
 //! - [`host`]: the settings by which this host accounts CPU time.
 
@@ -14,4 +14,4 @@ pub mod host;
 pub mod names;
 
 pub use error::{Error, Result};
-pub use tracer::{Events, Losses, Meter, OwnWatch, Sampler, Ticks, Tracer};
+pub use tracer::{CostMeter, Events, Losses, Meter, Sampler, Ticks, Tracer};

@@ -8,8 +8,7 @@ use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use onbeat_irq::Tracer;
 use onbeat_testing::{Feature, require_all};
 
-/// The ledger's programs and tables that are there, by what they are and their ids; others come and
-/// go as they like.
+/// The ledger's programs and tables in the kernel, by kind and id; others may exist.
 fn objects() -> BTreeSet<(&'static str, u32)> {
     const TABLES: [&str; 6] = ["cpus", "rows", "owners", "socket_owners", "events", "ticks"];
     let is_table = |name: &str| TABLES.contains(&name);
@@ -24,7 +23,7 @@ fn objects() -> BTreeSet<(&'static str, u32)> {
 }
 
 #[test]
-fn programs_and_tables_end_with_the_tracer() {
+fn programs_and_tables_are_removed_with_the_tracer() {
     if !require_all(&[Feature::Root, Feature::Btf, Feature::Kernel(6, 3)]) {
         return;
     }
@@ -34,7 +33,7 @@ fn programs_and_tables_end_with_the_tracer() {
     let count = |kind| ours.iter().filter(|(k, _)| *k == kind).count();
     assert!(count("program") >= 12 && count("table") >= 6, "{ours:?}");
     drop(tracer);
-    // The kernel frees them once nobody can look at them any more.
+    // The kernel frees them once they have no reader.
     let deadline = Instant::now() + Duration::from_secs(20);
     while objects().intersection(&ours).next().is_some() {
         assert!(Instant::now() < deadline, "still there: {:?}", &objects() & &ours);

@@ -24,7 +24,7 @@ pub(super) fn start(config: Config) -> Result<Background> {
 
 /// Restores everything. Returns whether every setting is restored.
 pub(super) fn end(guard: Background) -> bool {
-    match guard.end() {
+    match guard.stop() {
         Err(error) => {
             tracing::error!("the guard has ended: {error}");
             false

@@ -1,4 +1,4 @@
-//! Sums of bottom-half time.
+//! Sums of softirq time.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl Amount {
         self.packets += other.packets;
     }
 
-    /// The part that was added after `earlier`.
+    /// The part added since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Amount) -> Amount {
         Amount {
@@ -36,30 +36,30 @@ impl Amount {
     }
 }
 
-/// The accounts of a CPU, or of several together.
+/// The accounts of one CPU, or of several together.
 ///
-/// `caused` and `suffered` each add up to `measured_ns`: the first says for whom the time was
-/// spent, the second on whose time.
+/// `caused` and `suffered` each add up to `measured_ns`: `caused` by the purpose of the time, `suffered` by the
+/// interrupted task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Accounts {
-    /// Bottom-half time by what it was spent for.
+    /// Softirq time by cause.
     pub caused: BTreeMap<Cause, Amount>,
-    /// The same time by whose time it was, in nanoseconds.
+    /// The same time by the task it interrupted, in nanoseconds.
     pub suffered: BTreeMap<Runner, u64>,
-    /// All of it, in nanoseconds, without the hard interrupts within.
+    /// All softirq time, in nanoseconds, without the hard interrupts within.
     pub measured_ns: u64,
-    /// Hard interrupts, in nanoseconds; charged to nobody.
+    /// Hard interrupt time, in nanoseconds; not charged to any process.
     pub hardirq_ns: u64,
 }
 
 impl Accounts {
-    /// Time spent for processes, and for sockets that will have one, in nanoseconds.
+    /// Time caused by processes, and by sockets that will have a reader, in nanoseconds.
     #[must_use]
     pub fn owned_ns(&self) -> u64 {
         self.sum(|cause| !matches!(cause, Cause::Unowned(_)))
     }
 
-    /// Time spent for nobody in particular, in nanoseconds.
+    /// Time without an owner, in nanoseconds.
     #[must_use]
     pub fn unowned_ns(&self) -> u64 {
         self.sum(|cause| matches!(cause, Cause::Unowned(_)))
@@ -69,15 +69,15 @@ impl Accounts {
         self.caused.iter().filter(|(cause, _)| of(cause)).map(|(_, amount)| amount.ns).sum()
     }
 
-    /// Time that processes lost, in nanoseconds.
+    /// Time that ran on processes' time, in nanoseconds.
     #[must_use]
     pub fn suffered_by_processes_ns(&self) -> u64 {
         let of_process = |runner: &Runner| matches!(runner, Runner::Process(_));
         self.suffered.iter().filter(|(runner, _)| of_process(runner)).map(|(_, ns)| ns).sum()
     }
 
-    /// What is missing in the accounts: by how much the two sides differ at most from the time
-    /// measured, in nanoseconds. Zero while no bottom half is under way, unless something was lost.
+    /// The largest difference between either side and the measured time, in nanoseconds. Zero while no softirq
+    /// runs, unless events were lost.
     #[must_use]
     pub fn imbalance_ns(&self) -> u64 {
         let caused = self.owned_ns() + self.unowned_ns();
@@ -85,9 +85,8 @@ impl Accounts {
         caused.abs_diff(self.measured_ns).max(suffered.abs_diff(self.measured_ns))
     }
 
-    /// What the kernel's account of a process's system time is off by, in nanoseconds: what it
-    /// caused less what it suffered. Added to its time it is the paper's compensation, exact
-    /// instead of in ticks. What it is only inferred to have caused does not count.
+    /// The error of the kernel's system time of a process, in nanoseconds: caused less suffered. Added to that
+    /// time it is the paper's compensation, exact instead of in ticks. Inferred causes do not count.
     #[must_use]
     pub fn compensation_ns(&self, process: Process) -> i64 {
         let is_its =
@@ -95,13 +94,13 @@ impl Accounts {
         self.sum(is_its) as i64 - self.suffered_ns(process) as i64
     }
 
-    /// What a process suffered, in nanoseconds.
+    /// Time that ran on a process's time, in nanoseconds.
     #[must_use]
     pub fn suffered_ns(&self, process: Process) -> u64 {
         self.suffered.get(&Runner::Process(process)).copied().unwrap_or(0)
     }
 
-    /// Adds those of another CPU.
+    /// Adds the accounts of another CPU.
     pub fn add(&mut self, other: &Accounts) {
         for (cause, amount) in &other.caused {
             self.caused.entry(*cause).or_default().add(*amount);
@@ -113,7 +112,7 @@ impl Accounts {
         self.hardirq_ns += other.hardirq_ns;
     }
 
-    /// What was added since an earlier moment; lines without a change are left out.
+    /// The difference to an earlier snapshot; lines without a change are omitted.
     #[must_use]
     pub fn since(&self, earlier: &Accounts) -> Accounts {
         let caused = self.caused.iter().map(|(cause, amount)| {
@@ -131,7 +130,7 @@ impl Accounts {
         }
     }
 
-    /// Moves what was charged to sockets to their owners, once these are known.
+    /// Moves the charges of sockets to their owners, once these are known.
     pub fn resolve(&mut self, owner: impl Fn(u64) -> Option<Owner>) {
         let sockets: Vec<Cause> =
             self.caused.keys().filter(|c| matches!(c, Cause::Socket { .. })).copied().collect();

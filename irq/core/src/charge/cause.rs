@@ -1,31 +1,30 @@
-//! Who causes bottom-half time, and on whose time it runs.
+//! Causes of softirq time, and the tasks whose time it uses.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A process, told apart from another one that got its number later.
+/// A process, distinguished from a later one with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Process {
     /// Its number (the thread group's) in the host's first pid namespace.
     pub pid: u32,
-    /// When it started, in clock ticks of 10 ms since boot, as field 22 of /proc/PID/stat; the low
-    /// 32 bits.
+    /// Its start, in clock ticks of 10 ms since boot, as field 22 of /proc/PID/stat; the low 32 bits.
     pub start_ticks: u32,
 }
 
-/// The process that a socket belongs to.
+/// The process that owns a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     /// The process.
     pub process: Process,
-    /// No process was seen to read from the socket: this one was the next to be woken on the CPU that
-    /// delivered a packet to it.
+    /// Whether the owner is inferred: no process was observed reading the socket, and this one was the next to
+    /// be woken on the CPU that delivered a packet to it.
     pub inferred: bool,
 }
 
 impl Owner {
-    /// What packets are for that came in for the socket by `device`.
+    /// The cause of packets that `device` received for the socket.
     #[must_use]
     pub fn cause(self, device: Device) -> Cause {
         let Self { process, inferred } = self;
@@ -48,7 +47,7 @@ impl From<Process> for Owner {
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Device {
-    /// The inode of its network namespace: interface indices begin anew in each.
+    /// The inode of its network namespace: interface indices are unique only within one.
     pub netns: u32,
     /// Its interface index; 0 where no device is known.
     pub index: u32,
@@ -64,38 +63,38 @@ impl fmt::Display for Device {
     }
 }
 
-/// What bottom-half time was spent for.
+/// The cause of softirq time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// Packets for a process.
     Process {
-        /// Who reads the socket.
+        /// The reader of the socket.
         process: Process,
-        /// Where they came in.
+        /// The receiving device.
         device: Device,
     },
-    /// Packets for a socket without a reader, whose owner is inferred ([`Owner::inferred`]): an
-    /// estimate, which no budget is held against.
+    /// Packets for a socket without a reader, whose owner is inferred ([`Owner::inferred`]): an estimate, which
+    /// does not count against a budget.
     Inferred {
         /// The process that a packet woke.
         process: Process,
-        /// Where they came in.
+        /// The receiving device.
         device: Device,
     },
-    /// Packets for a socket that nobody has read from yet.
+    /// Packets for a socket without a reader so far.
     Socket {
         /// The kernel's number of the socket (SO_COOKIE).
         cookie: u64,
-        /// Where they came in.
+        /// The receiving device.
         device: Device,
     },
-    /// Nobody's.
+    /// No process.
     Unowned(Class),
 }
 
 impl Cause {
-    /// The same, of packets that came in by `device`, where none was known.
+    /// Sets the device of packets whose device was unknown.
     pub(super) fn from(mut self, device: Device) -> Self {
         let known = match &mut self {
             Cause::Process { device, .. }
@@ -120,45 +119,44 @@ impl Cause {
     }
 }
 
-/// Bottom-half time without an owner.
+/// Softirq time without an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// Packets routed on.
+    /// Packets that were routed.
     Forwarded {
-        /// Where they came in.
+        /// The receiving device.
         from: Device,
-        /// The index of the interface by which they left.
+        /// The index of the transmitting interface.
         to: u32,
     },
-    /// Packets that a bridge sent on.
+    /// Packets that a bridge forwarded.
     Bridged {
-        /// Where they came in.
+        /// The receiving device.
         from: Device,
-        /// The index of the interface by which they left.
+        /// The index of the transmitting interface.
         to: u32,
     },
     /// Packets that an XDP program consumed or redirected.
     Xdp(Device),
-    /// Packets dropped before they had a socket.
+    /// Packets dropped before a socket was found.
     Dropped {
-        /// Where they came in.
+        /// The receiving device.
         device: Device,
-        /// The kernel's `enum skb_drop_reason`, whose numbers change from release to release.
+        /// The kernel's `enum skb_drop_reason`, whose numbers differ between releases.
         reason: u32,
     },
     /// Packets for a socket of the kernel itself.
     KernelSocket(Device),
-    /// Polls that found nothing, and the loop around them.
+    /// Polls without packets, and the loop around polls.
     EmptyPoll(Device),
-    /// Polls that only gave back buffers of packets that were sent; packets are their number.
+    /// Polls that only freed buffers of transmitted packets; the packet count is the number of these buffers.
     TxCompletion(Device),
-    /// Polls whose packets came to no end that is observed.
+    /// Polls whose packets reach no observed destination.
     Unattributed(Device),
-    /// Polls that were not looked at, since only a sample is ([`sample`](super::sample)). Packets are
-    /// those that the driver counted.
+    /// Polls that were not sampled ([`sample`](super::sample)). Packets are those counted by the driver.
     Unsampled(Device),
-    /// A softirq other than that which receives packets.
+    /// A softirq other than NET_RX.
     Softirq(Softirq),
 }
 
@@ -171,11 +169,11 @@ pub enum Softirq {
     Hi = 0,
     /// Timers of the timer wheel.
     Timer,
-    /// Transmission: queueing disciplines that were put off, buffers of frames that were sent.
+    /// Transmission: deferred queueing disciplines, buffers of transmitted frames.
     NetTx,
     /// Reception: NAPI.
     NetRx,
-    /// Block requests that are done.
+    /// Completed block requests.
     Block,
     /// Polled block devices.
     IrqPoll,
@@ -190,7 +188,7 @@ pub enum Softirq {
 }
 
 impl Softirq {
-    /// All of them, by number.
+    /// All vectors, by number.
     pub const ALL: [Softirq; 10] = [
         Softirq::Hi,
         Softirq::Timer,
@@ -204,13 +202,13 @@ impl Softirq {
         Softirq::Rcu,
     ];
 
-    /// The vector of a number.
+    /// The vector with a number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.get(number as usize).copied()
     }
 
-    /// As /proc/softirqs calls it.
+    /// The name in /proc/softirqs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -228,16 +226,16 @@ impl Softirq {
     }
 }
 
-/// On whose time a bottom half ran.
+/// The task on whose time a softirq ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Runner {
-    /// A process was interrupted, or ran it itself at the end of a system call.
+    /// A process that was interrupted, or that ran the softirq at the end of a system call.
     Process(Process),
-    /// The CPU had nothing else to do.
+    /// The idle task.
     Idle,
-    /// ksoftirqd, to which the kernel puts off what takes too long.
+    /// ksoftirqd, to which the kernel defers long softirqs.
     Ksoftirqd,
-    /// A thread of NAPI.
+    /// A NAPI thread.
     NapiThread,
 }

@@ -1,72 +1,70 @@
-//! What a tracer tells the ledger.
+//! Input of the ledger.
 
-use super::{Cause, Device, Polled, Runner, Softirq};
+use super::{Cause, Device, PollReport, Runner, Softirq};
 
-/// Something that happened on a CPU.
+/// An event on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// When, in nanoseconds of a clock that all CPUs share and that does not go backwards on any; of
-    /// no meaning for [`What::Arrive`], [`What::Count`], [`What::Free`] and
-    /// [`What::Skip`].
+    /// Time in nanoseconds of a clock that all CPUs share and that is monotonic on each; unused for
+    /// [`EventKind::Arrive`], [`EventKind::Count`], [`EventKind::Free`] and [`EventKind::Skip`].
     pub time_ns: u64,
-    /// On which CPU.
+    /// The CPU.
     pub cpu: u32,
-    /// What.
-    pub what: What,
+    /// The kind of event.
+    pub kind: EventKind,
 }
 
-/// What happened.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// A thread of NAPI begins to run.
+pub enum EventKind {
+    /// A NAPI thread is scheduled in.
     ThreadIn,
-    /// It stops.
+    /// The NAPI thread is scheduled out.
     ThreadOut {
-        /// How long it ran by the scheduler's account, without hard interrupts, in nanoseconds. That
-        /// begins a little earlier, with the switch to the thread; a tracer that does not know says
-        /// 0.
+        /// Its run time by the scheduler's account, without hard interrupts, in nanoseconds. It includes the
+        /// switch to the thread; 0 where the tracer does not know it.
         ran_ns: u64,
     },
-    /// A softirq begins.
+    /// A softirq starts.
     SoftirqEnter(Softirq),
-    /// It ends. A tracer knows whom it interrupted.
+    /// The softirq ends; the tracer reports the interrupted task.
     SoftirqExit(Softirq, Runner),
-    /// A hard interrupt begins.
+    /// A hard interrupt starts.
     HardirqEnter,
-    /// It ends.
+    /// The hard interrupt ends.
     HardirqExit,
-    /// A packet is handed from the driver, or from GRO, to the protocols.
+    /// The driver, or GRO, passes a packet to the protocols.
     Arrive {
-        /// By which device.
+        /// The receiving device.
         device: Device,
-        /// Of how many it was merged; 1 for one that was not.
+        /// The number of packets that GRO merged into it; 1 for an unmerged packet.
         packets: u32,
     },
-    /// It is known where a packet goes.
+    /// The destination of a packet is known.
     Deliver {
-        /// Whom it is for.
+        /// The cause that the packet belongs to.
         cause: Cause,
-        /// 1, or 0 where the packet was counted before.
+        /// 1, or 0 if the packet was counted before.
         packets: u32,
     },
-    /// As [`What::Deliver`], but without a clock reading: a tracer does without while all that a
-    /// poll brings has one cause, which is then charged with all of it anyway.
+    /// As [`EventKind::Deliver`], but without a clock reading. A tracer omits the reading while all packets of a
+    /// poll have one cause, which is charged the whole poll anyway.
     Count {
-        /// Whom it is for.
+        /// The cause that the packet belongs to.
         cause: Cause,
-        /// 1, or 0 where the packet was counted before.
+        /// 1, or 0 if the packet was counted before.
         packets: u32,
     },
     /// A poll of a NAPI instance ends.
     PollEnd {
-        /// The device polled; of index 0 where there is none (the backlog of a CPU).
+        /// The polled device; index 0 where there is none (the backlog of a CPU).
         device: Device,
-        /// What the driver says of it.
-        polled: Polled,
+        /// The driver's report on the poll.
+        polled: PollReport,
     },
-    /// A buffer is given back; when does not matter.
+    /// A buffer is freed; the time is not used.
     Free,
-    /// Between two polls of this CPU: whether the next ones are skipped. A tracer that samples tells
-    /// nothing of the packets of these.
+    /// Between two polls of this CPU: whether the next polls are skipped. A sampling tracer reports no packets
+    /// of skipped polls.
     Skip(bool),
 }

@@ -1,47 +1,47 @@
-//! From what happens on a CPU to its accounts.
+//! Computes the accounts of a CPU from its events.
 //!
 //! ```text
-//!  softirq, or a thread of NAPI running
+//!  softirq, or a running NAPI thread
 //!  ├───────────┬───────────┬────────┬───────┬────────────┬─────────────┤
 //!  enter       arrive      deliver  deliver poll end     poll end      exit
 //!   driver, GRO  protocols   packet   tail,   the next      loop
 //!   (shared)     (shared)    (own)    driver  poll
 //! ```
-//! A hard interrupt within is cut out. A softirq that a thread of NAPI runs between two polls is a
-//! run of its own, on that thread's time.
+//! A hard interrupt within is cut out. A softirq that a NAPI thread runs between two polls is a run of its own, on
+//! that thread's time.
 
 use std::collections::BTreeMap;
 
 use super::poll::Poll;
-use super::{Accounts, Cause, Class, Event, Runner, Softirq, What};
+use super::{Accounts, Cause, Class, Event, EventKind, Runner, Softirq};
 
-/// A thread of NAPI that nobody else wants the CPU of runs for as long as packets come. After so much of
-/// its run, in nanoseconds, both sides of the accounts are brought up to date before it ends.
+/// A NAPI thread without competition runs for as long as packets arrive. After this much of its run, in
+/// nanoseconds, both sides of the accounts are updated although it still runs.
 const LONG_RUN_NS: u64 = 100_000;
 
-/// Keeps the accounts of all CPUs, event by event.
+/// Maintains the accounts of all CPUs from a sequence of events.
 ///
-/// Events of a CPU come in the order of their times; those of several CPUs may be interleaved in
-/// any way. A tracer that starts or loses events in the middle of something costs no more than that
-/// something: what has no beginning is not charged.
+/// Events of one CPU are in the order of their times; those of several CPUs may be interleaved in any way. If a
+/// tracer starts or loses events in the middle of a run, only that run is lost: time without a start is not
+/// charged.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     cpus: BTreeMap<u32, Cpu>,
 }
 
 impl Ledger {
-    /// With nothing in it.
+    /// Returns an empty ledger.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes an event.
+    /// Applies an event.
     pub fn record(&mut self, event: &Event) {
-        self.cpus.entry(event.cpu).or_default().record(event.time_ns, event.what);
+        self.cpus.entry(event.cpu).or_default().record(event.time_ns, event.kind);
     }
 
-    /// The accounts of each CPU that anything happened on.
+    /// The accounts of each CPU with events.
     pub fn cpus(&self) -> impl Iterator<Item = (u32, &Accounts)> {
         self.cpus.iter().map(|(number, cpu)| (*number, &cpu.accounts))
     }
@@ -55,46 +55,48 @@ impl Ledger {
     }
 }
 
-/// What a CPU is doing.
+/// The state of a CPU.
 #[derive(Debug, Clone, Default)]
 struct Cpu {
     accounts: Accounts,
-    /// A thread of NAPI runs.
+    /// Whether a NAPI thread runs.
     thread: bool,
     thread_since_ns: u64,
     softirq: Option<Softirq>,
-    /// Hard interrupts under way, one within the other, and since when.
+    /// The nesting depth of hard interrupts, and the start of the outermost.
     hardirqs: u32,
     hardirq_since_ns: u64,
-    /// The run under way: a softirq, or a stretch of a NAPI thread without one.
+    /// The current run: a softirq, or a period of a NAPI thread without one.
     run_since_ns: u64,
     run_ns: u64,
-    /// The last point.
+    /// The time of the last event.
     mark_ns: u64,
     poll: Poll,
 }
 
 impl Cpu {
-    fn record(&mut self, time_ns: u64, what: What) {
-        // The CPU's own time stands still in hard interrupts.
+    fn record(&mut self, time_ns: u64, kind: EventKind) {
+        // The CPU's own time does not advance in hard interrupts.
         let now = time_ns.saturating_sub(self.accounts.hardirq_ns);
-        match what {
-            What::ThreadIn => self.thread_in(now),
-            What::ThreadOut { ran_ns } => self.thread_out(now, ran_ns),
-            What::SoftirqEnter(vector) => self.softirq_enter(now, vector),
-            What::SoftirqExit(vector, runner) => self.softirq_exit(now, vector, runner),
-            What::HardirqEnter => self.hardirq_enter(time_ns),
-            What::HardirqExit => self.hardirq_exit(time_ns),
-            What::Skip(skipped) => self.poll.skip(skipped),
+        match kind {
+            EventKind::ThreadIn => self.thread_in(now),
+            EventKind::ThreadOut { ran_ns } => self.thread_out(now, ran_ns),
+            EventKind::SoftirqEnter(vector) => self.softirq_enter(now, vector),
+            EventKind::SoftirqExit(vector, runner) => self.softirq_exit(now, vector, runner),
+            EventKind::HardirqEnter => self.hardirq_enter(time_ns),
+            EventKind::HardirqExit => self.hardirq_exit(time_ns),
+            EventKind::Skip(skipped) => self.poll.skip(skipped),
             _ if !self.receives() => {}
-            What::Arrive { packets, .. } => self.poll.arrive(packets),
-            What::Deliver { cause, packets } => {
+            EventKind::Arrive { packets, .. } => self.poll.arrive(packets),
+            EventKind::Deliver { cause, packets } => {
                 let ns = self.point(now);
                 self.poll.deliver(cause, packets, ns, &mut self.accounts);
             }
-            What::Count { cause, packets } => self.poll.count(cause, packets, &mut self.accounts),
-            What::Free => self.poll.free(),
-            What::PollEnd { device, polled } => {
+            EventKind::Count { cause, packets } => {
+                self.poll.count(cause, packets, &mut self.accounts)
+            }
+            EventKind::Free => self.poll.free(),
+            EventKind::PollEnd { device, polled } => {
                 let ns = self.point(now);
                 self.poll.end(device, polled, ns, &mut self.accounts);
                 if self.softirq.is_none() && self.run_ns >= LONG_RUN_NS {
@@ -105,8 +107,8 @@ impl Cpu {
         }
     }
 
-    /// Whether what happens is part of receiving packets in a bottom half: the same points are
-    /// passed in system calls, and by hard interrupts.
+    /// Whether events are part of packet reception in softirq context: system calls and hard interrupts pass
+    /// the same points.
     fn receives(&self) -> bool {
         let vector = match self.softirq {
             Some(vector) => vector == Softirq::NetRx,
@@ -122,7 +124,7 @@ impl Cpu {
         self.hardirqs = 0;
     }
 
-    /// Time since the last point.
+    /// Returns the time since the last event.
     fn point(&mut self, now: u64) -> u64 {
         let ns = now.saturating_sub(self.mark_ns);
         self.mark_ns = now;
@@ -130,9 +132,9 @@ impl Cpu {
         ns
     }
 
-    /// Charges the run until now to whose time it is.
+    /// Charges the run until now to `runner`.
     ///
-    /// What is held back for packets that GRO has kept is part of what comes.
+    /// Time held for packets in GRO belongs to the next poll.
     fn settle(&mut self, now: u64, runner: Runner) {
         let held_ns = self.poll.held_ns();
         let until = now.saturating_sub(held_ns);
@@ -160,7 +162,7 @@ impl Cpu {
 
     fn thread_out(&mut self, now: u64, ran_ns: u64) {
         if self.thread && self.softirq.is_none() {
-            // The switch to the thread was for its packets too.
+            // The switch to the thread is charged to its packets too.
             let end = if ran_ns == 0 { now } else { self.thread_since_ns + ran_ns };
             self.end(end.max(self.mark_ns), Runner::NapiThread);
         }
@@ -187,7 +189,7 @@ impl Cpu {
         }
     }
 
-    /// Drops a run whose end was not seen.
+    /// Drops a run whose end was not observed.
     fn abandon(&mut self) {
         self.poll.reset();
         self.softirq = None;
@@ -201,7 +203,7 @@ impl Cpu {
     }
 
     fn hardirq_exit(&mut self, time_ns: u64) {
-        // None: the tracer came in the middle of it.
+        // None: the tracer started in the middle of it.
         if self.hardirqs == 1 {
             self.accounts.hardirq_ns += time_ns.saturating_sub(self.hardirq_since_ns);
         }

@@ -1,12 +1,11 @@
-//! The ledger: bottom-half time, charged to who causes it, beside who suffers it.
+//! The ledger charges softirq time to the processes that cause it, and to the tasks on whose time it runs.
 //!
-//! Pure: what happens goes in as [`Event`]s, [`Accounts`] come out. The programs of irq/tracer do the
-//! same in the kernel, and are tested against this.
+//! Pure: it receives [`Event`]s and returns [`Accounts`]. The BPF programs of irq/tracer implement the same
+//! rules in the kernel, and are tested against this code.
 //!
-//! Bottom-half time is what the kernel spends in softirqs and in threads of NAPI, without the hard
-//! interrupts within. Of each nanosecond of it the ledger says two things: for whom it was spent
-//! ([`Cause`]), and on whose time ([`Runner`]). What cannot be told is said to be
-//! [`Class::Unattributed`]; it is spread over nobody.
+//! Softirq time is the time that the kernel spends in softirqs and in NAPI threads, without the hard interrupts
+//! within. Each nanosecond has a [`Cause`] and a [`Runner`], the task on whose time it ran. Time without a
+//! known cause is [`Class::Unattributed`]; it is not spread over processes.
 
 mod account;
 mod cause;
@@ -18,6 +17,6 @@ pub mod tick;
 
 pub use account::{Accounts, Amount};
 pub use cause::{Cause, Class, Device, Owner, Process, Runner, Softirq};
-pub use event::{Event, What};
+pub use event::{Event, EventKind};
 pub use ledger::Ledger;
-pub use poll::{MAX_CAUSES, Polled};
+pub use poll::{MAX_CAUSES, PollReport};

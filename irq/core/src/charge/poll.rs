@@ -1,21 +1,21 @@
-//! Sharing out the time of a poll among the packets it brought.
+//! Divides the time of a poll among its packets.
 //!
-//! Packets come out of a poll in batches: the driver makes several, GRO merges some, the protocols
-//! take a list of them through each layer before the next. So there is time that belongs to one
-//! packet (from one delivery to the next) and time that the packets of a poll have in common. The
-//! former goes to whom the packet is for; the latter is shared by number of packets when the poll is
-//! over. A packet that GRO merged of several counts as those there: each of them took the driver's time.
+//! Packets leave a poll in batches: the driver produces several, GRO merges some, the protocols pass a list of
+//! them through each layer before the next. So some time belongs to one packet (from one delivery to the next),
+//! and some is common to the packets of a poll. A packet's own time is charged to its cause. Common time is
+//! divided by number of packets when the poll is over. A packet that GRO merged counts as the packets it was
+//! merged from: each of them took the driver's time.
 //!
-//! What comes after a poll (freeing what other CPUs gave back, signalling them, going to sleep) is shared like
-//! it. And GRO may keep packets of a poll that took all it might: the next poll of the device brings them up. Their
-//! part of the first one's time is held back until then.
+//! Time after a poll (freeing buffers that other CPUs returned, signaling them, going idle) is divided like
+//! common time. GRO may keep packets of a poll that used its whole budget: the next poll of the device delivers
+//! them. Their part of the first poll's time is held until then.
 
 use super::{Accounts, Cause, Class, Device};
 
 #[cfg(test)]
 mod tests;
 
-/// Causes of one poll at most; with more, what they have in common is shared out in parts.
+/// Maximum number of causes of one poll; with more, the common time is divided in parts.
 pub const MAX_CAUSES: usize = 16;
 
 #[derive(Debug, Clone, Copy)]
@@ -37,56 +37,57 @@ impl Entry {
     }
 }
 
-/// What a poll brought up to the protocols.
+/// The packets that a poll passed to the protocols.
 #[derive(Debug, Clone, Copy, Default)]
 struct Arrivals {
-    /// Packets as the protocols see them, and beyond those what went into merged ones.
+    /// Packets as the protocols see them, and the additional packets merged into these.
     packets: u32,
     merged: u32,
-    /// Those of which it is not known yet whom they are for.
+    /// Packets without a known cause so far.
     outstanding: u32,
-    /// The next delivery but so many, less one, is that of a merged packet: of so many more packets. 0: none.
+    /// Counts down deliveries to that of a merged packet (1: the next one), of `merged_of` packets. 0: none.
     merged_in: u32,
     merged_of: u32,
-    /// Packets that an XDP program dropped, which do not arrive; and whether others did not.
+    /// Packets that an XDP program dropped, which do not arrive; and whether others were delivered without an
+    /// arrival.
     by_xdp: u32,
     unannounced: bool,
 }
 
-/// The part of the last poll of a device that belongs to packets which GRO has kept.
+/// The part of a device's last poll that belongs to packets in GRO.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct GroRemainder {
     device: Device,
     packets: u32,
     ns: u64,
 }
 
-/// What a driver says of a poll.
+/// The driver's report on a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Polled {
-    /// Packets that it took, as the driver counts them.
+pub struct PollReport {
+    /// Packets taken, as the driver counts them.
     pub work: u32,
-    /// Whether an XDP program looks at them first.
+    /// Whether an XDP program processes the packets first.
     pub xdp: bool,
-    /// Whether it took as many as it might: the device is polled again, and GRO keeps what it has not merged to
-    /// the end.
+    /// Whether the poll used its whole budget: the device is polled again, and GRO keeps what it has not merged
+    /// to the end.
     pub full: bool,
 }
 
-/// The poll under way, or the last one.
+/// The current poll, or the last one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Poll {
     entries: Vec<Entry>,
     shared_ns: u64,
-    /// The poll is over; what comes after it is shared among its entries, too.
+    /// Whether the poll is over; time after it is divided among its entries, too.
     over: bool,
-    /// The last point was a delivery.
+    /// Whether the last event was a delivery.
     delivered: bool,
-    /// Buffers that this poll gave back.
+    /// Buffers that this poll freed.
     freed: u32,
     arrivals: Arrivals,
-    held: Option<Held>,
-    /// Polls are not looked at.
+    held: Option<GroRemainder>,
+    /// Whether polls are skipped.
     skipped: bool,
 }
 
@@ -98,13 +99,13 @@ impl Poll {
         self.shared_ns + own + self.held_ns()
     }
 
-    /// Time held back for packets that GRO has kept, in nanoseconds.
+    /// Time held for packets in GRO, in nanoseconds.
     pub(super) fn held_ns(&self) -> u64 {
         self.held.map_or(0, |held| held.ns)
     }
 
-    /// A packet comes up from the driver, merged of so many: what is under way is more than the next packet's
-    /// own. When does not matter, since all of it until the next delivery is shared.
+    /// Records a packet from the driver, merged from `packets`: the current time is not only the next packet's
+    /// own. The time of arrival is not used, since all time until the next delivery is common.
     pub(super) fn arrive(&mut self, packets: u32) {
         self.delivered = false;
         let arrivals = &mut self.arrivals;
@@ -117,7 +118,7 @@ impl Poll {
         }
     }
 
-    /// It is known whom a packet is for, `ns` after the last point.
+    /// Charges a packet to its cause, `ns` after the last event.
     pub(super) fn deliver(&mut self, cause: Cause, packets: u32, ns: u64, to: &mut Accounts) {
         let at = self.entry(cause, to);
         if self.delivered {
@@ -129,14 +130,14 @@ impl Poll {
         self.delivered = true;
     }
 
-    /// It is known whom a packet is for, but not when that was.
+    /// Charges a packet to its cause, without a time.
     pub(super) fn count(&mut self, cause: Cause, packets: u32, to: &mut Accounts) {
         let at = self.entry(cause, to);
         self.add(at, packets);
         self.delivered = false;
     }
 
-    /// Counts packets. They are delivered in the order in which they came up.
+    /// Counts packets. They are delivered in the order of arrival.
     fn add(&mut self, at: usize, packets: u32) {
         let (entry, arrivals) = (&mut self.entries[at], &mut self.arrivals);
         entry.packets += packets;
@@ -148,8 +149,8 @@ impl Poll {
             return;
         }
         if arrivals.outstanding == 0 {
-            // One of those that a merged packet was cut into again, which are counted already; or XDP
-            // gave it to a socket.
+            // One segment of a merged packet that was split again, already counted; or a packet that XDP passed
+            // to a socket.
             arrivals.unannounced = true;
             entry.merged = entry.merged.saturating_sub(packets);
             return;
@@ -163,20 +164,20 @@ impl Poll {
         }
     }
 
-    /// A buffer is given back: in a poll that brings nothing, of a packet that was sent.
+    /// Records a freed buffer: in a poll without packets, that of a transmitted packet.
     pub(super) fn free(&mut self) {
         self.freed += 1;
     }
 
-    /// The poll ends, `ns` after the last point.
-    pub(super) fn end(&mut self, device: Device, polled: Polled, ns: u64, to: &mut Accounts) {
-        let Polled { work, xdp, .. } = polled;
+    /// Ends the poll, `ns` after the last event.
+    pub(super) fn end(&mut self, device: Device, polled: PollReport, ns: u64, to: &mut Accounts) {
+        let PollReport { work, xdp, .. } = polled;
         if self.over {
             self.share(to);
         }
         self.shared_ns += ns;
         self.delivered = false;
-        // What did not come up from a device, such as packets that XDP gave to a socket.
+        // Packets that did not arrive from a device, such as those that XDP passed to a socket.
         self.entries.iter_mut().for_each(|entry| entry.cause = entry.cause.from(device));
         let (all_kept, left) = self.hold(device, polled);
         if left > 0 && !self.entries.is_empty() {
@@ -198,10 +199,10 @@ impl Poll {
         self.over = true;
     }
 
-    /// Takes what was held back for packets of a device, and holds back the part of those that GRO has kept
-    /// now; whether that is all there is, and how many packets an XDP program took beyond those that it was
-    /// seen to drop: what neither came up nor was kept.
-    fn hold(&mut self, device: Device, Polled { work, xdp, full }: Polled) -> (bool, u32) {
+    /// Releases the time held for packets of a device, and holds the part of those now in GRO. Returns whether
+    /// all packets of the poll are held, and the number of packets that an XDP program took beyond its observed
+    /// drops: those that neither arrived nor were kept.
+    fn hold(&mut self, device: Device, PollReport { work, xdp, full }: PollReport) -> (bool, u32) {
         let Arrivals { packets, merged, by_xdp, unannounced, .. } =
             std::mem::take(&mut self.arrivals);
         let mut taken = work;
@@ -209,14 +210,15 @@ impl Poll {
             taken += held.packets;
             self.shared_ns += held.ns;
         }
-        // More than there were: the sender or the device made them large, and they took the driver's time once.
+        // More than the driver counted: the sender or the device merged them, and they took the driver's time
+        // once.
         let arrived = if packets + merged <= taken {
             packets + merged
         } else {
             self.entries.iter_mut().for_each(|entry| entry.merged = 0);
             packets
         };
-        // Of a full poll GRO may keep some: these cannot be distinguished.
+        // GRO may keep some packets of a full poll: these cannot be distinguished.
         if xdp && !full && !self.skipped && !unannounced {
             return (false, taken.saturating_sub(arrived + by_xdp));
         }
@@ -226,18 +228,18 @@ impl Poll {
         let kept = taken - arrived;
         let ns = self.shared_ns * u64::from(kept) / u64::from(taken);
         self.shared_ns -= ns;
-        self.held = Some(Held { device, packets: kept, ns });
+        self.held = Some(GroRemainder { device, packets: kept, ns });
         (arrived == 0, 0)
     }
 
-    /// The run of the bottom half ends, `ns` after the last point.
+    /// Ends the run, `ns` after the last event.
     pub(super) fn finish(&mut self, ns: u64, to: &mut Accounts) {
         self.shared_ns += ns;
         match self.held.take() {
-            // GRO let go of them after the poll.
+            // GRO released them after the poll.
             Some(held) if self.arrivals.packets > 0 => self.shared_ns += held.ns,
-            // What it keeps beyond a run comes up in nobody's sight.
-            Some(Held { device, ns, .. }) => {
+            // Packets that GRO keeps beyond a run arrive unobserved.
+            Some(GroRemainder { device, ns, .. }) => {
                 to.charge(Cause::Unowned(Class::Unattributed(device)), ns, 0);
             }
             None => {}
@@ -255,17 +257,17 @@ impl Poll {
         self.reset();
     }
 
-    /// Whether the polls from here on are not looked at.
+    /// Sets whether the following polls are skipped.
     pub(super) fn skip(&mut self, skipped: bool) {
         self.skipped = skipped;
     }
 
-    /// Forgets what is under way.
+    /// Discards the current poll.
     pub(super) fn reset(&mut self) {
         *self = Self { skipped: self.skipped, ..Self::default() };
     }
 
-    /// The entry of a cause in the poll that is under way, or begins.
+    /// The entry of a cause in the current poll; starts a poll if there is none.
     fn entry(&mut self, cause: Cause, to: &mut Accounts) -> usize {
         if self.over {
             self.share(to);
@@ -280,7 +282,7 @@ impl Poll {
         self.entries.len() - 1
     }
 
-    /// Charges what there is. The entries stay for what comes after the poll.
+    /// Charges all pending time. The entries stay for the time after the poll.
     pub(super) fn settle(&mut self, to: &mut Accounts) {
         let kept = self.entries.iter().map(|entry| Entry::new(entry.cause, 0));
         let (kept, over) = (kept.collect(), self.over);
@@ -288,14 +290,14 @@ impl Poll {
         (self.entries, self.over) = (kept, over);
     }
 
-    /// Charges the entries with their own time, their parts of the common one, and their packets, and
-    /// has none any more.
+    /// Charges the entries with their own time, their parts of the common time and their packets, and removes
+    /// them.
     fn share(&mut self, to: &mut Accounts) {
         let weights: u64 = self.entries.iter().map(Entry::weight).sum();
         let mut left_ns = self.shared_ns;
         let mut entries = self.entries.drain(..).peekable();
         while let Some(entry) = entries.next() {
-            // What division leaves over is the last one's: nothing gets lost.
+            // The last entry receives the remainder of the division, so that no time is lost.
             let part_ns = match (entries.peek(), weights) {
                 (None, _) => left_ns,
                 (Some(_), 0) => 0,

@@ -1,20 +1,20 @@
-//! The ledger from a sample: what all polls came to, and how far off that may be.
+//! The ledger from a sample: an estimate of all polls, and its error.
 //!
-//! A tracer that samples looks at the packets of polls that begin in windows, which are put at random
-//! into equal stretches of time. Of all other polls it knows the time, and charges that to
-//! [`Class::Unsampled`]. So all of a CPU's time is measured, and only whose it was is estimated: the time
-//! of what was not looked at is divided as that of what was.
+//! A sampling tracer observes the packets of polls that start in windows. Each of equal time intervals has one
+//! window, at a random position. Of all other polls the tracer measures the time, and charges it to
+//! [`Class::Unsampled`]. So all of a CPU's time is measured, and only its causes are estimated: the time of
+//! skipped polls is divided in the proportions of the sampled ones.
 //!
-//! This is ratio estimation from a sample of clusters (Cochran, Sampling Techniques, 1977, chapters 6 and
-//! 9A). With `x` the time of all polls of a window, `y` that of one cause in it, `n` windows, and `T` the
-//! time of all polls, looked at or not:
+//! This is ratio estimation from a cluster sample (Cochran, Sampling Techniques, 1977, chapters 6 and 9A). With
+//! `x` the time of all polls of a window, `y` that of one cause in it, `n` windows, and `T` the time of all
+//! polls, sampled or not:
 //!
 //! ```text
 //!   estimate  Y = T * R,  R = sum(y) / sum(x)
 //!   its variance  (T / sum(x))^2 * (1 - sum(x) / T) * n / (n - 1) * sum((y - R x)^2)
 //! ```
-//! Of packets `y` is their number. Windows are taken to be drawn one independently of the other; that they
-//! are spread evenly makes the estimate better than this says.
+//! For packets, `y` is their number. The formula assumes that windows are independent; their even spread makes
+//! the estimate better than stated.
 
 use std::collections::BTreeMap;
 
@@ -22,20 +22,20 @@ use serde::{Deserialize, Serialize};
 
 use super::{Accounts, Amount, Cause, Class, Owner};
 
-/// What the windows of a CPU came to, as far as errors need it. Those of several times add up.
+/// Sums over the windows of a CPU, for the standard errors. Samples of several times add up.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
-    /// How many windows there were.
+    /// The number of windows.
     pub windows: u64,
     /// The sum of x², in square nanoseconds.
     pub squares: f64,
-    /// Of each cause.
-    pub causes: BTreeMap<Cause, Moments>,
+    /// The moments of each cause.
+    pub causes: BTreeMap<Cause, CauseMoments>,
 }
 
-/// Sums over windows of what a cause came to in each.
+/// Sums over windows of a cause's time and packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Moments {
+pub struct CauseMoments {
     /// Of time: y², in square nanoseconds.
     pub ns_squares: f64,
     /// Of time: x y, in square nanoseconds.
@@ -46,7 +46,7 @@ pub struct Moments {
     pub packets_products: f64,
 }
 
-/// How far off an estimate is likely to be: one standard error.
+/// The standard error of an estimate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct StandardError {
     /// Of the time, in nanoseconds.
@@ -55,23 +55,23 @@ pub struct StandardError {
     pub packets: f64,
 }
 
-/// Accounts that were completed from a sample.
+/// Accounts completed from a sample.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Estimate {
-    /// The accounts. What could not be estimated is still [`Class::Unsampled`].
+    /// The accounts. Time that could not be estimated remains [`Class::Unsampled`].
     pub accounts: Accounts,
-    /// Windows in which packets were looked at.
+    /// Windows in which packets were sampled.
     pub windows: u64,
-    /// Time of the polls that were looked at, in nanoseconds.
-    pub looked_at_ns: u64,
-    /// Time of those that were not.
+    /// Time of the sampled polls, in nanoseconds.
+    pub sampled_ns: u64,
+    /// Time of the skipped polls, in nanoseconds.
     pub skipped_ns: u64,
-    /// Not a number where nothing is known: fewer than two windows.
+    /// NaN where the error is unknown: fewer than two windows.
     errors: BTreeMap<Cause, StandardError>,
 }
 
-/// What a poll can come to when it is looked at; other softirqs are never skipped.
-fn is_of_polls(cause: &Cause) -> bool {
+/// Whether a sampled poll can have this cause; other softirqs are never skipped.
+fn is_poll_time(cause: &Cause) -> bool {
     !matches!(cause, Cause::Unowned(Class::Softirq(_) | Class::Unsampled(_)))
 }
 
@@ -80,15 +80,15 @@ fn is_skipped(cause: &Cause) -> bool {
 }
 
 impl Sample {
-    /// Takes what one window came to.
-    pub fn take(&mut self, window: &Accounts) {
-        let looked_at = || window.caused.iter().filter(|(cause, _)| is_of_polls(cause));
-        let x = looked_at().map(|(_, amount)| amount.ns).sum::<u64>() as f64;
+    /// Adds one window.
+    pub fn add_window(&mut self, window: &Accounts) {
+        let sampled = || window.caused.iter().filter(|(cause, _)| is_poll_time(cause));
+        let x = sampled().map(|(_, amount)| amount.ns).sum::<u64>() as f64;
         self.windows += 1;
         self.squares += x * x;
-        for (cause, amount) in looked_at() {
+        for (cause, amount) in sampled() {
             let (ns, packets) = (amount.ns as f64, amount.packets as f64);
-            self.causes.entry(*cause).or_default().add(&Moments {
+            self.causes.entry(*cause).or_default().add(&CauseMoments {
                 ns_squares: ns * ns,
                 ns_products: x * ns,
                 packets_squares: packets * packets,
@@ -106,8 +106,8 @@ impl Sample {
         }
     }
 
-    /// As [`Accounts::resolve`]. In which windows two sockets of a process had packets is not known any
-    /// more: it is taken to have been the same ones, which makes the error larger rather than smaller.
+    /// As [`Accounts::resolve`]. The windows in which two sockets of a process had packets are no longer known.
+    /// They are assumed to be the same, which can only increase the error.
     pub fn resolve(&mut self, owner: impl Fn(u64) -> Option<Owner>) {
         for (cause, moments) in std::mem::take(&mut self.causes) {
             let known = match cause {
@@ -119,16 +119,16 @@ impl Sample {
     }
 }
 
-impl Moments {
-    fn add(&mut self, other: &Moments) {
+impl CauseMoments {
+    fn add(&mut self, other: &CauseMoments) {
         self.ns_squares += other.ns_squares;
         self.ns_products += other.ns_products;
         self.packets_squares += other.packets_squares;
         self.packets_products += other.packets_products;
     }
 
-    /// Of the sum of two causes: the sum of (y + z)² is at most this, after Cauchy and Schwarz.
-    fn join(&mut self, other: &Moments) {
+    /// Adds the moments of a second cause: the sum of (y + z)² is at most this, after Cauchy and Schwarz.
+    fn join(&mut self, other: &CauseMoments) {
         let most = |y: f64, z: f64| (y.sqrt() + z.sqrt()).powi(2);
         self.ns_squares = most(self.ns_squares, other.ns_squares);
         self.packets_squares = most(self.packets_squares, other.packets_squares);
@@ -138,59 +138,58 @@ impl Moments {
 }
 
 impl Estimate {
-    /// Completes the accounts of a CPU from the windows that they contain. Accounts in which nothing was
-    /// skipped stay as they are, and without errors.
+    /// Completes the accounts of a CPU from their windows. Accounts without skipped polls stay unchanged, and
+    /// have no errors.
     #[must_use]
     pub fn of(accounts: &Accounts, sample: &Sample) -> Self {
         let sum = |of: fn(&Cause) -> bool| -> u64 {
             accounts.caused.iter().filter(|(cause, _)| of(cause)).map(|(_, amount)| amount.ns).sum()
         };
-        let (looked_at_ns, skipped_ns) = (sum(is_of_polls), sum(is_skipped));
+        let (sampled_ns, skipped_ns) = (sum(is_poll_time), sum(is_skipped));
         let mut estimate = Self {
             accounts: accounts.clone(),
             windows: sample.windows,
-            looked_at_ns,
+            sampled_ns,
             skipped_ns,
             errors: BTreeMap::new(),
         };
-        if looked_at_ns == 0 || skipped_ns == 0 {
+        if sampled_ns == 0 || skipped_ns == 0 {
             return estimate;
         }
         let caused = &mut estimate.accounts.caused;
         caused.retain(|cause, _| !is_skipped(cause));
         let (mut up_to_ns, mut shared_ns) = (0, 0);
-        for (cause, amount) in caused.iter_mut().filter(|(cause, _)| is_of_polls(cause)) {
-            let error = sample.error(cause, *amount, looked_at_ns, skipped_ns);
+        for (cause, amount) in caused.iter_mut().filter(|(cause, _)| is_poll_time(cause)) {
+            let error = sample.error(cause, *amount, sampled_ns, skipped_ns);
             estimate.errors.insert(*cause, error);
-            // Rounded along the sum, so that nothing is lost.
+            // Rounded along the sum, so that no time is lost.
             up_to_ns += amount.ns;
-            let now_ns = part(skipped_ns, up_to_ns, looked_at_ns);
+            let now_ns = part(skipped_ns, up_to_ns, sampled_ns);
             amount.ns += now_ns - shared_ns;
             shared_ns = now_ns;
-            amount.packets += part(skipped_ns, amount.packets, looked_at_ns);
+            amount.packets += part(skipped_ns, amount.packets, sampled_ns);
         }
         estimate
     }
 
-    /// Whether packets were looked at in windows only.
+    /// Whether only windows were sampled.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.windows > 0 || self.skipped_ns > 0
     }
 
-    /// The standard error of what a cause came to: 0 where that is exact, `None` where there were too few
-    /// windows to tell.
+    /// The standard error of a cause: 0 for an exact value, `None` with too few windows.
     #[must_use]
     pub fn error(&self, cause: &Cause) -> Option<StandardError> {
         let error = self.errors.get(cause).copied().unwrap_or_default();
         (!error.ns.is_nan()).then_some(error)
     }
 
-    /// Adds that of another CPU, whose errors are taken to be independent.
+    /// Adds the estimate of another CPU; the errors are assumed independent.
     pub fn add(&mut self, other: &Estimate) {
         self.accounts.add(&other.accounts);
         self.windows = self.windows.max(other.windows);
-        self.looked_at_ns += other.looked_at_ns;
+        self.sampled_ns += other.sampled_ns;
         self.skipped_ns += other.skipped_ns;
         for (cause, error) in &other.errors {
             let sum = self.errors.entry(*cause).or_default();
@@ -201,19 +200,13 @@ impl Estimate {
 }
 
 impl Sample {
-    fn error(
-        &self,
-        cause: &Cause,
-        of: Amount,
-        looked_at_ns: u64,
-        skipped_ns: u64,
-    ) -> StandardError {
+    fn error(&self, cause: &Cause, of: Amount, sampled_ns: u64, skipped_ns: u64) -> StandardError {
         if self.windows < 2 {
             return StandardError { ns: f64::NAN, packets: f64::NAN };
         }
-        let none = Moments::default();
+        let none = CauseMoments::default();
         let moments = self.causes.get(cause).unwrap_or(&none);
-        let (x, all) = (looked_at_ns as f64, (looked_at_ns + skipped_ns) as f64);
+        let (x, all) = (sampled_ns as f64, (sampled_ns + skipped_ns) as f64);
         let n = self.windows as f64;
         let factor = (all / x).powi(2) * (skipped_ns as f64 / all) * n / (n - 1.0);
         let error = |sum: f64, squares: f64, products: f64| {

@@ -1,13 +1,13 @@
-//! The accounting algorithm of the paper "Process-aware Interrupt Scheduling and Accounting"
-//! (Zhang, West, RTSS 2006), which a kernel can run at each clock tick: it counts interrupts, and
-//! corrects system times by whole ticks.
+//! The accounting algorithm of the paper "Process-aware Interrupt Scheduling and Accounting" (Zhang, West, RTSS
+//! 2006), which a kernel can run at each clock tick: it counts interrupts, and corrects system times by whole
+//! ticks.
 //!
-//! It is here to be held against the exact compensation
+//! Used for comparison with the exact compensation
 //! ([`Accounts::compensation_ns`](super::Accounts::compensation_ns)).
 
 use std::collections::BTreeMap;
 
-/// The weight of the newest measurement in N'(t) that this program uses: the paper names none.
+/// The weight of the newest measurement in N'(t). The paper gives no value.
 pub const GAMMA: f64 = 0.25;
 
 /// Smoothed number of interrupts whose bottom halves take one tick: N'(t).
@@ -19,17 +19,17 @@ pub struct PerTick {
 }
 
 impl PerTick {
-    /// `gamma` is the weight of the newest measurement; `tick_ns` a tick's length in nanoseconds.
+    /// `gamma` is the weight of the newest measurement; `tick_ns` the length of a tick in nanoseconds.
     ///
-    /// `None` unless 0 < `gamma` < 1 and the tick has a length.
+    /// `None` unless 0 < `gamma` < 1 and `tick_ns` > 0.
     #[must_use]
     pub fn new(gamma: f64, tick_ns: u64) -> Option<Self> {
         let valid = gamma > 0.0 && gamma < 1.0 && tick_ns > 0;
         valid.then_some(Self { gamma, tick_ns, smoothed: None })
     }
 
-    /// Takes what was measured in a tick: `interrupts` whose bottom halves took `bottom_half_ns`.
-    /// A tick without any says nothing.
+    /// Adds the measurement of a tick: `interrupts` whose bottom halves took `bottom_half_ns`. A tick without
+    /// interrupts is ignored.
     pub fn measure(&mut self, interrupts: u64, bottom_half_ns: u64) {
         if interrupts == 0 || bottom_half_ns == 0 {
             return;
@@ -41,47 +41,47 @@ impl PerTick {
         });
     }
 
-    /// N'(t), a whole number from 1 up; `None` until anything was measured.
+    /// N'(t), at least 1; `None` before the first measurement.
     #[must_use]
     pub fn interrupts(&self) -> Option<u32> {
         self.smoothed.map(|smoothed| smoothed.round().clamp(1.0, u32::MAX.into()) as u32)
     }
 }
 
-/// System CPU time compensation: x_k(t) of each process, and the ticks it was corrected by.
+/// System CPU time compensation: x_k(t) of each process, and its correction in ticks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Compensation<P: Ord> {
     handled: i64,
     processes: BTreeMap<P, Balance>,
 }
 
-/// What a process's system time is off by.
+/// The error of a process's system time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Balance {
     /// x_k(t): interrupts not accounted for; above 0 the process is charged too little.
     pub interrupts: i64,
-    /// Ticks that were added to its system time, and taken off its time slice.
+    /// Ticks added to its system time and subtracted from its time slice.
     pub ticks: i64,
 }
 
 impl<P: Ord> Compensation<P> {
-    /// With no process known.
+    /// Without processes.
     #[must_use]
     pub fn new() -> Self {
         Self { handled: 0, processes: BTreeMap::new() }
     }
 
-    /// So many interrupts were handled: m(t). Whom they were for is known later, or never.
+    /// Adds handled interrupts: m(t). Their processes are known later, or never.
     pub fn handle(&mut self, interrupts: u64) {
         self.handled += interrupts as i64;
     }
 
-    /// So many packets were delivered to a process: interrupts of its own.
+    /// Adds packets delivered to a process: its own interrupts.
     pub fn deliver(&mut self, to: P, packets: u64) {
         self.processes.entry(to).or_default().interrupts += packets as i64;
     }
 
-    /// A clock tick, while `running` runs; `per_tick` is N(t), of which 0 counts as 1.
+    /// Applies a clock tick, while `running` runs; `per_tick` is N(t), where 0 counts as 1.
     pub fn tick(&mut self, running: P, per_tick: u32) {
         let per_tick = i64::from(per_tick.max(1));
         let balance = self.processes.entry(running).or_default();
@@ -93,13 +93,13 @@ impl<P: Ord> Compensation<P> {
         self.handled = 0;
     }
 
-    /// Where a process stands.
+    /// The balance of a process.
     #[must_use]
     pub fn balance(&self, of: &P) -> Balance {
         self.processes.get(of).copied().unwrap_or_default()
     }
 
-    /// Forgets a process that has ended, and says where it stood.
+    /// Removes a process that has exited, and returns its balance.
     pub fn remove(&mut self, process: &P) -> Balance {
         self.processes.remove(process).unwrap_or_default()
     }
@@ -109,11 +109,11 @@ impl<P: Ord> Compensation<P> {
 mod tests {
     use super::*;
 
-    /// The paper's example, with a tick that takes more interrupts than occur in it: process that
-    /// runs, interrupts handled, packets delivered to it before, and its x at the tick.
+    /// The paper's example, with a tick that takes more interrupts than occur in it: the running process,
+    /// interrupts handled, packets delivered to it before, and its x at the tick.
     ///
-    /// The slides call the process of tick 5 P1 and that of tick 7 P3. Their sums begin with what
-    /// P4 (-2) and P1 (-1) had, so it is these.
+    /// The slides name the process of tick 5 P1 and that of tick 7 P3. Their sums start from the values of P4
+    /// (-2) and P1 (-1), so it is these.
     #[test]
     fn the_worked_example() {
         let mut compensation = Compensation::new();
@@ -177,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn weights_that_mean_nothing_are_refused() {
+    fn invalid_weights_are_refused() {
         for (gamma, tick_ns) in [(0.0, 1), (1.0, 1), (-0.5, 1), (f64::NAN, 1), (0.5, 0)] {
             assert_eq!(PerTick::new(gamma, tick_ns), None, "{gamma}, {tick_ns}");
         }
     }
 
     #[test]
-    fn a_process_that_ends_is_forgotten() {
+    fn a_process_that_exits_is_removed() {
         let mut compensation = Compensation::new();
         compensation.deliver(7, 1);
         assert_eq!(compensation.remove(&7), Balance { interrupts: 1, ticks: 0 });

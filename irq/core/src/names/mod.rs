@@ -1,4 +1,4 @@
-//! Names of the processes, devices and drop reasons that the ledger has by number.
+//! Names of the processes, devices and drop reasons that the ledger identifies by number.
 
 mod octets;
 
@@ -6,33 +6,33 @@ pub use octets::Octets;
 
 use crate::charge::{Device, Process};
 
-/// What people call the things that accounts have by number.
+/// Resolves the numbers of accounts to names.
 pub trait Names {
-    /// What is known of a process.
-    fn process(&mut self, process: Process) -> Known;
-    /// The name of a device; that of a device of another network namespace ends with `@` and the
-    /// namespace's inode.
+    /// The description of a process.
+    fn process(&mut self, process: Process) -> ProcessInfo;
+    /// The name of a device; for a device of another network namespace, followed by `@` and the inode of that
+    /// namespace.
     fn device(&mut self, device: Device) -> String;
-    /// Why packets were dropped.
+    /// The name of a drop reason.
     fn reason(&mut self, reason: u32) -> String;
 }
 
-/// A process as a person knows it.
+/// A description of a process for display.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Description {
-    /// Its name: at most 15 octets, and not always that of its program.
+    /// Its name: at most 15 octets, not always that of its executable.
     pub command: Octets,
     /// Its control group, from the root of the hierarchy: `/system.slice/ssh.service`.
     pub cgroup: Option<Octets>,
-    /// The container it is in, by the id or name that the container's manager uses.
+    /// Its container, by the id or name that the container manager uses.
     pub container: Option<Octets>,
 }
 
-/// What is known of a process.
+/// A process's description and state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Known {
-    /// As it was when it was last seen; `None` where it had ended before anybody looked.
+pub struct ProcessInfo {
+    /// Its last known description; `None` if it exited before it was read.
     pub description: Option<Description>,
-    /// Whether it has ended.
+    /// Whether it has exited.
     pub ended: bool,
 }

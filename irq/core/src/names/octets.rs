@@ -1,38 +1,38 @@
-//! Names as the kernel has them: octets, which need not be text.
+//! Names as the kernel stores them: octets, not necessarily text.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A name of octets. It is compared as these, and written as text without loss: a backslash is `\\`, an
-/// octet that is no printable character of UTF-8, or is part of none, is `\xNN`.
+/// A name of octets. Comparison is by octets. As text it is lossless: a backslash is `\\`, an octet that is not
+/// part of a printable UTF-8 character is `\xNN`.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Octets(Vec<u8>);
 
 impl Octets {
-    /// The octets themselves.
+    /// The octets.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         &self.0
     }
 
-    /// Reads what was written; text without valid escapes stands for itself.
+    /// Parses the written form; text without valid escapes stands for itself.
     #[must_use]
-    pub fn from_written(text: &str) -> Self {
+    pub fn from_escaped(text: &str) -> Self {
         Self(unescaped(text).unwrap_or(text.as_bytes().into()).into_owned())
     }
 
-    /// What a person may mean by a text: its own octets, or those that its escapes stand for. Both, since
-    /// names with a backslash and hexadecimal digits exist (units of systemd).
-    pub fn readings(text: &str) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    /// The possible meanings of a user's text: its own octets, and those that its escapes stand for. Both,
+    /// since names with a backslash and hexadecimal digits exist (systemd units).
+    pub fn interpretations(text: &str) -> impl Iterator<Item = Cow<'_, [u8]>> {
         let literal = Cow::from(text.as_bytes());
         let unescaped = unescaped(text).filter(|octets| *octets != literal);
         [Some(literal), unescaped].into_iter().flatten()
     }
 }
 
-/// `None` where a backslash begins no escape.
+/// `None` where a backslash starts no escape.
 fn unescaped(text: &str) -> Option<Cow<'_, [u8]>> {
     if !text.contains('\\') {
         return Some(text.as_bytes().into());
@@ -42,7 +42,7 @@ fn unescaped(text: &str) -> Option<Cow<'_, [u8]>> {
     octets.extend_from_slice(parts.next()?.as_bytes());
     while let Some(part) = parts.next() {
         if part.is_empty() {
-            // Two in a row; what follows the second is as it stands.
+            // Two in a row: the text after the second is literal.
             octets.push(b'\\');
             octets.extend_from_slice(parts.next()?.as_bytes());
             continue;
@@ -67,7 +67,7 @@ impl fmt::Display for Octets {
                 match character {
                     '\\' => f.write_str("\\\\")?,
                     '"' | '\'' => f.write_char(character)?,
-                    // Those that a terminal acts on, and those that cannot be seen.
+                    // Characters that control a terminal, and invisible ones.
                     _ if character.escape_debug().len() > 1 => {
                         escape(character.encode_utf8(&mut [0; 4]).as_bytes(), f)?;
                     }
@@ -92,7 +92,7 @@ impl From<&[u8]> for Octets {
     }
 }
 
-/// The octets of a text, which has no escapes.
+/// The octets of a text without escapes.
 impl From<&str> for Octets {
     fn from(text: &str) -> Self {
         text.as_bytes().into()
@@ -107,7 +107,7 @@ impl Serialize for Octets {
 
 impl<'de> Deserialize<'de> for Octets {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(|text| Self::from_written(&text))
+        String::deserialize(deserializer).map(|text| Self::from_escaped(&text))
     }
 }
 
@@ -123,34 +123,34 @@ mod tests {
             (b"a b\"'(x)", "a b\"'(x)"),
             ("caf\u{e9}".as_bytes(), "caf\u{e9}"),
             (b"\xff\xfe", "\\xff\\xfe"),
-            // A character that is cut off.
+            // A truncated character.
             (b"x\xc3", "x\\xc3"),
             (b"a\\xff", "a\\\\xff"),
             (b"\x1b[2J\n\0", "\\x1b[2J\\x0a\\x00"),
-            // It would turn the line around.
+            // It would reverse the direction of the line.
             ("\u{202e}x".as_bytes(), "\\xe2\\x80\\xaex"),
             (b"", ""),
         ] {
             assert_eq!(Octets::from(octets).to_string(), text);
-            assert_eq!(Octets::from_written(text), Octets::from(octets));
+            assert_eq!(Octets::from_escaped(text), Octets::from(octets));
         }
     }
 
     #[test]
-    fn what_no_escape_was_meant_by_stands_for_itself() {
+    fn text_without_valid_escapes_is_literal() {
         for text in ["a\\", "\\x", "\\x1", "\\xg0", "\\x+1", "\\n", "\\x2\u{e9}", "\\\\\\"] {
-            assert_eq!(Octets::from_written(text), Octets::from(text), "{text}");
-            assert_eq!(Octets::readings(text).count(), 1);
+            assert_eq!(Octets::from_escaped(text), Octets::from(text), "{text}");
+            assert_eq!(Octets::interpretations(text).count(), 1);
         }
-        let readings: Vec<_> = Octets::readings("dev-disk\\x2da").collect();
+        let readings: Vec<_> = Octets::interpretations("dev-disk\\x2da").collect();
         assert_eq!(readings, [&b"dev-disk\\x2da"[..], b"dev-disk-a"]);
     }
 
     proptest! {
         #[test]
-        fn no_two_names_are_written_alike(octets in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn no_two_names_have_the_same_written_form(octets in proptest::collection::vec(any::<u8>(), 0..40)) {
             let name = Octets::from(&octets[..]);
-            prop_assert_eq!(Octets::from_written(&name.to_string()), name.clone());
+            prop_assert_eq!(Octets::from_escaped(&name.to_string()), name.clone());
             let json = serde_json::to_string(&name).unwrap();
             prop_assert_eq!(serde_json::from_str::<Octets>(&json).unwrap(), name);
         }

@@ -1,38 +1,37 @@
-//! What the traffic of a process may cost.
+//! Budgets for the softirq time of processes.
 //!
-//! A packet has to be dropped before it costs anything, so a budget of time becomes a limit of
-//! packets: the budget divided by what a packet of this process was seen to cost (early
-//! demultiplexing, as in "Lazy Receiver Processing", Druschel and Banga, OSDI 1996).
+//! A packet must be dropped before it causes cost, so a budget of time becomes a limit of packets: the budget
+//! divided by the observed cost of a packet of this process (early demultiplexing, as in "Lazy Receiver
+//! Processing", Druschel and Banga, OSDI 1996).
 
 use crate::charge::Amount;
 
-/// Bottom-half time that a process may cause.
+/// Softirq time that a process may cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Nanoseconds in each second: 100,000,000 is a tenth of a CPU.
     pub ns_per_s: u64,
 }
 
-/// What may be let in.
+/// The admitted packet rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// Everything.
+    /// No limit.
     None,
-    /// So many packets a second; what is above is dropped early.
+    /// This many packets/s; excess packets are dropped early.
     PacketsPerSecond(u64),
 }
 
-/// Part of a new measurement in the smoothed cost of a packet: 1 in 4.
+/// Weight of a new measurement in the smoothed cost of a packet: 1 in 4.
 const SMOOTHING: f64 = 0.25;
-/// What a packet is taken to cost while that is not known, in nanoseconds: several times what it does on a
-/// slow machine.
+/// The cost of a packet while it is unknown, in nanoseconds: several times the cost on a slow machine.
 const ASSUMED_NS_PER_PACKET: f64 = 10_000.0;
-/// A limit is given up when what is offered would cost less than this part of the budget,
+/// A limit is removed when the offered load would cost less than this part of the budget,
 const RELEASE: f64 = 0.9;
-/// in as many intervals one after the other.
+/// in this many consecutive intervals.
 const RELEASE_INTERVALS: u32 = 3;
 
-/// Watches a process against its budget.
+/// Compares a process with its budget.
 #[derive(Debug, Clone)]
 pub struct Meter {
     budget: Budget,
@@ -42,17 +41,17 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Lets everything in until the first interval has been seen.
+    /// Sets no limit before the first interval.
     #[must_use]
     pub fn new(budget: Budget) -> Self {
         Self { budget, ns_per_packet: None, limit: Limit::None, calm: 0 }
     }
 
-    /// Takes an interval of `interval_ns`: what the process caused, and how many of its packets were
-    /// dropped early. What those cost is not the process's: they were dropped to save it.
+    /// Evaluates an interval of `interval_ns`: the time that the process caused, and the number of its packets
+    /// dropped early. Their cost is not charged to the process: they were dropped to save it.
     ///
-    /// `complete` is false where the ledger had no room for some of the time, which may be the process's:
-    /// it is limited to what its budget affords then.
+    /// `complete` is false if the ledger had no room for some of the time, which may be the process's: it is
+    /// then limited to the packets that its budget affords.
     pub fn observe(
         &mut self,
         interval_ns: u64,
@@ -72,13 +71,13 @@ impl Meter {
         let known = self.ns_per_packet.filter(|cost| *cost > 0.0);
         let ns_per_packet = match known {
             Some(ns_per_packet) => ns_per_packet,
-            // A limit that was set without a cost goes as any other does.
+            // A limit that was set without a known cost is removed as any other.
             None if !complete || self.limit != Limit::None => ASSUMED_NS_PER_PACKET,
             None => return self.limit,
         };
         let seconds = interval_ns as f64 / 1e9;
         let budget = self.budget.ns_per_s as f64;
-        // One packet a second, so that its cost is seen to fall.
+        // One packet a second, so that a lower cost can be observed.
         let affordable = ((budget / ns_per_packet) as u64).max(1);
         let passed = caused.ns as f64 / seconds;
         let offered = passed + dropped as f64 * ns_per_packet / seconds;
@@ -107,7 +106,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A process that is offered packets of a certain cost, with the limit applied.
+    /// A process with an offered load of a given cost per packet, with the limit applied.
     fn intervals(meter: &mut Meter, offered: u64, ns_per_packet: u64, count: usize) -> Vec<Limit> {
         let once = |_| {
             let passed = match meter.limit {
@@ -121,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_the_budget_is_limited_until_it_does_no_more() {
+    fn traffic_above_the_budget_is_limited_until_it_decreases() {
         // A tenth of a CPU, at 1 us for each packet: 100,000 packets.
         let mut meter = Meter::new(Budget { ns_per_s: SECOND / 10 });
         let limited = Limit::PacketsPerSecond(100_000);
         for (offered, count, expected) in [
             (90_000, 3, vec![Limit::None; 3]),
             (500_000, 3, vec![limited; 3]),
-            // Not low enough to be sure.
+            // Too close to the budget for a release.
             (95_000, 4, vec![limited; 4]),
             (80_000, 2, vec![limited; 2]),
             (500_000, 1, vec![limited]),
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_follows_what_packets_cost() {
+    fn the_limit_follows_the_cost_of_packets() {
         let mut meter = Meter::new(Budget { ns_per_s: SECOND / 10 });
         intervals(&mut meter, 500_000, 1000, 1);
         let limits = intervals(&mut meter, 500_000, 2000, 30);
@@ -149,9 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn time_that_no_account_has_makes_each_budget_a_limit() {
+    fn unrecorded_time_makes_each_budget_a_limit() {
         let budget = Budget { ns_per_s: SECOND / 10 };
-        // At the cost that is known, and at an assumed one.
+        // At the known cost, and at an assumed one.
         for (before, affordable) in
             [(Amount { ns: 90_000_000, packets: 90_000 }, 100_000), (Amount::default(), 10_000)]
         {
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_says_nothing_of_costs() {
+    fn an_interval_without_packets_keeps_the_cost() {
         let mut meter = Meter::new(Budget { ns_per_s: 1 });
         assert_eq!(meter.observe(SECOND, Amount::default(), 0, true), Limit::None);
         assert_eq!(meter.observe(0, Amount { ns: 100, packets: 1 }, 0, true), Limit::None);

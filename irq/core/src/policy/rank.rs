@@ -1,4 +1,4 @@
-//! Who runs before whom.
+//! Scheduling priorities.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,19 +6,19 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// The scheduling of a thread, ordered by what the kernel runs first.
+/// The scheduling policy and priority of a thread, ordered by precedence in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rank {
     /// SCHED_IDLE.
     Idle,
     /// SCHED_OTHER and SCHED_BATCH.
     Normal {
-        /// From -20, which gets most, to 19.
+        /// From -20 (largest share) to 19.
         nice: i8,
     },
     /// SCHED_FIFO and SCHED_RR.
     Realtime {
-        /// From 1 to 99, which runs first.
+        /// From 1 to 99 (first).
         priority: u8,
     },
     /// SCHED_DEADLINE.
@@ -60,14 +60,15 @@ impl fmt::Display for Rank {
     }
 }
 
-/// A text that names no priority a thread of NAPI can have.
+/// A text that is not a valid priority of a NAPI thread.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "{0:?} is no priority; write \"idle\", \"normal\", \"nice -5\" (-20 to 19) or \"fifo 50\" (1 to 99)"
+    "invalid priority {0:?}; use \"idle\", \"normal\", \"nice -5\" (-20 to 19) or \"fifo 50\" (1 \
+     to 99)"
 )]
 pub struct ParseRankError(String);
 
-/// As configurations have it: `normal`, `nice -5`, `fifo 50`, `idle`.
+/// The form used in configurations: `normal`, `nice -5`, `fifo 50`, `idle`.
 impl FromStr for Rank {
     type Err = ParseRankError;
 
@@ -107,7 +108,7 @@ mod tests {
             ["", "fifo", "fifo 0", "fifo 100", "fifo 300", "nice 20", "idle 1", "rr 5", "normal x"]
         {
             let error = text.parse::<Rank>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("{text:?} is no priority; write ")), "{error}");
+            assert!(error.starts_with(&format!("invalid priority {text:?}; use ")), "{error}");
         }
     }
 

@@ -1,46 +1,46 @@
-//! What can be wrong with a recording.
+//! Errors of recordings.
 
 use std::io;
 
 /// A result of reading or writing a recording.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a recording cannot be read or written.
+/// An error while reading or writing a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file system refused.
+    /// A file system error.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is another kind of file.
-    #[error("it is no recording of `onbeat irq record`: its first line is {0}")]
+    /// The file has another format.
+    #[error("not a recording of `onbeat irq record`: the first line is {0}")]
     NoRecording(String),
-    /// It was written by another version.
+    /// The file was written by another version.
     #[error(
-        "it is of version {found} of the format, and this program reads versions {} and {}: take the \
-         onbeat that recorded it, or record again",
+        "format version {found} is not supported: this program reads versions {} and {}; use the \
+         onbeat version that recorded it, or record again",
         super::VERSION,
         super::VERSION_SAMPLED
     )]
     Version {
-        /// The file's.
+        /// The version of the file.
         found: u64,
     },
-    /// A line makes no sense.
-    #[error("line {line} is broken: {what}")]
+    /// A line is invalid.
+    #[error("line {line} is invalid: {what}")]
     Line {
         /// Its number, from 1.
         line: u64,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
-    /// It ends before its end.
+    /// The last line is missing.
     #[error(
-        "it ends after line {line} without its end: the recording was cut off, or goes on; --partial \
-         reports on what is there"
+        "no end line after line {line}: the recording was cut off, or is still running; --partial \
+         reports the part that exists"
     )]
     CutOff {
-        /// The last whole line.
+        /// The last complete line.
         line: u64,
     },
 }

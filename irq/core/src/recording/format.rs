@@ -2,19 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::charge::sample::{Estimate, Moments, Sample};
+use crate::charge::sample::{CauseMoments, Estimate, Sample};
 use crate::charge::{Accounts, Amount, Cause, Device, Process, Runner};
 use crate::names::Octets;
 use crate::{Interval, OwnCost, Tick};
 
-/// What the first line calls the file.
+/// The name of the format in the first line.
 pub const FORMAT: &str = "onbeat-irq-recording";
 
-/// The version of the format. Readers skip members that they do not know; what they would misread takes
-/// a new version.
+/// The version of the format. Readers skip unknown members; a change that they would misread requires a new
+/// version.
 pub const VERSION: u64 = 1;
 
-/// The version of one that was sampled: what a reader of the first would take for all there was is a part.
+/// The version of a sampled recording: a reader of version 1 would take the sample for the total.
 pub const VERSION_SAMPLED: u64 = 2;
 
 /// A line.
@@ -22,53 +22,53 @@ pub const VERSION_SAMPLED: u64 = 2;
 #[serde(tag = "line", rename_all = "snake_case")]
 pub enum Line {
     /// The first one.
-    Begin(Begin),
-    /// What something is called; before it is first mentioned, and again where that changes.
-    Named(Named),
-    /// The owner of a socket, as far as it is known by now.
+    Begin(RecordingHeader),
+    /// A name; before its first use, and again after a change.
+    Named(NameRecord),
+    /// The owner of a socket, as known so far.
     Owner {
         /// The socket's cookie.
         cookie: u64,
-        /// Its reader, or the process that is taken for it.
+        /// Its reader, or the process inferred as its reader.
         process: Process,
-        /// Whether it is an estimate: a packet woke the process, which was not seen to read.
+        /// Whether the owner is an estimate: a packet woke the process, which was not observed reading.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         estimate: bool,
     },
-    /// A stretch of time.
+    /// An interval of time.
     Interval(IntervalLine),
     /// The last one.
-    End(End),
+    End(RecordingTrailer),
 }
 
 /// How and where it was recorded.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Begin {
+pub struct RecordingHeader {
     /// [`FORMAT`].
     pub format: String,
     /// [`VERSION`].
     pub version: u64,
-    /// When, RFC 3339 in UTC.
+    /// Start, RFC 3339 in UTC.
     pub started: String,
-    /// What was run; empty where it was only watched.
+    /// The command that was run; empty if none was.
     pub command: Vec<String>,
-    /// CPUs that there may be.
+    /// Number of possible CPUs.
     pub cpus: u32,
-    /// Clock ticks of /proc in a second.
+    /// Clock ticks of /proc per second.
     pub user_hz: u64,
-    /// Length of a tick of the paper's algorithm, in nanoseconds; none where there are no ticks.
+    /// Length of a tick of the paper's algorithm, in nanoseconds; none without ticks.
     pub tick_ns: Option<u64>,
-    /// Packets were looked at for one part in so many of the time; none where all were.
+    /// Packets were observed in one of this many parts of the time; none if always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_one_in: Option<u32>,
-    /// Whether the kernel keeps bottom halves out of processes' time
-    /// (CONFIG_IRQ_TIME_ACCOUNTING); none where it does not say.
+    /// Whether the kernel excludes softirq time from processes' time (CONFIG_IRQ_TIME_ACCOUNTING); none if
+    /// unknown.
     pub irq_time_accounting: Option<bool>,
-    /// The processes that there were, and their times.
+    /// The processes at the start, and their times.
     pub times: Vec<Times>,
 }
 
-/// What the kernel says of a process's time, since its start.
+/// The kernel's CPU times of a process since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
     /// The process.
@@ -79,93 +79,93 @@ pub struct Times {
     pub system_ticks: u64,
 }
 
-/// What something is called.
+/// A name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Named {
+pub enum NameRecord {
     /// A process.
     Process {
-        /// Which.
+        /// The process.
         process: Process,
         /// Its name.
         command: Octets,
         /// Its control group.
         cgroup: Option<Octets>,
-        /// The container it is in.
+        /// Its container.
         container: Option<Octets>,
     },
     /// A device.
     Device {
-        /// Which.
+        /// The device.
         device: Device,
-        /// Its name, with `@` and the inode of its network namespace where that is another one.
+        /// Its name, with `@` and the inode of its network namespace if that is another one.
         name: String,
     },
-    /// Why packets were dropped.
+    /// A drop reason.
     Reason {
         /// The kernel's number.
         reason: u32,
-        /// Its words.
+        /// Its name.
         name: String,
     },
 }
 
-/// What was added to the ledger in a stretch of time.
+/// The additions to the ledger in an interval of time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct IntervalLine {
-    /// From when on, in nanoseconds from the beginning.
+    /// Start, in nanoseconds since the start of the recording.
     pub from_ns: u64,
-    /// Until when.
+    /// End.
     pub to_ns: u64,
-    /// The CPUs that did anything.
+    /// The CPUs with activity.
     pub cpus: Vec<CpuLine>,
-    /// Bottom-half time that found no room in the kernel's table, in nanoseconds.
+    /// Softirq time that found no room in the kernel's table, in nanoseconds.
     pub unrecorded_ns: u64,
-    /// What recording it took.
+    /// CPU time of the recording itself.
     pub own: OwnCost,
-    /// Times of the processes that are mentioned.
+    /// Times of the referenced processes.
     pub times: Vec<Times>,
-    /// Ticks that came.
+    /// Clock ticks.
     pub ticks: Vec<Tick>,
 }
 
-/// What was added to the accounts of a CPU.
+/// The additions to the accounts of a CPU.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuLine {
     /// Its number.
     pub cpu: u32,
-    /// Bottom halves, in nanoseconds.
+    /// Softirq time, in nanoseconds.
     pub measured_ns: u64,
     /// Hard interrupts, in nanoseconds.
     pub hardirq_ns: u64,
-    /// For whom: cause, nanoseconds, packets.
+    /// By cause: cause, nanoseconds, packets.
     pub caused: Vec<(Cause, u64, u64)>,
-    /// On whose time: runner, nanoseconds.
+    /// By interrupted task: runner, nanoseconds.
     pub suffered: Vec<(Runner, u64)>,
-    /// The windows in which packets were looked at; none where all were.
+    /// The sampled windows; none if all packets were observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<SampleLine>,
 }
 
-/// Windows in which packets were looked at.
+/// Sampled windows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SampleLine {
-    /// How many.
+    /// Their number.
     pub windows: u64,
     /// As [`Sample::squares`].
     pub squares: f64,
     /// As [`Sample::causes`].
-    pub causes: Vec<(Cause, Moments)>,
+    pub causes: Vec<(Cause, CauseMoments)>,
 }
 
-/// The recording is whole.
+/// The last line: the recording is complete.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct End {
-    /// When, in nanoseconds from the beginning.
+pub struct RecordingTrailer {
+    /// End, in nanoseconds since the start of the recording.
     pub to_ns: u64,
     /// Ticks and other events that found no room.
     pub lost_events: u64,
-    /// The conditions of the machine, as a result of onbeat has them.
+    /// The conditions of the machine, as in a result of onbeat.
     pub conditions: serde_json::Value,
 }
 
@@ -197,7 +197,7 @@ impl CpuLine {
         }
     }
 
-    /// The windows.
+    /// Converts the windows.
     #[must_use]
     pub fn sample(&self) -> Sample {
         let Some(SampleLine { windows, squares, causes }) = &self.sample else {
@@ -206,13 +206,13 @@ impl CpuLine {
         Sample { windows: *windows, squares: *squares, causes: causes.iter().copied().collect() }
     }
 
-    /// As accounts, completed from the windows.
+    /// Converts the accounts, completed from the windows.
     #[must_use]
     pub fn estimate(&self) -> Estimate {
         Estimate::of(&self.accounts(), &self.sample())
     }
 
-    /// As accounts.
+    /// Converts the accounts.
     #[must_use]
     pub fn accounts(&self) -> Accounts {
         let caused = self.caused.iter();

@@ -1,8 +1,8 @@
 //! The ledger over time, in a file: docs/reference/recordings.md describes it.
 //!
-//! A file is lines of JSON: the first says what it is, the last that it is whole. [`Writer`] writes it
-//! as things happen, and [`Reader`] reads it line by line, so that neither needs more memory for a
-//! longer one. [`Summary`] is what all of it comes to, [`Timelines`] how it went.
+//! A file is lines of JSON: the first identifies the format, the last states that the file is complete.
+//! [`Writer`] writes and [`Reader`] reads line by line, so that memory does not depend on the length.
+//! [`Summary`] has the totals, [`Timelines`] the values over time.
 
 mod error;
 mod format;
@@ -15,10 +15,10 @@ mod writer;
 
 pub use error::{Error, Result};
 pub use format::{
-    Begin, CpuLine, End, FORMAT, IntervalLine, Line, Named, SampleLine, Times, VERSION,
-    VERSION_SAMPLED,
+    CpuLine, FORMAT, IntervalLine, Line, NameRecord, RecordingHeader, RecordingTrailer, SampleLine,
+    Times, VERSION, VERSION_SAMPLED,
 };
 pub use reader::Reader;
 pub use summary::{Correction, Summary};
 pub use timeline::{Timeline, Timelines};
-pub use writer::{Besides, Writer};
+pub use writer::{IntervalExtras, Writer};

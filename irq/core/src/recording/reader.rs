@@ -2,19 +2,19 @@
 
 use std::io::{BufRead, Read};
 
-use super::{Begin, Error, FORMAT, Line, Result, VERSION, VERSION_SAMPLED};
+use super::{Error, FORMAT, Line, RecordingHeader, Result, VERSION, VERSION_SAMPLED};
 
-/// No line of ours is longer: it is another kind of file, or not worth the memory.
+/// Maximum length of a line: a longer one belongs to another kind of file, or would cost too much memory.
 const LONGEST: u64 = 256 << 20;
 
-/// Characters of a first line that are shown where they are not what they should be.
+/// Maximum number of characters of an invalid first line in an error.
 const SHOWN: usize = 60;
 
-/// Reads a recording. It is an iterator over the lines after the first; nothing follows an error.
+/// Reads a recording. An iterator over the lines after the first; it ends after an error.
 #[derive(Debug)]
 pub struct Reader<R> {
     from: R,
-    begin: Begin,
+    header: RecordingHeader,
     line: u64,
     state: State,
 }
@@ -22,7 +22,7 @@ pub struct Reader<R> {
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// The end was read, or an error.
+    /// The last line was read, or an error occurred.
     Over,
 }
 
@@ -30,11 +30,11 @@ impl<R: BufRead> Reader<R> {
     /// Reads the first line.
     ///
     /// # Errors
-    /// [`Error::NoRecording`], [`Error::Version`], and those of reading.
+    /// [`Error::NoRecording`], [`Error::Version`], and read errors.
     pub fn open(mut from: R) -> Result<Self> {
         let octets = read_line(&mut from, 1)?;
         let other = || Error::NoRecording(shown(&octets));
-        // The other members of another version are not known.
+        // The other members of another version are unknown.
         let value: serde_json::Value = serde_json::from_slice(&octets).map_err(|_| other())?;
         if value["format"] != FORMAT {
             return Err(other());
@@ -45,7 +45,7 @@ impl<R: BufRead> Reader<R> {
             None => return Err(other()),
         }
         match serde_json::from_value(value) {
-            Ok(Line::Begin(begin)) => Ok(Self { from, begin, line: 1, state: State::Open }),
+            Ok(Line::Begin(header)) => Ok(Self { from, header, line: 1, state: State::Open }),
             Ok(_) => Err(other()),
             Err(error) => Err(Error::Line { line: 1, what: error.to_string() }),
         }
@@ -53,8 +53,8 @@ impl<R: BufRead> Reader<R> {
 
     /// How and where it was recorded.
     #[must_use]
-    pub fn begin(&self) -> &Begin {
-        &self.begin
+    pub fn header(&self) -> &RecordingHeader {
+        &self.header
     }
 
     fn read(&mut self) -> Result<Line> {
@@ -66,7 +66,7 @@ impl<R: BufRead> Reader<R> {
         let broken = |what: String| Error::Line { line: self.line, what };
         let line = serde_json::from_slice(&octets).map_err(|error| broken(error.to_string()))?;
         if matches!(line, Line::Begin(_)) {
-            return Err(broken("another recording begins".into()));
+            return Err(broken("another recording starts".into()));
         }
         Ok(line)
     }
@@ -87,7 +87,7 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// A first line as an error shows it.
+/// A first line, formatted for an error.
 fn shown(octets: &[u8]) -> String {
     match std::str::from_utf8(octets.trim_ascii_end()) {
         Ok("") => "empty".into(),
@@ -102,7 +102,7 @@ fn read_line(from: &mut impl BufRead, line: u64) -> Result<Vec<u8>> {
     let mut octets = Vec::new();
     from.by_ref().take(LONGEST).read_until(b'\n', &mut octets)?;
     if octets.len() as u64 == LONGEST {
-        return Err(Error::Line { line, what: format!("it is longer than {LONGEST} octets") });
+        return Err(Error::Line { line, what: format!("longer than {LONGEST} octets") });
     }
     Ok(octets)
 }

@@ -1,40 +1,42 @@
-//! What all of a recording comes to.
+//! Totals of a recording.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;
 
-use super::{Begin, End, Error, IntervalLine, Line, Named, Reader, Result, Times};
+use super::{
+    Error, IntervalLine, Line, NameRecord, Reader, RecordingHeader, RecordingTrailer, Result, Times,
+};
 use crate::OwnCost;
 use crate::charge::sample::{Estimate, Sample};
 use crate::charge::tick::{Balance, Compensation, GAMMA, PerTick};
 use crate::charge::{Accounts, Cause, Device, Owner, Process};
-use crate::names::{Description, Known, Names};
+use crate::names::{Description, Names, ProcessInfo};
 
 /// A recording as a whole.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     /// How and where it was recorded.
-    pub begin: Begin,
-    /// How it ended; `None` where it was cut off.
-    pub end: Option<End>,
-    /// How long it is, in nanoseconds.
+    pub header: RecordingHeader,
+    /// The last line; `None` if the recording was cut off.
+    pub trailer: Option<RecordingTrailer>,
+    /// Its length, in nanoseconds.
     pub length_ns: u64,
-    /// The accounts of each CPU that did anything, with what came for sockets before they had a reader
-    /// at their readers.
+    /// The accounts of each CPU with activity; packets of a socket without a reader so far count
+    /// for its first reader.
     pub cpus: BTreeMap<u32, Accounts>,
-    /// The windows of each of them in which packets were looked at; none where all were.
+    /// The sampled windows of each of these CPUs; empty if all packets were observed.
     pub samples: BTreeMap<u32, Sample>,
-    /// Bottom-half time that found no room in the kernel's table, in nanoseconds.
+    /// Softirq time that found no room in the kernel's table, in nanoseconds.
     pub unrecorded_ns: u64,
-    /// What recording it took.
+    /// CPU time of the recording itself.
     pub own: OwnCost,
-    /// Length of the intervals of which the programs' time in `own` is, in nanoseconds.
+    /// Length of the intervals that `own` covers for the BPF programs, in nanoseconds.
     pub own_length_ns: u64,
-    /// The processes that are mentioned, with what the kernel says of their time and what is off.
+    /// The referenced processes, with the kernel's times and their errors.
     pub corrections: BTreeMap<Process, Correction>,
     /// N'(t) of the paper at the end: interrupts in a tick.
     pub per_tick: Option<u32>,
-    /// Stretches of time.
+    /// The number of intervals.
     pub intervals: u64,
     owners: HashMap<u64, Owner>,
     processes: HashMap<Process, Description>,
@@ -42,22 +44,21 @@ pub struct Summary {
     reasons: HashMap<u32, String>,
 }
 
-/// A process's time in a recording, by the kernel and corrected, in nanoseconds.
+/// A process's CPU time in a recording, from the kernel and corrected, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Correction {
-    /// In user mode, as the kernel says.
+    /// User time of the kernel.
     pub user_ns: u64,
-    /// In the kernel, as the kernel says.
+    /// System time of the kernel.
     pub system_ns: u64,
-    /// What it is off by: caused less suffered, where the kernel charged it for what it suffered.
+    /// The error: caused less suffered, if the kernel charged the process for what it suffered.
     pub exact_ns: i64,
     /// The same by the paper's algorithm, in whole ticks.
     pub by_ticks_ns: i64,
 }
 
 impl Correction {
-    /// User and system time with a correction applied: to system time, and to user time what system
-    /// time does not have.
+    /// User and system time with a correction applied: first to system time, then to user time.
     #[must_use]
     pub fn corrected(&self, by_ns: i64) -> (u64, u64) {
         let system_ns = self.system_ns as i64 + by_ns;
@@ -67,18 +68,18 @@ impl Correction {
 }
 
 impl Summary {
-    /// Reads a recording to its end; `partial` is satisfied with what is there.
+    /// Reads a recording to its end; with `partial`, accepts one without its last line.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Read errors.
     pub fn of<R: BufRead>(mut reader: Reader<R>, partial: bool) -> Result<Self> {
-        let begin = reader.begin().clone();
-        let mut times = TimesSeen::new(&begin);
-        let mut ticks = TickAlgorithm::new(begin.tick_ns);
-        let mut summary = Self { begin, ..Self::default() };
+        let header = reader.header().clone();
+        let mut times = ProcessTimes::new(&header);
+        let mut ticks = TickAlgorithm::new(header.tick_ns);
+        let mut summary = Self { header, ..Self::default() };
         for line in &mut reader {
             match line {
-                Ok(Line::Begin(_)) => unreachable!("the reader takes it for an error"),
+                Ok(Line::Begin(_)) => unreachable!("the reader returns an error"),
                 Ok(Line::Named(named)) => summary.named(named),
                 Ok(Line::Owner { cookie, process, estimate }) => {
                     summary.owner(cookie, Owner { process, inferred: estimate });
@@ -90,7 +91,7 @@ impl Summary {
                 }
                 Ok(Line::End(end)) => {
                     summary.length_ns = end.to_ns;
-                    summary.end = Some(end);
+                    summary.trailer = Some(end);
                 }
                 Err(Error::CutOff { .. }) if partial => break,
                 Err(error) => return Err(error),
@@ -115,7 +116,7 @@ impl Summary {
         })
     }
 
-    /// Those of all CPUs together.
+    /// The accounts of all CPUs together.
     #[must_use]
     pub fn estimate(&self) -> Estimate {
         let mut total = Estimate::default();
@@ -129,7 +130,7 @@ impl Summary {
         self.estimate().accounts
     }
 
-    /// Who a cause is, once sockets are their readers'.
+    /// Replaces a socket with its reader.
     #[must_use]
     pub fn resolve(&self, cause: Cause) -> Cause {
         match cause {
@@ -141,7 +142,7 @@ impl Summary {
         }
     }
 
-    /// A reader is not replaced by an estimate.
+    /// An estimate does not replace a reader.
     fn owner(&mut self, cookie: u64, owner: Owner) {
         let known = self.owners.entry(cookie).or_insert(owner);
         if known.inferred || !owner.inferred {
@@ -149,13 +150,13 @@ impl Summary {
         }
     }
 
-    fn named(&mut self, named: Named) {
+    fn named(&mut self, named: NameRecord) {
         match named {
-            Named::Process { process, command, cgroup, container } => {
+            NameRecord::Process { process, command, cgroup, container } => {
                 self.processes.insert(process, Description { command, cgroup, container });
             }
-            Named::Device { device, name } => drop(self.devices.insert(device, name)),
-            Named::Reason { reason, name } => drop(self.reasons.insert(reason, name)),
+            NameRecord::Device { device, name } => drop(self.devices.insert(device, name)),
+            NameRecord::Reason { reason, name } => drop(self.reasons.insert(reason, name)),
         }
     }
 
@@ -176,13 +177,13 @@ impl Summary {
         }
     }
 
-    fn correct(&mut self, times: &TimesSeen, ticks: &TickAlgorithm) {
+    fn correct(&mut self, times: &ProcessTimes, ticks: &TickAlgorithm) {
         let total = self.total();
-        let tick_ns = self.begin.tick_ns.unwrap_or(0) as i64;
-        let hz = self.begin.user_hz.max(1);
+        let tick_ns = self.header.tick_ns.unwrap_or(0) as i64;
+        let hz = self.header.user_hz.max(1);
         let ns = |ticks: u64| ticks * 1_000_000_000 / hz;
-        // What is kept out of a process's time need not be taken off.
-        let suffering_is_charged = self.begin.irq_time_accounting != Some(true);
+        // Time that the kernel excludes from a process's time needs no correction.
+        let suffering_is_charged = self.header.irq_time_accounting != Some(true);
         self.per_tick = ticks.per_tick.as_ref().and_then(PerTick::interrupts);
         for (&process, &(first, last)) in &times.seen {
             let (mut exact_ns, mut by_ticks_ns) = (total.compensation_ns(process), 0);
@@ -203,8 +204,8 @@ impl Summary {
 }
 
 impl Names for Summary {
-    fn process(&mut self, process: Process) -> Known {
-        Known { description: self.processes.get(&process).cloned(), ended: false }
+    fn process(&mut self, process: Process) -> ProcessInfo {
+        ProcessInfo { description: self.processes.get(&process).cloned(), ended: false }
     }
 
     fn device(&mut self, device: Device) -> String {
@@ -219,28 +220,28 @@ impl Names for Summary {
 /// User and system ticks.
 type UserSystem = (u64, u64);
 
-/// Those of processes, at first and at last.
-struct TimesSeen {
+/// The first and the last times of processes.
+struct ProcessTimes {
     there: HashMap<Process, UserSystem>,
     seen: BTreeMap<Process, (UserSystem, UserSystem)>,
 }
 
-impl TimesSeen {
-    fn new(begin: &Begin) -> Self {
+impl ProcessTimes {
+    fn new(header: &RecordingHeader) -> Self {
         let ticks = |times: &Times| (times.process, (times.user_ticks, times.system_ticks));
-        Self { there: begin.times.iter().map(ticks).collect(), seen: BTreeMap::new() }
+        Self { there: header.times.iter().map(ticks).collect(), seen: BTreeMap::new() }
     }
 
     fn see(&mut self, interval: &IntervalLine) {
         for &Times { process, user_ticks, system_ticks } in &interval.times {
-            // Who was not there at the beginning began with nothing.
+            // A process that started during the recording starts at 0.
             let first = self.there.get(&process).copied().unwrap_or_default();
             self.seen.insert(process, (first, (user_ticks, system_ticks)));
         }
     }
 }
 
-/// The paper's algorithm, fed with ticks and with packets of each interval.
+/// The paper's algorithm, with the ticks and packets of each interval as input.
 struct TickAlgorithm {
     per_tick: Option<PerTick>,
     compensation: Compensation<Option<Process>>,

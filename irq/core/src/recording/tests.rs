@@ -1,9 +1,9 @@
-//! Recordings written, read back, cut off and broken.
+//! Tests of recordings: complete, cut off and invalid.
 
 use super::*;
 use crate::charge::sample::Sample;
 use crate::charge::{Accounts, Amount, Cause, Class, Device, Owner, Process, Runner};
-use crate::names::{Description, Known, Names};
+use crate::names::{Description, Names, ProcessInfo};
 use crate::view::Table;
 use crate::{Interval, OwnCost, Tick};
 
@@ -15,10 +15,10 @@ const MS: u64 = 1_000_000;
 struct Fixed;
 
 impl Names for Fixed {
-    fn process(&mut self, process: Process) -> Known {
+    fn process(&mut self, process: Process) -> ProcessInfo {
         let command = format!("p{}", process.pid).as_str().into();
         let description = Description { command, ..Description::default() };
-        Known { description: Some(description), ended: false }
+        ProcessInfo { description: Some(description), ended: false }
     }
 
     fn device(&mut self, device: Device) -> String {
@@ -55,24 +55,24 @@ fn interval(number: u64, process: bool) -> Interval {
     }
 }
 
-fn begin() -> Begin {
-    Begin {
+fn header() -> RecordingHeader {
+    RecordingHeader {
         started: "2025-01-31T12:00:00Z".into(),
         cpus: 2,
         user_hz: 100,
         tick_ns: Some(10 * MS),
         times: vec![Times { process: VICTIM, user_ticks: 1000, system_ticks: 100 }],
-        ..Begin::default()
+        ..RecordingHeader::default()
     }
 }
 
 /// The victim is charged 10 ticks in an interval, 1 of them in the kernel; a packet takes 1 ms.
 fn recording() -> Vec<u8> {
-    let mut writer = Writer::begin(Vec::new(), begin()).unwrap();
+    let mut writer = Writer::start(Vec::new(), header()).unwrap();
     for number in 0..4 {
         let tick = |_| Tick { cpu: 1, running: Some(VICTIM), packets: 9, bottom_half_ns: 9 * MS };
-        let besides = Besides {
-            // Of one interval it was not measured.
+        let besides = IntervalExtras {
+            // One interval has no measurement.
             own: OwnCost { programs_ns: (number != 2).then_some(5), process_ns: 7 },
             ticks: (0..10).map(tick).collect(),
         };
@@ -87,8 +87,8 @@ fn recording() -> Vec<u8> {
         let interval = interval(number, number > 0);
         writer.interval(&interval, besides, &mut Fixed, times, |_| None).unwrap();
     }
-    let end = End { to_ns: 400 * MS, ..End::default() };
-    writer.end(end, |cookie| (cookie == 99).then_some(SERVER.into())).unwrap()
+    let end = RecordingTrailer { to_ns: 400 * MS, ..RecordingTrailer::default() };
+    writer.finish(end, |cookie| (cookie == 99).then_some(SERVER.into())).unwrap()
 }
 
 fn open(octets: &[u8]) -> Result<Reader<&[u8]>> {
@@ -100,12 +100,12 @@ fn summary(octets: &[u8], partial: bool) -> Result<Summary> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_values_are_read_back() {
     let octets = recording();
     let mut found = summary(&octets, false).unwrap();
     let total = found.total();
     assert_eq!((total.measured_ns, total.hardirq_ns, total.imbalance_ns()), (360 * MS, 4 * MS, 0));
-    // What came before anybody read is the reader's.
+    // Packets from before the first read count for the reader.
     let to_server = total.caused[&Cause::Process { process: SERVER, device: ETH0 }];
     assert_eq!(to_server, Amount { ns: 240 * MS, packets: 240 });
     assert_eq!((found.length_ns, found.intervals), (400 * MS, 4));
@@ -113,21 +113,21 @@ fn what_is_written_is_read() {
     assert_eq!(found.own_length_ns, 300 * MS);
     assert_eq!(found.process(VICTIM).description.unwrap().command, "p20".into());
     assert_eq!((found.device(ETH0), found.reason(3)), ("eth2".into(), "why 3".into()));
-    assert!(found.end.is_some() && found.cpus.len() == 1);
+    assert!(found.trailer.is_some() && found.cpus.len() == 1);
 }
 
-/// Until a process reads, the owner is an estimate, of which nothing is charged to it for sure.
+/// Until a process reads, the owner is an estimate, which is not charged with certainty.
 #[test]
 fn an_inferred_owner_is_recorded_as_an_estimate_until_a_process_reads() {
     let estimate = Owner { process: VICTIM, inferred: true };
     for (in_the_end, certain, estimated) in
         [(estimate, None, Some(60 * MS)), (SERVER.into(), Some(60 * MS), None)]
     {
-        let mut writer = Writer::begin(Vec::new(), begin()).unwrap();
-        let (besides, none) = (Besides::default(), |_| None);
+        let mut writer = Writer::start(Vec::new(), header()).unwrap();
+        let (besides, none) = (IntervalExtras::default(), |_| None);
         let interval = interval(0, false);
         writer.interval(&interval, besides, &mut Fixed, none, |_| Some(estimate)).unwrap();
-        let octets = writer.end(End::default(), |_| Some(in_the_end)).unwrap();
+        let octets = writer.finish(RecordingTrailer::default(), |_| Some(in_the_end)).unwrap();
         let text = String::from_utf8(octets.clone()).unwrap();
         assert!(text.contains("\"estimate\":true"), "{text}");
         let mut found = summary(&octets, false).unwrap();
@@ -157,7 +157,7 @@ fn times_by_the_kernel_corrected_exactly_and_by_ticks() {
     // 10 interrupts in a tick; 360 were handled while it ran.
     assert_eq!(found.per_tick, Some(10));
     assert_eq!(victim.by_ticks_ns, -360 * MS as i64);
-    // What system time has not is taken from user time.
+    // The part above system time is subtracted from user time.
     assert_eq!(victim.corrected(victim.exact_ns), (40 * MS, 0));
     assert_eq!(victim.corrected(-10 * MS as i64), (360 * MS, 30 * MS));
     assert_eq!(victim.corrected(5), (360 * MS, 40 * MS + 5));
@@ -165,18 +165,22 @@ fn times_by_the_kernel_corrected_exactly_and_by_ticks() {
 }
 
 #[test]
-fn a_kernel_that_keeps_bottom_halves_out_of_processes_time() {
+fn a_kernel_that_excludes_softirqs_from_process_times() {
     let mut writer =
-        Writer::begin(Vec::new(), Begin { irq_time_accounting: Some(true), ..begin() }).unwrap();
+        Writer::start(Vec::new(), RecordingHeader { irq_time_accounting: Some(true), ..header() })
+            .unwrap();
     let times = |process| Some(Times { process, user_ticks: 1000, system_ticks: 100 });
-    writer.interval(&interval(0, true), Besides::default(), &mut Fixed, times, |_| None).unwrap();
-    let found = summary(&writer.end(End::default(), |_| None).unwrap(), false).unwrap();
+    writer
+        .interval(&interval(0, true), IntervalExtras::default(), &mut Fixed, times, |_| None)
+        .unwrap();
+    let found =
+        summary(&writer.finish(RecordingTrailer::default(), |_| None).unwrap(), false).unwrap();
     assert_eq!(found.corrections[&VICTIM].exact_ns, 0);
     assert_eq!(found.corrections[&SERVER].exact_ns, 60 * MS as i64);
 }
 
 #[test]
-fn how_it_went() {
+fn timelines_of_a_recording() {
     let octets = recording();
     let found = summary(&octets, false).unwrap();
     let lines = Timelines::of(open(&octets).unwrap(), &found, 5).unwrap();
@@ -195,10 +199,10 @@ fn how_it_went() {
 }
 
 #[test]
-fn cut_off_anywhere_is_told() {
+fn a_truncated_recording_is_an_error() {
     let octets = recording();
     let first = octets.iter().position(|octet| *octet == b'\n').unwrap();
-    // Every place would take a minute; these are at all places of a line.
+    // Every position would take a minute; these cover all positions of a line.
     for length in (0..octets.len()).step_by(13) {
         let cut = &octets[..length];
         match summary(cut, false) {
@@ -209,25 +213,25 @@ fn cut_off_anywhere_is_told() {
         if length > first {
             let found = summary(cut, true).unwrap();
             assert_eq!(found.total().imbalance_ns(), 0);
-            assert!(found.end.is_none());
+            assert!(found.trailer.is_none());
             Timelines::of(open(cut).unwrap(), &found, 5).unwrap();
         }
     }
 }
 
 #[test]
-fn broken_files_say_what_is_wrong() {
+fn invalid_files_have_specific_errors() {
     let said = |octets: &[u8]| summary(octets, false).unwrap_err().to_string();
     for other in ["", "\n", "hello\n", "{}\n", "[1]\n", "\u{0}\u{1}\n", "{\"format\":\"x\"}\n"] {
         let text = said(other.as_bytes());
-        assert!(text.starts_with("it is no recording of `onbeat irq record`"), "{text}");
+        assert!(text.starts_with("not a recording of `onbeat irq record`"), "{text}");
     }
-    assert!(said(b"").ends_with("its first line is empty"));
+    assert!(said(b"").ends_with("the first line is empty"));
 
     let text = String::from_utf8(recording()).unwrap();
     let newer = text.replacen("\"version\":1", "\"version\":3", 1);
     assert!(
-        said(newer.as_bytes()).contains("of version 3 of the format"),
+        said(newer.as_bytes()).contains("format version 3 is not supported"),
         "{}",
         said(newer.as_bytes())
     );
@@ -236,38 +240,40 @@ fn broken_files_say_what_is_wrong() {
     for (inserted, what) in [
         ("{}", "missing field `line`"),
         ("{\"line\":\"dance\"}", "unknown variant `dance`"),
-        ("nonsense", "line 2 is broken"),
-        ("\u{fffd}", "line 2 is broken"),
-        (first, "another recording begins"),
+        ("nonsense", "line 2 is invalid"),
+        ("\u{fffd}", "line 2 is invalid"),
+        (first, "another recording starts"),
     ] {
         let text = said(format!("{first}\n{inserted}\n{rest}").as_bytes());
-        assert!(text.starts_with("line 2 is broken: ") && text.contains(what), "{text}");
+        assert!(text.starts_with("line 2 is invalid: ") && text.contains(what), "{text}");
     }
 }
 
-/// Half of each interval was looked at, in two windows.
+/// Half of each interval was sampled, in two windows.
 #[test]
-fn a_sample_is_read_with_its_errors() {
+fn a_sampled_recording_has_errors() {
     let sampled = |number| {
         let mut interval = interval(number, true);
         let (mut sample, mut half) = (Sample::default(), interval.cpus[1].clone());
         half.caused.values_mut().for_each(|amount| amount.ns /= 2);
-        sample.take(&half);
+        sample.add_window(&half);
         half.caused.values_mut().for_each(|amount| amount.ns += number * MS);
-        sample.take(&half);
+        sample.add_window(&half);
         let skipped = Cause::Unowned(Class::Unsampled(ETH0));
         interval.cpus[1].caused.insert(skipped, Amount { ns: 90 * MS, packets: 7 });
         interval.cpus[1].measured_ns += 90 * MS;
         interval.samples = vec![Sample::default(), sample];
         interval
     };
-    let begin = Begin { sample_one_in: Some(2), tick_ns: None, ..begin() };
-    let mut writer = Writer::begin(Vec::new(), begin).unwrap();
+    let header = RecordingHeader { sample_one_in: Some(2), tick_ns: None, ..header() };
+    let mut writer = Writer::start(Vec::new(), header).unwrap();
     for number in 0..3 {
-        let besides = Besides::default();
+        let besides = IntervalExtras::default();
         writer.interval(&sampled(number), besides, &mut Fixed, |_| None, |_| None).unwrap();
     }
-    let octets = writer.end(End { to_ns: 300 * MS, ..End::default() }, |_| None).unwrap();
+    let octets = writer
+        .finish(RecordingTrailer { to_ns: 300 * MS, ..RecordingTrailer::default() }, |_| None)
+        .unwrap();
     let text = String::from_utf8(octets.clone()).unwrap();
     assert!(
         text.starts_with("{\"line\":\"begin\",\"format\":\"onbeat-irq-recording\",\"version\":2")
@@ -277,7 +283,7 @@ fn a_sample_is_read_with_its_errors() {
     let estimate = found.estimate();
     assert_eq!((estimate.windows, estimate.skipped_ns), (6, 270 * MS));
     let server = Cause::Process { process: SERVER, device: ETH0 };
-    // All that was measured, divided as what was looked at: two to one.
+    // The total, divided as the sampled part: two to one.
     assert_eq!(estimate.accounts.caused[&server], Amount { ns: 360 * MS, packets: 360 });
     let error = estimate.error(&server).expect("of six windows");
     assert!(error.ns > 0.0 && error.ns < 100.0 * MS as f64, "{error:?}");
@@ -287,7 +293,7 @@ fn a_sample_is_read_with_its_errors() {
 }
 
 #[test]
-fn what_a_later_release_adds_is_skipped() {
+fn unknown_members_are_skipped() {
     let text = String::from_utf8(recording()).unwrap();
     let more = text.replacen("\"from_ns\":0,", "\"from_ns\":0,\"mood\":\"fine\",", 1);
     assert_ne!(more, text);

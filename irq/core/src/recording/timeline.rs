@@ -1,4 +1,4 @@
-//! How a recording went: who caused and suffered how much, when.
+//! Softirq time by process over the time of a recording.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -6,30 +6,30 @@ use std::io::BufRead;
 use super::{Error, IntervalLine, Line, Reader, Result, Summary};
 use crate::charge::{Amount, Cause, Process, Runner};
 
-/// Columns of a time line at most: about the pixels of a plot.
+/// Maximum number of columns of a time line: about the pixels of a plot.
 const COLUMNS: u64 = 500;
 
-/// The time lines of those who caused or suffered most.
+/// The time lines of the processes that caused or suffered most.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timelines {
-    /// Bottom-half time of all CPUs.
+    /// Softirq time of all CPUs.
     pub all: Timeline,
-    /// Of it, what these processes caused, the most first.
+    /// The part that these processes caused, largest first.
     pub caused: Vec<(Process, Timeline)>,
-    /// Of it, what no process caused, as far as that is certain.
+    /// The part without a certain process.
     pub unowned: Timeline,
-    /// Of it, what these processes suffered, the most first.
+    /// The part that these processes suffered, largest first.
     pub suffered: Vec<(Process, Timeline)>,
 }
 
-/// Time from the beginning in seconds, and share of one CPU's time (above 1 with several).
+/// Time since the start in seconds, and share of one CPU's time (above 1 with several CPUs).
 pub type Timeline = Vec<(f64, f64)>;
 
 impl Timelines {
-    /// Reads a recording once more, for the time lines of so many processes.
+    /// Reads a recording a second time, for the time lines of at most `processes` processes.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Read errors.
     pub fn of<R: BufRead>(reader: Reader<R>, summary: &Summary, processes: usize) -> Result<Self> {
         let total = summary.total();
         let mut caused: HashMap<Process, u64> = HashMap::new();
@@ -53,7 +53,7 @@ impl Timelines {
             match line {
                 Ok(Line::Interval(interval)) => lines.add(&interval, summary, &columns),
                 Ok(_) => {}
-                Err(Error::CutOff { .. }) if summary.end.is_none() => break,
+                Err(Error::CutOff { .. }) if summary.trailer.is_none() => break,
                 Err(error) => return Err(error),
             }
         }
@@ -69,7 +69,7 @@ impl Timelines {
     }
 }
 
-/// Those with the most, the most first.
+/// The processes with the most time, largest first.
 fn most(of: impl IntoIterator<Item = (Process, u64)>, count: usize) -> Vec<Process> {
     let mut list: Vec<(Process, u64)> = of.into_iter().collect();
     list.sort_by_key(|(process, ns)| (std::cmp::Reverse(*ns), *process));
@@ -132,7 +132,7 @@ impl Columns {
         vec![0.0; self.count]
     }
 
-    /// Spreads what an interval has over the columns that it touches.
+    /// Spreads the time of an interval over the columns that it overlaps.
     fn put(&self, line: &mut [f64], interval: &IntervalLine, ns: u64) {
         let length_ns = interval.to_ns.saturating_sub(interval.from_ns).max(1);
         let first = (interval.from_ns / self.width_ns) as usize;
@@ -148,7 +148,7 @@ impl Columns {
     fn shares(&self, line: &[f64]) -> Timeline {
         let share = |(at, ns): (usize, &f64)| {
             let from_ns = at as u64 * self.width_ns;
-            // The last one is shorter, where they do not come out even.
+            // The last column is shorter if the length is not a multiple.
             let width_ns = self.width_ns.min(self.length_ns.saturating_sub(from_ns)).max(1) as f64;
             ((from_ns as f64 + width_ns / 2.0) / 1e9, ns / width_ns)
         };

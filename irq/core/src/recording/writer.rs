@@ -1,45 +1,46 @@
-//! Writing a recording as things happen.
+//! Writes a recording.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::io::Write;
 
 use super::{
-    Begin, End, FORMAT, IntervalLine, Line, Named, Result, Times, VERSION, VERSION_SAMPLED,
+    FORMAT, IntervalLine, Line, NameRecord, RecordingHeader, RecordingTrailer, Result, Times,
+    VERSION, VERSION_SAMPLED,
 };
 use crate::charge::{Cause, Class, Device, Owner, Process, Runner};
 use crate::names::{Description, Names};
 use crate::{Interval, OwnCost, Tick};
 
-/// What an interval has besides its accounts.
+/// Data of an interval beside its accounts.
 #[derive(Debug, Default)]
-pub struct Besides {
-    /// What recording it took.
+pub struct IntervalExtras {
+    /// CPU time of the recording itself.
     pub own: OwnCost,
-    /// Ticks that came.
+    /// Clock ticks.
     pub ticks: Vec<Tick>,
 }
 
-/// Writes a recording. What it remembers is of the last interval, and bounded.
+/// Writes a recording. Its memory covers the last interval only, and is bounded.
 #[derive(Debug)]
 pub struct Writer<W> {
     into: W,
     processes: HashMap<Process, Option<Description>>,
     devices: HashMap<Device, String>,
     reasons: HashMap<u32, String>,
-    /// Sockets whose readers were not known when they were mentioned; an estimate was written of some.
+    /// Referenced sockets without a known reader; for some an estimate was written.
     unread: BTreeSet<u64>,
 }
 
-/// Sockets without a reader that are remembered: as many as the kernel's table has room for.
+/// Maximum number of sockets without a reader: the capacity of the kernel's table.
 const UNREAD: usize = 65536;
 
 impl<W: Write> Writer<W> {
     /// Writes the first line.
     ///
     /// # Errors
-    /// Those of writing.
-    pub fn begin(into: W, begin: Begin) -> Result<Self> {
+    /// Write errors.
+    pub fn start(into: W, header: RecordingHeader) -> Result<Self> {
         let mut writer = Self {
             into,
             processes: HashMap::new(),
@@ -47,31 +48,31 @@ impl<W: Write> Writer<W> {
             reasons: HashMap::new(),
             unread: BTreeSet::new(),
         };
-        let version = begin.sample_one_in.map_or(VERSION, |_| VERSION_SAMPLED);
-        writer.line(&Line::Begin(Begin { format: FORMAT.into(), version, ..begin }))?;
+        let version = header.sample_one_in.map_or(VERSION, |_| VERSION_SAMPLED);
+        writer.line(&Line::Begin(RecordingHeader { format: FORMAT.into(), version, ..header }))?;
         Ok(writer)
     }
 
-    /// Writes what was added to the ledger. `times` are the kernel's of a process, `owner` is the owner
-    /// of a socket.
+    /// Writes what the ledger added. `times` returns the kernel's times of a process, `owner` the owner of a
+    /// socket.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Write errors.
     pub fn interval(
         &mut self,
         interval: &Interval,
-        besides: Besides,
+        besides: IntervalExtras,
         names: &mut impl Names,
         times: impl Fn(Process) -> Option<Times>,
         owner: impl Fn(u64) -> Option<Owner>,
     ) -> Result<()> {
         let mut line = IntervalLine::from(interval);
-        let mentioned = Mentioned::by(&line);
+        let mentioned = ReferencedIds::by(&line);
         let owners: Vec<Option<Owner>> = mentioned.sockets.iter().map(|one| owner(*one)).collect();
         self.name(&mentioned, &owners, names)?;
         for (cookie, owner) in mentioned.sockets.iter().zip(owners) {
             let estimate = owner.is_none_or(|owner| owner.inferred);
-            // A reader may be known in the end.
+            // The reader may be known by the end.
             let first = !estimate || self.unread.len() < UNREAD && self.unread.insert(*cookie);
             if let Some(owner) = owner.filter(|_| first) {
                 self.owner(*cookie, owner)?;
@@ -82,11 +83,15 @@ impl<W: Write> Writer<W> {
         self.line(&Line::Interval(line))
     }
 
-    /// Writes the owners of sockets that were mentioned before these were known, and the last line.
+    /// Writes the owners of sockets that were referenced before these were known, and the last line.
     ///
     /// # Errors
-    /// Those of writing.
-    pub fn end(mut self, end: End, owner: impl Fn(u64) -> Option<Owner>) -> Result<W> {
+    /// Write errors.
+    pub fn finish(
+        mut self,
+        end: RecordingTrailer,
+        owner: impl Fn(u64) -> Option<Owner>,
+    ) -> Result<W> {
         for cookie in std::mem::take(&mut self.unread) {
             if let Some(owner) = owner(cookie) {
                 self.owner(cookie, owner)?;
@@ -106,10 +111,10 @@ impl<W: Write> Writer<W> {
         Ok(self.into.write_all(b"\n")?)
     }
 
-    /// Names what is mentioned, where its name was not written in the interval before.
+    /// Writes the names of referenced ids that the previous interval did not have.
     fn name(
         &mut self,
-        mentioned: &Mentioned,
+        mentioned: &ReferencedIds,
         owners: &[Option<Owner>],
         names: &mut impl Names,
     ) -> Result<()> {
@@ -119,23 +124,23 @@ impl<W: Write> Writer<W> {
         let describe = |process| names.process(process).description;
         for (process, description) in news(&mut self.processes, &processes, describe) {
             if let Some(Description { command, cgroup, container }) = description {
-                let named = Named::Process { process, command, cgroup, container };
+                let named = NameRecord::Process { process, command, cgroup, container };
                 self.line(&Line::Named(named))?;
             }
         }
         let of_device = |device| names.device(device);
         for (device, name) in news(&mut self.devices, &mentioned.devices, of_device) {
-            self.line(&Line::Named(Named::Device { device, name }))?;
+            self.line(&Line::Named(NameRecord::Device { device, name }))?;
         }
         let of_reason = |reason| names.reason(reason);
         for (reason, name) in news(&mut self.reasons, &mentioned.reasons, of_reason) {
-            self.line(&Line::Named(Named::Reason { reason, name }))?;
+            self.line(&Line::Named(NameRecord::Reason { reason, name }))?;
         }
         Ok(())
     }
 }
 
-/// Looks up what is mentioned; what is not as it was known. From now on that is known, and no more.
+/// Resolves referenced ids; returns those whose names changed. `known` then has these ids only.
 fn news<K: Copy + Eq + Hash, V: Clone + PartialEq>(
     known: &mut HashMap<K, V>,
     mentioned: &[K],
@@ -147,16 +152,16 @@ fn news<K: Copy + Eq + Hash, V: Clone + PartialEq>(
     mentioned.iter().copied().filter(|key| before.get(key) != known.get(key)).map(value).collect()
 }
 
-/// What an interval mentions, each once.
+/// The ids in an interval, each once.
 #[derive(Default)]
-struct Mentioned {
+struct ReferencedIds {
     processes: Vec<Process>,
     devices: Vec<Device>,
     reasons: Vec<u32>,
     sockets: Vec<u64>,
 }
 
-impl Mentioned {
+impl ReferencedIds {
     fn by(line: &IntervalLine) -> Self {
         let mut all = Self::default();
         for cpu in &line.cpus {

@@ -1,4 +1,4 @@
-//! From accounts to the table.
+//! Builds the table from accounts.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use super::error::sum;
 use super::{Direction, Part, ProcessRow, RanOn, Sampled, Table, UnownedRow};
 use crate::charge::sample::{Estimate, Sample, StandardError};
 use crate::charge::{Accounts, Amount, Cause, Class, Device, Process, Runner, Softirq};
-use crate::names::{Known, Names, Octets};
+use crate::names::{Names, Octets, ProcessInfo};
 
 impl Table {
-    /// Accounts of a time of this length as a table, in the order of what was caused.
+    /// The table of accounts of a time of this length, in the order of time caused.
     #[must_use]
     pub fn of(accounts: &Accounts, length_ns: u64, names: &mut impl Names) -> Self {
         let estimate = Estimate::of(accounts, &Sample::default());
         Self::of_estimate(&estimate, length_ns, names)
     }
 
-    /// The same of accounts that may have been completed from a sample, with their errors.
+    /// The same of accounts that may be completed from a sample, with their errors.
     #[must_use]
     pub fn of_estimate(estimate: &Estimate, length_ns: u64, names: &mut impl Names) -> Self {
         let accounts = &estimate.accounts;
-        // Of each process what is certain, and what is an estimate.
+        // For each process, a certain row and an estimated one.
         let mut processes: BTreeMap<(Process, bool), ProcessRow> = BTreeMap::new();
         let mut unowned = Vec::new();
         for (cause, amount) in &accounts.caused {
@@ -82,8 +82,8 @@ impl ProcessRow {
         self.ns_per_packet = per_packet(self.caused_ns, self.packets);
     }
 
-    fn of(self, process: Process, known: Known) -> Self {
-        let Known { description, ended } = known;
+    fn of(self, process: Process, known: ProcessInfo) -> Self {
+        let ProcessInfo { description, ended } = known;
         let (command, cgroup, container) = match description {
             Some(about) => {
                 let text = |name: Octets| name.to_string();
@@ -95,7 +95,7 @@ impl ProcessRow {
         Self { pid, start_ticks, command, cgroup, container, ended, ..self }
     }
 
-    /// With nothing but these parts.
+    /// Returns the row with only these parts.
     pub(super) fn with_parts(self, parts: Vec<Part>) -> Self {
         let bare =
             Self { caused_ns: 0, packets: 0, ns_per_packet: None, parts: Vec::new(), ..self };
@@ -107,7 +107,7 @@ impl ProcessRow {
 }
 
 impl Part {
-    /// The ledger charges processes for what they receive.
+    /// Processes are charged for received packets only.
     fn of(
         device: String,
         Amount { ns, packets }: Amount,
@@ -177,7 +177,7 @@ pub(super) fn per_packet(ns: u64, packets: u64) -> Option<f64> {
     Amount { ns, packets }.ns_per_packet()
 }
 
-/// Sockets have no row of their own, and devices without a name look alike.
+/// Merges equal rows: sockets have no row of their own, and devices without a name are the same.
 fn merged(rows: Vec<UnownedRow>) -> Vec<UnownedRow> {
     let mut merged: Vec<UnownedRow> = Vec::new();
     for row in rows {

@@ -1,9 +1,9 @@
-//! Errors of rows, which are sums of what was estimated.
+//! Errors of rows, which are sums of estimates.
 
 use super::{Sampled, UnownedRow};
 use crate::charge::sample::{Estimate, StandardError};
 
-/// The error of a sum is no more than the sum of errors; where one is not known, neither is that.
+/// The error of a sum is at most the sum of errors; if one is unknown, so is that of the sum.
 pub(super) fn sum(a: Option<StandardError>, b: Option<StandardError>) -> Option<StandardError> {
     let (a, b) = (a?, b?);
     Some(StandardError { ns: a.ns + b.ns, packets: a.packets + b.packets })
@@ -16,9 +16,9 @@ impl UnownedRow {
 }
 
 impl Sampled {
-    /// `None` where all packets were looked at.
+    /// `None` if all packets were observed.
     pub(super) fn of(estimate: &Estimate) -> Option<Self> {
-        let Estimate { windows, looked_at_ns, skipped_ns, .. } = *estimate;
+        let Estimate { windows, sampled_ns: looked_at_ns, skipped_ns, .. } = *estimate;
         estimate.is_sampled().then_some(Self { windows, looked_at_ns, skipped_ns })
     }
 }

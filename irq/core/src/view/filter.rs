@@ -1,11 +1,11 @@
-//! A part of the table.
+//! Filters of the table.
 
 use super::Table;
 
 impl Table {
-    /// Keeps what came in or left by a device: `eth0`, in any network namespace, or `eth0@4026532281`.
-    /// Of processes that is what they caused; what they suffered is of no device, and stays with those
-    /// that are left.
+    /// Keeps packets received or sent by a device: `eth0`, in any network namespace, or `eth0@4026532281`. For
+    /// processes this applies to time caused. Time suffered has no device, and stays with the remaining
+    /// processes.
     pub fn keep_device(&mut self, device: &str) {
         let is = |name: &String| is_device(name, device);
         self.processes = std::mem::take(&mut self.processes)
@@ -19,7 +19,7 @@ impl Table {
         self.unowned.retain(|row| [&row.device, &row.to].into_iter().flatten().any(is));
     }
 
-    /// The devices that are in it, in the order of their names.
+    /// The devices of the table, by name.
     #[must_use]
     pub fn devices(&self) -> Vec<String> {
         let of_processes =

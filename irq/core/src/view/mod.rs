@@ -1,4 +1,4 @@
-//! The ledger as a table: who caused and who suffered bottom-half time, and what nobody did.
+//! The ledger as a table: softirq time caused and suffered by processes, and time without an owner.
 
 mod build;
 mod error;
@@ -13,36 +13,36 @@ use crate::charge::sample::StandardError;
 
 pub use order::Order;
 
-/// Accounts of some time, with names, of one CPU or of several.
+/// Accounts of a period, with names, of one CPU or of several.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Table {
-    /// How long it was, in nanoseconds.
+    /// Its length, in nanoseconds.
     pub length_ns: u64,
-    /// Bottom-half time, in nanoseconds.
+    /// Softirq time, in nanoseconds.
     pub measured_ns: u64,
-    /// Hard interrupts, in nanoseconds.
+    /// Hard interrupt time, in nanoseconds.
     pub hardirq_ns: u64,
-    /// What is missing in the accounts, in nanoseconds: what was under way, or was lost.
+    /// The imbalance of the accounts, in nanoseconds: a softirq in progress, or lost events.
     pub imbalance_ns: u64,
-    /// Processes that caused or suffered some of it.
+    /// Processes that caused or suffered softirq time.
     pub processes: Vec<ProcessRow>,
-    /// What no process caused.
+    /// Time that no process caused.
     pub unowned: Vec<UnownedRow>,
-    /// On whose time it ran.
+    /// The interrupted tasks.
     pub ran_on: RanOn,
-    /// What was looked at, where that was a sample.
+    /// The sampled part, if packets were sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<Sampled>,
 }
 
-/// Of which part of the packets the rest was estimated.
+/// The part of the packets from which the rest was estimated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Sampled {
-    /// Windows in which packets were looked at.
+    /// Sampled windows.
     pub windows: u64,
-    /// Time of the polls that were looked at, in nanoseconds.
+    /// Time of the sampled polls, in nanoseconds.
     pub looked_at_ns: u64,
-    /// Time of those that were not, in nanoseconds.
+    /// Time of the skipped polls, in nanoseconds.
     pub skipped_ns: u64,
 }
 
@@ -51,40 +51,40 @@ pub struct Sampled {
 pub struct ProcessRow {
     /// Its number.
     pub pid: u32,
-    /// When it started, in clock ticks since boot.
+    /// Its start, in clock ticks since boot.
     pub start_ticks: u32,
-    /// Whether this row is an estimate: packets for sockets without a reader, whose owner was inferred
-    /// from a wake-up. What is certain of the same process is a row of its own.
+    /// Whether this row is an estimate: packets for sockets without a reader, whose owner was inferred from a
+    /// wake-up. The same process has another row for certain time.
     pub estimate: bool,
-    /// Its name, with octets escaped that are not text; none where it ended before anybody looked.
+    /// Its name, with octets that are not text escaped; none if it exited before it was read.
     pub command: Option<String>,
     /// Its control group, escaped likewise.
     pub cgroup: Option<String>,
-    /// The container it is in.
+    /// Its container.
     pub container: Option<String>,
-    /// Whether it has ended.
+    /// Whether it has exited.
     pub ended: bool,
-    /// Bottom-half time spent for it, in nanoseconds.
+    /// Softirq time that it caused, in nanoseconds.
     pub caused_ns: u64,
-    /// Bottom-half time spent on its time, in nanoseconds.
+    /// Softirq time that interrupted it, in nanoseconds.
     pub suffered_ns: u64,
     /// Packets for it.
     pub packets: u64,
-    /// Nanoseconds for each of them; none without packets.
+    /// Nanoseconds per packet; none without packets.
     pub ns_per_packet: Option<f64>,
-    /// The standard error of what it caused, where that was estimated from two windows or more.
+    /// The standard error of the time it caused, if that was estimated from two or more windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standard_error: Option<StandardError>,
-    /// What it caused, by device and direction.
+    /// The time it caused, by device and direction.
     pub parts: Vec<Part>,
 }
 
-/// What a process caused by one device.
+/// The time that a process caused by one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Part {
     /// The device.
     pub device: String,
-    /// Which way its packets went.
+    /// The direction of its packets.
     pub direction: Direction,
     /// Nanoseconds.
     pub ns: u64,
@@ -95,20 +95,20 @@ pub struct Part {
     pub standard_error: Option<StandardError>,
 }
 
-/// Which way packets went.
+/// The direction of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// They came in.
+    /// Received.
     Rx,
-    /// They left.
+    /// Transmitted.
     Tx,
-    /// They came in and left again.
+    /// Received and transmitted.
     Through,
 }
 
 impl Direction {
-    /// As a table has it.
+    /// The name in a table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -119,39 +119,39 @@ impl Direction {
     }
 }
 
-/// Bottom-half time without an owner.
+/// Softirq time without an owner.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct UnownedRow {
-    /// What it was spent for: `forwarded`, `dropped`, `timer`.
+    /// Its class: `forwarded`, `dropped`, `timer`.
     pub class: &'static str,
-    /// Where packets came in.
+    /// The receiving device.
     pub device: Option<String>,
-    /// Where they left.
+    /// The transmitting device.
     pub to: Option<String>,
-    /// Which way they went; none where there were no packets.
+    /// The direction of the packets; none without packets.
     pub direction: Option<Direction>,
-    /// Why they were dropped.
+    /// The drop reason.
     pub reason: Option<String>,
     /// Nanoseconds.
     pub ns: u64,
     /// Packets.
     pub packets: u64,
-    /// Nanoseconds for each of them; none without packets.
+    /// Nanoseconds per packet; none without packets.
     pub ns_per_packet: Option<f64>,
     /// As that of a process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standard_error: Option<StandardError>,
 }
 
-/// On whose time bottom halves ran, in nanoseconds.
+/// The tasks on whose time softirqs ran, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct RanOn {
-    /// On processes'.
+    /// Processes.
     pub processes_ns: u64,
-    /// On nobody's: the CPU was idle.
+    /// The idle task.
     pub idle_ns: u64,
-    /// On that of ksoftirqd.
+    /// ksoftirqd.
     pub ksoftirqd_ns: u64,
-    /// On that of threads of NAPI.
+    /// NAPI threads.
     pub napi_threads_ns: u64,
 }

@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 
 use super::Table;
 
-/// What comes first: the largest, but of names and numbers the first.
+/// The order of rows: largest first; names and numbers ascending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
     /// Time caused.
@@ -14,16 +14,16 @@ pub enum Order {
     Suffered,
     /// Packets.
     Packets,
-    /// Time for each packet.
+    /// Time per packet.
     PerPacket,
-    /// Process number.
+    /// Process id.
     Pid,
     /// Name.
     Command,
 }
 
 impl Order {
-    /// All of them, with their names.
+    /// All orders, with their names.
     pub const ALL: [(&'static str, Order); 6] = [
         ("caused", Order::Caused),
         ("suffered", Order::Suffered),
@@ -33,7 +33,7 @@ impl Order {
         ("command", Order::Command),
     ];
 
-    /// The one of this name.
+    /// The order with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, order)| *order)
@@ -45,7 +45,7 @@ impl Order {
         Self::ALL.iter().find(|(_, order)| *order == self).map_or("", |(name, _)| name)
     }
 
-    /// The one after it, round and round.
+    /// The next order, cyclically.
     #[must_use]
     pub fn next(self) -> Self {
         let at = Self::ALL.iter().position(|(_, order)| *order == self).unwrap_or(0);
@@ -54,8 +54,7 @@ impl Order {
 }
 
 impl Table {
-    /// Puts processes and what nobody owns in this order; what stands alike stays in the order of
-    /// process numbers.
+    /// Sorts processes and rows without an owner; equal rows are in the order of process ids.
     pub fn sort(&mut self, order: Order) {
         let rows = &mut self.processes;
         rows.sort_by_key(|row| (row.pid, row.start_ticks, row.estimate));
@@ -83,7 +82,7 @@ impl Table {
     }
 }
 
-/// Rows without packets are the last.
+/// Rows without packets are last.
 fn most_first(a: Option<f64>, b: Option<f64>) -> Ordering {
     b.unwrap_or(-1.0).total_cmp(&a.unwrap_or(-1.0))
 }

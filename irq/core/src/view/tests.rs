@@ -1,9 +1,9 @@
-//! The table of some accounts, in any order, of any device.
+//! Tests of the table: contents, orders and devices.
 
 use super::*;
 use crate::charge::sample::{Estimate, Sample};
 use crate::charge::{Accounts, Amount, Cause, Class, Device, Owner, Process, Runner, Softirq};
-use crate::names::{Description, Known, Names};
+use crate::names::{Description, Names, ProcessInfo};
 
 const HERE: u32 = 1;
 const ELSEWHERE: u32 = 2;
@@ -14,16 +14,16 @@ const VICTIM: Process = Process { pid: 30, start_ticks: 3 };
 struct Fixed;
 
 impl Names for Fixed {
-    fn process(&mut self, process: Process) -> Known {
+    fn process(&mut self, process: Process) -> ProcessInfo {
         let description = |command: &str| Description {
             command: command.into(),
             cgroup: Some("/system.slice".into()),
             container: None,
         };
         match process {
-            SERVER => Known { description: Some(description("server")), ended: false },
-            VICTIM => Known { description: Some(description("victim")), ended: true },
-            _ => Known { description: None, ended: true },
+            SERVER => ProcessInfo { description: Some(description("server")), ended: false },
+            VICTIM => ProcessInfo { description: Some(description("victim")), ended: true },
+            _ => ProcessInfo { description: None, ended: true },
         }
     }
 
@@ -82,7 +82,7 @@ fn pids(table: &Table) -> Vec<u32> {
 }
 
 #[test]
-fn who_caused_and_who_suffered_is_one_row() {
+fn caused_and_suffered_time_are_one_row() {
     let table = table();
     let server = table.processes.iter().find(|row| row.pid == 10).unwrap();
     assert_eq!((server.caused_ns, server.suffered_ns, server.packets), (800, 55, 4));
@@ -99,7 +99,7 @@ fn who_caused_and_who_suffered_is_one_row() {
 }
 
 #[test]
-fn what_is_inferred_is_a_row_of_its_own() {
+fn inferred_time_is_a_separate_row() {
     let mut accounts = accounts();
     let device = device(HERE, 1);
     accounts.resolve(|cookie| (cookie == 7).then_some(Owner { process: SERVER, inferred: true }));
@@ -116,7 +116,7 @@ fn what_is_inferred_is_a_row_of_its_own() {
 }
 
 #[test]
-fn all_time_is_in_some_row() {
+fn the_rows_contain_all_time() {
     let table = table();
     let owned: u64 = table.processes.iter().map(|row| row.caused_ns).sum();
     let unowned: u64 = table.unowned.iter().map(|row| row.ns).sum();
@@ -124,7 +124,7 @@ fn all_time_is_in_some_row() {
 }
 
 #[test]
-fn what_nobody_owns_says_where_it_came_from_and_went() {
+fn rows_without_an_owner_have_devices() {
     let rows = table().unowned;
     let row = |class: &str| rows.iter().find(|row| row.class == class).unwrap();
     let forwarded = row("forwarded");
@@ -178,7 +178,7 @@ fn a_device_by_its_name_in_any_namespace_or_in_one() {
 }
 
 #[test]
-fn what_is_estimated_has_errors_and_says_of_what() {
+fn estimates_have_errors_and_coverage() {
     let of_server = |index, ns| {
         (Cause::Process { process: SERVER, device: device(HERE, index) }, Amount { ns, packets: 1 })
     };
@@ -188,7 +188,7 @@ fn what_is_estimated_has_errors_and_says_of_what() {
     };
     let (mut sample, mut all) = (Sample::default(), Accounts::default());
     for window in [window(10, 30), window(30, 10)] {
-        sample.take(&window);
+        sample.add_window(&window);
         all.add(&window);
     }
     let skipped = Cause::Unowned(Class::Unsampled(device(HERE, 1)));

@@ -1,65 +1,67 @@
-//! Whatever happens on CPUs: caused + unowned = suffered = measured.
+//! Conservation: for any sequence of events, caused + unowned = suffered = measured.
 
 use std::collections::BTreeMap;
 
 use onbeat_irq_core::charge::{
-    Accounts, Cause, Class, Device, Event, Ledger, Polled, Process, Runner, Softirq, What,
+    Accounts, Cause, Class, Device, Event, EventKind, Ledger, PollReport, Process, Runner, Softirq,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// What happens within a run of a bottom half, and how long after what happened before.
+/// An event within a run, and its time after the previous event.
 #[derive(Debug, Clone)]
 enum Step {
-    Point(What),
-    /// Nested as deep as there are durations.
+    Point(EventKind),
+    /// Nested to as many levels as there are durations.
     Hardirq(Vec<u64>),
 }
 
 #[derive(Debug, Clone)]
 enum Run {
     Softirq(Softirq, Runner, Vec<(u64, Step)>, u64),
-    /// Stretches of a thread of NAPI, with a softirq after each but the last.
+    /// Periods of a NAPI thread, with a softirq after each but the last.
     Thread(Vec<(Vec<(u64, Step)>, u64)>),
-    /// Outside of bottom halves.
+    /// Outside of softirqs.
     Process(Vec<(u64, Step)>),
 }
 
-/// A CPU's events, with the sums that they must come to.
+/// A CPU's events, with their expected sums.
 #[derive(Debug, Default)]
 struct Script {
     now: u64,
-    events: Vec<(u64, What)>,
+    events: Vec<(u64, EventKind)>,
     running: BTreeMap<Runner, u64>,
     hardirq_ns: u64,
     packets: u64,
 }
 
 impl Script {
-    fn event(&mut self, what: What) {
-        self.events.push((self.now, what));
+    fn event(&mut self, kind: EventKind) {
+        self.events.push((self.now, kind));
     }
 
     fn steps(&mut self, steps: &[(u64, Step)], runner: Option<Runner>, receives: bool) {
         for (gap, step) in steps {
             self.run(*gap, runner);
             match step {
-                Step::Point(what) => {
-                    match what {
-                        What::Deliver { packets, .. } | What::Count { packets, .. } if receives => {
+                Step::Point(kind) => {
+                    match kind {
+                        EventKind::Deliver { packets, .. } | EventKind::Count { packets, .. }
+                            if receives =>
+                        {
                             self.packets += u64::from(*packets);
                         }
                         _ => {}
                     }
-                    self.event(*what);
+                    self.event(*kind);
                 }
                 Step::Hardirq(durations) => {
                     for ns in durations {
-                        self.event(What::HardirqEnter);
+                        self.event(EventKind::HardirqEnter);
                         self.now += ns;
                         self.hardirq_ns += ns;
                     }
-                    durations.iter().for_each(|_| self.event(What::HardirqExit));
+                    durations.iter().for_each(|_| self.event(EventKind::HardirqExit));
                 }
             }
         }
@@ -73,10 +75,10 @@ impl Script {
     }
 
     fn softirq(&mut self, vector: Softirq, runner: Runner, steps: &[(u64, Step)], tail: u64) {
-        self.event(What::SoftirqEnter(vector));
+        self.event(EventKind::SoftirqEnter(vector));
         self.steps(steps, Some(runner), vector == Softirq::NetRx);
         self.run(tail, Some(runner));
-        self.event(What::SoftirqExit(vector, runner));
+        self.event(EventKind::SoftirqExit(vector, runner));
     }
 
     fn of(runs: &[Run], start: u64) -> Self {
@@ -86,17 +88,17 @@ impl Script {
                 Run::Softirq(vector, runner, steps, tail) => {
                     script.softirq(*vector, *runner, steps, *tail);
                 }
-                Run::Thread(stretches) => {
+                Run::Thread(periods) => {
                     let thread = Runner::NapiThread;
-                    script.event(What::ThreadIn);
-                    for (at, (steps, tail)) in stretches.iter().enumerate() {
+                    script.event(EventKind::ThreadIn);
+                    for (at, (steps, tail)) in periods.iter().enumerate() {
                         script.steps(steps, Some(thread), true);
                         script.run(*tail, Some(thread));
-                        if at + 1 < stretches.len() {
+                        if at + 1 < periods.len() {
                             script.softirq(Softirq::NetRx, thread, steps, *tail);
                         }
                     }
-                    script.event(What::ThreadOut { ran_ns: 0 });
+                    script.event(EventKind::ThreadOut { ran_ns: 0 });
                 }
                 Run::Process(steps) => script.steps(steps, None, false),
             }
@@ -138,20 +140,20 @@ fn vector() -> impl Strategy<Value = Softirq> {
     ]
 }
 
-fn point() -> impl Strategy<Value = What> {
+fn point() -> impl Strategy<Value = EventKind> {
     prop_oneof![
         2 => (device(), 0u32..50)
-            .prop_map(|(device, packets)| What::Arrive { device, packets }),
-        4 => (cause(), 0u32..2).prop_map(|(cause, packets)| What::Deliver { cause, packets }),
-        2 => (cause(), 0u32..2).prop_map(|(cause, packets)| What::Count { cause, packets }),
+            .prop_map(|(device, packets)| EventKind::Arrive { device, packets }),
+        4 => (cause(), 0u32..2).prop_map(|(cause, packets)| EventKind::Deliver { cause, packets }),
+        2 => (cause(), 0u32..2).prop_map(|(cause, packets)| EventKind::Count { cause, packets }),
         2 => (device(), 0u32..65, any::<bool>(), any::<bool>()).prop_map(
-            |(device, work, xdp, full)| What::PollEnd {
+            |(device, work, xdp, full)| EventKind::PollEnd {
                 device,
-                polled: Polled { work, xdp, full },
+                polled: PollReport { work, xdp, full },
             }
         ),
-        1 => any::<bool>().prop_map(What::Skip),
-        1 => Just(What::Free),
+        1 => any::<bool>().prop_map(EventKind::Skip),
+        1 => Just(EventKind::Free),
     ]
 }
 
@@ -173,22 +175,22 @@ fn runs() -> impl Strategy<Value = Vec<Run>> {
     vec(run, 0..12)
 }
 
-/// Anything at all, in the order of time alone.
-fn soup() -> impl Strategy<Value = Vec<(u64, What)>> {
-    let what = prop_oneof![
-        Just(What::ThreadIn),
-        Just(What::ThreadOut { ran_ns: 0 }),
-        Just(What::HardirqEnter),
-        Just(What::HardirqExit),
-        vector().prop_map(What::SoftirqEnter),
-        (vector(), runner()).prop_map(|(vector, runner)| What::SoftirqExit(vector, runner)),
+/// Any events, ordered by time only.
+fn soup() -> impl Strategy<Value = Vec<(u64, EventKind)>> {
+    let kind = prop_oneof![
+        Just(EventKind::ThreadIn),
+        Just(EventKind::ThreadOut { ran_ns: 0 }),
+        Just(EventKind::HardirqEnter),
+        Just(EventKind::HardirqExit),
+        vector().prop_map(EventKind::SoftirqEnter),
+        (vector(), runner()).prop_map(|(vector, runner)| EventKind::SoftirqExit(vector, runner)),
         point(),
     ];
-    vec((0u64..100, what), 0..60).prop_map(|events| {
+    vec((0u64..100, kind), 0..60).prop_map(|events| {
         let mut now = 0;
-        let at = |(gap, what)| {
+        let at = |(gap, kind)| {
             now += gap;
-            (now, what)
+            (now, kind)
         };
         events.into_iter().map(at).collect()
     })
@@ -223,12 +225,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn nothing_is_lost_and_nothing_counted_twice(cpus in vec((runs(), 0u64..1000), 1..4)) {
+    fn no_time_is_lost_or_counted_twice(cpus in vec((runs(), 0u64..1000), 1..4)) {
         let scripts: Vec<Script> = cpus.iter().map(|(runs, start)| Script::of(runs, *start)).collect();
         // Interleaved by time, as a recording of all CPUs is.
         let mut events: Vec<Event> = Vec::new();
         for (cpu, script) in (0..).zip(&scripts) {
-            let of_cpu = |(time_ns, what): &(u64, What)| Event { time_ns: *time_ns, cpu, what: *what };
+            let of_cpu = |(time_ns, kind): &(u64, EventKind)| Event { time_ns: *time_ns, cpu, kind: *kind };
             events.extend(script.events.iter().map(of_cpu));
         }
         events.sort_by_key(|event| event.time_ns);
@@ -242,23 +244,23 @@ proptest! {
         prop_assert_eq!(total.measured_ns, ledger.cpus().map(|(_, a)| a.measured_ns).sum::<u64>());
     }
 
-    /// Events that were lost or make no sense spoil no more than their own run.
+    /// Lost or invalid events affect only their own run.
     #[test]
-    fn after_anything_at_all_the_accounts_are_right_again(noise in soup(), runs in runs()) {
+    fn accounts_recover_after_invalid_events(noise in soup(), runs in runs()) {
         let mut ledger = Ledger::new();
         let mut now = 0;
-        let record = |ledger: &mut Ledger, events: &[(u64, What)]| {
-            for (time_ns, what) in events {
-                ledger.record(&Event { time_ns: *time_ns, cpu: 0, what: *what });
+        let record = |ledger: &mut Ledger, events: &[(u64, EventKind)]| {
+            for (time_ns, kind) in events {
+                ledger.record(&Event { time_ns: *time_ns, cpu: 0, kind: *kind });
             }
         };
         record(&mut ledger, &noise);
         if let Some((last, _)) = noise.last() {
             now = *last;
         }
-        // The next run that begins and ends clears what was left over.
+        // The next complete run clears the remains.
         let rcu = Run::Softirq(Softirq::Rcu, Runner::Idle, Vec::new(), 1);
-        record(&mut ledger, &[(now, What::ThreadOut { ran_ns: 0 })]);
+        record(&mut ledger, &[(now, EventKind::ThreadOut { ran_ns: 0 })]);
         let before = Script::of(&[rcu], now);
         record(&mut ledger, &before.events);
         let before_ns = ledger.total();

@@ -1,23 +1,24 @@
-//! The ledger by example: a CPU's time line, and what the accounts say of it.
+//! Examples of the ledger: a CPU's time line, and its accounts.
 
 use onbeat_irq_core::charge::{
-    Accounts, Amount, Cause, Class, Device, Event, Ledger, Polled, Process, Runner, Softirq, What,
+    Accounts, Amount, Cause, Class, Device, Event, EventKind, Ledger, PollReport, Process, Runner,
+    Softirq,
 };
 
 const ETH0: Device = Device { netns: 7, index: 2 };
 const SERVER: Process = Process { pid: 100, start_ticks: 1 };
 const VICTIM: Process = Process { pid: 200, start_ticks: 2 };
 const TO_SERVER: Cause = Cause::Process { process: SERVER, device: ETH0 };
-const RX_IN_VICTIM: What = What::SoftirqExit(Softirq::NetRx, Runner::Process(VICTIM));
-const ENTER_RX: What = What::SoftirqEnter(Softirq::NetRx);
-const DELIVER: What = What::Deliver { cause: TO_SERVER, packets: 1 };
-const POLL_END: What =
-    What::PollEnd { device: ETH0, polled: Polled { work: 1, xdp: false, full: false } };
+const RX_IN_VICTIM: EventKind = EventKind::SoftirqExit(Softirq::NetRx, Runner::Process(VICTIM));
+const ENTER_RX: EventKind = EventKind::SoftirqEnter(Softirq::NetRx);
+const DELIVER: EventKind = EventKind::Deliver { cause: TO_SERVER, packets: 1 };
+const POLL_END: EventKind =
+    EventKind::PollEnd { device: ETH0, polled: PollReport { work: 1, xdp: false, full: false } };
 
-fn accounts(events: &[(u64, What)]) -> Accounts {
+fn accounts(events: &[(u64, EventKind)]) -> Accounts {
     let mut ledger = Ledger::new();
-    for (time_ns, what) in events {
-        ledger.record(&Event { time_ns: *time_ns, cpu: 0, what: *what });
+    for (time_ns, kind) in events {
+        ledger.record(&Event { time_ns: *time_ns, cpu: 0, kind: *kind });
     }
     ledger.total()
 }
@@ -28,10 +29,10 @@ fn caused(accounts: &Accounts, cause: Cause) -> (u64, u64) {
 }
 
 #[test]
-fn who_runs_suffers_and_who_reads_causes() {
+fn the_interrupted_task_suffers_and_the_reader_causes() {
     let accounts = accounts(&[
         (1000, ENTER_RX),
-        (1300, What::Arrive { device: ETH0, packets: 1 }),
+        (1300, EventKind::Arrive { device: ETH0, packets: 1 }),
         (1900, DELIVER),
         (2000, POLL_END),
         (2100, RX_IN_VICTIM),
@@ -44,12 +45,12 @@ fn who_runs_suffers_and_who_reads_causes() {
 }
 
 #[test]
-fn a_server_that_receives_in_its_own_time_is_off_by_nothing() {
+fn a_server_that_receives_on_its_own_time_needs_no_correction() {
     let accounts = accounts(&[
         (0, ENTER_RX),
         (500, DELIVER),
         (600, POLL_END),
-        (650, What::SoftirqExit(Softirq::NetRx, Runner::Process(SERVER))),
+        (650, EventKind::SoftirqExit(Softirq::NetRx, Runner::Process(SERVER))),
     ]);
     assert_eq!(accounts.compensation_ns(SERVER), 0);
 }
@@ -57,15 +58,15 @@ fn a_server_that_receives_in_its_own_time_is_off_by_nothing() {
 #[test]
 fn hard_interrupts_are_cut_out() {
     let accounts = accounts(&[
-        (0, What::HardirqEnter),
-        (50, What::HardirqExit),
+        (0, EventKind::HardirqEnter),
+        (50, EventKind::HardirqExit),
         (100, ENTER_RX),
-        (200, What::HardirqEnter),
-        // A second one within the first; the points that it passes are not the packet's.
-        (210, What::HardirqEnter),
+        (200, EventKind::HardirqEnter),
+        // A second one within the first; its events do not belong to the packet.
+        (210, EventKind::HardirqEnter),
         (220, DELIVER),
-        (230, What::HardirqExit),
-        (300, What::HardirqExit),
+        (230, EventKind::HardirqExit),
+        (300, EventKind::HardirqExit),
         (400, DELIVER),
         (450, POLL_END),
         (500, RX_IN_VICTIM),
@@ -76,15 +77,15 @@ fn hard_interrupts_are_cut_out() {
 }
 
 #[test]
-fn other_softirqs_are_nobodys() {
-    let idle = |vector| What::SoftirqExit(vector, Runner::Idle);
+fn other_softirqs_have_no_owner() {
+    let idle = |vector| EventKind::SoftirqExit(vector, Runner::Idle);
     let accounts = accounts(&[
-        (0, What::SoftirqEnter(Softirq::Timer)),
+        (0, EventKind::SoftirqEnter(Softirq::Timer)),
         // A timer may pass points of reception without receiving.
         (5, DELIVER),
         (10, idle(Softirq::Timer)),
-        (20, What::SoftirqEnter(Softirq::Rcu)),
-        (50, What::SoftirqExit(Softirq::Rcu, Runner::Ksoftirqd)),
+        (20, EventKind::SoftirqEnter(Softirq::Rcu)),
+        (50, EventKind::SoftirqExit(Softirq::Rcu, Runner::Ksoftirqd)),
     ]);
     let class = |vector| Cause::Unowned(Class::Softirq(vector));
     assert_eq!(caused(&accounts, class(Softirq::Timer)), (10, 0));
@@ -94,19 +95,19 @@ fn other_softirqs_are_nobodys() {
     assert_eq!((accounts.unowned_ns(), accounts.owned_ns()), (40, 0));
 }
 
-/// Between two polls a thread of NAPI runs what softirqs are pending, on its own time.
+/// Between two polls a NAPI thread runs pending softirqs, on its own time.
 #[test]
-fn a_thread_of_napi_and_a_softirq_within() {
+fn a_napi_thread_with_a_softirq_within() {
     let accounts = accounts(&[
-        (0, What::ThreadIn),
+        (0, EventKind::ThreadIn),
         (100, DELIVER),
         (150, POLL_END),
-        (160, What::SoftirqEnter(Softirq::NetTx)),
-        (260, What::SoftirqExit(Softirq::NetTx, Runner::NapiThread)),
+        (160, EventKind::SoftirqEnter(Softirq::NetTx)),
+        (260, EventKind::SoftirqExit(Softirq::NetTx, Runner::NapiThread)),
         (300, DELIVER),
         (310, POLL_END),
-        (330, What::ThreadOut { ran_ns: 0 }),
-        // The process that comes next is no bottom half.
+        (330, EventKind::ThreadOut { ran_ns: 0 }),
+        // The process that is scheduled next is no softirq.
         (900, DELIVER),
     ]);
     assert_eq!(caused(&accounts, TO_SERVER), (160 + 70, 2));
@@ -115,10 +116,10 @@ fn a_thread_of_napi_and_a_softirq_within() {
     assert_eq!((accounts.measured_ns, accounts.imbalance_ns()), (330, 0));
 }
 
-/// A thread that nobody wants the CPU of runs on: its time is noted before it stops.
+/// A NAPI thread without competition runs on: its time is recorded before it stops.
 #[test]
 fn a_long_run_is_accounted_for_before_it_ends() {
-    let mut events = vec![(0, What::ThreadIn)];
+    let mut events = vec![(0, EventKind::ThreadIn)];
     for poll in 1..=30 {
         events.extend([(poll * 100_000 - 1, DELIVER), (poll * 100_000, POLL_END)]);
     }
@@ -128,15 +129,15 @@ fn a_long_run_is_accounted_for_before_it_ends() {
     assert_eq!(caused(&accounts, TO_SERVER), (3_000_000, 30));
 }
 
-/// The scheduler counts the switch to a thread as its own.
+/// The scheduler includes the switch to a thread in its run time.
 #[test]
-fn a_thread_of_napi_ran_as_long_as_the_scheduler_says() {
+fn the_run_time_of_a_napi_thread_is_the_schedulers() {
     for (ran_ns, charged_ns) in [(0, 250), (250, 250), (240, 240), (290, 290), (100, 200)] {
         let accounts = accounts(&[
-            (1000, What::ThreadIn),
+            (1000, EventKind::ThreadIn),
             (1100, DELIVER),
             (1200, POLL_END),
-            (1250, What::ThreadOut { ran_ns }),
+            (1250, EventKind::ThreadOut { ran_ns }),
         ]);
         assert_eq!(caused(&accounts, TO_SERVER), (charged_ns, 1), "ran {ran_ns}");
         assert_eq!((accounts.measured_ns, accounts.imbalance_ns()), (charged_ns, 0));
@@ -146,12 +147,12 @@ fn a_thread_of_napi_ran_as_long_as_the_scheduler_says() {
 #[test]
 fn outside_of_bottom_halves_nothing_is_charged() {
     let accounts = accounts(&[
-        (0, What::Arrive { device: ETH0, packets: 1 }),
+        (0, EventKind::Arrive { device: ETH0, packets: 1 }),
         (10, DELIVER),
         (20, POLL_END),
         (30, RX_IN_VICTIM),
-        (40, What::ThreadOut { ran_ns: 0 }),
-        (50, What::HardirqExit),
+        (40, EventKind::ThreadOut { ran_ns: 0 }),
+        (50, EventKind::HardirqExit),
     ]);
     assert_eq!(accounts, Accounts::default());
 }
@@ -170,9 +171,9 @@ fn a_run_whose_end_was_lost_shows_as_imbalance() {
 }
 
 #[test]
-fn sockets_are_their_readers_as_soon_as_there_is_one() {
+fn sockets_are_charged_to_their_first_reader() {
     let to_socket = |cookie| Cause::Socket { cookie, device: ETH0 };
-    let deliver = |cookie| What::Deliver { cause: to_socket(cookie), packets: 1 };
+    let deliver = |cookie| EventKind::Deliver { cause: to_socket(cookie), packets: 1 };
     let mut accounts = accounts(&[
         (0, ENTER_RX),
         (10, DELIVER),
@@ -189,11 +190,11 @@ fn sockets_are_their_readers_as_soon_as_there_is_one() {
 }
 
 #[test]
-fn what_was_added_since() {
+fn the_difference_since_a_snapshot() {
     let first = [(0, ENTER_RX), (10, DELIVER), (20, POLL_END), (30, RX_IN_VICTIM)];
     let mut both = first.to_vec();
-    both.extend([(40, What::SoftirqEnter(Softirq::Timer))]);
-    both.extend([(45, What::SoftirqExit(Softirq::Timer, Runner::Idle))]);
+    both.extend([(40, EventKind::SoftirqEnter(Softirq::Timer))]);
+    both.extend([(45, EventKind::SoftirqExit(Softirq::Timer, Runner::Idle))]);
     let added = accounts(&both).since(&accounts(&first));
     assert_eq!(added.caused.len(), 1);
     assert_eq!(added.unowned_ns(), 5);

@@ -1,4 +1,4 @@
-//! The ledger and the policy, without a kernel.
+//! Tests of the ledger and the policy, without a kernel.
 
 mod conservation;
 mod ledger;

@@ -1,4 +1,4 @@
-//! What is estimated from a sample of polls, against what all of them came to.
+//! Estimates from a sample of polls, compared with the totals.
 
 use onbeat_irq_core::charge::sample::{Estimate, Sample};
 use onbeat_irq_core::charge::{Accounts, Amount, Cause, Class, Device, Process, Softirq};
@@ -40,7 +40,7 @@ fn an_estimate_by_hand() {
     let mut all =
         accounts([(skipped(), 600, 9), (Cause::Unowned(Class::Softirq(Softirq::Rcu)), 77, 0)]);
     for window in &windows {
-        sample.take(window);
+        sample.add_window(window);
         all.add(window);
     }
     let estimate = Estimate::of(&all, &sample);
@@ -54,38 +54,38 @@ fn an_estimate_by_hand() {
     // Packets: 16 * 0.75 * 2 * ((6 - 7)^2 + (8 - 7)^2) = 48; one in each window is no error at all.
     assert!((error.packets - 48f64.sqrt()).abs() < 1e-6, "{error:?}");
     assert!(estimate.error(&process(2)).unwrap().packets < 1e-6);
-    // What is never skipped is as it was.
+    // Causes that are never skipped are unchanged.
     let rcu = Cause::Unowned(Class::Softirq(Softirq::Rcu));
     assert_eq!(amount(rcu), Amount { ns: 77, packets: 0 });
     assert_eq!(estimate.error(&rcu).unwrap().ns, 0.0);
 }
 
 #[test]
-fn one_window_says_nothing_of_errors_and_none_nothing_at_all() {
+fn one_window_gives_no_error_and_none_no_estimate() {
     let window = accounts([(process(1), 50, 5)]);
     let mut all = accounts([(skipped(), 100, 0)]);
     let none = Estimate::of(&all, &Sample::default());
     assert_eq!(none.accounts, all);
     all.add(&window);
     let mut sample = Sample::default();
-    sample.take(&window);
+    sample.add_window(&window);
     let one = Estimate::of(&all, &sample);
     assert_eq!(one.accounts.caused[&process(1)], Amount { ns: 150, packets: 15 });
     assert_eq!(one.error(&process(1)), None);
-    // Nor is the sum with what is known.
+    // Nor has the sum with a known error.
     let mut sum = Estimate::of(&window, &Sample::default());
     sum.add(&one);
     assert_eq!(sum.error(&process(1)), None);
 }
 
 #[test]
-fn what_sockets_had_goes_to_their_reader_and_errors_do_not_shrink() {
+fn resolved_sockets_do_not_reduce_errors() {
     let socket = |cookie| Cause::Socket { cookie, device: ETH0 };
     let reader = Process { pid: 1, start_ticks: 0 };
     let (mut apart, mut resolved) = (Sample::default(), Sample::default());
     for (a, b) in [(10, 30), (30, 10), (20, 5)] {
-        apart.take(&accounts([(socket(1), a, 1), (socket(2), b, 2)]));
-        resolved.take(&accounts([(process(1), a + b, 3)]));
+        apart.add_window(&accounts([(socket(1), a, 1), (socket(2), b, 2)]));
+        resolved.add_window(&accounts([(process(1), a + b, 3)]));
     }
     apart.resolve(|_| Some(reader.into()));
     let (apart, resolved) = (apart.causes[&process(1)], resolved.causes[&process(1)]);
@@ -93,7 +93,7 @@ fn what_sockets_had_goes_to_their_reader_and_errors_do_not_shrink() {
     assert_eq!(apart.ns_products, resolved.ns_products);
 }
 
-/// A generator of numbers, the same in every run.
+/// A deterministic generator of numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -104,17 +104,17 @@ impl Numbers {
     }
 }
 
-/// Bursts of two processes, one of them as periodic as the stretches are: over many samples estimates are
-/// right in the mean, and as far off as they say.
+/// Bursts of two processes, one as periodic as the windows: over many samples, estimates are right in the mean,
+/// and their spread matches the stated error.
 #[test]
-fn estimates_are_right_in_the_mean_and_as_far_off_as_they_say() {
-    const STRETCH: u64 = 10;
+fn estimates_are_unbiased_with_correct_errors() {
+    const PERIOD: u64 = 10;
     const WINDOWS: u64 = 40;
     let mut numbers = Numbers(7);
-    // What each slot of time, as long as a window, came to.
-    let slots: Vec<[u64; 2]> = (0..STRETCH * WINDOWS)
+    // The time of each slot, as long as a window.
+    let slots: Vec<[u64; 2]> = (0..PERIOD * WINDOWS)
         .map(|slot| {
-            let periodic = if slot % STRETCH == 3 { 9_000 } else { 100 };
+            let periodic = if slot % PERIOD == 3 { 9_000 } else { 100 };
             let bursty = if numbers.below(4) == 0 { numbers.below(20_000) } else { 500 };
             [periodic, bursty]
         })
@@ -126,13 +126,13 @@ fn estimates_are_right_in_the_mean_and_as_far_off_as_they_say() {
     const SAMPLES: usize = 2_000;
     for _ in 0..SAMPLES {
         let (mut sample, mut seen) = (Sample::default(), Accounts::default());
-        for stretch in slots.chunks(STRETCH as usize) {
-            let window = of(&stretch[numbers.below(STRETCH) as usize]);
-            sample.take(&window);
+        for period in slots.chunks(PERIOD as usize) {
+            let window = of(&period[numbers.below(PERIOD) as usize]);
+            sample.add_window(&window);
             seen.add(&window);
         }
-        let looked_at = caused_ns(&seen);
-        seen.add(&accounts([(skipped(), all - looked_at, 0)]));
+        let sampled = caused_ns(&seen);
+        seen.add(&accounts([(skipped(), all - sampled, 0)]));
         let estimate = Estimate::of(&seen, &sample);
         let off = estimate.accounts.caused[&process(1)].ns as f64 - truth as f64;
         sum += off;
@@ -146,9 +146,9 @@ fn estimates_are_right_in_the_mean_and_as_far_off_as_they_say() {
 }
 
 proptest! {
-    /// Whatever was looked at, all of the time is there, and nobody loses any.
+    /// For any sample, all of the time is charged, and no CPU loses any.
     #[test]
-    fn nothing_is_lost_or_made_up(
+    fn estimates_conserve_time(
         windows in vec(vec((0u32..5, 0u64..1 << 40, 0u64..1000), 0..6), 0..8),
         skipped_ns in 0u64..1 << 50,
     ) {
@@ -156,12 +156,12 @@ proptest! {
         let mut all = accounts([(skipped(), skipped_ns, 0)]);
         for window in &windows {
             let window = accounts(window.iter().map(|&(pid, ns, packets)| (process(pid), ns, packets)));
-            sample.take(&window);
+            sample.add_window(&window);
             all.add(&window);
         }
         let estimate = Estimate::of(&all, &sample);
         prop_assert_eq!(caused_ns(&estimate.accounts), caused_ns(&all));
-        prop_assert_eq!(estimate.looked_at_ns + estimate.skipped_ns, caused_ns(&all));
+        prop_assert_eq!(estimate.sampled_ns + estimate.skipped_ns, caused_ns(&all));
         for (cause, amount) in &estimate.accounts.caused {
             let seen = all.caused[cause];
             prop_assert!(amount.ns >= seen.ns && amount.packets >= seen.packets);

@@ -1,4 +1,4 @@
-//! A host made of a table, and waiters that a test names.
+//! A host made of a table, and waiting threads set by a test.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use onbeat_host::settings::{
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::policy::Rank;
 use onbeat_irq_guard::Result;
-use onbeat_irq_guard::{Candidates, Look, Usage, Waiter};
+use onbeat_irq_guard::{Candidates, HostObserver, Usage, WaitingThread};
 use onbeat_netdev::InterfaceIdentity;
 
 /// Interfaces by name: whether they are threaded, and their threads.
 #[derive(Debug, Default)]
 pub(crate) struct FakeHost {
     pub(crate) interfaces: BTreeMap<String, Interface>,
-    /// What cannot be written.
-    pub(crate) stubborn: Vec<Place>,
-    /// Every write that was made, in order.
+    /// Settings that cannot be written.
+    pub(crate) unwritable: Vec<Place>,
+    /// All writes, in order.
     pub(crate) writes: Vec<(String, String)>,
 }
 
@@ -43,7 +43,7 @@ impl FakeHost {
         self.interfaces.insert(name.to_owned(), Interface { threaded: false, threads });
     }
 
-    /// Policies of all threads there are.
+    /// Policies of all threads.
     pub(crate) fn policies(&self) -> BTreeMap<i32, String> {
         let threads = self.interfaces.values().flat_map(|interface| &interface.threads);
         threads.map(|(pid, (policy, _))| (*pid, policy.clone())).collect()
@@ -92,20 +92,20 @@ impl Host for FakeHost {
             }
             Place::ThreadPolicy { pid, .. } => Ok(self.thread(*pid)?.0.clone()),
             Place::ThreadCpus { pid, .. } => Ok(self.thread(*pid)?.1.clone()),
-            other => panic!("a guard reads {other}"),
+            other => panic!("unexpected read of {other}"),
         }
     }
 
     fn write(&mut self, place: &Place, value: &str) -> std::result::Result<(), Refusal> {
-        if self.stubborn.contains(place) {
-            return Err(Refusal::Failed("it will not".into()));
+        if self.unwritable.contains(place) {
+            return Err(Refusal::Failed("not supported".into()));
         }
         self.writes.push((place.to_string(), value.to_owned()));
         match place {
             Place::Threaded { interface } => self.interface(interface)?.threaded = value == "1",
             Place::ThreadPolicy { pid, .. } => self.thread(*pid)?.0 = value.to_owned(),
             Place::ThreadCpus { pid, .. } => self.thread(*pid)?.1 = value.to_owned(),
-            other => panic!("a guard writes {other}"),
+            other => panic!("unexpected write of {other}"),
         }
         Ok(())
     }
@@ -134,21 +134,21 @@ impl Log for Memory {
     }
 }
 
-/// Which interfaces there are, and who waits.
+/// Interfaces and waiting threads.
 #[derive(Debug, Default)]
-pub(crate) struct FakeLook {
+pub(crate) struct FakeObserver {
     pub(crate) indices: BTreeMap<String, u32>,
     pub(crate) waiting: BTreeMap<(u32, u32), Rank>,
 }
 
-impl Look for FakeLook {
+impl HostObserver for FakeObserver {
     fn devices(&mut self, names: &[String]) -> Result<BTreeMap<String, u32>> {
         let ours = self.indices.iter().filter(|(name, _)| names.contains(name));
         Ok(ours.map(|(name, index)| (name.clone(), *index)).collect())
     }
 
     fn candidates(&mut self, devices: &[u32], _now_ns: u64) -> Result<Candidates> {
-        let waiter = |tid| Waiter { process: Process { pid: tid, start_ticks: 0 }, tid };
+        let waiter = |tid| WaitingThread { process: Process { pid: tid, start_ticks: 0 }, tid };
         let here = self.waiting.iter().filter(|((device, _), _)| devices.contains(device));
         let waiting = here.map(|((device, tid), rank)| ((*device, waiter(*tid)), *rank)).collect();
         Ok(Candidates { waiting, names: BTreeMap::new() })

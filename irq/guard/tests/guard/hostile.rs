@@ -1,4 +1,4 @@
-//! What processes do to be without a budget, or to keep the guard from seeing.
+//! Processes that try to evade their budget, or to blind the guard.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -24,9 +24,9 @@ use onbeat_testing::{Feature, TemporaryDirectory, require_all};
 use crate::harness::{BOUND, Flow, RECEIVER, SENDER, World};
 use crate::kernel::{arrive, has, set_fifo, turn};
 use crate::reader::Reader;
-use crate::running::Running;
+use crate::running::RunningGuard;
 
-/// Less than any packet costs.
+/// Less than the cost of any packet.
 const SMALL: Budget = Budget { ns_per_s: 1_000 };
 
 fn any(budget: Budget) -> Vec<Rule> {
@@ -37,12 +37,12 @@ fn possible() -> bool {
     require_all(&[Feature::Kernel(6, 6), Feature::Softirqs])
 }
 
-fn usage(guard: &Running, of: Process) -> Option<Usage> {
+fn usage(guard: &RunningGuard, of: Process) -> Option<Usage> {
     guard.usage().into_iter().find(|usage| usage.process == of)
 }
 
 /// Floods a reader until its packets are dropped early.
-fn flood_until_limited(guard: &Running, flow: &Flow, reader: &mut Reader) {
+fn flood_until_limited(guard: &RunningGuard, flow: &Flow, reader: &mut Reader) {
     reader.begin(u32::MAX);
     let before = usage(guard, reader.process).map_or(0, |usage| usage.dropped);
     guard.wait_for("packets dropped early", || {
@@ -51,7 +51,7 @@ fn flood_until_limited(guard: &Running, flow: &Flow, reader: &mut Reader) {
     });
 }
 
-/// A socket of the receiver at an address that others may be bound to as well.
+/// A socket of the receiver at an address that other sockets may share.
 fn shared_socket(world: &World, to: SocketAddrV4) -> UdpSocket {
     let open = || {
         let flags = SockFlag::SOCK_CLOEXEC;
@@ -67,9 +67,9 @@ fn shared_socket(world: &World, to: SocketAddrV4) -> UdpSocket {
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 7, 7, 7);
 
-/// A process over its budget joins the group, or binds to the port, of another one: the limit of the first
-/// must not drop the packets of the second.
-fn another_keeps_its_packets(drop_at: DropAt, to: Ipv4Addr) {
+/// A process over its budget joins the group, or binds to the port, of another one: the limit of the first must
+/// not drop the packets of the second.
+fn other_processes_keep_their_packets(drop_at: DropAt, to: Ipv4Addr) {
     const PACKETS: u32 = 200;
     let Some(_turn) = turn().filter(|_| possible()) else { return };
     let world = World::with_napi();
@@ -87,7 +87,7 @@ fn another_keeps_its_packets(drop_at: DropAt, to: Ipv4Addr) {
     writer.set_broadcast(true).unwrap();
     writer.connect((RECEIVER, port)).unwrap();
     let rule = Rule { command: Some(WRITTEN.to_owned()), cgroup: None, budget: SMALL };
-    let guard = Running::start(&world, |config| {
+    let guard = RunningGuard::start(&world, |config| {
         config.budgets = vec![rule];
         config.drop_at = drop_at;
     });
@@ -97,29 +97,29 @@ fn another_keeps_its_packets(drop_at: DropAt, to: Ipv4Addr) {
     let dropped = || usage(&guard, reader.process).unwrap().dropped;
     unicast.writer.connect((to, port)).unwrap();
     let shared = Flow { reader: innocent, ..unicast };
-    // Behind the flood there may be no room for the first.
+    // After the flood there may be no room for the first packets.
     arrive(&shared);
     shared.pass(PACKETS, 100);
-    // The limit still holds for its own.
+    // The limit still applies to its own packets.
     shared.writer.connect((RECEIVER, port)).unwrap();
     let before = dropped();
     guard.wait_for("packets dropped early", || {
         shared.send(100, 100);
         dropped() > before
     });
-    guard.end();
+    guard.stop();
 }
 
 #[test]
 fn a_limit_drops_no_multicast_packet_of_another_process() {
-    another_keeps_its_packets(DropAt::Tc, GROUP);
-    another_keeps_its_packets(DropAt::Xdp, GROUP);
+    other_processes_keep_their_packets(DropAt::Tc, GROUP);
+    other_processes_keep_their_packets(DropAt::Xdp, GROUP);
 }
 
 #[test]
 fn a_limit_drops_no_broadcast_packet_of_another_process() {
-    another_keeps_its_packets(DropAt::Tc, Ipv4Addr::BROADCAST);
-    another_keeps_its_packets(DropAt::Tc, Ipv4Addr::new(10, 9, 0, 255));
+    other_processes_keep_their_packets(DropAt::Tc, Ipv4Addr::BROADCAST);
+    other_processes_keep_their_packets(DropAt::Tc, Ipv4Addr::new(10, 9, 0, 255));
 }
 
 /// A socket that is bound to any address matches all packets to its port, also those for other hosts.
@@ -138,7 +138,7 @@ fn a_limit_drops_no_forwarded_packet() {
     let forward = || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
     world.receiver.namespace().run(forward).unwrap();
     world.sender.add_route("s0", host.into(), 32, RECEIVER.into()).unwrap();
-    // The way back, for hosts that check where packets come from.
+    // The return route, for hosts that verify the source address.
     behind.add_route("b0", Ipv4Addr::new(10, 9, 0, 0).into(), 24, router.into()).unwrap();
     let evil = shared_socket(&world, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
     let port = evil.local_addr().unwrap().port();
@@ -148,7 +148,7 @@ fn a_limit_drops_no_forwarded_packet() {
     let mut reader = Reader::of(&evil);
     let writer = world.sender.namespace().run(|| UdpSocket::bind((SENDER, 0)).unwrap()).unwrap();
     writer.connect((RECEIVER, port)).unwrap();
-    let guard = Running::start(&world, |config| config.budgets = any(SMALL));
+    let guard = RunningGuard::start(&world, |config| config.budgets = any(SMALL));
     guard.wait_for("budget", || usage(&guard, reader.process).is_some());
     let flow = Flow { writer, reader: evil };
     flood_until_limited(&guard, &flow, &mut reader);
@@ -156,41 +156,41 @@ fn a_limit_drops_no_forwarded_packet() {
     let forwarded = Flow { reader: innocent, ..flow };
     arrive(&forwarded);
     forwarded.pass(200, 100);
-    guard.end();
+    guard.stop();
 }
 
-/// No text, and a line feed and an escape for a terminal in it.
+/// Not text, with a line feed and an escape sequence of a terminal.
 const NAME: &CStr = c"\xff\xfe\x1b[2J\n";
 const WRITTEN: &str = "\\xff\\xfe\\x1b[2J\\x0a";
 
 #[test]
-fn a_name_that_is_no_text_keeps_no_process_from_its_budget() {
+fn a_name_that_is_not_text_has_a_budget() {
     let Some(_turn) = turn().filter(|_| possible()) else { return };
     for command in [None, Some(WRITTEN)] {
         let world = World::with_napi();
         let flow = world.flow();
         let mut reader = Reader::named(&flow.reader, Some(NAME));
         let rule = Rule { command: command.map(str::to_owned), cgroup: None, budget: SMALL };
-        let guard = Running::start(&world, |config| config.budgets = vec![rule]);
+        let guard = RunningGuard::start(&world, |config| config.budgets = vec![rule]);
         guard.wait_for("budget", || usage(&guard, reader.process).is_some());
         flood_until_limited(&guard, &flow, &mut reader);
         let usage = usage(&guard, reader.process).unwrap();
         assert_eq!(usage.command, WRITTEN);
         let json = serde_json::to_string(&usage).unwrap();
         assert!(json.contains(r#""command":"\\xff\\xfe\\x1b[2J\\x0a""#), "{json}");
-        guard.end();
+        guard.stop();
     }
 }
 
-/// More processes than there are numbers for: those beyond have a budget together.
+/// More processes than numbers: those beyond share a budget.
 #[test]
-fn no_process_is_one_too_many_for_a_budget() {
+fn processes_beyond_the_numbers_share_a_budget() {
     const PROCESSES: usize = 270;
     let Some(_turn) = turn().filter(|_| possible()) else { return };
     let world = World::with_napi();
     let flow = world.flow();
     let mut readers: Vec<Reader> = (0..PROCESSES).map(|_| Reader::of(&flow.reader)).collect();
-    let guard = Running::start(&world, |config| config.budgets = any(SMALL));
+    let guard = RunningGuard::start(&world, |config| config.budgets = any(SMALL));
     guard.wait_for("budgets", || guard.usage().len() > PROCESSES);
     let full = |event: &Event| matches!(event, Event::LimitsFull { processes: 254 });
     assert_eq!(guard.events().iter().filter(|event| full(event)).count(), 1);
@@ -199,15 +199,15 @@ fn no_process_is_one_too_many_for_a_budget() {
     assert_eq!(shared.len(), PROCESSES + 1 - 254);
     let greedy = readers.iter_mut().find(|reader| shared.contains(&reader.process)).unwrap();
     flood_until_limited(&guard, &flow, greedy);
-    // They get numbers of their own once those of others are free.
+    // They get their own numbers once others are free.
     let greedy = greedy.process;
     readers.retain(|reader| reader.process == greedy);
     guard.wait_for("number of its own", || usage(&guard, greedy).is_some_and(|one| !one.shared));
-    guard.end();
+    guard.stop();
 }
 
-/// More processes than the kernel's table has entries for: those beyond have the strictest budget together,
-/// also where no process has the rule of that budget.
+/// More processes than entries of the kernel's table: those beyond share the strictest budget, even if no
+/// process has the rule of that budget.
 #[test]
 fn processes_beyond_the_table_share_the_strictest_budget() {
     const ROWS: u32 = 4;
@@ -218,7 +218,7 @@ fn processes_beyond_the_table_share_the_strictest_budget() {
     let named = |_| Reader::named(&flow.reader, Some(NAME));
     let mut readers: Vec<Reader> = (0..ROWS + 2).map(named).collect();
     let rule = |command: &str, budget| Rule { command: Some(command.into()), cgroup: None, budget };
-    let guard = Running::start(&world, |config| {
+    let guard = RunningGuard::start(&world, |config| {
         config.budgets = vec![rule(WRITTEN, LARGE), rule("no-process", SMALL)];
         config.process_rows = Some(ROWS);
     });
@@ -234,18 +234,18 @@ fn processes_beyond_the_table_share_the_strictest_budget() {
     let events = guard.events();
     let events: Vec<&Event> = events.iter().filter(full).collect();
     assert_eq!(events, [&Event::TableFull { processes: ROWS.into() }]);
-    // It gets an entry, and the budget of its own rule, once those of others are free.
+    // It gets an entry, and the budget of its own rule, once other entries are free.
     let greedy = beyond[0].process;
     readers.retain(|reader| reader.process == greedy);
     guard.wait_for("entry", || {
         usage(&guard, greedy).is_some_and(|one| !one.shared && one.budget == LARGE)
     });
-    guard.end();
+    guard.stop();
 }
 
-/// Sockets of their own, with a packet each, that live shortly: more rows than the ledger has.
+/// Short-lived sockets with one packet each: more rows than the ledger has.
 #[test]
-fn a_full_ledger_makes_budgets_limits_and_rows_of_what_is_gone_make_room() {
+fn a_full_ledger_applies_budgets_as_limits_and_evicts_idle_rows() {
     const ROWS: u32 = 64;
     let Some(_turn) = turn().filter(|_| possible()) else { return };
     let world = World::with_napi();
@@ -257,19 +257,19 @@ fn a_full_ledger_makes_budgets_limits_and_rows_of_what_is_gone_make_room() {
             let bind = || UdpSocket::bind((to, 0)).unwrap();
             let socket = world.receiver.namespace().run(bind).unwrap();
             flow.writer.send_to(&[0; 64], socket.local_addr().unwrap()).unwrap();
-            // Closed before its packet arrives, it would have no row; where it was read, its process would.
-            // A limit may have dropped the packet.
+            // Closed before its packet arrives, it would have no row; if it was read, its process would have
+            // one. A limit may have dropped the packet.
             let mut arrival = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
             poll(&mut arrival, 1000_u16).unwrap();
         }
     };
-    let guard = Running::start(&world, |config| {
+    let guard = RunningGuard::start(&world, |config| {
         config.budgets = any(SMALL);
         config.ledger_rows = Some(ROWS);
     });
     guard.wait_for("budget", || usage(&guard, reader.process).is_some());
     let limit = || usage(&guard, reader.process).unwrap().limit;
-    // Nothing has come for it, but what did not fit might have been its packets.
+    // It received nothing, but the packets without room might have been its own.
     guard.wait_for("limit of a process whose account may be missing", || {
         short(ROWS);
         limit() != Limit::None
@@ -277,26 +277,26 @@ fn a_full_ledger_makes_budgets_limits_and_rows_of_what_is_gone_make_room() {
     let full = |event: &Event| matches!(event, Event::LedgerFull { unrecorded_ns: 1.. });
     assert!(guard.events().iter().any(full), "{:?}", guard.events());
     guard.wait_for("room", || limit() == Limit::None);
-    // What it causes is found by a row of its own: many times what the table holds was there before.
+    // Its own row shows the time it causes, although more rows existed before than the table holds.
     for _ in 0..4 {
         short(ROWS);
         guard.wait_for("room", || limit() == Limit::None);
     }
     flood_until_limited(&guard, &flow, &mut reader);
-    guard.end();
+    guard.stop();
 }
 
-/// It never reads, so that only its wake-up shows who it may be for.
+/// It never reads: only its wake-up indicates that it may be the owner.
 #[test]
 fn an_owner_that_is_only_inferred_is_never_limited() {
     let Some(_turn) = turn().filter(|_| possible()) else { return };
     let world = World::with_napi();
     let (waited_for, read) = (world.flow(), world.flow());
-    let guard = Running::start(&world, |config| config.budgets = any(SMALL));
+    let guard = RunningGuard::start(&world, |config| config.budgets = any(SMALL));
     let mut waits = Reader::of(&waited_for.reader);
     let mut reads = Reader::of(&read.reader);
     guard.wait_for("budgets", || guard.usage().len() == 3);
-    // The one packet costs more than the budget.
+    // One packet costs more than the budget.
     waits.wait();
     waited_for.send(1, 100);
     waits.finish();
@@ -311,18 +311,18 @@ fn an_owner_that_is_only_inferred_is_never_limited() {
         usage(&guard, reads.process).is_some_and(|usage| usage.dropped > 0)
     });
     assert_eq!(held_against.take(), None);
-    guard.end();
+    guard.stop();
 }
 
-/// A process of an unprivileged user that uses all of the CPU that it gets.
-struct Busy(Pid);
+/// A process of an unprivileged user that uses all available CPU time.
+struct BusyProcess(Pid);
 
-impl Busy {
+impl BusyProcess {
     fn start() -> Self {
         // SAFETY: the child makes system calls only, and is killed.
         match unsafe { fork() }.unwrap() {
             ForkResult::Child => loop {
-                // SAFETY: numbers only; without that user it would not be the test.
+                // SAFETY: numbers only; the test requires that user.
                 if unsafe { libc::getuid() == 0 && libc::setuid(65534) != 0 } {
                     // SAFETY: it does not return.
                     unsafe { libc::_exit(1) };
@@ -336,7 +336,7 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyProcess {
     fn drop(&mut self) {
         let _ = kill(self.0, Signal::SIGKILL);
         let _ = waitpid(self.0, None);
@@ -353,7 +353,7 @@ struct Pause {
 }
 
 impl Pause {
-    /// Of the calling thread, which had used `last` at the pause before.
+    /// The pause of the calling thread, which had used `last` at the previous pause.
     fn new(length: Duration, last: &mut Duration) -> Self {
         let now = Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap());
         // SAFETY: numbers only.
@@ -362,16 +362,16 @@ impl Pause {
     }
 }
 
-/// No process decides when the next scan is: each pause depends on the CPU time of the scan alone, and is
-/// bounded; the thread runs before all normal ones. A scan of 100,000 files uses 50 ms of a CPU and lasts
-/// eight times as long beside eight processes: by the wall clock the guard requested a pause of 20 s then.
+/// No process can delay the next scan: each pause depends on the CPU time of the scan alone, and is bounded;
+/// the thread runs before all normal ones. A scan of 100,000 files uses 50 ms of CPU time and takes eight times
+/// as long beside eight processes: by wall-clock time the guard requested a pause of 20 s then.
 #[test]
 fn busy_processes_do_not_blind_the_guard() {
     const SOCKETS: usize = 10_000;
     const INTERVAL: Duration = Duration::from_millis(100);
     let Some(_turn) = turn() else { return };
     let cpus = std::thread::available_parallelism().unwrap().get();
-    let _busy: Vec<Busy> = (0..8 * cpus).map(|_| Busy::start()).collect();
+    let _busy: Vec<BusyProcess> = (0..8 * cpus).map(|_| BusyProcess::start()).collect();
     let world = World::with_napi();
     let Some(sockets) = crate::kernel::many_sockets(&world, SOCKETS) else { return };
     let readers: Vec<Reader> = sockets.iter().take(10).map(Reader::of).collect();
@@ -379,7 +379,7 @@ fn busy_processes_do_not_blind_the_guard() {
     let config = Config { interval: INTERVAL, settings, ..Config::of(vec!["r0".to_owned()]) };
     let directory = TemporaryDirectory::new("blind");
     let pauses = std::thread::scope(|scope| {
-        // Dropped, also where the test fails, it ends the guard.
+        // Stops the guard when dropped, also if the test fails.
         let (stop, stops) = mpsc::channel::<()>();
         let guard = || {
             let (mut pauses, mut last) = (Vec::new(), Duration::ZERO);
@@ -413,13 +413,13 @@ fn busy_processes_do_not_blind_the_guard() {
     }
 }
 
-/// A process opens another socket: with its first read that has the limit of the process, before any scan.
+/// A process opens another socket: it has the limit of the process from its first read, before any scan.
 #[test]
 fn a_new_socket_of_a_limited_process_is_limited_at_its_first_read() {
     const PACKETS: u32 = 200;
     let Some(_turn) = turn().filter(|_| possible()) else { return };
     let world = World::with_napi();
-    let guard = Running::start(&world, |config| config.budgets = any(SMALL));
+    let guard = RunningGuard::start(&world, |config| config.budgets = any(SMALL));
     let this = onbeat_irq::names::process(std::process::id()).unwrap();
     let first = world.flow();
     let read = |flow: &Flow| {
@@ -438,15 +438,15 @@ fn a_new_socket_of_a_limited_process_is_limited_at_its_first_read() {
     setsockopt(&second.reader, RcvBuf, &(4 << 20)).unwrap();
     second.pass(1, 100);
     second.send(PACKETS, 100);
-    // It has not been read and has no limit: its packet arrives behind those.
+    // It was not read and has no limit: its packet arrives behind those.
     world.flow().pass(1, 100);
     assert!(read(&second) < PACKETS / 2, "its packets were not limited");
     drop(halted);
-    guard.end();
+    guard.stop();
 }
 
-/// Processes have more files than a slice of a scan reads: priorities still follow, and a process whose
-/// sockets no scan has read yet has its budget.
+/// Processes have more files than a slice of a scan reads: priorities still follow, and a process whose sockets
+/// are not scanned yet has its budget.
 #[test]
 fn too_many_files_make_a_scan_partial_and_release_no_budget() {
     const SOCKETS: usize = 10_000;
@@ -455,7 +455,7 @@ fn too_many_files_make_a_scan_partial_and_release_no_budget() {
     let Some(sockets) = crate::kernel::many_sockets(&world, SOCKETS) else { return };
     let readers: Vec<Reader> = sockets.iter().take(10).map(Reader::of).collect();
     let rule = Rule { command: Some(WRITTEN.to_owned()), cgroup: None, budget: SMALL };
-    let guard = Running::start(&world, |config| {
+    let guard = RunningGuard::start(&world, |config| {
         config.budgets = vec![rule];
         config.interval = Duration::from_millis(1);
     });
@@ -466,5 +466,5 @@ fn too_many_files_make_a_scan_partial_and_release_no_budget() {
     let flow = world.flow();
     let mut late = Reader::named(&flow.reader, Some(NAME));
     flood_until_limited(&guard, &flow, &mut late);
-    guard.end();
+    guard.stop();
 }

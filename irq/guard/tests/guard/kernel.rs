@@ -1,4 +1,4 @@
-//! The guard on this kernel, on real packets between namespaces of our own.
+//! The guard on this kernel, with packets between network namespaces.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -18,9 +18,9 @@ use onbeat_testing::{Feature, ForeignProgram, Hold, TemporaryDirectory, require_
 
 use crate::harness::{BOUND, Flow, World};
 use crate::reader::Reader;
-use crate::running::Running;
+use crate::running::RunningGuard;
 
-/// One at a time: they are threads of one process, which has the sockets of all of them open, as have the
+/// One test at a time: all are threads of one process, which has the sockets of all of them open, as have the
 /// processes that it forks.
 pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -28,7 +28,7 @@ pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
     require_all(&features).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The thread of NAPI that receives by r0, while there is one.
+/// r0's NAPI thread, if it has one.
 fn napi_thread(world: &World) -> Option<u32> {
     let instances = napi::instances(&world.receiver, "r0").unwrap().expect("Linux 6.8");
     instances.iter().find_map(|instance| instance.pid)
@@ -48,25 +48,25 @@ pub(crate) fn set_fifo(pid: u32, priority: i32) {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Before any packet has come: the process that waits is found by its socket.
+/// Before the first packet: the waiting process is found by its socket.
 #[test]
-fn the_bottom_half_follows_who_waits() {
+fn the_napi_thread_follows_the_waiting_process() {
     let Some(_turn) = turn() else { return };
     let world = World::with_napi();
     let flow = world.flow();
     let reader = Reader::of(&flow.reader);
-    let guard = Running::start(&world, |_| ());
+    let guard = RunningGuard::start(&world, |_| ());
     guard.wait_for("thread of NAPI", || has(&world, 0));
-    // It changes its priority while it is watched, up and down,
+    // It changes its priority while guarded, up and down,
     for wanted in [50, 70, 20] {
         set_fifo(reader.process.pid, wanted);
         guard.wait_for(&format!("priority {wanted}"), || has(&world, wanted as u32));
     }
     flow.pass(100, 512);
-    // and dies.
+    // and is killed.
     drop(reader);
-    guard.wait_for("priority of before", || has(&world, 0));
-    guard.end();
+    guard.wait_for("former priority", || has(&world, 0));
+    guard.stop();
     // Older kernels keep the thread, which then sleeps.
     let threaded = || napi::threaded("r0").unwrap();
     assert!(!world.receiver.namespace().run_with_sysfs(threaded).unwrap());
@@ -75,19 +75,19 @@ fn the_bottom_half_follows_who_waits() {
 }
 
 #[test]
-fn a_process_of_a_higher_priority_does_not_raise_what_its_normal_thread_reads() {
+fn the_priority_is_that_of_the_reading_thread() {
     let Some(_turn) = turn() else { return };
     let world = World::with_napi();
     let flow = world.flow();
     let settings = Settings { hold_ns: 0, ..Settings::default() };
-    let guard = Running::start(&world, |config| config.settings = settings);
+    let guard = RunningGuard::start(&world, |config| config.settings = settings);
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let high = thread::spawn(move || {
         let _realtime = Profile::default().scheduled("fifo 30".parse().unwrap()).enter().unwrap();
-        // Ends when the sender does.
+        // Exits when the sender does.
         let _ = is_done.recv();
     });
-    // Nobody has read yet: the highest thread of the process.
+    // No read yet: the highest thread of the process.
     guard.wait_for("priority of the highest thread", || has(&world, 30));
     guard.wait_for("priority of the reader", || {
         flow.pass(1, 100);
@@ -95,14 +95,14 @@ fn a_process_of_a_higher_priority_does_not_raise_what_its_normal_thread_reads() 
     });
     drop(done);
     high.join().unwrap();
-    guard.end();
+    guard.stop();
 }
 
 #[test]
 fn a_guard_excludes_others_of_its_namespace_that_do_not_share_run() {
     let Some(_turn) = turn() else { return };
     let world = World::with_napi();
-    let guard = Running::start(&world, |_| ());
+    let guard = RunningGuard::start(&world, |_| ());
     guard.wait_for("event", || !guard.events().is_empty());
     // As in a container on the network of the host: its directory is another one.
     let directory = TemporaryDirectory::new("guard-other");
@@ -110,13 +110,13 @@ fn a_guard_excludes_others_of_its_namespace_that_do_not_share_run() {
     let refusal = world.receiver.namespace().run(restore).unwrap().unwrap_err().to_string();
     let holder = format!("\"@onbeat/guard\" cannot be taken: process {} (", std::process::id());
     assert!(refusal.contains(&holder), "{refusal}");
-    guard.end();
+    guard.stop();
     assert_eq!(world.receiver.namespace().run(restore).unwrap().unwrap(), []);
 }
 
-/// What a socket is bound to says for which device its owner waits.
+/// The bound address decides the device that the owner waits for.
 #[test]
-fn who_waits_elsewhere_raises_nothing() {
+fn a_socket_on_another_device_changes_no_priority() {
     let Some(_turn) = turn() else { return };
     let world = World::with_napi();
     world.receiver.set_up("lo").unwrap();
@@ -128,19 +128,19 @@ fn who_waits_elsewhere_raises_nothing() {
     let there = Reader::of(&elsewhere);
     set_fifo(there.process.pid, 60);
     drop(elsewhere);
-    let guard = Running::start(&world, |_| ());
+    let guard = RunningGuard::start(&world, |_| ());
     guard.wait_for("thread of NAPI", || has(&world, 0));
     let any = bind("0.0.0.0");
     let here = Reader::of(&any);
     drop(any);
     set_fifo(here.process.pid, 40);
-    guard.wait_for("priority of who waits for any address", || has(&world, 40));
-    guard.end();
+    guard.wait_for("priority of the thread that waits for any address", || has(&world, 40));
+    guard.stop();
 }
 
-/// As a container's does, to which a bridge or a route leads.
+/// As in a container behind a bridge or a route.
 #[test]
-fn who_waits_in_another_namespace_counts_where_all_do() {
+fn sockets_of_other_namespaces_count_with_namespaces_all() {
     let Some(_turn) = turn() else { return };
     let world = World::with_napi();
     let container = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
@@ -156,25 +156,25 @@ fn who_waits_in_another_namespace_counts_where_all_do() {
     let _in_container = waits(&container, "0.0.0.0", 40);
     let _here = waits(&world.receiver, "0.0.0.0", 20);
     for (namespaces, wanted) in [(Namespaces::All, 40), (Namespaces::Own, 20)] {
-        let guard = Running::start(&world, |config| config.namespaces = namespaces);
+        let guard = RunningGuard::start(&world, |config| config.namespaces = namespaces);
         guard.wait_for("priority", || has(&world, wanted));
-        guard.end();
+        guard.stop();
     }
 }
 
 #[test]
-fn a_device_that_vanishes_leaves_nothing() {
+fn a_removed_device_leaves_nothing() {
     let Some(_turn) = turn() else { return };
     let world = World::with_napi();
-    let guard = Running::start(&world, |_| ());
+    let guard = RunningGuard::start(&world, |_| ());
     guard.wait_for("thread of NAPI", || napi_thread(&world).is_some());
     world.sender.delete("s0").unwrap();
     let vanished = |event: &Event| matches!(event, Event::Vanished { .. });
     guard.wait_for("event", || guard.events().iter().any(vanished));
-    guard.end();
+    guard.stop();
 }
 
-/// So many sockets of this process, at the receiver; `None` where there may not be that many.
+/// This many sockets of this process, at the receiver; `None` if the limit on open files is lower.
 pub(crate) fn many_sockets(world: &World, count: usize) -> Option<Vec<UdpSocket>> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let files = 2 * count as u64;
@@ -190,19 +190,19 @@ pub(crate) fn many_sockets(world: &World, count: usize) -> Option<Vec<UdpSocket>
 
 /// 10,000 sockets of a process.
 #[test]
-fn many_sockets_are_one_waiter() {
+fn many_sockets_are_one_waiting_thread() {
     let Some(_turn) = turn() else { return };
     let world = World::with_napi();
     let Some(sockets) = many_sockets(&world, 10_000) else { return };
     let reader = Reader::of(&sockets[0]);
     set_fifo(reader.process.pid, 33);
-    let guard = Running::start(&world, |_| ());
+    let guard = RunningGuard::start(&world, |_| ());
     guard.wait_for("priority", || has(&world, 33));
     drop(sockets);
-    guard.end();
+    guard.stop();
 }
 
-/// Sends packets, one after another, until one arrives: what others sent before it has gone.
+/// Sends packets, one after another, until one arrives: all earlier packets have left the queues.
 pub(crate) fn arrive(flow: &Flow) {
     let deadline = Instant::now() + BOUND;
     flow.reader.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -214,14 +214,14 @@ pub(crate) fn arrive(flow: &Flow) {
     flow.reader.set_read_timeout(Some(BOUND)).unwrap();
 }
 
-/// What a process's traffic costs above its budget is dropped early; what is for others is not.
+/// Packets above a process's budget are dropped early; packets for others are not.
 #[test]
-fn what_exceeds_a_budget_is_dropped_at_tc_ingress_and_counted() {
+fn packets_above_a_budget_are_dropped_at_tc_ingress_and_counted() {
     drops_early(DropAt::Tc, "guard_ingress");
 }
 
 #[test]
-fn what_exceeds_a_budget_is_dropped_in_the_driver_and_counted() {
+fn packets_above_a_budget_are_dropped_in_the_driver_and_counted() {
     drops_early(DropAt::Xdp, "guard_xdp");
 }
 
@@ -258,9 +258,9 @@ fn has_program(world: &World, name: &str) -> bool {
         .any(|program| program.name.to_str() == Some(name) && attached.contains(&program.id))
 }
 
-/// An interface has room for one program of XDP: with another one's there, tc ingress does it.
+/// An interface has one XDP program: if there is another one, the guard uses tc ingress.
 #[test]
-fn where_another_program_is_in_the_driver_packets_are_dropped_behind_it() {
+fn with_another_xdp_program_packets_are_dropped_at_tc_ingress() {
     let Some(_turn) = turn().filter(|_| require_all(&[Feature::Kernel(6, 6), Feature::Softirqs]))
     else {
         return;
@@ -268,15 +268,15 @@ fn where_another_program_is_in_the_driver_packets_are_dropped_behind_it() {
     let world = World::with_napi();
     for hold in [Hold::Link, Hold::Interface] {
         let other = ForeignProgram::attach(&world.receiver, "r0", hold, XdpMode::Native);
-        let guard = Running::start(&world, |config: &mut Config| {
+        let guard = RunningGuard::start(&world, |config: &mut Config| {
             let budget = Budget { ns_per_s: 10_000 };
             config.budgets = vec![Rule { command: None, cgroup: None, budget }];
             config.drop_at = DropAt::Xdp;
         });
         guard.wait_for("program at tc ingress", || has_program(&world, "guard_ingress"));
         assert!(!has_program(&world, "guard_xdp"));
-        guard.end();
-        // A process that looks at programs, as bpftool does, keeps one for the moment.
+        guard.stop();
+        // A process that lists programs, as bpftool does, holds one for a moment.
         let deadline = Instant::now() + BOUND;
         while has_program(&world, "guard_ingress") {
             assert!(Instant::now() < deadline, "the program stays behind the guard");
@@ -299,14 +299,14 @@ fn drops_early(drop_at: DropAt, program: &str) {
     let greedy_name = name(reader.process.pid);
     assert_ne!(greedy_name, name(std::process::id()));
     setsockopt(&modest.reader, RcvBuf, &(4 << 20)).unwrap();
-    let guard = Running::start(&world, |config| {
+    let guard = RunningGuard::start(&world, |config| {
         let (command, budget) = (Some(greedy_name), Budget { ns_per_s: 10_000 });
         config.budgets = vec![Rule { command, cgroup: None, budget }];
         config.drop_at = drop_at;
     });
     guard.wait_for("process with a budget", || guard.usage().len() == 1);
     let dropped = || guard.usage().iter().map(|usage| usage.dropped).sum::<u64>();
-    // Its packets cost more than 10 us in each second by far.
+    // Its packets cost far more than 10 us per second.
     reader.begin(u32::MAX);
     guard.wait_for("packets dropped early", || {
         greedy.send(100, 100);
@@ -316,11 +316,11 @@ fn drops_early(drop_at: DropAt, program: &str) {
     let usage = guard.usage();
     assert_eq!(usage[0].process, reader.process);
     assert!(matches!(usage[0].limit, Limit::PacketsPerSecond(_)), "{usage:?}");
-    // Behind so many there may be no room for the first.
+    // After so long a flood there may be no room for the first.
     arrive(&modest);
     modest.pass(1000, 100);
-    guard.end();
-    // Without the guard nothing is dropped any more: what is sent now arrives.
+    guard.stop();
+    // Without the guard no packet is dropped: new packets arrive.
     drop(reader);
     while greedy.reader.set_nonblocking(true).is_ok() && greedy.reader.recv(&mut [0; 1]).is_ok() {}
     greedy.reader.set_nonblocking(false).unwrap();

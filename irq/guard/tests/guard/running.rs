@@ -1,4 +1,4 @@
-//! A guard at work.
+//! A running guard.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::harness::{BOUND, World};
 /// All events of a guard, and its last usage of budgets.
 type Reports = Arc<Mutex<(Vec<Event>, Vec<Usage>)>>;
 
-/// What the guard passes after each step.
+/// Held by the guard after each step.
 #[derive(Default)]
 struct Gate {
     lock: Mutex<()>,
@@ -33,14 +33,14 @@ impl Gate {
     }
 }
 
-pub(crate) struct Running {
+pub(crate) struct RunningGuard {
     guard: Option<Background>,
     reports: Reports,
     gate: Arc<Gate>,
     directory: TemporaryDirectory,
 }
 
-impl Running {
+impl RunningGuard {
     /// Guards r0 with an interval of 10 ms.
     pub(crate) fn start(world: &World, change: impl FnOnce(&mut Config)) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -53,19 +53,19 @@ impl Running {
         let written = Arc::clone(&reports);
         let gate = Arc::<Gate>::default();
         let passed = Arc::clone(&gate);
-        let tell = move |events: &[Event], usage: &[Usage]| {
+        let report = move |events: &[Event], usage: &[Usage]| {
             let mut reports = written.lock().unwrap();
             reports.0.extend_from_slice(events);
             reports.1 = usage.to_vec();
             drop(reports);
             passed.pass();
         };
-        let start = || Background::start(config, directory.path().into(), tell).unwrap();
+        let start = || Background::start(config, directory.path().into(), report).unwrap();
         let guard = world.receiver.namespace().run(start).unwrap();
         Self { guard: Some(guard), reports, gate, directory }
     }
 
-    /// Stops the guard after its next step, with what that has reported, until the result is dropped.
+    /// Stops the guard after its next step, and waits for its report, until the result is dropped.
     pub(crate) fn halt(&self) -> MutexGuard<'_, ()> {
         let halted = self.gate.lock();
         self.wait_for("step", || self.gate.is_waiting.load(Ordering::SeqCst));
@@ -75,8 +75,8 @@ impl Running {
     pub(crate) fn wait_for(&self, what: &str, condition: impl Fn() -> bool) {
         let deadline = Instant::now() + BOUND;
         while !condition() {
-            let ended = self.guard.as_ref().is_none_or(Background::has_ended);
-            assert!(!ended, "the guard has ended, waiting for {what}");
+            let ended = self.guard.as_ref().is_none_or(Background::has_stopped);
+            assert!(!ended, "the guard has stopped while waiting for {what}");
             assert!(Instant::now() < deadline, "no {what}: {:?}", self.reports.lock().unwrap());
             thread::yield_now();
         }
@@ -90,9 +90,9 @@ impl Running {
         self.reports.lock().unwrap().0.clone()
     }
 
-    /// Everything is put back.
-    pub(crate) fn end(mut self) {
-        let restored = self.guard.take().expect("it runs").end().unwrap();
+    /// Stops the guard; all settings are restored.
+    pub(crate) fn stop(mut self) {
+        let restored = self.guard.take().expect("it runs").stop().unwrap();
         assert!(restored.iter().all(|one| one.outcome != PutBack::Failed), "{restored:?}");
         assert!(!self.directory.file("journal.json").exists());
     }

@@ -1,4 +1,4 @@
-//! The guard against a host made of a table: what happens, when, and what threads then have.
+//! The guard against a host made of a table: events, their times, and the resulting policies of threads.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use onbeat_host::settings::{
     Host, Kind, Log, NapiThread, Place, PutBack, Refusal, Setting, Survey, change_all,
 };
 use onbeat_irq_core::policy::{Rank, Settings};
-use onbeat_irq_guard::{Candidates, Config, Event, Guard, Look, Usage};
+use onbeat_irq_guard::{Candidates, Config, Event, Guard, HostObserver, Usage};
 use onbeat_irq_guard::{Error, Result};
 use onbeat_netdev::InterfaceIdentity;
 
-use crate::fake::{FakeHost, FakeLook, Memory};
+use crate::fake::{FakeHost, FakeObserver, Memory};
 
 const MS: u64 = 1_000_000;
 
@@ -24,11 +24,11 @@ fn config(names: &[&str]) -> Config {
     Config::of(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
-/// What a test changes while a guard holds it.
+/// The host that a test changes while a guard uses it.
 #[derive(Clone, Default)]
 struct World {
     host: Rc<RefCell<FakeHost>>,
-    look: Rc<RefCell<FakeLook>>,
+    observer: Rc<RefCell<FakeObserver>>,
 }
 
 impl Host for World {
@@ -57,13 +57,13 @@ impl Host for World {
     }
 }
 
-impl Look for World {
+impl HostObserver for World {
     fn devices(&mut self, names: &[String]) -> Result<BTreeMap<String, u32>> {
-        self.look.borrow_mut().devices(names)
+        self.observer.borrow_mut().devices(names)
     }
 
     fn candidates(&mut self, devices: &[u32], now_ns: u64) -> Result<Candidates> {
-        self.look.borrow_mut().candidates(devices, now_ns)
+        self.observer.borrow_mut().candidates(devices, now_ns)
     }
 
     fn usage(&self) -> Vec<Usage> {
@@ -77,16 +77,16 @@ impl World {
         let world = Self::default();
         *world.host.borrow_mut() = FakeHost::with(&[("eth0", &[20, 21]), ("eth1", &[30])]);
         let indices = [("eth0".to_owned(), 2), ("eth1".to_owned(), 3)].into();
-        world.look.borrow_mut().indices = indices;
+        world.observer.borrow_mut().indices = indices;
         world
     }
 
     fn wait(&self, device: u32, tid: u32, rank: Rank) {
-        self.look.borrow_mut().waiting.insert((device, tid), rank);
+        self.observer.borrow_mut().waiting.insert((device, tid), rank);
     }
 
     fn leave(&self, device: u32, tid: u32) {
-        self.look.borrow_mut().waiting.remove(&(device, tid));
+        self.observer.borrow_mut().waiting.remove(&(device, tid));
     }
 
     fn policies(&self) -> Vec<(i32, String)> {
@@ -104,19 +104,19 @@ fn are(policies: &[(i32, &str)]) -> Vec<(i32, String)> {
 
 type Row<'a> = (u64, &'a dyn Fn(&World), &'a [(i32, &'a str)]);
 
-/// Runs a table: at each time something happens, and then threads have these policies.
+/// Runs a table: an event at each time, and the resulting policies of threads.
 fn run(config: &Config, table: &[Row<'_>]) {
     let world = World::new();
     let before = world.policies();
-    let (mut host, mut look, mut log) = (world.clone(), world.clone(), Memory::default());
-    let (mut guard, events) = Guard::begin(config, &mut host, &mut log, &mut look).unwrap();
+    let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
+    let (mut guard, events) = Guard::start(config, &mut host, &mut log, &mut observer).unwrap();
     assert!(events.iter().all(|event| matches!(event, Event::Taken { .. })), "{events:?}");
     for (row, (ms, happens, expected)) in table.iter().enumerate() {
         happens(&world);
         guard.step(ms * MS).unwrap();
         assert_eq!(world.policies(), are(expected), "row {row}: {ms} ms");
     }
-    let restored = guard.end().unwrap();
+    let restored = guard.stop().unwrap();
     assert!(restored.iter().all(|one| one.outcome != PutBack::Failed), "{restored:?}");
     assert!(log.entries().is_empty(), "{log:?}");
     let lasting = |(pid, _): &&(i32, String)| before.iter().any(|(known, _)| known == pid);
@@ -126,7 +126,7 @@ fn run(config: &Config, table: &[Row<'_>]) {
 }
 
 #[test]
-fn threads_have_the_priority_of_who_waits() {
+fn threads_have_the_priority_of_the_highest_waiter() {
     run(
         &config(&["eth0", "eth1"]),
         &[
@@ -136,7 +136,7 @@ fn threads_have_the_priority_of_who_waits() {
                 &|world| world.wait(2, 7, fifo(50)),
                 &[(20, "fifo 50"), (21, "fifo 50"), (30, "other")],
             ),
-            // Another process, higher, on both; the ceiling.
+            // Another process, higher, on both devices; the ceiling applies.
             (
                 2,
                 &|world| {
@@ -145,7 +145,7 @@ fn threads_have_the_priority_of_who_waits() {
                 },
                 &[(20, "fifo 98"), (21, "fifo 98"), (30, "fifo 98")],
             ),
-            // It ends: held for 100 ms, and then back to who still waits.
+            // It exits: held for 100 ms, and then lowered to the remaining process.
             (
                 3,
                 &|world| {
@@ -162,7 +162,7 @@ fn threads_have_the_priority_of_who_waits() {
                 &|world| world.wait(2, 7, fifo(60)),
                 &[(20, "fifo 60"), (21, "fifo 60"), (30, "other")],
             ),
-            // Somebody else sets a thread; a queue is added.
+            // Another process sets a thread; a queue is added.
             (
                 105,
                 &|world| {
@@ -183,7 +183,7 @@ fn threads_have_the_priority_of_who_waits() {
 }
 
 #[test]
-fn a_device_vanishes_and_comes_back() {
+fn a_device_is_removed_and_returns() {
     run(
         &config(&["eth0", "eth1"]),
         &[
@@ -196,7 +196,7 @@ fn a_device_vanishes_and_comes_back() {
                 1,
                 &|world| {
                     world.host.borrow_mut().interfaces.remove("eth1");
-                    world.look.borrow_mut().indices.remove("eth1");
+                    world.observer.borrow_mut().indices.remove("eth1");
                 },
                 &[(20, "other"), (21, "other")],
             ),
@@ -204,7 +204,7 @@ fn a_device_vanishes_and_comes_back() {
                 2,
                 &|world| {
                     world.host.borrow_mut().add("eth1", &[31]);
-                    world.look.borrow_mut().indices.insert("eth1".into(), 9);
+                    world.observer.borrow_mut().indices.insert("eth1".into(), 9);
                     world.wait(9, 7, fifo(50));
                 },
                 &[(20, "other"), (21, "other"), (31, "fifo 50")],
@@ -214,18 +214,18 @@ fn a_device_vanishes_and_comes_back() {
 }
 
 #[test]
-fn a_floor_keeps_packets_that_nobody_waits_for_going() {
+fn threads_have_at_least_the_floor() {
     let settings = Settings { floor: fifo(2), ..Settings::default() };
     let config = Config { settings, ..config(&["eth1"]) };
     run(&config, &[(0, &|_| (), &[(20, "other"), (21, "other"), (30, "fifo 2")])]);
 }
 
 #[test]
-fn threads_run_on_the_cpus_that_are_named() {
+fn threads_run_on_the_configured_cpus() {
     let world = World::new();
     let config = Config { cpus: Some("1-2".parse().unwrap()), ..config(&["eth0"]) };
-    let (mut host, mut look, mut log) = (world.clone(), world.clone(), Memory::default());
-    let (mut guard, _) = Guard::begin(&config, &mut host, &mut log, &mut look).unwrap();
+    let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
+    let (mut guard, _) = Guard::start(&config, &mut host, &mut log, &mut observer).unwrap();
     let cpus = || -> Vec<String> {
         let host = world.host.borrow();
         host.interfaces["eth0"].threads.values().map(|(_, cpus)| cpus.clone()).collect()
@@ -235,76 +235,76 @@ fn threads_run_on_the_cpus_that_are_named() {
     world.host.borrow_mut().interfaces.get_mut("eth0").unwrap().threads.insert(22, new);
     guard.step(0).unwrap();
     assert_eq!(cpus(), ["1-2", "1-2", "1-2"]);
-    guard.end().unwrap();
+    guard.stop().unwrap();
     assert_eq!(cpus(), ["0-3", "0-3", "0-3"]);
 }
 
-/// A guard that is killed leaves its journal; the next one puts back before it begins.
+/// A killed guard leaves its journal; the next one restores the settings before it starts.
 #[test]
-fn the_next_guard_puts_back_what_a_killed_one_left() {
+fn the_next_guard_restores_the_settings_of_a_killed_one() {
     let world = World::new();
     let both = config(&["eth0", "eth1"]);
-    let (mut host, mut look, mut log) = (world.clone(), world.clone(), Memory::default());
+    let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
     world.wait(3, 7, fifo(50));
-    let (mut guard, _) = Guard::begin(&both, &mut host, &mut log, &mut look).unwrap();
+    let (mut guard, _) = Guard::start(&both, &mut host, &mut log, &mut observer).unwrap();
     guard.step(0).unwrap();
-    // Killed: nothing runs that would put back.
+    // Killed: no code runs that would restore.
     drop(guard);
     assert_eq!(world.threaded(), [true, true]);
     assert_eq!(world.policies()[2].1, "fifo 50");
 
     let one = config(&["eth0"]);
-    let (guard, _) = Guard::begin(&one, &mut host, &mut log, &mut look).unwrap();
+    let (guard, _) = Guard::start(&one, &mut host, &mut log, &mut observer).unwrap();
     assert_eq!(world.threaded(), [true, false]);
     assert_eq!(world.policies(), are(&[(20, "other"), (21, "other"), (30, "other")]));
-    guard.end().unwrap();
+    guard.stop().unwrap();
     assert_eq!(world.threaded(), [false, false]);
     assert!(log.entries().is_empty());
 }
 
 #[test]
-fn what_cannot_be_taken_is_named_and_nothing_stays_changed() {
+fn an_error_names_the_interface_and_restores_all_settings() {
     let world = World::new();
-    let (mut host, mut look, mut log) = (world.clone(), world.clone(), Memory::default());
+    let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
     let mut begin = |names: &[&str]| {
         let config = config(names);
-        let begun = Guard::begin(&config, &mut host, &mut log, &mut look);
+        let begun = Guard::start(&config, &mut host, &mut log, &mut observer);
         begun.map(drop).unwrap_err().to_string()
     };
     let error = begin(&["eth0", "eth7"]);
-    assert_eq!(error, "interface \"eth7\" not found; see what there is: ip link");
+    assert_eq!(error, "interface \"eth7\" not found; list interfaces: ip link");
     assert_eq!(world.threaded(), [false, false]);
 
     let threaded = Place::Threaded { interface: "eth1".into() };
-    world.host.borrow_mut().stubborn.push(threaded);
+    world.host.borrow_mut().unwritable.push(threaded);
     let error = begin(&["eth0", "eth1"]);
-    assert_eq!(error, "interface \"eth1\" cannot be guarded: it will not");
+    assert_eq!(error, "interface \"eth1\" cannot be guarded: not supported");
     assert_eq!(world.threaded(), [false, false]);
     assert!(log.entries().is_empty());
 }
 
 #[test]
-fn a_thread_that_cannot_be_set_is_told_once() {
+fn a_thread_that_cannot_be_set_is_reported_once() {
     let world = World::new();
     let config = config(&["eth1"]);
-    let (mut host, mut look, mut log) = (world.clone(), world.clone(), Memory::default());
+    let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
     let place =
         Place::ThreadPolicy { interface: "eth1".into(), pid: 30, name: "napi/eth1-30".into() };
-    world.host.borrow_mut().stubborn.push(place);
-    let (mut guard, _) = Guard::begin(&config, &mut host, &mut log, &mut look).unwrap();
+    world.host.borrow_mut().unwritable.push(place);
+    let (mut guard, _) = Guard::start(&config, &mut host, &mut log, &mut observer).unwrap();
     world.wait(3, 7, fifo(50));
-    let told = |events: &[Event]| {
+    let reported = |events: &[Event]| {
         events.iter().filter(|event| matches!(event, Event::Refused { .. })).count()
     };
-    assert_eq!(told(&guard.step(0).unwrap()), 1);
-    assert_eq!(told(&guard.step(1).unwrap()), 0);
-    guard.end().unwrap();
+    assert_eq!(reported(&guard.step(0).unwrap()), 1);
+    assert_eq!(reported(&guard.step(1).unwrap()), 0);
+    guard.stop().unwrap();
 }
 
 #[test]
-fn what_an_earlier_guard_left_and_cannot_be_put_back_is_named() {
+fn a_setting_that_cannot_be_restored_is_an_error() {
     let world = World::new();
-    let (mut host, mut look, mut log) = (world.clone(), world.clone(), Memory::default());
+    let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
     let place = Place::Threaded { interface: "eth9".into() };
     world.host.borrow_mut().add("eth9", &[]);
     let (now, wanted) = ("0".to_owned(), "1".to_owned());
@@ -312,7 +312,7 @@ fn what_an_earlier_guard_left_and_cannot_be_put_back_is_named() {
     change_all(&mut host, &mut log, vec![setting]).unwrap();
     world.host.borrow_mut().interfaces.remove("eth9");
     let config = config(&["eth0"]);
-    let error = Guard::begin(&config, &mut host, &mut log, &mut look).map(drop).unwrap_err();
-    assert!(matches!(&error, Error::Left { .. }), "{error}");
+    let error = Guard::start(&config, &mut host, &mut log, &mut observer).map(drop).unwrap_err();
+    assert!(matches!(&error, Error::NotRestored { .. }), "{error}");
     assert!(error.to_string().contains("/sys/class/net/eth9/threaded"), "{error}");
 }

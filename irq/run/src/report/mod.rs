@@ -12,10 +12,10 @@ use onbeat_report::{InputKind, Inputs, Outcome, Run};
 
 use crate::{Error, Result};
 
-/// Processes with a time line.
+/// Maximum number of processes with a time line.
 const LINES: usize = 6;
 
-/// Reads a recording; with `partial` also one without its end.
+/// Reads a recording; with `partial` also one without its end line.
 ///
 /// # Errors
 /// [`Error::Read`].

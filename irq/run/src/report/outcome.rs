@@ -1,4 +1,4 @@
-//! A recording as a result: tables, time lines, and whether the accounts add up.
+//! A recording as a result: tables, time lines, and checks of the accounts.
 
 use onbeat_irq_core::charge::{Accounts, Process};
 use onbeat_irq_core::names::Names;
@@ -9,13 +9,13 @@ use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Run, TimeSeries
 use super::rows::Rows;
 use crate::top::cells::windows;
 
-/// Rows of a table at most; who has less than all of these hardly matters.
+/// Maximum number of rows of a table; the rest have negligible time.
 const ROWS: usize = 100;
 
-/// Share of a CPU's softirq time that may be missing: of softirqs under way when it was read.
+/// The share of a CPU's softirq time that may be missing: softirqs in progress at the reading.
 const MISSING_PERCENT: f64 = 1.0;
 
-/// Of a CPU with less than this, what is under way at the ends is more.
+/// The time from which a CPU is checked: below it, softirqs in progress at both ends dominate.
 const JUDGED_FROM_NS: u64 = 50_000_000;
 
 pub(super) fn of(run: Run, mut summary: Summary, lines: &Timelines) -> Outcome {
@@ -23,12 +23,12 @@ pub(super) fn of(run: Run, mut summary: Summary, lines: &Timelines) -> Outcome {
     let total = &estimate.accounts;
     let length_ns = summary.length_ns;
     let table = Table::of_estimate(&estimate, length_ns, &mut summary);
-    let conditions = summary.end.as_ref().map(|end| end.conditions.clone()).unwrap_or_default();
+    let conditions = summary.trailer.as_ref().map(|end| end.conditions.clone()).unwrap_or_default();
     let mut outcome = run.finish();
     outcome.checks = checks(&summary);
-    // Of the recording, not of its analysis.
+    // Conditions of the recording, not of its analysis.
     outcome.conditions = serde_json::from_value(conditions).unwrap_or_default();
-    outcome.started.clone_from(&summary.begin.started);
+    outcome.started.clone_from(&summary.header.started);
     outcome.duration_s = length_ns as f64 / 1e9;
     outcome.notes = notes(&summary, &table);
     outcome.figure("bottom halves", share(total.measured_ns, length_ns));
@@ -66,10 +66,10 @@ fn checks(summary: &Summary) -> Vec<Check> {
         let measured_ns = accounts.measured_ns.max(1) as f64;
         accounts.imbalance_ns() as f64 / measured_ns * 100.0
     };
-    // A recording has one interval at least, and what holds none measured nothing.
+    // A recording has at least one interval; without any it measured nothing.
     let intervals = Check::min("intervals recorded", summary.intervals, 1_u64, "");
-    // CPUs went on while the last look of one that was cut off was taken.
-    let whole = summary.end.is_some();
+    // CPUs continued during the last reading of a recording that was cut off.
+    let whole = summary.trailer.is_some();
     let judged = summary.cpus.iter().filter(|(_, cpu)| whole && cpu.measured_ns >= JUDGED_FROM_NS);
     let mut checks: Vec<Check> = judged
         .map(|(cpu, accounts)| {
@@ -80,7 +80,7 @@ fn checks(summary: &Summary) -> Vec<Check> {
     checks.push(intervals);
     let lost = summary.unrecorded_ns;
     checks.push(Check::eq("time without room in the kernel's table", lost, 0_u64, "ns"));
-    if let Some(end) = &summary.end {
+    if let Some(end) = &summary.trailer {
         checks.push(Check::eq("ticks lost", end.lost_events, 0_u64, ""));
     }
     checks
@@ -88,46 +88,50 @@ fn checks(summary: &Summary) -> Vec<Check> {
 
 fn notes(summary: &Summary, table: &Table) -> Vec<String> {
     let mut notes = Vec::new();
-    if summary.end.is_none() {
-        notes.push("the recording was cut off, or goes on: this is what there is of it".into());
+    if summary.trailer.is_none() {
+        notes.push(
+            "the recording was cut off, or is still running: this is its recorded part".into(),
+        );
     }
-    if !summary.begin.command.is_empty() {
-        notes.push(format!("recorded while this ran: {}", summary.begin.command.join(" ")));
+    if !summary.header.command.is_empty() {
+        notes.push(format!("recorded while this ran: {}", summary.header.command.join(" ")));
     }
     notes.push(
         "shares are of one CPU; packets are counted as the protocols see them, after GRO".into(),
     );
     notes.push(
-        match summary.begin.irq_time_accounting {
+        match summary.header.irq_time_accounting {
             Some(true) => {
-                "this kernel keeps bottom halves out of processes' time: only what they caused is added"
+                "this kernel excludes softirq time from processes' time: only the time that they \
+                 caused is added"
             }
             Some(false) => {
-                "this kernel charges bottom halves to whom they interrupt: what a process suffered is \
-                 taken off, what it caused is added"
+                "this kernel charges softirq time to the interrupted process: the time that a \
+                 process suffered is subtracted, the time that it caused is added"
             }
             None => {
-                "whether this kernel charges bottom halves to whom they interrupt is not known: it is \
-                 taken to"
+                "it is unknown whether this kernel charges softirq time to the interrupted \
+                 process: this is assumed"
             }
         }
         .into(),
     );
-    match (summary.begin.tick_ns, summary.per_tick) {
+    match (summary.header.tick_ns, summary.per_tick) {
         (Some(tick_ns), Some(interrupts)) => notes.push(format!(
-            "by ticks: the algorithm of Zhang and West (RTSS 2006) with a tick of {} ms, in which at \
-             the end there was room for {interrupts} packet{}",
+            "by ticks: the algorithm of Zhang and West (RTSS 2006) with a tick of {} ms, in \
+             which at the end there was room for {interrupts} packet{}",
             tick_ns / 1_000_000,
             if interrupts == 1 { "" } else { "s" }
         )),
-        (None, _) if summary.begin.sample_one_in.is_some() => {
+        (None, _) if summary.header.sample_one_in.is_some() => {
             notes.push("by ticks: not in a sampled recording, since it counts each packet".into());
         }
         (Some(_), None) => notes.push("by ticks: no packet was handled".into()),
         (None, _) => notes.push("by ticks: this kernel had no clock for it".into()),
     }
     notes.push(
-        "times of the kernel are in its clock ticks; of processes that exited in between, those at the snapshot before"
+        "times of the kernel are in its clock ticks; of processes that exited in between, those \
+         at the snapshot before"
             .into(),
     );
     if let Some(sample) = table.sample {
@@ -142,8 +146,8 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
     }
     if table.processes.iter().any(|row| row.estimate) {
         notes.push(
-            "owner \"estimate\": no process was seen to read from the socket; this one was the next to wake \
-             up on the CPU that delivered a packet to it. Corrected times leave it out"
+            "owner \"estimate\": no process was observed reading the socket; this one was the \
+             next to wake up on the CPU that delivered a packet to it. Corrected times exclude it"
                 .into(),
         );
     }
@@ -200,7 +204,7 @@ fn text(text: &Option<String>) -> Cell {
     text.clone().unwrap_or_default().into()
 }
 
-/// How the owner of a row's packets is known.
+/// The source of the owner of a row's packets.
 fn owner(row: &ProcessRow) -> &'static str {
     if row.estimate { "estimate" } else { "reader" }
 }
@@ -276,14 +280,14 @@ fn ran_on(table: &Table) -> Counters {
         [("on the time of", ""), ("time", "ns")],
         [
             ("processes", ran.processes_ns),
-            ("nobody: the CPU was idle", ran.idle_ns),
+            ("no process: the CPU was idle", ran.idle_ns),
             ("ksoftirqd", ran.ksoftirqd_ns),
-            ("threads of NAPI", ran.napi_threads_ns),
+            ("NAPI threads", ran.napi_threads_ns),
         ],
     )
 }
 
-/// Those whose times are off by the most first.
+/// Largest error first.
 fn times(summary: &mut Summary) -> Counters {
     let mut counters = Counters::new([
         ("pid", ""),
@@ -300,7 +304,7 @@ fn times(summary: &mut Summary) -> Counters {
     let mut rows: Vec<(Process, Correction)> =
         summary.corrections.iter().map(|(process, correction)| (*process, *correction)).collect();
     rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.exact_ns.unsigned_abs()));
-    let ticks = summary.begin.tick_ns.is_some();
+    let ticks = summary.header.tick_ns.is_some();
     for (process, row) in rows.into_iter().take(ROWS) {
         let (user, system) = row.corrected(row.exact_ns);
         let by_ticks = row.corrected(row.by_ticks_ns);
@@ -352,7 +356,7 @@ fn per_packet(ns: Option<f64>) -> Cell {
 
 fn command(summary: &mut Summary, process: Process) -> String {
     let known = summary.process(process).description;
-    known.map_or("(ended)".into(), |about| about.command.to_string())
+    known.map_or("(exited)".into(), |about| about.command.to_string())
 }
 
 fn label(summary: &mut Summary, process: Process) -> String {

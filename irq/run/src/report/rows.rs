@@ -1,10 +1,10 @@
-//! Tables of what may be estimated.
+//! Tables of values that may be estimates.
 
 use onbeat_irq_core::charge::sample::StandardError;
 use onbeat_irq_core::view::Table;
 use onbeat_report::{Cell, Counters};
 
-/// A table; of a sample with two columns more, for errors.
+/// A table; that of a sample has two more columns, for errors.
 pub(super) struct Rows {
     pub(super) counters: Counters,
     sampled: bool,

@@ -19,7 +19,7 @@ pub const PROCESSES: [(&str, Align); 8] = [
     ("CONTROL GROUP", Align::Left),
 ];
 
-/// Headings of what nobody owns.
+/// Headings of rows without a process.
 pub const UNOWNED: [(&str, Align); 5] = [
     ("FOR NO PROCESS", Align::Left),
     ("TIME", Align::Right),
@@ -28,7 +28,7 @@ pub const UNOWNED: [(&str, Align); 5] = [
     ("DEVICE", Align::Left),
 ];
 
-/// Digits of a container's id that tell it apart.
+/// Digits of a container's id that are shown.
 const ID_DIGITS: usize = 12;
 
 /// Lines of a process: the first, and one for each further device.
@@ -46,7 +46,7 @@ pub fn process(row: &ProcessRow, length_ns: u64) -> Vec<[String; 8]> {
         group(row),
     ]];
     if row.parts.len() > 1 {
-        // The first line has the sum, so that each device needs one of its own.
+        // The first line has the sum, so each device has a line of its own.
         lines[0][6] = format!("{} devices", row.parts.len());
         lines.extend(row.parts.iter().map(|part| {
             let per = (part.packets != 0).then(|| part.ns as f64 / part.packets as f64);
@@ -65,7 +65,7 @@ pub fn process(row: &ProcessRow, length_ns: u64) -> Vec<[String; 8]> {
     lines
 }
 
-/// The line of what nobody owns.
+/// The line of a row without a process.
 #[must_use]
 pub fn unowned(row: &UnownedRow, length_ns: u64) -> [String; 5] {
     let class = match &row.reason {
@@ -84,7 +84,7 @@ pub fn unowned(row: &UnownedRow, length_ns: u64) -> [String; 5] {
     [class, time, packets, per_packet(row.ns_per_packet), device]
 }
 
-/// The line of what the ledger takes itself.
+/// The line of the ledger's own cost.
 #[must_use]
 pub fn own(snapshot: &Snapshot) -> [String; 5] {
     let time = match snapshot.own.programs_ns {
@@ -95,14 +95,14 @@ pub fn own(snapshot: &Snapshot) -> [String; 5] {
     ["onbeat's own programs (in the above)".into(), time, rest(), rest(), rest()]
 }
 
-/// What stands above: shares of all CPUs together, of which one is 100 %.
+/// The line above the table: shares of one CPU, summed over all CPUs.
 #[must_use]
 pub fn summary(table: &Table, snapshot: &Snapshot) -> String {
     let of = |ns| share(ns, table.length_ns);
     let ran = &table.ran_on;
     let mut text = format!(
-        "softirqs {} of one CPU: on processes' time {}, idle {}, ksoftirqd {}, NAPI threads {}; hard \
-         interrupts {}",
+        "softirqs {} of one CPU: on processes' time {}, idle {}, ksoftirqd {}, NAPI threads {}; \
+         hard interrupts {}",
         of(table.measured_ns),
         of(ran.processes_ns),
         of(ran.idle_ns),
@@ -135,8 +135,8 @@ fn inferred(row: &ProcessRow, text: String) -> String {
 fn command(row: &ProcessRow) -> String {
     match (&row.command, row.ended) {
         (Some(command), false) => command.clone(),
-        (Some(command), true) => format!("{command} (ended)"),
-        (None, _) => "(ended)".into(),
+        (Some(command), true) => format!("{command} (exited)"),
+        (None, _) => "(exited)".into(),
     }
 }
 
@@ -154,7 +154,7 @@ fn share(ns: u64, length_ns: u64) -> String {
     format::percent(ns as f64 / length_ns.max(1) as f64)
 }
 
-/// With its error, where it has one that shows.
+/// With its error, if that is not rounded to zero.
 fn estimate(ns: u64, length_ns: u64, error: Option<StandardError>) -> String {
     let text = share(ns, length_ns);
     match error {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_with_one_device_is_a_line_and_with_two_three() {
+    fn one_device_is_one_line_and_two_are_three() {
         let mut row = ProcessRow {
             pid: 7,
             command: Some("srv".into()),
@@ -220,7 +220,7 @@ mod tests {
         (row.ended, row.container, row.cgroup) = (true, None, Some("/a".into()));
         let lines = process(&row, 1000);
         assert_eq!(lines.len(), 3);
-        assert_eq!((lines[0][1].as_str(), lines[0][6].as_str()), ("srv (ended)", "2 devices"));
+        assert_eq!((lines[0][1].as_str(), lines[0][6].as_str()), ("srv (exited)", "2 devices"));
         assert_eq!((lines[2][6].as_str(), lines[0][7].as_str()), ("  eth1 rx", "/a"));
     }
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_estimated_says_how_far_off_it_may_be() {
+    fn estimates_have_their_error() {
         let error = |ns, packets| Some(StandardError { ns, packets });
         assert_eq!(estimate(250, 1000, error(5.0, 0.0)), "25.0 % \u{b1}0.5 %");
         assert_eq!(estimate(250, 1000, error(0.0, 0.0)), "25.0 %");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_owns_says_why_and_where() {
+    fn rows_without_an_owner_have_reason_and_device() {
         let row = UnownedRow {
             class: "dropped",
             device: Some("eth0".into()),

@@ -28,7 +28,7 @@ pub struct TableOptions {
     pub per_cpu: bool,
 }
 
-/// The accounts of an interval, completed where they are of a sample.
+/// The accounts of an interval, completed if sampled.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     /// The end of the interval, RFC 3339 in UTC.
@@ -37,15 +37,15 @@ pub struct Snapshot {
     pub length_ns: u64,
     /// The accounts of each CPU, by its number.
     pub cpus: Vec<Estimate>,
-    /// The cost of measuring.
+    /// The cost of the measurement.
     pub own: OwnCost,
     /// Softirq time without room in the kernel's table, in nanoseconds.
     pub unrecorded_ns: u64,
 }
 
-/// All that `--json` prints of an interval.
+/// The JSON object of an interval.
 #[derive(Serialize)]
-struct Printed {
+struct JsonSnapshot {
     schema: &'static str,
     time: String,
     #[serde(flatten)]
@@ -66,11 +66,10 @@ pub struct CpuTable {
     pub table: Table,
 }
 
-/// Passes `count` snapshots, or without a count as many as there are, to `show`, until `show` returns false or
-/// a signal stops it.
+/// Passes snapshots to `show`, at most `count` if given, until `show` returns false or a signal stops it.
 ///
 /// # Errors
-/// Those of `show`, and where the kernel does not permit to read the ledger.
+/// Those of `show`; the kernel denies access to the ledger.
 pub fn run<E: From<onbeat_irq::Error>>(
     mut watch: Watch,
     interval: Duration,
@@ -94,7 +93,7 @@ pub fn run<E: From<onbeat_irq::Error>>(
 }
 
 impl Snapshot {
-    /// Of a reading of `watch`.
+    /// The snapshot of a reading of `watch`.
     #[must_use]
     pub fn of(mut reading: Reading, watch: &Watch) -> Self {
         reading.interval.resolve(|cookie| watch.meter.tracer().owner(cookie));
@@ -124,7 +123,7 @@ impl Snapshot {
         self.table(&total, options, names)
     }
 
-    /// The tables of CPUs one by one, where the options require them.
+    /// The tables of single CPUs, if the options require them.
     #[must_use]
     pub fn each(&self, options: &TableOptions, names: &mut Names) -> Vec<CpuTable> {
         let cpus = self.cpus.iter().enumerate().filter(|_| options.per_cpu);
@@ -132,12 +131,12 @@ impl Snapshot {
             .collect()
     }
 
-    /// An object of JSON in a line.
+    /// A JSON object on one line.
     ///
     /// # Errors
     /// Those of `serde_json`.
     pub fn json(&self, options: &TableOptions, names: &mut Names) -> serde_json::Result<String> {
-        let printed = Printed {
+        let printed = JsonSnapshot {
             schema: SCHEMA,
             time: self.time.clone(),
             table: self.all(options, names),

@@ -1,4 +1,4 @@
-//! What is said of a process beside its number.
+//! Descriptions of processes.
 
 use std::fs;
 use std::path::Path;
@@ -8,27 +8,26 @@ use onbeat_irq_core::names::{Description, Octets};
 
 use super::Stat;
 
-/// The name and groups of a process that runs; `None` where it has ended, even if another one has its
-/// number.
+/// The name and groups of a running process; `None` if it has exited, even if another process has its number.
 ///
-/// Numbers are those of the host's first pid namespace, as the ledger has them: in a container
-/// with processes of its own this finds others, whose start differs, and so none.
+/// Numbers are those of the host's first pid namespace, as in the ledger. In a container with its own pid
+/// namespace they belong to other processes with another start, so the result is `None`.
 #[must_use]
 pub fn describe(process: Process) -> Option<Description> {
     let directory = Path::new("/proc").join(process.pid.to_string());
     let cgroups = fs::read(directory.join("cgroup")).unwrap_or_default();
-    // Later: the group was that of this process if it is there still.
+    // Checked afterwards: the group was this process's if it still exists.
     let Stat { command, .. } = Stat::of(process)?;
     let cgroup = cgroup(&cgroups);
     let container = cgroup.and_then(container).map(Octets::from);
     Some(Description { command, cgroup: cgroup.map(Octets::from), container })
 }
 
-/// Of /proc/PID/cgroup: the group of the unified hierarchy, or else of systemd's or the first.
+/// The group in /proc/PID/cgroup: that of the unified hierarchy, or else of systemd's or the first.
 fn cgroup(text: &[u8]) -> Option<&[u8]> {
     let groups = || text.split(|octet| *octet == b'\n').filter_map(group);
     let of = |hierarchy: &[u8]| groups().find(|(name, _)| *name == hierarchy);
-    // On a host of both versions the unified one may have no process but at its root.
+    // On a host with both versions the unified hierarchy may have processes at its root only.
     let found = of(b"").filter(|(_, path)| *path != b"/").or_else(|| of(b"name=systemd"));
     found.or_else(|| groups().next()).map(|(_, path)| path)
 }
@@ -39,8 +38,8 @@ fn group(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((fields.next()?, fields.next()?))
 }
 
-/// The container that a control group is of. Docker, Podman, containerd and CRI-O name it by 64
-/// hexadecimal digits, LXC by its name.
+/// The container of a control group. Docker, Podman, containerd and CRI-O name it by 64 hexadecimal digits, LXC
+/// by its name.
 fn container(cgroup: &[u8]) -> Option<&[u8]> {
     const ID: usize = 64;
     const PAYLOAD: &[u8] = b"lxc.payload.";
@@ -58,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_found_and_its_successor_is_not() {
+    fn a_process_is_found_and_its_successor_is_not() {
         let octets = fs::read("/proc/self/stat").unwrap();
         let Stat { command, start_ticks, .. } = Stat::parse(&octets).unwrap();
         let process = Process { pid: std::process::id(), start_ticks };
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_that_says_most() {
+    fn the_group_of_the_most_specific_hierarchy() {
         for (text, group) in [
             ("0::/user.slice\n", Some("/user.slice")),
             ("0::/\n", Some("/")),

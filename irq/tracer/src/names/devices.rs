@@ -1,4 +1,4 @@
-//! Devices by namespace and index, remembered beyond their end.
+//! Names of devices by namespace and index, kept after their removal.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,50 +10,49 @@ use onbeat_netdev::{Handle, Namespace, namespace_files};
 
 use super::stat::numbers;
 
-/// Remembers what devices are called. It holds no namespace: one that everybody has left goes.
+/// Caches the names of devices. It holds no namespace open: unused namespaces are destroyed.
 #[derive(Debug, Default)]
 pub struct Devices {
-    seen: HashMap<Device, Seen>,
-    /// The namespaces that were there when they were last listed, and a file of each; `None`: look
-    /// again.
+    cache: HashMap<Device, CachedName>,
+    /// The namespaces at the last listing, and a file of each; `None`: list them again.
     namespaces: Option<HashMap<u32, PathBuf>>,
-    /// Namespaces that no process is in and that have no name: a descriptor of somebody's keeps them.
-    /// Looked for once, since that takes a look at all descriptors there are.
-    held: HashMap<u32, Option<PathBuf>>,
+    /// Namespaces without a process and without a name: an open descriptor holds them. Searched once, since
+    /// that reads all descriptors of the host.
+    unnamed: HashMap<u32, Option<PathBuf>>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct CachedName {
     name: Option<String>,
-    /// Looked at since the last refresh: a device may be renamed.
+    /// Read since the last refresh: a device may be renamed.
     fresh: bool,
 }
 
 impl Devices {
-    /// What a device is called: `eth0` in the namespace of this thread, `eth0@4026532281` in the
-    /// namespace of that inode, its index where it went before anybody looked.
+    /// The name of a device: `eth0` in the namespace of this thread, `eth0@4026532281` in the namespace of that
+    /// inode, its index if it was removed before its name was read.
     pub fn name(&mut self, device: Device) -> String {
         if device.index == 0 {
             return device.to_string();
         }
-        let mut seen = self.seen.remove(&device).unwrap_or_default();
-        if !seen.fresh {
-            seen.name = self.look(device).or(seen.name);
-            seen.fresh = true;
+        let mut cache = self.cache.remove(&device).unwrap_or_default();
+        if !cache.fresh {
+            cache.name = self.read(device).or(cache.name);
+            cache.fresh = true;
         }
-        let text = seen.name.clone().unwrap_or_else(|| device.to_string());
-        self.seen.insert(device, seen);
+        let text = cache.name.clone().unwrap_or_else(|| device.to_string());
+        self.cache.insert(device, cache);
         text
     }
 
     /// As [`Processes::refresh`](super::Processes::refresh).
     pub fn refresh(&mut self) {
-        self.seen.retain(|_, seen| std::mem::replace(&mut seen.fresh, false));
-        self.held.retain(|netns, _| self.seen.keys().any(|device| device.netns == *netns));
+        self.cache.retain(|_, cache| std::mem::replace(&mut cache.fresh, false));
+        self.unnamed.retain(|netns, _| self.cache.keys().any(|device| device.netns == *netns));
         self.namespaces = None;
     }
 
-    fn look(&mut self, device: Device) -> Option<String> {
+    fn read(&mut self, device: Device) -> Option<String> {
         let here = Namespace::current().ok()?;
         if here.inode() as u32 == device.netns {
             return name_in(&here, device.index);
@@ -62,12 +61,15 @@ impl Devices {
         let namespace = match known.get(&device.netns) {
             Some(path) => Namespace::from_path(path),
             None => {
-                let held = self.held.entry(device.netns).or_insert_with(|| held(device.netns));
+                let held = self
+                    .unnamed
+                    .entry(device.netns)
+                    .or_insert_with(|| held_namespace(device.netns));
                 Namespace::from_path(held.as_ref()?)
             }
         };
         let namespace = namespace.ok()?;
-        // Another one may have the file's name by now.
+        // Another namespace may have the file's name by now.
         if namespace.inode() as u32 != device.netns {
             return None;
         }
@@ -85,7 +87,7 @@ fn namespaces() -> HashMap<u32, PathBuf> {
     entries("/run/docker/netns").chain(namespace_files()).filter_map(of).collect()
 }
 
-/// Whether there is a device of this name: `eth0` in any network namespace, or `eth0@4026532281`.
+/// Whether a device with this name exists: `eth0` in any network namespace, or `eth0@4026532281`.
 #[must_use]
 pub fn device_exists(wanted: &str) -> bool {
     let (name, netns) = match wanted.split_once('@') {
@@ -96,7 +98,7 @@ pub fn device_exists(wanted: &str) -> bool {
         netns.is_none_or(|netns| netns == namespace.inode().to_string())
             && Handle::in_namespace(namespace).is_ok_and(|handle| handle.index(name).is_ok())
     };
-    // By the number that a device without a name is shown as.
+    // By its number, the form of a device without a name.
     if name.starts_with('#') || Namespace::current().is_ok_and(|here| has(&here)) {
         return true;
     }
@@ -105,7 +107,7 @@ pub fn device_exists(wanted: &str) -> bool {
         || held_namespaces().filter_map(|(_, path)| opened(&path)).any(|namespace| has(&namespace))
 }
 
-/// The network namespaces that processes have descriptors of, as `net:[INODE]`, each with a descriptor.
+/// The network namespaces that processes hold descriptors of, as `net:[INODE]`, each with a descriptor.
 fn held_namespaces() -> impl Iterator<Item = (PathBuf, PathBuf)> {
     let descriptors = numbers().flat_map(|pid| entries(format!("/proc/{pid}/fd")));
     descriptors.filter_map(|path| {
@@ -115,7 +117,7 @@ fn held_namespaces() -> impl Iterator<Item = (PathBuf, PathBuf)> {
 }
 
 /// An open descriptor of a network namespace, of any process.
-fn held(netns: u32) -> Option<PathBuf> {
+fn held_namespace(netns: u32) -> Option<PathBuf> {
     let name = PathBuf::from(format!("net:[{netns}]"));
     held_namespaces().find(|(target, _)| *target == name).map(|(_, path)| path)
 }
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_vanishes_keeps_its_name_while_it_is_asked_for() {
+    fn a_removed_device_keeps_its_name_while_it_is_queried() {
         if !require(Feature::Veth) {
             return;
         }
@@ -174,6 +176,6 @@ mod tests {
         assert_eq!(devices.name(device), name);
         devices.refresh();
         devices.refresh();
-        assert!(devices.seen.is_empty());
+        assert!(devices.cache.is_empty());
     }
 }

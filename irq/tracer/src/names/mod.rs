@@ -12,9 +12,9 @@ pub use stat::{Stat, process, processes};
 
 use onbeat_bpf::Reasons;
 use onbeat_irq_core::charge::{Device, Process};
-use onbeat_irq_core::names::{self, Known};
+use onbeat_irq_core::names::{self, ProcessInfo};
 
-/// The names of this host, looked up when they are asked for.
+/// The names of this host, read on demand.
 #[derive(Debug)]
 pub struct Names {
     processes: Processes,
@@ -23,7 +23,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// With nothing looked up yet, but the kernel's reasons.
+    /// Only the kernel's drop reasons are read yet.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -33,8 +33,8 @@ impl Names {
         }
     }
 
-    /// Forgets processes that have ended and devices that are gone, unless they were asked for since the
-    /// last call; what is there is looked up again when it is asked for.
+    /// Evicts exited processes and removed devices that were not queried since the last call; all others are
+    /// read again at their next query.
     pub fn refresh(&mut self) {
         self.processes.refresh();
         self.devices.refresh();
@@ -48,7 +48,7 @@ impl Default for Names {
 }
 
 impl names::Names for Names {
-    fn process(&mut self, process: Process) -> Known {
+    fn process(&mut self, process: Process) -> ProcessInfo {
         self.processes.get(process)
     }
 

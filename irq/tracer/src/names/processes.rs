@@ -1,50 +1,56 @@
-//! Processes by their numbers, remembered beyond their end.
+//! Descriptions of processes by id, kept after their exit.
 
 use std::collections::HashMap;
 
 use onbeat_irq_core::charge::Process;
-use onbeat_irq_core::names::{Description, Known};
+use onbeat_irq_core::names::{Description, ProcessInfo};
 
 use super::describe;
 
-/// Remembers what processes were called, for those that end while they are watched.
+/// Caches descriptions of processes, for those that exit during the measurement.
 #[derive(Debug, Default)]
 pub struct Processes {
-    seen: HashMap<Process, Seen>,
+    cache: HashMap<Process, CachedProcess>,
 }
 
 #[derive(Debug)]
-struct Seen {
-    known: Known,
-    /// Looked at since the last refresh: a process moves between control groups and changes its name.
+struct CachedProcess {
+    known: ProcessInfo,
+    /// Read since the last refresh: a process moves between control groups and changes its name.
     fresh: bool,
 }
 
 impl Processes {
-    /// What is known of a process now.
-    pub fn get(&mut self, process: Process) -> Known {
+    /// The present description of a process.
+    pub fn get(&mut self, process: Process) -> ProcessInfo {
         self.get_by(process, describe)
     }
 
-    fn get_by(&mut self, process: Process, look: impl Fn(Process) -> Option<Description>) -> Known {
-        let seen =
-            self.seen.entry(process).or_insert(Seen { known: Known::default(), fresh: false });
-        if !seen.fresh {
-            // Who has ended does not come back: another one has the number.
-            if !seen.known.ended {
-                match look(process) {
-                    Some(description) => seen.known.description = Some(description),
-                    None => seen.known.ended = true,
+    fn get_by(
+        &mut self,
+        process: Process,
+        read: impl Fn(Process) -> Option<Description>,
+    ) -> ProcessInfo {
+        let cache = self
+            .cache
+            .entry(process)
+            .or_insert(CachedProcess { known: ProcessInfo::default(), fresh: false });
+        if !cache.fresh {
+            // An exited process does not return: another one has its id.
+            if !cache.known.ended {
+                match read(process) {
+                    Some(description) => cache.known.description = Some(description),
+                    None => cache.known.ended = true,
                 }
             }
-            seen.fresh = true;
+            cache.fresh = true;
         }
-        seen.known.clone()
+        cache.known.clone()
     }
 
-    /// Lets everything be looked at again, and forgets whom nobody asked for since the last call.
+    /// Expires all entries, and evicts those that were not queried since the last call.
     pub fn refresh(&mut self) {
-        self.seen.retain(|_, seen| std::mem::replace(&mut seen.fresh, false));
+        self.cache.retain(|_, cache| std::mem::replace(&mut cache.fresh, false));
     }
 }
 
@@ -59,26 +65,26 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_keeps_its_name_and_whom_nobody_asks_for_is_forgotten() {
+    fn exited_processes_keep_their_names_until_evicted() {
         let mut processes = Processes::default();
         assert_eq!(processes.get_by(ONE, |_| description("a")).description, description("a"));
-        // Not looked at twice at a time.
+        // Read once per refresh.
         assert_eq!(processes.get_by(ONE, |_| description("b")).description, description("a"));
         processes.refresh();
         assert_eq!(processes.get_by(ONE, |_| description("b")).description, description("b"));
         processes.refresh();
-        let ended = Known { description: description("b"), ended: true };
+        let ended = ProcessInfo { description: description("b"), ended: true };
         assert_eq!(processes.get_by(ONE, |_| None), ended);
         processes.refresh();
         assert_eq!(processes.get_by(ONE, |_| description("another one")), ended);
         processes.refresh();
         processes.refresh();
-        assert_eq!(processes.seen.len(), 0);
+        assert_eq!(processes.cache.len(), 0);
     }
 
     #[test]
-    fn who_ended_before_anybody_looked_has_no_name() {
+    fn a_process_that_exited_before_it_was_read_has_no_name() {
         let known = Processes::default().get_by(ONE, |_| None);
-        assert_eq!(known, Known { description: None, ended: true });
+        assert_eq!(known, ProcessInfo { description: None, ended: true });
     }
 }

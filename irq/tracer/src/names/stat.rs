@@ -1,4 +1,4 @@
-//! /proc/PID/stat: what the kernel says of a process.
+//! /proc/PID/stat: state and CPU times of a process.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use onbeat_irq_core::names::Octets;
 pub struct Stat {
     /// Its name.
     pub command: Octets,
-    /// What it does: R runs or could, S and I sleep, T has stopped, and others.
+    /// Its state: R runnable, S and I asleep, T stopped, and others.
     pub state: char,
     /// Time in user mode, in clock ticks (`sysconf(_SC_CLK_TCK)`), of all its threads.
     pub user_ticks: u64,
@@ -23,14 +23,13 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Of a process that runs, or has ended and was not waited for; `None` of another one with its
-    /// number.
+    /// The fields of a process that runs, or is a zombie; `None` if another one has its number.
     #[must_use]
     pub fn of(process: Process) -> Option<Self> {
         Self::of_number(process.pid).filter(|stat| stat.start_ticks == process.start_ticks)
     }
 
-    /// Of the process or thread that has this number now.
+    /// The fields of the process or thread that has this number now.
     #[must_use]
     pub fn of_number(number: u32) -> Option<Self> {
         Self::parse(&fs::read(format!("/proc/{number}/stat")).ok()?)
@@ -42,13 +41,13 @@ impl Stat {
         self.user_ticks + self.system_ticks
     }
 
-    /// Whether it waits for something, as a thread of the kernel does when it has nothing to do.
+    /// Whether it sleeps, as a kernel thread without work does.
     #[must_use]
     pub fn is_asleep(&self) -> bool {
         matches!(self.state, 'S' | 'I')
     }
 
-    /// The name is in parentheses, and may hold some, and any octet but NUL.
+    /// The name is in parentheses, and may contain parentheses, and any octet but NUL.
     pub(super) fn parse(octets: &[u8]) -> Option<Self> {
         let closed = octets.iter().rposition(|octet| *octet == b')')?;
         let (before, after) = octets.split_at(closed);
@@ -68,13 +67,13 @@ impl Stat {
     }
 }
 
-/// The process that has this number now.
+/// The process with this number now.
 #[must_use]
 pub fn process(pid: u32) -> Option<Process> {
     Some(Process { pid, start_ticks: Stat::of_number(pid)?.start_ticks })
 }
 
-/// All processes there are, with what the kernel says of them.
+/// All processes, with their fields.
 pub fn processes() -> impl Iterator<Item = (Process, Stat)> {
     numbers().filter_map(|pid| {
         let stat = Stat::of_number(pid)?;
@@ -82,7 +81,7 @@ pub fn processes() -> impl Iterator<Item = (Process, Stat)> {
     })
 }
 
-/// The numbers of all processes there are.
+/// The numbers of all processes.
 pub(super) fn numbers() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -93,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_may_hold_anything() {
+    fn names_may_contain_any_octets() {
         let before = "S 1 1 1 0 -1 4194560 1 2 3 4 55 66 7 8 20 0 1 0 4294967297";
         let fields = format!("{before} 99{} 42 1", " 0".repeat(16));
         for name in [&b"cat"[..], b"a b", b"((", b") S 1 (x", b"\xc3\xa9", b"\xff\n)", b""] {
@@ -102,7 +101,7 @@ mod tests {
             assert_eq!(stat.command.as_slice(), name);
             assert_eq!((stat.user_ticks, stat.system_ticks), (55, 66));
             assert_eq!((stat.state, stat.realtime_priority), ('S', 42));
-            // What is above 32 bits is cut off, as in the ledger.
+            // Bits above 32 are cut off, as in the ledger.
             assert_eq!(stat.start_ticks, 1);
         }
         for broken in [
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_one_of_them() {
+    fn the_list_includes_this_process() {
         let pid = std::process::id();
         let (process, stat) = processes().find(|(process, _)| process.pid == pid).unwrap();
         assert_eq!(Stat::of(process).unwrap().command, stat.command);

@@ -1,11 +1,11 @@
-//! From rows and events of the programs to the ledger's own words.
+//! Converts rows and events of the programs to types of the ledger.
 
 use crate::abi::{irq_event, irq_key, irq_kind, irq_what};
 use onbeat_irq_core::charge::{
-    Accounts, Amount, Cause, Class, Device, Event, Polled, Process, Runner, Softirq, What,
+    Accounts, Amount, Cause, Class, Device, Event, EventKind, PollReport, Process, Runner, Softirq,
 };
 
-/// Puts a row of a CPU where it belongs. Rows that say nothing are those of other CPUs.
+/// Adds a row of a CPU to its accounts. Zero rows are those of other CPUs.
 pub(super) fn row(key: &irq_key, amount: Amount, accounts: &mut Accounts) {
     if amount == Amount::default() {
         return;
@@ -56,25 +56,27 @@ fn runner(key: &irq_key) -> Option<Runner> {
     })
 }
 
-/// `None` for what this version does not know.
+/// `None` for an event that this version does not know.
 pub(super) fn event(event: &irq_event) -> Option<Event> {
     let key = &event.key;
     let value = event.value as u32;
-    let what = match irq_what(event.what) {
-        irq_what::IRQ_THREAD_IN => What::ThreadIn,
-        irq_what::IRQ_THREAD_OUT => What::ThreadOut { ran_ns: event.value },
-        irq_what::IRQ_SOFTIRQ_ENTER => What::SoftirqEnter(Softirq::from_number(key.a)?),
-        irq_what::IRQ_SOFTIRQ_EXIT => What::SoftirqExit(Softirq::from_number(value)?, runner(key)?),
-        irq_what::IRQ_ARRIVE => What::Arrive { device: device(key), packets: value },
-        irq_what::IRQ_DELIVER => What::Deliver { cause: cause(key)?, packets: value },
-        irq_what::IRQ_COUNT => What::Count { cause: cause(key)?, packets: value },
-        irq_what::IRQ_POLL_END => {
-            let polled = Polled { work: value, xdp: key.a != 0, full: key.b != 0 };
-            What::PollEnd { device: device(key), polled }
+    let kind = match irq_what(event.what) {
+        irq_what::IRQ_THREAD_IN => EventKind::ThreadIn,
+        irq_what::IRQ_THREAD_OUT => EventKind::ThreadOut { ran_ns: event.value },
+        irq_what::IRQ_SOFTIRQ_ENTER => EventKind::SoftirqEnter(Softirq::from_number(key.a)?),
+        irq_what::IRQ_SOFTIRQ_EXIT => {
+            EventKind::SoftirqExit(Softirq::from_number(value)?, runner(key)?)
         }
-        irq_what::IRQ_FREE => What::Free,
-        irq_what::IRQ_SKIP => What::Skip(value != 0),
+        irq_what::IRQ_ARRIVE => EventKind::Arrive { device: device(key), packets: value },
+        irq_what::IRQ_DELIVER => EventKind::Deliver { cause: cause(key)?, packets: value },
+        irq_what::IRQ_COUNT => EventKind::Count { cause: cause(key)?, packets: value },
+        irq_what::IRQ_POLL_END => {
+            let polled = PollReport { work: value, xdp: key.a != 0, full: key.b != 0 };
+            EventKind::PollEnd { device: device(key), polled }
+        }
+        irq_what::IRQ_FREE => EventKind::Free,
+        irq_what::IRQ_SKIP => EventKind::Skip(value != 0),
         _ => return None,
     };
-    Some(Event { time_ns: event.time_ns, cpu: event.cpu, what })
+    Some(Event { time_ns: event.time_ns, cpu: event.cpu, kind })
 }

@@ -1,4 +1,4 @@
-//! Every event that the programs saw.
+//! The recorded events of the programs.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -34,10 +34,10 @@ impl Events {
         Ok(Self { buffer: builder.build().map_err(refused)?, seen })
     }
 
-    /// Takes what has come since the last call.
+    /// Returns the events since the last call.
     ///
     /// # Errors
-    /// Where the kernel does not let us read.
+    /// The kernel denies access.
     pub fn take(&mut self) -> Result<Vec<Event>> {
         self.buffer
             .consume()

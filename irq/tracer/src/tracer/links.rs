@@ -1,4 +1,4 @@
-//! The programs at their tracepoints.
+//! Attaches the programs to their tracepoints.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,22 +8,22 @@ use onbeat_bpf::{Object, ProgramInfo};
 
 use crate::error::{Error, Result};
 
-/// Which programs are attached, by name.
+/// The attached programs, by name.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     links: BTreeMap<String, Link>,
 }
 
-/// A program at its tracepoint, or one that was there.
+/// A program at its tracepoint, or one that was attached before.
 #[derive(Debug, Default)]
 struct Link {
     held: Option<onbeat_bpf::Link>,
-    /// The kernel's number of it; 0: it was never attached.
+    /// The kernel's id of it; 0: it was never attached.
     id: u32,
 }
 
 impl Links {
-    /// Attaches those programs of an object that are loaded and wanted, and are not attached yet.
+    /// Attaches those programs of an object that are loaded and wanted, and not attached yet.
     pub(super) fn attach(&mut self, object: &Object, wanted: impl Fn(&str) -> bool) -> Result<()> {
         for program in object.programs() {
             let name = program.name().to_string_lossy().into_owned();
@@ -41,13 +41,13 @@ impl Links {
         Ok(())
     }
 
-    /// Detaches those that are not wanted.
+    /// Detaches programs that are not wanted.
     pub(super) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
         let unwanted = self.links.iter_mut().filter(|(name, _)| !wanted(name));
         unwanted.for_each(|(_, link)| link.held = None);
     }
 
-    /// The programs that are attached.
+    /// The attached programs.
     pub(super) fn attached(&self) -> impl Iterator<Item = &str> {
         self.links.iter().filter(|(_, link)| link.held.is_some()).map(|(name, _)| name.as_str())
     }
@@ -56,8 +56,8 @@ impl Links {
 impl Link {
     fn attach(&mut self, program: BorrowedFd<'_>) -> io::Result<()> {
         if self.held.is_none() {
-            // A process that was forked meanwhile may hold it still: a second one would have the
-            // program run twice.
+            // A process that was forked meanwhile may still hold the link: with a second one the program would
+            // run twice.
             let link = match self.id {
                 0 => None,
                 id => open(id, program),
@@ -70,7 +70,7 @@ impl Link {
     }
 }
 
-/// The link of this number, if it is one of this program: numbers are used again.
+/// The link with this id, if it belongs to this program: the kernel reuses ids.
 fn open(id: u32, program: BorrowedFd<'_>) -> Option<onbeat_bpf::Link> {
     let link = onbeat_bpf::Link::by_id(id).ok()?;
     let of = link.info().ok()?.program;

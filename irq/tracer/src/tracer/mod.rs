@@ -1,11 +1,11 @@
 //! The ledger in the kernel: loads the programs of bpf/, reads their tables.
 
+mod cost;
 mod decode;
 mod events;
+mod features;
 mod links;
 mod meter;
-mod own;
-mod points;
 mod sampler;
 mod table;
 mod ticks;
@@ -22,9 +22,9 @@ use crate::error::{Error, Result};
 use onbeat_bpf::Runs;
 use onbeat_irq_core::charge::{Accounts, Amount, Owner, Process};
 
+pub use cost::CostMeter;
 pub use events::Events;
 pub use meter::Meter;
-pub use own::OwnWatch;
 pub use sampler::Sampler;
 pub use ticks::Ticks;
 
@@ -40,16 +40,16 @@ const EVENTS: u32 = 16 << 20;
 /// The program that runs at ticks of a clock, and not at a tracepoint.
 const ON_TICK: &str = "on_tick";
 
-/// The program that tells polls which give back buffers from those which find nothing.
+/// The program that distinguishes polls that free buffers from empty ones.
 const ON_CONSUME_SKB: &str = "on_consume_skb";
 
-/// The program that sees packets leave again.
+/// The program at transmissions of received packets.
 const ON_NET_DEV_START_XMIT: &str = "on_net_dev_start_xmit";
 
-/// Programs that each packet pays for and few hosts need.
+/// Programs with a cost per packet that few hosts need.
 const ON_DEMAND: [&str; 2] = [ON_CONSUME_SKB, ON_NET_DEV_START_XMIT];
 
-/// The programs at packets, which are attached only while polls are looked at.
+/// The programs at packets, attached only while polls are sampled.
 const AT_PACKETS: [&str; 8] = [
     "on_netif_receive_skb",
     "on_sk_data_ready",
@@ -61,7 +61,7 @@ const AT_PACKETS: [&str; 8] = [
     "on_sched_waking",
 ];
 
-/// Records that a tracer writes besides the ledger.
+/// Records that a tracer writes beside the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Records {
     None,
@@ -71,34 +71,33 @@ enum Records {
 
 /// Keeps the ledger of this host's CPUs from its start until it is dropped.
 ///
-/// Nothing of it outlives the process: no program, no table.
+/// No program or table outlives the process.
 #[derive(Debug)]
 pub struct Tracer {
     object: Object,
     links: Links,
-    /// Packets are looked at in windows only, and not before the first.
+    /// Packets are sampled in windows only, and not before the first.
     sampled: bool,
-    /// Those of the programs on demand that are used.
+    /// The programs on demand in use.
     in_use: Vec<&'static str>,
-    /// This host is set up to send packets on.
+    /// Whether this host is configured to forward packets.
     forwards: bool,
 }
 
-/// What the tracer could not keep.
+/// Data that the tracer could not keep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Bottom-half time of rows that found no room in the table, in nanoseconds.
+    /// Softirq time of rows that found no room in the table, in nanoseconds.
     pub unrecorded_ns: u64,
     /// Events that found no room in the buffer.
     pub events: u64,
 }
 
 impl Tracer {
-    /// Begins to keep the ledger.
+    /// Starts the ledger.
     ///
     /// # Errors
-    /// [`Error::Bpf`], [`Error::PreemptRt`]; [`Error::Bpf`] also without
-    /// the right to load programs.
+    /// [`Error::Bpf`], [`Error::PreemptRt`]; [`Error::Bpf`] also without permission to load programs.
     pub fn start() -> Result<Self> {
         Self::start_with_rows(row_count()?)
     }
@@ -114,9 +113,8 @@ impl Tracer {
         Ok(tracer)
     }
 
-    /// As [`Tracer::start`], but looks at packets only while a [`Sampler`] has it do so: of all other
-    /// polls it takes the time, and charges it to
-    /// [`Class::Unsampled`](onbeat_irq_core::charge::Class::Unsampled).
+    /// As [`Tracer::start`], but samples packets only while a [`Sampler`] requests it: for all other polls it
+    /// measures the time, and charges it to [`Class::Unsampled`](onbeat_irq_core::charge::Class::Unsampled).
     ///
     /// # Errors
     /// As [`Tracer::start`].
@@ -151,10 +149,10 @@ impl Tracer {
     }
 
     fn load(records: Records, rows: u32) -> Result<Self> {
-        let points = points::Points::find()?;
+        let points = features::KernelFeatures::find()?;
         let object = Object::load(LEDGER, "the ledger's programs", |object| {
             set_constants(object, records == Records::Events, &points);
-            // Events are for tests, which see all there are.
+            // Events are for tests, which require all of them.
             let used = [
                 ("on_tcp_probe", points.tcp_probe),
                 (ON_CONSUME_SKB, points.sends || records == Records::Events),
@@ -180,29 +178,29 @@ impl Tracer {
         })
     }
 
-    /// Attaches the programs, those at packets only where all are looked at, and has them begin at once.
+    /// Attaches the programs, those at packets only if all packets are observed, and starts them at once.
     fn attach(&mut self) -> Result<()> {
         let Self { object, links, in_use, sampled, .. } = self;
         links.attach(object, |name| {
             let later = *sampled && AT_PACKETS.contains(&name);
             name != ON_TICK && !later && is_used(in_use, name)
         })?;
-        table::forget_all_but::<irq_totals>(&self.map("cpus"), "cpus", &0u32.to_ne_bytes())?;
-        self.tell(true, self.sampled)
+        table::clear_after::<irq_totals>(&self.map("cpus"), "cpus", &0u32.to_ne_bytes())?;
+        self.set_mode(true, self.sampled)
     }
 
-    /// Looks at the packets of the polls that begin from now on.
+    /// Samples the packets of the polls that start from now on.
     ///
     /// # Errors
-    /// Where the kernel does not let us.
-    pub fn look_at_packets(&mut self) -> Result<()> {
+    /// The kernel denies access.
+    pub fn sample_packets(&mut self) -> Result<()> {
         let Self { object, links, in_use, .. } = self;
         links.attach(object, |name| AT_PACKETS.contains(&name) && is_used(in_use, name))?;
-        self.tell(true, false)
+        self.set_mode(true, false)
     }
 
-    /// Uses a program on demand from now on.
-    fn demand(&mut self, program: &'static str) -> Result<()> {
+    /// Attaches a program on demand.
+    fn attach_on_demand(&mut self, program: &'static str) -> Result<()> {
         let runs = self.links.attached().next().is_some();
         if runs && !self.in_use.contains(&program) {
             self.in_use.push(program);
@@ -213,40 +211,39 @@ impl Tracer {
         Ok(())
     }
 
-    /// Does without programs on demand, where nothing speaks for them.
-    fn spare(&mut self) {
+    /// Detaches programs on demand that this host does not require.
+    fn detach_unneeded(&mut self) {
         let forwards = self.forwards;
         self.in_use.retain(|program| forwards && *program == ON_NET_DEV_START_XMIT);
         let in_use = &self.in_use;
         self.links.retain(|name| is_used(in_use, name));
     }
 
-    /// Skips the polls that begin from now on: of them the time alone is taken, which costs packets
-    /// nothing. When this returns, those that began before are over.
+    /// Skips the polls that start from now on: only their time is measured, at no cost per packet. When this
+    /// returns, earlier polls are over.
     ///
     /// # Errors
-    /// Where the kernel does not let us.
+    /// The kernel denies access.
     pub fn skip_packets(&mut self) -> Result<()> {
-        self.tell(true, true)?;
+        self.set_mode(true, true)?;
         wait_for_programs();
         self.links.retain(|name| !AT_PACKETS.contains(&name));
         Ok(())
     }
 
-    /// Has the programs, where they are attached, keep the ledger or leave it alone, and look at the
-    /// packets of polls or skip them.
-    fn tell(&self, kept: bool, skip: bool) -> Result<()> {
+    /// Starts or stops the ledger of the attached programs, and samples or skips the packets of polls.
+    fn set_mode(&self, kept: bool, skip: bool) -> Result<()> {
         let [kept, skip] = [kept, skip].map(|value| [value.into()]);
         let values = [(offset_of!(bss, kept), &kept[..]), (offset_of!(bss, skip), &skip)];
         self.object
             .set_variables(&values)
-            .map_err(|source| Error::kernel("tell the ledger's programs to begin", source))
+            .map_err(|source| Error::kernel("start the ledger's programs", source))
     }
 
-    /// Stops, at once on all CPUs; what was counted until now can still be read.
+    /// Stops, at once on all CPUs; counts until now stay readable.
     pub fn stop(&mut self) {
-        // Where the kernel does not let us, they end with the links, one after another.
-        let _ = self.tell(false, false);
+        // If the kernel denies it, the programs stop with their links, one after another.
+        let _ = self.set_mode(false, false);
         wait_for_programs();
         self.links.retain(|_| false);
     }
@@ -255,11 +252,11 @@ impl Tracer {
         self.object.map(name)
     }
 
-    /// The accounts of each CPU, by its number. CPUs go on while they are read: what is under way
-    /// shows as a small imbalance.
+    /// The accounts of each CPU, by its number. CPUs continue during the reading: a softirq in progress shows
+    /// as a small imbalance.
     ///
     /// # Errors
-    /// Where the kernel does not let us read.
+    /// The kernel denies access.
     pub fn accounts(&self) -> Result<Vec<Accounts>> {
         let totals = self.totals()?;
         let mut accounts: Vec<Accounts> = totals
@@ -278,10 +275,10 @@ impl Tracer {
         Ok(accounts)
     }
 
-    /// What was lost since the start.
+    /// The losses since the start.
     ///
     /// # Errors
-    /// Where the kernel does not let us read.
+    /// The kernel denies access.
     pub fn losses(&self) -> Result<Losses> {
         let totals = self.totals()?;
         Ok(Losses {
@@ -291,7 +288,7 @@ impl Tracer {
     }
 
     /// The owner of a socket: the process that first read from it, or else, inferred, the one that a packet
-    /// woke. With this [`Accounts::resolve`] charges what came before.
+    /// woke. With this [`Accounts::resolve`] charges earlier packets.
     #[must_use]
     pub fn owner(&self, cookie: u64) -> Option<Owner> {
         let octets =
@@ -301,13 +298,13 @@ impl Tracer {
         Some(Owner { process: Process { pid, start_ticks }, inferred: inferred != 0 })
     }
 
-    /// As [`Tracer::owner`], where it was seen to read.
+    /// As [`Tracer::owner`], only if a read was observed.
     #[must_use]
     pub fn reader(&self, cookie: u64) -> Option<Owner> {
         self.owner(cookie).filter(|owner| !owner.inferred)
     }
 
-    /// Goes on after [`Tracer::stop`], with the same accounts.
+    /// Resumes after [`Tracer::stop`], with the same accounts.
     ///
     /// # Errors
     /// As [`Tracer::start`].
@@ -315,11 +312,11 @@ impl Tracer {
         if self.links.attached().next().is_none() { self.attach() } else { Ok(()) }
     }
 
-    /// What each of the programs has taken, by name, while
-    /// [`Statistics`](onbeat_bpf::statistics::Statistics) were on.
+    /// Run time and runs of each program, by name, while [`Statistics`](onbeat_bpf::statistics::Statistics)
+    /// were on.
     ///
     /// # Errors
-    /// Where the kernel does not tell.
+    /// The kernel reports no statistics.
     pub fn runs(&self) -> onbeat_bpf::Result<Vec<(String, Runs)>> {
         self.object.runs()
     }
@@ -332,8 +329,8 @@ impl Tracer {
         table::rows(&self.map("rows"))
     }
 
-    fn take(&self, row: &table::Row) -> Result<Vec<Amount>> {
-        table::take(&self.map("rows"), row)
+    fn remove_row(&self, row: &table::Row) -> Result<Vec<Amount>> {
+        table::remove(&self.map("rows"), row)
     }
 }
 
@@ -342,16 +339,16 @@ fn is_used(in_use: &[&str], program: &str) -> bool {
     !ON_DEMAND.contains(&program) || in_use.contains(&program)
 }
 
-/// Returns when the programs that were under way, and the polls that these were in, are over.
+/// Returns when all programs that were running, and their polls, are over.
 fn wait_for_programs() {
-    // Both are after a grace period of RCU, also on a CPU that its host has just taken away, which this
-    // waits for. A kernel with CPUs that have no ticks (nohz_full) refuses, and is read as it is.
-    // SAFETY: it takes numbers only.
+    // Both are over after a grace period of RCU, also on a CPU that the hypervisor has just preempted, which
+    // this waits for. A kernel with tickless CPUs (nohz_full) refuses, and is read without it. SAFETY: it takes
+    // numbers only.
     unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
 }
 
-/// Rows of the ledger: 64 MiB of amounts on all CPUs together at most, and of each CPU no more than a
-/// machine with very many sockets fills.
+/// Rows of the ledger: at most 64 MiB of amounts on all CPUs together, and per CPU no more than a machine with
+/// very many sockets requires.
 fn row_count() -> Result<u32> {
     const AMOUNTS: usize = (64 << 20) / size_of::<irq_amount>();
     const MOST: usize = 65_536;
@@ -360,7 +357,7 @@ fn row_count() -> Result<u32> {
     Ok((AMOUNTS / cpus.max(1)).min(MOST) as u32)
 }
 
-fn set_constants(object: &mut UnloadedObject, record: bool, points: &points::Points) {
+fn set_constants(object: &mut UnloadedObject, record: bool, points: &features::KernelFeatures) {
     let values = [
         (offset_of!(rodata, record), record),
         (offset_of!(rodata, drops_name_socket), points.drops_name_socket),

@@ -1,4 +1,4 @@
-//! When to look at packets, where only a sample of them is looked at.
+//! The schedule of sampling windows.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 use super::Meter;
 use crate::error::{Error, Result};
 
-/// How long packets are looked at in one go: long beside a poll, and beside what it takes to attach and
-/// detach the programs that look.
+/// Length of a window: long compared with a poll, and with the time to attach and detach programs.
 const WINDOW: Duration = Duration::from_millis(20);
 
-/// Has a [`Meter`] of a sampling tracer look at packets for one part in so many of the time.
+/// Makes a [`Meter`] of a sampling tracer sample packets in one of `one_in` parts of the time.
 ///
-/// Time is divided into stretches, so many windows long, and each has one window, at random: what comes
-/// periodically is looked at in all its phases.
+/// Time is divided into intervals of `one_in` windows. Each has one window at a random position: periodic
+/// traffic is sampled in all its phases.
 #[derive(Debug)]
 pub struct Sampler {
     one_in: NonZeroU32,
@@ -25,10 +24,10 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Of one part in so many. The first stretch begins now.
+    /// Samples one of `one_in` parts. The first interval starts now.
     ///
     /// # Errors
-    /// Where /dev/urandom cannot be read.
+    /// /dev/urandom cannot be read.
     pub fn new(one_in: NonZeroU32) -> Result<Self> {
         let random = File::open("/dev/urandom").map_err(unreadable)?;
         let now = Instant::now();
@@ -37,17 +36,17 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// How long a stretch is.
+    /// The length of an interval.
     #[must_use]
-    pub fn stretch(&self) -> Duration {
+    pub fn period(&self) -> Duration {
         WINDOW * self.one_in.get()
     }
 
-    /// Waits until an instant, or a little longer where a window is open then. `wait` waits until an
-    /// instant, and returns false where it is to be the last time; so does this.
+    /// Waits until an instant, or a little longer if a window is open then. `wait` waits until an instant, and
+    /// returns false to stop; so does this function.
     ///
     /// # Errors
-    /// Those of `wait`; where the kernel does not let us attach programs or read.
+    /// Those of `wait`; the kernel denies to attach programs or to read.
     pub fn wait<E: From<Error>>(
         &mut self,
         meter: &mut Meter,
@@ -64,7 +63,7 @@ impl Sampler {
             meter.begin_window()?;
             let on = wait(Instant::now() + WINDOW);
             meter.end_window()?;
-            // Who was late is not made up for.
+            // A late interval does not shorten the next ones.
             self.plan(self.ends.max(Instant::now()))?;
             if !on? {
                 return Ok(false);
@@ -73,14 +72,14 @@ impl Sampler {
         wait(until)
     }
 
-    /// Puts a window into the stretch that begins at an instant.
+    /// Places a window in the interval that starts at an instant.
     fn plan(&mut self, begins: Instant) -> Result<()> {
         let mut octets = [0; 8];
         self.random.read_exact(&mut octets).map_err(unreadable)?;
-        let room_ns = (self.stretch() - WINDOW).as_nanos();
+        let room_ns = (self.period() - WINDOW).as_nanos();
         let at_ns = (u128::from(u64::from_ne_bytes(octets)) * room_ns) >> u64::BITS;
         self.opens = begins + Duration::from_nanos(at_ns as u64);
-        self.ends = begins + self.stretch();
+        self.ends = begins + self.period();
         Ok(())
     }
 }
@@ -94,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_stretch_has_a_window_anywhere_in_it() {
+    fn each_period_has_a_window_at_a_random_position() {
         let mut sampler = Sampler::new(NonZeroU32::new(10).unwrap()).unwrap();
         let begins = Instant::now();
         let (mut early, mut late) = (0, 0);
@@ -106,12 +105,12 @@ mod tests {
             early += u32::from(at < 3 * WINDOW);
             late += u32::from(at >= 6 * WINDOW);
         }
-        // A third each; that one is off by so much happens once in 10^20 times.
+        // A third each; this deviation has a probability of 10^-20.
         assert!((190..480).contains(&early) && (190..480).contains(&late), "{early}, {late}");
     }
 
     #[test]
-    fn one_in_one_is_always() {
+    fn one_in_one_samples_always() {
         let mut sampler = Sampler::new(NonZeroU32::MIN).unwrap();
         let begins = Instant::now();
         sampler.plan(begins).unwrap();

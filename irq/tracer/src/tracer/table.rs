@@ -1,4 +1,4 @@
-//! Reading the programs' tables.
+//! Reads the programs' tables.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -10,7 +10,7 @@ use crate::abi::{irq_amount, irq_key};
 use crate::error::{Error, Result};
 use onbeat_irq_core::charge::Amount;
 
-/// A row: its key, as octets too, and what each CPU has added to it.
+/// A row: its key, also as octets, and the amount that each CPU added.
 pub(super) struct Row {
     pub(super) key: irq_key,
     pub(super) octets: Vec<u8>,
@@ -35,7 +35,7 @@ pub(super) fn rows(map: &Map<'_>) -> Result<Vec<Row>> {
         .collect()
 }
 
-/// The values of a key on all CPUs; none where it is gone.
+/// The values of a key on all CPUs; empty if the key is gone.
 pub(super) fn per_cpu<T: Plain>(map: &Map<'_>, table: &'static str, key: &[u8]) -> Result<Vec<T>> {
     let values = map
         .lookup_percpu(key, MapFlags::ANY)
@@ -47,12 +47,8 @@ fn of_cpu<T: Plain>(table: &'static str, octets: &[u8]) -> Result<T> {
     T::from_start(octets).ok_or(Error::Foreign { table, octets: octets.len() })
 }
 
-/// Clears what comes after `T` in the values of a key on all CPUs.
-pub(super) fn forget_all_but<T: Plain>(
-    map: &Map<'_>,
-    table: &'static str,
-    key: &[u8],
-) -> Result<()> {
+/// Clears the octets after `T` in the values of a key on all CPUs.
+pub(super) fn clear_after<T: Plain>(map: &Map<'_>, table: &'static str, key: &[u8]) -> Result<()> {
     let failed = |source| Error::kernel(format!("clear table {table}"), source);
     let mut values = map.lookup_percpu(key, MapFlags::ANY).map_err(failed)?.unwrap_or_default();
     for octets in &mut values {
@@ -62,20 +58,19 @@ pub(super) fn forget_all_but<T: Plain>(
     map.update_percpu(key, &values, MapFlags::ANY).map_err(failed)
 }
 
-/// Takes a row out of the ledger: what it came to on each CPU; nothing where it is gone. A CPU that is
-/// about to add to it just then adds to nothing, or to the row that has its room next: so only rows to
-/// which nobody adds are taken.
-pub(super) fn take(map: &Map<'_>, row: &Row) -> Result<Vec<Amount>> {
+/// Removes a row from the ledger, and returns its amount on each CPU; empty if the row is gone. A CPU that adds
+/// to it at that moment adds to nothing, or to the next row in its memory: so only idle rows are removed.
+pub(super) fn remove(map: &Map<'_>, row: &Row) -> Result<Vec<Amount>> {
     const VALUE: usize = size_of::<irq_amount>();
-    let failed = |source| Error::kernel("take a row from table rows", source);
+    let failed = |source| Error::kernel("remove a row from table rows", source);
     let cpus = num_possible_cpus().map_err(failed)?;
     let (key_octets, value_octets) = (map.key_size() as usize, map.value_size() as usize);
     if row.octets.len() != key_octets || value_octets != VALUE {
         return Err(Error::Foreign { table: "rows", octets: value_octets });
     }
     let mut values = vec![0u8; cpus * VALUE];
-    // SAFETY: the key is as long as the table's keys are, and there is room for a value of each CPU
-    // that there may be, which is what the kernel writes; VALUE is a multiple of eight.
+    // SAFETY: the key is as long as the table's keys are, and there is room for a value of each possible CPU,
+    // which is what the kernel writes; VALUE is a multiple of eight.
     let code = unsafe {
         sys::bpf_map_lookup_and_delete_elem(
             map.as_fd().as_raw_fd(),

@@ -1,4 +1,4 @@
-//! A clock that ticks on every CPU, as the one whose kernel the paper patched.
+//! A clock that ticks on every CPU, like that of the kernel patched in the paper.
 
 use std::cell::RefCell;
 use std::fs;
@@ -15,10 +15,10 @@ use crate::error::{Error, Result};
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::{TICK_NS, Tick};
 
-/// Octets of the buffer for ticks: a second of those of 160 CPUs.
+/// Octets of the buffer for ticks: one second of 160 CPUs.
 pub(super) const BUFFER: u32 = 1 << 20;
 
-/// The clocks, and the ticks that have come.
+/// The clocks, and their recorded ticks.
 #[derive(Debug)]
 pub struct Ticks {
     buffer: RingBuffer<'static>,
@@ -53,10 +53,10 @@ impl Ticks {
         Ok(Self { buffer: builder.build().map_err(refused)?, seen, _links: links })
     }
 
-    /// Takes what has come since the last call.
+    /// Returns the ticks since the last call.
     ///
     /// # Errors
-    /// Where the kernel does not let us read.
+    /// The kernel denies access.
     pub fn take(&mut self) -> Result<Vec<Tick>> {
         self.buffer
             .consume()
@@ -88,7 +88,7 @@ fn online() -> Result<Vec<u32>> {
     Ok(text.trim().split(',').filter_map(range).flatten().collect())
 }
 
-/// A software event of the kernel's, which needs no counter of the CPU's.
+/// A software event of the kernel, which requires no hardware counter.
 fn clock(cpu: u32) -> io::Result<OwnedFd> {
     let mut attributes = sys::perf_event_attr {
         type_: sys::PERF_TYPE_SOFTWARE,

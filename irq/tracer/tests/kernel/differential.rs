@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{UdpGroSegment, UdpGsoSegment};
 use onbeat_irq::Tracer;
-use onbeat_irq_core::charge::{Accounts, Cause, Class, Ledger, What};
+use onbeat_irq_core::charge::{Accounts, Cause, Class, EventKind, Ledger};
 
 use crate::harness::{World, possible};
 use crate::reader::Reader;
 use crate::xdp::Filtered;
 
-/// What becomes one datagram again: octets of a segment, and segments.
+/// A burst that becomes one datagram again: octets of a segment, and segments.
 const SEGMENT: usize = 1400;
 const SEGMENTS: usize = 46;
 
@@ -36,29 +36,29 @@ fn the_kernel_and_the_pure_ledger_agree() {
     let mut kinds = BTreeMap::new();
     let mut replay = |events: &mut onbeat_irq::Events| {
         for event in events.take().unwrap() {
-            *kinds.entry(kind(&event.what)).or_insert(0u32) += 1;
+            *kinds.entry(kind(&event.kind)).or_insert(0u32) += 1;
             ledger.record(&event);
         }
     };
     for round in 0..20 {
-        // Two rounds of which everything is told, and one of which packets are skipped.
+        // Two rounds with all events, and one with skipped packets.
         match round % 3 {
             2 => tracer.skip_packets().unwrap(),
-            _ => tracer.look_at_packets().unwrap(),
+            _ => tracer.sample_packets().unwrap(),
         }
         for flow in &flows {
             flow.pass(100, 512);
         }
-        // Packets of two processes in a poll: times are taken, for each packet.
+        // Packets of two processes in a poll: with a clock reading for each packet.
         child.begin(16);
-        threaded.held(|| {
+        threaded.with_thread_blocked(|| {
             flows[0].send(16, 512);
             of_child.send(16, 512);
         });
         flows[0].read(16);
         child.finish();
         // GRO merges, beside packets that it does not; together they are more than one poll takes.
-        threaded.held(|| {
+        threaded.with_thread_blocked(|| {
             flows[0].send(40, 512);
             merged.send(1, SEGMENT * SEGMENTS);
         });
@@ -83,9 +83,9 @@ fn the_kernel_and_the_pure_ledger_agree() {
     }
     let pure: BTreeMap<u32, Accounts> =
         ledger.cpus().map(|(cpu, accounts)| (cpu, accounts.clone())).collect();
-    // Hard interrupts are taken out of the times before they are told.
+    // Hard interrupts are subtracted from the times before these are recorded.
     let without_hardirqs = |accounts| Accounts { hardirq_ns: 0, ..accounts };
-    // A program that was running when it was detached may still be.
+    // A program that was running when it was detached may still run.
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
         let kernel: BTreeMap<u32, Accounts> = (0..)
@@ -101,19 +101,21 @@ fn the_kernel_and_the_pure_ledger_agree() {
     }
 }
 
-fn kind(what: &What) -> &'static str {
-    match what {
-        What::ThreadIn | What::ThreadOut { .. } => "thread",
-        What::SoftirqEnter(_) | What::SoftirqExit(..) => "softirq",
-        What::HardirqEnter | What::HardirqExit => unreachable!("{what:?} is not told"),
-        What::Arrive { packets: 2.., .. } => "merged",
-        What::Arrive { .. } => "arrive",
-        What::Deliver { cause: Cause::Unowned(Class::Xdp(_)), .. } => "xdp",
-        What::Deliver { .. } => "deliver",
-        What::Count { .. } => "count",
-        What::PollEnd { polled, .. } if polled.full => "full",
-        What::PollEnd { .. } => "poll",
-        What::Free => "free",
-        What::Skip(_) => "skip",
+fn kind(kind: &EventKind) -> &'static str {
+    match kind {
+        EventKind::ThreadIn | EventKind::ThreadOut { .. } => "thread",
+        EventKind::SoftirqEnter(_) | EventKind::SoftirqExit(..) => "softirq",
+        EventKind::HardirqEnter | EventKind::HardirqExit => {
+            unreachable!("{kind:?} is not recorded")
+        }
+        EventKind::Arrive { packets: 2.., .. } => "merged",
+        EventKind::Arrive { .. } => "arrive",
+        EventKind::Deliver { cause: Cause::Unowned(Class::Xdp(_)), .. } => "xdp",
+        EventKind::Deliver { .. } => "deliver",
+        EventKind::Count { .. } => "count",
+        EventKind::PollEnd { polled, .. } if polled.full => "full",
+        EventKind::PollEnd { .. } => "poll",
+        EventKind::Free => "free",
+        EventKind::Skip(_) => "skip",
     }
 }

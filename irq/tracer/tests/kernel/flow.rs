@@ -1,4 +1,4 @@
-//! One flow, against what the kernel itself says it cost.
+//! One flow, compared with the cost that the kernel reports.
 
 use onbeat_irq::Tracer;
 use onbeat_irq_core::charge::{Cause, Runner};
@@ -7,16 +7,15 @@ use crate::harness::{World, assert_balanced, caused, this_process, total};
 
 const PACKETS: u32 = 20_000;
 
-/// The thread of NAPI does nothing but receive this flow, so that its run time is the flow's cost. Time
-/// that a virtual machine's host takes is in the ledger, and not in the thread's: short rounds, until the
-/// host has left one alone.
+/// The NAPI thread only receives this flow, so that its run time is the flow's cost. CPU steal is in the
+/// ledger, and not in the thread's time: short rounds, until one is free of it.
 #[test]
-fn a_flow_costs_what_the_napi_thread_ran() {
+fn a_flow_costs_the_run_time_of_the_napi_thread() {
     const PACKETS: u32 = 1_000;
     const ROUNDS: usize = 200;
     let Some(world) = World::if_possible(true) else { return };
     let flow = world.flow();
-    // Now the hosts know each other's addresses, and the ledger the reader.
+    // Now the hosts have resolved their addresses, and the ledger knows the reader.
     let mut tracer = Tracer::start().unwrap();
     flow.pass(10, 512);
 
@@ -60,18 +59,17 @@ fn a_flow_in_softirq_is_charged_alike() {
     assert_balanced(&accounts);
 }
 
-/// Nobody has read from the socket: its time is kept for it, and goes to the process that a packet
-/// wakes.
+/// No process has read from the socket: its time is kept for it, and goes to the process that a packet wakes.
 #[test]
-fn a_socket_that_nobody_reads_keeps_its_own_account() {
+fn a_socket_without_a_reader_has_its_own_account() {
     let Some(world) = World::if_possible(true) else { return };
-    // Packets that wait for the receiver's address come after the world has come to rest.
+    // Packets that wait for address resolution arrive after the world is idle.
     world.flow().pass(1, 64);
     let flow = world.flow();
     let mut tracer = Tracer::start().unwrap();
     const SENT: u32 = 100;
     flow.send(SENT, 64);
-    world.rest();
+    world.wait_idle();
     tracer.stop();
 
     let mut accounts = total(&tracer);
@@ -81,7 +79,7 @@ fn a_socket_that_nobody_reads_keeps_its_own_account() {
     let sockets: Vec<_> = accounts.caused.iter().filter(|(cause, _)| of_device(cause)).collect();
     assert_eq!(sockets.len(), 1, "{sockets:?}");
     assert_eq!(sockets[0].1.packets, u64::from(SENT));
-    // Told by /proc/net or the like, later.
+    // Reported by /proc/net or the like, later.
     accounts.resolve(|_| Some(this_process().into()));
     assert_eq!(caused(&accounts, this_process(), device).packets, u64::from(SENT));
 }

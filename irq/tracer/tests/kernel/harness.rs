@@ -1,4 +1,4 @@
-//! What the tests share: two hosts with a cable between them, and flows over it.
+//! Common parts of the tests: two hosts with a cable between them, and flows over it.
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +14,7 @@ use onbeat_irq_core::charge::{Accounts, Amount, Cause, Device, Process};
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd, napi};
 use onbeat_testing::{Feature, require_all};
 
-/// Longest wait for something that comes at once unless it never comes.
+/// Maximum wait for a condition that normally holds at once.
 pub(crate) const BOUND: Duration = Duration::from_secs(20);
 
 pub(crate) const SENDER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
@@ -36,7 +36,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// `threaded`: whether what comes in by r0 is received in a thread of NAPI.
+    /// `threaded`: whether r0 receives in a NAPI thread.
     pub(crate) fn new(threaded: bool) -> Self {
         if !threaded {
             return Self::without_napi();
@@ -47,12 +47,12 @@ impl World {
         world
     }
 
-    /// As [`World::new`], where the ledger is [`possible`].
+    /// As [`World::new`], if the ledger is [`possible`].
     pub(crate) fn if_possible(threaded: bool) -> Option<Self> {
         possible().then(|| Self::new(threaded))
     }
 
-    /// What comes in by r0 is received by NAPI, in softirq.
+    /// r0 receives by NAPI, in softirq.
     pub(crate) fn with_napi() -> Self {
         let world = Self::without_napi();
         world.give_napi();
@@ -66,7 +66,7 @@ impl World {
         let far = VethEnd::new("r0").namespace(receiver.namespace());
         sender.create_veth(&VethEnd::new("s0"), &far).unwrap();
         for (handle, name, address) in [(&sender, "s0", SENDER), (&receiver, "r0", RECEIVER)] {
-            // What nobody asked for would be in the accounts: neighbour discovery.
+            // Neighbor discovery would be in the accounts.
             handle.set_ipv6(name, false).unwrap();
             handle.add_address(name, IpAddr::V4(address), 24).unwrap();
             handle.set_up(name).unwrap();
@@ -76,7 +76,7 @@ impl World {
         Self { sender, receiver }
     }
 
-    /// A veth has NAPI only with GRO, and takes it only for what is not merged already.
+    /// A veth has NAPI only with GRO, and uses it only for packets that are not merged yet.
     fn give_napi(&self) {
         let ethtool = |handle: &Handle| Ethtool::in_namespace(handle.namespace()).unwrap();
         ethtool(&self.receiver).set_features("r0", &[("rx-gro", true)]).unwrap();
@@ -90,7 +90,7 @@ impl World {
         ethtool(&self.sender).set_features("s0", &off).unwrap();
     }
 
-    /// Where the receiver's packets come in.
+    /// The receiving device.
     pub(crate) fn device(&self) -> Device {
         Device {
             netns: self.receiver.namespace().inode() as u32,
@@ -108,20 +108,20 @@ impl World {
         Flow { writer, reader }
     }
 
-    /// Waits until everything that was sent has been received.
-    pub(crate) fn rest(&self) {
+    /// Waits until all sent packets are received.
+    pub(crate) fn wait_idle(&self) {
         self.thread_ns();
     }
 
-    /// r0's thread of NAPI.
+    /// r0's NAPI thread.
     fn thread(&self) -> u32 {
         let instances = napi::instances(&self.receiver, "r0").unwrap().expect("Linux 6.8");
-        instances.iter().find_map(|instance| instance.pid).expect("it is threaded")
+        instances.iter().find_map(|instance| instance.pid).expect("a NAPI thread")
     }
 
-    /// Does something while r0's thread of NAPI cannot run: on its CPU, before everybody else there.
-    /// What comes meanwhile is then one poll's.
-    pub(crate) fn held(&self, what: impl FnOnce() + Send) {
+    /// Runs a closure while r0's NAPI thread cannot run: on its CPU, before all other threads there. Packets
+    /// that arrive meanwhile belong to one poll.
+    pub(crate) fn with_thread_blocked(&self, what: impl FnOnce() + Send) {
         let thread = Pid::from_raw(self.thread() as i32);
         let this = Pid::from_raw(0);
         let held = || {
@@ -140,7 +140,7 @@ impl World {
         std::thread::scope(|scope| scope.spawn(held).join()).unwrap();
     }
 
-    /// Time that r0's thread of NAPI has run, in nanoseconds, once it has come to rest.
+    /// Run time of r0's NAPI thread, in nanoseconds, once it is idle.
     pub(crate) fn thread_ns(&self) -> u64 {
         let pid = self.thread();
         let read = || {
@@ -150,7 +150,7 @@ impl World {
         let sleeps = || Stat::of_number(pid).unwrap().is_asleep();
         let deadline = Instant::now() + BOUND;
         while !sleeps() {
-            assert!(Instant::now() < deadline, "the thread of r0 does not come to rest");
+            assert!(Instant::now() < deadline, "the thread of r0 does not become idle");
             std::thread::yield_now();
         }
         read()
@@ -211,17 +211,17 @@ impl Stream {
     }
 }
 
-/// The process that the tests are.
+/// The process of the tests.
 pub(crate) fn this_process() -> Process {
     process(std::process::id())
 }
 
 /// A process as the ledger names it.
 pub(crate) fn process(pid: u32) -> Process {
-    onbeat_irq::names::process(pid).expect("it is there")
+    onbeat_irq::names::process(pid).expect("a live process")
 }
 
-/// The accounts of all CPUs together, with each socket's in its owner's.
+/// The accounts of all CPUs together, with each socket's time charged to its owner.
 pub(crate) fn total(tracer: &Tracer) -> Accounts {
     let mut total = Accounts::default();
     tracer.accounts().unwrap().iter().for_each(|cpu| total.add(cpu));
@@ -229,15 +229,15 @@ pub(crate) fn total(tracer: &Tracer) -> Accounts {
     total
 }
 
-/// What a process caused by packets of a device.
+/// The time and packets that a process caused by packets of a device.
 pub(crate) fn caused(accounts: &Accounts, process: Process, device: Device) -> Amount {
     accounts.caused.get(&Cause::Process { process, device }).copied().unwrap_or_default()
 }
 
-/// Nothing is missing in the accounts of a tracer that has stopped, but for what CPUs were in the middle
-/// of: other tests receive packets meanwhile.
+/// Nothing is missing in the accounts of a tracer that has stopped, except softirqs in progress: other tests
+/// receive packets meanwhile.
 pub(crate) fn assert_balanced(accounts: &Accounts) {
-    // Both sides of a longer run were brought up to date.
+    // Both sides of a longer run were updated.
     const UNDER_WAY_NS: u64 = 100_000;
     let cpus = std::thread::available_parallelism().unwrap().get() as u64;
     let (missing, measured) = (accounts.imbalance_ns(), accounts.measured_ns);

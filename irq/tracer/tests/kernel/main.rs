@@ -1,4 +1,4 @@
-//! The ledger in the kernel, on real packets between namespaces of our own.
+//! The ledger in the kernel, with packets between network namespaces.
 
 mod differential;
 mod flow;

@@ -1,4 +1,4 @@
-//! What changes while it is watched, and many of it.
+//! Large numbers, and changes during the measurement.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -15,7 +15,7 @@ use onbeat_testing::require_that;
 use crate::harness::{BOUND, World, assert_balanced, caused, possible, this_process, total};
 use crate::reader::Reader;
 
-/// Each with a packet of its own, before anybody reads, and read by this process later.
+/// Each with one packet, before any read, and read by this process later.
 #[test]
 fn ten_thousand_sockets() {
     const SOCKETS: u32 = 10_000;
@@ -64,9 +64,9 @@ fn ten_thousand_sockets() {
     assert_eq!(ours.packets, 2 * u64::from(SOCKETS), "{} causes", accounts.caused.len());
 }
 
-/// The table of who comes and goes holds no more than who is there.
+/// The table has no rows of processes that have exited.
 #[test]
-fn rows_of_who_has_gone_are_taken_out() {
+fn rows_of_exited_processes_are_removed() {
     const PROCESSES: usize = 40;
     let Some(world) = World::if_possible(true) else { return };
     let flow = world.flow();
@@ -82,12 +82,12 @@ fn rows_of_who_has_gone_are_taken_out() {
         }
         dead.push(child.process);
         drop(child);
-        meter.look().unwrap().cpus.iter().for_each(|cpu| sum.add(cpu));
+        meter.read().unwrap().cpus.iter().for_each(|cpu| sum.add(cpu));
     }
-    // One look finds that nothing was added, and takes what nothing was added to.
+    // One reading finds that nothing was added, and removes such rows.
     let deadline = Instant::now() + BOUND;
     loop {
-        meter.look().unwrap().cpus.iter().for_each(|cpu| sum.add(cpu));
+        meter.read().unwrap().cpus.iter().for_each(|cpu| sum.add(cpu));
         let rows = meter.tracer().accounts().unwrap();
         let is_dead = |cause: &Cause| matches!(cause, Cause::Process { process, .. } if dead.contains(process));
         if !rows.iter().flat_map(|cpu| cpu.caused.keys()).any(is_dead) {
@@ -95,16 +95,16 @@ fn rows_of_who_has_gone_are_taken_out() {
         }
         assert!(Instant::now() < deadline, "{} rows", meter.rows());
     }
-    world.rest();
+    world.wait_idle();
     meter.stop();
-    meter.look().unwrap().cpus.iter().for_each(|cpu| sum.add(cpu));
+    meter.read().unwrap().cpus.iter().for_each(|cpu| sum.add(cpu));
     sum.resolve(|cookie| meter.tracer().owner(cookie));
     let packets = dead.iter().map(|process| caused(&sum, *process, world.device()).packets);
     assert_eq!(packets.sum::<u64>(), 20 * PROCESSES as u64);
     assert_balanced(&sum);
 }
 
-/// A control group that goes with the test.
+/// A control group that is removed with the test.
 struct Group(PathBuf);
 
 impl Group {
@@ -124,10 +124,10 @@ impl Drop for Group {
     }
 }
 
-/// It forks, gets another priority, and is moved to another control group: it stays the same row, with
-/// what it is called now.
+/// It forks, gets another priority, and is moved to another control group: it stays the same row, with its
+/// present names.
 #[test]
-fn a_process_that_changes_stays_itself() {
+fn a_process_that_changes_stays_one_row() {
     if !possible() {
         return;
     }
@@ -165,7 +165,7 @@ fn a_process_that_changes_stays_itself() {
     assert_eq!(row.cgroup.as_deref(), Some(format!("/{name}").as_str()));
     assert_eq!(caused(&accounts, bystander.process, world.device()).packets, 0);
 
-    // Dead, it has the name that it had.
+    // After its exit it keeps its last name.
     drop(child);
     names.refresh();
     tracer.stop();

@@ -17,7 +17,7 @@ fn traced_reader() -> Option<(World, Flow, Tracer, Reader)> {
 }
 
 #[test]
-fn each_process_pays_for_its_own() {
+fn each_process_is_charged_its_own_packets() {
     let Some(world) = World::if_possible(true) else { return };
     let flows = [world.flow(), world.flow()];
     let mut readers = flows.each_ref().map(|flow| Reader::of(&flow.reader));
@@ -37,9 +37,9 @@ fn each_process_pays_for_its_own() {
     assert_eq!(caused(&accounts, this_process(), world.device()).packets, 0);
 }
 
-/// A TCP connection: data, and what is merged on the way.
+/// A TCP connection: data, and merged packets.
 #[test]
-fn a_connection_is_its_readers() {
+fn a_connection_is_charged_to_its_reader() {
     let Some(world) = World::if_possible(true) else { return };
     let mut stream = world.stream();
     let mut reader = Reader::of(&stream.reader);
@@ -54,11 +54,11 @@ fn a_connection_is_its_readers() {
     assert!((8..=OCTETS as u64 / 1000).contains(&packets), "{packets}");
 }
 
-/// What matters is who read last when a packet comes.
+/// The last reader before a packet arrives is its owner.
 #[test]
-fn a_shared_socket_is_its_last_readers() {
+fn a_shared_socket_is_charged_to_its_last_reader() {
     let Some((world, flow, mut tracer, mut child)) = traced_reader() else { return };
-    // A change of readers is known once the first packet of the new one has been read.
+    // A change of readers takes effect once the first packet of the new reader has been read.
     for _ in 0..2 {
         for packets in [1, 99] {
             child.begin(packets);
@@ -72,21 +72,21 @@ fn a_shared_socket_is_its_last_readers() {
     let accounts = total(&tracer);
     let [of_child, of_us] =
         [child.process, this_process()].map(|who| caused(&accounts, who, world.device()).packets);
-    // The child is the first, and pays for our first packets; we for its first one after us.
+    // The child is the first, and is charged our first packets; we its first one after us.
     assert_eq!((of_child, of_us), (100 + 1 + 99 + 1, 99 + 1 + 99));
 }
 
 #[test]
-fn a_process_that_has_died_keeps_its_account() {
+fn an_exited_process_keeps_its_account() {
     let Some((world, flow, mut tracer, mut child)) = traced_reader() else { return };
     child.begin(10);
     flow.send(10, 100);
     child.finish();
     let dead = child.process;
     drop(child);
-    // The socket lives on, and no other process has read from it.
+    // The socket still exists, and no other process has read from it.
     flow.send(5, 100);
-    world.rest();
+    world.wait_idle();
     assert_eq!(caused(&total(&tracer), dead, world.device()).packets, 15);
     flow.read(5);
     flow.pass(20, 100);
@@ -96,9 +96,9 @@ fn a_process_that_has_died_keeps_its_account() {
     assert_eq!(caused(&accounts, this_process(), world.device()).packets, 20);
 }
 
-/// What finds no room in its socket's buffer has cost the same, and is its owner's.
+/// A packet without room in its socket's buffer has cost the same, and is charged to the owner.
 #[test]
-fn packets_dropped_for_want_of_room_are_the_owners() {
+fn packets_dropped_for_lack_of_room_are_charged_to_the_owner() {
     use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
     use onbeat_testing::{Feature, require};
     if !possible() || !require(Feature::Kernel(6, 11)) {
@@ -110,19 +110,19 @@ fn packets_dropped_for_want_of_room_are_the_owners() {
     let mut tracer = Tracer::start().unwrap();
     flow.pass(1, 1000);
     flow.send(100, 1000);
-    world.rest();
+    world.wait_idle();
     tracer.stop();
     assert_eq!(caused(&total(&tracer), this_process(), world.device()).packets, 101);
 }
 
 /// Ten packets that wake a child which does not read them, and the accounts: of an estimated owner, which is
-/// the child; `None` where it is another process.
+/// the child; `None` if it is another process.
 fn inferred() -> Option<(World, Flow, Tracer, Reader, Accounts)> {
     let (world, flow, tracer, mut child) = traced_reader()?;
     child.wait();
     flow.send(10, 100);
     child.finish();
-    world.rest();
+    world.wait_idle();
     let (accounts, here) = (total(&tracer), world.device());
     let of_device =
         |cause: &Cause| matches!(cause, Cause::Inferred { device, .. } if *device == here);
@@ -134,9 +134,9 @@ fn inferred() -> Option<(World, Flow, Tracer, Reader, Accounts)> {
     (*cause == of_child).then_some((world, flow, tracer, child, accounts))
 }
 
-/// It waits for packets and never reads any: that it owns the socket is inferred from its wake-up.
+/// It waits for packets and never reads any: its wake-up implies that it owns the socket.
 #[test]
-fn a_process_that_only_wakes_up_is_an_estimate() {
+fn a_process_that_only_wakes_up_is_an_estimated_owner() {
     if !possible() {
         return;
     }
@@ -148,7 +148,7 @@ fn a_process_that_only_wakes_up_is_an_estimate() {
     let (process, device) = (child.process, world.device());
     assert_eq!(caused(&accounts, process, device).packets, 0);
     assert_eq!(accounts.compensation_ns(process), -(accounts.suffered_ns(process) as i64));
-    // The first to read is the owner, of what came before, too; no wake-up changes that.
+    // The first reader is the owner, of earlier packets, too; no wake-up changes that.
     flow.read(10);
     flow.pass(10, 100);
     tracer.stop();
@@ -157,9 +157,9 @@ fn a_process_that_only_wakes_up_is_an_estimate() {
     assert!(!accounts.caused.contains_key(&Cause::Inferred { process, device }));
 }
 
-/// The accounts are there after the device is not.
+/// The accounts outlive the device.
 #[test]
-fn a_device_that_vanishes_keeps_its_account() {
+fn a_removed_device_keeps_its_account() {
     let Some(world) = World::if_possible(true) else { return };
     let flow = world.flow();
     let device = world.device();

@@ -15,16 +15,15 @@ use onbeat_irq_core::charge::Process;
 
 use crate::harness::{BOUND, process};
 
-/// A child that reads what it is told to from a socket that it has inherited. It is killed when
-/// this is dropped.
+/// A child that reads on request from a socket that it has inherited. It is killed when this is dropped.
 pub(crate) struct Reader {
     pid: Pid,
     control: UnixStream,
     pub(crate) process: Process,
 }
 
-/// A child has the descriptors of every test of this process: a socket that its test closes, or a
-/// program that it detaches, stays. A test that counts what happens then holds this lock.
+/// A child has the descriptors of every test of this process: a socket that its test closes, or a program that
+/// it detaches, stays. A test that counts such events then holds this lock.
 pub(crate) fn without_forks() -> MutexGuard<'static, ()> {
     static FORKS: Mutex<()> = Mutex::new(());
     FORKS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -35,7 +34,7 @@ impl Reader {
         Self::named(socket, None)
     }
 
-    /// With a name of its own.
+    /// With its own name.
     pub(crate) fn named(socket: &impl AsRawFd, name: Option<&CStr>) -> Self {
         let _guard = without_forks();
         let mut reader = Self::fork(socket, name, true);
@@ -44,7 +43,7 @@ impl Reader {
         reader
     }
 
-    /// One that keeps all descriptors of this process open. The caller holds the lock of
+    /// A reader that keeps all descriptors of this process open. The caller holds the lock of
     /// [`without_forks`].
     pub(crate) fn of_all(socket: &impl AsRawFd) -> Self {
         Self::fork(socket, None, false)
@@ -53,7 +52,7 @@ impl Reader {
     fn fork(socket: &impl AsRawFd, name: Option<&CStr>, close_others: bool) -> Self {
         let (control, theirs) = UnixStream::pair().unwrap();
         control.set_read_timeout(Some(BOUND)).unwrap();
-        // SAFETY: the child makes system calls only, and ends without running anything of ours.
+        // SAFETY: the child makes system calls only, and exits without running any other code of the test.
         match unsafe { fork() }.unwrap() {
             ForkResult::Child => {
                 if let Some(name) = name {
@@ -78,17 +77,17 @@ impl Reader {
         let channel = format!("/proc/{}/wchan", self.pid);
         let deadline = Instant::now() + BOUND;
         while !fs::read_to_string(&channel).unwrap().contains("poll") {
-            assert!(Instant::now() < deadline, "it does not wait");
+            assert!(Instant::now() < deadline, "the child does not wait");
             std::thread::yield_now();
         }
     }
 
-    /// Has it read so many packets of a datagram socket, or octets of a stream.
+    /// Makes it read `units` packets of a datagram socket, or octets of a stream.
     pub(crate) fn begin(&mut self, units: u32) {
         self.control.write_all(&units.to_ne_bytes()).unwrap();
     }
 
-    /// Waits until it has.
+    /// Waits until it has read them.
     pub(crate) fn finish(&mut self) {
         self.control.read_exact(&mut [0]).unwrap();
     }
@@ -121,8 +120,8 @@ fn serve(socket: RawFd, control: RawFd) -> ! {
     let mut kind: libc::c_int = 0;
     let mut length = size_of_val(&kind) as libc::socklen_t;
     let mut room = [0u8; 65536];
-    // SAFETY: every pointer is to memory of the length that goes with it, on this stack; and the
-    // process ends by _exit, whatever happens.
+    // SAFETY: every pointer is to memory of the length that goes with it, on this stack; and the process exits
+    // by _exit in every case.
     unsafe {
         let (level, name) = (libc::SOL_SOCKET, libc::SO_TYPE);
         let into = (&raw mut kind).cast();

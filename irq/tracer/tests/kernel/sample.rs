@@ -1,4 +1,4 @@
-//! Packets looked at in windows only.
+//! Packets sampled in windows only.
 
 use std::num::NonZeroU32;
 use std::sync::mpsc;
@@ -12,32 +12,32 @@ use onbeat_irq_core::charge::{Cause, Class};
 use crate::harness::{BOUND, World, assert_balanced, caused, this_process, total};
 use crate::reader::{Reader, without_forks};
 
-/// The time of all polls is there, and packets are charged in the windows alone.
+/// The time of all polls is charged, and packets are charged in the windows only.
 #[test]
-fn packets_are_charged_in_windows_and_time_always() {
+fn packets_are_charged_in_windows_only_and_time_always() {
     let Some(world) = World::if_possible(true) else { return };
     let flow = world.flow();
     let mut tracer = Tracer::start_sampled().unwrap();
     flow.pass(200, 100);
-    world.rest();
-    tracer.look_at_packets().unwrap();
+    world.wait_idle();
+    tracer.sample_packets().unwrap();
     flow.pass(1000, 100);
-    world.rest();
+    world.wait_idle();
     tracer.skip_packets().unwrap();
     flow.pass(500, 100);
-    world.rest();
+    world.wait_idle();
     tracer.stop();
 
     let accounts = total(&tracer);
     assert_balanced(&accounts);
     assert_eq!(caused(&accounts, this_process(), world.device()).packets, 1000);
     let skipped = accounts.caused[&Cause::Unowned(Class::Unsampled(world.device()))];
-    // The hosts may have asked for each other's addresses as well.
+    // The hosts may have resolved each other's addresses as well.
     assert!(skipped.packets >= 700, "{:?}", accounts.caused);
     assert!(skipped.ns > 0);
 }
 
-/// What costs nothing while packets are skipped is what is not attached.
+/// Skipped packets cost nothing because the programs are not attached.
 #[test]
 fn programs_at_packets_do_not_run_outside_of_windows() {
     let Some(world) = World::if_possible(true) else { return };
@@ -57,7 +57,7 @@ fn programs_at_packets_do_not_run_outside_of_windows() {
         flow.pass(100, 100);
         assert_eq!(AT_PACKETS.map(|program| runs(&tracer, program)), before);
         assert!(runs(&tracer, "on_napi_poll") > polls);
-        tracer.look_at_packets().unwrap();
+        tracer.sample_packets().unwrap();
         flow.pass(100, 100);
         let in_window = AT_PACKETS.map(|program| runs(&tracer, program));
         assert!(in_window.iter().zip(before).all(|(now, then)| *now >= then + 100));
@@ -65,7 +65,7 @@ fn programs_at_packets_do_not_run_outside_of_windows() {
     }
 }
 
-/// Windows come by themselves; what they leave out is estimated, and says how well.
+/// Windows occur by themselves; the rest is estimated, with its error.
 #[test]
 fn a_sampler_has_windows_and_errors() {
     let Some(world) = World::if_possible(true) else { return };
@@ -76,7 +76,7 @@ fn a_sampler_has_windows_and_errors() {
         let (passed, has_passed) = mpsc::sync_channel(0);
         let (flows, other) = (&flows, &mut other);
         scope.spawn(move || {
-            // Shares that differ from window to window, or there is nothing to be wrong about.
+            // Shares must differ between windows for a nonzero error.
             for packets in (1..=20).cycle().take_while(|_| passed.send(()).is_ok()) {
                 other.begin(packets);
                 flows[1].send(packets, 100);
@@ -87,8 +87,8 @@ fn a_sampler_has_windows_and_errors() {
         let mut sampler = Sampler::new(NonZeroU32::new(3).unwrap()).unwrap();
         let mut windows = 0;
         let wait = |_: Instant| {
-            // Not until the instant, but until packets have passed: the second time, some that
-            // were sent since the first.
+            // Not until the instant, but until packets have passed: the second time, some that were sent since
+            // the first.
             for _ in 0..2 {
                 has_passed.recv_timeout(BOUND).expect("packets pass");
             }
@@ -100,7 +100,7 @@ fn a_sampler_has_windows_and_errors() {
         drop(has_passed);
         assert!(!waited.unwrap());
         meter.stop();
-        let mut interval = meter.look().unwrap();
+        let mut interval = meter.read().unwrap();
         interval.resolve(|cookie| meter.tracer().owner(cookie));
         let mut total = Estimate::default();
         interval.estimates().iter().for_each(|cpu| total.add(cpu));
@@ -109,17 +109,17 @@ fn a_sampler_has_windows_and_errors() {
         total
     });
     assert_eq!(estimate.windows, 10);
-    assert!(estimate.looked_at_ns > 0 && estimate.skipped_ns > 0, "{estimate:?}");
+    assert!(estimate.sampled_ns > 0 && estimate.skipped_ns > 0, "{estimate:?}");
     let cause = Cause::Process { process: this_process(), device: world.device() };
     let error = estimate.error(&cause).expect("there were windows enough");
     assert!(estimate.accounts.caused[&cause].packets > 0);
     assert!(error.ns > 0.0 && error.ns.is_finite() && error.packets > 0.0, "{error:?}");
 }
 
-/// A process that was forked while programs were attached keeps them attached: they must not come a
+/// A process that was forked while programs were attached keeps them attached: they must not be attached a
 /// second time.
 #[test]
-fn who_holds_the_programs_still_has_nothing_counted_twice() {
+fn a_forked_holder_of_programs_causes_no_double_counts() {
     let Some(world) = World::if_possible(true) else { return };
     let flow = world.flow();
     let of_child = world.flow();
@@ -129,7 +129,7 @@ fn who_holds_the_programs_still_has_nothing_counted_twice() {
     tracer.stop();
     tracer.resume().unwrap();
     flow.pass(300, 100);
-    world.rest();
+    world.wait_idle();
     tracer.stop();
     let accounts = total(&tracer);
     assert_eq!(caused(&accounts, this_process(), world.device()).packets, 300);

@@ -1,4 +1,4 @@
-//! Packets that are for no process here.
+//! Packets without a local process.
 
 use std::fs;
 use std::net::{IpAddr, UdpSocket};
@@ -27,10 +27,10 @@ fn packets_without_a_socket_are_dropped() {
     drop(flow);
     let mut tracer = Tracer::start().unwrap();
     for _ in 0..PACKETS {
-        // Refused by what the packet before came to.
+        // Refused because of the previous packet.
         while closed.send(&[0; 100]).is_err() {}
     }
-    world.rest();
+    world.wait_idle();
     tracer.stop();
     let device = world.device();
     let dropped = |cause: &Cause| matches!(cause, Cause::Unowned(Class::Dropped { device: d, .. }) if *d == device);
@@ -100,11 +100,11 @@ impl Chain {
         assert_eq!(amount.packets, PACKETS, "{:?}", accounts.caused);
         assert!(amount.ns > 0);
 
-        // One that looks again and again finds out by itself what there is to be seen.
+        // A periodic reader attaches the required programs by itself.
         let mut meter = Meter::new(Tracer::start().unwrap());
         let deadline = Instant::now() + BOUND;
-        while !meter.look().unwrap().total().caused.contains_key(&cause) {
-            assert!(Instant::now() < deadline, "{cause:?} is not seen");
+        while !meter.read().unwrap().total().caused.contains_key(&cause) {
+            assert!(Instant::now() < deadline, "{cause:?} is not observed");
             for _ in 0..PACKETS {
                 writer.send(&[0; 100]).unwrap();
                 reader.recv(&mut room).unwrap();
@@ -119,7 +119,7 @@ fn routed_packets_are_forwarded() {
         return;
     }
     let chain = Chain::new();
-    // Both hosts take the other for a neighbour, and the middle answers for it.
+    // Both hosts treat the other as a neighbor, and the middle answers for it.
     Chain::address(&chain.left, "l0", "10.9.0.1", 16);
     Chain::address(&chain.middle, "m0", "10.9.0.2", 24);
     Chain::address(&chain.middle, "m1", "10.9.1.2", 24);
@@ -128,7 +128,7 @@ fn routed_packets_are_forwarded() {
     let set = || {
         fs::write("/proc/sys/net/ipv4/conf/m0/proxy_arp", "1")?;
         fs::write("/proc/sys/net/ipv4/conf/m1/proxy_arp", "1")?;
-        // A proxy puts its answers off, by up to 0.8 s.
+        // A proxy delays its answers, by up to 0.8 s.
         fs::write("/proc/sys/net/ipv4/neigh/m0/proxy_delay", "0")?;
         fs::write("/proc/sys/net/ipv4/neigh/m1/proxy_delay", "0")
     };

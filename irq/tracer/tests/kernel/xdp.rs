@@ -31,9 +31,9 @@ fn takes_port() -> Vec<Instruction> {
     ]
 }
 
-/// What the device's packets came to, once the ledger has `packets` of class xdp; what else it has
-/// of packets that no process owns is `(unattributed, dropped)`.
-fn until_taken(tracer: &Tracer, device: Device, packets: u64) -> (Accounts, u64, u64) {
+/// Waits until the ledger has `packets` of class xdp. Returns the accounts; other packets without an owner are
+/// `(unattributed, dropped)`.
+fn wait_for_xdp_packets(tracer: &Tracer, device: Device, packets: u64) -> (Accounts, u64, u64) {
     let deadline = Instant::now() + BOUND;
     loop {
         let accounts = total(tracer);
@@ -58,13 +58,13 @@ fn class(accounts: &Accounts, wanted: impl Fn(&Class) -> bool) -> u64 {
     of.map(|(_, amount)| amount.packets).sum()
 }
 
-/// Attaches a program to where the receiver's packets come in.
+/// Attaches a program to the receiver's device.
 fn attach(world: &World, hold: Hold, code: &[Instruction]) -> ForeignProgram {
     ForeignProgram::attach_code(&world.receiver, "r0", hold, XdpMode::Native, code)
 }
 
-/// Packets of the sender's stack: a veth gives its program those as socket buffers, whose end the kernel
-/// reports as it does that of any other.
+/// Packets of the sender's stack: a veth passes those to its program as socket buffers, whose end the kernel
+/// reports as that of any other.
 #[test]
 fn dropped_packets_are_of_class_xdp_however_the_program_is_attached() {
     if !possible() {
@@ -77,7 +77,7 @@ fn dropped_packets_are_of_class_xdp_however_the_program_is_attached() {
         let _program = attach(&world, hold, &ForeignProgram::returns(ForeignProgram::DROP));
         let mut tracer = Tracer::start().unwrap();
         flow.send(PACKETS as u32, 100);
-        let (_, unattributed, dropped) = until_taken(&tracer, world.device(), PACKETS);
+        let (_, unattributed, dropped) = wait_for_xdp_packets(&tracer, world.device(), PACKETS);
         assert_eq!((unattributed, dropped), (0, 0), "{hold:?}");
         tracer.stop();
     }
@@ -108,7 +108,7 @@ impl Filtered {
 
     /// Sends both kinds in one poll.
     pub(crate) fn pass(&self) {
-        self.world.held(|| {
+        self.world.with_thread_blocked(|| {
             for _ in 0..Self::TAKEN {
                 self.taken.send(&[0; 100]).unwrap();
             }
@@ -118,9 +118,9 @@ impl Filtered {
     }
 }
 
-/// A program takes some packets and passes others, which come in the same polls: each are counted.
+/// A program takes some packets and passes others of the same polls: each kind is counted.
 #[test]
-fn a_process_does_not_pay_for_what_the_program_takes() {
+fn packets_taken_by_the_program_are_not_charged_to_a_process() {
     const POLLS: u64 = 50;
     if !possible() {
         return;
@@ -130,7 +130,7 @@ fn a_process_does_not_pay_for_what_the_program_takes() {
     let mut tracer = Tracer::start().unwrap();
     (0..POLLS).for_each(|_| filtered.pass());
     let (accounts, unattributed, dropped) =
-        until_taken(&tracer, world.device(), Filtered::TAKEN * POLLS);
+        wait_for_xdp_packets(&tracer, world.device(), Filtered::TAKEN * POLLS);
     assert_eq!((unattributed, dropped), (0, 0));
     assert_eq!(caused(&accounts, this_process(), world.device()).packets, POLLS);
     tracer.stop();

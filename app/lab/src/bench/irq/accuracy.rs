@@ -231,7 +231,7 @@ fn standard_error(total: &Estimate, of: &Reader) -> Option<f64> {
         |cause: &&Cause| matches!(cause, Cause::Process { process, .. } if *process == of.process);
     let error_ns =
         total.accounts.caused.keys().filter(is_its).filter_map(|cause| total.error(cause));
-    let all_ns = (total.looked_at_ns + total.skipped_ns) as f64;
+    let all_ns = (total.sampled_ns + total.skipped_ns) as f64;
     total.is_sampled().then(|| error_ns.map(|error| error.ns).sum::<f64>() / all_ns)
 }
 

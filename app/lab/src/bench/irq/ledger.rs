@@ -30,7 +30,7 @@ impl Ledger {
         };
         let mut meter = Meter::new(tracer);
         meter.stop();
-        meter.look()?;
+        meter.read()?;
         Ok(Self { meter, sampler: sample.map(Sampler::new).transpose()? })
     }
 
@@ -46,7 +46,7 @@ impl Ledger {
             None => what(),
         };
         self.meter.stop();
-        let mut interval = self.meter.look()?;
+        let mut interval = self.meter.read()?;
         interval.resolve(|cookie| self.meter.tracer().owner(cookie));
         Ok((done?, interval.estimates()))
     }

@@ -138,7 +138,7 @@ impl Rig {
 
     /// Ends the guard: how many settings it could not put back.
     pub(super) fn end_guard(&mut self) -> Result<u64> {
-        let restored = self.guard.take().map(Background::end).transpose()?.unwrap_or_default();
+        let restored = self.guard.take().map(Background::stop).transpose()?.unwrap_or_default();
         Ok(restored.iter().filter(|one| one.outcome == PutBack::Failed).count() as u64)
     }
 

@@ -1,4 +1,4 @@
-//! Tests of how a poll's time is shared.
+//! Tests of the division of a poll's time.
 
 use super::*;
 use crate::charge::{Amount, Process};
@@ -9,8 +9,8 @@ fn process(pid: u32) -> Cause {
     Cause::Process { process: Process { pid, start_ticks: 0 }, device: ETH0 }
 }
 
-fn polled(work: u32, xdp: bool) -> Polled {
-    Polled { work, xdp, full: false }
+fn polled(work: u32, xdp: bool) -> PollReport {
+    PollReport { work, xdp, full: false }
 }
 
 fn amount(accounts: &Accounts, cause: Cause) -> (u64, u64) {
@@ -19,7 +19,7 @@ fn amount(accounts: &Accounts, cause: Cause) -> (u64, u64) {
 }
 
 #[test]
-fn what_packets_have_in_common_is_shared_by_their_number() {
+fn common_time_is_divided_by_number_of_packets() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.arrive(1);
     poll.arrive(1);
@@ -36,7 +36,7 @@ fn what_packets_have_in_common_is_shared_by_their_number() {
 }
 
 #[test]
-fn packets_that_no_device_sent_up_came_by_the_one_polled() {
+fn packets_without_a_device_belong_to_the_polled_one() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     let Cause::Process { process: who, .. } = process(1) else { unreachable!() };
     let nowhere = Cause::Process { process: who, device: Device::default() };
@@ -47,7 +47,7 @@ fn packets_that_no_device_sent_up_came_by_the_one_polled() {
 }
 
 #[test]
-fn what_comes_after_a_poll_is_its_packets() {
+fn time_after_a_poll_is_divided_among_its_packets() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.deliver(process(1), 1, 10, &mut accounts);
     poll.end(ETH0, polled(1, false), 5, &mut accounts);
@@ -56,7 +56,7 @@ fn what_comes_after_a_poll_is_its_packets() {
 }
 
 #[test]
-fn what_comes_after_a_poll_is_its_packets_though_they_are_settled() {
+fn time_after_a_poll_is_divided_among_settled_packets() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.deliver(process(1), 1, 10, &mut accounts);
     poll.end(ETH0, polled(1, false), 5, &mut accounts);
@@ -75,7 +75,7 @@ fn polls_without_packets_have_classes() {
         (3, false, Class::Unattributed(ETH0)),
     ] {
         let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
-        // What was delivered in the poll before does not count for this one.
+        // Deliveries of the previous poll do not count for this one.
         poll.deliver(process(1), 1, 1, &mut accounts);
         poll.end(ETH0, polled(1, xdp), 1, &mut accounts);
         poll.end(ETH0, polled(work, xdp), 10, &mut accounts);
@@ -86,17 +86,17 @@ fn polls_without_packets_have_classes() {
 }
 
 #[test]
-fn packets_that_a_program_takes_are_counted_beside_those_that_it_passes() {
+fn packets_taken_by_a_program_are_counted_beside_passed_ones() {
     let xdp = Cause::Unowned(Class::Xdp(ETH0));
-    // Of the driver's packets, with one that arrived: those that were seen to be dropped.
+    // Of the driver's packets, with one that arrived: the observed drops.
     for (work, full, dropped, expected) in [
         (4, false, 0, 3_u32),
         (4, false, 2, 3),
         (4, false, 3, 3),
-        // What GRO keeps of a full poll is not distinguished from what the program took.
+        // Packets of a full poll that GRO keeps cannot be distinguished from those that the program took.
         (4, true, 0, 0),
         (4, true, 2, 2),
-        // The stack got more than the driver took.
+        // The stack received more than the driver took.
         (1, false, 1, 1),
     ] {
         let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
@@ -107,13 +107,13 @@ fn packets_that_a_program_takes_are_counted_beside_those_that_it_passes() {
         }
         poll.arrive(1);
         poll.count(process(1), 1, &mut accounts);
-        poll.end(ETH0, Polled { work, xdp: true, full }, 120, &mut accounts);
+        poll.end(ETH0, PollReport { work, xdp: true, full }, 120, &mut accounts);
         poll.finish(0, &mut accounts);
         let all = u64::from(expected) + 1;
         assert_eq!(amount(&accounts, process(1)), (120 / all, 1), "{work}, {dropped}");
         assert_eq!(amount(&accounts, xdp), (120 - 120 / all, expected.into()), "{work}, {dropped}");
     }
-    // A program without a packet that passes; and one that gives a socket all of them.
+    // A program that passes no packet; and one that redirects all packets to a socket.
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.end(ETH0, polled(5, true), 10, &mut accounts);
     poll.deliver(process(1), 1, 3, &mut accounts);
@@ -123,12 +123,12 @@ fn packets_that_a_program_takes_are_counted_beside_those_that_it_passes() {
 }
 
 #[test]
-fn polls_that_only_give_back_buffers_complete_transmissions() {
+fn polls_that_only_free_buffers_are_transmit_completions() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.free();
     poll.free();
     poll.end(ETH0, polled(0, false), 10, &mut accounts);
-    // One that brings packets gives back buffers on the way, and the next one none.
+    // A poll with packets frees buffers as well, and the next one frees none.
     poll.free();
     poll.deliver(process(1), 1, 1, &mut accounts);
     poll.end(ETH0, polled(1, false), 4, &mut accounts);
@@ -141,17 +141,17 @@ fn polls_that_only_give_back_buffers_complete_transmissions() {
 }
 
 #[test]
-fn polls_that_are_skipped_have_time_and_no_causes() {
+fn skipped_polls_have_time_and_no_causes() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.deliver(process(1), 1, 10, &mut accounts);
     poll.end(ETH0, polled(1, false), 5, &mut accounts);
     poll.skip(true);
-    // The loop after a poll is still that poll's; then there is one whose packets have no event.
+    // The loop after a poll belongs to that poll; the next poll has packets without an event.
     poll.end(ETH0, polled(3, false), 40, &mut accounts);
     poll.finish(2, &mut accounts);
     assert_eq!(amount(&accounts, process(1)), (15, 1));
     assert_eq!(amount(&accounts, Cause::Unowned(Class::Unsampled(ETH0))), (42, 3));
-    // It holds for runs to come, until it is said otherwise.
+    // It applies to later runs until it is changed.
     poll.finish(7, &mut accounts);
     let nowhere = Class::Unsampled(Device::default());
     assert_eq!(amount(&accounts, Cause::Unowned(nowhere)), (7, 0));
@@ -163,7 +163,7 @@ fn polls_that_are_skipped_have_time_and_no_causes() {
 }
 
 #[test]
-fn a_run_without_a_poll_is_the_loop() {
+fn a_run_without_a_poll_is_the_poll_loop() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.finish(9, &mut accounts);
     let nowhere = Cause::Unowned(Class::EmptyPoll(Device::default()));
@@ -171,7 +171,7 @@ fn a_run_without_a_poll_is_the_loop() {
 }
 
 #[test]
-fn more_causes_than_fit_are_shared_out_in_parts() {
+fn more_causes_than_entries_are_divided_in_parts() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     let causes = MAX_CAUSES as u32 * 2 + 3;
     for pid in 0..causes {
@@ -186,11 +186,11 @@ fn more_causes_than_fit_are_shared_out_in_parts() {
 }
 
 #[test]
-fn packets_without_a_time_share_what_there_is() {
+fn packets_without_a_time_share_the_elapsed_time() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.count(process(1), 1, &mut accounts);
     poll.count(process(1), 1, &mut accounts);
-    // From here on there are two, and the clock is read.
+    // From here on there are two causes, and the clock is read.
     poll.deliver(process(2), 1, 90, &mut accounts);
     poll.deliver(process(2), 1, 8, &mut accounts);
     poll.end(ETH0, polled(4, false), 10, &mut accounts);
@@ -203,7 +203,7 @@ fn packets_without_a_time_share_what_there_is() {
 }
 
 #[test]
-fn a_packet_counted_before_gets_its_time_only() {
+fn a_packet_counted_before_receives_time_only() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.deliver(process(1), 1, 10, &mut accounts);
     poll.deliver(process(1), 0, 20, &mut accounts);
@@ -214,14 +214,14 @@ fn a_packet_counted_before_gets_its_time_only() {
     assert_eq!(amount(&accounts, process(2)), (40, 0));
 }
 
-fn full(work: u32) -> Polled {
-    Polled { work, xdp: false, full: true }
+fn full(work: u32) -> PollReport {
+    PollReport { work, xdp: false, full: true }
 }
 
 #[test]
-fn a_merged_packet_counts_as_those_it_was_merged_of() {
+fn a_merged_packet_counts_as_the_packets_merged_into_it() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
-    // In the order in which they came up: the second one is of eight.
+    // In the order of arrival: the second one is merged from eight.
     for packets in [1, 8, 1] {
         poll.arrive(packets);
     }
@@ -235,7 +235,7 @@ fn a_merged_packet_counts_as_those_it_was_merged_of() {
 }
 
 #[test]
-fn what_the_driver_got_as_one_counts_once() {
+fn a_packet_merged_by_the_device_counts_once() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.arrive(1);
     poll.arrive(45);
@@ -247,7 +247,7 @@ fn what_the_driver_got_as_one_counts_once() {
 }
 
 #[test]
-fn a_merged_packet_that_is_cut_again_counts_as_what_it_was_cut_into() {
+fn a_split_packet_counts_as_its_segments() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.arrive(1);
     poll.count(process(1), 1, &mut accounts);
@@ -261,16 +261,16 @@ fn a_merged_packet_that_is_cut_again_counts_as_what_it_was_cut_into() {
 }
 
 #[test]
-fn the_time_of_packets_that_gro_keeps_goes_to_who_gets_them() {
+fn time_of_packets_in_gro_is_charged_to_their_receivers() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
-    // 40 of 64 come up, 24 are kept,
+    // 40 of 64 arrive, 24 are kept,
     for _ in 0..40 {
         poll.arrive(1);
         poll.count(process(1), 1, &mut accounts);
     }
     poll.end(ETH0, full(64), 640, &mut accounts);
     assert_eq!((poll.held_ns(), poll.pending_ns()), (240, 640));
-    // and come up with 22 more, as one.
+    // and arrive with 22 more, as one.
     poll.arrive(46);
     poll.count(process(2), 1, &mut accounts);
     poll.end(ETH0, polled(22, false), 220, &mut accounts);
@@ -283,10 +283,10 @@ fn the_time_of_packets_that_gro_keeps_goes_to_who_gets_them() {
 }
 
 #[test]
-fn a_poll_all_of_whose_packets_are_kept_is_theirs() {
+fn a_poll_with_all_packets_in_gro_is_charged_to_them() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.end(ETH0, full(64), 640, &mut accounts);
-    // Another device's poll comes between.
+    // Another device's poll is in between.
     let eth1 = Device { index: 3, ..ETH0 };
     poll.end(eth1, polled(0, false), 7, &mut accounts);
     poll.arrive(70);
@@ -299,7 +299,7 @@ fn a_poll_all_of_whose_packets_are_kept_is_theirs() {
 }
 
 #[test]
-fn what_gro_lets_go_of_after_a_poll_is_charged_where_no_other_one_follows() {
+fn packets_that_gro_releases_after_the_last_poll_are_charged() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.arrive(1);
     poll.count(process(1), 1, &mut accounts);
@@ -311,7 +311,7 @@ fn what_gro_lets_go_of_after_a_poll_is_charged_where_no_other_one_follows() {
 }
 
 #[test]
-fn what_gro_keeps_beyond_a_run_is_not_lost() {
+fn time_of_packets_in_gro_beyond_a_run_is_not_lost() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.end(ETH0, full(64), 640, &mut accounts);
     poll.finish(9, &mut accounts);

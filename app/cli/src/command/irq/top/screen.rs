@@ -309,7 +309,7 @@ mod tests {
         };
         let text = drawn(&mut screen, 120, 20);
         let line = text.lines().find(|line| line.contains("4000001")).expect(&text);
-        assert!(line.contains("(ended)") && line.contains("40.0 %") && line.contains("200 ns"));
+        assert!(line.contains("(exited)") && line.contains("40.0 %") && line.contains("200 ns"));
         assert!(text.starts_with("softirqs 40.0 % of one CPU"), "{text}");
         assert!(
             text.contains("FOR NO PROCESS") && text.contains("onbeat's own programs"),

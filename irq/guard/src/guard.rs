@@ -1,4 +1,5 @@
-//! The guard: has each device's NAPI threads run at the priority of who waits, as it changes.
+//! The guard: gives each device's NAPI threads the priority of the highest thread that waits, and follows
+//! changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,59 +8,59 @@ use onbeat_host::settings::{
     Tuning, apply, change_all, restore,
 };
 
+use super::candidates::{Candidates, WaitingThread};
 use super::config::Config;
-use super::event::{Event, Usage, Who};
-use super::look::Look;
-use super::waiting::{Candidates, Waiter};
+use super::event::{Event, HighestWaiter, Usage};
+use super::observer::HostObserver;
 use crate::{Error, Result};
 use onbeat_irq_core::policy::{Change, Policy, Rank, Reason, Settings};
 
-/// Keeps devices in threaded NAPI, and their threads' priorities where the policy wants them.
+/// Runs devices in threaded NAPI, and sets the priorities that the policy decides.
 ///
-/// Everything that it changes is in the journal before; [`Guard::end`] puts it back.
+/// Each change is in the journal first; [`Guard::stop`] restores the former values.
 pub struct Guard<'a> {
     config: &'a Config,
     host: &'a mut dyn Host,
     log: &'a mut dyn Log,
-    look: &'a mut dyn Look,
-    policy: Policy<u32, Waiter>,
+    observer: &'a mut dyn HostObserver,
+    policy: Policy<u32, WaitingThread>,
     devices: BTreeMap<String, Device>,
-    waiting: BTreeMap<(u32, Waiter), Rank>,
-    /// What was refused, so that it is told once.
+    waiting: BTreeMap<(u32, WaitingThread), Rank>,
+    /// Reported failures, each reported once.
     refused: BTreeSet<(String, String)>,
 }
 
 #[derive(Debug)]
 struct Device {
     index: u32,
-    wanted: Rank,
+    target: Rank,
 }
 
 impl<'a> Guard<'a> {
-    /// Puts back what an earlier guard left, takes the devices, and sets their threads to the floor.
+    /// Restores settings that an earlier guard left, enables threaded NAPI, and sets the threads to the floor.
     ///
     /// # Errors
-    /// Where an interface does not exist or cannot be threaded, or what an earlier guard left cannot
-    /// be put back; [`onbeat_irq_core::policy::ConfigError`].
-    pub fn begin(
+    /// An interface does not exist or does not support threaded NAPI, or settings of an earlier guard cannot be
+    /// restored; [`onbeat_irq_core::policy::ConfigError`].
+    pub fn start(
         config: &'a Config,
         host: &'a mut dyn Host,
         log: &'a mut dyn Log,
-        look: &'a mut dyn Look,
+        observer: &'a mut dyn HostObserver,
     ) -> Result<(Self, Vec<Event>)> {
         let policy = Policy::new(config.settings)?;
         let left = restore(host, log)?;
         if let Some(stuck) = left.iter().find(|one| one.outcome == PutBack::Failed) {
             let reason = stuck.reason.clone().unwrap_or_default();
-            return Err(Error::Left { place: stuck.entry.place.to_string(), reason });
+            return Err(Error::NotRestored { place: stuck.entry.place.to_string(), reason });
         }
         let (devices, waiting) = (BTreeMap::new(), BTreeMap::new());
         let refused = BTreeSet::new();
-        let mut guard = Self { config, host, log, look, policy, devices, waiting, refused };
-        match guard.take_all() {
+        let mut guard = Self { config, host, log, observer, policy, devices, waiting, refused };
+        match guard.thread_all() {
             Ok(events) => Ok((guard, events)),
             Err(error) => {
-                if let Err(other) = guard.end() {
+                if let Err(other) = guard.stop() {
                     tracing::warn!("{other}");
                 }
                 Err(error)
@@ -67,28 +68,28 @@ impl<'a> Guard<'a> {
         }
     }
 
-    fn take_all(&mut self) -> Result<Vec<Event>> {
-        let there = self.look.devices(&self.config.interfaces)?;
+    fn thread_all(&mut self) -> Result<Vec<Event>> {
+        let there = self.observer.devices(&self.config.interfaces)?;
         let mut events = Vec::new();
         for name in &self.config.interfaces {
             let index = there.get(name).copied().ok_or_else(|| Error::NoInterface(name.clone()))?;
-            events.push(self.take(name, index)?);
+            events.push(self.thread_device(name, index)?);
         }
         Ok(events)
     }
 
-    /// Looks, decides, and changes what is to be changed.
+    /// Scans, decides, and applies the changes.
     ///
     /// # Errors
-    /// Where the kernel does not say what there is, or the journal cannot be written.
+    /// The kernel reports no devices or candidates, or the journal cannot be written.
     pub fn step(&mut self, now_ns: u64) -> Result<Vec<Event>> {
-        let mut events = self.come_and_go()?;
+        let mut events = self.update_devices()?;
         let indices: Vec<u32> = self.devices.values().map(|device| device.index).collect();
-        let candidates = self.look.candidates(&indices, now_ns)?;
-        events.extend(self.look.events());
-        self.note(&candidates);
+        let candidates = self.observer.candidates(&indices, now_ns)?;
+        events.extend(self.observer.events());
+        self.update_waiting(&candidates);
         for change in self.policy.changes(now_ns) {
-            events.extend(self.decided(&change, &candidates));
+            events.extend(self.apply_decision(&change, &candidates));
         }
         let names: Vec<String> = self.devices.keys().cloned().collect();
         for name in names {
@@ -97,23 +98,23 @@ impl<'a> Guard<'a> {
         Ok(events)
     }
 
-    /// How the processes stand that have a budget.
+    /// The usage of each process with a budget.
     #[must_use]
     pub fn usage(&self) -> Vec<Usage> {
-        self.look.usage()
+        self.observer.usage()
     }
 
-    /// Puts everything back.
+    /// Restores all settings.
     ///
     /// # Errors
-    /// Where the journal cannot be written. What could not be put back stays in it.
-    pub fn end(self) -> Result<Vec<Restored>> {
+    /// The journal cannot be written. Settings that could not be restored stay in it.
+    pub fn stop(self) -> Result<Vec<Restored>> {
         Ok(restore(self.host, self.log)?)
     }
 
-    /// Interfaces that vanished, or came back.
-    fn come_and_go(&mut self) -> Result<Vec<Event>> {
-        let there = self.look.devices(&self.config.interfaces)?;
+    /// Updates the set of devices: interfaces that were removed, or have returned.
+    fn update_devices(&mut self) -> Result<Vec<Event>> {
+        let there = self.observer.devices(&self.config.interfaces)?;
         let mut events = Vec::new();
         for name in &self.config.interfaces {
             let (now, known) = (there.get(name), self.devices.get(name).map(|device| device.index));
@@ -124,22 +125,22 @@ impl<'a> Guard<'a> {
                 self.policy.remove_device(index);
                 self.devices.remove(name);
                 self.waiting.retain(|(device, _), _| *device != index);
-                self.forget(name)?;
+                self.discard_settings(name)?;
                 events.push(Event::Vanished { interface: name.clone() });
             }
             if let Some(index) = now {
-                match self.take(name, *index) {
+                match self.thread_device(name, *index) {
                     Ok(event) => events.push(event),
-                    Err(error) => events.extend(self.refuse(name, error.to_string())),
+                    Err(error) => events.extend(self.report_failure(name, error.to_string())),
                 }
             }
         }
         Ok(events)
     }
 
-    /// Discards the settings of interfaces of this name that no longer exist. One that was moved to
+    /// Discards the settings of interfaces of this name that no longer exist. An interface that was moved to
     /// another network namespace keeps its settings, which are restored once it is back.
-    fn forget(&mut self, name: &str) -> Result<()> {
+    fn discard_settings(&mut self, name: &str) -> Result<()> {
         let mut entries: Vec<Entry> = self.log.entries();
         entries.retain(|entry| {
             let interface = entry.interface.as_ref();
@@ -149,8 +150,8 @@ impl<'a> Guard<'a> {
         Ok(self.log.replace(entries)?)
     }
 
-    /// Has the device's NAPI instances run in threads.
-    fn take(&mut self, name: &str, index: u32) -> Result<Event> {
+    /// Runs the device's NAPI instances in threads.
+    fn thread_device(&mut self, name: &str, index: u32) -> Result<Event> {
         let tuning = tuning(self.config, &[name.to_owned()]);
         let report = apply(self.host, self.log, &tuning, false)?;
         let not_made = report.changes.iter().filter(|change| {
@@ -166,40 +167,44 @@ impl<'a> Guard<'a> {
         let threads = self.host.napi_threads(name)?;
         let rank = rank_of(&threads);
         self.policy.add_device(index, rank);
-        self.devices.insert(name.to_owned(), Device { index, wanted: rank });
+        self.devices.insert(name.to_owned(), Device { index, target: rank });
         Ok(Event::Taken {
             interface: name.to_owned(),
             threads: threads.iter().map(|thread| thread.pid.unsigned_abs()).collect(),
         })
     }
 
-    /// Tells the policy what has changed among those who wait.
-    fn note(&mut self, candidates: &Candidates) {
+    /// Reports changes of the waiting threads to the policy.
+    fn update_waiting(&mut self, candidates: &Candidates) {
         for (key @ (device, waiter), rank) in &candidates.waiting {
             if self.waiting.get(key) != Some(rank) {
-                self.policy.wait(*device, *waiter, *rank);
+                self.policy.add_waiter(*device, *waiter, *rank);
             }
         }
         for key @ (device, waiter) in self.waiting.keys() {
             if !candidates.waiting.contains_key(key) {
-                self.policy.leave(*device, *waiter);
+                self.policy.remove_waiter(*device, *waiter);
             }
         }
         self.waiting.clone_from(&candidates.waiting);
     }
 
-    fn decided(&mut self, change: &Change<u32, Waiter>, candidates: &Candidates) -> Option<Event> {
+    fn apply_decision(
+        &mut self,
+        change: &Change<u32, WaitingThread>,
+        candidates: &Candidates,
+    ) -> Option<Event> {
         let (name, device) =
             self.devices.iter_mut().find(|(_, device)| device.index == change.device)?;
-        device.wanted = change.to;
+        device.target = change.to;
         Some(follows(name, change, candidates))
     }
 
-    /// Sets threads that are not as wanted: because that has changed, because they are new, because
-    /// somebody else set them.
+    /// Sets threads that differ from the decision: because it has changed, because they are new, or because
+    /// another process set them.
     fn enforce(&mut self, name: &str, events: &mut Vec<Event>) -> Result<()> {
         let Ok(threads) = self.host.napi_threads(name) else {
-            // It has just vanished; the next step says so.
+            // It was just removed; the next step reports it.
             return Ok(());
         };
         let mut settings = Vec::new();
@@ -213,14 +218,14 @@ impl<'a> Guard<'a> {
         for Made { setting, outcome, reason } in change_all(self.host, self.log, settings)? {
             if outcome != Outcome::Changed {
                 let why = format!("{}: {}", setting.place, reason.unwrap_or_default());
-                events.extend(self.refuse(name, why));
+                events.extend(self.report_failure(name, why));
             }
         }
         Ok(())
     }
 
     fn priority(&self, name: &str, thread: &NapiThread) -> Option<Setting> {
-        let wanted = text(self.devices.get(name)?.wanted);
+        let wanted = text(self.devices.get(name)?.target);
         let now = thread.policy.clone().filter(|now| *now != wanted)?;
         let (interface, pid) = (name.to_owned(), thread.pid);
         Some(Setting {
@@ -232,7 +237,7 @@ impl<'a> Guard<'a> {
         })
     }
 
-    /// Of a thread that began after its device was taken.
+    /// The CPU affinity of a thread that started after its device was threaded.
     fn affinity(&self, name: &str, thread: &NapiThread) -> Option<Setting> {
         let wanted = self.config.cpus.as_ref()?.to_string();
         let (interface, pid) = (name.to_owned(), thread.pid);
@@ -246,18 +251,18 @@ impl<'a> Guard<'a> {
         })
     }
 
-    fn refuse(&mut self, interface: &str, reason: String) -> Option<Event> {
+    fn report_failure(&mut self, interface: &str, reason: String) -> Option<Event> {
         let interface = interface.to_owned();
         let news = self.refused.insert((interface.clone(), reason.clone()));
         news.then_some(Event::Refused { interface, reason })
     }
 }
 
-/// The priorities that threads would have now, as the changes that it takes.
+/// The priorities that threads would have now, as changes.
 pub(super) fn decisions(
     config: &Config,
     host: &mut dyn Host,
-    look: &mut dyn Look,
+    observer: &mut dyn HostObserver,
     there: &BTreeMap<String, u32>,
 ) -> Result<Vec<Event>> {
     let mut policy = Policy::new(Settings { hold_ns: 0, ..config.settings })?;
@@ -265,9 +270,9 @@ pub(super) fn decisions(
         policy.add_device(*index, rank_of(&host.napi_threads(name)?));
     }
     let indices: Vec<u32> = there.values().copied().collect();
-    let candidates = look.candidates(&indices, 0)?;
+    let candidates = observer.candidates(&indices, 0)?;
     for ((device, waiter), rank) in &candidates.waiting {
-        policy.wait(*device, *waiter, *rank);
+        policy.add_waiter(*device, *waiter, *rank);
     }
     let name = |index| there.iter().find(|(_, known)| **known == index).map(|(name, _)| name);
     let changes = policy.changes(0);
@@ -277,26 +282,26 @@ pub(super) fn decisions(
         .collect())
 }
 
-/// The rank that a device's threads have; where there is none yet, that of new ones.
+/// The rank of a device's threads; without threads, that of new ones.
 fn rank_of(threads: &[NapiThread]) -> Rank {
     const NEW: Rank = Rank::Normal { nice: 0 };
     threads.iter().filter_map(rank).min().unwrap_or(NEW)
 }
 
-fn follows(name: &str, change: &Change<u32, Waiter>, candidates: &Candidates) -> Event {
-    let who = match change.reason {
+fn follows(name: &str, change: &Change<u32, WaitingThread>, candidates: &Candidates) -> Event {
+    let waiter = match change.reason {
         Reason::Floor => None,
-        Reason::Waiter(waiter) | Reason::Ceiling(waiter) => Some(Who {
+        Reason::Waiter(waiter) | Reason::Ceiling(waiter) => Some(HighestWaiter {
             pid: waiter.process.pid,
             tid: waiter.tid,
             name: candidates.names.get(&waiter).cloned().unwrap_or_default(),
             above_ceiling: matches!(change.reason, Reason::Ceiling(_)),
         }),
     };
-    Event::Follows { interface: name.to_owned(), from: change.from, to: change.to, who }
+    Event::Follows { interface: name.to_owned(), from: change.from, to: change.to, waiter }
 }
 
-/// What is set once for interfaces; the priority follows later.
+/// Settings made once per interface; the priority is set later.
 pub(super) fn tuning(config: &Config, interfaces: &[String]) -> Tuning {
     Tuning {
         interfaces: interfaces.to_vec(),
@@ -306,18 +311,18 @@ pub(super) fn tuning(config: &Config, interfaces: &[String]) -> Tuning {
     }
 }
 
-/// As the journal has it.
+/// The form in the journal.
 fn text(rank: Rank) -> String {
     match rank {
         Rank::Idle => "idle".into(),
         Rank::Normal { nice: 0 } => "other".into(),
         Rank::Normal { nice } => format!("other nice {nice}"),
         Rank::Realtime { priority } => format!("fifo {priority}"),
-        Rank::Deadline => unreachable!("the policy gives no thread of NAPI a deadline"),
+        Rank::Deadline => unreachable!("the policy never gives a NAPI thread a deadline"),
     }
 }
 
-/// Of a thread whose policy could be given back.
+/// The rank of a thread whose policy can be restored.
 fn rank(thread: &NapiThread) -> Option<Rank> {
     let text = thread.policy.as_deref()?;
     let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
@@ -336,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rank_is_read_as_it_is_written() {
+    fn a_written_rank_is_read_back() {
         for wanted in [
             Rank::Idle,
             Rank::Normal { nice: 0 },

@@ -1,4 +1,4 @@
-//! Steps 1 and 2: the bottom half of a device has the priority of the highest that waits for it.
+//! Steps 1 and 2: a device's softirq work has the highest priority of the processes that wait for it.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use thiserror::Error;
 
 use super::Rank;
 
-/// How priorities follow.
+/// Limits of the priorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// What a bottom half has at least, so that packets nobody waits for (management, ARP) get by.
+    /// The minimum, so that packets without a waiting process (management, ARP) make progress.
     pub floor: Rank,
-    /// What it has at most, whoever waits: the tasks above are never held up by packets.
+    /// The maximum: packets never preempt tasks above it.
     pub ceiling: Rank,
-    /// How long nobody must have waited at a priority until it is given up, in nanoseconds. Taken
-    /// it is at once.
+    /// How long no process must have waited at a priority before it is lowered, in nanoseconds. It is raised at
+    /// once.
     pub hold_ns: u64,
 }
 
 impl Default for Settings {
-    /// Between the normal policy and SCHED_FIFO 98 (99 is the kernel's own: migration, watchdog);
-    /// given up after 100 ms.
+    /// Between the normal policy and SCHED_FIFO 98 (the kernel uses 99: migration, watchdog); lowered after 100
+    /// ms.
     fn default() -> Self {
         Self {
             floor: Rank::Normal { nice: 0 },
@@ -33,53 +33,53 @@ impl Default for Settings {
 /// Settings that contradict each other or the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// Nothing lies between them.
+    /// The range is empty.
     #[error("floor {floor} is above ceiling {ceiling}; lower the floor or raise the ceiling")]
     Empty {
-        /// As set.
+        /// The configured floor.
         floor: Rank,
-        /// As set.
+        /// The configured ceiling.
         ceiling: Rank,
     },
-    /// A thread of NAPI cannot run by a policy that reserves time.
+    /// A policy that a NAPI thread cannot have.
     #[error("{0} is no priority for a thread of NAPI; use one up to real-time 99")]
-    Unfit(Rank),
+    NotForNapi(Rank),
 }
 
-/// Why a bottom half has its priority.
+/// The reason for a device's priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason<W> {
-    /// This one waits, and nobody with a higher priority.
+    /// The waiting process with the highest priority.
     Waiter(W),
-    /// This one waits with a higher priority than the ceiling.
+    /// This process waits with a higher priority than the ceiling.
     Ceiling(W),
-    /// Nobody waits with a higher priority than the floor.
+    /// No process waits with a higher priority than the floor.
     Floor,
 }
 
-/// A priority that is to be set.
+/// A change of priority to apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change<D, W> {
-    /// The device whose bottom half it is.
+    /// The device whose softirq work changes.
     pub device: D,
-    /// What it has.
+    /// The present priority.
     pub from: Rank,
-    /// What it is to have.
+    /// The new priority.
     pub to: Rank,
-    /// Why.
+    /// The reason.
     pub reason: Reason<W>,
 }
 
 #[derive(Debug, Clone)]
 struct Device<W> {
-    /// As it was last set.
+    /// The priority last set.
     rank: Rank,
-    /// Since when everybody who waits is below that.
+    /// Since when all waiting processes are below that priority.
     below_since_ns: Option<u64>,
     waiters: BTreeMap<W, Rank>,
 }
 
-/// Decides on the bottom halves of devices `D` that processes `W` wait for.
+/// Decides the priorities of devices `D` that processes `W` wait for.
 #[derive(Debug, Clone)]
 pub struct Policy<D: Ord, W: Ord> {
     settings: Settings,
@@ -87,14 +87,14 @@ pub struct Policy<D: Ord, W: Ord> {
 }
 
 impl<D: Ord + Copy, W: Ord + Copy> Policy<D, W> {
-    /// Without devices.
+    /// Returns a policy without devices.
     ///
     /// # Errors
     /// [`ConfigError`].
     pub fn new(settings: Settings) -> Result<Self, ConfigError> {
         let Settings { floor, ceiling, .. } = settings;
         if let Some(unfit) = [floor, ceiling].into_iter().find(|rank| *rank == Rank::Deadline) {
-            return Err(ConfigError::Unfit(unfit));
+            return Err(ConfigError::NotForNapi(unfit));
         }
         if floor > ceiling {
             return Err(ConfigError::Empty { floor, ceiling });
@@ -102,7 +102,7 @@ impl<D: Ord + Copy, W: Ord + Copy> Policy<D, W> {
         Ok(Self { settings, devices: BTreeMap::new() })
     }
 
-    /// Takes a device whose bottom half has `rank`. One that is known keeps its waiters.
+    /// Adds a device whose softirq work has `rank`. A known device keeps its waiting processes.
     pub fn add_device(&mut self, device: D, rank: Rank) {
         self.devices
             .entry(device)
@@ -110,52 +110,51 @@ impl<D: Ord + Copy, W: Ord + Copy> Policy<D, W> {
             .or_insert(Device { rank, below_since_ns: None, waiters: BTreeMap::new() });
     }
 
-    /// Forgets a device that has vanished.
+    /// Removes a device that no longer exists.
     pub fn remove_device(&mut self, device: D) {
         self.devices.remove(&device);
     }
 
-    /// A process waits for a device, or does so with another priority than before. Of a device that
-    /// is not known nothing is noted.
-    pub fn wait(&mut self, device: D, waiter: W, rank: Rank) {
+    /// Records that a process waits for a device, or changes its priority there. An unknown device is ignored.
+    pub fn add_waiter(&mut self, device: D, waiter: W, rank: Rank) {
         if let Some(device) = self.devices.get_mut(&device) {
             device.waiters.insert(waiter, rank);
         }
     }
 
-    /// A process waits for a device no more.
-    pub fn leave(&mut self, device: D, waiter: W) {
+    /// Records that a process no longer waits for a device.
+    pub fn remove_waiter(&mut self, device: D, waiter: W) {
         if let Some(device) = self.devices.get_mut(&device) {
             device.waiters.remove(&waiter);
         }
     }
 
-    /// The priority of a process has changed, wherever it waits.
-    pub fn reprioritise(&mut self, waiter: W, rank: Rank) {
+    /// Changes the priority of a process on all devices that it waits for.
+    pub fn set_rank(&mut self, waiter: W, rank: Rank) {
         for device in self.devices.values_mut() {
             device.waiters.entry(waiter).and_modify(|known| *known = rank);
         }
     }
 
-    /// A process has ended.
-    pub fn depart(&mut self, waiter: W) {
+    /// Removes a process that has exited.
+    pub fn remove_process(&mut self, waiter: W) {
         for device in self.devices.values_mut() {
             device.waiters.remove(&waiter);
         }
     }
 
-    /// Whether anybody waits for a device.
+    /// Whether a process waits for a device.
     #[must_use]
-    pub fn is_awaited(&self, device: D) -> bool {
+    pub fn has_waiters(&self, device: D) -> bool {
         self.devices.get(&device).is_some_and(|device| !device.waiters.is_empty())
     }
 
-    /// What is to be changed now. Each change counts as done; who cannot carry one out says so by
-    /// [`Policy::add_device`] with the rank that the bottom half has.
+    /// Returns the changes due now. Each counts as applied; if one fails, the caller reports the actual rank
+    /// with [`Policy::add_device`].
     pub fn changes(&mut self, now_ns: u64) -> Vec<Change<D, W>> {
         let settings = self.settings;
         let changes = self.devices.iter_mut().filter_map(|(device, state)| {
-            let (to, reason) = state.wanted(&settings);
+            let (to, reason) = state.target(&settings);
             let from = state.rank;
             if to >= from {
                 state.below_since_ns = None;
@@ -173,7 +172,7 @@ impl<D: Ord + Copy, W: Ord + Copy> Policy<D, W> {
         changes.collect()
     }
 
-    /// When to look again although nothing has happened: a priority is held until then.
+    /// When to call [`Policy::changes`] again without a new event: a priority is held until then.
     #[must_use]
     pub fn next_deadline_ns(&self) -> Option<u64> {
         let held = self.devices.values().filter_map(|device| device.below_since_ns);
@@ -183,7 +182,7 @@ impl<D: Ord + Copy, W: Ord + Copy> Policy<D, W> {
 
 impl<W: Ord + Copy> Device<W> {
     /// rho_max(D), within the limits.
-    fn wanted(&self, settings: &Settings) -> (Rank, Reason<W>) {
+    fn target(&self, settings: &Settings) -> (Rank, Reason<W>) {
         // Among equals the first by order, so that the reason does not flicker.
         let highest = self.waiters.iter().rev().max_by_key(|(_, rank)| **rank);
         match highest {

@@ -1,4 +1,4 @@
-//! What a guard looks at: which of its devices are there, and who waits for them.
+//! The observations of a guard: its devices, and the threads that wait for them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -10,31 +10,31 @@ use onbeat_netdev::{Handle, Link};
 
 use super::TimeSlice;
 use super::budgets::Budgets;
+use super::candidates::{Candidates, DeviceTopology, Scan, candidates};
 use super::config::Config;
 use super::event::Event;
 use super::event::Usage;
-use super::waiting::{Candidates, Places, Scan, candidates};
 use super::walk::Walk;
 use crate::Result;
 
-/// What a guard looks at. Beside this host's there are those of tests.
-pub trait Look {
-    /// The interfaces of these names that are there, each with its index.
+/// The source of a guard's observations: this host, or a table in tests.
+pub trait HostObserver {
+    /// The existing interfaces with these names, each with its index.
     ///
     /// # Errors
-    /// Where the kernel does not say.
+    /// The kernel does not list its interfaces.
     fn devices(&mut self, names: &[String]) -> Result<BTreeMap<String, u32>>;
 
-    /// Who waits for these devices now.
+    /// The threads that wait for these devices now.
     ///
     /// # Errors
-    /// Where the kernel does not say.
+    /// The kernel does not list sockets or threads.
     fn candidates(&mut self, devices: &[u32], now_ns: u64) -> Result<Candidates>;
 
-    /// How the processes stand that have a budget.
+    /// The usage of each process with a budget.
     fn usage(&self) -> Vec<Usage>;
 
-    /// What happened to budgets since the last call.
+    /// Events of budgets since the last call.
     fn events(&mut self) -> Vec<Event> {
         Vec::new()
     }
@@ -42,7 +42,7 @@ pub trait Look {
 
 /// This host, and the interfaces of the calling thread's network namespace.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct LiveObserver {
     handle: Handle,
     walk: Walk,
     budgets: Option<Budgets>,
@@ -55,7 +55,7 @@ pub(super) struct Live {
     events: Vec<Event>,
 }
 
-impl Live {
+impl LiveObserver {
     pub(super) fn open(config: &Config, slice: Duration, now_ns: u64) -> Result<Self> {
         let handle = Handle::open()?;
         // The kernel keeps it in 32 bits.
@@ -76,7 +76,7 @@ impl Live {
     }
 }
 
-impl Look for Live {
+impl HostObserver for LiveObserver {
     fn devices(&mut self, names: &[String]) -> Result<BTreeMap<String, u32>> {
         self.links = self.handle.links()?;
         let ours = self.links.iter().filter(|link| names.contains(&link.name));
@@ -97,7 +97,7 @@ impl Look for Live {
             budgets.step(walk, scan, &TimeSlice::new(*slice), now_ns)?;
         }
         let above = devices.iter().map(|device| (*device, above(*device, &self.links))).collect();
-        Ok(candidates(scan, &Places { above, addresses }))
+        Ok(candidates(scan, &DeviceTopology { above, addresses }))
     }
 
     fn usage(&self) -> Vec<Usage> {
@@ -111,14 +111,14 @@ impl Look for Live {
     }
 }
 
-/// A device and what is above it: its bridge or bond, VLANs on it, and so on.
+/// A device and its upper devices: its bridge or bond, VLANs on it, and so on.
 fn above(device: u32, links: &[Link]) -> BTreeSet<u32> {
     let mut found = BTreeSet::from([device]);
     loop {
         let is_above = |link: &&Link| {
             let master_of =
                 |below: &Link| found.contains(&below.index) && below.master == Some(link.index);
-            // Of a veth this is the other end of the cable.
+            // For a veth this is the peer.
             let on = link.kind.as_deref() != Some("veth")
                 && link.peer.is_some_and(|below| found.contains(&below));
             !found.contains(&link.index) && (on || links.iter().any(master_of))

@@ -1,25 +1,25 @@
-//! What this kernel can be asked.
+//! Tracepoints and features of this kernel.
 
 use std::fs;
 
 use crate::error::{Error, Result};
 use onbeat_bpf::tracepoints::Tracepoints;
 
-/// The tracepoints that differ from kernel to kernel.
+/// The tracepoints that differ between kernels, and features of this host.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Points {
-    /// A packet of an established TCP connection begins to be looked at.
+pub(super) struct KernelFeatures {
+    /// A packet of an established TCP connection enters processing.
     pub(super) tcp_probe: bool,
-    /// The tracepoint of dropped packets says for which socket they were (Linux 6.11).
+    /// The tracepoint of dropped packets reports the socket (Linux 6.11).
     pub(super) drops_name_socket: bool,
-    /// There is a device with hardware behind it, whose driver gives back buffers in its polls. Others are
-    /// done with a packet when they have sent it.
+    /// There is a hardware device whose driver frees buffers in its polls. Other devices complete a packet when
+    /// they transmit it.
     pub(super) sends: bool,
     /// Packets are routed, or there is a bridge.
     pub(super) forwards: bool,
 }
 
-/// Without these there is no ledger.
+/// The ledger requires these.
 const REQUIRED: [(&str, &str); 11] = [
     ("softirq_entry", "a kernel with CONFIG_TRACEPOINTS"),
     ("irq_handler_entry", "a kernel with CONFIG_TRACEPOINTS"),
@@ -34,7 +34,7 @@ const REQUIRED: [(&str, &str); 11] = [
     ("sock_recv_length", "Linux 6.3 or later"),
 ];
 
-impl Points {
+impl KernelFeatures {
     pub(super) fn find() -> Result<Self> {
         let realtime = fs::read_to_string("/sys/kernel/realtime").unwrap_or_default();
         if realtime.trim() == "1" {
@@ -50,8 +50,8 @@ impl Points {
     }
 }
 
-/// Whether a device of this namespace has such an entry: "device" of those that have a driver for hardware,
-/// or for what a virtual machine takes for it; "bridge" of bridges.
+/// Whether a device of this namespace has such an entry: "device" for those with a driver of physical or
+/// virtual hardware; "bridge" for bridges.
 fn a_device_has(entry: &str) -> bool {
     let devices = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     devices.map(|device| device.path().join(entry)).any(|entry| entry.exists())

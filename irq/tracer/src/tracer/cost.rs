@@ -1,4 +1,4 @@
-//! What the ledger takes itself.
+//! CPU time of the ledger itself.
 
 use std::time::Instant;
 
@@ -11,18 +11,18 @@ use crate::error::{Error, Result};
 use onbeat_bpf::statistics::Watched;
 use onbeat_irq_core::OwnCost;
 
-/// Watches what the ledger takes, now and then: the kernel's counting costs as much as the programs.
+/// Observes the ledger's own cost, now and then: the kernel's statistics cost as much as the programs.
 #[derive(Debug)]
-pub struct OwnWatch {
+pub struct CostMeter {
     under_way: Option<(Watched, Instant)>,
     programs: ProgramTime,
     process_ns: u64,
 }
 
-/// The programs' time in all windows in which they were watched.
+/// The programs' time in all windows in which they were observed.
 ///
-/// A window is short, and the kernel's time of a program includes that of whatever preempted it: a window
-/// with more time than the CPUs have is left out.
+/// A window is short, and the kernel's time of a program includes that of whatever preempted it: a window with
+/// more time than the CPUs have is discarded.
 #[derive(Debug, PartialEq, Eq)]
 struct ProgramTime {
     cpus: u64,
@@ -55,31 +55,31 @@ impl ProgramTime {
     }
 }
 
-impl OwnWatch {
-    /// Nothing is watched yet.
+impl CostMeter {
+    /// Observes nothing yet.
     ///
     /// # Errors
-    /// Where the kernel does not tell.
+    /// The kernel reports no CPU time of this process.
     pub fn new() -> Result<Self> {
         let cpus = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten().unwrap_or(1);
         let programs = ProgramTime::new(cpus.max(1) as u64);
         Ok(Self { under_way: None, programs, process_ns: process_ns()? })
     }
 
-    /// Begins to watch the programs.
+    /// Starts observing the programs.
     ///
     /// # Errors
-    /// Where the kernel does not count the time of programs.
-    pub fn begin(&mut self, tracer: &Tracer) -> Result<()> {
+    /// The kernel does not measure the time of programs.
+    pub fn start(&mut self, tracer: &Tracer) -> Result<()> {
         self.under_way = Some((Watched::begin(|| tracer.runs())?, Instant::now()));
         Ok(())
     }
 
-    /// Stops watching them.
+    /// Stops observing the programs.
     ///
     /// # Errors
-    /// Where the kernel does not tell.
-    pub fn end(&mut self, tracer: &Tracer) -> Result<()> {
+    /// The kernel reports no statistics.
+    pub fn stop(&mut self, tracer: &Tracer) -> Result<()> {
         if let Some((watched, since)) = self.under_way.take() {
             let taken_ns = watched.end(|| tracer.runs())?.time_ns;
             self.programs.add(taken_ns, since.elapsed().as_nanos() as u64);
@@ -87,11 +87,11 @@ impl OwnWatch {
         Ok(())
     }
 
-    /// What the ledger took in this time: its programs by their mean share while they were watched, this
-    /// process since the call before.
+    /// The ledger's cost in this time: its programs by their mean share while observed, this process since the
+    /// previous call.
     ///
     /// # Errors
-    /// Where the kernel does not tell.
+    /// The kernel reports no CPU time of this process.
     pub fn cost(&mut self, length_ns: u64) -> Result<OwnCost> {
         let process_ns = process_ns()?;
         let since = process_ns.saturating_sub(self.process_ns);
@@ -102,7 +102,7 @@ impl OwnWatch {
 
 fn process_ns() -> Result<u64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).map_err(|errno| {
-        Error::kernel("ask for the time of this process", std::io::Error::from(errno).into())
+        Error::kernel("read the CPU time of this process", std::io::Error::from(errno).into())
     })?;
     let time = usage.user_time() + usage.system_time();
     Ok(time.num_nanoseconds() as u64)
@@ -115,9 +115,9 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn windows_are_pooled_and_no_more_is_reported_than_the_cpus_have() {
+    fn windows_are_pooled_and_bounded_by_the_cpus() {
         let mut programs = ProgramTime::new(2);
-        assert_eq!(programs.within(223 * MS), None, "nothing was watched");
+        assert_eq!(programs.within(223 * MS), None, "nothing was observed");
         programs.add(2 * MS, 20 * MS);
         assert_eq!(programs.within(200 * MS), Some(20 * MS));
         // 4 of 60 ms in all.

@@ -1,4 +1,5 @@
-//! Step 1 of the paper: the candidates. Who waits for which device, from sockets and threads: pure.
+//! Step 1 of the paper: the candidates. Finds the threads that wait for each device, from sockets and threads:
+//! pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -9,29 +10,29 @@ use onbeat_irq_core::policy::Rank;
 
 /// A thread that waits for packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Waiter {
+pub struct WaitingThread {
     /// Its process.
     pub process: Process,
-    /// Its own number, in the host's first pid namespace.
+    /// Its id, in the host's first pid namespace.
     pub tid: u32,
 }
 
-/// A socket that packets can come for, once for each process that has it open.
+/// A socket that can receive packets, once for each process that has it open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Socket {
     /// The process.
     pub pid: u32,
-    /// The thread that last read from it, and its process; `None` where none was seen to.
+    /// The thread that last read from it, and its process; `None` if no read was observed.
     pub reader: Option<Reader>,
-    /// The index of the interface that it is bound to; 0 for none.
+    /// The index of the interface it is bound to; 0 for none.
     pub device: u32,
-    /// Its local address; unspecified where it has none.
+    /// Its local address; unspecified if it has none.
     pub address: IpAddr,
     /// Whether it is in another network namespace than the devices.
     pub elsewhere: bool,
 }
 
-/// Who reads a socket.
+/// The reader of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reader {
     /// The process.
@@ -43,8 +44,8 @@ pub struct Reader {
 /// A thread of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// Which one.
-    pub waiter: Waiter,
+    /// Its ids.
+    pub waiter: WaitingThread,
     /// Its scheduling.
     pub rank: Rank,
     /// Its name, at most 15 octets.
@@ -58,32 +59,32 @@ pub struct Scan {
     pub sockets: Vec<Socket>,
     /// The threads.
     pub threads: Vec<Thread>,
-    /// Whether they were too many for one scan: there may be sockets and threads besides.
+    /// Whether the scan is incomplete: there may be other sockets and threads.
     pub partial: bool,
 }
 
-/// What lies above the guarded devices of a network namespace.
+/// The upper devices of the guarded devices of a network namespace, and addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Places {
-    /// By the index of a guarded device: itself, and the bridge, bond, VLANs above.
+pub struct DeviceTopology {
+    /// By the index of a guarded device: itself, and its bridge, bond, VLANs.
     pub above: BTreeMap<u32, BTreeSet<u32>>,
     /// The interface that has an address.
     pub addresses: HashMap<IpAddr, u32>,
 }
 
-/// Who waits for which device.
+/// The threads that wait, by device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Candidates {
-    /// By the index of a device.
-    pub waiting: BTreeMap<(u32, Waiter), Rank>,
+    /// Their ranks, by the index of a device.
+    pub waiting: BTreeMap<(u32, WaitingThread), Rank>,
     /// Names of these threads, escaped.
-    pub names: BTreeMap<Waiter, String>,
+    pub names: BTreeMap<WaitingThread, String>,
 }
 
-impl Places {
-    /// The guarded devices by which packets for a socket come. One that is bound to nothing that is
-    /// here (any address, a group) may get them from all; one of another namespace, too: what leads there
-    /// is not known, and an index or address of there says nothing here.
+impl DeviceTopology {
+    /// The guarded devices that can receive packets for a socket: all of them if it is bound to no local
+    /// address (any address, a group). All of them for a socket of another namespace, too: the path to it is
+    /// unknown, and its indices and addresses have no meaning here.
     fn devices(&self, socket: &Socket) -> impl Iterator<Item = u32> {
         let device = match socket.device {
             _ if socket.elsewhere => None,
@@ -97,11 +98,11 @@ impl Places {
     }
 }
 
-/// Who waits: of each process that has a socket open, the thread that last read from it, or, while
-/// none of its threads was seen to, its highest one. A process that has yet to read from its socket
-/// must not be kept from its first packet.
+/// The candidates: of each process with an open socket, the thread that last read from it. While no read was
+/// observed, the thread with the highest rank: a process that has not read yet must not be delayed at its first
+/// packet.
 #[must_use]
-pub fn candidates(scan: &Scan, places: &Places) -> Candidates {
+pub fn candidates(scan: &Scan, places: &DeviceTopology) -> Candidates {
     let mut highest: HashMap<u32, &Thread> = HashMap::new();
     let mut by_tid: HashMap<u32, &Thread> = HashMap::new();
     for thread in &scan.threads {
@@ -115,7 +116,7 @@ pub fn candidates(scan: &Scan, places: &Places) -> Candidates {
     for socket in &scan.sockets {
         let reader = socket.reader.filter(|reader| reader.pid == socket.pid);
         let reading = reader.and_then(|reader| by_tid.get(&reader.tid));
-        // The reader may have ended, and its number gone to a thread of another process.
+        // The reader may have exited, and its id be that of a thread of another process.
         let reading = reading.filter(|thread| thread.waiter.process.pid == socket.pid);
         let Some(thread) = reading.or_else(|| highest.get(&socket.pid)) else { continue };
         for device in places.devices(socket) {
@@ -133,8 +134,8 @@ mod tests {
     const NORMAL: Rank = Rank::Normal { nice: 0 };
     const FIFO: Rank = Rank::Realtime { priority: 80 };
 
-    fn waiter(pid: u32, tid: u32) -> Waiter {
-        Waiter { process: Process { pid, start_ticks: pid }, tid }
+    fn waiter(pid: u32, tid: u32) -> WaitingThread {
+        WaitingThread { process: Process { pid, start_ticks: pid }, tid }
     }
 
     fn thread(pid: u32, tid: u32, rank: Rank) -> Thread {
@@ -147,9 +148,9 @@ mod tests {
     }
 
     /// eth0 (2) below br0 (4), with 10.0.0.1 on the bridge; eth1 (3) with 10.0.1.1; lo (1).
-    fn places() -> Places {
+    fn places() -> DeviceTopology {
         let addresses = [("10.0.0.1", 4), ("10.0.1.1", 3), ("127.0.0.1", 1)];
-        Places {
+        DeviceTopology {
             above: BTreeMap::from([(2, BTreeSet::from([2, 4])), (3, BTreeSet::from([3]))]),
             addresses: addresses.map(|(text, index)| (text.parse().unwrap(), index)).into(),
         }
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_wait_for_the_devices_that_bring_their_packets() {
+    fn sockets_wait_for_the_devices_of_their_packets() {
         let threads = || vec![thread(10, 10, FIFO)];
         let bound = |device| Socket { device, ..socket(10, "0.0.0.0") };
         let elsewhere = |address, device| Socket { device, elsewhere: true, ..socket(10, address) };
@@ -180,7 +181,7 @@ mod tests {
             (bound(4), vec![2]),
             (bound(9), vec![]),
             (elsewhere("0.0.0.0", 0), vec![2, 3]),
-            // What these are there, they are not here.
+            // These have another meaning in that namespace.
             (elsewhere("10.0.0.1", 0), vec![2, 3]),
             (elsewhere("0.0.0.0", 9), vec![2, 3]),
             (elsewhere("127.0.0.1", 0), vec![]),
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reader_waits_and_before_there_is_one_the_highest_thread() {
+    fn the_reader_waits_or_without_one_the_highest_thread() {
         let threads = || vec![thread(10, 10, NORMAL), thread(10, 11, FIFO), thread(20, 20, NORMAL)];
         let read_by =
             |pid, tid| Socket { reader: Some(Reader { pid, tid }), ..socket(10, "10.0.1.1") };
@@ -200,14 +201,14 @@ mod tests {
             (socket(10, "10.0.1.1"), 11, FIFO),
             (read_by(10, 10), 10, NORMAL),
             (read_by(10, 11), 11, FIFO),
-            // It has ended; its number is another process's; another process reads.
+            // It has exited; its id is another process's; another process reads.
             (read_by(10, 12), 11, FIFO),
             (read_by(10, 20), 11, FIFO),
             (read_by(20, 20), 11, FIFO),
         ] {
             assert_eq!(found(vec![socket], threads()), [(3, tid, rank)], "{socket:?}");
         }
-        assert_eq!(found(vec![socket(99, "10.0.1.1")], threads()), [], "it has just ended");
+        assert_eq!(found(vec![socket(99, "10.0.1.1")], threads()), [], "it has just exited");
     }
 
     #[test]
