@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use onbeat_powerlink::Node;
-use onbeat_powerlink::cn::Keep;
+use onbeat_powerlink::cn::StoreCommand;
 use onbeat_powerlink::network::{Network, Signal, Station};
 use onbeat_powerlink::od::profile::{self, CONTROLLED_NODE_FEATURES, Identity};
 use onbeat_powerlink::od::{DataType, id};
@@ -28,7 +28,8 @@ fn network() -> Network {
         device_name: Vec::new(),
         host_name: Vec::new(),
     };
-    let signal = |object| vec![Signal { name: String::new(), object, data_type: DataType::Unsigned(2) }];
+    let signal =
+        |object| vec![Signal { name: String::new(), object, data_type: DataType::Unsigned(2) }];
     Network {
         cycle_us: 1000,
         async_slot_ns: 100_000,
@@ -99,7 +100,9 @@ fuzz_target!(|octets: &[u8]| {
         }
         if kind & 16 != 0 {
             let startup = u32::from(*time) << 8 | u32::from(*kind);
-            managing.set_object(profile::STARTUP, &startup.to_le_bytes()).expect("it takes all bits");
+            managing
+                .set_object(profile::STARTUP, &startup.to_le_bytes())
+                .expect("it takes all bits");
             managing.allow();
         }
         if kind & 0xe0 == 0xe0 {
@@ -128,12 +131,12 @@ fuzz_target!(|octets: &[u8]| {
             controlled.handle_frame(now_ns, &frame);
         }
         let keeps = match controlled.poll_store() {
-            Some(Keep::Parameters(octets)) => {
+            Some(StoreCommand::Write(octets)) => {
                 let mut other = network.controlled(NodeId(1), CN).expect("the node can be");
                 other.set_store(Some(octets)).expect("what a node keeps it begins with");
                 true
             }
-            Some(Keep::Nothing) => true,
+            Some(StoreCommand::Clear) => true,
             None => false,
         };
         if keeps || kind & 32 != 0 {

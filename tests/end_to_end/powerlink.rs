@@ -79,7 +79,7 @@ fn every_message_is_a_line() {
 fn what_is_no_bus_is_named() {
     let ran = run(&["powerlink", "sniff", "/no/such.pcap"]);
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("no capture of this name"), "{}", ran.err);
+    assert!(ran.err.contains("not a capture file"), "{}", ran.err);
     let ran = run(&["powerlink", "sniff", &capture("boot-1cn-stock"), "--seconds", "1"]);
     assert!(ran.code == 2 && ran.err.contains("--seconds is for an interface"), "{}", ran.err);
 }
@@ -429,7 +429,7 @@ fn a_file_is_checked_before_anything_is_opened() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let ran = run(&["powerlink", "cn", &file, "--node", "3"]);
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("there is no node 3, but there are 1, 2, 10"), "{}", ran.err);
+    assert!(ran.err.contains("node 3 not found; nodes here: 1, 2, 10"), "{}", ran.err);
     let ran = run(&["powerlink", "cn", &file, "--node", "1"]);
     assert!(ran.err.contains("node 1 has no interface"), "{}", ran.err);
 }

@@ -1,14 +1,14 @@
-//! What waits for the asynchronous phase.
+//! Frames queued for the asynchronous phase.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use onbeat_wire::powerlink::{Priority, RequestedService, SendRequest};
 
-/// Frames that wait at most; a peer that asks for more than it fetches gets no more answers.
+/// Maximum number of queued frames; a peer that requests more than it fetches receives no further answers.
 const CAPACITY: usize = 64;
 
-/// Frames of a node that wait to be invited, by priority.
+/// Frames of a node that are queued until it is invited, by priority.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     nmt: VecDeque<Vec<u8>>,
@@ -26,12 +26,12 @@ impl Queue {
         SendRequest { priority, pending: frames.min(SendRequest::MAX.into()) as u8 }
     }
 
-    /// Frames that wait without a priority of their own.
+    /// The number of queued frames of generic priority.
     pub(crate) fn generic(&self) -> usize {
         self.generic.len()
     }
 
-    /// Adds a frame; whether there was room.
+    /// Adds a frame; returns false if the queue is full.
     pub(crate) fn push(&mut self, priority: Priority, frame: Vec<u8>) -> bool {
         let queue = match priority {
             Priority::NMT_REQUEST => &mut self.nmt,
@@ -44,7 +44,7 @@ impl Queue {
         room
     }
 
-    /// What an invite lets go out.
+    /// Removes the next frame that an invite permits.
     pub(crate) fn take(&mut self, service: RequestedService) -> Option<Vec<u8>> {
         match service {
             RequestedService::NMT_REQUEST_INVITE => self.nmt.pop_front(),

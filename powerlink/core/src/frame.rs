@@ -1,4 +1,4 @@
-//! Frames: a message behind an Ethernet header, padded.
+//! Frames: a message after an Ethernet header, padded.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -7,11 +7,10 @@ use onbeat_wire::ethernet::{HEADER_LEN, Header, MIN_FRAME_LEN, Repr};
 use onbeat_wire::powerlink::{Message, MessageError, MessageType, NodeId};
 use onbeat_wire::{EtherType, MacAddress};
 
-/// Least octets of a frame that a node sends, without FCS.
+/// Minimum length of a sent frame in octets, without FCS.
 pub const MIN_LEN: usize = MIN_FRAME_LEN;
 
-/// A frame whose message is padded to `message_len` octets, and whose own length is at least
-/// [`MIN_LEN`].
+/// Builds a frame whose message is padded to `message_len` octets, with a length of at least [`MIN_LEN`].
 pub(crate) fn build(
     destination: MacAddress,
     source: MacAddress,
@@ -21,7 +20,7 @@ pub(crate) fn build(
     build_in(Vec::new(), destination, source, message, message_len)
 }
 
-/// The same, in memory that is there already.
+/// The same, in an existing buffer.
 pub(crate) fn build_in(
     mut frame: Vec<u8>,
     destination: MacAddress,
@@ -39,7 +38,7 @@ pub(crate) fn build_in(
     frame
 }
 
-/// The message of a frame and who sent it, where it is POWERLINK's and can be read.
+/// The message and the sender of a valid POWERLINK frame.
 pub(crate) fn parse(frame: &[u8]) -> Option<(MacAddress, Message<'_>)> {
     let header = Header::new_checked(frame).ok()?;
     if header.ethertype() != EtherType::POWERLINK {
@@ -48,22 +47,22 @@ pub(crate) fn parse(frame: &[u8]) -> Option<(MacAddress, Message<'_>)> {
     Some((header.source(), Message::parse(header.payload()).ok()?))
 }
 
-/// Of a frame of POWERLINK that is cut off: who sent it, from where, what kind it is and for whom.
-pub(crate) struct Broken {
+/// A truncated POWERLINK frame: sender, message type and destination.
+pub(crate) struct TruncatedFrame {
     pub(crate) mac: MacAddress,
     pub(crate) kind: MessageType,
     pub(crate) source: NodeId,
     pub(crate) destination: NodeId,
 }
 
-/// What can be said of a frame whose message cannot be read, though it is of a kind that is known.
-pub(crate) fn broken(frame: &[u8]) -> Option<Broken> {
+/// Reads the header of a frame whose message is invalid, if its type is known.
+pub(crate) fn broken(frame: &[u8]) -> Option<TruncatedFrame> {
     let header = Header::new_checked(frame).ok()?;
     let octets = header.payload();
     let [kind, destination, source, ..] = *octets else { return None };
     let cut = matches!(Message::parse(octets), Err(MessageError::Truncated(_)));
     let kind = MessageType(kind & 0x7f);
-    let broken = Broken {
+    let broken = TruncatedFrame {
         mac: header.source(),
         kind,
         source: NodeId(source),
@@ -72,18 +71,18 @@ pub(crate) fn broken(frame: &[u8]) -> Option<Broken> {
     (cut && header.ethertype() == EtherType::POWERLINK).then_some(broken)
 }
 
-/// Frames that wait to be taken, and the memory of those that were sent.
+/// Frames to send, and the buffers of sent frames.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     waiting: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
 }
 
-/// Spare buffers that are kept: those of a cycle that sends the most at once.
+/// Maximum number of spare buffers: those of the cycle with the most frames.
 const SPARE: usize = 8;
 
 impl Outbox {
-    /// Memory for a frame.
+    /// Returns an empty buffer.
     pub(crate) fn buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }

@@ -1,7 +1,7 @@
 //! Ethernet POWERLINK (EPSG DS 301) as machines without a clock or a socket.
 //!
-//! A node takes frames and the time, gives frames and events, and says when it wants to be called
-//! again. Times are nanoseconds of any clock that does not go back.
+//! A node receives frames and the time, returns frames and events, and reports its next deadline. Times are
+//! nanoseconds of any monotonic clock.
 //!
 //! ```text
 //!   frames in ──► cn::ControlledNode ──► frames out
@@ -12,12 +12,12 @@
 //!                     od objects
 //! ```
 //!
-//! - [`od`]: the object dictionary, from which everything else takes its parameters.
+//! - [`od`]: the object dictionary, with the parameters of all other modules.
 //! - [`cn`]: a controlled node. [`mn`]: a managing node.
-//! - [`code`]: what goes wrong, as nodes tell it.
+//! - [`code`]: error codes.
 //! - [`ethernet`]: frames of other protocols on the bus.
-//! - [`network`]: a network described, and the nodes that follow from it.
-//! - [`observe`]: what a bus does, told from its frames.
+//! - [`network`]: the description of a network, and the nodes built from it.
+//! - [`observe`]: analysis of a bus by its frames.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! A controlled node with a process of its own: an axis that moves to where it is told.
+//! A controlled node with its own process: an axis that moves to its set position.
 //!
 //! ```text
-//! cargo run -p onbeat-powerlink-node --example axis -- bus.toml 1 eth1
+//!  cargo run -p onbeat-powerlink-node --example axis -- bus.toml 1 eth1
 //! ```
 
 use std::error::Error;
@@ -13,7 +13,7 @@ use onbeat_powerlink::cn::ControlledNode;
 use onbeat_powerlink_node::{File, Runner, Station, open};
 use onbeat_wire::powerlink::NodeId;
 
-/// Steps of the position in a cycle.
+/// Steps of the position per cycle.
 const SPEED: u64 = 10;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -26,9 +26,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err(refusal.into());
     }
     let station = file.network.nodes.iter().find(|station| station.node == node);
-    let station = station.ok_or("the file has no such node")?;
+    let station = station.ok_or("node not found in the file")?;
     let (Some(position), Some(target)) = (station.inputs.first(), station.outputs.first()) else {
-        return Err("the node needs an input and an output".into());
+        return Err("the node requires an input and an output".into());
     };
     let (position, target) = (position.object, target.object);
 
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (at, to) = (axis.objects().number(position), axis.objects().number(target));
         let at = if at < to { (at + SPEED).min(to) } else { at.saturating_sub(SPEED).max(to) };
         let len = axis.objects().get(position).map_or(0, <[u8]>::len);
-        // It has the length of its object.
+        // The value has the length of its object.
         let _ = Station::set_object(axis, position, &at.to_le_bytes()[..len]);
     };
     runner.run(process, |_| true)?;

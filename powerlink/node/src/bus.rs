@@ -1,4 +1,4 @@
-//! What a bus does, as figures: of a capture, of a bus observer, or as a node sees it.
+//! Metrics of a bus: of a capture, of a bus observer, or in the view of a node.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,25 +7,25 @@ use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Cell, Check, Counters, Distribution, Outcome, Recorder, format};
 use onbeat_wire::powerlink::{NmtCommandId, NmtState, NodeId};
 
-/// Transitions that are kept.
+/// Maximum number of recorded transitions.
 const KEPT: usize = 2000;
 
-/// Nodes whose answers to polls have a curve each; of more, all answers share one.
+/// Maximum number of nodes with their own curve of response times; the rest share one.
 const CURVES: usize = 16;
 
-/// The curve of nodes that have none of their own.
+/// The curve of nodes without their own.
 const FURTHER: &str = "PRes of further nodes";
 
-/// What changed a node's state, or was meant to.
+/// A change of a node's state, or a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
-    /// A node told another state than before.
+    /// A node reported another state than before.
     State { node: NodeId, from: Option<NmtState>, to: NmtState },
-    /// The managing node commanded.
+    /// A command of the managing node.
     Command { node: NodeId, command: NmtCommandId },
 }
 
-/// Frames of a bus, as they become figures. In a cycle like the one before it takes no memory.
+/// Computes metrics of a bus from its frames. Repeated cycles need no allocation.
 #[derive(Debug)]
 pub struct Bus {
     observer: Observer,
@@ -41,7 +41,7 @@ pub struct Bus {
     span_ns: Option<(u64, u64)>,
     left_out: u64,
     shortest_step_ns: u64,
-    /// Polls that were answered nobody knows when.
+    /// Answered polls without a known response time.
     untimed: u64,
 }
 
@@ -70,13 +70,13 @@ impl Default for Bus {
 }
 
 impl Bus {
-    /// A bus of which nothing was seen.
+    /// Returns a bus without frames.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What is known of each node; the managing node is 240.
+    /// The observations of each node; the managing node is 240.
     #[must_use]
     pub fn nodes(&self) -> &BTreeMap<NodeId, Node> {
         self.observer.nodes()
@@ -88,12 +88,12 @@ impl Bus {
         self.observer.frames()
     }
 
-    /// A frame was on the bus, from its destination address on. Times are nanoseconds of any clock.
+    /// Adds a frame of the bus, from its destination address on. Times are nanoseconds of any clock.
     pub fn observe(&mut self, time_ns: u64, frame: &[u8]) {
         self.take(time_ns, frame, true);
     }
 
-    /// A poll was on the bus, and its response, so long after it in nanoseconds where that is known.
+    /// Adds a poll and its response, with the response time in nanoseconds if known.
     pub fn observe_answered(
         &mut self,
         time_ns: u64,
@@ -106,7 +106,7 @@ impl Bus {
         self.untimed += u64::from(delay_ns.is_none());
     }
 
-    /// `timed`: the time is that of the frame, and not one before it.
+    /// `timed`: the time is that of the frame, and not an earlier one.
     fn take(&mut self, time_ns: u64, frame: &[u8], timed: bool) {
         let (first, _) = self.span_ns.unwrap_or((time_ns, time_ns));
         self.span_ns = Some((first, time_ns));
@@ -141,9 +141,9 @@ impl Bus {
             Observation::Command { node, command } => {
                 change = Some(Change::Command { node, command });
             }
-            // Who is not there answers nothing for ever; nodes are counted one by one.
+            // An absent node never answers; nodes are counted separately.
             Observation::Unanswered { .. }
-            | Observation::Unasked { .. }
+            | Observation::Unsolicited { .. }
             | Observation::Identified { .. }
             | Observation::OtherAddress { .. } => {}
         });
@@ -158,15 +158,15 @@ impl Bus {
         }
     }
 
-    /// Adds what was seen to a result, and checks what must hold on a bus without faults. What hidden
-    /// nodes sent or were sent is not judged, and a bus with a hidden node is none without faults.
-    pub fn tell(&self, outcome: &mut Outcome) {
+    /// Adds the observations to a result, and checks them against the rules of a fault-free bus. Polls and
+    /// responses of hidden nodes are not checked, and a bus with a hidden node fails.
+    pub fn report(&self, outcome: &mut Outcome) {
         let hidden: Vec<NodeId> = self.observer.hidden().collect();
         let judged = || self.nodes().iter().filter(|(id, _)| !hidden.contains(id));
         let sum = |of: fn(&Node) -> u64| judged().map(|(_, node)| of(node)).sum::<u64>();
-        let polled = sum(|node| node.requests(Request::Poll).asked);
+        let polled = sum(|node| node.requests(Request::Poll).sent);
         let lost = sum(|node| node.requests(Request::Poll).unanswered);
-        let unasked = sum(|node| node.unasked);
+        let unasked = sum(|node| node.unsolicited);
         let addresses = sum(|node| node.addresses);
         let count = hidden.len() as u64;
         for (is_judged, name, value, unit) in [
@@ -186,16 +186,17 @@ impl Bus {
             outcome.cause(
                 "hidden nodes",
                 "one direction of the bus cannot be seen here: frames that a node transmits bypass \
-                 captures on its own interface; observe a bridge port or a mirror port between the nodes",
+                 captures on its own interface; observe a bridge port or a mirror port between \
+                  the nodes",
             );
             outcome.note(
-                "polls and responses of the hidden nodes are not judged: they are seen on a bridge port or \
+                "polls and responses of the hidden nodes are not checked: observe a bridge port or \
                  a mirror port between the nodes",
             );
         }
     }
 
-    /// Whether the observed frames show nodes whose own frames are not among them.
+    /// Whether there are nodes whose own frames are not visible.
     #[must_use]
     pub fn has_hidden_nodes(&self) -> bool {
         self.observer.hidden().next().is_some()
@@ -210,7 +211,7 @@ impl Bus {
                 (self.frames().preq, responses, "responses to its polls, and no poll")
             } else {
                 let node = self.nodes()[id];
-                let polls = node.requests(Request::Poll).asked;
+                let polls = node.requests(Request::Poll).sent;
                 (polls, node.responses, "polls to it, and no frame of it")
             };
             table.row([Cell::from(id.to_string()), polls.into(), responses.into(), finding.into()]);
@@ -218,12 +219,12 @@ impl Bus {
         table
     }
 
-    /// Adds what was seen to a result, without a judgement.
+    /// Adds the observations to a result, without checks.
     pub fn figures(&self, outcome: &mut Outcome) {
         self.fill(outcome, &[]);
     }
 
-    /// Response times; polls to hidden nodes are not lost.
+    /// Response times; polls to hidden nodes do not count as lost.
     fn answers(&self, hidden: &[NodeId]) -> Distribution {
         let mut answers = self.answers.figure();
         for id in hidden {
@@ -273,7 +274,7 @@ impl Bus {
         }
     }
 
-    /// Every change of a state, and what commanded it.
+    /// Every change of a state, and every command.
     fn transitions(&self) -> Counters {
         let mut table =
             Counters::new([("at", "s"), ("node", ""), ("from", ""), ("to, or command", "")]);
@@ -295,7 +296,7 @@ impl Bus {
         table
     }
 
-    /// How long it was looked at, and what came of it, in a line.
+    /// The number of frames and their time span, as one line.
     #[must_use]
     pub fn summary(&self) -> String {
         let (first, last) = self.span_ns.unwrap_or_default();
@@ -308,7 +309,7 @@ fn curve(node: NodeId) -> String {
     format!("PRes of node {node}")
 }
 
-/// Where answers of a node to polls are recorded.
+/// The series for a node's responses to polls.
 fn poll(
     node: NodeId,
     answers: &mut Recorder,
@@ -343,7 +344,7 @@ fn frames(frames: &Frames) -> Counters {
     table
 }
 
-/// One row for each node that was heard, or polled.
+/// One row for each node with frames or polls.
 fn nodes(observer: &Observer, hidden: &[NodeId]) -> Counters {
     let mut table = Counters::new([
         "node",
@@ -360,7 +361,7 @@ fn nodes(observer: &Observer, hidden: &[NodeId]) -> Counters {
         let polls = known.requests(Request::Poll);
         let others = Request::ALL.iter().skip(1).map(|request| known.requests(*request));
         let (asked, unanswered) = others.fold((0, 0), |(asked, unanswered), requests| {
-            (asked + requests.asked, unanswered + requests.unanswered)
+            (asked + requests.sent, unanswered + requests.unanswered)
         });
         let manager_is_hidden = hidden.contains(&NodeId::MN);
         let judged = |count: u64, is_hidden: bool| {
@@ -370,11 +371,11 @@ fn nodes(observer: &Observer, hidden: &[NodeId]) -> Counters {
             Cell::from(node.to_string()),
             known.mac.map_or_else(|| "never heard".into(), |mac| mac.to_string()).into(),
             known.state.map_or_else(String::new, |state| state.to_string()).into(),
-            polls.asked.into(),
+            polls.sent.into(),
             judged(polls.unanswered, hidden.contains(node)),
             asked.into(),
             judged(unanswered, hidden.contains(node)),
-            judged(known.unasked, manager_is_hidden),
+            judged(known.unsolicited, manager_is_hidden),
             slot(known, observer.multiplexed_cycles()).into(),
         ]);
     }
@@ -411,7 +412,7 @@ fn identities(nodes: &BTreeMap<NodeId, Node>) -> Counters {
             hex(identity.product_code),
             hex(identity.revision_number),
             hex(identity.serial_number),
-            // As the objects have it: days since 1984, and milliseconds of the day.
+            // In the units of the objects: days since 1984, and milliseconds of the day.
             format!("{}/{}", identity.configuration_date, identity.configuration_time),
             identity.address.to_string(),
             identity.host_name.to_string(),
@@ -425,7 +426,7 @@ mod tests {
     use super::*;
     use onbeat_report::{Figure, Run};
 
-    /// The frames of a capture, by their place in a file of libpcap.
+    /// The frames of a capture, from their offsets in a libpcap file.
     fn capture() -> Vec<(u64, Vec<u8>)> {
         let path =
             concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/powerlink/boot-1cn-mandatory.pcap");
@@ -448,7 +449,7 @@ mod tests {
             bus.observe(time_ns, &frame);
         }
         let mut outcome = Run::begin("test").finish();
-        bus.tell(&mut outcome);
+        bus.report(&mut outcome);
         assert!(outcome.ok(), "{:?}", outcome.checks);
         let Figure::Distribution(answers) = &outcome.figures["response time"] else { panic!() };
         let polls = answers.series.iter().find(|series| series.name == "PRes of node 1");
@@ -457,14 +458,14 @@ mod tests {
         let Figure::Distribution(cycle) = &outcome.figures["cycle"] else { panic!() };
         assert_eq!(cycle.series[0].count, 142);
         let Figure::Counters(states) = &outcome.figures["states"] else { panic!() };
-        let last = states.rows.last().expect("states were told");
+        let last = states.rows.last().expect("states were reported");
         assert_eq!(last[1..], ["1", "READY_TO_OPERATE", "OPERATIONAL"].map(Cell::from));
         let Figure::Counters(identities) = &outcome.figures["identities"] else { panic!() };
         assert_eq!(identities.rows.len(), 1);
         assert_eq!(bus.summary(), "2,712 POWERLINK frames in 8.49 s");
     }
 
-    /// The result of those frames of the capture that come from the managing node, or that do not.
+    /// The result of the frames of the capture that the managing node sent, or of all others.
     fn one_direction(of_manager: bool) -> Outcome {
         let mut bus = Bus::new();
         for (time_ns, frame) in capture() {
@@ -474,7 +475,7 @@ mod tests {
         }
         assert!(bus.has_hidden_nodes());
         let mut outcome = Run::begin("test").finish();
-        bus.tell(&mut outcome);
+        bus.report(&mut outcome);
         outcome
     }
 
@@ -488,7 +489,7 @@ mod tests {
             let outcome = one_direction(of_manager);
             assert_eq!(failed(&outcome), ["nodes whose frames cannot be seen here"]);
             let polls = "polls without an answer in time";
-            assert!(outcome.checks.iter().all(|c| c.name != polls), "none can be judged");
+            assert!(outcome.checks.iter().all(|c| c.name != polls), "none can be checked");
             let Figure::Counters(hidden) = &outcome.figures["hidden nodes"] else { panic!() };
             let expected = [Cell::from(node), Cell::from(seen.0), Cell::from(seen.1)];
             assert_eq!(hidden.rows[0][..3], expected);
@@ -500,9 +501,9 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_bus_has_nothing_to_tell() {
+    fn an_empty_bus_has_no_figures() {
         let mut outcome = Run::begin("test").finish();
-        Bus::new().tell(&mut outcome);
+        Bus::new().report(&mut outcome);
         assert!(outcome.ok());
         assert!(!outcome.figures.contains_key("cycle"));
     }

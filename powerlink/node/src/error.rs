@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use onbeat_powerlink::cn::NotKept;
+use onbeat_powerlink::cn::StoredParametersError;
 use onbeat_powerlink::network::NetworkError;
 use onbeat_wire::powerlink::NodeId;
 
-/// Why a node cannot be started.
+/// An error of starting a node.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The port.
@@ -15,38 +15,38 @@ pub enum StartError {
     /// The network.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// The file for its parameters.
+    /// The file of its parameters.
     #[error(
-        "store {path:?} cannot be used: {source}; name a file in a folder that is there and that this \
-         process may write to"
+        "cannot use store {path:?}: {source}; use a file in an existing folder that this process \
+         can write to"
     )]
     Store {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// What is in that file.
+    /// The content of that file.
     #[error(
-        "store {path:?} is not of node {node}: {why}; remove the file, so that the node begins with \
-         its defaults"
+        "invalid store {path:?} for node {node}: {why}; remove the file, so that the node starts \
+         with its defaults"
     )]
-    Kept {
+    StoredParameters {
         /// The file.
         path: PathBuf,
         /// The node.
         node: NodeId,
-        /// Why not.
-        why: NotKept,
+        /// The reason.
+        why: StoredParametersError,
     },
     /// The interface of the virtual Ethernet.
     #[error("virtual Ethernet: {0}")]
     VirtualEthernet(#[from] onbeat_netdev::Error),
-    /// Every interface takes frames from any sender, whatever is said of it alone.
+    /// Loose reverse path filtering of all interfaces overrides the setting of one.
     #[error(
-        "virtual Ethernet: frames of the bus would reach the host by {interface:?} as well, since \
-         reverse path filtering is loose for all interfaces; sysctl net.ipv4.conf.all.rp_filter=1, \
-         or take the back end xsk"
+        "virtual Ethernet: the host would also receive frames of the bus on {interface:?}, because \
+         reverse path filtering is loose for all interfaces; set net.ipv4.conf.all.rp_filter=1, \
+         or use the back end xsk"
     )]
     ReversePath {
         /// The interface of the bus.
@@ -57,7 +57,7 @@ pub enum StartError {
     Setting {
         /// Its file.
         path: String,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
 }

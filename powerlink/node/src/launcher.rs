@@ -1,23 +1,23 @@
-//! SoC that the port sends by itself, at an instant.
+//! SoC that the port sends at launch times.
 
 use onbeat_link::{Cause, Confirmation, Feature, Outcome, Port, Result, Slot, Time};
 use onbeat_powerlink::mn::Launch;
 
 use crate::limits::LONGEST;
 
-/// Has a port send the frame that begins a cycle.
+/// Makes a port send SoC.
 #[derive(Debug)]
 pub(crate) struct Launcher {
     slot: Slot,
-    /// What the slot has: what the bus will see.
+    /// The frame in the slot, as sent on the bus.
     frame: Vec<u8>,
 }
 
 impl Launcher {
-    /// Nothing is planned yet.
+    /// No launch is planned yet.
     ///
     /// # Errors
-    /// The port does not send at an instant by itself, or has no room.
+    /// The port does not support launch times, or has no room.
     pub(crate) fn new(port: &mut dyn Port) -> Result<Self> {
         port.capabilities().require_native(Feature::SendAt)?;
         let slot = port.allocate(LONGEST)?;
@@ -37,7 +37,7 @@ impl Launcher {
         }
     }
 
-    /// When the frame was to be launched that there is news of, and whether it was.
+    /// The launch time that a confirmation is for, and whether the frame was sent.
     pub(crate) fn launched(&self, news: &Confirmation) -> Option<(u64, bool)> {
         match news.cause {
             Cause::At(Time(at_ns)) if news.slot == self.slot => {
@@ -47,7 +47,7 @@ impl Launcher {
         }
     }
 
-    /// What was launched.
+    /// The launched frame.
     pub(crate) fn frame(&self) -> &[u8] {
         &self.frame
     }

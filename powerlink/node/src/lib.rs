@@ -1,4 +1,4 @@
-//! POWERLINK at the edge: nodes on ports, and what a bus does as figures.
+//! POWERLINK nodes on ports, and metrics of a bus.
 //!
 //! ```text
 //!   File (TOML) ──► network::Network ──► ControlledNode, ManagingNode    pure
@@ -8,13 +8,13 @@
 //!                                         the process: an application, or a Simulation
 //! ```
 //!
-//! - [`File`]: a network, and where its nodes run.
-//! - [`Runner`]: a node on a port. In a cycle like the one before it takes no memory.
-//! - [`Simulation`]: inputs and outputs for a node that has none.
-//! - [`Bus`]: what a bus does, from its frames; [`Sniffer`]: that of a capture, or live.
+//! - [`File`]: a network, and the hosts of its nodes.
+//! - [`Runner`]: a node on a port. Repeated cycles need no allocation.
+//! - [`Simulation`]: simulated inputs and outputs.
+//! - [`Bus`]: metrics of a bus from its frames; [`Sniffer`]: those of a capture, or live.
 //! - [`Session`]: a node of a file from its start to its result.
 //!
-//! `examples/axis.rs` is a controlled node with a process of its own.
+//! `examples/axis.rs` is a controlled node with its own process.
 #![forbid(unsafe_code)]
 
 mod bus;
@@ -44,6 +44,6 @@ pub use sender::Sender;
 pub use session::{Session, SessionError};
 pub use simulation::{Pattern, Simulation};
 pub use sniffer::{SniffError, Sniffer, capture_bypass};
-pub use start::Place;
+pub use start::NodePlacement;
 pub use station::Station;
-pub use virtual_ethernet::Passed;
+pub use virtual_ethernet::EthernetCounts;

@@ -1,16 +1,16 @@
-//! What a node did, as a result.
+//! The result of a node.
 
 use onbeat_report::{Cell, Check, Counters, Outcome, format};
 
 use crate::{Runner, Simulation, Station};
 
 impl<S: Station> Runner<S> {
-    /// Adds what the node did to a result: the bus as it saw it, what happened to it, its values, what
-    /// its port counted. That it ends in the state that it is to get to is a check.
+    /// Adds the run of a node to a result: the bus in its view, its events, its values, the counters of its
+    /// port. A check is that it ends in its target state.
     ///
     /// # Errors
-    /// The port does not tell what it counted.
-    pub fn tell(
+    /// The port reports no counters.
+    pub fn report(
         &mut self,
         simulation: &Simulation,
         outcome: &mut Outcome,
@@ -23,19 +23,19 @@ impl<S: Station> Runner<S> {
             let mut table = Counters::new([("at", "s"), ("what", "")]);
             for (at_ns, event) in self.events() {
                 let at_s = at_ns.saturating_sub(first_ns) as f64 / 1e9;
-                table.row([Cell::from(at_s), S::words(event).into()]);
+                table.row([Cell::from(at_s), S::description(event).into()]);
             }
             outcome.figure("events", table);
         }
         let mut table = Counters::new(["node", "value", "object", "", "last", "changes"]);
-        for told in simulation.told() {
+        for value in simulation.reports() {
             table.row([
-                Cell::from(told.of.to_string()),
-                told.name.into(),
-                told.object.to_string().into(),
-                if told.given { "given" } else { "received" }.into(),
-                told.value.into(),
-                told.changes.map_or_else(|| "".into(), Cell::from),
+                Cell::from(value.of.to_string()),
+                value.name.into(),
+                value.object.to_string().into(),
+                if value.given { "given" } else { "received" }.into(),
+                value.value.into(),
+                value.changes.map_or_else(|| "".into(), Cell::from),
             ]);
         }
         if !table.rows.is_empty() {
@@ -67,7 +67,7 @@ impl<S: Station> Runner<S> {
         }
         outcome.conditions.mode = Some(self.backend().to_string());
         if let Some(store) = self.store() {
-            outcome.note(store.words());
+            outcome.note(store.description());
         }
         if self.answers_automatically() {
             let backend = self.backend();

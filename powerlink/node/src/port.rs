@@ -4,7 +4,7 @@ use onbeat_link::{Backend, Port, PortOptions, Result};
 use onbeat_netdev::Namespace;
 use onbeat_wire::EtherType;
 
-/// Frames that a port has room for: a cycle of a full network, twice.
+/// Number of buffers of a port: two cycles of a full network.
 const BUFFERS: usize = 1024;
 
 /// Opens a port for POWERLINK on an interface of `namespace`.

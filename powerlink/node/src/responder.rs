@@ -1,26 +1,26 @@
-//! Responses to polls that the port sends by itself.
+//! Responses to polls that the port sends automatically.
 
 use onbeat_link::{Cause, Feature, Filter, Outcome, Port, Received, Response, Result, Slot};
 use onbeat_powerlink::cn::{self, PollKey};
 
 use crate::limits::LONGEST;
 
-/// Has a port answer polls with what the node says they are to be answered with. The port's slot takes
-/// a frame as a whole: what leaves is one image or the next, never some of each.
+/// Makes a port answer polls with the node's response. The port's slot replaces a frame atomically: a sent
+/// frame is one image or the next, never a mixture.
 #[derive(Debug)]
 pub(crate) struct Responder {
     slot: Slot,
     filter: Filter,
     response: Option<Response>,
-    /// What the slot has.
+    /// The frame in the slot.
     frame: Vec<u8>,
 }
 
 impl Responder {
-    /// Nothing is answered yet.
+    /// No poll is answered yet.
     ///
     /// # Errors
-    /// The port does not answer by itself, or has no room.
+    /// The port does not support automatic responses, or has no room.
     pub(crate) fn new(port: &mut dyn Port, key: &PollKey) -> Result<Self> {
         port.capabilities().require_native(Feature::Response)?;
         let slot = port.allocate(LONGEST)?;
@@ -28,7 +28,7 @@ impl Responder {
         Ok(Responder { slot, filter, response: None, frame: Vec::with_capacity(LONGEST) })
     }
 
-    /// Polls are to be answered with something else from now on.
+    /// Sets the response to polls.
     pub(crate) fn follow(&mut self, port: &mut dyn Port, to: cn::Response<'_>) -> Result<()> {
         match to {
             cn::Response::Frame(frame) => {
@@ -46,20 +46,19 @@ impl Responder {
         Ok(())
     }
 
-    /// What polls are answered with. Of one that was answered it is what it was answered with, or what
-    /// took its place since.
+    /// The response to polls. For an answered poll it is the sent response, or its successor.
     pub(crate) fn frame(&self) -> &[u8] {
         &self.frame
     }
 
-    /// From a poll's reception to its response, in nanoseconds, where the port has told by now.
+    /// From a poll's reception to its response, in nanoseconds, if the port has reported it by now.
     pub(crate) fn delay_ns(&self, port: &mut dyn Port, poll: &Received) -> Result<Option<u64>> {
         while let Some(news) = port.confirmation()? {
             if news.slot != self.slot || news.cause != Cause::Response {
                 continue;
             }
             let Outcome::Sent(stamp) = news.outcome else { continue };
-            // One that is older is of a poll whose response was not told when it was looked at.
+            // An older report is of a poll whose response was not reported when it was read.
             if stamp.source == poll.stamp.source && stamp.ns >= poll.stamp.ns {
                 return Ok(Some(stamp.ns - poll.stamp.ns));
             }

@@ -13,22 +13,22 @@ use crate::limits::LONGEST;
 use crate::responder::Responder;
 use crate::store::Store;
 use crate::virtual_ethernet::VirtualEthernet;
-use crate::{Bus, Passed, Station};
+use crate::{Bus, EthernetCounts, Station};
 
-/// Events that are kept.
+/// Maximum number of recorded events.
 const KEPT: usize = 4096;
 
-/// How long a wait takes at most: as soon is the runner asked whether to go on.
-const LOOK_NS: u64 = 50_000_000;
+/// Maximum length of a wait: the interval at which `go_on` is called.
+const MAX_WAIT_NS: u64 = 50_000_000;
 
-/// What a runner counted.
+/// Counters of a runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Turns that the process had: one in each cycle.
+    /// Turns of the process: one per cycle.
     pub turns: u64,
-    /// Frames that the port did not take: its link was down, or its queue full.
+    /// Frames that the port did not accept: its link was down, or its queue full.
     pub not_sent: u64,
-    /// Events that were forgotten for want of room.
+    /// Events dropped for lack of room.
     pub forgotten: u64,
     /// SoC that the port sent.
     pub launched: u64,
@@ -38,7 +38,7 @@ pub struct Counts {
     pub responses: u64,
 }
 
-/// A node on a port, and what it sees of the bus. One thread does it all.
+/// A node on a port, and its view of the bus, in one thread.
 pub struct Runner<S: Station> {
     port: Box<dyn Port>,
     slot: Slot,
@@ -47,7 +47,7 @@ pub struct Runner<S: Station> {
     others: Option<VirtualEthernet>,
     store: Option<Store>,
     station: S,
-    /// What was sent since the bus was last told of it.
+    /// Frames sent since the last update of the bus.
     sent: Vec<(u64, Vec<u8>)>,
     bus: Bus,
     events: VecDeque<(u64, S::Event)>,
@@ -55,10 +55,10 @@ pub struct Runner<S: Station> {
 }
 
 impl<S: Station> Runner<S> {
-    /// A node on a port. It was built to send from the port's address.
+    /// Runs a node on a port. The node was built with the port's address.
     ///
     /// # Errors
-    /// The port has no room for a frame of any length, or for the groups of POWERLINK.
+    /// The port has no room for a frame of maximum length, or for the multicast groups of POWERLINK.
     pub fn new(mut port: Box<dyn Port>, station: S) -> Result<Self> {
         for group in S::GROUPS {
             port.add_multicast(*group)?;
@@ -79,11 +79,12 @@ impl<S: Station> Runner<S> {
         })
     }
 
-    /// The same for a controlled node whose polls the port answers by itself, whatever this process is
-    /// doing. What is not answered so, for want of room in a queue, this process answers.
+    /// The same for a controlled node whose polls the port answers automatically, whatever the state of this
+    /// process. Polls not answered for lack of room in a queue are answered by this process.
     ///
     /// # Errors
-    /// As [`Runner::new`]; [`onbeat_link::Error::Unsupported`] where the port does not answer by itself.
+    /// As [`Runner::new`]; [`onbeat_link::Error::Unsupported`] if the port does not support automatic
+    /// responses.
     pub fn answering(port: Box<dyn Port>, station: S) -> Result<Self> {
         let mut runner = Self::new(port, station)?;
         if let Some(controlled) = runner.station.controlled() {
@@ -93,11 +94,10 @@ impl<S: Station> Runner<S> {
         Ok(runner)
     }
 
-    /// The same for a managing node whose SoC the port sends by itself, at the instant when it is due.
+    /// The same for a managing node whose SoC the port sends, at their launch times.
     ///
     /// # Errors
-    /// As [`Runner::new`]; [`onbeat_link::Error::Unsupported`] where the port does not send at an
-    /// instant by itself.
+    /// As [`Runner::new`]; [`onbeat_link::Error::Unsupported`] if the port does not support launch times.
     pub fn launching(port: Box<dyn Port>, station: S) -> Result<Self> {
         let mut runner = Self::new(port, station)?;
         if let Some(managing) = runner.station.managing() {
@@ -117,13 +117,13 @@ impl<S: Station> Runner<S> {
         self.responder.is_some()
     }
 
-    /// The host takes part in the IP network of the bus.
+    /// Connects the host to the IP network of the bus.
     pub(crate) fn attach(&mut self, others: VirtualEthernet) {
         self.others = Some(others);
     }
 
-    /// Somebody keeps the node's parameters.
-    pub(crate) fn remember(&mut self, store: Store) {
+    /// Sets the storage of the node's parameters.
+    pub(crate) fn set_store(&mut self, store: Store) {
         self.store = Some(store);
     }
 
@@ -135,12 +135,12 @@ impl<S: Station> Runner<S> {
         self.others.as_ref()
     }
 
-    /// What passed the virtual Ethernet, where the node has one.
-    pub fn passed(&self) -> Option<Passed> {
+    /// Counters of the virtual Ethernet, if the node has one.
+    pub fn passed(&self) -> Option<EthernetCounts> {
         self.others.as_ref().map(VirtualEthernet::passed)
     }
 
-    /// The address it sends from.
+    /// The source address of its frames.
     pub fn mac_address(&self) -> MacAddress {
         self.port.mac_address()
     }
@@ -150,22 +150,22 @@ impl<S: Station> Runner<S> {
         &self.station
     }
 
-    /// The bus as the node sees it: what it receives, and what it sends.
+    /// The bus in the view of the node: the frames it receives and sends.
     pub fn bus(&self) -> &Bus {
         &self.bus
     }
 
-    /// What happened to the node but for what every cycle has, and when by the port's clock.
+    /// Events of the node except those of every cycle, with times of the port's clock.
     pub fn events(&self) -> impl Iterator<Item = (u64, &S::Event)> {
         self.events.iter().map(|(time_ns, event)| (*time_ns, event))
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// What the port counted.
+    /// The counters of the port.
     ///
     /// # Errors
     /// [`onbeat_link::Error::Io`].
@@ -178,11 +178,11 @@ impl<S: Station> Runner<S> {
         self.port.capabilities().backend()
     }
 
-    /// Turns the node on and runs it, for as long as `go_on` wants: it is asked 20 times a second at
-    /// least. `process` has its turn once in each cycle; what it gives goes out in the next.
+    /// Turns the node on and runs it until `go_on` returns false: it is called at least 20 times a second.
+    /// `process` has one turn per cycle; values that it sets are sent in the next cycle.
     ///
     /// # Errors
-    /// The port fails. That a link is down is no failure: the node goes on once it is up.
+    /// The port fails. A link that is down is not a failure: the node continues once it is up.
     pub fn run(
         &mut self,
         mut process: impl FnMut(&mut S),
@@ -191,10 +191,10 @@ impl<S: Station> Runner<S> {
         self.station.start(self.port.now().0);
         self.after(None, &mut process)?;
         while go_on(&self.station) {
-            let latest = self.port.now().after(LOOK_NS);
+            let latest = self.port.now().after(MAX_WAIT_NS);
             let deadline = self.station.next_deadline_ns().map_or(latest, Time);
             unless_down(self.port.wait(deadline.min(latest)))?;
-            // Frames first: what came in time is not late because this thread was.
+            // Frames first: a delay of this thread does not make them late.
             while let Some(frame) = unless_down(self.port.receive())?.flatten() {
                 let at_ns = self.port.now().0;
                 let octets = self.port.octets(&frame);
@@ -209,7 +209,7 @@ impl<S: Station> Runner<S> {
                 self.station.handle_deadline(now.0);
                 self.after(None, &mut process)?;
             }
-            // Behind all that has its time.
+            // After everything with a deadline.
             if self.others.as_mut().is_some_and(|others| others.serve(&mut self.station)) {
                 self.after(None, &mut process)?;
             }
@@ -220,7 +220,7 @@ impl<S: Station> Runner<S> {
                 }
                 self.after(None, &mut process)?;
             }
-            // Of other frames there is nothing to do: those that did not leave the port counts.
+            // For other frames there is nothing to do: the port counts those that were not sent.
             while let Some(news) = unless_down(self.port.confirmation())?.flatten() {
                 let launched = self.launcher.as_ref().and_then(|launcher| launcher.launched(&news));
                 if let Some((soc_ns, sent)) = launched {
@@ -232,7 +232,7 @@ impl<S: Station> Runner<S> {
         Ok(())
     }
 
-    /// What follows from what the node was just told: first of all it answers.
+    /// Handles the result of a call to the node: first of all it answers.
     fn after(
         &mut self,
         frame: Option<(u64, Received)>,
@@ -286,18 +286,18 @@ impl<S: Station> Runner<S> {
             }
         }
         if turned {
-            // The process may have become ready, which is told in every response.
+            // The process may have become ready, which is part of every response.
             self.follow_response()?;
         }
         Ok(())
     }
 
-    /// A SoC left, or could not.
+    /// Handles the report on a SoC.
     fn launched(&mut self, soc_ns: u64, sent: bool) {
         let now_ns = self.port.now().0;
         if let Some(launcher) = self.launcher.as_ref().filter(|_| sent) {
             self.counts.launched += 1;
-            // Not before the last frame that was seen.
+            // Not before the last observed frame.
             self.bus.observe(now_ns, launcher.frame());
         }
         if let Some(managing) = self.station.managing() {
@@ -305,7 +305,7 @@ impl<S: Station> Runner<S> {
         }
     }
 
-    /// Has the port do what the node wants it to do by itself.
+    /// Updates the frames that the port sends by itself.
     fn follow(&mut self) -> Result<()> {
         if let (Some(launcher), Some(managing)) = (&mut self.launcher, self.station.managing()) {
             if let Some(launch) = managing.poll_launch() {
@@ -315,7 +315,7 @@ impl<S: Station> Runner<S> {
         self.follow_response()
     }
 
-    /// Has the port answer polls with what the node now says.
+    /// Updates the response that the port sends.
     fn follow_response(&mut self) -> Result<()> {
         let Some(responder) = &mut self.responder else { return Ok(()) };
         match self.station.controlled().and_then(ControlledNode::poll_response) {
@@ -324,7 +324,7 @@ impl<S: Station> Runner<S> {
         }
     }
 
-    /// The bus sees what came, and how it was answered.
+    /// Adds a received frame, and its response, to the bus.
     fn seen(&mut self, at_ns: u64, frame: &Received) -> Result<()> {
         match &self.responder {
             Some(responder) if frame.answered => {
@@ -339,12 +339,12 @@ impl<S: Station> Runner<S> {
     }
 }
 
-/// Whether a frame of ours is a response to a poll.
+/// Whether a frame of this node is a response to a poll.
 fn is_response(frame: &[u8]) -> bool {
     frame.get(HEADER_LEN) == Some(&MessageType::PRES.0)
 }
 
-/// `None` where the interface is turned off.
+/// `None` if the interface is down.
 fn unless_down<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

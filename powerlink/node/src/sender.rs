@@ -1,30 +1,30 @@
-//! Who sends the frames on whose time everything depends.
+//! The sender of time-critical frames.
 
 use std::fmt;
 
 use onbeat_link::Backend;
 
-/// Who sends a controlled node's responses to polls, or a managing node's SoC.
+/// The sender of a controlled node's responses to polls, or a managing node's SoC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sender {
-    /// This process, once it has its turn.
+    /// This process, once it is scheduled.
     Process,
-    /// The back end, in the driver, in the kernel or in the NIC, whatever this process is doing.
+    /// The back end, in the driver, in the kernel or in the NIC, whatever the state of this process.
     Automatic,
 }
 
 impl Sender {
-    /// Each with its name in files and on the command line.
+    /// All senders, with their names in files and on the command line.
     pub const ALL: [(&'static str, Self); 2] =
         [("process", Self::Process), ("automatic", Self::Automatic)];
 
-    /// Who sends responses where nobody says: a back end that can does.
+    /// The default sender of responses: the back end if it supports them.
     #[must_use]
     pub const fn of_responses(backend: Backend) -> Self {
         if backend.answers() { Self::Automatic } else { Self::Process }
     }
 
-    /// Who sends SoC where nobody says: a back end that can does.
+    /// The default sender of SoC: the back end if it supports launch times.
     #[must_use]
     pub const fn of_soc(backend: Backend) -> Self {
         if backend.launches() { Self::Automatic } else { Self::Process }

@@ -10,7 +10,7 @@ use onbeat_report::{Input, Outcome, Progress, Run};
 use onbeat_wire::powerlink::NodeId;
 
 use crate::error::StartError;
-use crate::{File, Host, NodeHost, Place, Runner, Sender, Simulation, Station};
+use crate::{File, Host, NodeHost, NodePlacement, Runner, Sender, Simulation, Station};
 
 /// A file and the choices that have precedence over it.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Session<'a> {
     pub interface: Option<&'a str>,
     /// The back end of its port.
     pub backend: Option<Backend>,
-    /// What sends its responses to polls, or its SoC.
+    /// The sender of its responses to polls, or of its SoC.
     pub sender: Option<Sender>,
     /// How long it runs; `None`: until the process is interrupted.
     pub seconds: Option<f64>,
@@ -33,18 +33,18 @@ pub struct Session<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// An id that no node of the file has.
-    #[error("{path}: there is no node {node}, but there are {ids}", path = path.display())]
+    #[error("{path}: node {node} not found; nodes here: {ids}", path = path.display())]
     NoNode {
         /// The file.
         path: PathBuf,
         /// The id.
         node: NodeId,
-        /// Those of the file.
+        /// The ids of the file.
         ids: String,
     },
     /// Neither the file nor the caller names an interface.
     #[error(
-        "{path}: {table} has no interface; add interface = \"eth1\", or give --interface",
+        "{path}: {table} has no interface; add interface = \"eth1\", or use --interface",
         path = path.display()
     )]
     NoInterface {
@@ -114,18 +114,18 @@ impl Session<'_> {
         self.backend.unwrap_or(host.backend)
     }
 
-    /// `sender`: as the file has it; `table`: the node's in messages.
+    /// `sender`: as in the file; `table`: the node's table in messages.
     fn place<'b>(
         &'b self,
         namespace: &'b Namespace,
         table: &str,
         host: &'b Host,
         sender: Sender,
-    ) -> Result<Place<'b>, SessionError> {
+    ) -> Result<NodePlacement<'b>, SessionError> {
         let interface = self.interface.or(host.interface.as_deref()).ok_or_else(|| {
             SessionError::NoInterface { path: self.path.to_owned(), table: table.to_owned() }
         })?;
-        Ok(Place {
+        Ok(NodePlacement {
             namespace,
             interface,
             backend: self.backend(host),
@@ -154,7 +154,7 @@ impl Session<'_> {
                 |station| {
                     progress.update(|| {
                         let node = station.node();
-                        format!("node {node} on {interface}: {}; Ctrl-C ends it", station.state())
+                        format!("node {node} on {interface}: {}; Ctrl-C stops it", station.state())
                     });
                     interrupt::check().is_ok() && now_ns() < end_ns
                 },
@@ -162,7 +162,7 @@ impl Session<'_> {
         }
         progress.clear();
         let mut outcome = run.finish();
-        runner.tell(&simulation, &mut outcome)?;
+        runner.report(&simulation, &mut outcome)?;
         Ok(outcome)
     }
 }

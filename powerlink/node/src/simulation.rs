@@ -1,4 +1,4 @@
-//! A process for a node that has none: patterns as its values, and a look at what comes.
+//! A simulated process: generates values by patterns, and observes received values.
 
 use onbeat_powerlink::network::{Network, Signal, managing_input, managing_output};
 use onbeat_powerlink::od::{DataType, ObjectId};
@@ -7,22 +7,22 @@ use onbeat_wire::powerlink::NodeId;
 use crate::Station;
 use crate::file::{File, NodeHost};
 
-/// What a value does from cycle to cycle.
+/// The pattern of a value from cycle to cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pattern {
-    /// One more in each cycle, from 0 again behind its greatest.
+    /// Increases by one in each cycle, and wraps to 0 after its maximum.
     #[default]
     Counter,
     /// All bits change in each cycle.
     Toggle,
-    /// What the other end sent at the same place of its own list.
+    /// The value that the other end sent at the same position of its list.
     Copy,
-    /// It stays what it is: 0.
+    /// Stays 0.
     Constant,
 }
 
 impl Pattern {
-    /// Each with its name in files.
+    /// All patterns, with their names in files.
     pub const ALL: [(&'static str, Self); 4] = [
         ("counter", Self::Counter),
         ("toggle", Self::Toggle),
@@ -31,22 +31,22 @@ impl Pattern {
     ];
 }
 
-/// A value that is given.
+/// A generated value.
 #[derive(Debug, Clone)]
-struct Given {
+struct SimulatedValue {
     of: NodeId,
     name: String,
     object: ObjectId,
     data_type: DataType,
     pattern: Pattern,
-    /// What [`Pattern::Copy`] copies.
+    /// The object that [`Pattern::Copy`] copies.
     source: Option<ObjectId>,
     value: u64,
 }
 
-/// A value that is looked at.
+/// An observed value.
 #[derive(Debug, Clone)]
-struct Seen {
+struct ObservedValue {
     of: NodeId,
     name: String,
     object: ObjectId,
@@ -54,28 +54,28 @@ struct Seen {
     changes: u64,
 }
 
-/// What came of a value.
+/// The report on a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told<'a> {
+pub(crate) struct ValueReport<'a> {
     pub(crate) of: NodeId,
     pub(crate) name: &'a str,
     pub(crate) object: ObjectId,
-    /// It was given; else it came.
+    /// Whether it was generated; otherwise it was received.
     pub(crate) given: bool,
     pub(crate) value: u64,
-    /// Turns with another value than the one before, of those that came.
+    /// For received values: turns with a change of the value.
     pub(crate) changes: Option<u64>,
 }
 
-/// Simulated inputs and outputs. In a turn it takes no memory.
+/// Simulated inputs and outputs. A turn needs no allocation.
 #[derive(Debug, Clone, Default)]
 pub struct Simulation {
-    given: Vec<Given>,
-    seen: Vec<Seen>,
+    given: Vec<SimulatedValue>,
+    seen: Vec<ObservedValue>,
 }
 
 impl Simulation {
-    /// The process of a controlled node: it gives the node's inputs, and gets its outputs.
+    /// The process of a controlled node: it sets the node's inputs, and observes its outputs.
     #[must_use]
     pub fn controlled(file: &File, node: NodeId) -> Self {
         let mut simulation = Self::default();
@@ -94,7 +94,7 @@ impl Simulation {
         simulation
     }
 
-    /// The process of a managing node: it gives all nodes' outputs, and gets their inputs.
+    /// The process of a managing node: it sets all nodes' outputs, and observes their inputs.
     #[must_use]
     pub fn managing(file: &File) -> Self {
         let mut simulation = Self::default();
@@ -121,7 +121,15 @@ impl Simulation {
             let Some(object) = object(place) else { continue };
             let (name, data_type, pattern) = (signal.name.clone(), signal.data_type, *pattern);
             let source = source(place);
-            self.given.push(Given { of, name, object, data_type, pattern, source, value: 0 });
+            self.given.push(SimulatedValue {
+                of,
+                name,
+                object,
+                data_type,
+                pattern,
+                source,
+                value: 0,
+            });
         }
     }
 
@@ -129,11 +137,11 @@ impl Simulation {
         for (place, signal) in signals.iter().enumerate() {
             let Some(object) = object(place) else { continue };
             let name = signal.name.clone();
-            self.seen.push(Seen { of, name, object, value: 0, changes: 0 });
+            self.seen.push(ObservedValue { of, name, object, value: 0, changes: 0 });
         }
     }
 
-    /// The process has its turn.
+    /// Runs one turn of the process.
     pub fn turn(&mut self, station: &mut impl Station) {
         for seen in &mut self.seen {
             let value = station.objects().number(seen.object);
@@ -156,13 +164,13 @@ impl Simulation {
             };
             let octets = given.value.to_le_bytes();
             let set = station.set_object(given.object, &octets[..len.min(8)]);
-            debug_assert!(set.is_ok(), "a signal takes every value of its type");
+            debug_assert!(set.is_ok(), "every value of its type is valid for a signal");
         }
     }
 
-    /// What came of each value.
-    pub(crate) fn told(&self) -> impl Iterator<Item = Told<'_>> {
-        let given = self.given.iter().map(|given| Told {
+    /// The report on each value.
+    pub(crate) fn reports(&self) -> impl Iterator<Item = ValueReport<'_>> {
+        let given = self.given.iter().map(|given| ValueReport {
             of: given.of,
             name: &given.name,
             object: given.object,
@@ -170,7 +178,7 @@ impl Simulation {
             value: given.value,
             changes: None,
         });
-        let seen = self.seen.iter().map(|seen| Told {
+        let seen = self.seen.iter().map(|seen| ValueReport {
             of: seen.of,
             name: &seen.name,
             object: seen.object,
@@ -181,7 +189,7 @@ impl Simulation {
         given.chain(seen)
     }
 
-    /// How often the values that came changed, those of the least first.
+    /// The numbers of changes of received values, ascending.
     #[must_use]
     pub fn changes(&self) -> Vec<u64> {
         let mut changes: Vec<u64> = self.seen.iter().map(|seen| seen.changes).collect();

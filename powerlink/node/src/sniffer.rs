@@ -1,4 +1,4 @@
-//! A bus from its frames: of a capture, or live.
+//! Observes a bus by its frames: of a capture, or live.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -15,10 +15,10 @@ use onbeat_wire::{EtherType, Frame};
 
 use crate::Bus;
 
-/// How long a wait for frames takes at most: as soon is Ctrl-C noticed.
-const LOOK_NS: u64 = 50_000_000;
+/// Maximum length of a wait for frames: the delay before Ctrl-C is noticed.
+const MAX_WAIT_NS: u64 = 50_000_000;
 
-/// A bus, and each of its messages in a line if requested.
+/// Observes a bus, and prints each of its messages if requested.
 #[derive(Debug)]
 pub struct Sniffer {
     bus: Bus,
@@ -27,23 +27,21 @@ pub struct Sniffer {
     last_ns: u64,
 }
 
-/// Errors of watching a bus.
+/// Errors of observing a bus.
 #[derive(Debug, thiserror::Error)]
 pub enum SniffError {
-    /// No frame of the bus.
-    #[error(
-        "{source_name}: there is no POWERLINK frame (EtherType 0x88ab) among {foreign}; {remedy}"
-    )]
+    /// There was no frame of the bus.
+    #[error("{source_name}: no POWERLINK frame (EtherType 0x88ab) among {foreign}; {remedy}")]
     NoFrame {
         /// The capture or the interface.
         source_name: String,
-        /// Frames of others.
+        /// Frames of other protocols.
         foreign: u64,
-        /// What to check.
+        /// The remedy.
         remedy: String,
     },
     /// The interface.
-    #[error("{name}: no capture of this name, and {source}")]
+    #[error("{name}: not a capture file, and {source}")]
     Open {
         /// Its name.
         name: String,
@@ -62,8 +60,8 @@ impl Sniffer {
         Sniffer { bus: Bus::new(), lines, first_ns: None, last_ns: 0 }
     }
 
-    /// Takes a frame. With lines: its message, seconds since the first one and microseconds since the
-    /// one before.
+    /// Adds a frame. With lines, returns its message, seconds since the first one and microseconds since the
+    /// previous one.
     pub fn take(&mut self, time_ns: u64, octets: &[u8]) -> Option<String> {
         let frame = untagged(octets);
         let octets = frame.as_deref().unwrap_or(octets);
@@ -76,8 +74,8 @@ impl Sniffer {
         Some(format!("{at_s:14.9} {since_us:+12.3}  {text}\n"))
     }
 
-    /// Listens to an interface for some time or until the process is interrupted, or `print` of a line
-    /// breaks; notes on the result.
+    /// Observes an interface for some time, until the process is interrupted, or until `print` of a line fails;
+    /// returns notes on the result.
     ///
     /// # Errors
     /// [`SniffError`], and those of `print`.
@@ -93,7 +91,7 @@ impl Sniffer {
         let end_ns = seconds.map_or(u64::MAX, |seconds| now_ns() + (seconds * 1e9) as u64);
         let mut without_time = 0_u64;
         while interrupt::check().is_ok() && now_ns() < end_ns {
-            let timeout_ns = LOOK_NS.min(end_ns.saturating_sub(now_ns()));
+            let timeout_ns = MAX_WAIT_NS.min(end_ns.saturating_sub(now_ns()));
             capture.wait(timeout_ns).map_err(SniffError::from)?;
             let mut printed = Ok(ControlFlow::Continue(()));
             capture.take(|frame| match frame.time_ns {
@@ -108,7 +106,7 @@ impl Sniffer {
             if printed?.is_break() {
                 break;
             }
-            progress.update(|| format!("{name}: {}; Ctrl-C ends it", self.bus.summary()));
+            progress.update(|| format!("{name}: {}; Ctrl-C stops it", self.bus.summary()));
         }
         let missed = capture.drops().map_err(SniffError::from)? + without_time;
         let missed = (missed > 0).then(|| count(missed, "frame"));
@@ -116,7 +114,7 @@ impl Sniffer {
         Ok(missed.into_iter().map(note).collect())
     }
 
-    /// The result: the bus, its checks and these notes. `bypass`: why frames of an interface may be
+    /// The result: the bus, its checks and these notes. `bypass`: the reason why frames of an interface may be
     /// missing ([`capture_bypass`]).
     ///
     /// # Errors
@@ -132,11 +130,11 @@ impl Sniffer {
             return Err(SniffError::NoFrame {
                 source_name: source.display().to_string(),
                 foreign: self.bus.frames().foreign,
-                remedy: bypass.unwrap_or_else(|| "is it the right port of the bus?".into()),
+                remedy: bypass.unwrap_or_else(|| "check that this is a port of the bus".into()),
             });
         }
         let mut outcome = run.finish();
-        self.bus.tell(&mut outcome);
+        self.bus.report(&mut outcome);
         outcome.note(self.bus.summary());
         let bypass = bypass.filter(|_| self.bus.has_hidden_nodes());
         notes.into_iter().chain(bypass).for_each(|note| outcome.note(note));
@@ -152,19 +150,19 @@ fn open(name: &str) -> Result<CaptureSocket, SniffError> {
         .map_err(|source| SniffError::Open { name: name.to_owned(), source })
 }
 
-/// Why captures on an interface may miss frames: an XDP program on it.
+/// The reason why captures on an interface may miss frames: an XDP program on it.
 #[must_use]
 pub fn capture_bypass(name: &str) -> Option<String> {
     let handle = Handle::in_namespace(&Namespace::current().ok()?).ok()?;
     let program = handle.link(name).ok()?.xdp_program()?;
     Some(format!(
-        "{name} has an XDP program (id {}, {}): frames that it receives or transmits bypass captures on \
-         {name}; observe a bridge port or a mirror port between the nodes",
+        "{name} has an XDP program (id {}, {}): frames that it receives or transmits bypass \
+         captures on {name}; observe a bridge port or a mirror port between the nodes",
         program.program_id, program.mode
     ))
 }
 
-/// A frame without the VLAN tags that a switch's mirror may have put in.
+/// Removes the VLAN tags that a switch's mirror port may have inserted.
 fn untagged(octets: &[u8]) -> Option<Vec<u8>> {
     let frame = Frame::parse(octets).ok()?;
     let header = 14 + 4 * frame.vlans().count();
@@ -176,7 +174,7 @@ fn untagged(octets: &[u8]) -> Option<Vec<u8>> {
     Some(plain)
 }
 
-/// A message in words; `None` of other protocols.
+/// A message as text; `None` for other protocols.
 fn line(octets: &[u8]) -> Option<String> {
     let header = Header::new_checked(octets).ok()?;
     (header.ethertype() == EtherType::POWERLINK).then(|| match Message::parse(header.payload()) {
@@ -190,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_taken_out() {
+    fn vlan_tags_are_removed() {
         let mut tagged = vec![0x01, 0x11, 0x1e, 0, 0, 1, 2, 0, 0, 0, 0, 240, 0x81, 0, 0, 7];
         tagged.extend([0x88, 0xab, 1, 255, 240]);
         let plain = untagged(&tagged).expect("it has a tag");

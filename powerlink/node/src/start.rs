@@ -1,4 +1,4 @@
-//! From a file to a node on a port.
+//! Builds a node on a port from a file.
 
 use onbeat_link::Backend;
 use onbeat_netdev::Namespace;
@@ -9,25 +9,25 @@ use onbeat_wire::powerlink::NodeId;
 use crate::error::StartError;
 use crate::port::options;
 use crate::store::Store;
-use crate::virtual_ethernet::{ETHER_TYPES, Quiet, VirtualEthernet};
+use crate::virtual_ethernet::{ETHER_TYPES, StackIsolation, VirtualEthernet};
 use crate::{File, Runner, Sender, Station};
 
-/// Where a node is to run, and how.
+/// The placement of a node on a host.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct NodePlacement<'a> {
     /// The namespace of the interface.
     pub namespace: &'a Namespace,
     /// The interface.
     pub interface: &'a str,
-    /// What moves its frames.
+    /// The back end of its port.
     pub backend: Backend,
-    /// Who sends its responses to polls, or its SoC.
+    /// The sender of its responses to polls, or of its SoC.
     pub sender: Sender,
-    /// The interface by which the host takes part in the IP network of the bus; it is made.
+    /// The interface, created at the start, by which the host takes part in the IP network of the bus.
     pub virtual_ethernet: Option<&'a str>,
 }
 
-impl Place<'_> {
+impl NodePlacement<'_> {
     fn open(&self) -> onbeat_link::Result<Box<dyn onbeat_link::Port>> {
         let confirm = self.sender == Sender::Automatic;
         let others: &[_] = if self.virtual_ethernet.is_some() { &ETHER_TYPES } else { &[] };
@@ -35,10 +35,13 @@ impl Place<'_> {
         onbeat_link::open(self.backend, self.namespace, self.interface, options)
     }
 
-    /// Gives the node its virtual Ethernet, where it has one.
+    /// Creates the node's virtual Ethernet, if configured.
     fn attach<S: Station>(&self, mut runner: Runner<S>) -> Result<Runner<S>, StartError> {
         if let Some(name) = self.virtual_ethernet {
-            let quiet = self.backend.copies().then(|| Quiet::begin(self.namespace, self.interface));
+            let quiet = self
+                .backend
+                .copies()
+                .then(|| StackIsolation::begin(self.namespace, self.interface));
             let (station, mac) = (runner.station(), runner.mac_address());
             let made =
                 VirtualEthernet::create(self.namespace, name, station, mac, quiet.transpose()?)?;
@@ -49,31 +52,31 @@ impl Place<'_> {
 }
 
 impl File {
-    /// A controlled node of the network, ready to run.
+    /// Builds a controlled node of the network, ready to run.
     ///
     /// # Errors
-    /// The interface or its back end is not to be had, or cannot answer polls by itself; the network
-    /// has no such node; its parameters cannot be read, or are not its own.
+    /// The interface or its back end is not available, or does not support automatic responses; the network has
+    /// no such node; its parameters cannot be read, or belong to another node.
     pub fn controlled(
         &self,
         node: NodeId,
-        place: &Place<'_>,
+        place: &NodePlacement<'_>,
     ) -> Result<Runner<ControlledNode>, StartError> {
         let port = place.open()?;
         let mut controlled = self.network.controlled(node, port.mac_address())?;
-        let store = self.remember(node, &mut controlled)?;
+        let store = self.connect_store(node, &mut controlled)?;
         let mut runner = match place.sender {
             Sender::Process => Runner::new(port, controlled)?,
             Sender::Automatic => Runner::answering(port, controlled)?,
         };
         if let Some(store) = store {
-            runner.remember(store);
+            runner.set_store(store);
         }
         place.attach(runner)
     }
 
-    /// Gives a node what it kept, and what keeps its parameters from now on, where the file says so.
-    fn remember(
+    /// Connects a node to its stored parameters, if the file configures a store.
+    fn connect_store(
         &self,
         node: NodeId,
         controlled: &mut ControlledNode,
@@ -86,7 +89,7 @@ impl File {
         let opened = Store::open(path);
         let (store, kept) =
             opened.map_err(|source| StartError::Store { path: path.clone(), source })?;
-        controlled.set_store(kept.as_deref()).map_err(|why| StartError::Kept {
+        controlled.set_store(kept.as_deref()).map_err(|why| StartError::StoredParameters {
             path: path.clone(),
             node,
             why,
@@ -94,12 +97,12 @@ impl File {
         Ok(Some(store))
     }
 
-    /// The managing node of the network, ready to run.
+    /// Builds the managing node of the network, ready to run.
     ///
     /// # Errors
-    /// The interface or its back end is not to be had, or cannot send at an instant by itself; a
-    /// mapping of the network cannot be used.
-    pub fn managing(&self, place: &Place<'_>) -> Result<Runner<ManagingNode>, StartError> {
+    /// The interface or its back end is not available, or does not support launch times; a mapping of the
+    /// network cannot be used.
+    pub fn managing(&self, place: &NodePlacement<'_>) -> Result<Runner<ManagingNode>, StartError> {
         let port = place.open()?;
         let managing = self.network.managing(port.mac_address())?;
         place.attach(match place.sender {

@@ -1,11 +1,11 @@
-//! What a runner asks of a node, beyond what a bus does.
+//! The interface between a runner and a node, beside that of a bus.
 
 use std::fmt::Debug;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use onbeat_powerlink::Node;
 use onbeat_powerlink::cn::{self, ControlledNode};
-use onbeat_powerlink::ethernet::NotSent;
+use onbeat_powerlink::ethernet::SendError;
 use onbeat_powerlink::mn::{self, ManagingNode};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::{Abort, Dictionary, ObjectId, profile};
@@ -14,7 +14,7 @@ use onbeat_wire::powerlink::{NetTime, NodeId, multicast};
 
 /// A controlled or a managing node.
 pub trait Station: Node + Send {
-    /// What happens to it.
+    /// Its events.
     type Event: Copy + Debug + Send;
 
     /// Groups whose frames it must receive.
@@ -26,7 +26,7 @@ pub trait Station: Node + Send {
     /// Its state.
     fn state(&self) -> State;
 
-    /// The state that it is to get to.
+    /// Its target state.
     fn goal(&self) -> State {
         State::Operational
     }
@@ -34,18 +34,18 @@ pub trait Station: Node + Send {
     /// Turns it on.
     fn start(&mut self, now_ns: u64);
 
-    /// What happened.
+    /// Returns the next event.
     fn poll_event(&mut self) -> Option<Self::Event>;
 
-    /// Whether the process has its turn: what came is in the objects, and what it gives now goes out
+    /// Whether the event is the process's turn: received values are in the objects, and values set now are sent
     /// in the next cycle.
     fn is_turn(event: &Self::Event) -> bool;
 
-    /// Whether an event is more than what every cycle has.
+    /// Whether an event is recorded: not those of every cycle.
     fn is_kept(event: &Self::Event) -> bool;
 
-    /// What an event says to people; nothing of those that are not kept.
-    fn words(event: &Self::Event) -> String;
+    /// The text of an event; empty for events that are not recorded.
+    fn description(event: &Self::Event) -> String;
 
     /// The station as a controlled node, for its automatic responses and its parameters.
     fn controlled(&mut self) -> Option<&mut ControlledNode> {
@@ -63,10 +63,10 @@ pub trait Station: Node + Send {
     /// Sends a frame of another protocol in an asynchronous phase.
     ///
     /// # Errors
-    /// It is none that can be sent, or there is no room for it.
-    fn send_other(&mut self, frame: &[u8]) -> Result<(), NotSent>;
+    /// It cannot be sent, or the queue is full.
+    fn send_other(&mut self, frame: &[u8]) -> Result<(), SendError>;
 
-    /// Octets of such a frame behind its header, at most (0x1F98/8).
+    /// Maximum octets of such a frame after its header (0x1F98/8).
     fn mtu(&self) -> usize {
         self.objects().number(profile::ASYNC_MTU) as usize
     }
@@ -74,10 +74,10 @@ pub trait Station: Node + Send {
     /// Its objects.
     fn objects(&self) -> &Dictionary;
 
-    /// Gives an object a value.
+    /// Sets an object.
     ///
     /// # Errors
-    /// There is no such object, or the value does not fit it.
+    /// The object does not exist, or the value does not fit it.
     fn set_object(&mut self, object: ObjectId, value: &[u8]) -> Result<(), Abort>;
 }
 
@@ -113,16 +113,18 @@ impl Station for ControlledNode {
             || matches!(event, Stored | Restored | NotStored)
     }
 
-    fn words(event: &cn::Event) -> String {
+    fn description(event: &cn::Event) -> String {
         match event {
             cn::Event::State { from, to, by } => format!("{from} -> {to}: {by}"),
             cn::Event::Unmapped { mapping, why } => {
-                format!("mapping {mapping:04X} cannot be used, {why}")
+                format!("cannot use mapping {mapping:04X}: {why}")
             }
-            cn::Event::InvalidFormat => "a poll could not be read".into(),
-            cn::Event::Stored => "parameters are kept".into(),
-            cn::Event::Restored => "parameters are to be the defaults".into(),
-            cn::Event::NotStored => "parameters could not be kept".into(),
+            cn::Event::InvalidFormat => "a poll had an invalid format".into(),
+            cn::Event::Stored => "parameters stored".into(),
+            cn::Event::Restored => {
+                "default parameters restored, effective after the next reset".into()
+            }
+            cn::Event::NotStored => "parameters could not be stored".into(),
             _ => String::new(),
         }
     }
@@ -135,7 +137,7 @@ impl Station for ControlledNode {
         ControlledNode::has_room(self)
     }
 
-    fn send_other(&mut self, frame: &[u8]) -> Result<(), NotSent> {
+    fn send_other(&mut self, frame: &[u8]) -> Result<(), SendError> {
         ControlledNode::send_other(self, frame)
     }
 
@@ -151,7 +153,7 @@ impl Station for ControlledNode {
 impl Station for ManagingNode {
     type Event = mn::Event;
 
-    // SoC and SoA as well: another managing node would send them.
+    // SoC and SoA as well: they reveal another managing node.
     const GROUPS: &'static [MacAddress] =
         &[multicast::SOC, multicast::PRES, multicast::SOA, multicast::ASND, multicast::AMNI];
 
@@ -173,7 +175,7 @@ impl Station for ManagingNode {
 
     fn start(&mut self, now_ns: u64) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // 32 bits of seconds begin anew in 2106.
+        // 32 bits of seconds overflow in 2106.
         let (seconds, nanoseconds) = (since.as_secs() as u32, since.subsec_nanos());
         ManagingNode::start(self, now_ns, NetTime { seconds, nanoseconds });
     }
@@ -192,7 +194,7 @@ impl Station for ManagingNode {
             || matches!(event, Reported(..) | OtherManagingNode(_))
     }
 
-    fn words(event: &mn::Event) -> String {
+    fn description(event: &mn::Event) -> String {
         match event {
             mn::Event::State { from, to, by } => format!("{from} -> {to}: {by}"),
             mn::Event::Node(node, step) => format!("node {node}: {step}"),
@@ -217,7 +219,7 @@ impl Station for ManagingNode {
         ManagingNode::has_room(self)
     }
 
-    fn send_other(&mut self, frame: &[u8]) -> Result<(), NotSent> {
+    fn send_other(&mut self, frame: &[u8]) -> Result<(), SendError> {
         ManagingNode::send_other(self, frame)
     }
 

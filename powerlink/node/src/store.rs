@@ -1,7 +1,7 @@
-//! A controlled node's parameters in a file (0x1010, 0x1011).
+//! Stores a controlled node's parameters in a file (0x1010, 0x1011).
 //!
-//! A disk takes its time, and a node's thread has none: another thread writes. What is read back is either
-//! the file as it was or the new one whole, wherever power fails.
+//! A disk write would delay the node's thread, so another thread writes. After a power failure the file is
+//! either the former or the new one, complete.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -10,13 +10,13 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 
 use onbeat_host::{file, trust};
-use onbeat_powerlink::cn::Keep;
+use onbeat_powerlink::cn::StoreCommand;
 use onbeat_report::format;
 
-/// Octets of a file of parameters at most.
+/// Maximum octets of a file of parameters.
 const LONGEST: u64 = 16 << 20;
 
-/// What the thread is to do: to write these octets, or to have none.
+/// A command for the thread: write these octets, or remove the file.
 type Order = Option<Vec<u8>>;
 
 /// A file for parameters, and the thread that writes it.
@@ -31,11 +31,11 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// The store in a file, and what is in it.
+    /// Opens the store, and returns its content.
     ///
     /// # Errors
-    /// The file cannot be read, is longer than [`LONGEST`], or another user could have written it; its
-    /// folder is not there.
+    /// The file cannot be read, is longer than [`LONGEST`], or another user could have written it; its folder
+    /// does not exist.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Option<Vec<u8>>)> {
         let directory = File::open(folder(path))?;
         onbeat_host::remove_unfinished(directory, path.file_name().unwrap_or_default())?;
@@ -64,19 +64,19 @@ impl Store {
         Ok((Store { path, orders, results, thread, written: 0, failed: None }, kept))
     }
 
-    /// Has the thread do what the node wants.
-    pub(crate) fn keep(&mut self, keep: Keep<'_>) {
+    /// Passes a command of the node to the thread.
+    pub(crate) fn keep(&mut self, keep: StoreCommand<'_>) {
         let order = match keep {
-            Keep::Parameters(octets) => Some(octets.to_vec()),
-            Keep::Nothing => None,
+            StoreCommand::Write(octets) => Some(octets.to_vec()),
+            StoreCommand::Clear => None,
         };
         if let Some(orders) = &self.orders {
-            // A thread that is gone is told by `done`.
+            // `done` reports a thread that has exited.
             let _ = orders.send(order);
         }
     }
 
-    /// Whether what was to be done is done (true) or could not be (false); `None` while it lasts.
+    /// The result of the command, true if it succeeded; `None` while it is in progress.
     pub(crate) fn done(&mut self) -> Option<bool> {
         let result = match self.results.try_recv() {
             Ok(result) => result,
@@ -91,8 +91,8 @@ impl Store {
         Some(done)
     }
 
-    /// What came of it, for people.
-    pub(crate) fn words(&self) -> String {
+    /// A summary as text.
+    pub(crate) fn description(&self) -> String {
         let (path, written) = (self.path.display(), self.written);
         let times = format::count(written, "time");
         let words = format!("parameters are stored in {path}: written or removed {times}");
@@ -105,7 +105,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // What was ordered is written before the process ends.
+        // Pending commands are executed before the process exits.
         self.orders = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -117,7 +117,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Puts a file in the place of the one before, both whole at any time.
+/// Replaces a file atomically.
 fn replace(path: &Path, octets: &[u8]) -> io::Result<()> {
     onbeat_host::replace(File::open(folder(path))?, path.file_name().unwrap_or_default(), octets)
 }
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder that goes with the test.
+    /// A folder that is removed after the test.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -159,10 +159,10 @@ mod tests {
         }
     }
 
-    /// What became of the next order.
+    /// The result of the next command.
     fn wait(store: &mut Store) -> bool {
         let result = store.results.recv().unwrap();
-        // As the runner has it, without waiting.
+        // As in the runner, without waiting.
         let (again, results) = mpsc::channel();
         again.send(result).unwrap();
         let results = std::mem::replace(&mut store.results, results);
@@ -175,40 +175,40 @@ mod tests {
     fn a_file_is_replaced_and_removed() {
         let folder = Folder::new("replaced");
         let path = folder.0.join("drive.dcf");
-        // Of a process that was killed while it wrote.
+        // Left by a process that was killed while it wrote.
         let mut options = File::options();
         let left = folder.0.join("drive.dcf.0123456789abcdef.new");
         options.write(true).create_new(true).mode(0o600).open(left).unwrap();
         let (mut store, kept) = Store::open(&path).unwrap();
         assert_eq!(folder.names(), [""; 0]);
         assert_eq!((kept, store.done()), (None, None));
-        store.keep(Keep::Nothing);
-        assert!(wait(&mut store), "there is nothing to remove");
+        store.keep(StoreCommand::Clear);
+        assert!(wait(&mut store), "nothing to remove");
         for octets in [&b"one"[..], b"another one"] {
-            store.keep(Keep::Parameters(octets));
+            store.keep(StoreCommand::Write(octets));
             assert!(wait(&mut store));
             assert_eq!(Store::open(&path).unwrap().1.as_deref(), Some(octets));
             assert_eq!(folder.names(), ["drive.dcf"]);
         }
         assert!(
-            store.words().ends_with("drive.dcf: written or removed 3 times"),
+            store.description().ends_with("drive.dcf: written or removed 3 times"),
             "{}",
-            store.words()
+            store.description()
         );
-        store.keep(Keep::Nothing);
+        store.keep(StoreCommand::Clear);
         drop(store);
-        assert_eq!(folder.names(), [""; 0], "what was ordered is done before the end");
+        assert_eq!(folder.names(), [""; 0], "pending commands are executed before the end");
     }
 
     #[test]
-    fn a_link_in_the_place_of_the_new_file_is_not_followed() {
+    fn a_symbolic_link_is_not_followed() {
         let folder = Folder::new("link");
         let (path, canary) = (folder.0.join("drive.dcf"), folder.0.join("canary"));
         fs::write(&canary, "precious").unwrap();
         let (mut store, _) = Store::open(&path).unwrap();
         for link in [&path, &folder.0.join("drive.dcf.new")] {
             std::os::unix::fs::symlink(&canary, link).unwrap();
-            store.keep(Keep::Parameters(b"parameters"));
+            store.keep(StoreCommand::Write(b"parameters"));
             assert!(wait(&mut store));
             assert_eq!(fs::read(&canary).unwrap(), b"precious");
             assert_eq!(fs::read(&path).unwrap(), b"parameters");
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_told_and_leaves_the_file_as_it_was() {
+    fn a_failed_write_is_reported_and_keeps_the_file() {
         let folder = Folder::new("fails");
         let missing = Store::open(&folder.0.join("none").join("drive.dcf")).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
@@ -226,20 +226,20 @@ mod tests {
         assert_eq!(kept.as_deref(), Some(&b"before"[..]));
         let moved = Folder(folder.0.with_extension("moved"));
         fs::rename(&folder.0, &moved.0).unwrap();
-        store.keep(Keep::Parameters(b"after"));
+        store.keep(StoreCommand::Write(b"after"));
         assert!(!wait(&mut store));
         assert_eq!(moved.names(), ["drive.dcf"]);
         assert_eq!(fs::read(moved.0.join("drive.dcf")).unwrap(), b"before");
         assert!(
-            store.words().contains("written or removed 0 times; the last attempt failed: "),
+            store.description().contains("written or removed 0 times; the last attempt failed: "),
             "{}",
-            store.words()
+            store.description()
         );
-        assert!(Store::open(&moved.0).is_err(), "a folder is no store");
+        assert!(Store::open(&moved.0).is_err(), "a folder is not a valid store");
     }
 
     #[test]
-    fn one_that_another_user_could_have_written_is_refused() {
+    fn a_file_writable_by_another_user_is_refused() {
         use std::os::unix::fs::PermissionsExt;
 
         let folder = Folder::new("trust");

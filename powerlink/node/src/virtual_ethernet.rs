@@ -1,4 +1,4 @@
-//! The node as a host of an IP network: a TAP interface whose frames travel in the asynchronous phase.
+//! The node as a host of an IP network: a TAP interface whose frames use the asynchronous phase.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -11,47 +11,48 @@ use onbeat_wire::{EtherType, MacAddress};
 use crate::Station;
 use crate::error::StartError;
 
-/// What a port receives for it beside POWERLINK: IP, and what finds addresses.
+/// EtherTypes that its port receives beside POWERLINK: IP and address resolution.
 pub(crate) const ETHER_TYPES: [EtherType; 2] = [EtherType::IPV4, EtherType::ARP];
 
-/// What passed a virtual Ethernet.
+/// Counters of a virtual Ethernet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Passed {
-    /// Frames that the host sent, and that the node took.
+pub struct EthernetCounts {
+    /// Frames of the host that the node accepted.
     pub from_host: u64,
-    /// Frames from the bus that the host took.
+    /// Frames of the bus that the host accepted.
     pub to_host: u64,
-    /// Frames that the node could not send or the host had no room for.
+    /// Frames that the node could not send, or the host had no room for.
     pub dropped: u64,
 }
 
-/// An interface of the host, and what passed it.
+/// A TAP interface of the host, and its counters.
 #[derive(Debug)]
 pub(crate) struct VirtualEthernet {
     tap: TapInterface,
     name: String,
     address: Ipv4Addr,
-    /// Of the longest frame.
+    /// For a frame of maximum length.
     buffer: Vec<u8>,
-    passed: Passed,
-    _quiet: Option<Quiet>,
+    passed: EthernetCounts,
+    _quiet: Option<StackIsolation>,
 }
 
 impl VirtualEthernet {
-    /// Makes the interface `name` of a station that sends from `mac`: with its address, and on.
+    /// Creates the interface `name` of a station with the address `mac`, assigns its IP address, and sets it
+    /// up.
     pub(crate) fn create(
         namespace: &Namespace,
         name: &str,
         station: &impl Station,
         mac: MacAddress,
-        quiet: Option<Quiet>,
+        quiet: Option<StackIsolation>,
     ) -> Result<Self, StartError> {
         let tap = TapInterface::create(namespace, name)?;
         let handle = Handle::in_namespace(namespace)?;
         let (address, mtu) = (ethernet::address(station.node()), station.mtu());
         handle.set_mac(name, mac)?;
         handle.set_mtu(name, mtu as u32)?;
-        // What IPv6 sends by itself would take asynchronous phases from others.
+        // Autonomous IPv6 traffic would use asynchronous phases of others.
         handle.set_ipv6(name, false)?;
         handle.add_address(name, address.into(), ethernet::MASK.to_bits().leading_ones() as u8)?;
         handle.set_up(name)?;
@@ -60,16 +61,16 @@ impl VirtualEthernet {
             name: name.to_owned(),
             address,
             buffer: vec![0; HEADER_LEN + mtu],
-            passed: Passed::default(),
+            passed: EthernetCounts::default(),
             _quiet: quiet,
         })
     }
 
-    /// Gives the station what the host sends, as long as it has room; whether it took anything.
+    /// Passes frames of the host to the station while it has room; returns whether it accepted any.
     pub(crate) fn serve(&mut self, station: &mut impl Station) -> bool {
         let before = self.passed.from_host;
         while station.has_room() {
-            // An interface that somebody turned off sends nothing.
+            // An interface that is down sends nothing.
             let Ok(Some(len)) = self.tap.receive(&mut self.buffer) else { break };
             match station.send_other(&self.buffer[..len]) {
                 Ok(()) => self.passed.from_host += 1,
@@ -79,7 +80,7 @@ impl VirtualEthernet {
         self.passed.from_host != before
     }
 
-    /// A frame was on the bus: the host gets it where it is none of POWERLINK.
+    /// Passes a frame of the bus to the host, unless it is POWERLINK's.
     pub(crate) fn heard(&mut self, frame: &[u8]) {
         let is_powerlink = EtherType::POWERLINK.0.to_be_bytes();
         if frame.get(12..HEADER_LEN).is_none_or(|ether_type| ether_type == is_powerlink) {
@@ -99,45 +100,45 @@ impl VirtualEthernet {
         self.address
     }
 
-    pub(crate) fn passed(&self) -> Passed {
+    pub(crate) fn passed(&self) -> EthernetCounts {
         self.passed
     }
 }
 
-/// Keeps the network stack from seeing on the bus's own interface what it gets by the virtual one: with
-/// a packet socket, which gets copies, it would answer there, at any time and twice. Put back when
-/// dropped.
+/// Keeps the network stack from receiving on the bus's own interface the packets of the virtual one: a packet
+/// socket gets copies, so the stack would answer there as well, at any time. Dropping it restores the settings.
 #[derive(Debug)]
-pub(crate) struct Quiet {
+pub(crate) struct StackIsolation {
     handle: Handle,
     interface: String,
     arp: bool,
     reverse_path: Option<String>,
 }
 
-/// Of reverse path filtering: frames whose sender is reached by another interface are dropped.
+/// Values of reverse path filtering: frames whose source is reached by another interface are dropped, or not.
 const STRICT: &str = "1";
 const LOOSE: &str = "2";
 
-impl Quiet {
+impl StackIsolation {
     pub(crate) fn begin(namespace: &Namespace, interface: &str) -> Result<Self, StartError> {
         let handle = Handle::in_namespace(namespace)?;
-        // The higher of the two counts.
+        // The kernel uses the higher of the two.
         let all = reverse_path(&handle, "all", None)?;
         if all.as_deref() == Some(LOOSE) {
             return Err(StartError::ReversePath { interface: interface.to_owned() });
         }
         let arp = handle.link(interface)?.arp;
         handle.set_arp(interface, false)?;
-        let mut quiet = Quiet { handle, interface: interface.to_owned(), arp, reverse_path: None };
+        let mut quiet =
+            StackIsolation { handle, interface: interface.to_owned(), arp, reverse_path: None };
         quiet.reverse_path = reverse_path(&quiet.handle, interface, Some(STRICT))?;
         Ok(quiet)
     }
 }
 
-impl Drop for Quiet {
+impl Drop for StackIsolation {
     fn drop(&mut self) {
-        // The interface may be gone, and all of this with it.
+        // The interface may be gone, with all of its settings.
         if let Some(before) = &self.reverse_path {
             let _ = reverse_path(&self.handle, &self.interface, Some(before));
         }
@@ -147,7 +148,7 @@ impl Drop for Quiet {
     }
 }
 
-/// What the setting is, before it is set to something; `None` where the kernel has no IPv4.
+/// Returns the setting, and then sets it to `to`; `None` if the kernel has no IPv4.
 fn reverse_path(handle: &Handle, of: &str, to: Option<&str>) -> Result<Option<String>, StartError> {
     let path = format!("/proc/sys/net/ipv4/conf/{of}/rp_filter");
     // /proc/sys/net shows the namespace of the thread that opens it.

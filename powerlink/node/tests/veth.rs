@@ -18,7 +18,7 @@ use onbeat_powerlink::network::managing_input;
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::observe::Request;
 use onbeat_powerlink::od::id;
-use onbeat_powerlink_node::{File, Place, Sender, Simulation};
+use onbeat_powerlink_node::{File, NodePlacement, Sender, Simulation};
 use onbeat_report::Run;
 use onbeat_testing::memory::taken;
 use onbeat_testing::{Feature, require_all};
@@ -26,10 +26,10 @@ use onbeat_wire::powerlink::NodeId;
 
 onbeat_testing::count_allocations!();
 
-/// Longest wait for what comes unless it never comes.
+/// Maximum wait for an event that always comes.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// A cycle and time-outs that a busy machine keeps.
+/// A cycle and time-outs that a busy machine meets.
 const NETWORK: &str = r#"
 [network]
 cycle-us = 20000
@@ -44,7 +44,7 @@ input = [{ type = "u16", simulate = "copy" }, { type = "bool", simulate = "toggl
 output = [{ type = "u16", simulate = "counter" }]
 "#;
 
-/// Turns that are run once everything is in OPERATIONAL.
+/// Turns after all nodes are in OPERATIONAL.
 const TURNS: u64 = 50;
 
 fn cable() -> [Handle; 2] {
@@ -62,12 +62,12 @@ fn cable() -> [Handle; 2] {
     [mn, cn]
 }
 
-/// Boots a network of two, lets it exchange values, and looks at both ends.
+/// Boots a network of two, exchanges values, and checks both ends.
 fn exchange(backend: Backend) {
     exchange_over(cable(), backend, Sender::Process, backend, Sender::Process);
 }
 
-/// The same on a cable, by a back end at either end; who sends SoC, and who answers polls.
+/// The same on a cable, with a back end at each end, and senders of SoC and of responses to polls.
 fn exchange_over(
     [mn, cn]: [Handle; 2],
     backend: Backend,
@@ -80,7 +80,7 @@ fn exchange_over(
     thread::scope(|scope| {
         let controlled = scope.spawn(|| {
             let (namespace, sender) = (cn.namespace(), response);
-            let place = Place {
+            let place = NodePlacement {
                 namespace,
                 interface: "cn",
                 backend: other,
@@ -93,7 +93,7 @@ fn exchange_over(
             runner.run(turn, |_| !stop.load(Ordering::Relaxed)).unwrap();
             (runner, simulation)
         });
-        let place = Place {
+        let place = NodePlacement {
             namespace: mn.namespace(),
             interface: "mn",
             backend,
@@ -109,7 +109,7 @@ fn exchange_over(
             if node.step(NodeId(1)) == Some(Step::Operational) {
                 turns.set(turns.get() + 1);
             }
-            // But for cycles with an SDO frame or a new event.
+            // Except for cycles with an SDO frame or a new event.
             let taken = before.replace(taken()) != taken();
             taking.set(taking.get() + u64::from(taken && turns.get() > 0));
         };
@@ -121,22 +121,22 @@ fn exchange_over(
         let events: Vec<_> = runner.events().collect();
         assert_eq!(runner.station().state(), State::Operational, "{backend}: {events:?}");
         assert_eq!(turns.get(), TURNS, "{backend}: {events:?}");
-        assert!(taking.get() < TURNS / 2, "{backend}: memory taken in {} turns", taking.get());
+        assert!(taking.get() < TURNS / 2, "{backend}: allocations in {} turns", taking.get());
         let polls = runner.bus().nodes()[&NodeId(1)].requests(Request::Poll);
-        assert!(polls.asked >= TURNS, "{backend}: {polls:?}");
-        // The counter went to the node, and came back.
+        assert!(polls.sent >= TURNS, "{backend}: {polls:?}");
+        // The counter was sent to the node, and returned.
         assert!(simulation.changes()[0] > 0, "{backend}: {simulation:?}");
         assert!(answers.changes()[0] > 0, "{backend}: {answers:?}");
         let mut outcome = Run::begin("test").finish();
-        runner.tell(&simulation, &mut outcome).unwrap();
-        other.tell(&answers, &mut outcome).unwrap();
+        runner.report(&simulation, &mut outcome).unwrap();
+        other.report(&answers, &mut outcome).unwrap();
         let first = &outcome.checks[0];
         assert!(first.ok(), "{first:?}");
         let by_port = other.counts().answered;
         assert_eq!(by_port > 0, response == Sender::Automatic, "{backend}: {by_port} answers");
         let launched = runner.counts().launched;
         assert_eq!(launched > 0, soc == Sender::Automatic, "{backend}: {launched} SoC");
-        // What it saw of itself is whole: each cycle has a SoC, whoever sent it.
+        // Its view of itself is complete: each cycle has a SoC, whichever component sent it.
         let frames = runner.bus().frames();
         assert!(frames.soc >= frames.preq, "{backend}: {frames:?}");
     });
@@ -156,7 +156,7 @@ fn by_af_xdp() {
     }
 }
 
-/// A busy machine may be late by so much, in nanoseconds.
+/// Tolerance for the delay of a busy machine, in nanoseconds.
 const ETF: Etf =
     Etf { delta_ns: 5_000_000, deadline: false, offload: false, skip_socket_check: false };
 
@@ -172,11 +172,11 @@ fn cycles_begin_by_launch_times() {
         discipline: Discipline::Etf(ETF),
     };
     match cable[0].replace_qdisc("mn", &etf) {
-        // tests/vm has kernels with it; another need not.
+        // The kernels of tests/vm have it; others need not.
         Err(error @ onbeat_netdev::Error::Unsupported { .. })
             if std::env::var_os("ONBEAT_VM").is_none() =>
         {
-            eprintln!("SKIP: {error}; tests/vm has it");
+            eprintln!("SKIP: {error}; run it in tests/vm");
         }
         installed => {
             installed.unwrap();
@@ -186,11 +186,11 @@ fn cycles_begin_by_launch_times() {
     }
 }
 
-/// On a machine of its own (tests/vm), where the kernel module is.
+/// On a virtual machine (tests/vm), with the kernel module.
 #[test]
 fn cycles_and_answers_by_the_kernel_module() {
     let Some(module) = std::env::var_os("ONBEAT_MODULE") else {
-        return eprintln!("SKIP: needs onbeat.ko: tests/vm has it");
+        return eprintln!("SKIP: needs onbeat.ko; run it in tests/vm");
     };
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
@@ -203,11 +203,11 @@ fn cycles_and_answers_by_the_kernel_module() {
     exchange_over(cable(), Backend::Module, automatic, Backend::Module, automatic);
 }
 
-/// Values of the image below: it is long enough that its parts could be of several turns.
+/// Number of values in the image below: it is long enough to mix values of several turns.
 const IMAGE: u8 = 64;
 
-/// A node whose whole image is one number, 64 times. Its polls are as long as its responses: on a veth
-/// there is no room behind a frame that the driver could let it grow into.
+/// A node whose whole image is one number, 64 times. Its polls are as long as its responses: on a veth there is
+/// no room after a frame for the driver to extend it.
 fn image() -> String {
     let value = r#"{ type = "u64", simulate = "constant" }"#;
     let values = vec![value; IMAGE.into()].join(", ");
@@ -230,13 +230,13 @@ output = [{values}]
     )
 }
 
-/// In one turn of so many the process stays half way through its image until polls were answered.
+/// In one of this many turns the process stops in the middle of its image until polls were answered.
 const HALF_WAY: u64 = 16;
-/// Turns of the managing node in which it does so.
+/// Polls answered meanwhile, in turns of the managing node.
 const ANSWERED: u64 = 2;
 
-/// The driver answers each poll, also while the process is in the middle of its image, and what it
-/// answers with is an image as the process had it whole.
+/// The driver answers each poll, also while the process is in the middle of its image. Each response is an
+/// image that the process completed.
 #[test]
 fn by_answers_in_the_driver() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
@@ -247,7 +247,7 @@ fn by_answers_in_the_driver() {
     let (stop, exchanged) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
         let controlled = scope.spawn(|| {
-            let place = Place {
+            let place = NodePlacement {
                 namespace: cn.namespace(),
                 interface: "cn",
                 backend: Backend::Xdp,
@@ -274,8 +274,8 @@ fn by_answers_in_the_driver() {
             runner.run(turn, |_| !stop.load(Ordering::Relaxed)).unwrap();
             (runner, waited)
         });
-        // An XDP program on this end, too: a veth takes what XDP sends only there.
-        let place = Place {
+        // An XDP program on this end, too: a veth accepts frames that XDP sends only then.
+        let place = NodePlacement {
             namespace: mn.namespace(),
             interface: "mn",
             backend: Backend::Xsk,
@@ -300,25 +300,25 @@ fn by_answers_in_the_driver() {
         let (mut answering, waited) = controlled.join().unwrap();
 
         let counts = answering.counts();
-        let told: Vec<_> = answering.events().chain(None).collect();
-        assert!(images.get() >= 10 * HALF_WAY, "{} images; {counts:?} {told:?}", images.get());
+        let reports: Vec<_> = answering.events().chain(None).collect();
+        assert!(images.get() >= 10 * HALF_WAY, "{} images; {counts:?} {reports:?}", images.get());
         assert_eq!(torn.get(), 0, "of {} images", images.get());
-        assert!(waited > 0, "the process was never half way");
+        assert!(waited > 0, "the process never stopped in the middle");
         let polls = runner.bus().nodes()[&NodeId(1)].requests(Request::Poll);
-        assert!(counts.answered >= images.get() && counts.answered <= polls.asked, "{counts:?}");
+        assert!(counts.answered >= images.get() && counts.answered <= polls.sent, "{counts:?}");
         assert_eq!(counts.responses, 0, "this process sent no response");
         assert_eq!(answering.diagnostics().unwrap().responses, counts.answered);
-        // The node saw what was answered, and when.
+        // The node observed the responses, and their times.
         let seen = answering.bus().nodes()[&NodeId(1)].requests(Request::Poll);
-        assert_eq!((seen.asked, seen.unanswered), (counts.answered, 0));
+        assert_eq!((seen.sent, seen.unanswered), (counts.answered, 0));
         let mut outcome = Run::begin("test").finish();
-        answering.tell(&Simulation::default(), &mut outcome).unwrap();
+        answering.report(&Simulation::default(), &mut outcome).unwrap();
         let Some(onbeat_report::Figure::Distribution(times)) = outcome.figures.get("response time")
         else {
             panic!("{:?}", outcome.figures.keys())
         };
         let polls = times.series.iter().find(|series| series.name == "PRes of node 1").unwrap();
-        // Where this thread did not run for long, the port may no longer know when it answered.
+        // If this thread did not run for long, the port may have dropped its report.
         let untimed = outcome.notes.iter().find_map(|note| {
             note.split_once(" answered by the port, which")?.0.split(' ').next()?.parse().ok()
         });
@@ -328,15 +328,20 @@ fn by_answers_in_the_driver() {
 }
 
 #[test]
-fn a_port_that_does_not_answer_by_itself_is_refused() {
+fn a_port_without_automatic_responses_is_refused() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
     let file = File::parse(NETWORK, "network").unwrap_or_else(|error| panic!("{error}"));
     let [_mn, cn] = cable();
     let (namespace, interface, sender) = (cn.namespace(), "cn", Sender::Automatic);
-    let place =
-        Place { namespace, interface, backend: Backend::Packet, sender, virtual_ethernet: None };
-    let refused = file.controlled(NodeId(1), &place).err().expect("it answers nothing");
+    let place = NodePlacement {
+        namespace,
+        interface,
+        backend: Backend::Packet,
+        sender,
+        virtual_ethernet: None,
+    };
+    let refused = file.controlled(NodeId(1), &place).err().expect("no automatic responses");
     assert!(refused.to_string().contains("automatic response"), "{refused}");
 }

@@ -15,7 +15,7 @@ use onbeat_sim::{Conditions, NetworkConfig, Progress, Soak};
 const USAGE: &str = "usage: soak [CYCLES [NODES (1 to 239) [LOSSES PER MILLION [SEED \
                      [CYCLES OF A MULTIPLEXED CYCLE (0 to 255)]]]]]";
 
-/// Lines about how far it is.
+/// Number of progress lines.
 const LINES: u64 = 20;
 
 fn main() -> ExitCode {
@@ -33,24 +33,24 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    // Every node takes less than 30 us of a cycle.
+    // Every node uses less than 30 us of a cycle.
     let cycle_us = (30 * nodes as u32).next_multiple_of(1000);
     let conditions = Conditions { loss_per_million: loss as u32, ..Conditions::CLEAN };
     let nodes = nodes as u8;
     let network =
         NetworkConfig { nodes, cycle_us, mandatory: false, multiplexed_cycles, conditions, seed };
-    let (start, mut told) = (Instant::now(), 0);
+    let (start, mut reported) = (Instant::now(), 0);
     let outcome = Soak { network, cycles, fault_every: 20_000 }.run(|progress| {
         let line = progress.cycles * LINES / cycles.max(1);
-        if line > told {
-            told = line;
-            eprintln!("{:6.1} s: {}", start.elapsed().as_secs_f64(), words(progress));
+        if line > reported {
+            reported = line;
+            eprintln!("{:6.1} s: {}", start.elapsed().as_secs_f64(), summary(progress));
         }
     });
     println!(
         "cycles of {cycle_us} us, multiplexed cycles of {multiplexed_cycles}, seed {seed}\n\
          {}\nall in OPERATIONAL at the end: {}\n{:.1} s",
-        words(&outcome.progress),
+        summary(&outcome.progress),
         outcome.operational,
         start.elapsed().as_secs_f64(),
     );
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(!outcome.violations.is_empty() || !outcome.operational))
 }
 
-fn words(progress: &Progress) -> String {
+fn summary(progress: &Progress) -> String {
     let Progress { cycles, frames, lost, restarts, cuts, managing_restarts, .. } = *progress;
     format!(
         "{cycles} cycles, {frames} frames, {} s of virtual time; {lost} receptions lost, nodes: \

@@ -9,27 +9,27 @@ use onbeat_wire::MacAddress;
 use crate::Node;
 use onbeat_wire::random::Random;
 
-/// Octets around a frame on the medium: preamble, FCS, and the gap behind it.
+/// Octets around a frame on the medium: preamble, FCS, and interframe gap.
 const OVERHEAD: u64 = 8 + 4 + 12;
 
-/// What the medium and the nodes are like.
+/// Properties of the medium and the nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Conditions {
     /// Time from the end of a frame's transmission to its reception, in nanoseconds.
     pub delay_ns: u64,
     /// Time of a bit, in nanoseconds: 10 for 100 Mbit/s.
     pub bit_ns: u64,
-    /// Time from the reception of a frame to the start of what it causes, in nanoseconds.
+    /// Time from the reception of a frame to the start of its response, in nanoseconds.
     pub response_ns: u64,
-    /// Added to that: up to this much, at random.
+    /// Maximum random addition to that.
     pub jitter_ns: u64,
-    /// Of a million receptions, so many do not take place.
+    /// Lost receptions per million.
     pub loss_per_million: u32,
 }
 
 impl Conditions {
-    /// 100 Mbit/s, a microsecond of cable and hub, nodes that respond within 2 to 3 microseconds,
-    /// and no losses.
+    /// 100 Mbit/s, a microsecond of cable and hub, nodes that respond within 2 to 3 microseconds, and no
+    /// losses.
     pub const CLEAN: Conditions = Conditions {
         delay_ns: 1_000,
         bit_ns: 10,
@@ -39,17 +39,17 @@ impl Conditions {
     };
 }
 
-/// A node and its place on the bus.
+/// A node and its connection to the bus.
 pub struct Station<N> {
     /// The node.
     pub node: N,
-    /// The address it receives frames to; beside those to groups.
+    /// The address at which it receives frames, beside groups.
     pub mac: MacAddress,
-    /// Its cable is plugged in.
+    /// Whether its cable is connected.
     pub connected: bool,
-    /// When its transmitter is free again.
+    /// When its transmitter is idle again.
     free_ns: u64,
-    /// Its deadline, as it was after the last time it was called.
+    /// Its deadline after its last call.
     deadline_ns: u64,
 }
 
@@ -59,7 +59,7 @@ const NEVER: u64 = u64::MAX;
 struct Arrival {
     at_ns: u64,
     order: u64,
-    /// The station that sent it, and that receives it; all others where there is none.
+    /// The receiving station, or the sender that all others receive from.
     from: usize,
     frame: Rc<[u8]>,
 }
@@ -84,11 +84,11 @@ impl Ord for Arrival {
     }
 }
 
-/// Nodes on a hub. What one sends all others receive, each for itself or not at all.
+/// Nodes on a hub. All others receive the frames of each, independently lost or not.
 pub struct Bus<N> {
     /// The nodes.
     pub stations: Vec<Station<N>>,
-    /// What the medium is like from now on.
+    /// Present properties of the medium.
     pub conditions: Conditions,
     arrivals: BinaryHeap<Reverse<Arrival>>,
     random: Random,
@@ -113,7 +113,7 @@ impl<N: Node> Bus<N> {
         }
     }
 
-    /// Adds a node, connected; returns its place.
+    /// Adds a connected node; returns its index.
     pub fn add(&mut self, mac: MacAddress, node: N) -> usize {
         self.stations.push(Station { node, mac, connected: true, free_ns: 0, deadline_ns: NEVER });
         self.stations.len() - 1
@@ -129,17 +129,17 @@ impl<N: Node> Bus<N> {
         self.frames
     }
 
-    /// Receptions that did not take place, by [`Conditions::loss_per_million`].
+    /// Lost receptions, by [`Conditions::loss_per_million`].
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Looks at all nodes: what they have to send, and when they want to be called.
+    /// Reads the frames and deadlines of all nodes.
     fn look(&mut self) {
         (0..self.stations.len()).for_each(|place| self.transmit(place, 0));
     }
 
-    /// Runs to a time; `observe` sees each frame on the bus, with the time of its reception.
+    /// Runs to a time; `observe` receives each frame on the bus, with the time of its reception.
     pub fn run_until(&mut self, end_ns: u64, mut observe: impl FnMut(u64, &[u8])) {
         self.look();
         loop {
@@ -186,7 +186,7 @@ impl<N: Node> Bus<N> {
         }
     }
 
-    /// Puts a station's frames on the bus, one behind the other.
+    /// Transmits a station's frames, one after the other.
     fn transmit(&mut self, place: usize, after_ns: u64) {
         let Conditions { delay_ns, bit_ns, .. } = self.conditions;
         let station = &mut self.stations[place];

@@ -1,7 +1,6 @@
-//! A POWERLINK network: a managing node, and controlled nodes each with an octet of input and one of
-//! output.
+//! A POWERLINK network: a managing node, and controlled nodes with an octet of input and one of output each.
 
-use onbeat_powerlink::cn::{self, ControlledNode, Keep};
+use onbeat_powerlink::cn::{self, ControlledNode, StoreCommand};
 use onbeat_powerlink::mn::{self, ManagingNode, Step};
 use onbeat_powerlink::network::{self, Signal, managing_input, managing_output};
 use onbeat_powerlink::nmt::State;
@@ -17,63 +16,63 @@ const INPUT: ObjectId = id(0x6000, 1);
 const OUTPUT: ObjectId = id(0x6200, 1);
 /// Time of day at the start of a bus, in seconds since 1970.
 const START_S: u32 = 1_800_000_000;
-/// Of error counters: five losses in a row. With the profile's own, two in three cycles, no network
-/// is stable that loses one frame of a hundred.
+/// Threshold of all error counters: five losses in a row. With the profile's own, two in three cycles, no
+/// network that loses one of a hundred frames is stable.
 const THRESHOLD: u32 = 40;
 
-/// What a network is like.
+/// Properties of a network.
 #[derive(Debug, Clone, Copy)]
 pub struct NetworkConfig {
     /// Controlled nodes, with the ids from 1 on: up to 239.
     pub nodes: u8,
     /// Length of a cycle, in microseconds.
     pub cycle_us: u32,
-    /// The network does not run without any one of them.
+    /// The network does not run without all of them.
     pub mandatory: bool,
-    /// Cycles of a multiplexed cycle, in which every second node has a slot, one after the other; 0
-    /// where all are polled in every cycle.
+    /// Number of cycles in a multiplexed cycle, in which every second node has a slot, in turn; 0: all are
+    /// polled in every cycle.
     pub multiplexed_cycles: u8,
-    /// What the medium is like.
+    /// Properties of the medium.
     pub conditions: Conditions,
-    /// Of everything that happens at random.
+    /// Seed of all random values.
     pub seed: u64,
 }
 
-/// What happened to a machine, as far as it is kept.
+/// A recorded event of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum MachineEvent {
     /// Of a controlled node.
     Controlled(cn::Event),
     /// Of the managing node.
     Managing(mn::Event),
 }
 
-/// What happened, and when.
+/// An event, and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// When.
+    /// Its time.
     pub time_ns: u64,
-    /// What.
-    pub what: What,
+    /// The event.
+    pub what: MachineEvent,
 }
 
-/// Where a controlled node's parameters outlive its power.
+/// Storage of a controlled node's parameters that persists without power.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// What it keeps.
+    /// The stored octets.
     pub kept: Option<Vec<u8>>,
-    /// It cannot be written.
+    /// Writes fail.
     pub fails: bool,
-    /// How often it was written, or cleared.
+    /// The number of writes, including clearing.
     pub writes: u32,
 }
 
 impl Memory {
-    /// Does what the node wants of it; whether it could, where it wants something.
+    /// Executes the node's command; returns whether it succeeded, `None` without a command.
     fn serve(&mut self, node: &mut ControlledNode) -> Option<bool> {
         let kept = match node.poll_store()? {
-            Keep::Parameters(octets) => Some(octets.to_vec()),
-            Keep::Nothing => None,
+            StoreCommand::Write(octets) => Some(octets.to_vec()),
+            StoreCommand::Clear => None,
         };
         if !self.fails {
             self.kept = kept;
@@ -83,41 +82,41 @@ impl Memory {
     }
 }
 
-/// A managing or a controlled node, and what happened to it, beyond what every cycle has.
+/// A managing or a controlled node, and its events except those of every cycle.
 pub struct Machine {
-    kind: Kind,
-    /// What happened.
+    kind: MachineNode,
+    /// Recorded events.
     pub records: Vec<Record>,
-    /// Of a controlled node that has one.
+    /// The storage of a controlled node, if it has one.
     pub memory: Option<Memory>,
 }
 
-// There are few of them, and they are where they are used.
+// There are few of them, and boxing would not help.
 #[allow(clippy::large_enum_variant)]
-enum Kind {
+enum MachineNode {
     Managing(ManagingNode),
     Controlled(ControlledNode),
 }
 
 impl Machine {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: MachineNode) -> Self {
         Machine { kind, records: Vec::new(), memory: None }
     }
 
     fn record(&mut self, time_ns: u64) {
         let records = &mut self.records;
         match &mut self.kind {
-            Kind::Managing(node) => {
+            MachineNode::Managing(node) => {
                 while let Some(event) = node.poll_event() {
                     use mn::Event::{Cycle, Exchanged, LostPres, LostStatus, Received};
                     if !matches!(event, Cycle | Exchanged | Received(_))
                         && !matches!(event, LostPres(_) | LostStatus(_))
                     {
-                        records.push(Record { time_ns, what: What::Managing(event) });
+                        records.push(Record { time_ns, what: MachineEvent::Managing(event) });
                     }
                 }
             }
-            Kind::Controlled(node) => {
+            MachineNode::Controlled(node) => {
                 if let Some(done) = self.memory.as_mut().and_then(|memory| memory.serve(node)) {
                     node.handle_stored(time_ns, done);
                 }
@@ -128,7 +127,7 @@ impl Machine {
                         || matches!(event, Stored | Restored | NotStored)
                         || matches!(event, Nodes(..) | NodeStates | Time(_))
                     {
-                        records.push(Record { time_ns, what: What::Controlled(event) });
+                        records.push(Record { time_ns, what: MachineEvent::Controlled(event) });
                     }
                 }
             }
@@ -137,8 +136,8 @@ impl Machine {
 
     fn node_mut(&mut self) -> &mut dyn Node {
         match &mut self.kind {
-            Kind::Managing(node) => node,
-            Kind::Controlled(node) => node,
+            MachineNode::Managing(node) => node,
+            MachineNode::Controlled(node) => node,
         }
     }
 }
@@ -156,8 +155,8 @@ impl Node for Machine {
 
     fn next_deadline_ns(&self) -> Option<u64> {
         match &self.kind {
-            Kind::Managing(node) => node.next_deadline_ns(),
-            Kind::Controlled(node) => node.next_deadline_ns(),
+            MachineNode::Managing(node) => node.next_deadline_ns(),
+            MachineNode::Controlled(node) => node.next_deadline_ns(),
         }
     }
 
@@ -170,18 +169,18 @@ impl Node for Machine {
     }
 }
 
-/// The network at work, under the eyes of a [`Checker`].
+/// A running network, observed by a [`Checker`].
 pub struct Network {
     config: NetworkConfig,
     described: network::Network,
-    /// The managing node at place 0, node n at place n.
+    /// The managing node at index 0, node n at index n.
     pub bus: Bus<Machine>,
-    /// What watches it.
+    /// The checker of its frames.
     pub checker: Checker,
 }
 
 impl Network {
-    /// A network, turned on.
+    /// Creates a network, turned on.
     ///
     /// # Panics
     /// With no node or with more than 239.
@@ -194,11 +193,11 @@ impl Network {
         );
         let mut bus = Bus::new(config.seed, config.conditions);
         let described = described(config);
-        bus.add(mac(NodeId(0)), Machine::new(Kind::Managing(managing(&described, 0))));
+        bus.add(mac(NodeId(0)), Machine::new(MachineNode::Managing(managing(&described, 0))));
         for node in nodes.map(NodeId) {
             let mut controlled = described.controlled(node, mac(node)).expect(FITS);
             controlled.start(0);
-            bus.add(mac(node), Machine::new(Kind::Controlled(controlled)));
+            bus.add(mac(node), Machine::new(MachineNode::Controlled(controlled)));
         }
         let checker = Checker::new(config.cycle_us.into());
         Network { config, described, bus, checker }
@@ -209,7 +208,7 @@ impl Network {
         self.run_watched(ns, |_, _| ());
     }
 
-    /// The same; `watch` gets every frame and its time, as the checker does.
+    /// The same; `watch` receives every frame and its time, as the checker does.
     pub fn run_watched(&mut self, ns: u64, mut watch: impl FnMut(u64, &[u8])) {
         let end_ns = self.bus.now_ns() + ns;
         let checker = &mut self.checker;
@@ -219,8 +218,7 @@ impl Network {
         });
     }
 
-    /// Runs until a condition holds, which is looked at every cycle; whether it came to hold
-    /// within a time.
+    /// Runs until a condition holds, checked every cycle; returns whether it held within the limit.
     pub fn run_until(&mut self, limit_ns: u64, condition: impl Fn(&Self) -> bool) -> bool {
         let end_ns = self.bus.now_ns() + limit_ns;
         while !condition(self) {
@@ -235,45 +233,46 @@ impl Network {
     /// The managing node.
     ///
     /// # Panics
-    /// It is at another place than its own.
+    /// It is not at its index.
     pub fn managing(&mut self) -> &mut ManagingNode {
         match &mut self.bus.stations[0].node.kind {
-            Kind::Managing(node) => node,
-            Kind::Controlled(_) => unreachable!("the managing node is at place 0"),
+            MachineNode::Managing(node) => node,
+            MachineNode::Controlled(_) => unreachable!("the managing node is at index 0"),
         }
     }
 
     /// A controlled node.
     ///
     /// # Panics
-    /// There is none with this id.
+    /// There is no node with this id.
     pub fn controlled(&mut self, node: NodeId) -> &mut ControlledNode {
         match &mut self.bus.stations[usize::from(node.0)].node.kind {
-            Kind::Controlled(node) => node,
-            Kind::Managing(_) => unreachable!("the managing node is at place 0"),
+            MachineNode::Controlled(node) => node,
+            MachineNode::Managing(_) => unreachable!("the managing node is at index 0"),
         }
     }
 
-    /// State of a node; of the managing node, whose place is 0.
+    /// State of a node; the index of the managing node is 0.
     pub fn state(&self, place: u8) -> State {
         match &self.bus.stations[usize::from(place)].node.kind {
-            Kind::Managing(node) => node.state(),
-            Kind::Controlled(node) => node.state(),
+            MachineNode::Managing(node) => node.state(),
+            MachineNode::Controlled(node) => node.state(),
         }
     }
 
-    /// Whether the managing node and all controlled nodes are in OPERATIONAL, and the former knows.
+    /// Whether the managing node and all controlled nodes are in OPERATIONAL, and the managing node has
+    /// confirmed it.
     pub fn is_operational(&self) -> bool {
         let known = match &self.bus.stations[0].node.kind {
-            Kind::Managing(node) => {
+            MachineNode::Managing(node) => {
                 (1..=self.config.nodes).all(|id| node.step(NodeId(id)) == Some(Step::Operational))
             }
-            Kind::Controlled(_) => false,
+            MachineNode::Controlled(_) => false,
         };
         known && (0..=self.config.nodes).all(|place| self.state(place) == State::Operational)
     }
 
-    /// Turns a controlled node off, and on again: it begins as one that was never on.
+    /// Turns a controlled node off, or on as a new one.
     pub fn power(&mut self, node: NodeId, on: bool) {
         let now_ns = self.bus.now_ns();
         let mut controlled = self.described.controlled(node, mac(node)).expect(FITS);
@@ -284,57 +283,57 @@ impl Network {
         if on {
             controlled.start(now_ns);
         }
-        machine.kind = Kind::Controlled(controlled);
+        machine.kind = MachineNode::Controlled(controlled);
         self.checker.forget(node);
     }
 
-    /// Gives a controlled node a memory for its parameters, and restarts it.
-    pub fn remember(&mut self, node: NodeId, memory: Memory) {
+    /// Connects a controlled node to storage for its parameters, and restarts it.
+    pub fn set_memory(&mut self, node: NodeId, memory: Memory) {
         self.bus.stations[usize::from(node.0)].node.memory = Some(memory);
         self.power(node, true);
     }
 
-    /// The memory of a controlled node that has one.
+    /// The storage of a controlled node, if it has one.
     pub fn memory(&mut self, node: NodeId) -> Option<&mut Memory> {
         self.bus.stations[usize::from(node.0)].node.memory.as_mut()
     }
 
-    /// Restarts the managing node: it is off and on again, as one that was never on.
+    /// Restarts the managing node, as a new one.
     pub fn restart_managing(&mut self) {
         self.bus.stations[0].node.kind =
-            Kind::Managing(managing(&self.described, self.bus.now_ns()));
+            MachineNode::Managing(managing(&self.described, self.bus.now_ns()));
     }
 
-    /// Pulls a node's cable, or plugs it in.
+    /// Disconnects or connects a node's cable.
     pub fn connect(&mut self, node: NodeId, connected: bool) {
         self.bus.stations[usize::from(node.0)].connected = connected;
         self.checker.forget(node);
     }
 
-    /// Gives a controlled node an input.
+    /// Sets an input of a controlled node.
     pub fn set_input(&mut self, node: NodeId, value: u8) {
         let set = self.controlled(node).set_object(INPUT, &[value]);
         debug_assert!(set.is_ok(), "every node has an input");
     }
 
-    /// A node's input as the managing node has it.
+    /// A node's input in the managing node.
     pub fn input(&mut self, node: NodeId) -> u8 {
         self.managing().objects().number(managing_input(node, 0)) as u8
     }
 
-    /// Gives a node's output to the managing node.
+    /// Sets a node's output in the managing node.
     pub fn set_output(&mut self, node: NodeId, value: u8) {
         let set = self.managing().set_object(managing_output(node, 0), &[value]);
         debug_assert!(set.is_ok(), "there is an output for every node");
     }
 
-    /// A node's output as the node has it.
+    /// A node's output in the node.
     pub fn output(&mut self, node: NodeId) -> u8 {
         self.controlled(node).objects().number(OUTPUT) as u8
     }
 }
 
-/// A managing node, turned on.
+/// Creates a managing node, turned on.
 fn managing(network: &network::Network, now_ns: u64) -> ManagingNode {
     let mut managing = network.managing(mac(NodeId(0))).expect(FITS);
     let (seconds, nanoseconds) = (now_ns / 1_000_000_000, now_ns % 1_000_000_000);
@@ -349,7 +348,7 @@ fn mac(node: NodeId) -> MacAddress {
 
 const FITS: &str = "the objects of a simulated node fit each other";
 
-/// In which cycle of a multiplexed cycle a node is polled, from 1 on; 0 is each.
+/// The cycle of a multiplexed cycle in which a node is polled, from 1 on; 0: every cycle.
 fn slot(config: NetworkConfig, node: u8) -> u8 {
     match config.multiplexed_cycles {
         cycles if cycles > 0 && node % 2 == 0 => (node / 2 - 1) % cycles + 1,
@@ -357,7 +356,7 @@ fn slot(config: NetworkConfig, node: u8) -> u8 {
     }
 }
 
-/// The network as it is described.
+/// The description of the network.
 fn described(config: NetworkConfig) -> network::Network {
     let identity = Identity {
         device_type: 0x000f_0191,
@@ -376,7 +375,7 @@ fn described(config: NetworkConfig) -> network::Network {
         node: NodeId(node),
         mandatory: config.mandatory,
         identity: identity.clone(),
-        // The first poll of a cycle leaves behind the SoC.
+        // The first poll of a cycle is sent after the SoC.
         pres_timeout_ns: 40_000,
         multiplexed: slot(config, node),
         inputs: octet("input", INPUT),

@@ -3,68 +3,68 @@
 use onbeat_powerlink::mn::Event;
 use onbeat_wire::powerlink::NodeId;
 
-use crate::network::What;
+use crate::network::MachineEvent;
 use onbeat_wire::random::Random;
 
 use crate::{Memory, Network, NetworkConfig, Violation};
 
-/// What a run is like.
+/// Parameters of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Soak {
     /// The network.
     pub network: NetworkConfig,
     /// Isochronous cycles to run.
     pub cycles: u64,
-    /// Cycles between two faults: a node loses its power, or its cable, for a while; one of ten hits
-    /// the managing node.
+    /// Cycles between two faults: a node loses its power, or its cable, for a while; one of ten faults is the
+    /// managing node's.
     pub fault_every: u64,
 }
 
-/// What a run has come to.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Isochronous cycles.
     pub cycles: u64,
     /// Frames on the bus.
     pub frames: u64,
-    /// Receptions that did not take place.
+    /// Lost receptions.
     pub lost: u64,
     /// Virtual time, in nanoseconds.
     pub time_ns: u64,
-    /// Controlled nodes that were turned off and on again.
+    /// Restarts of controlled nodes.
     pub restarts: u64,
-    /// Cables of controlled nodes that were pulled and plugged in again.
+    /// Disconnections of controlled nodes' cables.
     pub cuts: u64,
     /// Restarts of the managing node.
     pub managing_restarts: u64,
-    /// Nodes that had to begin anew as the managing node saw it, those with a fault among them.
+    /// Failures of nodes reported by the managing node, including those with a fault.
     pub failures: u64,
-    /// Rules that were broken, as far as they are kept.
+    /// Recorded violations.
     pub violations: usize,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// At the end.
+    /// The progress at the end.
     pub progress: Progress,
-    /// Rules that were broken.
+    /// The violations.
     pub violations: Vec<Violation>,
-    /// In the end all nodes were back in OPERATIONAL.
+    /// Whether all nodes were in OPERATIONAL at the end.
     pub operational: bool,
 }
 
-/// Virtual time that a network may take to get everybody back, without losses.
+/// Maximum virtual time for a network to recover, without losses.
 const RECOVERY_NS: u64 = 120_000_000_000;
 
 impl Soak {
-    /// Runs; `tell` hears how far it is after each fault.
-    pub fn run(self, mut tell: impl FnMut(&Progress)) -> Outcome {
+    /// Runs; `report` receives the progress after each fault.
+    pub fn run(self, mut report: impl FnMut(&Progress)) -> Outcome {
         let mut random = Random::new(self.network.seed ^ 0x5041);
         let mut network = Network::new(self.network);
-        // Every third node keeps its configuration when its power is off.
+        // Every third node stores its configuration without power.
         for node in (1..=self.network.nodes).filter(|node| node % 3 == 0).map(NodeId) {
-            network.remember(node, Memory::default());
+            network.set_memory(node, Memory::default());
         }
         let cycle_ns = u64::from(self.network.cycle_us) * 1000;
         let mut progress = Progress::default();
@@ -92,7 +92,7 @@ impl Soak {
                 }
             }
             progress.look(&mut network);
-            tell(&progress);
+            report(&progress);
         }
         network.bus.conditions.loss_per_million = 0;
         let operational = network.run_until(RECOVERY_NS, Network::is_operational);
@@ -102,7 +102,7 @@ impl Soak {
 }
 
 impl Progress {
-    /// Takes what happened since the last look.
+    /// Adds the events since the last call.
     fn look(&mut self, network: &mut Network) {
         self.cycles = network.checker.cycles();
         self.frames = network.checker.frames();
@@ -111,7 +111,7 @@ impl Progress {
         self.time_ns = network.bus.now_ns();
         let stations = network.bus.stations.iter_mut();
         let records = stations.flat_map(|station| station.node.records.drain(..));
-        let is_failure = |what| matches!(what, What::Managing(Event::Failed(..)));
+        let is_failure = |what| matches!(what, MachineEvent::Managing(Event::Failed(..)));
         self.failures += records.filter(|record| is_failure(record.what)).count() as u64;
     }
 }

@@ -1,15 +1,15 @@
 //! Bounds that keep the time to read a text proportional to its length.
 //!
-//! The XML reader compares each attribute of an element with all others of it, and each namespace
-//! declaration with all that are in scope. So there may be few of both. This scan parses just enough of
-//! XML to count them; a text that it misunderstands is one that the reader refuses.
+//! The XML reader compares each attribute of an element with all others of it, and each namespace declaration
+//! with all in scope. So the numbers of both are limited. This scan parses just enough of XML to count them;
+//! the reader refuses any text that the scan misinterprets.
 
 use crate::Fault;
 
-/// Attributes of an element at most. Elements of EPSG DS 311 have up to ten.
+/// Maximum number of attributes of an element. Elements of EPSG DS 311 have up to ten.
 const ATTRIBUTES: usize = 64;
 
-/// Namespace declarations in scope of an element at most. Device descriptions have two or three.
+/// Maximum number of namespace declarations in scope of an element. Device descriptions have two or three.
 const NAMESPACES: usize = 16;
 
 /// Checks the bounds.
@@ -17,7 +17,7 @@ const NAMESPACES: usize = 16;
 /// # Errors
 /// The first element beyond one of them.
 pub(crate) fn check(text: &str) -> Result<(), Fault> {
-    // Of each element that is open: the declarations in its scope.
+    // For each open element: the declarations in its scope.
     let mut scopes = vec![0];
     let mut rest = text;
     while let Some(start) = rest.find('<') {
@@ -77,7 +77,7 @@ impl XmlTag {
                     let name = text[..at].trim_end();
                     let name = name.rsplit(|c: char| c.is_ascii_whitespace()).next().unwrap_or("");
                     namespaces += usize::from(name.starts_with("xmlns"));
-                    // One more than may be is enough to refuse it: it may have no end, either.
+                    // One more than the limit is enough to refuse it: it may have no end.
                     if attributes > ATTRIBUTES {
                         return Some(XmlTag {
                             kind: TagKind::Open,

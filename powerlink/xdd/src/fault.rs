@@ -1,20 +1,20 @@
-//! What is wrong with a file, and where.
+//! Errors of a file, with their positions.
 
 use std::cell::RefCell;
 use std::fmt;
 
 use roxmltree::{Document, Node};
 
-/// Something that is wrong with a file.
+/// An error of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Line, from 1 on.
     pub line: u32,
     /// Column, from 1 on.
     pub column: u32,
-    /// What is wrong, with the value.
+    /// The error, with the value.
     pub what: String,
-    /// The way out.
+    /// The remedy.
     pub help: String,
 }
 
@@ -32,13 +32,13 @@ impl Fault {
         Fault {
             line: place.row,
             column: place.col,
-            what: format!("no XML: {error}"),
+            what: format!("invalid XML: {error}"),
             help: "a device description is XML (EPSG DS 311)".into(),
         }
     }
 }
 
-/// The faults found so far.
+/// The errors found so far.
 pub(crate) struct Faults<'a, 'input> {
     document: &'a Document<'input>,
     found: RefCell<Vec<Fault>>,
@@ -49,7 +49,7 @@ impl<'a, 'input> Faults<'a, 'input> {
         Faults { document, found: RefCell::default() }
     }
 
-    /// Notes a fault of an element.
+    /// Adds an error of an element.
     pub(crate) fn note(
         &self,
         node: Node<'_, '_>,
@@ -59,7 +59,7 @@ impl<'a, 'input> Faults<'a, 'input> {
         self.note_at(node.range().start, what.into(), help.into());
     }
 
-    /// Notes a fault of an attribute of an element.
+    /// Adds an error of an attribute of an element.
     pub(crate) fn note_attribute(
         &self,
         node: Node<'_, '_>,
@@ -73,7 +73,7 @@ impl<'a, 'input> Faults<'a, 'input> {
 
     fn note_at(&self, at: usize, what: String, help: String) {
         let mut found = self.found.borrow_mut();
-        // Finding a line reads the text from its start.
+        // Finding the line number reads the text from its start.
         if found.len() < crate::FAULTS {
             let place = self.document.text_pos_at(at);
             found.push(Fault { line: place.row, column: place.col, what, help });

@@ -1,14 +1,13 @@
-//! XML device descriptions (XDD) and configurations (XDC) of Ethernet POWERLINK, EPSG DS 311: what
-//! objects a device has.
+//! XML device descriptions (XDD) and configurations (XDC) of Ethernet POWERLINK, EPSG DS 311: the objects of a
+//! device.
 //!
-//! [`read`] takes the text of a file and gives the device's object dictionary, or every fault that
-//! the text has, each with its place. Of a configuration it also gives the values that differ from the
-//! defaults.
+//! [`read`] parses the text of a file and returns the device's object dictionary, or every error of the text
+//! with its position. For a configuration it also returns the values that differ from the defaults.
 //!
-//! What is read: `ObjectList` with `Object` and `SubObject` of the communication profile, and
-//! `parameter` of the application process where an object refers to one (`uniqueIDRef`). What is not:
-//! features (`NetworkManagement`), which a node tells by its objects; dynamic channels; derived data
-//! types (`dataTypeIDRef`), whose objects must say their type.
+//! Supported: `ObjectList` with `Object` and `SubObject` of the communication profile, and `parameter` of the
+//! application process where an object refers to one (`uniqueIDRef`). Not supported: features
+//! (`NetworkManagement`), which a node reports by its objects; dynamic channels; derived data types
+//! (`dataTypeIDRef`), whose objects must have a type of their own.
 #![forbid(unsafe_code)]
 
 mod bounds;
@@ -25,28 +24,28 @@ use roxmltree::{Document, Node};
 pub use fault::Fault;
 use fault::Faults;
 
-/// A device as its file describes it.
+/// A device description.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Description {
-    /// What people call the device, where the file says.
+    /// The product name, if the file has one.
     pub product: Option<String>,
     /// Its objects, with their defaults.
     pub objects: Dictionary,
-    /// What the objects are called.
+    /// The names of the objects.
     pub names: BTreeMap<ObjectId, String>,
-    /// Values that a configuration gives to objects (`actualValue`) and that are not their defaults, in
-    /// the order of the objects.
+    /// Values that a configuration sets (`actualValue`) and that differ from the defaults, in the order of the
+    /// objects.
     pub actual: Vec<(ObjectId, Vec<u8>)>,
 }
 
-/// Faults that are told of one file.
+/// Maximum number of errors reported for one file.
 const FAULTS: usize = 50;
 
-/// Reads the text of a file.
+/// Parses the text of a file.
 ///
 /// # Errors
-/// It is no XML, no device description, an element has too many attributes or namespaces, or its objects
-/// cannot be: every fault, the first fifty of them.
+/// It is not XML, not a device description, an element has too many attributes or namespaces, or its objects
+/// are invalid: every error, at most fifty.
 pub fn read(text: &str) -> Result<Description, Vec<Fault>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     bounds::check(text).map_err(|fault| vec![fault])?;
@@ -59,8 +58,8 @@ pub fn read(text: &str) -> Result<Description, Vec<Fault>> {
     if lists.is_empty() {
         faults.note(
             root,
-            "there is no ObjectList",
-            "a device description has ISO15745Profile/ProfileBody/ApplicationLayers/ObjectList",
+            "ObjectList not found",
+            "add ISO15745Profile/ProfileBody/ApplicationLayers/ObjectList",
         );
     }
     let parameters = parameter::collect(root, &faults);
@@ -74,7 +73,7 @@ pub fn read(text: &str) -> Result<Description, Vec<Fault>> {
     faults.judge().map(|()| description)
 }
 
-/// Whether a node is an element of this name, whatever namespace a tool gave it.
+/// Whether a node is an element of this name, in any namespace.
 fn is(node: Node<'_, '_>, name: &str) -> bool {
     node.is_element() && node.tag_name().name() == name
 }

@@ -7,12 +7,12 @@ use crate::fault::Faults;
 use crate::parameter::{Parameter, Parameters};
 use crate::{Description, is, value};
 
-/// `objectType`: types themselves, which are no objects with a value.
+/// `objectType`: type definitions, which are not objects with a value.
 const DEFINITIONS: [&str; 3] = ["0", "5", "6"];
 /// `objectType`: an object with sub-indices.
 const COMPOUND: [&str; 2] = ["8", "9"];
 
-/// Reads an `Object` and what it has inside.
+/// Reads an `Object` and its sub-objects.
 pub(crate) fn read(
     node: Node<'_, '_>,
     parameters: &Parameters<'_>,
@@ -28,17 +28,17 @@ pub(crate) fn read(
     if subs.is_empty() && !COMPOUND.contains(&kind) {
         return one(node, id(index, 0), None, parameters, faults, to);
     }
-    // Of an array the elements have the type of the whole, where they say none.
+    // The elements of an array have its type unless they have their own.
     let data_type = if kind == "8" { of_attribute(node, faults) } else { None };
     for sub in subs {
         let Some(sub_index) = number(sub, "subIndex", 2, faults) else { continue };
-        // Number of entries, whatever the entries are.
+        // Number of entries, whatever the type of the entries.
         let data_type = if sub_index == 0 { Some(DataType::Unsigned(1)) } else { data_type };
         one(sub, id(index, sub_index as u8), data_type, parameters, faults, to);
     }
 }
 
-/// Reads an object that has a value; `data_type` is what it has if it says none.
+/// Reads an object with a value; `data_type` is its default type.
 fn one(
     node: Node<'_, '_>,
     object: ObjectId,
@@ -66,20 +66,20 @@ fn one(
         return faults.note_attribute(node, attribute, error.to_string(), help);
     }
     let Some(actual) = actual.filter(|actual| *actual != default) else { return };
-    // The dictionary knows whether the value is within the limits.
+    // The dictionary checks the value against the limits.
     let fits = to.objects.set(object, &actual).and_then(|()| to.objects.set(object, &default));
     match fits {
         Ok(()) => to.actual.push((object, actual)),
         Err(abort) => faults.note_attribute(
             node,
             "actualValue",
-            format!("object {object} does not take its actual value, {abort}"),
+            format!("object {object} refuses its actual value, {abort}"),
             "give a value within the limits",
         ),
     }
 }
 
-/// The parameter that an object refers to; an empty one where it refers to none.
+/// The parameter that an object refers to; an empty one if it refers to none.
 fn parameter<'a>(
     node: Node<'_, '_>,
     parameters: &Parameters<'a>,
@@ -92,8 +92,8 @@ fn parameter<'a>(
             faults.note_attribute(
                 node,
                 "uniqueIDRef",
-                format!("there is no parameter {reference:?}"),
-                "the uniqueID of a parameter of ApplicationProcess is meant",
+                format!("parameter {reference:?} not found"),
+                "use the uniqueID of a parameter of ApplicationProcess",
             );
             Parameter::default()
         }
@@ -114,7 +114,7 @@ fn describe(
     };
     let Some(data_type) = data_type else {
         let help = "add dataType, as dataType=\"0006\" for UNSIGNED16";
-        faults.note(node, format!("object {object} says no data type"), help);
+        faults.note(node, format!("object {object} has no data type"), help);
         return None;
     };
     let access = access(node, faults).or(parameter.access);
@@ -131,7 +131,7 @@ fn describe(
     Some(described)
 }
 
-/// A value of an object as an attribute has it, or else its parameter.
+/// A value of an object in an attribute, or in its parameter.
 fn written(
     node: Node<'_, '_>,
     attribute: &str,
@@ -176,14 +176,14 @@ fn limits(
         faults.note_attribute(
             node,
             attribute,
-            format!("object {object}: limits {} and {} are none", shown(low), shown(high)),
-            "give numbers of the object's type, of which the low limit is not the greater one",
+            format!("object {object}: invalid limits {} and {}", shown(low), shown(high)),
+            "use numbers of the object's type, with the low limit not above the high limit",
         );
     }
     limits
 }
 
-/// `dataType`, if it is there and of a value.
+/// `dataType`, if it is present and a value type.
 fn of_attribute(node: Node<'_, '_>, faults: &Faults<'_, '_>) -> Option<DataType> {
     node.attribute("dataType")?;
     let index = number(node, "dataType", 4, faults)?;
@@ -192,7 +192,7 @@ fn of_attribute(node: Node<'_, '_>, faults: &Faults<'_, '_>) -> Option<DataType>
         faults.note_attribute(
             node,
             "dataType",
-            format!("dataType {index:04X} is not that of a value"),
+            format!("dataType {index:04X} is not a value type"),
             "use a type of DS 301, 6.1.4, as 0006 for UNSIGNED16",
         );
     }
@@ -206,7 +206,7 @@ fn access(node: Node<'_, '_>, faults: &Faults<'_, '_>) -> Option<Access> {
         "ro" => Access::ReadOnly,
         "rw" => Access::ReadWrite,
         "wo" => Access::WriteOnly,
-        // Read and written, depending on the state of the device.
+        // Readable and writable, depending on the state of the device.
         "cond" => Access::ReadWrite,
         _ => {
             let what = format!("accessType {written:?} is not known");
@@ -217,7 +217,7 @@ fn access(node: Node<'_, '_>, faults: &Faults<'_, '_>) -> Option<Access> {
     Some(access)
 }
 
-/// `PDOmapping`: where it does not say which way, access does.
+/// `PDOmapping`: without a direction, access decides.
 fn mappable(
     node: Node<'_, '_>,
     access: Access,
@@ -242,7 +242,7 @@ fn mappable(
     if data_type.fixed_len().is_some() { mappable } else { Mappable::No }
 }
 
-/// A number in hexadecimal that an attribute is, of so many digits at most.
+/// A hexadecimal number of at most `digits` digits in an attribute.
 fn number(
     node: Node<'_, '_>,
     attribute: &str,
@@ -260,7 +260,7 @@ fn number(
         (1..=digits).contains(&text.len()) && text.bytes().all(|digit| digit.is_ascii_hexdigit());
     let number = if fits { u16::from_str_radix(text, 16).ok() } else { None };
     if number.is_none() {
-        let what = format!("{attribute} {written:?} is no number of up to {digits} digits");
+        let what = format!("{attribute} {written:?} is not a number of at most {digits} digits");
         faults.note_attribute(node, attribute, what, "write it in hexadecimal, without 0x");
     }
     number

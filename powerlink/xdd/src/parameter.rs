@@ -8,7 +8,7 @@ use roxmltree::Node;
 use crate::fault::Faults;
 use crate::{is, value};
 
-/// What a parameter, and the template behind it, say.
+/// The attributes of a parameter and its template.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Parameter<'a> {
     pub(crate) data_type: Option<DataType>,
@@ -19,7 +19,7 @@ pub(crate) struct Parameter<'a> {
     pub(crate) high: Option<&'a str>,
 }
 
-/// By their `uniqueID`.
+/// Parameters by their `uniqueID`.
 pub(crate) type Parameters<'a> = BTreeMap<&'a str, Parameter<'a>>;
 
 /// All parameters of a file.
@@ -39,21 +39,21 @@ pub(crate) fn collect<'a>(root: Node<'a, '_>, faults: &Faults<'_, '_>) -> Parame
                 None => faults.note_attribute(
                     node,
                     "templateIDRef",
-                    format!("there is no parameterTemplate {reference:?}"),
-                    "a template's uniqueID is meant",
+                    format!("parameterTemplate {reference:?} not found"),
+                    "use the uniqueID of a template",
                 ),
             }
         }
         if parameters.insert(id, parameter).is_some() {
-            let what = format!("there are two parameters {id:?}");
-            faults.note_attribute(node, "uniqueID", what, "give each an ID of its own");
+            let what = format!("duplicate parameter {id:?}");
+            faults.note_attribute(node, "uniqueID", what, "use a different ID for each");
         }
     }
     parameters
 }
 
 impl<'a> Parameter<'a> {
-    /// Takes from another what this one does not say.
+    /// Adds missing attributes from another parameter.
     fn complete(&mut self, other: Parameter<'a>) {
         self.data_type = self.data_type.or(other.data_type);
         self.access = self.access.or(other.access);
@@ -78,19 +78,19 @@ fn read<'a>(node: Node<'a, '_>, faults: &Faults<'_, '_>) -> Parameter<'a> {
     parameter
 }
 
-/// The limits, where the values allowed are one range.
+/// The limits, if the permitted values are one range.
 fn range<'a>(allowed: Node<'a, '_>) -> (Option<&'a str>, Option<&'a str>) {
     let mut ranges = allowed.children().filter(|child| is(*child, "range"));
     let (Some(range), None) = (ranges.next(), ranges.next()) else { return (None, None) };
     if allowed.children().any(|child| is(child, "value")) {
-        // Some single values beside the range: what is outside of it may be one of them.
+        // There are single values beside the range, some perhaps outside of it.
         return (None, None);
     }
     let end = |name| range.children().find(|child| is(*child, name))?.attribute("value");
     (end("minValue"), end("maxValue"))
 }
 
-/// The `access` of a parameter; whatever has to do with the process is read and written.
+/// The `access` of a parameter; process values are readable and writable.
 fn access(node: Node<'_, '_>, faults: &Faults<'_, '_>) -> Option<Access> {
     let written = node.attribute("access")?;
     let access = match written {

@@ -2,7 +2,7 @@ use onbeat_powerlink::od::{Abort, Access, DataType, Limits, Mappable, id};
 
 use super::*;
 
-/// A description with everything that is read.
+/// A description with all supported elements.
 const DEVICE: &str = include_str!("../../../examples/powerlink/digital-io.xdd");
 
 fn objects(list: &str) -> String {
@@ -41,11 +41,11 @@ fn a_device_with_everything() {
     assert_eq!(offset.default, (-5_i16).to_le_bytes());
     assert_eq!(offset.limits, Some(Limits::Signed(-100..=100)));
     assert_eq!(device.names[&id(0x6423, 1)], "Offset_I16");
-    assert_eq!(od.object(id(0x0005, 0)), Err(Abort::NO_OBJECT), "a type is no object");
+    assert_eq!(od.object(id(0x0005, 0)), Err(Abort::NO_OBJECT), "a type is not an object");
 }
 
 #[test]
-fn a_configuration_says_what_differs() {
+fn a_configuration_has_the_differing_values() {
     let text = DEVICE
         .replace("defaultValue=\"10\" ", "defaultValue=\"10\" actualValue=\"0x14\" ")
         .replace("defaultValue=\"1.5\" ", "defaultValue=\"1.5\" actualValue=\"1.5\" ")
@@ -59,26 +59,26 @@ fn a_configuration_says_what_differs() {
     assert_eq!(device.objects.number(id(0x2000, 0)), 10, "the default");
 }
 
-/// What is wrong: where, what is said of it, and the way out.
+/// An error: its position, its text, and the remedy.
 #[test]
-fn faults_have_their_place() {
+fn errors_have_their_position() {
     let variable = |rest: &str| format!("<Object index=\"2000\" objectType=\"7\" {rest}/>\n");
     let unsigned = |rest: &str| variable(&format!("dataType=\"0005\" {rest}"));
     let cases = [
-        (objects(&variable("")), "3:1: object 2000/00 says no data type", "dataType=\"0006\""),
+        (objects(&variable("")), "3:1: object 2000/00 has no data type", "dataType=\"0006\""),
         (
             objects(&variable("dataType=\"0023\"")),
-            "3:37: dataType 0023 is not that of a value",
+            "3:37: dataType 0023 is not a value type",
             "0006",
         ),
         (
             objects(&variable("dataType=\"U8\"")),
-            "3:37: dataType \"U8\" is no number",
+            "3:37: dataType \"U8\" is not a number",
             "hexadecimal",
         ),
         (
             objects("<Object index=\"20000\" objectType=\"7\" dataType=\"0005\"/>"),
-            "3:9: index \"20000\" is no number of up to 4 digits",
+            "3:9: index \"20000\" is not a number of at most 4 digits",
             "hexadecimal",
         ),
         (objects("<Object objectType=\"7\"/>"), "3:1: Object without index", "add index"),
@@ -86,7 +86,7 @@ fn faults_have_their_place() {
             objects(
                 "<Object index=\"2000\" objectType=\"9\">\n<SubObject subIndex=\"100\"/></Object>",
             ),
-            "4:12: subIndex \"100\" is no number of up to 2 digits",
+            "4:12: subIndex \"100\" is not a number of at most 2 digits",
             "hexadecimal",
         ),
         (
@@ -96,22 +96,22 @@ fn faults_have_their_place() {
         ),
         (
             objects(&unsigned("defaultValue=\"5\" highLimit=\"4\"")),
-            "3:53: default of object 2000/00 is refused",
+            "3:53: invalid default of object 2000/00,",
             "within the limits",
         ),
         (
             objects(&unsigned("lowLimit=\"5\" highLimit=\"4\"")),
-            "3:53: object 2000/00: limits \"5\" and \"4\" are none",
-            "not the greater one",
+            "3:53: object 2000/00: invalid limits \"5\" and \"4\"",
+            "not above",
         ),
         (
             objects(&unsigned("highLimit=\"many\"")),
-            "3:53: object 2000/00: limits none and \"many\" are none",
+            "3:53: object 2000/00: invalid limits none and \"many\"",
             "numbers of the object's type",
         ),
         (
             objects(&unsigned("actualValue=\"9\" highLimit=\"4\"")),
-            "3:53: object 2000/00 does not take its actual value",
+            "3:53: object 2000/00 refuses its actual value",
             "within the limits",
         ),
         (
@@ -126,17 +126,17 @@ fn faults_have_their_place() {
         ),
         (
             objects(&unsigned("uniqueIDRef=\"P1\"")),
-            "3:53: there is no parameter \"P1\"",
+            "3:53: parameter \"P1\" not found",
             "ApplicationProcess",
         ),
         (
             objects(&[unsigned(""), unsigned("")].concat()),
-            "4:9: object 2000/00 is there already",
+            "4:9: object 2000/00 already exists",
             "once",
         ),
         (
             DEVICE.replace("templateIDRef=\"UID_TEMPLATE_OCTET\"", "templateIDRef=\"T\""),
-            "there is no parameterTemplate \"T\"",
+            "parameterTemplate \"T\" not found",
             "uniqueID",
         ),
         (
@@ -146,13 +146,13 @@ fn faults_have_their_place() {
         ),
         (
             DEVICE.replace("UID_PARAM_600001", "UID_PARAM_642301"),
-            "there are two parameters \"UID_PARAM_642301\"",
-            "of its own",
+            "duplicate parameter \"UID_PARAM_642301\"",
+            "different",
         ),
-        ("<a/>".into(), "1:1: there is no ObjectList", "ApplicationLayers"),
-        ("<a><b></a>".into(), "1:7: no XML", "DS 311"),
-        ("".into(), "1:1: no XML", "DS 311"),
-        ("<!DOCTYPE a [<!ENTITY b \"c\">]><a/>".into(), "no XML", "DS 311"),
+        ("<a/>".into(), "1:1: ObjectList not found", "ApplicationLayers"),
+        ("<a><b></a>".into(), "1:7: invalid XML", "DS 311"),
+        ("".into(), "1:1: invalid XML", "DS 311"),
+        ("<!DOCTYPE a [<!ENTITY b \"c\">]><a/>".into(), "invalid XML", "DS 311"),
     ];
     for (text, what, help) in cases {
         let faults = read(&text).expect_err(what);
@@ -163,14 +163,14 @@ fn faults_have_their_place() {
 }
 
 #[test]
-fn every_fault_is_told_up_to_fifty() {
+fn at_most_fifty_errors_are_reported() {
     let many = "<Object index=\"2000\" objectType=\"7\"/>".repeat(60);
     assert_eq!(read(&objects(&many)).unwrap_err().len(), 50);
 }
 
 #[test]
-fn tools_write_it_differently() {
-    // Another prefix, a mark in front, blanks around numbers, elements nobody knows.
+fn formats_of_other_tools_are_read() {
+    // Another prefix, a byte order mark, blanks around numbers, unknown elements.
     let text = "\u{feff}<p:a xmlns:p=\"x\"><p:ObjectList><p:Future/>\
                 <p:Object index=\" 0x2000 \" dataType=\" 5 \" defaultValue=\" 0x07 \"/>\
                 </p:ObjectList></p:a>";
@@ -180,7 +180,7 @@ fn tools_write_it_differently() {
 }
 
 #[test]
-fn depth_is_no_matter() {
+fn deep_nesting_is_read() {
     let text = format!("{}{}", "<a>".repeat(20_000), "</a>".repeat(20_000));
     assert!(read(&text).is_err());
 }
@@ -194,7 +194,7 @@ fn elements_with_very_many_attributes_or_namespaces_are_refused() {
         |attributes: &str| DEVICE.replacen("<ObjectList", &format!("<ObjectList{attributes}"), 1);
     assert!(read(&device(&many("a", 50))).is_ok());
     let line = 1 + DEVICE[..DEVICE.find("<ObjectList").unwrap()].matches('\n').count() as u32;
-    // What stands in front must not hide them.
+    // The text before it must not hide them.
     for before in ["", "<!-- ' -->", "<!--> <a ' -->", "<?a ' ?>"] {
         for (attributes, what) in [
             (many("a", 65), "more than 64 attributes of one element"),

@@ -1,11 +1,11 @@
-//! Types, and values as they are written.
+//! Types, and values in the form of attributes.
 
 use onbeat_powerlink::od::{DataType, Limits};
 
-/// Longest text that a description gives room for, in octets.
+/// Maximum length of a text in a description, in octets.
 const TEXT: u16 = u16::MAX;
 
-/// The type with an index of DS 301, 6.1.4, as far as a value of it is an object's.
+/// The type with an index of DS 301, 6.1.4, if it can be an object's.
 pub(crate) fn data_type(index: u16) -> Option<DataType> {
     use DataType::{Boolean, Domain, Integer, OctetString, Real, Unsigned, VisibleString};
     Some(match index {
@@ -19,7 +19,7 @@ pub(crate) fn data_type(index: u16) -> Option<DataType> {
         0x0008 => Real(4),
         0x0009 => VisibleString(TEXT),
         0x000a | 0x000b => OctetString(TEXT),
-        // Times, and addresses of Ethernet.
+        // Times, and Ethernet addresses.
         0x000c | 0x000d | 0x0401 => Unsigned(6),
         0x000f => Domain,
         0x0010 => Integer(3),
@@ -33,13 +33,13 @@ pub(crate) fn data_type(index: u16) -> Option<DataType> {
         0x0019 => Unsigned(6),
         0x001a => Unsigned(7),
         0x001b | 0x0403 => Unsigned(8),
-        // An address of IP.
+        // IP address.
         0x0402 => Unsigned(4),
         _ => return None,
     })
 }
 
-/// The type that an element of a parameter stands for.
+/// The type of an element of a parameter.
 pub(crate) fn simple_type(element: &str) -> Option<DataType> {
     data_type(match element {
         "BOOL" => 0x0001,
@@ -59,12 +59,12 @@ pub(crate) fn simple_type(element: &str) -> Option<DataType> {
     })
 }
 
-/// The value of an object that says none.
+/// The value of an object without a default.
 pub(crate) fn zero(data_type: DataType) -> Vec<u8> {
     vec![0; data_type.fixed_len().unwrap_or_default()]
 }
 
-/// The octets of a value on the wire; `None` where it is none of its type.
+/// The octets of a value on the wire; `None` if it does not fit the type.
 pub(crate) fn value(data_type: DataType, text: &str) -> Option<Vec<u8>> {
     let trimmed = text.trim();
     match data_type {
@@ -82,7 +82,7 @@ pub(crate) fn value(data_type: DataType, text: &str) -> Option<Vec<u8>> {
             low(&number.to_le_bytes(), len, 0)
         }
         DataType::Integer(len) => low(&signed(trimmed, len)?.to_le_bytes(), len, 0xff),
-        // A hexadecimal number is the octets that stand for it.
+        // A hexadecimal number is the octets of the value.
         DataType::Real(4) => match hexadecimal(trimmed) {
             Some(bits) => Some(u32::try_from(bits?).ok()?.to_le_bytes().to_vec()),
             None => Some(trimmed.parse::<f32>().ok()?.to_le_bytes().to_vec()),
@@ -94,7 +94,7 @@ pub(crate) fn value(data_type: DataType, text: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Limits as they are written, of a type that has some.
+/// The limits in an attribute, if the type has limits.
 pub(crate) fn limits(data_type: DataType, low: Option<&str>, high: Option<&str>) -> Option<Limits> {
     let (low, high) = (low.map(str::trim), high.map(str::trim));
     Some(match data_type {
@@ -117,7 +117,7 @@ pub(crate) fn limits(data_type: DataType, low: Option<&str>, high: Option<&str>)
     })
 }
 
-/// Whether nothing is within limits.
+/// Whether no value is within the limits.
 pub(crate) fn is_empty(limits: &Limits) -> bool {
     match limits {
         Limits::Unsigned(range) => range.is_empty(),
@@ -139,7 +139,7 @@ fn integer(text: &str) -> Option<i128> {
     }
 }
 
-/// A signed number; a hexadecimal one may be its octets in two's complement.
+/// A signed number; in hexadecimal it may be the octets in two's complement.
 fn signed(text: &str, octets: u8) -> Option<i64> {
     let number = integer(text)?;
     let bits = 8 * u32::from(octets);
@@ -149,21 +149,21 @@ fn signed(text: &str, octets: u8) -> Option<i64> {
     i64::try_from(number).ok().filter(|_| fits)
 }
 
-/// The number behind `0x`, if that is in front, and if it is one.
+/// The number after `0x`; the outer `None` without `0x`, the inner one if it is invalid.
 fn hexadecimal(text: &str) -> Option<Option<u64>> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     Some(if is_number { u64::from_str_radix(digits, 16).ok() } else { None })
 }
 
-/// The first octets of a number, where all others are as they are left out.
+/// The low octets of a number, if all others equal the filling.
 fn low(number: &[u8; 8], len: u8, filling: u8) -> Option<Vec<u8>> {
     let (low, high) = number.split_at(usize::from(len).min(8));
     let fits = high.iter().all(|octet| *octet == 0 || *octet == filling);
     fits.then(|| low.to_vec())
 }
 
-/// Octets in hexadecimal, with `0x` in front or not, and blanks in between.
+/// Octets in hexadecimal, with or without `0x` in front, and blanks in between.
 fn octets(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
     let digits: Vec<u8> = digits.bytes().filter(|octet| !octet.is_ascii_whitespace()).collect();
@@ -181,7 +181,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn values_as_they_are_written() {
+    fn values_in_their_written_form() {
         use DataType::{Boolean, Domain, Integer, OctetString, Real, Unsigned, VisibleString};
         let cases: [(DataType, &str, Option<&[u8]>); 33] = [
             (Unsigned(1), "255", Some(&[255])),
@@ -225,7 +225,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_number_is_read_both_ways(number: i64, octets in 1..=8u8) {
+        fn every_number_is_read_in_decimal_and_hexadecimal(number: i64, octets in 1..=8u8) {
             let unused = 64 - 8 * u32::from(octets);
             let number = number >> unused;
             let expected = number.to_le_bytes()[..usize::from(octets)].to_vec();

@@ -13,25 +13,25 @@ use super::ControlledNode;
 use crate::frame;
 use crate::nmt::State;
 use crate::od::profile;
-use crate::sdo::Outgoing;
+use crate::sdo::OutgoingFrame;
 
-/// Octets of a poll in front of its payload.
+/// Octets of a poll before its payload.
 const POLL_HEADER: usize = 10;
 
 impl ControlledNode {
-    /// Sends what every poll is answered with in this cycle.
+    /// Sends the response to polls of this cycle.
     pub(super) fn send_pres(&mut self) {
         let buffer = self.out.buffer();
         let frame = self.response(buffer);
         self.out.push(frame);
     }
 
-    /// What every poll is answered with in this cycle.
+    /// Builds the response to polls of this cycle.
     pub(super) fn response(&self, buffer: Vec<u8>) -> Vec<u8> {
         let pres = Pres {
             state: self.state.code(),
             multiplexed_slot: self.multiplex.is_assigned(),
-            exception_new: self.signalling.new,
+            exception_new: self.signaling.new,
             ready: self.state == State::Operational,
             links: Links::default(),
             request: self.queue.request(),
@@ -52,7 +52,7 @@ impl ControlledNode {
             exception_clear: false,
             links: Links::default(),
             request: self.queue.request(),
-            state: self.told.state.code(),
+            state: self.prepared.state.code(),
             version: EplVersion(self.number(profile::EPL_VERSION) as u8),
             features: self.number(profile::FEATURES),
             mtu: self.number(profile::ASYNC_MTU) as u16,
@@ -81,19 +81,19 @@ impl ControlledNode {
 
     pub(super) fn send_status_response(&mut self) {
         let status = StatusResponse {
-            exception_new: self.told.exception_new,
-            exception_clear: self.told.exception_clear,
+            exception_new: self.prepared.exception_new,
+            exception_clear: self.prepared.exception_clear,
             links: Links::default(),
             request: self.queue.request(),
-            state: self.told.state.code(),
-            static_errors: self.told.static_errors,
-            entries: ErrorEntries::new(&self.told.entries),
+            state: self.prepared.state.code(),
+            static_errors: self.prepared.static_errors,
+            entries: ErrorEntries::new(&self.prepared.entries),
         };
         let frame = self.asnd(NodeId::BROADCAST, Service::StatusResponse(status));
         self.out.push(frame);
     }
 
-    pub(super) fn sdo_frame(&self, peer: NodeId, outgoing: &Outgoing) -> Vec<u8> {
+    pub(super) fn sdo_frame(&self, peer: NodeId, outgoing: &OutgoingFrame) -> Vec<u8> {
         self.asnd(peer, Service::Sdo(outgoing.sdo()))
     }
 

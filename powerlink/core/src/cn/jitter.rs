@@ -1,4 +1,4 @@
-//! SoC jitter: how far SoC come from where the ones before them say (EPSG DS 301, 4.7; 0x1C0E, 0x1C13).
+//! SoC jitter: deviation of the interval between SoC from the cycle length (EPSG DS 301, 4.7; 0x1C0E, 0x1C13).
 
 use super::ControlledNode;
 use crate::code;
@@ -7,7 +7,7 @@ use crate::nmt;
 use crate::od::profile;
 
 impl ControlledNode {
-    /// A SoC came. It is looked at where the one before came as well, and how long a cycle is is known.
+    /// Handles a SoC. It is checked if the previous one was received as well and the cycle length is known.
     pub(super) fn soc_jitter(&mut self, now_ns: u64) {
         let cycle_ns = self.od.number(profile::CYCLE_LENGTH_US) * 1000;
         let last_ns = if self.state.is_cyclic() { self.soc_ns.replace(now_ns) } else { None };

@@ -1,10 +1,10 @@
 //! A controlled node.
 //!
-//! It is driven by [`handle_frame`](ControlledNode::handle_frame) and
-//! [`handle_deadline`](ControlledNode::handle_deadline); after each,
-//! [`poll_transmit`](ControlledNode::poll_transmit) gives the frames to send, and
-//! [`poll_event`](ControlledNode::poll_event) what the application may want to know. Where a driver
-//! answers polls by itself, [`poll_response`](ControlledNode::poll_response) gives what with.
+//! Its driver calls [`handle_frame`](ControlledNode::handle_frame) and
+//! [`handle_deadline`](ControlledNode::handle_deadline). After each,
+//! [`poll_transmit`](ControlledNode::poll_transmit) returns the frames to send, and
+//! [`poll_event`](ControlledNode::poll_event) the events. If a port answers polls automatically,
+//! [`poll_response`](ControlledNode::poll_response) returns the response.
 
 mod answer;
 mod automatic;
@@ -13,7 +13,7 @@ mod jitter;
 mod published;
 mod receive;
 mod request;
-mod signalling;
+mod signaling;
 mod store;
 
 use alloc::collections::VecDeque;
@@ -32,49 +32,49 @@ use crate::frame::Outbox;
 use crate::nmt::{self, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction, check_write};
-use crate::sdo::{Objects, Outgoing, Server, Written};
-use automatic::Automatic;
+use crate::sdo::{Objects, OutgoingFrame, Server, WriteOutcome};
+use automatic::AutomaticResponse;
 pub use automatic::{POLL_KEY_LEN, PollKey, Response};
-use signalling::{Entries, Signalling};
+use signaling::{Entries, Signaling};
 use store::Store;
-pub use store::{Keep, NotKept};
+pub use store::{StoreCommand, StoredParametersError};
 
-/// What a node needs to be one.
+/// The configuration of a controlled node.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Its id, `1..=239`.
     pub node: NodeId,
-    /// The address it sends from.
+    /// The source address of its frames.
     pub mac: MacAddress,
     /// Its objects: those of [`profile::controlled_node`], and the application's.
     pub objects: Dictionary,
 }
 
-/// A node that cannot be.
+/// A node id that no controlled node can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotControlled(pub NodeId);
+pub struct InvalidNodeId(pub NodeId);
 
-impl core::fmt::Display for NotControlled {
+impl core::fmt::Display for InvalidNodeId {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "node id {} is not that of a controlled node: give it one of 1 to 239", self.0)
+        write!(f, "invalid controlled-node id {}; use 1 to 239", self.0)
     }
 }
 
-impl core::error::Error for NotControlled {}
+impl core::error::Error for InvalidNodeId {}
 
-/// What an application may want to know.
+/// An event for the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The state changed.
     State {
-        /// From this one.
+        /// The former state.
         from: State,
-        /// To this one.
+        /// The new state.
         to: State,
-        /// By this.
+        /// The cause.
         by: nmt::Event,
     },
-    /// A cycle began: inputs were taken, and outputs of the cycle before are in the objects.
+    /// A cycle started: inputs were sampled, and outputs of the previous cycle are in the objects.
     Cycle,
     /// Process data of a node (0: of the poll) were received and are in the objects.
     Received(NodeId),
@@ -84,35 +84,35 @@ pub enum Event {
     Unmapped {
         /// Its index.
         mapping: u16,
-        /// Why.
+        /// The reason.
         why: Abort,
     },
     /// Frames were lost.
     Lost(Losses),
-    /// A peer gave an object a value.
+    /// A peer wrote an object.
     Written(ObjectId),
     /// A frame of the managing node for this node could not be read.
     InvalidFormat,
-    /// The node's IP address is to be looked up anew, by whoever keeps a table of them.
+    /// The owner of an ARP table must resolve the IP address of this node again.
     FlushArp(NodeId),
-    /// The managing node told which nodes are in the way that the service is about.
+    /// The managing node published the list of nodes of this service.
     Nodes(NmtCommandId, NodeSet),
-    /// It told every node's state, which [`ControlledNode::node_states`] has.
+    /// It published the state of every node, returned by [`ControlledNode::node_states`].
     NodeStates,
-    /// It told date and time.
+    /// It published date and time.
     Time(TimeOfDay),
-    /// The node's parameters are kept: with them it begins from its next reset on.
+    /// The parameters are stored: they apply from the next reset on.
     Stored,
-    /// The node's defaults are what it begins with from its next reset on.
+    /// The defaults are restored: they apply from the next reset on.
     Restored,
-    /// The node's parameters could not be kept, or not be forgotten.
+    /// The parameters could not be stored or cleared.
     NotStored,
 }
 
-/// What responses to requests of the asynchronous phase say. A response is there before its request
-/// comes: it tells what was at the end of the phase before.
+/// The content of responses to requests of the asynchronous phase. A response is prepared before its request
+/// arrives: it has the values of the end of the previous phase.
 #[derive(Debug)]
-struct Told {
+struct PreparedResponse {
     state: State,
     exception_new: bool,
     exception_clear: bool,
@@ -120,21 +120,21 @@ struct Told {
     static_errors: [u8; 8],
 }
 
-impl Told {
-    fn new(state: State, signalling: &Signalling, static_errors: [u8; 8]) -> Self {
-        let (exception_new, exception_clear) = (signalling.new, signalling.clear);
-        let entries = signalling.octets();
-        Told { state, exception_new, exception_clear, entries, static_errors }
+impl PreparedResponse {
+    fn new(state: State, signaling: &Signaling, static_errors: [u8; 8]) -> Self {
+        let (exception_new, exception_clear) = (signaling.new, signaling.clear);
+        let entries = signaling.octets();
+        PreparedResponse { state, exception_new, exception_clear, entries, static_errors }
     }
 }
 
 /// Process data that the node receives.
 #[derive(Debug)]
 struct Rpdo {
-    /// The node that sends them; 0 is the poll.
+    /// The sending node; 0: the poll.
     source: NodeId,
     channel: Channel,
-    /// What came last could not be read.
+    /// The last payload was unreadable.
     unreadable: bool,
 }
 
@@ -146,43 +146,43 @@ pub struct ControlledNode {
     pub(crate) od: Dictionary,
     pub(crate) state: State,
     cycle: Cycle,
-    /// When the next SoC is late, or a node without a network gives up.
+    /// When the next SoC is late, or the node without a network enters BASIC_ETHERNET.
     timer_ns: Option<u64>,
     /// NMTEnableReadyToOperate was received.
     enabled: bool,
     application_ready: bool,
     tpdo: Channel,
-    /// What is sent in this cycle.
+    /// The payload of this cycle.
     payload: Vec<u8>,
     rpdos: Vec<Rpdo>,
     multiplex: Multiplex,
-    /// When the last SoC came, where the next one is to come a cycle later.
+    /// Time of the last SoC, if the next one is expected a cycle later.
     soc_ns: Option<u64>,
-    signalling: Signalling,
-    told: Told,
-    /// Errors that there are in the device.
+    signaling: Signaling,
+    prepared: PreparedResponse,
+    /// Present errors of the device.
     device_errors: [u8; 6],
     sdo: Server,
-    /// Where somebody keeps its parameters.
+    /// Storage of its parameters, if it has one.
     store: Option<Store>,
     pub(crate) queue: Queue,
-    automatic: Automatic,
+    automatic: AutomaticResponse,
     pub(crate) out: Outbox,
     events: VecDeque<Event>,
     time: NetTime,
-    /// As the managing node told them last.
+    /// As the managing node last published them.
     node_states: NodeStates,
 }
 
 impl ControlledNode {
-    /// A node that is off.
+    /// Creates a node that is off.
     ///
     /// # Errors
-    /// The node id is not that of a controlled node.
-    pub fn new(config: Config) -> Result<Self, NotControlled> {
+    /// The node id is not valid for a controlled node.
+    pub fn new(config: Config) -> Result<Self, InvalidNodeId> {
         let Config { node, mac, objects: od } = config;
         if !node.is_controlled() {
-            return Err(NotControlled(node));
+            return Err(InvalidNodeId(node));
         }
         Ok(ControlledNode {
             node,
@@ -199,12 +199,12 @@ impl ControlledNode {
             rpdos: Vec::new(),
             multiplex: Multiplex::new(false),
             soc_ns: None,
-            signalling: Signalling::new(),
-            told: Told::new(State::Off, &Signalling::new(), [0; 8]),
+            signaling: Signaling::new(),
+            prepared: PreparedResponse::new(State::Off, &Signaling::new(), [0; 8]),
             device_errors: [0; 6],
             store: None,
             queue: Queue::default(),
-            automatic: Automatic::default(),
+            automatic: AutomaticResponse::default(),
             out: Outbox::default(),
             events: VecDeque::new(),
             time: NetTime::default(),
@@ -225,7 +225,7 @@ impl ControlledNode {
         self.state
     }
 
-    /// The time of day, as the managing node told it last: with a SoC, or by NMTPublishTime.
+    /// The time of day, as last received from the managing node: with a SoC, or by NMTPublishTime.
     pub fn net_time(&self) -> NetTime {
         self.time
     }
@@ -240,27 +240,27 @@ impl ControlledNode {
         &self.od
     }
 
-    /// The application gives an object a value: an input, for one.
+    /// Sets an object from the application, such as an input.
     ///
     /// # Errors
-    /// There is no such object, or the value does not fit it.
+    /// The object does not exist, or the value does not fit it.
     pub fn set_object(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
         self.od.set(id, value)
     }
 
-    /// Whether the application can take part in process data. A node goes to READY_TO_OPERATE
-    /// when it can and the managing node allows it. At the start it can.
+    /// Sets whether the application can take part in process data. The node enters READY_TO_OPERATE when it can
+    /// and the managing node permits it. Initially it can.
     pub fn set_application_ready(&mut self, now_ns: u64, ready: bool) {
         self.application_ready = ready;
         self.become_ready(now_ns);
     }
 
-    /// What happened.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Takes an event of network management to the states it leads to.
+    /// Applies an NMT event, and the states that follow from it.
     fn nmt(&mut self, now_ns: u64, event: nmt::Event) {
         let Some(to) = nmt::next(self.state, event) else { return };
         let from = core::mem::replace(&mut self.state, to);
@@ -268,16 +268,16 @@ impl ControlledNode {
         self.enter(now_ns, from);
         self.pass(now_ns);
         if event != nmt::Event::Soc {
-            self.tell();
+            self.prepare_responses();
         }
     }
 
-    /// Prepares responses with what is now.
-    fn tell(&mut self) {
-        self.told = Told::new(self.state, &self.signalling, self.static_errors());
+    /// Prepares responses with the present values.
+    fn prepare_responses(&mut self) {
+        self.prepared = PreparedResponse::new(self.state, &self.signaling, self.static_errors());
     }
 
-    /// Goes through the states that pass by themselves.
+    /// Passes through the states that need no event.
     fn pass(&mut self, now_ns: u64) {
         while let Some(to) = nmt::next(self.state, nmt::Event::Done) {
             let from = core::mem::replace(&mut self.state, to);
@@ -286,12 +286,12 @@ impl ControlledNode {
         }
     }
 
-    /// What a state begins with.
+    /// Enters a state.
     fn enter(&mut self, now_ns: u64, from: State) {
         match self.state {
             State::ResetApplication => self.od.restore(0x2000..=0xffff),
             State::ResetCommunication => {
-                // The history is there to be read afterwards.
+                // The history must stay readable afterwards.
                 self.od.restore(0x1000..=0x1002);
                 self.od.restore(0x1004..=0x1fff);
                 self.device_errors = [0; 6];
@@ -299,7 +299,7 @@ impl ControlledNode {
                 debug_assert!(address.is_ok(), "every dictionary of a node has its address");
                 let written = self.od.set_number(profile::NODE_ID, self.node.0.into());
                 debug_assert!(written.is_ok(), "every dictionary of a node has its id");
-                self.signalling = Signalling::new();
+                self.signaling = Signaling::new();
                 self.sdo = Server::new(sdo_timeout_ns(&self.od));
                 self.queue.clear();
             }
@@ -327,7 +327,7 @@ impl ControlledNode {
         debug_assert!(state.is_ok(), "every dictionary of a node has its state");
     }
 
-    /// Makes the mappings of the dictionary effective.
+    /// Activates the mappings of the dictionary.
     fn map(&mut self) {
         let (mut rpdos, events) = (Vec::new(), &mut self.events);
         let mut channel = |od: &Dictionary, parameters: u16, mapping, direction| {
@@ -361,7 +361,7 @@ impl ControlledNode {
         }
     }
 
-    /// Takes an event of the cycle, and counts what was lost.
+    /// Applies a cycle event, and counts losses.
     fn cycle_event(&mut self, now_ns: u64, event: CycleEvent) {
         if !self.state.is_cyclic() {
             return;
@@ -399,13 +399,13 @@ impl ControlledNode {
         }
     }
 
-    /// Whether the managing node polls it: before it has the node in its cycle it does not, and a
-    /// stopped one no more.
+    /// Whether the managing node polls this node: not before the node is in its cycle, and not once it is
+    /// stopped.
     fn is_in_cycle(&self) -> bool {
         matches!(self.state, State::ReadyToOperate | State::Operational)
     }
 
-    /// When to call the next SoC late: a cycle and its tolerance from now.
+    /// Sets the time at which the next SoC is late: one cycle and its tolerance from now.
     fn expect_soc(&mut self, now_ns: u64) {
         let cycle_us = self.od.number(profile::CYCLE_LENGTH_US);
         if !self.state.is_cyclic() || cycle_us == 0 {
@@ -416,9 +416,9 @@ impl ControlledNode {
         self.timer_ns = Some(now_ns.saturating_add(late_ns));
     }
 
-    fn queue_sdo(&mut self, peer: NodeId, frame: &Outgoing) {
+    fn queue_sdo(&mut self, peer: NodeId, frame: &OutgoingFrame) {
         let frame = self.sdo_frame(peer, frame);
-        // What finds no room is sent again, as if it was lost.
+        // A frame without room is sent again, as if it was lost.
         let _ = self.queue.push(Priority::GENERIC, frame);
     }
 }
@@ -458,7 +458,7 @@ impl Node for ControlledNode {
     }
 }
 
-/// Objects as peers see them: what they write is checked, and told to the application.
+/// A peer's access to objects: writes are checked, and reported to the application.
 struct Access<'a> {
     od: &'a mut Dictionary,
     events: &'a mut VecDeque<Event>,
@@ -470,7 +470,7 @@ impl Objects for Access<'_> {
         self.od.read(id).map(<[u8]>::to_vec)
     }
 
-    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<Written, Abort> {
+    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<WriteOutcome, Abort> {
         if let Some(store) = &mut self.store {
             if let Some(written) = store.write(self.od, id, value)? {
                 return Ok(written);
@@ -482,7 +482,7 @@ impl Objects for Access<'_> {
         self.od.write(id, value)?;
         errors::written(self.od, id);
         self.events.push_back(Event::Written(id));
-        Ok(Written::Done)
+        Ok(WriteOutcome::Done)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a controlled node does with the frames it receives.
+//! Handles the frames that a controlled node receives.
 
 use alloc::collections::VecDeque;
 
@@ -14,8 +14,8 @@ use crate::frame;
 use crate::nmt::{self, State};
 
 impl ControlledNode {
-    /// A frame was received, from its destination address on and without FCS. What is not for
-    /// this node, or not POWERLINK's, is left alone.
+    /// Handles a received frame, from its destination address on and without FCS. Frames for other nodes or of
+    /// other protocols are ignored.
     pub(super) fn receive(&mut self, now_ns: u64, frame: &[u8]) {
         let Some((_, message)) = frame::parse(frame) else {
             return self.unreadable(now_ns, frame);
@@ -41,8 +41,8 @@ impl ControlledNode {
         }
     }
 
-    /// A frame that is no message. A poll of this node tells that the two ends do not understand each
-    /// other (E_DLL_INVALID_FORMAT); anything else may be anybody's.
+    /// Handles a frame that is not a valid message. An invalid poll of this node means that both ends use
+    /// different formats (E_DLL_INVALID_FORMAT); the sender of any other is unknown.
     fn unreadable(&mut self, now_ns: u64, frame: &[u8]) {
         let Some(broken) = frame::broken(frame) else { return };
         let poll = broken.kind == MessageType::PREQ && broken.source == NodeId::MN;
@@ -71,12 +71,12 @@ impl ControlledNode {
             return;
         }
         self.multiplex.preq(preq.multiplexed_slot);
-        // The response first: everything else can wait until it is out.
+        // The response first: everything else is less urgent.
         if !self.automatic.answered {
             self.send_pres();
         }
         self.cycle_event(now_ns, CycleEvent::Preq);
-        self.signalling.acknowledge(preq.exception_acknowledge);
+        self.signaling.acknowledge(preq.exception_acknowledge);
         if preq.ready {
             self.process_data(NodeId::NONE, preq.pdo_version, preq.payload);
         }
@@ -88,7 +88,7 @@ impl ControlledNode {
         }
     }
 
-    /// Process data that are valid, for the channels of who sent them.
+    /// Copies valid process data by the channels of their sender.
     fn process_data(&mut self, source: NodeId, version: PdoVersion, payload: &[u8]) {
         if !matches!(self.state, State::ReadyToOperate | State::Operational) {
             return;
@@ -102,7 +102,7 @@ impl ControlledNode {
             } else {
                 Event::Unreadable(source)
             });
-            // Said once, not in every cycle.
+            // Reported once, not in every cycle.
             if !core::mem::replace(&mut rpdo.unreadable, !reads) && !reads {
                 let same = version.main() == rpdo.channel.version.main();
                 error = Some(if same { code::PDO_SHORT } else { code::PDO_VERSION });
@@ -119,7 +119,7 @@ impl ControlledNode {
         if soa.target == self.node && self.state.answers() {
             self.requested(soa);
         }
-        self.tell();
+        self.prepare_responses();
         if self.automatic.on && self.state.is_cyclic() {
             self.tpdo.transmit(&self.od, &mut self.payload);
         }
@@ -130,8 +130,8 @@ impl ControlledNode {
             RequestedService::IDENT_REQUEST => self.send_ident_response(),
             RequestedService::STATUS_REQUEST => {
                 self.send_status_response();
-                self.signalling.reset(soa.exception_reset);
-                self.signalling.acknowledge(soa.exception_acknowledge);
+                self.signaling.reset(soa.exception_reset);
+                self.signaling.acknowledge(soa.exception_acknowledge);
             }
             service => self.out.extend(self.queue.take(service)),
         }

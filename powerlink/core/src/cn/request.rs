@@ -1,5 +1,5 @@
-//! Network management between a controlled node and its managing node, beside states: what the node
-//! asks for, and commands that are about something else.
+//! Network management between a controlled node and its managing node, beside states: requests of the node, and
+//! commands that change no state.
 
 use alloc::vec::Vec;
 
@@ -12,20 +12,20 @@ use crate::od::{Abort, ObjectId, profile};
 /// Octets of a host name.
 const HOST_NAME: usize = 32;
 
-/// What a request says at most, in octets: no command says more.
+/// Maximum length of the data of a request, in octets: no command has more.
 const REQUEST: usize = 240;
 
 impl ControlledNode {
-    /// Asks the managing node to command a node, or to identify it or to get its status
-    /// ([`NmtCommandId::IDENT_REQUEST`], [`NmtCommandId::STATUS_REQUEST`]), as soon as the node is
-    /// invited to; whether there was room for it. What is published is for all nodes, whichever the
+    /// Requests that the managing node commands a node, or sends it an IdentRequest or StatusRequest
+    /// ([`NmtCommandId::IDENT_REQUEST`], [`NmtCommandId::STATUS_REQUEST`]). The request is sent when the node
+    /// is invited; returns false if the queue is full. Published services are for all nodes, whichever the
     /// target.
     pub fn request(&mut self, target: NodeId, command: NmtCommandId) -> bool {
         self.request_with(target, command, &[])
     }
 
-    /// The same for a command that says something: a host name, a node, a list of nodes. Of `data`
-    /// 240 octets count.
+    /// The same for a command with data: a host name, a node, a list of nodes. At most 240 octets of `data` are
+    /// sent.
     pub fn request_with(&mut self, target: NodeId, command: NmtCommandId, data: &[u8]) -> bool {
         let data = data.get(..REQUEST).unwrap_or(data);
         let request = NmtRequest { command, target, data };
@@ -33,7 +33,7 @@ impl ControlledNode {
         self.queue.push(Priority::NMT_REQUEST, frame)
     }
 
-    /// A command that changes no state.
+    /// Handles a command that changes no state.
     pub(super) fn managing_command(&mut self, to: NodeId, command: &NmtCommand<'_>) {
         match (command.command, command.data) {
             (NmtCommandId::NET_HOST_NAME_SET, name) if to == self.node => {
@@ -49,7 +49,7 @@ impl ControlledNode {
         }
     }
 
-    /// Does what a peer wrote to 0x1F9E.
+    /// Executes a peer's write to 0x1F9E.
     pub(super) fn commanded_itself(&mut self, now_ns: u64) {
         let command = self.od.number(profile::RESET_COMMAND) as u8;
         if let Some(event) = reset(command) {
@@ -60,7 +60,7 @@ impl ControlledNode {
     }
 }
 
-/// The event of a reset that a node does by itself.
+/// The event of a reset that a node executes by itself.
 fn reset(command: u8) -> Option<nmt::Event> {
     match NmtCommandId(command) {
         id @ (NmtCommandId::RESET_NODE
@@ -71,7 +71,7 @@ fn reset(command: u8) -> Option<nmt::Event> {
     }
 }
 
-/// Whether a peer may write to 0x1F9E: a reset, or that there is none.
+/// Checks a peer's write to 0x1F9E: a reset, or no command.
 pub(super) fn check_write(object: ObjectId, value: &[u8]) -> Result<(), Abort> {
     match (object, value) {
         (profile::RESET_COMMAND, [profile::NO_COMMAND]) => Ok(()),

@@ -1,4 +1,4 @@
-//! Error signalling: how a node's errors get to the managing node, none lost (EPSG DS 301, 6.5).
+//! Error signaling: transfers a node's errors to the managing node without loss (EPSG DS 301, 6.5).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -7,17 +7,17 @@ use onbeat_wire::powerlink::ErrorEntry;
 
 /// Entries of a status response.
 const SHOWN: usize = 2;
-/// Entries as a status response has them.
+/// Entries in the format of a status response.
 pub(super) type Entries = [u8; SHOWN * ErrorEntry::LEN];
-/// Entries that wait at most; the oldest ones are kept, since later ones follow from them.
+/// Maximum number of queued entries; the oldest are kept, since later ones follow from them.
 const WAITING: usize = 32;
 
-/// The flags EN and EC, and the entries they are about.
+/// The flags EN and EC, and their entries.
 #[derive(Debug, Clone)]
-pub(super) struct Signalling {
-    /// EN: changes with every new list of entries.
+pub(super) struct Signaling {
+    /// EN: toggles with every new list of entries.
     pub(super) new: bool,
-    /// EC: signalling begins anew.
+    /// EC: signaling restarts.
     pub(super) clear: bool,
     shown: Vec<ErrorEntry>,
     waiting: VecDeque<ErrorEntry>,
@@ -25,23 +25,23 @@ pub(super) struct Signalling {
     changed: bool,
 }
 
-impl Signalling {
+impl Signaling {
     pub(super) fn new() -> Self {
         let (shown, waiting) = (Vec::new(), VecDeque::new());
-        Signalling { new: false, clear: true, shown, waiting, changed: false }
+        Signaling { new: false, clear: true, shown, waiting, changed: false }
     }
 
-    /// The managing node's ER of a status request: it wants to begin anew, or does so.
+    /// Applies ER of the managing node's status request: it requests a restart, or starts.
     pub(super) fn reset(&mut self, requested: bool) {
         if requested {
-            *self = Signalling { clear: true, ..Signalling::new() };
+            *self = Signaling { clear: true, ..Signaling::new() };
         } else {
             self.clear = false;
         }
     }
 
-    /// The managing node's EA: which EN it saw last. Once it has seen the entries that are shown,
-    /// those that wait take their place.
+    /// Applies EA of the managing node: the EN of the last status it received. Once it has received the present
+    /// entries, queued ones replace them.
     pub(super) fn acknowledge(&mut self, seen: bool) {
         let news = self.changed || !self.waiting.is_empty();
         if seen == self.new && !self.clear && news {
@@ -52,19 +52,19 @@ impl Signalling {
         }
     }
 
-    /// The static error bits changed, of which the managing node is to hear as well.
+    /// Records a change of the static error bits, which the managing node must receive as well.
     pub(super) fn change(&mut self) {
         self.changed = true;
     }
 
-    /// Something happened.
+    /// Queues an entry.
     pub(super) fn report(&mut self, entry: ErrorEntry) {
         if self.waiting.len() < WAITING {
             self.waiting.push_back(entry);
         }
     }
 
-    /// The entries of a status response, and an end for each that is not there.
+    /// The entries of a status response; an empty entry ends the list.
     pub(super) fn octets(&self) -> Entries {
         let mut octets = [0; SHOWN * ErrorEntry::LEN];
         let entries = self.shown.iter().chain(core::iter::repeat(&ErrorEntry::END));
@@ -84,44 +84,44 @@ mod tests {
         ErrorEntry { kind: 0x3002, code, ..ErrorEntry::END }
     }
 
-    fn codes(signalling: &Signalling) -> Vec<u16> {
-        let octets = signalling.octets();
+    fn codes(signaling: &Signaling) -> Vec<u16> {
+        let octets = signaling.octets();
         assert_eq!(octets.len(), 40);
         ErrorEntries::new(&octets).iter().map(|entry| entry.code).collect()
     }
 
     #[test]
     fn entries_stay_until_they_were_seen() {
-        let mut signalling = Signalling::new();
-        signalling.reset(true);
-        signalling.reset(false);
-        assert!(!signalling.clear);
-        (1..=3).for_each(|code| signalling.report(entry(code)));
-        assert_eq!(codes(&signalling), []);
-        signalling.acknowledge(false);
-        assert!(signalling.new);
-        assert_eq!(codes(&signalling), [1, 2]);
-        signalling.acknowledge(false);
-        assert_eq!(codes(&signalling), [1, 2], "not seen yet");
-        signalling.acknowledge(true);
-        assert!(!signalling.new);
-        assert_eq!(codes(&signalling), [3]);
-        signalling.acknowledge(false);
-        assert_eq!(codes(&signalling), [3], "nothing new");
+        let mut signaling = Signaling::new();
+        signaling.reset(true);
+        signaling.reset(false);
+        assert!(!signaling.clear);
+        (1..=3).for_each(|code| signaling.report(entry(code)));
+        assert_eq!(codes(&signaling), []);
+        signaling.acknowledge(false);
+        assert!(signaling.new);
+        assert_eq!(codes(&signaling), [1, 2]);
+        signaling.acknowledge(false);
+        assert_eq!(codes(&signaling), [1, 2], "not acknowledged yet");
+        signaling.acknowledge(true);
+        assert!(!signaling.new);
+        assert_eq!(codes(&signaling), [3]);
+        signaling.acknowledge(false);
+        assert_eq!(codes(&signaling), [3], "nothing new");
     }
 
     #[test]
-    fn beginning_anew_forgets_what_was() {
-        let mut signalling = Signalling::new();
-        signalling.report(entry(1));
-        signalling.acknowledge(false);
-        assert_eq!(codes(&signalling), [], "not before signalling began");
-        signalling.reset(true);
-        signalling.reset(false);
-        signalling.acknowledge(false);
-        assert_eq!(codes(&signalling), []);
-        (0..100).for_each(|code| signalling.report(entry(code)));
-        assert_eq!(signalling.waiting.len(), WAITING);
-        assert_eq!(signalling.waiting.front().map(|entry| entry.code), Some(0));
+    fn a_restart_discards_earlier_entries() {
+        let mut signaling = Signaling::new();
+        signaling.report(entry(1));
+        signaling.acknowledge(false);
+        assert_eq!(codes(&signaling), [], "not before signaling started");
+        signaling.reset(true);
+        signaling.reset(false);
+        signaling.acknowledge(false);
+        assert_eq!(codes(&signaling), []);
+        (0..100).for_each(|code| signaling.report(entry(code)));
+        assert_eq!(signaling.waiting.len(), WAITING);
+        assert_eq!(signaling.waiting.front().map(|entry| entry.code), Some(0));
     }
 }

@@ -1,9 +1,9 @@
-//! Parameters that outlive a reset (EPSG DS 301, 6.7; 0x1010 and 0x1011): a peer has them stored, or the
-//! defaults restored, and something else keeps them, since a node has no memory of its own.
+//! Parameters that persist over a reset (EPSG DS 301, 6.7; 0x1010 and 0x1011): a peer stores them, or restores
+//! the defaults. The node has no storage of its own; its driver writes it.
 //!
-//! What is to be kept [`poll_store`](ControlledNode::poll_store) tells, as a concise DCF; that it is,
-//! [`handle_stored`](ControlledNode::handle_stored) takes. Only then the peer has its answer, and the
-//! values are what the node begins with at its next reset.
+//! [`poll_store`](ControlledNode::poll_store) returns the parameters to write, as a concise DCF;
+//! [`handle_stored`](ControlledNode::handle_stored) reports the result. Only then the peer receives its answer,
+//! and the values apply from the node's next reset on.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,52 +12,54 @@ use core::fmt;
 use super::{ControlledNode, Event};
 use crate::mn::{concise_dcf, dcf_entries};
 use crate::od::{Abort, Access, AddError, Dictionary, Mappable, Object, ObjectId, id, profile};
-use crate::sdo::Written;
+use crate::sdo::WriteOutcome;
 
 /// All parameters.
 const ALL: u8 = 1;
-/// What is to be written to store, and to restore, so that nobody does it by accident.
+/// The signatures to write to store and to restore, as protection against accidental writes.
 const SAVE: &[u8] = b"save";
 const LOAD: &[u8] = b"load";
-/// What reads: the device does it on command, and not by itself.
+/// The value read: the device stores on command, not autonomously.
 const ON_COMMAND: u64 = 1;
 
-/// What whoever keeps a node's parameters is to do.
+/// A command for the storage of a node's parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep<'a> {
-    /// To keep these octets, in the place of those before.
-    Parameters(&'a [u8]),
-    /// To keep none any more.
-    Nothing,
+pub enum StoreCommand<'a> {
+    /// Replace the stored octets with these.
+    Write(&'a [u8]),
+    /// Clear the storage.
+    Clear,
 }
 
-/// Why parameters cannot be those of a node.
+/// An error of stored parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotKept {
-    /// They are no concise DCF, or one that is cut off.
+pub enum StoredParametersError {
+    /// Not a concise DCF, or a truncated one.
     Octets,
-    /// An object is none that is kept.
+    /// An object that is not stored.
     Object(ObjectId),
-    /// An object does not take its value.
+    /// An object refuses its value.
     Value(ObjectId, Abort),
-    /// The node has an object of its own where it is told to store or to restore.
-    Taken(AddError),
+    /// The node has its own object at an index for storing or restoring.
+    Occupied(AddError),
 }
 
-impl fmt::Display for NotKept {
+impl fmt::Display for StoredParametersError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotKept::Octets => f.write_str("they are no concise DCF, or one that is cut off"),
-            NotKept::Object(object) => write!(f, "object {object} is none that the node keeps"),
-            NotKept::Value(object, abort) => {
-                write!(f, "object {object} does not take its value, {abort}")
+            StoredParametersError::Octets => f.write_str("not a concise DCF, or truncated"),
+            StoredParametersError::Object(object) => {
+                write!(f, "object {object} is not a stored parameter")
             }
-            NotKept::Taken(error) => error.fmt(f),
+            StoredParametersError::Value(object, abort) => {
+                write!(f, "object {object} refuses its value, {abort}")
+            }
+            StoredParametersError::Occupied(error) => error.fmt(f),
         }
     }
 }
 
-impl core::error::Error for NotKept {}
+impl core::error::Error for StoredParametersError {}
 
 #[derive(Debug)]
 enum Pending {
@@ -65,25 +67,25 @@ enum Pending {
     Restore,
 }
 
-/// What the node needs to know to store and to restore.
+/// The state of storing and restoring.
 #[derive(Debug)]
 pub(super) struct Store {
-    /// What the parameters are by default.
+    /// The default values of the parameters.
     defaults: Vec<(ObjectId, Vec<u8>)>,
-    /// What is being done.
+    /// The command in progress.
     pending: Option<Pending>,
-    /// Whoever keeps parameters knows of it.
-    told: bool,
+    /// The command was returned by `poll_store`.
+    returned: bool,
 }
 
 impl Store {
-    /// A peer writes; `None` where it is nothing about storing.
+    /// Handles a peer's write; `None` if the object is not for storing.
     pub(super) fn write(
         &mut self,
         od: &Dictionary,
         object: ObjectId,
         value: &[u8],
-    ) -> Result<Option<Written>, Abort> {
+    ) -> Result<Option<WriteOutcome>, Abort> {
         let (signature, saves) = match object {
             ObjectId { index: profile::STORE, sub: ALL } => (SAVE, true),
             ObjectId { index: profile::RESTORE, sub: ALL } => (LOAD, false),
@@ -99,25 +101,25 @@ impl Store {
             return Err(Abort::STATE);
         }
         self.pending = Some(if saves { Pending::Save(image(od)) } else { Pending::Restore });
-        self.told = false;
-        Ok(Some(Written::Later))
+        self.returned = false;
+        Ok(Some(WriteOutcome::Later))
     }
 }
 
-/// The parameters as they are.
+/// The present parameters.
 fn image(od: &Dictionary) -> Vec<u8> {
     concise_dcf(covered(od).map(|object| (object, od.get(object).unwrap_or_default())))
 }
 
-/// Objects that are parameters: what a peer may write and read, but for process data, counters and what
-/// is about now.
+/// The objects that are parameters: writable and readable for a peer, except process data, counters and present
+/// values.
 fn covered(od: &Dictionary) -> impl Iterator<Item = ObjectId> + '_ {
     let is_covered = |(object, described): &(ObjectId, &Object)| {
         let now = match object.index {
             profile::ERROR_HISTORY | profile::STORE | profile::RESTORE | profile::NODE_STATE => {
                 true
             }
-            // Of the DLL's counters the thresholds are parameters.
+            // Of the counters of the DLL, the thresholds are parameters.
             0x1c00..=0x1c10 => object.sub != 3,
             _ => *object == profile::RESET_COMMAND || *object == profile::ERROR_REGISTER,
         };
@@ -127,60 +129,60 @@ fn covered(od: &Dictionary) -> impl Iterator<Item = ObjectId> + '_ {
 }
 
 impl ControlledNode {
-    /// Gives the node, before it is turned on, somebody who keeps its parameters: it has 0x1010 and
-    /// 0x1011 from now on. `kept` is what [`poll_store`](Self::poll_store) gave last, with which the node
-    /// begins instead of with its defaults.
+    /// Connects the node, before it is turned on, to storage of its parameters: it then has 0x1010 and 0x1011.
+    /// `kept` is the last value of [`poll_store`](Self::poll_store), which replaces the node's defaults.
     ///
     /// # Errors
-    /// What was kept is not of this node: nothing of it is taken then.
-    pub fn set_store(&mut self, kept: Option<&[u8]>) -> Result<(), NotKept> {
+    /// `kept` is not valid for this node: none of it is used then.
+    pub fn set_store(&mut self, kept: Option<&[u8]>) -> Result<(), StoredParametersError> {
         let objects = covered(&self.od).collect::<Vec<_>>();
         if let Some(octets) = kept {
-            // What was read is all there is: nothing is cut off, and nothing is behind the entries.
+            // The entries cover all octets: no entry is truncated, and no octets follow.
             if concise_dcf(dcf_entries(octets)) != octets {
-                return Err(NotKept::Octets);
+                return Err(StoredParametersError::Octets);
             }
             for (object, value) in dcf_entries(octets) {
                 if objects.binary_search(&object).is_err() {
-                    return Err(NotKept::Object(object));
+                    return Err(StoredParametersError::Object(object));
                 }
-                self.od.check(object, value).map_err(|why| NotKept::Value(object, why))?;
+                self.od
+                    .check(object, value)
+                    .map_err(|why| StoredParametersError::Value(object, why))?;
             }
         }
         for index in [profile::STORE, profile::RESTORE] {
             let number = |access, len, value| Object::unsigned(len, access, value);
             self.od
                 .add(id(index, 0), number(Access::Constant, 1, ALL.into()))
-                .map_err(NotKept::Taken)?;
+                .map_err(StoredParametersError::Occupied)?;
             let command = number(Access::ReadWrite, 4, ON_COMMAND);
-            self.od.add(id(index, ALL), command).map_err(NotKept::Taken)?;
+            self.od.add(id(index, ALL), command).map_err(StoredParametersError::Occupied)?;
         }
         let default =
             |object: ObjectId| Some((object, self.od.object(object).ok()?.default.clone()));
         let defaults = objects.into_iter().filter_map(default).collect();
         self.begin_with(dcf_entries(kept.unwrap_or_default()));
-        self.store = Some(Store { defaults, pending: None, told: false });
+        self.store = Some(Store { defaults, pending: None, returned: false });
         Ok(())
     }
 
-    /// What is to be done about the node's parameters, once for each time; to be asked after whatever is
-    /// done with the node.
-    pub fn poll_store(&mut self) -> Option<Keep<'_>> {
+    /// Returns each command for the storage once. Call it after each call of the node.
+    pub fn poll_store(&mut self) -> Option<StoreCommand<'_>> {
         let store = self.store.as_mut()?;
         let pending = store.pending.as_ref()?;
-        if core::mem::replace(&mut store.told, true) {
+        if core::mem::replace(&mut store.returned, true) {
             return None;
         }
         Some(match pending {
-            Pending::Save(octets) => Keep::Parameters(octets),
-            Pending::Restore => Keep::Nothing,
+            Pending::Save(octets) => StoreCommand::Write(octets),
+            Pending::Restore => StoreCommand::Clear,
         })
     }
 
-    /// What [`poll_store`](Self::poll_store) told is done, or could not be.
+    /// Reports the result of the command that [`poll_store`](Self::poll_store) returned.
     pub fn handle_stored(&mut self, now_ns: u64, done: bool) {
         let Some(mut store) = self.store.take() else { return };
-        let pending = if store.told { store.pending.take() } else { None };
+        let pending = if store.returned { store.pending.take() } else { None };
         let event = match (&pending, done) {
             (Some(Pending::Save(octets)), true) => {
                 self.begin_with(dcf_entries(octets));
@@ -206,11 +208,11 @@ impl ControlledNode {
         }
     }
 
-    /// Gives objects the values that they have behind the next reset.
+    /// Sets the values that objects have after the next reset.
     fn begin_with<'a>(&mut self, entries: impl Iterator<Item = (ObjectId, &'a [u8])>) {
         for (object, value) in entries {
             let set = self.od.set_power_on(object, value);
-            debug_assert!(set.is_ok(), "{object} has had this value, or it was checked");
+            debug_assert!(set.is_ok(), "{object} had this value before, or it was checked");
         }
     }
 }

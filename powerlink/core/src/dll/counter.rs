@@ -7,14 +7,14 @@ use crate::od::{Dictionary, ObjectId, id, profile};
 /// What an error adds to the threshold counter.
 const ERROR: u64 = 8;
 
-/// A counter as it stands in the dictionary.
+/// A counter in the dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counter {
     /// Counts all errors.
     pub cumulative: ObjectId,
-    /// Goes up by 8 with each error and down by 1 with every good cycle.
+    /// Increases by 8 with each error and decreases by 1 with each good cycle.
     pub count: ObjectId,
-    /// Of `count`; 0 is none.
+    /// The threshold of `count`; 0: none.
     pub threshold: ObjectId,
 }
 
@@ -47,11 +47,11 @@ impl Counter {
         }
     }
 
-    /// Counts an error; whether the threshold is reached, which puts the counter back.
+    /// Counts an error; returns true if the threshold is reached, which resets the counter.
     pub fn error(self, od: &mut Dictionary) -> bool {
         let Counter { cumulative, count, threshold } = self;
         let set = |od: &mut Dictionary, id, value: u64| {
-            // Counters stay at their greatest value.
+            // Counters saturate.
             od.set_number(id, value.min(u32::MAX.into())).is_ok()
         };
         set(od, cumulative, od.number(cumulative) + 1);
@@ -66,7 +66,7 @@ impl Counter {
         let now = od.number(self.count);
         if now > 0 {
             let less = od.set_number(self.count, now - 1);
-            debug_assert!(less.is_ok(), "a counter takes every number below its own");
+            debug_assert!(less.is_ok(), "a smaller number is valid for the counter");
         }
     }
 }

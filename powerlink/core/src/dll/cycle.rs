@@ -1,20 +1,20 @@
-//! The isochronous cycle as a controlled node sees it (EPSG DS 301, 4.2.4.5: DLL_CS).
+//! The isochronous cycle of a controlled node (EPSG DS 301, 4.2.4.5: DLL_CS).
 
-/// What the node waits for.
+/// The expected frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Cycle {
-    /// DLL_CS_NON_CYCLIC: there is no cycle.
+    /// DLL_CS_NON_CYCLIC: no cycle.
     #[default]
     NonCyclic,
-    /// DLL_CS_WAIT_SOC: for the next cycle.
+    /// DLL_CS_WAIT_SOC: SoC of the next cycle.
     WaitSoc,
-    /// DLL_CS_WAIT_PREQ: to be polled.
+    /// DLL_CS_WAIT_PREQ: poll of this node.
     WaitPreq,
-    /// DLL_CS_WAIT_SOA: for the asynchronous phase.
+    /// DLL_CS_WAIT_SOA: SoA.
     WaitSoa,
 }
 
-/// What happens in a cycle.
+/// An event of the cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CycleEvent {
     /// DLL_CE_SOC.
@@ -27,19 +27,19 @@ pub enum CycleEvent {
     SocTimeout,
 }
 
-/// Frames that did not come.
+/// Lost frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Losses {
     /// SoC.
     pub soc: bool,
-    /// PReq; not a loss where the node is not polled in every cycle.
+    /// PReq; not a loss if the node is not polled in every cycle.
     pub preq: bool,
     /// SoA.
     pub soa: bool,
 }
 
 impl Cycle {
-    /// What the node waits for after an event, and what must have been lost before it.
+    /// The state after an event, and the frames lost before it.
     pub const fn next(self, event: CycleEvent) -> (Cycle, Losses) {
         use Cycle::{NonCyclic, WaitPreq, WaitSoa, WaitSoc};
         use CycleEvent::{Preq, Soa, Soc, SocTimeout};
@@ -69,8 +69,8 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// Frames of a number of whole cycles, of which some are lost: each loss is counted once, as
-    /// long as no two frames in a row are lost, which would look like fewer.
+    /// Counts the losses in a number of cycles of which some frames are lost. Each loss is counted once, unless
+    /// two frames in a row are lost, which looks like fewer.
     fn losses(lost: impl Fn(usize) -> bool, cycles: usize) -> [usize; 3] {
         let mut counted = [0; 3];
         let mut cycle = Cycle::NonCyclic.next(CycleEvent::Soc).0;
@@ -100,13 +100,13 @@ mod tests {
             lost.dedup_by(|next, kept| *next - *kept < 2);
             let mut expected = [0; 3];
             lost.iter().for_each(|n| expected[n % 3] += 1);
-            // A cycle more than the last loss, so that what follows it is seen.
+            // One cycle more than the last loss, so that the cycle after it is observed.
             prop_assert_eq!(losses(|n| lost.contains(&n), 400), expected);
         }
     }
 
     #[test]
-    fn a_time_out_ends_the_cycle_wherever_it_is() {
+    fn a_time_out_ends_the_cycle_in_any_state() {
         for (cycle, losses) in [
             (Cycle::WaitSoc, Losses { soc: true, ..Losses::default() }),
             (Cycle::WaitPreq, Losses { soc: true, preq: true, soa: true }),

@@ -1,4 +1,4 @@
-//! The data link layer: the cycle, what is lost in it, and what losses lead to (EPSG DS 301, 4).
+//! The data link layer: the cycle, losses and their error counters (EPSG DS 301, 4).
 
 mod counter;
 mod cycle;

@@ -1,27 +1,25 @@
-//! A node that is polled in one cycle of several, as the node itself sees it (EPSG DS 301,
-//! 4.2.4.1.1.1).
+//! Multiplexed polls of a node, as the node itself detects them (EPSG DS 301, 4.2.4.1.1.1).
 
 use super::Losses;
 
-/// Whether a node has its poll once in a multiplexed cycle, and whether it had it.
+/// Detects whether a node was polled in each multiplexed cycle.
 ///
-/// A multiplexed cycle ends where MC of SoC changes. So the node need not know which of its cycles
-/// is its own: a poll was lost where a whole multiplexed cycle had none.
+/// A multiplexed cycle ends where MC of SoC toggles. So the node need not know its own cycle in it: a poll was
+/// lost if a whole multiplexed cycle had none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Multiplex {
     assigned: bool,
     /// MC of the last SoC.
     completed: bool,
-    /// The node was polled in this multiplexed cycle, or was not to be in all of it.
+    /// The node was polled in this multiplexed cycle, or was not to be polled in all of it.
     polled: bool,
     missed: bool,
-    /// A SoC was lost, with it maybe the change of MC: a poll may be counted to the multiplexed cycle
-    /// before its own.
+    /// A SoC was lost, perhaps with the toggle of MC: a poll may be counted for the previous multiplexed cycle.
     unsure: bool,
 }
 
 impl Multiplex {
-    /// Of a node that has a slot of its own in a multiplexed cycle, or is polled in every cycle.
+    /// `assigned`: the node has a slot in a multiplexed cycle; otherwise it is polled in every cycle.
     pub const fn new(assigned: bool) -> Self {
         Multiplex { assigned, completed: false, polled: true, missed: false, unsure: false }
     }
@@ -31,8 +29,7 @@ impl Multiplex {
         self.assigned
     }
 
-    /// A cycle begins; `completed` is its MC. `expected` says whether the node is in a state in which
-    /// it is polled.
+    /// Starts a cycle; `completed` is its MC. `expected`: whether the node is in a state in which it is polled.
     pub fn soc(&mut self, completed: bool, expected: bool) {
         if core::mem::replace(&mut self.completed, completed) != completed {
             let unsure = core::mem::take(&mut self.unsure);
@@ -41,13 +38,13 @@ impl Multiplex {
         self.polled |= !expected;
     }
 
-    /// The node is polled; `slot` is MS of the poll, which knows better than a configuration.
+    /// Handles a poll; `slot` is MS of the poll, which has precedence over the configuration.
     pub fn preq(&mut self, slot: bool) {
         self.assigned = slot;
         self.polled = true;
     }
 
-    /// What was lost, where no poll in a cycle is no loss.
+    /// Filters losses: a cycle without a poll is not a loss for a multiplexed node.
     pub fn losses(&mut self, losses: Losses) -> Losses {
         self.unsure |= losses.soc;
         let missed = core::mem::take(&mut self.missed);
@@ -62,7 +59,7 @@ mod tests {
     const PREQ: Losses = Losses { soc: false, preq: true, soa: false };
     const NONE: Losses = Losses { soc: false, preq: false, soa: false };
 
-    /// Multiplexed cycles of four, polled in the third; in some the poll is lost. What is counted.
+    /// Counts losses in multiplexed cycles of four, with a poll in the third; some polls are lost.
     fn counted(multiplex: &mut Multiplex, cycles: u32, lost: impl Fn(u32) -> bool) -> u32 {
         let mut counted = 0;
         for cycle in 0..cycles {
@@ -72,7 +69,7 @@ mod tests {
             if polled {
                 multiplex.preq(true);
             }
-            // The cycle's own state machine misses a poll in every other cycle.
+            // The cycle's own state machine expects a poll in every other cycle as well.
             let losses = if polled { NONE } else { PREQ };
             counted += u32::from(multiplex.losses(losses).preq);
         }
@@ -86,13 +83,13 @@ mod tests {
 
     #[test]
     fn a_multiplexed_cycle_without_a_poll_is_one_loss() {
-        // The last one is known once it is over.
+        // A loss is known at the end of its multiplexed cycle.
         let lost = |n: u32| n % 5 == 1;
         assert_eq!(counted(&mut Multiplex::new(true), 401, lost), 20);
     }
 
     #[test]
-    fn the_poll_says_what_the_configuration_did_not() {
+    fn the_poll_overrides_the_configuration() {
         let mut multiplex = Multiplex::new(false);
         assert_eq!(multiplex.losses(PREQ), PREQ, "polled in every cycle");
         multiplex.preq(true);
@@ -102,9 +99,9 @@ mod tests {
         assert_eq!(multiplex.losses(PREQ), PREQ);
     }
 
-    /// The SoC with which MC changes does not come, and the node is polled in that cycle.
+    /// The SoC with which MC toggles is lost, and the node is polled in that cycle.
     #[test]
-    fn a_change_of_mc_that_is_seen_late_makes_no_loss() {
+    fn a_late_change_of_mc_is_not_a_loss() {
         let mut multiplex = Multiplex::new(true);
         for cycle in 0..40 {
             if cycle == 20 {
@@ -120,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_to_be_polled_misses_nothing() {
+    fn a_node_that_is_not_polled_has_no_losses() {
         let mut multiplex = Multiplex::new(true);
         for cycle in 0..40 {
             multiplex.soc(cycle % 2 == 1, false);

@@ -1,4 +1,4 @@
-//! The application's access to objects of nodes, by SDO.
+//! The application's SDO access to objects of nodes.
 
 use core::fmt;
 
@@ -6,50 +6,53 @@ use onbeat_wire::powerlink::NodeId;
 
 use super::{ManagingNode, Step};
 use crate::od::Abort;
-use crate::sdo::{Done, Request};
+use crate::sdo::{CompletedRequest, Request};
 
-/// A node whose objects nobody can get at now.
+/// A node without SDO access at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotReachable(pub NodeId);
+pub struct UnreachableNode(pub NodeId);
 
-impl fmt::Display for NotReachable {
+impl fmt::Display for UnreachableNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let node = self.0;
-        write!(f, "node {node} is none of the network, or not identified and configured yet")
+        write!(
+            f,
+            "node {node} is not reachable: not in the network, or not identified and configured yet"
+        )
     }
 }
 
-impl core::error::Error for NotReachable {}
+impl core::error::Error for UnreachableNode {}
 
 impl ManagingNode {
-    /// Reads or writes an object of a node; what comes of it [`poll_done`](Self::poll_done) tells.
-    /// Requests to one node are done one after the other, those to several nodes at the same time.
+    /// Requests to read or write an object of a node; [`poll_completed`](Self::poll_completed) returns the result.
+    /// Requests to one node are executed in order, those to several nodes in parallel.
     ///
     /// # Errors
-    /// The node is none of the network, or is not configured yet.
+    /// The node is not in the network, or is not configured yet.
     pub fn request(
         &mut self,
         now_ns: u64,
         node: NodeId,
         request: Request,
-    ) -> Result<(), NotReachable> {
+    ) -> Result<(), UnreachableNode> {
         let found = self.stations.iter_mut().find(|station| station.node == node);
-        let station = found.ok_or(NotReachable(node))?;
+        let station = found.ok_or(UnreachableNode(node))?;
         if matches!(station.step, Step::Identify | Step::Configure | Step::Reset) {
-            return Err(NotReachable(node));
+            return Err(UnreachableNode(node));
         }
         station.sdo.request(now_ns, request, &mut station.frames);
         Ok(())
     }
 
-    /// A request of the application that is done, and for which node. One of a node that has to
-    /// begin anew ends as one that nobody answered.
-    pub fn poll_done(&mut self) -> Option<(NodeId, Done)> {
+    /// Returns a completed request of the application, and its node. If the node is reset, the result is that
+    /// of a time-out.
+    pub fn poll_completed(&mut self) -> Option<(NodeId, CompletedRequest)> {
         self.done.pop_front()
     }
 
-    /// A request to a node is done: of its configuration, or of the application.
-    pub(super) fn sdo_done(&mut self, now_ns: u64, place: usize, done: Done) {
+    /// Handles a completed request: of a node's configuration, or of the application.
+    pub(super) fn sdo_done(&mut self, now_ns: u64, place: usize, done: CompletedRequest) {
         let station = &self.stations[place];
         if station.step == Step::Configure {
             self.configured(now_ns, place, &done);
@@ -58,15 +61,17 @@ impl ManagingNode {
         }
     }
 
-    /// Forgets what a node was, as after a reset.
-    pub(super) fn forget(&mut self, place: usize) {
+    /// Resets the state of a node.
+    pub(super) fn reset_station(&mut self, place: usize) {
         let station = &mut self.stations[place];
         if station.step != Step::Configure {
             let node = station.node;
             let result = Err(Abort::TIME_OUT);
             let gone = station.sdo.take_pending();
-            self.done.extend(gone.map(|request| (node, Done { request, result: result.clone() })));
+            self.done.extend(
+                gone.map(|request| (node, CompletedRequest { request, result: result.clone() })),
+            );
         }
-        station.forget();
+        station.reset();
     }
 }

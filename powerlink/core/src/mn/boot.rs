@@ -1,30 +1,29 @@
-//! Each node's way to OPERATIONAL, and with those that are mandatory the managing node's own
-//! (EPSG DS 301, 7.4).
+//! The boot of each node to OPERATIONAL, and of the managing node with the mandatory ones (EPSG DS 301, 7.4).
 
 use onbeat_wire::powerlink::{NmtCommandId, NmtState, NodeId};
 
 use super::order::Order;
-use super::station::{Signalling, Station};
+use super::station::{Signaling, Station};
 use super::{Event, Failure, ManagingNode, Step};
 use crate::nmt::{MnEvent, State};
 use crate::od::profile::startup;
 use crate::od::{id, profile};
 
-/// Polls in a row that a node answers before the network relies on it.
+/// Consecutive answered polls before the network relies on a node.
 const CHECK_COMMUNICATION: u32 = 5;
 
-/// All nodes are started at once.
+/// Starts all nodes at once.
 const START_ALL: Order = Order::plain(NodeId::BROADCAST, NmtCommandId::START_NODE);
 
 impl ManagingNode {
-    /// Looks at all nodes and at the network, once for each asynchronous phase.
+    /// Checks all nodes and the network, once per asynchronous phase.
     pub(super) fn boot(&mut self, now_ns: u64) {
         self.status_over(now_ns);
         for place in 0..self.stations.len() {
             self.boot_station(now_ns, place);
         }
         if self.state == State::PreOperational1 {
-            self.tell_missing(now_ns);
+            self.report_missing(now_ns);
         }
         let mandatory = || self.stations.iter().filter(|station| station.settings.mandatory);
         let event = match self.state {
@@ -66,17 +65,17 @@ impl ManagingNode {
         self.startup() & bit != 0
     }
 
-    /// Whether the node may go to its next state: where a bit of 0x1F80 says so, the application
-    /// lets it.
+    /// Whether the node may enter its next state: if a bit of 0x1F80 requires it, only with the application's
+    /// permission.
     fn may(&self, bit: u32) -> bool {
         self.allowed || self.startup() & bit == 0
     }
 
-    /// Tells which mandatory nodes nobody heard of in time.
-    fn tell_missing(&mut self, now_ns: u64) {
+    /// Reports the mandatory nodes that did not respond in time.
+    fn report_missing(&mut self, now_ns: u64) {
         let limit_ns = self.microseconds(profile::PRE_OPERATIONAL_1_TIMEOUT_US);
         let late = limit_ns != 0 && now_ns.saturating_sub(self.since_ns) >= limit_ns;
-        if late && !core::mem::replace(&mut self.missing_told, true) {
+        if late && !core::mem::replace(&mut self.missing_reported, true) {
             let missing =
                 |station: &&Station| station.settings.mandatory && station.step == Step::Identify;
             let missing = self.stations.iter().filter(missing);
@@ -96,10 +95,10 @@ impl ManagingNode {
                 return self.sdo_done(now_ns, place, done);
             }
         }
-        // Who waits for its turn to be asked again is asked before it is late.
+        // A node in the queue for a repeated request is requested once more before it is late.
         let waits = station.step == Step::CheckPreOperational2
             && station.status_due
-            && !station.asked_at_last;
+            && !station.requested_again;
         let late = !waits && station.deadline_ns.is_some_and(|deadline| deadline <= now_ns);
         match station.step {
             Step::Reset if late => self.go(now_ns, place, Step::Identify),
@@ -118,13 +117,13 @@ impl ManagingNode {
         }
     }
 
-    /// A node takes a step.
+    /// Enters a step of a node.
     pub(super) fn go(&mut self, now_ns: u64, place: usize, step: Step) {
         let deadline_ns = (step == Step::Reset).then(|| now_ns + self.settle_ns(place));
         let station = &mut self.stations[place];
         station.step = step;
         station.deadline_ns = deadline_ns;
-        station.asked_at_last = false;
+        station.requested_again = false;
         match step {
             Step::Configured => station.restored = false,
             Step::CheckPreOperational2 => station.status_due = true,
@@ -135,7 +134,7 @@ impl ManagingNode {
                 self.commands.push_back(Order::plain(station.node, enable));
             }
             Step::Stopped => {
-                // Nobody polls it any more: what it says of its state it says when it is asked.
+                // It is no longer polled: its state is read by StatusRequest.
                 station.polled = false;
                 station.status_due = true;
             }
@@ -144,9 +143,9 @@ impl ManagingNode {
         self.events.push_back(Event::Node(self.stations[place].node, step));
     }
 
-    /// A node is told, or asked, what its step is about: only from now on can it be late, however
-    /// many others had their turn before.
-    pub(super) fn begin_limit(&mut self, now_ns: u64, place: usize) {
+    /// Starts the time limit of a step when its command or request is sent: a node cannot be late before,
+    /// however many others come first.
+    pub(super) fn start_limit(&mut self, now_ns: u64, place: usize) {
         let limit_ns = match self.stations[place].step {
             Step::CheckPreOperational2 => self.microseconds(profile::PRE_OPERATIONAL_2_TIMEOUT_US),
             Step::Enable | Step::Start => {
@@ -158,14 +157,14 @@ impl ManagingNode {
         let settle_ns = self.settle_ns(place);
         let station = &mut self.stations[place];
         let deadline_ns = *station.deadline_ns.get_or_insert(now_ns + limit_ns);
-        if deadline_ns <= now_ns && !station.asked_at_last {
-            station.asked_at_last = true;
+        if deadline_ns <= now_ns && !station.requested_again {
+            station.requested_again = true;
             station.deadline_ns = Some(now_ns + settle_ns);
         }
     }
 
-    /// A node told its state.
-    pub(super) fn told_state(&mut self, now_ns: u64, place: usize, state: NmtState) {
+    /// Handles the state that a node reported.
+    pub(super) fn state_reported(&mut self, now_ns: u64, place: usize, state: NmtState) {
         let station = &mut self.stations[place];
         station.state = state;
         let written = self.od.set_number(id(profile::NODE_STATE, station.node.0), state.0.into());
@@ -187,8 +186,7 @@ impl ManagingNode {
         }
     }
 
-    /// A command goes out that the application or another node asked for: what it does to the
-    /// nodes it is for.
+    /// Applies a command of the application or of another node to the nodes that it is for.
     pub(super) fn commanded(&mut self, now_ns: u64, order: &Order) {
         for place in 0..self.stations.len() {
             let station = &mut self.stations[place];
@@ -196,15 +194,15 @@ impl ManagingNode {
             match (command, station.step) {
                 (NmtCommandId::RESET_NODE | NmtCommandId::SW_RESET, _) => {
                     station.downloaded = false;
-                    station.signalling = Signalling::Raise;
-                    self.leave_alone(now_ns, place);
+                    station.signaling = Signaling::Raise;
+                    self.suspend_requests(now_ns, place);
                 }
                 (NmtCommandId::RESET_COMMUNICATION, _) => {
                     station.downloaded = false;
-                    station.signalling = Signalling::Raise;
-                    self.leave_alone(now_ns, place);
+                    station.signaling = Signaling::Raise;
+                    self.suspend_requests(now_ns, place);
                 }
-                (NmtCommandId::RESET_CONFIGURATION, _) => self.leave_alone(now_ns, place),
+                (NmtCommandId::RESET_CONFIGURATION, _) => self.suspend_requests(now_ns, place),
                 (NmtCommandId::STOP_NODE, step) if step.is_polled() => {
                     self.go(now_ns, place, Step::Stopped);
                 }
@@ -215,18 +213,18 @@ impl ManagingNode {
                 }
                 (NmtCommandId::START_NODE, Step::Ready) => {
                     self.go(now_ns, place, Step::Start);
-                    self.begin_limit(now_ns, place);
+                    self.start_limit(now_ns, place);
                 }
                 (NmtCommandId::START_NODE, Step::Start)
                 | (NmtCommandId::ENABLE_READY_TO_OPERATE, Step::Enable) => {
-                    self.begin_limit(now_ns, place);
+                    self.start_limit(now_ns, place);
                 }
                 _ => {}
             }
         }
     }
 
-    /// A node has to begin anew; without one that is mandatory, all of the network.
+    /// Resets a node after a failure; if it is mandatory, the whole network.
     pub(super) fn fail(&mut self, now_ns: u64, place: usize, failure: Failure) {
         let station = &self.stations[place];
         let (node, mandatory) = (station.node, station.settings.mandatory);
@@ -236,12 +234,12 @@ impl ManagingNode {
             return self.nmt(now_ns, MnEvent::Lost);
         }
         self.commands.push_back(Order::reset(node, failure.code()));
-        self.leave_alone(now_ns, place);
+        self.suspend_requests(now_ns, place);
     }
 
-    /// A node is not asked for anything while it is reset.
-    pub(super) fn leave_alone(&mut self, now_ns: u64, place: usize) {
-        self.forget(place);
+    /// Stops requests to a node while it is reset.
+    pub(super) fn suspend_requests(&mut self, now_ns: u64, place: usize) {
+        self.reset_station(place);
         if self.stations[place].step == Step::Reset {
             let settle_ns = self.settle_ns(place);
             self.stations[place].deadline_ns = Some(now_ns + settle_ns);

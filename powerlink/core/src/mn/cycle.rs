@@ -14,11 +14,11 @@ use crate::frame;
 use crate::nmt::State;
 use crate::od::profile;
 
-/// Octets of a poll in front of its payload.
+/// Octets of a poll before its payload.
 const POLL_HEADER: usize = 10;
 
 impl ManagingNode {
-    /// Begins the next reduced cycle, or leaves them.
+    /// Starts the next reduced cycle, or leaves the reduced cycles.
     pub(super) fn reduced_cycle(&mut self, now_ns: u64) {
         self.boot(now_ns);
         if self.state != State::PreOperational1 {
@@ -29,20 +29,20 @@ impl ManagingNode {
         self.timer_ns = now_ns + self.od.number(profile::ASYNC_SLOT_NS).max(1);
     }
 
-    /// Begins the next isochronous cycle.
+    /// Starts the next isochronous cycle.
     pub(super) fn isochronous_cycle(&mut self, now_ns: u64) {
         let buffer = self.out.buffer();
         let soc = self.soc(now_ns, buffer);
         self.out.push(soc);
-        self.cycle_begun(now_ns);
+        self.cycle_started(now_ns);
     }
 
-    /// What begins the next cycle, at this time.
+    /// The SoC of the next cycle, at this time.
     pub(super) fn soc(&self, at_ns: u64, buffer: Vec<u8>) -> Vec<u8> {
         let prescaler = self.od.number(profile::PRESCALER);
         let multiplexed = self.multiplexed_cycles;
         let soc = Soc {
-            // MC changes with the first SoC behind each multiplexed cycle.
+            // MC toggles with the first SoC after each multiplexed cycle.
             multiplexed_cycle_completed: multiplexed != 0 && self.cycles / multiplexed % 2 == 1,
             prescaled_slot: prescaler != 0 && self.cycles / prescaler % 2 == 1,
             net_time: self.net_time(at_ns),
@@ -53,8 +53,8 @@ impl ManagingNode {
         frame::build_in(buffer, multicast::SOC, self.mac, &message, 0)
     }
 
-    /// The SoC left.
-    pub(super) fn cycle_begun(&mut self, now_ns: u64) {
+    /// Handles the transmission of SoC.
+    pub(super) fn cycle_started(&mut self, now_ns: u64) {
         self.multiplexed_cycle = self.cycles % self.multiplexed_cycles.max(1);
         self.events.push_back(Event::Cycle);
         self.cycles += 1;
@@ -62,10 +62,10 @@ impl ManagingNode {
         self.poll_from(now_ns, 0);
     }
 
-    /// Polls the next node from a place among the stations on, or ends the isochronous phase.
+    /// Polls the next node, from a station index on, or ends the isochronous phase.
     pub(super) fn poll_from(&mut self, now_ns: u64, place: usize) {
         if !self.state.is_polled() {
-            // A mandatory node was lost, and the reduced cycle began.
+            // A mandatory node was lost, and the reduced cycle has started.
             return;
         }
         let cycle = self.multiplexed_cycle;
@@ -95,7 +95,7 @@ impl ManagingNode {
         self.payload = payload;
     }
 
-    /// The node polled did not answer in time.
+    /// Handles a node that did not answer its poll in time.
     pub(super) fn pres_lost(&mut self, now_ns: u64, place: usize) {
         let node = self.stations[place].node;
         self.stations[place].good_polls = 0;
@@ -117,21 +117,21 @@ impl ManagingNode {
         if now_ns > self.soc_ns {
             let missed = (now_ns - self.soc_ns).div_ceil(self.cycle_ns.max(1));
             self.soc_ns += missed * self.cycle_ns;
-            // The next begins later; and where this happens too often, anew.
+            // The next cycle starts later; if this happens too often, the network restarts.
             self.cycle_failed = exceeded.error(&mut self.od);
             self.events.push_back(Event::CycleExceeded);
         } else {
             exceeded.good(&mut self.od);
         }
         if self.cycle_failed {
-            // Who has the asynchronous phase now is not disturbed in it.
+            // The present owner of the asynchronous phase is not disturbed.
             (self.phase, self.timer_ns) = (Phase::Soc, self.soc_ns);
         } else {
             self.await_cycle();
         }
     }
 
-    /// Sends the SoA, and what this node itself sends in the phase; who may send in it.
+    /// Sends the SoA, and the frame of this node in the phase; returns the node that may send in it.
     fn send_soa(&mut self, now_ns: u64) -> NodeId {
         let (soa, own) = self.schedule(now_ns);
         let target = soa.target;
@@ -146,7 +146,7 @@ impl ManagingNode {
     pub(super) fn net_time(&self, now_ns: u64) -> NetTime {
         let (start, then_ns) = self.clock;
         let ns = u64::from(start.nanoseconds) + (now_ns - then_ns);
-        // 32 bits of seconds begin anew in 2106.
+        // 32 bits of seconds overflow in 2106.
         let seconds = start.seconds.wrapping_add((ns / 1_000_000_000) as u32);
         NetTime { seconds, nanoseconds: (ns % 1_000_000_000) as u32 }
     }

@@ -4,13 +4,13 @@ use alloc::vec::Vec;
 
 use crate::od::{ObjectId, id, profile};
 
-/// Puts parameters back to their defaults; a node need not have it.
+/// Restores default parameters; optional for a node.
 pub(super) const RESTORE: ObjectId = id(profile::RESTORE, 1);
-/// Keeps parameters; a node need not have it.
+/// Stores parameters; optional for a node.
 pub(super) const STORE: ObjectId = id(profile::STORE, 1);
 
-/// The entries: a number of them, then index, sub-index, length and value of each. What is cut off
-/// at the end is left out.
+/// Parses the entries: a count, then index, sub-index, length and value of each. Truncated entries at the end
+/// are omitted.
 pub fn entries(octets: &[u8]) -> impl Iterator<Item = (ObjectId, &[u8])> {
     let (count, mut rest) = match octets.split_first_chunk() {
         Some((count, rest)) => (u32::from_le_bytes(*count), rest),
@@ -25,7 +25,7 @@ pub fn entries(octets: &[u8]) -> impl Iterator<Item = (ObjectId, &[u8])> {
     })
 }
 
-/// Entries as octets; those that [`entries`] reads.
+/// Writes entries in the format that [`entries`] parses.
 pub fn concise<'a>(entries: impl IntoIterator<Item = (ObjectId, &'a [u8])>) -> Vec<u8> {
     let (mut octets, mut count) = (Vec::from([0; 4]), 0_u32);
     for (object, value) in entries {

@@ -1,8 +1,7 @@
 //! A managing node.
 //!
-//! It is driven as a controlled node is. The reduced cycle and the isochronous one are in
-//! `cycle`, who gets the asynchronous phase in `schedule`, and each node's way to OPERATIONAL in
-//! `boot`.
+//! It is driven as a controlled node. The reduced and the isochronous cycle are in `cycle`, the assignment of
+//! the asynchronous phase in `schedule`, and each node's boot to OPERATIONAL in `boot`.
 
 mod access;
 mod boot;
@@ -29,19 +28,19 @@ use crate::nmt::{MnEvent, State, next_mn};
 use crate::od::profile::startup;
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction};
-use crate::sdo::Done;
-pub use access::NotReachable;
+use crate::sdo::CompletedRequest;
+pub use access::UnreachableNode;
 pub use dcf::{concise as concise_dcf, entries as dcf_entries};
 pub use launch::Launch;
-use launch::Launching;
+use launch::LaunchState;
 use order::Order;
 pub use station::{Mismatch, Step};
 use station::{Settings, Station};
 
-/// What a managing node needs to be one.
+/// The configuration of a managing node.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The address it sends from.
+    /// The source address of its frames.
     pub mac: MacAddress,
     /// Its objects: those of [`profile::managing_node`], and the application's.
     pub objects: Dictionary,
@@ -52,36 +51,36 @@ pub struct Config {
 pub struct Unmapped {
     /// Its index.
     pub mapping: u16,
-    /// Why.
+    /// The reason.
     pub why: Abort,
 }
 
 impl fmt::Display for Unmapped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "mapping {:04X} cannot be used, {}", self.mapping, self.why)
+        write!(f, "cannot use mapping {:04X}: {}", self.mapping, self.why)
     }
 }
 
 impl core::error::Error for Unmapped {}
 
-/// Why the managing node resets a node.
+/// The reason why the managing node resets a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// It is not the device that is expected.
+    /// It is not the expected device.
     Identity(Mismatch),
     /// An object of its configuration was refused, or the node did not answer.
     Configuration(ObjectId, Abort),
-    /// It was configured, and does not say so.
+    /// It was configured, and does not report this configuration.
     NotConfigured,
     /// It did not answer polls (0x1C09).
     LossOfPres,
-    /// It did not answer requests for its status (0x1C17).
+    /// It did not answer StatusRequests (0x1C17).
     LossOfStatus,
     /// Its responses to polls came too late (0x1C06).
     LatePres,
-    /// It sent what cannot be read.
+    /// It sent a frame with an invalid format.
     InvalidFormat,
-    /// It is in another state than it was told to be in.
+    /// Its state differs from the commanded one.
     State,
     /// A step took too long (0x1F89).
     TimeOut(Step),
@@ -106,12 +105,12 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// The error that NMTResetNode gives as its reason.
+    /// The error code of NMTResetNode.
     pub const fn code(self) -> u16 {
         match self {
             Failure::Identity(mismatch) => match mismatch.expected_at {
                 at @ 0x1f84..=0x1f88 => code::DEVICE_TYPE + (at - 0x1f84),
-                // There is none for a version of software.
+                // There is no code for a software version.
                 _ => code::CONFIGURATION,
             },
             Failure::Configuration(..) | Failure::NotConfigured => code::CONFIGURATION,
@@ -126,70 +125,70 @@ impl Failure {
     }
 }
 
-/// What an application may want to know.
+/// An event for the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The managing node's state changed.
     State {
-        /// From this one.
+        /// The former state.
         from: State,
-        /// To this one.
+        /// The new state.
         to: State,
-        /// By this.
+        /// The cause.
         by: MnEvent,
     },
-    /// A node came to another step.
+    /// A node entered another step.
     Node(NodeId, Step),
-    /// A node has to begin anew.
+    /// A node failed and is reset.
     Failed(NodeId, Failure),
-    /// A cycle began.
+    /// A cycle started.
     Cycle,
-    /// All nodes were polled: what they sent is in the objects, and what the application gives now
-    /// goes to all of them in the next cycle.
+    /// All nodes were polled: their data is in the objects, and values that the application sets now are sent
+    /// in the next cycle.
     Exchanged,
-    /// A cycle took longer than it may; the next began later.
+    /// A cycle exceeded its length; the next one started later.
     CycleExceeded,
-    /// The SoC that somebody else was to send did not leave when it was due, or nobody told.
+    /// The SoC of another component was not sent when it was due, or not confirmed.
     NotLaunched,
     /// A node did not answer its poll in time.
     LostPres(NodeId),
-    /// A node did not answer a request for its status before the next phase began.
+    /// A node did not answer a StatusRequest before the next phase started.
     LostStatus(NodeId),
-    /// A node answered its poll when the time for it had passed.
+    /// A node answered its poll after the time-out.
     LatePres(NodeId),
-    /// A mandatory node was not identified in time (0x1F89/2); it is waited for.
+    /// A mandatory node was not identified in time (0x1F89/2); the managing node keeps waiting.
     Missing(NodeId),
-    /// A node told an error: a new entry of its status.
+    /// A node reported an error: a new entry of its status.
     Reported(NodeId, ErrorEntry),
     /// Process data of a node were received and are in the objects.
     Received(NodeId),
     /// Process data could not be read: another version of the mapping, or too short.
     Unreadable(NodeId),
-    /// Another managing node is on the bus; told once in a second at most.
+    /// Another managing node is on the bus; reported at most once per second.
     OtherManagingNode(MacAddress),
 }
 
-/// What the managing node waits for.
+/// The state of the cycle: the expected event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Off,
-    /// For another managing node to be heard, until the timer.
+    /// Listens for another managing node, until the timer.
     Listen,
-    /// For nothing: the network is one of plain Ethernet.
+    /// None: plain Ethernet.
     BasicEthernet,
-    /// For the end of an asynchronous phase of the reduced cycle.
+    /// The end of an asynchronous phase of the reduced cycle.
     Reduced {
-        /// Who may send in it.
+        /// The node that may send in it.
         target: NodeId,
     },
-    /// For the response of the node polled.
+    /// The response of the polled node.
     Poll {
-        /// Its place among the stations.
+        /// Its station index.
         station: usize,
     },
-    /// For the next cycle.
+    /// The next cycle.
     Soc,
-    /// For the SoC of the next cycle, which somebody else sends.
+    /// The SoC of the next cycle, which another component sends.
     Launch,
 }
 
@@ -202,47 +201,47 @@ pub struct ManagingNode {
     phase: Phase,
     /// When the phase ends.
     timer_ns: u64,
-    /// When the next cycle begins.
+    /// When the next cycle starts.
     soc_ns: u64,
     cycle_ns: u64,
     cycles: u64,
-    /// Cycles of a multiplexed cycle; 0 where there is none.
+    /// Number of cycles in a multiplexed cycle; 0: none.
     multiplexed_cycles: u64,
-    /// Which of them this one is, from 0 on.
+    /// The index of this cycle in it, from 0.
     multiplexed_cycle: u64,
-    /// Since when the node is in its state, and in which cycle that was.
+    /// Start of the present state, and its cycle.
     since_ns: u64,
     since_cycle: u64,
-    /// Time of day, and when it was.
+    /// Time of day, and the instant it is for.
     clock: (NetTime, u64),
-    /// Asynchronous phases to pass before the nodes are reset.
+    /// Asynchronous phases before the nodes are reset.
     quiet_phases: u32,
     stations: Vec<Station>,
-    /// The place of the station that was asked for its status, and did not answer yet.
-    status_asked: Option<usize>,
+    /// Index of the station with an unanswered StatusRequest.
+    status_requested: Option<usize>,
     commands: VecDeque<Order>,
-    turn: schedule::Turn,
-    launching: Launching,
+    turn: schedule::RoundRobin,
+    launching: LaunchState,
     /// Frames of other protocols.
     pub(crate) others: Queue,
     pub(crate) out: Outbox,
-    /// Memory for the payload of a poll.
+    /// Buffer for the payload of a poll.
     payload: Vec<u8>,
     events: VecDeque<Event>,
-    /// Requests of the application to nodes' objects that are done.
-    done: VecDeque<(NodeId, Done)>,
-    /// When another managing node was told last.
-    other_told_ns: Option<u64>,
-    /// Mandatory nodes that are missing were told.
-    missing_told: bool,
-    /// The cycle took too long too often: the network begins anew instead of the next.
+    /// Completed requests of the application.
+    done: VecDeque<(NodeId, CompletedRequest)>,
+    /// When another managing node was last reported.
+    other_reported_ns: Option<u64>,
+    /// The missing mandatory nodes were reported.
+    missing_reported: bool,
+    /// The cycle was exceeded too often: the network restarts instead of the next cycle.
     cycle_failed: bool,
-    /// The application lets the node go to its next state.
+    /// The application permits the next state.
     allowed: bool,
 }
 
 impl ManagingNode {
-    /// A managing node that is off.
+    /// Creates a managing node that is off.
     ///
     /// # Errors
     /// A mapping cannot be used.
@@ -256,7 +255,7 @@ impl ManagingNode {
             }
         }
         map(&od, &mut stations)?;
-        // Those of every cycle first: their time in it does not depend on whose slot it is.
+        // Nodes polled in every cycle first: their time in the cycle does not depend on the slot.
         stations.sort_by_key(|station| station.settings.slot != 0);
         Ok(ManagingNode {
             mac,
@@ -273,17 +272,17 @@ impl ManagingNode {
             clock: (NetTime::default(), 0),
             quiet_phases: 0,
             stations,
-            status_asked: None,
+            status_requested: None,
             commands: VecDeque::new(),
-            turn: schedule::Turn::default(),
-            launching: Launching::default(),
+            turn: schedule::RoundRobin::default(),
+            launching: LaunchState::default(),
             others: Queue::default(),
             out: Outbox::default(),
             payload: Vec::new(),
             events: VecDeque::new(),
             done: VecDeque::new(),
-            other_told_ns: None,
-            missing_told: false,
+            other_reported_ns: None,
+            missing_reported: false,
             cycle_failed: false,
             allowed: false,
             od,
@@ -303,7 +302,7 @@ impl ManagingNode {
         self.state
     }
 
-    /// How far a node is.
+    /// The boot step of a node.
     pub fn step(&self, node: NodeId) -> Option<Step> {
         self.stations.iter().find(|station| station.node == node).map(|station| station.step)
     }
@@ -313,49 +312,49 @@ impl ManagingNode {
         &self.od
     }
 
-    /// The application gives an object a value: an output, for one.
+    /// Sets an object from the application, such as an output.
     ///
     /// # Errors
-    /// There is no such object, or the value does not fit it.
+    /// The object does not exist, or the value does not fit it.
     pub fn set_object(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
         self.od.set(id, value)
     }
 
-    /// Has the node begin anew: it listens for another managing node, and all its nodes boot again. Out
-    /// of BASIC_ETHERNET nothing else leads.
+    /// Restarts the node: it listens for another managing node, and all its nodes boot again. This is the only
+    /// way out of BASIC_ETHERNET.
     pub fn reset(&mut self, now_ns: u64) {
         self.nmt(now_ns, MnEvent::Reset);
     }
 
-    /// Lets the node go to its next state, where 0x1F80 has it wait for the application.
+    /// Permits the next state, if 0x1F80 requires the application's permission.
     pub fn allow(&mut self) {
         self.allowed = true;
     }
 
-    /// What happened.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Takes an event of network management to the state it leads to.
+    /// Applies an NMT event.
     fn nmt(&mut self, now_ns: u64, by: MnEvent) {
         let Some(to) = next_mn(self.state, by) else { return };
         let from = core::mem::replace(&mut self.state, to);
         self.events.push_back(Event::State { from, to, by });
         (self.since_ns, self.since_cycle) = (now_ns, self.cycles);
-        (self.allowed, self.missing_told) = (false, false);
+        (self.allowed, self.missing_reported) = (false, false);
         let written = self.od.set_number(profile::NMT_STATE, to.code().0.into());
         debug_assert!(written.is_ok(), "every dictionary of a managing node has its state");
         match to {
             State::NotActive => {
-                self.begin_anew();
+                self.reset_network();
                 self.phase = Phase::Listen;
                 self.timer_ns = now_ns + self.microseconds(profile::WAIT_NOT_ACTIVE_US);
             }
             State::BasicEthernet => self.phase = Phase::BasicEthernet,
             State::PreOperational1 => {
-                self.begin_anew();
-                // Who listens hears that a managing node is there before it is told anything.
+                self.reset_network();
+                // Listening nodes detect a managing node before they receive commands.
                 self.quiet_phases = 10;
                 self.reduced_cycle(now_ns);
             }
@@ -369,14 +368,14 @@ impl ManagingNode {
         }
     }
 
-    /// Forgets what its nodes were.
-    fn begin_anew(&mut self) {
+    /// Resets the state of all nodes.
+    fn reset_network(&mut self) {
         for place in 0..self.stations.len() {
-            self.forget(place);
+            self.reset_station(place);
             self.stations[place].step = Step::Identify;
         }
         self.cycle_failed = false;
-        self.status_asked = None;
+        self.status_requested = None;
         self.commands.clear();
         self.cancel_launch();
     }
@@ -427,7 +426,7 @@ impl Node for ManagingNode {
     }
 }
 
-/// Works out the mappings of the dictionary, for the stations they are of.
+/// Activates the mappings of the dictionary, for their stations.
 fn map(od: &Dictionary, stations: &mut [Station]) -> Result<(), Unmapped> {
     for number in 0..=0xff {
         for (direction, parameters, mapping) in [
@@ -460,7 +459,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_in_the_words_of_the_specification() {
+    fn failures_use_the_terms_of_the_specification() {
         let mismatch = Mismatch { expected_at: 0x1f85, expected: 7, found: 8 };
         for (failure, text) in [
             (
@@ -469,7 +468,8 @@ mod tests {
             ),
             (
                 Failure::Configuration(id(0x1006, 0), Abort::VALUE),
-                "configuration of object 1006/00 refused, 0x06090030: the value is none of those allowed",
+                "configuration of object 1006/00 refused, 0x06090030: the value is none of those \
+                 allowed",
             ),
             (Failure::TimeOut(Step::Enable), "timeout of step \"transition to READY_TO_OPERATE\""),
         ] {

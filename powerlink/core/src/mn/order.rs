@@ -9,13 +9,13 @@ use onbeat_wire::powerlink::{
 use super::station::Station;
 use super::{ManagingNode, Step};
 
-/// A command on its way out.
+/// A queued command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order {
-    /// Whom it is for.
+    /// The destination.
     pub(super) node: NodeId,
     pub(super) command: NmtCommandId,
-    /// What it says, without the padding of a frame.
+    /// Its data, without the padding of a frame.
     pub(super) data: Vec<u8>,
 }
 
@@ -24,7 +24,7 @@ impl Order {
         Order { node, command, data: Vec::new() }
     }
 
-    /// A reset of a node, with the error that is its reason.
+    /// A reset of a node, with the error code as its reason.
     pub(super) fn reset(node: NodeId, code: u16) -> Self {
         let [low, high] = code.to_le_bytes();
         Order::with(node, NmtCommandId::RESET_NODE, &[low, high])
@@ -34,7 +34,7 @@ impl Order {
         Order { node, command, data: data.to_vec() }
     }
 
-    /// What the order means for a node.
+    /// The effect of the command on a node.
     pub(super) fn means(&self, node: NodeId) -> Option<NmtCommandId> {
         let command = NmtCommand { command: self.command, data: &self.data };
         command.to(node, self.node).ok().flatten()
@@ -47,7 +47,7 @@ impl ManagingNode {
         self.commands.push_back(Order::plain(node, command));
     }
 
-    /// Sends a plain command of a state to a list of nodes, in one frame; whether it has such a
+    /// Sends a plain state command to a list of nodes, in one frame; returns false if the command has no such
     /// form.
     pub fn command_nodes(&mut self, nodes: &NodeSet, command: NmtCommandId) -> bool {
         let extended = command.extended();
@@ -56,21 +56,21 @@ impl ManagingNode {
         extended.is_some()
     }
 
-    /// Gives a node a host name, of which 32 octets count.
+    /// Sets the host name of a node, at most 32 octets.
     pub fn set_host_name(&mut self, node: NodeId, name: &[u8]) {
         let name = name.get(..32).unwrap_or(name);
         self.commands.push_back(Order::with(node, NmtCommandId::NET_HOST_NAME_SET, name));
     }
 
-    /// Has all nodes look up the IP address of one anew.
+    /// Makes all nodes resolve the IP address of a node again.
     pub fn flush_arp(&mut self, node: NodeId) {
         let (all, flush) = (NodeId::BROADCAST, NmtCommandId::FLUSH_ARP_ENTRY);
         self.commands.push_back(Order::with(all, flush, &[node.0]));
     }
 
-    /// Tells all nodes something of the network: lists of nodes that are configured to be there, are
-    /// there, are in a state or have new errors; the state of each; date and time. It says what is
-    /// when it is sent. Whether the service is one of these.
+    /// Publishes information to all nodes: lists of nodes that are configured, present, in a state or have new
+    /// errors; the state of each node; date and time. The values are those at the time of transmission. Returns
+    /// false for any other service.
     pub fn publish(&mut self, service: NmtCommandId) -> bool {
         let publishes = service.publishes();
         if publishes {
@@ -79,7 +79,7 @@ impl ManagingNode {
         publishes
     }
 
-    /// What an order says that is about to leave.
+    /// Fills in the data of a command before it is sent.
     pub(super) fn complete(&mut self, now_ns: u64, order: &mut Order) {
         let state = match order.command {
             NmtCommandId::PUBLISH_PRE_OPERATIONAL_1 => NmtState::PRE_OPERATIONAL_1,
@@ -125,7 +125,7 @@ impl ManagingNode {
     }
 }
 
-/// Whether a node was heard of since it was last reset.
+/// Whether a node has responded since its last reset.
 fn is_known(station: &Station) -> bool {
     !matches!(station.step, Step::Identify | Step::Reset)
 }

@@ -1,4 +1,4 @@
-//! What a managing node does with the frames it receives.
+//! Handles the frames that a managing node receives.
 
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{
@@ -8,26 +8,26 @@ use onbeat_wire::powerlink::{
 
 use super::dcf::{RESTORE, STORE};
 use super::order::Order;
-use super::station::{Signalling, Station};
+use super::station::{Signaling, Station};
 use super::{Event, Failure, ManagingNode, Phase, Step};
 use crate::dll::Counter;
 use crate::frame;
 use crate::od::{Abort, profile};
-use crate::sdo::{Done, Request};
+use crate::sdo::{CompletedRequest, Request};
 
-/// Nodes whose configuration is written at the same time. They share the asynchronous phases, and
-/// with too many of them each would wait longer for its next frame than a connection lasts.
+/// Nodes that are configured in parallel. They share the asynchronous phases; with more of them, the wait of
+/// each for its next frame would exceed the time-out of its connection.
 const CONFIGURING: usize = 8;
 
-/// Commands and SDO frames that wait at most where others than the application ask for them.
+/// Maximum number of queued commands and SDO frames that other nodes request.
 const WAITING: usize = 64;
 
-/// How long nobody is told again that there is another managing node: it sends thousands of frames.
+/// Interval between reports of another managing node, which sends thousands of frames.
 const OTHER_AGAIN_NS: u64 = 1_000_000_000;
 
 impl ManagingNode {
-    /// A frame was received, from its destination address on and without FCS. What is not for
-    /// this node, or not POWERLINK's, is left alone.
+    /// Handles a received frame, from its destination address on and without FCS. Frames for other nodes or of
+    /// other protocols are ignored.
     pub(super) fn receive(&mut self, now_ns: u64, frame: &[u8]) {
         let Some((mac, message)) = frame::parse(frame) else {
             return self.unreadable(now_ns, frame);
@@ -41,7 +41,7 @@ impl ManagingNode {
             (Body::Soc(_) | Body::Soa(_) | Body::Preq(_) | Body::Amni, _) => {
                 self.other_managing_node(now_ns, mac);
             }
-            // There is no network yet, or none of its own.
+            // No network yet, or not its own.
             _ if !self.state.answers() => {}
             (Body::Pres(pres), Some(place)) => self.pres(now_ns, place, &pres),
             (Body::Asnd(service), _)
@@ -58,8 +58,7 @@ impl ManagingNode {
         }
     }
 
-    /// A frame that is no message: a node of the network that sends one is not understood
-    /// (E_DLL_INVALID_FORMAT).
+    /// Handles an invalid message: the format of a node of the network is wrong (E_DLL_INVALID_FORMAT).
     fn unreadable(&mut self, now_ns: u64, frame: &[u8]) {
         let Some(broken) = frame::broken(frame) else { return };
         let is_it =
@@ -71,9 +70,10 @@ impl ManagingNode {
     }
 
     fn other_managing_node(&mut self, now_ns: u64, mac: MacAddress) {
-        let told = self.other_told_ns.is_some_and(|told| now_ns < told + OTHER_AGAIN_NS);
-        if !told {
-            self.other_told_ns = Some(now_ns);
+        let reported =
+            self.other_reported_ns.is_some_and(|reported| now_ns < reported + OTHER_AGAIN_NS);
+        if !reported {
+            self.other_reported_ns = Some(now_ns);
             self.events.push_back(Event::OtherManagingNode(mac));
         }
         if self.phase == Phase::Listen {
@@ -100,11 +100,11 @@ impl ManagingNode {
                 Event::Unreadable(node)
             });
         }
-        self.told_state(now_ns, place, pres.state);
+        self.state_reported(now_ns, place, pres.state);
         self.poll_from(now_ns, place + 1);
     }
 
-    /// A response came when its time had passed, and it was counted as lost.
+    /// Handles a response after its time-out, when it was already counted as lost.
     fn late_pres(&mut self, now_ns: u64, place: usize) {
         let station = &mut self.stations[place];
         if !core::mem::take(&mut station.may_be_late) {
@@ -128,18 +128,18 @@ impl ManagingNode {
     }
 
     fn status(&mut self, now_ns: u64, place: usize, status: &StatusResponse<'_>) {
-        if self.status_asked.take_if(|asked| *asked == place).is_some() {
+        if self.status_requested.take_if(|asked| *asked == place).is_some() {
             Counter::loss_of_status(self.stations[place].node).good(&mut self.od);
         }
         let station = &mut self.stations[place];
         station.request = status.request;
         station.status_due = false;
-        station.signalling = match (station.signalling, status.exception_clear) {
-            (Signalling::Raise, true) => Signalling::Lower,
-            (Signalling::Lower, false) => Signalling::Done,
+        station.signaling = match (station.signaling, status.exception_clear) {
+            (Signaling::Raise, true) => Signaling::Lower,
+            (Signaling::Lower, false) => Signaling::Done,
             (other, _) => other,
         };
-        if station.signalling == Signalling::Done {
+        if station.signaling == Signaling::Done {
             let news = station.acknowledged != status.exception_new;
             station.acknowledged = status.exception_new;
             if news {
@@ -148,19 +148,19 @@ impl ManagingNode {
                 self.events.extend(entries.map(|entry| Event::Reported(node, entry)));
             }
         }
-        self.told_state(now_ns, place, status.state);
+        self.state_reported(now_ns, place, status.state);
     }
 
-    /// The phase in which a node was to tell its status is over.
+    /// Ends the phase of a StatusRequest.
     pub(super) fn status_over(&mut self, now_ns: u64) {
-        let Some(place) = self.status_asked.take() else { return };
+        let Some(place) = self.status_requested.take() else { return };
         let Station { node, step, .. } = self.stations[place];
         if matches!(step, Step::Identify | Step::Reset) {
-            // Meanwhile it was reset, and may have been before it could answer.
+            // It was reset meanwhile, perhaps before it could answer.
             return;
         }
         self.events.push_back(Event::LostStatus(node));
-        // A reduced cycle is short: a node that nobody let run for a moment would be given up in it.
+        // A reduced cycle is short: a node that is not scheduled for a moment would fail in it.
         self.stations[place].status_after_ns = now_ns + self.cycle_ns;
         if Counter::loss_of_status(node).error(&mut self.od) {
             self.fail(now_ns, place, Failure::LossOfStatus);
@@ -170,18 +170,18 @@ impl ManagingNode {
     fn sdo(&mut self, now_ns: u64, place: usize, sdo: &Sdo<'_>) {
         let station = &mut self.stations[place];
         let done = station.sdo.receive(now_ns, sdo, &mut station.frames);
-        // What finds no room is sent again, as if it was lost.
+        // A frame without room is sent again, as if it was lost.
         station.frames.truncate(WAITING);
         if let Some(done) = done {
             self.sdo_done(now_ns, place, done);
         }
     }
 
-    /// A controlled node asks for a command: it gets it, where it is one that a node may ask for,
-    /// and hears otherwise that it is not.
+    /// Handles a command requested by a controlled node: sends it, if nodes may request it, or else answers
+    /// that it is invalid.
     fn nmt_request(&mut self, place: usize, request: &NmtRequest<'_>) {
         if self.commands.len() >= WAITING {
-            // Who floods asks again, or does not mean it.
+            // A flood of requests is dropped; a sender can repeat its request.
             return;
         }
         let (command, target) = (request.command, request.target);
@@ -198,7 +198,7 @@ impl ManagingNode {
         }
     }
 
-    /// Whether a request is for one of the services that are for all nodes.
+    /// Handles a request of a service for all nodes; returns false for others.
     fn request_for_all(&mut self, command: NmtCommandId, data: &[u8]) -> bool {
         if let (NmtCommandId::FLUSH_ARP_ENTRY, [node, ..]) = (command, data) {
             self.flush_arp(NodeId(*node));
@@ -221,15 +221,15 @@ impl ManagingNode {
         station.request = ident.request;
         station.state = ident.state;
         if let Err(mismatch) = station.settings.check(ident) {
-            // It stays what it is: after a while it is asked again, and nothing else.
+            // It keeps its step: after a while it receives another IdentRequest, nothing else.
             self.events.push_back(Event::Failed(station.node, Failure::Identity(mismatch)));
-            return self.leave_alone(now_ns, place);
+            return self.suspend_requests(now_ns, place);
         }
         if station.settings.is_configured(ident) {
             return self.go(now_ns, place, Step::Configured);
         }
         if busy {
-            // Its turn comes: it is asked again.
+            // It receives another IdentRequest in turn.
             return;
         }
         if core::mem::replace(&mut station.downloaded, true) {
@@ -238,7 +238,7 @@ impl ManagingNode {
         self.download(now_ns, place);
     }
 
-    /// Writes a node's configuration.
+    /// Starts writing a node's configuration.
     fn download(&mut self, now_ns: u64, place: usize) {
         let station = &mut self.stations[place];
         let requests = station.settings.download(&self.od, station.node, station.restored);
@@ -248,17 +248,17 @@ impl ManagingNode {
         self.go(now_ns, place, Step::Configure);
     }
 
-    /// A request of a node's configuration is done.
-    pub(super) fn configured(&mut self, now_ns: u64, place: usize, done: &Done) {
+    /// Handles a completed request of a node's configuration.
+    pub(super) fn configured(&mut self, now_ns: u64, place: usize, done: &CompletedRequest) {
         let Request::Write(object, _) = done.request else { return };
         let station = &mut self.stations[place];
         let optional = object == RESTORE || object == STORE;
         match done.result {
-            // Its defaults are effective after a reset; what is to be written comes then.
+            // Its defaults apply after a reset; the configuration is written then.
             Ok(_) if object == RESTORE => {
                 station.restored = true;
                 self.commands.push_back(Order::plain(station.node, NmtCommandId::RESET_NODE));
-                self.leave_alone(now_ns, place);
+                self.suspend_requests(now_ns, place);
             }
             Err(abort) if !optional || abort == Abort::TIME_OUT => {
                 self.fail(now_ns, place, Failure::Configuration(object, abort));
@@ -266,7 +266,7 @@ impl ManagingNode {
             _ if station.sdo.pending() == 0 => {
                 let reset = NmtCommandId::RESET_CONFIGURATION;
                 self.commands.push_back(Order::plain(station.node, reset));
-                self.leave_alone(now_ns, place);
+                self.suspend_requests(now_ns, place);
             }
             _ => {}
         }

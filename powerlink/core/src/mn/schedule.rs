@@ -1,4 +1,4 @@
-//! Who gets the asynchronous phase (EPSG DS 301, 4.2.4.6).
+//! Assignment of the asynchronous phase (EPSG DS 301, 4.2.4.6).
 
 use alloc::vec::Vec;
 
@@ -7,34 +7,35 @@ use onbeat_wire::powerlink::{
     Soa,
 };
 
-use super::station::Signalling;
+use super::station::Signaling;
 use super::{ManagingNode, Step};
 
-/// What phases are given to, in turn; in each, nodes take turns as well.
+/// The use of a phase. Uses take turns, and nodes take turns within each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// A node that is asked for its status.
+enum PhaseUse {
+    /// StatusRequest to a node.
     Status,
-    /// A node that has something to send.
+    /// Invite of a node with queued frames.
     Request,
     /// An SDO frame of this node, or one of another protocol.
     Own,
-    /// A node that is asked who it is.
+    /// IdentRequest to a node.
     Ident,
 }
 
-const KINDS: [Kind; 4] = [Kind::Own, Kind::Request, Kind::Status, Kind::Ident];
+const PHASE_USES: [PhaseUse; 4] =
+    [PhaseUse::Own, PhaseUse::Request, PhaseUse::Status, PhaseUse::Ident];
 
-/// Whose turn is next.
+/// The next use and node.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct RoundRobin {
     kind: usize,
-    /// By kind.
-    place: [usize; KINDS.len()],
+    /// By use.
+    place: [usize; PHASE_USES.len()],
 }
 
 impl ManagingNode {
-    /// What the next SoA says, and the frame of this node behind it.
+    /// The next SoA, and the frame of this node after it.
     pub(super) fn schedule(&mut self, now_ns: u64) -> (Soa, Option<Vec<u8>>) {
         if self.quiet_phases > 0 {
             self.quiet_phases -= 1;
@@ -50,14 +51,14 @@ impl ManagingNode {
             let soa = self.soa(RequestedService::NMT_REQUEST_INVITE, NodeId::MN);
             return (soa, Some(self.asnd(order.node, Service::NmtCommand(command))));
         }
-        for n in 0..KINDS.len() {
-            let turn = (self.turn.kind + n) % KINDS.len();
+        for n in 0..PHASE_USES.len() {
+            let turn = (self.turn.kind + n) % PHASE_USES.len();
             if let Some(found) = self.schedule_kind(now_ns, turn) {
-                self.turn.kind = (turn + 1) % KINDS.len();
-                if KINDS[turn] == Kind::Status {
+                self.turn.kind = (turn + 1) % PHASE_USES.len();
+                if PHASE_USES[turn] == PhaseUse::Status {
                     let place = self.turn.place[turn];
-                    self.begin_limit(now_ns, place);
-                    self.status_asked = Some(place);
+                    self.start_limit(now_ns, place);
+                    self.status_requested = Some(place);
                 }
                 return found;
             }
@@ -67,10 +68,10 @@ impl ManagingNode {
 
     fn schedule_kind(&mut self, now_ns: u64, turn: usize) -> Option<(Soa, Option<Vec<u8>>)> {
         let count = self.stations.len();
-        // One place more, for what is of no station.
+        // One index more, for uses without a station.
         for n in 1..=count + 1 {
             let place = (self.turn.place[turn] + n) % (count + 1);
-            if let Some(found) = self.schedule_place(now_ns, KINDS[turn], place) {
+            if let Some(found) = self.schedule_place(now_ns, PHASE_USES[turn], place) {
                 self.turn.place[turn] = place;
                 return Some(found);
             }
@@ -81,7 +82,7 @@ impl ManagingNode {
     fn schedule_place(
         &mut self,
         now_ns: u64,
-        kind: Kind,
+        kind: PhaseUse,
         place: usize,
     ) -> Option<(Soa, Option<Vec<u8>>)> {
         let Some(station) = self.stations.get_mut(place) else {
@@ -89,12 +90,12 @@ impl ManagingNode {
         };
         let node = station.node;
         match kind {
-            Kind::Own => {
+            PhaseUse::Own => {
                 let outgoing = station.frames.pop_front()?;
                 let frame = self.asnd(node, Service::Sdo(outgoing.sdo()));
                 Some((self.soa(RequestedService::UNSPECIFIED_INVITE, NodeId::MN), Some(frame)))
             }
-            Kind::Request => {
+            PhaseUse::Request => {
                 let SendRequest { priority, pending } = station.request;
                 if pending == 0 {
                     return None;
@@ -106,14 +107,14 @@ impl ManagingNode {
                 };
                 Some((self.soa(service, node), None))
             }
-            Kind::Status => {
+            PhaseUse::Status => {
                 let due = station.needs_status() && station.status_after_ns <= now_ns;
                 let exception_acknowledge = station.acknowledged;
-                let exception_reset = station.signalling == Signalling::Raise;
+                let exception_reset = station.signaling == Signaling::Raise;
                 let soa = self.soa(RequestedService::STATUS_REQUEST, node);
                 due.then_some((Soa { exception_reset, exception_acknowledge, ..soa }, None))
             }
-            Kind::Ident => {
+            PhaseUse::Ident => {
                 let due = core::mem::take(&mut station.ident_due);
                 (due || station.step == Step::Identify)
                     .then(|| (self.soa(RequestedService::IDENT_REQUEST, node), None))
@@ -121,17 +122,17 @@ impl ManagingNode {
         }
     }
 
-    /// A diagnostic device is asked who it is as well; and frames of other protocols are this node's.
-    fn schedule_further(&mut self, kind: Kind) -> Option<(Soa, Option<Vec<u8>>)> {
+    /// IdentRequest to a diagnostic device, and frames of other protocols of this node.
+    fn schedule_further(&mut self, kind: PhaseUse) -> Option<(Soa, Option<Vec<u8>>)> {
         match kind {
-            Kind::Ident => {
+            PhaseUse::Ident => {
                 Some((self.soa(RequestedService::IDENT_REQUEST, NodeId::DIAGNOSTIC), None))
             }
-            Kind::Own => {
+            PhaseUse::Own => {
                 let frame = self.take_other()?;
                 Some((self.soa(RequestedService::UNSPECIFIED_INVITE, NodeId::MN), Some(frame)))
             }
-            Kind::Request | Kind::Status => None,
+            PhaseUse::Request | PhaseUse::Status => None,
         }
     }
 
@@ -147,7 +148,7 @@ impl ManagingNode {
         }
     }
 
-    /// How long a node is left alone that was told to change its state: it takes five of its cycles.
+    /// How long a node that was commanded to change its state receives no request: five of its cycles.
     pub(super) fn settle_ns(&self, place: usize) -> u64 {
         5 * self.cycle_ns * self.stations[place].settings.period
     }

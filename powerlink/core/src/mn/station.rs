@@ -1,4 +1,4 @@
-//! A controlled node as the managing node sees it.
+//! A controlled node in the view of the managing node.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -10,38 +10,38 @@ use onbeat_wire::powerlink::{IdentResponse, NmtState, NodeId, SendRequest};
 use super::dcf;
 use crate::od::{Dictionary, id, profile};
 use crate::pdo::Channel;
-use crate::sdo::{Client, Outgoing, Request};
+use crate::sdo::{Client, OutgoingFrame, Request};
 
-/// What the dictionary says of a node.
+/// Settings of a node in the dictionary.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) start: bool,
     pub(super) mandatory: bool,
-    /// Device type, vendor, product, revision, serial number; 0 is any.
+    /// Device type, vendor, product, revision, serial number; 0: any.
     identity: [u32; 5],
-    /// Date and time; 0 and 0 is any.
+    /// Date and time; 0 and 0: any.
     configuration: (u32, u32),
-    /// Of the software, where it is looked at; 0 is any.
+    /// Of the software, if checked; 0: any.
     software: [u32; 2],
     pub(super) preq_limit: usize,
     pub(super) pres_timeout_ns: u64,
-    /// The cycle of a multiplexed cycle in which it is polled, from 1 on; 0 is each.
+    /// The cycle of a multiplexed cycle in which it is polled, from 1 on; 0: every cycle.
     pub(super) slot: u64,
     /// Cycles from one poll to the next.
     pub(super) period: u64,
 }
 
-/// Where date and time of a node's software are expected.
+/// The objects with the expected date and time of a node's software.
 const SOFTWARE: [u16; 2] = [profile::EXPECTED_SOFTWARE_DATE, profile::EXPECTED_SOFTWARE_TIME];
 
-/// What of a node's identity is not as it must be.
+/// A mismatch of a node's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The object that says what is expected.
+    /// The object with the expected value.
     pub expected_at: u16,
-    /// What is expected.
+    /// The expected value.
     pub expected: u32,
-    /// What the node says.
+    /// The node's value.
     pub found: u32,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Mismatch {
 }
 
 impl Settings {
-    /// What is said of `node`, unless it is no controlled node of this network.
+    /// The settings of `node`, if it is a controlled node of this network.
     pub(super) fn new(od: &Dictionary, node: NodeId) -> Option<Self> {
         use profile::assignment::{EXISTS, IS_CONTROLLED, MANDATORY, START, VALID};
         use profile::startup::{CHECK_CONFIGURATION, CHECK_SOFTWARE};
@@ -61,7 +61,7 @@ impl Settings {
         let number = |index| od.number(id(index, node.0)) as u32;
         let assignment = number(profile::NODE_ASSIGNMENT);
         let needed = EXISTS | IS_CONTROLLED | VALID;
-        // A slot behind the end of the multiplexed cycle would never come.
+        // A slot after the end of the multiplexed cycle would never come.
         let cycles = od.number(profile::MULTIPLEXED_CYCLES);
         let slot = u64::from(number(profile::MULTIPLEXED_ASSIGNMENT));
         let slot = if slot > cycles { 0 } else { slot };
@@ -89,7 +89,7 @@ impl Settings {
         self.slot == 0 || self.slot == cycle + 1
     }
 
-    /// Whether a node is the one that is expected.
+    /// Checks whether a node is the expected one.
     pub(super) fn check(&self, ident: &IdentResponse<'_>) -> Result<(), Mismatch> {
         let found = [
             ident.device_type,
@@ -109,13 +109,13 @@ impl Settings {
         Ok(())
     }
 
-    /// Whether a node has the configuration that is expected.
+    /// Whether a node has the expected configuration.
     pub(super) fn is_configured(&self, ident: &IdentResponse<'_>) -> bool {
         let found = (ident.configuration_date, ident.configuration_time);
         self.configuration == (0, 0) || self.configuration == found
     }
 
-    /// What is written to a node that has another configuration, in order.
+    /// The requests that configure a node, in order.
     pub(super) fn download(&self, od: &Dictionary, node: NodeId, restored: bool) -> Vec<Request> {
         let restore = Request::Write(dcf::RESTORE, b"load".to_vec());
         let store = Request::Write(dcf::STORE, b"save".to_vec());
@@ -134,28 +134,28 @@ impl Settings {
     }
 }
 
-/// How far a node is on its way to OPERATIONAL (EPSG DS 301, 7.4.2.2).
+/// The boot step of a node (EPSG DS 301, 7.4.2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// It is asked who it is.
+    /// Identification by IdentRequest.
     Identify,
     /// Its configuration is written.
     Configure,
-    /// It was reset, and is left alone for a while.
+    /// It was reset, and receives no requests for a while.
     Reset,
     /// It is configured.
     Configured,
-    /// It is to get to PRE_OPERATIONAL_2 by itself.
+    /// It must enter PRE_OPERATIONAL_2 by itself.
     CheckPreOperational2,
-    /// It is polled, and to get to READY_TO_OPERATE.
+    /// It is polled, and must enter READY_TO_OPERATE.
     Enable,
     /// It is ready.
     Ready,
-    /// It is to get to OPERATIONAL.
+    /// It must enter OPERATIONAL.
     Start,
     /// It is operational.
     Operational,
-    /// It was stopped, and stays so until it is told else.
+    /// It was stopped, until the next command.
     Stopped,
 }
 
@@ -183,9 +183,9 @@ impl Step {
     }
 }
 
-/// How error signalling gets under way: ER and EC go up and down again.
+/// The start of error signaling: ER and EC are set, then cleared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Signalling {
+pub(super) enum Signaling {
     Raise,
     Lower,
     Done,
@@ -196,37 +196,37 @@ pub(super) struct Station {
     pub(super) node: NodeId,
     pub(super) settings: Settings,
     pub(super) step: Step,
-    /// When the step has taken too long, or ends.
+    /// When the step times out, or ends.
     pub(super) deadline_ns: Option<u64>,
-    /// It was asked once more since then, or has no turn to wait for.
-    pub(super) asked_at_last: bool,
+    /// It received another request since then, or is not in a queue for one.
+    pub(super) requested_again: bool,
     pub(super) mac: Option<MacAddress>,
-    /// As it said last.
+    /// Its last reported state.
     pub(super) state: NmtState,
     pub(super) request: SendRequest,
-    pub(super) signalling: Signalling,
-    /// EA: its EN as of its last status.
+    pub(super) signaling: Signaling,
+    /// EA: EN of its last status.
     pub(super) acknowledged: bool,
-    /// It told errors since the last time that this was published.
+    /// It reported errors since the last publication.
     pub(super) emergency_new: bool,
-    /// It is to be asked for its status.
+    /// A StatusRequest is due.
     pub(super) status_due: bool,
-    /// It is not asked for its status before this, since it did not answer.
+    /// No StatusRequest before this time, since it did not answer.
     pub(super) status_after_ns: u64,
     pub(super) polled: bool,
-    /// Its last poll was not answered in time: its response may still come.
+    /// Its last poll was not answered in time: the response may still arrive.
     pub(super) may_be_late: bool,
-    /// It is to be asked who it is, beside what its step asks for.
+    /// An IdentRequest is due, beside the requests of its step.
     pub(super) ident_due: bool,
-    /// Good polls in a row.
+    /// Consecutive answered polls.
     pub(super) good_polls: u32,
-    /// Its parameters were put to their defaults.
+    /// Its parameters were restored to defaults.
     pub(super) restored: bool,
-    /// Its configuration was written since it was last reset as a node.
+    /// Its configuration was written since its last node reset.
     pub(super) downloaded: bool,
     pub(super) sdo: Client,
-    /// SDO frames that wait for an asynchronous phase of ours.
-    pub(super) frames: VecDeque<Outgoing>,
+    /// SDO frames queued for an asynchronous phase of this node.
+    pub(super) frames: VecDeque<OutgoingFrame>,
     pub(super) tpdo: Channel,
     pub(super) rpdo: Channel,
 }
@@ -238,11 +238,11 @@ impl Station {
             settings,
             step: Step::Identify,
             deadline_ns: None,
-            asked_at_last: false,
+            requested_again: false,
             mac: None,
             state: NmtState::NOT_ACTIVE,
             request: SendRequest::NONE,
-            signalling: Signalling::Raise,
+            signaling: Signaling::Raise,
             acknowledged: false,
             emergency_new: false,
             status_due: false,
@@ -260,9 +260,9 @@ impl Station {
         }
     }
 
-    /// Forgets what the node was, as after a reset.
-    pub(super) fn forget(&mut self) {
-        // Commands that did not leave are not for what it will be.
+    /// Resets the state, as after a reset of the node.
+    pub(super) fn reset(&mut self) {
+        // Queued commands are not for its state after the reset.
         self.frames.retain(|frame| frame.sdo().command.is_none());
         self.sdo.close(&mut self.frames);
         self.polled = false;
@@ -274,11 +274,11 @@ impl Station {
         self.deadline_ns = None;
     }
 
-    /// Whether the node says what it wants only when it is asked for its status.
+    /// Whether the node reports its requests only in its status.
     pub(super) fn needs_status(&self) -> bool {
         let busy = self.sdo.pending() > 0 && !self.polled;
         let boots = !matches!(self.step, Step::Identify | Step::Reset);
-        boots && (busy || self.status_due || self.signalling != Signalling::Done)
+        boots && (busy || self.status_due || self.signaling != Signaling::Done)
     }
 }
 
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_an_identity_is_looked_at() {
+    fn every_part_of_an_identity_is_checked() {
         let all = startup::CHECK_SOFTWARE | startup::CHECK_CONFIGURATION;
         let parts =
             profile::EXPECTED_IDENTITY.into_iter().zip(1..).chain(SOFTWARE.into_iter().zip(8..));
@@ -349,11 +349,11 @@ mod tests {
             assert_eq!(expecting(index, 77, all).check(&ident()), Err(mismatch), "{index:x}");
         }
         let unchecked = expecting(SOFTWARE[0], 77, startup::CHECK_CONFIGURATION);
-        assert_eq!(unchecked.check(&ident()), Ok(()), "0x1F80 does not ask for it");
+        assert_eq!(unchecked.check(&ident()), Ok(()), "0x1F80 does not require it");
     }
 
     #[test]
-    fn a_configuration_is_looked_at_where_it_is_asked_for() {
+    fn a_configuration_is_checked_if_required() {
         let check = startup::CHECK_CONFIGURATION;
         assert!(!expecting(profile::EXPECTED_DATE, 6, check).is_configured(&ident()), "the time");
         assert!(expecting(profile::EXPECTED_DATE, 6, 0).is_configured(&ident()));

@@ -12,19 +12,19 @@ use crate::ethernet::{self, address};
 use crate::mn::{self, ManagingNode, concise_dcf};
 use crate::od::profile::{self, Identity, assignment, startup};
 use crate::od::{Abort, Access, Dictionary, Mappable, Object, ObjectId, id};
-use crate::pdo::Mapped;
+use crate::pdo::MappingEntry;
 
 /// Objects and their values.
 type Entries = Vec<(ObjectId, Vec<u8>)>;
 
-/// Payload octets of a poll at least: as the profile has it by default.
+/// Minimum payload octets of a poll: the default of the profile.
 const LEAST_LIMIT: usize = 36;
 
 impl Network {
-    /// A controlled node of the network, as it is before anybody configured it; it sends from `mac`.
+    /// Builds a controlled node of the network, before its configuration; `mac` is its source address.
     ///
     /// # Errors
-    /// There is no such node, or its objects do not fit each other.
+    /// There is no such node, or its objects conflict.
     pub fn controlled(
         &self,
         node: NodeId,
@@ -35,10 +35,10 @@ impl Network {
         ControlledNode::new(cn::Config { node, mac, objects }).map_err(NetworkError::Id)
     }
 
-    /// The managing node of the network; it sends from `mac`.
+    /// Builds the managing node of the network; `mac` is its source address.
     ///
     /// # Errors
-    /// The objects of a node do not fit each other.
+    /// The objects of a node conflict.
     pub fn managing(&self, mac: MacAddress) -> Result<ManagingNode, NetworkError> {
         let nodes: Vec<NodeId> = self.nodes.iter().map(|station| station.node).collect();
         let identity = Identity::default();
@@ -68,7 +68,7 @@ impl Network {
         found.ok_or(NetworkError::NoNode(node))
     }
 
-    /// Tells the managing node all there is to know of a node.
+    /// Adds the settings of a node to the managing node.
     fn describe(
         &self,
         od: &mut Dictionary,
@@ -79,7 +79,7 @@ impl Network {
         if station.multiplexed > self.multiplexed_cycles {
             return Err(NetworkError::Slot(node, station.multiplexed, self.multiplexed_cycles));
         }
-        // The configuration is tried on a node like it: what that refuses the real one would.
+        // The configuration is tried on an equal node: a real one would refuse the same values.
         let (entries, [date, time]) = self.configuration(station)?;
         let mut model = station.dictionary()?;
         for (object, value) in &entries {
@@ -119,8 +119,9 @@ impl Network {
             set(od, node, object, value)?;
         }
         let [to, from] = [Mappable::Transmit, Mappable::Receive];
-        let outputs = (profile::TPDO_MAPPING, &station.outputs, to, managing_output as Place);
-        let inputs = (profile::RPDO_MAPPING, &station.inputs, from, managing_input as Place);
+        let outputs =
+            (profile::TPDO_MAPPING, &station.outputs, to, managing_output as SignalObject);
+        let inputs = (profile::RPDO_MAPPING, &station.inputs, from, managing_input as SignalObject);
         for (mapping, signals, mappable, place) in [outputs, inputs] {
             let objects: Vec<ObjectId> = (0..signals.len()).map(|n| place(node, n)).collect();
             for (object, signal) in objects.iter().zip(signals) {
@@ -135,7 +136,7 @@ impl Network {
         Ok(())
     }
 
-    /// What is written to a node, in order, and the date and time that stand for it: another
+    /// The objects written to a node, in order, and the date and time that identify the configuration: another
     /// configuration has others.
     fn configuration(&self, station: &Station) -> Result<(Entries, [u32; 2]), NetworkError> {
         let number = |object, len: usize, value: u64| (object, value.to_le_bytes()[..len].to_vec());
@@ -180,8 +181,8 @@ impl Network {
     }
 }
 
-/// The object for a signal of a node, by its place.
-type Place = fn(NodeId, usize) -> ObjectId;
+/// The object of a node's signal, by its position.
+type SignalObject = fn(NodeId, usize) -> ObjectId;
 
 impl Station {
     fn dictionary(&self) -> Result<Dictionary, NetworkError> {
@@ -194,7 +195,7 @@ impl Station {
         for (object, address) in
             [(profile::ADDRESS, address(node)), (profile::GATEWAY, ethernet::GATEWAY)]
         {
-            // A device that describes them otherwise keeps what it has.
+            // A device that describes them in another way keeps its description.
             let _ = objects.set_default(object, &u32::from(address).to_le_bytes());
         }
         let mut taken = BTreeSet::new();
@@ -216,7 +217,7 @@ impl Station {
     }
 }
 
-/// Objects that say who a node is and what the stack can do, or that the node itself writes: a
+/// Objects for the identity of a node and the features of the stack, or written by the node itself: a
 /// description does not change them.
 fn is_own(object: ObjectId) -> bool {
     const OWN: [ObjectId; 8] = [
@@ -236,8 +237,8 @@ fn is_own(object: ObjectId) -> bool {
         )
 }
 
-/// Whether the value of an object follows from the description of a network, so that nothing else may
-/// say it: mappings, the cycle and its counters, date and time of the configuration.
+/// Whether the value of an object is derived from the description of a network, so that no other source may set
+/// it: mappings, the cycle and its counters, date and time of the configuration.
 pub fn follows_from_network(object: ObjectId) -> bool {
     let by_index = matches!(
         object.index,
@@ -255,7 +256,7 @@ pub fn follows_from_network(object: ObjectId) -> bool {
     by_index || timing.contains(&object) || is_own(object)
 }
 
-/// Takes a description's objects.
+/// Adds the objects of a device description.
 fn describe(od: &mut Dictionary, node: NodeId, described: &Dictionary) -> Result<(), NetworkError> {
     for (object, described) in described.objects().filter(|(object, _)| !is_own(*object)) {
         if od.object(object).is_ok() {
@@ -269,7 +270,7 @@ fn describe(od: &mut Dictionary, node: NodeId, described: &Dictionary) -> Result
     Ok(())
 }
 
-/// Whether an object can be a signal.
+/// Checks whether an object can be a signal.
 fn fits(object: &Object, signal: &Signal, mappable: Mappable) -> Result<(), Abort> {
     if !object.mappable.allows(mappable) {
         return Err(Abort::NOT_MAPPABLE);
@@ -298,35 +299,35 @@ fn set(
     od.set_number(object, value).map_err(|abort| NetworkError::Value(node, object, abort))
 }
 
-/// Signals behind one another, each from an octet on.
-fn mapped(signals: &[Signal], objects: &[ObjectId]) -> Vec<Mapped> {
+/// The mapping of consecutive signals, each from an octet on.
+fn mapped(signals: &[Signal], objects: &[ObjectId]) -> Vec<MappingEntry> {
     let mut offset = 0;
     let place = |(signal, object): (&Signal, &ObjectId)| {
         let len = signal.data_type.bits().unwrap_or_default();
-        let entry = Mapped { object: *object, offset, len };
+        let entry = MappingEntry { object: *object, offset, len };
         offset += len.next_multiple_of(8);
         entry
     };
     signals.iter().zip(objects).map(place).collect()
 }
 
-/// Payload octets that signals take in a poll.
+/// Payload octets of signals in a poll.
 fn limit(signals: &[Signal]) -> usize {
     let octets = signals.iter().filter_map(|signal| signal.data_type.fixed_len()).sum::<usize>();
     octets.clamp(LEAST_LIMIT, MAX_PAYLOAD)
 }
 
-/// Date (days since 1984) and time (milliseconds of the day) that stand for a configuration.
+/// Date (days since 1984) and time (milliseconds of the day) that identify a configuration.
 fn stamp(entries: &[(ObjectId, Vec<u8>)]) -> [u32; 2] {
     const DAYS: u64 = 1 << 15;
     const MILLISECONDS: u64 = 86_400_000;
-    // FNV-1a: nobody makes two configurations that collide on purpose.
+    // FNV-1a: no protection against deliberate collisions is required.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |octet: u8| hash = (hash ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3);
     for (object, value) in entries {
         object.index.to_le_bytes().into_iter().chain([object.sub]).for_each(&mut add);
         value.iter().copied().for_each(&mut add);
     }
-    // 0 and 0 would be any configuration.
+    // 0 and 0 would match any configuration.
     [1 + (hash % DAYS) as u32, ((hash >> 15) % MILLISECONDS) as u32]
 }

@@ -1,31 +1,31 @@
-//! A network that cannot be.
+//! Errors of a network description.
 
 use core::fmt;
 
 use onbeat_wire::powerlink::NodeId;
 
-use crate::cn::NotControlled;
+use crate::cn::InvalidNodeId;
 use crate::mn::Unmapped;
 use crate::od::{Abort, AddError, ObjectId};
 
-/// Why a network's description makes no nodes.
+/// An error of a network description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetworkError {
     /// A node is not part of the network.
     NoNode(NodeId),
     /// An id that no controlled node can have.
-    Id(NotControlled),
+    Id(InvalidNodeId),
     /// An object cannot be added to a node.
     Object(NodeId, AddError),
-    /// An object of a node does not take its value.
+    /// An object of a node refuses its value.
     Value(NodeId, ObjectId, Abort),
-    /// An object of a node's description is not as the communication profile has it.
+    /// An object of a node's description conflicts with the communication profile.
     Described(NodeId, ObjectId, Abort),
-    /// A signal is not as a node's description has its object.
+    /// A signal conflicts with the object of the node's description.
     Signal(NodeId, ObjectId, Abort),
-    /// A node has more signals one way than [`super::MAX_SIGNALS`].
+    /// A node has more signals in one direction than [`super::MAX_SIGNALS`].
     Signals(NodeId),
-    /// A node's slot is behind the end of the multiplexed cycle, which has so many cycles.
+    /// A node's slot is after the end of the multiplexed cycle, whose number of cycles follows.
     Slot(NodeId, u8, u8),
     /// A node's signals do not fit a poll.
     Mapping(Unmapped),
@@ -34,29 +34,32 @@ pub enum NetworkError {
 impl fmt::Display for NetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NetworkError::NoNode(node) => write!(f, "there is no node {node} in the network"),
+            NetworkError::NoNode(node) => write!(f, "node {node} not found in the network"),
             NetworkError::Id(error) => error.fmt(f),
             NetworkError::Object(node, error) => write!(f, "node {node}: {error}"),
             NetworkError::Value(node, object, abort) => {
-                write!(f, "node {node}: object {object} does not take its value, {abort}")
+                write!(f, "node {node}: object {object} refuses its value, {abort}")
             }
             NetworkError::Described(node, object, abort) => write!(
                 f,
-                "node {node}: object {object} is not as the communication profile has it, {abort}"
+                "node {node}: object {object} conflicts with the communication profile, {abort}"
             ),
             NetworkError::Signal(node, object, abort) => {
                 write!(
                     f,
-                    "node {node}: object {object} of its description is no such signal, {abort}"
+                    "node {node}: object {object} of its description cannot be this signal, {abort}"
                 )
             }
             NetworkError::Signals(node) => {
-                write!(f, "node {node} has more than {} signals one way", super::MAX_SIGNALS)
+                write!(
+                    f,
+                    "node {node} has more than {} signals in one direction",
+                    super::MAX_SIGNALS
+                )
             }
-            NetworkError::Slot(node, slot, cycles) => write!(
-                f,
-                "node {node} is polled in cycle {slot} of a multiplexed cycle, which has {cycles}"
-            ),
+            NetworkError::Slot(node, slot, cycles) => {
+                write!(f, "node {node} has slot {slot} of a multiplexed cycle of {cycles} cycles")
+            }
             NetworkError::Mapping(error) => error.fmt(f),
         }
     }

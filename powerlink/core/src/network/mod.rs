@@ -1,8 +1,8 @@
-//! A network described once, and the nodes that follow from it: what a controlled node has as input
-//! its managing node receives, and how a node is configured is what its managing node writes to it.
+//! A description of a network, from which all its nodes are built: the inputs of a controlled node are received
+//! by its managing node, and the configuration of a node is written by its managing node.
 //!
-//! In the managing node the n-th output of node k is object `A040 + n` sub-index k, and the n-th
-//! input is `A4C0 + n` sub-index k, both counted from 0.
+//! In the managing node the n-th output of node k is object `A040 + n` sub-index k, and the n-th input is `A4C0
+//! + n` sub-index k, both counted from 0.
 
 mod build;
 mod error;
@@ -18,7 +18,7 @@ use crate::od::{DataType, Dictionary, ObjectId, id};
 pub use build::follows_from_network;
 pub use error::NetworkError;
 
-/// Signals of a node, each way: as many as a mapping has entries for.
+/// Maximum number of signals of a node in each direction: the number of entries of a mapping.
 pub const MAX_SIGNALS: usize = 64;
 
 /// Index of the managing node's first output to each node.
@@ -33,25 +33,25 @@ pub struct Network {
     pub cycle_us: u32,
     /// Length of the asynchronous phase of a reduced cycle, in nanoseconds.
     pub async_slot_ns: u32,
-    /// How long PRE_OPERATIONAL_1 lasts at least, in microseconds: nodes are configured faster in it
-    /// than in a cycle.
+    /// Minimum duration of PRE_OPERATIONAL_1, in microseconds: nodes are configured faster in it than in a
+    /// cycle.
     pub pre_operational_1_us: u32,
-    /// How late a SoC may be for a controlled node, in nanoseconds.
+    /// Tolerance of a controlled node for a late SoC, in nanoseconds.
     pub soc_tolerance_ns: u32,
-    /// How far from a cycle behind the one before a SoC may come for a controlled node, in nanoseconds;
-    /// 0: it is not looked at.
+    /// Permitted deviation of the interval between SoC from the cycle length, in nanoseconds; 0: not checked.
     pub soc_jitter_ns: u32,
-    /// Of all error counters: they go up by 8 with each loss and down by 1 with each good cycle.
+    /// Threshold of all error counters: they increase by 8 with each loss and decrease by 1 with each good
+    /// cycle.
     pub threshold: u32,
-    /// Cycles of a multiplexed cycle, in each of which nodes may have a slot; 0 where every node is
-    /// polled in every cycle.
+    /// Number of cycles in a multiplexed cycle, in each of which nodes may have a slot; 0: every node is polled
+    /// in every cycle.
     pub multiplexed_cycles: u8,
-    /// PS of SoC changes every so many cycles (0x1F98/9), 0 to 1000; with 0 it does not.
+    /// PS of SoC toggles every this many cycles (0x1F98/9), 0 to 1000; 0: never.
     pub prescaler: u16,
-    /// The nodes are started at once; else each once it is ready (0x1F80, bit 1).
+    /// The nodes are started at once; otherwise each when it is ready (0x1F80, bit 1).
     pub start_all: bool,
-    /// The managing node stays in BASIC_ETHERNET where no other one is heard (0x1F80, bit 13): nobody
-    /// manages the network.
+    /// The managing node stays in BASIC_ETHERNET if it hears no other one (0x1F80, bit 13): the network is
+    /// unmanaged.
     pub basic_ethernet: bool,
     /// The controlled nodes.
     pub nodes: Vec<Station>,
@@ -64,28 +64,27 @@ pub struct Station {
     pub node: NodeId,
     /// The network does not run without it.
     pub mandatory: bool,
-    /// Who it is. What is 0 the managing node does not look at.
+    /// Its identity. The managing node does not check values of 0.
     pub identity: Identity,
-    /// How long the managing node waits for its response to a poll, in nanoseconds.
+    /// Time-out of its response to a poll, in nanoseconds.
     pub pres_timeout_ns: u32,
-    /// The cycle of a multiplexed cycle in which it is polled, from 1 on; 0 is every cycle.
+    /// The cycle of a multiplexed cycle in which it is polled, from 1 on; 0: every cycle.
     pub multiplexed: u8,
-    /// What it sends.
+    /// The signals it sends.
     pub inputs: Vec<Signal>,
-    /// What it receives.
+    /// The signals it receives.
     pub outputs: Vec<Signal>,
-    /// Its objects, where a device's description says: besides those of the communication profile,
-    /// and limits, access and defaults of these. A signal may be one of them, and otherwise is added
-    /// to them.
+    /// Its objects, if there is a device description: those beside the communication profile, and limits,
+    /// access and defaults of the profile's. A signal may be one of them, and is added to them otherwise.
     pub described: Option<Dictionary>,
-    /// Objects that are written to it when it is configured, beside those that follow from the above.
+    /// Objects written to it during configuration, beside those derived from the above.
     pub parameters: Vec<(ObjectId, Vec<u8>)>,
 }
 
-/// A value of a process, which goes to the other end in each cycle.
+/// A process value, transferred to the other end in each cycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signal {
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Its object in the controlled node.
     pub object: ObjectId,
@@ -93,12 +92,12 @@ pub struct Signal {
     pub data_type: DataType,
 }
 
-/// The managing node's object for an output of a node, by its place among them.
+/// The managing node's object for an output of a node, by its position.
 pub fn managing_output(node: NodeId, place: usize) -> ObjectId {
     id(OUTPUTS + place as u16, node.0)
 }
 
-/// The managing node's object for an input of a node, by its place among them.
+/// The managing node's object for an input of a node, by its position.
 pub fn managing_input(node: NodeId, place: usize) -> ObjectId {
     id(INPUTS + place as u16, node.0)
 }

@@ -53,7 +53,7 @@ pub(super) fn network() -> Network {
 }
 
 #[test]
-fn both_ends_follow_from_one_description() {
+fn both_ends_are_built_from_one_description() {
     let network = network();
     let managing = network.managing(MAC).unwrap();
     let od = managing.objects();
@@ -61,7 +61,7 @@ fn both_ends_follow_from_one_description() {
     assert_eq!(od.number(id(profile::PRES_TIMEOUT_NS, 5)), 30_000);
     assert_eq!((od.number(profile::PRESCALER), od.number(profile::STARTUP)), (2, 0x800));
     assert_eq!(od.number(id(profile::CYCLE_EXCEEDED, 3)), 15);
-    assert_eq!(od.number(id(0x1f85, 5)), 7, "the vendor is looked at");
+    assert_eq!(od.number(id(0x1f85, 5)), 7, "the vendor is checked");
     // The boolean takes an octet by itself.
     let entry = od.number(id(profile::RPDO_MAPPING, 2));
     assert_eq!(entry, 0x0020_0008_0005_a4c1);
@@ -73,8 +73,8 @@ fn both_ends_follow_from_one_description() {
     }
     let configured = [profile::CONFIGURATION_DATE, profile::CONFIGURATION_TIME];
     let expected = [profile::EXPECTED_DATE, profile::EXPECTED_TIME].map(|index| id(index, 5));
-    for (told, expected) in configured.into_iter().zip(expected) {
-        assert_eq!(controlled.objects().number(told), od.number(expected));
+    for (written, expected) in configured.into_iter().zip(expected) {
+        assert_eq!(controlled.objects().number(written), od.number(expected));
     }
 }
 
@@ -91,7 +91,7 @@ fn another_configuration_has_another_stamp() {
 }
 
 #[test]
-fn a_multiplexed_node_is_told_its_slot() {
+fn a_multiplexed_node_receives_its_slot() {
     let mut network = network();
     network.multiplexed_cycles = 4;
     network.nodes[0].multiplexed = 3;
@@ -103,27 +103,27 @@ fn a_multiplexed_node_is_told_its_slot() {
     for (object, value) in dcf_entries(od.get(id(profile::CONCISE_DCF, 5)).unwrap()) {
         controlled.set_object(object, value).unwrap();
     }
-    let told = controlled.objects();
-    assert_eq!((told.number(profile::MULTIPLEXED_CYCLES), told.number(slot)), (4, 3));
+    let written = controlled.objects();
+    assert_eq!((written.number(profile::MULTIPLEXED_CYCLES), written.number(slot)), (4, 3));
     network.nodes[0].multiplexed = 5;
     assert_eq!(network.managing(MAC).unwrap_err(), NetworkError::Slot(NodeId(5), 5, 4));
 }
 
-/// A drive with a filter of its own, and its position in one octet less than usual.
+/// A drive with its own filter, and a position of one octet less than usual.
 fn described() -> Dictionary {
     let mut od = Dictionary::new();
     let object = |len, mappable| Object::unsigned(len, Access::ReadWrite, 0).mapped(mappable);
     od.add(id(0x2000, 0), object(2, Mappable::No).within(0..=100)).unwrap();
     od.add(id(0x6001, 0), object(4, Mappable::Transmit)).unwrap();
     od.add(id(0x6200, 1), object(2, Mappable::Both)).unwrap();
-    // What this stack writes or knows better is left as it is.
+    // Objects that this stack writes are unchanged.
     od.add(id(0x1f8c, 0), Object::unsigned(1, Access::ReadOnly, 0).within(0..=0)).unwrap();
     od.add(profile::SDO_TIMEOUT_MS, Object::unsigned(4, Access::ReadWrite, 5_000)).unwrap();
     od
 }
 
 #[test]
-fn a_description_has_the_objects_of_a_node() {
+fn a_description_adds_the_objects_of_a_node() {
     let mut network = network();
     network.nodes[0].described = Some(described());
     network.nodes[0].inputs[1].data_type = DataType::Unsigned(4);
@@ -148,7 +148,7 @@ fn a_description_has_the_objects_of_a_node() {
     let error = refused(&|node| node.inputs[1].object = id(0x2000, 0));
     assert_eq!(error, NetworkError::Signal(five, id(0x2000, 0), Abort::NOT_MAPPABLE));
     let error = refused(&|node| node.inputs[0] = node.inputs[1].clone());
-    assert_eq!(error.to_string(), "node 5: object 6001/00 is there already");
+    assert_eq!(error.to_string(), "node 5: object 6001/00 already exists");
     let error = refused(&|node| {
         let mut od = described();
         od.add(profile::CYCLE_LENGTH_US, Object::unsigned(2, Access::ReadWrite, 0)).unwrap();
@@ -158,13 +158,13 @@ fn a_description_has_the_objects_of_a_node() {
 }
 
 #[test]
-fn what_cannot_be_is_named() {
+fn invalid_networks_are_refused_with_the_reason() {
     let missing = network().controlled(NodeId(6), MAC).unwrap_err();
-    assert_eq!(missing.to_string(), "there is no node 6 in the network");
+    assert_eq!(missing.to_string(), "node 6 not found in the network");
     let mut twice = network();
     twice.nodes[0].outputs.push(signal("again", id(0x6000, 1), DataType::Boolean));
     let error = twice.managing(MAC).unwrap_err().to_string();
-    assert_eq!(error, "node 5: object 6000/01 is there already");
+    assert_eq!(error, "node 5: object 6000/01 already exists");
     let mut unknown = network();
     unknown.nodes[0].parameters.push((id(0x1234, 0), [1].to_vec()));
     let error = unknown.managing(MAC).unwrap_err();

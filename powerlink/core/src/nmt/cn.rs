@@ -2,7 +2,7 @@
 
 use super::{Event, State};
 
-/// The state that an event leads to, where it changes the state.
+/// The next state after an event; `None`: no change.
 pub const fn next(state: State, event: Event) -> Option<State> {
     use State::{
         BasicEthernet, Initialising, NotActive, Operational, PreOperational1, PreOperational2,
@@ -78,9 +78,9 @@ mod tests {
         assert_eq!(end, Operational);
     }
 
-    /// Every state against every event: which change it, and that no other does.
+    /// Every state with every event: the transitions, and no others.
     #[test]
-    fn what_each_event_changes() {
+    fn transitions_by_event() {
         use Event::*;
         let communicating: &[State] = &STATES[5..];
         let table: [(Event, &[State]); 14] = [
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn states_as_frames_tell_them() {
+    fn states_have_the_codes_of_frames() {
         for state in STATES {
             assert_eq!(state.is_polled(), [0x5d, 0x6d, 0xfd].contains(&state.code().0), "{state}");
             assert!(!state.is_cyclic() || state.answers());

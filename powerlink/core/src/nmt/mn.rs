@@ -4,18 +4,18 @@ use core::fmt;
 
 use super::State;
 
-/// What can change a managing node's state.
+/// An event that can change a managing node's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MnEvent {
     /// The node is turned on.
     Start,
     /// No other managing node was heard (0x1F89/1).
     Alone,
-    /// The same, and the network is to stay without a managing node (0x1F80, bit 13).
+    /// The same, and the network must stay unmanaged (0x1F80, bit 13).
     AloneInBasicEthernet,
     /// The application resets the node.
     Reset,
-    /// All mandatory nodes are identified and configured, and it took long enough (0x1F89/3).
+    /// All mandatory nodes are identified and configured, and the minimum time has passed (0x1F89/3).
     Configured,
     /// All mandatory nodes are in READY_TO_OPERATE.
     Ready,
@@ -23,7 +23,7 @@ pub enum MnEvent {
     Communicating,
     /// A mandatory node was lost.
     Lost,
-    /// The cycle took too long too often (0x1C02).
+    /// The cycle was exceeded too often (0x1C02).
     CycleExceeded,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for MnEvent {
     }
 }
 
-/// The state that an event leads to, where it changes the state.
+/// The next state after an event; `None`: no change.
 pub const fn next(state: State, event: MnEvent) -> Option<State> {
     use State::{
         BasicEthernet, NotActive, Off, Operational, PreOperational1, PreOperational2,
@@ -51,7 +51,7 @@ pub const fn next(state: State, event: MnEvent) -> Option<State> {
     };
     Some(match (state, event) {
         (Off, MnEvent::Start) => NotActive, // NMT_MT1
-        // NMT_GT4 to NMT_GT8, and through the states that pass by themselves.
+        // NMT_GT4 to NMT_GT8, and through the states that need no event.
         (
             BasicEthernet | NotActive | PreOperational1 | PreOperational2 | ReadyToOperate
             | Operational,
@@ -76,9 +76,9 @@ mod tests {
     use super::*;
     use State::*;
 
-    /// Every state against every event: which change it, and that no other does.
+    /// Every state with every event: the transitions, and no others.
     #[test]
-    fn what_each_event_changes() {
+    fn transitions_by_event() {
         let states = [
             Off,
             NotActive,

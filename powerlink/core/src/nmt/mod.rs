@@ -10,8 +10,8 @@ use onbeat_wire::powerlink::{NmtCommandId, NmtState};
 pub use cn::next;
 pub use mn::{MnEvent, next as next_mn};
 
-/// State of a node. What frames tell is the same for managing and controlled nodes; Stopped only
-/// a controlled node can be.
+/// State of a node. The codes in frames are the same for managing and controlled nodes; only a controlled node
+/// can be Stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// NMT_GS_OFF.
@@ -41,7 +41,7 @@ pub enum State {
 }
 
 impl State {
-    /// As frames and 0x1F8C tell it.
+    /// The code in frames and in 0x1F8C.
     pub const fn code(self) -> NmtState {
         match self {
             State::Off => NmtState::OFF,
@@ -93,10 +93,10 @@ impl fmt::Display for State {
     }
 }
 
-/// What can change a controlled node's state.
+/// An event that can change a controlled node's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// What a state that passes by itself is there for is done.
+    /// A state that needs no event is completed.
     Done,
     /// NMTSwReset.
     SwReset,
@@ -104,7 +104,7 @@ pub enum Event {
     ResetNode,
     /// NMTResetCommunication.
     ResetCommunication,
-    /// An error of communication inside the node.
+    /// A communication error inside the node.
     InternalCommunicationError,
     /// NMTResetConfiguration.
     ResetConfiguration,
@@ -148,8 +148,8 @@ impl fmt::Display for Event {
 }
 
 impl Event {
-    /// What a plain state command is to the machine; NMTEnableReadyToOperate is none, since it
-    /// only allows what the application does.
+    /// The event of a plain state command; NMTEnableReadyToOperate has none, since it only permits a transition
+    /// of the application.
     pub const fn from_command(command: NmtCommandId) -> Option<Event> {
         Some(match command {
             NmtCommandId::START_NODE => Event::StartNode,

@@ -1,4 +1,4 @@
-//! What is seen on a bus.
+//! Observations of a bus.
 
 use core::fmt;
 use core::net::Ipv4Addr;
@@ -6,21 +6,21 @@ use core::net::Ipv4Addr;
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{Body, HostName, IdentResponse, NmtCommandId, NmtState, NodeId};
 
-/// What a managing node asks a node for.
+/// A request of the managing node to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Request {
     /// Its process data: PReq.
     Poll,
-    /// Who it is: SoA with IdentRequest.
+    /// Its identity: SoA with IdentRequest.
     Ident,
     /// Its state and errors: SoA with StatusRequest.
     Status,
-    /// A frame of its own: SoA with an invite.
+    /// A queued frame: SoA with an invite.
     Invite,
 }
 
 impl Request {
-    /// All of them, in the order of [`Node::requests`].
+    /// All requests, in the order of [`Node::requests`].
     pub const ALL: [Request; 4] = [Request::Poll, Request::Ident, Request::Status, Request::Invite];
 }
 
@@ -35,61 +35,61 @@ impl fmt::Display for Request {
     }
 }
 
-/// What a frame means.
+/// The meaning of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Observation {
     /// A cycle ended with the SoC of the next.
     Cycle {
         /// From SoC to SoC, in nanoseconds.
         interval_ns: u64,
-        /// By which RelativeTime went on: what the cycle should have taken.
+        /// The increment of RelativeTime: the nominal cycle time.
         step_ns: u64,
     },
     /// A node answered.
     Response {
         /// The node.
         node: NodeId,
-        /// What it was asked for.
+        /// The request.
         request: Request,
-        /// From request to answer, in nanoseconds.
+        /// From request to response, in nanoseconds.
         delay_ns: u64,
     },
-    /// A node did not answer before the managing node went on.
+    /// A node did not answer before the next request of the managing node.
     Unanswered {
         /// The node.
         node: NodeId,
-        /// What it was asked for.
+        /// The request.
         request: Request,
     },
-    /// A node sent what it was not asked for, or too late.
-    Unasked {
+    /// A node sent an unsolicited frame, or a late response.
+    Unsolicited {
         /// The node.
         node: NodeId,
     },
-    /// A node is in another state than it told before.
+    /// A node reported another state than before.
     State {
         /// The node.
         node: NodeId,
-        /// The state before; none of a node that was not heard since it was reset.
+        /// The former state; none for the first response after a reset.
         from: Option<NmtState>,
         /// The state now.
         to: NmtState,
     },
-    /// A node said who it is, for the first time or otherwise than before.
+    /// A node reported its identity, for the first time or with a change.
     Identified {
         /// The node.
         node: NodeId,
-        /// Who.
+        /// The identity.
         identity: Identity,
     },
-    /// The managing node commands.
+    /// A command of the managing node.
     Command {
-        /// Whom; 255 is all.
+        /// The destination; 255: all.
         node: NodeId,
-        /// What.
+        /// The command.
         command: NmtCommandId,
     },
-    /// A node's frames come from another address than before: two devices have one node id.
+    /// A node's frames have another source address than before: two devices use one node id.
     OtherAddress {
         /// The node.
         node: NodeId,
@@ -117,7 +117,7 @@ pub struct Frames {
     pub amni: u64,
     /// Frames of other protocols.
     pub foreign: u64,
-    /// What is cut off, or a kind of message that is unknown.
+    /// Truncated frames, or unknown message types.
     pub malformed: u64,
 }
 
@@ -133,45 +133,45 @@ impl Frames {
         } += 1;
     }
 
-    /// Messages of POWERLINK that could be read.
+    /// Valid messages of POWERLINK.
     pub const fn messages(&self) -> u64 {
         self.soc + self.preq + self.pres + self.soa + self.asnd + self.amni
     }
 }
 
-/// How often a node was asked for something.
+/// Numbers of requests to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Requests {
     /// Requests.
-    pub asked: u64,
-    /// Requests that nobody answered before the next.
+    pub sent: u64,
+    /// Requests without a response before the next request.
     pub unanswered: u64,
 }
 
-/// What is known of a node.
+/// Observations of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Node {
-    /// Where its frames come from.
+    /// The source address of its frames.
     pub mac: Option<MacAddress>,
-    /// The state it told last.
+    /// Its last reported state.
     pub state: Option<NmtState>,
-    /// Who it is.
+    /// Its identity.
     pub identity: Option<Identity>,
-    /// The cycle of a multiplexed cycle in which it was polled last, from 1 on; nothing of a node that
-    /// is polled in every cycle.
+    /// The cycle of a multiplexed cycle in which it was last polled, from 1 on; none if it is polled in every
+    /// cycle.
     pub slot: Option<u64>,
     /// By [`Request`], in the order of [`Request::ALL`].
     pub requests: [Requests; Request::ALL.len()],
     /// Its PRes.
     pub responses: u64,
-    /// Frames it was not asked for, or too late.
-    pub unasked: u64,
-    /// How often its frames came from another address than the one before.
+    /// Unsolicited frames, or late responses.
+    pub unsolicited: u64,
+    /// Changes of the source address.
     pub addresses: u64,
 }
 
 impl Node {
-    /// How often it was asked.
+    /// The numbers of a request.
     pub const fn requests(&self, request: Request) -> Requests {
         self.requests[request as usize]
     }
@@ -181,7 +181,7 @@ impl Node {
     }
 }
 
-/// Who a node is: what of its IdentResponse tells it from others.
+/// The identity of a node: the fields of its IdentResponse that distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// 0x1000.

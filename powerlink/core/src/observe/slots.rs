@@ -1,17 +1,17 @@
-//! Multiplexed cycles, as SoC tells them.
+//! Multiplexed cycles, detected by MC of SoC.
 
 use onbeat_wire::powerlink::Soc;
 
-/// Where a cycle is in its multiplexed cycle.
+/// The position of a cycle in its multiplexed cycle.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Slots {
     /// MC of the last SoC.
     completed: Option<bool>,
-    /// Cycles since MC changed.
+    /// Cycles since MC toggled.
     position: u64,
-    /// MC changed since the first SoC that was seen, or that one was the bus's first.
+    /// MC toggled since the first observed SoC, or that one was the bus's first.
     whole: bool,
-    /// Cycles of a multiplexed cycle.
+    /// Number of cycles in a multiplexed cycle.
     length: Option<u64>,
 }
 
@@ -31,12 +31,12 @@ impl Slots {
         }
     }
 
-    /// Cycles of a multiplexed cycle, once one was seen from begin to end.
+    /// Number of cycles in a multiplexed cycle, after a complete observation.
     pub(super) fn length(&self) -> Option<u64> {
         self.length
     }
 
-    /// The place of this cycle, from 1 on.
+    /// The position of this cycle, from 1 on.
     pub(super) fn place(&self) -> Option<u64> {
         self.length.map(|_| self.position + 1)
     }

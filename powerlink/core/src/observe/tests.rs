@@ -73,7 +73,7 @@ fn multiplexed(mut frame: Vec<u8>, completed: bool) -> Vec<u8> {
 }
 
 #[test]
-fn multiplexed_nodes_are_told_with_their_slot() {
+fn multiplexed_nodes_are_reported_with_their_slot() {
     let mut observer = Observer::new();
     // From the middle of a multiplexed cycle of three on; node 1 has the second slot.
     for cycle in 4..20 {
@@ -100,7 +100,7 @@ fn seen(observer: &mut Observer, frames: &[(u64, Vec<u8>)]) -> Vec<Observation> 
 #[test]
 fn cycles_responses_and_losses() {
     let mut observer = Observer::new();
-    let told = seen(
+    let reported = seen(
         &mut observer,
         &[
             (0, soc(0)),
@@ -123,14 +123,14 @@ fn cycles_responses_and_losses() {
         Observation::Unanswered { node: NodeId(9), request: Request::Ident },
         Observation::Cycle { interval_ns: 1_995, step_ns: 2_000 },
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     let polls = observer.nodes()[&CN].requests(Request::Poll);
-    assert_eq!(polls, Requests { asked: 2, unanswered: 1 });
+    assert_eq!(polls, Requests { sent: 2, unanswered: 1 });
     assert_eq!(observer.frames().messages(), 8);
 }
 
 #[test]
-fn a_response_that_is_late_is_nobodys() {
+fn a_late_response_is_unsolicited() {
     let mut observer = Observer::new();
     let frames = [
         (0, preq(CN)),
@@ -139,13 +139,13 @@ fn a_response_that_is_late_is_nobodys() {
         (61, pres(CN_MAC, NmtState::OPERATIONAL)),
     ];
     seen(&mut observer, &frames);
-    assert_eq!(observer.nodes()[&CN].unasked, 2);
+    assert_eq!(observer.nodes()[&CN].unsolicited, 2);
     assert_eq!(observer.nodes()[&CN].requests(Request::Poll).unanswered, 1);
     assert_eq!(observer.nodes()[&NodeId(2)].requests(Request::Poll).unanswered, 0, "not yet");
 }
 
 #[test]
-fn two_devices_with_one_id_are_named() {
+fn two_devices_with_one_id_are_reported() {
     let mut observer = Observer::new();
     let other = MacAddress([2, 0, 0, 0, 0, 99]);
     let frames = [
@@ -154,20 +154,20 @@ fn two_devices_with_one_id_are_named() {
         (2, preq(CN)),
         (3, pres(other, NmtState::OPERATIONAL)),
     ];
-    let told = seen(&mut observer, &frames);
+    let reported = seen(&mut observer, &frames);
     let named = Observation::OtherAddress { node: CN, before: CN_MAC, mac: other };
-    assert!(told.contains(&named), "{told:?}");
+    assert!(reported.contains(&named), "{reported:?}");
     assert_eq!(observer.nodes()[&CN].addresses, 1);
 }
 
 #[test]
-fn a_managing_node_that_begins_anew_makes_no_cycle() {
-    let told = seen(&mut Observer::new(), &[(0, soc(5_000)), (9_000_000, soc(0))]);
-    assert_eq!(told, []);
+fn a_restart_of_the_managing_node_is_not_a_cycle() {
+    let reported = seen(&mut Observer::new(), &[(0, soc(5_000)), (9_000_000, soc(0))]);
+    assert_eq!(reported, []);
 }
 
 #[test]
-fn what_cannot_be_read_is_counted() {
+fn malformed_frames_are_counted() {
     let mut observer = Observer::new();
     let mut unknown = soc(0);
     unknown[14] = 0x0d;
@@ -186,7 +186,7 @@ fn hidden(frames: &[TimedFrame]) -> Vec<NodeId> {
     observer.hidden().collect()
 }
 
-/// Cycles with one node, of which a place of the bus may show one direction only.
+/// Cycles with one node, of which a point of the bus may show one direction only.
 fn exchange(cycles: u64) -> (Vec<TimedFrame>, Vec<TimedFrame>) {
     let (mut manager, mut controlled) = (Vec::new(), Vec::new());
     for cycle in 0..cycles {
@@ -200,15 +200,15 @@ fn exchange(cycles: u64) -> (Vec<TimedFrame>, Vec<TimedFrame>) {
 }
 
 #[test]
-fn a_node_that_is_polled_on_and_never_seen_is_hidden() {
+fn a_node_that_is_polled_and_never_observed_is_hidden() {
     let (manager, controlled) = exchange(16);
     assert_eq!(hidden(&manager), [CN]);
-    // It is silent, and counted as such, where it was seen once.
+    // It is silent, and counted as such, if it was observed once.
     let once = [&controlled[..1], &manager].concat();
     assert_eq!(hidden(&once), []);
 }
 
-/// A managing node gives a silent node up after a few polls.
+/// A managing node drops a silent node after a few polls.
 #[test]
 fn a_node_that_is_polled_a_few_times_is_silent_and_not_hidden() {
     let (manager, _) = exchange(15);
@@ -216,7 +216,7 @@ fn a_node_that_is_polled_a_few_times_is_silent_and_not_hidden() {
 }
 
 #[test]
-fn a_managing_node_whose_polls_are_answered_and_not_seen_is_hidden() {
+fn a_managing_node_whose_polls_are_not_observed_is_hidden() {
     let (manager, controlled) = exchange(1);
     assert_eq!(hidden(&controlled), [NodeId::MN]);
     // A port of a switch shows multicasts of the managing node, and no polls.

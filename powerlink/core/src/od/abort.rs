@@ -1,4 +1,4 @@
-//! Why access to an object is refused (EPSG DS 301, table 60).
+//! Reasons to refuse access to an object (EPSG DS 301, table 60).
 
 use core::fmt;
 
@@ -28,25 +28,25 @@ macro_rules! aborts {
 aborts! {
     TIME_OUT = 0x0504_0000 "peer did not answer in time";
     UNKNOWN_COMMAND = 0x0504_0001 "command is unknown";
-    OUT_OF_MEMORY = 0x0504_0005 "transfer is longer than there is memory for";
+    OUT_OF_MEMORY = 0x0504_0005 "transfer is longer than the available memory";
     WRITE_ONLY = 0x0601_0001 "object can only be written";
     READ_ONLY = 0x0601_0002 "object can only be read";
     NO_OBJECT = 0x0602_0000 "object does not exist";
     NOT_MAPPABLE = 0x0604_0041 "object cannot be mapped to a PDO";
     PDO_TOO_LONG = 0x0604_0042 "mapped objects are longer than a PDO";
-    INCOMPATIBLE = 0x0604_0043 "parameters do not go together";
+    INCOMPATIBLE = 0x0604_0043 "parameters are incompatible";
     HARDWARE = 0x0606_0000 "hardware failed";
     TYPE = 0x0607_0010 "length does not match the object's type";
     TOO_LONG = 0x0607_0012 "value is too long for the object";
     TOO_SHORT = 0x0607_0013 "value is too short for the object";
     NO_SUB_INDEX = 0x0609_0011 "sub-index does not exist";
-    VALUE = 0x0609_0030 "value is none of those allowed";
+    VALUE = 0x0609_0030 "value is not allowed";
     TOO_GREAT = 0x0609_0031 "value is too great";
     TOO_SMALL = 0x0609_0032 "value is too small";
     GENERAL = 0x0800_0000 "access failed";
     NOT_STORED = 0x0800_0020 "value cannot be transferred or stored";
-    LOCAL = 0x0800_0021 "application does not allow it";
-    STATE = 0x0800_0022 "state of the device does not allow it";
+    LOCAL = 0x0800_0021 "application does not permit it";
+    STATE = 0x0800_0022 "state of the device does not permit it";
 }
 
 impl core::error::Error for Abort {}
@@ -57,7 +57,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn says_code_and_reason() {
+    fn the_text_has_code_and_reason() {
         assert_eq!(Abort::NO_OBJECT.to_string(), "0x06020000: the object does not exist");
         assert_eq!(Abort(1).to_string(), "0x00000001: the reason is unknown");
     }

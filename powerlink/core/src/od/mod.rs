@@ -1,7 +1,7 @@
-//! The object dictionary: everything a node can be told, and its process data.
+//! The object dictionary: all parameters of a node, and its process data.
 //!
-//! Values of fixed length stand behind one another in one piece of memory, so that a PDO is copied
-//! by offsets that are worked out once, when its mapping is made effective.
+//! Values of fixed length are consecutive in one buffer. A PDO is copied by offsets that are computed once,
+//! when its mapping is activated.
 
 mod abort;
 mod object;
@@ -15,10 +15,10 @@ use core::ops::{Range, RangeInclusive};
 pub use abort::Abort;
 pub use object::{Access, DataType, Limits, Mappable, Object, ObjectId, id};
 
-/// Why an object cannot be added.
+/// The reason why an object cannot be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddError {
-    /// There is one already.
+    /// The object already exists.
     Exists(ObjectId),
     /// The default does not fit type or range.
     Default(ObjectId, Abort),
@@ -27,8 +27,8 @@ pub enum AddError {
 impl fmt::Display for AddError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AddError::Exists(id) => write!(f, "object {id} is there already"),
-            AddError::Default(id, abort) => write!(f, "default of object {id} is refused, {abort}"),
+            AddError::Exists(id) => write!(f, "object {id} already exists"),
+            AddError::Default(id, abort) => write!(f, "invalid default of object {id}, {abort}"),
         }
     }
 }
@@ -36,7 +36,7 @@ impl fmt::Display for AddError {
 impl core::error::Error for AddError {}
 
 #[derive(Debug, Clone, PartialEq)]
-enum Place {
+enum ValueStorage {
     /// In [`Dictionary::fixed`].
     Fixed(Range<usize>),
     Variable(Vec<u8>),
@@ -45,7 +45,7 @@ enum Place {
 #[derive(Debug, Clone, PartialEq)]
 struct Entry {
     object: Object,
-    place: Place,
+    place: ValueStorage,
 }
 
 /// All objects of a node.
@@ -64,7 +64,7 @@ impl Dictionary {
     /// Adds an object with its default as value.
     ///
     /// # Errors
-    /// It is there already, or its default does not fit its type and range.
+    /// It already exists, or its default does not fit its type and range.
     pub fn add(&mut self, id: ObjectId, object: Object) -> Result<(), AddError> {
         if self.entries.contains_key(&id) {
             return Err(AddError::Exists(id));
@@ -74,19 +74,18 @@ impl Dictionary {
             Some(len) => {
                 let start = self.fixed.len();
                 self.fixed.extend(&object.default);
-                Place::Fixed(start..start + len)
+                ValueStorage::Fixed(start..start + len)
             }
-            None => Place::Variable(object.default.clone()),
+            None => ValueStorage::Variable(object.default.clone()),
         };
         self.entries.insert(id, Entry { object, place });
         Ok(())
     }
 
-    /// Describes an object that is there in another way, of the same length, and gives it its
-    /// default.
+    /// Replaces the description of an object by one of the same length, and sets its default.
     ///
     /// # Errors
-    /// There is none, it has another length, or the default does not fit type and limits.
+    /// The object does not exist, it has another length, or the default does not fit type and limits.
     pub fn describe(&mut self, id: ObjectId, object: Object) -> Result<(), Abort> {
         check(&object, &object.default)?;
         let there = self.object(id)?;
@@ -105,32 +104,32 @@ impl Dictionary {
         self.entries.iter().map(|(id, entry)| (*id, &entry.object))
     }
 
-    /// What an object is.
+    /// The description of an object.
     ///
     /// # Errors
-    /// There is none there.
+    /// The object does not exist.
     pub fn object(&self, id: ObjectId) -> Result<&Object, Abort> {
         self.entry(id).map(|entry| &entry.object)
     }
 
-    /// Sub-indices that an index has, in order.
+    /// The sub-indices of an index, in order.
     pub fn subs(&self, index: u16) -> impl Iterator<Item = u8> + '_ {
         self.entries.range(id(index, 0)..=id(index, u8::MAX)).map(|(id, _)| id.sub)
     }
 
-    /// A peer reads.
+    /// Reads an object for a peer.
     ///
     /// # Errors
-    /// There is no such object, or it cannot be read.
+    /// The object does not exist, or is not readable.
     pub fn read(&self, id: ObjectId) -> Result<&[u8], Abort> {
         let entry = self.entry(id)?;
         if entry.object.access.reads() { Ok(self.value(entry)) } else { Err(Abort::WRITE_ONLY) }
     }
 
-    /// A peer writes.
+    /// Writes an object for a peer.
     ///
     /// # Errors
-    /// There is no such object, it cannot be written, or not this value.
+    /// The object does not exist, is not writable, or refuses the value.
     pub fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
         if !self.entry(id)?.object.access.writes() {
             return Err(Abort::READ_ONLY);
@@ -138,18 +137,18 @@ impl Dictionary {
         self.set(id, value)
     }
 
-    /// The node itself reads.
+    /// Reads an object for the node itself.
     ///
     /// # Errors
-    /// There is no such object.
+    /// The object does not exist.
     pub fn get(&self, id: ObjectId) -> Result<&[u8], Abort> {
         self.entry(id).map(|entry| self.value(entry))
     }
 
-    /// The node itself writes, whatever a peer may do.
+    /// Writes an object for the node itself, whatever the access of peers.
     ///
     /// # Errors
-    /// There is no such object, or the value does not fit its type and range.
+    /// The object does not exist, or the value does not fit its type and range.
     pub fn set(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
         let Dictionary { entries, fixed } = self;
         let entry = match entries.get_mut(&id) {
@@ -158,8 +157,8 @@ impl Dictionary {
         };
         check(&entry.object, value)?;
         match &mut entry.place {
-            Place::Fixed(place) => fixed[place.clone()].copy_from_slice(value),
-            Place::Variable(place) => {
+            ValueStorage::Fixed(place) => fixed[place.clone()].copy_from_slice(value),
+            ValueStorage::Variable(place) => {
                 place.clear();
                 place.extend_from_slice(value);
             }
@@ -167,11 +166,10 @@ impl Dictionary {
         Ok(())
     }
 
-    /// Gives an object another default, and makes it its value: what a device's description or its
-    /// memory says.
+    /// Sets the default of an object, and its value: from a device description or stored parameters.
     ///
     /// # Errors
-    /// There is no such object, or the value does not fit its type and range.
+    /// The object does not exist, or the value does not fit its type and range.
     pub fn set_default(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
         self.set(id, value)?;
         if let Some(entry) = self.entries.get_mut(&id) {
@@ -180,18 +178,18 @@ impl Dictionary {
         Ok(())
     }
 
-    /// Whether a value fits an object.
+    /// Checks whether a value fits an object.
     ///
     /// # Errors
-    /// It does not, or there is no such object.
+    /// It does not, or the object does not exist.
     pub fn check(&self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
         check(self.object(id)?, value)
     }
 
-    /// Gives an object another value to begin with, from the next reset on that restores it.
+    /// Sets the value that an object has after the next reset that restores it.
     ///
     /// # Errors
-    /// There is no such object, or the value does not fit its type and range.
+    /// The object does not exist, or the value does not fit its type and range.
     pub fn set_power_on(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
         self.check(id, value)?;
         if let Some(entry) = self.entries.get_mut(&id) {
@@ -200,7 +198,7 @@ impl Dictionary {
         Ok(())
     }
 
-    /// An unsigned number; 0 where there is no such object or none of at most 8 octets.
+    /// An unsigned number; 0 if the object does not exist or has more than 8 octets.
     pub fn number(&self, id: ObjectId) -> u64 {
         let value = self.get(id).unwrap_or_default();
         let mut octets = [0; 8];
@@ -214,7 +212,7 @@ impl Dictionary {
     /// Sets an unsigned number.
     ///
     /// # Errors
-    /// There is no such object, or the number does not fit its type and range.
+    /// The object does not exist, or the number does not fit its type and range.
     pub fn set_number(&mut self, id: ObjectId, value: u64) -> Result<(), Abort> {
         let len = self.object(id)?.data_type.fixed_len().ok_or(Abort::TYPE)?;
         let octets = value.to_le_bytes();
@@ -225,26 +223,26 @@ impl Dictionary {
         self.set(id, low)
     }
 
-    /// Puts the objects of a range of indices back to their defaults.
+    /// Restores the defaults of the objects in a range of indices.
     pub fn restore(&mut self, indices: RangeInclusive<u16>) {
         let Dictionary { entries, fixed } = self;
         let ids = id(*indices.start(), 0)..=id(*indices.end(), u8::MAX);
         for (_, Entry { object, place }) in entries.range_mut(ids) {
             match place {
-                Place::Fixed(place) => fixed[place.clone()].copy_from_slice(&object.default),
-                Place::Variable(place) => place.clone_from(&object.default),
+                ValueStorage::Fixed(place) => fixed[place.clone()].copy_from_slice(&object.default),
+                ValueStorage::Variable(place) => place.clone_from(&object.default),
             }
         }
     }
 
-    /// Where the value of an object of fixed length stands in [`Dictionary::memory`].
+    /// The range of a value of fixed length in [`Dictionary::memory`].
     ///
     /// # Errors
-    /// There is no such object, or its length is not fixed.
+    /// The object does not exist, or its length is not fixed.
     pub fn place(&self, id: ObjectId) -> Result<Range<usize>, Abort> {
         match &self.entry(id)?.place {
-            Place::Fixed(place) => Ok(place.clone()),
-            Place::Variable(_) => Err(Abort::NOT_MAPPABLE),
+            ValueStorage::Fixed(place) => Ok(place.clone()),
+            ValueStorage::Variable(_) => Err(Abort::NOT_MAPPABLE),
         }
     }
 
@@ -270,8 +268,8 @@ impl Dictionary {
 
     fn value<'a>(&'a self, entry: &'a Entry) -> &'a [u8] {
         match &entry.place {
-            Place::Fixed(place) => &self.fixed[place.clone()],
-            Place::Variable(value) => value,
+            ValueStorage::Fixed(place) => &self.fixed[place.clone()],
+            ValueStorage::Variable(value) => value,
         }
     }
 }
@@ -341,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_restores_what_it_is_for() {
+    fn a_reset_restores_its_range() {
         let mut od = dictionary();
         od.set_number(SPEED, 2000).unwrap();
         od.set(NAME, b"other").unwrap();
@@ -387,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_described_anew() {
+    fn an_object_is_described_again() {
         let mut od = dictionary();
         od.set_number(SPEED, 200).unwrap();
         let slow = Object::unsigned(2, Access::ReadOnly, 5).within(0..=9);
@@ -401,9 +399,9 @@ mod tests {
     }
 
     proptest! {
-        /// Values beside each other do not touch each other.
+        /// Adjacent values do not overlap.
         #[test]
-        fn what_is_written_is_read(writes in prop::collection::vec((0..6u8, any::<u64>()), 0..40)) {
+        fn written_values_are_read_back(writes in prop::collection::vec((0..6u8, any::<u64>()), 0..40)) {
             let lens = [1, 2, 4, 8, 1, 4];
             let mut od = Dictionary::new();
             for (sub, len) in (0..).zip(lens) {

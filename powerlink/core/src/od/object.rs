@@ -1,4 +1,4 @@
-//! What an object is: its place, type, access and range.
+//! Description of an object: index, type, access and range.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -6,7 +6,7 @@ use core::ops::RangeInclusive;
 
 use super::Abort;
 
-/// The place of an object: index and sub-index.
+/// The identifier of an object: index and sub-index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
     /// Index.
@@ -15,7 +15,7 @@ pub struct ObjectId {
     pub sub: u8,
 }
 
-/// `index` and `sub` as one.
+/// The object id of `index` and `sub`.
 pub const fn id(index: u16, sub: u8) -> ObjectId {
     ObjectId { index, sub }
 }
@@ -29,7 +29,7 @@ impl fmt::Display for ObjectId {
 /// The type of an object (EPSG DS 301, 6.1.4). Values are octets in the order of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DataType {
-    /// One octet, of which bit 0 counts.
+    /// One octet, bit 0.
     Boolean,
     /// A signed number of this many octets, 1 to 8.
     Integer(u8),
@@ -41,7 +41,7 @@ pub enum DataType {
     VisibleString(u16),
     /// Octets, up to this many.
     OctetString(u16),
-    /// Octets of any number.
+    /// Octets, any number.
     Domain,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for DataType {
 }
 
 impl DataType {
-    /// Octets of every value, where that is so.
+    /// Length in octets, if it is fixed.
     pub const fn fixed_len(self) -> Option<usize> {
         match self {
             DataType::Boolean => Some(1),
@@ -71,7 +71,7 @@ impl DataType {
         }
     }
 
-    /// Octets of the longest value.
+    /// Maximum length in octets.
     pub const fn max_len(self) -> usize {
         match self {
             DataType::VisibleString(max) | DataType::OctetString(max) => max as usize,
@@ -83,7 +83,7 @@ impl DataType {
         }
     }
 
-    /// Bits in a PDO, for types that may be there.
+    /// Bits in a PDO, for types that can be mapped.
     pub const fn bits(self) -> Option<u16> {
         match self {
             DataType::Boolean => Some(1),
@@ -95,16 +95,16 @@ impl DataType {
     }
 }
 
-/// What a peer may do with an object.
+/// The access of peers to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Read, and it may change.
+    /// Read only; it may change.
     ReadOnly,
-    /// Read, and it never changes.
+    /// Read only; it never changes.
     Constant,
     /// Read and write.
     ReadWrite,
-    /// Write.
+    /// Write only.
     WriteOnly,
 }
 
@@ -120,40 +120,40 @@ impl Access {
     }
 }
 
-/// Which PDOs an object may be mapped to.
+/// The PDOs that an object may be mapped to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mappable {
     /// None.
     #[default]
     No,
-    /// Those this node sends: a value from its process.
+    /// PDOs that this node sends: a value from its process.
     Transmit,
-    /// Those this node receives: a value for its process.
+    /// PDOs that this node receives: a value for its process.
     Receive,
-    /// Those it sends and those it receives.
+    /// PDOs in both directions.
     Both,
 }
 
 impl Mappable {
-    /// Whether an object that is mappable like this may be where one like `wanted` must be.
+    /// Whether this permits a mapping that requires `wanted`.
     pub fn allows(self, wanted: Mappable) -> bool {
         self == wanted || self == Mappable::Both || wanted == Mappable::No
     }
 }
 
-/// The least and the greatest value of an object.
+/// The minimum and the maximum of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Limits {
-    /// Of booleans and unsigned numbers.
+    /// For booleans and unsigned numbers.
     Unsigned(RangeInclusive<u64>),
-    /// Of signed numbers.
+    /// For signed numbers.
     Signed(RangeInclusive<i64>),
-    /// Of floating-point numbers.
+    /// For floating-point numbers.
     Real(RangeInclusive<f64>),
 }
 
 impl Limits {
-    /// Whether a value of a type, which has the octets of that type, is within the limits.
+    /// Checks a value, with the octets of its type, against the limits.
     pub(super) fn check(&self, data_type: DataType, value: &[u8]) -> Result<(), Abort> {
         let mut octets = [0; 8];
         octets.get_mut(..value.len()).ok_or(Abort::TYPE)?.copy_from_slice(value);
@@ -175,7 +175,7 @@ impl Limits {
     }
 }
 
-/// What is neither too small nor too great; no number is too great.
+/// Checks a number against a range; NaN is not too great.
 fn within<T: PartialOrd>(range: &RangeInclusive<T>, number: T) -> Result<(), Abort> {
     if range.contains(&number) {
         Ok(())
@@ -195,18 +195,18 @@ const fn sign_extended(number: u64, octets: usize) -> i64 {
     (number << unused) as i64 >> unused
 }
 
-/// An object as it is described, with its default.
+/// The description of an object, with its default.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object {
     /// Type.
     pub data_type: DataType,
-    /// What a peer may do.
+    /// Access of peers.
     pub access: Access,
-    /// Which PDOs it may be in.
+    /// PDOs that it may be mapped to.
     pub mappable: Mappable,
-    /// Values allowed.
+    /// Permitted values.
     pub limits: Option<Limits>,
-    /// Value at start.
+    /// Initial value.
     pub default: Vec<u8>,
 }
 
@@ -222,13 +222,13 @@ impl Object {
         Object { data_type, access, mappable: Mappable::No, limits: None, default }
     }
 
-    /// The same, in a range.
+    /// Sets a range.
     pub fn within(mut self, range: RangeInclusive<u64>) -> Self {
         self.limits = Some(Limits::Unsigned(range));
         self
     }
 
-    /// The same, in PDOs.
+    /// Sets the PDOs.
     pub const fn mapped(mut self, mappable: Mappable) -> Self {
         self.mappable = mappable;
         self

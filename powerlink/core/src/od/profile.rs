@@ -10,15 +10,15 @@ use Access::{Constant, ReadOnly, ReadWrite};
 pub const DEVICE_TYPE: ObjectId = id(0x1000, 0);
 /// 0x1001: error register.
 pub const ERROR_REGISTER: ObjectId = id(0x1001, 0);
-/// 0x1003: the errors that there were, the newest first.
+/// 0x1003: error history, newest first.
 pub const ERROR_HISTORY: u16 = 0x1003;
 /// Entries of the history.
 pub const HISTORY_ENTRIES: u8 = 8;
 /// 0x1006: length of a cycle, in microseconds.
 pub const CYCLE_LENGTH_US: ObjectId = id(0x1006, 0);
-/// 0x1010: keeps parameters; sub-index 1 all of them.
+/// 0x1010: stores parameters; sub-index 1: all.
 pub const STORE: u16 = 0x1010;
-/// 0x1011: puts parameters back to their defaults; sub-index 1 all of them.
+/// 0x1011: restores default parameters; sub-index 1: all.
 pub const RESTORE: u16 = 0x1011;
 /// 0x1018/1: vendor.
 pub const VENDOR_ID: ObjectId = id(0x1018, 1);
@@ -32,9 +32,9 @@ pub const SERIAL_NUMBER: ObjectId = id(0x1018, 4);
 pub const CONFIGURATION_DATE: ObjectId = id(0x1020, 1);
 /// 0x1020/2: time of the configuration, in milliseconds since midnight.
 pub const CONFIGURATION_TIME: ObjectId = id(0x1020, 2);
-/// 0x1030/5: the address that the node sends from.
+/// 0x1030/5: the source address of the node.
 pub const INTERFACE_ADDRESS: ObjectId = id(0x1030, 5);
-/// 0x1300: how long an SDO connection waits, in milliseconds.
+/// 0x1300: time-out of an SDO connection, in milliseconds.
 pub const SDO_TIMEOUT_MS: ObjectId = id(0x1300, 0);
 /// 0x14xx: parameters of RPDOs.
 pub const RPDO: u16 = 0x1400;
@@ -50,11 +50,11 @@ pub const LOSS_OF_SOC: u16 = 0x1c0b;
 pub const LOSS_OF_SOA: u16 = 0x1c0c;
 /// 0x1C0D: losses of PReq.
 pub const LOSS_OF_PREQ: u16 = 0x1c0d;
-/// 0x1C0E: SoC that came too far from where the ones before them say.
+/// 0x1C0E: SoC outside of the permitted jitter.
 pub const SOC_JITTER: u16 = 0x1c0e;
-/// 0x1C13: how far that may be, in nanoseconds.
+/// 0x1C13: permitted jitter, in nanoseconds.
 pub const SOC_JITTER_RANGE_NS: ObjectId = id(0x1c13, 0);
-/// 0x1C14: how late a SoC may be, in nanoseconds.
+/// 0x1C14: tolerance for a late SoC, in nanoseconds.
 pub const SOC_TOLERANCE_NS: ObjectId = id(0x1c14, 0);
 /// 0x1E40/2: IP address.
 pub const ADDRESS: ObjectId = id(0x1e40, 2);
@@ -66,7 +66,7 @@ pub const GATEWAY: ObjectId = id(0x1e40, 5);
 pub const SOFTWARE_DATE: ObjectId = id(0x1f52, 1);
 /// 0x1F52/2: time of the application software.
 pub const SOFTWARE_TIME: ObjectId = id(0x1f52, 2);
-/// 0x1F82: what the node can do.
+/// 0x1F82: features of the node.
 pub const FEATURES: ObjectId = id(0x1f82, 0);
 /// 0x1F83: version of POWERLINK.
 pub const EPL_VERSION: ObjectId = id(0x1f83, 0);
@@ -80,24 +80,24 @@ pub const RESPONSE_TIME_NS: ObjectId = id(0x1f98, 3);
 pub const PREQ_LIMIT: ObjectId = id(0x1f98, 4);
 /// 0x1F98/5: payload octets of the node's PRes.
 pub const PRES_LIMIT: ObjectId = id(0x1f98, 5);
-/// 0x1F98/7: cycles of a multiplexed cycle; 0 where nodes are polled in every cycle.
+/// 0x1F98/7: number of cycles in a multiplexed cycle; 0: nodes are polled in every cycle.
 pub const MULTIPLEXED_CYCLES: ObjectId = id(0x1f98, 7);
-/// 0x1F98/8: longest asynchronous frame, in octets behind the EtherType.
+/// 0x1F98/8: longest asynchronous frame, in octets after the EtherType.
 pub const ASYNC_MTU: ObjectId = id(0x1f98, 8);
-/// 0x1F99/1: how long a node listens before it is one of basic Ethernet, in microseconds.
+/// 0x1F99/1: how long a node listens before it enters BASIC_ETHERNET, in microseconds.
 pub const BASIC_ETHERNET_TIMEOUT_US: ObjectId = id(0x1f99, 1);
 /// 0x1F9A: host name.
 pub const HOST_NAME: ObjectId = id(0x1f9a, 0);
 
-/// 0x1C02: cycles that took too long.
+/// 0x1C02: cycles that exceeded their length.
 pub const CYCLE_EXCEEDED: u16 = 0x1c02;
 /// 0x1F22: concise DCF, by node.
 pub const CONCISE_DCF: u16 = 0x1f22;
-/// 0x1C04, 0x1C05 and 0x1C06: responses to polls that came too late, by node.
+/// 0x1C04, 0x1C05 and 0x1C06: late responses to polls, by node.
 pub const LATE_PRES: [u16; 3] = [0x1c04, 0x1c05, 0x1c06];
-/// 0x1C07, 0x1C08 and 0x1C09: polls that were not answered, by node.
+/// 0x1C07, 0x1C08 and 0x1C09: unanswered polls, by node.
 pub const LOSS_OF_PRES: [u16; 3] = [0x1c07, 0x1c08, 0x1c09];
-/// 0x1C15, 0x1C16 and 0x1C17: requests for a status that were not answered, by node.
+/// 0x1C15, 0x1C16 and 0x1C17: unanswered StatusRequests, by node.
 pub const LOSS_OF_STATUS: [u16; 3] = [0x1c15, 0x1c16, 0x1c17];
 /// 0x1F26: expected date of the configuration, by node.
 pub const EXPECTED_DATE: u16 = 0x1f26;
@@ -107,68 +107,68 @@ pub const EXPECTED_TIME: u16 = 0x1f27;
 pub const EXPECTED_SOFTWARE_DATE: u16 = 0x1f53;
 /// 0x1F54: expected time of the application software, by node.
 pub const EXPECTED_SOFTWARE_TIME: u16 = 0x1f54;
-/// 0x1F80: how the managing node starts the network, the bits of [`startup`].
+/// 0x1F80: start of the network, the bits of [`startup`].
 pub const STARTUP: ObjectId = id(0x1f80, 0);
-/// 0x1F81: what a node is to the managing node, by node.
+/// 0x1F81: assignment of a node, by node.
 pub const NODE_ASSIGNMENT: u16 = 0x1f81;
 /// 0x1F84 to 0x1F88: expected device type, vendor, product, revision and serial number, by node.
 pub const EXPECTED_IDENTITY: [u16; 5] = [0x1f84, 0x1f85, 0x1f86, 0x1f87, 0x1f88];
-/// 0x1F89/1: how long the managing node listens for another, in microseconds.
+/// 0x1F89/1: how long the managing node listens for another one, in microseconds.
 pub const WAIT_NOT_ACTIVE_US: ObjectId = id(0x1f89, 1);
-/// 0x1F89/2: how long mandatory nodes may take to be identified, in microseconds.
+/// 0x1F89/2: time-out for the identification of mandatory nodes, in microseconds.
 pub const PRE_OPERATIONAL_1_TIMEOUT_US: ObjectId = id(0x1f89, 2);
-/// 0x1F89/3: how long PRE_OPERATIONAL_1 lasts at least, in microseconds.
+/// 0x1F89/3: minimum duration of PRE_OPERATIONAL_1, in microseconds.
 pub const WAIT_PRE_OPERATIONAL_1_US: ObjectId = id(0x1f89, 3);
-/// 0x1F89/4: how long a node may take to get to PRE_OPERATIONAL_2, in microseconds.
+/// 0x1F89/4: time-out for a node to reach PRE_OPERATIONAL_2, in microseconds.
 pub const PRE_OPERATIONAL_2_TIMEOUT_US: ObjectId = id(0x1f89, 4);
-/// 0x1F89/5: how long a node may take to get to READY_TO_OPERATE, in microseconds.
+/// 0x1F89/5: time-out for a node to reach READY_TO_OPERATE, in microseconds.
 pub const READY_TO_OPERATE_TIMEOUT_US: ObjectId = id(0x1f89, 5);
 /// 0x1F8A/2: length of the asynchronous phase of a reduced cycle, in nanoseconds.
 pub const ASYNC_SLOT_NS: ObjectId = id(0x1f8a, 2);
 /// 0x1F8B: payload octets of a node's PReq, by node.
 pub const PREQ_LIMIT_OF: u16 = 0x1f8b;
-/// 0x1F8E: a node's state as the managing node knows it, by node.
+/// 0x1F8E: a node's state as the managing node has it, by node.
 pub const NODE_STATE: u16 = 0x1f8e;
-/// 0x1F92: how long to wait for a node's PRes, in nanoseconds, by node.
+/// 0x1F92: time-out of a node's PRes, in nanoseconds, by node.
 pub const PRES_TIMEOUT_NS: u16 = 0x1f92;
 /// 0x1F98/9: the prescaler.
 pub const PRESCALER: ObjectId = id(0x1f98, 9);
-/// 0x1F9B: in which cycle of a multiplexed cycle a node is polled, from 1 on, by node; 0 in each.
+/// 0x1F9B: the cycle of a multiplexed cycle in which a node is polled, from 1 on, by node; 0: every cycle.
 pub const MULTIPLEXED_ASSIGNMENT: u16 = 0x1f9b;
 
-/// Nodes that an array by node has room for.
+/// Number of nodes in an array by node.
 const BY_NODE: u8 = 254;
 
-/// 0x1F9E: a command of network management for the node itself; 255 where there is none.
+/// 0x1F9E: a network management command for the node itself; 255: none.
 pub const RESET_COMMAND: ObjectId = id(0x1f9e, 0);
-/// What 0x1F9E is where there is no command.
+/// The value of 0x1F9E without a command.
 pub const NO_COMMAND: u8 = 0xff;
 
 /// Bits of 0x1F80.
 pub mod startup {
-    /// All nodes are started at once; else each once it is ready.
+    /// All nodes are started at once; otherwise each when it is ready.
     pub const START_ALL: u32 = 1 << 1;
-    /// The application lets the managing node go to OPERATIONAL.
+    /// OPERATIONAL of the managing node requires the application's permission.
     pub const NO_AUTOSTART: u32 = 1 << 2;
     /// The application starts the nodes.
     pub const NO_START_NODE: u32 = 1 << 3;
-    /// The application lets the managing node go to PRE_OPERATIONAL_2.
+    /// PRE_OPERATIONAL_2 of the managing node requires the application's permission.
     pub const NO_AUTO_PRE_OPERATIONAL_2: u32 = 1 << 7;
-    /// The application lets the managing node go to READY_TO_OPERATE.
+    /// READY_TO_OPERATE of the managing node requires the application's permission.
     pub const NO_AUTO_READY_TO_OPERATE: u32 = 1 << 8;
-    /// Date and time of nodes' software are looked at (0x1F53, 0x1F54).
+    /// Date and time of nodes' software are checked (0x1F53, 0x1F54).
     pub const CHECK_SOFTWARE: u32 = 1 << 10;
-    /// Date and time of nodes' configuration are looked at (0x1F26, 0x1F27).
+    /// Date and time of nodes' configuration are checked (0x1F26, 0x1F27).
     pub const CHECK_CONFIGURATION: u32 = 1 << 11;
-    /// Without a mandatory node the network goes on.
+    /// The network continues without a mandatory node.
     pub const NO_RETURN: u32 = 1 << 12;
-    /// The managing node stays in BASIC_ETHERNET, where no other one is heard.
+    /// The managing node stays in BASIC_ETHERNET if it hears no other one.
     pub const BASIC_ETHERNET: u32 = 1 << 13;
 }
 
 /// Bits of 0x1F81.
 pub mod assignment {
-    /// The node is there.
+    /// The node exists.
     pub const EXISTS: u32 = 1;
     /// It is a controlled node.
     pub const IS_CONTROLLED: u32 = 1 << 1;
@@ -180,16 +180,16 @@ pub mod assignment {
     pub const VALID: u32 = 1 << 31;
 }
 
-/// Entries that a mapping may have.
+/// Maximum number of entries of a mapping.
 pub const MAX_MAPPED: u8 = 64;
 /// Default threshold of error counters.
 const THRESHOLD: u64 = 15;
-/// Default range of SoC jitter, in nanoseconds: that of hardware.
+/// Default permitted SoC jitter, in nanoseconds: that of hardware.
 const SOC_JITTER_NS: u64 = 2_000;
-/// Payload octets of PReq and PRes, where nobody says else.
+/// Default payload octets of PReq and PRes.
 const PAYLOAD_LIMIT: u64 = 36;
 
-/// What a controlled node is, which its dictionary and its IdentResponse tell.
+/// The identity of a controlled node, in its dictionary and its IdentResponse.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
     /// 0x1000.
@@ -204,20 +204,20 @@ pub struct Identity {
     pub serial_number: u32,
     /// 0x1F82.
     pub features: u32,
-    /// 0x1008; up to 32 octets count.
+    /// 0x1008; at most 32 octets.
     pub device_name: Vec<u8>,
-    /// 0x1F9A; up to 32 octets count.
+    /// 0x1F9A; at most 32 octets.
     pub host_name: Vec<u8>,
 }
 
-/// What a controlled node of this crate can do: isochronous, SDO by ASnd, extended NMT commands,
-/// dynamic mapping, multiplexed access.
+/// The features of a controlled node of this crate: isochronous, SDO by ASnd, extended NMT commands, dynamic
+/// mapping, multiplexed access.
 pub const CONTROLLED_NODE_FEATURES: u32 = 0x0000_0265;
 
-/// The objects that every controlled node has, for this many received PDOs.
+/// The objects of every controlled node, for `rpdos` received PDOs.
 ///
 /// # Errors
-/// None with up to 256 PDOs; what is added is what this function says.
+/// None with up to 256 PDOs: this function adds each object once.
 pub fn controlled_node(identity: &Identity, rpdos: u8) -> Result<Dictionary, AddError> {
     let mut od = Dictionary::new();
     let text = |text: &[u8]| text.iter().copied().take(32).collect::<Vec<u8>>();
@@ -233,7 +233,7 @@ pub fn controlled_node(identity: &Identity, rpdos: u8) -> Result<Dictionary, Add
     }
     od.add(CYCLE_LENGTH_US, number(4, ReadWrite, 0))?;
     od.add(id(0x1008, 0), Object::new(string, Constant, text(&identity.device_name)))?;
-    // Versions of hardware, of which software knows nothing, and of software.
+    // The version of hardware, which is unknown here, and of software.
     od.add(id(0x1009, 0), Object::new(string, Constant, Vec::new()))?;
     let version = text(env!("CARGO_PKG_VERSION").as_bytes());
     od.add(id(0x100a, 0), Object::new(string, Constant, version))?;
@@ -257,8 +257,7 @@ pub fn controlled_node(identity: &Identity, rpdos: u8) -> Result<Dictionary, Add
     }
     pdo(&mut od, TPDO, TPDO_MAPPING)?;
 
-    // Jitter that software sees is its own for the most part: unless somebody gives it a threshold, it
-    // leads nowhere.
+    // Jitter measured in software is mostly its own: without a threshold it has no effect.
     let counters = [LOSS_OF_SOC, LOSS_OF_SOA, LOSS_OF_PREQ].map(|index| (index, THRESHOLD));
     for (index, threshold) in counters.into_iter().chain([(SOC_JITTER, 0)]) {
         record(&mut od, index, 3, Constant)?;
@@ -304,10 +303,10 @@ pub fn controlled_node(identity: &Identity, rpdos: u8) -> Result<Dictionary, Add
     Ok(od)
 }
 
-/// The objects of a managing node of these controlled nodes, for one PDO each way for each of them.
+/// The objects of a managing node of these controlled nodes, with one PDO in each direction for each node.
 ///
 /// # Errors
-/// A node is there twice, or there are more than 254.
+/// A node occurs twice, or there are more than 254.
 pub fn managing_node(
     identity: &Identity,
     cycle_us: u32,
@@ -363,12 +362,12 @@ pub fn managing_node(
     Ok(od)
 }
 
-/// Sub-index 0: how many there are.
+/// Adds sub-index 0: the number of entries.
 fn record(od: &mut Dictionary, index: u16, subs: u8, access: Access) -> Result<(), AddError> {
     od.add(id(index, 0), Object::unsigned(1, access, subs.into()))
 }
 
-/// 0x1030: the node's interface, as far as a node knows it by itself.
+/// 0x1030: the node's interface, as far as the node knows it.
 fn interface(od: &mut Dictionary) -> Result<(), AddError> {
     let text = |text: &[u8]| Object::new(DataType::VisibleString(32), Constant, text.to_vec());
     record(od, 0x1030, 9, Constant)?;
@@ -379,13 +378,13 @@ fn interface(od: &mut Dictionary) -> Result<(), AddError> {
     od.add(id(0x1030, 4), Object::unsigned(2, Constant, 1500))?;
     od.add(INTERFACE_ADDRESS, Object::new(DataType::OctetString(6), Constant, Vec::new()))?;
     od.add(id(0x1030, 6), text(b""))?;
-    // Up, and meant to be.
+    // Administrative and operational state: up.
     od.add(id(0x1030, 7), Object::unsigned(1, ReadOnly, 1))?;
     od.add(id(0x1030, 8), Object::unsigned(1, ReadOnly, 1))?;
     od.add(id(0x1030, 9), Object::new(DataType::Boolean, ReadOnly, Vec::from([1])))
 }
 
-/// 0x1F9B, of all nodes: one that is configured may be told of others.
+/// 0x1F9B, of all nodes: a configured node may receive the slots of others.
 fn multiplexed_assignment(od: &mut Dictionary) -> Result<(), AddError> {
     record(od, MULTIPLEXED_ASSIGNMENT, BY_NODE, Constant)?;
     let mut subs = 1..=BY_NODE;
@@ -394,7 +393,7 @@ fn multiplexed_assignment(od: &mut Dictionary) -> Result<(), AddError> {
     })
 }
 
-/// Parameters and mapping of a PDO, with nothing mapped.
+/// Parameters and mapping of a PDO, without mapped objects.
 fn pdo(od: &mut Dictionary, parameters: u16, mapping: u16) -> Result<(), AddError> {
     record(od, parameters, 2, Constant)?;
     od.add(id(parameters, 1), Object::unsigned(1, ReadWrite, 0))?;
@@ -409,7 +408,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_record_says_how_many_it_has() {
+    fn every_record_has_its_number_of_entries() {
         let identity = Identity {
             device_type: 0x000f_0191,
             vendor_id: 0,
@@ -423,7 +422,7 @@ mod tests {
         let od = controlled_node(&identity, 3).unwrap();
         for index in 0x1000..=0x1fff_u16 {
             let subs: Vec<u8> = od.subs(index).collect();
-            // Of mappings and of the history the number is that of entries in use.
+            // For mappings and the history, the number is that of entries in use.
             let in_use = matches!(index >> 8, 0x16 | 0x1a) || index == ERROR_HISTORY;
             if subs.len() > 1 && !in_use {
                 assert_eq!(od.number(id(index, 0)), u64::from(*subs.last().unwrap()), "{index:x}");

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-/// Copies the bits `from` of `source` to `to` and on in `target`. Both must be there.
+/// Copies the bits `from` of `source` to `target`, from bit `to` on. Both ranges must exist.
 pub(super) fn copy(source: &[u8], from: Range<usize>, target: &mut [u8], to: usize) {
     let len = from.len();
     if from.start % 8 == 0 && to % 8 == 0 && len % 8 == 0 {
@@ -23,7 +23,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against numbers: nothing but the bits meant changes.
+        /// Compared with arithmetic on numbers: no other bits change.
         #[test]
         fn bits_of_a_number(source: u64, target: u64, from in 0..64usize, to in 0..64usize, len in 0..=64usize) {
             let len = len.min(64 - from).min(64 - to);

@@ -1,4 +1,4 @@
-//! Mappings: which object stands where in a payload (0x16xx, 0x1Axx).
+//! Mappings: the position of each object in a payload (0x16xx, 0x1Axx).
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -8,7 +8,7 @@ use onbeat_wire::powerlink::{MAX_PAYLOAD, PdoVersion};
 use super::bits;
 use crate::od::{Abort, Dictionary, Mappable, ObjectId, id, profile};
 
-/// Which way a PDO goes.
+/// The direction of a PDO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// This node receives it.
@@ -17,9 +17,9 @@ pub enum Direction {
     Transmit,
 }
 
-/// An entry of a mapping as it stands in the dictionary.
+/// An entry of a mapping in the dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Mapped {
+pub struct MappingEntry {
     /// The object.
     pub object: ObjectId,
     /// Its first bit in the payload.
@@ -28,18 +28,18 @@ pub struct Mapped {
     pub len: u16,
 }
 
-impl Mapped {
-    /// From the number that an entry is.
+impl MappingEntry {
+    /// Decodes an entry.
     pub const fn from_number(number: u64) -> Self {
         let [low, high, sub, _, offset_low, offset_high, len_low, len_high] = number.to_le_bytes();
-        Mapped {
+        MappingEntry {
             object: id(u16::from_le_bytes([low, high]), sub),
             offset: u16::from_le_bytes([offset_low, offset_high]),
             len: u16::from_le_bytes([len_low, len_high]),
         }
     }
 
-    /// The number that an entry is.
+    /// Encodes the entry.
     pub const fn number(self) -> u64 {
         let [low, high] = self.object.index.to_le_bytes();
         let ([o0, o1], [l0, l1]) = (self.offset.to_le_bytes(), self.len.to_le_bytes());
@@ -48,28 +48,28 @@ impl Mapped {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Copy {
+struct BitCopy {
     /// Bits of the payload.
     payload: Range<usize>,
     /// First bit in the dictionary's memory.
     memory: usize,
 }
 
-/// A mapping worked out: a payload is copied without looking up an object.
+/// A resolved mapping: a payload is copied without an object look-up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Channel {
-    copies: Vec<Copy>,
+    copies: Vec<BitCopy>,
     len: usize,
     /// Version of the mapping.
     pub version: PdoVersion,
 }
 
 impl Channel {
-    /// Works out the mapping at an index, with as many entries as it says.
+    /// Resolves the mapping at an index.
     ///
     /// # Errors
-    /// An object is not there, may not be in such a PDO, or has another length; or the payload
-    /// gets longer than `limit` octets.
+    /// An object does not exist, may not be mapped to this PDO, or has another length; or the payload exceeds
+    /// `limit` octets.
     pub fn new(
         od: &Dictionary,
         mapping: u16,
@@ -90,7 +90,7 @@ impl Channel {
     ) -> Result<Self, Abort> {
         let mut channel = Channel::default();
         for sub in 1..=entries.min(profile::MAX_MAPPED.into()) {
-            let entry = Mapped::from_number(od.number(id(mapping, sub as u8)));
+            let entry = MappingEntry::from_number(od.number(id(mapping, sub as u8)));
             let object = od.object(entry.object)?;
             let mappable = match direction {
                 Direction::Receive => Mappable::Receive,
@@ -105,7 +105,7 @@ impl Channel {
             let start = usize::from(entry.offset);
             let payload = start..start + usize::from(entry.len);
             channel.len = channel.len.max(payload.end.div_ceil(8));
-            channel.copies.push(Copy { payload, memory: od.place(entry.object)?.start * 8 });
+            channel.copies.push(BitCopy { payload, memory: od.place(entry.object)?.start * 8 });
         }
         if channel.len > limit.min(MAX_PAYLOAD) {
             return Err(Abort::PDO_TOO_LONG);
@@ -123,35 +123,35 @@ impl Channel {
         self.len == 0
     }
 
-    /// Whether a payload can be read: its main version is this one's, and it is long enough.
+    /// Whether a payload is readable: its main version matches, and it is long enough.
     pub fn reads(&self, version: PdoVersion, payload: &[u8]) -> bool {
         version.main() == self.version.main() && payload.len() >= self.len
     }
 
-    /// Copies what was received to its objects, where it can be read.
+    /// Copies a readable payload to its objects.
     pub(crate) fn receive(&self, payload: &[u8], od: &mut Dictionary) {
-        debug_assert!(payload.len() >= self.len, "the caller has asked `reads`");
+        debug_assert!(payload.len() >= self.len, "the caller checks `reads`");
         let memory = od.memory_mut();
-        for Copy { payload: from, memory: to } in &self.copies {
+        for BitCopy { payload: from, memory: to } in &self.copies {
             bits::copy(payload, from.clone(), memory, *to);
         }
     }
 
-    /// Copies objects to a payload, which gets as long as the mapping says.
+    /// Copies objects to a payload of the mapping's length.
     pub(crate) fn transmit(&self, od: &Dictionary, payload: &mut Vec<u8>) {
         payload.clear();
         payload.resize(self.len, 0);
-        for Copy { payload: to, memory: from } in &self.copies {
+        for BitCopy { payload: to, memory: from } in &self.copies {
             bits::copy(od.memory(), *from..*from + to.len(), payload, to.start);
         }
     }
 }
 
-/// Whether a peer may write a value to an object of a mapping; to any other it may. An entry
-/// changes while the mapping has none in use, and they are put to use all at once.
+/// Checks a peer's write to an object of a mapping; other objects pass. An entry can change while the mapping
+/// has none in use, and all entries are activated at once.
 ///
 /// # Errors
-/// The mapping is in use, or cannot be used with these entries.
+/// The mapping is in use, or is invalid with these entries.
 pub fn check_write(od: &Dictionary, object: ObjectId, value: &[u8]) -> Result<(), Abort> {
     let direction = match object.index & 0xff00 {
         profile::RPDO_MAPPING => Direction::Receive,
@@ -208,14 +208,14 @@ mod tests {
     }
 
     fn entry(object: ObjectId, offset: u16, len: u16) -> u64 {
-        Mapped { object, offset, len }.number()
+        MappingEntry { object, offset, len }.number()
     }
 
     #[test]
-    fn an_entry_is_the_number_of_the_ecosystem() {
-        let mapped = Mapped { object: id(0xa040, 1), offset: 0, len: 8 };
+    fn an_entry_has_the_encoding_of_the_specification() {
+        let mapped = MappingEntry { object: id(0xa040, 1), offset: 0, len: 8 };
         assert_eq!(mapped.number(), 0x0008_0000_0001_a040);
-        assert_eq!(Mapped::from_number(0x0008_0000_0001_a040), mapped);
+        assert_eq!(MappingEntry::from_number(0x0008_0000_0001_a040), mapped);
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_go_to_their_bits_and_back() {
+    fn objects_are_copied_to_their_bits_and_back() {
         let mut od = dictionary();
         for (sub, number) in [(1, entry(WORD, 8, 16)), (2, entry(INPUT, 3, 1))] {
             write(&mut od, id(0x1a00, sub), number).unwrap();

@@ -1,6 +1,6 @@
-//! Process data: between the payload of polls and objects (EPSG DS 301, 6.4).
+//! Process data: transfer between the payload of polls and objects (EPSG DS 301, 6.4).
 
 mod bits;
 mod mapping;
 
-pub use mapping::{Channel, Direction, Mapped, check_write};
+pub use mapping::{Channel, Direction, MappingEntry, check_write};

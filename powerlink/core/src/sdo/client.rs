@@ -1,16 +1,16 @@
-//! The client: reads and writes a peer's objects, one after the other (EPSG DS 301, 6.3.2.4).
+//! The client: reads and writes a peer's objects in sequence (EPSG DS 301, 6.3.2.4).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use onbeat_wire::powerlink::{CommandId, Sdo};
 
-use super::pdu::{Assembled, Assembly, assemble};
+use super::pdu::{Assembly, AssemblyStep, assemble};
 use super::sequence::{Endpoint, Received};
-use super::{Outgoing, Pdu};
+use super::{OutgoingFrame, Pdu};
 use crate::od::{Abort, ObjectId};
 
-/// What is to be done with an object of the peer.
+/// An operation on an object of the peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// Read it.
@@ -19,12 +19,12 @@ pub enum Request {
     Write(ObjectId, Vec<u8>),
 }
 
-/// What became of a request.
+/// A completed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Done {
+pub struct CompletedRequest {
     /// The request.
     pub request: Request,
-    /// The value read; nothing where it was written.
+    /// The value read; empty after a write.
     pub result: Result<Vec<u8>, Abort>,
 }
 
@@ -32,7 +32,7 @@ pub struct Done {
 #[derive(Debug)]
 pub struct Client {
     endpoint: Endpoint,
-    /// The first of them is under way where `under_way` says so.
+    /// The first one is in progress if `under_way` is set.
     requests: VecDeque<Request>,
     under_way: bool,
     transaction: u8,
@@ -40,7 +40,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client without a connection; the peer is given `timeout_ns` (0x1300).
+    /// A client without a connection; `timeout_ns` is the time-out of the peer (0x1300).
     pub fn new(timeout_ns: u64) -> Self {
         Client {
             endpoint: Endpoint::new(timeout_ns),
@@ -51,18 +51,18 @@ impl Client {
         }
     }
 
-    /// Requests that are not done.
+    /// The number of requests that are not completed.
     pub fn pending(&self) -> usize {
         self.requests.len()
     }
 
-    /// When [`handle_deadline`](Self::handle_deadline) has something to do.
+    /// The time of the next [`handle_deadline`](Self::handle_deadline).
     pub fn next_deadline_ns(&self) -> Option<u64> {
         self.endpoint.next_deadline_ns()
     }
 
-    /// Adds a request; opens the connection where there is none.
-    pub fn request(&mut self, now_ns: u64, request: Request, out: &mut VecDeque<Outgoing>) {
+    /// Adds a request; opens the connection if there is none.
+    pub fn request(&mut self, now_ns: u64, request: Request, out: &mut VecDeque<OutgoingFrame>) {
         self.requests.push_back(request);
         if self.endpoint.is_closed() {
             self.under_way = false;
@@ -74,27 +74,27 @@ impl Client {
         }
     }
 
-    /// Takes away the requests that are not done.
+    /// Removes the requests that are not completed.
     pub fn take_pending(&mut self) -> impl Iterator<Item = Request> + '_ {
         self.under_way = false;
         self.transfer = None;
         self.requests.drain(..)
     }
 
-    /// Closes the connection and forgets all requests.
-    pub fn close(&mut self, out: &mut VecDeque<Outgoing>) {
+    /// Closes the connection and removes all requests.
+    pub fn close(&mut self, out: &mut VecDeque<OutgoingFrame>) {
         self.endpoint.close(out);
         self.requests.clear();
         self.under_way = false;
     }
 
-    /// A frame of the peer; a request that it ends is returned.
+    /// Handles a frame of the peer; returns the request that it completes.
     pub fn receive(
         &mut self,
         now_ns: u64,
         sdo: &Sdo<'_>,
-        out: &mut VecDeque<Outgoing>,
-    ) -> Option<Done> {
+        out: &mut VecDeque<OutgoingFrame>,
+    ) -> Option<CompletedRequest> {
         match self.endpoint.receive(now_ns, sdo, out) {
             Received::Opened => {
                 self.start(now_ns, out);
@@ -111,37 +111,41 @@ impl Client {
                 let result = match command.abort_code() {
                     Some(code) => Err(Abort(code)),
                     None => match assemble(&mut self.transfer, &command) {
-                        Assembled::More => return None,
-                        Assembled::Whole(payload) => Ok(payload),
-                        Assembled::Refused(abort) => Err(abort),
+                        AssemblyStep::More => return None,
+                        AssemblyStep::Whole(payload) => Ok(payload),
+                        AssemblyStep::Refused(abort) => Err(abort),
                     },
                 };
                 let request = self.requests.pop_front()?;
                 self.under_way = false;
                 self.transaction = self.transaction.wrapping_add(1);
                 self.start(now_ns, out);
-                Some(Done { request, result })
+                Some(CompletedRequest { request, result })
             }
         }
     }
 
-    /// The time has come; a request of a peer that is silent is given up.
-    pub fn handle_deadline(&mut self, now_ns: u64, out: &mut VecDeque<Outgoing>) -> Option<Done> {
+    /// Handles the deadline; aborts a request to a silent peer.
+    pub fn handle_deadline(
+        &mut self,
+        now_ns: u64,
+        out: &mut VecDeque<OutgoingFrame>,
+    ) -> Option<CompletedRequest> {
         match self.endpoint.handle_deadline(now_ns, out) {
             Received::Closed => self.fail(Abort::TIME_OUT),
             _ => None,
         }
     }
 
-    fn fail(&mut self, abort: Abort) -> Option<Done> {
+    fn fail(&mut self, abort: Abort) -> Option<CompletedRequest> {
         self.under_way = false;
         self.transfer = None;
         let request = self.requests.pop_front()?;
-        Some(Done { request, result: Err(abort) })
+        Some(CompletedRequest { request, result: Err(abort) })
     }
 
-    /// Sends the next request, unless one is under way.
-    fn start(&mut self, now_ns: u64, out: &mut VecDeque<Outgoing>) {
+    /// Sends the next request, unless one is in progress.
+    fn start(&mut self, now_ns: u64, out: &mut VecDeque<OutgoingFrame>) {
         if self.under_way {
             return;
         }
@@ -155,7 +159,7 @@ impl Client {
         self.under_way = true;
         for pdu in Pdu::segments(self.transaction, false, command, &payload) {
             let taken = self.endpoint.send(now_ns, pdu, out);
-            debug_assert!(taken, "a transfer fits what may wait, and the connection is open");
+            debug_assert!(taken, "the queue has room for a transfer, and the connection is open");
         }
     }
 }

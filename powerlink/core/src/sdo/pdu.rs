@@ -1,4 +1,4 @@
-//! A command that is kept: until it is sent, or acknowledged.
+//! Commands, kept until they are sent or acknowledged.
 
 use alloc::vec::Vec;
 
@@ -6,43 +6,43 @@ use onbeat_wire::powerlink::{Command, CommandId, Sdo, Segmentation, Sequence};
 
 use crate::od::Abort;
 
-/// Octets of payload in one segment: with it a frame stays below the least asynchronous MTU.
+/// Payload octets of one segment: the frame stays below the minimum asynchronous MTU.
 pub const MAX_SEGMENT: usize = 256;
-/// Octets of a transfer in all its segments.
+/// Maximum octets of a transfer in all its segments.
 pub const MAX_TRANSFER: usize = 1 << 20;
 
 /// A command of the command layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pdu {
-    /// Ties a response to its request.
+    /// Links a response to its request.
     pub transaction: u8,
-    /// A response, else a request.
+    /// Whether it is a response; otherwise a request.
     pub response: bool,
-    /// The transfer is given up.
+    /// Whether the transfer is aborted.
     pub abort: bool,
-    /// Which part of the transfer this is.
+    /// The part of the transfer.
     pub segmentation: Segmentation,
-    /// What is done.
+    /// The operation.
     pub command: CommandId,
     /// The segment.
     pub payload: Vec<u8>,
 }
 
 impl Pdu {
-    /// As it goes to the wire.
+    /// The form for the wire.
     pub fn command(&self) -> Command<'_> {
         let Pdu { transaction, response, abort, segmentation, command, ref payload } = *self;
         Command { transaction, response, abort, segmentation, command, payload }
     }
 
-    /// A transfer given up.
+    /// An aborted transfer.
     pub(super) fn aborted(transaction: u8, response: bool, command: CommandId, why: Abort) -> Pdu {
         let payload = why.0.to_le_bytes().to_vec();
         let segmentation = Segmentation::Expedited;
         Pdu { transaction, response, abort: true, segmentation, command, payload }
     }
 
-    /// A payload in as many segments as it takes.
+    /// Splits a payload into segments.
     pub(super) fn segments(
         transaction: u8,
         response: bool,
@@ -65,65 +65,65 @@ impl Pdu {
     }
 }
 
-/// A frame of a connection on its way out.
+/// A frame of a connection to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outgoing {
+pub struct OutgoingFrame {
     /// Sequence layer.
     pub sequence: Sequence,
     /// Command layer.
     pub pdu: Option<Pdu>,
 }
 
-impl Outgoing {
-    /// As it goes to the wire.
+impl OutgoingFrame {
+    /// The form for the wire.
     pub fn sdo(&self) -> Sdo<'_> {
         Sdo { sequence: self.sequence, command: self.pdu.as_ref().map(Pdu::command) }
     }
 }
 
-/// Puts the segments of a transfer together.
+/// Reassembles the segments of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Assembly {
-    /// Of the transfer.
+    /// The transfer's id.
     pub(super) transaction: u8,
-    /// Of the transfer.
+    /// The transfer's command.
     pub(super) command: CommandId,
     octets: Vec<u8>,
     data_size: usize,
 }
 
-/// What a segment makes of a transfer.
+/// The result of a segment.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Assembled {
-    /// More is to come.
+pub(super) enum AssemblyStep {
+    /// More segments follow.
     More,
     /// The payload of the whole transfer.
     Whole(Vec<u8>),
-    /// It cannot be.
+    /// The transfer is invalid.
     Refused(Abort),
 }
 
-/// Adds a segment to the transfer that is under way, if one is.
-pub(super) fn assemble(assembly: &mut Option<Assembly>, segment: &Command<'_>) -> Assembled {
+/// Adds a segment to the current transfer, if there is one.
+pub(super) fn assemble(assembly: &mut Option<Assembly>, segment: &Command<'_>) -> AssemblyStep {
     let Command { transaction, command, payload, .. } = *segment;
     match (segment.segmentation, &mut *assembly) {
         (Segmentation::Expedited, _) => {
             *assembly = None;
-            Assembled::Whole(payload.to_vec())
+            AssemblyStep::Whole(payload.to_vec())
         }
         (Segmentation::Initiate { data_size }, _) => {
             *assembly = None;
             let data_size = usize::try_from(data_size).unwrap_or(usize::MAX);
             if data_size > MAX_TRANSFER {
-                return Assembled::Refused(Abort::OUT_OF_MEMORY);
+                return AssemblyStep::Refused(Abort::OUT_OF_MEMORY);
             }
             *assembly =
                 Some(Assembly { transaction, command, octets: payload.to_vec(), data_size });
-            Assembled::More
+            AssemblyStep::More
         }
         (_, Some(under_way)) if under_way.transaction == transaction => {
             under_way.octets.extend_from_slice(payload);
-            // Some count the octets in front of the data, some do not.
+            // Some stacks include the octets before the data in the count, some do not.
             let len = under_way.octets.len();
             let refused = match segment.segmentation {
                 Segmentation::Complete => {
@@ -134,15 +134,15 @@ pub(super) fn assemble(assembly: &mut Option<Assembly>, segment: &Command<'_>) -
             match (refused, segment.segmentation) {
                 (true, _) => {
                     *assembly = None;
-                    Assembled::Refused(Abort::TYPE)
+                    AssemblyStep::Refused(Abort::TYPE)
                 }
                 (false, Segmentation::Complete) => match assembly.take() {
-                    Some(assembly) => Assembled::Whole(assembly.octets),
-                    None => Assembled::More,
+                    Some(assembly) => AssemblyStep::Whole(assembly.octets),
+                    None => AssemblyStep::More,
                 },
-                (false, _) => Assembled::More,
+                (false, _) => AssemblyStep::More,
             }
         }
-        _ => Assembled::Refused(Abort::UNKNOWN_COMMAND),
+        _ => AssemblyStep::Refused(Abort::UNKNOWN_COMMAND),
     }
 }

@@ -1,39 +1,38 @@
-//! The sequence layer: commands in order, each once, over frames that may be lost (EPSG DS 301,
-//! 6.3.2.3).
+//! The sequence layer: transfers commands in order, each once, over a lossy medium (EPSG DS 301, 6.3.2.3).
 
 use alloc::collections::VecDeque;
 
 use onbeat_wire::powerlink::{Command, Connection, MAX_SEQUENCE, Sdo, Sequence, SequenceCount};
 
-use super::{Outgoing, Pdu};
+use super::{OutgoingFrame, Pdu};
 
-/// Frames under way without an acknowledgement.
+/// Maximum number of unacknowledged frames.
 const WINDOW: usize = 4;
-/// How often an acknowledgement is asked for before the peer is given up.
+/// Requests for an acknowledgement before the connection is closed.
 const PROBES: u8 = 2;
-/// Commands that wait for the window; a transfer in all its segments.
+/// Maximum number of queued commands: a transfer in all its segments.
 const WAITING: usize = super::MAX_TRANSFER / super::MAX_SEGMENT + 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Closed,
-    /// Client: asked to open.
+    /// Client: sent a request to open.
     Asking,
-    /// Server: was asked, and answered.
+    /// Server: received a request, and answered.
     Answered,
-    /// Client: the server answered, and was told that its answer came.
+    /// Client: acknowledged the server's answer.
     Acknowledged,
     Open,
 }
 
-/// What a frame means to who uses the connection.
+/// The meaning of a frame for the command layer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<'a> {
-    /// Nothing to do.
+    /// No action.
     Nothing,
     /// A command, the next in order.
     Command(Command<'a>),
-    /// The connection is open from now on.
+    /// The connection is now open.
     Opened,
     /// The peer closed.
     Closed,
@@ -52,17 +51,17 @@ pub struct Endpoint {
     /// Not sent yet.
     waiting: VecDeque<Pdu>,
     timeout_ns: u64,
-    /// When to ask again for what was not answered, or to forget a peer that is silent.
+    /// When to repeat an unanswered frame, or to close the connection to a silent peer.
     deadline_ns: Option<u64>,
     probes: u8,
-    /// The peer was told that frames are missing. It is told once: each frame behind a gap would
-    /// have it repeat all the others, and so on.
+    /// The peer was notified of a gap. This happens once: each frame after a gap would make it repeat all
+    /// others.
     complained: bool,
 }
 
 impl Endpoint {
-    /// An end without a connection. What is not answered is sent again after a third of
-    /// `timeout_ns`; after all of it, a peer that says nothing is forgotten (0x1300).
+    /// An endpoint without a connection. Unanswered frames are repeated after a third of `timeout_ns`; after
+    /// all of it, the connection to a silent peer is closed (0x1300).
     pub fn new(timeout_ns: u64) -> Self {
         Endpoint {
             state: State::Closed,
@@ -82,34 +81,34 @@ impl Endpoint {
         self.state == State::Closed
     }
 
-    /// Whether everything sent was acknowledged.
+    /// Whether all sent frames are acknowledged.
     pub fn is_idle(&self) -> bool {
         self.unacknowledged.is_empty() && self.waiting.is_empty()
     }
 
-    /// When [`handle_deadline`](Self::handle_deadline) has something to do.
+    /// The time of the next [`handle_deadline`](Self::handle_deadline).
     pub fn next_deadline_ns(&self) -> Option<u64> {
         self.deadline_ns
     }
 
-    /// Asks the peer for a connection.
-    pub fn open(&mut self, now_ns: u64, out: &mut VecDeque<Outgoing>) {
+    /// Requests a connection.
+    pub fn open(&mut self, now_ns: u64, out: &mut VecDeque<OutgoingFrame>) {
         *self = Endpoint { state: State::Asking, ..Endpoint::new(self.timeout_ns) };
         out.push_back(self.frame(Connection::None, Connection::Initialise, None));
         self.arm(now_ns);
     }
 
-    /// Ends the connection.
-    pub fn close(&mut self, out: &mut VecDeque<Outgoing>) {
+    /// Closes the connection.
+    pub fn close(&mut self, out: &mut VecDeque<OutgoingFrame>) {
         if !self.is_closed() {
             out.push_back(self.frame(Connection::None, Connection::None, None));
         }
         *self = Endpoint::new(self.timeout_ns);
     }
 
-    /// Sends a command, at once or when the peer has acknowledged others; whether it was taken,
-    /// which takes a connection and room.
-    pub fn send(&mut self, now_ns: u64, pdu: Pdu, out: &mut VecDeque<Outgoing>) -> bool {
+    /// Sends a command, at once or after acknowledgements of earlier ones; returns false without a connection
+    /// or room.
+    pub fn send(&mut self, now_ns: u64, pdu: Pdu, out: &mut VecDeque<OutgoingFrame>) -> bool {
         if self.is_closed() || self.waiting.len() >= WAITING {
             return false;
         }
@@ -118,22 +117,22 @@ impl Endpoint {
         true
     }
 
-    /// Says that commands came, where no response says so.
-    pub fn acknowledge(&mut self, out: &mut VecDeque<Outgoing>) {
+    /// Acknowledges commands, if no response does.
+    pub fn acknowledge(&mut self, out: &mut VecDeque<OutgoingFrame>) {
         out.push_back(self.frame(Connection::Valid, Connection::Valid, None));
     }
 
-    /// A frame of the peer.
+    /// Handles a frame of the peer.
     pub fn receive<'a>(
         &mut self,
         now_ns: u64,
         sdo: &Sdo<'a>,
-        out: &mut VecDeque<Outgoing>,
+        out: &mut VecDeque<OutgoingFrame>,
     ) -> Received<'a> {
         use Connection::{Initialise, None, Valid, ValidAcknowledge};
         let Sequence { receive, send } = sdo.sequence;
         match (self.state, receive.connection, send.connection) {
-            // A server is asked, whatever was before.
+            // A request to open restarts the server's connection.
             (_, None, Initialise) => {
                 *self = Endpoint {
                     state: State::Answered,
@@ -149,7 +148,7 @@ impl Endpoint {
                 *self = Endpoint::new(self.timeout_ns);
                 Received::Closed
             }
-            // A client is answered; if what it says to that is lost, once more.
+            // The client received the answer; if its acknowledgement is lost, it repeats it.
             (State::Asking | State::Acknowledged, Initialise, Initialise) => {
                 self.state = State::Acknowledged;
                 self.received = send.number;
@@ -184,7 +183,7 @@ impl Endpoint {
         &mut self,
         now_ns: u64,
         sdo: &Sdo<'a>,
-        out: &mut VecDeque<Outgoing>,
+        out: &mut VecDeque<OutgoingFrame>,
     ) -> Received<'a> {
         use Connection::{Valid, ValidAcknowledge};
         let Sequence { receive, send } = sdo.sequence;
@@ -204,7 +203,7 @@ impl Endpoint {
                 self.complained = false;
                 Received::Command(command)
             }
-            // Once more what came already: its acknowledgement was lost, or is under way.
+            // A repeated frame: its acknowledgement was lost, or is on its way.
             Some(_) if is_up_to(send.number, self.received) => {
                 if out.len() == said {
                     self.acknowledge(out);
@@ -212,7 +211,7 @@ impl Endpoint {
                 Received::Nothing
             }
             None if is_up_to(send.number, self.received) => Received::Nothing,
-            // What is in between was lost.
+            // The frames in between were lost.
             _ => {
                 if !self.complained {
                     self.complained = true;
@@ -228,11 +227,11 @@ impl Endpoint {
         received
     }
 
-    /// The time has come.
+    /// Handles the deadline.
     pub fn handle_deadline(
         &mut self,
         now_ns: u64,
-        out: &mut VecDeque<Outgoing>,
+        out: &mut VecDeque<OutgoingFrame>,
     ) -> Received<'static> {
         if self.deadline_ns.is_none_or(|deadline| now_ns < deadline) {
             return Received::Nothing;
@@ -261,12 +260,12 @@ impl Endpoint {
         Received::Nothing
     }
 
-    /// Sends what waits, as far as the window goes.
-    fn flush(&mut self, now_ns: u64, out: &mut VecDeque<Outgoing>) {
+    /// Sends queued commands within the window.
+    fn flush(&mut self, now_ns: u64, out: &mut VecDeque<OutgoingFrame>) {
         while self.state == State::Open && self.unacknowledged.len() < WINDOW {
             let Some(pdu) = self.waiting.pop_front() else { break };
             self.sent = after(self.sent);
-            // The last one of the window asks, so that the rest can follow.
+            // The last one of the window requests an acknowledgement, so that the rest can follow.
             let last = self.unacknowledged.len() + 1 == WINDOW && !self.waiting.is_empty();
             let send = if last { Connection::ValidAcknowledge } else { Connection::Valid };
             out.push_back(self.numbered(self.sent, Connection::Valid, send, Some(pdu.clone())));
@@ -275,8 +274,8 @@ impl Endpoint {
         self.arm(now_ns);
     }
 
-    /// Sends everything again that was not acknowledged.
-    fn repeat(&mut self, out: &mut VecDeque<Outgoing>) {
+    /// Repeats all unacknowledged frames.
+    fn repeat(&mut self, out: &mut VecDeque<OutgoingFrame>) {
         for (number, pdu) in &self.unacknowledged {
             let pdu = Some(pdu.clone());
             out.push_back(self.numbered(*number, Connection::Valid, Connection::Valid, pdu));
@@ -289,7 +288,7 @@ impl Endpoint {
         self.deadline_ns = Some(now_ns.saturating_add(after));
     }
 
-    fn frame(&self, receive: Connection, send: Connection, pdu: Option<Pdu>) -> Outgoing {
+    fn frame(&self, receive: Connection, send: Connection, pdu: Option<Pdu>) -> OutgoingFrame {
         self.numbered(self.sent, receive, send, pdu)
     }
 
@@ -299,19 +298,19 @@ impl Endpoint {
         receive: Connection,
         send: Connection,
         pdu: Option<Pdu>,
-    ) -> Outgoing {
+    ) -> OutgoingFrame {
         let receive = SequenceCount { number: self.received, connection: receive };
         let send = SequenceCount { number, connection: send };
-        Outgoing { sequence: Sequence { receive, send }, pdu }
+        OutgoingFrame { sequence: Sequence { receive, send }, pdu }
     }
 }
 
-/// The number after another.
+/// The successor of a number.
 const fn after(number: u8) -> u8 {
     number.wrapping_add(1) & MAX_SEQUENCE
 }
 
-/// Whether a number is at most another, of those that can be under way.
+/// Whether a number is at most another one, within the window.
 const fn is_up_to(number: u8, other: u8) -> bool {
     other.wrapping_sub(number) & MAX_SEQUENCE < 32
 }

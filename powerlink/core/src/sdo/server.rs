@@ -5,43 +5,43 @@ use alloc::vec::Vec;
 
 use onbeat_wire::powerlink::{Command, CommandId, NodeId, Sdo};
 
-use super::pdu::{Assembled, Assembly, assemble};
+use super::pdu::{Assembly, AssemblyStep, assemble};
 use super::sequence::{Endpoint, Received};
-use super::{Outgoing, Pdu};
+use super::{OutgoingFrame, Pdu};
 use crate::od::{Abort, ObjectId, id};
 
-/// Peers with a connection at the same time.
+/// Maximum number of connections.
 const CONNECTIONS: usize = 8;
 
-/// What became of a value that a peer wrote.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
-    /// The object has it.
+pub enum WriteOutcome {
+    /// The object has the value.
     Done,
-    /// [`Server::finish`] will say: something else has to be done first, which takes its time.
+    /// [`Server::finish`] reports the result later: another operation must complete first.
     Later,
 }
 
-/// What a peer's command does to objects.
+/// Access to objects for peers.
 pub trait Objects {
-    /// The value of an object.
+    /// Reads an object.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The object is not readable.
     fn read(&mut self, id: ObjectId) -> Result<Vec<u8>, Abort>;
 
-    /// Gives an object a value.
+    /// Writes an object.
     ///
     /// # Errors
-    /// It cannot be written, or not with this value.
-    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<Written, Abort>;
+    /// The object is not writable, or refuses the value.
+    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<WriteOutcome, Abort>;
 }
 
 #[derive(Debug)]
 struct Peer {
     endpoint: Endpoint,
     transfer: Option<Assembly>,
-    /// The command that is answered later, and its transaction.
+    /// The command with a deferred response, and its transaction.
     later: Option<(u8, CommandId)>,
 }
 
@@ -53,24 +53,24 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server without connections; `timeout_ns` is for those to come (0x1300).
+    /// A server without connections; `timeout_ns` is the time-out of new ones (0x1300).
     pub fn new(timeout_ns: u64) -> Self {
         Server { peers: BTreeMap::new(), timeout_ns }
     }
 
-    /// When [`handle_deadline`](Self::handle_deadline) has something to do.
+    /// The time of the next [`handle_deadline`](Self::handle_deadline).
     pub fn next_deadline_ns(&self) -> Option<u64> {
         self.peers.values().filter_map(|peer| peer.endpoint.next_deadline_ns()).min()
     }
 
-    /// A frame of a peer; what goes back to it is added to `out`.
+    /// Handles a frame of a peer; responses are added to `out`.
     pub fn receive(
         &mut self,
         now_ns: u64,
         from: NodeId,
         sdo: &Sdo<'_>,
         objects: &mut impl Objects,
-        out: &mut VecDeque<Outgoing>,
+        out: &mut VecDeque<OutgoingFrame>,
     ) {
         if !self.peers.contains_key(&from) && self.peers.len() >= CONNECTIONS {
             return;
@@ -88,13 +88,12 @@ impl Server {
         }
     }
 
-    /// What was to be done first for a command that is answered later is done, or could not be. Who gave
-    /// its connection up meanwhile is not answered.
+    /// Reports the result of a deferred operation. A peer that has closed its connection receives no answer.
     pub fn finish(
         &mut self,
         now_ns: u64,
         answer: Result<(), Abort>,
-        out: &mut VecDeque<(NodeId, Outgoing)>,
+        out: &mut VecDeque<(NodeId, OutgoingFrame)>,
     ) {
         let mut frames = VecDeque::new();
         for (node, peer) in &mut self.peers {
@@ -106,8 +105,8 @@ impl Server {
         }
     }
 
-    /// The time has come: asks peers again, and forgets those that are silent.
-    pub fn handle_deadline(&mut self, now_ns: u64, out: &mut VecDeque<(NodeId, Outgoing)>) {
+    /// Handles the deadline: repeats frames, and closes connections to silent peers.
+    pub fn handle_deadline(&mut self, now_ns: u64, out: &mut VecDeque<(NodeId, OutgoingFrame)>) {
         let mut frames = VecDeque::new();
         self.peers.retain(|node, peer| {
             let _ = peer.endpoint.handle_deadline(now_ns, &mut frames);
@@ -123,7 +122,7 @@ impl Peer {
         now_ns: u64,
         command: &Command<'_>,
         objects: &mut impl Objects,
-        out: &mut VecDeque<Outgoing>,
+        out: &mut VecDeque<OutgoingFrame>,
     ) {
         if command.response {
             return;
@@ -134,9 +133,9 @@ impl Peer {
         }
         let (transaction, id) = (command.transaction, command.command);
         let answer = match assemble(&mut self.transfer, command) {
-            Assembled::More => return self.endpoint.acknowledge(out),
-            Assembled::Whole(payload) => run(id, &payload, objects),
-            Assembled::Refused(abort) => Err(abort),
+            AssemblyStep::More => return self.endpoint.acknowledge(out),
+            AssemblyStep::Whole(payload) => run(id, &payload, objects),
+            AssemblyStep::Refused(abort) => Err(abort),
         };
         match answer {
             Ok(None) => {
@@ -154,21 +153,21 @@ impl Peer {
         transaction: u8,
         id: CommandId,
         answer: Result<Vec<u8>, Abort>,
-        out: &mut VecDeque<Outgoing>,
+        out: &mut VecDeque<OutgoingFrame>,
     ) {
         let responses = match answer {
             Ok(payload) => Pdu::segments(transaction, true, id, &payload),
             Err(abort) => Vec::from([Pdu::aborted(transaction, true, id, abort)]),
         };
         for response in responses {
-            // A transfer fits what may wait.
+            // The queue has room for a transfer.
             let taken = self.endpoint.send(now_ns, response, out);
             debug_assert!(taken || self.endpoint.is_closed());
         }
     }
 }
 
-/// Does a command; returns the payload of its response, unless that comes later.
+/// Executes a command; returns the payload of its response, unless that is deferred.
 fn run(
     command: CommandId,
     payload: &[u8],
@@ -178,8 +177,8 @@ fn run(
     let object = id(u16::from_le_bytes([*low, *high]), *sub);
     match command {
         CommandId::WRITE_BY_INDEX => Ok(match objects.write(object, value)? {
-            Written::Done => Some(Vec::new()),
-            Written::Later => None,
+            WriteOutcome::Done => Some(Vec::new()),
+            WriteOutcome::Later => None,
         }),
         CommandId::READ_BY_INDEX => objects.read(object).map(Some),
         _ => Err(Abort::UNKNOWN_COMMAND),

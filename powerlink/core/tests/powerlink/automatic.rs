@@ -1,5 +1,5 @@
-//! A node whose polls a driver answers, beside the same node that answers itself: a bus cannot tell
-//! them apart.
+//! A node whose polls a driver answers, compared with the same node that answers itself: both send the same
+//! frames.
 
 use crate::common::{CN_MAC, Captured, INPUT, capture, controlled_node, message};
 use onbeat_powerlink::Node;
@@ -9,7 +9,7 @@ use onbeat_powerlink::od::Dictionary;
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{Body, NodeId};
 
-/// A driver: a key, and a frame.
+/// A driver: a pattern of polls, and a response.
 struct Driver {
     key: PollKey,
     frame: Option<Vec<u8>>,
@@ -22,7 +22,7 @@ impl Driver {
             Some(Response::Silence) => self.frame = None,
             None => {}
         }
-        assert_eq!(node.poll_response(), None, "it was just told");
+        assert_eq!(node.poll_response(), None, "it was just returned");
     }
 
     fn matches(&self, frame: &[u8]) -> bool {
@@ -36,12 +36,12 @@ impl Driver {
     }
 }
 
-/// A node, what it is to send in addition to what it gives, and how often its process had its turn.
+/// A node, the data that it sends in addition, and the number of turns of its process.
 struct Bench {
     node: ControlledNode,
     driver: Option<Driver>,
     turns: u8,
-    /// By how much the process counts in a turn.
+    /// Increment of the process in a turn.
     step: u8,
     states: Vec<State>,
     polls: usize,
@@ -56,7 +56,7 @@ impl Bench {
         Bench { node, driver, turns: 0, step, states: Vec::new(), polls: 0 }
     }
 
-    /// What is on the bus because of a frame.
+    /// Returns the frames on the bus that a frame causes.
     fn take(&mut self, now_ns: u64, frame: &[u8]) -> Vec<Vec<u8>> {
         while let Some(deadline) = self.node.next_deadline_ns().filter(|at| *at <= now_ns) {
             self.node.handle_deadline(deadline);
@@ -94,16 +94,16 @@ impl Bench {
     }
 }
 
-/// Feeds both with frames; how many polls the driver answered.
+/// Passes frames to both; returns the number of polls that the driver answered.
 fn compare(frames: impl Iterator<Item = (u64, Vec<u8>)>, step: u8) -> usize {
     let (mut usual, mut automatic) = (Bench::new(false, step), Bench::new(true, step));
     for (number, (time_ns, frame)) in frames.enumerate() {
         let (expected, found) = (usual.take(time_ns, &frame), automatic.take(time_ns, &frame));
-        assert_eq!(expected, found, "in answer to frame {number}");
+        assert_eq!(expected, found, "in response to frame {number}");
     }
     assert_eq!(usual.states, automatic.states);
     let values = |od: &Dictionary| -> Vec<_> {
-        // Counters of losses, the state, outputs: all that a peer could read.
+        // Counters of losses, the state, outputs: everything that a peer can read.
         [0x1c0b, 0x1c0c, 0x1c0d].map(|index| od.number(onbeat_powerlink::od::id(index, 1))).to_vec()
     };
     assert_eq!(values(usual.node.objects()), values(automatic.node.objects()));
@@ -120,7 +120,7 @@ fn from_others(frames: Vec<Captured>) -> impl Iterator<Item = (u64, Vec<u8>)> {
 }
 
 #[test]
-fn a_bus_cannot_tell_who_answers() {
+fn automatic_responses_are_identical_on_the_bus() {
     for name in ["boot-1cn-mandatory", "boot-1cn-stock"] {
         let frames = capture(name);
         let polls = |captured: &&Captured| matches!(message(&captured.frame).body, Body::Preq(_));
@@ -130,17 +130,17 @@ fn a_bus_cannot_tell_who_answers() {
     }
 }
 
-/// Every 7th frame of the managing node is lost, among them SoC, SoA and polls. (Where a SoC is lost,
-/// values that change are a cycle newer than those of who takes them at the SoC.)
+/// Every 7th frame of the managing node is lost, among them SoC, SoA and polls. (After a lost SoC, changing
+/// values are a cycle newer than those sampled at the SoC.)
 #[test]
-fn nor_where_frames_are_lost() {
+fn automatic_responses_are_identical_with_losses() {
     let frames = from_others(capture("boot-1cn-mandatory")).enumerate();
     let kept = frames.filter(|(number, _)| *number < 2300 || number % 7 != 0);
     assert!(compare(kept.map(|(_, frame)| frame), 0) > 50);
 }
 
 #[test]
-fn a_response_is_there_exactly_while_the_node_is_polled() {
+fn a_response_exists_exactly_while_the_node_is_polled() {
     let mut bench = Bench::new(true, 1);
     let (mut armed, mut silent) = (0, 0);
     for (time_ns, frame) in from_others(capture("boot-1cn-mandatory")) {
@@ -150,9 +150,9 @@ fn a_response_is_there_exactly_while_the_node_is_polled() {
         if has { armed += 1 } else { silent += 1 }
     }
     assert!(armed > 0 && silent > 0);
-    // It is lost: no SoC comes any more.
+    // The node is lost: no SoC arrives any more.
     while bench.node.state().is_polled() {
-        let deadline = bench.node.next_deadline_ns().expect("a SoC is waited for");
+        let deadline = bench.node.next_deadline_ns().expect("a deadline for SoC");
         bench.node.handle_deadline(deadline);
         bench.turn();
     }
@@ -160,11 +160,11 @@ fn a_response_is_there_exactly_while_the_node_is_polled() {
 }
 
 #[test]
-fn a_poll_that_nobody_answered_is_answered_by_the_node() {
+fn a_poll_that_the_driver_missed_is_answered_by_the_node() {
     let mut bench = Bench::new(true, 1);
     let mut answered = 0;
     for (time_ns, frame) in from_others(capture("boot-1cn-mandatory")) {
-        // A driver that is asked for too much.
+        // An overloaded driver.
         bench.driver.as_mut().unwrap().frame = None;
         let sent = bench.take(time_ns, &frame);
         let pres = |frame: &Vec<u8>| matches!(message(frame).body, Body::Pres(_));
@@ -174,7 +174,7 @@ fn a_poll_that_nobody_answered_is_answered_by_the_node() {
 }
 
 #[test]
-fn polls_are_known_by_address_and_nodes() {
+fn polls_are_matched_by_address_and_nodes() {
     let driver = Bench::new(true, 1).driver.unwrap();
     let poll = |destination: MacAddress, octets: [u8; 3]| -> Vec<u8> {
         [&destination.0[..], &crate::common::MN_MAC.0, &[0x88, 0xab], &octets, &[0; 43]].concat()

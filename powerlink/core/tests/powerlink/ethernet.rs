@@ -1,9 +1,9 @@
-//! Frames of other protocols: on the bus as they are, and only when their node is invited.
+//! Frames of other protocols: unchanged on the bus, and only when their node is invited.
 
 use crate::common::cable::{CYCLE_NS, Cable, NODE, network};
 use crate::common::message;
 use onbeat_powerlink::Node;
-use onbeat_powerlink::ethernet::{self, NotSent};
+use onbeat_powerlink::ethernet::{self, SendError};
 use onbeat_powerlink::mn::Step;
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::profile;
@@ -11,7 +11,7 @@ use onbeat_wire::EtherType;
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{Body, NodeId, RequestedService};
 
-/// A frame of IPv4, by its EtherType, with a number in it.
+/// An IPv4 frame, by its EtherType, with a number in it.
 fn other(from: u8, to: u8, number: u16, octets: usize) -> Vec<u8> {
     let mut frame = vec![0x5a; octets];
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from]);
@@ -24,14 +24,14 @@ fn is_other(frame: &[u8]) -> bool {
     frame[12..14] != EtherType::POWERLINK.0.to_be_bytes()
 }
 
-/// All that was on the bus, in order; of frames at one time the managing node's come first.
+/// All frames of the bus, in order; at equal times the managing node's come first.
 fn bus(cable: &Cable) -> Vec<(u64, Vec<u8>)> {
     let mut all: Vec<_> = cable.sent.iter().chain(&cable.answers).cloned().collect();
     all.sort_by_key(|(at_ns, _)| *at_ns);
     all
 }
 
-/// Who was invited last before each frame of another protocol; of each, who it is from.
+/// The last invited node before each frame of another protocol, and the sender of the frame.
 fn invitations(bus: &[(u64, Vec<u8>)]) -> Vec<(NodeId, u8)> {
     let (mut invited, mut found) = (NodeId::NONE, Vec::new());
     for (_, frame) in bus {
@@ -62,7 +62,7 @@ fn both_nodes_send_one_frame_for_each_invitation() {
         frames.iter().map(|(_, frame)| frame).filter(|frame| is_other(frame)).cloned().collect()
     };
     let expected: Vec<_> = (0..10).map(|number| other(240, 1, number, 1514)).collect();
-    assert_eq!(others(&cable.sent), expected, "each once, in order, as it is");
+    assert_eq!(others(&cable.sent), expected, "each once, in order, unchanged");
     let found = others(&cable.answers);
     assert_eq!(found.len(), 10);
     for (number, frame) in (0..).zip(&found) {
@@ -71,14 +71,14 @@ fn both_nodes_send_one_frame_for_each_invitation() {
     let invitations = invitations(&bus(&cable));
     assert_eq!(invitations.len(), 20);
     for (invited, from) in invitations {
-        assert_eq!(invited, NodeId(from), "it speaks when it is its turn");
+        assert_eq!(invited, NodeId(from), "it sends only when invited");
     }
     assert_eq!(cable.mn.step(NODE), Some(Step::Operational), "{:?}", cable.events);
 }
 
-/// Process data come first: with the bus full of other frames, each cycle still has its poll.
+/// Process data has priority: with the bus full of other frames, each cycle still has its poll.
 #[test]
-fn a_flood_takes_nothing_but_asynchronous_phases() {
+fn a_flood_uses_only_asynchronous_phases() {
     let mut cable = Cable::new(false);
     cable.run_until_operational();
     let (before, end_ns) = (cable.sent.len(), cable.now_ns + 100 * CYCLE_NS);
@@ -86,12 +86,12 @@ fn a_flood_takes_nothing_but_asynchronous_phases() {
         while cable.mn.has_room() {
             cable.mn.send_other(&other(240, 1, 0, 60)).unwrap();
         }
-        assert_eq!(cable.mn.send_other(&other(240, 1, 0, 60)), Err(NotSent::Full));
+        assert_eq!(cable.mn.send_other(&other(240, 1, 0, 60)), Err(SendError::Full));
         let cn = cable.cn.as_mut().unwrap();
         while cn.has_room() {
             cn.send_other(&other(1, 240, 0, 60)).unwrap();
         }
-        assert_eq!(cn.send_other(&other(1, 240, 0, 60)), Err(NotSent::Full));
+        assert_eq!(cn.send_other(&other(1, 240, 0, 60)), Err(SendError::Full));
         let next_ns = cable.now_ns + CYCLE_NS;
         cable.run(next_ns, |_| false);
     }
@@ -104,37 +104,37 @@ fn a_flood_takes_nothing_but_asynchronous_phases() {
     assert_eq!(cable.mn.step(NODE), Some(Step::Operational), "{:?}", cable.events);
     let shares = [&cable.sent, &cable.answers]
         .map(|frames| frames.iter().filter(|(_, frame)| is_other(frame)).count());
-    assert!(shares.iter().all(|share| *share >= 20), "both get their share: {shares:?}");
+    assert!(shares.iter().all(|share| *share >= 20), "both have their share: {shares:?}");
 }
 
 #[test]
-fn what_cannot_be_sent_is_told() {
+fn a_frame_that_cannot_be_sent_is_refused() {
     let mut cable = Cable::new(false);
-    assert!(matches!(cable.mn.send_other(&other(240, 1, 0, 60)), Err(NotSent::State(_))));
+    assert!(matches!(cable.mn.send_other(&other(240, 1, 0, 60)), Err(SendError::State(_))));
     cable.run_until_operational();
     let cn = cable.cn.as_mut().unwrap();
     let most = 1514;
     for octets in [0, 13, 1515, 9000] {
         let frame = vec![0; octets];
-        assert_eq!(cn.send_other(&frame), Err(NotSent::Length { octets, most }));
-        assert_eq!(cable.mn.send_other(&frame), Err(NotSent::Length { octets, most }));
+        assert_eq!(cn.send_other(&frame), Err(SendError::Length { octets, most }));
+        assert_eq!(cable.mn.send_other(&frame), Err(SendError::Length { octets, most }));
     }
     let mut own = other(1, 240, 0, 60);
     own[12..14].copy_from_slice(&EtherType::POWERLINK.0.to_be_bytes());
-    assert_eq!(cn.send_other(&own), Err(NotSent::Powerlink));
-    assert_eq!(cable.mn.send_other(&own), Err(NotSent::Powerlink));
+    assert_eq!(cn.send_other(&own), Err(SendError::Powerlink));
+    assert_eq!(cable.mn.send_other(&own), Err(SendError::Powerlink));
     cn.set_object(profile::ASYNC_MTU, &300_u16.to_le_bytes()).unwrap();
     assert!(cn.send_other(&other(1, 240, 0, 314)).is_ok());
     let refused = cn.send_other(&other(1, 240, 0, 315)).unwrap_err();
-    assert!(refused.to_string().contains("14 to 314"), "{refused}");
+    assert!(refused.to_string().contains("14 to 314 octets"), "{refused}");
 }
 
 #[test]
-fn without_a_network_a_node_sends_at_once() {
+fn without_a_cycle_a_node_sends_at_once() {
     let mut node = network().controlled(NODE, MacAddress([2, 0, 0, 0, 0, 1])).unwrap();
     node.start(0);
     node.send_other(&other(1, 240, 0, 60)).unwrap();
-    assert_eq!(node.poll_transmit(), None, "a managing node may be about to begin");
+    assert_eq!(node.poll_transmit(), None, "a managing node may be about to start");
     node.handle_deadline(node.next_deadline_ns().unwrap());
     assert_eq!(node.state(), State::BasicEthernet);
     node.send_other(&other(1, 240, 1, 60)).unwrap();
@@ -143,7 +143,7 @@ fn without_a_network_a_node_sends_at_once() {
 }
 
 #[test]
-fn a_node_says_its_address() {
+fn a_node_reports_its_address() {
     let node = network().controlled(NODE, MacAddress([2, 0, 0, 0, 0, 1])).unwrap();
     let number = |object| node.objects().number(object) as u32;
     assert_eq!(ethernet::address(NODE), "192.168.100.1".parse::<core::net::Ipv4Addr>().unwrap());

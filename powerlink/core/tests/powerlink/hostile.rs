@@ -1,4 +1,4 @@
-//! Nodes on a bus where anybody says anything, in anybody's name.
+//! Nodes on a bus with arbitrary messages from arbitrary senders.
 
 use crate::common::{CN_MAC, MN_MAC, controlled_node};
 use onbeat_powerlink::Node;
@@ -9,8 +9,7 @@ use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{Message, NetTime, NodeId};
 use proptest::prelude::*;
 
-/// Messages of any kind, in the names of nodes that are there and of others, with small numbers in
-/// their fields and with any.
+/// Messages of any kind, from existing and other nodes, with small numbers in their fields and with any.
 fn frame(to: MacAddress) -> impl Strategy<Value = Vec<u8>> {
     let kind = prop::sample::select(vec![1u8, 3, 4, 5, 5, 6, 6, 6, 7, 13]);
     let node = prop::sample::select(vec![1u8, 2, 240, 253, 255]);
@@ -25,12 +24,12 @@ fn frame(to: MacAddress) -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Frames, and the time to each from the one before.
+/// Frames, and the time since the previous one.
 fn frames(to: MacAddress) -> impl Strategy<Value = Vec<(Vec<u8>, u64)>> {
     prop::collection::vec((frame(to), 0..30_000_000u64), 0..100)
 }
 
-/// Looks at what a node sent; returns how many frames there were.
+/// Checks the frames of a node; returns their number.
 fn check(node: NodeId, mac: MacAddress, sent: &mut dyn FnMut() -> Option<Vec<u8>>) -> usize {
     let frames = std::iter::from_fn(sent).map(|frame| {
         assert!((60..=1514).contains(&frame.len()));
@@ -43,8 +42,8 @@ fn check(node: NodeId, mac: MacAddress, sent: &mut dyn FnMut() -> Option<Vec<u8>
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Nothing makes the node panic, send what is no message or in another's name, wait for a time
-    /// that has passed, or answer one frame with several.
+    /// No input makes the node panic, send an invalid message or another source, wait for a past deadline, or
+    /// answer one frame with several.
     #[test]
     fn a_controlled_node(frames in frames(CN_MAC)) {
         let mut node = controlled_node(1, CN_MAC);
@@ -62,7 +61,7 @@ proptest! {
         }
     }
 
-    /// Nothing makes the node panic, send what is no message or in another's name, or stop.
+    /// No input makes the node panic, send an invalid message or another source, or stop.
     #[test]
     fn a_managing_node(frames in frames(MN_MAC)) {
         let nodes = [NodeId(1), NodeId(2)];
@@ -70,7 +69,7 @@ proptest! {
         let mut node = ManagingNode::new(Config { mac: MN_MAC, objects }).unwrap();
         let mut now_ns = 0;
         node.start(now_ns, NetTime::default());
-        // It listens for a second before it says anything.
+        // It listens for a second before it sends.
         let listened = (vec![0; 60], 1_200_000_000);
         for (frame, step_ns) in [listened].into_iter().chain(frames) {
             now_ns += step_ns;
@@ -80,7 +79,7 @@ proptest! {
                 check(NodeId::MN, MN_MAC, &mut || node.poll_transmit());
             }
             node.handle_frame(now_ns, &frame);
-            // A SoA, a command or an SDO frame behind it, and a poll, at most.
+            // At most a SoA, a command or an SDO frame after it, and a poll.
             prop_assert!(check(NodeId::MN, MN_MAC, &mut || node.poll_transmit()) <= 3);
             prop_assert!(node.next_deadline_ns().is_some());
             while node.poll_event().is_some() {}

@@ -1,4 +1,4 @@
-//! SoC that come at another time than the ones before them say, as a controlled node counts them.
+//! SoC with jitter, as a controlled node counts them.
 
 use crate::common::{CN_MAC, MN_MAC, controlled_node};
 use onbeat_powerlink::Node;
@@ -13,14 +13,14 @@ use onbeat_wire::powerlink::{
 const CYCLE_NS: u64 = 1_000_000;
 const RANGE_NS: u64 = 5_000;
 
-/// A node, and when its next SoC comes.
+/// A node, and the time of its next SoC.
 struct Bus {
     node: ControlledNode,
     soc_ns: u64,
 }
 
 impl Bus {
-    /// A node that follows cycles and was told what jitter to look for.
+    /// A node in the cycle, configured with a jitter range.
     fn new(threshold: u32) -> Self {
         let mut node = controlled_node(1, CN_MAC);
         node.start(0);
@@ -63,7 +63,7 @@ impl Bus {
         self.heard(now_ns, Body::Soa(soa));
     }
 
-    /// A cycle whose SoC comes this much later than it should.
+    /// A cycle whose SoC is late by this time.
     fn cycle(&mut self, late_ns: u64) {
         let soc = Soc {
             multiplexed_cycle_completed: false,
@@ -76,7 +76,7 @@ impl Bus {
         self.soc_ns += CYCLE_NS;
     }
 
-    /// 0x1C0E: all of them, and the counter with a threshold.
+    /// 0x1C0E: the total, and the counter with a threshold.
     fn counted(&self) -> (u64, u64) {
         let number = |sub| self.node.objects().number(id(profile::SOC_JITTER, sub));
         (number(1), number(2))
@@ -84,7 +84,7 @@ impl Bus {
 }
 
 #[test]
-fn what_is_within_the_range_is_none() {
+fn jitter_within_the_range_is_not_counted() {
     let mut bus = Bus::new(15);
     for n in 0..1000 {
         bus.cycle(n % 2 * RANGE_NS);
@@ -93,10 +93,10 @@ fn what_is_within_the_range_is_none() {
 }
 
 #[test]
-fn a_late_soc_is_counted_once_for_each_interval_it_is_in() {
+fn a_late_soc_is_counted_for_both_of_its_intervals() {
     let mut bus = Bus::new(0);
     (0..10).for_each(|_| bus.cycle(0));
-    // It is late itself, and the next one comes too early behind it.
+    // It is late, and the interval to the next one is too short.
     bus.cycle(RANGE_NS + 1);
     assert_eq!(bus.counted(), (1, 8));
     bus.cycle(0);
@@ -109,7 +109,7 @@ fn a_late_soc_is_counted_once_for_each_interval_it_is_in() {
 }
 
 #[test]
-fn the_threshold_leads_out_of_the_cycle() {
+fn the_threshold_ends_the_cycle() {
     let mut bus = Bus::new(15);
     (0..10).for_each(|_| bus.cycle(0));
     bus.cycle(2 * RANGE_NS);
@@ -128,14 +128,14 @@ fn the_threshold_leads_out_of_the_cycle() {
     assert_eq!(states.count(), 1, "at {soc_ns} ns");
     let entry = bus.node.objects().get(id(profile::ERROR_HISTORY, 1)).unwrap();
     assert_eq!(entry[2..4], code::JITTER.to_le_bytes());
-    // It comes back with the next SoC, and counts from there on.
+    // It returns with the next SoC, and continues to count.
     bus.cycle(0);
     assert_eq!((bus.counted(), bus.node.state()), ((2, 0), State::PreOperational2));
 }
 
-/// Where a SoC is lost, the time to the next one is no jitter.
+/// After a lost SoC, the interval to the next one is not checked.
 #[test]
-fn a_lost_soc_is_no_jitter() {
+fn a_lost_soc_is_not_jitter() {
     let mut bus = Bus::new(15);
     (0..10).for_each(|_| bus.cycle(0));
     bus.soc_ns += CYCLE_NS;

@@ -1,6 +1,6 @@
-//! A managing node whose SoC something else sends, with a controlled node, on a cable in virtual time.
+//! A managing node whose SoC another component sends, with a controlled node, on a cable in virtual time.
 
-use crate::common::cable::{CYCLE_NS, Cable, Fate, NEWS_NS, NODE};
+use crate::common::cable::{CYCLE_NS, Cable, LaunchOutcome, NEWS_NS, NODE};
 use crate::common::message;
 use onbeat_powerlink::Node;
 use onbeat_powerlink::mn::{Event, Step};
@@ -22,7 +22,7 @@ fn cycles(cable: &Cable) -> &[(u64, Vec<u8>)] {
 }
 
 #[test]
-fn the_bus_carries_the_same_and_each_cycle_begins_when_it_is_due() {
+fn launched_cycles_are_identical_and_start_on_time() {
     let (mut usual, mut launching) = (Cable::new(false), Cable::new(true));
     for cable in [&mut usual, &mut launching] {
         cable.run_until_operational();
@@ -33,7 +33,7 @@ fn the_bus_carries_the_same_and_each_cycle_begins_when_it_is_due() {
     let (first_ns, _) = found[0];
     for ((usual_ns, usual), (at_ns, frame)) in expected.iter().zip(found) {
         assert_eq!(usual, frame, "at {at_ns} ns");
-        // Everything else waits for the news.
+        // Everything else waits for the confirmation.
         let late_ns = if matches!(body(frame), Body::Soc(_)) { 0 } else { NEWS_NS };
         assert_eq!(*at_ns, usual_ns + late_ns);
     }
@@ -44,17 +44,17 @@ fn the_bus_carries_the_same_and_each_cycle_begins_when_it_is_due() {
         assert_eq!(soc.relative_time_us, number * CYCLE_NS / 1000);
         let time_ns =
             u64::from(soc.net_time.seconds) * 1_000_000_000 + u64::from(soc.net_time.nanoseconds);
-        assert_eq!(time_ns, *at_ns, "it carries the time at which it leaves");
+        assert_eq!(time_ns, *at_ns, "SoC has its launch time");
     }
     assert!(found.len() > 150 && not_launched(&launching) == 0, "{:?}", launching.events);
 }
 
 #[test]
-fn what_could_not_be_launched_the_node_sends() {
+fn the_node_sends_a_soc_that_could_not_be_launched() {
     let mut cable = Cable::new(true);
     cable.run_until_operational();
     let before = cable.sent.len();
-    cable.fate = Fate::Dropped;
+    cable.fate = LaunchOutcome::Dropped;
     let end_ns = cable.now_ns + 10 * CYCLE_NS;
     cable.run(end_ns, |_| false);
     let socs = cable.sent[before..].iter().filter(|(_, frame)| matches!(body(frame), Body::Soc(_)));
@@ -64,11 +64,11 @@ fn what_could_not_be_launched_the_node_sends() {
 }
 
 #[test]
-fn without_news_the_cycle_goes_on_after_half_of_it() {
+fn without_confirmation_the_cycle_continues_after_half_of_it() {
     let mut cable = Cable::new(true);
     cable.run_until_operational();
     let before = cable.sent.len();
-    cable.fate = Fate::Untold;
+    cable.fate = LaunchOutcome::Unconfirmed;
     let end_ns = cable.now_ns + 10 * CYCLE_NS;
     cable.run(end_ns, |_| false);
     let count = |kind: fn(&Body<'_>) -> bool| {
@@ -80,16 +80,16 @@ fn without_news_the_cycle_goes_on_after_half_of_it() {
     assert_eq!(cable.mn.step(NODE), Some(Step::Operational), "{:?}", cable.events);
 }
 
-/// News of a launch that is none any more, or of another instant, is of no account.
+/// Reports of a canceled launch, or of another instant, are ignored.
 #[test]
-fn a_network_that_begins_anew_takes_its_launch_back() {
+fn a_restart_cancels_the_launch() {
     let mut cable = Cable::new(true);
     cable.run_until_operational();
     cable.cn = None;
     let end_ns = cable.now_ns + 100 * CYCLE_NS;
     cable.run(end_ns, |cable| cable.mn.state() == State::PreOperational1);
     assert_eq!(cable.mn.state(), State::PreOperational1, "{:?}", cable.events);
-    assert!(cable.planned.is_none(), "a SoC would begin a cycle in the middle of the boot");
+    assert!(cable.planned.is_none(), "a SoC would start a cycle during the boot");
     let now_ns = cable.now_ns;
     cable.mn.handle_launched(now_ns, now_ns, true);
     cable.mn.handle_launched(now_ns, now_ns, false);

@@ -1,4 +1,4 @@
-//! Nodes against frames, and two nodes on a cable without delay.
+//! Nodes with recorded frames, and two nodes on a cable without delay.
 
 mod automatic;
 mod common;

@@ -1,12 +1,11 @@
-//! What the observer tells of the captures, against what tshark's dissector sees in them
-//! (`vectors/powerlink/observed.toml`).
+//! Observations of the captures, compared with those of tshark's dissector (`vectors/powerlink/observed.toml`).
 
 use onbeat_powerlink::observe::{Observation, Observer, Request};
 use onbeat_testing::vectors;
 use onbeat_wire::powerlink::{NmtState, NodeId};
 use toml::{Table, Value};
 
-/// Count, least, greatest and sum.
+/// Count, minimum, maximum and sum.
 fn spread(values: &[u64]) -> [u64; 4] {
     let least = values.iter().min().copied().unwrap_or_default();
     let greatest = values.iter().max().copied().unwrap_or_default();
@@ -54,14 +53,14 @@ fn check(name: &str) {
     };
     assert_eq!(unanswered(Request::Poll), number(expected, "unanswered-polls"));
     assert_eq!(unanswered(Request::Ident), number(expected, "unanswered-idents"));
-    let unasked: u64 = observer.nodes().values().map(|node| node.unasked).sum();
+    let unasked: u64 = observer.nodes().values().map(|node| node.unsolicited).sum();
     assert_eq!(unasked, number(expected, "unasked"));
-    let told = expected["states"].as_array().unwrap().iter().map(|pair| {
+    let reported = expected["states"].as_array().unwrap().iter().map(|pair| {
         let pair: Vec<&Value> = pair.as_array().unwrap().iter().collect();
         let octet = |value: &Value| value.as_integer().unwrap() as u8;
         (NodeId(octet(pair[0])), NmtState(octet(pair[1])))
     });
-    assert_eq!(states, told.collect::<Vec<_>>());
+    assert_eq!(states, reported.collect::<Vec<_>>());
 }
 
 #[test]

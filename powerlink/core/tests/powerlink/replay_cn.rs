@@ -1,4 +1,4 @@
-//! A controlled node that hears the managing node of a capture sends what the node in it sent,
+//! A controlled node that receives the managing node's frames of a capture sends the recorded node's frames,
 //! octet for octet.
 
 use crate::common::{CN_MAC, Captured, INPUT, MN_MAC, capture, controlled_node, message, unpadded};
@@ -9,8 +9,7 @@ use onbeat_powerlink::dll::Losses;
 use onbeat_powerlink::nmt::State;
 use onbeat_wire::powerlink::{Body, NmtCommandId, Service};
 
-/// A capture, and for how long its node hears nothing after a reset: 500 ms, and what its host took
-/// on top.
+/// A capture, and how long its node is deaf after a reset: 500 ms, and the additional time of its host.
 const CAPTURES: [(&str, u64); 2] =
     [("boot-1cn-mandatory", 501_000_000), ("boot-1cn-stock", 510_000_000)];
 
@@ -26,9 +25,8 @@ fn is_reset(frame: &[u8]) -> bool {
     }
 }
 
-/// Feeds a node with what the managing node sent; compares what it sends with what was recorded.
-/// Returns the states it was in, as far as it was part of the network in them, and the losses of SoC
-/// that it counted.
+/// Passes the managing node's frames to a node; compares its frames with the recorded ones. Returns its states
+/// while it was part of the network, and the losses of SoC that it counted.
 fn replay((name, deaf_ns): (&str, u64)) -> (Vec<State>, usize) {
     let frames = capture(name);
     let from_mn = |captured: &Captured| captured.frame[6..12] == MN_MAC.0;
@@ -66,14 +64,14 @@ fn replay((name, deaf_ns): (&str, u64)) -> (Vec<State>, usize) {
     (states, lost)
 }
 
-/// What was sent when `heard` came, against what was sent then in the capture.
+/// Compares the frames sent when `heard` arrived with those of the capture.
 fn check(heard: &Captured, ours: &[u8], recorded: Option<&Captured>) {
     let at = format!("after frame {} at {} us", heard.number, heard.time_ns / 1000);
     let Some(recorded) = recorded else { panic!("{at}: nothing recorded, {}", message(ours)) };
     let messages = (message(ours), message(&recorded.frame));
     assert_eq!(unpadded(ours), unpadded(&recorded.frame), "{at}: {} {}", messages.0, messages.1);
     assert_eq!(ours.len(), recorded.frame.len().max(MIN_LEN), "{at}");
-    // The recorded one took a while, once so long that the managing node went on.
+    // The recorded node took a while, once until after the managing node's next request.
     let delay_ns = recorded.time_ns.checked_sub(heard.time_ns);
     assert!(delay_ns.is_some_and(|delay| delay < 1_000_000), "{at}: {delay_ns:?} {}", messages.0);
 }
@@ -104,7 +102,7 @@ fn configured_before_the_isochronous_cycle() {
 fn configured_within_the_isochronous_cycle() {
     use State::*;
     let (states, lost) = replay(CAPTURES[1]);
-    // 131, 263 and 116 ms; and before the node was told of a tolerance, 90 and 72 ms.
+    // 131, 263 and 116 ms; and before the node had a tolerance, 90 and 72 ms.
     assert_eq!(lost, 1 + 2 + 1 + 1 + 1);
     assert_eq!(
         states,
@@ -123,9 +121,9 @@ fn configured_within_the_isochronous_cycle() {
     );
 }
 
-/// Each frame of the captures is what its fields make, whoever sent it.
+/// Each frame of the captures is reproduced from its fields, whatever its sender.
 #[test]
-fn every_frame_is_written_as_it_was_read() {
+fn every_frame_is_reproduced() {
     for (name, _) in CAPTURES {
         for captured in capture(name) {
             let message = message(&captured.frame);

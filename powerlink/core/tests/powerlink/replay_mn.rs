@@ -1,5 +1,5 @@
-//! A managing node that hears the controlled node of a capture takes it to OPERATIONAL as the
-//! managing node in it did: the same commands, and the same SDO frames, octet for octet.
+//! A managing node that receives the controlled node's frames of a capture takes it to OPERATIONAL like the
+//! recorded managing node: with the same commands, and the same SDO frames, octet for octet.
 
 use crate::common::{CN_MAC, Captured, MN_MAC, capture, message, unpadded};
 use onbeat_powerlink::Node;
@@ -15,7 +15,7 @@ use onbeat_wire::powerlink::{
 const CN: NodeId = NodeId(1);
 const MS: u64 = 1_000_000;
 const CYCLE_NS: u64 = 50 * MS;
-/// The recorded node hears nothing for this long after a reset.
+/// The recorded node is deaf for this long after a reset.
 const DEAF_NS: u64 = 500 * MS;
 
 fn sdo<'a>(frame: &'a [u8]) -> Option<Sdo<'a>> {
@@ -38,7 +38,7 @@ fn frames_of(frames: &[Captured], mac: [u8; 6]) -> Vec<&[u8]> {
     of.map(|captured| &captured.frame[..]).collect()
 }
 
-/// What the recorded managing node wrote to the node, between restoring and storing parameters.
+/// The objects that the recorded managing node wrote, between restoring and storing parameters.
 fn concise_dcf(frames: &[&[u8]]) -> Vec<u8> {
     let written: Vec<&[u8]> = frames
         .iter()
@@ -83,17 +83,17 @@ fn managing_node(dcf: &[u8]) -> ManagingNode {
     ManagingNode::new(Config { mac: MN_MAC, objects: od }).unwrap()
 }
 
-/// The recorded node: to each request the next of its recorded answers that fits.
+/// The recorded node: answers each request with the next matching recorded response.
 struct Player<'a> {
     frames: Vec<&'a [u8]>,
-    /// Places of the next answer, by kind: IdentResponse, StatusResponse, PRes, SDO.
+    /// Positions of the next response, by kind: IdentResponse, StatusResponse, PRes, SDO.
     next: [usize; 4],
-    /// SDO frames that the node has to answer.
+    /// SDO frames that the node must answer.
     owed: usize,
     hears_from_ns: u64,
-    /// The state that it was commanded to.
+    /// The last commanded state.
     state: NmtState,
-    /// It begins a new run through its boot.
+    /// It has restarted its boot.
     rebooted: bool,
 }
 
@@ -138,7 +138,7 @@ impl<'a> Player<'a> {
                         if status.state == state && (status.request.pending > 0) == waits)
                 }),
                 RequestedService::UNSPECIFIED_INVITE => {
-                    assert!(waits, "invited, and nothing to say");
+                    assert!(waits, "invited, and nothing to send");
                     self.owed -= 1;
                     self.answer(3, |message| matches!(message.body, Body::Asnd(Service::Sdo(_))))
                 }
@@ -165,14 +165,14 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Runs the managing node against the recorded node; returns what it sent, and when.
+/// Runs the managing node with the recorded node; returns its frames and their times.
 fn play(node: &mut ManagingNode, player: &mut Player<'_>, end_ns: u64) -> Vec<(u64, Vec<u8>)> {
     let mut sent = Vec::new();
     node.start(0, NetTime { seconds: 1_795_220_619, nanoseconds: 0 });
     while let Some(deadline) = node.next_deadline_ns().filter(|at| *at < end_ns) {
         node.handle_deadline(deadline);
         let mut now_ns = deadline;
-        // An answer can be what the next request waits for.
+        // A response can trigger the next request.
         loop {
             let mut answer = None;
             while let Some(frame) = node.poll_transmit() {
@@ -188,7 +188,7 @@ fn play(node: &mut ManagingNode, player: &mut Player<'_>, end_ns: u64) -> Vec<(u
 }
 
 #[test]
-fn a_recorded_node_is_taken_to_operational() {
+fn a_recorded_node_reaches_operational() {
     let frames = capture("boot-1cn-mandatory");
     let (recorded, node_frames) = (frames_of(&frames, MN_MAC.0), frames_of(&frames, CN_MAC.0));
     let mut node = managing_node(&concise_dcf(&recorded));
@@ -200,7 +200,7 @@ fn a_recorded_node_is_taken_to_operational() {
         state: NmtState::NOT_ACTIVE,
         rebooted: false,
     };
-    // To when the recorded node's SDO server asks a client that is gone.
+    // Until the recorded node's SDO server probes a closed client.
     let sent = play(&mut node, &mut player, 5500 * MS);
     assert!(player.rebooted);
     assert_eq!((node.state(), node.step(CN)), (State::Operational, Some(Step::Operational)));
@@ -211,7 +211,7 @@ fn a_recorded_node_is_taken_to_operational() {
         assert_eq!(unpadded(frame), unpadded(recorded[n]), "frame {n}");
     }
 
-    // Steps 3 and 4: nobody is asked for five cycles.
+    // Steps 3 and 4: no requests for five cycles.
     let reset_ns = sent[11].0;
     let asked = sent.iter().find(|(_, frame)| {
         matches!(message(frame).body, Body::Soa(soa) if soa.service == RequestedService::IDENT_REQUEST && soa.target == CN)
@@ -259,7 +259,7 @@ fn a_recorded_node_is_taken_to_operational() {
         match event {
             Event::Node(CN, step) => steps.push(step),
             Event::Failed(node, failure) => panic!("{node}: {failure:?}"),
-            Event::LostPres(node) => panic!("{node} was polled before it was there"),
+            Event::LostPres(node) => panic!("{node} was polled before it was present"),
             _ => {}
         }
     }
@@ -282,9 +282,9 @@ fn a_recorded_node_is_taken_to_operational() {
     );
 }
 
-/// The first frames of the isochronous cycle, but for the time of day.
+/// The first frames of the isochronous cycle, except for the time of day.
 #[test]
-fn cycles_begin_as_recorded() {
+fn cycles_start_as_recorded() {
     let frames = capture("boot-1cn-mandatory");
     let (recorded, node_frames) = (frames_of(&frames, MN_MAC.0), frames_of(&frames, CN_MAC.0));
     let mut node = managing_node(&concise_dcf(&recorded));

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use onbeat_powerlink::od::{Abort, ObjectId, id};
-use onbeat_powerlink::sdo::{Client, Done, Objects, Outgoing, Request, Server, Written};
+use onbeat_powerlink::sdo::{
+    Client, CompletedRequest, Objects, OutgoingFrame, Request, Server, WriteOutcome,
+};
 use onbeat_wire::powerlink::NodeId;
 use proptest::prelude::*;
 
@@ -11,39 +13,39 @@ const TIMEOUT_NS: u64 = 15_000_000_000;
 const CLIENT: NodeId = NodeId::MN;
 /// An object whose new value takes effect later.
 const LATER: u16 = 0x1010;
-/// A frame's way, and a poll until it is invited.
+/// Transfer time of a frame, and poll delay until the invite.
 const DELAY_NS: u64 = 1_000_000;
 
-/// Objects of octets, that count how often they were written.
+/// Objects with octets, which count their writes.
 #[derive(Default)]
-struct Shelf {
+struct ObjectStore {
     values: BTreeMap<ObjectId, Vec<u8>>,
     writes: Vec<(ObjectId, Vec<u8>)>,
 }
 
-impl Objects for Shelf {
+impl Objects for ObjectStore {
     fn read(&mut self, id: ObjectId) -> Result<Vec<u8>, Abort> {
         self.values.get(&id).cloned().ok_or(Abort::NO_OBJECT)
     }
 
-    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<Written, Abort> {
+    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<WriteOutcome, Abort> {
         if id.index == 0x1011 {
             return Err(Abort::NO_OBJECT);
         }
         self.writes.push((id, value.to_vec()));
         self.values.insert(id, value.to_vec());
-        Ok(if id.index == LATER { Written::Later } else { Written::Done })
+        Ok(if id.index == LATER { WriteOutcome::Later } else { WriteOutcome::Done })
     }
 }
 
 struct Pair {
     client: Client,
     server: Server,
-    shelf: Shelf,
+    store: ObjectStore,
     now_ns: u64,
-    /// When they arrive: true for the server.
-    under_way: VecDeque<(u64, bool, Outgoing)>,
-    done: Vec<Done>,
+    /// Time of arrival; true for the server.
+    under_way: VecDeque<(u64, bool, OutgoingFrame)>,
+    done: Vec<CompletedRequest>,
     frames: usize,
 }
 
@@ -52,7 +54,7 @@ impl Pair {
         Pair {
             client: Client::new(TIMEOUT_NS),
             server: Server::new(TIMEOUT_NS),
-            shelf: Shelf::default(),
+            store: ObjectStore::default(),
             now_ns: 1,
             under_way: VecDeque::new(),
             done: Vec::new(),
@@ -66,11 +68,11 @@ impl Pair {
         self.transmit(true, out, &mut |_| 1);
     }
 
-    /// Frames on their way; `copies` says how many of each arrive.
+    /// Transmits frames; `copies` is the number of received copies of each.
     fn transmit(
         &mut self,
         to_server: bool,
-        frames: VecDeque<Outgoing>,
+        frames: VecDeque<OutgoingFrame>,
         copies: &mut dyn FnMut(usize) -> usize,
     ) {
         for frame in frames {
@@ -81,7 +83,7 @@ impl Pair {
         }
     }
 
-    /// Runs until nothing is under way and nobody waits for anything, or for `limit_ns`.
+    /// Runs until no frame is in transit and no deadline is set, or for `limit_ns`.
     fn run(&mut self, limit_ns: u64, mut copies: impl FnMut(usize) -> usize) {
         let end = self.now_ns + limit_ns;
         while self.now_ns < end {
@@ -94,8 +96,8 @@ impl Pair {
                 let (_, to_server, frame) = self.under_way.pop_front().unwrap();
                 let sdo = frame.sdo();
                 if to_server {
-                    let (server, shelf) = (&mut self.server, &mut self.shelf);
-                    server.receive(self.now_ns, CLIENT, &sdo, shelf, &mut from_server);
+                    let (server, store) = (&mut self.server, &mut self.store);
+                    server.receive(self.now_ns, CLIENT, &sdo, store, &mut from_server);
                 } else {
                     self.done.extend(self.client.receive(self.now_ns, &sdo, &mut from_client));
                 }
@@ -115,7 +117,7 @@ impl Pair {
 }
 
 impl Pair {
-    /// Runs until no frame is under way.
+    /// Runs until no frame is in transit.
     fn settle(&mut self) {
         while !self.under_way.is_empty() {
             self.run(1, |_| 1);
@@ -128,7 +130,7 @@ fn value(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn objects_of_every_length_are_written_and_read_back() {
+fn objects_of_every_length_are_written_and_read() {
     for len in [0, 1, 4, 252, 253, 256, 257, 1000, 5000, 100_000] {
         let (mut pair, object) = (Pair::new(), id(0x1f22, 1));
         pair.request(Request::Write(object, value(len)));
@@ -150,18 +152,18 @@ fn an_abort_has_its_code_and_ends_only_its_request() {
     pair.run(60_000_000_000, |_| 1);
     let results: Vec<_> = pair.done.iter().map(|done| done.result.clone()).collect();
     assert_eq!(results, [Err(Abort::NO_OBJECT), Err(Abort::NO_OBJECT), Ok(vec![])]);
-    assert_eq!(pair.shelf.writes, [(id(0x1006, 0), vec![1, 2, 3, 4])]);
+    assert_eq!(pair.store.writes, [(id(0x1006, 0), vec![1, 2, 3, 4])]);
 }
 
-/// A command that takes its time is acknowledged at once and answered when it is done; others of the
-/// connection need not wait for it.
+/// A slow command is acknowledged at once and answered when it is done; other commands of the connection do not
+/// wait for it.
 #[test]
-fn an_answer_may_come_later() {
+fn a_response_can_be_deferred() {
     for answer in [Ok(()), Err(Abort::HARDWARE)] {
         let mut pair = Pair::new();
         pair.request(Request::Write(id(LATER, 1), b"save".to_vec()));
         pair.settle();
-        assert_eq!((pair.done.len(), pair.shelf.writes.len()), (0, 1));
+        assert_eq!((pair.done.len(), pair.store.writes.len()), (0, 1));
         let mut out = VecDeque::new();
         pair.server.finish(pair.now_ns, answer, &mut out);
         let frames = out.into_iter().map(|(_, frame)| frame).collect();
@@ -176,7 +178,7 @@ fn an_answer_may_come_later() {
 }
 
 #[test]
-fn a_silent_peer_is_given_up_after_the_time_out() {
+fn a_silent_peer_times_out() {
     let mut pair = Pair::new();
     pair.request(Request::Read(id(0x1000, 0)));
     pair.under_way.clear();
@@ -188,11 +190,11 @@ fn a_silent_peer_is_given_up_after_the_time_out() {
 }
 
 #[test]
-fn a_server_forgets_a_peer_that_is_silent() {
+fn a_server_closes_the_connection_of_a_silent_peer() {
     let mut pair = Pair::new();
-    pair.shelf.values.insert(id(0x1000, 0), value(2000));
+    pair.store.values.insert(id(0x1000, 0), value(2000));
     pair.request(Request::Read(id(0x1000, 0)));
-    // Nothing of the client arrives once it has asked.
+    // Nothing from the client arrives after its request.
     pair.run(TIMEOUT_NS / 100, |_| 1);
     pair.under_way.clear();
     for _ in 0..10 {
@@ -200,14 +202,14 @@ fn a_server_forgets_a_peer_that_is_silent() {
             pair.server.handle_deadline(deadline, &mut VecDeque::new());
         }
     }
-    assert_eq!(pair.server.next_deadline_ns(), None, "nothing is left to wait for");
+    assert_eq!(pair.server.next_deadline_ns(), None, "no deadline is left");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Up to a third of all frames are lost or come twice: whatever is done is done once and in
-    /// order, and what the client is told is what happened.
+    /// Up to a third of all frames are lost or duplicated: each command is executed once and in order, and the
+    /// client receives the actual result.
     #[test]
     fn lost_and_repeated_frames(
         fates in prop::collection::vec(0..9usize, 1..300),
@@ -224,7 +226,7 @@ proptest! {
             Some(2) => 2,
             _ => 1,
         });
-        // What is lost is said again, but not ever more of it.
+        // Lost frames are repeated, without growing numbers.
         let segments: usize = lens.iter().map(|len| 2 * len.div_ceil(256) + 2).sum();
         prop_assert!(pair.frames <= 30 * (segments + 4), "{} frames", pair.frames);
         let failed = pair.done.iter().position(|done| done.result.is_err());
@@ -240,7 +242,7 @@ proptest! {
                 }
             }
         }
-        let written: Vec<u8> = pair.shelf.writes.iter().map(|(object, _)| object.sub).collect();
+        let written: Vec<u8> = pair.store.writes.iter().map(|(object, _)| object.sub).collect();
         let in_order: Vec<u8> = (0..written.len() as u8).collect();
         prop_assert_eq!(written, in_order, "each object once, in order");
     }

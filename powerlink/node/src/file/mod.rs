@@ -1,4 +1,4 @@
-//! A network and where its nodes run, from one TOML file (docs/reference/powerlink.md).
+//! Network files in TOML (docs/reference/powerlink.md): a network, and the hosts of its nodes.
 
 mod node;
 mod object;
@@ -22,58 +22,58 @@ use xdd::Descriptions;
 
 /// Shortest and longest cycle, in microseconds.
 const CYCLE_US: std::ops::RangeInclusive<u32> = 200..=10_000_000;
-/// 0x1C09 and the like.
+/// Default of 0x1C09 and other thresholds.
 const THRESHOLD: u32 = 15;
-/// 0x1F98/9.
+/// Default of 0x1F98/9.
 const PRESCALER: u16 = 2;
-/// As wide as a reduced cycle's slot is where nobody says else: software at either end of it.
+/// Default slot of the reduced cycle: wide enough for software at both ends.
 const ASYNC_SLOT_US: u32 = 500;
-/// 0x1F89/3.
+/// Default of 0x1F89/3.
 const PRE_OPERATIONAL_1_MS: u32 = 500;
 
-/// A network, and where its nodes run.
+/// A network, and the hosts of its nodes.
 #[derive(Debug, Clone)]
 pub struct File {
     /// The network.
     pub network: Network,
-    /// Where the managing node runs.
+    /// The host of the managing node.
     pub managing: Host,
-    /// Who sends its SoC; `None`: as is usual with its back end.
+    /// The sender of its SoC; `None`: the default of its back end.
     pub soc: Option<Sender>,
-    /// Of each node of the network, in its order.
+    /// The hosts of the network's nodes, in the same order.
     pub nodes: Vec<NodeHost>,
-    /// What the thread of a node asks of the host.
+    /// Real-time settings of a node's thread.
     pub realtime: Profile,
-    /// Why a privileged process must not act on it: another user could have written it, or a file that
-    /// it names.
+    /// The reason why a privileged process must not use the file: another user could have written it, or a file
+    /// that it refers to.
     pub untrusted: Option<Untrusted>,
     /// The file and the device descriptions that it names, with their hashes.
     pub inputs: Vec<Input>,
 }
 
-/// Where a node runs.
+/// The host of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Host {
-    /// The interface; where there is none, the command line must say.
+    /// The interface; if none, the command line must name one.
     pub interface: Option<String>,
-    /// What moves its frames.
+    /// The back end of its port.
     pub backend: Backend,
     /// The interface by which the host takes part in the IP network of the bus.
     pub virtual_ethernet: Option<String>,
 }
 
-/// Where a controlled node runs, and what its simulated values do.
+/// The host of a controlled node, and its simulated values.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeHost {
-    /// Where it runs.
+    /// The host.
     pub host: Host,
-    /// The file that keeps its parameters, where it has one.
+    /// The file that stores its parameters, if it has one.
     pub store: Option<PathBuf>,
-    /// Who answers its polls; `None`: as is usual with its back end.
+    /// The sender of its responses to polls; `None`: the default of its back end.
     pub response: Option<Sender>,
-    /// Of each of its inputs.
+    /// The patterns of its inputs.
     pub inputs: Vec<Pattern>,
-    /// Of each of its outputs, which the managing node gives.
+    /// The patterns of its outputs, which the managing node sends.
     pub outputs: Vec<Pattern>,
 }
 
@@ -81,9 +81,9 @@ impl File {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or is no network.
+    /// It cannot be read, or is not a valid network.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        // Before it is read: a path that passes leads to the same file from then on.
+        // Checked before reading: a path that passes always leads to the same file afterwards.
         let checked = trust::check_file(path);
         let (text, name) = file::load(path)?;
         let mut parsed = Self::parse(&text, &name)?;
@@ -92,10 +92,10 @@ impl File {
         Ok(parsed)
     }
 
-    /// Reads a text; `name` is what its faults call it.
+    /// Parses a text; `name` is its name in errors.
     ///
     /// # Errors
-    /// It is no network: every fault, with its place.
+    /// Every error of the text, with its position.
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
         let source = Source { file: name.into(), text: text.into() };
         let root = file::parse(text, &source)?;
@@ -114,7 +114,7 @@ impl File {
         let realtime = table.take("realtime").map(|value| realtime::read(&value));
         let items = table.items("node");
         if items.is_empty() && faults.count() == 0 {
-            table.fault("the network has no node", "add [[node]] with id = 1");
+            table.fault("the network has no nodes", "add [[node]] with id = 1");
         }
         let mut descriptions = Descriptions::beside(Path::new(name));
         let (mut nodes, mut ids): (Vec<NodeHost>, _) = (Vec::new(), BTreeMap::new());
@@ -123,24 +123,24 @@ impl File {
                 continue;
             };
             if ids.insert(station.node, ()).is_some() {
-                let help = "give each node an id of its own, from 1 to 239";
-                item.fault(format!("there are two nodes with id {}", station.node), help);
+                let help = "use a different id for each node, from 1 to 239";
+                item.fault(format!("duplicate node id {}", station.node), help);
                 continue;
             }
             let same = |other: &&NodeHost| host.store.is_some() && other.store == host.store;
             if let Some(path) = nodes.iter().find(same).and_then(|other| other.store.as_ref()) {
-                let what = format!("two nodes keep their parameters in {}", path.display());
-                item.fault(what, "give each node a store of its own");
+                let what = format!("duplicate store {}", path.display());
+                item.fault(what, "use a different store for each node");
             }
             network.nodes.push(station);
             nodes.push(host);
-            // What is wrong with this one is told at this one.
+            // An error of this node is reported at this node.
             let only = Network {
                 nodes: network.nodes.last().cloned().into_iter().collect(),
                 ..network.clone()
             };
             if let Err(error) = only.managing(MacAddress::default()) {
-                let help = "objects of signals must differ, be as a device description has them, and \
+                let help = "objects of signals must differ, and match the device description; \
                             fit into 1490 octets each way; a parameter's octets must be as many \
                             as its object has";
                 item.fault(error.to_string(), help);
@@ -180,7 +180,7 @@ fn network(root: &mut Table<'_>) -> Network {
         let wait_ms = number("pre-operational-1-ms", 0..=1_000_000);
         network.pre_operational_1_us = wait_ms.unwrap_or(PRE_OPERATIONAL_1_MS) * 1000;
         let tolerance_us = number("soc-tolerance-us", 0..=1_000_000);
-        // Half a cycle, unless the file says else.
+        // Default: half a cycle.
         let tolerance_us = tolerance_us.unwrap_or(network.cycle_us.min(2_000_000) / 2);
         network.soc_tolerance_ns = tolerance_us * 1000;
         let jitter_us = number("soc-jitter-us", 0..=1_000_000);
@@ -205,7 +205,7 @@ fn host(table: &mut Table<'_>) -> Host {
     let virtual_ethernet = table.take("virtual-ethernet").and_then(|value| {
         let name = interface::read(&value)?;
         if Some(&name) == named.as_ref() {
-            let help = "give it a name of its own, such as \"plk0\": the interface is made";
+            let help = "use another name, such as \"plk0\": the interface is created";
             value.fault(format!("{name:?} is the interface of the bus"), help);
             return None;
         }
@@ -214,12 +214,12 @@ fn host(table: &mut Table<'_>) -> Host {
     Host { interface: named, backend: backend.unwrap_or_default(), virtual_ethernet }
 }
 
-/// Who sends SoC.
+/// The sender of SoC.
 fn soc(value: &Value<'_>, backend: Backend) -> Option<Sender> {
     let sender = value.choice(&Sender::ALL)?;
     if sender == Sender::Automatic && !backend.launches() {
-        let what = format!("the back end {backend} does not send at an instant by itself");
-        value.fault(what, "take backend = \"txtime\" or \"module\", or soc = \"process\"");
+        let what = format!("back end {backend} does not support launch times");
+        value.fault(what, "use backend = \"txtime\" or \"module\", or soc = \"process\"");
         return None;
     }
     Some(sender)

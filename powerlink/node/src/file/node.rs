@@ -13,17 +13,17 @@ use super::xdd::{self, Descriptions};
 use super::{NodeHost, host};
 use crate::{Pattern, Sender};
 
-/// Where inputs and outputs are that say no object.
+/// Default indices of inputs and outputs.
 const INPUTS: u16 = 0x6000;
 const OUTPUTS: u16 = 0x6200;
 
-/// The profile of devices for digital and analogue inputs and outputs (DS 401), both ways.
+/// The profile of devices with digital and analog inputs and outputs (DS 401).
 const DEVICE_TYPE: u32 = 0x000f_0191;
 
-/// Longest time-out for a response where nobody says else: what software takes on a busy host.
+/// Maximum default time-out of a response: that of software on a busy host.
 const PRES_TIMEOUT_US: u32 = 1000;
 
-/// A node; `None` where it has no id.
+/// Reads a node; `None` without an id.
 pub(super) fn read(
     value: &Value<'_>,
     network: &Network,
@@ -44,7 +44,7 @@ pub(super) fn read(
     let xdd = table.take("xdd");
     let device = xdd.as_ref().and_then(|value| descriptions.read(value));
     if xdd.is_some() && device.is_none() {
-        // Whatever else is wrong with it may be so because nobody knows its objects.
+        // Further errors may follow from its unknown objects.
         return None;
     }
     let described = device.as_ref().map(|device| &device.objects);
@@ -53,7 +53,7 @@ pub(super) fn read(
     let (outputs, output_patterns) = signals(&mut table, "output", OUTPUTS, described);
     let parameters = table.items("parameter");
     let own: Vec<(ObjectId, Vec<u8>)> = parameters.iter().filter_map(parameter).collect();
-    // What this file says comes before what the device's says.
+    // The parameters of this file have precedence over the device's.
     let is_own = |object| own.iter().any(|(own, _)| *own == object);
     let configured = device.iter().flat_map(|device| xdd::configuration(device));
     let concise = table.take("cdc").and_then(|value| descriptions.concise(&value));
@@ -78,12 +78,12 @@ pub(super) fn read(
     ))
 }
 
-/// Who answers polls.
+/// The sender of responses to polls.
 fn response(value: &Value<'_>, backend: Backend) -> Option<Sender> {
     let sender = value.choice(&Sender::ALL)?;
     if sender == Sender::Automatic && !backend.answers() {
-        let what = format!("the back end {backend} does not answer by itself");
-        value.fault(what, "take backend = \"xdp\" or \"module\", or response = \"process\"");
+        let what = format!("back end {backend} does not support automatic responses");
+        value.fault(what, "use backend = \"xdp\" or \"module\", or response = \"process\"");
         return None;
     }
     Some(sender)
@@ -92,8 +92,8 @@ fn response(value: &Value<'_>, backend: Backend) -> Option<Sender> {
 /// The cycle of a multiplexed cycle in which a node is polled.
 fn slot(value: &Value<'_>, network: &Network) -> Option<u8> {
     if network.multiplexed_cycles == 0 {
-        let help = "say in [network] how many cycles there are: multiplexed-cycles = 4";
-        value.fault("no cycle is multiplexed", help);
+        let help = "set the number of cycles in [network]: multiplexed-cycles = 4";
+        value.fault("the network has no multiplexed cycle", help);
         return None;
     }
     value.number(1..=network.multiplexed_cycles)
@@ -103,12 +103,15 @@ fn name(value: &Value<'_>) -> Option<String> {
     let name = value.text()?;
     let fits = (1..=32).contains(&name.len()) && name.bytes().all(|octet| octet.is_ascii_graphic());
     if !fits {
-        value.fault(format!("{name:?} is no host name"), "use 1 to 32 letters, digits and hyphens");
+        value.fault(
+            format!("invalid host name {name:?}"),
+            "use 1 to 32 letters, digits and hyphens",
+        );
     }
     fits.then(|| name.to_owned())
 }
 
-/// Who a node is, and is checked to be.
+/// The identity of a node, which the managing node checks.
 fn identity(value: Option<Value<'_>>, name: &str, device: Option<&Description>) -> Identity {
     let mut identity = Identity {
         device_type: DEVICE_TYPE,
@@ -138,7 +141,7 @@ fn identity(value: Option<Value<'_>>, name: &str, device: Option<&Description>) 
     identity
 }
 
-/// The signals of one way, and what each does where it is simulated.
+/// The signals of one direction, and their simulation patterns.
 fn signals(
     table: &mut Table<'_>,
     key: &'static str,
@@ -148,8 +151,10 @@ fn signals(
     let items = table.items(key);
     if let Some(first) = items.get(MAX_SIGNALS) {
         first.fault(
-            format!("there are {} signals", items.len()),
-            format!("a mapping has room for {MAX_SIGNALS}; pack bits into one"),
+            format!("too many signals: {}", items.len()),
+            format!(
+                "use at most {MAX_SIGNALS}, the entries of a mapping; pack bits into one signal"
+            ),
         );
     }
     let read = |(place, value): (usize, &Value<'_>)| {
@@ -173,7 +178,7 @@ fn signal(
         Some(value) => object(&value),
         None => Some(usual),
     };
-    // A description knows the type of its objects.
+    // A description defines the type of its objects.
     let known = object.and_then(|object| described?.object(object).ok());
     let data_type = match (table.take("type"), known) {
         (None, Some(known)) => Some(known.data_type),
@@ -186,7 +191,7 @@ fn signal(
     Some((signal, pattern.unwrap_or_default()))
 }
 
-/// An object that is written to the node, and its value as it is on the wire.
+/// An object written to the node, and its value as on the wire.
 fn parameter(value: &Value<'_>) -> Option<(ObjectId, Vec<u8>)> {
     let mut table = value.table()?;
     let object = table.require("object", "\"1C0B/03\"").and_then(|value| object(&value));

@@ -1,4 +1,4 @@
-//! Objects and their types as a file has them.
+//! Objects and their types in a network file.
 
 use onbeat_config::Value;
 use onbeat_powerlink::od::{DataType, ObjectId, id};
@@ -24,7 +24,7 @@ pub(super) fn object(value: &Value<'_>) -> Option<ObjectId> {
     let parsed = parse(written);
     if parsed.is_none() {
         let help = "write index and sub-index in hexadecimal: \"6000/01\"";
-        value.fault(format!("{written:?} is no object"), help);
+        value.fault(format!("invalid object {written:?}"), help);
     }
     parsed
 }

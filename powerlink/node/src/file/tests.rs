@@ -50,7 +50,7 @@ id = 2
 "#;
 
 #[test]
-fn a_file_with_everything() {
+fn a_file_with_all_keys() {
     let file = File::parse(WHOLE, "bus.toml").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((file.network.cycle_us, file.network.async_slot_ns), (1000, 200_000));
     assert_eq!((file.network.threshold, file.network.soc_tolerance_ns), (40, 500_000));
@@ -83,18 +83,18 @@ fn a_file_with_everything() {
 
 const NETWORK: &str = "[network]\ncycle-us = 1000\n";
 
-/// A faulty file, which may lack its network; the report: place, key and value; the remedy.
+/// An invalid file, which may lack its network; the error: position, key and value; the remedy.
 const FAULTS: &[[&str; 3]] = &[
     ["", "1:1: network is missing", "add network = { cycle-us = 10000 }"],
     ["[network]\ncycle-us = 100\n", "2:12: network.cycle-us: 100 is out of range", "from 200 to"],
-    [NETWORK, "the network has no node", "add [[node]] with id = 1"],
+    [NETWORK, "the network has no nodes", "add [[node]] with id = 1"],
     [
         "[network]\ncycle-us = 1000\ncylce = 1\n[[node]]\nid = 1\n",
         "3:1: network: unknown key \"cylce\"",
         "keys here",
     ],
     ["[[node]]\nid = 240\n", "node[0].id: 240 is out of range", "use a whole number from 1 to 239"],
-    ["[[node]]\nid = 1\n[[node]]\nid = 1\n", "there are two nodes with id 1", "an id of its own"],
+    ["[[node]]\nid = 1\n[[node]]\nid = 1\n", "duplicate node id 1", "a different id"],
     [
         "[[node]]\nid = 1\nbackend = \"xpd\"\n",
         "node[0].backend: \"xpd\" is not known here",
@@ -117,12 +117,12 @@ const FAULTS: &[[&str; 3]] = &[
     ],
     [
         "[[node]]\nid = 1\nresponse = \"automatic\"\n",
-        "node[0].response: the back end packet does not answer by itself",
+        "node[0].response: back end packet does not support automatic responses",
         "backend = \"xdp\" or \"module\"",
     ],
     [
         "[managing]\nbackend = \"xdp\"\nsoc = \"automatic\"\n[[node]]\nid = 1\n",
-        "managing.soc: the back end xdp does not send at an instant by itself",
+        "managing.soc: back end xdp does not support launch times",
         "backend = \"txtime\" or \"module\"",
     ],
     [
@@ -132,17 +132,17 @@ const FAULTS: &[[&str; 3]] = &[
     ],
     [
         "[[node]]\nid = 1\nstore = \"kept/\"\n",
-        "node[0].store: \"kept/\" is no name of a file",
+        "node[0].store: invalid file name \"kept/\"",
         "such as \"drive.dcf\"",
     ],
     [
         "[[node]]\nid = 1\nstore = \"a.dcf\"\n[[node]]\nid = 2\nstore = \"a.dcf\"\n",
-        "node[1]: two nodes keep their parameters in a.dcf",
-        "a store of its own",
+        "node[1]: duplicate store a.dcf",
+        "a different store",
     ],
     [
         "[[node]]\nid = 1\nmultiplexed = 1\n",
-        "node[0].multiplexed: no cycle is multiplexed",
+        "node[0].multiplexed: the network has no multiplexed cycle",
         "multiplexed-cycles = 4",
     ],
     [
@@ -157,23 +157,24 @@ const FAULTS: &[[&str; 3]] = &[
     ],
     [
         "[[node]]\nid = 1\n[[node.input]]\ntype = \"u8\"\nobject = \"24576\"\n",
-        "node[0].input[0].object: \"24576\" is no object",
+        "node[0].input[0].object: invalid object \"24576\"",
         "\"6000/01\"",
     ],
     [
-        "[[node]]\nid = 1\ninput = [{ type = \"u8\", object = \"6200/01\" }]\noutput = [{ type = \"u8\" }]\n",
-        "node[0]: node 1: object 6200/01 is there already",
+        "[[node]]\nid = 1\ninput = [{ type = \"u8\", object = \"6200/01\" }]\noutput = [{ type = \
+         \"u8\" }]\n",
+        "node[0]: node 1: object 6200/01 already exists",
         "objects of signals must differ",
     ],
     [
         "[[node]]\nid = 1\nparameter = [{ object = \"1C0B/03\", octets = \"28\" }]\n",
-        "node[0]: node 1: object 1C0B/03 does not take its value",
+        "node[0]: node 1: object 1C0B/03 refuses its value",
         "octets must be as many as its object has",
     ],
 ];
 
 #[test]
-fn faults_name_place_value_and_way_out() {
+fn errors_have_position_value_and_remedy() {
     for [text, what, help] in FAULTS {
         let network = if text.starts_with("[[") { NETWORK } else { "" };
         let text = format!("{network}{text}");
@@ -183,7 +184,7 @@ fn faults_name_place_value_and_way_out() {
     }
 }
 
-/// A folder with an example's device description, and a configuration made of it.
+/// A folder with an example's device description, and a configuration derived from it.
 fn folder() -> std::path::PathBuf {
     let folder = std::env::temp_dir().join(format!("onbeat-xdd-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -199,7 +200,7 @@ fn folder() -> std::path::PathBuf {
 }
 
 #[test]
-fn a_node_is_what_its_description_says() {
+fn a_node_has_the_objects_of_its_description() {
     let folder = folder();
     let text = "[network]\ncycle-us = 1000\n[[node]]\nid = 1\nxdd = \"io.xdc\"\n\
                 identity = { serial-number = 9 }\n\
@@ -210,8 +211,8 @@ fn a_node_is_what_its_description_says() {
     let identity = &node.identity;
     assert_eq!((identity.vendor_id, identity.product_code), (0x142, 7));
     assert_eq!((identity.serial_number, &identity.device_name[..]), (9, &b"Digital I/O"[..]));
-    assert_eq!(node.inputs[0].data_type, DataType::Unsigned(1), "as the description has it");
-    assert_eq!(node.parameters, [(id(0x2000, 0), vec![20, 0])], "what the configuration says");
+    assert_eq!(node.inputs[0].data_type, DataType::Unsigned(1), "from the description");
+    assert_eq!(node.parameters, [(id(0x2000, 0), vec![20, 0])], "from the configuration");
     let own = format!("{text}parameter = [{{ object = \"2000/00\", octets = \"1e 00\" }}]\n");
     let file = parse(&own).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(file.network.nodes[0].parameters, [(id(0x2000, 0), vec![30, 0])]);
@@ -220,30 +221,30 @@ fn a_node_is_what_its_description_says() {
 
     let xdd = |name: &str| text.replace("io.xdc", name);
     for (text, what, help) in [
-        (xdd("none.xdd"), "none.xdd cannot be read: No such file", "from the folder of this file"),
-        (xdd("broken.xdd"), "broken.xdd:85:63: dataType 0088 is not that of a value", "0006"),
+        (xdd("none.xdd"), "none.xdd: No such file", "relative to the folder of this file"),
+        (xdd("broken.xdd"), "broken.xdd:85:63: dataType 0088 is not a value type", "0006"),
         (
             text.replace("6000/01", "2000/00"),
-            "object 2000/00 of its description is no such signal",
-            "be as a device description has them",
+            "object 2000/00 of its description cannot be this signal",
+            "match the device description",
         ),
         (
             own.replace("1e 00", "ff ff"),
-            "object 2000/00 does not take its value",
+            "object 2000/00 refuses its value",
             "must be as many as its object has",
         ),
         (text.replace("6000/01", "6000/09"), "type is missing", "\"u16\""),
     ] {
         let error = parse(&text).expect_err(what).to_string();
         assert!(error.contains(what) && error.contains(help), "{what}:\n{error}");
-        assert!(!error.contains("errors"), "one fault is one fault:\n{error}");
+        assert!(!error.contains("errors"), "one fault is reported once:\n{error}");
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// As the ecosystem's configurator writes it: a number, then index, sub-index, length and value.
+/// In the format of other tools: a count, then index, sub-index, length and value.
 #[test]
-fn a_concise_dcf_of_another_tool_is_written_to_the_node() {
+fn a_concise_dcf_of_another_tool_configures_the_node() {
     let folder = std::env::temp_dir().join(format!("onbeat-cdc-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let cycle = [0x06, 0x10, 0, 4, 0, 0, 0, 0x50, 0xc3, 0, 0];
@@ -261,7 +262,7 @@ fn a_concise_dcf_of_another_tool_is_written_to_the_node() {
     for (name, what) in [
         ("cut.cdc", "cut.cdc is not a concise DCF: readable entries: 1"),
         ("long.cdc", "long.cdc is not a concise DCF: readable entries: 2"),
-        ("none.cdc", "none.cdc cannot be read"),
+        ("none.cdc", "none.cdc: No such file"),
     ] {
         let error = parse(&text.replace("node.cdc", name)).expect_err(name).to_string();
         assert!(error.contains("node[0].cdc") && error.contains(what), "{error}");

@@ -1,4 +1,4 @@
-//! Device descriptions, and configurations by other tools, that a file refers to.
+//! Device descriptions, and configurations of other tools, that a network file refers to.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,33 +14,33 @@ use onbeat_powerlink::od::profile::{self, Identity};
 use onbeat_report::Input;
 use onbeat_xdd::Description;
 
-/// Octets of a device description at most, and of a concise DCF.
+/// Maximum octets of a device description, and of a concise DCF.
 const LONGEST: u64 = 16 << 20;
 
-/// Descriptions that were read: many nodes are one device.
+/// Cached descriptions: many nodes are the same device.
 #[derive(Debug)]
 pub(super) struct Descriptions {
     folder: PathBuf,
     read: BTreeMap<PathBuf, Rc<Description>>,
     /// Files that were read.
     pub(super) inputs: Vec<Input>,
-    /// Of the first file that another user could have written.
+    /// The first file that another user could have written.
     pub(super) untrusted: Option<Untrusted>,
 }
 
 impl Descriptions {
-    /// Those in the folder of a file.
+    /// Resolves paths from the folder of a file.
     pub(super) fn beside(file: &Path) -> Self {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
         Descriptions { folder, read: BTreeMap::new(), inputs: Vec::new(), untrusted: None }
     }
 
-    /// Before a file is read: notes whether another user could have written it.
+    /// Records before reading whether another user could have written the file.
     fn check(&mut self, path: &Path) {
         self.untrusted = self.untrusted.take().or_else(|| trust::check_file(path).err());
     }
 
-    /// The description of a file that a value names. Its faults are the value's.
+    /// Reads the description that a value names. Its errors are reported at the value.
     pub(super) fn read(&mut self, value: &Value<'_>) -> Option<Rc<Description>> {
         let path = self.folder.join(value.text()?);
         if let Some(known) = self.read.get(&path) {
@@ -51,8 +51,9 @@ impl Descriptions {
         let text = match file::read_text(&path, LONGEST) {
             Ok(text) => text,
             Err(error) => {
-                let help = "name an XDD or XDC file, from the folder of this file on";
-                value.fault(format!("{shown} cannot be read: {error}"), help);
+                let help =
+                    "use the path of an XDD or XDC file, relative to the folder of this file";
+                value.fault(format!("cannot read {shown}: {error}"), help);
                 return None;
             }
         };
@@ -74,19 +75,19 @@ impl Descriptions {
 }
 
 impl Descriptions {
-    /// The file that a value names for a node's parameters, which need not be there yet.
+    /// The path of a node's parameters that a value names; the file need not exist.
     pub(super) fn store(&self, value: &Value<'_>) -> Option<PathBuf> {
         let name = value.text()?;
         let path = self.folder.join(name);
         if name.ends_with('/') || path.file_name().is_none() {
-            let help = "name a file, such as \"drive.dcf\", from the folder of this file on";
-            value.fault(format!("{name:?} is no name of a file"), help);
+            let help = "use a path such as \"drive.dcf\", relative to the folder of this file";
+            value.fault(format!("invalid file name {name:?}"), help);
             return None;
         }
         Some(path)
     }
 
-    /// The entries of the concise DCF that a value names, but for what follows from the network.
+    /// The entries of the concise DCF that a value names, except those derived from the network.
     pub(super) fn concise(&mut self, value: &Value<'_>) -> Option<Vec<(ObjectId, Vec<u8>)>> {
         let path = self.folder.join(value.text()?);
         let shown = path.display();
@@ -94,15 +95,15 @@ impl Descriptions {
         let octets = match file::read(&path, LONGEST) {
             Ok(octets) => octets,
             Err(error) => {
-                let help = "name a concise DCF, from the folder of this file on";
-                value.fault(format!("{shown} cannot be read: {error}"), help);
+                let help = "use the path of a concise DCF, relative to the folder of this file";
+                value.fault(format!("cannot read {shown}: {error}"), help);
                 return None;
             }
         };
-        // What was read is all there is: nothing is cut off, and nothing is behind the entries.
+        // The entries cover all octets: no entry is truncated, and no octets follow.
         if concise_dcf(dcf_entries(&octets)) != octets {
-            let help = "a concise DCF is a number of entries, and of each index, sub-index, length \
-                        and value, with the low octet first";
+            let help = "a concise DCF is a count of entries, then index, sub-index, length \
+                        and value of each, least significant octet first";
             let read = dcf_entries(&octets).count();
             value.fault(format!("{shown} is not a concise DCF: readable entries: {read}"), help);
             return None;
@@ -113,7 +114,7 @@ impl Descriptions {
     }
 }
 
-/// Takes over who a device is.
+/// Copies the identity of a device.
 pub(super) fn identify(device: &Description, identity: &mut Identity) {
     for (object, to) in [
         (profile::DEVICE_TYPE, &mut identity.device_type),
@@ -131,7 +132,7 @@ pub(super) fn identify(device: &Description, identity: &mut Identity) {
     }
 }
 
-/// What a device's configuration gives to its objects, beside what follows from the network.
+/// The values of a device's configuration, except those derived from the network.
 pub(super) fn configuration(device: &Description) -> impl Iterator<Item = (ObjectId, Vec<u8>)> {
     let writes = |object| device.objects.object(object).is_ok_and(|known| known.access.writes());
     let actual = device.actual.iter();

@@ -1,4 +1,4 @@
-//! Rules of POWERLINK over the frames that were on a bus.
+//! Checks the frames of a bus against the rules of POWERLINK.
 
 mod multiplex;
 
@@ -12,68 +12,68 @@ use onbeat_wire::{EtherType, MacAddress};
 
 use multiplex::Polls;
 
-/// A frame that must not have been there, or not as it was.
+/// A frame that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// When it was on the bus.
+    /// Its time on the bus.
     pub time_ns: u64,
-    /// What rule it breaks, and how.
+    /// The broken rule.
     pub what: String,
 }
 
-/// What is known of a controlled node from the bus.
+/// Observations of a controlled node.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct ObservedNode {
     mac: MacAddress,
     state: NmtState,
 }
 
-/// Who may send now.
+/// The node that may send now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum PermittedSender {
     /// The managing node.
     Managing,
-    /// The node that was polled, once, and MS of the poll.
+    /// The polled node, once, and MS of the poll.
     Polled(NodeId, bool),
     /// The node that has the asynchronous phase, once.
     Invited(NodeId, RequestedService),
 }
 
-impl Turn {
-    /// MS of the poll, where a node was polled.
+impl PermittedSender {
+    /// MS of the poll of a node, if it was polled.
     fn polled(self, node: NodeId) -> Option<bool> {
         match self {
-            Turn::Polled(polled, slot) if polled == node => Some(slot),
+            PermittedSender::Polled(polled, slot) if polled == node => Some(slot),
             _ => None,
         }
     }
 }
 
-/// Looks at frames in the order in which they were on the bus.
+/// Checks frames in the order of the bus.
 #[derive(Debug)]
 pub struct Checker {
     cycle_us: u64,
-    turn: Turn,
+    turn: PermittedSender,
     managing: Option<MacAddress>,
     last_soc: Option<(u64, Soc)>,
-    /// No SoA was seen since the last SoC.
+    /// There was no SoA since the last SoC.
     isochronous: bool,
     polls: Polls,
-    nodes: BTreeMap<NodeId, Known>,
+    nodes: BTreeMap<NodeId, ObservedNode>,
     violations: Vec<Violation>,
     frames: u64,
     cycles: u64,
 }
 
-/// Violations that are kept.
+/// Maximum number of recorded violations.
 const KEPT: usize = 100;
 
 impl Checker {
-    /// A checker of a network with this length of cycle.
+    /// Returns a checker of a network with this cycle length.
     pub fn new(cycle_us: u64) -> Self {
         Checker {
             cycle_us,
-            turn: Turn::Managing,
+            turn: PermittedSender::Managing,
             managing: None,
             last_soc: None,
             isochronous: false,
@@ -85,12 +85,12 @@ impl Checker {
         }
     }
 
-    /// The rules that were broken, the first hundred times.
+    /// The violations, at most a hundred.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
-    /// Frames looked at.
+    /// The number of checked frames.
     pub fn frames(&self) -> u64 {
         self.frames
     }
@@ -100,17 +100,17 @@ impl Checker {
         self.cycles
     }
 
-    /// The state a node told last.
+    /// The last reported state of a node.
     pub fn state(&self, node: NodeId) -> Option<NmtState> {
         self.nodes.get(&node).map(|known| known.state)
     }
 
-    /// A node was turned off, or its cable pulled: whatever it says next is no surprise.
+    /// Forgets a node that was turned off or disconnected: it may then be in any state.
     pub fn forget(&mut self, node: NodeId) {
         self.nodes.remove(&node);
     }
 
-    /// A frame was on the bus.
+    /// Checks a frame.
     pub fn observe(&mut self, time_ns: u64, frame: &[u8]) {
         self.frames += 1;
         let Some(what) = self.broken(time_ns, frame) else { return };
@@ -120,7 +120,7 @@ impl Checker {
     }
 
     fn broken(&mut self, time_ns: u64, frame: &[u8]) -> Option<String> {
-        let Ok(header) = Header::new_checked(frame) else { return Some("no frame".into()) };
+        let Ok(header) = Header::new_checked(frame) else { return Some("not a frame".into()) };
         if header.ethertype() != EtherType::POWERLINK {
             return None;
         }
@@ -143,7 +143,7 @@ impl Checker {
             Body::Preq(preq) => {
                 let node = message.destination;
                 let known = self.nodes.get(&node).map(|known| known.mac);
-                self.turn = Turn::Polled(node, preq.multiplexed_slot);
+                self.turn = PermittedSender::Polled(node, preq.multiplexed_slot);
                 if !self.isochronous {
                     Some(format!("polled outside of the isochronous phase: {message}"))
                 } else if known.is_some_and(|mac| mac != header.destination()) {
@@ -163,22 +163,22 @@ impl Checker {
 
     fn soc(&mut self, time_ns: u64, soc: Soc) -> Option<String> {
         self.cycles += 1;
-        self.turn = Turn::Managing;
+        self.turn = PermittedSender::Managing;
         let polls = self.polls.soc(soc);
         let began = core::mem::replace(&mut self.isochronous, true);
         let (last_ns, last) = self.last_soc.replace((time_ns, soc))?;
         let step_us = soc.relative_time_us.wrapping_sub(last.relative_time_us);
         if soc.relative_time_us == 0 {
-            // The network began to cycle anew.
+            // The network has restarted its cycles.
             return polls;
         }
         let passed_us = (time_ns - last_ns + 500) / 1000;
         if began {
-            Some("a SoC, and no SoA since the one before".into())
+            Some("SoC without a SoA since the previous one".into())
         } else if step_us == 0 || step_us % self.cycle_us != 0 {
             Some(format!("RelativeTime steps by {step_us} us in cycles of {} us", self.cycle_us))
         } else if passed_us % self.cycle_us != 0 {
-            Some(format!("{passed_us} us between SoC, of cycles of {} us", self.cycle_us))
+            Some(format!("{passed_us} us between SoC in cycles of {} us", self.cycle_us))
         } else {
             polls
         }
@@ -188,17 +188,17 @@ impl Checker {
         let reduced = soa.state == NmtState::PRE_OPERATIONAL_1;
         let isochronous = core::mem::replace(&mut self.isochronous, false);
         self.turn = match soa.service {
-            RequestedService::NO_SERVICE => Turn::Managing,
-            service => Turn::Invited(soa.target, service),
+            RequestedService::NO_SERVICE => PermittedSender::Managing,
+            service => PermittedSender::Invited(soa.target, service),
         };
         match (reduced, isochronous) {
-            (false, false) => Some(format!("a SoA without a SoC in state {}", soa.state)),
+            (false, false) => Some(format!("SoA without a SoC in state {}", soa.state)),
             _ => None,
         }
     }
 
     fn pres(&mut self, mac: MacAddress, node: NodeId, pres: &Pres<'_>) -> Option<String> {
-        let turn = core::mem::replace(&mut self.turn, Turn::Managing);
+        let turn = core::mem::replace(&mut self.turn, PermittedSender::Managing);
         let Some(slot) = turn.polled(node) else {
             return Some(format!("PRes of {node}, which was not polled"));
         };
@@ -211,7 +211,7 @@ impl Checker {
         if pres.ready != (pres.state == NmtState::OPERATIONAL) {
             return Some(format!("PRes of {node} in {} with RD {}", pres.state, pres.ready));
         }
-        self.state_told(mac, node, pres.state)
+        self.state_reported(mac, node, pres.state)
     }
 
     fn asnd(
@@ -220,10 +220,10 @@ impl Checker {
         message: &Message<'_>,
         service: &Service<'_>,
     ) -> Option<String> {
-        let turn = core::mem::replace(&mut self.turn, Turn::Managing);
+        let turn = core::mem::replace(&mut self.turn, PermittedSender::Managing);
         let source = message.source;
-        let Turn::Invited(invited, granted) = turn else {
-            return Some(format!("nobody was invited: {message}"));
+        let PermittedSender::Invited(invited, granted) = turn else {
+            return Some(format!("no node was invited: {message}"));
         };
         let fits = match service {
             Service::IdentResponse(_) => granted == RequestedService::IDENT_REQUEST,
@@ -241,7 +241,7 @@ impl Checker {
         match service {
             Service::NmtCommand(command) => {
                 if source != NodeId::MN {
-                    return Some(format!("a command of a controlled node: {message}"));
+                    return Some(format!("command of a controlled node: {message}"));
                 }
                 for (node, known) in &mut self.nodes {
                     let to = command.to(*node, message.destination);
@@ -249,21 +249,21 @@ impl Checker {
                 }
                 None
             }
-            Service::IdentResponse(ident) => self.state_told(mac, source, ident.state),
-            Service::StatusResponse(status) => self.state_told(mac, source, status.state),
+            Service::IdentResponse(ident) => self.state_reported(mac, source, ident.state),
+            Service::StatusResponse(status) => self.state_reported(mac, source, status.state),
             _ => None,
         }
     }
 
-    /// A node told its state: whether it can have got there from the one it told before.
-    fn state_told(&mut self, mac: MacAddress, node: NodeId, state: NmtState) -> Option<String> {
-        let before = self.nodes.insert(node, Known { mac, state });
+    /// Checks whether a node's reported state can follow its former one.
+    fn state_reported(&mut self, mac: MacAddress, node: NodeId, state: NmtState) -> Option<String> {
+        let before = self.nodes.insert(node, ObservedNode { mac, state });
         let before = before?;
         if before.mac != mac {
             return Some(format!("two nodes with the id {node}: {} and {mac}", before.mac));
         }
         let allowed: &[NmtState] = match before.state {
-            // What a command allows is entered by `commanded`, whether the node got it or not.
+            // Transitions by commands are applied in `commanded`, whether the node received them or not.
             NmtState::READY_TO_OPERATE => {
                 &[NmtState::PRE_OPERATIONAL_1, NmtState::PRE_OPERATIONAL_2]
             }
@@ -279,9 +279,9 @@ impl Checker {
     }
 }
 
-/// A command allows a node to be in another state; where the node did not get it, it stays in one
-/// that leads there.
-fn commanded(known: &mut Known, command: Option<NmtCommandId>) {
+/// A command permits another state of a node; if the command was lost, the node stays in a state that leads
+/// there.
+fn commanded(known: &mut ObservedNode, command: Option<NmtCommandId>) {
     known.state = match (command, known.state) {
         (Some(NmtCommandId::ENABLE_READY_TO_OPERATE), NmtState::PRE_OPERATIONAL_2) => {
             NmtState::READY_TO_OPERATE

@@ -1,34 +1,34 @@
-//! Rules of polls: who is polled when, in cycles and in multiplexed cycles.
+//! Rules of polls, in cycles and in multiplexed cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use onbeat_wire::powerlink::{NodeId, Soc};
 
-/// Polls of this cycle, and where multiplexed nodes have their slots.
+/// Polls of this cycle, and the slots of multiplexed nodes.
 #[derive(Debug, Default)]
 pub(super) struct Polls {
     in_cycle: BTreeSet<NodeId>,
     /// MC of the last SoC.
     completed: Option<bool>,
-    /// Cycles since MC changed.
+    /// Cycles since MC toggled.
     position: u64,
-    /// The multiplexed cycle was seen from its begin on.
+    /// The multiplexed cycle was observed from its start.
     whole: bool,
-    /// Cycles of a multiplexed cycle, once one was seen from begin to end.
+    /// Number of cycles in a multiplexed cycle, after a complete observation.
     length: Option<u64>,
-    /// In which of them a node has its slot.
+    /// The slot of each node.
     slots: BTreeMap<NodeId, u64>,
 }
 
 impl Polls {
-    /// A cycle begins.
+    /// Starts a cycle.
     pub(super) fn soc(&mut self, soc: Soc) -> Option<String> {
         self.in_cycle.clear();
         let completed = soc.multiplexed_cycle_completed;
         let before = self.completed.replace(completed);
         if soc.relative_time_us == 0 {
             (self.position, self.whole) = (0, true);
-            return completed.then(|| "the first SoC says that a multiplexed cycle ended".into());
+            return completed.then(|| "the first SoC ends a multiplexed cycle".into());
         }
         self.position += 1;
         let Some(length) = self.length else {
@@ -49,7 +49,7 @@ impl Polls {
         })
     }
 
-    /// A node is polled; `slot` is MS of the poll.
+    /// Checks a poll of a node; `slot` is MS of the poll.
     pub(super) fn preq(&mut self, node: NodeId, slot: bool) -> Option<String> {
         if !self.in_cycle.insert(node) {
             return Some(format!("node {node} is polled twice in a cycle"));

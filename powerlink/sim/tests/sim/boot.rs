@@ -1,4 +1,4 @@
-//! Networks of the stack's own nodes: they boot, exchange process data, and come back after faults.
+//! Networks of the stack's own nodes: they boot, exchange process data, and recover after faults.
 //!
 //! ```text
 //!   managing node ──┬── hub ──┬── node 1
@@ -8,7 +8,7 @@
 
 use onbeat_powerlink::mn::Event;
 use onbeat_powerlink::nmt::State;
-use onbeat_sim::{Conditions, Network, NetworkConfig, What};
+use onbeat_sim::{Conditions, MachineEvent, Network, NetworkConfig};
 use onbeat_wire::powerlink::NodeId;
 
 use crate::{CONFIG, SECOND_NS};
@@ -31,7 +31,7 @@ fn boot(network: &mut Network, limit_s: u64) {
     if !up {
         let failures = network.bus.stations[0].node.records.iter();
         for record in failures
-            .filter(|record| matches!(record.what, What::Managing(Event::Failed(..))))
+            .filter(|record| matches!(record.what, MachineEvent::Managing(Event::Failed(..))))
             .take(20)
         {
             eprintln!("{:9} us {:?}", record.time_ns / 1000, record.what);
@@ -46,7 +46,7 @@ fn no_violations(network: &Network) {
     assert_eq!(network.checker.violations(), []);
 }
 
-/// Every node's input gets to the managing node, every output to its node.
+/// Every node's input reaches the managing node, every output its node.
 fn exchange(network: &mut Network, nodes: u8, cycle_us: u32) {
     for node in 1..=nodes {
         network.set_input(NodeId(node), node ^ 0xff);
@@ -84,8 +84,8 @@ fn thirty_two_nodes_boot() {
     exchange(&mut network, 32, 1000);
 }
 
-/// As many as a network can have. Each has the time-outs of its steps for itself, however long it
-/// waits for its turn.
+/// The maximum number of nodes. The time-outs of each node's steps start with its own requests, however long it
+/// queues.
 #[test]
 fn a_full_network_boots() {
     let mut network = network(239, 8000, true, 0);
@@ -94,13 +94,17 @@ fn a_full_network_boots() {
 }
 
 #[test]
-fn a_node_dies_and_comes_back() {
+fn a_node_fails_and_recovers() {
     for mandatory in [true, false] {
         let mut network = network(4, 1000, mandatory, 0);
         boot(&mut network, 20);
         network.power(NodeId(2), false);
         network.run_for(SECOND_NS / 2);
-        assert_eq!(network.state(1) == State::Operational, !mandatory, "the others go on, or not");
+        assert_eq!(
+            network.state(1) == State::Operational,
+            !mandatory,
+            "the others continue, or not"
+        );
         network.power(NodeId(2), true);
         boot(&mut network, 20);
         exchange(&mut network, 4, 1000);
@@ -108,19 +112,19 @@ fn a_node_dies_and_comes_back() {
 }
 
 #[test]
-fn a_cable_is_cut_and_mended() {
+fn a_cable_is_disconnected_and_connected() {
     let mut network = network(4, 1000, false, 0);
     boot(&mut network, 20);
     network.connect(NodeId(3), false);
     network.run_for(SECOND_NS);
     assert_eq!(network.state(1), State::Operational);
-    assert_ne!(network.state(3), State::Operational, "the node itself knows that it is lost");
+    assert_ne!(network.state(3), State::Operational, "the node detects the loss itself");
     network.connect(NodeId(3), true);
     boot(&mut network, 20);
 }
 
 #[test]
-fn a_cable_of_the_managing_node_is_cut_and_mended() {
+fn the_managing_nodes_cable_is_disconnected_and_connected() {
     let mut network = network(4, 1000, false, 0);
     boot(&mut network, 20);
     network.bus.stations[0].connected = false;

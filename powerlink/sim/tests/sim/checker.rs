@@ -1,4 +1,4 @@
-//! The checker finds what is wrong: a run that is fine, and the same with one frame changed.
+//! The checker detects errors: a correct run, and the same with one frame changed.
 
 use onbeat_sim::{Checker, Network, NetworkConfig};
 use onbeat_wire::powerlink::{Message, NodeId};
@@ -7,7 +7,7 @@ use crate::CONFIG;
 
 type Trace = Vec<(u64, Vec<u8>)>;
 
-/// Frames of a network of two nodes from its start until it is in OPERATIONAL for a while.
+/// Frames of a network of two nodes from its start until it has been in OPERATIONAL for a while.
 fn trace() -> Trace {
     trace_of(0)
 }
@@ -33,7 +33,7 @@ fn check(trace: &Trace) -> Vec<String> {
     checker.violations().iter().map(|violation| violation.what.clone()).collect()
 }
 
-/// The place of the last frame whose text begins like this, with some cycles behind it.
+/// The index of the last frame whose text starts like this, with some cycles after it.
 fn last(trace: &Trace, text: &str) -> usize {
     let shown = |frame: &[u8]| Message::parse(&frame[14..]).unwrap().to_string();
     let place =
@@ -41,7 +41,7 @@ fn last(trace: &Trace, text: &str) -> usize {
     place.unwrap_or_else(|| panic!("no frame {text}"))
 }
 
-/// Checks a changed trace: the first violation is as it is said.
+/// Checks a changed trace: the first violation is the expected one.
 fn finds(change: impl Fn(&mut Trace), expected: &str) {
     finds_in(trace(), change, expected);
 }
@@ -101,7 +101,7 @@ fn frames_at_the_wrong_time() {
             let place = last(trace, "240 -> 255 SoA");
             trace.remove(place);
         },
-        "a SoC, and no SoA since",
+        "SoC without a SoA since",
     );
     finds(
         |trace| {
@@ -121,14 +121,14 @@ fn frames_at_the_wrong_time() {
 }
 
 #[test]
-fn frames_that_nobody_asked_for() {
+fn unsolicited_frames() {
     finds(|trace| set(trace, "240 -> 1 NMTCommand StartNode", 2, 1), "was granted");
     finds(|trace| set(trace, "1 -> 255 StatusResponse", 2, 2), "of 1 was granted");
     finds(|trace| set(trace, "240 -> 1 NMTCommand StartNode", 3, 5), "of 240 was granted");
 }
 
 #[test]
-fn states_that_cannot_be() {
+fn invalid_state_transitions() {
     finds(|trace| set(trace, "1 -> 255 PRes", 4, 0), "with RD false");
     finds(
         |trace| set(trace, "240 -> 1 NMTCommand StartNode", 4, 0x99),
@@ -144,7 +144,7 @@ fn states_that_cannot_be() {
 }
 
 #[test]
-fn frames_that_cannot_be_read() {
+fn invalid_frames() {
     finds(
         |trace| {
             let place = last(trace, "1 -> 255 PRes");
@@ -161,7 +161,7 @@ fn polls_in_the_wrong_cycle() {
     let of_four = |change: &dyn Fn(&mut Trace), expected| finds_in(trace_of(4), change, expected);
     finds(
         |trace| {
-            // Behind its response.
+            // After its response.
             let poll = last(trace, "240 -> 1 PReq");
             let again = trace[poll].clone();
             trace.insert(poll + 2, again);
@@ -172,7 +172,7 @@ fn polls_in_the_wrong_cycle() {
     of_four(&|trace| set(trace, "2 -> 255 PRes", 4, 1), "PRes of 2 has MS false, its poll true");
     of_four(
         &|trace| {
-            // The next cycle is that of nobody.
+            // No node has its slot in the next cycle.
             let poll = last(trace, "240 -> 2 PReq");
             let next = trace[poll..].iter().position(|(_, frame)| frame[14] == 1).unwrap() + poll;
             let again = trace[poll].clone();

@@ -1,5 +1,5 @@
-//! What a managing node has to do with its nodes beyond booting them: commands and requests, errors,
-//! access to objects, and what it waits for the application with.
+//! Functions of a managing node beside booting its nodes: commands and requests, errors, access to objects, and
+//! states that require the application's permission.
 
 use onbeat_powerlink::Node;
 use onbeat_powerlink::cn;
@@ -9,14 +9,14 @@ use onbeat_powerlink::nmt::{MnEvent, State};
 use onbeat_powerlink::od::profile::{self, startup};
 use onbeat_powerlink::od::{Abort, ObjectId, id};
 use onbeat_powerlink::sdo::Request;
-use onbeat_sim::{Conditions, Network, NetworkConfig, What};
+use onbeat_sim::{Conditions, MachineEvent, Network, NetworkConfig};
 use onbeat_wire::powerlink::{
     Body, ErrorEntry, Message, NmtCommandId, NmtState, NodeId, NodeSet, RequestedService, Service,
 };
 
 use crate::{CONFIG, CYCLE_NS, ONE, SECOND_NS};
 
-/// A network that was just turned on.
+/// A network just turned on.
 fn new(nodes: u8, mandatory: bool) -> Network {
     Network::new(NetworkConfig { nodes, mandatory, seed: 3, ..CONFIG })
 }
@@ -33,7 +33,7 @@ fn operational(network: &mut Network) {
     assert_eq!(network.checker.violations(), []);
 }
 
-/// Runs; what `look` finds in the messages on the bus.
+/// Runs; returns the results of `look` for the messages on the bus.
 fn found<T>(
     network: &mut Network,
     ns: u64,
@@ -50,7 +50,7 @@ fn found<T>(
     found
 }
 
-/// The commands of a time: whom, what, and the first octets of what they say.
+/// The commands within a time: destination, command, and the first octets of the data.
 fn commands(network: &mut Network, ns: u64) -> Vec<(NodeId, NmtCommandId, [u8; 4])> {
     found(network, ns, |message| match message.body {
         Body::Asnd(Service::NmtCommand(command)) => {
@@ -60,24 +60,24 @@ fn commands(network: &mut Network, ns: u64) -> Vec<(NodeId, NmtCommandId, [u8; 4
     })
 }
 
-/// What happened to the managing node since the last look.
+/// Events of the managing node since the last call.
 fn events(network: &mut Network) -> Vec<Event> {
     let records = network.bus.stations[0].node.records.drain(..);
     records
         .filter_map(|record| match record.what {
-            What::Managing(event) => Some(event),
-            What::Controlled(_) => None,
+            MachineEvent::Managing(event) => Some(event),
+            MachineEvent::Controlled(_) => None,
         })
         .collect()
 }
 
-/// The application's request to a node, done.
+/// Executes an SDO request of the application.
 fn access(network: &mut Network, node: NodeId, request: Request) -> Result<Vec<u8>, Abort> {
     let now_ns = network.bus.now_ns();
     network.managing().request(now_ns, node, request.clone()).unwrap();
     for _ in 0..100 {
         network.run_for(CYCLE_NS);
-        if let Some((from, done)) = network.managing().poll_done() {
+        if let Some((from, done)) = network.managing().poll_completed() {
             assert_eq!((from, &done.request), (node, &request));
             return done.result;
         }
@@ -129,7 +129,7 @@ fn services_for_all_and_for_one() {
 }
 
 #[test]
-fn nodes_ask_for_commands() {
+fn nodes_request_commands() {
     let mut network = network(3);
     assert!(network.controlled(ONE).request(NodeId(2), NmtCommandId::STOP_NODE));
     network.run_for(20 * CYCLE_NS);
@@ -157,7 +157,7 @@ fn nodes_ask_for_commands() {
     ];
     assert_eq!(sent[..3], expected);
     operational(&mut network);
-    // A list that is cut off by far is none.
+    // A truncated list is invalid.
     for (target, command) in [
         (NodeId(77), NmtCommandId::STOP_NODE),
         (NodeId(77), NmtCommandId::NET_HOST_NAME_SET),
@@ -169,9 +169,9 @@ fn nodes_ask_for_commands() {
     }
 }
 
-/// What nodes are told of the network because one of them asked for it.
+/// Information published because a node requested it.
 #[test]
-fn a_node_has_the_network_published() {
+fn a_node_requests_publication() {
     let mut network = network(3);
     network.controlled(NodeId(2)).report(0x3001, 7, 0);
     network.managing().command(NodeId(3), NmtCommandId::STOP_NODE);
@@ -198,7 +198,7 @@ fn a_node_has_the_network_published() {
     let all = NodeId::BROADCAST;
     assert_eq!(published(0), (all, services[0], &list(0b1110)[..]));
     assert_eq!(published(1), (all, services[1], &list(0b0100)[..]));
-    assert_eq!(published(2), (all, services[2], &list(0)[..]), "told once");
+    assert_eq!(published(2), (all, services[2], &list(0)[..]), "published once");
     let (stopped, running) = (NmtState::STOPPED.0, NmtState::OPERATIONAL.0);
     let mut states = vec![0; 240];
     states[..3].copy_from_slice(&[running, running, stopped]);
@@ -207,15 +207,15 @@ fn a_node_has_the_network_published() {
     assert_eq!(sent.len(), 5);
 
     let records = network.bus.stations[2].node.records.drain(..);
-    let told: Vec<cn::Event> = records
+    let reported: Vec<cn::Event> = records
         .filter_map(|record| match record.what {
-            What::Controlled(cn::Event::State { .. }) | What::Managing(_) => None,
-            What::Controlled(event) => Some(event),
+            MachineEvent::Controlled(cn::Event::State { .. }) | MachineEvent::Managing(_) => None,
+            MachineEvent::Controlled(event) => Some(event),
         })
         .collect();
     let nodes = |nodes: &[u8]| nodes.iter().copied().map(NodeId).collect::<NodeSet>();
-    let [active, new, none, cn::Event::NodeStates, cn::Event::Time(time)] = told[..] else {
-        panic!("{told:?}")
+    let [active, new, none, cn::Event::NodeStates, cn::Event::Time(time)] = reported[..] else {
+        panic!("{reported:?}")
     };
     assert_eq!(active, cn::Event::Nodes(services[0], nodes(&[1, 2, 3])));
     assert_eq!(new, cn::Event::Nodes(services[1], nodes(&[2])));
@@ -224,30 +224,33 @@ fn a_node_has_the_network_published() {
     assert_eq!(node.node_states().get(NodeId(3)), Some(NmtState::STOPPED));
     assert_eq!(node.node_states().get(NodeId::MN), Some(NmtState::OPERATIONAL));
     let time_s = u64::from(time.net_time().unwrap().seconds);
-    assert!((sent_s..=sent_s + 1).contains(&time_s), "{time}, asked for at {sent_s} s");
+    assert!((sent_s..=sent_s + 1).contains(&time_s), "{time}, requested at {sent_s} s");
 }
 
 #[test]
-fn errors_get_to_the_managing_node_and_stay_in_the_history() {
+fn errors_reach_the_managing_node_and_stay_in_the_history() {
     let mut network = network(2);
     events(&mut network);
     for code in 1..=10 {
         network.controlled(ONE).report(0x3001, code, 7);
     }
     network.run_for(200 * CYCLE_NS);
-    let told = events(&mut network).into_iter().filter_map(|event| match event {
+    let reported = events(&mut network).into_iter().filter_map(|event| match event {
         Event::Reported(ONE, entry) => Some(entry),
         _ => None,
     });
-    let told: Vec<ErrorEntry> = told.collect();
-    assert!(told.iter().map(|entry| entry.code).eq(1..=10), "each once, in order: {told:?}");
-    assert!(told.iter().all(|entry| (entry.kind, entry.additional) == (0x3001, 7)));
-    assert!(told[0].time.seconds >= 1_800_000_000, "by the network's time: {told:?}");
+    let reported: Vec<ErrorEntry> = reported.collect();
+    assert!(
+        reported.iter().map(|entry| entry.code).eq(1..=10),
+        "each once, in order: {reported:?}"
+    );
+    assert!(reported.iter().all(|entry| (entry.kind, entry.additional) == (0x3001, 7)));
+    assert!(reported[0].time.seconds >= 1_800_000_000, "by the network's time: {reported:?}");
 
     let history = |sub| id(profile::ERROR_HISTORY, sub);
     assert_eq!(access(&mut network, ONE, Request::Read(history(0))), Ok(vec![8]));
     let newest = access(&mut network, ONE, Request::Read(history(1)));
-    assert_eq!(newest, Ok(told[9].to_octets().to_vec()));
+    assert_eq!(newest, Ok(reported[9].to_octets().to_vec()));
     let clear = |value| Request::Write(history(0), vec![value]);
     assert_eq!(access(&mut network, ONE, clear(1)), Err(Abort::TOO_GREAT));
     assert_eq!(access(&mut network, ONE, clear(0)), Ok(vec![]));
@@ -265,7 +268,7 @@ fn errors_that_last_are_bits_of_the_status() {
             _ => None,
         })
     };
-    assert_eq!(status(&mut network), [], "a node without news is not asked");
+    assert_eq!(status(&mut network), [], "a node without news receives no request");
     network.controlled(ONE).set_device_errors([0, 0, 4, 0, 0, 0]);
     assert_eq!(status(&mut network), [(true, [1, 0, 0, 0, 4, 0, 0, 0])]);
     network.controlled(ONE).set_device_errors([0, 0, 4, 0, 0, 0]);
@@ -274,9 +277,9 @@ fn errors_that_last_are_bits_of_the_status() {
     assert_eq!(status(&mut network), [(false, [0; 8])]);
 }
 
-/// Polls that are lost lead the node out of its cycle; what happened is still told afterwards.
+/// Lost polls lead the node out of its cycle; the error is still reported afterwards.
 #[test]
-fn what_led_out_of_the_cycle_is_in_the_history() {
+fn the_error_that_ended_the_cycle_is_in_the_history() {
     let mut network = network(2);
     network.connect(ONE, false);
     network.run_for(SECOND_NS / 10);
@@ -293,13 +296,13 @@ fn objects_of_nodes_are_read_and_written() {
     let mut network = network(3);
     let tolerance = profile::SOC_TOLERANCE_NS;
     let (now_ns, write) = (network.bus.now_ns(), |value: u32| value.to_le_bytes().to_vec());
-    // To several nodes at the same time.
+    // To several nodes in parallel.
     for node in [1, 2, 3] {
         let request = Request::Write(tolerance, write(1_000_000 + node));
         network.managing().request(now_ns, NodeId(node as u8), request).unwrap();
     }
     network.run_for(100 * CYCLE_NS);
-    let done = std::iter::from_fn(|| network.managing().poll_done());
+    let done = std::iter::from_fn(|| network.managing().poll_completed());
     let done: Vec<_> = done.map(|(node, done)| (node.0, done.result)).collect();
     assert_eq!(done.len(), 3);
     assert!(done.iter().all(|(_, result)| *result == Ok(vec![])), "{done:?}");
@@ -310,20 +313,24 @@ fn objects_of_nodes_are_read_and_written() {
     let missing = Request::Read(id(0x7000, 0));
     assert_eq!(access(&mut network, ONE, missing.clone()), Err(Abort::NO_OBJECT));
 
-    // Of a node that is gone, and of one that nobody knows.
+    // To a node that is off, and to an unknown one.
     network.power(ONE, false);
     let now_ns = network.bus.now_ns();
     network.managing().request(now_ns, ONE, missing.clone()).unwrap();
     network.run_for(SECOND_NS);
-    let (node, done) = network.managing().poll_done().expect("it ends");
+    let (node, done) = network.managing().poll_completed().expect("it ends");
     assert_eq!((node, done.result), (ONE, Err(Abort::TIME_OUT)));
     let refused = network.managing().request(now_ns, ONE, missing.clone()).unwrap_err();
-    assert!(refused.to_string().contains("node 1 is none of the network, or not identified"));
+    assert!(
+        refused
+            .to_string()
+            .contains("node 1 is not reachable: not in the network, or not identified")
+    );
     assert!(network.managing().request(now_ns, NodeId(99), missing).is_err());
 }
 
 #[test]
-fn a_node_resets_itself_when_it_is_written_to() {
+fn a_node_resets_itself_on_a_write() {
     let mut network = network(2);
     let reset = |value| Request::Write(profile::RESET_COMMAND, vec![value]);
     assert_eq!(access(&mut network, ONE, reset(0x21)), Err(Abort::VALUE), "a start is no reset");
@@ -335,7 +342,7 @@ fn a_node_resets_itself_when_it_is_written_to() {
     assert_eq!(number(&mut network, ONE, profile::RESET_COMMAND), profile::NO_COMMAND.into());
 }
 
-/// Sets 0x1F80 of a network that was just turned on.
+/// Sets 0x1F80 of a network just turned on.
 fn with_startup(nodes: u8, bits: u32) -> Network {
     let mut network = new(nodes, true);
     let bits = (bits | startup::CHECK_CONFIGURATION).to_le_bytes();
@@ -370,7 +377,7 @@ fn the_application_starts_the_nodes() {
 }
 
 #[test]
-fn the_application_allows_each_state() {
+fn the_application_permits_each_state() {
     let bits = startup::NO_AUTO_PRE_OPERATIONAL_2
         | startup::NO_AUTO_READY_TO_OPERATE
         | startup::NO_AUTOSTART;
@@ -384,7 +391,7 @@ fn the_application_allows_each_state() {
 }
 
 #[test]
-fn without_a_mandatory_node_the_network_goes_on_where_it_may() {
+fn the_network_continues_without_a_mandatory_node_if_permitted() {
     for (bits, state) in [(0, State::PreOperational1), (startup::NO_RETURN, State::Operational)] {
         let mut network = with_startup(2, bits);
         operational(&mut network);
@@ -397,7 +404,7 @@ fn without_a_mandatory_node_the_network_goes_on_where_it_may() {
 }
 
 #[test]
-fn a_mandatory_node_that_is_missing_is_told() {
+fn a_missing_mandatory_node_is_reported() {
     let mut network = new(3, true);
     network.power(NodeId(2), false);
     network.run_for(5 * SECOND_NS);
@@ -408,7 +415,7 @@ fn a_mandatory_node_that_is_missing_is_told() {
 }
 
 #[test]
-fn responses_that_come_too_late_are_counted() {
+fn late_responses_are_counted() {
     let late =
         |network: &mut Network| network.managing().objects().number(id(profile::LATE_PRES[0], 1));
     let mut network = network(1);
@@ -417,20 +424,20 @@ fn responses_that_come_too_late_are_counted() {
     network.bus.conditions.response_ns = Conditions::CLEAN.response_ns;
     network.run_for(100 * CYCLE_NS);
     assert_eq!((late(&mut network), network.state(1)), (2, State::Operational));
-    let told = events(&mut network);
-    assert_eq!(told.iter().filter(|event| **event == Event::LatePres(ONE)).count(), 2);
+    let reported = events(&mut network);
+    assert_eq!(reported.iter().filter(|event| **event == Event::LatePres(ONE)).count(), 2);
     network.bus.conditions.response_ns = 60_000;
     network.run_for(10 * CYCLE_NS);
     network.bus.conditions.response_ns = Conditions::CLEAN.response_ns;
-    let told = events(&mut network);
-    let failed = told
+    let reported = events(&mut network);
+    let failed = reported
         .iter()
         .any(|event| matches!(event, Event::Failed(ONE, Failure::LossOfPres | Failure::LatePres)));
-    assert!(failed, "{told:?}");
+    assert!(failed, "{reported:?}");
     assert!(network.run_until(60 * SECOND_NS, Network::is_operational));
 }
 
-/// A message whose size says more than the frame has.
+/// A message whose size exceeds the frame.
 fn cut(kind: u8, to: NodeId, from: NodeId, source: [u8; 6], destination: [u8; 6]) -> Vec<u8> {
     let mut message = vec![kind, to.0, from.0, 0xfd, 1, 0, 0, 0, 200, 0];
     message.resize(46, 0);
@@ -438,11 +445,11 @@ fn cut(kind: u8, to: NodeId, from: NodeId, source: [u8; 6], destination: [u8; 6]
 }
 
 #[test]
-fn frames_that_cannot_be_read_have_their_effect_at_both_ends() {
+fn invalid_frames_have_their_effect_at_both_ends() {
     let mut network = network(2);
     let (mn, cn) = ([2, 0x45, 0x50, 0x4c, 0, 0], [2, 0x45, 0x50, 0x4c, 0, 1]);
     let now_ns = network.bus.now_ns();
-    // In the name of another node, of another address, or for another node: nothing.
+    // From another node, from another address, or for another node: ignored.
     let all = [1, 0x11, 0x1e, 0, 0, 2];
     for frame in [
         cut(4, NodeId::BROADCAST, NodeId(9), cn, all),
@@ -473,7 +480,7 @@ fn frames_that_cannot_be_read_have_their_effect_at_both_ends() {
 }
 
 #[test]
-fn another_managing_node_is_told_once_in_a_second() {
+fn another_managing_node_is_reported_once_per_second() {
     let mut network = network(1);
     events(&mut network);
     let now_ns = network.bus.now_ns();
@@ -488,8 +495,8 @@ fn another_managing_node_is_told_once_in_a_second() {
     assert_eq!(events(&mut network).iter().filter(other).count(), 3);
 }
 
-/// Requests and SDO frames in a node's name, by the thousand: what they cause is bounded, and the
-/// network goes on.
+/// Thousands of requests and SDO frames with a node's source: their effect is bounded, and the network
+/// continues.
 #[test]
 fn a_flood_of_requests_causes_a_few_answers() {
     let mut network = network(2);
@@ -501,7 +508,7 @@ fn a_flood_of_requests_causes_a_few_answers() {
         [&mn[..], &cn, &[0x88, 0xab], &message].concat()
     };
     let now_ns = network.bus.now_ns();
-    // A connection is asked for, and a command that there is not.
+    // A request for a connection, and an unknown command.
     for frame in [asnd(5, [0, 1, 0, 0]), asnd(3, [0x99, 1, 0, 0])] {
         for _ in 0..10_000 {
             network.managing().handle_frame(now_ns, &frame);
@@ -515,9 +522,9 @@ fn a_flood_of_requests_causes_a_few_answers() {
     assert!(network.is_operational());
 }
 
-/// The machine was stopped for some cycles, again and again.
+/// The machine was stopped for some cycles, repeatedly.
 #[test]
-fn cycles_that_take_too_long_lead_back_to_the_start() {
+fn exceeded_cycles_restart_the_network() {
     let mut network = new(1, false);
     let threshold = id(profile::CYCLE_EXCEEDED, 3);
     for (limit, state) in [(0, State::Operational), (10, State::PreOperational1)] {
@@ -530,22 +537,22 @@ fn cycles_that_take_too_long_lead_back_to_the_start() {
             let managing = network.managing();
             managing.handle_deadline(late_ns);
             while managing.poll_transmit().is_some() {}
-            // Whoever is polled does not answer in time.
+            // The polled node does not answer in time.
             managing.handle_deadline(late_ns + CYCLE_NS / 2);
             while managing.poll_transmit().is_some() {}
             network.connect(ONE, true);
             network.run_for(6 * CYCLE_NS);
         }
-        let told = events(&mut network);
+        let reported = events(&mut network);
         let by = Event::State {
             from: State::Operational,
             to: State::PreOperational1,
             by: MnEvent::CycleExceeded,
         };
         assert!(
-            told.iter().filter(|event| **event == Event::CycleExceeded).count() >= 2,
-            "{told:?}"
+            reported.iter().filter(|event| **event == Event::CycleExceeded).count() >= 2,
+            "{reported:?}"
         );
-        assert_eq!(told.contains(&by), state == State::PreOperational1, "{told:?}");
+        assert_eq!(reported.contains(&by), state == State::PreOperational1, "{reported:?}");
     }
 }

@@ -37,7 +37,7 @@ fn operational(network: &mut Network) {
 /// A node that was polled, MS of the poll, and whether it was answered.
 type Poll = (u8, bool, bool);
 
-/// Of each cycle: MC of its SoC, and the polls.
+/// For each cycle: MC of its SoC, and the polls.
 fn cycles(network: &mut Network, count: u64) -> Vec<(bool, Vec<Poll>)> {
     let mut cycles = Vec::new();
     let end_ns = network.bus.now_ns() + count * CYCLE_NS;
@@ -63,7 +63,7 @@ fn cycles(network: &mut Network, count: u64) -> Vec<(bool, Vec<Poll>)> {
 fn nodes_take_turns_in_a_multiplexed_cycle() {
     let mut network = network(6, 3, 0);
     let seen = cycles(&mut network, 60);
-    // Cycles from the first that MC says a multiplexed cycle begins with.
+    // Cycles from the first start of a multiplexed cycle according to MC.
     let first = seen.windows(2).position(|pair| pair[0].0 != pair[1].0).unwrap() + 1;
     let mut completed = seen[first].0;
     for (n, (mc, polls)) in seen[first..].iter().enumerate() {
@@ -79,7 +79,7 @@ fn nodes_take_turns_in_a_multiplexed_cycle() {
 }
 
 #[test]
-fn process_data_take_a_multiplexed_cycle() {
+fn process_data_takes_a_multiplexed_cycle() {
     let mut network = network(6, 3, 0);
     for node in 1..=6 {
         network.set_input(NodeId(node), node ^ 0xff);
@@ -92,9 +92,9 @@ fn process_data_take_a_multiplexed_cycle() {
     }
 }
 
-/// Losses are counted, and the network goes on.
+/// Losses are counted, and the network continues.
 #[test]
-fn losses_are_those_of_the_node_s_own_cycle() {
+fn losses_are_those_of_the_nodes_own_cycle() {
     let mut network = network(6, 5, 0);
     network.bus.conditions.loss_per_million = 2_000;
     network.run_for(30 * SECOND_NS);
@@ -104,7 +104,7 @@ fn losses_are_those_of_the_node_s_own_cycle() {
         network.controlled(NodeId(node)).objects().number(LOSSES_OF_PREQ)
     };
     let (every, slot) = (count(&mut network, 1), count(&mut network, 2));
-    // A node that is polled five times as seldom loses about a fifth of the polls.
+    // A node with a fifth of the polls loses about a fifth of the frames.
     assert!(slot > 0 && every > 2 * slot, "{every} and {slot}");
 }
 

@@ -1,4 +1,4 @@
-//! A network with losses and restarts, short; `examples/soak.rs` runs long ones.
+//! A short run of a network with losses and restarts; `examples/soak.rs` runs long ones.
 
 use onbeat_sim::{Conditions, NetworkConfig, Soak};
 
@@ -7,13 +7,13 @@ use crate::CONFIG;
 fn losses_and_restarts(multiplexed_cycles: u8) {
     let conditions = Conditions { loss_per_million: 5_000, ..Conditions::CLEAN };
     let network = NetworkConfig { nodes: 5, multiplexed_cycles, conditions, seed: 2026, ..CONFIG };
-    let mut told = 0;
-    let outcome = Soak { network, cycles: 40_000, fault_every: 2_000 }.run(|_| told += 1);
+    let mut reported = 0;
+    let outcome = Soak { network, cycles: 40_000, fault_every: 2_000 }.run(|_| reported += 1);
     let progress = outcome.progress;
     assert_eq!(outcome.violations, []);
     assert!(outcome.operational && progress.failures >= 10, "{outcome:?}");
     assert!(progress.restarts > 0 && progress.cuts > 0 && progress.managing_restarts > 0);
-    assert_eq!(told, progress.restarts + progress.cuts + progress.managing_restarts);
+    assert_eq!(reported, progress.restarts + progress.cuts + progress.managing_restarts);
     assert!(progress.lost > 1_000, "{progress:?}");
 }
 

@@ -1,16 +1,15 @@
-//! Requests for a node's status that nobody answers: counted for each node (0x1C15 to 0x1C17), and
-//! what that leads to.
+//! Unanswered StatusRequests: counted for each node (0x1C15 to 0x1C17), and their consequences.
 
 use onbeat_powerlink::code;
 use onbeat_powerlink::mn::{Event, Failure, Step};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::{id, profile};
-use onbeat_sim::{Network, NetworkConfig, What};
+use onbeat_sim::{MachineEvent, Network, NetworkConfig};
 use onbeat_wire::powerlink::{Body, Message, NmtCommandId, NodeId, Service};
 
 use crate::{CONFIG, CYCLE_NS, ONE, SECOND_NS};
 
-/// Of two nodes in OPERATIONAL one is stopped, so that nobody polls it.
+/// Two nodes in OPERATIONAL, of which one is stopped, so that it is no longer polled.
 fn stopped() -> Network {
     let mut network = Network::new(NetworkConfig { seed: 5, ..CONFIG });
     assert!(network.run_until(60 * SECOND_NS, Network::is_operational));
@@ -30,13 +29,13 @@ fn counted(network: &mut Network) -> (u64, u64) {
     (od.number(id(all, 1)), od.number(id(count, 1)))
 }
 
-/// The managing node asks for the status of node 1 until it gets it, because node 2 wants it to.
+/// StatusRequests to node 1 until it answers, on request of node 2.
 fn ask(network: &mut Network) {
     assert!(network.controlled(NodeId(2)).request(ONE, NmtCommandId::STATUS_REQUEST));
 }
 
 #[test]
-fn whoever_answers_is_not_counted() {
+fn answered_requests_are_not_counted() {
     let mut network = stopped();
     for _ in 0..10 {
         ask(&mut network);
@@ -46,12 +45,12 @@ fn whoever_answers_is_not_counted() {
 }
 
 #[test]
-fn losses_count_up_and_answers_down() {
+fn losses_increase_and_answers_decrease_the_counter() {
     let mut network = stopped();
     network.connect(ONE, false);
     ask(&mut network);
     while counted(&mut network).0 < 3 {
-        assert!(network.bus.now_ns() < 60 * SECOND_NS, "it is asked");
+        assert!(network.bus.now_ns() < 60 * SECOND_NS, "a status is requested");
         network.run_for(CYCLE_NS);
     }
     assert_eq!(counted(&mut network), (3, 24));
@@ -62,7 +61,7 @@ fn losses_count_up_and_answers_down() {
 }
 
 #[test]
-fn a_node_without_a_status_begins_anew() {
+fn a_node_without_a_status_restarts() {
     let mut network = stopped();
     network.connect(ONE, false);
     ask(&mut network);
@@ -78,15 +77,16 @@ fn a_node_without_a_status_begins_anew() {
     assert_eq!(resets, [reset], "once, with its reason");
     assert_eq!(counted(&mut network), (5, 0), "the threshold of a simulated network is 40");
     let records = network.bus.stations[0].node.records.drain(..);
-    let failed = records
-        .filter(|record| record.what == What::Managing(Event::Failed(ONE, Failure::LossOfStatus)));
+    let failed = records.filter(|record| {
+        record.what == MachineEvent::Managing(Event::Failed(ONE, Failure::LossOfStatus))
+    });
     assert_eq!(failed.count(), 1);
     network.connect(ONE, true);
     assert!(network.run_until(60 * SECOND_NS, Network::is_operational));
 }
 
 #[test]
-fn without_a_threshold_it_is_asked_for_ever() {
+fn without_a_threshold_status_requests_continue() {
     let mut network = stopped();
     network.managing().set_object(id(profile::LOSS_OF_STATUS[2], 1), &[0; 4]).unwrap();
     network.connect(ONE, false);
@@ -97,10 +97,10 @@ fn without_a_threshold_it_is_asked_for_ever() {
     assert_eq!(network.managing().step(ONE), Some(Step::Stopped));
 }
 
-/// A node that nobody lets run for a moment while it is configured is not given up for it: in a reduced
-/// cycle, which is a tenth of a cycle here, it is asked once in a cycle.
+/// A node that is not scheduled for a moment during its configuration does not fail: in a reduced cycle, here a
+/// tenth of a cycle, it receives one request per cycle.
 #[test]
-fn a_short_silence_in_the_reduced_cycle_is_a_few_losses() {
+fn a_short_silence_in_the_reduced_cycle_causes_few_losses() {
     let mut network = Network::new(NetworkConfig { nodes: 1, mandatory: true, seed: 5, ..CONFIG });
     while network.managing().step(ONE) != Some(Step::Configure) {
         assert!(network.bus.now_ns() < 10 * SECOND_NS);
@@ -114,6 +114,7 @@ fn a_short_silence_in_the_reduced_cycle_is_a_few_losses() {
     assert!((2..=4).contains(&lost), "{lost}");
     assert!(network.run_until(20 * SECOND_NS, Network::is_operational));
     let records = network.bus.stations[0].node.records.drain(..);
-    let failed = records.filter(|record| matches!(record.what, What::Managing(Event::Failed(..))));
+    let failed =
+        records.filter(|record| matches!(record.what, MachineEvent::Managing(Event::Failed(..))));
     assert_eq!(failed.count(), 0);
 }

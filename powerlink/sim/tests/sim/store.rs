@@ -1,11 +1,11 @@
-//! Nodes that keep their parameters (0x1010, 0x1011), and what a managing node makes of it.
+//! Nodes that store their parameters (0x1010, 0x1011), and the use of it by a managing node.
 
-use onbeat_powerlink::cn::{self, NotKept};
+use onbeat_powerlink::cn::{self, StoredParametersError};
 use onbeat_powerlink::mn::{Event, Failure, concise_dcf, dcf_entries};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::{Abort, ObjectId, id, profile};
 use onbeat_powerlink::sdo::Request;
-use onbeat_sim::{Memory, Network, NetworkConfig, What};
+use onbeat_sim::{MachineEvent, Memory, Network, NetworkConfig};
 use onbeat_wire::powerlink::{Body, Message, NmtCommandId, NodeId, Service};
 
 use crate::{CONFIG, CYCLE_NS, ONE, SECOND_NS};
@@ -14,14 +14,14 @@ const SAVE: ObjectId = id(profile::STORE, 1);
 const LOAD: ObjectId = id(profile::RESTORE, 1);
 const TOLERANCE: ObjectId = profile::SOC_TOLERANCE_NS;
 
-/// Two nodes, of which the first has a memory; they were just turned on.
+/// Two nodes just turned on, of which the first has storage.
 fn new(memory: Memory) -> Network {
     let mut network = Network::new(NetworkConfig { seed: 11, ..CONFIG });
-    network.remember(ONE, memory);
+    network.set_memory(ONE, memory);
     network
 }
 
-/// Runs until all are in OPERATIONAL; commands to node 1 on the way, and how many commands of SDO.
+/// Runs until all are in OPERATIONAL; returns the commands to node 1 meanwhile, and the number of SDO commands.
 fn boot(network: &mut Network) -> (Vec<NmtCommandId>, usize) {
     let (mut commands, mut writes) = (Vec::new(), 0);
     let end_ns = network.bus.now_ns() + 60 * SECOND_NS;
@@ -41,17 +41,17 @@ fn boot(network: &mut Network) -> (Vec<NmtCommandId>, usize) {
     (commands, writes)
 }
 
-/// The application's request to node 1, done.
+/// Executes an SDO request of the application to node 1.
 fn access(network: &mut Network, request: Request) -> Result<Vec<u8>, Abort> {
     let now_ns = network.bus.now_ns();
     network.managing().request(now_ns, ONE, request).unwrap();
     for _ in 0..100 {
         network.run_for(CYCLE_NS);
-        if let Some((_, done)) = network.managing().poll_done() {
+        if let Some((_, done)) = network.managing().poll_completed() {
             return done.result;
         }
     }
-    panic!("it is not done in 100 cycles");
+    panic!("not done in 100 cycles");
 }
 
 fn write(network: &mut Network, object: ObjectId, value: &[u8]) -> Result<Vec<u8>, Abort> {
@@ -62,7 +62,7 @@ fn tolerance(network: &mut Network) -> u64 {
     network.controlled(ONE).objects().number(TOLERANCE)
 }
 
-/// What it keeps of an object.
+/// The stored value of an object.
 fn kept(network: &mut Network, object: ObjectId) -> Option<Vec<u8>> {
     let octets = network.memory(ONE)?.kept.clone()?;
     let found = dcf_entries(&octets).find(|(of, _)| *of == object)?.1.to_vec();
@@ -90,7 +90,7 @@ fn defaults_are_restored_by_a_reset_and_the_download_is_stored() {
         writes
     };
     assert_eq!(writes, without, "each object was written once");
-    // Nothing to forget, and then the configuration.
+    // Clearing is a no-op, then the configuration is stored.
     assert_eq!(network.memory(ONE).unwrap().writes, 2);
     let date = id(profile::EXPECTED_DATE, 1);
     let date = network.managing().objects().get(date).unwrap().to_vec();
@@ -102,7 +102,7 @@ fn defaults_are_restored_by_a_reset_and_the_download_is_stored() {
 }
 
 #[test]
-fn what_a_node_keeps_is_not_written_to_it_again() {
+fn a_stored_configuration_is_not_written_again() {
     let mut network = new(Memory::default());
     boot(&mut network);
     for again in 0..3 {
@@ -117,12 +117,12 @@ fn what_a_node_keeps_is_not_written_to_it_again() {
     assert_eq!(network.memory(ONE).unwrap().writes, 2);
     network.set_input(ONE, 77);
     network.run_for(10 * CYCLE_NS);
-    assert_eq!(network.input(ONE), 77, "by the mapping that it kept");
+    assert_eq!(network.input(ONE), 77, "by the stored mapping");
 }
 
-/// The managing node of another configuration: the old one is forgotten before the new one comes.
+/// A managing node with another configuration: the stored one is cleared before the new one is written.
 #[test]
-fn another_configuration_takes_the_place_of_the_one_kept() {
+fn another_configuration_replaces_the_stored_one() {
     let mut network = new(Memory::default());
     boot(&mut network);
     write(&mut network, id(0x1020, 2), &[1, 0, 0, 0]).unwrap();
@@ -132,7 +132,7 @@ fn another_configuration_takes_the_place_of_the_one_kept() {
     network.run_for(SECOND_NS);
     network.power(ONE, true);
     assert_eq!(boot(&mut network).0, BOOT);
-    assert_eq!(tolerance(&mut network), 500_000, "as the network has it");
+    assert_eq!(tolerance(&mut network), 500_000, "from the network");
     assert_eq!(network.memory(ONE).unwrap().writes, 2 + 1 + 2);
     network.power(ONE, false);
     network.run_for(SECOND_NS);
@@ -141,7 +141,7 @@ fn another_configuration_takes_the_place_of_the_one_kept() {
 }
 
 #[test]
-fn stored_values_are_there_after_a_reset_and_restored_ones_are_defaults() {
+fn stored_values_persist_over_a_reset_and_restored_ones_are_defaults() {
     let mut network = new(Memory::default());
     boot(&mut network);
     let default =
@@ -164,7 +164,7 @@ fn stored_values_are_there_after_a_reset_and_restored_ones_are_defaults() {
     assert_eq!(tolerance(&mut network).to_le_bytes()[..4], default);
     let records = network.bus.stations[1].node.records.iter();
     let stores = records.filter(|record| {
-        matches!(record.what, What::Controlled(cn::Event::Stored | cn::Event::Restored))
+        matches!(record.what, MachineEvent::Controlled(cn::Event::Stored | cn::Event::Restored))
     });
     assert!(stores.count() >= 4);
 }
@@ -192,26 +192,27 @@ fn only_the_signature_stores() {
     }
 }
 
-/// A memory that fails is told to who wants it; the network boots all the same.
+/// A storage failure is reported to the requester; the network boots nevertheless.
 #[test]
-fn what_cannot_be_kept_is_told() {
+fn a_storage_failure_is_reported() {
     let mut network = new(Memory { fails: true, ..Memory::default() });
     assert_eq!(boot(&mut network).0, BOOT[1..]);
     assert_eq!(write(&mut network, SAVE, b"save"), Err(Abort::HARDWARE));
     assert_eq!(network.memory(ONE).unwrap().writes, 0);
     let records = network.bus.stations[1].node.records.drain(..);
-    let told = records.filter(|record| record.what == What::Controlled(cn::Event::NotStored));
-    assert_eq!(told.count(), 3, "load and save at the boot, and this one");
+    let reported =
+        records.filter(|record| record.what == MachineEvent::Controlled(cn::Event::NotStored));
+    assert_eq!(reported.count(), 3, "load and save at the boot, and this one");
     network.memory(ONE).unwrap().fails = false;
     assert_eq!(write(&mut network, SAVE, b"save"), Ok(vec![]));
 }
 
-/// Whoever keeps the parameters takes its time, and another command does not get in between.
+/// Storing takes time, and no other command is executed meanwhile.
 #[test]
-fn the_answer_waits_until_it_is_done() {
+fn the_answer_follows_completion() {
     let mut network = new(Memory::default());
     boot(&mut network);
-    // Nobody serves the node from now on but this test.
+    // From now on only this test serves the node's commands.
     network.bus.stations[1].node.memory = None;
     let now_ns = network.bus.now_ns();
     for value in [b"save", b"load"] {
@@ -219,22 +220,24 @@ fn the_answer_waits_until_it_is_done() {
         network.managing().request(now_ns, ONE, Request::Write(object, value.to_vec())).unwrap();
     }
     network.run_for(100 * CYCLE_NS);
-    assert_eq!(network.managing().poll_done(), None);
+    assert_eq!(network.managing().poll_completed(), None);
     let now_ns = network.bus.now_ns();
     let node = network.controlled(ONE);
-    let Some(cn::Keep::Parameters(octets)) = node.poll_store() else { panic!("nothing to keep") };
+    let Some(cn::StoreCommand::Write(octets)) = node.poll_store() else {
+        panic!("nothing to keep")
+    };
     assert!(dcf_entries(octets).count() > 100);
-    assert_eq!(node.poll_store(), None, "told once");
+    assert_eq!(node.poll_store(), None, "returned once");
     node.handle_stored(now_ns, true);
     node.handle_stored(now_ns, true);
     network.run_for(50 * CYCLE_NS);
-    let (_, done) = network.managing().poll_done().expect("the answer");
+    let (_, done) = network.managing().poll_completed().expect("the answer");
     assert_eq!(done.result, Ok(vec![]));
-    assert_eq!(network.controlled(ONE).poll_store(), Some(cn::Keep::Nothing), "the next one");
+    assert_eq!(network.controlled(ONE).poll_store(), Some(cn::StoreCommand::Clear), "the next one");
 }
 
 #[test]
-fn what_is_not_of_the_node_is_refused_whole() {
+fn invalid_stored_parameters_are_refused_as_a_whole() {
     let mut network = new(Memory::default());
     boot(&mut network);
     let octets = network.memory(ONE).unwrap().kept.clone().unwrap();
@@ -248,12 +251,12 @@ fn what_is_not_of_the_node_is_refused_whole() {
         assert_eq!(*network.controlled(ONE).objects(), before);
         refused.unwrap_err()
     };
-    assert_eq!(refused(&octets[..octets.len() - 1]), NotKept::Octets);
-    assert_eq!(refused(&[&octets[..], &[0]].concat()), NotKept::Octets);
-    assert_eq!(refused(&[]), NotKept::Octets);
+    assert_eq!(refused(&octets[..octets.len() - 1]), StoredParametersError::Octets);
+    assert_eq!(refused(&[&octets[..], &[0]].concat()), StoredParametersError::Octets);
+    assert_eq!(refused(&[]), StoredParametersError::Octets);
     let with = |object, value: &[u8]| concise_dcf(entries.iter().copied().chain([(object, value)]));
     for object in [id(0x7777, 0), id(profile::LOSS_OF_SOC, 1), profile::NMT_STATE, id(0x6000, 1)] {
-        assert_eq!(refused(&with(object, &[0; 4])), NotKept::Object(object));
+        assert_eq!(refused(&with(object, &[0; 4])), StoredParametersError::Object(object));
     }
     let short = refused(&with(TOLERANCE, &[1]));
     assert_eq!(
@@ -262,9 +265,9 @@ fn what_is_not_of_the_node_is_refused_whole() {
     );
 }
 
-/// A node that never says the date that is expected is restored once, and then only configured anew.
+/// A node that never reports the expected date is restored once, and afterwards only configured again.
 #[test]
-fn defaults_are_not_restored_again_and_again() {
+fn defaults_are_restored_once() {
     let mut network = new(Memory::default());
     let (mut loads, mut saves) = (0, 0);
     for _ in 0..20_000 {
@@ -283,8 +286,8 @@ fn defaults_are_not_restored_again_and_again() {
     assert_eq!(loads, 1);
     assert!(saves >= 2, "{saves}");
     let records = network.bus.stations[0].node.records.drain(..);
-    let not_configured = What::Managing(Event::Failed(ONE, Failure::NotConfigured));
+    let not_configured = MachineEvent::Managing(Event::Failed(ONE, Failure::NotConfigured));
     let failed = records.filter(|record| record.what == not_configured).count();
-    assert!(failed >= 2, "it is told each time: {failed}");
+    assert!(failed >= 2, "it is reported each time: {failed}");
     assert_eq!(network.state(2), State::Operational, "the other one has its configuration");
 }

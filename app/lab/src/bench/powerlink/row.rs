@@ -8,7 +8,7 @@ use std::time::Duration;
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_powerlink::cn::ControlledNode;
 use onbeat_powerlink::mn::{ManagingNode, Step};
-use onbeat_powerlink_node::{Counts, File, Place as At, Runner, Simulation, Station};
+use onbeat_powerlink_node::{Counts, File, NodePlacement as At, Runner, Simulation, Station};
 use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 use onbeat_realtime::interrupt;
 use onbeat_wire::powerlink::NodeId;

@@ -5,7 +5,7 @@ use onbeat_realtime::clock::SECOND;
 use onbeat_realtime::interrupt;
 use onbeat_report::format::count;
 use onbeat_report::{Check, Counters};
-use onbeat_sim::{Conditions, Network, NetworkConfig, What};
+use onbeat_sim::{Conditions, MachineEvent, Network, NetworkConfig};
 use onbeat_wire::powerlink::NodeId;
 
 use super::observer::BusObservation;
@@ -152,8 +152,8 @@ fn tell(stage: &mut Stage<'_>, network: &Network, times: Counters) {
     stage.figure("times", times);
     let records = network.bus.stations[0].node.records.iter();
     let events = records.filter_map(|record| match record.what {
-        What::Managing(event) => Some((record.time_ns, event)),
-        What::Controlled(_) => None,
+        MachineEvent::Managing(event) => Some((record.time_ns, event)),
+        MachineEvent::Controlled(_) => None,
     });
     stage.figure("events of the managing node", figures::event_table(events));
     stage.note(format!(

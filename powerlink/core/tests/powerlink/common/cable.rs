@@ -12,7 +12,7 @@ use onbeat_wire::powerlink::{NetTime, NodeId};
 
 /// Length of a cycle.
 pub(crate) const CYCLE_NS: u64 = 1_000_000;
-/// From a launch to the news of it.
+/// From a launch to its confirmation.
 pub(crate) const NEWS_NS: u64 = 20_000;
 /// The controlled node.
 pub(crate) const NODE: NodeId = NodeId(1);
@@ -53,32 +53,32 @@ pub(crate) fn network() -> Network {
     }
 }
 
-/// What becomes of a launch.
+/// The result of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It leaves, and the node is told.
+pub(crate) enum LaunchOutcome {
+    /// Sent, and confirmed.
     Sent,
-    /// It does not leave, and the node is told.
+    /// Not sent, and reported so.
     Dropped,
-    /// It leaves, and nobody tells.
-    Untold,
+    /// Sent, and not confirmed.
+    Unconfirmed,
 }
 
 pub(crate) struct Cable {
     pub(crate) now_ns: u64,
     pub(crate) mn: ManagingNode,
-    /// `None`: it is dead.
+    /// `None`: it is off.
     pub(crate) cn: Option<ControlledNode>,
     pub(crate) planned: Option<(u64, Vec<u8>)>,
-    /// When the node is told of which launch, and what.
+    /// Time of the report, its launch time, and whether it was sent.
     pub(crate) news: Option<(u64, u64, bool)>,
-    pub(crate) fate: Fate,
+    pub(crate) fate: LaunchOutcome,
     /// Frames of the managing node.
     pub(crate) sent: Vec<(u64, Vec<u8>)>,
     /// Frames of the controlled node.
     pub(crate) answers: Vec<(u64, Vec<u8>)>,
     pub(crate) events: Vec<Event>,
-    pub(crate) cancelled: usize,
+    pub(crate) canceled: usize,
 }
 
 impl Cable {
@@ -97,22 +97,22 @@ impl Cable {
             cn: Some(cn),
             planned: None,
             news: None,
-            fate: Fate::Sent,
+            fate: LaunchOutcome::Sent,
             sent: Vec::new(),
             answers: Vec::new(),
             events: Vec::new(),
-            cancelled: 0,
+            canceled: 0,
         }
     }
 
-    /// Passes on what is to be sent, until nobody has anything to say.
+    /// Passes frames until no node has any to send.
     fn settle(&mut self) {
         loop {
             match self.mn.poll_launch() {
                 Some(Launch::At { at_ns, frame }) => self.planned = Some((at_ns, frame.to_vec())),
                 Some(Launch::Cancel) => {
                     self.planned = None;
-                    self.cancelled += 1;
+                    self.canceled += 1;
                 }
                 None => {}
             }
@@ -135,7 +135,7 @@ impl Cable {
         self.sent.push((self.now_ns, frame));
     }
 
-    /// Goes on until the end, or until a condition holds.
+    /// Runs until the end, or until a condition holds.
     pub(crate) fn run(&mut self, end_ns: u64, mut until: impl FnMut(&Self) -> bool) {
         self.settle();
         while self.now_ns < end_ns && !until(self) {
@@ -149,11 +149,11 @@ impl Cable {
             self.now_ns = due.into_iter().flatten().min().unwrap().max(self.now_ns);
             let now_ns = self.now_ns;
             if let Some((at_ns, frame)) = self.planned.take_if(|(at_ns, _)| *at_ns <= now_ns) {
-                if self.fate != Fate::Dropped {
+                if self.fate != LaunchOutcome::Dropped {
                     self.deliver(frame);
                 }
-                if self.fate != Fate::Untold {
-                    self.news = Some((now_ns + NEWS_NS, at_ns, self.fate == Fate::Sent));
+                if self.fate != LaunchOutcome::Unconfirmed {
+                    self.news = Some((now_ns + NEWS_NS, at_ns, self.fate == LaunchOutcome::Sent));
                 }
             }
             if let Some((_, at_ns, sent)) = self.news.take_if(|(at_ns, ..)| *at_ns <= now_ns) {

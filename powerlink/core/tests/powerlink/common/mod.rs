@@ -1,4 +1,4 @@
-//! What the tests have in common: the captures of a real network, and nodes like the one in them.
+//! Common parts of the tests: the captures of a real network, and nodes like the one in them.
 
 pub(crate) mod cable;
 
@@ -12,7 +12,7 @@ use onbeat_wire::powerlink::{Message, NodeId};
 pub(crate) struct Captured {
     /// Its number, from 1, as tshark counts.
     pub(crate) number: usize,
-    /// When, since the first one.
+    /// Its time since the first one.
     pub(crate) time_ns: u64,
     /// From the destination address on, without FCS.
     pub(crate) frame: Vec<u8>,
@@ -42,7 +42,7 @@ pub(crate) fn message(frame: &[u8]) -> Message<'_> {
     Message::parse(&frame[14..]).unwrap()
 }
 
-/// Octets of a frame without the padding that a NIC adds: the recorded stack leaves it to that.
+/// A frame without the padding that a NIC adds: the recorded stack leaves padding to the NIC.
 pub(crate) fn unpadded(frame: &[u8]) -> &[u8] {
     let len = 14 + message(frame).buffer_len();
     assert!(frame[len..].iter().all(|octet| *octet == 0));
@@ -59,7 +59,7 @@ pub(crate) const INPUT: onbeat_powerlink::od::ObjectId = id(0x6000, 1);
 /// See [`INPUT`].
 pub(crate) const OUTPUT: onbeat_powerlink::od::ObjectId = id(0x6200, 1);
 
-/// A node that says of itself what CN 1 in the captures says.
+/// A node with the identity of CN 1 in the captures.
 pub(crate) fn controlled_node(node: u8, mac: MacAddress) -> ControlledNode {
     let identity = Identity {
         device_type: 0x000f_0191,
