@@ -42,7 +42,7 @@ pub enum ConfigError {
         ceiling: Rank,
     },
     /// A policy that a NAPI thread cannot have.
-    #[error("{0} is no priority for a thread of NAPI; use one up to real-time 99")]
+    #[error("invalid priority {0} of a NAPI thread; use at most real-time 99")]
     NotForNapi(Rank),
 }
 

@@ -261,7 +261,7 @@ fn invalid_stored_parameters_are_refused_as_a_whole() {
     let short = refused(&with(TOLERANCE, &[1]));
     assert_eq!(
         short.to_string(),
-        "object 1C14/00 does not take its value, 0x06070013: the value is too short for the object"
+        "object 1C14/00 refuses its value, 0x06070013: the value is too short for the object"
     );
 }
 
