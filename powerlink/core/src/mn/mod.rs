@@ -468,8 +468,7 @@ mod tests {
             ),
             (
                 Failure::Configuration(id(0x1006, 0), Abort::VALUE),
-                "configuration of object 1006/00 refused, 0x06090030: the value is none of those \
-                 allowed",
+                "configuration of object 1006/00 refused, 0x06090030: the value is not allowed",
             ),
             (Failure::TimeOut(Step::Enable), "timeout of step \"transition to READY_TO_OPERATE\""),
         ] {
