@@ -7,8 +7,8 @@ use std::fmt::{self, Write};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::config::Backend;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
-use onbeat_frer::dataplane::Backend;
 use onbeat_realtime::Profile;
 
 use crate::config::{Config, NodeConfig};

@@ -109,7 +109,7 @@ pub fn overview(
         definitions(&mut roff, files);
     }
     after_help(&mut roff, program);
-    finish(&roff, name, program)
+    finish(&roff, name)
 }
 
 fn page(command: &mut Command) -> Page {
@@ -144,7 +144,7 @@ fn page(command: &mut Command) -> Page {
     after_help(&mut roff, command);
     roff.control("SH", ["SEE ALSO"]);
     roff.text([bold("onbeat"), roman("(1)")]);
-    finish(&roff, name, command)
+    finish(&roff, name)
 }
 
 /// The sections up to the synopsis; the name of the page.
@@ -156,7 +156,7 @@ fn head(roff: &mut Roff, command: &Command) -> String {
     name
 }
 
-fn finish(roff: &Roff, name: String, command: &Command) -> Page {
+fn finish(roff: &Roff, name: String) -> Page {
     // The page of a version is the same whenever it is made: it has no date and no commit.
     let version = crate::version::VERSION;
     let title = name.to_uppercase();

@@ -18,8 +18,7 @@ use clap::Subcommand;
 use tracing::Level;
 
 use onbeat_terminal::completions::Completions;
-use onbeat_terminal::exit::{Answer, Result};
-use onbeat_terminal::output;
+use onbeat_terminal::exit::Result;
 
 /// What to do.
 #[derive(Debug, Subcommand)]

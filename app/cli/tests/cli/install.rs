@@ -59,7 +59,7 @@ fn without_objcopy_the_program_is_installed_as_it_is() {
 
 #[test]
 fn everything_of_the_product_is_installed() {
-    let root = Directory::new("install-all");
+    let root = TemporaryDirectory::new("install-all");
     let to = root.file("to");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/install.sh");
     let mut install = Command::new("/bin/sh");

@@ -345,7 +345,8 @@ mod tests {
             &root,
             |command| ["lab", "bench", "load"].contains(&command),
             |words| {
-                let parsed = crate::command::program().try_get_matches_from(words);
+                let parsed = onbeat_terminal::program::of_commands::<crate::command::Command>()
+                    .try_get_matches_from(words);
                 parsed.map(drop).map_err(|error| (format!("{:?}", error.kind()), error.to_string()))
             },
         );

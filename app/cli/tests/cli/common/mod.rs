@@ -6,8 +6,12 @@ use std::process::Command;
 use onbeat_testing::{Ran, command};
 
 /// The program under test.
+pub(crate) fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_onbeat"))
+}
+
 pub(crate) fn onbeat() -> Command {
-    command(Path::new(env!("CARGO_BIN_EXE_onbeat")))
+    command(program())
 }
 
 pub(crate) fn run(arguments: &[&str]) -> Ran {

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::Command;
 
 use onbeat_node::service::{DROP_INS, EXIT_CONFIG};
-use onbeat_testing::{Feature, require, require_that};
+use onbeat_testing::{Feature, TemporaryDirectory, require, require_that, root};
 
-use crate::common::{Directory, program, root, run};
+use crate::common::{program, run};
 use sandbox::{Ended, Network, Sandbox, Service};
 
 /// A unit or drop-in: key and value of each line, in order.
@@ -96,7 +96,7 @@ fn systemd_finds_no_fault() {
     let all: Vec<&str> = DROP_INS.iter().map(|drop_in| drop_in.file).collect();
     let each = all.iter().map(|file| vec![*file]);
     for drop_ins in [vec![], all.clone()].into_iter().chain(each) {
-        let units = Directory::new("units");
+        let units = TemporaryDirectory::new("units");
         let file = |name: &str| units.file(name);
         let text = fs::read_to_string(root().join("packaging/onbeat@.service")).unwrap();
         let text = text.replace("/usr/bin/onbeat", program().to_str().unwrap());
@@ -146,7 +146,7 @@ const BUDGET: &str = "[node]\nbackend = \"packet\"\n[guard]\ninterfaces = [\"pat
 
 /// Runs a configuration with the unit and these drop-ins, until it is ready or exits.
 fn start(name: &str, text: &str, drop_ins: &[&str]) -> Result<(), Ended> {
-    let directory = Directory::new(&format!("service-{name}"));
+    let directory = TemporaryDirectory::new(&format!("service-{name}"));
     let file = directory.file(&format!("{name}.toml"));
     fs::write(&file, configuration(text)).expect("a configuration");
     let network = Network::new();
@@ -219,7 +219,7 @@ fn a_refused_file_is_no_reason_to_start_again() {
 
 #[test]
 fn a_check_names_the_drop_ins_that_a_file_requires() {
-    let directory = Directory::new("service-check");
+    let directory = TemporaryDirectory::new("service-check");
     let file = directory.file("unit-check.toml");
     let check = |text: &str| {
         fs::write(&file, configuration(text)).unwrap();

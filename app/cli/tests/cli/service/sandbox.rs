@@ -12,7 +12,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd};
 
-use crate::common::{Directory, program};
+use onbeat_testing::TemporaryDirectory;
+
+use crate::common::program;
 
 /// Longest wait for what comes at once unless it never comes.
 const BOUND: Duration = Duration::from_secs(60);
@@ -71,7 +73,7 @@ impl Service {
         network: &Network,
         sandbox: &Sandbox,
         file: &Path,
-        directory: &Directory,
+        directory: &TemporaryDirectory,
     ) -> Service {
         let socket = directory.file("notify");
         let manager = UnixDatagram::bind(&socket).expect("a socket for the service manager");
