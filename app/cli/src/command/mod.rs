@@ -90,8 +90,6 @@ mod tests {
 
     use onbeat_testing::documents::check_command_lines;
 
-    use super::*;
-
     /// Those of the laboratory are parsed by its own test.
     #[test]
     fn every_documented_command_line_is_one() {
@@ -100,7 +98,9 @@ mod tests {
             &root,
             |command| !["lab", "bench", "load"].contains(&command),
             |words| {
-                let parsed = program().version("1").try_get_matches_from(words);
+                let parsed = onbeat_terminal::program::of_commands::<super::Command>()
+                    .version("1")
+                    .try_get_matches_from(words);
                 parsed.map(drop).map_err(|error| (format!("{:?}", error.kind()), error.to_string()))
             },
         );
