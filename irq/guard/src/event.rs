@@ -138,7 +138,6 @@ impl fmt::Display for Event {
     }
 }
 
-/// A process with a budget, as `--json` shows it.
 /// How a process stands to its budget.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
@@ -158,6 +157,7 @@ pub struct Usage {
     pub dropped: u64,
 }
 
+/// As `--json` shows it.
 impl Serialize for Usage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;
