@@ -11,9 +11,6 @@ const LABORATORY: Companion = Companion {
     remedy: "install the laboratory of this version (in a checkout: make lab)",
 };
 
-/// Version of this program, for the laboratory to compare.
-const VERSION: (&str, &str) = ("ONBEAT_VERSION", env!("CARGO_PKG_VERSION"));
-
 /// Commands of the laboratory.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Laboratory {
@@ -69,7 +66,8 @@ impl Laboratory {
             Laboratory::Load(passed) => ("load", passed),
         };
         let options = std::iter::repeat_n("-v", verbose.into()).chain([command]);
-        LABORATORY.execute(options.map(OsString::from).chain(passed.arguments), VERSION)
+        LABORATORY
+            .execute(options.map(OsString::from).chain(passed.arguments), env!("CARGO_PKG_VERSION"))
     }
 }
 
