@@ -46,7 +46,7 @@ fn the_laboratory_is_never_taken_from_path() {
     command.args(["lab", "list"]).env("PATH", canary.parent().expect("its directory"));
     let ran: Ran = command.output().expect("it starts").into();
     assert_eq!(ran.code, 2, "{}", ran.err);
-    assert!(ran.err.contains("the laboratory is not installed"), "{}", ran.err);
+    assert!(ran.err.contains("onbeat-lab is not installed"), "{}", ran.err);
     assert!(!mark.exists());
 }
 

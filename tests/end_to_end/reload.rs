@@ -125,10 +125,10 @@ fn a_broken_file_changes_nothing(world: &mut World, text: &str) {
         1 + fs::read_to_string(file).unwrap().lines().position(|l| l.contains("4095")).unwrap();
     assert!(refused.err.contains(&format!("{file}:{line}:")), "{}", refused.err);
     assert!(refused.err.contains("4095"), "{}", refused.err);
-    let told = || log("a").matches("not reloaded").count();
-    let before = told();
+    let refusals = || log("a").matches("not reloaded").count();
+    let before = refusals();
     kill(Pid::from_raw(world.daemon("a").unwrap().pid() as i32), Signal::SIGHUP).unwrap();
-    wait_for("the log tells of the broken file", || told() > before);
+    wait_for("the refusal of the broken file in the log", || refusals() > before);
     assert!(log("a").contains(&format!("{file}:{line}:")), "{}", log("a"));
 }
 
@@ -157,13 +157,13 @@ fn traps_are_logged_at_start_and_at_reload() {
     let line = 1 + trap.lines().position(|line| line == "recover = {}").unwrap();
     let warning =
         format!("/run/onbeat/lab/a.toml:{line}:11: stream[\"axis\"].recover: history-length 2");
-    let told = || log("a").matches(&warning).count();
-    assert_eq!(told(), 1, "{}", log("a"));
+    let warnings = || log("a").matches(&warning).count();
+    assert_eq!(warnings(), 1, "{}", log("a"));
     // The host's interface is narrower than what the paths may bring.
     let narrow = sound.replacen("interface = \"host\"", "interface = \"host\"\nmtu = 1400", 1);
     for (text, expected) in [(&sound, 1), (&trap, 2), (&narrow, 2)] {
         world.daemon("a").unwrap().reload(text).unwrap();
-        assert_eq!(told(), expected, "{}", log("a"));
+        assert_eq!(warnings(), expected, "{}", log("a"));
     }
     assert!(log("a").contains("port \"host\" (host) has MTU 1400"), "{}", log("a"));
 }

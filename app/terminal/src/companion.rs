@@ -15,6 +15,10 @@ use std::path::{Path, PathBuf};
 use onbeat_host::trust;
 
 use crate::exit::{Failure, Result};
+use crate::version;
+
+/// Variable of the environment with the version of the program that executes its companion.
+pub const VERSION: &str = "ONBEAT_VERSION";
 
 /// A program of the same installation as this one.
 #[derive(Debug, Clone, Copy)]
@@ -61,19 +65,15 @@ impl Companion {
         Ok(program)
     }
 
-    /// Executes the program in place of this process, with one more variable in its environment; returns
-    /// only where that fails. A file that the kernel does not execute is no script of a shell.
+    /// Executes the program in place of this process, with [`version::line`] in [`VERSION`]; returns only
+    /// where that fails. A file that the kernel does not execute is no script of a shell.
     ///
     /// # Errors
-    /// As [`Self::find`]; the kernel does not execute it; the variable is set already, as this is not the
+    /// As [`Self::find`]; the kernel does not execute it; [`VERSION`] is set already, as this is not the
     /// companion but a copy of the program that executed it.
-    pub fn execute(
-        &self,
-        arguments: impl IntoIterator<Item = OsString>,
-        (variable, value): (&str, &str),
-    ) -> Result {
+    pub fn execute(&self, arguments: impl IntoIterator<Item = OsString>) -> Result {
         let program = self.find()?;
-        if env::var_os(variable).is_some() {
+        if env::var_os(VERSION).is_some() {
             return Err(Failure::new(format!(
                 "{program:?} is a copy of this program; {}",
                 self.remedy
@@ -83,7 +83,7 @@ impl Companion {
         let arguments = [program.clone().into_os_string()].into_iter().chain(arguments);
         let arguments =
             arguments.map(|argument| text(&argument)).collect::<io::Result<Vec<_>>>()?;
-        let given = env::vars_os().chain([(variable.into(), value.into())]);
+        let given = env::vars_os().chain([(VERSION.into(), version::line().into())]);
         let environment = given
             .map(|(name, value)| CString::new([name.into_vec(), value.into_vec()].join(&b'=')))
             .collect::<std::result::Result<Vec<_>, _>>()?;

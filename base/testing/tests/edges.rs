@@ -4,41 +4,37 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use std::{env, fs};
 
+use onbeat_testing::root;
 use serde_json::Value;
 
 /// Folder of a crate -> folders that it depends on, each with the kinds of the dependency:
 /// "normal", "build" or "dev".
 type Edges = BTreeMap<String, BTreeSet<(String, String)>>;
 
-fn workspace() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.canonicalize().expect("the crate lies two levels below the workspace")
-}
-
 /// Packages of the workspace, as cargo reads their manifests.
-fn packages() -> Vec<Value> {
+static PACKAGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--no-deps", "--offline", "--locked", "--format-version", "1"])
-        .current_dir(workspace())
+        .current_dir(root())
         .output()
         .expect("start cargo metadata");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
     std::mem::take(metadata["packages"].as_array_mut().expect("packages"))
-}
+});
 
 /// Edges as the manifests declare them.
 fn declared() -> Edges {
-    let root = workspace();
+    let root = onbeat_testing::root();
     let folder = |path: &str| {
         let path = Path::new(path).strip_prefix(&root).expect("members lie in the workspace");
         path.to_str().expect("folders have plain names").to_owned()
     };
-    let packages = packages();
-    let edges = packages.iter().map(|package| {
+    let edges = PACKAGES.iter().map(|package| {
         let manifest = package["manifest_path"].as_str().expect("a path");
         let dependencies = package["dependencies"].as_array().expect("dependencies");
         // What comes from a registry has no path.
@@ -53,8 +49,7 @@ fn declared() -> Edges {
 
 /// Edges as the table allows them. A row: `| base/host | base/netdev; dev: base/testing |`.
 fn allowed() -> Edges {
-    let text =
-        fs::read_to_string(workspace().join("docs/reference/crates.md")).expect("read the table");
+    let text = fs::read_to_string(root().join("docs/reference/crates.md")).expect("read the table");
     let section = text.split("## Allowed dependencies").nth(1).expect("the section of the table");
     let section = section.split("\n## ").next().expect("a first part");
     let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
@@ -157,13 +152,12 @@ fn pure_crates_reach_no_kernel() {
         "zstd",
     ];
     let edges = declared();
-    let packages = packages();
     for pure in PURE {
         let linked = linked(&edges, pure).into_iter();
         let impure: Vec<_> = linked.filter(|folder| !PURE.contains(folder)).collect();
         assert!(impure.is_empty(), "{pure} links {impure:?}");
         let manifest = format!("/{pure}/Cargo.toml");
-        let package = packages
+        let package = PACKAGES
             .iter()
             .find(|package| package["manifest_path"].as_str().expect("a path").ends_with(&manifest))
             .expect("a package");
@@ -172,7 +166,7 @@ fn pure_crates_reach_no_kernel() {
             let own = dependency["path"].is_string() || dependency["kind"] == "dev";
             assert!(own || ALLOWED.contains(&name), "{pure} depends on {name}");
         }
-        for file in sources(&workspace().join(pure).join("src")) {
+        for file in sources(&root().join(pure).join("src")) {
             let text = fs::read_to_string(&file).expect("read a source");
             for used in ["std::net::", "std::fs", "std::process", "Instant::now", "SystemTime::now"]
             {
@@ -217,7 +211,7 @@ fn declared_modules(source: &Path) -> Vec<PathBuf> {
 /// A source that no module declares is compiled by no build, and its tests never run.
 #[test]
 fn every_source_is_a_declared_module() {
-    let root = workspace();
+    let root = onbeat_testing::root();
     let crates: Vec<_> = declared().into_keys().map(|folder| root.join(folder)).collect();
     let mut directories: Vec<_> = crates.iter().map(|folder| folder.join("src")).collect();
     directories.extend(crates.iter().map(|folder| folder.join("tests")));
@@ -245,14 +239,14 @@ fn every_crate_lies_two_levels_deep_in_a_folder_that_is_explained() {
     for folder in declared().keys() {
         let levels: Vec<_> = folder.split('/').collect();
         assert_eq!(levels.len(), 2, "{folder}");
-        let readme = workspace().join(levels[0]).join("README.md");
+        let readme = root().join(levels[0]).join("README.md");
         assert!(readme.is_file(), "{} is missing", readme.display());
     }
 }
 
 #[test]
 fn the_workspace_has_at_most_thirty_test_binaries() {
-    let names: Vec<String> = packages()
+    let names: Vec<String> = PACKAGES
         .iter()
         .flat_map(|package| {
             let targets = package["targets"].as_array().expect("targets");

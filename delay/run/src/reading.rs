@@ -37,7 +37,7 @@ impl Reading {
         }
     }
 
-    /// The result of the measurement by this self.
+    /// The result of the measurement by this reading.
     pub(super) fn matched(&self, sink: &Sink) -> MatchSummary {
         let Collected { delays, ambiguous, .. } = &sink.collected;
         let recorded = delays.count() + delays.negative();

@@ -158,6 +158,7 @@ pub struct Usage {
     pub dropped: u64,
 }
 
+/// As `--json` shows it.
 impl Serialize for Usage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;

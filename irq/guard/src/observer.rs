@@ -12,8 +12,7 @@ use super::TimeSlice;
 use super::budgets::Budgets;
 use super::candidates::{Candidates, DeviceTopology, Scan, candidates};
 use super::config::Config;
-use super::event::Event;
-use super::event::Usage;
+use super::event::{Event, Usage};
 use super::walk::Walk;
 use crate::Result;
 

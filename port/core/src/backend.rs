@@ -61,15 +61,23 @@ impl fmt::Display for Backend {
     }
 }
 
-/// An unknown name has the known ones as its error.
+/// As [`by_name`].
 impl FromStr for Backend {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let known = Self::ALL.iter().find(|(known, _)| *known == name);
-        let names = || format!("there are: {}", Self::ALL.map(|(name, _)| name).join(", "));
-        known.map(|(_, backend)| *backend).ok_or_else(names)
+        by_name(&Self::ALL, name)
     }
+}
+
+/// The value of a name among all.
+///
+/// # Errors
+/// An unknown name: the known ones.
+pub fn by_name<T: Copy>(all: &[(&'static str, T)], name: &str) -> Result<T, String> {
+    let known = all.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    let names = || all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    known.ok_or_else(|| format!("there are: {}", names()))
 }
 
 #[cfg(test)]

@@ -4,16 +4,12 @@ use std::ffi::OsString;
 
 use onbeat_terminal::companion::Companion;
 use onbeat_terminal::exit::Result;
-use onbeat_terminal::version;
 
 const LABORATORY: Companion = Companion {
     name: "onbeat-lab",
     directory: "../libexec/onbeat",
     remedy: "install the laboratory of this version (in a checkout: make lab)",
 };
-
-/// Version of this program, for the laboratory to compare.
-const VERSION: &str = "ONBEAT_VERSION";
 
 /// Commands of the laboratory.
 #[derive(Debug, clap::Subcommand)]
@@ -76,7 +72,7 @@ impl Laboratory {
 
 /// Executes the laboratory in place of this process; returns only where that fails.
 pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> Result {
-    LABORATORY.execute(arguments, (VERSION, version::line()))
+    LABORATORY.execute(arguments)
 }
 
 /// Names of its commands.

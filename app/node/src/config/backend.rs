@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use onbeat_link::Backend as PortBackend;
+use onbeat_link::{Backend as PortBackend, by_name};
 
 /// What moves a node's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,13 +38,11 @@ impl fmt::Display for Backend {
     }
 }
 
-/// An unknown name has the known ones as its error.
+/// As [`by_name`].
 impl FromStr for Backend {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let known = Self::ALL.iter().find(|(known, _)| *known == name);
-        let names = || format!("there are: {}", Self::ALL.map(|(name, _)| name).join(", "));
-        known.map(|(_, backend)| *backend).ok_or_else(names)
+        by_name(&Self::ALL, name)
     }
 }

@@ -1,5 +1,6 @@
 //! `onbeat irq guard`
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -140,12 +141,13 @@ struct Printer {
     json: bool,
     reader: Reader,
     last: Option<Instant>,
-    printed: Vec<Usage>,
+    /// By process.
+    printed: BTreeMap<u32, Usage>,
 }
 
 impl Printer {
     fn new(json: bool) -> Self {
-        Self { json, reader: Reader::There, last: None, printed: Vec::new() }
+        Self { json, reader: Reader::There, last: None, printed: BTreeMap::new() }
     }
 
     fn tell(&mut self, events: &[Event], usage: &[Usage]) -> std::result::Result<(), Failure> {
@@ -156,10 +158,13 @@ impl Printer {
         let due = self.last.is_none_or(|last| last.elapsed() >= USAGE);
         if due && !usage.is_empty() {
             self.last = Some(Instant::now());
-            for one in usage.iter().filter(|one| !self.printed.contains(one)) {
+            for one in usage {
+                if self.printed.get(&one.process.pid) == Some(one) {
+                    continue;
+                }
                 text.push_str(&self.line(one, one)?);
             }
-            self.printed = usage.to_vec();
+            self.printed = usage.iter().map(|one| (one.process.pid, one.clone())).collect();
         }
         if !text.is_empty() && self.reader == Reader::There {
             self.reader = output::print_to_reader(&text)?;

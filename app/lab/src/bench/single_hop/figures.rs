@@ -76,7 +76,7 @@ fn case(outcome: &mut Outcome, found: &hooks::Results) {
     };
     let case = format!("packets {}, {detail}", found.arrivals.name());
     let runs = |of: fn(&Round) -> f64| found.rounds.iter().map(of).collect::<Vec<_>>();
-    outcome.check(Check::eq(format!("{case}: told"), found.told, found.passed, ""));
+    outcome.check(Check::eq(format!("{case}: told"), found.reported, found.passed, ""));
     let pairs = found.rounds.iter().map(|round| (1e9 / round.with, 1e9 / round.without));
     outcome.figure(
         format!("{case}: through a router with the hooks"),

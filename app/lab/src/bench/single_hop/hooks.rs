@@ -34,9 +34,9 @@ pub(super) struct Results {
     pub(super) arrivals: Arrivals,
     pub(super) detail: Detail,
     pub(super) rounds: Vec<Round>,
-    /// Packets that came out while they were followed, and those that were told.
+    /// Packets that came out while they were followed, and those that the tracer reported.
     pub(super) passed: u64,
-    pub(super) told: u64,
+    pub(super) reported: u64,
     /// The programs, while they were counted.
     pub(super) programs: ProgramCosts,
 }
@@ -47,7 +47,7 @@ struct Bed {
     hop: Hop,
     slice: Duration,
     passed: u64,
-    told: u64,
+    reported: u64,
 }
 
 pub(super) fn measure(
@@ -61,7 +61,7 @@ pub(super) fn measure(
         .map(|(arrivals, detail)| {
             let router = Router::new(arrivals)?;
             let hop = router.hop(detail)?;
-            let mut bed = Bed { router, hop, slice: options.slice, passed: 0, told: 0 };
+            let mut bed = Bed { router, hop, slice: options.slice, passed: 0, reported: 0 };
             bed.without()?;
             let mut rounds = Vec::new();
             for round in 0..options.rounds {
@@ -72,8 +72,8 @@ pub(super) fn measure(
                 rounds.push(bed.round(round)?);
             }
             let programs = bed.programs()?;
-            let Bed { passed, told, .. } = bed;
-            Ok(Results { arrivals, detail, rounds, passed, told, programs })
+            let Bed { passed, reported, .. } = bed;
+            Ok(Results { arrivals, detail, rounds, passed, reported, programs })
         })
         .collect()
 }
@@ -112,9 +112,9 @@ impl Bed {
             let (piece, ns) = self.router.pass(self.slice / pieces)?;
             time_ns += ns * piece as f64;
             packets += piece;
-            self.told += tracer.take()?.len() as u64;
+            self.reported += tracer.take()?.len() as u64;
         }
-        self.told += tracer.stop()?.len() as u64;
+        self.reported += tracer.stop()?.len() as u64;
         self.passed += packets;
         Ok(time_ns / packets.max(1) as f64)
     }

@@ -6,13 +6,14 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs, io, iter};
 
+use onbeat_host::run_directory;
 use onbeat_lab::Topology;
 use onbeat_lab::scenario::list;
 use onbeat_lab::shell;
 
 use super::names;
 use onbeat_terminal::exit::{Answer, Failure, Result};
-use onbeat_terminal::{colors, output};
+use onbeat_terminal::{colors, companion, output};
 
 /// Build the network of a scenario or of a file, start its nodes, and open a shell
 ///
@@ -58,7 +59,7 @@ impl Shell {
         }
         let mut command = command(&self.command);
         command.env("ONBEAT_LAB", &self.network);
-        command.env_remove("ONBEAT_VERSION").env("PATH", search_path(&onbeat)?);
+        command.env_remove(companion::VERSION).env("PATH", search_path(&onbeat)?);
         let status = shell.run(&mut command)?;
         // What was done last in a shell says nothing of the whole.
         Ok(Answer::good_if(self.command.is_empty() || status.success()))
@@ -93,7 +94,7 @@ fn command(words: &[OsString]) -> Command {
 /// allowed to add programs.
 fn search_path(onbeat: &Path) -> Result<OsString> {
     // In the network's own /run.
-    let programs = Path::new("/run/onbeat-lab");
+    let programs = Path::new(run_directory!("programs"));
     let made = fs::create_dir(programs).and_then(|()| symlink(onbeat, programs.join("onbeat")));
     made.map_err(|error| Failure::new(format!("cannot make {programs:?}: {error}")))?;
     let path = env::var_os("PATH").unwrap_or_default();
