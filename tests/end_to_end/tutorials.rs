@@ -194,7 +194,7 @@ impl Station {
 
 impl Drop for Station {
     fn drop(&mut self) {
-        let group = Pid::from_raw(self.shell.id().cast_signed());
+        let group = Pid::from_raw(i32::try_from(self.shell.id()).expect("a process identifier"));
         let _ = killpg(group, Signal::SIGKILL);
         let _ = self.shell.wait();
     }

@@ -147,7 +147,7 @@ const BUDGET: &str = "[node]\nbackend = \"packet\"\n[guard]\ninterfaces = [\"pat
 /// Runs a configuration with the unit and these drop-ins, until it is ready or exits.
 fn start(name: &str, text: &str, drop_ins: &[&str]) -> Result<(), Ended> {
     let directory = TemporaryDirectory::new(&format!("service-{name}"));
-    let file = directory.file(&format!("{name}.toml"));
+    let file = directory.file(format!("{name}.toml"));
     fs::write(&file, configuration(text)).expect("a configuration");
     let network = Network::new();
     let service = Service::start(&network, &sandbox(drop_ins), &file, &directory);
