@@ -80,6 +80,7 @@ check_test() {
 	have git || need git "makes the source trees whose commit the build finds"
 	have systemd-analyze || need systemd "checks the units"
 	have tcpdump || need tcpdump "writes captures"
+	have ping || need iputils-ping "sends echo requests"
 	have tshark || need tshark "decodes captures independently of onbeat"
 	have python3 || need python3 "runs the checks of results"
 	python3 -c 'import jsonschema' 2>/dev/null ||

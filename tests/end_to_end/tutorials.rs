@@ -200,14 +200,23 @@ impl Drop for Station {
     }
 }
 
-fn tutorial(name: &str) -> Document {
-    let path = Path::new("docs/tutorials").join(name);
+fn document(path: &Path) -> Document {
     let mut all = documents(&root()).into_iter();
-    all.find(|document| document.path == path).expect("the tutorial")
+    all.find(|document| document.path == path).expect("the document")
 }
 
-/// Does all that a tutorial says, on boxes joined by these links.
+/// Follows a tutorial on boxes that these links join.
 fn follow(name: &str, stations: &[&str], links: &[(&str, &str)]) {
+    follow_document(&Path::new("docs/tutorials").join(name), stations, links, |_| {});
+}
+
+/// Follows a document; `prepare` writes files into the directory of each box first.
+fn follow_document(
+    document: &Path,
+    stations: &[&str],
+    links: &[(&str, &str)],
+    prepare: impl Fn(&Path),
+) {
     let mut network = Topology::default();
     for (column, station) in (0..).zip(stations) {
         network.host(station, column, 0);
@@ -216,14 +225,16 @@ fn follow(name: &str, stations: &[&str], links: &[(&str, &str)]) {
         network.link(&format!("cable{}", number + 1), one, other);
     }
     let world = build(&network);
-    let directory = TemporaryDirectory::new(name);
+    let name = document.file_stem().expect("a name").to_string_lossy();
+    let directory = TemporaryDirectory::new(&name);
     let directory = directory.file("boxes");
     let mut boxes: BTreeMap<&str, Station> = stations
         .iter()
         .map(|station| (*station, Station::start(&world, station, &directory)))
         .collect();
+    boxes.values().for_each(|station| prepare(&station.directory));
     let mut played = 0;
-    for block in tutorial(name).blocks() {
+    for block in self::document(document).blocks() {
         if block.lines.first().is_some_and(|line| line.starts_with("# needs hardware: ")) {
             continue;
         }
@@ -238,7 +249,7 @@ fn follow(name: &str, stations: &[&str], links: &[(&str, &str)]) {
                 for step in steps(&block) {
                     let station =
                         boxes.get_mut(step.station.as_str()).expect("a box of the tutorial");
-                    station.play(&format!("docs/tutorials/{name}:{}", step.line), &step);
+                    station.play(&format!("{}:{}", document.display(), step.line), &step);
                     played += 1;
                 }
             }
@@ -253,6 +264,28 @@ fn a_redundant_link_between_two_boxes() {
     if can_run() {
         follow("two-boxes.md", &["a", "b"], &[("a:eth1", "b:eth1"), ("a:eth2", "b:eth2")]);
     }
+}
+
+/// The two boxes of the README use the example that the package installs.
+#[test]
+fn the_readme() {
+    let has_ping = Command::new("ping").arg("-V").output().is_ok();
+    if can_run() && require_that(has_ping, "ping (apt-get install iputils-ping)") {
+        let links = [("a:eth1", "b:eth1"), ("a:eth2", "b:eth2")];
+        let example = root().join("examples/two-boxes.toml");
+        follow_document(Path::new("README.md"), &["a", "b"], &links, |directory| {
+            fs::copy(&example, directory.join("two-boxes.toml")).expect("the example");
+        });
+    }
+}
+
+/// But for the title of the file.
+#[test]
+fn the_example_is_the_file_of_the_tutorial() {
+    let example = fs::read_to_string(root().join("examples/two-boxes.toml")).expect("the example");
+    let blocks = document(Path::new("docs/tutorials/two-boxes.md")).blocks();
+    let block = blocks.iter().find(|block| !files(block).is_empty()).expect("its file");
+    assert_eq!(block.lines[1..], example.lines().skip(1).collect::<Vec<_>>());
 }
 
 #[test]
