@@ -29,8 +29,9 @@ mkdir -p .cargo
 mv "$out/config" .cargo/config.toml
 rm "$out/vendor.log"
 cd "$out"
-tar --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=go-w --mtime="@$SOURCE_DATE_EPOCH" \
-	-cf - "$name" | xz -T0 -6 >"$name.tar.xz.part"
+# Blocks of xz with one thread differ from those with several.
+tar --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX --mtime="@$SOURCE_DATE_EPOCH" \
+	-cf - "$name" | xz -T2 -6 >"$name.tar.xz.part"
 mv "$name.tar.xz.part" "$name.tar.xz"
 rm -rf "${out:?}/$name"
 sha256sum "$name.tar.xz" | tee "$name.tar.xz.sha256"
