@@ -224,6 +224,8 @@ node_pid() {
 
 # Frames flow from start_frames to stop_frames; then all_arrived says whether each arrived on both paths.
 start_frames() {
+	# What the last ones printed does not say that these have started.
+	: >"$work/$suite/frames"
 	python3 "$here/packages.frames.py" talker left right >"$work/$suite/frames" &
 	frames=$!
 	for _ in $(seq 100); do
