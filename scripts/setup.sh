@@ -119,7 +119,7 @@ check_vm() {
 	[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
 		need debian-archive-keyring "checks the kernels that are fetched"
 	have ip || need iproute2 "sets up the guest's interfaces"
-	have pahole || need pahole "the headers of Debian's kernels ask for it"
+	have pahole || need pahole "the headers of Debian's kernels require it"
 	have gcc-12 || need gcc-12 "compiles modules for Debian's kernels"
 	have flex || need flex "builds user-mode Linux"
 	have bison || need bison "builds user-mode Linux"
