@@ -37,7 +37,7 @@ export CARGO_INCREMENTAL := 0
 endif
 
 .PHONY: help demo build lab test lint fmt bench doc book man audit fuzz soak kmod test-vm test-lockdep test-peers \
-	test-arm64 install deb dist release-check setup setup-book setup-test setup-deb setup-vm setup-arm64 \
+	test-arm64 install deb dist static release-check setup setup-book setup-test setup-deb setup-vm setup-arm64 \
 	setup-release clean
 
 help: ## Print this list
@@ -117,6 +117,9 @@ deb: setup-deb ## Build Debian packages into out/deb: onbeat, onbeat-lab, onbeat
 
 dist: setup ## Build a source archive into out/dist, with the crates that it needs
 	CARGO="$(CARGO)" scripts/dist.sh
+
+static: setup ## Build a tar file of static programs into out/static; scripts/static.sh says what they lack
+	CARGO="$(CARGO)" scripts/static.sh
 
 release-check: setup-release ## Check what must hold before a release; CHECK selects steps (root; long)
 	CARGO="$(CARGO)" scripts/release-check.sh $(CHECK)

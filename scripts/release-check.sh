@@ -12,7 +12,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 export CARGO="${CARGO:-scripts/cargo}"
 logs=$root/out/release-check
-steps="clean version placeholders lint test man links deb sizes dist units packages"
+steps="clean version placeholders lint test man links deb sizes dist static units packages"
 # Octets; the unit of a package's size.
 most_of_onbeat=4500000
 
@@ -81,6 +81,10 @@ step_sizes() {
 
 step_dist() {
 	soak dist
+}
+
+step_static() {
+	soak static
 }
 
 step_units() {
