@@ -37,10 +37,11 @@ export CARGO_INCREMENTAL := 0
 endif
 
 .PHONY: help demo build lab test lint fmt bench doc book man audit fuzz soak kmod test-vm test-lockdep test-peers \
-	install deb dist setup setup-book setup-test setup-deb setup-vm clean
+	test-arm64 install deb dist static release-check setup setup-book setup-test setup-deb setup-vm setup-arm64 \
+	setup-release clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: lab ## Cut a link of a protected stream and show that nothing is lost (root)
 	@mkdir -p out
@@ -65,6 +66,9 @@ test-lockdep: setup-vm ## Run the kernel module under lockdep in user-mode Linux
 test-peers: setup-test ## Run interoperation with other FRER implementations; XDPFRER and DNT are their programs (root)
 	$(CARGO) build --locked --package onbeat --features onbeat/parquet
 	XDPFRER="$(XDPFRER)" DNT="$(DNT)" $(CARGO) test --locked --package onbeat-lab --bench peers
+
+test-arm64: setup-arm64 ## Cross-build for arm64, and run the tests of the protocol crates under qemu-user (long)
+	CARGO="$(CARGO)" scripts/test-arm64.sh
 
 lint: setup-test ## Check formatting, mistakes and licences
 	CARGO="$(CARGO)" scripts/lint.sh
@@ -114,6 +118,12 @@ deb: setup-deb ## Build Debian packages into out/deb: onbeat, onbeat-lab, onbeat
 dist: setup ## Build a source archive into out/dist, with the crates that it needs
 	CARGO="$(CARGO)" scripts/dist.sh
 
+static: setup ## Build a tar file of static programs into out/static; scripts/static.sh says what they lack
+	CARGO="$(CARGO)" scripts/static.sh
+
+release-check: setup-release ## Check what must hold before a release; CHECK selects steps (root; long)
+	CARGO="$(CARGO)" scripts/release-check.sh $(CHECK)
+
 setup:
 	@scripts/setup.sh
 
@@ -128,6 +138,12 @@ setup-deb:
 
 setup-vm:
 	@scripts/setup.sh vm
+
+setup-arm64:
+	@scripts/setup.sh arm64
+
+setup-release:
+	@scripts/setup.sh release
 
 clean: ## Remove what was built
 	rm -rf out

@@ -28,9 +28,4 @@ mkdir -p .cargo
 }
 mv "$out/config" .cargo/config.toml
 rm "$out/vendor.log"
-cd "$out"
-tar --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=go-w --mtime="@$SOURCE_DATE_EPOCH" \
-	-cf - "$name" | xz -T0 -6 >"$name.tar.xz.part"
-mv "$name.tar.xz.part" "$name.tar.xz"
-rm -rf "${out:?}/$name"
-sha256sum "$name.tar.xz" | tee "$name.tar.xz.sha256"
+"$root/scripts/archive.sh" "$out/$name" "$SOURCE_DATE_EPOCH"

@@ -66,6 +66,8 @@ case $(clang-format --version 2>/dev/null) in
 *) skip "formatting of BPF C: clang-format is not of release $clang_format_release" ;;
 esac
 
+check scripts/version.sh --check
+
 if command -v shellcheck >/dev/null 2>&1; then
 	# shellcheck disable=SC2046 # one word per file
 	check shellcheck -x -P SCRIPTDIR $(grep -rlE '^#!/bin/(ba)?sh|^# shellcheck shell' scripts packaging tests/vm tests/soak fuzz/run)

@@ -7,12 +7,16 @@
 #   scripts/setup.sh test     and what `make test` needs
 #   scripts/setup.sh deb      and what `make deb` needs
 #   scripts/setup.sh vm       and what `make test-vm` and `make test-lockdep` need
+#   scripts/setup.sh arm64    and what `make test-arm64` needs
+#   scripts/setup.sh release  and what `make release-check` needs
 #
 # Exit status 0: all there; 2: something is missing that this script could not or may not install.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 packages=
+# A foreign architecture, of which some packages are.
+architecture=
 
 # Notes a package as missing, with the reason that is printed.
 need() {
@@ -116,12 +120,42 @@ check_vm() {
 	[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
 		need debian-archive-keyring "checks the kernels that are fetched"
 	have ip || need iproute2 "sets up the guest's interfaces"
-	have pahole || need pahole "the headers of Debian's kernels ask for it"
+	have pahole || need pahole "the headers of Debian's kernels require it"
 	have gcc-12 || need gcc-12 "compiles modules for Debian's kernels"
 	have flex || need flex "builds user-mode Linux"
 	have bison || need bison "builds user-mode Linux"
 	have m4 || need m4 "builds user-mode Linux"
 	have bc || need bc "builds user-mode Linux"
+}
+
+# Whether the cross-compiler finds library $1 of arm64: of a missing one it prints the bare name.
+have_arm64_library() {
+	have aarch64-linux-gnu-gcc && [ "$(aarch64-linux-gnu-gcc -print-file-name="$1.so")" != "$1.so" ]
+}
+
+check_arm64() {
+	have aarch64-linux-gnu-gcc || need gcc-aarch64-linux-gnu "compiles C sources of crates for arm64, and links"
+	have_arm64_library libelf || need libelf-dev:arm64 "libbpf reads object files with it"
+	have_arm64_library libz || need zlib1g-dev:arm64 "libelf and libbpf unpack debug information with it"
+	have qemu-aarch64 || have qemu-aarch64-static || need qemu-user "runs programs of arm64"
+	# Debian packages the standard library of other targets; a toolchain of rustup is its owner's matter.
+	PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
+	if ! have_rust || dpkg-query -W "rustc$web" >/dev/null 2>&1; then
+		[ -d "/usr/lib/rustlib/aarch64-unknown-linux-gnu" ] ||
+			need "libstd-rust$web-dev:arm64" "the standard library of Rust for arm64"
+	elif ! [ -d "$(rustc --print sysroot)/lib/rustlib/aarch64-unknown-linux-gnu" ]; then
+		fail "no Rust standard library for arm64; run: rustup target add aarch64-unknown-linux-gnu"
+	fi
+	case $packages in
+	*:arm64*) architecture=arm64 ;;
+	esac
+}
+
+check_release() {
+	check_test
+	check_deb
+	have man || need man-db "checks the manual pages"
+	have debootstrap || need debootstrap "installs bare Debian trees for the packages"
 }
 
 fail() {
@@ -147,7 +181,15 @@ vm)
 	check_build
 	check_vm
 	;;
-*) fail "unknown argument \"$1\"; it is \"book\", \"test\", \"deb\", \"vm\" or nothing" ;;
+arm64)
+	check_build
+	check_arm64
+	;;
+release)
+	check_build
+	check_release
+	;;
+*) fail "unknown argument \"$1\"; it is \"book\", \"test\", \"deb\", \"vm\", \"arm64\", \"release\" or nothing" ;;
 esac
 [ -n "$packages" ] || exit 0
 
@@ -170,6 +212,7 @@ apt() {
 	apt-get -q -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 "$@"
 }
 echo "setup: $install"
+[ -z "$architecture" ] || dpkg --add-architecture "$architecture"
 apt update || fail "apt-get update failed: see above; is there a network and a valid sources.list?"
 # shellcheck disable=SC2086 # one word per package
 apt install -y --no-remove --no-install-recommends $packages || fail "installing failed: see above"

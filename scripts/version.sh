@@ -1,6 +1,7 @@
 #!/bin/sh
 # Prints the version of this tree, that of the workspace in Cargo.toml; with --time the time of its last change, in
-# seconds since 1970: that of the last commit, or in a source archive that of its files.
+# seconds since 1970: that of the last commit, or in a source archive that of its files. With --check it fails unless
+# the kernel module has the same version.
 set -eu
 cd "$(dirname "$0")/.."
 case ${1:-} in
@@ -10,6 +11,14 @@ case ${1:-} in
 	else
 		stat -c %Y Cargo.toml
 	fi
+	;;
+--check)
+	version=$(scripts/version.sh)
+	module=$(sed -n 's/^PACKAGE_VERSION="\(.*\)"$/\1/p' kmod/dkms.conf)
+	[ "$module" = "$version" ] || {
+		echo "version: kmod/dkms.conf has \"$module\", Cargo.toml \"$version\"; set both to the same version" >&2
+		exit 1
+	}
 	;;
 *) sed -n '/^\[workspace\.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml ;;
 esac

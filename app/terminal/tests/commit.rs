@@ -17,7 +17,7 @@ fn tree(name: &str) -> TemporaryDirectory {
         ("app/terminal/src/lib.rs", "// source\n"),
         ("app/terminal/build/commit.txt", "$Format:%H$\n"),
         ("app/terminal/build/.gitattributes", "commit.txt export-subst\n"),
-        ("docs/page.md", "page\n"),
+        ("docs/README.md", "page\n"),
     ] {
         let path = tree.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -66,7 +66,7 @@ fn a_repository_has_that_of_its_head_until_a_source_changes() {
     let Some((tree, hash)) = repository("head") else { return };
     let root = tree.path();
     assert_eq!(commit::of_sources(root), Some(hash.clone()));
-    fs::write(root.join("docs/page.md"), "another\n").unwrap();
+    fs::write(root.join("docs/README.md"), "another\n").unwrap();
     fs::write(root.join("app/terminal/src/notes"), "not known to git\n").unwrap();
     assert_eq!(commit::of_sources(root), Some(hash.clone()), "a document is no source");
     fs::write(root.join("app/terminal/src/lib.rs"), "// changed\n").unwrap();
@@ -88,7 +88,7 @@ fn a_commit_changes_an_input() {
         let heads = root.join(".git/refs/heads");
         assert!(commit::inputs(root).contains(&heads), "{:?}", commit::inputs(root));
         let before = fs::metadata(&heads).unwrap().modified().unwrap();
-        fs::write(root.join("docs/page.md"), format!("{packed}\n")).unwrap();
+        fs::write(root.join("docs/README.md"), format!("{packed}\n")).unwrap();
         record(root);
         assert!(fs::metadata(&heads).unwrap().modified().unwrap() > before, "packed: {packed}");
     }

@@ -73,8 +73,14 @@ functions! {
 /// The functions of libpcap, loaded once.
 ///
 /// # Errors
-/// libpcap is not installed; with the remedy.
+/// libpcap is not installed; with the remedy. A static program cannot load it: a C library of another version,
+/// which comes with it, crashes.
 pub fn functions() -> Result<&'static Functions, String> {
+    if cfg!(target_feature = "crt-static") {
+        return Err(format!(
+            "{NAME} cannot be loaded: this program is linked statically; install a package of onbeat"
+        ));
+    }
     static FUNCTIONS: LazyLock<Result<Functions, String>> = LazyLock::new(|| {
         Functions::open()
             .map_err(|error| format!("{NAME} cannot be loaded: {error}; apt install libpcap0.8"))

@@ -10,11 +10,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::{TP_STATUS_KERNEL, TP_STATUS_USER, tpacket2_hdr};
 use onbeat_netdev::PacketSocket;
 
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, page};
 
 /// What stands before a frame in its place: the header, the sender's address, room for alignment.
 const BEFORE_FRAME: usize = 128;
-const PAGE: usize = 4096;
 
 /// The places, in the order in which frames come.
 #[derive(Debug)]
@@ -36,7 +35,7 @@ impl Places {
     ) -> io::Result<Self> {
         // Powers of two: places then lie one after another through all blocks.
         let size = (BEFORE_FRAME + max_frame).next_power_of_two();
-        let block = size.max(PAGE);
+        let block = size.max(page());
         let count = frames.next_multiple_of(block / size);
         let blocks = count * size / block;
         socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, 1_i32)?;
