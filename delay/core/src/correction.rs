@@ -32,7 +32,7 @@ pub struct Reading {
 impl Reading {
     /// The value, where it is more than what it may be off by. A delay that is not, a negative one
     /// above all, is not told as a delay.
-    pub fn told(&self) -> Option<f64> {
+    pub fn significant(&self) -> Option<f64> {
         (self.value_ns > self.error_ns).then_some(self.value_ns)
     }
 
@@ -45,7 +45,7 @@ impl Reading {
 
 impl fmt::Display for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.told() {
+        match self.significant() {
             Some(value) => write!(f, "{:.3} ± {:.3} µs", value / 1e3, self.error_ns / 1e3),
             None => write!(f, "withheld: may be off by {:.3} µs", self.error_ns / 1e3),
         }
@@ -146,12 +146,12 @@ mod tests {
         let correction: Correction = PAPER.parse().unwrap();
         for measured in [18_200.0, 17_468.0, 10_000.0] {
             let reading = correction.delay(measured, 0.95);
-            assert_eq!(reading.told(), None);
+            assert_eq!(reading.significant(), None);
             assert_eq!(reading.to_string(), "withheld: may be off by 0.808 µs");
         }
         let reading = Reading { value_ns: 10.0, error_ns: 3.0 };
         assert_eq!(reading.with_error(4.0).error_ns, 5.0);
-        assert_eq!(reading.with_error(40.0).told(), None);
+        assert_eq!(reading.with_error(40.0).significant(), None);
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Default for Recognition {
 
 /// Why a packet has no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unrecognised {
+pub enum Unrecognized {
     /// The capture holds fewer octets of it than are to be looked at.
     Cut {
         /// Octets captured that could be looked at.
@@ -64,13 +64,13 @@ pub enum Unrecognised {
 
 impl Recognition {
     /// The key of a captured packet that arrives.
-    pub fn key(&self, packet: &Packet<'_>) -> Result<u64, Unrecognised> {
+    pub fn key(&self, packet: &Packet<'_>) -> Result<u64, Unrecognized> {
         self.key_on(Side::Arrivals, packet)
     }
 
     /// The key of a packet captured on this side. A departing reply has the key of its request, and a
     /// request that departs as it arrived has another.
-    pub fn key_on(&self, side: Side, packet: &Packet<'_>) -> Result<u64, Unrecognised> {
+    pub fn key_on(&self, side: Side, packet: &Packet<'_>) -> Result<u64, Unrecognized> {
         let reversed = self.reply && side == Side::Departures;
         let (ethertype, payload) = network(packet)?;
         // What the wire had of the payload, captured or not.
@@ -86,8 +86,8 @@ impl Recognition {
     }
 
     /// The first octets of `len`, as many as are to be looked at.
-    fn prefix<'a>(&self, captured: &'a [u8], len: usize) -> Result<&'a [u8], Unrecognised> {
-        captured.get(..len.min(self.octets)).ok_or(Unrecognised::Cut { captured: captured.len() })
+    fn prefix<'a>(&self, captured: &'a [u8], len: usize) -> Result<&'a [u8], Unrecognized> {
+        captured.get(..len.min(self.octets)).ok_or(Unrecognized::Cut { captured: captured.len() })
     }
 
     fn ipv4(
@@ -96,14 +96,14 @@ impl Recognition {
         captured: &[u8],
         wire_len: usize,
         reversed: bool,
-    ) -> Result<(), Unrecognised> {
+    ) -> Result<(), Unrecognized> {
         let header: &[u8; 20] = header(captured, wire_len)?;
         let header_len = usize::from(header[0] & 0x0f) * 4;
         let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
         // 0: a large packet whose segments the NIC makes.
         let total = if total == 0 { wire_len } else { total };
         if header_len < 20 || total < header_len || total > wire_len {
-            return Err(Unrecognised::Malformed);
+            return Err(Unrecognized::Malformed);
         }
         let packet = self.prefix(captured, total)?;
         let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
@@ -128,12 +128,12 @@ impl Recognition {
         captured: &[u8],
         wire_len: usize,
         reversed: bool,
-    ) -> Result<(), Unrecognised> {
+    ) -> Result<(), Unrecognized> {
         let header: &[u8; 40] = header(captured, wire_len)?;
         let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
         let total = if payload_len == 0 { wire_len } else { 40 + payload_len };
         if total > wire_len {
-            return Err(Unrecognised::Malformed);
+            return Err(Unrecognized::Malformed);
         }
         let packet = self.prefix(captured, total)?;
         hasher.write_u64((total as u64) << 8 | u64::from(header[6]) | 1 << 63);
@@ -202,7 +202,7 @@ impl Recognition {
         ethertype: EtherType,
         captured: &[u8],
         wire_len: usize,
-    ) -> Result<(), Unrecognised> {
+    ) -> Result<(), Unrecognized> {
         let mut payload = self.prefix(captured, wire_len)?;
         if wire_len <= MIN_PAYLOAD {
             // Padding is there on one side and not yet, or no longer, on the other.
@@ -216,18 +216,18 @@ impl Recognition {
 }
 
 /// What stands behind the link header, and its EtherType.
-fn network<'a>(packet: &Packet<'a>) -> Result<(EtherType, &'a [u8]), Unrecognised> {
+fn network<'a>(packet: &Packet<'a>) -> Result<(EtherType, &'a [u8]), Unrecognized> {
     let cut = packet.octets.len() < packet.wire_len as usize;
     match packet.link {
         LinkType::ETHERNET => match Frame::parse(packet.octets) {
             Ok(frame) => Ok((frame.ethertype(), frame.payload())),
-            Err(_) if cut => Err(Unrecognised::Cut { captured: 0 }),
-            Err(_) => Err(Unrecognised::Malformed),
+            Err(_) if cut => Err(Unrecognized::Cut { captured: 0 }),
+            Err(_) => Err(Unrecognized::Malformed),
         },
         LinkType::RAW_IP => Ok((ip_version(packet.octets), packet.octets)),
         LinkType::LINUX_SLL => cooked(packet.octets, 14, 16, cut),
         LinkType::LINUX_SLL2 => cooked(packet.octets, 0, 20, cut),
-        other => Err(Unrecognised::Link(other)),
+        other => Err(Unrecognized::Link(other)),
     }
 }
 
@@ -269,9 +269,9 @@ pub(crate) fn hop_limit(packet: &Packet<'_>) -> Option<u8> {
 }
 
 /// The header that begins a packet.
-fn header<const N: usize>(captured: &[u8], wire_len: usize) -> Result<&[u8; N], Unrecognised> {
-    let cut = Unrecognised::Cut { captured: captured.len() };
-    captured.first_chunk().ok_or(if wire_len < N { Unrecognised::Malformed } else { cut })
+fn header<const N: usize>(captured: &[u8], wire_len: usize) -> Result<&[u8; N], Unrecognized> {
+    let cut = Unrecognized::Cut { captured: captured.len() };
+    captured.first_chunk().ok_or(if wire_len < N { Unrecognized::Malformed } else { cut })
 }
 
 /// The EtherType that an IP packet without a link header would have behind one.
@@ -288,11 +288,11 @@ fn cooked(
     protocol: usize,
     header_len: usize,
     cut: bool,
-) -> Result<(EtherType, &[u8]), Unrecognised> {
+) -> Result<(EtherType, &[u8]), Unrecognized> {
     match (octets.get(protocol..protocol + 2), octets.get(header_len..)) {
         (Some(&[a, b]), Some(payload)) => Ok((EtherType::from([a, b]), payload)),
-        _ if cut => Err(Unrecognised::Cut { captured: 0 }),
-        _ => Err(Unrecognised::Malformed),
+        _ if cut => Err(Unrecognized::Cut { captured: 0 }),
+        _ => Err(Unrecognized::Malformed),
     }
 }
 

@@ -25,7 +25,7 @@
 pub mod capture;
 pub mod change;
 pub mod clocks;
-pub mod collected;
+pub mod summary;
 pub mod correction;
 pub mod diagnosis;
 pub mod key;

@@ -63,7 +63,7 @@ impl Default for Window {
 
 /// A packet as it passed a point: when, and what the caller knows it by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Passage<T> {
+pub struct Observation<T> {
     /// When, in nanoseconds.
     pub time_ns: i64,
     /// The caller's.
@@ -89,18 +89,18 @@ pub enum Event<T> {
     /// It arrived and left. In order of arrival.
     Matched {
         /// When it arrived.
-        arrival: Passage<T>,
+        arrival: Observation<T>,
         /// When it left.
-        departure: Passage<T>,
+        departure: Observation<T>,
         /// How sure that is.
         verdict: Verdict,
     },
     /// It arrived and did not leave within the window.
-    Lost(Passage<T>),
+    Lost(Observation<T>),
     /// It left, and no arrival in the window was its.
-    Unmatched(Passage<T>),
+    Unmatched(Observation<T>),
     /// It left again.
-    Duplicate(Passage<T>),
+    Duplicate(Observation<T>),
 }
 
 /// What a matcher saw.
@@ -165,9 +165,9 @@ pub struct Matcher<T> {
     groups: Vec<Group>,
     free: Vec<u32>,
     /// Departures that an arrival stamped later may still be meant by.
-    held: VecDeque<(u64, Passage<T>)>,
+    pending_departures: VecDeque<(u64, Observation<T>)>,
     /// The latest arrival that has left, one past it; what leaves and arrived before is reordered.
-    newest_left: u64,
+    latest_departed: u64,
     strays: Strays,
     /// The first arrival since the clock was set back.
     start_ns: Option<i64>,
@@ -178,8 +178,8 @@ pub struct Matcher<T> {
 #[derive(Debug)]
 struct Entry<T> {
     key: u64,
-    arrival: Passage<T>,
-    departure: Passage<T>,
+    arrival: Observation<T>,
+    departure: Observation<T>,
     /// Of `groups`; `ALONE` where no other entry has the key.
     group: u32,
     state: State,
@@ -200,13 +200,13 @@ struct Group {
     members: VecDeque<u64>,
     left: usize,
     /// Members before this number waited together when one of them left.
-    clouded: u64,
+    overlapping: u64,
     /// Members before this number were there when a departure too many came.
     exceeded: u64,
     /// Whether a departure may be that of a packet from before the first arrival.
     from_start: bool,
     /// Of such a group, certain and ordered matches that came out.
-    settled: [u64; 2],
+    finalized: [u64; 2],
 }
 
 impl<T: Copy + Default> Matcher<T> {
@@ -221,8 +221,8 @@ impl<T: Copy + Default> Matcher<T> {
             index: HashTable::new(),
             groups: Vec::new(),
             free: Vec::new(),
-            held: VecDeque::new(),
-            newest_left: 0,
+            pending_departures: VecDeque::new(),
+            latest_departed: 0,
             strays: Strays::default(),
             start_ns: None,
             preceded: false,
@@ -241,12 +241,12 @@ impl<T: Copy + Default> Matcher<T> {
     }
 
     /// A packet arrived. Of an arrival and a departure of the same time, the arrival comes first.
-    pub fn arrive(&mut self, key: u64, arrival: Passage<T>, events: &mut impl FnMut(Event<T>)) {
+    pub fn arrive(&mut self, key: u64, arrival: Observation<T>, events: &mut impl FnMut(Event<T>)) {
         self.counts.arrivals += 1;
         self.advance(arrival.time_ns, events);
         if self.entries.len() >= self.window.packets {
             self.counts.crowded_out += 1;
-            self.settle(events);
+            self.finalize(events);
         }
         self.start_ns.get_or_insert(arrival.time_ns);
         let is_early = self.is_early(arrival.time_ns);
@@ -266,7 +266,7 @@ impl<T: Copy + Default> Matcher<T> {
         self.entries.push_back(Entry {
             key,
             arrival,
-            departure: Passage::default(),
+            departure: Observation::default(),
             group,
             state: State::Waiting,
         });
@@ -299,20 +299,20 @@ impl<T: Copy + Default> Matcher<T> {
     }
 
     /// A packet left.
-    pub fn depart(&mut self, key: u64, departure: Passage<T>, events: &mut impl FnMut(Event<T>)) {
+    pub fn depart(&mut self, key: u64, departure: Observation<T>, events: &mut impl FnMut(Event<T>)) {
         self.counts.departures += 1;
         self.advance(departure.time_ns, events);
         if self.window.lead_ns == 0 {
             self.leave(key, departure, events);
             return;
         }
-        if self.held.len() >= self.window.packets {
+        if self.pending_departures.len() >= self.window.packets {
             self.counts.crowded_out += 1;
-            if let Some((key, departure)) = self.held.pop_front() {
+            if let Some((key, departure)) = self.pending_departures.pop_front() {
                 self.leave(key, departure, events);
             }
         }
-        self.held.push_back((key, departure));
+        self.pending_departures.push_back((key, departure));
     }
 
     /// It is this time, and every packet from before was fed: what cannot leave any more comes out. For who
@@ -325,11 +325,11 @@ impl<T: Copy + Default> Matcher<T> {
 
     /// The input has ended: all that is under way comes out.
     pub fn finish(&mut self, events: &mut impl FnMut(Event<T>)) {
-        while let Some((key, departure)) = self.held.pop_front() {
+        while let Some((key, departure)) = self.pending_departures.pop_front() {
             self.leave(key, departure, events);
         }
         // No departure comes any more that a later arrival could be meant by.
-        self.settle_until(self.now, events);
+        self.finalize_until(self.now, events);
         while !self.entries.is_empty() {
             if self.entries[0].state == State::Waiting {
                 self.counts.under_way += 1;
@@ -337,7 +337,7 @@ impl<T: Copy + Default> Matcher<T> {
                     self.strays.arrival(entry.key, entry.arrival.time_ns);
                 }
             } else {
-                self.settle(events);
+                self.finalize(events);
             }
         }
         self.counts.strays = self.strays.longest();
@@ -359,27 +359,27 @@ impl<T: Copy + Default> Matcher<T> {
         }
         self.now = time_ns;
         let held_since = time_ns.saturating_sub(self.window.lead_ns);
-        while let Some(&(key, departure)) = self.held.front() {
+        while let Some(&(key, departure)) = self.pending_departures.front() {
             if departure.time_ns >= held_since {
                 break;
             }
-            self.held.pop_front();
-            self.settle_until(departure.time_ns, events);
+            self.pending_departures.pop_front();
+            self.finalize_until(departure.time_ns, events);
             self.leave(key, departure, events);
         }
-        self.settle_until(held_since, events);
+        self.finalize_until(held_since, events);
     }
 
     /// Settles entries for which the window has passed at `time_ns`.
     #[inline]
-    fn settle_until(&mut self, time_ns: i64, events: &mut impl FnMut(Event<T>)) {
+    fn finalize_until(&mut self, time_ns: i64, events: &mut impl FnMut(Event<T>)) {
         let oldest = time_ns.saturating_sub(self.window.longest_ns);
         while self.entries.front().is_some_and(|entry| entry.arrival.time_ns < oldest) {
-            self.settle(events);
+            self.finalize(events);
         }
     }
 
-    fn leave(&mut self, key: u64, departure: Passage<T>, events: &mut impl FnMut(Event<T>)) {
+    fn leave(&mut self, key: u64, departure: Observation<T>, events: &mut impl FnMut(Event<T>)) {
         let is_early = self.is_early(departure.time_ns);
         let (entries, first) = (&mut self.entries, self.first);
         let found = self.index.find(key, |number| entries[(*number - first) as usize].key == key);
@@ -399,10 +399,10 @@ impl<T: Copy + Default> Matcher<T> {
             let newest = group.members.back().copied().unwrap_or(oldest);
             if let Some(&waiting) = group.members.get(group.left) {
                 if waiting != newest {
-                    group.clouded = newest + 1;
+                    group.overlapping = newest + 1;
                 }
                 verdict = match waiting {
-                    waiting if waiting < group.clouded => Verdict::Ambiguous,
+                    waiting if waiting < group.overlapping => Verdict::Ambiguous,
                     waiting if waiting != oldest => Verdict::Ordered,
                     _ => Verdict::Certain,
                 };
@@ -413,7 +413,7 @@ impl<T: Copy + Default> Matcher<T> {
             } else {
                 group.exceeded = newest + 1;
                 group.from_start = false;
-                let [certain, ordered] = std::mem::take(&mut group.settled);
+                let [certain, ordered] = std::mem::take(&mut group.finalized);
                 self.counts.certain -= certain;
                 self.counts.ordered -= ordered;
                 self.counts.ambiguous += certain + ordered;
@@ -428,14 +428,14 @@ impl<T: Copy + Default> Matcher<T> {
         let entry = &mut entries[(number - first) as usize];
         entry.departure = departure;
         entry.state = State::Left(verdict);
-        if number < self.newest_left {
+        if number < self.latest_departed {
             self.counts.reordered += 1;
         }
-        self.newest_left = self.newest_left.max(number + 1);
+        self.latest_departed = self.latest_departed.max(number + 1);
     }
 
     /// Takes the oldest entry out and tells what came of it.
-    fn settle(&mut self, events: &mut impl FnMut(Event<T>)) {
+    fn finalize(&mut self, events: &mut impl FnMut(Event<T>)) {
         self.judge_first();
         let Some(entry) = self.drop_first() else { return };
         let State::Left(verdict) = entry.state else {
@@ -465,7 +465,7 @@ impl<T: Copy + Default> Matcher<T> {
             *verdict = Verdict::Ambiguous;
         }
         if group.from_start && *verdict != Verdict::Ambiguous {
-            group.settled[usize::from(*verdict == Verdict::Ordered)] += 1;
+            group.finalized[usize::from(*verdict == Verdict::Ordered)] += 1;
         }
     }
 

@@ -16,7 +16,7 @@ pub struct OverTime {
 
 /// What was seen in a stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
+pub struct TimeBin {
     /// Its middle, in nanoseconds since the first delay.
     pub middle_ns: i64,
     /// The shortest delay, in nanoseconds.
@@ -60,12 +60,12 @@ impl OverTime {
     }
 
     /// The stretches that delays were seen in, in order of time.
-    pub fn stretches(&self) -> impl Iterator<Item = Stretch> + '_ {
+    pub fn stretches(&self) -> impl Iterator<Item = TimeBin> + '_ {
         let length_ns = self.length_ns();
         self.stretches.iter().enumerate().filter_map(move |(place, seen)| {
             let (shortest_ns, longest_ns) = (*seen)?;
             let middle_ns = place as i64 * length_ns + length_ns / 2;
-            Some(Stretch { middle_ns, shortest_ns, longest_ns })
+            Some(TimeBin { middle_ns, shortest_ns, longest_ns })
         })
     }
 }
@@ -91,7 +91,7 @@ mod tests {
         for second in 0..100_000 {
             line.record(5 * FIRST_NS + second * 1_000_000_000, 1000 + second % 10);
         }
-        let stretches: Vec<Stretch> = line.stretches().collect();
+        let stretches: Vec<TimeBin> = line.stretches().collect();
         assert!((STRETCHES / 2..=STRETCHES).contains(&stretches.len()), "{}", stretches.len());
         assert_eq!((stretches[0].shortest_ns, stretches[0].longest_ns), (4, 1009));
         assert!(stretches[1..].iter().all(|s| (s.shortest_ns, s.longest_ns) == (1000, 1009)));

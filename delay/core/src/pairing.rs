@@ -8,11 +8,11 @@ use std::io::Read;
 
 use crate::capture::{CaptureError, Packet, Reader};
 use crate::diagnosis::Evidence;
-use crate::key::{Recognition, Unrecognised};
-use crate::matching::{Event, Matcher, Passage};
+use crate::key::{Recognition, Unrecognized};
+use crate::matching::{Event, Matcher, Observation};
 use intake::{Intake, meet};
 pub use intake::{PacketFilter, Plan, SidePlan};
-pub use mirror::{InterfaceId, Mirror, Sides, Sorter};
+pub use mirror::{InterfaceId, MirroredCapture, SideCriterion, Sorter};
 pub use shift::median_difference_ns;
 
 /// Which side of the hop.
@@ -54,13 +54,13 @@ pub struct Tally {
 
 impl Tally {
     /// Counts a packet without a key.
-    fn count(&mut self, unrecognised: Unrecognised) {
+    fn count(&mut self, unrecognised: Unrecognized) {
         match unrecognised {
-            Unrecognised::Cut { captured } => {
+            Unrecognized::Cut { captured } => {
                 self.cut += 1;
                 self.shortest_cut = Some(self.shortest_cut.map_or(captured, |s| s.min(captured)));
             }
-            Unrecognised::Malformed | Unrecognised::Link(_) => self.malformed += 1,
+            Unrecognized::Malformed | Unrecognized::Link(_) => self.malformed += 1,
         }
     }
 
@@ -94,14 +94,14 @@ pub struct PairingError {
     pub error: CaptureError,
 }
 
-struct Head<T> {
+struct QueuedPacket<T> {
     key: u64,
-    passage: Passage<T>,
+    passage: Observation<T>,
     /// Backward steps of the clock before it.
     steps: usize,
 }
 
-impl<T> Head<T> {
+impl<T> QueuedPacket<T> {
     fn place(&self) -> (usize, i64) {
         (self.steps, self.passage.time_ns)
     }
@@ -111,7 +111,7 @@ impl<T> Head<T> {
 struct Stream<R, T> {
     reader: Reader<R>,
     shift_ns: i64,
-    head: Option<Head<T>>,
+    head: Option<QueuedPacket<T>>,
     intake: Intake,
 }
 
@@ -130,9 +130,9 @@ impl<R: Read, T> Stream<R, T> {
             let Some(packet) = self.reader.next_packet()? else { break };
             if let Some(key) = self.intake.key(recognition, &packet)? {
                 let time_ns = packet.time_ns.saturating_add(self.shift_ns);
-                let passage = Passage { time_ns, tag: tag(&packet) };
+                let passage = Observation { time_ns, tag: tag(&packet) };
                 let steps = self.intake.steps_before(packet.number);
-                self.head = Some(Head { key, passage, steps });
+                self.head = Some(QueuedPacket { key, passage, steps });
             }
         }
         Ok(())
@@ -140,7 +140,7 @@ impl<R: Read, T> Stream<R, T> {
 }
 
 /// Two captures of one hop, merged by time.
-pub struct Pair<A, D, T, F> {
+pub struct CapturePair<A, D, T, F> {
     recognition: Recognition,
     arrivals: Stream<A, T>,
     departures: Stream<D, T>,
@@ -149,7 +149,7 @@ pub struct Pair<A, D, T, F> {
     met: bool,
 }
 
-impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T, F> {
+impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> CapturePair<A, D, T, F> {
     /// Both captures from their start. `shift_ns` is added to the time stamps of departures, where
     /// they are of another clock; `tag` is what the caller wants to know a packet by.
     pub fn new(
@@ -161,7 +161,7 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
     ) -> Self {
         let arrivals = Stream::new(Side::Arrivals, arrivals, 0);
         let departures = Stream::new(Side::Departures, departures, shift_ns);
-        Pair { recognition, arrivals, departures, tag, met: false }
+        CapturePair { recognition, arrivals, departures, tag, met: false }
     }
 
     /// Matches only packets that the filter of their side keeps.
@@ -215,10 +215,10 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
             let stream_head =
                 if arrival_first { self.arrivals.head.take() } else { self.departures.head.take() };
             match stream_head {
-                Some(Head { key, passage, .. }) if arrival_first => {
+                Some(QueuedPacket { key, passage, .. }) if arrival_first => {
                     matcher.arrive(key, passage, events);
                 }
-                Some(Head { key, passage, .. }) => matcher.depart(key, passage, events),
+                Some(QueuedPacket { key, passage, .. }) => matcher.depart(key, passage, events),
                 None => return Ok(false),
             }
         }

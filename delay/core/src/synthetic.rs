@@ -65,7 +65,7 @@ impl Traffic {
     }
 
     /// Writes both captures, and tells what is in them.
-    pub fn write(&self, arrivals: impl Write, departures: impl Write) -> io::Result<Truth> {
+    pub fn write(&self, arrivals: impl Write, departures: impl Write) -> io::Result<GroundTruth> {
         let mut arrivals = Writer::new(arrivals, LinkType::ETHERNET)?;
         let mut departures = Departures {
             writer: Writer::new(departures, LinkType::ETHERNET)?,
@@ -73,7 +73,7 @@ impl Traffic {
             under_way: BinaryHeap::new(),
         };
         let mut random = Random::new(self.seed);
-        let mut truth = Truth::default();
+        let mut truth = GroundTruth::default();
         let mut run = Run::default();
         let mut frame = Frame::new(self.frame_len);
         for number in 0..self.packets {
@@ -108,7 +108,7 @@ impl Traffic {
 
 /// What is in a pair of captures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Truth {
+pub struct GroundTruth {
     /// Packets that arrived.
     pub arrivals: u64,
     /// Of these, those that did not leave.

@@ -13,12 +13,12 @@ use crate::abi::{hooks_condition as condition, hooks_filter};
 pub struct Filter {
     ethertype: Option<u16>,
     protocol: Option<u8>,
-    host: Option<(End, IpAddr)>,
-    port: Option<(End, u16)>,
+    host: Option<(FlowEndpoint, IpAddr)>,
+    port: Option<(FlowEndpoint, u16)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum FlowEndpoint {
     Source,
     Target,
     Either,
@@ -63,12 +63,12 @@ impl Filter {
             ["udp"] => once(&mut self.protocol, UDP, term),
             ["ether", "proto", value] => once(&mut self.ethertype, number(value)?, term),
             ["ip", "proto", value] => once(&mut self.protocol, number(value)?, term),
-            ["host", value] => once(&mut self.host, (End::Either, address(value)?), term),
-            ["src", "host", value] => once(&mut self.host, (End::Source, address(value)?), term),
-            ["dst", "host", value] => once(&mut self.host, (End::Target, address(value)?), term),
-            ["port", value] => once(&mut self.port, (End::Either, number(value)?), term),
-            ["src", "port", value] => once(&mut self.port, (End::Source, number(value)?), term),
-            ["dst", "port", value] => once(&mut self.port, (End::Target, number(value)?), term),
+            ["host", value] => once(&mut self.host, (FlowEndpoint::Either, address(value)?), term),
+            ["src", "host", value] => once(&mut self.host, (FlowEndpoint::Source, address(value)?), term),
+            ["dst", "host", value] => once(&mut self.host, (FlowEndpoint::Target, address(value)?), term),
+            ["port", value] => once(&mut self.port, (FlowEndpoint::Either, number(value)?), term),
+            ["src", "port", value] => once(&mut self.port, (FlowEndpoint::Source, number(value)?), term),
+            ["dst", "port", value] => once(&mut self.port, (FlowEndpoint::Target, number(value)?), term),
             [] => Err(FilterError("nothing stands beside \"and\"".into())),
             _ => Err(FilterError(format!("{:?} is not known", term.join(" ")))),
         }
@@ -101,9 +101,9 @@ impl Filter {
         }
         if let Some((end, host)) = self.host {
             say(match end {
-                End::Source => condition::HOOKS_SOURCE,
-                End::Target => condition::HOOKS_TARGET,
-                End::Either => condition::HOOKS_EITHER_ADDRESS,
+                FlowEndpoint::Source => condition::HOOKS_SOURCE,
+                FlowEndpoint::Target => condition::HOOKS_TARGET,
+                FlowEndpoint::Either => condition::HOOKS_EITHER_ADDRESS,
             });
             if host.is_ipv6() {
                 say(condition::HOOKS_IPV6);
@@ -111,9 +111,9 @@ impl Filter {
         }
         if let Some((end, _)) = self.port {
             say(match end {
-                End::Source => condition::HOOKS_SOURCE_PORT,
-                End::Target => condition::HOOKS_TARGET_PORT,
-                End::Either => condition::HOOKS_EITHER_PORT,
+                FlowEndpoint::Source => condition::HOOKS_SOURCE_PORT,
+                FlowEndpoint::Target => condition::HOOKS_TARGET_PORT,
+                FlowEndpoint::Either => condition::HOOKS_EITHER_PORT,
             });
         }
         filter.ethertype = self.ethertype.unwrap_or_default();

@@ -9,7 +9,7 @@
 //!   whole, and what the host was at meanwhile.
 //! - [`Filter`]: which packets are looked at.
 //!
-//! - [`FollowedClock`]: the clock of NICs that stamp what they receive, beside the kernel's.
+//! - [`TrackedClock`]: the clock of NICs that stamp what they receive, beside the kernel's.
 //!
 //! What a wire takes is not seen, nor what a NIC does that stamps nothing: [`Stage`] says where a packet's
 //! time begins.
@@ -17,12 +17,12 @@
 mod abi;
 mod error;
 mod filter;
-mod followed_clock;
+mod tracked_clock;
 mod packet;
 mod tracer;
 
 pub use error::{Error, Result};
 pub use filter::{Filter, FilterError};
-pub use followed_clock::FollowedClock;
+pub use tracked_clock::TrackedClock;
 pub use packet::{Context, Fate, Packet, Stage};
 pub use tracer::{Counts, Detail, Device, Hop, Tracer};

@@ -9,7 +9,7 @@ use std::env;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use onbeat_hooks::{Detail, Device, Fate, Filter, FollowedClock, Hop, Stage, Tracer};
+use onbeat_hooks::{Detail, Device, Fate, Filter, TrackedClock, Hop, Stage, Tracer};
 use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Handle, Namespace};
 use onbeat_testing::{Feature, RawSocket, require_all};
@@ -53,7 +53,7 @@ fn a_packet_begins_where_the_nic_stamps_it() {
         .set_hardware_stamps(far, stamps(HardwareStamps::ALL))
         .or_else(|_| ethtool.set_hardware_stamps(far, stamps(PTP_EVENTS)))
         .unwrap();
-    let mut clock = FollowedClock::open(ethtool.timestamping(far).unwrap().phc.unwrap()).unwrap();
+    let mut clock = TrackedClock::open(ethtool.timestamping(far).unwrap().phc.unwrap()).unwrap();
     let hop = Hop {
         arrivals: Device::find(far).unwrap(),
         departures: None,
@@ -78,7 +78,7 @@ fn a_packet_begins_where_the_nic_stamps_it() {
             told = tracer.take().unwrap();
             std::thread::yield_now();
         }
-        clock.look().unwrap();
+        clock.read().unwrap();
         let mut packet = told[0];
         assert!(matches!(packet.fate, Fate::Dropped(_)), "{packet:?}");
         // One that has a single register for it stamps no packet while that is not read.

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use onbeat_delay::probe::{Answer, Key, Sessions, Unanswered, admit, is_reflected, reflect};
+use onbeat_delay::probe::{ReplyFields, Key, Sessions, RejectedDatagram, admit, is_reflected, reflect};
 use onbeat_realtime::clock::{realtime_ns, synchronisation};
 use onbeat_wire::stamp::{ErrorEstimate, Format, PORT};
 
@@ -144,14 +144,14 @@ impl Reflector {
         let mut room = vec![0; LONGEST];
         while !stop() {
             socket::wait(&self.sockets, LOOK_NS).map_err(|error| self.failed(0, error))?;
-            self.look_at_clock();
+            self.update_error_estimate();
             for place in 0..self.sockets.len() {
                 for _ in 0..BATCH {
                     match self.sockets[place].receive(&mut room) {
                         Ok(Some(datagram)) => self.take(place, &mut room, &datagram),
                         Ok(None) => break,
                         // That an answer did not get there is its sender's loss.
-                        Err(error) if socket::is_the_paths(&error) => {}
+                        Err(error) if socket::is_transient(&error) => {}
                         Err(error) => return Err(self.failed(place, error)),
                     }
                 }
@@ -164,7 +164,7 @@ impl Reflector {
         Error::Socket { address: self.addresses[place], source }
     }
 
-    fn look_at_clock(&mut self) {
+    fn update_error_estimate(&mut self) {
         let now = realtime_ns();
         if now.abs_diff(self.estimated_ns) > CLOCK_LOOK_NS as u64 {
             (self.estimated_ns, self.error_estimate) = (now, estimate());
@@ -180,11 +180,11 @@ impl Reflector {
         // First of all (RFC 8762 4.4): what does not verify has no session and no place.
         let test = match admit(&room[..datagram.len], key) {
             Ok(test) => test,
-            Err(Unanswered::NoTest(_)) => {
+            Err(RejectedDatagram::NotATestPacket(_)) => {
                 self.counts.too_short += 1;
                 return;
             }
-            Err(Unanswered::Hmac) => {
+            Err(RejectedDatagram::Hmac) => {
                 self.counts.unverified += 1;
                 return;
             }
@@ -194,7 +194,7 @@ impl Reflector {
             return;
         }
         let sessions = self.sessions.as_mut();
-        let answer = Answer {
+        let answer = ReplyFields {
             sequence: sessions.map(|known| known.number((from, test.session), received_ns)),
             received_ns,
             ttl: datagram.ttl.unwrap_or(UNKNOWN_TTL),

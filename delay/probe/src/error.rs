@@ -54,14 +54,14 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: NoKey,
+        source: KeyFileError,
     },
 }
 
 /// Why a file has no key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum NoKey {
+pub enum KeyFileError {
     /// The file is not there, or not for us.
     #[error(
         "{0}; make one: (umask 077; openssl rand -hex 32 > FILE), and take it to the other end"

@@ -7,7 +7,7 @@ use std::path::Path;
 use onbeat_delay::probe::Key;
 
 use crate::error::LONGEST_KEY_FILE;
-use crate::{Error, NoKey, Result};
+use crate::{Error, KeyFileError, Result};
 
 /// Who is not the owner and not of the group may read, or write.
 const EVERYBODY: u32 = 0o006;
@@ -21,31 +21,31 @@ pub fn read_key(path: &Path) -> Result<Key> {
     read(path).map_err(|source| Error::Key { path: path.to_owned(), source })
 }
 
-fn read(path: &Path) -> std::result::Result<Key, NoKey> {
+fn read(path: &Path) -> std::result::Result<Key, KeyFileError> {
     let file = onbeat_host::file::open_regular(path)?;
     // Of the file that is read, whatever the name means by now.
     let mode = file.metadata()?.mode() & 0o7777;
     if mode & EVERYBODY != 0 {
-        return Err(NoKey::Everybodys(mode));
+        return Err(KeyFileError::Everybodys(mode));
     }
     let octets =
         onbeat_host::file::read_stream(file, LONGEST_KEY_FILE).map_err(|error| {
             match error.kind() {
-                io::ErrorKind::FileTooLarge => NoKey::TooLong,
+                io::ErrorKind::FileTooLarge => KeyFileError::TooLong,
                 _ => error.into(),
             }
         })?;
-    Key::new(&key_octets(octets)?).ok_or(NoKey::Empty)
+    Key::new(&key_octets(octets)?).ok_or(KeyFileError::Empty)
 }
 
-fn key_octets(octets: Vec<u8>) -> std::result::Result<Vec<u8>, NoKey> {
+fn key_octets(octets: Vec<u8>) -> std::result::Result<Vec<u8>, KeyFileError> {
     let digit = |octet: &u8| char::from(*octet).to_digit(16).map(|digit| digit as u8);
     let there = || octets.iter().filter(|octet| !octet.is_ascii_whitespace());
     let Some(digits) = there().map(digit).collect::<Option<Vec<u8>>>() else {
         return Ok(octets);
     };
     if digits.len() % 2 != 0 {
-        return Err(NoKey::HalfAnOctet(digits.len()));
+        return Err(KeyFileError::HalfAnOctet(digits.len()));
     }
     Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
@@ -63,6 +63,6 @@ mod tests {
         assert_eq!(octets(&[0, 0xff, b'\n']), [0, 0xff, b'\n']);
         assert_eq!(octets(b"0x00ff"), b"0x00ff", "that is no digit");
         assert!(octets(b" \n").is_empty() && octets(b"").is_empty());
-        assert!(matches!(key_octets(b"00f\n".to_vec()), Err(NoKey::HalfAnOctet(3))));
+        assert!(matches!(key_octets(b"00f\n".to_vec()), Err(KeyFileError::HalfAnOctet(3))));
     }
 }

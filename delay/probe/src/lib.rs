@@ -19,7 +19,7 @@ mod rates;
 mod socket;
 
 pub use echo::{EchoConfig, EchoCounts, Reflector};
-pub use error::{Error, NoKey, Result};
+pub use error::{Error, KeyFileError, Result};
 pub use key::read_key;
 pub use ping::{PingConfig, PingReport, ping};
 pub use rates::{profile_file, rates};

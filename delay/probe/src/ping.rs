@@ -96,12 +96,12 @@ pub fn ping(
     let from = SocketAddr::new(config.from.unwrap_or(unspecified), 0);
     let socket = Socket::open(from, true).map_err(connect)?;
     socket.connect(address).map_err(connect)?;
-    let mut run = Run::new(config, socket);
+    let mut run = PingSession::new(config, socket);
     run.carry_out(stop, each).map_err(|source| Error::Socket { address, source })?;
     Ok(run.report())
 }
 
-struct Run<'a> {
+struct PingSession<'a> {
     config: &'a PingConfig,
     sockets: [Socket; 1],
     clock: SessionClock,
@@ -118,7 +118,7 @@ struct Run<'a> {
     unreachable: u64,
 }
 
-impl<'a> Run<'a> {
+impl<'a> PingSession<'a> {
     fn new(config: &'a PingConfig, socket: Socket) -> Self {
         let clock = SessionClock::new();
         let start_ns = clock.now_ns() + AHEAD_NS;
@@ -187,7 +187,7 @@ impl<'a> Run<'a> {
             let Some(Ok(_)) = self.sender.send(self.clock.now_ns(), &mut self.packet) else {
                 break;
             };
-            if let Err(error) = self.hand_over(size) {
+            if let Err(error) = self.transmit(size) {
                 self.numbered_alike = false;
                 self.refused += 1;
                 self.pass(error)?;
@@ -198,7 +198,7 @@ impl<'a> Run<'a> {
 
     /// Gives the packet to the kernel. That an earlier probe found nobody is told to who sends the next,
     /// which then has not been sent.
-    fn hand_over(&mut self, size: usize) -> io::Result<()> {
+    fn transmit(&mut self, size: usize) -> io::Result<()> {
         let socket = &self.sockets[0];
         match socket.send(&self.packet[..size]) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
 
     /// Goes on where the path, or the other end, may be better later.
     fn pass(&mut self, error: io::Error) -> io::Result<()> {
-        if !socket::is_the_paths(&error) {
+        if !socket::is_transient(&error) {
             return Err(error);
         }
         let unreachable = !matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN));

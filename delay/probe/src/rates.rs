@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use onbeat_delay::probe::{Profile, Stretch};
+use onbeat_delay::probe::{Profile, ProfileSegment};
 use onbeat_host::file;
 
 /// Octets of a profile at most.
@@ -40,7 +40,7 @@ pub fn rates(
         None if rate > 0.0 && rate <= 1e7 => {
             let length_ns = length.map(|length| i64::try_from(length.as_nanos()));
             let length_ns = length_ns.and_then(std::result::Result::ok).unwrap_or(i64::MAX);
-            Ok(Profile::new(vec![Stretch::constant(rate, length_ns)]))
+            Ok(Profile::new(vec![ProfileSegment::constant(rate, length_ns)]))
         }
         None => Err("--rate: more than 0, and 10,000,000 a second at most".to_owned()),
     }

@@ -21,7 +21,7 @@ const RECEIVE_MEMORY: usize = 8 << 20;
 /// What comes beside a datagram: three time stamps, TTL, address and interface, an error. Aligned as
 /// the kernel lays control messages out.
 #[repr(C, align(8))]
-struct Control([u8; 256]);
+struct ControlBuffer([u8; 256]);
 
 /// A UDP socket that never waits.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Datagram {
     /// Who sent it; `None` on a socket that is connected.
     pub(crate) from: Option<SocketAddr>,
     /// At which of our addresses it was received.
-    pub(crate) at: Option<At>,
+    pub(crate) at: Option<LocalAddress>,
     /// When the kernel had it (CLOCK_REALTIME, ns).
     pub(crate) realtime_ns: Option<i64>,
     /// TTL or hop limit.
@@ -46,7 +46,7 @@ pub(crate) struct Datagram {
 
 /// The address that a datagram was sent to, and the interface that it came by.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum At {
+pub(crate) enum LocalAddress {
     V4(libc::in_pktinfo),
     V6(libc::in6_pktinfo),
 }
@@ -101,8 +101,8 @@ impl Socket {
                 ControlMessageOwned::Ipv4Ttl(ttl) | ControlMessageOwned::Ipv6HopLimit(ttl) => {
                     datagram.ttl = u8::try_from(ttl).ok();
                 }
-                ControlMessageOwned::Ipv4PacketInfo(info) => datagram.at = Some(At::V4(info)),
-                ControlMessageOwned::Ipv6PacketInfo(info) => datagram.at = Some(At::V6(info)),
+                ControlMessageOwned::Ipv4PacketInfo(info) => datagram.at = Some(LocalAddress::V4(info)),
+                ControlMessageOwned::Ipv6PacketInfo(info) => datagram.at = Some(LocalAddress::V6(info)),
                 _ => {}
             };
         })
@@ -141,7 +141,7 @@ impl Socket {
         flags: MsgFlags,
         mut beside: impl FnMut(&mut Datagram, ControlMessageOwned),
     ) -> io::Result<Option<Datagram>> {
-        let mut control = Control([0; 256]);
+        let mut control = ControlBuffer([0; 256]);
         let mut parts = [IoSliceMut::new(room)];
         let fd = self.socket.as_raw_fd();
         match recvmsg::<SockaddrStorage>(fd, &mut parts, Some(&mut control.0), flags) {
@@ -163,17 +163,17 @@ impl Socket {
     }
 
     /// Sends from the address that a datagram came to.
-    pub(crate) fn answer(&self, octets: &[u8], to: SocketAddr, at: Option<At>) -> io::Result<()> {
+    pub(crate) fn answer(&self, octets: &[u8], to: SocketAddr, at: Option<LocalAddress>) -> io::Result<()> {
         let part = [IoSlice::new(octets)];
         let (from_v4, from_v6);
         let beside = match at {
-            Some(At::V4(mut info)) => {
+            Some(LocalAddress::V4(mut info)) => {
                 // The way back is the routing's; the address is that which the sender knows.
                 info.ipi_ifindex = 0;
                 from_v4 = info;
                 Some(ControlMessage::Ipv4PacketInfo(&from_v4))
             }
-            Some(At::V6(mut info)) => {
+            Some(LocalAddress::V6(mut info)) => {
                 let link_local =
                     matches!(info.ipi6_addr.s6_addr, [0xfe, second, ..] if second >> 6 == 2);
                 info.ipi6_ifindex = if link_local { info.ipi6_ifindex } else { 0 };
@@ -208,7 +208,7 @@ pub(crate) fn wait(sockets: &[Socket], for_ns: i64) -> io::Result<()> {
 }
 
 /// Whether an error is the path's or the other end's, so that it may pass.
-pub(crate) fn is_the_paths(error: &io::Error) -> bool {
+pub(crate) fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::ConnectionRefused

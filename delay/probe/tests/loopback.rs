@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use onbeat_delay::probe::{Key, Profile, Sample, Stretch};
+use onbeat_delay::probe::{Key, Profile, Sample, ProfileSegment};
 use onbeat_probe::{EchoConfig, EchoCounts, PingConfig, PingReport, Reflector, ping, read_key};
 use onbeat_testing::{Feature, TemporaryDirectory, require_all, require_that};
 
@@ -51,7 +51,7 @@ fn config(to: SocketAddr, probes: u64) -> PingConfig {
     PingConfig {
         to,
         from: None,
-        profile: Profile::new(vec![Stretch::constant(2_000.0, 10_000_000_000)]),
+        profile: Profile::new(vec![ProfileSegment::constant(2_000.0, 10_000_000_000)]),
         count: Some(probes),
         sizes: vec![44],
         timeout_ns: BOUND.as_nanos() as i64,

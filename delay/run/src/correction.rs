@@ -23,12 +23,12 @@ pub(super) const CALIBRATED: &str = "delay-calibrate-";
 pub(super) struct AppliedCorrection {
     pub(super) correction: Correction,
     /// Of one that was measured here.
-    source: Option<Source>,
+    source: Option<CalibrationSource>,
 }
 
 /// The result that a correction is.
 #[derive(Debug, Clone)]
-struct Source {
+struct CalibrationSource {
     file: String,
     input: Input,
     name: String,
@@ -97,7 +97,7 @@ fn of_result(name: &str) -> Result<AppliedCorrection, String> {
         standard_deviation_ns: value(DEVIATION).ok_or_else(|| missing(DEVIATION))?,
         count: value(COUNT).map(|count| count as u64),
     };
-    let source = Source {
+    let source = CalibrationSource {
         file: name.into(),
         input: Input::of_file(name, text.as_bytes()),
         name: result.name,

@@ -11,7 +11,7 @@ use onbeat_report::{Check, Counters, Input, Outcome, Run};
 use onbeat_wire::stamp;
 
 use crate::error::Result;
-use crate::place::Place;
+use crate::thread_options::ThreadOptions;
 
 /// A STAMP session reflector.
 #[derive(Debug, Clone, clap::Args)]
@@ -36,7 +36,7 @@ pub struct EchoOptions {
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
     #[command(flatten)]
-    place: Place,
+    place: ThreadOptions,
 }
 
 impl EchoOptions {

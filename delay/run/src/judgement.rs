@@ -30,7 +30,7 @@ pub(super) fn check(outcome: &mut Outcome, matched: u64, smaller: u64, required:
 
 /// The captures, as the user named them.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Source<'a> {
+pub(super) enum CaptureSource<'a> {
     /// One on either side.
     Two { arrivals: &'a str, departures: &'a str },
     /// One file of both.
@@ -45,7 +45,7 @@ pub(super) fn judge(
     diagnosis: &Diagnosis,
     matched: &MatchSummary,
     (matching, planned): (&MatchingOptions, bool),
-    (source, command): (Source<'_>, &CommandLine),
+    (source, command): (CaptureSource<'_>, &CommandLine),
 ) {
     check(outcome, matched.matched, matched.smaller, matching.min_matched);
     let conclusion = diagnosis.conclude(matched, matching, planned);
@@ -59,27 +59,27 @@ pub(super) fn judge(
     }
 }
 
-impl Source<'_> {
+impl CaptureSource<'_> {
     /// What holds packets of a side; of both, without one.
     fn name(self, side: Option<Side>) -> String {
         match (self, side) {
-            (Source::Two { arrivals, .. }, Some(Side::Arrivals)) => arrivals.into(),
-            (Source::Two { departures, .. }, Some(Side::Departures)) => departures.into(),
-            (Source::Two { arrivals, departures }, None) => format!("{arrivals} and {departures}"),
-            (Source::Mirrored(name) | Source::Live(name), None) => name.into(),
-            (Source::Mirrored(name) | Source::Live(name), Some(side)) => format!("{name}: {side}"),
+            (CaptureSource::Two { arrivals, .. }, Some(Side::Arrivals)) => arrivals.into(),
+            (CaptureSource::Two { departures, .. }, Some(Side::Departures)) => departures.into(),
+            (CaptureSource::Two { arrivals, departures }, None) => format!("{arrivals} and {departures}"),
+            (CaptureSource::Mirrored(name) | CaptureSource::Live(name), None) => name.into(),
+            (CaptureSource::Mirrored(name) | CaptureSource::Live(name), Some(side)) => format!("{name}: {side}"),
         }
     }
 }
 
 /// What the cause is, its evidence, and the remedy; `command` remedies all causes.
-fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: bool) -> String {
+fn statement(cause: &Cause, source: CaptureSource<'_>, command: &CommandLine, planned: bool) -> String {
     match *cause {
         Cause::Empty { side } => empty(source, side),
         Cause::NothingSelected { side, of } => {
             let side = side.map_or("either side".to_owned(), |side| format!("the {side}"));
             match source {
-                Source::Two { .. } => format!(
+                CaptureSource::Two { .. } => format!(
                     "none of the {} for {side} passes the filter; check --filter, --filter-in and \
                      --filter-out",
                     count(of, "packet")
@@ -183,7 +183,7 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
                  departures, {backward} back)"
             );
             match (planned, source) {
-                (true, Source::Two { arrivals, departures }) => format!(
+                (true, CaptureSource::Two { arrivals, departures }) => format!(
                     "{what}; matched are those from {arrivals} to {departures}; for the others: {}; \
                      --filter-in and --filter-out select others",
                     command.exchanged()
@@ -209,7 +209,7 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
                 (true, _) => format!(
                     "{what}, that of the other capture was not; they are two clocks: {command}"
                 ),
-                (false, Source::Two { .. }) if !planned => {
+                (false, CaptureSource::Two { .. }) if !planned => {
                     format!("{what}; give files instead of pipes")
                 }
                 (false, _) => format!(
@@ -226,7 +226,7 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
             );
             match (planned, source) {
                 (true, _) => format!("{what}; they are matched within a window that long"),
-                (false, Source::Live(_)) => {
+                (false, CaptureSource::Live(_)) => {
                     format!("{what}; write a capture with `tcpdump` and match that")
                 }
                 (false, _) => format!("{what}; give files instead of pipes"),
@@ -246,12 +246,12 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
     }
 }
 
-fn empty(source: Source<'_>, side: Option<Side>) -> String {
+fn empty(source: CaptureSource<'_>, side: Option<Side>) -> String {
     match (source, side) {
-        (Source::Two { .. }, None) => {
+        (CaptureSource::Two { .. }, None) => {
             "neither capture holds a packet; capture while packets pass the hop".into()
         }
-        (Source::Live(name), _) => format!(
+        (CaptureSource::Live(name), _) => format!(
             "no packet passed {name}; check the mirror port, and watch while packets pass the hop"
         ),
         _ => format!("{} holds no packet; capture while packets pass the hop", source.name(side)),
@@ -259,7 +259,7 @@ fn empty(source: Source<'_>, side: Option<Side>) -> String {
 }
 
 /// When departures have the packets of arrivals.
-fn apart(by_ns: i64, source: Source<'_>) -> String {
+fn apart(by_ns: i64, source: CaptureSource<'_>) -> String {
     let [arrivals, departures] =
         [Side::Arrivals, Side::Departures].map(|side| source.name(Some(side)));
     let by = duration(by_ns);
@@ -267,25 +267,25 @@ fn apart(by_ns: i64, source: Source<'_>) -> String {
     format!("{departures} has the same packets {by} {when} {arrivals}")
 }
 
-fn clock_step(number: u64, by_ns: i64, source: Source<'_>, command: &CommandLine) -> String {
+fn clock_step(number: u64, by_ns: i64, source: CaptureSource<'_>, command: &CommandLine) -> String {
     let what = format!(
         "{} from one packet on ({}), and not before: one of their clocks was set",
         apart(by_ns, source),
         count(number, "packet")
     );
     match source {
-        Source::Two { .. } => format!("{what}; match them by segments between steps: {command}"),
+        CaptureSource::Two { .. } => format!("{what}; match them by segments between steps: {command}"),
         _ => format!("{what}; stamp both sides by one clock"),
     }
 }
 
-fn clocks_apart(by_ns: i64, source: Source<'_>, command: &CommandLine) -> String {
+fn clocks_apart(by_ns: i64, source: CaptureSource<'_>, command: &CommandLine) -> String {
     let what = apart(by_ns, source);
     match (source, by_ns) {
-        (Source::Two { .. }, ..0) => {
+        (CaptureSource::Two { .. }, ..0) => {
             format!("{what}; if they are of two clocks: {command}")
         }
-        (Source::Two { .. }, _) => {
+        (CaptureSource::Two { .. }, _) => {
             format!(
                 "{what}; if they are of two clocks: {command}; if of one, give a longer --longest"
             )

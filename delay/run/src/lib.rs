@@ -25,7 +25,7 @@ mod mirror;
 mod options;
 mod outcome;
 mod ping;
-mod place;
+mod thread_options;
 mod reading;
 mod samples;
 mod scope;

@@ -10,8 +10,8 @@ use onbeat_report::format::parse_duration;
 use crate::correction::AppliedCorrection;
 use crate::error::{Error, Result};
 use crate::judgement;
-use crate::samples::Files;
-use crate::selection::Selection;
+use crate::samples::SampleFiles;
+use crate::selection::FilterOptions;
 
 /// The longest delay, where none is given.
 const DEFAULT_LONGEST: Duration = Duration::from_secs(1);
@@ -32,16 +32,16 @@ pub(crate) struct PacketOptions {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) octets: Option<usize>,
     #[command(flatten)]
-    pub(crate) selection: Selection,
+    pub(crate) selection: FilterOptions,
     #[command(flatten)]
-    pub(crate) required: Required,
+    pub(crate) required: MatchRequirement,
     #[command(flatten)]
     pub(crate) report: ReportOptions,
 }
 
 /// How many packets a measurement takes.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Required {
+pub(crate) struct MatchRequirement {
     /// Fail where fewer packets are matched [default: 100, or --count where that is less]. At least
     /// half of the packets of the side with fewer have to match, too
     #[arg(long, value_name = "NUMBER")]
@@ -59,7 +59,7 @@ pub struct ReportOptions {
     #[arg(long, value_name = "SHARE", default_value = "0.95", value_parser = confidence)]
     pub(crate) confidence: f64,
     #[command(flatten)]
-    pub(crate) files: Files,
+    pub(crate) files: SampleFiles,
 }
 
 impl PacketOptions {

@@ -1,6 +1,6 @@
 //! Delays as a result.
 
-use onbeat_delay::collected::Collected;
+use onbeat_delay::summary::DelaySummary;
 use onbeat_delay::correction::Correction;
 use onbeat_delay::matching::Counts;
 use onbeat_delay::stats::Distribution;
@@ -10,7 +10,7 @@ use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, TimeSeries};
 
 use super::correction::{COUNT, DEVIATION, MEAN};
 use super::options::{PacketOptions, ReportSettings};
-use super::sink::Sink;
+use super::sink::DelaySink;
 
 /// Percentiles that are told where there are delays enough to have one.
 const PERCENTILES: [(&str, f64); 6] = [
@@ -38,7 +38,7 @@ pub(super) enum Origin {
 }
 
 /// Adds the figures of delays.
-pub(super) fn fill(outcome: &mut Outcome, sink: &Sink, origin: Origin, settings: &ReportSettings) {
+pub(super) fn fill(outcome: &mut Outcome, sink: &DelaySink, origin: Origin, settings: &ReportSettings) {
     let collected = &sink.collected;
     let delays = &collected.delays;
     if origin == Origin::Arrival {
@@ -140,7 +140,7 @@ fn percentiles(delays: &Distribution, settings: &ReportSettings) -> Counters {
         ];
         if let Some(correction) = &settings.correction {
             let reading = correction.correction.delay(found.value_ns as f64, settings.confidence);
-            row.push(reading.told().into());
+            row.push(reading.significant().into());
             row.push(reading.error_ns.into());
         }
         table.row(row);
@@ -155,11 +155,11 @@ fn corrected_mean(
     confidence: f64,
 ) {
     let mean = correction.mean(delays, confidence);
-    let withheld = u64::from(mean.is_none_or(|mean| mean.told().is_none()));
+    let withheld = u64::from(mean.is_none_or(|mean| mean.significant().is_none()));
     outcome.check(Check::eq("corrected mean withheld", withheld, 0_u64, ""));
     let Some(mean) = mean else { return };
     let (value, error) = (mean.value_ns, mean.error_ns);
-    match mean.told() {
+    match mean.significant() {
         Some(_) => {
             let figure = Measurement::new("ns", value);
             let figure = figure.with_interval(value - error, value + error, confidence);
@@ -173,7 +173,7 @@ fn corrected_mean(
     }
 }
 
-fn variation(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
+fn variation(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
     let variation = &collected.variation;
     let Some(mean_ns) = variation.mean_absolute_ns() else { return };
     let mut table =
@@ -189,7 +189,7 @@ fn variation(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
 }
 
 /// What hardly any packet takes longer than, seen or not.
-fn bounds(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
+fn bounds(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
     let tail = match tail::fit(&collected.largest) {
         Ok(tail) => tail,
         Err(refusal) => {
@@ -236,8 +236,8 @@ fn bounds(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
     ));
 }
 
-fn over_time(outcome: &mut Outcome, collected: &Collected) {
-    let points = |of: fn(&onbeat_delay::over_time::Stretch) -> i64| {
+fn over_time(outcome: &mut Outcome, collected: &DelaySummary) {
+    let points = |of: fn(&onbeat_delay::over_time::TimeBin) -> i64| {
         let stretches = collected.over_time.stretches();
         stretches.map(|stretch| (stretch.middle_ns as f64 / 1e9, of(&stretch) as f64)).collect()
     };

@@ -1,12 +1,12 @@
 //! A reading of captures from end to end.
 
-use onbeat_delay::collected::Collected;
+use onbeat_delay::summary::DelaySummary;
 use onbeat_delay::diagnosis::{Diagnosis, Evidence, MatchSummary, MatchingOptions};
 use onbeat_delay::matching::{Counts, Event};
 use onbeat_delay::pairing::Plan;
 
-use super::samples::Files;
-use super::sink::Sink;
+use super::samples::SampleFiles;
+use super::sink::DelaySink;
 use crate::error::Result;
 
 /// What a reading showed.
@@ -38,8 +38,8 @@ impl Reading {
     }
 
     /// The result of the measurement by this reading.
-    pub(super) fn matched(&self, sink: &Sink) -> MatchSummary {
-        let Collected { delays, ambiguous, .. } = &sink.collected;
+    pub(super) fn matched(&self, sink: &DelaySink) -> MatchSummary {
+        let DelaySummary { delays, ambiguous, .. } = &sink.collected;
         let recorded = delays.count() + delays.negative();
         // Some showed to be ambiguous after they were recorded.
         let matched = recorded.min(self.counts.measured());
@@ -59,11 +59,11 @@ impl Reading {
 /// packets match. Files of samples hold rows of the last reading alone.
 pub(super) fn read(
     can_repeat: bool,
-    files: &Files,
-    sink: &mut Sink,
+    files: &SampleFiles,
+    sink: &mut DelaySink,
     mut reading: impl FnMut(Plan, &str, &mut dyn FnMut(Event<()>)) -> Result<Reading>,
 ) -> Result<Reading> {
-    let inspects = can_repeat && files.are_wanted();
+    let inspects = can_repeat && files.are_enabled();
     let first = match inspects {
         true => reading(Plan::default(), "inspecting", &mut |_| {})?,
         false => reading(Plan::default(), "matching", &mut |event| sink.take(&event))?,
@@ -73,7 +73,7 @@ pub(super) fn read(
         if !can_repeat || plan == Plan::default() {
             return Ok(first);
         }
-        *sink = Sink::new(files)?;
+        *sink = DelaySink::new(files)?;
     }
     let second = reading(plan, "matching", &mut |event| sink.take(&event))?;
     Ok(Reading { diagnosis: first.diagnosis, planned: true, ..second })

@@ -3,7 +3,7 @@
 use std::io::BufReader;
 use std::path::PathBuf;
 
-use onbeat_delay::scope::{Channel, Decoded, Waveform, crossings, decode, read_csv};
+use onbeat_delay::scope::{Channel, DecodedChannel, Waveform, crossings, decode, read_csv};
 use onbeat_host::file;
 use onbeat_report::{Cell, Counters, InputKind, Progress, Run};
 
@@ -11,7 +11,7 @@ use super::judgement;
 use super::method::{Method, MethodResult};
 use super::options::{PacketOptions, ReportOptions};
 use super::outcome::{self, Origin};
-use super::sink::Sink;
+use super::sink::DelaySink;
 use crate::error::{Error, Result};
 
 /// Two channels of an oscilloscope on 10BASE-T.
@@ -52,7 +52,7 @@ impl Method for ScopeOptions {
             self.packets.longest_ns(),
         );
 
-        let mut sink = Sink::new(&self.packets.report.files)?;
+        let mut sink = DelaySink::new(&self.packets.report.files)?;
         let mut table = Counters::new([("frame at", "µs"), ("delay", "ns"), ("verdict", "")]);
         for crossing in &found {
             let time_ns = (crossing.arrival_s * 1e9).round() as i64;
@@ -120,7 +120,7 @@ impl ScopeOptions {
 }
 
 /// What was found on the channels.
-fn signals(channels: [&Channel; 2], decoded: &[Decoded; 2]) -> Counters {
+fn signals(channels: [&Channel; 2], decoded: &[DecodedChannel; 2]) -> Counters {
     let mut table = Counters::new([
         ("channel", ""),
         ("frames", ""),

@@ -12,7 +12,7 @@ use crate::filter;
 
 /// The packets that are matched, by pcap-filter(7).
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Selection {
+pub(crate) struct FilterOptions {
     /// Match only packets that pass this filter (pcap-filter(7)): `udp and src net 10.1.0.0/16`
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Selection {
     filter_out: Option<String>,
 }
 
-impl Selection {
+impl FilterOptions {
     /// Refuses what is no filter of Ethernet, before any work is done.
     pub(super) fn check(&self) -> Result<()> {
         for (option, expression) in self.given() {

@@ -1,11 +1,11 @@
 //! Where delays go as they are found: what is said of them, the curves, a file.
 
-use onbeat_delay::collected::Collected;
+use onbeat_delay::summary::DelaySummary;
 use onbeat_delay::matching::{Event, Verdict};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Distribution, Recorder};
 
-use super::samples::{Column, Files, Samples, Value};
+use super::samples::{Column, SampleFiles, Samples, SampleValue};
 use crate::error::Result;
 
 /// What is written of each packet.
@@ -13,20 +13,20 @@ const COLUMNS: &[Column] =
     &[Column::number("arrival_ns"), Column::maybe_number("delay_ns"), Column::text("verdict")];
 
 /// Takes delays.
-pub(super) struct Sink {
-    pub(super) collected: Collected,
+pub(super) struct DelaySink {
+    pub(super) collected: DelaySummary,
     curves: Recorder,
     phases: [PhaseId; 2],
     samples: Samples,
 }
 
-impl Sink {
-    pub(super) fn new(files: &Files) -> Result<Self> {
+impl DelaySink {
+    pub(super) fn new(files: &SampleFiles) -> Result<Self> {
         let mut curves = Recorder::new();
         let phases = ["delay", "delay of packets that may be another's"];
         let phases = phases.map(|name| curves.phase(name));
         let samples = Samples::create(files, COLUMNS)?;
-        Ok(Self { collected: Collected::new(), curves, phases, samples })
+        Ok(Self { collected: DelaySummary::new(), curves, phases, samples })
     }
 
     /// What came of a packet, by one clock.
@@ -44,9 +44,9 @@ impl Sink {
 
     /// A packet that was matched; its delay where it is known.
     pub(super) fn record(&mut self, time_ns: i64, delay_ns: Option<i64>, verdict: Verdict) {
-        if self.samples.are_wanted() {
-            let verdict = Value::Text(name(verdict));
-            self.samples.row(&[time_ns.into(), Value::maybe(delay_ns), verdict]);
+        if self.samples.are_enabled() {
+            let verdict = SampleValue::Text(name(verdict));
+            self.samples.row(&[time_ns.into(), SampleValue::maybe(delay_ns), verdict]);
         }
         let Some(delay_ns) = delay_ns else { return self.collected.lose() };
         self.collected.record(time_ns, delay_ns, verdict);
@@ -60,7 +60,7 @@ impl Sink {
     pub(super) fn lose(&mut self, time_ns: i64) {
         self.collected.lose();
         self.curves.lose(self.phases[0], 1);
-        self.samples.row(&[time_ns.into(), Value::Nothing, Value::Text("lost")]);
+        self.samples.row(&[time_ns.into(), SampleValue::Nothing, SampleValue::Text("lost")]);
     }
 
     /// The distributions of delays that are surely the packets' own, and of others where there are any.

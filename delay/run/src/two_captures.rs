@@ -6,18 +6,18 @@ use onbeat_delay::capture::Packet;
 use onbeat_delay::clocks::{Clocks, Envelope, Point};
 use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher, Verdict, Window};
-use onbeat_delay::pairing::{Pair, PairingError, Plan, Side, median_difference_ns};
+use onbeat_delay::pairing::{CapturePair, PairingError, Plan, Side, median_difference_ns};
 use onbeat_report::format::{count, duration_ns};
 use onbeat_report::{Cell, Counters, Inputs, Progress, Run};
 
 use super::captures::{self, Capture};
 use super::command_line::CommandLine;
-use super::judgement::{self, Source};
+use super::judgement::{self, CaptureSource};
 use super::method::{Method, MethodResult};
 use super::options::{PacketOptions, ReportOptions};
 use super::outcome::{self, Origin};
 use super::reading::{self, Reading};
-use super::sink::Sink;
+use super::sink::DelaySink;
 use crate::error::{Error, Result};
 
 /// Two captures, one on either side of the hop.
@@ -65,7 +65,7 @@ impl Method for MatchOptions {
             ));
         }
         let run = Run::analysis(Self::result());
-        let mut sink = Sink::new(&self.packets.report.files)?;
+        let mut sink = DelaySink::new(&self.packets.report.files)?;
         let matching = self.packets.matching(self.two_clocks, None);
         let (read, clocks) = if self.two_clocks {
             let (read, clocks) =
@@ -95,7 +95,7 @@ impl Method for MatchOptions {
         outcome.notes.extend(read.notes);
         let [arrivals, departures] =
             [&self.arrivals, &self.departures].map(|path| path.display().to_string());
-        let source = Source::Two { arrivals: &arrivals, departures: &departures };
+        let source = CaptureSource::Two { arrivals: &arrivals, departures: &departures };
         let two_clocks = self.two_clocks.then_some(("--two-clocks", None));
         let command = CommandLine::new(Self::NAME, &[&arrivals, &departures])
             .given(two_clocks)
@@ -118,7 +118,7 @@ impl MatchOptions {
         &self,
         inputs: &Inputs,
         matching: &MatchingOptions,
-        sink: &mut Sink,
+        sink: &mut DelaySink,
         progress: &mut Progress,
     ) -> Result<(Reading, TwoClocks)> {
         let [mut arrivals, mut departures] = self.open(inputs)?;
@@ -214,7 +214,7 @@ impl MatchOptions {
         let recognition = self.packets.recognition();
         let [arrivals, departures] = self.open(inputs)?;
         let window = window.with_disorder(plan.disorder_ns);
-        let mut pair = Pair::new(arrivals, departures, shift_ns, recognition, |_: &Packet<'_>| ())
+        let mut pair = CapturePair::new(arrivals, departures, shift_ns, recognition, |_: &Packet<'_>| ())
             .filtered(self.packets.selection.filters())
             .planned(plan);
         let mut matcher = Matcher::new(window);

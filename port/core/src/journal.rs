@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// Content of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StoredEntry<B>")]
-pub(crate) struct Entry<B> {
+pub(crate) struct JournalEntry<B> {
     /// The interface, in the namespace that it comes from.
     pub(crate) interface: InterfaceIdentity,
     /// The interface as it was there.
@@ -30,7 +30,7 @@ struct StoredEntry<B> {
     before: B,
 }
 
-impl<B> From<StoredEntry<B>> for Entry<B> {
+impl<B> From<StoredEntry<B>> for JournalEntry<B> {
     fn from(StoredEntry { interface, home, before }: StoredEntry<B>) -> Self {
         let interface = interface.unwrap_or_else(|| InterfaceIdentity::former(home, ""));
         Self { interface, before }
@@ -46,7 +46,7 @@ pub(crate) trait Settings: Serialize + DeserializeOwned {
     fn check(&self, interface: &str) -> std::result::Result<(), String>;
 }
 
-impl<B: Settings> Content for Entry<B> {
+impl<B: Settings> Content for JournalEntry<B> {
     fn check(&self) -> std::result::Result<(), String> {
         Ok(())
     }
@@ -67,7 +67,7 @@ const SUFFIX: &str = ".json";
 #[derive(Debug)]
 pub(crate) struct Journal<B: Settings> {
     directory: PrivateDirectory,
-    file: File<Entry<B>>,
+    file: File<JournalEntry<B>>,
     interface: String,
     _lock: Lock,
 }
@@ -119,7 +119,7 @@ impl<B: Settings> Journal<B> {
     }
 
     /// The settings that an earlier process left changed.
-    pub(crate) fn left(&self) -> Result<Option<Entry<B>>> {
+    pub(crate) fn left(&self) -> Result<Option<JournalEntry<B>>> {
         let mut left = self.file.read()?;
         if let Some(entry) = &mut left {
             entry.interface.set_former_name(&self.interface);
@@ -127,7 +127,7 @@ impl<B: Settings> Journal<B> {
         Ok(left)
     }
 
-    pub(crate) fn write(&self, entry: &Entry<B>) -> Result<()> {
+    pub(crate) fn write(&self, entry: &JournalEntry<B>) -> Result<()> {
         Ok(self.file.write(entry)?)
     }
 

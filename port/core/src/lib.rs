@@ -50,7 +50,7 @@
 //! A [`Slot`] names a frame that was built ahead. Everything that sends, sends a slot: so a back
 //! end can keep it wherever it sends from, be it this process, a map of an XDP program or the
 //! kernel module, and an update reaches each of them. A received frame is a token
-//! ([`Received`]), not a borrow: a stack updates and sends while it holds frames, and the trait
+//! ([`ReceivedFrame`]), not a borrow: a stack updates and sends while it holds frames, and the trait
 //! can be made an object.
 //!
 //! Launches are absolute instants of one clock per port; a cycle is `first + n * period`, so that
@@ -120,7 +120,7 @@ mod packet;
 mod port;
 mod response;
 mod schedule;
-mod sent;
+mod transmissions;
 mod slot;
 mod time;
 mod txtime;
@@ -140,7 +140,7 @@ pub use module::ModulePort;
 pub use open::open;
 pub use options::{PortOptions, Transmit, TxtimeOptions};
 pub use packet::PacketPort;
-pub use port::{Cause, Confirmation, Diagnostics, Outcome, Port, Received, Tag};
+pub use port::{Cause, Confirmation, Diagnostics, Outcome, Port, ReceivedFrame, VlanTag};
 pub use response::Response;
 pub use slot::{MIN_FRAME, Slot};
 pub use time::{Clock, Stamp, StampSource, Time};

@@ -47,7 +47,7 @@ pub struct Confirmation {
 
 /// The outer VLAN tag of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Tag {
+pub struct VlanTag {
     /// [`EtherType::C_VLAN`] or [`EtherType::S_VLAN`].
     pub tpid: EtherType,
     /// Priority, drop eligibility and VLAN id.
@@ -61,7 +61,7 @@ pub struct Tag {
 /// that is never given back keeps its place in the port's ring until the port is closed.
 #[derive(Debug)]
 #[must_use = "a frame that is not released keeps its place in the ring"]
-pub struct Received {
+pub struct ReceivedFrame {
     pub(crate) port: u32,
     pub(crate) buffer: u32,
     /// When it came.
@@ -70,7 +70,7 @@ pub struct Received {
     /// [`Port::octets`] shows where the frame was longer than the port's buffers.
     pub len: usize,
     /// The outer VLAN tag, which is not among the octets.
-    pub tag: Option<Tag>,
+    pub tag: Option<VlanTag>,
     /// A response was sent to it.
     pub answered: bool,
 }
@@ -210,19 +210,19 @@ pub trait Port: Send {
     ///
     /// # Errors
     /// [`crate::Error::Io`].
-    fn receive(&mut self) -> Result<Option<Received>>;
+    fn receive(&mut self) -> Result<Option<ReceivedFrame>>;
 
     /// A received frame: from the destination address on, without the outer VLAN tag and FCS.
     ///
     /// # Panics
     /// Where the frame is of another port.
-    fn octets<'a>(&'a self, frame: &'a Received) -> &'a [u8];
+    fn octets<'a>(&'a self, frame: &'a ReceivedFrame) -> &'a [u8];
 
     /// Gives a received frame back.
     ///
     /// # Panics
     /// As [`Port::octets`].
-    fn release(&mut self, frame: Received);
+    fn release(&mut self, frame: ReceivedFrame);
 
     /// What became of a frame that was sent, if there is news, in the order in which the back end
     /// hears of it. Old news is forgotten for new, and counted as [`Diagnostics::unconfirmed`].

@@ -10,7 +10,7 @@ pub struct Response {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ResponseEntry {
     id: u64,
     filter: Filter,
     slot: Slot,
@@ -22,7 +22,7 @@ pub(crate) struct Responses {
     port: u32,
     capacity: usize,
     next_id: u64,
-    entries: Vec<Entry>,
+    entries: Vec<ResponseEntry>,
 }
 
 impl Responses {
@@ -36,7 +36,7 @@ impl Responses {
         }
         let id = self.next_id;
         self.next_id += 1;
-        self.entries.push(Entry { id, filter, slot });
+        self.entries.push(ResponseEntry { id, filter, slot });
         Ok(Response { port: self.port, id })
     }
 

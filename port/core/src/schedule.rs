@@ -4,7 +4,7 @@ use crate::{Cause, Slot, Time};
 
 /// A transmission that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct DueTransmission {
     pub(crate) slot: Slot,
     /// [`Cause::At`] or [`Cause::Cycle`].
     pub(crate) cause: Cause,
@@ -15,7 +15,7 @@ pub(crate) struct Due {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Launch {
+struct PlannedLaunch {
     slot: Slot,
     first: Time,
     /// `None`: once.
@@ -28,7 +28,7 @@ struct Launch {
 /// One launch at most for each slot, at the slot's place: nothing is allocated while it runs.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    launches: Vec<Option<Launch>>,
+    launches: Vec<Option<PlannedLaunch>>,
 }
 
 impl Schedule {
@@ -38,17 +38,17 @@ impl Schedule {
 
     /// Sends the slot once, at `time`; in place of what was planned for it.
     pub(crate) fn at(&mut self, slot: Slot, time: Time) {
-        self.set(Launch { slot, first: time, period: None, next_cycle: 0, next: time });
+        self.set(PlannedLaunch { slot, first: time, period: None, next_cycle: 0, next: time });
     }
 
     /// Sends the slot at `first`, and each `period` nanoseconds from there; in place of what was
     /// planned for it.
     pub(crate) fn every(&mut self, slot: Slot, first: Time, period: u64) {
         debug_assert!(period > 0);
-        self.set(Launch { slot, first, period: Some(period), next_cycle: 0, next: first });
+        self.set(PlannedLaunch { slot, first, period: Some(period), next_cycle: 0, next: first });
     }
 
-    fn set(&mut self, launch: Launch) {
+    fn set(&mut self, launch: PlannedLaunch) {
         self.launches[launch.slot.index as usize] = Some(launch);
     }
 
@@ -67,7 +67,7 @@ impl Schedule {
     /// Instants are `first + n * period`, so that lateness never adds up. Of a cyclic slot whose
     /// instants passed unseen the last is due, once: a burst of the others would meet a bus that
     /// is in a later cycle.
-    pub(crate) fn pop(&mut self, now: Time) -> Option<Due> {
+    pub(crate) fn pop(&mut self, now: Time) -> Option<DueTransmission> {
         let due = self.launches.iter_mut().filter(|l| l.is_some_and(|l| l.next <= now));
         let place = due.min_by_key(|l| l.map(|l| l.next))?;
         let launch = place.as_mut()?;
@@ -75,7 +75,7 @@ impl Schedule {
         let Some(period) = launch.period else {
             let time = launch.next;
             *place = None;
-            return Some(Due { slot, cause: Cause::At(time), time, missed: 0 });
+            return Some(DueTransmission { slot, cause: Cause::At(time), time, missed: 0 });
         };
         let number = now.since(launch.first) / period;
         let missed = number - launch.next_cycle;
@@ -87,12 +87,12 @@ impl Schedule {
             }
             None => *place = None,
         }
-        Some(Due { slot, cause: Cause::Cycle { number, due: time }, time, missed })
+        Some(DueTransmission { slot, cause: Cause::Cycle { number, due: time }, time, missed })
     }
 
     /// The transmission that comes next, where it is due by `horizon`: for who hands frames over
     /// ahead. Of a cyclic slot the instants before `now` are missed; of the others none is.
-    pub(crate) fn pop_ahead(&mut self, now: Time, horizon: Time) -> Option<Due> {
+    pub(crate) fn pop_ahead(&mut self, now: Time, horizon: Time) -> Option<DueTransmission> {
         loop {
             let due = self.launches.iter_mut().filter(|l| l.is_some_and(|l| l.next <= horizon));
             let place = due.min_by_key(|l| l.map(|l| l.next))?;
@@ -100,7 +100,7 @@ impl Schedule {
             let (slot, time) = (launch.slot, launch.next);
             let Some(period) = launch.period else {
                 *place = None;
-                return Some(Due { slot, cause: Cause::At(time), time, missed: 0 });
+                return Some(DueTransmission { slot, cause: Cause::At(time), time, missed: 0 });
             };
             let number = time.since(launch.first) / period;
             let from = now.since(launch.first).div_ceil(period);
@@ -115,7 +115,7 @@ impl Schedule {
                 if let Some(launch) = place {
                     launch.next_cycle = next;
                 }
-                return Some(Due { slot, cause: Cause::Cycle { number, due: time }, time, missed });
+                return Some(DueTransmission { slot, cause: Cause::Cycle { number, due: time }, time, missed });
             }
         }
     }

@@ -32,7 +32,7 @@ pub(crate) fn next_port() -> u32 {
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct SlotEntry {
     generation: u32,
     used: bool,
     len: usize,
@@ -45,13 +45,13 @@ struct Entry {
 pub(crate) struct Slots {
     port: u32,
     max_frame: usize,
-    entries: Vec<Entry>,
+    entries: Vec<SlotEntry>,
 }
 
 impl Slots {
     /// Room for `capacity` slots of frames up to `max_frame` octets.
     pub(crate) fn new(port: u32, capacity: usize, max_frame: usize) -> Self {
-        Self { port, max_frame, entries: (0..capacity).map(|_| Entry::default()).collect() }
+        Self { port, max_frame, entries: (0..capacity).map(|_| SlotEntry::default()).collect() }
     }
 
     /// A slot for frames of up to `capacity` octets. The only place where memory is taken.

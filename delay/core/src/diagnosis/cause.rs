@@ -153,7 +153,7 @@ pub enum Cause {
 
 /// What a cause does to a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum CauseEffect {
     /// Packets match nevertheless.
     Remedied,
     /// Packets do not match.
@@ -190,17 +190,17 @@ impl Cause {
     }
 
     /// What it does to the measurement.
-    pub fn fault(&self) -> Fault {
+    pub fn effect(&self) -> CauseEffect {
         match self {
             Cause::BothDirections { .. }
             | Cause::Disorder { .. }
-            | Cause::ClockSetBack { alone: false, .. } => Fault::Remedied,
+            | Cause::ClockSetBack { alone: false, .. } => CauseEffect::Remedied,
             Cause::OneCapture { .. }
             | Cause::EqualTimes { .. }
             | Cause::ConstantTimes { .. }
             | Cause::ClockStep { .. }
-            | Cause::ClockSetBack { .. } => Fault::Voids,
-            _ => Fault::Prevents,
+            | Cause::ClockSetBack { .. } => CauseEffect::Voids,
+            _ => CauseEffect::Prevents,
         }
     }
 }

@@ -18,7 +18,7 @@ mod order;
 mod pairs;
 mod sample;
 
-pub use cause::{Cause, Fault};
+pub use cause::{Cause, CauseEffect};
 pub use order::{ClockStep, OrderSummary, TimeOrder};
 pub use sample::Sample;
 
@@ -27,7 +27,7 @@ use crate::key::Recognition;
 use crate::pairing::{Plan, Side, Tally};
 use crate::strays::StrayRun;
 use directions::Directions;
-use pairs::{Change, CommonPackets, TELLING, shortest_cut};
+use pairs::{HopChange, CommonPackets, TELLING, shortest_cut};
 
 /// A delay beyond this is taken for a step of a clock, in nanoseconds.
 const LONGEST_DELAY_NS: i64 = 1_000_000_000;
@@ -299,10 +299,10 @@ impl Evidence<'_> {
     ) {
         let packets = common.packets.len();
         match common.change {
-            Change::None => {}
-            Change::Forwards => found.causes.push(Cause::NoReplies { packets }),
-            Change::Replies => found.causes.push(Cause::Replies { packets }),
-            Change::Translates => {
+            HopChange::None => {}
+            HopChange::Forwards => found.causes.push(Cause::NoReplies { packets }),
+            HopChange::Replies => found.causes.push(Cause::Replies { packets }),
+            HopChange::Translates => {
                 found.causes.push(Cause::Translated { packets, untranslated: common.as_matched })
             }
         }
@@ -437,10 +437,10 @@ impl Diagnosis {
     ) -> Conclusion {
         let fails = !matched.is_enough(matching) || matched.negative > 0;
         let unplanned = !planned && self.plan != Plan::default();
-        let is_remedied = |cause: &Cause| cause.fault() == Fault::Remedied;
+        let is_remedied = |cause: &Cause| cause.effect() == CauseEffect::Remedied;
         // Packets of the other direction count as lost, or match at negative delays.
         let voids = |cause: &&Cause| {
-            cause.fault() == Fault::Voids
+            cause.effect() == CauseEffect::Voids
                 || (unplanned && matches!(cause, Cause::BothDirections { .. }))
         };
         // A sample may miss the few packets that did match.

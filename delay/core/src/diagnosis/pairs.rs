@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::sample::{Sample, SampledPacket};
-use crate::key::{Recognition, Unrecognised};
+use crate::key::{Recognition, Unrecognized};
 use crate::pairing::Side;
 
 /// Octets compared where a packet is not matched as the user says: fewer than a sample keeps.
@@ -13,7 +13,7 @@ pub(super) const TELLING: usize = 32;
 
 /// What a hop does to packets that the user has not said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum HopChange {
     None,
     /// Departures are forwarded arrivals, and the user expects replies.
     Forwards,
@@ -38,7 +38,7 @@ impl CommonPacket<'_> {
 /// The packets of two samples that have a key in common.
 #[derive(Debug)]
 pub(super) struct CommonPackets<'a> {
-    pub(super) change: Change,
+    pub(super) change: HopChange,
     /// Whether departures are replies.
     pub(super) replies: bool,
     /// Keys that both samples hold, and those of the sample that holds fewer.
@@ -67,16 +67,16 @@ impl<'a> CommonPackets<'a> {
     ) -> Option<Self> {
         let octets = octets.unwrap_or(COMPARED).min(recognition.octets);
         let compared = Recognition { octets, ..*recognition };
-        let plain = Self::under(Change::None, samples, &compared);
+        let plain = Self::under(HopChange::None, samples, &compared);
         let as_matched = plain.keys;
         let mut candidates = vec![plain];
         if compared.reply {
             let forwarded = Recognition { reply: false, ..compared };
-            candidates.push(Self::under(Change::Forwards, samples, &forwarded));
+            candidates.push(Self::under(HopChange::Forwards, samples, &forwarded));
         }
         for (change, assumed) in [
-            (Change::Replies, Recognition { reply: true, ..compared }),
-            (Change::Translates, Recognition { nat: true, ..compared }),
+            (HopChange::Replies, Recognition { reply: true, ..compared }),
+            (HopChange::Translates, Recognition { nat: true, ..compared }),
         ] {
             if assumed != compared && octets >= TELLING {
                 let common = Self::under(change, samples, &assumed);
@@ -96,7 +96,7 @@ impl<'a> CommonPackets<'a> {
             && self.packets.len() * 100 >= self.keys * UNIQUE_PERCENT
     }
 
-    fn under(change: Change, samples: [&'a Sample; 2], assumed: &Recognition) -> Self {
+    fn under(change: HopChange, samples: [&'a Sample; 2], assumed: &Recognition) -> Self {
         let arrivals = by_key(Side::Arrivals, samples[0], assumed);
         let departures = by_key(Side::Departures, samples[1], assumed);
         let smaller = arrivals.len().min(departures.len());
@@ -134,7 +134,7 @@ pub(super) fn shortest_cut(samples: [&Sample; 2], recognition: &Recognition) -> 
     let compared = Recognition { octets: COMPARED.min(recognition.octets), ..*recognition };
     let packets = samples.into_iter().flat_map(Sample::packets);
     let captured = packets.filter_map(|sampled| match compared.key(&sampled.packet()) {
-        Err(Unrecognised::Cut { captured }) => Some(captured),
+        Err(Unrecognized::Cut { captured }) => Some(captured),
         _ => None,
     });
     let shortest = captured.fold(compared.octets, usize::min);

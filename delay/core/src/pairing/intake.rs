@@ -6,12 +6,12 @@ use std::fmt;
 use super::{Side, Tally};
 use crate::capture::{CaptureError, Packet};
 use crate::diagnosis::{Sample, SideEvidence, TimeOrder};
-use crate::key::{Recognition, Unrecognised, endpoints};
+use crate::key::{Recognition, Unrecognized, endpoints};
 
-type Keep = dyn FnMut(&Packet<'_>) -> Result<bool, String>;
+type PacketPredicate = dyn FnMut(&Packet<'_>) -> Result<bool, String>;
 
 /// Selects packets of one side; an error where it does not apply to them.
-pub struct PacketFilter(Box<Keep>);
+pub struct PacketFilter(Box<PacketPredicate>);
 
 impl PacketFilter {
     /// A filter that keeps the packets for which `keep` returns `true`.
@@ -102,7 +102,7 @@ impl Intake {
         }
         let key = match recognition.key_on(self.side, packet) {
             Ok(key) => Some(key),
-            Err(Unrecognised::Link(link)) => {
+            Err(Unrecognized::Link(link)) => {
                 return Err(CaptureError::Link { number: packet.number, link });
             }
             Err(unrecognised) => {

@@ -11,7 +11,7 @@ use super::{Side, Tally};
 use crate::capture::{CaptureError, Direction, LinkType, Packet, Reader};
 use crate::diagnosis::{CaptureEvidence, Evidence, TimeOrder};
 use crate::key::Recognition;
-use crate::matching::{Event, Matcher, Passage};
+use crate::matching::{Event, Matcher, Observation};
 
 /// An interface of a pcapng file, by number or by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl fmt::Display for InterfaceId {
 
 /// How the two sides of the hop are told apart in one capture that mirrors both.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sides {
+pub enum SideCriterion {
     /// By the hop's own MAC addresses: it receives what is sent to one of them, and sends what
     /// comes from one. For routers and hosts; a bridge leaves addresses as they are.
     Addresses(Vec<MacAddress>),
@@ -82,7 +82,7 @@ pub enum Sides {
     Direction,
 }
 
-impl Sides {
+impl SideCriterion {
     /// The side a packet was captured on; `None`: neither.
     pub fn side(&self, packet: &Packet<'_>) -> Option<Side> {
         let either = |arrivals: bool, departures: bool| match (arrivals, departures) {
@@ -91,19 +91,19 @@ impl Sides {
             _ => None,
         };
         match self {
-            Sides::Addresses(addresses) => {
+            SideCriterion::Addresses(addresses) => {
                 let frame = ethernet(packet)?;
                 let own = |address| addresses.contains(&address);
                 either(own(frame.destination()), own(frame.source()))
             }
-            Sides::Vlans { arrivals, departures } => {
+            SideCriterion::Vlans { arrivals, departures } => {
                 let vid = ethernet(packet)?.vlan()?.vid;
                 either(vid == *arrivals, vid == *departures)
             }
-            Sides::Interfaces { arrivals, departures } => {
+            SideCriterion::Interfaces { arrivals, departures } => {
                 either(arrivals.is_of(packet), departures.is_of(packet))
             }
-            Sides::Direction => packet.direction.map(|direction| match direction {
+            SideCriterion::Direction => packet.direction.map(|direction| match direction {
                 Direction::Inbound => Side::Arrivals,
                 Direction::Outbound => Side::Departures,
             }),
@@ -122,7 +122,7 @@ fn ethernet<'a>(packet: &Packet<'a>) -> Option<Frame<'a>> {
 #[derive(Debug)]
 pub struct Sorter {
     recognition: Recognition,
-    sides: Sides,
+    sides: SideCriterion,
     arrivals: Intake,
     departures: Intake,
     order: TimeOrder,
@@ -134,7 +134,7 @@ pub struct Sorter {
 
 impl Sorter {
     /// Without a packet yet.
-    pub fn new(sides: Sides, recognition: Recognition) -> Self {
+    pub fn new(sides: SideCriterion, recognition: Recognition) -> Self {
         let (arrivals, departures) = (Intake::new(Side::Arrivals), Intake::new(Side::Departures));
         let order = TimeOrder::default();
         Sorter { recognition, sides, arrivals, departures, order, other: 0, met: false }
@@ -193,7 +193,7 @@ impl Sorter {
         if !self.met {
             self.met = meet(&mut self.arrivals.sample, &mut self.departures.sample);
         }
-        let passage = Passage { time_ns: packet.time_ns, tag };
+        let passage = Observation { time_ns: packet.time_ns, tag };
         match side {
             Side::Arrivals => matcher.arrive(key, passage, events),
             Side::Departures => matcher.depart(key, passage, events),
@@ -209,28 +209,28 @@ impl Sorter {
 }
 
 /// One capture that holds both sides of a hop, stamped by one clock.
-pub struct Mirror<R, F> {
+pub struct MirroredCapture<R, F> {
     sorter: Sorter,
     reader: Reader<R>,
     tag: F,
 }
 
-impl<R: Read, F> Mirror<R, F> {
+impl<R: Read, F> MirroredCapture<R, F> {
     /// The capture from its start.
-    pub fn new(reader: Reader<R>, sides: Sides, recognition: Recognition, tag: F) -> Self {
-        Mirror { sorter: Sorter::new(sides, recognition), reader, tag }
+    pub fn new(reader: Reader<R>, sides: SideCriterion, recognition: Recognition, tag: F) -> Self {
+        MirroredCapture { sorter: Sorter::new(sides, recognition), reader, tag }
     }
 
     /// Matches only packets that the filter of their side keeps.
     #[must_use]
     pub fn filtered(self, filters: [Option<PacketFilter>; 2]) -> Self {
-        Mirror { sorter: self.sorter.filtered(filters), ..self }
+        MirroredCapture { sorter: self.sorter.filtered(filters), ..self }
     }
 
     /// Reads the capture as an earlier reading showed.
     #[must_use]
     pub fn planned(self, plan: Plan) -> Self {
-        Mirror { sorter: self.sorter.planned(plan), ..self }
+        MirroredCapture { sorter: self.sorter.planned(plan), ..self }
     }
 
     /// What was read, for a [diagnosis](crate::diagnosis).

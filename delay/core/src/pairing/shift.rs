@@ -7,7 +7,7 @@ use std::io::Read;
 use super::{PairingError, Side};
 use crate::capture::{CaptureError, Reader};
 use crate::change::median;
-use crate::key::{Recognition, Unrecognised};
+use crate::key::{Recognition, Unrecognized};
 
 /// Packets that both starts have to have in common.
 const FEWEST: usize = 10;
@@ -15,7 +15,7 @@ const FEWEST: usize = 10;
 /// The median of departure less arrival, in nanoseconds, of packets that are there once in the
 /// first `packets` of either capture; `None` where there are fewer than ten.
 ///
-/// Its negative is the shift that [`Pair::new`](super::Pair::new) takes; what the delays and the
+/// Its negative is the shift that [`CapturePair::new`](super::Pair::new) takes; what the delays and the
 /// skew add to it is for [`Window::lead_ns`](crate::matching::Window::lead_ns) and
 /// [`longest_ns`](crate::matching::Window::longest_ns) to cover. The captures are read from, so
 /// that they have to be opened anew for matching.
@@ -55,7 +55,7 @@ fn times(
         let Some(packet) = reader.next_packet()? else { break };
         let key = match recognition.key_on(side, &packet) {
             Ok(key) => key,
-            Err(Unrecognised::Link(link)) => {
+            Err(Unrecognized::Link(link)) => {
                 return Err(CaptureError::Link { number: packet.number, link });
             }
             Err(_) => continue,

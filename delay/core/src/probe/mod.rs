@@ -20,8 +20,8 @@ mod sender;
 mod sessions;
 
 pub use key::Key;
-pub use one_way::{Compared, OneWay, Ways};
-pub use profile::{Course, Profile, ProfileError, Stretch};
-pub use reflect::{Answer, Unanswered, admit, is_reflected, reflect};
-pub use sender::{Counts, Received, Sample, Sender, Session, Stray};
+pub use one_way::{ClockComparison, OneWayDelays, DirectionalDelays};
+pub use profile::{RateCurve, Profile, ProfileError, ProfileSegment};
+pub use reflect::{ReplyFields, RejectedDatagram, admit, is_reflected, reflect};
+pub use sender::{Counts, ProbeReply, Sample, Sender, Session, StrayDatagram};
 pub use sessions::Sessions;

@@ -8,14 +8,14 @@ const KEPT: usize = 1 << 20;
 
 /// Collects probes, in bounded memory: clocks by all of them, delays of the first million.
 #[derive(Debug, Clone, Default)]
-pub struct OneWay {
-    kept: Vec<Kept>,
+pub struct OneWayDelays {
+    kept: Vec<StoredProbe>,
     clocks: TwoWay,
     left_out: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Kept {
+struct StoredProbe {
     sent_ns: i64,
     there_ns: i64,
     received_ns: i64,
@@ -24,7 +24,7 @@ struct Kept {
 
 /// A delay in either direction, of one clock, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ways {
+pub struct DirectionalDelays {
     /// From the sender to the reflector.
     pub there_ns: f64,
     /// From the reflector to the sender.
@@ -33,7 +33,7 @@ pub struct Ways {
 
 /// What is known of the two clocks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Compared {
+pub struct ClockComparison {
     /// Skew and offset from step to step.
     pub spans: Vec<Span>,
     /// Every delay is right to this, in nanoseconds; `None` where there is no delay.
@@ -46,7 +46,7 @@ pub struct Compared {
     pub left_out: u64,
 }
 
-impl OneWay {
+impl OneWayDelays {
     /// Without a probe yet.
     pub fn new() -> Self {
         Self::default()
@@ -57,7 +57,7 @@ impl OneWay {
         let Some(answer) = sample.answer else { return };
         let (Some(there_ns), Some(back_ns)) = (sample.there_ns(), sample.back_ns()) else { return };
         let kept =
-            Kept { sent_ns: sample.sent_ns, there_ns, received_ns: answer.received_ns, back_ns };
+            StoredProbe { sent_ns: sample.sent_ns, there_ns, received_ns: answer.received_ns, back_ns };
         self.clocks.push(kept.sent_ns, there_ns, kept.received_ns, back_ns);
         if self.kept.len() < KEPT { self.kept.push(kept) } else { self.left_out += 1 }
     }
@@ -66,7 +66,7 @@ impl OneWay {
     ///
     /// The path hides how the fastest round trip is shared between its directions: the bound is half
     /// of it and more, and a delay that is not above the bound says nothing.
-    pub fn compare(&self, mut each: impl FnMut(Ways)) -> Compared {
+    pub fn compare(&self, mut each: impl FnMut(DirectionalDelays)) -> ClockComparison {
         let offsets = self.clocks.offsets();
         let (mut bound_ns, mut around_steps) = (None::<f64>, 0);
         for kept in &self.kept {
@@ -78,13 +78,13 @@ impl OneWay {
             each(ways);
         }
         let (spans, steps) = (offsets.spans(), offsets.steps());
-        Compared { spans, bound_ns, steps, around_steps, left_out: self.left_out }
+        ClockComparison { spans, bound_ns, steps, around_steps, left_out: self.left_out }
     }
 }
 
-fn ways(kept: &Kept, offsets: &Offsets) -> Option<(Ways, f64)> {
+fn ways(kept: &StoredProbe, offsets: &Offsets) -> Option<(DirectionalDelays, f64)> {
     let (out, home) = (offsets.at(kept.sent_ns)?, offsets.at(kept.received_ns)?);
     let there_ns = kept.there_ns as f64 - out.offset_ns;
     let back_ns = kept.back_ns as f64 + home.offset_ns;
-    Some((Ways { there_ns, back_ns }, out.bound_ns.max(home.bound_ns)))
+    Some((DirectionalDelays { there_ns, back_ns }, out.bound_ns.max(home.bound_ns)))
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// How a rate gets from one value to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Course {
+pub enum RateCurve {
     /// By the same amount in the same time.
     Linear,
     /// As the square of the time: slowly at first.
@@ -14,7 +14,7 @@ pub enum Course {
 
 /// A part of a profile. Rates are in packets a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stretch {
+pub struct ProfileSegment {
     /// How long it takes, in nanoseconds.
     pub duration_ns: i64,
     /// The rate at its start.
@@ -22,20 +22,20 @@ pub struct Stretch {
     /// The rate at its end; that of the start for a constant one.
     pub to: f64,
     /// How the rate gets there.
-    pub course: Course,
+    pub course: RateCurve,
 }
 
-impl Stretch {
+impl ProfileSegment {
     /// A constant rate.
     pub fn constant(rate: f64, duration_ns: i64) -> Self {
-        Stretch { duration_ns, from: rate, to: rate, course: Course::Linear }
+        ProfileSegment { duration_ns, from: rate, to: rate, course: RateCurve::Linear }
     }
 
     /// Packets in the first share `x` of the stretch, `0.0..=1.0`: the integral of the rate.
     fn packets(&self, x: f64) -> f64 {
         let growth = match self.course {
-            Course::Linear => x * x / 2.0,
-            Course::Quadratic => x * x * x / 3.0,
+            RateCurve::Linear => x * x / 2.0,
+            RateCurve::Quadratic => x * x * x / 3.0,
         };
         (self.from * x + (self.to - self.from) * growth) * self.duration_ns as f64 / 1e9
     }
@@ -56,7 +56,7 @@ impl Stretch {
 /// made another packet.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Profile {
-    stretches: Vec<Stretch>,
+    stretches: Vec<ProfileSegment>,
     current: usize,
     /// Of the current stretch: when it begins, and packets due before it.
     start_ns: i64,
@@ -67,7 +67,7 @@ pub struct Profile {
 impl Profile {
     /// A profile of these stretches; those without time or packets are passed over. Rates are not
     /// negative.
-    pub fn new(stretches: Vec<Stretch>) -> Self {
+    pub fn new(stretches: Vec<ProfileSegment>) -> Self {
         Profile { stretches, ..Self::default() }
     }
 
@@ -106,7 +106,7 @@ pub struct ProfileError {
 }
 
 /// `100 for 10s`, `0..1000 for 500ms`, `0..1000 for 10s quadratic`: packets a second.
-impl FromStr for Stretch {
+impl FromStr for ProfileSegment {
     type Err = ProfileError;
 
     fn from_str(text: &str) -> Result<Self, ProfileError> {
@@ -133,12 +133,12 @@ impl FromStr for Stretch {
         let number = number.parse::<f64>().ok().filter(|number| (0.0..=1e6).contains(number));
         let number = number.ok_or_else(|| wrong("a time is a number of ms, s or min"))?;
         let course = match (words.next(), words.next()) {
-            (None, _) => Course::Linear,
-            (Some("linear"), None) => Course::Linear,
-            (Some("quadratic"), None) => Course::Quadratic,
+            (None, _) => RateCurve::Linear,
+            (Some("linear"), None) => RateCurve::Linear,
+            (Some("quadratic"), None) => RateCurve::Quadratic,
             _ => return Err(wrong("behind the time there is nothing, linear or quadratic")),
         };
-        Ok(Stretch { duration_ns: (number * unit_ns) as i64, from, to, course })
+        Ok(ProfileSegment { duration_ns: (number * unit_ns) as i64, from, to, course })
     }
 }
 
@@ -152,7 +152,7 @@ impl FromStr for Profile {
     fn from_str(text: &str) -> Result<Self, ProfileError> {
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
         let parts = lines.flat_map(|line| line.split(',')).map(str::trim);
-        let stretches: Vec<Stretch> =
+        let stretches: Vec<ProfileSegment> =
             parts.filter(|part| !part.is_empty()).map(str::parse).collect::<Result<_, _>>()?;
         if stretches.is_empty() {
             return Err(ProfileError { text: text.trim().to_owned(), why: "there is none" });
@@ -161,15 +161,15 @@ impl FromStr for Profile {
     }
 }
 
-impl fmt::Display for Stretch {
+impl fmt::Display for ProfileSegment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stretch { duration_ns, from, to, course } = self;
+        let ProfileSegment { duration_ns, from, to, course } = self;
         write!(f, "{from}")?;
         if from != to {
             write!(f, "..{to}")?;
         }
         write!(f, " for {}ms", *duration_ns as f64 / 1e6)?;
-        if *course == Course::Quadratic { f.write_str(" quadratic") } else { Ok(()) }
+        if *course == RateCurve::Quadratic { f.write_str(" quadratic") } else { Ok(()) }
     }
 }
 
@@ -200,20 +200,20 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    fn ramp(from: f64, to: f64, course: Course) -> Vec<i64> {
-        Profile::new(vec![Stretch { duration_ns: 10 * SECOND, from, to, course }]).collect()
+    fn ramp(from: f64, to: f64, course: RateCurve) -> Vec<i64> {
+        Profile::new(vec![ProfileSegment { duration_ns: 10 * SECOND, from, to, course }]).collect()
     }
 
     #[test]
     fn constant_rates_and_steps() {
-        let steps = vec![Stretch::constant(4.0, SECOND), Stretch::constant(2.0, SECOND)];
+        let steps = vec![ProfileSegment::constant(4.0, SECOND), ProfileSegment::constant(2.0, SECOND)];
         let times: Vec<i64> = Profile::new(steps).map(|ns| ns / 1_000_000).collect();
         assert_eq!(times, [0, 250, 500, 750, 1000, 1500]);
-        assert_eq!(Profile::new(vec![Stretch::constant(1e6, SECOND)]).count(), 1_000_000);
-        assert_eq!(Profile::new(vec![Stretch::constant(0.0, SECOND)]).count(), 0);
+        assert_eq!(Profile::new(vec![ProfileSegment::constant(1e6, SECOND)]).count(), 1_000_000);
+        assert_eq!(Profile::new(vec![ProfileSegment::constant(0.0, SECOND)]).count(), 0);
         assert_eq!(Profile::new(Vec::new()).next(), None);
         // A pause, and a rate that does not fill its stretch.
-        let pause = [Stretch::constant(1.5, SECOND), Stretch::constant(0.0, SECOND)];
+        let pause = [ProfileSegment::constant(1.5, SECOND), ProfileSegment::constant(0.0, SECOND)];
         let times: Vec<i64> = Profile::new([pause, pause].concat()).collect();
         assert_eq!(times, [0, 666_666_667, 2_333_333_333]);
     }
@@ -222,20 +222,20 @@ mod tests {
     /// quadratic one at + (b - a)t³/3T².
     #[test]
     fn ramps_have_sent_what_their_integral_is() {
-        for (course, total) in [(Course::Linear, 5500), (Course::Quadratic, 4000)] {
+        for (course, total) in [(RateCurve::Linear, 5500), (RateCurve::Quadratic, 4000)] {
             let times = ramp(100.0, 1000.0, course);
             assert_eq!(times.len(), total);
             for (n, time) in times.iter().enumerate() {
                 let t = *time as f64 / 1e9;
                 let sent = match course {
-                    Course::Linear => 100.0 * t + 900.0 * t * t / 20.0,
-                    Course::Quadratic => 100.0 * t + 900.0 * t.powi(3) / 300.0,
+                    RateCurve::Linear => 100.0 * t + 900.0 * t * t / 20.0,
+                    RateCurve::Quadratic => 100.0 * t + 900.0 * t.powi(3) / 300.0,
                 };
                 assert!((sent - n as f64).abs() < 1e-5, "{n}: {sent}");
             }
             assert!(times.is_sorted());
         }
-        assert_eq!(ramp(1000.0, 0.0, Course::Linear).len(), 5000, "and down");
+        assert_eq!(ramp(1000.0, 0.0, RateCurve::Linear).len(), 5000, "and down");
     }
 
     #[test]
@@ -263,9 +263,9 @@ mod tests {
         let text = "100 for 2s # first\n\n0..1000 for 500ms, 10..5 for 1.5min quadratic\n";
         let profile: Profile = text.parse().unwrap();
         let expected = [
-            Stretch::constant(100.0, 2 * SECOND),
-            Stretch { duration_ns: SECOND / 2, from: 0.0, to: 1000.0, course: Course::Linear },
-            Stretch { duration_ns: 90 * SECOND, from: 10.0, to: 5.0, course: Course::Quadratic },
+            ProfileSegment::constant(100.0, 2 * SECOND),
+            ProfileSegment { duration_ns: SECOND / 2, from: 0.0, to: 1000.0, course: RateCurve::Linear },
+            ProfileSegment { duration_ns: 90 * SECOND, from: 10.0, to: 5.0, course: RateCurve::Quadratic },
         ];
         assert_eq!(profile.stretches, expected);
         assert_eq!(profile.duration_ns(), 92_500_000_000);

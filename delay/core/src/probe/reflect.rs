@@ -11,7 +11,7 @@ use super::Key;
 /// What a reflector knows of a test packet and of itself. Times are in nanoseconds since 1970, of
 /// the clock that the error estimate's format wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct ReplyFields {
     /// The reflector's own number of the packet, by its session; `None` from a reflector without
     /// state, whose numbers are the sender's.
     pub sequence: Option<u32>,
@@ -27,10 +27,10 @@ pub struct Answer {
 
 /// Why a datagram is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unanswered {
+pub enum RejectedDatagram {
     /// It is shorter than a test packet: of TWAMP, or of authenticated STAMP where there is a key.
     #[error(transparent)]
-    NoTest(#[from] Truncated),
+    NotATestPacket(#[from] Truncated),
     /// Whoever made it has another key, or none, or it was changed on its way.
     #[error("the HMAC of the test packet is wrong")]
     Hmac,
@@ -42,11 +42,11 @@ pub enum Unanswered {
 /// lack is zeros.
 ///
 /// # Errors
-/// [`Unanswered`].
-pub fn admit(datagram: &[u8], key: Option<&Key>) -> Result<Test, Unanswered> {
+/// [`RejectedDatagram`].
+pub fn admit(datagram: &[u8], key: Option<&Key>) -> Result<Test, RejectedDatagram> {
     if let Some(key) = key {
         let packet = AuthenticatedView::new_checked(datagram)?;
-        return key.verifies(&packet).then(|| packet.test()).ok_or(Unanswered::Hmac);
+        return key.verifies(&packet).then(|| packet.test()).ok_or(RejectedDatagram::Hmac);
     }
     let len = datagram.len();
     if len < TWAMP_TEST_LEN {
@@ -100,7 +100,7 @@ pub fn reflect(
     room: &mut [u8],
     len: usize,
     test: &Test,
-    answer: &Answer,
+    answer: &ReplyFields,
     key: Option<&Key>,
 ) -> Result<usize, EmitError> {
     let format = answer.error_estimate.format;

@@ -44,12 +44,12 @@ pub struct Sample {
     /// When it went.
     pub sent_ns: i64,
     /// How it came back; `None`: it did not in time.
-    pub answer: Option<Received>,
+    pub answer: Option<ProbeReply>,
 }
 
 /// How a probe came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Received {
+pub struct ProbeReply {
     /// The reflector's number of it: the probe's, or, of a reflector with state, how many it had before.
     pub reflector_sequence: u32,
     /// When the reflector had it, by its clock.
@@ -85,7 +85,7 @@ impl Sample {
     }
 }
 
-impl Received {
+impl ProbeReply {
     /// How long it was in the reflector, in nanoseconds by the reflector's clock.
     pub fn in_reflector_ns(&self) -> i64 {
         self.reflector_sent_ns - self.reflector_received_ns
@@ -94,7 +94,7 @@ impl Received {
 
 /// Why a datagram is no answer to a probe of this session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stray {
+pub enum StrayDatagram {
     /// Shorter than a STAMP packet, or, with a key, than an authenticated one.
     Truncated(Truncated),
     /// Whoever made it has another key, or none, or it was changed on its way.
@@ -131,7 +131,7 @@ pub struct Counts {
 
 /// A probe under way.
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct PendingProbe {
     sample: Sample,
     /// When it went, as it says itself.
     stamp: Timestamp,
@@ -148,7 +148,7 @@ pub struct Sender {
     key: Option<Key>,
     next: u32,
     /// Probes without a final sample, the oldest first; the last is number `next - 1`.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingProbe>,
     newest_answered: Option<u32>,
     /// Of all answers, the reflector's largest number, and whether one was not its probe's.
     newest_reflected: Option<u32>,
@@ -233,7 +233,7 @@ impl Sender {
         if written.is_ok() {
             self.times.next();
             let sample = Sample { sequence: self.next, intended_ns, sent_ns: now_ns, answer: None };
-            self.waiting.push_back(Waiting { sample, stamp: test.timestamp });
+            self.waiting.push_back(PendingProbe { sample, stamp: test.timestamp });
             self.next = self.next.wrapping_add(1);
             self.counts.sent += 1;
         }
@@ -245,7 +245,7 @@ impl Sender {
     pub fn departed(&mut self, sequence: u32, departed_ns: i64) -> bool {
         let oldest = self.waiting.front().map_or(0, |oldest| oldest.sample.sequence);
         let place = sequence.wrapping_sub(oldest) as usize;
-        let Some(Waiting { sample, .. }) = self.waiting.get_mut(place) else { return false };
+        let Some(PendingProbe { sample, .. }) = self.waiting.get_mut(place) else { return false };
         let after = sample.answer.map_or(i64::MAX, |answer| answer.received_ns);
         // Clocks that are read one after the other may disagree by a little.
         let possible = (sample.sent_ns.saturating_sub(READING_NS)..=after).contains(&departed_ns);
@@ -256,12 +256,12 @@ impl Sender {
     }
 
     /// Takes a datagram that came at `received_ns`.
-    pub fn receive(&mut self, datagram: &[u8], received_ns: i64) -> Result<(), Stray> {
+    pub fn receive(&mut self, datagram: &[u8], received_ns: i64) -> Result<(), StrayDatagram> {
         let taken = self.take(datagram, received_ns);
         match taken {
             Ok(()) => self.counts.answered += 1,
-            Err(Stray::Hmac) => self.counts.unverified += 1,
-            Err(Stray::Sequence(number)) if self.was_sent(number) => {
+            Err(StrayDatagram::Hmac) => self.counts.unverified += 1,
+            Err(StrayDatagram::Sequence(number)) if self.was_sent(number) => {
                 self.counts.duplicate_or_late += 1;
             }
             Err(_) => self.counts.stray += 1,
@@ -270,38 +270,38 @@ impl Sender {
     }
 
     /// The packet that a datagram is; with a key, one that was made with it.
-    fn admit(&self, datagram: &[u8]) -> Result<Reflected, Stray> {
+    fn admit(&self, datagram: &[u8]) -> Result<Reflected, StrayDatagram> {
         let Some(key) = &self.key else {
-            let packet = ReflectedView::new_checked(datagram).map_err(Stray::Truncated)?;
+            let packet = ReflectedView::new_checked(datagram).map_err(StrayDatagram::Truncated)?;
             return Ok(Reflected::parse(&packet));
         };
-        let packet = AuthenticatedView::new_checked(datagram).map_err(Stray::Truncated)?;
-        key.verifies(&packet).then(|| packet.reflected()).ok_or(Stray::Hmac)
+        let packet = AuthenticatedView::new_checked(datagram).map_err(StrayDatagram::Truncated)?;
+        key.verifies(&packet).then(|| packet.reflected()).ok_or(StrayDatagram::Hmac)
     }
 
-    fn take(&mut self, datagram: &[u8], received_ns: i64) -> Result<(), Stray> {
+    fn take(&mut self, datagram: &[u8], received_ns: i64) -> Result<(), StrayDatagram> {
         let packet = self.admit(datagram)?;
         let Reflected { test, sequence: reflected, error_estimate, .. } = packet;
         // A reflector that knows nothing of RFC 8972 has zeros there.
         if test.session != self.id && test.session != 0 {
-            return Err(Stray::Session(test.session));
+            return Err(StrayDatagram::Session(test.session));
         }
         let number = test.sequence;
-        let stray = Stray::Sequence(number);
+        let stray = StrayDatagram::Sequence(number);
         let oldest = self.waiting.front().ok_or(stray)?.sample.sequence;
         let place = number.wrapping_sub(oldest) as usize;
-        let Waiting { sample, stamp } = self.waiting.get_mut(place).ok_or(stray)?;
+        let PendingProbe { sample, stamp } = self.waiting.get_mut(place).ok_or(stray)?;
         if sample.answer.is_some() || received_ns - sample.sent_ns > self.timeout_ns {
             return Err(stray);
         }
         // One key makes packets of both directions, and of all sessions.
         if self.key.is_some() && test.timestamp != *stamp {
-            return Err(Stray::Quote(test.timestamp));
+            return Err(StrayDatagram::Quote(test.timestamp));
         }
         let time = |stamp: Timestamp| {
-            stamp.time_ns(error_estimate.format, received_ns).ok_or(Stray::Timestamp)
+            stamp.time_ns(error_estimate.format, received_ns).ok_or(StrayDatagram::Timestamp)
         };
-        sample.answer = Some(Received {
+        sample.answer = Some(ProbeReply {
             reflector_sequence: reflected,
             reflector_received_ns: time(packet.received)?,
             reflector_sent_ns: time(packet.timestamp)?,

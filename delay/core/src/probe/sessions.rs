@@ -14,8 +14,8 @@ const SILENT_NS: i64 = 900_000_000_000;
 pub struct Sessions<K> {
     sessions: HashMap<K, Session>,
     room: usize,
-    begun: u64,
-    forgotten: u64,
+    started: u64,
+    evicted: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ struct Session {
 impl<K: Hash + Eq + Copy> Sessions<K> {
     /// Of `room` sessions at most, and one at least.
     pub fn new(room: usize) -> Self {
-        Sessions { sessions: HashMap::new(), room: room.max(1), begun: 0, forgotten: 0 }
+        Sessions { sessions: HashMap::new(), room: room.max(1), started: 0, evicted: 0 }
     }
 
     /// The number of a packet of this session that came at `now_ns`: 0 for the first. Where there is
@@ -37,7 +37,7 @@ impl<K: Hash + Eq + Copy> Sessions<K> {
             let silent = self.sessions.iter().min_by_key(|(_, session)| session.last_ns);
             if let Some(key) = silent.map(|(key, _)| *key) {
                 self.sessions.remove(&key);
-                self.forgotten += 1;
+                self.evicted += 1;
             }
         }
         let session = match self.sessions.entry(key) {
@@ -45,7 +45,7 @@ impl<K: Hash + Eq + Copy> Sessions<K> {
                 known.into_mut()
             }
             entry => {
-                self.begun += 1;
+                self.started += 1;
                 entry.insert(Session { next: 0, last_ns: now_ns }).into_mut()
             }
         };
@@ -56,13 +56,13 @@ impl<K: Hash + Eq + Copy> Sessions<K> {
     }
 
     /// Sessions that began.
-    pub fn begun(&self) -> u64 {
-        self.begun
+    pub fn started(&self) -> u64 {
+        self.started
     }
 
     /// Sessions that were forgotten for want of room.
-    pub fn forgotten(&self) -> u64 {
-        self.forgotten
+    pub fn evicted(&self) -> u64 {
+        self.evicted
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!([1, 1, 2, 1].map(|key| sessions.number(key, 0)), [0, 1, 0, 2]);
         assert_eq!(sessions.number(1, SILENT_NS), 3);
         assert_eq!(sessions.number(2, SILENT_NS + 1), 0, "it was over");
-        assert_eq!((sessions.begun(), sessions.forgotten()), (3, 0));
+        assert_eq!((sessions.started(), sessions.evicted()), (3, 0));
     }
 
     #[test]
@@ -91,6 +91,6 @@ mod tests {
             [(3, 40), (1, 50), (2, 60)].map(|(key, at)| sessions.number(key, at)),
             [0, 2, 0]
         );
-        assert_eq!((sessions.sessions.len(), sessions.forgotten()), (2, 2));
+        assert_eq!((sessions.sessions.len(), sessions.evicted()), (2, 2));
     }
 }

@@ -42,7 +42,7 @@ impl Frame {
 
 /// What a channel holds.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Decoded {
+pub struct DecodedChannel {
     /// Frames, in order of time.
     pub frames: Vec<Frame>,
     /// Signals with a preamble that were no whole frame: cut off by the end of the record, or
@@ -58,10 +58,10 @@ struct Edge {
 }
 
 /// Finds the frames of one channel; `start_s` and `interval_s` are those of its waveform.
-pub fn decode(volts: &[f32], start_s: f64, interval_s: f64) -> Decoded {
+pub fn decode(volts: &[f32], start_s: f64, interval_s: f64) -> DecodedChannel {
     let edges = edges(volts);
     let bit = BIT_S / interval_s;
-    let mut decoded = Decoded::default();
+    let mut decoded = DecodedChannel::default();
     let mut rest = &edges[..];
     while let Some(begin) = rest.windows(2).position(|pair| is_bit(pair, bit)) {
         let (bits, used) = bits(&rest[begin..], bit);

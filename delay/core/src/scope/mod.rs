@@ -14,11 +14,11 @@ pub mod synthesis;
 
 use crate::capture::{LinkType, Packet};
 use crate::key::Recognition;
-use crate::matching::{Counts, Event, Matcher, Passage, Verdict, Window};
+use crate::matching::{Counts, Event, Matcher, Observation, Verdict, Window};
 use crate::pairing::Side;
 
 pub use csv::{Channel, Waveform, WaveformError, read_csv};
-pub use manchester::{Decoded, FCS_LEN, Frame, decode, fcs};
+pub use manchester::{DecodedChannel, FCS_LEN, Frame, decode, fcs};
 
 /// A frame seen on both channels.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,7 +69,7 @@ pub fn crossings(
     };
     for (time_s, leaves, key) in passages {
         // The matcher needs the time for its order alone; the tag has all of it.
-        let passage = Passage { time_ns: (time_s * 1e9).floor() as i64, tag: time_s };
+        let passage = Observation { time_ns: (time_s * 1e9).floor() as i64, tag: time_s };
         if leaves {
             matcher.depart(key, passage, &mut tell);
         } else {

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::interval::{Ranks, quantile_ranks};
+use super::interval::{RankInterval, quantile_ranks};
 
 /// Upper end of the range, in nanoseconds: 60 s. A delay above it is counted there.
 pub const MAX_DELAY_NS: u64 = 60_000_000_000;
@@ -164,7 +164,7 @@ impl Distribution {
         if n == 0 {
             return None;
         }
-        let Ranks { lower, upper } = quantile_ranks(n, quantile, confidence);
+        let RankInterval { lower, upper } = quantile_ranks(n, quantile, confidence);
         let rank = ((quantile * n as f64).ceil() as u64).clamp(1, n);
         Some(Percentile {
             quantile,

@@ -9,7 +9,7 @@ use super::special::{binomial_probability, binomial_quantile};
 
 /// Between which order statistics a quantile lies. Ranks count from 1, the smallest delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ranks {
+pub struct RankInterval {
     /// `None`: there are too few delays to bound it from below.
     pub lower: Option<u64>,
     /// `None`: there are too few delays to bound it from above.
@@ -18,11 +18,11 @@ pub struct Ranks {
 
 /// The ranks between which the quantile `q`, `0 < q < 1`, of `n` delays lies with a probability of
 /// at least `confidence`, at most half of the rest on either side.
-pub fn quantile_ranks(n: u64, q: f64, confidence: f64) -> Ranks {
+pub fn quantile_ranks(n: u64, q: f64, confidence: f64) -> RankInterval {
     let miss = (1.0 - confidence) / 2.0;
     let lower = binomial_quantile(miss, n, q);
     let upper = binomial_quantile(1.0 - miss, n, q) + 1;
-    Ranks { lower: (lower >= 1).then_some(lower), upper: (upper <= n).then_some(upper) }
+    RankInterval { lower: (lower >= 1).then_some(lower), upper: (upper <= n).then_some(upper) }
 }
 
 /// How many delays it takes for an upper bound of the quantile `q`.

@@ -14,16 +14,16 @@ pub struct Sample {
 
 /// Keeps the largest delays, in bounded memory, and how many there were in all.
 #[derive(Debug, Clone)]
-pub struct Largest {
+pub struct LargestDelays {
     kept: BinaryHeap<Reverse<Sample>>,
     room: usize,
     count: u64,
 }
 
-impl Largest {
+impl LargestDelays {
     /// Keeps at most `room` delays. Ten thousand are more than a fit needs.
     pub fn new(room: usize) -> Self {
-        Largest { kept: BinaryHeap::with_capacity(room), room, count: 0 }
+        LargestDelays { kept: BinaryHeap::with_capacity(room), room, count: 0 }
     }
 
     /// The next delay in order of time, in nanoseconds.

@@ -12,6 +12,6 @@ mod pareto;
 mod table;
 
 pub use goodness::{anderson_darling, p_value};
-pub use largest::{Largest, Sample};
+pub use largest::{LargestDelays, Sample};
 pub use model::{Estimate, Refusal, Tail, fit};
 pub use pareto::{Pareto, Shape};

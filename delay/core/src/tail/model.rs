@@ -1,7 +1,7 @@
 //! Choice of the threshold, and what the tail says.
 
 use super::goodness::{anderson_darling, p_value};
-use super::largest::{Largest, Sample};
+use super::largest::{LargestDelays, Sample};
 use super::pareto::{Pareto, golden_maximum};
 use crate::stats::interval::share;
 use crate::stats::special::normal_quantile;
@@ -95,7 +95,7 @@ pub struct Tail {
 
 /// Fits the tail. The threshold is the lowest that at most a tenth of the delays exceed, and at
 /// which the fit is good, as it is at the next higher ones.
-pub fn fit(largest: &Largest) -> Result<Tail, Refusal> {
+pub fn fit(largest: &LargestDelays) -> Result<Tail, Refusal> {
     let samples = largest.descending();
     let count = largest.count();
     // The delay at the threshold itself is not above it.
@@ -109,12 +109,12 @@ pub fn fit(largest: &Largest) -> Result<Tail, Refusal> {
     };
     let sizes = std::iter::successors(Some(most), |size| Some((*size as f64 * NEXT) as usize))
         .take_while(|size| *size >= FEWEST);
-    let fits: Vec<Result<Tail, Unfit>> =
+    let fits: Vec<Result<Tail, FitFailure>> =
         sizes.map(|size| at(&samples, size, count, resolution_ns)).collect();
-    let p_of = |fit: &Result<Tail, Unfit>| fit.as_ref().map_or(0.0, |tail| tail.p_value);
-    let is_good = |fits: &[Result<Tail, Unfit>]| fits.iter().all(|fit| p_of(fit) >= GOOD);
+    let p_of = |fit: &Result<Tail, FitFailure>| fit.as_ref().map_or(0.0, |tail| tail.p_value);
+    let is_good = |fits: &[Result<Tail, FitFailure>]| fits.iter().all(|fit| p_of(fit) >= GOOD);
     let lowest = fits.windows(GOOD_IN_A_ROW).position(is_good);
-    let refusal = if fits.iter().any(|fit| matches!(fit, Err(Unfit::Coarse))) {
+    let refusal = if fits.iter().any(|fit| matches!(fit, Err(FitFailure::Coarse))) {
         Refusal::Coarse { resolution_ns }
     } else {
         let best_p = fits.iter().map(p_of).fold(0.0, f64::max);
@@ -126,7 +126,7 @@ pub fn fit(largest: &Largest) -> Result<Tail, Refusal> {
 }
 
 /// Why a threshold leaves no tail.
-enum Unfit {
+enum FitFailure {
     /// The clock is too coarse.
     Coarse,
     /// No distribution fits, or one of a shape that nothing can be said of.
@@ -134,7 +134,7 @@ enum Unfit {
 }
 
 /// The fit to the `size` largest delays.
-fn at(samples: &[Sample], size: usize, count: u64, resolution_ns: i64) -> Result<Tail, Unfit> {
+fn at(samples: &[Sample], size: usize, count: u64, resolution_ns: i64) -> Result<Tail, FitFailure> {
     let threshold = samples[size].delay_ns;
     let above: Vec<Sample> =
         samples[..size].iter().copied().filter(|sample| sample.delay_ns > threshold).collect();
@@ -146,11 +146,11 @@ fn at(samples: &[Sample], size: usize, count: u64, resolution_ns: i64) -> Result
     let number = exceedances.len() as f64;
     let mean = exceedances.iter().sum::<f64>() / number;
     if above.len() < FEWEST / 2 || number * (resolution / mean).powi(2) > COARSE {
-        return Err(Unfit::Coarse);
+        return Err(FitFailure::Coarse);
     }
     let pareto = Pareto::fit(&exceedances)
         .filter(|found| SHAPES.contains(&found.shape))
-        .ok_or(Unfit::Shape)?;
+        .ok_or(FitFailure::Shape)?;
     let p_value = p_value(anderson_darling(&exceedances, &pareto), pareto.shape);
     let extremal_index = extremal_index(above.iter().map(|sample| sample.place).collect());
     Ok(Tail { threshold_ns, count, exceedances, pareto, p_value, extremal_index })

@@ -20,7 +20,7 @@ macro_rules! data {
 
 /// What stands of a packet for comparison.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct ReadPacket {
     number: u64,
     time_ns: i64,
     interface: u32,
@@ -28,9 +28,9 @@ struct Seen {
     octets: Vec<u8>,
 }
 
-impl From<Packet<'_>> for Seen {
+impl From<Packet<'_>> for ReadPacket {
     fn from(packet: Packet<'_>) -> Self {
-        Seen {
+        ReadPacket {
             number: packet.number,
             time_ns: packet.time_ns,
             interface: packet.interface,
@@ -40,8 +40,8 @@ impl From<Packet<'_>> for Seen {
     }
 }
 
-fn expected() -> Vec<Seen> {
-    let packet = |(i, (ns, len)): (usize, (i64, usize))| Seen {
+fn expected() -> Vec<ReadPacket> {
+    let packet = |(i, (ns, len)): (usize, (i64, usize))| ReadPacket {
         number: i as u64 + 1,
         time_ns: SECOND + ns,
         interface: 0,
@@ -51,7 +51,7 @@ fn expected() -> Vec<Seen> {
     PACKETS.into_iter().enumerate().map(packet).collect()
 }
 
-fn read(octets: &[u8]) -> Result<Vec<Seen>, CaptureError> {
+fn read(octets: &[u8]) -> Result<Vec<ReadPacket>, CaptureError> {
     let mut reader = Reader::new(decompress(octets)?)?;
     let mut seen = Vec::new();
     while let Some(packet) = reader.next_packet()? {
@@ -166,7 +166,7 @@ fn every_cut_is_told() {
             };
             let mut packets = 0;
             while let Some(packet) = reader.next_packet().unwrap() {
-                assert_eq!(Seen::from(packet), expected()[packets]);
+                assert_eq!(ReadPacket::from(packet), expected()[packets]);
                 packets += 1;
             }
             let whole = reader.position() == len as u64;
@@ -335,7 +335,7 @@ proptest! {
             let mut reader = Reader::new(input).unwrap();
             let mut seen = Vec::new();
             while let Some(packet) = reader.next_packet().unwrap() {
-                seen.push(Seen::from(packet));
+                seen.push(ReadPacket::from(packet));
             }
             prop_assert_eq!(seen, expected());
         }

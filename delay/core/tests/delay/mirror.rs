@@ -3,7 +3,7 @@
 use onbeat_delay::capture::{CaptureError, LinkType, Packet, Reader, Writer};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Window};
-use onbeat_delay::pairing::{InterfaceId, Mirror, Pair, Side, Sides, median_difference_ns};
+use onbeat_delay::pairing::{InterfaceId, MirroredCapture, CapturePair, Side, SideCriterion, median_difference_ns};
 use onbeat_wire::MacAddress;
 
 const HOP: MacAddress = MacAddress([2, 0, 0, 0, 0, 0xff]);
@@ -25,10 +25,10 @@ fn capture(link: LinkType, packets: &[(i64, Vec<u8>)]) -> Vec<u8> {
 }
 
 /// The delays found, and packets of neither side.
-fn delays(sides: Sides, packets: &[(i64, Vec<u8>)]) -> (Vec<i64>, u64) {
+fn delays(sides: SideCriterion, packets: &[(i64, Vec<u8>)]) -> (Vec<i64>, u64) {
     let octets = capture(LinkType::ETHERNET, packets);
     let reader = Reader::new(&octets[..]).unwrap();
-    let mut mirror = Mirror::new(reader, sides, Recognition::default(), |_: &Packet<'_>| ());
+    let mut mirror = MirroredCapture::new(reader, sides, Recognition::default(), |_: &Packet<'_>| ());
     let mut matcher = Matcher::new(Window::default());
     let mut delays = Vec::new();
     let mut tell = |event: Event<()>| {
@@ -52,7 +52,7 @@ fn by_the_addresses_of_a_router() {
         (3_000, frame(HOP, OTHER, None, 2)),
         (3_700, frame(OTHER, HOP, None, 2)),
     ];
-    let sides = Sides::Addresses(vec![HOP]);
+    let sides = SideCriterion::Addresses(vec![HOP]);
     assert_eq!(delays(sides, &packets), (vec![1_000, 700], 1));
 }
 
@@ -64,7 +64,7 @@ fn by_the_vlans_of_a_mirror() {
         (1_700, frame(OTHER, OTHER, Some(30), 1)),
         (1_800, frame(OTHER, OTHER, None, 1)),
     ];
-    let sides = Sides::Vlans { arrivals: 10, departures: 20 };
+    let sides = SideCriterion::Vlans { arrivals: 10, departures: 20 };
     assert_eq!(delays(sides, &packets), (vec![600], 2));
 }
 
@@ -82,24 +82,24 @@ fn by_interface_and_by_direction() {
         octets: &octets,
     };
     let number = InterfaceId::Number;
-    let sides = Sides::Interfaces { arrivals: number(1), departures: number(0) };
+    let sides = SideCriterion::Interfaces { arrivals: number(1), departures: number(0) };
     assert_eq!(sides.side(&packet(1, None)), Some(Side::Arrivals));
     assert_eq!(sides.side(&packet(0, None)), Some(Side::Departures));
     assert_eq!(sides.side(&packet(2, None)), None);
     use onbeat_delay::capture::Direction::{Inbound, Outbound};
-    assert_eq!(Sides::Direction.side(&packet(0, Some(Inbound))), Some(Side::Arrivals));
-    assert_eq!(Sides::Direction.side(&packet(0, Some(Outbound))), Some(Side::Departures));
-    assert_eq!(Sides::Direction.side(&packet(0, None)), None);
+    assert_eq!(SideCriterion::Direction.side(&packet(0, Some(Inbound))), Some(Side::Arrivals));
+    assert_eq!(SideCriterion::Direction.side(&packet(0, Some(Outbound))), Some(Side::Departures));
+    assert_eq!(SideCriterion::Direction.side(&packet(0, None)), None);
     // What is on both sides is on none.
     let name = |text: &str| -> InterfaceId { text.parse().unwrap() };
     assert_eq!(name("7"), number(7));
-    let sides = Sides::Interfaces { arrivals: name("eth1"), departures: name("0") };
+    let sides = SideCriterion::Interfaces { arrivals: name("eth1"), departures: name("0") };
     assert_eq!(sides.side(&packet(0, None)), Some(Side::Departures));
     assert_eq!(sides.side(&packet(1, None)), Some(Side::Arrivals));
     assert_eq!(sides.side(&packet(2, None)), None, "it has no name");
     assert!("".parse::<InterfaceId>().is_err());
 
-    let both = Sides::Interfaces { arrivals: number(1), departures: name("eth1") };
+    let both = SideCriterion::Interfaces { arrivals: number(1), departures: name("eth1") };
     assert_eq!(both.side(&packet(1, None)), None);
 }
 
@@ -131,7 +131,7 @@ fn captures_of_two_clocks() {
     let [arrivals, departures] = readers();
     let shift = -10 * second;
     let tag = |packet: &Packet<'_>| packet.number;
-    let mut pair = Pair::new(arrivals, departures, shift, Recognition::default(), tag);
+    let mut pair = CapturePair::new(arrivals, departures, shift, Recognition::default(), tag);
     let mut matcher = Matcher::new(Window { lead_ns: 5_000, ..Window::default() });
     let mut found = Vec::new();
     let mut tell = |event: Event<u64>| match event {
@@ -155,7 +155,7 @@ fn the_wrong_link_type_is_an_error_that_names_it() {
     let reader = || Reader::new(&octets[..]).unwrap();
     let tag = |_: &Packet<'_>| ();
     let mut matcher = Matcher::new(Window::default());
-    let mut pair = Pair::new(reader(), reader(), 0, Recognition::default(), tag);
+    let mut pair = CapturePair::new(reader(), reader(), 0, Recognition::default(), tag);
     let error = pair.feed(1, &mut matcher, &mut |_| {}).unwrap_err();
     assert_eq!(error.side, Side::Arrivals);
     assert!(matches!(error.error, CaptureError::Link { number: 1, .. }));

@@ -5,12 +5,12 @@ use onbeat_hooks::Counts;
 use onbeat_report::Outcome;
 use onbeat_report::format::{count, count_of};
 
-use super::stages::Fates;
+use super::stages::FateCounts;
 use crate::judgement;
 
 /// The packets that the hooks follow.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Request<'a> {
+pub(super) struct HooksRequest<'a> {
     pub(super) arrivals: &'a str,
     pub(super) departures: Option<&'a str>,
     pub(super) is_filtered: bool,
@@ -18,10 +18,10 @@ pub(super) struct Request<'a> {
     pub(super) min_matched: u64,
 }
 
-impl Request<'_> {
+impl HooksRequest<'_> {
     /// Packets that were matched, and those that had to be: of an interface where packets leave, those
     /// that a process read without an answer do not count.
-    fn matched(&self, fates: &Fates, counts: &Counts) -> (u64, u64) {
+    fn matched(&self, fates: &FateCounts, counts: &Counts) -> (u64, u64) {
         match self.departures {
             Some(_) => fates.left(counts),
             None => (fates.ended_well(), fates.followed(counts)),
@@ -30,7 +30,7 @@ impl Request<'_> {
 }
 
 /// Adds the checks, and the cause where they fail.
-pub(super) fn judge(outcome: &mut Outcome, fates: &Fates, counts: &Counts, request: &Request<'_>) {
+pub(super) fn judge(outcome: &mut Outcome, fates: &FateCounts, counts: &Counts, request: &HooksRequest<'_>) {
     let (matched, followed) = request.matched(fates, counts);
     judgement::check(outcome, matched, followed, request.min_matched);
     if matched >= request.min_matched && 2 * matched >= followed {
@@ -41,9 +41,9 @@ pub(super) fn judge(outcome: &mut Outcome, fates: &Fates, counts: &Counts, reque
 }
 
 fn cause(
-    fates: &Fates,
+    fates: &FateCounts,
     counts: &Counts,
-    request: &Request<'_>,
+    request: &HooksRequest<'_>,
     reasons: &Reasons,
 ) -> (&'static str, String) {
     let (matched, followed) = request.matched(fates, counts);
@@ -109,12 +109,12 @@ mod tests {
         counts: Counts,
         departures: Option<&str>,
     ) -> (&'static str, String) {
-        let mut fates = Fates::default();
+        let mut fates = FateCounts::default();
         for (fate, number) in gone {
             (0..*number).for_each(|_| fates.count(*fate));
         }
         let request =
-            Request { arrivals: "eth0", departures, is_filtered: false, min_matched: 100 };
+            HooksRequest { arrivals: "eth0", departures, is_filtered: false, min_matched: 100 };
         cause(&fates, &counts, &request, &Reasons::of_kernel())
     }
 

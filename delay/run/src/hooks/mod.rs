@@ -14,14 +14,14 @@ use onbeat_realtime::{clock, interrupt};
 use onbeat_report::format::{count, parse_duration};
 use onbeat_report::{Check, Input, Outcome, Progress, Run};
 
-use self::judgement::Request;
-use self::nic_stamps::NicStamped;
-use self::stages::{Cost, Fates, Group};
+use self::judgement::HooksRequest;
+use self::nic_stamps::NicTimestamps;
+use self::stages::{HookCost, FateCounts, FateGroup};
 use crate::error::{Error, Result};
 use crate::judgement::required;
-use crate::options::{ReportOptions, Required};
+use crate::options::{ReportOptions, MatchRequirement};
 use crate::outcome::{self, Origin};
-use crate::sink::Sink;
+use crate::sink::DelaySink;
 
 /// Packets to follow through this host.
 #[derive(Debug, Clone, clap::Args)]
@@ -46,7 +46,7 @@ pub struct HooksOptions {
     #[arg(long)]
     device_stamps: bool,
     #[command(flatten)]
-    required: Required,
+    required: MatchRequirement,
     #[command(flatten)]
     report: ReportOptions,
     /// Only these packets: ip, ip6, arp, udp, tcp, icmp, icmp6, ether proto N, ip proto N,
@@ -63,11 +63,11 @@ const ORDER_NS: u64 = 100_000_000;
 
 /// What is seen of a hop.
 struct Collector {
-    left: Group,
-    read: Group,
-    fates: Fates,
-    sink: Sink,
-    device: Option<NicStamped>,
+    left: FateGroup,
+    read: FateGroup,
+    fates: FateCounts,
+    sink: DelaySink,
+    device: Option<NicTimestamps>,
 }
 
 impl HooksOptions {
@@ -84,16 +84,16 @@ impl HooksOptions {
         let detail = if self.whole { Detail::Whole } else { Detail::Stages };
         let device_stamps = self.device_stamps;
         let hop = Hop { arrivals, departures, filter, detail, device_stamps };
-        let device = if device_stamps { Some(NicStamped::begin(&self.arrivals)?) } else { None };
+        let device = if device_stamps { Some(NicTimestamps::begin(&self.arrivals)?) } else { None };
 
         let run = Run::begin("delay-hooks");
         let interfaces = [Some(&self.arrivals), self.departures.as_ref()];
         interfaces.into_iter().flatten().for_each(|name| run.inputs().add(Input::interface(name)));
         let mut seen = Collector {
-            left: Group::new("packets that left"),
-            read: Group::new("packets that a process read"),
-            fates: Fates::default(),
-            sink: Sink::new(&self.report.files)?,
+            left: FateGroup::new("packets that left"),
+            read: FateGroup::new("packets that a process read"),
+            fates: FateCounts::default(),
+            sink: DelaySink::new(&self.report.files)?,
             device,
         };
         let (counts, cost) = self.follow(&hop, &mut seen, progress)?;
@@ -109,7 +109,7 @@ impl HooksOptions {
             device.fill(&mut outcome);
         }
         outcome.check(Check::eq("packets that were not told", counts.untold, 0_u64, ""));
-        let request = Request {
+        let request = HooksRequest {
             arrivals: &self.arrivals,
             departures: self.departures.as_deref(),
             is_filtered: !self.filter.is_empty(),
@@ -128,10 +128,10 @@ impl HooksOptions {
         hop: &Hop,
         seen: &mut Collector,
         progress: &mut Progress,
-    ) -> Result<(Counts, Cost)> {
+    ) -> Result<(Counts, HookCost)> {
         let _guard = interrupt::Guard::install();
         let mut tracer = Tracer::start(hop)?;
-        let mut cost = Cost::new();
+        let mut cost = HookCost::new();
         let begun_ns = clock::now_ns();
         let end_ns = self.length.map(|length| begun_ns + length.as_nanos() as u64);
         let mut pending: Vec<Packet> = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use onbeat_hooks::{FollowedClock, Packet};
+use onbeat_hooks::{TrackedClock, Packet};
 use onbeat_link::raw::{CaptureSocket, NicStamps};
 use onbeat_netdev::Namespace;
 use onbeat_realtime::clock;
@@ -15,9 +15,9 @@ use crate::error::{Error, Result};
 const LOOK_NS: u64 = 100_000_000;
 
 /// A NIC that stamps every packet, until this is dropped.
-pub(super) struct NicStamped {
+pub(super) struct NicTimestamps {
     stamps: NicStamps,
-    clock: FollowedClock,
+    clock: TrackedClock,
     next_ns: u64,
     begun: u64,
     without: u64,
@@ -27,9 +27,9 @@ pub(super) struct NicStamped {
     error_ns: u64,
 }
 
-impl NicStamped {
+impl NicTimestamps {
     pub(super) fn begin(interface: &str) -> Result<Self> {
-        let stamps = NicStamps::begin(
+        let stamps = NicStamps::enable(
             &Namespace::current()?,
             interface,
             Path::new(CaptureSocket::DIRECTORY),
@@ -39,7 +39,7 @@ impl NicStamped {
                 "the NIC of {interface} stamps by a clock that the kernel does not show"
             ))
         })?;
-        let clock = FollowedClock::open(number)?;
+        let clock = TrackedClock::open(number)?;
         let next_ns = clock::now_ns() + LOOK_NS;
         Ok(Self { stamps, clock, next_ns, begun: 0, without: 0, contrary: 0, error_ns: 0 })
     }
@@ -48,7 +48,7 @@ impl NicStamped {
     pub(super) fn begin_in(&mut self, packets: &mut [Packet]) -> Result<()> {
         let now_ns = clock::now_ns();
         if now_ns >= self.next_ns {
-            self.clock.look()?;
+            self.clock.read()?;
             self.next_ns = now_ns + LOOK_NS;
         }
         for packet in packets {

@@ -20,7 +20,7 @@ const STORIES: usize = 20;
 const SUM: f64 = 0.01;
 
 /// Packets of one fate: where they waited, and the story of those that waited longest.
-pub(super) struct Group {
+pub(super) struct FateGroup {
     name: &'static str,
     stages: Recorder,
     phases: [PhaseId; Stage::ALL.len()],
@@ -30,7 +30,7 @@ pub(super) struct Group {
     longest: Vec<Packet>,
 }
 
-impl Group {
+impl FateGroup {
     pub(super) fn new(name: &'static str) -> Self {
         let mut stages = Recorder::new();
         let phases = Stage::ALL.map(|stage| stages.phase(stage.name()));
@@ -144,7 +144,7 @@ fn sum_ns(stage: &DistributionSeries) -> f64 {
 
 /// How many packets found which end.
 #[derive(Debug, Default)]
-pub(super) struct Fates {
+pub(super) struct FateCounts {
     forwarded: u64,
     answered: u64,
     answered_by_kernel: u64,
@@ -152,7 +152,7 @@ pub(super) struct Fates {
     dropped: BTreeMap<u32, u64>,
 }
 
-impl Fates {
+impl FateCounts {
     pub(super) fn count(&mut self, fate: Fate) {
         *match fate {
             Fate::Forwarded => &mut self.forwarded,
@@ -218,7 +218,7 @@ const WATCHED_NS: u64 = 100_000_000;
 const WATCHED_EVERY_NS: u64 = 1_000_000_000;
 
 /// What the programs take, seen now and then.
-pub(super) struct Cost {
+pub(super) struct HookCost {
     /// With the packets that had come in before.
     under_way: Option<(Watched, u64)>,
     next_ns: u64,
@@ -227,7 +227,7 @@ pub(super) struct Cost {
     packets: u64,
 }
 
-impl Cost {
+impl HookCost {
     pub(super) fn new() -> Self {
         let runs = Runs::default();
         Self { under_way: None, next_ns: 0, until_ns: 0, runs, packets: 0 }

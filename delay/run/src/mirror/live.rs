@@ -8,8 +8,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use onbeat_delay::capture::{LinkType, Packet};
 use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher};
-use onbeat_delay::pairing::{Sides, Sorter};
-use onbeat_link::raw::{CaptureClock, CaptureOptions, CaptureSocket, CapturedFrame, Wanted};
+use onbeat_delay::pairing::{SideCriterion, Sorter};
+use onbeat_link::raw::{CaptureClock, CaptureOptions, CaptureSocket, CapturedFrame, StampPolicy};
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_realtime::{clock, interrupt};
 use onbeat_report::Progress;
@@ -19,7 +19,7 @@ use super::{MirrorOptions, MirrorReading};
 use crate::captures;
 use crate::error::{Error, Result};
 use crate::reading::Reading;
-use crate::sink::Sink;
+use crate::sink::DelaySink;
 
 /// How long a wait for packets takes at most: as soon is Ctrl-C noticed.
 const LOOK_NS: u64 = 50_000_000;
@@ -38,20 +38,20 @@ pub(super) struct LiveOptions {
     /// Who stamps what passes an interface: the NIC where it can stamp every packet and else the kernel,
     /// the NIC, or the kernel
     #[arg(long, value_name = "WHO", value_parser = stamps())]
-    stamps: Option<Wanted>,
+    stamps: Option<StampPolicy>,
 }
 
-fn stamps() -> impl TypedValueParser<Value = Wanted> {
+fn stamps() -> impl TypedValueParser<Value = StampPolicy> {
     PossibleValuesParser::new(["best", "nic", "kernel"]).map(|name| match name.as_str() {
-        "nic" => Wanted::Nic,
-        "kernel" => Wanted::Kernel,
-        _ => Wanted::Best,
+        "nic" => StampPolicy::Nic,
+        "kernel" => StampPolicy::Kernel,
+        _ => StampPolicy::Best,
     })
 }
 
 /// What came of packets, and what of them was no use.
 #[derive(Default)]
-struct Lost {
+struct LivePacketCounts {
     without_time: u64,
     downs: u64,
 }
@@ -77,12 +77,12 @@ impl LiveOptions {
         &self,
         mirror: &MirrorOptions,
         matching: &MatchingOptions,
-        sink: &mut Sink,
+        sink: &mut DelaySink,
         progress: &mut Progress,
     ) -> Result<MirrorReading> {
         let name = mirror.source.to_string_lossy();
         let sides = mirror.side.sides()?;
-        if matches!(sides, Sides::Interfaces { .. }) {
+        if matches!(sides, SideCriterion::Interfaces { .. }) {
             return Err(Error::option(format!(
                 "--interface is for pcapng files, and {name} is none: tell the sides by --mac, --vlan or \
                  --direction"
@@ -98,7 +98,7 @@ impl LiveOptions {
         let mut matcher = Matcher::new(window);
         let filters = mirror.packets.selection.filters();
         let mut sorter = Sorter::new(sides, recognition).filtered(filters);
-        let mut lost = Lost::default();
+        let mut lost = LivePacketCounts::default();
         let mut take = |event: Event<()>| sink.take(&event);
         let end_ns = self.length.map_or(u64::MAX, |length| {
             clock::now_ns().saturating_add(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
@@ -145,9 +145,9 @@ impl LiveOptions {
         Ok(MirrorReading { tally, reading })
     }
 
-    fn open(&self, name: &str, sides: &Sides) -> Result<CaptureSocket> {
+    fn open(&self, name: &str, sides: &SideCriterion) -> Result<CaptureSocket> {
         let stamps = self.stamps.unwrap_or_default();
-        let options = CaptureOptions { outgoing: *sides == Sides::Direction, stamps };
+        let options = CaptureOptions { outgoing: *sides == SideCriterion::Direction, stamps };
         CaptureSocket::open(
             &Namespace::current()?,
             name,
@@ -173,9 +173,9 @@ fn packet<'a>(frame: &CapturedFrame<'a>, number: u64, link: LinkType) -> Option<
     })
 }
 
-fn notes(name: &str, socket: &mut CaptureSocket, lost: &Lost) -> Result<Vec<String>> {
+fn notes(name: &str, socket: &mut CaptureSocket, lost: &LivePacketCounts) -> Result<Vec<String>> {
     let mut notes = vec![format!("{name}: stamped by {}", socket.clock())];
-    if let Some(reason) = socket.why_not_the_nic() {
+    if let Some(reason) = socket.nic_unavailable_reason() {
         notes.push(format!("not by the NIC: {reason}"));
     }
     let drops = socket.drops()?;

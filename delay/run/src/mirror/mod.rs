@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use onbeat_delay::capture::{Packet, Reader};
 use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher};
-use onbeat_delay::pairing::{InterfaceId, Mirror as Mirrored, Plan, Sides, Tally};
+use onbeat_delay::pairing::{InterfaceId, MirroredCapture as Mirrored, Plan, SideCriterion, Tally};
 use onbeat_report::format::count_of;
 use onbeat_report::{Input, Inputs, Progress, Run};
 
@@ -16,12 +16,12 @@ use self::live::LiveOptions;
 use self::side::Side;
 use super::captures;
 use super::command_line::CommandLine;
-use super::judgement::{self, Source};
+use super::judgement::{self, CaptureSource};
 use super::method::{Method, MethodResult};
 use super::options::{PacketOptions, ReportOptions};
 use super::outcome::{self, Origin};
 use super::reading::{self, Reading};
-use super::sink::Sink;
+use super::sink::DelaySink;
 use crate::error::Result;
 
 /// One capture of both directions, or an interface that both are mirrored to, stamped by one clock.
@@ -65,7 +65,7 @@ impl Method for MirrorOptions {
             run.inputs().add(Input::interface(self.source.to_string_lossy()));
             run
         };
-        let mut sink = Sink::new(&self.packets.report.files)?;
+        let mut sink = DelaySink::new(&self.packets.report.files)?;
         let matching = self.packets.matching(false, self.live.count());
         let seen = match is_file {
             true => self.read(run.inputs(), &matching, &mut sink, progress)?,
@@ -85,7 +85,7 @@ impl Method for MirrorOptions {
         let matched = reading.matched(&sink);
         outcome.notes.extend(reading.notes);
         let name = self.source.display().to_string();
-        let source = if is_file { Source::Mirrored(&name) } else { Source::Live(&name) };
+        let source = if is_file { CaptureSource::Mirrored(&name) } else { CaptureSource::Live(&name) };
         let matching = (&matching, reading.planned);
         let command = CommandLine::new(Self::NAME, &[&name])
             .given([side::given(&sides)])
@@ -102,7 +102,7 @@ impl MirrorOptions {
         &self,
         inputs: &Inputs,
         matching: &MatchingOptions,
-        sink: &mut Sink,
+        sink: &mut DelaySink,
         progress: &mut Progress,
     ) -> Result<MirrorReading> {
         let can_repeat = captures::can_be_read_again(&self.source);
@@ -140,7 +140,7 @@ impl MirrorOptions {
         }
         matcher.finish(&mut events);
         let (tally, reader) = (mirror.tally(), mirror.reader());
-        if let Sides::Interfaces { arrivals, departures } = &sides {
+        if let SideCriterion::Interfaces { arrivals, departures } = &sides {
             [arrivals, departures]
                 .into_iter()
                 .try_for_each(|id| known(id, reader, &self.source))?;

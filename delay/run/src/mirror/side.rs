@@ -1,6 +1,6 @@
 //! What distinguishes arrivals from departures in a mirrored capture.
 
-use onbeat_delay::pairing::{InterfaceId, Sides};
+use onbeat_delay::pairing::{InterfaceId, SideCriterion};
 use onbeat_wire::MacAddress;
 
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// What distinguishes arrivals from departures.
 #[derive(Debug, Clone, clap::Args)]
 #[group(required = true, multiple = false)]
-pub(super) struct Side {
+pub(super) struct SideOptions {
     /// The hop's own MAC addresses: what is sent to one arrives, what comes from one leaves
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',')]
     mac: Vec<MacAddress>,
@@ -25,38 +25,38 @@ pub(super) struct Side {
     direction: bool,
 }
 
-impl Side {
+impl SideOptions {
     /// What distinguishes arrivals from departures.
-    pub(super) fn sides(&self) -> Result<Sides> {
+    pub(super) fn sides(&self) -> Result<SideCriterion> {
         let same = |what: &str| Error::option(format!("{what}: the two sides are the same"));
         Ok(match (self.vlan, &self.interface) {
             (Some((arrivals, departures)), _) if arrivals == departures => {
                 return Err(same("--vlan"));
             }
-            (Some((arrivals, departures)), _) => Sides::Vlans { arrivals, departures },
+            (Some((arrivals, departures)), _) => SideCriterion::Vlans { arrivals, departures },
             (_, Some((arrivals, departures))) if arrivals == departures => {
                 return Err(same("--interface"));
             }
             (_, Some((arrivals, departures))) => {
-                Sides::Interfaces { arrivals: arrivals.clone(), departures: departures.clone() }
+                SideCriterion::Interfaces { arrivals: arrivals.clone(), departures: departures.clone() }
             }
-            _ if self.direction => Sides::Direction,
-            _ => Sides::Addresses(self.mac.clone()),
+            _ if self.direction => SideCriterion::Direction,
+            _ => SideCriterion::Addresses(self.mac.clone()),
         })
     }
 }
 
 /// The option that distinguishes arrivals from departures, as on the command line.
-pub(super) fn given(sides: &Sides) -> (&'static str, Option<String>) {
+pub(super) fn given(sides: &SideCriterion) -> (&'static str, Option<String>) {
     match sides {
-        Sides::Vlans { arrivals, departures } => {
+        SideCriterion::Vlans { arrivals, departures } => {
             ("--vlan", Some(format!("{arrivals},{departures}")))
         }
-        Sides::Interfaces { arrivals, departures } => {
+        SideCriterion::Interfaces { arrivals, departures } => {
             ("--interface", Some(format!("{arrivals},{departures}")))
         }
-        Sides::Direction => ("--direction", None),
-        Sides::Addresses(addresses) => {
+        SideCriterion::Direction => ("--direction", None),
+        SideCriterion::Addresses(addresses) => {
             let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
             ("--mac", Some(addresses.join(",")))
         }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn two_sides_differ() {
-        let same = Side { mac: Vec::new(), vlan: Some((5, 5)), interface: None, direction: false };
+        let same = SideOptions { mac: Vec::new(), vlan: Some((5, 5)), interface: None, direction: false };
         assert!(same.sides().is_err());
     }
 }

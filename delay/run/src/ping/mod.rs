@@ -16,8 +16,8 @@ use onbeat_wire::stamp;
 use crate::error::{Error, Result};
 use crate::method::{Method, MethodResult};
 use crate::options::ReportOptions;
-use crate::place::Place;
-use result::Probes;
+use crate::thread_options::ThreadOptions;
+use result::ProbeResults;
 
 /// A STAMP session.
 #[derive(Debug, Clone, clap::Args)]
@@ -58,7 +58,7 @@ pub struct PingOptions {
     #[arg(long)]
     one_clock: bool,
     #[command(flatten)]
-    place: Place,
+    place: ThreadOptions,
     #[command(flatten)]
     report: ReportOptions,
 }
@@ -73,7 +73,7 @@ impl Method for PingOptions {
     fn run(&self, progress: &mut Progress) -> Result<MethodResult> {
         let settings = self.report.check()?;
         let config = self.config()?;
-        let mut probes = Probes::new(self.one_clock, &self.report.files)?;
+        let mut probes = ProbeResults::new(self.one_clock, &self.report.files)?;
         let _scheduling = self.place.profile().enter()?;
         let _signals = interrupt::Guard::install();
         let run = Run::begin(Self::result());

@@ -1,7 +1,7 @@
 //! Probes as a result.
 
 use onbeat_delay::matching::Verdict;
-use onbeat_delay::probe::{OneWay, Sample};
+use onbeat_delay::probe::{OneWayDelays, Sample};
 use onbeat_delay::stats::Distribution;
 use onbeat_probe::{PingConfig, PingReport};
 use onbeat_report::distribution::PhaseId;
@@ -12,8 +12,8 @@ use onbeat_wire::stamp::COVERED_LEN;
 use crate::error::Result;
 use crate::options::ReportSettings;
 use crate::outcome::{self, Origin};
-use crate::samples::{Column, Files, Samples, Value};
-use crate::sink::Sink;
+use crate::samples::{Column, SampleFiles, Samples, SampleValue};
+use crate::sink::DelaySink;
 
 /// What is told of each probe, in the order of the table.
 const WAYS: [&str; 5] =
@@ -36,28 +36,28 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Takes samples.
-pub(super) struct Probes {
-    round_trips: Sink,
+pub(super) struct ProbeResults {
+    round_trips: DelaySink,
     samples: Samples,
     ways: [Distribution; WAYS.len()],
     curves: Recorder,
     phases: [PhaseId; WAYS.len()],
     /// `None`: both ends go by one clock.
-    one_way: Option<OneWay>,
+    one_way: Option<OneWayDelays>,
     /// Probes whose times cannot be: a clock was set meanwhile.
     impossible: u64,
 }
 
-impl Probes {
-    pub(super) fn new(one_clock: bool, files: &Files) -> Result<Self> {
+impl ProbeResults {
+    pub(super) fn new(one_clock: bool, files: &SampleFiles) -> Result<Self> {
         let mut curves = Recorder::new();
         Ok(Self {
-            round_trips: Sink::new(&Files::default())?,
+            round_trips: DelaySink::new(&SampleFiles::default())?,
             samples: Samples::create(files, COLUMNS)?,
             ways: std::array::from_fn(|_| Distribution::new()),
             phases: WAYS.map(|name| curves.phase(name)),
             curves,
-            one_way: (!one_clock).then(OneWay::new),
+            one_way: (!one_clock).then(OneWayDelays::new),
             impossible: 0,
         })
     }
@@ -68,10 +68,10 @@ impl Probes {
             sequence.into(),
             intended_ns.into(),
             sent_ns.into(),
-            Value::maybe(answer.map(|answer| answer.reflector_received_ns)),
-            Value::maybe(answer.map(|answer| answer.reflector_sent_ns)),
-            Value::maybe(answer.map(|answer| answer.received_ns)),
-            Value::maybe(answer.map(|answer| answer.ttl)),
+            SampleValue::maybe(answer.map(|answer| answer.reflector_received_ns)),
+            SampleValue::maybe(answer.map(|answer| answer.reflector_sent_ns)),
+            SampleValue::maybe(answer.map(|answer| answer.received_ns)),
+            SampleValue::maybe(answer.map(|answer| answer.ttl)),
         ]);
         let times = (sample.answer, sample.round_trip_ns(), sample.intended_round_trip_ns());
         let (Some(answer), Some(round_trip_ns), Some(intended_ns)) = times else {
@@ -133,10 +133,10 @@ impl Probes {
                 );
             }
         }
-        let told = if one_clock { WAYS.len() } else { THERE };
+        let significant = if one_clock { WAYS.len() } else { THERE };
         outcome.figure("ways", self.table(bound_ns.flatten(), settings));
         let mut curves = self.curves.figure();
-        curves.series.truncate(told);
+        curves.series.truncate(significant);
         outcome.figure("distribution of ways", curves);
         outcome::fill(outcome, &self.round_trips, Origin::Arrival, settings);
         notes(outcome, config, found);
@@ -144,7 +144,7 @@ impl Probes {
     }
 
     /// Makes one clock of two; what delays there and back may be off by, where there are any.
-    fn compare(&mut self, outcome: &mut Outcome, one_way: &OneWay) -> Option<f64> {
+    fn compare(&mut self, outcome: &mut Outcome, one_way: &OneWayDelays) -> Option<f64> {
         let ways = &mut self.ways;
         let compared = one_way.compare(|delay| {
             ways[THERE].record(delay.there_ns.round() as i64);
@@ -207,13 +207,13 @@ impl Probes {
         ]);
         for (way, (name, delays)) in WAYS.into_iter().zip(&self.ways).enumerate() {
             let bound_ns = bound_ns.filter(|_| way >= THERE);
-            let told = |value: Option<f64>| -> Cell {
+            let significant = |value: Option<f64>| -> Cell {
                 let value = value.filter(|ns| bound_ns.is_none_or(|bound| *ns > bound));
                 value.into()
             };
             let exact = |ns: u64| ns as f64;
             let quantile = |share| {
-                told(
+                significant(
                     delays
                         .percentile(share, settings.confidence)
                         .map(|found| exact(found.value_ns)),
@@ -222,12 +222,12 @@ impl Probes {
             table.row([
                 Cell::from(name),
                 delays.count().into(),
-                told(delays.min_ns().map(exact)),
-                told(delays.mean_ns()),
+                significant(delays.min_ns().map(exact)),
+                significant(delays.mean_ns()),
                 quantile(0.5),
                 quantile(0.99),
                 quantile(0.999),
-                told(delays.max_ns().map(exact)),
+                significant(delays.max_ns().map(exact)),
                 bound_ns.into(),
             ]);
         }

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 
 use onbeat_host::output::{self, Output};
 
-use super::{Column, SampleWriter, Value};
+use super::{Column, SampleWriter, SampleValue};
 use crate::error::{Error, Result};
 
 /// A file of lines with commas.
-pub(super) struct Csv {
+pub(super) struct CsvFile {
     path: PathBuf,
     file: BufWriter<Output>,
     failed: Option<io::Error>,
 }
 
-impl Csv {
+impl CsvFile {
     /// Creates the file, with a line of headings.
     pub(super) fn create(path: &Path, columns: &[Column]) -> Result<Self> {
         let failed = |error| cannot_write(path, &error);
@@ -26,8 +26,8 @@ impl Csv {
     }
 }
 
-impl SampleWriter for Csv {
-    fn row(&mut self, values: &[Value]) {
+impl SampleWriter for CsvFile {
+    fn row(&mut self, values: &[SampleValue]) {
         if self.failed.is_none() {
             self.failed = write(&mut self.file, values).err();
         }
@@ -41,15 +41,15 @@ impl SampleWriter for Csv {
     }
 }
 
-fn write(file: &mut impl Write, values: &[Value]) -> io::Result<()> {
+fn write(file: &mut impl Write, values: &[SampleValue]) -> io::Result<()> {
     for (at, value) in values.iter().enumerate() {
         if at > 0 {
             file.write_all(b",")?;
         }
         match value {
-            Value::Number(number) => write!(file, "{number}")?,
-            Value::Text(text) => file.write_all(text.as_bytes())?,
-            Value::Nothing => {}
+            SampleValue::Number(number) => write!(file, "{number}")?,
+            SampleValue::Text(text) => file.write_all(text.as_bytes())?,
+            SampleValue::Nothing => {}
         }
     }
     file.write_all(b"\n")

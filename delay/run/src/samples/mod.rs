@@ -7,11 +7,11 @@ mod parquet;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use csv::Csv;
+use csv::CsvFile;
 
 /// Files that samples are written to.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct Files {
+pub(crate) struct SampleFiles {
     /// Write each delay to a file, too
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
@@ -20,7 +20,7 @@ pub(crate) struct Files {
     pub(crate) parquet: Option<PathBuf>,
 }
 
-impl Files {
+impl SampleFiles {
     /// Refuses a format that this program was built without.
     pub(super) fn check(&self) -> Result<()> {
         match self.parquet {
@@ -30,7 +30,7 @@ impl Files {
     }
 
     /// Whether any samples are written.
-    pub(super) fn are_wanted(&self) -> bool {
+    pub(super) fn are_enabled(&self) -> bool {
         self.csv.is_some() || self.parquet.is_some()
     }
 }
@@ -38,7 +38,7 @@ impl Files {
 /// A file of one format.
 trait SampleWriter {
     /// Adds a row. [`SampleWriter::finish`] reports what fails.
-    fn row(&mut self, values: &[Value]);
+    fn row(&mut self, values: &[SampleValue]);
 
     /// Writes what is buffered. A file that cannot be written is removed.
     fn finish(self: Box<Self>) -> Result<()>;
@@ -48,12 +48,12 @@ trait SampleWriter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Column {
     name: &'static str,
-    kind: Kind,
+    kind: ColumnType,
 }
 
 /// What stands in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ColumnType {
     /// A number in each row.
     Number,
     /// A number, or nothing.
@@ -64,7 +64,7 @@ enum Kind {
 
 /// What stands in one row of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum SampleValue {
     Number(i64),
     Nothing,
     Text(&'static str),
@@ -73,30 +73,30 @@ pub(super) enum Value {
 impl Column {
     /// Of numbers. The name has their unit: `delay_ns`.
     pub(super) const fn number(name: &'static str) -> Self {
-        Self { name, kind: Kind::Number }
+        Self { name, kind: ColumnType::Number }
     }
 
     /// Of numbers that may be missing.
     pub(super) const fn maybe_number(name: &'static str) -> Self {
-        Self { name, kind: Kind::MaybeNumber }
+        Self { name, kind: ColumnType::MaybeNumber }
     }
 
     /// Of words.
     pub(super) const fn text(name: &'static str) -> Self {
-        Self { name, kind: Kind::Text }
+        Self { name, kind: ColumnType::Text }
     }
 }
 
-impl<N: Into<i64>> From<N> for Value {
+impl<N: Into<i64>> From<N> for SampleValue {
     fn from(number: N) -> Self {
-        Value::Number(number.into())
+        SampleValue::Number(number.into())
     }
 }
 
-impl Value {
+impl SampleValue {
     /// A number, or nothing.
     pub(super) fn maybe(number: Option<impl Into<i64>>) -> Self {
-        number.map_or(Value::Nothing, Value::from)
+        number.map_or(SampleValue::Nothing, SampleValue::from)
     }
 }
 
@@ -108,26 +108,26 @@ pub(super) struct Samples {
 
 impl Samples {
     /// Creates the files.
-    pub(super) fn create(files: &Files, columns: &'static [Column]) -> Result<Self> {
+    pub(super) fn create(files: &SampleFiles, columns: &'static [Column]) -> Result<Self> {
         let mut writers: Vec<Box<dyn SampleWriter>> = Vec::new();
         if let Some(path) = &files.csv {
-            writers.push(Box::new(Csv::create(path, columns)?));
+            writers.push(Box::new(CsvFile::create(path, columns)?));
         }
         #[cfg(feature = "parquet")]
         if let Some(path) = &files.parquet {
-            writers.push(Box::new(parquet::Parquet::create(path, columns)?));
+            writers.push(Box::new(parquet::ParquetFile::create(path, columns)?));
         }
         Ok(Self { writers })
     }
 
     /// Whether any samples are written.
-    pub(super) fn are_wanted(&self) -> bool {
+    pub(super) fn are_enabled(&self) -> bool {
         !self.writers.is_empty()
     }
 
     /// Writes a row, with a value for each of the columns. [`Samples::finish`] reports what fails: the source of
     /// the events cannot be stopped.
-    pub(super) fn row(&mut self, values: &[Value]) {
+    pub(super) fn row(&mut self, values: &[SampleValue]) {
         self.writers.iter_mut().for_each(|writer| writer.row(values));
     }
 
@@ -143,9 +143,9 @@ mod tests {
 
     #[test]
     fn parquet_is_refused_with_the_remedy() {
-        let files = Files { csv: None, parquet: Some("delays.parquet".into()) };
+        let files = SampleFiles { csv: None, parquet: Some("delays.parquet".into()) };
         let text = files.check().unwrap_err().to_string();
         assert!(text.starts_with("--parquet: ") && text.contains("--features parquet"), "{text}");
-        assert!(Files::default().check().is_ok());
+        assert!(SampleFiles::default().check().is_ok());
     }
 }

@@ -15,7 +15,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
-use super::{Column, Kind, SampleWriter, Value};
+use super::{Column, ColumnType, SampleWriter, SampleValue};
 use crate::error::{Error, Result};
 
 /// Rows that are gathered before they are written: the memory that it takes, and DuckDB's own measure.
@@ -28,23 +28,23 @@ const THERE: i16 = 1;
 const MISSING: i16 = 0;
 
 /// A file of columns.
-pub(super) struct Parquet {
+pub(super) struct ParquetFile {
     path: PathBuf,
     writer: SerializedFileWriter<Output>,
-    columns: Vec<Gathered>,
+    columns: Vec<ColumnBuffer>,
     rows: usize,
     group: usize,
     failed: Option<parquet::errors::ParquetError>,
 }
 
 /// The rows of a column that are not written yet.
-enum Gathered {
+enum ColumnBuffer {
     Numbers(Vec<i64>),
     MaybeNumbers { values: Vec<i64>, levels: Vec<i16> },
     Texts(Vec<&'static str>),
 }
 
-impl Parquet {
+impl ParquetFile {
     /// Creates the file. Before [`SampleWriter::finish`] it has no footer, and no program takes it for whole.
     pub(super) fn create(path: &Path, columns: &[Column]) -> Result<Self> {
         Self::with_groups_of(GROUP, path, columns)
@@ -61,7 +61,7 @@ impl Parquet {
         Ok(Self {
             path: path.into(),
             writer: writer.map_err(failed)?,
-            columns: columns.iter().map(|column| Gathered::new(column.kind)).collect(),
+            columns: columns.iter().map(|column| ColumnBuffer::new(column.kind)).collect(),
             rows: 0,
             group,
             failed: None,
@@ -83,8 +83,8 @@ impl Parquet {
     }
 }
 
-impl SampleWriter for Parquet {
-    fn row(&mut self, values: &[Value]) {
+impl SampleWriter for ParquetFile {
+    fn row(&mut self, values: &[SampleValue]) {
         if self.failed.is_some() {
             return;
         }
@@ -106,25 +106,25 @@ impl SampleWriter for Parquet {
     }
 }
 
-impl Gathered {
-    fn new(kind: Kind) -> Self {
+impl ColumnBuffer {
+    fn new(kind: ColumnType) -> Self {
         match kind {
-            Kind::Number => Gathered::Numbers(Vec::new()),
-            Kind::MaybeNumber => Gathered::MaybeNumbers { values: Vec::new(), levels: Vec::new() },
-            Kind::Text => Gathered::Texts(Vec::new()),
+            ColumnType::Number => ColumnBuffer::Numbers(Vec::new()),
+            ColumnType::MaybeNumber => ColumnBuffer::MaybeNumbers { values: Vec::new(), levels: Vec::new() },
+            ColumnType::Text => ColumnBuffer::Texts(Vec::new()),
         }
     }
 
     /// Adds a row. A value that is none of the column's kind is a fault of this program.
-    fn push(&mut self, value: Value) {
+    fn push(&mut self, value: SampleValue) {
         match (self, value) {
-            (Gathered::Numbers(values), Value::Number(number)) => values.push(number),
-            (Gathered::MaybeNumbers { values, levels }, Value::Number(number)) => {
+            (ColumnBuffer::Numbers(values), SampleValue::Number(number)) => values.push(number),
+            (ColumnBuffer::MaybeNumbers { values, levels }, SampleValue::Number(number)) => {
                 values.push(number);
                 levels.push(THERE);
             }
-            (Gathered::MaybeNumbers { levels, .. }, Value::Nothing) => levels.push(MISSING),
-            (Gathered::Texts(texts), Value::Text(text)) => texts.push(text),
+            (ColumnBuffer::MaybeNumbers { levels, .. }, SampleValue::Nothing) => levels.push(MISSING),
+            (ColumnBuffer::Texts(texts), SampleValue::Text(text)) => texts.push(text),
             (_, value) => unreachable!("{value:?} stands in a column of another kind"),
         }
     }
@@ -133,16 +133,16 @@ impl Gathered {
     fn write(&mut self, group: &mut SerializedRowGroupWriter<'_, Output>) -> Written<()> {
         let Some(mut column) = group.next_column()? else { return Ok(()) };
         match self {
-            Gathered::Numbers(values) => {
+            ColumnBuffer::Numbers(values) => {
                 column.typed::<Int64Type>().write_batch(values, None, None)?;
                 values.clear();
             }
-            Gathered::MaybeNumbers { values, levels } => {
+            ColumnBuffer::MaybeNumbers { values, levels } => {
                 column.typed::<Int64Type>().write_batch(values, Some(levels), None)?;
                 values.clear();
                 levels.clear();
             }
-            Gathered::Texts(texts) => {
+            ColumnBuffer::Texts(texts) => {
                 for some in texts.chunks(WORDS) {
                     let words: Vec<ByteArray> = some.iter().copied().map(ByteArray::from).collect();
                     column.typed::<ByteArrayType>().write_batch(&words, None, None)?;
@@ -157,14 +157,14 @@ impl Gathered {
 fn schema(columns: &[Column]) -> Written<Type> {
     let field = |column: &Column| {
         let (kind, repetition) = match column.kind {
-            Kind::Number => (PhysicalType::INT64, Repetition::REQUIRED),
-            Kind::MaybeNumber => (PhysicalType::INT64, Repetition::OPTIONAL),
-            Kind::Text => (PhysicalType::BYTE_ARRAY, Repetition::REQUIRED),
+            ColumnType::Number => (PhysicalType::INT64, Repetition::REQUIRED),
+            ColumnType::MaybeNumber => (PhysicalType::INT64, Repetition::OPTIONAL),
+            ColumnType::Text => (PhysicalType::BYTE_ARRAY, Repetition::REQUIRED),
         };
         let field = Type::primitive_type_builder(column.name, kind).with_repetition(repetition);
         let field = match column.kind {
-            Kind::Text => field.with_converted_type(ConvertedType::UTF8),
-            Kind::Number | Kind::MaybeNumber => field,
+            ColumnType::Text => field.with_converted_type(ConvertedType::UTF8),
+            ColumnType::Number | ColumnType::MaybeNumber => field,
         };
         field.build().map(Arc::new)
     };
@@ -177,7 +177,7 @@ fn properties(columns: &[Column]) -> WriterProperties {
         .set_created_by(concat!("onbeat ", env!("CARGO_PKG_VERSION")).into())
         // Of each group of rows; those of each page would only grow with the file.
         .set_statistics_enabled(EnabledStatistics::Chunk);
-    for column in columns.iter().filter(|column| column.kind != Kind::Text) {
+    for column in columns.iter().filter(|column| column.kind != ColumnType::Text) {
         let path = ColumnPath::from(column.name);
         properties = properties
             .set_column_dictionary_enabled(path.clone(), false)
@@ -201,15 +201,15 @@ mod tests {
     const COLUMNS: &[Column] =
         &[Column::number("arrival_ns"), Column::maybe_number("delay_ns"), Column::text("verdict")];
 
-    fn row(number: i64) -> [Value; 3] {
+    fn row(number: i64) -> [SampleValue; 3] {
         let delay = (number % 7 != 3).then_some(number * 1_000_003 % 5_000 - 20);
         let verdict = if delay.is_some() { "certain" } else { "lost" };
-        [Value::from(i64::MAX - number), Value::maybe(delay), Value::Text(verdict)]
+        [SampleValue::from(i64::MAX - number), SampleValue::maybe(delay), SampleValue::Text(verdict)]
     }
 
     fn written(name: &str, rows: i64, group: usize) -> SerializedFileReader<File> {
         let path = std::env::temp_dir().join(format!("onbeat-{name}-{}", std::process::id()));
-        let mut parquet = Parquet::with_groups_of(group, &path, COLUMNS).ok().unwrap();
+        let mut parquet = ParquetFile::with_groups_of(group, &path, COLUMNS).ok().unwrap();
         (0..rows).for_each(|number| parquet.row(&row(number)));
         assert!(Box::new(parquet).finish().is_ok());
         let file = File::open(&path).unwrap();
@@ -229,9 +229,9 @@ mod tests {
                 let fields: Vec<Field> =
                     read.unwrap().get_column_iter().map(|(_, field)| field.clone()).collect();
                 let expected = row(found).map(|value| match value {
-                    Value::Number(number) => Field::Long(number),
-                    Value::Nothing => Field::Null,
-                    Value::Text(text) => Field::Str(text.into()),
+                    SampleValue::Number(number) => Field::Long(number),
+                    SampleValue::Nothing => Field::Null,
+                    SampleValue::Text(text) => Field::Str(text.into()),
                 });
                 assert_eq!(fields, expected, "{found}");
                 found += 1;
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_not_there_is_named() {
-        let failure = Parquet::create(Path::new("/no/such/file.parquet"), COLUMNS).err().unwrap();
+        let failure = ParquetFile::create(Path::new("/no/such/file.parquet"), COLUMNS).err().unwrap();
         let text = failure.to_string();
         assert!(text.contains("--parquet: /no/such/file.parquet cannot be written"), "{text}");
     }

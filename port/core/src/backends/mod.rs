@@ -135,7 +135,7 @@ impl Backends {
 }
 
 /// What is known of the interface before any back end is looked at.
-struct Facts<'a> {
+struct InterfaceFacts<'a> {
     namespace: &'a Namespace,
     link: Link,
     /// What the driver can do with XDP; `None`: the kernel does not say.
@@ -143,13 +143,13 @@ struct Facts<'a> {
 }
 
 /// How a back end would work on the interface, `None`: not at all; and the remarks.
-type Examined = (Option<String>, Vec<Remark>);
+type Assessment = (Option<String>, Vec<Remark>);
 
-fn unusable(remark: Remark) -> Examined {
+fn unusable(remark: Remark) -> Assessment {
     (None, vec![remark])
 }
 
-fn examine(backend: Backend, facts: &Facts<'_>) -> BackendReport {
+fn examine(backend: Backend, facts: &InterfaceFacts<'_>) -> BackendReport {
     let (mode, remarks) = match backend {
         Backend::Packet => packet::examine(facts),
         Backend::Xsk => xdp::examine_xsk(facts),
@@ -186,7 +186,7 @@ fn examine(backend: Backend, facts: &Facts<'_>) -> BackendReport {
 /// ```
 pub fn backends(namespace: &Namespace, interface: &str) -> Result<Backends> {
     let handle = Handle::in_namespace(namespace)?;
-    let facts = Facts {
+    let facts = InterfaceFacts {
         namespace,
         link: handle.link(interface)?,
         xdp: onbeat_netdev::xdp::features(&handle, interface)?,

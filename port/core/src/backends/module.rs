@@ -1,9 +1,9 @@
 //! The back end `module`: whether onbeat.ko is there.
 
-use super::{Examined, Facts, Remark, unusable};
+use super::{Assessment, InterfaceFacts, Remark, unusable};
 use crate::module::is_loaded;
 
-pub(super) fn examine(facts: &Facts<'_>) -> Examined {
+pub(super) fn examine(facts: &InterfaceFacts<'_>) -> Assessment {
     if facts.link.mac.is_none() {
         return unusable(Remark::new("it has no Ethernet address", "take an Ethernet interface"));
     }

@@ -3,9 +3,9 @@
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-use super::{Examined, Facts, Remark, unusable};
+use super::{Assessment, InterfaceFacts, Remark, unusable};
 
-pub(super) fn examine(facts: &Facts<'_>) -> Examined {
+pub(super) fn examine(facts: &InterfaceFacts<'_>) -> Assessment {
     let refusal = if facts.link.mac.is_none() {
         Some(Remark::new("it has no Ethernet address", "take an Ethernet interface"))
     } else {
@@ -16,7 +16,7 @@ pub(super) fn examine(facts: &Facts<'_>) -> Examined {
 }
 
 /// Why the caller may not open packet sockets there, or AF_XDP sockets, which ask for the same.
-pub(super) fn raw_sockets(facts: &Facts<'_>) -> Option<Remark> {
+pub(super) fn raw_sockets(facts: &InterfaceFacts<'_>) -> Option<Remark> {
     let opened = facts.namespace.run(|| {
         socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None).map(drop)
     });

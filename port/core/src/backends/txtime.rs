@@ -1,11 +1,11 @@
 //! The back end `txtime`: what keeps launch times on the interface.
 
 use super::packet::raw_sockets;
-use super::{Examined, Facts, Remark, unusable};
+use super::{Assessment, InterfaceFacts, Remark, unusable};
 use crate::txtime::Txtime;
 use crate::{Error, TxtimeOptions};
 
-pub(super) fn examine(facts: &Facts<'_>) -> Examined {
+pub(super) fn examine(facts: &InterfaceFacts<'_>) -> Assessment {
     if let Some(refusal) = raw_sockets(facts) {
         return unusable(refusal);
     }

@@ -3,14 +3,14 @@
 use onbeat_netdev::Ethtool;
 
 use super::packet::raw_sockets;
-use super::{Examined, Facts, Remark, unusable};
+use super::{Assessment, InterfaceFacts, Remark, unusable};
 use crate::xsk::obstacle;
 
-pub(super) fn examine_xsk(facts: &Facts<'_>) -> Examined {
+pub(super) fn examine_xsk(facts: &InterfaceFacts<'_>) -> Assessment {
     examine(facts, None)
 }
 
-pub(super) fn examine_xdp(facts: &Facts<'_>) -> Examined {
+pub(super) fn examine_xdp(facts: &InterfaceFacts<'_>) -> Assessment {
     let on_veth = (facts.link.kind.as_deref() == Some("veth")).then(|| {
         Remark::new(
             "answers arrive only where the other end of the veth runs an XDP program too",
@@ -28,11 +28,11 @@ pub(super) fn examine_xdp(facts: &Facts<'_>) -> Examined {
 }
 
 /// Whether the driver takes programs; `None`: nobody knows until it is tried.
-fn native(facts: &Facts<'_>) -> Option<bool> {
+fn native(facts: &InterfaceFacts<'_>) -> Option<bool> {
     facts.xdp.map(|features| features.basic)
 }
 
-fn examine(facts: &Facts<'_>, remark: Option<Remark>) -> Examined {
+fn examine(facts: &InterfaceFacts<'_>, remark: Option<Remark>) -> Assessment {
     let refusal = obstacle(facts.namespace, &facts.link)
         .map(|(why, remedy)| Remark::new(why, remedy))
         .or_else(|| raw_sockets(facts))
@@ -57,7 +57,7 @@ fn examine(facts: &Facts<'_>, remark: Option<Remark>) -> Examined {
 }
 
 /// Why no AF_XDP socket can be opened.
-fn af_xdp(facts: &Facts<'_>) -> Option<Remark> {
+fn af_xdp(facts: &InterfaceFacts<'_>) -> Option<Remark> {
     let opened = facts.namespace.run(crate::xsk::unbound);
     let error = match opened {
         Ok(Ok(_)) => return None,
@@ -71,7 +71,7 @@ fn af_xdp(facts: &Facts<'_>) -> Option<Remark> {
 }
 
 /// That the NIC takes VLAN tags off, where a program does not see them.
-fn stripped_tags(facts: &Facts<'_>) -> Option<Remark> {
+fn stripped_tags(facts: &InterfaceFacts<'_>) -> Option<Remark> {
     // What a veth passes on is as it was sent.
     if facts.link.kind.is_some() {
         return None;

@@ -1,6 +1,6 @@
 //! Claims: interfaces that are removed from the host's network stack, and returned.
 
-mod before;
+mod former;
 mod proc;
 mod sysctl;
 
@@ -15,9 +15,9 @@ use onbeat_host::PrivateDirectory;
 use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Handle, InterfaceIdentity, Namespace, check_name};
 
-use self::before::FormerSettings;
-pub(crate) use self::before::check_rx_filter;
-use crate::journal::{Entry, Journal, not_identified};
+use self::former::FormerSettings;
+pub(crate) use self::former::check_rx_filter;
+use crate::journal::{JournalEntry, Journal, not_identified};
 use crate::{Error, Result};
 
 /// An interface that belongs to this process alone.
@@ -48,7 +48,7 @@ pub struct Claim {
 #[derive(Debug)]
 struct Restoration {
     home: Handle,
-    entry: Entry<FormerSettings>,
+    entry: JournalEntry<FormerSettings>,
     journal: Journal<FormerSettings>,
 }
 
@@ -70,13 +70,13 @@ impl Claim {
         let journal = Journal::lock(directory, interface)?;
         let home = Handle::in_namespace(home)?;
         if let Some(entry) = journal.left()? {
-            give_back(&home, interface, &entry, journal.directory())?;
+            restore_interface(&home, interface, &entry, journal.directory())?;
         }
         let claim = FormerSettings::read(&home, interface)
             .and_then(|before| Ok((before, Namespace::new()?)))
             .and_then(|(before, namespace)| {
                 let interface = InterfaceIdentity::of(&home, &home.link(interface)?)?;
-                let entry = Entry { interface, before };
+                let entry = JournalEntry { interface, before };
                 journal.write(&entry)?;
                 Ok((entry, namespace))
             });
@@ -105,7 +105,7 @@ impl Claim {
         let left = journal.left()?;
         if let Some(entry) = &left {
             let home = Handle::in_namespace(home)?;
-            give_back(&home, interface, entry, journal.directory())?;
+            restore_interface(&home, interface, entry, journal.directory())?;
         }
         journal.remove()?;
         Ok(left.is_some())
@@ -189,7 +189,7 @@ impl Claim {
         let Some(Restoration { home, entry, journal }) = self.restoration.take() else {
             return Ok(());
         };
-        give_back(&home, &self.interface, &entry, journal.directory())?;
+        restore_interface(&home, &self.interface, &entry, journal.directory())?;
         journal.remove()
     }
 }
@@ -220,10 +220,10 @@ fn hold(namespace: &Namespace, directory: &PrivateDirectory, interface: &str) ->
 }
 
 /// Gives an interface back from wherever a claim got to.
-fn give_back(
+fn restore_interface(
     home: &Handle,
     interface: &str,
-    entry: &Entry<FormerSettings>,
+    entry: &JournalEntry<FormerSettings>,
     directory: &PrivateDirectory,
 ) -> Result<()> {
     let refused = |error: onbeat_netdev::Error| {

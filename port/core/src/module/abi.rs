@@ -71,7 +71,7 @@ pub(crate) const FAMILY: &str = "onbeat";
 
 /// `struct onbeat_confirmation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ConfirmationRecord {
     pub(crate) cookie: u64,
     pub(crate) number: u64,
     pub(crate) due_ns: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Told {
     pub(crate) outcome: u8,
 }
 
-impl Told {
+impl ConfirmationRecord {
     /// Octets of one.
     pub(crate) const LEN: usize = 40;
 
@@ -191,8 +191,8 @@ mod tests {
             ("16", "reserved"),
         ];
         assert_eq!(members, expected);
-        let octets: [u8; Told::LEN] = std::array::from_fn(|i| i as u8);
-        let told = Told::read(&octets);
+        let octets: [u8; ConfirmationRecord::LEN] = std::array::from_fn(|i| i as u8);
+        let told = ConfirmationRecord::read(&octets);
         assert_eq!(told.number.to_ne_bytes(), [8, 9, 10, 11, 12, 13, 14, 15]);
         assert_eq!(told.slot.to_ne_bytes(), [32, 33, 34, 35]);
         assert_eq!((told.cause, told.outcome), (36, 37));

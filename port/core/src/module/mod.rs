@@ -17,12 +17,12 @@ use self::{
     netlink::{Failure, Netlink},
 };
 use crate::exclusive::lock;
-use crate::packet::Source;
+use crate::packet::FrameSource;
 use crate::response::Responses;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::{
     Backend, Capabilities, Capability, Cause, Clock, Confirmation, Diagnostics, Error, Feature,
-    Filter, Outcome, PacketPort, Port, PortOptions, Received, Response, Result, Slot, Stamp,
+    Filter, Outcome, PacketPort, Port, PortOptions, ReceivedFrame, Response, Result, Slot, Stamp,
     StampSource, Time, Transmit,
 };
 
@@ -52,7 +52,7 @@ pub struct ModulePort {
     responses: Responses,
     news: VecDeque<Confirmation>,
     confirmed: u64,
-    untaken: u64,
+    unconsumed: u64,
     spin: bool,
     receiver: PacketPort,
     control: Netlink,
@@ -100,7 +100,7 @@ impl ModulePort {
             })?;
         attach(&mut owner, link.index, &options)
             .map_err(refused(interface, "attach to the interface"))?;
-        let source = Source::Module;
+        let source = FrameSource::Module;
         // The module filters by EtherType, and sends.
         let receive = PortOptions { ether_types: Vec::new(), confirm: false, ..options.clone() };
         let receiver = PacketPort::open_for(namespace, interface, receive, source)?;
@@ -117,7 +117,7 @@ impl ModulePort {
             responses: Responses::new(number, options.responses),
             news: VecDeque::with_capacity(KEPT),
             confirmed: 0,
-            untaken: 0,
+            unconsumed: 0,
             spin: options.spin,
             receiver,
             control,
@@ -182,14 +182,14 @@ impl ModulePort {
     }
 
     /// Takes the confirmations that have come; whether there are any.
-    fn take_news(&mut self) -> Result<bool> {
-        let Self { owner, news, number, confirmed, untaken, .. } = self;
+    fn read_confirmations(&mut self) -> Result<bool> {
+        let Self { owner, news, number, confirmed, unconsumed, .. } = self;
         let taken = owner.confirmations(|told| {
             let confirmation = confirmation(*number, told);
             *confirmed += u64::from(matches!(confirmation.outcome, Outcome::Sent(_)));
             if news.len() == KEPT {
                 news.pop_front();
-                *untaken += 1;
+                *unconsumed += 1;
             }
             news.push_back(confirmation);
         });
@@ -199,7 +199,7 @@ impl ModulePort {
 
     fn pump(&mut self) -> Result<bool> {
         let received = self.receiver.pump()?;
-        Ok(received || !self.news.is_empty() || self.take_news()?)
+        Ok(received || !self.news.is_empty() || self.read_confirmations()?)
     }
 }
 
@@ -312,21 +312,21 @@ impl Port for ModulePort {
         })
     }
 
-    fn receive(&mut self) -> Result<Option<Received>> {
+    fn receive(&mut self) -> Result<Option<ReceivedFrame>> {
         self.receiver.receive()
     }
 
-    fn octets<'a>(&'a self, frame: &'a Received) -> &'a [u8] {
+    fn octets<'a>(&'a self, frame: &'a ReceivedFrame) -> &'a [u8] {
         self.receiver.octets(frame)
     }
 
-    fn release(&mut self, frame: Received) {
+    fn release(&mut self, frame: ReceivedFrame) {
         self.receiver.release(frame);
     }
 
     fn confirmation(&mut self) -> Result<Option<Confirmation>> {
         if self.news.is_empty() {
-            self.take_news()?;
+            self.read_confirmations()?;
         }
         Ok(self.news.pop_front())
     }
@@ -372,7 +372,7 @@ impl Port for ModulePort {
     fn diagnostics(&mut self) -> Result<Diagnostics> {
         let mut found = self.receiver.diagnostics()?;
         found.confirmed = self.confirmed;
-        found.unconfirmed = self.untaken;
+        found.unconfirmed = self.unconsumed;
         self.ask(|attributes| {
             let counters = attributes.get(abi::A_COUNTERS).unwrap_or_default();
             for (kind, value) in message::Attributes(counters) {
@@ -435,7 +435,7 @@ fn capability(feature: Feature, options: &PortOptions, receiver: &Capabilities) 
     }
 }
 
-fn confirmation(port: u32, told: abi::Told) -> Confirmation {
+fn confirmation(port: u32, told: abi::ConfirmationRecord) -> Confirmation {
     let slot = Slot { port, index: told.slot, generation: told.cookie as u32 };
     let due = Time(told.due_ns);
     let cause = match told.cause {

@@ -138,7 +138,7 @@ impl Netlink {
     /// Shows the confirmations that have come, without waiting; whether there were any.
     pub(super) fn confirmations(
         &mut self,
-        mut show: impl FnMut(abi::Told),
+        mut show: impl FnMut(abi::ConfirmationRecord),
     ) -> Result<bool, Failure> {
         let len = match recv(self.fd.as_raw_fd(), &mut self.answer, MsgFlags::MSG_DONTWAIT) {
             Err(Errno::EAGAIN | Errno::EINTR) => return Ok(false),
@@ -150,9 +150,9 @@ impl Netlink {
                 continue;
             };
             let told = attributes.get(abi::A_CONFIRMATIONS).unwrap_or_default();
-            for octets in told.chunks_exact(abi::Told::LEN) {
+            for octets in told.chunks_exact(abi::ConfirmationRecord::LEN) {
                 if let Some(octets) = octets.first_chunk() {
-                    show(abi::Told::read(octets));
+                    show(abi::ConfirmationRecord::read(octets));
                     any = true;
                 }
             }

@@ -18,9 +18,9 @@ const ORIGIN_TXTIME: u8 = 6;
 
 /// What the kernel tells by the error queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum ErrorQueueEvent {
     /// A frame left.
-    Left(Transmitted),
+    Left(Transmission),
     /// The queueing discipline gave up a frame with this launch time: it came too late, or was
     /// still waiting when its time had passed.
     Missed(Time),
@@ -28,20 +28,20 @@ pub(super) enum News {
 
 /// What the kernel tells of a transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Transmitted {
+pub(super) struct Transmission {
     /// The how manieth frame of the socket, from 0, wrapping.
     pub(super) id: u32,
     pub(super) stamp: Stamp,
 }
 
 /// Reads the control messages of one entry of the error queue. `None`: it is of neither kind.
-pub(super) fn news(mut octets: &[u8]) -> Option<News> {
+pub(super) fn news(mut octets: &[u8]) -> Option<ErrorQueueEvent> {
     let (mut id, mut stamp) = (None, None);
     while let Some((level, kind, data, rest)) = next(octets) {
         match (level, kind) {
             (libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP) => {
                 if let Some(time) = missed(data) {
-                    return Some(News::Missed(time));
+                    return Some(ErrorQueueEvent::Missed(time));
                 }
                 id = extended_error(data);
             }
@@ -50,14 +50,14 @@ pub(super) fn news(mut octets: &[u8]) -> Option<News> {
         }
         octets = rest;
     }
-    Some(News::Left(Transmitted { id: id?, stamp: stamp? }))
+    Some(ErrorQueueEvent::Left(Transmission { id: id?, stamp: stamp? }))
 }
 
 /// The control message that gives a frame its launch time.
 #[repr(C, align(8))]
-pub(super) struct Launch([u8; HEADER + size_of::<u64>()]);
+pub(super) struct LaunchTime([u8; HEADER + size_of::<u64>()]);
 
-impl Launch {
+impl LaunchTime {
     pub(super) fn at(time: Time) -> Self {
         let mut octets = [0; HEADER + size_of::<u64>()];
         let (len, rest) = octets.split_at_mut(size_of::<usize>());
@@ -150,17 +150,17 @@ mod tests {
         message(libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP, &data)
     }
 
-    fn transmitted(octets: &[u8]) -> Option<Transmitted> {
+    fn transmitted(octets: &[u8]) -> Option<Transmission> {
         match news(octets)? {
-            News::Left(transmitted) => Some(transmitted),
-            News::Missed(time) => panic!("missed {time:?}"),
+            ErrorQueueEvent::Left(transmitted) => Some(transmitted),
+            ErrorQueueEvent::Missed(time) => panic!("missed {time:?}"),
         }
     }
 
     #[test]
     fn a_launch_time_goes_out_and_comes_back() {
         let time = Time(0x1234_5678_9abc_def0);
-        let mut launch = Launch::at(time);
+        let mut launch = LaunchTime::at(time);
         let (level, kind, data, rest) = next(launch.octets()).unwrap();
         assert_eq!((level, kind, rest), (libc::SOL_SOCKET, libc::SCM_TXTIME, &[][..]));
         assert_eq!(data, time.0.to_ne_bytes());
@@ -170,7 +170,7 @@ mod tests {
         data.extend(0x9abc_def0_u32.to_ne_bytes());
         data.extend(0x1234_5678_u32.to_ne_bytes());
         let octets = message(libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP, &data);
-        assert_eq!(news(&octets), Some(News::Missed(time)));
+        assert_eq!(news(&octets), Some(ErrorQueueEvent::Missed(time)));
     }
 
     const ORIGIN: u8 = libc::SO_EE_ORIGIN_TIMESTAMPING;
@@ -189,7 +189,7 @@ mod tests {
             octets.extend(number(libc::ENOMSG, ORIGIN, 0xffff_fffe));
             let found = transmitted(&octets);
             let expected = expected
-                .map(|(ns, source)| Transmitted { id: 0xffff_fffe, stamp: Stamp { ns, source } });
+                .map(|(ns, source)| Transmission { id: 0xffff_fffe, stamp: Stamp { ns, source } });
             assert_eq!(found, expected);
         }
     }

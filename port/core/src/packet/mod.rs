@@ -2,8 +2,8 @@
 
 mod control;
 mod filter;
-mod offers;
-mod places;
+mod features;
+mod ring_slots;
 mod ring;
 mod socket;
 
@@ -17,23 +17,23 @@ use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Handle, Namespace, NicClock, PacketSocket};
 use onbeat_wire::MacAddress;
 
-use self::control::News;
-use self::offers::Offers;
-pub(crate) use self::places::Places;
+use self::control::ErrorQueueEvent;
+use self::features::InterfaceFeatures;
+pub(crate) use self::ring_slots::RingSlots;
 use self::ring::Ring;
 use self::socket::Socket;
-pub(crate) use self::socket::{Woken, sleep};
+pub(crate) use self::socket::{WakeReason, sleep};
 use crate::clock;
 use crate::error::failed;
 use crate::exclusive::{lock, refuse_foreign_program};
 use crate::response::Responses;
 use crate::schedule::Schedule;
-use crate::sent::Sent;
+use crate::transmissions::TransmissionTracker;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::txtime::Txtime;
 use crate::{
     Backend, Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Feature, Filter, Port,
-    PortOptions, Received, Response, Result, Slot, Time,
+    PortOptions, ReceivedFrame, Response, Result, Slot, Time,
 };
 
 /// Multicast addresses that a port receives at most.
@@ -41,18 +41,18 @@ pub(crate) const MAX_MULTICAST: usize = 64;
 
 /// Where a packet port's frames come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum FrameSource {
     /// The interface.
     Interface,
     /// The kernel module, which claims and answers them.
     Module,
 }
 
-impl Source {
+impl FrameSource {
     fn protocol(self) -> u16 {
         match self {
-            Source::Interface => libc::ETH_P_ALL as u16,
-            Source::Module => crate::module::abi::PROTOCOL,
+            FrameSource::Interface => libc::ETH_P_ALL as u16,
+            FrameSource::Module => crate::module::abi::PROTOCOL,
         }
     }
 }
@@ -82,8 +82,8 @@ pub struct PacketPort {
     schedule: Schedule,
     responses: Responses,
     multicast: Vec<MacAddress>,
-    source: Source,
-    sent: Sent,
+    source: FrameSource,
+    sent: TransmissionTracker,
     diagnostics: Diagnostics,
     nic_clock: Option<NicClock>,
     // Unmapped before the socket is closed.
@@ -110,7 +110,7 @@ impl PacketPort {
     /// Where the interface is not there or is no Ethernet one, the caller lacks CAP_NET_RAW, or an
     /// option is out of range.
     pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {
-        Self::open_for(namespace, interface, options, Source::Interface)
+        Self::open_for(namespace, interface, options, FrameSource::Interface)
     }
 
     /// As [`PacketPort::open`], for frames of `source`.
@@ -118,7 +118,7 @@ impl PacketPort {
         namespace: &Namespace,
         interface: &str,
         options: PortOptions,
-        source: Source,
+        source: FrameSource,
     ) -> Result<Self> {
         Self::open_launching(namespace, interface, options, source, None)
     }
@@ -146,14 +146,14 @@ impl PacketPort {
     ) -> Result<Self> {
         let txtime = Txtime::find(namespace, interface, &options.txtime)?;
         let options = PortOptions { clock: Clock::Tai, ..options };
-        Self::open_launching(namespace, interface, options, Source::Interface, Some(txtime))
+        Self::open_launching(namespace, interface, options, FrameSource::Interface, Some(txtime))
     }
 
     fn open_launching(
         namespace: &Namespace,
         interface: &str,
         options: PortOptions,
-        source: Source,
+        source: FrameSource,
         txtime: Option<Txtime>,
     ) -> Result<Self> {
         let backend = if txtime.is_some() { Backend::Txtime } else { Backend::Packet };
@@ -164,11 +164,11 @@ impl PacketPort {
             why: "it has no Ethernet address".into(),
             remedy: "take an Ethernet interface".into(),
         })?;
-        let own = source == Source::Interface;
+        let own = source == FrameSource::Interface;
         let lock = own.then(|| lock(namespace, &link)).transpose()?;
         refuse_foreign_program(&link, None)?;
         let max_frame = MIN_FRAME + link.mtu as usize;
-        let offers = Offers::of(namespace, interface, &options, txtime);
+        let offers = InterfaceFeatures::of(namespace, interface, &options, txtime);
         let socket = namespace
             .run(|| Socket::open(link.index))?
             .map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
@@ -190,7 +190,7 @@ impl PacketPort {
             responses: Responses::new(number, options.responses),
             multicast: Vec::with_capacity(MAX_MULTICAST),
             source,
-            sent: Sent::new(),
+            sent: TransmissionTracker::new(),
             diagnostics: Diagnostics::default(),
             nic_clock: offers.nic_clock.ok(),
             options,
@@ -234,7 +234,7 @@ impl PacketPort {
                 if self.confirms() && error.raw_os_error() == Some(libc::ENOBUFS) {
                     self.sent.skip();
                     // A launch time that has passed is refused and reported both.
-                    self.take_news(launch)?;
+                    self.read_confirmations(launch)?;
                 }
                 Err(failed(&self.interface, "send")(error))
             }
@@ -255,8 +255,8 @@ impl PacketPort {
     }
 
     fn answer(&mut self, buffer: u32) -> bool {
-        if self.source == Source::Module {
-            self.ring.take_tag_out(buffer);
+        if self.source == FrameSource::Module {
+            self.ring.extract_tag(buffer);
             return self.ring.answered_by_module(buffer);
         }
         let answer = self.responses.to(self.ring.octets(buffer));
@@ -272,15 +272,15 @@ impl PacketPort {
         self.launch();
         while let Some(buffer) = self.ring.arrived() {
             let answered = self.answer(buffer);
-            self.ring.looked_at(answered);
+            self.ring.mark_inspected(answered);
             self.diagnostics.received += 1;
             // A launch does not wait for the answers to a burst.
             self.launch();
         }
         if self.sent.expects() {
-            self.take_news(None)?;
+            self.read_confirmations(None)?;
         }
-        Ok(self.ring.has_waiting() || self.sent.has_news())
+        Ok(self.ring.has_waiting() || self.sent.has_confirmation())
     }
 
     fn launch(&mut self) {
@@ -302,27 +302,27 @@ impl PacketPort {
     }
 
     /// Where the kernel launches, it has at once what is near enough.
-    fn hand_over(&mut self) {
+    fn submit(&mut self) {
         if self.txtime.is_some() {
             self.launch();
         }
     }
 
     /// Takes in what the error queue tells, but that the launch at `known` was missed.
-    fn take_news(&mut self, known: Option<Time>) -> Result<()> {
+    fn read_confirmations(&mut self, known: Option<Time>) -> Result<()> {
         let take = failed(&self.interface, "read transmit time stamps");
         while let Some(entry) = self.socket.news().map_err(&take)? {
             match entry {
-                Some(News::Left(transmitted)) => {
+                Some(ErrorQueueEvent::Left(transmitted)) => {
                     let known = self.sent.left(transmitted.id, transmitted.stamp);
                     self.diagnostics.confirmed += u64::from(known);
                 }
-                Some(News::Missed(time)) if known != Some(time) => {
+                Some(ErrorQueueEvent::Missed(time)) if known != Some(time) => {
                     let allowance = self.txtime.map_or(0, |txtime| txtime.allowance());
                     let known = self.sent.missed(Time(time.0.saturating_sub(allowance)));
                     self.diagnostics.send_failures += u64::from(known);
                 }
-                Some(News::Missed(_)) | None => {}
+                Some(ErrorQueueEvent::Missed(_)) | None => {}
             }
         }
         Ok(())
@@ -333,10 +333,10 @@ impl PacketPort {
     pub(crate) fn sleep(&mut self, timeout_ns: u64, other: Option<BorrowedFd<'_>>) -> Result<bool> {
         let wait = failed(&self.interface, "wait for the packet socket");
         match self.socket.wait(timeout_ns, other).map_err(wait)? {
-            Woken::Ready => Ok(true),
-            Woken::BySignal => Ok(false),
-            Woken::ByError => {
-                self.take_news(None)?;
+            WakeReason::Ready => Ok(true),
+            WakeReason::Signal => Ok(false),
+            WakeReason::Error => {
+                self.read_confirmations(None)?;
                 let take = failed(&self.interface, "read the socket's error");
                 self.socket.take_error().map_err(take)?;
                 Ok(true)
@@ -349,7 +349,7 @@ impl PacketPort {
         &self.multicast
     }
 
-    fn check_own(&self, frame: &Received) {
+    fn check_own(&self, frame: &ReceivedFrame) {
         assert_eq!(frame.port, self.number, "a frame of another port");
     }
 }
@@ -411,7 +411,7 @@ impl Port for PacketPort {
     fn send_at(&mut self, slot: Slot, time: Time) -> Result<()> {
         self.slots.frame(slot)?;
         self.schedule.at(slot, time);
-        self.hand_over();
+        self.submit();
         Ok(())
     }
 
@@ -421,7 +421,7 @@ impl Port for PacketPort {
             return Err(Error::Period);
         }
         self.schedule.every(slot, first, period_ns);
-        self.hand_over();
+        self.submit();
         Ok(())
     }
 
@@ -439,11 +439,11 @@ impl Port for PacketPort {
         self.responses.remove(&response)
     }
 
-    fn receive(&mut self) -> Result<Option<Received>> {
+    fn receive(&mut self) -> Result<Option<ReceivedFrame>> {
         if !self.ring.has_waiting() {
             self.pump()?;
         }
-        Ok(self.ring.receive().map(|entry| Received {
+        Ok(self.ring.receive().map(|entry| ReceivedFrame {
             port: self.number,
             buffer: entry.buffer,
             stamp: entry.stamp,
@@ -453,18 +453,18 @@ impl Port for PacketPort {
         }))
     }
 
-    fn octets<'a>(&'a self, frame: &'a Received) -> &'a [u8] {
+    fn octets<'a>(&'a self, frame: &'a ReceivedFrame) -> &'a [u8] {
         self.check_own(frame);
         self.ring.octets(frame.buffer)
     }
 
-    fn release(&mut self, frame: Received) {
+    fn release(&mut self, frame: ReceivedFrame) {
         self.check_own(&frame);
         self.ring.release(frame.buffer);
     }
 
     fn confirmation(&mut self) -> Result<Option<Confirmation>> {
-        if !self.sent.has_news() {
+        if !self.sent.has_confirmation() {
             self.pump()?;
         }
         Ok(self.sent.take())

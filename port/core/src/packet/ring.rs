@@ -9,30 +9,30 @@ use libc::{
 use onbeat_netdev::PacketSocket;
 use onbeat_wire::EtherType;
 
-use super::places::Places;
-use crate::{Stamp, StampSource, Tag};
+use super::ring_slots::RingSlots;
+use crate::{Stamp, StampSource, VlanTag};
 
 /// Where the address of a frame's sender stands in its place (`TPACKET2_HDRLEN` less its length).
 const ADDRESS: usize = size_of::<tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 
 /// Whose a frame's place is, beyond what the kernel and this process agree on in its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SlotState {
     /// The kernel's, or filled and not looked at.
     Free,
     /// Looked at, and waiting to be received.
-    Seen { answered: bool },
+    Inspected { answered: bool },
     /// Received, and not given back.
     Held,
 }
 
 /// A frame in the ring, as its header tells.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct RingEntry {
     pub(super) buffer: u32,
     pub(super) stamp: Stamp,
     pub(super) len: usize,
-    pub(super) tag: Option<Tag>,
+    pub(super) tag: Option<VlanTag>,
     pub(super) answered: bool,
 }
 
@@ -40,8 +40,8 @@ pub(super) struct Entry {
 /// not wait for the stack, and *received* when the stack asks.
 #[derive(Debug)]
 pub(super) struct Ring {
-    places: Places,
-    states: Vec<State>,
+    places: RingSlots,
+    states: Vec<SlotState>,
     /// The next place to look at.
     look: usize,
     /// The next place to receive from.
@@ -56,8 +56,8 @@ impl Ring {
         frames: usize,
         max_frame: usize,
     ) -> std::io::Result<Self> {
-        let places = Places::new(socket, frames, max_frame, 0)?;
-        let states = vec![State::Free; places.count()];
+        let places = RingSlots::new(socket, frames, max_frame, 0)?;
+        let states = vec![SlotState::Free; places.count()];
         Ok(Self { places, states, look: 0, next: 0, waiting: 0 })
     }
 
@@ -69,7 +69,7 @@ impl Ring {
     /// A frame that came and was not looked at: its place.
     pub(super) fn arrived(&self) -> Option<u32> {
         // A place that is not free was not given back yet: the ring is full.
-        let new = self.states[self.look] == State::Free && self.places.is_filled(self.look);
+        let new = self.states[self.look] == SlotState::Free && self.places.is_filled(self.look);
         new.then_some(self.look as u32)
     }
 
@@ -84,7 +84,7 @@ impl Ring {
 
     /// As [`Ring::arrived`] told: takes the outer VLAN tag out of the frame's octets, where the
     /// kernel module had to leave it, to where the kernel puts it else.
-    pub(super) fn take_tag_out(&mut self, buffer: u32) {
+    pub(super) fn extract_tag(&mut self, buffer: u32) {
         const ADDRESSES: usize = 12;
         const TAG: usize = 4;
         let octets = self.octets(buffer);
@@ -115,17 +115,17 @@ impl Ring {
     }
 
     /// Notes that the frame that [`Ring::arrived`] told of was looked at.
-    pub(super) fn looked_at(&mut self, answered: bool) {
-        self.states[self.look] = State::Seen { answered };
+    pub(super) fn mark_inspected(&mut self, answered: bool) {
+        self.states[self.look] = SlotState::Inspected { answered };
         self.look = (self.look + 1) % self.states.len();
         self.waiting += 1;
     }
 
     /// The oldest frame that was looked at and not received.
-    pub(super) fn receive(&mut self) -> Option<Entry> {
-        let State::Seen { answered } = self.states[self.next] else { return None };
+    pub(super) fn receive(&mut self) -> Option<RingEntry> {
+        let SlotState::Inspected { answered } = self.states[self.next] else { return None };
         let index = self.next;
-        self.states[index] = State::Held;
+        self.states[index] = SlotState::Held;
         self.next = (index + 1) % self.states.len();
         self.waiting -= 1;
         let header = self.places.header(index);
@@ -135,7 +135,7 @@ impl Ring {
         };
         let ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
         let has = |flag| header.tp_status & flag != 0;
-        let tag = has(TP_STATUS_VLAN_VALID).then(|| Tag {
+        let tag = has(TP_STATUS_VLAN_VALID).then(|| VlanTag {
             tpid: match has(TP_STATUS_VLAN_TPID_VALID) {
                 true => EtherType(header.tp_vlan_tpid),
                 false => EtherType::C_VLAN,
@@ -143,7 +143,7 @@ impl Ring {
             tci: header.tp_vlan_tci,
         });
         let len = header.tp_len as usize;
-        Some(Entry { buffer: index as u32, stamp: Stamp { ns, source }, len, tag, answered })
+        Some(RingEntry { buffer: index as u32, stamp: Stamp { ns, source }, len, tag, answered })
     }
 
     /// The frame at a place that [`Ring::arrived`] or [`Ring::receive`] told.
@@ -158,8 +158,8 @@ impl Ring {
     /// Gives the place back to the kernel.
     pub(super) fn release(&mut self, buffer: u32) {
         let index = buffer as usize;
-        assert_eq!(self.states[index], State::Held, "a frame is given back once");
-        self.states[index] = State::Free;
+        assert_eq!(self.states[index], SlotState::Held, "a frame is given back once");
+        self.states[index] = SlotState::Free;
         self.places.release(index);
     }
 }

@@ -9,7 +9,7 @@ use std::ptr;
 use libc::c_int;
 use onbeat_netdev::PacketSocket;
 
-use super::control::{self, Launch, News};
+use super::control::{self, LaunchTime, ErrorQueueEvent};
 use crate::Time;
 
 /// A packet socket that sends around the queueing discipline, or by launch times.
@@ -62,7 +62,7 @@ impl Socket {
         let mut message: libc::msghdr = unsafe { zeroed() };
         message.msg_iov = &raw mut part;
         message.msg_iovlen = 1;
-        let mut control = launch.map(Launch::at);
+        let mut control = launch.map(LaunchTime::at);
         if let Some(control) = &mut control {
             message.msg_control = control.octets().as_mut_ptr().cast();
             message.msg_controllen = control.octets().len() as _;
@@ -75,7 +75,7 @@ impl Socket {
 
     /// The next entry of the error queue: `None` where it is empty, `Some(None)` where the entry
     /// is neither time stamp nor missed launch.
-    pub(super) fn news(&self) -> io::Result<Option<Option<News>>> {
+    pub(super) fn news(&self) -> io::Result<Option<Option<ErrorQueueEvent>>> {
         /// Aligned as the kernel lays control messages out.
         #[repr(C, align(8))]
         struct Control([u8; control::ROOM]);
@@ -101,7 +101,7 @@ impl Socket {
 
     /// Waits for a frame, a confirmation or an error for at most `timeout_ns`, or until there is
     /// something to read from `other`.
-    pub(super) fn wait(&self, timeout_ns: u64, other: Option<BorrowedFd<'_>>) -> io::Result<Woken> {
+    pub(super) fn wait(&self, timeout_ns: u64, other: Option<BorrowedFd<'_>>) -> io::Result<WakeReason> {
         // poll passes over negative descriptors.
         let mut polled = [self.raw(), other.map_or(-1, |other| other.as_raw_fd())]
             .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
@@ -123,18 +123,18 @@ impl Deref for Socket {
 
 /// Why [`Socket::wait`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Woken {
+pub(crate) enum WakeReason {
     /// A frame, or the time is over.
     Ready,
     /// The error queue has something, or the socket an error.
-    ByError,
+    Error,
     /// A signal came.
-    BySignal,
+    Signal,
 }
 
 /// Waits for one of several descriptors for at most `timeout_ns`. Errors are told of the first; who
 /// reads from the others sees theirs.
-pub(crate) fn sleep(polled: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<Woken> {
+pub(crate) fn sleep(polled: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<WakeReason> {
     const SECOND: u64 = 1_000_000_000;
     // SAFETY: timespec is plain data, for which zeros are a value.
     let mut timeout: libc::timespec = unsafe { zeroed() };
@@ -146,10 +146,10 @@ pub(crate) fn sleep(polled: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<
     if ready < 0 {
         let error = io::Error::last_os_error();
         return match error.kind() {
-            io::ErrorKind::Interrupted => Ok(Woken::BySignal),
+            io::ErrorKind::Interrupted => Ok(WakeReason::Signal),
             _ => Err(error),
         };
     }
     let failed = polled.first().is_some_and(|first| first.revents & libc::POLLERR != 0);
-    Ok(if failed { Woken::ByError } else { Woken::Ready })
+    Ok(if failed { WakeReason::Error } else { WakeReason::Ready })
 }

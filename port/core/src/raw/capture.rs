@@ -8,11 +8,11 @@ use std::path::Path;
 use libc::{SOL_PACKET, SOL_SOCKET, TP_STATUS_TS_RAW_HARDWARE, sockaddr_ll, tpacket2_hdr};
 use onbeat_netdev::{Handle, Namespace, PacketSocket};
 
-use super::extent::{Extent, TAG};
+use super::extent::{FrameExtent, TAG};
 use super::stamping::NicStamps;
 use super::{BATCH, Clock, HEADERS};
 use crate::error::failed;
-use crate::packet::{Places, Woken, sleep};
+use crate::packet::{RingSlots, WakeReason, sleep};
 use crate::{Error, Result};
 
 /// Memory of a ring, which the kernel takes at once: 32,768 frames of 1,514 octets.
@@ -31,12 +31,12 @@ pub struct CaptureOptions {
     /// What leaves by the interface, too, and not only what comes.
     pub outgoing: bool,
     /// Who stamps.
-    pub stamps: Wanted,
+    pub stamps: StampPolicy,
 }
 
 /// Who stamps frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Wanted {
+pub enum StampPolicy {
     /// The NIC where it can stamp every frame, else the kernel.
     #[default]
     Best,
@@ -92,7 +92,7 @@ pub struct CapturedFrame<'a> {
 pub struct CaptureSocket {
     interface: String,
     // Unmapped before the socket is closed.
-    places: Places,
+    places: RingSlots,
     next: usize,
     drops: u64,
     socket: PacketSocket,
@@ -123,14 +123,14 @@ impl CaptureSocket {
         directory: &Path,
     ) -> Result<Self> {
         let link = Handle::in_namespace(namespace)?.link(interface)?;
-        if let Err(error) = NicStamps::put_back(namespace, interface, directory) {
+        if let Err(error) = NicStamps::restore(namespace, interface, directory) {
             tracing::warn!("interface {interface:?}: its NIC still stamps every frame: {error}");
         }
         let (clock, stamps, reason) = match options.stamps {
-            Wanted::Kernel => (CaptureClock::Monotonic, None, None),
-            wanted => match begin(namespace, interface, options, directory) {
+            StampPolicy::Kernel => (CaptureClock::Monotonic, None, None),
+            wanted => match enable_stamps(namespace, interface, options, directory) {
                 Ok(stamps) => (CaptureClock::Nic(stamps.clock()), Some(stamps), None),
-                Err(error) if wanted == Wanted::Nic => return Err(error),
+                Err(error) if wanted == StampPolicy::Nic => return Err(error),
                 Err(error) => (CaptureClock::Monotonic, None, Some(error.to_string())),
             },
         };
@@ -140,7 +140,7 @@ impl CaptureSocket {
             let socket = PacketSocket::open(link.index)?;
             socket.set(SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, i32::from(!options.outgoing))?;
             let frames = frames.clamp(*FRAMES.start(), *FRAMES.end());
-            let places = Places::new(&socket, frames, longest, TAG)?;
+            let places = RingSlots::new(&socket, frames, longest, TAG)?;
             let mut stamps = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
             if clock != CaptureClock::Monotonic {
                 stamps |= libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
@@ -178,7 +178,7 @@ impl CaptureSocket {
 
     /// Why the NIC does not stamp, where it was to if it can.
     #[must_use]
-    pub fn why_not_the_nic(&self) -> Option<&str> {
+    pub fn nic_unavailable_reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
@@ -197,7 +197,7 @@ impl CaptureSocket {
         self.realtime_ahead_ns = ahead_ns;
         for _ in 0..count {
             let header = self.places.header(self.next);
-            let extent = Extent::of(&self.places, self.next, &header);
+            let extent = FrameExtent::of(&self.places, self.next, &header);
             let by_nic = header.tp_status & TP_STATUS_TS_RAW_HARDWARE != 0;
             let time_ns = match (self.clock, by_nic) {
                 (CaptureClock::Nic(_), true) => Some(extent.at_ns),
@@ -210,7 +210,7 @@ impl CaptureSocket {
             // SAFETY: behind the header, at the next 16 octets, a place holds the address of the frame's
             // sender; any octets are one.
             let address = unsafe { place.add(ADDRESS).cast::<sockaddr_ll>().read() };
-            // SAFETY: the octets lie in the place, as `Extent::of` saw, and the kernel does not touch them
+            // SAFETY: the octets lie in the place, as `FrameExtent::of` saw, and the kernel does not touch them
             // until it is released, which is when nothing refers to this any more.
             let octets = unsafe {
                 std::slice::from_raw_parts(place.add(extent.start as usize), extent.len as usize)
@@ -237,7 +237,7 @@ impl CaptureSocket {
         let mut polled = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
         let waited = sleep(&mut polled, timeout_ns);
         let woken = waited.map_err(failed(&self.interface, "wait for frames"))?;
-        if woken != Woken::ByError {
+        if woken != WakeReason::Error {
             return Ok(true);
         }
         let taken = self.socket.take_error();
@@ -277,7 +277,7 @@ impl AsFd for CaptureSocket {
 }
 
 /// Makes the NIC stamp the frames of a capture.
-fn begin(
+fn enable_stamps(
     namespace: &Namespace,
     interface: &str,
     options: CaptureOptions,
@@ -291,7 +291,7 @@ fn begin(
                 .into(),
         }));
     }
-    NicStamps::begin(namespace, interface, directory)
+    NicStamps::enable(namespace, interface, directory)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use libc::{TP_STATUS_COPY, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, tpacket2_hdr};
 
-use crate::packet::Places;
+use crate::packet::RingSlots;
 
 /// Octets of a VLAN tag: places are made with so much room in front of the frame.
 pub(super) const TAG: usize = 4;
@@ -10,7 +10,7 @@ const ADDRESSES: usize = 12;
 
 /// Where a frame is.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Extent {
+pub(super) struct FrameExtent {
     pub(super) start: u32,
     pub(super) len: u32,
     /// All of its octets are there: it was not merged, and is no longer than the place.
@@ -19,10 +19,10 @@ pub(super) struct Extent {
     pub(super) at_ns: u64,
 }
 
-impl Extent {
+impl FrameExtent {
     /// That of the frame in a place that is filled. Its tag is put back to where it stood.
     #[inline]
-    pub(super) fn of(places: &Places, index: usize, header: &tpacket2_hdr) -> Self {
+    pub(super) fn of(places: &RingSlots, index: usize, header: &tpacket2_hdr) -> Self {
         let has = |flag| header.tp_status & flag != 0;
         let (start, len) = places.extent(header, TAG);
         let at_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);

@@ -22,12 +22,12 @@ mod xsk;
 
 use std::os::fd::{AsFd, AsRawFd};
 
-pub use capture::{CaptureClock, CaptureOptions, CaptureSocket, CapturedFrame, Wanted};
+pub use capture::{CaptureClock, CaptureOptions, CaptureSocket, CapturedFrame, StampPolicy};
 pub use clock::Clock;
-pub use packet::{Frames, PacketReceiver, PacketSender};
+pub use packet::{FrameBatch, PacketReceiver, PacketSender};
 pub use stamping::NicStamps;
 pub use umem::{Frame, Pool, Umem};
-pub use xsk::{Closed, XskReceiver, XskSender, XskSocket};
+pub use xsk::{ClosedSocket, XskReceiver, XskSender, XskSocket};
 
 /// Frames that are received, or sent, at a time.
 pub const BATCH: usize = 64;
@@ -37,12 +37,12 @@ pub const BATCH: usize = 64;
 const HEADERS: usize = 14 + 2 * 4;
 
 /// Octets of frames, with what the kernel keeps of each, that may wait in a driver.
-static WAITING: libc::c_int = 8 << 20;
+static SEND_BUFFER: libc::c_int = 8 << 20;
 
 /// Has the kernel take more frames than those of which the default limit of a socket thinks, before
 /// the driver is done with the first.
-fn make_room(socket: &impl AsFd) {
-    let len = size_of_val(&WAITING) as u32;
+fn enlarge_send_buffer(socket: &impl AsFd) {
+    let len = size_of_val(&SEND_BUFFER) as u32;
     // SAFETY: the value has the length given and lives through the call, which only reads it. Where
     // it is refused the limit stays, and the driver is slowed down by it.
     unsafe {
@@ -50,7 +50,7 @@ fn make_room(socket: &impl AsFd) {
             socket.as_fd().as_raw_fd(),
             libc::SOL_SOCKET,
             libc::SO_SNDBUFFORCE,
-            (&raw const WAITING).cast(),
+            (&raw const SEND_BUFFER).cast(),
             len,
         );
     }

@@ -7,22 +7,22 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use onbeat_netdev::{Handle, Namespace, PacketSocket};
 
-use super::extent::{Extent, TAG};
-use super::{BATCH, Clock, HEADERS, make_room};
+use super::extent::{FrameExtent, TAG};
+use super::{BATCH, Clock, HEADERS, enlarge_send_buffer};
 use crate::Result;
 use crate::error::failed;
-use crate::packet::Places;
+use crate::packet::RingSlots;
 
 /// All frames that come in at an interface, as copies: the network stack gets them as well.
 #[derive(Debug)]
 pub struct PacketReceiver {
     interface: String,
     // Unmapped before the socket is closed.
-    places: Places,
+    places: RingSlots,
     /// The place that the next frame comes to.
     next: usize,
     /// Of frames that are looked at.
-    extents: Box<[Extent; BATCH]>,
+    extents: Box<[FrameExtent; BATCH]>,
     drops: u64,
     socket: PacketSocket,
 }
@@ -39,7 +39,7 @@ impl PacketReceiver {
             let socket = PacketSocket::open(link.index)?;
             socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1_i32)?;
             // Between the header and the frame, for the tag that the kernel has taken out.
-            let places = Places::new(&socket, frames, HEADERS + link.mtu as usize, TAG)?;
+            let places = RingSlots::new(&socket, frames, HEADERS + link.mtu as usize, TAG)?;
             socket.promiscuous()?;
             socket.bind(libc::ETH_P_ALL as u16)?;
             Ok((socket, places))
@@ -47,19 +47,19 @@ impl PacketReceiver {
         let opened = namespace.run(open)?;
         let (socket, places) =
             opened.map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
-        let (interface, extents) = (interface.to_owned(), Box::new([Extent::default(); BATCH]));
+        let (interface, extents) = (interface.to_owned(), Box::new([FrameExtent::default(); BATCH]));
         Ok(Self { interface, places, next: 0, extents, drops: 0, socket })
     }
 
     /// The oldest frames that came, [`BATCH`] at most, with their VLAN tags. Their places are the
     /// kernel's again when it is dropped.
-    pub fn frames(&mut self) -> Frames<'_> {
+    pub fn frames(&mut self) -> FrameBatch<'_> {
         let mut count = 0;
         while count < BATCH.min(self.places.count()) && self.places.is_filled(self.index(count)) {
-            self.extents[count] = self.look_at(self.index(count));
+            self.extents[count] = self.inspect(self.index(count));
             count += 1;
         }
-        Frames { receiver: self, count }
+        FrameBatch { receiver: self, count }
     }
 
     /// Whether no frame came that was not taken.
@@ -75,8 +75,8 @@ impl PacketReceiver {
     }
 
     /// Where in its place a frame is, with its VLAN tag, which is put back to where it stood.
-    fn look_at(&self, index: usize) -> Extent {
-        Extent::of(&self.places, index, &self.places.header(index))
+    fn inspect(&self, index: usize) -> FrameExtent {
+        FrameExtent::of(&self.places, index, &self.places.header(index))
     }
 
     /// Frames that the ring had no room for, since it was opened.
@@ -105,12 +105,12 @@ impl AsFd for PacketReceiver {
 
 /// Frames in their places, which go back to the kernel with this.
 #[derive(Debug)]
-pub struct Frames<'a> {
+pub struct FrameBatch<'a> {
     receiver: &'a mut PacketReceiver,
     count: usize,
 }
 
-impl Frames<'_> {
+impl FrameBatch<'_> {
     /// How many.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -135,7 +135,7 @@ impl Frames<'_> {
         let PacketReceiver { places, extents, .. } = &*self.receiver;
         extents[..self.count].iter().enumerate().map(|(ahead, extent)| {
             let place = places.at(self.receiver.index(ahead));
-            // SAFETY: the octets lie in the place, as `look_at` saw, and the kernel does not touch
+            // SAFETY: the octets lie in the place, as `inspect` saw, and the kernel does not touch
             // them until it is released, which is when nothing refers to this any more.
             let octets = unsafe {
                 std::slice::from_raw_parts(place.add(extent.start as usize), extent.len as usize)
@@ -145,7 +145,7 @@ impl Frames<'_> {
     }
 }
 
-impl Drop for Frames<'_> {
+impl Drop for FrameBatch<'_> {
     fn drop(&mut self) {
         for ahead in 0..self.count {
             self.receiver.places.release(self.receiver.index(ahead));
@@ -191,7 +191,7 @@ impl PacketSender {
         let open = || -> io::Result<_> {
             let socket = PacketSocket::open(link.index)?;
             socket.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1_i32)?;
-            make_room(&socket);
+            enlarge_send_buffer(&socket);
             socket.bind(0)?;
             Ok(socket)
         };

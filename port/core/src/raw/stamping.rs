@@ -11,7 +11,7 @@ use onbeat_netdev::{Ethtool, Handle, InterfaceIdentity, Namespace};
 use serde::{Deserialize, Serialize};
 
 use crate::claim::check_rx_filter;
-use crate::journal::{Entry, Journal, Settings, not_identified};
+use crate::journal::{JournalEntry, Journal, Settings, not_identified};
 use crate::{Error, Result};
 
 /// NIC time stamps of every received frame, until this is dropped: then the former setting is restored.
@@ -31,7 +31,7 @@ impl NicStamps {
     /// # Errors
     /// [`onbeat_netdev::Error::Unsupported`] of a NIC that cannot stamp every frame, or does for another
     /// process; CAP_NET_ADMIN is missing, or the right to write the journal.
-    pub fn begin(namespace: &Namespace, interface: &str, directory: &Path) -> Result<Self> {
+    pub fn enable(namespace: &Namespace, interface: &str, directory: &Path) -> Result<Self> {
         let refuse = |what: String, remedy: &str| {
             let remedy = remedy.to_owned();
             Error::Netdev(onbeat_netdev::Error::Unsupported { what, remedy })
@@ -47,7 +47,7 @@ impl NicStamps {
         if !(can.rx_hardware && can.rx_all) {
             return Err(cannot());
         }
-        match Stamping::begin(nic, &JournalPath::of(directory, namespace, interface)) {
+        match Stamping::enable(nic, &JournalPath::of(directory, namespace, interface)) {
             Ok(Some(stamping)) => Ok(Self { _stamping: stamping, clock: can.phc }),
             Ok(None) => Err(cannot()),
             Err(Error::Claimed { by, .. }) => Err(refuse(
@@ -65,14 +65,14 @@ impl NicStamps {
     ///
     /// # Errors
     /// The journal cannot be read, or the driver refuses.
-    pub fn put_back(namespace: &Namespace, interface: &str, directory: &Path) -> Result<bool> {
-        put_back(
+    pub fn restore(namespace: &Namespace, interface: &str, directory: &Path) -> Result<bool> {
+        restore_journaled(
             &LiveNic::open(namespace, interface)?,
             &JournalPath::of(directory, namespace, interface),
         )
     }
 
-    /// Discards damaged journals in a directory of [`NicStamps::begin`]: moves them aside, and
+    /// Discards damaged journals in a directory of [`NicStamps::enable`]: moves them aside, and
     /// returns where they are then. Nothing is restored.
     ///
     /// # Errors
@@ -180,8 +180,8 @@ impl Settings for FormerStamps {
     }
 }
 
-/// As [`NicStamps::put_back`].
-fn put_back(nic: &impl Nic, place: &JournalPath) -> Result<bool> {
+/// As [`NicStamps::restore`].
+fn restore_journaled(nic: &impl Nic, place: &JournalPath) -> Result<bool> {
     if !place.is_there() {
         return Ok(false);
     }
@@ -218,16 +218,16 @@ struct Stamping<N: Nic> {
 
 impl<N: Nic> Stamping<N> {
     /// `None`: the NIC stamps other frames than it was configured to; its former setting is restored.
-    fn begin(nic: N, place: &JournalPath) -> Result<Option<Self>> {
+    fn enable(nic: N, place: &JournalPath) -> Result<Option<Self>> {
         let interface = place.interface.clone();
-        put_back(&nic, place)?;
+        restore_journaled(&nic, place)?;
         let now = nic.stamps()?;
         if now.rx_filter == HardwareStamps::ALL && !place.is_there() {
             return Ok(Some(Self { nic, interface, former: None }));
         }
         let journal = place.lock()?;
         let before = FormerStamps { tx: now.tx, rx_filter: now.rx_filter };
-        journal.write(&Entry { interface: nic.identify()?, before })?;
+        journal.write(&JournalEntry { interface: nic.identify()?, before })?;
         let stamping = Self { nic, interface, former: Some((before, journal)) };
         let all = HardwareStamps { rx_filter: HardwareStamps::ALL, ..now };
         // From here on dropping restores.
@@ -262,7 +262,7 @@ mod tests {
 
     /// A NIC that is no NIC.
     #[derive(Debug)]
-    struct Fake {
+    struct FakeNic {
         now: Cell<HardwareStamps>,
         sets: Cell<usize>,
         /// What it does instead of all that comes.
@@ -270,14 +270,14 @@ mod tests {
         refuses: Cell<bool>,
     }
 
-    impl Fake {
+    impl FakeNic {
         fn new(now: HardwareStamps) -> Self {
             let (sets, refuses) = (Cell::new(0), Cell::new(false));
             Self { now: Cell::new(now), sets, instead: None, refuses }
         }
     }
 
-    impl Nic for &Fake {
+    impl Nic for &FakeNic {
         fn stamps(&self) -> Result<HardwareStamps> {
             Ok(self.now.get())
         }
@@ -325,14 +325,14 @@ mod tests {
     }
 
     /// As the kernel ends a process: locks go, files and the NIC's settings stay.
-    fn kill(mut stamping: Stamping<&Fake>) {
+    fn kill(mut stamping: Stamping<&FakeNic>) {
         stamping.former = None;
     }
 
     #[test]
     fn as_before_when_it_ends() {
-        let (directory, nic) = (Directory::new("ends"), Fake::new(PTP));
-        let stamping = Stamping::begin(&nic, &directory.place()).unwrap().unwrap();
+        let (directory, nic) = (Directory::new("ends"), FakeNic::new(PTP));
+        let stamping = Stamping::enable(&nic, &directory.place()).unwrap().unwrap();
         assert_eq!(nic.now.get(), ALL, "what it stamps of what is sent is left alone");
         assert!(!directory.is_empty());
         drop(stamping);
@@ -342,25 +342,25 @@ mod tests {
 
     #[test]
     fn as_before_by_the_next_one_when_it_was_killed() {
-        let (directory, nic) = (Directory::new("killed"), Fake::new(PTP));
+        let (directory, nic) = (Directory::new("killed"), FakeNic::new(PTP));
         for _ in 0..3 {
             // Each restores, and starts again.
-            kill(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+            kill(Stamping::enable(&nic, &directory.place()).unwrap().unwrap());
             assert_eq!(nic.now.get(), ALL);
         }
-        assert!(put_back(&&nic, &directory.place()).unwrap(), "also one who lets the kernel stamp");
+        assert!(restore_journaled(&&nic, &directory.place()).unwrap(), "also one who lets the kernel stamp");
         assert_eq!(nic.now.get(), PTP);
-        assert!(directory.is_empty() && !put_back(&&nic, &directory.place()).unwrap());
+        assert!(directory.is_empty() && !restore_journaled(&&nic, &directory.place()).unwrap());
     }
 
     /// Between the journal and the NIC.
     #[test]
     fn killed_before_anything_was_changed() {
-        let (directory, nic) = (Directory::new("before"), Fake::new(PTP));
-        kill(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+        let (directory, nic) = (Directory::new("before"), FakeNic::new(PTP));
+        kill(Stamping::enable(&nic, &directory.place()).unwrap().unwrap());
         nic.now.set(PTP);
         let sets = nic.sets.get();
-        assert!(put_back(&&nic, &directory.place()).unwrap());
+        assert!(restore_journaled(&&nic, &directory.place()).unwrap());
         assert_eq!((nic.now.get(), nic.sets.get()), (PTP, sets), "nothing to be set");
         assert!(directory.is_empty());
     }
@@ -368,8 +368,8 @@ mod tests {
     /// The journal is written as a whole: one that is cut off says nothing of the NIC.
     #[test]
     fn a_damaged_journal_changes_nothing_until_it_is_removed() {
-        let (directory, nic) = (Directory::new("damaged"), Fake::new(PTP));
-        kill(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+        let (directory, nic) = (Directory::new("damaged"), FakeNic::new(PTP));
+        kill(Stamping::enable(&nic, &directory.place()).unwrap().unwrap());
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
         let planted = format!(
             r#"{{"version":1,"boot":{:?},"content":{{"home":7,"before":{{"tx":true,"rx_filter":-1}}}}}}"#,
@@ -378,8 +378,8 @@ mod tests {
         for text in ["", "{\"pid\": 1, \"ho", &planted] {
             fs::write(directory.0.join("7/eth0.json"), text).unwrap();
             for error in [
-                put_back(&&nic, &directory.place()).unwrap_err(),
-                Stamping::begin(&nic, &directory.place()).unwrap_err(),
+                restore_journaled(&&nic, &directory.place()).unwrap_err(),
+                Stamping::enable(&nic, &directory.place()).unwrap_err(),
             ] {
                 let error = error.to_string();
                 assert!(
@@ -392,25 +392,25 @@ mod tests {
         let aside = NicStamps::discard_damaged(&directory.0).unwrap();
         assert_eq!(aside, [directory.0.join("7/eth0.json.damaged")]);
         fs::remove_file(&aside[0]).unwrap();
-        assert!(!put_back(&&nic, &directory.place()).unwrap());
+        assert!(!restore_journaled(&&nic, &directory.place()).unwrap());
         assert!(directory.is_empty());
     }
 
     #[test]
     fn who_stamps_all_goes_on_to() {
-        let (directory, nic) = (Directory::new("all"), Fake::new(ALL));
-        drop(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+        let (directory, nic) = (Directory::new("all"), FakeNic::new(ALL));
+        drop(Stamping::enable(&nic, &directory.place()).unwrap().unwrap());
         assert_eq!((nic.now.get(), nic.sets.get()), (ALL, 0));
         assert!(directory.is_empty());
     }
 
     #[test]
     fn one_at_a_time() {
-        let (directory, nic) = (Directory::new("two"), Fake::new(OFF));
-        let first = Stamping::begin(&nic, &directory.place()).unwrap().unwrap();
-        let second = Stamping::begin(&nic, &directory.place()).unwrap_err().to_string();
+        let (directory, nic) = (Directory::new("two"), FakeNic::new(OFF));
+        let first = Stamping::enable(&nic, &directory.place()).unwrap().unwrap();
+        let second = Stamping::enable(&nic, &directory.place()).unwrap_err().to_string();
         assert!(second.contains(&format!("process {}", std::process::id())), "{second}");
-        assert!(!put_back(&&nic, &directory.place()).unwrap(), "it is in use");
+        assert!(!restore_journaled(&&nic, &directory.place()).unwrap(), "it is in use");
         assert_eq!(nic.now.get().rx_filter, HardwareStamps::ALL);
         drop(first);
         assert_eq!(nic.now.get(), OFF);
@@ -419,22 +419,22 @@ mod tests {
     #[test]
     fn a_nic_that_does_something_else_or_refuses_is_as_before() {
         let directory = Directory::new("else");
-        let nic = Fake { instead: Some(PTP), ..Fake::new(OFF) };
-        assert!(Stamping::begin(&nic, &directory.place()).unwrap().is_none());
+        let nic = FakeNic { instead: Some(PTP), ..FakeNic::new(OFF) };
+        assert!(Stamping::enable(&nic, &directory.place()).unwrap().is_none());
         assert_eq!(nic.now.get(), OFF);
         assert!(directory.is_empty());
-        let nic = Fake::new(OFF);
+        let nic = FakeNic::new(OFF);
         nic.refuses.set(true);
-        assert!(Stamping::begin(&nic, &directory.place()).is_err());
+        assert!(Stamping::enable(&nic, &directory.place()).is_err());
         assert_eq!(nic.now.get(), OFF);
         assert!(directory.is_empty());
         // It stays known what was, until the NIC takes it.
         nic.refuses.set(false);
-        kill(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+        kill(Stamping::enable(&nic, &directory.place()).unwrap().unwrap());
         nic.refuses.set(true);
-        assert!(put_back(&&nic, &directory.place()).is_err());
+        assert!(restore_journaled(&&nic, &directory.place()).is_err());
         nic.refuses.set(false);
-        assert!(put_back(&&nic, &directory.place()).unwrap());
+        assert!(restore_journaled(&&nic, &directory.place()).unwrap());
         assert_eq!(nic.now.get(), OFF);
     }
 }

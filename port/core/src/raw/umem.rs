@@ -72,7 +72,7 @@ impl Umem {
         let pool = Pool {
             umem: umem.clone(),
             free: (0..chunks).rev().collect(),
-            holders: vec![Pool::OURS; chunks as usize].into(),
+            holders: vec![Pool::UNLENT; chunks as usize].into(),
         };
         Ok((umem, pool))
     }
@@ -134,7 +134,7 @@ impl Umem {
     /// # Panics
     /// Where the frame is of another memory.
     #[must_use]
-    pub fn left_in_front(&self, frame: &Frame) -> u64 {
+    pub fn leading_metadata(&self, frame: &Frame) -> u64 {
         let Some(start) = frame.start.checked_sub(LEFT as u32) else { return 0 };
         let place = self.place(frame, start, LEFT as u32);
         let mut octets = [0; LEFT];
@@ -144,7 +144,7 @@ impl Umem {
     }
 
     /// Has nothing left in front of the frame that comes next to a chunk.
-    pub(super) fn forget_left(&self, frame: &Frame) {
+    pub(super) fn clear_metadata(&self, frame: &Frame) {
         let place = self.place(frame, (HEADROOM - LEFT) as u32, LEFT as u32);
         // SAFETY: as in `octets`; nobody else has the frame.
         unsafe { place.write_bytes(0, LEFT) };
@@ -174,7 +174,7 @@ pub struct Pool {
 
 impl Pool {
     /// Holder of what is in no socket's rings.
-    pub(super) const OURS: u32 = 0;
+    pub(super) const UNLENT: u32 = 0;
 
     /// The memory that they are of.
     #[must_use]
@@ -201,7 +201,7 @@ impl Pool {
     pub fn reclaim(&mut self, socket: u32) {
         for (chunk, holder) in (0..).zip(&mut self.holders) {
             if *holder == socket {
-                *holder = Self::OURS;
+                *holder = Self::UNLENT;
                 self.free.push(chunk);
             }
         }
@@ -218,7 +218,7 @@ impl Pool {
     pub(super) fn regain(&mut self, address: u64, len: u32, socket: u32) -> Option<Frame> {
         let chunk = usize::try_from(address).ok()? / CHUNK;
         let holder = self.holders.get_mut(chunk).filter(|holder| **holder == socket)?;
-        *holder = Self::OURS;
+        *holder = Self::UNLENT;
         let start = (address as usize % CHUNK) as u32;
         Some(Frame { umem: self.umem.0.number, chunk: chunk as u32, start, len })
     }

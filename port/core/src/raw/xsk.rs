@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::xdp_desc;
 use onbeat_netdev::{Handle, Link, Namespace};
 
-use super::{Frame, HEADERS, Pool, Umem, make_room};
+use super::{Frame, HEADERS, Pool, Umem, enlarge_send_buffer};
 use crate::error::failed;
 use crate::xsk::{self, CHUNK, Consumer, Producer, Rings};
 use crate::{Error, Result};
@@ -54,7 +54,7 @@ impl XskSocket {
         frames: u32,
         copy: bool,
     ) -> Result<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(Pool::OURS + 1);
+        static NUMBER: AtomicU32 = AtomicU32::new(Pool::UNLENT + 1);
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let longest = HEADERS + link.mtu as usize;
         if longest > Umem::LONGEST {
@@ -69,7 +69,7 @@ impl XskSocket {
             // What the kernel has of the fill ring it tells some time later.
             let (fd, rings) =
                 xsk::open(umem.mapping(), (2 * frames).next_power_of_two(), TRANSMIT)?;
-            make_room(&fd);
+            enlarge_send_buffer(&fd);
             let bound = xsk::bind(&fd, link.index, queue, copy);
             Ok((bound.map_err(|error| (xsk::BIND, error))?, fd, rings))
         };
@@ -96,10 +96,10 @@ impl XskSocket {
 
     /// What is to be known of it once its directions are dropped.
     #[must_use]
-    pub fn closed(&self, namespace: &Namespace) -> Closed {
+    pub fn closed(&self, namespace: &Namespace) -> ClosedSocket {
         let (number, zero_copy, index, queue) =
             (self.number, self.zero_copy, self.index, self.queue);
-        Closed { number, zero_copy, namespace: namespace.clone(), index, queue }
+        ClosedSocket { number, zero_copy, namespace: namespace.clone(), index, queue }
     }
 
     /// Its two directions.
@@ -133,7 +133,7 @@ impl AsFd for XskSocket {
 
 /// A socket that was closed.
 #[derive(Debug)]
-pub struct Closed {
+pub struct ClosedSocket {
     number: u32,
     zero_copy: bool,
     namespace: Namespace,
@@ -141,7 +141,7 @@ pub struct Closed {
     queue: u32,
 }
 
-impl Closed {
+impl ClosedSocket {
     /// Its number, by which the pool knows what it had: [`Pool::reclaim`].
     #[must_use]
     pub fn number(&self) -> u32 {
@@ -152,7 +152,7 @@ impl Closed {
     /// some time after it was closed: until the kernel lets another socket have the queue, which is
     /// waited for.
     #[must_use]
-    pub fn is_let_go(&self) -> bool {
+    pub fn is_released(&self) -> bool {
         let bind = || {
             let (umem, _) = Umem::new(1).ok()?;
             let (fd, _rings) = xsk::open(umem.mapping(), 1, 1).ok()?;
@@ -206,7 +206,7 @@ impl XskReceiver {
         self.receive.release();
         while self.held < level {
             let Some(frame) = pool.take() else { break };
-            pool.umem().forget_left(&frame);
+            pool.umem().clear_metadata(&frame);
             if !self.fill.put(u64::from(frame.chunk()) * CHUNK as u64) {
                 pool.give(frame);
                 break;
@@ -293,7 +293,7 @@ impl XskSender {
         if self.transmit.needs_wakeup() {
             refused += self.call();
             if !self.zero_copy {
-                refused += self.take_back(pool);
+                refused += self.withdraw(pool);
             }
         }
         self.sent += u64::from(self.waiting.saturating_sub(refused));
@@ -305,11 +305,11 @@ impl XskSender {
     fn call(&mut self) -> u32 {
         // It takes so many at a time; not every kernel says how far it came.
         let mut tries = self.waiting / BUDGET + 2;
-        let mut left = self.transmit.untaken();
+        let mut left = self.transmit.unconsumed();
         let mut refused = 0;
         while left > 0 && tries > 0 {
             let error = xsk::wake_transmit(self.fd.as_fd()).err();
-            let before = std::mem::replace(&mut left, self.transmit.untaken());
+            let before = std::mem::replace(&mut left, self.transmit.unconsumed());
             match error.map(|error| error.raw_os_error()) {
                 // The driver works on the ring when it likes.
                 None if self.zero_copy => break,
@@ -326,8 +326,8 @@ impl XskSender {
 
     /// Takes frames out of the ring that the kernel did not take: it would send them with the next,
     /// late. How many.
-    fn take_back(&mut self, pool: &mut Pool) -> u32 {
-        let stuck = self.transmit.untaken().min(self.waiting);
+    fn withdraw(&mut self, pool: &mut Pool) -> u32 {
+        let stuck = self.transmit.unconsumed().min(self.waiting);
         for back in 1..=stuck {
             let xdp_desc { addr, len, .. } = self.transmit.replace(back, NOTHING);
             if let Some(frame) = pool.regain(addr, len, self.number) {

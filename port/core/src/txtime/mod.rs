@@ -3,7 +3,7 @@
 //! The back end `txtime` is [`crate::PacketPort`] with another way to launch: this module finds out
 //! what the interface's queueing disciplines make of a launch time.
 
-mod choice;
+mod traffic_classes;
 
 use onbeat_netdev::qdisc::Etf;
 use onbeat_netdev::{Handle, Namespace};
@@ -31,7 +31,7 @@ impl Txtime {
     ) -> Result<Self> {
         let handle = Handle::in_namespace(namespace)?;
         let queues = handle.link(interface)?.tx_queues;
-        let classes = choice::classes(&handle.qdiscs(interface)?, queues);
+        let classes = traffic_classes::classes(&handle.qdiscs(interface)?, queues);
         let unsupported = |why: String, remedy: String| Error::Unsupported {
             interface: interface.to_owned(),
             backend: Backend::Txtime,

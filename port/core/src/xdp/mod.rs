@@ -14,12 +14,12 @@ use onbeat_wire::EtherType;
 
 use self::abi::port_record;
 use self::records::{Records, ring_size};
-use self::shared::{SharedResponses, SharedSlots, State};
+use self::shared::{SharedResponses, SharedSlots, SharedState};
 use crate::error::failed;
 use crate::response::Responses;
-use crate::xsk::{Arrival, Base, Kind, OverXdp, of_tai};
+use crate::xsk::{Arrival, PortBase, BackendProgram, AfXdpPort, of_tai};
 use crate::{
-    Backend, Cause, Confirmation, Diagnostics, Outcome, PortOptions, Result, Slot, Tag, Time,
+    Backend, Cause, Confirmation, Diagnostics, Outcome, PortOptions, Result, Slot, VlanTag, Time,
 };
 
 static OBJECT: &[u8] = onbeat_bpf::bpf_object!("xdp.bpf.o");
@@ -53,25 +53,25 @@ const _: () = {
 /// - Nor is it where the slot changes so fast that the program reads it in vain four times: that
 ///   takes a dozen updates within some hundred nanoseconds.
 /// - A frame that should have been answered and was not is received all the same, with
-///   [`Received::answered`] false, and the response is confirmed as [`Outcome::Dropped`].
+///   [`ReceivedFrame::answered`] false, and the response is confirmed as [`Outcome::Dropped`].
 /// - On a veth, answers arrive only where an XDP program runs on the *other* end too, be it one
 ///   that passes everything. Generic receive offload there is not enough.
 pub struct XdpPort {
-    base: Base,
+    base: PortBase,
     responses: Responses,
     shared_slots: SharedSlots,
     shared_responses: SharedResponses,
-    state: State,
+    state: SharedState,
     records: Records,
     /// Records for which no buffer was free.
     lost: u64,
     /// The next of either way, where both are there.
     next_frame: Option<Arrival>,
-    next_answered: Option<Answered>,
+    next_answered: Option<AnsweredFrame>,
 }
 
 /// A record, its frame copied.
-struct Answered {
+struct AnsweredFrame {
     /// `None`: no buffer was free.
     arrival: Option<Arrival>,
     received_ns: u64,
@@ -96,8 +96,8 @@ impl XdpPort {
             object.set_entries("slots", slots as u32)?;
             object.set_entries("records", ring_size(buffers))
         };
-        let kind = Kind { backend: Backend::Xdp, object: OBJECT, size: &size, own_chunks: buffers };
-        let base = Base::open(namespace, interface, options, kind)?;
+        let kind = BackendProgram { backend: Backend::Xdp, object: OBJECT, size: &size, own_chunks: buffers };
+        let base = PortBase::open(namespace, interface, options, kind)?;
         if base.on_veth && base.program.mode() == XdpMode::Native {
             tracing::info!("{interface}: answers arrive where the other end runs an XDP program");
         }
@@ -106,7 +106,7 @@ impl XdpPort {
             Ok((
                 SharedSlots::new(&map("slots")?)?,
                 SharedResponses::new(&map("responses")?)?,
-                State::new(&map("state")?)?,
+                SharedState::new(&map("state")?)?,
                 Records::new(map("records")?)?,
             ))
         };
@@ -138,15 +138,15 @@ impl XdpPort {
     }
 
     /// The next record, its frame copied to a buffer.
-    fn take_record(&mut self) -> Option<Answered> {
+    fn take_record(&mut self) -> Option<AnsweredFrame> {
         let Self { base, records, .. } = self;
         let mut taken = None;
         records.next(|record| taken = Some(copy(base, record)));
         taken
     }
 
-    fn keep_answered(&mut self, answered: Answered) {
-        let Answered { arrival, answered_ns, slot, .. } = answered;
+    fn queue_answered(&mut self, answered: AnsweredFrame) {
+        let AnsweredFrame { arrival, answered_ns, slot, .. } = answered;
         if answered_ns == 0 {
             self.base.sent.dropped(slot, Cause::Response);
         } else {
@@ -165,9 +165,9 @@ impl XdpPort {
     }
 }
 
-fn copy(base: &mut Base, record: &port_record) -> Answered {
+fn copy(base: &mut PortBase, record: &port_record) -> AnsweredFrame {
     let octets = usize::from(record.length).min(record.octets.len());
-    let tag = Tag { tpid: EtherType(record.tpid), tci: record.tci };
+    let tag = VlanTag { tpid: EtherType(record.tpid), tci: record.tci };
     let tag = (record.tpid != 0).then_some(tag);
     let arrival = base.room(octets).map(|(chunk, at, to)| {
         to.copy_from_slice(&record.octets[..octets]);
@@ -181,7 +181,7 @@ fn copy(base: &mut Base, record: &port_record) -> Answered {
             answered: record.answered_ns != 0,
         }
     });
-    Answered {
+    AnsweredFrame {
         arrival,
         received_ns: record.received_ns,
         answered_ns: record.answered_ns,
@@ -189,12 +189,12 @@ fn copy(base: &mut Base, record: &port_record) -> Answered {
     }
 }
 
-impl OverXdp for XdpPort {
-    fn parts(&self) -> (&Base, &Responses) {
+impl AfXdpPort for XdpPort {
+    fn parts(&self) -> (&PortBase, &Responses) {
         (&self.base, &self.responses)
     }
 
-    fn parts_mut(&mut self) -> (&mut Base, &mut Responses) {
+    fn parts_mut(&mut self) -> (&mut PortBase, &mut Responses) {
         (&mut self.base, &mut self.responses)
     }
 
@@ -216,12 +216,12 @@ impl OverXdp for XdpPort {
                 self.next_frame.take().into_iter().for_each(|frame| self.base.keep(frame));
             } else {
                 let answered = self.next_answered.take();
-                answered.into_iter().for_each(|answered| self.keep_answered(answered));
+                answered.into_iter().for_each(|answered| self.queue_answered(answered));
             }
             self.base.launch();
         }
         self.base.complete();
-        self.base.has_news()
+        self.base.has_confirmation()
     }
 
     fn sleep(&mut self, until: Time) -> Result<bool> {
@@ -242,7 +242,7 @@ impl OverXdp for XdpPort {
     }
 
     fn add_to(&self, diagnostics: &mut Diagnostics) {
-        let (answered, unanswered) = self.state.unseen();
+        let (answered, unanswered) = self.state.unreported();
         diagnostics.sent += answered;
         diagnostics.responses += answered;
         diagnostics.receive_drops += self.lost + answered + unanswered;

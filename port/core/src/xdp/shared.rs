@@ -126,9 +126,9 @@ impl SharedResponses {
 
 /// What else the program and this process tell each other.
 #[derive(Debug)]
-pub(super) struct State(Mapping);
+pub(super) struct SharedState(Mapping);
 
-impl State {
+impl SharedState {
     pub(super) fn new(handle: &MapHandle) -> io::Result<Self> {
         map(handle).map(Self)
     }
@@ -145,7 +145,7 @@ impl State {
     }
 
     /// Frames that this process was not told of: answered, and not answered.
-    pub(super) fn unseen(&self) -> (u64, u64) {
+    pub(super) fn unreported(&self) -> (u64, u64) {
         let read = |offset| self.field(offset).load(Ordering::Relaxed);
         (
             read(offset_of!(port_state, answered_unseen)),

@@ -10,22 +10,22 @@ use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Handle, Namespace, NicClock, PacketSocket, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
 
-use super::bound::{CHUNK, TAG};
+use super::rings::{CHUNK, TAG};
 use super::obstacle::obstacle;
-use super::offers::Offers;
+use super::features::InterfaceFeatures;
 use super::program::Program;
 use super::socket::{Chunks, SendFailure, XskSocket};
 use super::stamp;
 use crate::clock;
 use crate::error::failed;
 use crate::exclusive::lock;
-use crate::packet::{MAX_MULTICAST, Woken, sleep};
+use crate::packet::{MAX_MULTICAST, WakeReason, sleep};
 use crate::schedule::Schedule;
-use crate::sent::Sent;
+use crate::transmissions::TransmissionTracker;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::{
-    Backend, Capabilities, Cause, Diagnostics, Error, Feature, PortOptions, Received, Result, Slot,
-    Stamp, Tag, Time,
+    Backend, Capabilities, Cause, Diagnostics, Error, Feature, PortOptions, ReceivedFrame, Result, Slot,
+    Stamp, VlanTag, Time,
 };
 
 /// Frames under way at most.
@@ -34,7 +34,7 @@ const TRANSMIT: usize = 256;
 const LOOK_NS: (u64, u64) = (50_000, 1_000_000);
 
 /// A back end: its program, and what it needs of it.
-pub(crate) struct Kind<'a> {
+pub(crate) struct BackendProgram<'a> {
     pub(crate) backend: Backend,
     pub(crate) object: &'a [u8],
     /// Gives tables their sizes.
@@ -53,13 +53,13 @@ pub(crate) struct Arrival {
     /// Octets on the medium, without the tag.
     pub(crate) len: usize,
     pub(crate) stamp: Stamp,
-    pub(crate) tag: Option<Tag>,
+    pub(crate) tag: Option<VlanTag>,
     pub(crate) answered: bool,
 }
 
 /// Where the octets of a received frame are.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct FrameLocation {
     at: usize,
     octets: usize,
     held: bool,
@@ -67,7 +67,7 @@ struct Place {
 
 /// A port without what responds.
 #[derive(Debug)]
-pub(crate) struct Base {
+pub(crate) struct PortBase {
     pub(crate) number: u32,
     pub(crate) interface: String,
     pub(crate) mac: MacAddress,
@@ -75,14 +75,14 @@ pub(crate) struct Base {
     pub(crate) options: PortOptions,
     pub(crate) slots: Slots,
     pub(crate) schedule: Schedule,
-    pub(crate) sent: Sent,
+    pub(crate) sent: TransmissionTracker,
     pub(crate) diagnostics: Diagnostics,
     pub(crate) on_veth: bool,
     multicast: Vec<MacAddress>,
     nic_clock: Option<NicClock>,
     waiting: VecDeque<Arrival>,
     /// By chunk.
-    places: Vec<Place>,
+    locations: Vec<FrameLocation>,
     chunks: Chunks,
     /// Chunks for frames to be sent that are not under way.
     idle: Vec<usize>,
@@ -99,12 +99,12 @@ pub(crate) struct Base {
     _lock: InterfaceLock,
 }
 
-impl Base {
+impl PortBase {
     pub(crate) fn open(
         namespace: &Namespace,
         interface: &str,
         options: PortOptions,
-        kind: Kind<'_>,
+        kind: BackendProgram<'_>,
     ) -> Result<Self> {
         options.check(kind.backend, interface)?;
         let refuse = |why: String, remedy: String| Error::InUse {
@@ -135,7 +135,7 @@ impl Base {
             .deliver_to(socket.as_fd())
             .map_err(failed(interface, "hand the socket to the XDP program"))?;
         let number = next_port();
-        let offers = Offers::of(namespace, interface, &options);
+        let offers = InterfaceFeatures::of(namespace, interface, &options);
         let all = chunks.receive + chunks.transmit + chunks.own;
         Ok(Self {
             number,
@@ -146,13 +146,13 @@ impl Base {
             }),
             slots: Slots::new(number, options.slots, MIN_FRAME + link.mtu as usize),
             schedule: Schedule::new(options.slots),
-            sent: Sent::new(),
+            sent: TransmissionTracker::new(),
             diagnostics: Diagnostics::default(),
             on_veth: link.kind.as_deref() == Some("veth"),
             multicast: Vec::with_capacity(MAX_MULTICAST),
             nic_clock: offers.nic_clock.ok(),
             waiting: VecDeque::with_capacity(all),
-            places: vec![Place::default(); all],
+            locations: vec![FrameLocation::default(); all],
             chunks,
             idle: (chunks.receive..chunks.receive + chunks.transmit).collect(),
             under_way: vec![None; chunks.transmit],
@@ -291,30 +291,30 @@ impl Base {
     }
 
     /// Whether there is something for the caller.
-    pub(crate) fn has_news(&self) -> bool {
-        !self.waiting.is_empty() || self.sent.has_news()
+    pub(crate) fn has_confirmation(&self) -> bool {
+        !self.waiting.is_empty() || self.sent.has_confirmation()
     }
 
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    pub(crate) fn receive(&mut self) -> Option<Received> {
+    pub(crate) fn receive(&mut self) -> Option<ReceivedFrame> {
         let Arrival { chunk, at, octets, len, stamp, tag, answered } = self.waiting.pop_front()?;
-        self.places[chunk] = Place { at, octets, held: true };
-        Some(Received { port: self.number, buffer: chunk as u32, stamp, len, tag, answered })
+        self.locations[chunk] = FrameLocation { at, octets, held: true };
+        Some(ReceivedFrame { port: self.number, buffer: chunk as u32, stamp, len, tag, answered })
     }
 
-    pub(crate) fn octets(&self, frame: &Received) -> &[u8] {
+    pub(crate) fn octets(&self, frame: &ReceivedFrame) -> &[u8] {
         assert_eq!(frame.port, self.number, "a frame of another port");
-        let place = self.places[frame.buffer as usize];
+        let place = self.locations[frame.buffer as usize];
         self.socket.octets(place.at, place.octets)
     }
 
-    pub(crate) fn release(&mut self, frame: Received) {
+    pub(crate) fn release(&mut self, frame: ReceivedFrame) {
         assert_eq!(frame.port, self.number, "a frame of another port");
         let chunk = frame.buffer as usize;
-        let place = std::mem::take(&mut self.places[chunk]);
+        let place = std::mem::take(&mut self.locations[chunk]);
         assert!(place.held, "a frame is given back once");
         if chunk < self.chunks.receive {
             // So that a frame without metadata does not get this one's.
@@ -419,15 +419,15 @@ impl Base {
             None => sleep(&mut [socket], timeout),
         };
         let woken = woken.map_err(failed(&self.interface, "wait for the AF_XDP socket"))?;
-        Ok(woken != Woken::BySignal)
+        Ok(woken != WakeReason::Signal)
     }
 }
 
 /// The outer VLAN tag, where there is one with an EtherType behind it.
-fn outer_tag(frame: &[u8]) -> Option<Tag> {
+fn outer_tag(frame: &[u8]) -> Option<VlanTag> {
     let tag: &[u8; TAG] = frame.get(12..)?.first_chunk()?;
     let tpid = EtherType(u16::from_be_bytes([tag[0], tag[1]]));
     let is_tag = matches!(tpid, EtherType::C_VLAN | EtherType::S_VLAN);
     let tci = u16::from_be_bytes([tag[2], tag[3]]);
-    (is_tag && frame.len() >= MIN_FRAME + TAG).then_some(Tag { tpid, tci })
+    (is_tag && frame.len() >= MIN_FRAME + TAG).then_some(VlanTag { tpid, tci })
 }

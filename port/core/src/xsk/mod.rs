@@ -1,9 +1,9 @@
 //! The back end `xsk`, and what it shares with `xdp`.
 
 mod base;
-mod bound;
+mod rings;
 mod obstacle;
-mod offers;
+mod features;
 mod port;
 mod program;
 mod ring;
@@ -14,13 +14,13 @@ use std::fmt;
 
 use onbeat_netdev::{Namespace, XdpMode};
 
-pub(crate) use self::base::{Arrival, Base, Kind};
-pub(crate) use self::bound::{
+pub(crate) use self::base::{Arrival, PortBase, BackendProgram};
+pub(crate) use self::rings::{
     BIND, CHUNK, HEADROOM, MAX_FRAME, Rings, bind, drops, open, unbound, wake_receive,
     wake_transmit,
 };
 pub(crate) use self::obstacle::{obstacle, receive_queues};
-pub(crate) use self::port::OverXdp;
+pub(crate) use self::port::AfXdpPort;
 pub(crate) use self::ring::{Consumer, Producer};
 pub(crate) use self::stamp::of_tai;
 use crate::response::Responses;
@@ -45,12 +45,12 @@ onbeat_bpf::bpf_skeleton!(pub(crate) skeleton, "xsk.skel.rs");
 /// - Receive stamps are the program's, which reads CLOCK_TAI, told by CLOCK_REALTIME as those of
 ///   [`crate::PacketPort`].
 /// - Where the NIC takes VLAN tags off by itself, the program does not see them, and
-///   [`Received::tag`] is none: `ethtool -K eth0 rxvlan off`.
+///   [`ReceivedFrame::tag`] is none: `ethtool -K eth0 rxvlan off`.
 ///
 /// An interface with several receive queues is refused. The program is gone with the port, however
 /// the process ends.
 pub struct XskPort {
-    base: Base,
+    base: PortBase,
     responses: Responses,
 }
 
@@ -69,8 +69,8 @@ impl XskPort {
     /// receive queues or an MTU beyond what a buffer takes; where the caller lacks CAP_NET_RAW,
     /// CAP_NET_ADMIN or CAP_BPF, or an option is out of range.
     pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {
-        let kind = Kind { backend: Backend::Xsk, object: OBJECT, size: &|_| Ok(()), own_chunks: 0 };
-        let base = Base::open(namespace, interface, options, kind)?;
+        let kind = BackendProgram { backend: Backend::Xsk, object: OBJECT, size: &|_| Ok(()), own_chunks: 0 };
+        let base = PortBase::open(namespace, interface, options, kind)?;
         let responses = Responses::new(base.number, base.options.responses);
         Ok(Self { base, responses })
     }
@@ -88,12 +88,12 @@ impl XskPort {
     }
 }
 
-impl OverXdp for XskPort {
-    fn parts(&self) -> (&Base, &Responses) {
+impl AfXdpPort for XskPort {
+    fn parts(&self) -> (&PortBase, &Responses) {
         (&self.base, &self.responses)
     }
 
-    fn parts_mut(&mut self) -> (&mut Base, &mut Responses) {
+    fn parts_mut(&mut self) -> (&mut PortBase, &mut Responses) {
         (&mut self.base, &mut self.responses)
     }
 
@@ -109,7 +109,7 @@ impl OverXdp for XskPort {
             self.base.launch();
         }
         self.base.complete();
-        self.base.has_news()
+        self.base.has_confirmation()
     }
 
     fn sleep(&mut self, until: Time) -> Result<bool> {

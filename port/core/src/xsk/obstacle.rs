@@ -2,7 +2,7 @@
 
 use onbeat_netdev::{Ethtool, Link, Namespace};
 
-use super::bound::MAX_FRAME;
+use super::rings::MAX_FRAME;
 use crate::MIN_FRAME;
 use crate::exclusive::shown_program;
 

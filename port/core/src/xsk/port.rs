@@ -2,18 +2,18 @@
 
 use onbeat_wire::MacAddress;
 
-use super::Base;
+use super::PortBase;
 use crate::response::Responses;
 use crate::{
-    Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Filter, Port, Received, Response,
+    Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Filter, Port, ReceivedFrame, Response,
     Result, Slot, Time,
 };
 
 /// A port over AF_XDP, by how it answers.
-pub(crate) trait OverXdp: Send {
-    fn parts(&self) -> (&Base, &Responses);
+pub(crate) trait AfXdpPort: Send {
+    fn parts(&self) -> (&PortBase, &Responses);
 
-    fn parts_mut(&mut self) -> (&mut Base, &mut Responses);
+    fn parts_mut(&mut self) -> (&mut PortBase, &mut Responses);
 
     /// Does what is due, and takes in what came. True where there is something for the caller.
     fn pump(&mut self) -> bool;
@@ -31,7 +31,7 @@ pub(crate) trait OverXdp: Send {
     fn add_to(&self, _diagnostics: &mut Diagnostics) {}
 }
 
-impl<T: OverXdp> Port for T {
+impl<T: AfXdpPort> Port for T {
     fn capabilities(&self) -> &Capabilities {
         &self.parts().0.capabilities
     }
@@ -96,23 +96,23 @@ impl<T: OverXdp> Port for T {
         Ok(())
     }
 
-    fn receive(&mut self) -> Result<Option<Received>> {
+    fn receive(&mut self) -> Result<Option<ReceivedFrame>> {
         if !self.parts().0.has_waiting() {
             self.pump();
         }
         Ok(self.parts_mut().0.receive())
     }
 
-    fn octets<'a>(&'a self, frame: &'a Received) -> &'a [u8] {
+    fn octets<'a>(&'a self, frame: &'a ReceivedFrame) -> &'a [u8] {
         self.parts().0.octets(frame)
     }
 
-    fn release(&mut self, frame: Received) {
+    fn release(&mut self, frame: ReceivedFrame) {
         self.parts_mut().0.release(frame);
     }
 
     fn confirmation(&mut self) -> Result<Option<Confirmation>> {
-        if !self.parts().0.sent.has_news() {
+        if !self.parts().0.sent.has_confirmation() {
             self.pump();
         }
         Ok(self.parts_mut().0.sent.take())

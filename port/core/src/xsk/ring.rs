@@ -86,13 +86,13 @@ impl<T: Copy> Producer<T> {
     }
 
     /// Entries that the kernel has not said to have taken.
-    pub(crate) fn untaken(&self) -> u32 {
+    pub(crate) fn unconsumed(&self) -> u32 {
         self.0.next.wrapping_sub(self.0.consumer().load(Ordering::Acquire))
     }
 
     /// Whether the kernel has taken all entries, and said so.
     pub(crate) fn is_empty(&self) -> bool {
-        self.untaken() == 0
+        self.unconsumed() == 0
     }
 
     /// Puts another entry in place of the last, which the kernel must not have looked at.

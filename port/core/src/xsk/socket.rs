@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use libc::xdp_desc;
 
-use super::bound::{self, CHUNK, Failure, Rings};
+use super::rings::{self, CHUNK, Failure, Rings};
 use crate::mapping::Mapping;
 
 /// How many chunks the UMEM has for what. Chunks are numbered through in this order.
@@ -33,7 +33,7 @@ pub(crate) struct XskSocket {
     umem: Mapping,
     zero_copy: bool,
     /// The last entry of the transmit ring is no frame any more.
-    taken_back: bool,
+    withdrawn: bool,
     fd: OwnedFd,
 }
 
@@ -47,10 +47,10 @@ impl XskSocket {
             Mapping::new(None, count * CHUNK, 0, true).map_err(at("take memory for the UMEM"))?;
         // Twice the chunks there are: the kernel tells some time later what it has taken.
         let size = |chunks: usize| (2 * chunks).next_power_of_two() as u32;
-        let (fd, rings) = bound::open(&umem, size(chunks.receive), size(chunks.transmit))?;
-        let mut socket = Self { rings, umem, zero_copy: false, taken_back: false, fd };
+        let (fd, rings) = rings::open(&umem, size(chunks.receive), size(chunks.transmit))?;
+        let mut socket = Self { rings, umem, zero_copy: false, withdrawn: false, fd };
         (0..chunks.receive).for_each(|chunk| socket.give(chunk));
-        socket.zero_copy = bound::bind(&socket.fd, index, 0, copy).map_err(at(bound::BIND))?;
+        socket.zero_copy = rings::bind(&socket.fd, index, 0, copy).map_err(at(rings::BIND))?;
         Ok(socket)
     }
 
@@ -64,7 +64,7 @@ impl XskSocket {
         let pushed = self.rings.fill.push((chunk * CHUNK) as u64);
         assert!(pushed, "the fill ring has room for all chunks twice");
         if self.rings.fill.needs_wakeup() {
-            bound::wake_receive(self.fd.as_fd());
+            rings::wake_receive(self.fd.as_fd());
         }
     }
 
@@ -81,7 +81,7 @@ impl XskSocket {
     /// Sends the frame at the start of a chunk.
     pub(super) fn send(&mut self, chunk: usize, len: usize) -> Result<(), SendFailure> {
         let frame = xdp_desc { addr: (chunk * CHUNK) as u64, len: len as u32, options: 0 };
-        let room = self.skip_taken_back().and_then(|()| match self.rings.transmit.push(frame) {
+        let room = self.skip_withdrawn().and_then(|()| match self.rings.transmit.push(frame) {
             true => Ok(()),
             false => Err(io::Error::from_raw_os_error(libc::ENOBUFS)),
         });
@@ -98,33 +98,33 @@ impl XskSocket {
             // Else the frame would leave with the next. The kernel skips what is not in the UMEM.
             let nothing = !(CHUNK as u64 - 1);
             self.rings.transmit.replace_last(xdp_desc { addr: nothing, len: 1, options: 0 });
-            self.taken_back = true;
+            self.withdrawn = true;
         }
         Err(SendFailure { error, completes })
     }
 
     /// Has the kernel skip a frame that was taken back: in the call that does, it sends no other.
-    fn skip_taken_back(&mut self) -> io::Result<()> {
+    fn skip_withdrawn(&mut self) -> io::Result<()> {
         // One call to skip it, and one to tell so; where the kernel knew it as sent, one more.
         for _ in 0..3 {
-            if !self.taken_back {
+            if !self.withdrawn {
                 break;
             }
             self.kick()?;
-            self.taken_back = !self.rings.transmit.is_empty();
+            self.withdrawn = !self.rings.transmit.is_empty();
         }
         let again = io::Error::from_raw_os_error(libc::EAGAIN);
-        if self.taken_back { Err(again) } else { Ok(()) }
+        if self.withdrawn { Err(again) } else { Ok(()) }
     }
 
     /// Has the kernel look at the transmit ring.
     fn kick(&self) -> io::Result<()> {
-        bound::wake_transmit(self.fd.as_fd())
+        rings::wake_transmit(self.fd.as_fd())
     }
 
     /// Frames lost for want of room since the socket was opened.
     pub(super) fn drops(&self) -> io::Result<u64> {
-        bound::drops(self.fd.as_fd())
+        rings::drops(self.fd.as_fd())
     }
 
     /// Octets of the UMEM, which must be this process's at present.

@@ -149,7 +149,7 @@ fn it_answers_while_this_process_does_nothing() {
 }
 
 /// As [`next_frame`], but leaves confirmations where they are.
-fn next_frame_only(port: &mut XdpPort) -> onbeat_link::Received {
+fn next_frame_only(port: &mut XdpPort) -> onbeat_link::ReceivedFrame {
     let bound = port.now().after(BOUND.as_nanos() as u64);
     loop {
         if let Some(received) = port.receive().unwrap() {

@@ -11,7 +11,7 @@ use onbeat_testing::RawSocket;
 use onbeat_wire::{EtherType, MacAddress};
 
 use onbeat_link::{
-    Capability, Cause, Confirmation, Error, Feature, Filter, MIN_FRAME, Outcome, Port, Received,
+    Capability, Cause, Confirmation, Error, Feature, Filter, MIN_FRAME, Outcome, Port, ReceivedFrame,
     Slot, Time,
 };
 
@@ -124,7 +124,7 @@ impl Bench<'_> {
         self.port.release(received);
     }
 
-    fn next_frame(&mut self) -> Received {
+    fn next_frame(&mut self) -> ReceivedFrame {
         let deadline = Instant::now() + BOUND;
         loop {
             if let Some(received) = self.port.receive().unwrap() {

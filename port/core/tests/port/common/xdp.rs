@@ -1,7 +1,7 @@
 //! What the tests of both back ends over XDP share.
 
 use super::conformance::{ETHER_TYPE, Peer, frame};
-use onbeat_link::{Outcome, Port, PortOptions, Received, StampSource};
+use onbeat_link::{Outcome, Port, PortOptions, ReceivedFrame, StampSource};
 use onbeat_netdev::Handle;
 
 use super::{BOUND, Cable, RawSocket, go_down_and_come_back, raw_socket};
@@ -11,7 +11,7 @@ pub(crate) fn options() -> PortOptions {
 }
 
 /// The next frame, within the bound.
-pub(crate) fn next_frame(port: &mut dyn Port) -> Received {
+pub(crate) fn next_frame(port: &mut dyn Port) -> ReceivedFrame {
     let deadline = port.now().after(BOUND.as_nanos() as u64);
     loop {
         if let Some(received) = port.receive().unwrap() {

@@ -14,14 +14,14 @@ const TRIES: usize = 8;
 
 /// The clock of a NIC, read beside `CLOCK_MONOTONIC` from time to time.
 #[derive(Debug)]
-pub struct FollowedClock {
+pub struct TrackedClock {
     nic: NicClock,
-    line: Line,
+    line: ClockMapping,
 }
 
 /// A moment by both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reading {
+struct ClockReading {
     nic_ns: u64,
     monotonic_ns: u64,
     /// What it may be off by.
@@ -30,9 +30,9 @@ struct Reading {
 
 /// Moments by both clocks, between which both are taken to run evenly.
 #[derive(Debug, Default)]
-struct Line(VecDeque<Reading>);
+struct ClockMapping(VecDeque<ClockReading>);
 
-impl FollowedClock {
+impl TrackedClock {
     /// Opens /dev/ptpN of that number, and reads it twice.
     ///
     /// # Errors
@@ -40,9 +40,9 @@ impl FollowedClock {
     pub fn open(number: u32) -> Result<Self> {
         let nic = NicClock::open(number)
             .map_err(|source| Error::System { operation: "open the clock of the NIC", source })?;
-        let mut clock = Self { nic, line: Line::default() };
-        clock.look()?;
-        clock.look()?;
+        let mut clock = Self { nic, line: ClockMapping::default() };
+        clock.read()?;
+        clock.read()?;
         Ok(clock)
     }
 
@@ -51,14 +51,14 @@ impl FollowedClock {
     ///
     /// # Errors
     /// [`Error::System`] where the clock cannot be read any more.
-    pub fn look(&mut self) -> Result<()> {
-        let mut best: Option<Reading> = None;
+    pub fn read(&mut self) -> Result<()> {
+        let mut best: Option<ClockReading> = None;
         for _ in 0..TRIES {
             let before_ns = monotonic_ns()?;
             let nic_ns = self.nic.read().map_err(unreadable)?;
             let window_ns = monotonic_ns()? - before_ns;
             let error_ns = window_ns.div_ceil(2);
-            let reading = Reading { nic_ns, monotonic_ns: before_ns + window_ns / 2, error_ns };
+            let reading = ClockReading { nic_ns, monotonic_ns: before_ns + window_ns / 2, error_ns };
             if best.is_none_or(|best| error_ns < best.error_ns) {
                 best = Some(reading);
             }
@@ -84,8 +84,8 @@ fn unreadable(source: std::io::Error) -> Error {
     Error::System { operation: "read a clock", source }
 }
 
-impl Line {
-    fn add(&mut self, reading: Reading) {
+impl ClockMapping {
+    fn add(&mut self, reading: ClockReading) {
         // A clock that runs at another rate by a thousandth was set in between.
         let was_set = self.0.back().is_some_and(|last| {
             let (nic, monotonic) = (last.nic_ns, last.monotonic_ns);
@@ -133,10 +133,10 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn line(readings: &[(u64, u64)]) -> Line {
-        let mut line = Line::default();
+    fn line(readings: &[(u64, u64)]) -> ClockMapping {
+        let mut line = ClockMapping::default();
         for (nic_ns, monotonic_ns) in readings.iter().copied() {
-            line.add(Reading { nic_ns, monotonic_ns, error_ns: 100 });
+            line.add(ClockReading { nic_ns, monotonic_ns, error_ns: 100 });
         }
         line
     }
@@ -163,10 +163,10 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_begins_anew() {
         let mut line = line(&[(nic(S), S), (nic(2 * S), 2 * S)]);
-        line.add(Reading { nic_ns: 5, monotonic_ns: 3 * S, error_ns: 100 });
+        line.add(ClockReading { nic_ns: 5, monotonic_ns: 3 * S, error_ns: 100 });
         assert_eq!(line.at(5), None, "one reading is no line");
-        line.add(Reading { nic_ns: 5 + S, monotonic_ns: 4 * S, error_ns: 100 });
+        line.add(ClockReading { nic_ns: 5 + S, monotonic_ns: 4 * S, error_ns: 100 });
         assert_eq!(line.at(5 + S / 2), Some((3 * S + S / 2, 100)));
-        assert_eq!(Line::default().at(1), None);
+        assert_eq!(ClockMapping::default().at(1), None);
     }
 }

@@ -5,13 +5,13 @@ use onbeat_netdev::{Namespace, NicClock};
 use crate::clock;
 use crate::{Capability, Clock, Feature, PortOptions};
 
-pub(super) struct Offers {
+pub(super) struct InterfaceFeatures {
     confirm: bool,
     clock: Clock,
     pub(super) nic_clock: Result<NicClock, String>,
 }
 
-impl Offers {
+impl InterfaceFeatures {
     pub(super) fn of(namespace: &Namespace, interface: &str, options: &PortOptions) -> Self {
         let nic_clock = clock::of_nic(namespace, interface);
         Self { confirm: options.confirm, clock: options.clock, nic_clock }

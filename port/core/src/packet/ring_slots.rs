@@ -18,14 +18,14 @@ const PAGE: usize = 4096;
 
 /// The places, in the order in which frames come.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct RingSlots {
     memory: Mapping,
     /// Octets of one.
     size: usize,
     count: usize,
 }
 
-impl Places {
+impl RingSlots {
     /// At least `frames` places for frames of up to `max_frame` octets, each with `reserve` octets
     /// in front that the kernel leaves alone.
     pub(crate) fn new(

@@ -9,7 +9,7 @@ const KEPT: usize = 256;
 
 /// What the socket sent and what became of it, in memory taken once.
 #[derive(Debug)]
-pub(crate) struct Sent {
+pub(crate) struct TransmissionTracker {
     /// Transmission number n at n mod [`KEPT`].
     under_way: Vec<Option<(u32, Slot, Cause)>>,
     count: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Sent {
     pub(crate) lost: u64,
 }
 
-impl Sent {
+impl TransmissionTracker {
     pub(crate) fn new() -> Self {
         Self {
             under_way: vec![None; KEPT],
@@ -53,7 +53,7 @@ impl Sent {
     }
 
     /// Whether there is news.
-    pub(crate) fn has_news(&self) -> bool {
+    pub(crate) fn has_confirmation(&self) -> bool {
         !self.news.is_empty()
     }
 
@@ -119,7 +119,7 @@ mod tests {
     fn confirmations_find_their_frames_in_any_order() {
         let mut slots = Slots::new(0, 2, 100);
         let (a, b) = (slots.allocate(60).unwrap(), slots.allocate(60).unwrap());
-        let mut sent = Sent::new();
+        let mut sent = TransmissionTracker::new();
         sent.taken(a, Cause::Now);
         sent.skip();
         sent.taken(b, Cause::Response);
@@ -138,7 +138,7 @@ mod tests {
     fn a_launch_that_was_missed_is_found_by_its_time() {
         let mut slots = Slots::new(0, 2, 100);
         let (a, b) = (slots.allocate(60).unwrap(), slots.allocate(60).unwrap());
-        let mut sent = Sent::new();
+        let mut sent = TransmissionTracker::new();
         sent.next_id = u32::MAX;
         let cycle = Cause::Cycle { number: 3, due: Time(70) };
         sent.taken(a, cycle);
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn what_nobody_takes_is_counted() {
         let slot = Slots::new(0, 1, 100).allocate(60).unwrap();
-        let mut sent = Sent::new();
+        let mut sent = TransmissionTracker::new();
         sent.next_id = u32::MAX - 3;
         for _ in 0..KEPT + 2 {
             sent.taken(slot, Cause::Now);

@@ -8,7 +8,7 @@ use crate::txtime::Txtime;
 use crate::{Capability, Clock, Feature, PortOptions};
 
 /// What the interface offers.
-pub(super) struct Offers {
+pub(super) struct InterfaceFeatures {
     confirm: bool,
     tx_stamps: bool,
     /// Those of the NIC that are turned on.
@@ -18,7 +18,7 @@ pub(super) struct Offers {
     pub(super) nic_clock: std::result::Result<NicClock, String>,
 }
 
-impl Offers {
+impl InterfaceFeatures {
     pub(super) fn of(
         namespace: &Namespace,
         interface: &str,

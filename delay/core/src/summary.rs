@@ -3,14 +3,14 @@
 use crate::matching::Verdict;
 use crate::over_time::OverTime;
 use crate::stats::{Distribution, Variation};
-use crate::tail::Largest;
+use crate::tail::LargestDelays;
 
 /// Delays kept for the tail.
 const LARGEST: usize = 10_000;
 
 /// Delays, collected.
 #[derive(Debug, Clone)]
-pub struct Collected {
+pub struct DelaySummary {
     /// Those of packets that are known to be matched right, or by order: all that is said of delays
     /// is said of these.
     pub delays: Distribution,
@@ -19,27 +19,27 @@ pub struct Collected {
     /// From packet to packet.
     pub variation: Variation,
     /// The longest.
-    pub largest: Largest,
+    pub largest: LargestDelays,
     /// When they were.
     pub over_time: OverTime,
     /// Matched packets with the same time stamp on both sides.
     pub equal_times: u64,
 }
 
-impl Default for Collected {
+impl Default for DelaySummary {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Collected {
+impl DelaySummary {
     /// Without a delay yet.
     pub fn new() -> Self {
         Self {
             delays: Distribution::new(),
             ambiguous: Distribution::new(),
             variation: Variation::new(),
-            largest: Largest::new(LARGEST),
+            largest: LargestDelays::new(LARGEST),
             over_time: OverTime::new(),
             equal_times: 0,
         }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_may_be_another_packets_is_kept_apart() {
-        let mut collected = Collected::new();
+        let mut collected = DelaySummary::new();
         collected.record(0, 100, Verdict::Certain);
         collected.record(10, 140, Verdict::Ordered);
         collected.record(20, 1000, Verdict::Ambiguous);

@@ -6,15 +6,15 @@ use onbeat_netdev::qdisc::{Discipline, Etf, Qdisc, QdiscHandle, QueueMap};
 const PRIORITIES: u8 = 16;
 
 /// What stands at the root of an interface, and behind each of its transmit queues.
-pub(super) struct Classes {
-    root: Root,
+pub(super) struct TrafficClasses {
+    root: RootQdisc,
     /// By transmit queue; one where the root is etf or something else.
     queues: Vec<Option<Etf>>,
     /// The handle of the root, whose class n + 1 is transmit queue n.
     handle: QdiscHandle,
 }
 
-enum Root {
+enum RootQdisc {
     Etf,
     /// All priorities share the transmit queues.
     Mq,
@@ -25,21 +25,21 @@ enum Root {
 
 /// Why no launch times are kept.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Untimed {
+pub(super) struct MissingEtf {
     pub(super) why: String,
     /// Where etf is missing; `None`: at the root.
     pub(super) place: Option<QdiscHandle>,
 }
 
 /// Reads the queueing disciplines of an interface with so many transmit queues.
-pub(super) fn classes(qdiscs: &[Qdisc], tx_queues: u32) -> Classes {
+pub(super) fn classes(qdiscs: &[Qdisc], tx_queues: u32) -> TrafficClasses {
     let etf_of = |qdisc: &Qdisc| match &qdisc.discipline {
         Discipline::Etf(etf) => Some(*etf),
         _ => None,
     };
     let Some(root) = qdiscs.iter().find(|qdisc| qdisc.parent == QdiscHandle::ROOT) else {
         let queues = vec![None];
-        return Classes { root: Root::Other("none".into()), queues, handle: QdiscHandle::NONE };
+        return TrafficClasses { root: RootQdisc::Other("none".into()), queues, handle: QdiscHandle::NONE };
     };
     let handle = root.handle;
     let behind = |queue: u32| {
@@ -48,19 +48,19 @@ pub(super) fn classes(qdiscs: &[Qdisc], tx_queues: u32) -> Classes {
     };
     let kind = match &root.discipline {
         Discipline::Etf(etf) => {
-            return Classes { root: Root::Etf, queues: vec![Some(*etf)], handle };
+            return TrafficClasses { root: RootQdisc::Etf, queues: vec![Some(*etf)], handle };
         }
-        Discipline::Mqprio(map) => Root::Map("mqprio", map.clone()),
-        Discipline::Taprio(taprio) => Root::Map("taprio", taprio.queues.clone()),
-        Discipline::Other(kind) if kind == "mq" => Root::Mq,
-        other => Root::Other(other.kind().to_owned()),
+        Discipline::Mqprio(map) => RootQdisc::Map("mqprio", map.clone()),
+        Discipline::Taprio(taprio) => RootQdisc::Map("taprio", taprio.queues.clone()),
+        Discipline::Other(kind) if kind == "mq" => RootQdisc::Mq,
+        other => RootQdisc::Other(other.kind().to_owned()),
     };
-    Classes { root: kind, queues: (0..tx_queues).map(behind).collect(), handle }
+    TrafficClasses { root: kind, queues: (0..tx_queues).map(behind).collect(), handle }
 }
 
-impl Classes {
+impl TrafficClasses {
     /// The lowest priority whose frames all meet etf, or `wanted` if they do, and that etf.
-    pub(super) fn timed(&self, wanted: Option<u8>) -> Result<(u8, Etf), Untimed> {
+    pub(super) fn timed(&self, wanted: Option<u8>) -> Result<(u8, Etf), MissingEtf> {
         let candidates = wanted.map_or(0..PRIORITIES, |wanted| wanted..wanted.saturating_add(1));
         let mut untimed = None;
         for priority in candidates {
@@ -70,23 +70,23 @@ impl Classes {
                 Err(none) => untimed = Some(none),
             }
         }
-        Err(untimed.unwrap_or(Untimed { why: "there is no such priority".into(), place: None }))
+        Err(untimed.unwrap_or(MissingEtf { why: "there is no such priority".into(), place: None }))
     }
 
     /// The etf that frames of a priority meet.
-    fn etf(&self, priority: u8) -> Result<Etf, Untimed> {
+    fn etf(&self, priority: u8) -> Result<Etf, MissingEtf> {
         let (first, count) = match &self.root {
-            Root::Etf => (0, 1),
-            Root::Mq => (0, self.queues.len()),
-            Root::Map(_, map) => {
+            RootQdisc::Etf => (0, 1),
+            RootQdisc::Mq => (0, self.queues.len()),
+            RootQdisc::Map(_, map) => {
                 let class = map.class_of.get(usize::from(priority));
                 let queues = class.and_then(|class| map.queues.get(usize::from(*class)));
                 let (first, count) = queues.copied().unwrap_or_default();
                 (usize::from(first), usize::from(count))
             }
-            Root::Other(kind) => {
+            RootQdisc::Other(kind) => {
                 let why = format!("its root queueing discipline is {kind}, which keeps none");
-                return Err(Untimed { why, place: None });
+                return Err(MissingEtf { why, place: None });
             }
         };
         let mut found = None;
@@ -95,10 +95,10 @@ impl Classes {
             found = self.queues.get(queue).copied().flatten();
             if found.is_none() {
                 let name = match &self.root {
-                    Root::Map(name, _) => name,
+                    RootQdisc::Map(name, _) => name,
                     _ => "mq",
                 };
-                return Err(Untimed {
+                return Err(MissingEtf {
                     why: format!(
                         "frames of priority {priority} go to transmit queue {queue}, behind which \
                          {name} has no etf"
@@ -107,7 +107,7 @@ impl Classes {
                 });
             }
         }
-        found.ok_or_else(|| Untimed {
+        found.ok_or_else(|| MissingEtf {
             why: format!("priority {priority} has no transmit queue"),
             place: None,
         })

@@ -4,7 +4,7 @@ use onbeat_realtime::{CpuSet, Profile, Scheduling};
 
 /// What keeps other work on the host out of what is measured.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Place {
+pub(crate) struct ThreadOptions {
     /// Run by SCHED_FIFO at this priority, with memory locked and without timer slack
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
     fifo: Option<u8>,
@@ -13,7 +13,7 @@ pub(crate) struct Place {
     cpus: Option<CpuSet>,
 }
 
-impl Place {
+impl ThreadOptions {
     /// What the thread takes on while it measures.
     pub(crate) fn profile(&self) -> Profile {
         let mut profile = Profile::default();

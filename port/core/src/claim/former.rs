@@ -36,17 +36,17 @@ pub(super) struct FormerSettings {
     pub(super) sysctls: BTreeMap<String, String>,
     /// Which frames the NIC stamps; `None`: it has no such stamps.
     #[serde(default)]
-    pub(super) stamps: Option<Stamps>,
+    pub(super) stamps: Option<StampSettings>,
 }
 
 /// [`HardwareStamps`], in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stamps {
+pub(super) struct StampSettings {
     tx: bool,
     rx_filter: i32,
 }
 
-impl Stamps {
+impl StampSettings {
     /// Those of an interface in the namespace.
     fn read(home: &Handle, interface: &str) -> Option<Self> {
         let stamps =
@@ -99,7 +99,7 @@ impl FormerSettings {
         let (addresses, sysctls) =
             home.namespace().run(|| (addresses(interface), sysctl::read(interface)))?;
         refuse_irreversible(home, &link, &addresses)?;
-        let stamps = Stamps::read(home, interface);
+        let stamps = StampSettings::read(home, interface);
         let before = Self { up: link.up, arp: link.arp, addresses, sysctls, stamps };
         // A later process would refuse the journal.
         before.check(interface).map_err(|why| Error::InUse {
