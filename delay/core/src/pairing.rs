@@ -1,4 +1,4 @@
-//! Captures into a matcher: two files, one on either side of the hop, or one that mirrors both.
+//! Feeds captures to a matcher: two files, one on either side of the hop, or one that mirrors both.
 
 mod intake;
 mod mirror;
@@ -15,12 +15,12 @@ pub use intake::{PacketFilter, Plan, SidePlan};
 pub use mirror::{InterfaceId, MirroredCapture, SideCriterion, Sorter};
 pub use shift::median_difference_ns;
 
-/// Which side of the hop.
+/// A side of the hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// Where packets come from.
+    /// Packets that enter the hop.
     Arrivals,
-    /// Where they leave.
+    /// Packets that leave the hop.
     Departures,
 }
 
@@ -33,22 +33,22 @@ impl std::fmt::Display for Side {
     }
 }
 
-/// What was read of a capture, and what of it was no use.
+/// Counts of a capture's packets, including unusable ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Packets.
     pub packets: u64,
-    /// Of these, with fewer octets captured than are to be looked at.
+    /// Of these, with fewer captured octets than are to be compared.
     pub cut: u64,
-    /// The fewest octets captured of such a packet: what [`Recognition::octets`] may be at most.
+    /// The fewest captured octets of such a packet: the maximum of [`Recognition::octets`].
     pub shortest_cut: Option<usize>,
-    /// Of these, those that ended within their headers.
+    /// Of these, those that end within their headers.
     pub malformed: u64,
-    /// Of these, those that belong to neither side of a mirrored capture.
+    /// Of these, those on neither side of a mirrored capture.
     pub other: u64,
-    /// Of these, those that a filter left out.
+    /// Of these, those that a filter rejected.
     pub filtered: u64,
-    /// Of these, those that go the other way and were left out.
+    /// Of these, those in the other direction, which were ignored.
     pub other_direction: u64,
 }
 
@@ -64,12 +64,12 @@ impl Tally {
         }
     }
 
-    /// Packets that take part: all but those that were left out.
+    /// Packets that are matched: all except ignored ones.
     pub fn selected(&self) -> u64 {
         self.packets - self.filtered - self.other_direction - self.other
     }
 
-    /// Of both sides of a mirrored capture.
+    /// Sums the tallies of both sides of a mirrored capture.
     fn with(&self, second: &Self) -> Self {
         Tally {
             packets: self.packets + second.packets,
@@ -83,13 +83,13 @@ impl Tally {
     }
 }
 
-/// A capture that could not be read on.
+/// An error in reading a capture.
 #[derive(Debug, thiserror::Error)]
 #[error("capture of {side}: {error}")]
 pub struct PairingError {
-    /// Whose capture.
+    /// The side of the capture.
     pub side: Side,
-    /// Why.
+    /// The error.
     #[source]
     pub error: CaptureError,
 }
@@ -107,7 +107,7 @@ impl<T> QueuedPacket<T> {
     }
 }
 
-/// A capture, and its next packet that has a key.
+/// A capture, and its next packet with a key.
 struct Stream<R, T> {
     reader: Reader<R>,
     shift_ns: i64,
@@ -145,13 +145,13 @@ pub struct CapturePair<A, D, T, F> {
     arrivals: Stream<A, T>,
     departures: Stream<D, T>,
     tag: F,
-    /// Whether packets of both were read.
+    /// True once packets of both were read.
     met: bool,
 }
 
 impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> CapturePair<A, D, T, F> {
-    /// Both captures from their start. `shift_ns` is added to the time stamps of departures, where
-    /// they are of another clock; `tag` is what the caller wants to know a packet by.
+    /// Reads both captures from their start. `shift_ns` is added to the time stamps of departures, for captures of
+    /// two clocks; `tag` returns the caller's tag of a packet.
     pub fn new(
         arrivals: Reader<A>,
         departures: Reader<D>,
@@ -173,7 +173,7 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> CapturePair<A
         self
     }
 
-    /// Reads the captures as an earlier reading showed.
+    /// Reads the captures by the plan of an earlier reading.
     #[must_use]
     pub fn planned(mut self, plan: Plan) -> Self {
         self.arrivals.intake.plan(plan.arrivals);
@@ -181,7 +181,7 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> CapturePair<A
         self
     }
 
-    /// What was read, for a [diagnosis](crate::diagnosis).
+    /// The evidence for a [diagnosis](crate::diagnosis).
     pub fn evidence(&self) -> Evidence<'_> {
         Evidence {
             arrivals: self.arrivals.intake.evidence(),
@@ -191,8 +191,8 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> CapturePair<A
         }
     }
 
-    /// Feeds at most `packets` packets; `false` when both captures have ended. What the matcher
-    /// then still holds comes out by [`Matcher::finish`].
+    /// Feeds at most `packets` packets; returns `false` when both captures have ended. [`Matcher::finish`] then
+    /// reports the pending entries.
     pub fn feed(
         &mut self,
         packets: u64,
@@ -225,7 +225,7 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> CapturePair<A
         Ok(true)
     }
 
-    /// What was read of either capture so far.
+    /// The tally of either capture so far.
     pub fn tally(&self, side: Side) -> &Tally {
         match side {
             Side::Arrivals => &self.arrivals.intake.tally,
@@ -233,7 +233,7 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> CapturePair<A
         }
     }
 
-    /// Packets of this side without a time stamp, which were skipped.
+    /// The number of skipped packets of this side without a time stamp.
     pub fn without_time(&self, side: Side) -> u64 {
         match side {
             Side::Arrivals => self.arrivals.reader.without_time(),
@@ -246,7 +246,7 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> CapturePair<A
         self.arrivals.reader.position() + self.departures.reader.position()
     }
 
-    /// Whether the capture of this side ended within a record.
+    /// Returns true if the capture of this side ended within a record.
     pub fn cut_off(&self, side: Side) -> bool {
         match side {
             Side::Arrivals => self.arrivals.reader.cut_off(),

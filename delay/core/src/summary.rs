@@ -1,28 +1,27 @@
-//! What the delays of a hop come to, in bounded memory, as matches come out in order of arrival.
+//! A summary of the delays of a hop, in bounded memory, as matches arrive in order of arrival.
 
 use crate::matching::Verdict;
 use crate::over_time::OverTime;
 use crate::stats::{Distribution, Variation};
 use crate::tail::LargestDelays;
 
-/// Delays kept for the tail.
+/// Maximum number of delays kept for the tail.
 const LARGEST: usize = 10_000;
 
-/// Delays, collected.
+/// A summary of delays.
 #[derive(Debug, Clone)]
 pub struct DelaySummary {
-    /// Those of packets that are known to be matched right, or by order: all that is said of delays
-    /// is said of these.
+    /// Delays of packets that are matched with certainty, or by order: all reported statistics are of these.
     pub delays: Distribution,
-    /// Those that may be another packet's, right in the mean.
+    /// Delays that may belong to another packet, correct in the mean.
     pub ambiguous: Distribution,
-    /// From packet to packet.
+    /// The variation from packet to packet.
     pub variation: Variation,
-    /// The longest.
+    /// The longest delays.
     pub largest: LargestDelays,
-    /// When they were.
+    /// Delays over time.
     pub over_time: OverTime,
-    /// Matched packets with the same time stamp on both sides.
+    /// The number of matched packets with the same time stamp on both sides.
     pub equal_times: u64,
 }
 
@@ -33,7 +32,7 @@ impl Default for DelaySummary {
 }
 
 impl DelaySummary {
-    /// Without a delay yet.
+    /// Creates a summary without delays.
     pub fn new() -> Self {
         Self {
             delays: Distribution::new(),
@@ -45,7 +44,7 @@ impl DelaySummary {
         }
     }
 
-    /// A delay in nanoseconds of a packet that arrived at `time_ns`.
+    /// Records the delay in nanoseconds of a packet that arrived at `time_ns`.
     #[inline]
     pub fn record(&mut self, time_ns: i64, delay_ns: i64, verdict: Verdict) {
         if verdict == Verdict::Ambiguous {
@@ -59,7 +58,7 @@ impl DelaySummary {
         self.over_time.record(time_ns, delay_ns);
     }
 
-    /// A packet without a delay: it was lost, or its delay is not known.
+    /// Records a packet without a delay: lost, or with an unknown delay.
     #[inline]
     pub fn lose(&mut self) {
         self.variation.lose();
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_another_packets_is_kept_apart() {
+    fn ambiguous_delays_are_recorded_separately() {
         let mut collected = DelaySummary::new();
         collected.record(0, 100, Verdict::Certain);
         collected.record(10, 140, Verdict::Ordered);
@@ -83,7 +82,7 @@ mod tests {
         assert_eq!((collected.delays.count(), collected.delays.max_ns()), (4, Some(140)));
         assert_eq!(collected.delays.negative(), 1);
         assert_eq!(collected.ambiguous.max_ns(), Some(1000));
-        // Of the first two, and of the last two.
+        // The variation of the first two, and of the last two.
         assert_eq!(collected.variation.count(), 2);
         assert_eq!((collected.largest.count(), collected.over_time.stretches().count()), (5, 1));
     }

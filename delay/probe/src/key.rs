@@ -1,4 +1,4 @@
-//! Keys of authenticated sessions, in files.
+//! Key files of authenticated sessions.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -9,11 +9,11 @@ use onbeat_delay::probe::Key;
 use crate::error::LONGEST_KEY_FILE;
 use crate::{Error, KeyFileError, Result};
 
-/// Who is not the owner and not of the group may read, or write.
+/// Read or write permission of users other than the owner and the group.
 const EVERYBODY: u32 = 0o006;
 
-/// Reads the key of a file. Hexadecimal digits, with white space anywhere, are the octets that they say;
-/// of whatever else a file holds each octet is the key's, also a line's end.
+/// Reads the key of a file. Hexadecimal digits, with any white space, are decoded to octets; of any other content
+/// each octet belongs to the key, including line ends.
 ///
 /// # Errors
 /// [`Error::Key`].
@@ -23,7 +23,7 @@ pub fn read_key(path: &Path) -> Result<Key> {
 
 fn read(path: &Path) -> std::result::Result<Key, KeyFileError> {
     let file = onbeat_host::file::open_regular(path)?;
-    // Of the file that is read, whatever the name means by now.
+    // The permissions of the open file, whatever the name refers to by now.
     let mode = file.metadata()?.mode() & 0o7777;
     if mode & EVERYBODY != 0 {
         return Err(KeyFileError::Everybodys(mode));
@@ -55,13 +55,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hexadecimal_or_raw() {
+    fn key_files_are_hexadecimal_or_raw() {
         let octets = |text: &[u8]| key_octets(text.to_vec()).unwrap();
         assert_eq!(octets(b"00ffA5\n"), [0x00, 0xff, 0xa5]);
         assert_eq!(octets(b" 0 0 f\tf\r\nA5"), [0x00, 0xff, 0xa5]);
-        assert_eq!(octets(b"a secret\n"), b"a secret\n", "each octet counts");
+        assert_eq!(octets(b"a secret\n"), b"a secret\n", "each octet belongs to the key");
         assert_eq!(octets(&[0, 0xff, b'\n']), [0, 0xff, b'\n']);
-        assert_eq!(octets(b"0x00ff"), b"0x00ff", "that is no digit");
+        assert_eq!(octets(b"0x00ff"), b"0x00ff", "not a hexadecimal digit");
         assert!(octets(b" \n").is_empty() && octets(b"").is_empty());
         assert!(matches!(key_octets(b"00f\n".to_vec()), Err(KeyFileError::HalfAnOctet(3))));
     }

@@ -1,21 +1,21 @@
-//! A reading of captures from end to end.
+//! Complete readings of captures.
 
-use onbeat_delay::summary::DelaySummary;
 use onbeat_delay::diagnosis::{Diagnosis, Evidence, MatchSummary, MatchingOptions};
 use onbeat_delay::matching::{Counts, Event};
 use onbeat_delay::pairing::Plan;
+use onbeat_delay::summary::DelaySummary;
 
 use super::samples::SampleFiles;
 use super::sink::DelaySink;
 use crate::error::Result;
 
-/// What a reading showed.
+/// The result of a reading.
 pub(super) struct Reading {
     pub(super) counts: Counts,
-    /// Packets of the side with fewer.
+    /// Packets of the smaller side.
     pub(super) smaller: u64,
     pub(super) diagnosis: Diagnosis,
-    /// Whether the captures were read as the diagnosis plans.
+    /// True if the captures were read by the plan of the diagnosis.
     pub(super) planned: bool,
     pub(super) notes: Vec<String>,
 }
@@ -37,11 +37,11 @@ impl Reading {
         }
     }
 
-    /// The result of the measurement by this reading.
+    /// The summary of the measurement.
     pub(super) fn matched(&self, sink: &DelaySink) -> MatchSummary {
         let DelaySummary { delays, ambiguous, .. } = &sink.collected;
         let recorded = delays.count() + delays.negative();
-        // Some showed to be ambiguous after they were recorded.
+        // Some matches were found to be ambiguous after they were recorded.
         let matched = recorded.min(self.counts.measured());
         MatchSummary {
             matched,
@@ -55,8 +55,8 @@ impl Reading {
     }
 }
 
-/// Reads captures, and a second time where that is possible and the first reading shows how more
-/// packets match. Files of samples hold rows of the last reading alone.
+/// Reads captures, and a second time if that is possible and the first reading shows how more packets match. Files
+/// of samples hold rows of the last reading only.
 pub(super) fn read(
     can_repeat: bool,
     files: &SampleFiles,

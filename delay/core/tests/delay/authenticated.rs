@@ -2,7 +2,8 @@
 //! session whose path forges.
 
 use onbeat_delay::probe::{
-    ReplyFields, Key, Profile, Sender, Session, StrayDatagram, ProfileSegment, RejectedDatagram, admit, is_reflected, reflect,
+    Key, Profile, ProfileSegment, RejectedDatagram, ReplyFields, Sender, Session, StrayDatagram,
+    admit, is_reflected, reflect,
 };
 use onbeat_testing::vectors::{octets, read};
 use onbeat_wire::stamp::{
@@ -116,13 +117,16 @@ fn packets_are_as_another_implementation_makes_them() {
 }
 
 #[test]
-fn what_does_not_verify_is_refused() {
+fn unverified_packets_are_refused() {
     for refused in &vectors().refused {
         let what = format!("{}: {}", refused.number, refused.name);
         let found = admit(&octets(&refused.octets), Some(&key(&refused.key)));
         match refused.reason.as_str() {
             "hmac" => assert_eq!(found, Err(RejectedDatagram::Hmac), "{what}"),
-            "short" => assert!(matches!(found, Err(RejectedDatagram::NotATestPacket(_))), "{what}: {found:?}"),
+            "short" => assert!(
+                matches!(found, Err(RejectedDatagram::NotATestPacket(_))),
+                "{what}: {found:?}"
+            ),
             other => panic!("{what}: reason {other}"),
         }
     }
@@ -182,7 +186,7 @@ fn four_times_of_an_authenticated_probe() {
 
 /// Every octet of an answer, changed, makes it none; so do answers that others made.
 #[test]
-fn a_sender_with_a_key_believes_nobody_else() {
+fn a_sender_with_a_key_accepts_only_authenticated_replies() {
     let (key, other) = (Key::new(&[7; 32]).unwrap(), Key::new(&[8; 32]).unwrap());
     let mut sender = Sender::new(session(Some(key.clone())));
     let mut datagram = [0; AUTHENTICATED_LEN];
@@ -192,7 +196,11 @@ fn a_sender_with_a_key_believes_nobody_else() {
         for bit in 0..8 {
             let mut changed = right.clone();
             changed[at] ^= 1 << bit;
-            assert_eq!(sender.receive(&changed, START), Err(StrayDatagram::Hmac), "bit {bit} of {at}");
+            assert_eq!(
+                sender.receive(&changed, START),
+                Err(StrayDatagram::Hmac),
+                "bit {bit} of {at}"
+            );
         }
     }
     // A reflector with another key never took the probe; nor did it say so.
@@ -218,7 +226,7 @@ fn a_sender_with_a_key_believes_nobody_else() {
     assert_eq!((counts.answered, counts.duplicate_or_late), (1, 1));
 }
 
-/// Who has no key takes an authenticated packet for an unauthenticated one with other fields.
+/// A receiver without a key decodes an authenticated packet as an unauthenticated one with other fields.
 #[test]
 fn without_a_key_nothing_is_verified() {
     let mut sender = Sender::new(session(None));

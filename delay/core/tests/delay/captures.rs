@@ -76,7 +76,7 @@ fn nanoseconds_in_every_wrapping() {
 }
 
 #[test]
-fn microseconds_are_what_they_are() {
+fn microseconds_are_converted() {
     let mut expected = expected();
     expected.iter_mut().for_each(|packet| packet.time_ns -= packet.time_ns % 1000);
     assert_eq!(read(data!("microseconds.pcap")).unwrap(), expected);
@@ -157,7 +157,7 @@ fn a_written_pcapng_is_read() {
 
 /// A file that ends anywhere yields the packets that are there in full, and says that it ended.
 #[test]
-fn every_cut_is_told() {
+fn every_truncation_is_reported() {
     for octets in [data!("nanoseconds.pcap"), data!("nanoseconds.pcapng")] {
         let mut full = 0;
         for len in 24..octets.len() {
@@ -179,11 +179,11 @@ fn every_cut_is_told() {
 }
 
 #[test]
-fn what_is_no_capture_is_told() {
+fn other_files_are_refused() {
     let message = |octets: &[u8]| read(octets).unwrap_err().to_string();
     assert_eq!(message(b""), "the file is empty");
     assert_eq!(message(b"ab"), "not a pcap or pcapng file: it is shorter than any header");
-    assert!(message(b"Time,CH1,CH2").contains("it begins with 54 69 6d 65"));
+    assert!(message(b"Time,CH1,CH2").contains("its first octets are 54 69 6d 65"));
     let mut other = data!("nanoseconds.pcap").to_vec();
     other[4] = 3;
     assert!(message(&other).contains("version 3.4"), "{}", message(&other));
@@ -199,7 +199,7 @@ fn damage(octets: &[u8]) -> (u64, Damage) {
 }
 
 #[test]
-fn damage_is_told_and_where() {
+fn damage_is_reported_with_its_position() {
     let with = |octets: &[u8], at: usize, value: u32| {
         let mut octets = octets.to_vec();
         octets[at..at + 4].copy_from_slice(&value.to_le_bytes());
@@ -329,7 +329,7 @@ impl Read for Dribble<'_> {
 
 proptest! {
     #[test]
-    fn however_the_input_comes(step in 1_usize..200) {
+    fn any_chunking_of_the_input_yields_the_same(step in 1_usize..200) {
         for octets in [data!("nanoseconds.pcap"), data!("nanoseconds.pcapng.zst")] {
             let input = decompress(Dribble(Cursor::new(octets), step)).unwrap();
             let mut reader = Reader::new(input).unwrap();

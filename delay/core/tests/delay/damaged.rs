@@ -6,7 +6,7 @@ use onbeat_delay::capture::{LinkType, Packet, Reader, Writer};
 use onbeat_delay::diagnosis::{Cause, Diagnosis, MatchSummary, MatchingOptions};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Window};
-use onbeat_delay::pairing::{PacketFilter, CapturePair, Plan, Side};
+use onbeat_delay::pairing::{CapturePair, PacketFilter, Plan, Side};
 use onbeat_wire::random::Random;
 
 pub(crate) const START_NS: i64 = 1_767_225_600_000_000_000;

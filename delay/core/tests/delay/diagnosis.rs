@@ -7,7 +7,7 @@ use crate::damaged::{
     names, read, written,
 };
 use onbeat_delay::capture::{Direction, LinkType, Packet};
-use onbeat_delay::diagnosis::{Cause, Evidence, CauseEffect, MatchSummary, MatchingOptions};
+use onbeat_delay::diagnosis::{Cause, CauseEffect, Evidence, MatchSummary, MatchingOptions};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Matcher, Window};
 use onbeat_delay::pairing::{PacketFilter, Plan, Side, SideCriterion, Sorter};
@@ -158,7 +158,7 @@ fn a_filter_chooses_a_direction_or_nothing() {
 }
 
 #[test]
-fn few_packets_and_few_matches_are_told() {
+fn few_packets_and_few_matches_are_reported() {
     let mut captures = Hop { packets: 40, ..ROUTER }.traffic(false);
     let (found, matched) = causes(&captures);
     assert_eq!(found, [Cause::TooFew { matched: matched.matched, required: 100 }]);
@@ -272,7 +272,8 @@ fn interfaces_written_block_by_block_are_no_clock_set_back() {
     for is_planned in [false, true] {
         let window = Window { lead_ns: MS, ..Window::default() }.with_disorder(plan.disorder_ns);
         let mut matcher = Matcher::new(window);
-        let mut sorter = Sorter::new(SideCriterion::Direction, Recognition::default()).planned(plan);
+        let mut sorter =
+            Sorter::new(SideCriterion::Direction, Recognition::default()).planned(plan);
         for (number, (captured, direction)) in (1..).zip(&packets) {
             let packet = Packet {
                 number,

@@ -107,7 +107,7 @@ const PAYLOAD: &[u8] = b"a payload of some length, longer than the padding";
 
 /// Tags come and go, addresses change, whatever the frame holds.
 #[test]
-fn tags_and_addresses_are_seen_through() {
+fn tags_and_addresses_are_ignored() {
     for octets in [
         datagram(V4[0], V4[1], PAYLOAD),
         datagram(V6[0], V6[1], PAYLOAD),
@@ -133,9 +133,9 @@ fn tags_and_addresses_are_seen_through() {
     }
 }
 
-/// A router counts down, marks, and writes checksums anew; a NIC has not written them yet.
+/// A router decrements TTL, marks, and rewrites checksums; a NIC has not inserted them yet.
 #[test]
-fn what_a_router_writes_is_seen_through() {
+fn fields_that_a_router_rewrites_are_ignored() {
     let octets = datagram(V4[0], V4[1], PAYLOAD);
     for at in [1, 8, 10, 11, 20 + 6, 20 + 7] {
         let mut changed = octets.clone();

@@ -15,9 +15,9 @@ const WINDOW: Window = Window { longest_ns: 100, lead_ns: 0, disorder_ns: 5, pac
 /// is the second key. Returns what came of them, in the same short form.
 fn run(window: Window, steps: &str) -> (Vec<String>, Counts) {
     let mut matcher = Matcher::new(window);
-    let mut told = Vec::new();
-    let mut tell = |event: Event<()>| {
-        told.push(match event {
+    let mut results = Vec::new();
+    let mut report = |event: Event<()>| {
+        results.push(match event {
             Event::Matched { arrival, departure, verdict } => {
                 let sure = match verdict {
                     Verdict::Certain => "certain",
@@ -36,13 +36,13 @@ fn run(window: Window, steps: &str) -> (Vec<String>, Counts) {
         let passage = Observation { time_ns: time.parse().unwrap(), tag: () };
         let key = u64::from(kind.chars().all(char::is_uppercase));
         match kind.to_lowercase().as_str() {
-            "a" => matcher.arrive(key, passage, &mut tell),
-            _ => matcher.depart(key, passage, &mut tell),
+            "a" => matcher.arrive(key, passage, &mut report),
+            _ => matcher.depart(key, passage, &mut report),
         }
     }
-    matcher.finish(&mut tell);
+    matcher.finish(&mut report);
     let counts = *matcher.counts();
-    (told, counts)
+    (results, counts)
 }
 
 #[test]
@@ -88,8 +88,8 @@ fn verdicts() {
         (ahead, "a0 d90 A500", "0-90 certain"),
         (ahead, "a0 d110 A500", "0 lost, 110 unmatched"),
     ] {
-        let (told, counts) = run(window, steps);
-        assert_eq!(told.join(", "), expected, "{steps}");
+        let (results, counts) = run(window, steps);
+        assert_eq!(results.join(", "), expected, "{steps}");
         conserved(&counts);
     }
 }
@@ -98,8 +98,8 @@ fn verdicts() {
 /// packet from before the first arrival.
 #[test]
 fn a_departure_too_many_makes_a_group_from_the_start_ambiguous() {
-    let (told, counts) = run(WINDOW, "a0 d10 a60 d70 a120 d130 d190");
-    assert_eq!(told.join(", "), "0-10 certain, 60-70 ordered, 190 duplicate, 120-130 ambiguous");
+    let (results, counts) = run(WINDOW, "a0 d10 a60 d70 a120 d130 d190");
+    assert_eq!(results.join(", "), "0-10 certain, 60-70 ordered, 190 duplicate, 120-130 ambiguous");
     assert_eq!((counts.measured(), counts.ambiguous, counts.duplicates), (0, 3, 1));
     conserved(&counts);
     // Of a group that started later, arrivals are known from before.
@@ -202,7 +202,7 @@ fn matched(window: Window, packets: &[GeneratedPacket]) -> (Vec<(usize, usize, V
     steps.sort_unstable();
     let mut matcher = Matcher::new(window);
     let mut found = Vec::new();
-    let mut tell = |event: Event<usize>| {
+    let mut report = |event: Event<usize>| {
         if let Event::Matched { arrival, departure, verdict } = event {
             found.push((arrival.tag, departure.tag, verdict));
         }
@@ -210,12 +210,12 @@ fn matched(window: Window, packets: &[GeneratedPacket]) -> (Vec<(usize, usize, V
     for (time_ns, leaves, place) in steps {
         let passage = Observation { time_ns, tag: place };
         if leaves {
-            matcher.depart(packets[place].0, passage, &mut tell);
+            matcher.depart(packets[place].0, passage, &mut report);
         } else {
-            matcher.arrive(packets[place].0, passage, &mut tell);
+            matcher.arrive(packets[place].0, passage, &mut report);
         }
     }
-    matcher.finish(&mut tell);
+    matcher.finish(&mut report);
     (found, *matcher.counts())
 }
 

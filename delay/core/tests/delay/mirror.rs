@@ -3,7 +3,9 @@
 use onbeat_delay::capture::{CaptureError, LinkType, Packet, Reader, Writer};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Window};
-use onbeat_delay::pairing::{InterfaceId, MirroredCapture, CapturePair, Side, SideCriterion, median_difference_ns};
+use onbeat_delay::pairing::{
+    CapturePair, InterfaceId, MirroredCapture, Side, SideCriterion, median_difference_ns,
+};
 use onbeat_wire::MacAddress;
 
 const HOP: MacAddress = MacAddress([2, 0, 0, 0, 0, 0xff]);
@@ -28,16 +30,17 @@ fn capture(link: LinkType, packets: &[(i64, Vec<u8>)]) -> Vec<u8> {
 fn delays(sides: SideCriterion, packets: &[(i64, Vec<u8>)]) -> (Vec<i64>, u64) {
     let octets = capture(LinkType::ETHERNET, packets);
     let reader = Reader::new(&octets[..]).unwrap();
-    let mut mirror = MirroredCapture::new(reader, sides, Recognition::default(), |_: &Packet<'_>| ());
+    let mut mirror =
+        MirroredCapture::new(reader, sides, Recognition::default(), |_: &Packet<'_>| ());
     let mut matcher = Matcher::new(Window::default());
     let mut delays = Vec::new();
-    let mut tell = |event: Event<()>| {
+    let mut report = |event: Event<()>| {
         if let Event::Matched { arrival, departure, .. } = event {
             delays.push(departure.time_ns - arrival.time_ns);
         }
     };
-    while mirror.feed(2, &mut matcher, &mut tell).unwrap() {}
-    matcher.finish(&mut tell);
+    while mirror.feed(2, &mut matcher, &mut report).unwrap() {}
+    matcher.finish(&mut report);
     assert_eq!(mirror.tally().packets, packets.len() as u64);
     assert_eq!(mirror.reader().position(), octets.len() as u64);
     (delays, mirror.tally().other)
@@ -134,15 +137,15 @@ fn captures_of_two_clocks() {
     let mut pair = CapturePair::new(arrivals, departures, shift, Recognition::default(), tag);
     let mut matcher = Matcher::new(Window { lead_ns: 5_000, ..Window::default() });
     let mut found = Vec::new();
-    let mut tell = |event: Event<u64>| match event {
+    let mut report = |event: Event<u64>| match event {
         Event::Matched { arrival, departure, .. } => {
             assert_eq!(arrival.tag, departure.tag);
             found.push(departure.time_ns - arrival.time_ns);
         }
         other => panic!("{other:?}"),
     };
-    while pair.feed(7, &mut matcher, &mut tell).unwrap() {}
-    matcher.finish(&mut tell);
+    while pair.feed(7, &mut matcher, &mut report).unwrap() {}
+    matcher.finish(&mut report);
     let expected: Vec<i64> = (0..50).map(|n| n % 3 * 700 - 2_000).collect();
     assert_eq!(found, expected);
     assert_eq!(pair.tally(Side::Departures).packets, 50);

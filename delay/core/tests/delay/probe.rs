@@ -3,8 +3,8 @@
 
 use onbeat_delay::clocks::TwoWay;
 use onbeat_delay::probe::{
-    self, ReplyFields, OneWayDelays, Profile, Sample, Sender, Session, StrayDatagram, ProfileSegment, RejectedDatagram, admit,
-    is_reflected,
+    self, OneWayDelays, Profile, ProfileSegment, RejectedDatagram, ReplyFields, Sample, Sender,
+    Session, StrayDatagram, admit, is_reflected,
 };
 use onbeat_wire::random::Random;
 use onbeat_wire::stamp::{ErrorEstimate, Format, PACKET_LEN, ReflectedView};
@@ -142,7 +142,7 @@ fn a_reflector_that_is_not_ours() {
 }
 
 #[test]
-fn strays_are_told_apart() {
+fn stray_datagrams_are_distinguished() {
     let mut sender = Sender::new(session(1.0, 1));
     let mut probe = [0; PACKET_LEN];
     sender.send(START, &mut probe).unwrap().unwrap();
@@ -174,7 +174,8 @@ fn strays_are_told_apart() {
 #[test]
 fn shorter_packets_are_answered_as_twamp_has_it() {
     let error_estimate = ErrorEstimate::of(0, false, Format::Ntp);
-    let answer = ReplyFields { sequence: None, received_ns: 1, sent_ns: 2, ttl: 64, error_estimate };
+    let answer =
+        ReplyFields { sequence: None, received_ns: 1, sent_ns: 2, ttl: 64, error_estimate };
     for (len, answered) in [(14, 41), (20, 41), (41, 41), (43, 43), (44, 44), (60, 60)] {
         let mut room = [0xa5; 64];
         room[..14].copy_from_slice(&[0, 0, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1]);
@@ -197,7 +198,7 @@ fn shorter_packets_are_answered_as_twamp_has_it() {
 
 /// Ten probes: number 3 is lost on its way there, number 6 on its way back.
 #[test]
-fn a_reflector_with_state_tells_where_probes_were_lost() {
+fn a_stateful_reflector_shows_the_direction_of_losses() {
     let lost_there = |with_state: bool| {
         let mut sender = Sender::new(session(10.0, 1));
         let (mut datagram, mut reached) = ([0; PACKET_LEN], 0);
@@ -208,8 +209,13 @@ fn a_reflector_with_state_tells_where_probes_were_lost() {
             if n == 3 {
                 continue;
             }
-            let answer =
-                ReplyFields { sequence: None, received_ns: now, sent_ns: now, ttl: 1, error_estimate };
+            let answer = ReplyFields {
+                sequence: None,
+                received_ns: now,
+                sent_ns: now,
+                ttl: 1,
+                error_estimate,
+            };
             let number = with_state.then_some(reached);
             reflect(&mut datagram, PACKET_LEN, &answer, |_| number).unwrap();
             reached += 1;
@@ -233,7 +239,7 @@ fn the_kernel_knows_better_when_a_probe_left() {
     sender.send(START + 500, &mut datagram).unwrap().unwrap();
     assert_eq!(sender.next_send_ns(), None, "one was wanted");
     assert!(!sender.departed(1, START + 600), "it was not sent");
-    assert!(!sender.departed(0, START - 10_000), "before it was handed over");
+    assert!(!sender.departed(0, START - 10_000), "before its submission");
     assert!(sender.departed(0, START + 4_000));
     let answer = ReplyFields {
         sequence: None,
@@ -248,7 +254,7 @@ fn the_kernel_knows_better_when_a_probe_left() {
     let sample = sender.expire(START + 9_000).unwrap();
     assert_eq!(sample.round_trip_ns(), Some(4_500));
     assert_eq!(sample.intended_round_trip_ns(), Some(8_500));
-    assert!(!sender.departed(0, START + 4_000), "it is told already");
+    assert!(!sender.departed(0, START + 4_000), "already reported");
 }
 
 #[test]
@@ -414,7 +420,7 @@ proptest! {
 
 /// By the clock that made a quoted stamp, and by one that agrees with the reflector's; of any length.
 #[test]
-fn what_a_reflector_sent_is_told_from_a_test_packet() {
+fn reflected_packets_are_distinguished_from_test_packets() {
     let hour = 3_600 * SECOND;
     for (len, padding) in [(14, 0x5a), (20, 0x5a), (44, 0), (60, 0), (192, 0x5a)] {
         let mut sent = vec![padding; 192];

@@ -79,7 +79,7 @@ fn too_coarse() {
     assert_eq!(refusal, Refusal::Equal { count: 2_000 });
     assert_eq!(
         refusal.to_string(),
-        "the longest 2000 delays are equal; a tail takes delays that differ"
+        "the longest 2000 delays are equal; a tail requires different delays"
     );
     // A resolution that is fine enough: microseconds for a tail of milliseconds.
     let fine = largest(20_000, 1, |random| {
@@ -109,7 +109,8 @@ fn delays_of_two_causes_are_refused() {
 
 #[test]
 fn merging_is_recording_in_turn() {
-    let (mut whole, mut first, mut second) = (LargestDelays::new(50), LargestDelays::new(50), LargestDelays::new(50));
+    let (mut whole, mut first, mut second) =
+        (LargestDelays::new(50), LargestDelays::new(50), LargestDelays::new(50));
     let mut random = Random::new(5);
     for i in 0..1000 {
         let delay = (1e6 * random.uniform()) as i64;

@@ -1,4 +1,4 @@
-//! Packets matched in one mirrored capture of both directions, or live.
+//! Matches packets in one mirrored capture of both directions, or live.
 
 mod live;
 mod side;
@@ -13,7 +13,7 @@ use onbeat_report::format::count_of;
 use onbeat_report::{Input, Inputs, Progress, Run};
 
 use self::live::LiveOptions;
-use self::side::Side;
+use self::side::SideOptions;
 use super::captures;
 use super::command_line::CommandLine;
 use super::judgement::{self, CaptureSource};
@@ -24,14 +24,14 @@ use super::reading::{self, Reading};
 use super::sink::DelaySink;
 use crate::error::Result;
 
-/// One capture of both directions, or an interface that both are mirrored to, stamped by one clock.
+/// One capture of both directions, or an interface to which both are mirrored, stamped by one clock.
 #[derive(Debug, Clone, clap::Args)]
 pub struct MirrorOptions {
-    /// The capture (- for standard input), or an interface that both directions are mirrored to
+    /// The capture (- for standard input), or an interface to which both directions are mirrored
     #[arg(value_name = "FILE|IFACE")]
     source: PathBuf,
     #[command(flatten)]
-    side: Side,
+    side: SideOptions,
     #[command(flatten)]
     live: LiveOptions,
     #[command(flatten)]
@@ -85,7 +85,8 @@ impl Method for MirrorOptions {
         let matched = reading.matched(&sink);
         outcome.notes.extend(reading.notes);
         let name = self.source.display().to_string();
-        let source = if is_file { CaptureSource::Mirrored(&name) } else { CaptureSource::Live(&name) };
+        let source =
+            if is_file { CaptureSource::Mirrored(&name) } else { CaptureSource::Live(&name) };
         let matching = (&matching, reading.planned);
         let command = CommandLine::new(Self::NAME, &[&name])
             .given([side::given(&sides)])
@@ -96,8 +97,7 @@ impl Method for MirrorOptions {
 }
 
 impl MirrorOptions {
-    /// Reads a capture to its end, and a second time where the first reading shows how more packets
-    /// match.
+    /// Reads a capture to its end, and a second time if the first reading shows how more packets match.
     fn read(
         &self,
         inputs: &Inputs,
@@ -116,7 +116,7 @@ impl MirrorOptions {
         Ok(MirrorReading { tally, reading })
     }
 
-    /// Reads a capture through.
+    /// Reads a whole capture.
     fn feed(
         &self,
         inputs: &Inputs,
@@ -153,7 +153,7 @@ impl MirrorOptions {
     }
 }
 
-/// Refuses an interface that a capture, which was read to its end, does not have.
+/// Refuses an interface that is missing in a capture that was read to its end.
 fn known<R>(id: &InterfaceId, reader: &Reader<R>, path: &Path) -> Result<()> {
     let name = |number| reader.interface_name(number);
     let numbers = 0..reader.interfaces();
@@ -170,8 +170,8 @@ fn known<R>(id: &InterfaceId, reader: &Reader<R>, path: &Path) -> Result<()> {
     });
     let there: Vec<String> = there.collect();
     let there = match there.is_empty() {
-        true => "it names none, as only pcapng files do".to_owned(),
+        true => "it contains none, as only pcapng files do".to_owned(),
         false => format!("it has {}", there.join(", ")),
     };
-    Err(captures::failure(path, format!("--interface: there is no interface {id}: {there}")))
+    Err(captures::failure(path, format!("--interface: no interface {id}: {there}")))
 }

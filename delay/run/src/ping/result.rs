@@ -12,10 +12,10 @@ use onbeat_wire::stamp::COVERED_LEN;
 use crate::error::Result;
 use crate::options::ReportSettings;
 use crate::outcome::{self, Origin};
-use crate::samples::{Column, SampleFiles, Samples, SampleValue};
+use crate::samples::{Column, SampleFiles, SampleValue, Samples};
 use crate::sink::DelaySink;
 
-/// What is told of each probe, in the order of the table.
+/// The delays of each probe, in the order of the table.
 const WAYS: [&str; 5] =
     ["round trip", "round trip, from when it was meant to go", "in the reflector", "there", "back"];
 const ROUND_TRIP: usize = 0;
@@ -24,7 +24,7 @@ const REFLECTOR: usize = 2;
 const THERE: usize = 3;
 const BACK: usize = 4;
 
-/// What is written of each probe.
+/// The columns of samples.
 const COLUMNS: &[Column] = &[
     Column::number("sequence"),
     Column::number("intended_ns"),
@@ -35,16 +35,16 @@ const COLUMNS: &[Column] = &[
     Column::maybe_number("ttl"),
 ];
 
-/// Takes samples.
+/// Collects samples.
 pub(super) struct ProbeResults {
     round_trips: DelaySink,
     samples: Samples,
     ways: [Distribution; WAYS.len()],
     curves: Recorder,
     phases: [PhaseId; WAYS.len()],
-    /// `None`: both ends go by one clock.
+    /// `None`: both ends use one clock.
     one_way: Option<OneWayDelays>,
-    /// Probes whose times cannot be: a clock was set meanwhile.
+    /// Probes with implausible times: a clock was set meanwhile.
     impossible: u64,
 }
 
@@ -102,7 +102,7 @@ impl ProbeResults {
         }
     }
 
-    /// All that is said of a session; its round trips.
+    /// Adds all figures of a session; returns its round-trip times.
     pub(super) fn fill(
         mut self,
         outcome: &mut Outcome,
@@ -112,10 +112,10 @@ impl ProbeResults {
     ) -> Result<Distribution> {
         self.samples.finish()?;
         outcome.check(Check::eq("probes lost", found.counts.lost, 0_u64, ""));
-        outcome.check(Check::eq("probes whose times cannot be", self.impossible, 0_u64, ""));
+        outcome.check(Check::eq("probes with implausible times", self.impossible, 0_u64, ""));
         if self.impossible > 0 {
             outcome.note(
-                "the reflector's clock was set while probes were under way: they have no delay",
+                "the reflector's clock was set while probes were in transit: they have no delay",
             );
         }
         let name = "steps of this host's time of day";
@@ -129,7 +129,7 @@ impl ProbeResults {
             outcome.check(Check::eq("negative delays there or back", negative, 0_u64, ""));
             if negative > 0 || found.clock_steps > 0 {
                 outcome.note(
-                    "delays there and back are of two clocks, or of one that was set: leave --one-clock out",
+                    "delays there and back are of two clocks, or of one that was set; omit --one-clock",
                 );
             }
         }
@@ -137,13 +137,13 @@ impl ProbeResults {
         outcome.figure("ways", self.table(bound_ns.flatten(), settings));
         let mut curves = self.curves.figure();
         curves.series.truncate(significant);
-        outcome.figure("distribution of ways", curves);
+        outcome.figure("distribution of delays", curves);
         outcome::fill(outcome, &self.round_trips, Origin::Arrival, settings);
         notes(outcome, config, found);
         Ok(self.round_trips.collected.delays)
     }
 
-    /// Makes one clock of two; what delays there and back may be off by, where there are any.
+    /// Compares the two clocks; returns the error bound of one-way delays, if there are any.
     fn compare(&mut self, outcome: &mut Outcome, one_way: &OneWayDelays) -> Option<f64> {
         let ways = &mut self.ways;
         let compared = one_way.compare(|delay| {
@@ -172,8 +172,8 @@ impl ProbeResults {
         outcome.check(Check::eq("steps of the reflector's clock", compared.steps, 0_u64, ""));
         if let Some(bound_ns) = compared.bound_ns {
             outcome.note(format!(
-                "two clocks: delays there and back are right to {}, since a path may share its \
-                 fastest round trip between both directions in any way; what is not above that is withheld",
+                "two clocks: delays there and back have an error of up to {}, since a path may divide its \
+                 fastest round trip between both directions in any ratio; smaller values are withheld",
                 duration_ns(bound_ns)
             ));
         }
@@ -185,7 +185,7 @@ impl ProbeResults {
         }
         if compared.left_out > 0 {
             outcome.note(format!(
-                "one-way delays are those of the first probes, without the last {}; --csv or --parquet has \
+                "one-way delays are those of the first probes, without the last {}; --csv or --parquet writes \
                  the times of all",
                 count(compared.left_out, "probe")
             ));
@@ -244,20 +244,20 @@ fn probes(found: &PingReport) -> Counters {
             ("sent", counts.sent.into()),
             ("answered", counts.answered.into()),
             ("lost", counts.lost.into()),
-            ("lost on their way there", found.lost_there.into()),
-            ("lost on their way back", Cell::from(back)),
+            ("lost on the forward path", found.lost_there.into()),
+            ("lost on the return path", Cell::from(back)),
             ("answered again, or too late", counts.duplicate_or_late.into()),
             ("answered after a later one", counts.reordered.into()),
-            ("not taken by the kernel", found.refused.into()),
+            ("refused by the kernel", found.refused.into()),
             ("departures stamped by the program, not the kernel", found.stamped_late[0].into()),
             ("arrivals stamped by the program, not the kernel", found.stamped_late[1].into()),
-            ("datagrams that were no answer", counts.stray.into()),
+            ("other datagrams", counts.stray.into()),
             ("datagrams with a wrong HMAC", counts.unverified.into()),
         ],
     )
 }
 
-/// The rate that was meant, and that which came of it.
+/// Adds the intended rate, and the actual one.
 fn rate(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
     let seconds = (config.profile.duration_ns().min(found.took_ns)) as f64 / 1e9;
     if seconds > 0.0 {
@@ -268,20 +268,20 @@ fn rate(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
 
 fn notes(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
     outcome.note(
-        "round trips are without the time in the reflector; stamps are the kernel's (CLOCK_REALTIME, made \
-         one that is not set) but for the reflector's departures, which it stamps itself",
+        "round trips exclude the time in the reflector; stamps are the kernel's (CLOCK_REALTIME, converted to \
+         a clock without steps), except for the reflector's departures, which it stamps itself",
     );
     if let Some(estimate) = found.reflector {
         let error = match estimate.error_ns() {
             Some(error_ns) => format!("±{}", duration_ns(error_ns as f64)),
             None => "of unknown error".into(),
         };
-        let to = if estimate.synchronised { " to UTC" } else { ", not synchronised" };
+        let to = if estimate.synchronised { " to UTC" } else { ", not synchronized" };
         outcome.note(format!("the reflector's clock: {error}{to}"));
     }
     if config.key.is_some() {
         outcome.note(format!(
-            "probes and answers are authenticated: of each the first {COVERED_LEN} octets, and no padding"
+            "probes and replies are authenticated: the first {COVERED_LEN} octets of each, without padding"
         ));
     }
     if found.counts.unverified > 0 {

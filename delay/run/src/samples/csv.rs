@@ -1,14 +1,14 @@
-//! Lines with commas.
+//! CSV files.
 
 use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
 
 use onbeat_host::output::{self, Output};
 
-use super::{Column, SampleWriter, SampleValue};
+use super::{Column, SampleValue, SampleWriter};
 use crate::error::{Error, Result};
 
-/// A file of lines with commas.
+/// A CSV file.
 pub(super) struct CsvFile {
     path: PathBuf,
     file: BufWriter<Output>,
@@ -16,7 +16,7 @@ pub(super) struct CsvFile {
 }
 
 impl CsvFile {
-    /// Creates the file, with a line of headings.
+    /// Creates the file, with a header line.
     pub(super) fn create(path: &Path, columns: &[Column]) -> Result<Self> {
         let failed = |error| cannot_write(path, &error);
         let mut file = BufWriter::new(output::create_whole(path).map_err(failed)?);

@@ -1,4 +1,4 @@
-//! Samples one by one as files, for tools of one's own.
+//! Files of single samples, for other tools.
 
 mod csv;
 #[cfg(feature = "parquet")]
@@ -9,19 +9,19 @@ use std::path::PathBuf;
 use crate::error::{Error, Result};
 use csv::CsvFile;
 
-/// Files that samples are written to.
+/// Files for samples.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct SampleFiles {
-    /// Write each delay to a file, too
+    /// Also write each delay to a CSV file
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// Write each delay to a Parquet file, too, which DuckDB, Polars and Spark read
+    /// Also write each delay to a Parquet file, which DuckDB, Polars and Spark read
     #[arg(long, value_name = "FILE")]
     pub(crate) parquet: Option<PathBuf>,
 }
 
 impl SampleFiles {
-    /// Refuses a format that this program was built without.
+    /// Refuses a format that this program does not support.
     pub(super) fn check(&self) -> Result<()> {
         match self.parquet {
             Some(_) if !cfg!(feature = "parquet") => Err(Error::NoParquet),
@@ -29,7 +29,7 @@ impl SampleFiles {
         }
     }
 
-    /// Whether any samples are written.
+    /// Returns true if samples are written.
     pub(super) fn are_enabled(&self) -> bool {
         self.csv.is_some() || self.parquet.is_some()
     }
@@ -37,10 +37,10 @@ impl SampleFiles {
 
 /// A file of one format.
 trait SampleWriter {
-    /// Adds a row. [`SampleWriter::finish`] reports what fails.
+    /// Adds a row. [`SampleWriter::finish`] reports errors.
     fn row(&mut self, values: &[SampleValue]);
 
-    /// Writes what is buffered. A file that cannot be written is removed.
+    /// Flushes the file. A file that cannot be written is removed.
     fn finish(self: Box<Self>) -> Result<()>;
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Column {
     kind: ColumnType,
 }
 
-/// What stands in a column.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ColumnType {
     /// A number in each row.
@@ -62,7 +62,7 @@ enum ColumnType {
     Text,
 }
 
-/// What stands in one row of a column.
+/// The value of a column in one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SampleValue {
     Number(i64),
@@ -71,17 +71,17 @@ pub(super) enum SampleValue {
 }
 
 impl Column {
-    /// Of numbers. The name has their unit: `delay_ns`.
+    /// A column of numbers. Its name has their unit: `delay_ns`.
     pub(super) const fn number(name: &'static str) -> Self {
         Self { name, kind: ColumnType::Number }
     }
 
-    /// Of numbers that may be missing.
+    /// A column of numbers that may be missing.
     pub(super) const fn maybe_number(name: &'static str) -> Self {
         Self { name, kind: ColumnType::MaybeNumber }
     }
 
-    /// Of words.
+    /// A column of words.
     pub(super) const fn text(name: &'static str) -> Self {
         Self { name, kind: ColumnType::Text }
     }
@@ -100,7 +100,7 @@ impl SampleValue {
     }
 }
 
-/// The files that samples are written to: none, one, or one of each format.
+/// The files for samples: none, one, or one of each format.
 #[derive(Default)]
 pub(super) struct Samples {
     writers: Vec<Box<dyn SampleWriter>>,
@@ -120,18 +120,18 @@ impl Samples {
         Ok(Self { writers })
     }
 
-    /// Whether any samples are written.
+    /// Returns true if samples are written.
     pub(super) fn are_enabled(&self) -> bool {
         !self.writers.is_empty()
     }
 
-    /// Writes a row, with a value for each of the columns. [`Samples::finish`] reports what fails: the source of
-    /// the events cannot be stopped.
+    /// Writes a row, with a value for each of the columns. [`Samples::finish`] reports errors: the source of the
+    /// events cannot be stopped.
     pub(super) fn row(&mut self, values: &[SampleValue]) {
         self.writers.iter_mut().for_each(|writer| writer.row(values));
     }
 
-    /// Writes what is buffered; fails with the first error, of this or of a row.
+    /// Flushes the files; returns the first error, of this or of a row.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.writers.drain(..).try_for_each(|writer| writer.finish())
     }
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parquet_is_refused_with_the_remedy() {
+    fn parquet_is_refused_with_a_remedy() {
         let files = SampleFiles { csv: None, parquet: Some("delays.parquet".into()) };
         let text = files.check().unwrap_err().to_string();
         assert!(text.starts_with("--parquet: ") && text.contains("--features parquet"), "{text}");

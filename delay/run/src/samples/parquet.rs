@@ -1,8 +1,8 @@
-//! Apache Parquet, for files that outgrow this machine: columns with types, in groups of rows that other
-//! programs read in parallel and skip by their statistics.
+//! Apache Parquet, for files larger than memory: typed columns, in row groups that other programs read in parallel
+//! and skip by their statistics.
 //!
-//! Numbers are written as what they differ from the one before (DELTA_BINARY_PACKED), words by a dictionary:
-//! a sample takes a few octets, and no compressor is needed to make it so.
+//! Numbers are written as differences from the previous one (DELTA_BINARY_PACKED), words by a dictionary: a sample
+//! takes a few octets, without a compressor.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
-use super::{Column, ColumnType, SampleWriter, SampleValue};
+use super::{Column, ColumnType, SampleValue, SampleWriter};
 use crate::error::{Error, Result};
 
-/// Rows that are gathered before they are written: the memory that it takes, and DuckDB's own measure.
+/// Rows per group: determines the memory used; equal to DuckDB's row group.
 const GROUP: usize = 122_880;
-/// Words turned into what the library takes at a time.
+/// Words that are converted for the library at a time.
 const WORDS: usize = 4096;
 
-/// Whether there is a value in a row, as Parquet counts it (its definition level).
+/// Presence of a value in a row, as Parquet encodes it (its definition level).
 const THERE: i16 = 1;
 const MISSING: i16 = 0;
 
@@ -45,7 +45,7 @@ enum ColumnBuffer {
 }
 
 impl ParquetFile {
-    /// Creates the file. Before [`SampleWriter::finish`] it has no footer, and no program takes it for whole.
+    /// Creates the file. Before [`SampleWriter::finish`] it has no footer, and no program accepts it as complete.
     pub(super) fn create(path: &Path, columns: &[Column]) -> Result<Self> {
         Self::with_groups_of(GROUP, path, columns)
     }
@@ -97,7 +97,7 @@ impl SampleWriter for ParquetFile {
         }
     }
 
-    /// The footer, without which the file cannot be read, is written here.
+    /// Also writes the footer, without which the file cannot be read.
     fn finish(mut self: Box<Self>) -> Result<()> {
         let flushed = self.failed.take().map_or_else(|| self.flush(), Err);
         let Self { path, writer, .. } = *self;
@@ -110,12 +110,14 @@ impl ColumnBuffer {
     fn new(kind: ColumnType) -> Self {
         match kind {
             ColumnType::Number => ColumnBuffer::Numbers(Vec::new()),
-            ColumnType::MaybeNumber => ColumnBuffer::MaybeNumbers { values: Vec::new(), levels: Vec::new() },
+            ColumnType::MaybeNumber => {
+                ColumnBuffer::MaybeNumbers { values: Vec::new(), levels: Vec::new() }
+            }
             ColumnType::Text => ColumnBuffer::Texts(Vec::new()),
         }
     }
 
-    /// Adds a row. A value that is none of the column's kind is a fault of this program.
+    /// Adds a value. A value of another type than the column's is a bug.
     fn push(&mut self, value: SampleValue) {
         match (self, value) {
             (ColumnBuffer::Numbers(values), SampleValue::Number(number)) => values.push(number),
@@ -123,13 +125,15 @@ impl ColumnBuffer {
                 values.push(number);
                 levels.push(THERE);
             }
-            (ColumnBuffer::MaybeNumbers { levels, .. }, SampleValue::Nothing) => levels.push(MISSING),
+            (ColumnBuffer::MaybeNumbers { levels, .. }, SampleValue::Nothing) => {
+                levels.push(MISSING)
+            }
             (ColumnBuffer::Texts(texts), SampleValue::Text(text)) => texts.push(text),
-            (_, value) => unreachable!("{value:?} stands in a column of another kind"),
+            (_, value) => unreachable!("{value:?} in a column of another type"),
         }
     }
 
-    /// Writes what was gathered, and forgets it.
+    /// Writes the buffered rows, and clears the buffer.
     fn write(&mut self, group: &mut SerializedRowGroupWriter<'_, Output>) -> Written<()> {
         let Some(mut column) = group.next_column()? else { return Ok(()) };
         match self {
@@ -175,7 +179,7 @@ fn schema(columns: &[Column]) -> Written<Type> {
 fn properties(columns: &[Column]) -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("onbeat ", env!("CARGO_PKG_VERSION")).into())
-        // Of each group of rows; those of each page would only grow with the file.
+        // Of each row group; statistics of each page would only enlarge the file.
         .set_statistics_enabled(EnabledStatistics::Chunk);
     for column in columns.iter().filter(|column| column.kind != ColumnType::Text) {
         let path = ColumnPath::from(column.name);
@@ -204,7 +208,11 @@ mod tests {
     fn row(number: i64) -> [SampleValue; 3] {
         let delay = (number % 7 != 3).then_some(number * 1_000_003 % 5_000 - 20);
         let verdict = if delay.is_some() { "certain" } else { "lost" };
-        [SampleValue::from(i64::MAX - number), SampleValue::maybe(delay), SampleValue::Text(verdict)]
+        [
+            SampleValue::from(i64::MAX - number),
+            SampleValue::maybe(delay),
+            SampleValue::Text(verdict),
+        ]
     }
 
     fn written(name: &str, rows: i64, group: usize) -> SerializedFileReader<File> {
@@ -218,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_rows_are_read_back() {
         for rows in [0, 1, 99, 100, 101, 1_000, 9_999] {
             let reader = written("back", rows, 100);
             let metadata = reader.metadata();
@@ -241,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_say_what_is_missing_and_what_they_are() {
+    fn columns_have_types_and_missing_values() {
         let reader = written("columns", 1_000, GROUP);
         let descriptor = reader.metadata().file_metadata().schema_descr_ptr();
         let names: Vec<&str> = descriptor.columns().iter().map(|column| column.name()).collect();
@@ -251,14 +259,15 @@ mod tests {
         let group = reader.metadata().row_group(0);
         let missing = group.column(1).statistics().and_then(|found| found.null_count_opt());
         assert_eq!(missing, Some(143));
-        // A delay takes two octets, and not eight.
+        // A delay takes two octets, instead of eight.
         assert!(group.column(1).compressed_size() < 3_000, "{}", group.column(1).compressed_size());
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_named() {
-        let failure = ParquetFile::create(Path::new("/no/such/file.parquet"), COLUMNS).err().unwrap();
+    fn a_missing_directory_is_named() {
+        let failure =
+            ParquetFile::create(Path::new("/no/such/file.parquet"), COLUMNS).err().unwrap();
         let text = failure.to_string();
-        assert!(text.contains("--parquet: /no/such/file.parquet cannot be written"), "{text}");
+        assert!(text.contains("--parquet: cannot write /no/such/file.parquet"), "{text}");
     }
 }
