@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use onbeat_link::raw::{
-    BATCH, ClosedSocket, Frame, FrameBatch, PacketReceiver, PacketSender, Pool, Umem, XskReceiver, XskSender,
-    XskSocket,
+    BATCH, ClosedSocket, Frame, FrameBatch, PacketReceiver, PacketSender, Pool, Umem, XskReceiver,
+    XskSender, XskSocket,
 };
 use onbeat_netdev::{Handle, Namespace};
 
@@ -94,7 +94,11 @@ impl Port {
             Input::Packet(_) => Vec::new(),
             Input::Xsk(XskInput { receivers, closed, .. }) => {
                 drop((receivers, self.output));
-                closed.into_iter().filter(ClosedSocket::is_released).map(|closed| closed.number()).collect()
+                closed
+                    .into_iter()
+                    .filter(ClosedSocket::is_released)
+                    .map(|closed| closed.number())
+                    .collect()
             }
         }
     }

@@ -52,7 +52,11 @@ impl Responder {
     }
 
     /// From a poll's reception to its response, in nanoseconds, if the port has reported it by now.
-    pub(crate) fn delay_ns(&self, port: &mut dyn Port, poll: &ReceivedFrame) -> Result<Option<u64>> {
+    pub(crate) fn delay_ns(
+        &self,
+        port: &mut dyn Port,
+        poll: &ReceivedFrame,
+    ) -> Result<Option<u64>> {
         while let Some(news) = port.confirmation()? {
             if news.slot != self.slot || news.cause != Cause::Response {
                 continue;

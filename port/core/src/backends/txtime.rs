@@ -1,4 +1,4 @@
-//! The back end `txtime`: what keeps launch times on the interface.
+//! The back end `txtime`: checks if the interface supports launch times.
 
 use super::packet::raw_sockets;
 use super::{Assessment, InterfaceFacts, Remark, unusable};
@@ -13,7 +13,10 @@ pub(super) fn examine(facts: &InterfaceFacts<'_>) -> Assessment {
     match found {
         Ok(Txtime { etf, priority, .. }) => {
             let by = if etf.offload { "the NIC" } else { "the kernel's etf" };
-            (Some(format!("{by} launches, frames of priority {priority}")), Vec::new())
+            (
+                Some(format!("{by} sends at the launch time, frames of priority {priority}")),
+                Vec::new(),
+            )
         }
         Err(Error::Unsupported { why, remedy, .. }) => unusable(Remark::new(why, remedy)),
         Err(error) => unusable(Remark::note(error.to_string())),

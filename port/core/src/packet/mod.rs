@@ -1,10 +1,10 @@
 //! The back end `packet`.
 
 mod control;
-mod filter;
 mod features;
-mod ring_slots;
+mod filter;
 mod ring;
+mod ring_slots;
 mod socket;
 
 use std::fmt;
@@ -19,8 +19,8 @@ use onbeat_wire::MacAddress;
 
 use self::control::ErrorQueueEvent;
 use self::features::InterfaceFeatures;
-pub(crate) use self::ring_slots::RingSlots;
 use self::ring::Ring;
+pub(crate) use self::ring_slots::RingSlots;
 use self::socket::Socket;
 pub(crate) use self::socket::{WakeReason, sleep};
 use crate::clock;
@@ -28,18 +28,18 @@ use crate::error::failed;
 use crate::exclusive::{lock, refuse_foreign_program};
 use crate::response::Responses;
 use crate::schedule::Schedule;
-use crate::transmissions::TransmissionTracker;
 use crate::slot::{MIN_FRAME, Slots, next_port};
+use crate::transmissions::TransmissionTracker;
 use crate::txtime::Txtime;
 use crate::{
     Backend, Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Feature, Filter, Port,
     PortOptions, ReceivedFrame, Response, Result, Slot, Time,
 };
 
-/// Multicast addresses that a port receives at most.
+/// Maximum number of multicast addresses of a port.
 pub(crate) const MAX_MULTICAST: usize = 64;
 
-/// Where a packet port's frames come from.
+/// The source of a packet port's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FrameSource {
     /// The interface.
@@ -57,19 +57,19 @@ impl FrameSource {
     }
 }
 
-/// A port over a packet socket, which works on every interface and every kernel.
+/// A port over a packet socket, which works on every interface and kernel.
 ///
-/// - Received frames lie in a ring that is mapped into this process; a program of the classic BPF
-///   machine in front of it lets through what was asked for.
-/// - Frames are sent around the queueing discipline, by a system call each.
-/// - Launches and responses are *emulated*: they happen in [`Port::poll`], [`Port::wait`] and
-///   [`Port::receive`], when the scheduler lets this process run. Whoever wants them on time gives
-///   the thread a real-time priority and a core, and stays in [`Port::wait`].
-/// - Confirmations are the transmit time stamps of the socket's error queue. One that the driver
-///   does not give never comes.
+/// - Received frames are in a ring that is mapped into this process; a classic BPF program passes only the
+///   requested frames to it.
+/// - Each frame is sent by a system call that bypasses the queueing discipline.
+/// - Launches and responses are *emulated*: they happen in [`Port::poll`], [`Port::wait`] and [`Port::receive`],
+///   when the scheduler runs this process. For timely launches, run the thread with a real-time priority on a core
+///   of its own, and stay in [`Port::wait`].
+/// - Confirmations are the transmit time stamps of the socket's error queue. If the driver provides none, they
+///   never arrive.
 ///
-/// While the newest frame received is held, [`Port::wait`] cannot sleep: the kernel reports the
-/// socket ready until that frame is given back.
+/// While the newest received frame is held, [`Port::wait`] cannot sleep: the kernel reports the socket ready until
+/// that frame is released.
 pub struct PacketPort {
     number: u32,
     interface: String,
@@ -89,7 +89,7 @@ pub struct PacketPort {
     // Unmapped before the socket is closed.
     ring: Ring,
     socket: Socket,
-    /// Of the port itself; that of [`crate::ModulePort`] has its own.
+    /// The lock of the port itself; [`crate::ModulePort`] has its own.
     _lock: Option<InterfaceLock>,
 }
 
@@ -104,11 +104,10 @@ impl fmt::Debug for PacketPort {
 }
 
 impl PacketPort {
-    /// Opens a port on an interface of `namespace`: that of a [`crate::Claim`], or any.
+    /// Opens a port on an interface of `namespace`: that of a [`crate::Claim`], or any other.
     ///
     /// # Errors
-    /// Where the interface is not there or is no Ethernet one, the caller lacks CAP_NET_RAW, or an
-    /// option is out of range.
+    /// The interface does not exist or is not Ethernet, the caller lacks CAP_NET_RAW, or an option is out of range.
     pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {
         Self::open_for(namespace, interface, options, FrameSource::Interface)
     }
@@ -123,22 +122,21 @@ impl PacketPort {
         Self::open_launching(namespace, interface, options, source, None)
     }
 
-    /// Opens the back end `txtime`: as [`PacketPort::open`], but the kernel launches frames, and
-    /// where its queueing discipline is offloaded, the NIC does. See the crate's documentation.
+    /// Opens the back end `txtime`: as [`PacketPort::open`], but the kernel sends frames at their launch times, or
+    /// the NIC if its queueing discipline is offloaded. See the crate's documentation.
     ///
-    /// - A launch is handed over [`crate::TxtimeOptions::ahead_ns`] before its instant, by the call that
-    ///   asks for it or, where that is earlier, by [`Port::poll`] and its like; that this process
-    ///   runs late by less delays nothing. What was handed over is frozen: [`Port::update`] and
-    ///   [`Port::cancel`] come too late for it.
-    /// - The clock is [`Clock::Tai`], whatever the options say.
-    /// - A launch that comes too late is dropped, and with confirmations on, confirmed as that;
-    ///   without offload, what is late by less than etf's delta is sent at once. A frame that is
-    ///   handed over while the link is down is lost without a word.
-    /// - [`Port::send`] and responses go around the queueing discipline, at once.
+    /// - A launch is submitted [`crate::TxtimeOptions::ahead_ns`] before its instant, by the call that requests it
+    ///   or, if that is earlier, by [`Port::poll`] and the like; lateness of this process below that has no effect.
+    ///   A submitted frame is final: [`Port::update`] and [`Port::cancel`] no longer affect it.
+    /// - The clock is [`Clock::Tai`], whatever the options contain.
+    /// - A launch that is too late is dropped and, with confirmations enabled, confirmed as dropped. Without
+    ///   offload, a launch that is late by less than etf's delta is sent at once. A frame submitted while the link
+    ///   is down is lost without a report.
+    /// - [`Port::send`] and responses bypass the queueing discipline, and are sent at once.
     ///
     /// # Errors
-    /// As [`PacketPort::open`]; [`Error::Unsupported`] where no etf stands on the frames' way, with
-    /// the command that puts one there.
+    /// As [`PacketPort::open`]; [`Error::Unsupported`] without an etf on the path of the frames, with the command
+    /// that adds it.
     pub fn open_txtime(
         namespace: &Namespace,
         interface: &str,
@@ -162,7 +160,7 @@ impl PacketPort {
         let mac = link.mac.ok_or_else(|| Error::InUse {
             interface: interface.to_owned(),
             why: "it has no Ethernet address".into(),
-            remedy: "take an Ethernet interface".into(),
+            remedy: "use an Ethernet interface".into(),
         })?;
         let own = source == FrameSource::Interface;
         let lock = own.then(|| lock(namespace, &link)).transpose()?;
@@ -171,13 +169,13 @@ impl PacketPort {
         let offers = InterfaceFeatures::of(namespace, interface, &options, txtime);
         let socket = namespace
             .run(|| Socket::open(link.index))?
-            .map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
+            .map_err(failed(interface, "open a packet socket (requires CAP_NET_RAW)"))?;
         let ring = set_up(&socket, &options, max_frame, offers.stamps)
             .map_err(failed(interface, "set up the packet socket"))?;
         if let Some(Txtime { etf, priority, .. }) = txtime {
             socket
                 .launch_times(etf.deadline, priority)
-                .map_err(failed(interface, "have launch times (it needs CAP_NET_ADMIN)"))?;
+                .map_err(failed(interface, "enable launch times (requires CAP_NET_ADMIN)"))?;
         }
         let number = next_port();
         let mut port = Self {
@@ -199,7 +197,7 @@ impl PacketPort {
             socket,
             _lock: lock,
         };
-        // Before the socket receives: nothing else gets into the ring.
+        // Before the socket receives: no other frame gets into the ring.
         port.attach_filter()?;
         port.socket
             .bind(source.protocol())
@@ -214,7 +212,7 @@ impl PacketPort {
         self.socket.attach(&mut program).map_err(failed(&self.interface, "attach the filter"))
     }
 
-    /// Hands a frame over, to leave at once or at `launch`.
+    /// Submits a frame, to be sent at once or at `launch`.
     fn transmit(&mut self, slot: Slot, cause: Cause, launch: Option<Time>) -> Result<()> {
         let frame = self.slots.frame(slot)?;
         match self.socket.send(frame, launch) {
@@ -227,13 +225,12 @@ impl PacketPort {
             }
             Err(error) => {
                 self.diagnostics.send_failures += 1;
-                // The kernel numbers a frame when it has built its buffer. Of the errors here only
-                // this one comes later, from the driver's queue or the queueing discipline. (It
-                // also is that of a buffer for which there is no memory; the kernel rather ends
-                // processes than to refuse so little.)
+                // The kernel numbers a frame once its buffer is built. Of the errors here only this one occurs
+                // later, in the driver's queue or the queueing discipline. (It is also that of a failed buffer
+                // allocation; the kernel rather kills processes than to refuse so little.)
                 if self.confirms() && error.raw_os_error() == Some(libc::ENOBUFS) {
                     self.sent.skip();
-                    // A launch time that has passed is refused and reported both.
+                    // A launch time that has passed is both refused and reported.
                     self.read_confirmations(launch)?;
                 }
                 Err(failed(&self.interface, "send")(error))
@@ -241,7 +238,7 @@ impl PacketPort {
         }
     }
 
-    /// Sends where no caller waits for the result.
+    /// Sends a frame for which no caller waits; returns false if it failed.
     fn transmit_unattended(&mut self, slot: Slot, cause: Cause, launch: Option<Time>) -> bool {
         let result = self.transmit(slot, cause, launch);
         if result.is_err() {
@@ -267,14 +264,14 @@ impl PacketPort {
         })
     }
 
-    /// Does what is due, and takes in what came. True where there is something for the caller.
+    /// Performs due work, and processes received frames. Returns true if there is something for the caller.
     pub(crate) fn pump(&mut self) -> Result<bool> {
         self.launch();
         while let Some(buffer) = self.ring.arrived() {
             let answered = self.answer(buffer);
             self.ring.mark_inspected(answered);
             self.diagnostics.received += 1;
-            // A launch does not wait for the answers to a burst.
+            // A launch does not wait until a burst is answered.
             self.launch();
         }
         if self.sent.expects() {
@@ -301,14 +298,14 @@ impl PacketPort {
         }
     }
 
-    /// Where the kernel launches, it has at once what is near enough.
+    /// Submits launches that are near enough to the kernel.
     fn submit(&mut self) {
         if self.txtime.is_some() {
             self.launch();
         }
     }
 
-    /// Takes in what the error queue tells, but that the launch at `known` was missed.
+    /// Processes the error queue, except for a missed launch at `known`.
     fn read_confirmations(&mut self, known: Option<Time>) -> Result<()> {
         let take = failed(&self.interface, "read transmit time stamps");
         while let Some(entry) = self.socket.news().map_err(&take)? {
@@ -328,8 +325,8 @@ impl PacketPort {
         Ok(())
     }
 
-    /// Sleeps until something comes, or for `timeout_ns`; false after a signal. `other`: whatever
-    /// else is waited for.
+    /// Sleeps until an event occurs, or for `timeout_ns`; returns false after a signal. `other`: another descriptor
+    /// to wait for.
     pub(crate) fn sleep(&mut self, timeout_ns: u64, other: Option<BorrowedFd<'_>>) -> Result<bool> {
         let wait = failed(&self.interface, "wait for the packet socket");
         match self.socket.wait(timeout_ns, other).map_err(wait)? {
@@ -344,7 +341,7 @@ impl PacketPort {
         }
     }
 
-    /// Multicast addresses that it receives.
+    /// The multicast addresses that it receives.
     pub(crate) fn groups(&self) -> &[MacAddress] {
         &self.multicast
     }
@@ -530,7 +527,7 @@ fn set_up(
     hardware: HardwareStamps,
 ) -> io::Result<Ring> {
     let ring = Ring::new(socket, options.receive_buffers, max_frame)?;
-    // Else the port would see what others send on the interface.
+    // Otherwise the port would receive frames that other sockets send on the interface.
     socket.set(SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1_i32)?;
     let mut stamps = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
     if options.confirm {
@@ -540,7 +537,7 @@ fn set_up(
     }
     if hardware.tx || hardware.rx_filter != HardwareStamps::NONE {
         stamps |= libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
-        // e1000e drops its software stamp for this flag, although the NIC is set to stamp no sent frame.
+        // e1000e drops its software stamp for this flag, although NIC transmit stamps are disabled.
         if options.confirm && hardware.tx {
             stamps |= libc::SOF_TIMESTAMPING_TX_HARDWARE;
         }

@@ -1,6 +1,6 @@
-//! NIC time stamps of every received frame, for as long as a capture runs.
+//! NIC time stamps of every received frame, while a capture runs.
 //!
-//! The former setting is in a journal before it is changed: after `kill -9` the next capture on the
+//! The former setting is written to a journal before it is changed: after `kill -9` the next capture on the
 //! interface restores it first.
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use onbeat_netdev::{Ethtool, Handle, InterfaceIdentity, Namespace};
 use serde::{Deserialize, Serialize};
 
 use crate::claim::check_rx_filter;
-use crate::journal::{JournalEntry, Journal, Settings, not_identified};
+use crate::journal::{Journal, JournalEntry, Settings, not_identified};
 use crate::{Error, Result};
 
 /// NIC time stamps of every received frame, until this is dropped: then the former setting is restored.
@@ -25,12 +25,12 @@ pub struct NicStamps {
 }
 
 impl NicStamps {
-    /// Turns on time stamps of the NIC of an interface of `namespace`; `directory` keeps the journals
+    /// Enables the NIC time stamps of an interface of `namespace`; `directory` holds the journals
     /// ([`CaptureSocket::DIRECTORY`](super::CaptureSocket::DIRECTORY)).
     ///
     /// # Errors
-    /// [`onbeat_netdev::Error::Unsupported`] of a NIC that cannot stamp every frame, or does for another
-    /// process; CAP_NET_ADMIN is missing, or the right to write the journal.
+    /// [`onbeat_netdev::Error::Unsupported`] if the NIC cannot stamp every frame, or another process uses its
+    /// stamps; CAP_NET_ADMIN is missing, or the permission to write the journal.
     pub fn enable(namespace: &Namespace, interface: &str, directory: &Path) -> Result<Self> {
         let refuse = |what: String, remedy: &str| {
             let remedy = remedy.to_owned();
@@ -38,8 +38,8 @@ impl NicStamps {
         };
         let cannot = || {
             refuse(
-                format!("to stamp by hardware every frame that comes to interface {interface:?}"),
-                "take a NIC for which ethtool -T shows hardware-receive and the receive filter \"all\"",
+                format!("hardware time stamps of every frame received by interface {interface:?}"),
+                "use a NIC for which ethtool -T shows hardware-receive and the receive filter \"all\"",
             )
         };
         let nic = LiveNic::open(namespace, interface)?;
@@ -52,16 +52,16 @@ impl NicStamps {
             Ok(None) => Err(cannot()),
             Err(Error::Claimed { by, .. }) => Err(refuse(
                 format!(
-                    "that the NIC of interface {interface:?}, which stamps for {by}, stamps for two"
+                    "a second user of the NIC time stamps of interface {interface:?}, which {by} uses"
                 ),
-                "wait for that one, or let the kernel stamp",
+                "wait until it exits, or let the kernel stamp",
             )),
             Err(error) => Err(error),
         }
     }
 
-    /// Restores the setting that a killed process left changed; whether there was one. The setting of
-    /// a live process stays.
+    /// Restores the setting that a killed process left changed; returns false if there was none. The setting of a
+    /// live process stays.
     ///
     /// # Errors
     /// The journal cannot be read, or the driver refuses.
@@ -72,11 +72,11 @@ impl NicStamps {
         )
     }
 
-    /// Discards damaged journals in a directory of [`NicStamps::enable`]: moves them aside, and
-    /// returns where they are then. Nothing is restored.
+    /// Discards damaged journals in a directory of [`NicStamps::enable`]: moves them aside, and returns their new
+    /// paths. Nothing is restored.
     ///
     /// # Errors
-    /// Other users could write to the directory; what the kernel refuses.
+    /// Other users can write to the directory; a refusal of the kernel.
     pub fn discard_damaged(directory: &Path) -> Result<Vec<PathBuf>> {
         let mut aside = Vec::new();
         let Some(opened) = PrivateDirectory::open(directory)? else { return Ok(aside) };
@@ -87,7 +87,7 @@ impl NicStamps {
         Ok(aside)
     }
 
-    /// The NIC's clock, by which it stamps: the number N of /dev/ptpN, where the kernel knows it.
+    /// The NIC's clock of the time stamps: the number N of /dev/ptpN, if the kernel knows it.
     #[must_use]
     pub fn clock(&self) -> Option<u32> {
         self.clock
@@ -107,7 +107,7 @@ trait Nic {
         Self: Sized;
 }
 
-/// That of an interface.
+/// The NIC of an interface.
 #[derive(Debug)]
 struct LiveNic {
     ethtool: Ethtool,
@@ -160,14 +160,14 @@ impl JournalPath {
         Journal::lock(&self.directory, &self.interface)
     }
 
-    /// Whether a process changed the NIC and has not restored it. Requires no right to write there: a
-    /// capture without NIC time stamps need not have it.
+    /// Returns true if a process changed the NIC and has not restored it. Requires no write permission, which a
+    /// capture without NIC time stamps may lack.
     fn is_there(&self) -> bool {
         Journal::<FormerStamps>::path(&self.directory, &self.interface).exists()
     }
 }
 
-/// [`HardwareStamps`], in the journal.
+/// [`HardwareStamps`] in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct FormerStamps {
     tx: bool,
@@ -207,17 +207,17 @@ fn restore(nic: &impl Nic, before: FormerStamps) -> Result<()> {
     Ok(())
 }
 
-/// A NIC that stamps every received frame until this is dropped.
+/// NIC time stamps of every received frame, until this is dropped.
 #[derive(Debug)]
 struct Stamping<N: Nic> {
     nic: N,
     interface: String,
-    /// `None` where the NIC did so before, and once the former setting is restored.
+    /// `None` if they were enabled before, and once the former setting is restored.
     former: Option<(FormerStamps, Journal<FormerStamps>)>,
 }
 
 impl<N: Nic> Stamping<N> {
-    /// `None`: the NIC stamps other frames than it was configured to; its former setting is restored.
+    /// Returns `None` if the NIC stamps other frames than it was configured to; its former setting is restored.
     fn enable(nic: N, place: &JournalPath) -> Result<Option<Self>> {
         let interface = place.interface.clone();
         restore_journaled(&nic, place)?;
@@ -230,7 +230,7 @@ impl<N: Nic> Stamping<N> {
         journal.write(&JournalEntry { interface: nic.identify()?, before })?;
         let stamping = Self { nic, interface, former: Some((before, journal)) };
         let all = HardwareStamps { rx_filter: HardwareStamps::ALL, ..now };
-        // From here on dropping restores.
+        // From here on, dropping restores.
         let got = stamping.nic.set_stamps(all)?;
         Ok((got.rx_filter == HardwareStamps::ALL).then_some(stamping))
     }
@@ -241,7 +241,7 @@ impl<N: Nic> Drop for Stamping<N> {
         let Some((before, journal)) = self.former.take() else { return };
         if let Err(error) = restore(&self.nic, before).and_then(|()| journal.remove()) {
             tracing::warn!(
-                "interface {:?}: the time stamps of its NIC are not restored: {error}; the next \
+                "interface {:?}: cannot restore the time stamps of its NIC: {error}; the next \
                  capture on it tries again",
                 self.interface
             );
@@ -256,16 +256,16 @@ mod tests {
     use std::fs;
 
     const OFF: HardwareStamps = HardwareStamps { tx: false, rx_filter: 0 };
-    /// As ptp4l has it: PTP's frames alone.
+    /// As ptp4l configures it: only frames of PTP.
     const PTP: HardwareStamps = HardwareStamps { tx: true, rx_filter: 12 };
     const ALL: HardwareStamps = HardwareStamps { tx: true, rx_filter: 1 };
 
-    /// A NIC that is no NIC.
+    /// A simulated NIC.
     #[derive(Debug)]
     struct FakeNic {
         now: Cell<HardwareStamps>,
         sets: Cell<usize>,
-        /// What it does instead of all that comes.
+        /// The setting that it applies instead of all received frames.
         instead: Option<HardwareStamps>,
         refuses: Cell<bool>,
     }
@@ -324,16 +324,16 @@ mod tests {
         }
     }
 
-    /// As the kernel ends a process: locks go, files and the NIC's settings stay.
+    /// As when the kernel kills a process: locks are released, files and the NIC's settings stay.
     fn kill(mut stamping: Stamping<&FakeNic>) {
         stamping.former = None;
     }
 
     #[test]
-    fn as_before_when_it_ends() {
+    fn dropping_restores_the_former_setting() {
         let (directory, nic) = (Directory::new("ends"), FakeNic::new(PTP));
         let stamping = Stamping::enable(&nic, &directory.place()).unwrap().unwrap();
-        assert_eq!(nic.now.get(), ALL, "what it stamps of what is sent is left alone");
+        assert_eq!(nic.now.get(), ALL, "transmit stamps stay unchanged");
         assert!(!directory.is_empty());
         drop(stamping);
         assert_eq!(nic.now.get(), PTP);
@@ -341,31 +341,34 @@ mod tests {
     }
 
     #[test]
-    fn as_before_by_the_next_one_when_it_was_killed() {
+    fn the_next_capture_restores_after_a_kill() {
         let (directory, nic) = (Directory::new("killed"), FakeNic::new(PTP));
         for _ in 0..3 {
-            // Each restores, and starts again.
+            // Each restores, and enables again.
             kill(Stamping::enable(&nic, &directory.place()).unwrap().unwrap());
             assert_eq!(nic.now.get(), ALL);
         }
-        assert!(restore_journaled(&&nic, &directory.place()).unwrap(), "also one who lets the kernel stamp");
+        assert!(
+            restore_journaled(&&nic, &directory.place()).unwrap(),
+            "also with stamps of the kernel"
+        );
         assert_eq!(nic.now.get(), PTP);
         assert!(directory.is_empty() && !restore_journaled(&&nic, &directory.place()).unwrap());
     }
 
     /// Between the journal and the NIC.
     #[test]
-    fn killed_before_anything_was_changed() {
+    fn a_kill_before_the_change_restores_nothing() {
         let (directory, nic) = (Directory::new("before"), FakeNic::new(PTP));
         kill(Stamping::enable(&nic, &directory.place()).unwrap().unwrap());
         nic.now.set(PTP);
         let sets = nic.sets.get();
         assert!(restore_journaled(&&nic, &directory.place()).unwrap());
-        assert_eq!((nic.now.get(), nic.sets.get()), (PTP, sets), "nothing to be set");
+        assert_eq!((nic.now.get(), nic.sets.get()), (PTP, sets), "no change required");
         assert!(directory.is_empty());
     }
 
-    /// The journal is written as a whole: one that is cut off says nothing of the NIC.
+    /// The journal is written atomically: a truncated one contains nothing about the NIC.
     #[test]
     fn a_damaged_journal_changes_nothing_until_it_is_removed() {
         let (directory, nic) = (Directory::new("damaged"), FakeNic::new(PTP));
@@ -397,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stamps_all_goes_on_to() {
+    fn a_nic_that_stamps_all_frames_stays_enabled() {
         let (directory, nic) = (Directory::new("all"), FakeNic::new(ALL));
         drop(Stamping::enable(&nic, &directory.place()).unwrap().unwrap());
         assert_eq!((nic.now.get(), nic.sets.get()), (ALL, 0));
@@ -405,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time() {
+    fn a_second_user_is_refused() {
         let (directory, nic) = (Directory::new("two"), FakeNic::new(OFF));
         let first = Stamping::enable(&nic, &directory.place()).unwrap().unwrap();
         let second = Stamping::enable(&nic, &directory.place()).unwrap_err().to_string();
@@ -417,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nic_that_does_something_else_or_refuses_is_as_before() {
+    fn a_refused_or_different_setting_is_restored() {
         let directory = Directory::new("else");
         let nic = FakeNic { instead: Some(PTP), ..FakeNic::new(OFF) };
         assert!(Stamping::enable(&nic, &directory.place()).unwrap().is_none());
@@ -428,7 +431,7 @@ mod tests {
         assert!(Stamping::enable(&nic, &directory.place()).is_err());
         assert_eq!(nic.now.get(), OFF);
         assert!(directory.is_empty());
-        // It stays known what was, until the NIC takes it.
+        // The former setting stays in the journal until the NIC accepts it.
         nic.refuses.set(false);
         kill(Stamping::enable(&nic, &directory.place()).unwrap().unwrap());
         nic.refuses.set(true);

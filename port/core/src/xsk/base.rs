@@ -1,4 +1,4 @@
-//! What ports over AF_XDP have in common: everything but responses.
+//! The common part of ports over AF_XDP: everything except responses.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,10 +10,10 @@ use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Handle, Namespace, NicClock, PacketSocket, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
 
-use super::rings::{CHUNK, TAG};
-use super::obstacle::obstacle;
 use super::features::InterfaceFeatures;
+use super::obstacle::obstacle;
 use super::program::Program;
+use super::rings::{CHUNK, TAG};
 use super::socket::{Chunks, SendFailure, XskSocket};
 use super::stamp;
 use crate::clock;
@@ -21,33 +21,33 @@ use crate::error::failed;
 use crate::exclusive::lock;
 use crate::packet::{MAX_MULTICAST, WakeReason, sleep};
 use crate::schedule::Schedule;
-use crate::transmissions::TransmissionTracker;
 use crate::slot::{MIN_FRAME, Slots, next_port};
+use crate::transmissions::TransmissionTracker;
 use crate::{
-    Backend, Capabilities, Cause, Diagnostics, Error, Feature, PortOptions, ReceivedFrame, Result, Slot,
-    Stamp, VlanTag, Time,
+    Backend, Capabilities, Cause, Diagnostics, Error, Feature, PortOptions, ReceivedFrame, Result,
+    Slot, Stamp, Time, VlanTag,
 };
 
-/// Frames under way at most.
+/// Maximum number of pending transmissions.
 const TRANSMIT: usize = 256;
-/// How soon to look for completions again, at first and at last: nothing wakes for them.
+/// Intervals between polls for completions, first and longest: they cause no wakeup.
 const LOOK_NS: (u64, u64) = (50_000, 1_000_000);
 
-/// A back end: its program, and what it needs of it.
+/// The program of a back end, and its requirements.
 pub(crate) struct BackendProgram<'a> {
     pub(crate) backend: Backend,
     pub(crate) object: &'a [u8],
-    /// Gives tables their sizes.
+    /// Sets the sizes of tables.
     pub(crate) size: &'a dyn Fn(&mut UnloadedObject) -> onbeat_bpf::Result<()>,
-    /// Chunks of the UMEM that the kernel does not get.
+    /// Chunks of the UMEM that the kernel does not receive.
     pub(crate) own_chunks: usize,
 }
 
-/// A frame that came and was not received yet.
+/// A frame that arrived and was not received yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) chunk: usize,
-    /// Where in the UMEM its octets are.
+    /// The offset of its octets in the UMEM.
     pub(crate) at: usize,
     pub(crate) octets: usize,
     /// Octets on the medium, without the tag.
@@ -57,7 +57,7 @@ pub(crate) struct Arrival {
     pub(crate) answered: bool,
 }
 
-/// Where the octets of a received frame are.
+/// The location of a received frame's octets.
 #[derive(Debug, Clone, Copy, Default)]
 struct FrameLocation {
     at: usize,
@@ -65,7 +65,7 @@ struct FrameLocation {
     held: bool,
 }
 
-/// A port without what responds.
+/// A port without its responses.
 #[derive(Debug)]
 pub(crate) struct PortBase {
     pub(crate) number: u32,
@@ -84,16 +84,16 @@ pub(crate) struct PortBase {
     /// By chunk.
     locations: Vec<FrameLocation>,
     chunks: Chunks,
-    /// Chunks for frames to be sent that are not under way.
+    /// Chunks for transmission that are idle.
     idle: Vec<usize>,
-    /// By chunk for frames to be sent: the number of the transmission, where it is confirmed.
+    /// By transmit chunk: the number of the transmission, if it is confirmed.
     under_way: Vec<Option<u32>>,
     /// Own chunks that hold no frame.
     pub(crate) free: Vec<usize>,
     look_ns: u64,
-    /// Only for what the NIC is to receive: no frame comes here.
+    /// Only for multicast memberships of the NIC: it receives no frames.
     memberships: PacketSocket,
-    // Off the interface before the socket is closed.
+    // Detached from the interface before the socket is closed.
     pub(crate) program: Program,
     socket: XskSocket,
     _lock: InterfaceLock,
@@ -124,16 +124,16 @@ impl PortBase {
         program.attach(namespace, interface, link.index, options.mode)?;
         let chunks =
             Chunks { receive: options.receive_buffers, transmit: TRANSMIT, own: kind.own_chunks };
-        // Zero copy is the driver's, and needs the program there.
+        // Zero copy is the driver's, and requires the program there.
         let copy = options.copy || program.mode() == XdpMode::Generic;
         let (memberships, socket) = namespace
             .run(|| (PacketSocket::open(link.index), XskSocket::open(link.index, chunks, copy)))?;
         let memberships = memberships
-            .map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
+            .map_err(failed(interface, "open a packet socket (requires CAP_NET_RAW)"))?;
         let socket = socket.map_err(|(operation, error)| failed(interface, operation)(error))?;
         program
             .deliver_to(socket.as_fd())
-            .map_err(failed(interface, "hand the socket to the XDP program"))?;
+            .map_err(failed(interface, "pass the socket to the XDP program"))?;
         let number = next_port();
         let offers = InterfaceFeatures::of(namespace, interface, &options);
         let all = chunks.receive + chunks.transmit + chunks.own;
@@ -166,7 +166,7 @@ impl PortBase {
         })
     }
 
-    /// What a port's `Debug` shows.
+    /// Formats a port for `Debug`.
     pub(crate) fn describe(&self, mut of: fmt::DebugStruct<'_, '_>) -> fmt::Result {
         of.field("interface", &self.interface)
             .field("mac", &self.mac)
@@ -181,7 +181,7 @@ impl PortBase {
     }
 
     pub(crate) fn transmit(&mut self, slot: Slot, cause: Cause) -> Result<()> {
-        // Chunks come free, and the kernel sends nothing while the completion ring is full.
+        // This frees chunks, and the kernel sends nothing while the completion ring is full.
         self.complete();
         let frame = self.slots.frame(slot)?;
         let result = match self.idle.pop() {
@@ -215,7 +215,7 @@ impl PortBase {
         }
     }
 
-    /// Sends where no caller waits for the result; whether it could.
+    /// Sends a frame for which no caller waits; returns false if it failed.
     pub(crate) fn transmit_unattended(&mut self, slot: Slot, cause: Cause) -> bool {
         let result = self.transmit(slot, cause);
         if result.is_err() {
@@ -224,10 +224,10 @@ impl PortBase {
         result.is_ok()
     }
 
-    /// Takes back chunks that the driver is done with.
+    /// Reclaims chunks that the driver has completed.
     pub(crate) fn complete(&mut self) {
         while let Some(chunk) = self.socket.completed() {
-            // Some kernels complete frames that were taken back as well.
+            // Some kernels complete withdrawn frames as well.
             let index = chunk.checked_sub(self.chunks.receive);
             let Some(id) = index.and_then(|index| self.under_way.get_mut(index)) else { continue };
             if let Some(id) = id.take() {
@@ -238,7 +238,7 @@ impl PortBase {
         }
     }
 
-    /// Sends what is due.
+    /// Sends due launches.
     pub(crate) fn launch(&mut self) {
         if self.schedule.next_deadline().is_none() {
             return;
@@ -253,7 +253,7 @@ impl PortBase {
         }
     }
 
-    /// A frame that came to the socket, its tag taken out.
+    /// Returns a frame that the socket received, with its tag removed.
     pub(crate) fn arrive(&mut self) -> Option<Arrival> {
         let (mut at, mut octets) = self.socket.received()?;
         let chunk = at / CHUNK;
@@ -272,25 +272,25 @@ impl PortBase {
         Some(Arrival { chunk, at, octets, len: octets, stamp, tag, answered: false })
     }
 
-    /// A frame's octets.
+    /// Returns a frame's octets.
     pub(crate) fn arrived(&self, arrival: &Arrival) -> &[u8] {
         self.socket.octets(arrival.at, arrival.octets)
     }
 
-    /// Room for a frame in an own chunk: the chunk and where it begins, if one is free.
+    /// Returns an own chunk for a frame, the offset of the frame and its buffer, if a chunk is free.
     pub(crate) fn room(&mut self, octets: usize) -> Option<(usize, usize, &mut [u8])> {
         let chunk = self.free.pop()?;
         let at = chunk * CHUNK;
         Some((chunk, at, self.socket.octets_mut(at, octets)))
     }
 
-    /// Has the frame wait to be received.
+    /// Queues the frame for reception.
     pub(crate) fn keep(&mut self, arrival: Arrival) {
         self.diagnostics.received += 1;
         self.waiting.push_back(arrival);
     }
 
-    /// Whether there is something for the caller.
+    /// Returns true if there is something for the caller.
     pub(crate) fn has_confirmation(&self) -> bool {
         !self.waiting.is_empty() || self.sent.has_confirmation()
     }
@@ -315,9 +315,9 @@ impl PortBase {
         assert_eq!(frame.port, self.number, "a frame of another port");
         let chunk = frame.buffer as usize;
         let place = std::mem::take(&mut self.locations[chunk]);
-        assert!(place.held, "a frame is given back once");
+        assert!(place.held, "a frame is released once");
         if chunk < self.chunks.receive {
-            // So that a frame without metadata does not get this one's.
+            // Otherwise the next frame without metadata would inherit it.
             self.socket.octets_mut(place.at - 16, 16).fill(0);
             self.socket.give(chunk);
         } else {
@@ -398,8 +398,8 @@ impl PortBase {
         Ok(self.diagnostics)
     }
 
-    /// Sleeps until a frame comes, to the socket or to `other`, or until `until` or a launch is
-    /// due; false after a signal. What nothing wakes for is looked at in between.
+    /// Sleeps until a frame arrives, at the socket or at `other`, or until `until` or a launch is due; returns
+    /// false after a signal. Events without a wakeup are polled in between.
     pub(crate) fn sleep(&mut self, until: Time, other: Option<BorrowedFd<'_>>) -> Result<bool> {
         let now = self.now();
         let deadline = self.schedule.next_deadline().map_or(until, |launch| launch.min(until));
@@ -423,7 +423,7 @@ impl PortBase {
     }
 }
 
-/// The outer VLAN tag, where there is one with an EtherType behind it.
+/// Returns the outer VLAN tag, if there is one followed by an EtherType.
 fn outer_tag(frame: &[u8]) -> Option<VlanTag> {
     let tag: &[u8; TAG] = frame.get(12..)?.first_chunk()?;
     let tpid = EtherType(u16::from_be_bytes([tag[0], tag[1]]));

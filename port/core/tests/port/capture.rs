@@ -110,7 +110,7 @@ fn what_comes_alone_and_with_its_tag() {
 }
 
 #[test]
-fn what_is_not_taken_is_counted() {
+fn unread_confirmations_are_counted() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
@@ -144,7 +144,7 @@ fn a_refusal_names_the_way_out() {
     let missing = open("no-such", CaptureOptions::default());
     assert!(missing.contains("\"no-such\" not found; interfaces here: "), "{missing}");
     let nic = open("p0", CaptureOptions { outgoing: true, stamps: StampPolicy::Nic });
-    assert!(nic.contains("the kernel stamps both directions"), "{nic}");
+    assert!(nic.contains("let the kernel stamp both directions"), "{nic}");
     if !Cable::stamps() {
         let nic = open("p0", CaptureOptions { outgoing: false, stamps: StampPolicy::Nic });
         assert!(nic.contains("ethtool -T"), "{nic}");

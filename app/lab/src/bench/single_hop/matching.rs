@@ -11,7 +11,7 @@ use onbeat_delay::capture::{CaptureError, Reader};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Counts, Matcher, Window};
 use onbeat_delay::pairing::{CapturePair, PairingError};
-use onbeat_delay::synthetic::{Check, Traffic, GroundTruth, number_of};
+use onbeat_delay::synthetic::{Check, GroundTruth, Traffic, number_of};
 use onbeat_realtime::interrupt;
 use onbeat_report::Progress;
 use onbeat_report::format::count;

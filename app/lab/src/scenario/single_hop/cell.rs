@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-use onbeat_delay::probe::{Profile as Rates, Sample, ProfileSegment};
+use onbeat_delay::probe::{Profile as Rates, ProfileSegment, Sample};
 use onbeat_probe::{EchoConfig, PingConfig, Reflector, ping};
 use onbeat_realtime::Profile;
 use onbeat_realtime::interrupt;

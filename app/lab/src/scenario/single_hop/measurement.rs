@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use onbeat_delay::summary::DelaySummary;
 use onbeat_delay::matching::Verdict;
 use onbeat_delay::probe::Sample;
+use onbeat_delay::summary::DelaySummary;
 use onbeat_realtime::CpuSet;
 
 use super::rig::Rig;

@@ -47,7 +47,7 @@ pub(crate) fn full_ring_drops_counts_and_recovers(port: &mut dyn Port, peer: &mu
 }
 
 /// As the packet back end's: the interface off, then without carrier, then back.
-pub(crate) fn link_that_goes_down_is_told_and_survived(cable: &Cable, port: &mut dyn Port) {
+pub(crate) fn link_down_is_reported_and_survived(cable: &Cable, port: &mut dyn Port) {
     let mac = port.mac_address();
     let slot = port.allocate(60).unwrap();
     port.update(slot, &frame(mac, mac, b"too late")).unwrap();
@@ -84,7 +84,7 @@ pub(crate) fn stamps_are_of_the_packet_sockets_clock(port: &mut dyn Port, peer: 
 }
 
 /// Frames of other EtherTypes, and to other addresses, reach the stack; those of the port do not.
-pub(crate) fn the_stack_gets_what_is_not_the_ports(
+pub(crate) fn the_stack_receives_other_frames(
     near: &Handle,
     port: &mut dyn Port,
     peer: &mut RawSocket,
