@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the FRER programs in the kernel and their loader share. Rust types are generated from this
- * file at build time; nothing here is written twice.
+ * Data shared by the FRER programs in the kernel and their loader. Rust types are generated from
+ * this file at build time; nothing here is written twice.
  *
- * A frame's way through these tables:
+ * Path of a frame through these tables:
  *   l2_index / ip_streams / mask_streams (key: port, shape, fields)  ->  one word, `found`:
  *     member       ->  struct frer_member: counters; individual recovery; struct frer_split
  *     state        ->  struct frer_generator or struct frer_recovery
  *   struct frer_split                          ->  port, or group of ports
  *
- * A member's functions are exchanged by one store: of `found`, or of the word of struct frer_member
- * that names split and individual recovery. Nothing else that a live entry refers to is changed in
- * place, and what nothing refers to any more is used anew only when no program can still look at
- * it. Counters and sequence state are the exception: only the programs write those.
+ * A member's functions are exchanged by one store: of `found`, or of the word of struct
+ * frer_member that refers to split and individual recovery. No other data that a live entry
+ * refers to changes in place, and unreferenced data is reused only when no program can still
+ * read it. Counters and sequence state are the exception: only the programs write those.
  */
 #ifndef ONBEAT_ABI_FRER_H
 #define ONBEAT_ABI_FRER_H
@@ -20,12 +20,14 @@
 #include <linux/bpf.h>
 #include <linux/types.h>
 
-/* Raised whenever a table's layout or meaning changes: state of another version is not taken over.
+/*
+ * Incremented with each change of a table's layout or meaning: state of another version is not
+ * reused.
  */
 #define FRER_ABI_VERSION 4
 
 #define FRER_MAX_PORTS	   64
-#define FRER_MAX_QUEUES	   256 /* of a port that AF_XDP sockets receive by */
+#define FRER_MAX_QUEUES	   256 /* receive queues of a port with AF_XDP sockets */
 #define FRER_MAX_SHAPES	   32
 #define FRER_MAX_MASKS	   8
 #define FRER_HISTORY_WORDS 16
@@ -36,27 +38,27 @@
 #define FRER_NONE 0xffffffffU
 
 /*
- * A shape says which fields an identification looks at: a frame is looked up once per shape in
- * use, in the order of struct frer_node, which is the order of precedence.
+ * A shape selects the fields of an identification: a frame is looked up once per shape in use, in
+ * the order of struct frer_node, which is the order of precedence.
  */
 enum frer_vlan_class {
 	FRER_VLAN_EXACT,    /* a VLAN tag with the key's VID */
 	FRER_VLAN_ANY,	    /* a VLAN tag with any VID but 0 */
 	FRER_VLAN_PRIORITY, /* no VLAN tag, or VID 0 */
 	FRER_VLAN_ALL_VID,  /* no VLAN tag (key's VID 0), or one with the key's VID */
-	FRER_VLAN_ALL,	    /* whatever */
+	FRER_VLAN_ALL,	    /* any */
 };
 
 #define FRER_SHAPE_VLAN	  0x0007 /* enum frer_vlan_class */
 #define FRER_SHAPE_SOURCE 0x0008 /* layer 2: the source address instead of the destination's */
-#define FRER_SHAPE_IP	  0x0010 /* destination address and the IP fields named by: */
+#define FRER_SHAPE_IP	  0x0010 /* destination address and the IP fields of the bits: */
 #define FRER_SHAPE_IP_SRC 0x0020
 #define FRER_SHAPE_DSCP	  0x0040
 #define FRER_SHAPE_PROTO  0x0080
 #define FRER_SHAPE_SPORT  0x0100
 #define FRER_SHAPE_DPORT  0x0200
 
-/* As it is put together, hashed and compared. */
+/* Composed, hashed and compared as words. */
 struct frer_l2_key {
 	__u64 address;	  /* MAC address, its first octet lowest; above it, VID | FRER_KEY */
 	__u16 shape_port; /* shape; above it, 8 bits of port */
@@ -74,7 +76,7 @@ struct frer_ip_key {
 	__u8 port;
 	__u8 dscp;
 	__u8 protocol;
-	__u8 version; /* 4 or 6: ::ffff:a.b.c.d is an IPv6 address too */
+	__u8 version; /* 4 or 6: ::ffff:a.b.c.d is an IPv6 address, too */
 	__u8 zero[2];
 	__be16 sport;
 	__be16 dport;
@@ -82,13 +84,13 @@ struct frer_ip_key {
 	__u8 destination[16];
 };
 
-/* What mask-and-match looks at: both addresses, then this many octets of the MSDU at most. */
+/* Input of mask-and-match: both addresses, then this number of octets of the MSDU at most. */
 #define FRER_MASK_MSDU 64
 #define FRER_MASK_LEN  80 /* in whole words */
 
-/* Masks that members have in common. */
+/* Masks shared by members. */
 struct frer_mask {
-	__u64 id; /* a hash of what follows, never 0 */
+	__u64 id; /* a hash of the following fields, never 0 */
 	__u8 octets[FRER_MASK_LEN];
 	__u32 msdu_length; /* a frame with a shorter MSDU does not match */
 	__u32 zero;
@@ -115,14 +117,14 @@ struct frer_rewrite {
 
 enum frer_tag_action {
 	FRER_TAG_KEEP,
-	FRER_TAG_PUSH, /* the frame leaves with an R-TAG, if it has a sequence number */
-	FRER_TAG_POP,  /* the frame leaves without */
+	FRER_TAG_PUSH, /* sent with an R-TAG, if the frame has a sequence number */
+	FRER_TAG_POP,  /* sent without */
 };
 
 /*
- * What a frame is found to be, in one word: above, FRER_FOUND and, of a layer 2 key, shape and
- * port; then 24 bits, the member's slot; then two bits, the kind of function whose state most
- * frames of the member touch, and 22 bits, that function's slot. 0: of no stream.
+ * The result of a lookup, in one word: in the upper bits FRER_FOUND and, for a layer 2 key, shape
+ * and port; then 24 bits, the member's slot; then two bits, the kind of function whose state most
+ * frames of the member use, and 22 bits, that function's slot. 0: no stream.
  */
 #define FRER_FOUND	  0x8000
 #define FRER_FOUND_KEY	  48
@@ -138,13 +140,13 @@ enum frer_state {
 };
 
 /*
- * The index of layer 2 keys: lines of four entries. A key stands in one of three lines. The first
- * is told by its address, so that the members of a stream at several ports share a line, and so
- * that addresses that count up fill lines one after the other; the others, in the part behind the
- * first third of the index, by a hash of all of it.
+ * The index of layer 2 keys: lines of four entries. A key is in one of three lines. The first is
+ * selected by its address, so that the members of a stream at several ports share a line, and
+ * consecutive addresses fill lines in sequence; the others, after the first third of the index, by
+ * a hash of the whole key.
  *
- * An entry that leaves has `found` 0 and the address FRER_LEAVING, until no program can have read
- * its address before: none ever combines the address of one key with what another one finds.
+ * A leaving entry has `found` 0 and the address FRER_LEAVING, until no program can have read its
+ * former address: no program ever combines the address of one key with the result of another.
  */
 #define FRER_INDEX_ENTRIES 4
 #define FRER_INDEX_FACTOR  0x9e3779b97f4a7c15ULL
@@ -158,19 +160,19 @@ struct frer_index_line {
 	struct frer_index_entry entry[FRER_INDEX_ENTRIES];
 };
 
-/* What becomes of frames that are found by one key, beside their function of `found`. */
+/* The outcome of frames found by one key, beside their function in `found`. */
 struct frer_member {
 	__u64 input;	 /* 9.2.1 */
-	__u64 dropped;	 /* of these: eliminated, or with an R-TAG that is cut off */
+	__u64 dropped;	 /* of these: eliminated, or with a truncated R-TAG */
 	__u64 functions; /* slot of its split; above it, that of its individual recovery */
 	__u64 owner;	 /* 0: the slot is free */
 };
 
-/* What a packet does not need to know of the member in the same slot. */
+/* Data of the member in the same slot that packets do not need. */
 struct frer_member_record {
 	__u64 stream;	   /* owner of the stream it is a member of */
 	__u64 enc_errored; /* 10.8.11 */
-	__u64 retired;	   /* frames that the stream sent of members it no longer has */
+	__u64 retired;	   /* frames sent by former members of the stream */
 	__u64 zero;
 };
 
@@ -196,7 +198,7 @@ struct frer_recovery_config {
 	__u16 zero;
 };
 
-/* A cache line: with a history of up to 64 numbers the usual packet stays within. */
+/* A cache line: with a history of up to 64 numbers most packets use only this. */
 struct frer_recovery {
 	struct bpf_spin_lock lock;
 	__u16 recov_seq_num;
@@ -209,14 +211,15 @@ struct frer_recovery {
 	__u32 zero;
 	__u64 passed;	 /* 10.8.5 */
 	__u64 discarded; /* 10.8.6 */
-	__u64
-	    history; /* number n stands at bit n mod 64; where the ring is longer, in the record */
+	__u64 history;	 /* number n is bit n mod 64; of a longer ring, in the record */
 };
 
-/* What most packets leave alone of the recovery function in the same slot, whose lock it is under.
+/*
+ * Data of the recovery function in the same slot that most packets do not use; under the same
+ * lock.
  */
 struct frer_recovery_record {
-	__u64 history[FRER_HISTORY_WORDS]; /* number n stands at bit n mod ring */
+	__u64 history[FRER_HISTORY_WORDS]; /* number n is bit n mod ring */
 	__u64 out_of_order;		   /* 10.8.3 */
 	__u64 rogue;			   /* 10.8.4 */
 	__u64 lost;			   /* 10.8.7 */
@@ -227,19 +230,20 @@ struct frer_recovery_record {
 	__u64 zero;
 };
 
-#define FRER_SPLIT_REWRITE  0x01 /* `up` or `rewrite` is to be done before replication */
-#define FRER_SPLIT_EGRESSES 0x02 /* replicas differ: each port's egress program does its own */
+#define FRER_SPLIT_REWRITE  0x01 /* apply `up` or `rewrite` before replication */
+#define FRER_SPLIT_EGRESSES 0x02 /* replicas differ: each port's egress program rewrites its own   \
+				  */
 
-/* Shared by all streams that leave alike. */
+/* Shared by all streams with the same egress. */
 struct frer_split {
 	__u64 ports;  /* set of egress ports */
 	__u32 egress; /* slot in egresses of the lowest of these ports; the others follow */
-	__u32 group;  /* slot in groups, where there is more than one port */
+	__u32 group;  /* slot in groups, with more than one port */
 	__u8 count;
-	__u8 port; /* where there is only one */
+	__u8 port; /* with one port */
 	__u8 flags;
 	__u8 tag;
-	struct frer_rewrite up; /* Active identification: what the upper layer is offered */
+	struct frer_rewrite up; /* Active identification: fields passed to the upper layer */
 	struct frer_rewrite rewrite;
 	__u32 zero[6]; /* a whole cache line */
 };
@@ -250,14 +254,14 @@ struct frer_egress {
 	__u8 zero[5];
 };
 
-/* In front of a frame on its way from the ingress program to egress programs. */
+/* Metadata before a frame between the ingress program and egress programs. */
 struct frer_meta {
 	__u32 split;
 	__u32 zero;
 };
 
 struct frer_port_counters {
-	__u64 unmatched; /* frames of no stream, given to the network stack */
+	__u64 unmatched; /* frames of no stream, passed to the network stack */
 	__u64 no_meta;	 /* replicas lost since the driver cannot carry metadata */
 	__u64 no_room;	 /* frames lost since the driver leaves no room for a tag */
 	__u64 zero;
@@ -275,8 +279,8 @@ struct frer_shapes {
 };
 
 /*
- * The one element of the node table. The loader writes a set of shapes that no program looks at,
- * then makes it active: no frame ever sees half a list.
+ * The one element of the node table. The loader writes an unused set of shapes, then activates it:
+ * no frame is ever processed with a partial list.
  */
 struct frer_node {
 	__u64 test_now_ns; /* the clock of programs loaded for tests */
@@ -287,16 +291,16 @@ struct frer_node {
 
 /* Input of the control program, one at a time. */
 enum frer_op {
-	FRER_OP_EXPIRE,		 /* reset the recovery functions whose timer ran out */
+	FRER_OP_EXPIRE,		 /* reset the recovery functions whose timer expired */
 	FRER_OP_RESET_RECOVERY,	 /* of one slot */
 	FRER_OP_RESET_GENERATOR, /* of one slot */
-	FRER_OP_CONFIGURE,	 /* give a recovery slot its configuration, and reset it */
+	FRER_OP_CONFIGURE,	 /* configure a recovery slot, and reset it */
 };
 
 struct frer_request {
 	__u32 op;
 	__u32 slot;
-	__u64 count; /* FRER_OP_EXPIRE: how many slots from this one on */
+	__u64 count; /* FRER_OP_EXPIRE: number of slots from this one on */
 	struct frer_recovery_config config;
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the guard's programs and their loader share: who waits for packets, and whose are dropped
- * early. Rust types are generated from this file at build time; nothing here is written twice.
+ * Data shared by the guard's programs and their loader: the processes that wait for packets, and
+ * the limits of early drops. Rust types are generated from this file at build time; nothing here
+ * is written twice.
  */
 #ifndef ONBEAT_ABI_GUARD_H
 #define ONBEAT_ABI_GUARD_H
@@ -9,19 +10,19 @@
 #include <linux/types.h>
 
 enum guard_size {
-	/* One more than the numbers of limits, which are those from 1 on. */
+	/* One more than the highest limit; limits count from 1. */
 	GUARD_SLOTS = 256,
-	/* Processes that can have a number at a time, of their own or one that they share. */
+	/* Maximum number of processes with a limit, exclusive or shared. */
 	GUARD_PROCESSES = 65536,
 };
 
 /* The thread that last read from a socket. */
 struct guard_reader {
-	__u32 pid; /* its process; 0: none was seen */
+	__u32 pid; /* its process; 0: none was observed */
 	__u32 tid;
 } __attribute__((aligned(8)));
 
-/* An open socket that packets can come for. */
+/* An open socket that can receive packets. */
 struct guard_socket {
 	struct guard_reader reader;
 	__u32 pid;    /* a process that has it open */
@@ -42,13 +43,13 @@ struct guard_thread {
 	__u8 name[16];
 };
 
-/* What a process may receive. */
+/* The limit of a process. */
 struct guard_limit {
-	__u64 ns_per_packet; /* 0: everything */
-	__u64 burst_ns;	     /* credit that can be gathered */
+	__u64 ns_per_packet; /* 0: no limit */
+	__u64 burst_ns;	     /* maximum credit */
 };
 
-/* What came of it. */
+/* The counters of a limit. */
 struct guard_count {
 	__u64 passed;
 	__u64 dropped;

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the programs that keep the interrupt ledger and their loader share. Rust types are generated
+ * Data shared by the programs of the interrupt ledger and their loader. Rust types are generated
  * from this file at build time; nothing here is written twice.
  *
- * The programs are irq/core/src/charge in C, and are tested against it.
+ * The programs implement irq/core/src/charge in C, and are tested against it.
  */
 #ifndef ONBEAT_ABI_IRQ_H
 #define ONBEAT_ABI_IRQ_H
 
 #include <linux/types.h>
 
-/* Causes of one poll that are told apart until it is over. */
+/* Maximum number of distinguished causes of one poll. */
 #define IRQ_MAX_CAUSES 16
 
-/* What a row counts, and what its key's a and b are. */
+/* The kind of a row, which determines the meaning of its key's a and b. */
 enum irq_kind {
-	/* For whom time was spent. */
+	/* The beneficiary of the time. */
 	IRQ_PROCESS,	   /* process id; start in clock ticks since boot */
 	IRQ_SOCKET,	   /* cookie: low half; high half */
-	IRQ_FORWARDED,	   /* index of the interface by which the packet left */
+	IRQ_FORWARDED,	   /* index of the interface that sent the packet */
 	IRQ_BRIDGED,	   /* the same */
-	IRQ_XDP,	   /* packets that did not come up from a device with an XDP program */
+	IRQ_XDP,	   /* packets consumed by the XDP program of a device */
 	IRQ_DROPPED,	   /* enum skb_drop_reason */
 	IRQ_KERNEL_SOCKET, /* packets for a socket of the kernel */
 	IRQ_EMPTY_POLL,	   /* polls without packets */
-	IRQ_TX_COMPLETION, /* polls that only gave back buffers of packets that were sent */
-	IRQ_UNATTRIBUTED,  /* polls whose packets came to no end that is observed */
-	IRQ_UNSAMPLED,	   /* polls that were not looked at; packets as the driver counts them */
+	IRQ_TX_COMPLETION, /* polls that only released buffers of sent packets */
+	IRQ_UNATTRIBUTED,  /* polls whose packets' outcome was not observed */
+	IRQ_UNSAMPLED,	   /* unsampled polls; packets as counted by the driver */
 	IRQ_SOFTIRQ,	   /* vector */
-	/* On whose time. */
+	/* The process that lost the time. */
 	IRQ_BY_PROCESS, /* process id; start in clock ticks since boot */
 	IRQ_BY_IDLE,
 	IRQ_BY_KSOFTIRQD,
@@ -52,7 +52,7 @@ struct irq_owner {
 /* The owner of a socket. */
 struct irq_socket_owner {
 	struct irq_owner owner;
-	__u64 inferred; /* not 0: it did not read, but a packet for the socket woke it */
+	__u64 inferred; /* not 0: it has not read, but a packet for the socket woke it */
 };
 
 struct irq_amount {
@@ -62,35 +62,35 @@ struct irq_amount {
 
 /* Sums of a CPU. */
 struct irq_totals {
-	__u64 measured_ns; /* bottom halves, without hard interrupts within */
+	__u64 measured_ns; /* softirqs, without hard interrupts within */
 	__u64 hardirq_ns;
-	__u64 lost_ns;	   /* rows that found no room */
-	__u64 lost_events; /* events that found no room */
-	__u64 packets;	   /* delivered, forwarded, dropped: what the algorithm of ticks counts */
-	__u64 arrived;	   /* handed to the protocols, where they were looked at */
+	__u64 lost_ns;	   /* of rows without room */
+	__u64 lost_events; /* events without room */
+	__u64 packets;	   /* delivered, forwarded, dropped: counted by the tick algorithm */
+	__u64 arrived;	   /* passed to the protocols, in sampled polls */
 };
 
-/* A tick of a clock, and what had happened on its CPU since the one before. */
+/* A tick of a clock, and the activity of its CPU since the previous one. */
 struct irq_tick {
 	__u32 cpu;
-	struct irq_owner running; /* who was interrupted; number 0: nobody */
+	struct irq_owner running; /* the interrupted process; number 0: none */
 	__u64 packets;
 	__u64 bottom_half_ns;
 };
 
-/* What happened, for a loader that wants to see it. */
+/* Kinds of events, for a loader that reads them. */
 enum irq_what {
 	IRQ_THREAD_IN,
-	IRQ_THREAD_OUT,	   /* value: ns that the scheduler says it ran */
+	IRQ_THREAD_OUT,	   /* value: its run time in ns by the scheduler */
 	IRQ_SOFTIRQ_ENTER, /* key: IRQ_SOFTIRQ */
-	IRQ_SOFTIRQ_EXIT,  /* key: on whose time; value: vector */
-	IRQ_ARRIVE,	   /* key: netns, device; value: of how many it was merged; no time */
-	IRQ_DELIVER,	   /* key: for whom; value: packets */
+	IRQ_SOFTIRQ_EXIT,  /* key: process that lost the time; value: vector */
+	IRQ_ARRIVE,	   /* key: netns, device; value: number of merged packets; no time */
+	IRQ_DELIVER,	   /* key: beneficiary; value: packets */
 	IRQ_COUNT,	   /* the same; no time */
-	IRQ_POLL_END,	   /* key: netns, device; a: whether XDP looks first; b: whether it took
-			    * as many as it might; value: work */
-	IRQ_FREE,	   /* a buffer is given back; no time */
-	IRQ_SKIP,	   /* value: whether the polls from here on are not looked at; no time */
+	IRQ_POLL_END,	   /* key: netns, device; a: with XDP program; b: whether it received
+			    * its maximum; value: work */
+	IRQ_FREE,	   /* a buffer is released; no time */
+	IRQ_SKIP,	   /* value: whether the following polls are skipped; no time */
 };
 
 struct irq_event {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the XDP programs of a port and the process that owns it share. Rust types are generated from
- * this file at build time.
+ * Data shared by the XDP programs of a port and the process that owns it. Rust types are generated
+ * from this file at build time.
  */
 #ifndef ONBEAT_ABI_PORT_H
 #define ONBEAT_ABI_PORT_H
@@ -14,16 +14,16 @@
 #define PORT_FILTER_WORDS  4
 #define PORT_COPIES	   4
 
-/* In front of a frame in the UMEM. */
+/* Metadata before a frame in the UMEM. */
 struct port_meta {
 	__u64 received_ns; /* CLOCK_TAI; never 0 */
 };
 
 /*
- * What the process changes while a program may read it stands there PORT_COPIES times. Version n is
- * copy n mod PORT_COPIES. The process writes `begun`, then the copy, then `current`. A program
- * reads `current`, then the copy, then `begun`: the copy was whole unless `begun` is PORT_COPIES
- * ahead.
+ * Data that the process changes while a program may read it exists in PORT_COPIES copies. Version
+ * n is copy n mod PORT_COPIES. The process writes `begun`, then the copy, then `current`. A
+ * program reads `current`, then the copy, then `begun`: the copy was consistent unless `begun` is
+ * PORT_COPIES ahead.
  */
 struct port_version {
 	__u32 begun;
@@ -63,13 +63,13 @@ struct port_responses {
 	struct port_table tables[PORT_COPIES];
 };
 
-/* A frame that a response was due to. */
+/* A frame that matched a response. */
 struct port_record {
 	__u64 received_ns; /* CLOCK_TAI */
-	__u64 answered_ns; /* CLOCK_TAI; 0: it was not answered */
+	__u64 answered_ns; /* CLOCK_TAI; 0: not answered */
 	__u32 slot;
 	__u32 generation;
-	__u16 tpid; /* of the VLAN tag that was taken out; 0: there was none */
+	__u16 tpid; /* of the removed VLAN tag; 0: none */
 	__u16 tci;
 	__u16 length; /* on the medium, without the tag */
 	__u16 zero;
@@ -77,9 +77,9 @@ struct port_record {
 };
 
 struct port_state {
-	__u64 asleep;		 /* the process waits to be woken */
-	__u64 answered_unseen;	 /* the process was not told: no room for a record */
-	__u64 unanswered_unseen; /* neither answered nor told */
+	__u64 asleep;		     /* the process waits for a wakeup */
+	__u64 answered_unreported;   /* no room for a record */
+	__u64 unanswered_unreported; /* neither answered nor reported */
 	__u64 zero[5];
 };
 

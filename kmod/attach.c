@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Attaching to a device, and leaving it without trace. */
+/* Attaching to a device, and restoring it on detach. */
 #include <linux/if_arp.h>
 #include <linux/rculist.h>
 #include <linux/rtnetlink.h>
@@ -10,7 +10,7 @@
 /* Written under RTNL, read under RCU. */
 LIST_HEAD(ob_ports);
 
-/* Attachments whose memory is still in use, if only by a frame in a driver's queue. */
+/* Attachments whose memory is still in use, even if only by a frame in a driver's queue. */
 static atomic_t ob_ports_alive;
 static DECLARE_WAIT_QUEUE_HEAD(ob_ports_gone);
 
@@ -25,11 +25,11 @@ static int ob_check_device(const struct net_device *dev, struct netlink_ext_ack 
 		return -EINVAL;
 	}
 	if (ob_port_of(dev)) {
-		NL_SET_ERR_MSG(extack, "onbeat is attached to this interface already");
+		NL_SET_ERR_MSG(extack, "onbeat is already attached to this interface");
 		return -EBUSY;
 	}
 	if (netdev_is_rx_handler_busy((struct net_device *)dev)) {
-		NL_SET_ERR_MSG(extack, "the interface belongs to a bridge, bond, team, macvlan or the like; take it out first");
+		NL_SET_ERR_MSG(extack, "the interface belongs to a bridge, bond, team, macvlan or the like; remove it from there first");
 		return -EBUSY;
 	}
 	return 0;
@@ -48,7 +48,7 @@ static struct ob_port *ob_port_alloc(struct net_device *dev, const struct ob_con
 	mutex_init(&port->lock);
 	xa_init(&port->slots);
 	INIT_LIST_HEAD(&port->responses);
-	INIT_WORK(&port->tell, ob_tell);
+	INIT_WORK(&port->report_work, ob_report_confirmations);
 	refcount_set(&port->users, 1);
 	if (ob_flights_init(port)) {
 		kfree(port);
@@ -96,7 +96,7 @@ int ob_attach(struct net_device *dev, const struct ob_config *config,
 		goto netpoll;
 	err = netdev_rx_handler_register(dev, ob_receive, port);
 	if (err) {
-		NL_SET_ERR_MSG(extack, "the interface lets nobody handle what it receives");
+		NL_SET_ERR_MSG(extack, "the interface does not support receive handlers");
 		goto destroy;
 	}
 	netdev_hold(dev, &port->dev_tracker, GFP_KERNEL);
@@ -112,11 +112,11 @@ put:
 	return err;
 }
 
-/* The caller unregisters what is queued on unregister; NULL: at once. */
+/* The caller unregisters the queued devices; NULL: at once. */
 void ob_detach(struct ob_port *port, struct list_head *unregister)
 {
 	ASSERT_RTNL();
-	/* No command finds the port any more, and those at work have ended. */
+	/* No command finds the port any more, and running commands have finished. */
 	list_del_rcu(&port->list);
 	mutex_lock(&port->lock);
 	port->dead = true;
@@ -132,7 +132,7 @@ void ob_detach(struct ob_port *port, struct list_head *unregister)
 	ob_port_put(port);
 }
 
-/* What is attached to the device. */
+/* Returns the attachment of the device. */
 struct ob_port *ob_port_of(const struct net_device *dev)
 {
 	ASSERT_RTNL();
@@ -141,7 +141,7 @@ struct ob_port *ob_port_of(const struct net_device *dev)
 	return rtnl_dereference(dev->rx_handler_data);
 }
 
-/* With port->lock still to be taken, and dead to be looked at. */
+/* The caller must take port->lock, and check dead. */
 struct ob_port *ob_port_get(const struct net *net, int ifindex)
 {
 	struct ob_port *port;
@@ -177,7 +177,7 @@ void ob_detach_owned_by(const struct net *net, u32 owner)
 	struct ob_port *port;
 	bool owns = false;
 
-	/* Most sockets that are closed own nothing: they are not to wait for RTNL. */
+	/* Most closed sockets own nothing: they must not wait for RTNL. */
 	rcu_read_lock();
 	list_for_each_entry_rcu(port, &ob_ports, list)
 		owns |= net_eq(read_pnet(&port->net), net) && port->config.owner == owner;

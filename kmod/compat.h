@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What differs between the kernels that the module builds for, 6.1 and later; and only here. */
+/* Differences between the supported kernels, 6.1 and later; only here. */
 #ifndef ONBEAT_COMPAT_H
 #define ONBEAT_COMPAT_H
 

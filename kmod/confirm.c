@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Flights: transmissions from their begin until the owner was told what became of them. They end
- * in any context, so a work item tells, as many at a time as have ended.
+ * Flights: transmissions from their start until the owner has been notified of their outcome. They
+ * end in any context; a work item reports all that have ended, in batches.
  */
 #include <linux/workqueue.h>
 
 #include "port.h"
 
-/* Confirmations in a message at most: it fits a page. */
+/* Maximum number of confirmations in a message: it fits a page. */
 #define OB_BATCH	64
 
 static struct workqueue_struct *ob_queue;
 
 int ob_confirm_init(void)
 {
-	/* Unbound: a process that spins with real-time priority holds up only its own CPU. */
+	/* Unbound: a spinning process with real-time priority delays only its own CPU. */
 	ob_queue = alloc_workqueue("onbeat", WQ_UNBOUND | WQ_HIGHPRI, 0);
 	return ob_queue ? 0 : -ENOMEM;
 }
@@ -41,7 +41,7 @@ int ob_flights_init(struct ob_port *port)
 	return 0;
 }
 
-/* A flight, in which the sender has its part. NULL: as many as there may be are under way. */
+/* Starts a flight, with the sender's reference. NULL: all flights are in use. */
 struct ob_flight *ob_flight_begin(struct ob_port *port)
 {
 	struct llist_node *node;
@@ -56,7 +56,7 @@ struct ob_flight *ob_flight_begin(struct ob_port *port)
 	return llist_entry(node, struct ob_flight, node);
 }
 
-/* The flight may begin anew. Any context. */
+/* Makes the flight available again. Any context. */
 static void ob_flight_idle(struct ob_flight *flight)
 {
 	struct ob_port *port = flight->port;
@@ -68,30 +68,30 @@ static void ob_flight_idle(struct ob_flight *flight)
 static void ob_flight_end(struct ob_flight *flight)
 {
 	struct ob_port *port = flight->port;
-	const struct onbeat_confirmation *told = &flight->told;
-	bool dropped = told->outcome == ONBEAT_OUTCOME_DROPPED;
+	const struct onbeat_confirmation *confirmation = &flight->confirmation;
+	bool dropped = confirmation->outcome == ONBEAT_OUTCOME_DROPPED;
 
-	/* Who sends by command learns of a failure at once, the rest from here in any case. */
-	if (dropped ? told->cause == ONBEAT_CAUSE_NOW :
+	/* A sender by command receives failures at once; all others are reported here. */
+	if (dropped ? confirmation->cause == ONBEAT_CAUSE_NOW :
 		      !(port->config.flags & ONBEAT_FLAG_CONFIRM)) {
 		ob_flight_idle(flight);
 		return;
 	}
 	if (llist_add(&flight->node, &port->ended))
-		queue_work(ob_queue, &port->tell);
+		queue_work(ob_queue, &port->report_work);
 }
 
-/* Whichever of sender and destructor comes last knows what became of the frame. Any context. */
+/* The last of sender and destructor knows the outcome of the frame. Any context. */
 void ob_flight_part(struct ob_flight *flight)
 {
 	if (atomic_dec_and_test(&flight->parts))
 		ob_flight_end(flight);
 }
 
-/* Tells of the first flights of the list, and returns the others. */
-static struct llist_node *ob_tell_some(struct ob_port *port, struct llist_node *ended)
+/* Reports the first flights of the list, and returns the others. */
+static struct llist_node *ob_report_batch(struct ob_port *port, struct llist_node *ended)
 {
-	struct onbeat_confirmation *told;
+	struct onbeat_confirmation *confirmation;
 	unsigned int count = 0, i;
 	struct llist_node *node;
 	struct sk_buff *message;
@@ -100,20 +100,20 @@ static struct llist_node *ob_tell_some(struct ob_port *port, struct llist_node *
 
 	for (node = ended; node && count < OB_BATCH; node = node->next)
 		count++;
-	message = genlmsg_new(nla_total_size(count * sizeof(*told)), GFP_KERNEL);
+	message = genlmsg_new(nla_total_size(count * sizeof(*confirmation)), GFP_KERNEL);
 	if (!message)
 		goto lost;
 	header = genlmsg_put(message, 0, 0, &ob_family, 0, ONBEAT_CMD_CONFIRMATIONS);
-	attr = header ? nla_reserve(message, ONBEAT_A_CONFIRMATIONS, count * sizeof(*told)) : NULL;
+	attr = header ? nla_reserve(message, ONBEAT_A_CONFIRMATIONS, count * sizeof(*confirmation)) : NULL;
 	if (!attr) {
 		nlmsg_free(message);
 		goto lost;
 	}
-	told = nla_data(attr);
+	confirmation = nla_data(attr);
 	for (i = 0, node = ended; i < count; i++, node = node->next)
-		memcpy(&told[i], &llist_entry(node, struct ob_flight, node)->told, sizeof(*told));
+		memcpy(&confirmation[i], &llist_entry(node, struct ob_flight, node)->confirmation, sizeof(*confirmation));
 	genlmsg_end(message, header);
-	/* Not waiting: where the owner does not read, its socket is full. */
+	/* Does not wait: if the owner does not read, its socket is full. */
 	if (genlmsg_unicast(read_pnet(&port->net), message, port->config.owner))
 		goto lost;
 	return node;
@@ -125,18 +125,18 @@ lost:
 	return node;
 }
 
-void ob_tell(struct work_struct *work)
+void ob_report_confirmations(struct work_struct *work)
 {
-	struct ob_port *port = container_of(work, struct ob_port, tell);
+	struct ob_port *port = container_of(work, struct ob_port, report_work);
 	struct llist_node *ended = llist_reverse_order(llist_del_all(&port->ended));
 	struct llist_node *node, *next;
 
-	/* The namespace is there until detach has had the lock. */
+	/* The namespace exists until detach has taken the lock. */
 	mutex_lock(&port->lock);
 	for (node = ended; node && !port->dead;)
-		node = ob_tell_some(port, node);
+		node = ob_report_batch(port, node);
 	mutex_unlock(&port->lock);
-	/* The last may free the port, and this work item with it. */
+	/* The last one may free the port, and this work item with it. */
 	llist_for_each_safe(node, next, ended)
 		ob_flight_idle(llist_entry(node, struct ob_flight, node));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Launches: once at an instant, or every cycle, by a high-resolution timer for each slot. */
+/* Launches: once at an instant, or cyclic, by a high-resolution timer per slot. */
 #include "compat.h"
 #include "port.h"
 
@@ -32,8 +32,8 @@ static enum hrtimer_restart ob_timer(struct hrtimer *timer)
 }
 
 /*
- * The queueing discipline and the drivers' transmit lock are not for hard interrupts: only netpoll
- * is. The other modes launch in softirq.
+ * The queueing discipline and the drivers' transmit lock must not be used in hard interrupts; only
+ * netpoll may. The other modes launch in softirq.
  */
 static enum hrtimer_mode ob_timer_mode(const struct ob_port *port)
 {
@@ -46,7 +46,7 @@ void ob_timer_init(struct ob_slot *slot)
 	hrtimer_setup(&slot->timer, ob_timer, slot->port->config.clock, ob_timer_mode(slot->port));
 }
 
-/* In place of what was planned for the slot. */
+/* Replaces the slot's planned launch. */
 int ob_launch(struct ob_slot *slot, u64 first, u64 period, struct netlink_ext_ack *extack)
 {
 	lockdep_assert_held(&slot->port->lock);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The generic netlink family: what a command may hold, and what it does. */
+/* The generic netlink family: policies and handlers of its commands. */
 #include <linux/module.h>
 #include <linux/rtnetlink.h>
 
 #include "port.h"
 
-/* Jumbo frames and what may stand before them. */
+/* Jumbo frames with their headers. */
 #define OB_MAX_FRAME	16384
 
 static struct netlink_range_validation ob_slot_range = { .max = ONBEAT_MAX_SLOTS - 1 };
@@ -65,7 +65,7 @@ static const struct nla_policy ob_groups_policy[ONBEAT_A_GROUPS + 1] = {
 	},
 };
 
-/* The attachment that a command is about, locked. */
+/* Returns the attachment of a command, locked. */
 static struct ob_port *ob_port_lock(struct genl_info *info)
 {
 	struct ob_port *port;
@@ -90,7 +90,7 @@ static void ob_port_unlock(struct ob_port *port)
 	ob_port_put(port);
 }
 
-/* The slot of a command, its port locked. */
+/* Returns the slot of a command, with its port locked. */
 static struct ob_slot *ob_slot_lock(struct genl_info *info)
 {
 	struct ob_port *port;
@@ -121,13 +121,13 @@ static int ob_config_of(struct genl_info *info, struct ob_config *config)
 	config->owner = info->snd_portid;
 	if (config->clock != CLOCK_MONOTONIC && config->clock != CLOCK_TAI) {
 		NL_SET_ERR_MSG_ATTR(info->extack, clock,
-				    "frames are launched by CLOCK_MONOTONIC or CLOCK_TAI");
+				    "the launch clock must be CLOCK_MONOTONIC or CLOCK_TAI");
 		return -EINVAL;
 	}
 	if (!types)
 		return 0;
 	if (nla_len(types) % sizeof(type)) {
-		NL_SET_ERR_MSG_ATTR(info->extack, types, "not a whole number of EtherTypes");
+		NL_SET_ERR_MSG_ATTR(info->extack, types, "the length is not a multiple of an EtherType");
 		return -EINVAL;
 	}
 	config->ether_type_count = nla_len(types) / sizeof(type);
@@ -239,7 +239,7 @@ static int ob_do_launch(struct sk_buff *skb, struct genl_info *info)
 	if (IS_ERR(slot))
 		return PTR_ERR(slot);
 	if (period && !nla_get_u64(period))
-		NL_SET_ERR_MSG_ATTR(info->extack, period, "a period of 0 is no cycle");
+		NL_SET_ERR_MSG_ATTR(info->extack, period, "the period must not be 0");
 	else
 		err = ob_launch(slot, nla_get_u64(info->attrs[ONBEAT_A_TIME]),
 				period ? nla_get_u64(period) : 0, info->extack);
@@ -255,7 +255,7 @@ static int ob_do_cancel(struct sk_buff *skb, struct genl_info *info)
 	if (IS_ERR(slot))
 		return PTR_ERR(slot);
 	if (!hrtimer_cancel(&slot->timer)) {
-		NL_SET_ERR_MSG(info->extack, "nothing is planned for the slot");
+		NL_SET_ERR_MSG(info->extack, "the slot has no planned launch");
 		err = -EALREADY;
 	}
 	ob_port_unlock(slot->port);
@@ -275,7 +275,7 @@ static int ob_do_respond(struct sk_buff *skb, struct genl_info *info)
 		return -EINVAL;
 	if (nla_len(value) != nla_len(mask) ||
 	    !ob_filter_init(&filter, nla_data(value), nla_data(mask), nla_len(mask))) {
-		NL_SET_ERR_MSG_ATTR(info->extack, mask, "the mask is as long as the value, and has a bit set");
+		NL_SET_ERR_MSG_ATTR(info->extack, mask, "the mask must be as long as the value, and have a bit set");
 		return -EINVAL;
 	}
 	slot = ob_slot_lock(info);
@@ -359,7 +359,7 @@ struct genl_family ob_family __ro_after_init = {
 	.version = ONBEAT_GENL_VERSION,
 	.maxattr = ONBEAT_A_MAX,
 	.netnsok = true,
-	/* Each port has a lock of its own. */
+	/* Each port has its own lock. */
 	.parallel_ops = true,
 	.ops = ob_ops,
 	.n_ops = ARRAY_SIZE(ob_ops),

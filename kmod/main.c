@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * onbeat: a real-time port on any Ethernet device, on the driver that is already there.
+ * onbeat: a real-time port on any Ethernet device, with its existing driver.
  *
- * Set-up and its reverse. The files are named for a frame's way: rx.c, respond.c, cycle.c, tx.c,
- * confirm.c.
+ * Initialization and its reverse. The files are named for a frame's path: rx.c, respond.c,
+ * cycle.c, tx.c, confirm.c.
  */
 #include <linux/module.h>
 #include <linux/netlink.h>
@@ -13,7 +13,7 @@
 
 static bool selftest;
 module_param(selftest, bool, 0444);
-MODULE_PARM_DESC(selftest, "Test filters and cycles first; refuse to load where they fail");
+MODULE_PARM_DESC(selftest, "Test filters and cycles first; refuse to load if a test fails");
 
 static int ob_device_event(struct notifier_block *block, unsigned long event, void *info)
 {
@@ -31,17 +31,17 @@ static int ob_device_event(struct notifier_block *block, unsigned long event, vo
 		break;
 	}
 	case NETDEV_PRE_TYPE_CHANGE:
-		/* What is attached counts on an Ethernet header. */
+		/* Attachments require an Ethernet header. */
 		return NOTIFY_BAD;
 	default:
-		ob_switch_follow(port, event);
+		ob_switch_sync(port, event);
 	}
 	return NOTIFY_DONE;
 }
 
 static struct notifier_block ob_device_notifier = { .notifier_call = ob_device_event };
 
-/* A socket is closed, be it by kill -9: what it attached goes with it. */
+/* A closed socket, also by kill -9, detaches everything that it attached. */
 static int ob_netlink_event(struct notifier_block *block, unsigned long event, void *info)
 {
 	const struct netlink_notify *closed = info;
@@ -92,7 +92,7 @@ confirm:
 
 static void __exit ob_exit(void)
 {
-	/* Nobody attaches any more. */
+	/* No process can attach any more. */
 	genl_unregister_family(&ob_family);
 	ob_detach_all();
 	netlink_unregister_notifier(&ob_netlink_notifier);

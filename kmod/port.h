@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the parts of the module know of each other.
+ * Interfaces between the parts of the module.
  *
- * Locks, outermost first: RTNL (attach, detach, the switch device); port->lock (everything a
+ * Locks, outermost first: RTNL (attach, detach, the switch device); port->lock (everything that a
  * command changes, and sending by command). Receive and timers take neither: they read slots,
  * responses and groups under RCU.
  */
@@ -22,21 +22,21 @@
 
 #include "pure.h"
 
-/* Frames under way and confirmations that were not told yet, together, per attachment. */
+/* Maximum number of pending frames and unreported confirmations, together, per attachment. */
 #define OB_FLIGHTS	512
 
 struct ob_port;
 
-/* A transmission from its begin until the owner was told. */
+/* A transmission from its start until its outcome is reported. */
 struct ob_flight {
 	struct llist_node node;
 	struct ob_port *port;
 	/* The sender and the frame's destructor; the last of them ends the flight. */
 	atomic_t parts;
-	struct onbeat_confirmation told;
+	struct onbeat_confirmation confirmation;
 };
 
-/* A slot's frame; an update puts another in its place. */
+/* A slot's frame; an update replaces it. */
 struct ob_frame {
 	struct rcu_head rcu;
 	u64 cookie;
@@ -55,7 +55,7 @@ struct ob_slot {
 	struct ob_port *port;
 	struct ob_frame __rcu *frame;
 	struct ob_counters counters;
-	/* The timer's own, changed only while it does not run. */
+	/* Owned by the timer, changed only while it does not run. */
 	struct ob_plan plan;
 	struct hrtimer timer;
 	u32 id;
@@ -84,7 +84,7 @@ struct ob_config {
 struct ob_port {
 	struct list_head list;
 	struct ob_config config;
-	/* All three valid until dead is set. */
+	/* All three are valid until dead is set. */
 	possible_net_t net;
 	struct net_device *dev;
 	struct net_device *switch_dev;
@@ -105,14 +105,14 @@ struct ob_port {
 	atomic64_t lost_confirmations;
 	atomic64_t max_launch_delay_ns;
 
-	/* Serialises takers; giving back needs no lock. */
+	/* Serializes allocation; release needs no lock. */
 	raw_spinlock_t idle_lock;
 	struct llist_head idle;
 	struct llist_head ended;
-	struct work_struct tell;
+	struct work_struct report_work;
 	struct ob_flight *flights;
 
-	/* The attachment, each flight, each command at work. */
+	/* The attachment, each flight, each running command. */
 	refcount_t users;
 	struct rcu_head rcu;
 };
@@ -144,7 +144,7 @@ void ob_confirm_exit(void);
 int ob_flights_init(struct ob_port *port);
 struct ob_flight *ob_flight_begin(struct ob_port *port);
 void ob_flight_part(struct ob_flight *flight);
-void ob_tell(struct work_struct *work);
+void ob_report_confirmations(struct work_struct *work);
 
 /* slot.c */
 struct ob_slot *ob_slot_find(struct ob_port *port, u32 id, struct netlink_ext_ack *extack);
@@ -170,7 +170,7 @@ void ob_responses_free_all(struct ob_port *port);
 extern struct rtnl_link_ops ob_switch_ops;
 int ob_switch_create(struct ob_port *port, struct netlink_ext_ack *extack);
 void ob_switch_destroy(struct ob_port *port, struct list_head *unregister);
-void ob_switch_follow(struct ob_port *port, unsigned long event);
+void ob_switch_sync(struct ob_port *port, unsigned long event);
 
 /* genl.c, report.c */
 extern struct genl_family ob_family;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What needs no kernel: which frame a filter means, and when a cycle is due. Compiles in user
- * space too; selftest.c tests it in both.
+ * Code that needs no kernel: filter matching, and due times of cycles. Compiles in user space,
+ * too; selftest.c tests it in both.
  */
 #ifndef ONBEAT_PURE_H
 #define ONBEAT_PURE_H
@@ -22,24 +22,24 @@ typedef uint64_t u64;
 
 #include "uapi/onbeat.h"
 
-/* No instant of the kernel's clocks is later (KTIME_MAX). */
+/* Maximum instant of the kernel's clocks (KTIME_MAX). */
 #define OB_TIME_MAX	(~0ULL >> 1)
 #define OB_FILTER_WORDS	(ONBEAT_MAX_FILTER / sizeof(u64))
 
-/* The first octets of a frame, zeros behind its end. */
+/* The first octets of a frame, padded with zeros. */
 struct ob_key {
 	u64 octets[OB_FILTER_WORDS];
 	size_t len;
 };
 
-/* Octets of a frame under a mask. */
+/* A pattern and a mask for octets of a frame. */
 struct ob_filter {
 	u64 value[OB_FILTER_WORDS];
 	u64 mask[OB_FILTER_WORDS];
 	size_t len;
 };
 
-/* False: the filter would look too far, or mean every frame. */
+/* Returns false if the filter is too long, or matches every frame. */
 static inline bool ob_filter_init(struct ob_filter *filter, const u8 *value, const u8 *mask,
 				  size_t len)
 {
@@ -59,8 +59,8 @@ static inline bool ob_filter_init(struct ob_filter *filter, const u8 *value, con
 	return any;
 }
 
-/* A frame that ends before the filter is not meant. */
-static inline bool ob_filter_means(const struct ob_filter *filter, const struct ob_key *key)
+/* A frame that is shorter than the filter does not match. */
+static inline bool ob_filter_matches(const struct ob_filter *filter, const struct ob_key *key)
 {
 	u64 differ = 0;
 	size_t i;
@@ -70,21 +70,21 @@ static inline bool ob_filter_means(const struct ob_filter *filter, const struct 
 	return !differ && key->len >= filter->len;
 }
 
-/* What is planned for a slot, in nanoseconds of the attachment's clock. */
+/* The planned launch of a slot, in nanoseconds of the attachment's clock. */
 struct ob_plan {
 	u64 first;
 	/* 0: once. */
 	u64 period;
-	/* The next instant, and which cycle that is. */
+	/* The next instant, and the number of its cycle. */
 	u64 next;
 	u64 number;
 };
 
-/* A transmission that is due. */
+/* A due transmission. */
 struct ob_due {
 	u64 time;
 	u64 number;
-	/* Cycles before this one that passed without a frame. */
+	/* Preceding cycles that passed without a frame. */
 	u64 missed;
 };
 
@@ -97,9 +97,9 @@ static inline void ob_plan_init(struct ob_plan *plan, u64 first, u64 period)
 }
 
 /*
- * What is due at now, which is plan->next or later. Instants are first + n * period, so that
- * lateness never adds up; of those that passed unseen the last is due, once. False: there is no
- * next instant.
+ * Returns the transmission due at now, which is plan->next or later. Instants are first + n *
+ * period, so that lateness does not accumulate; if several passed, only the last is due, once.
+ * False: there is no next instant.
  */
 static inline bool ob_plan_due(struct ob_plan *plan, u64 now, struct ob_due *due)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Attachments, slots and what they counted, as the family's GET and SLOT_GET tell them. */
+/* Attachments, slots and their counters, for GET and SLOT_GET of the family. */
 #include <linux/rculist.h>
 #include <net/sock.h>
 
 #include "compat.h"
 #include "port.h"
 
-/* Room for one attachment. */
+/* Message size for one attachment. */
 #define OB_REPORT_SIZE	(1024 + ONBEAT_MAX_ETHER_TYPES * sizeof(u16))
 
 static int ob_put_count(struct sk_buff *message, enum onbeat_counter which, const atomic64_t *count)
@@ -71,7 +71,7 @@ full:
 	return -EMSGSIZE;
 }
 
-/* The answer to GET of one interface. */
+/* The reply to GET for one interface. */
 int ob_report_port(struct sk_buff *request, struct genl_info *info)
 {
 	struct sk_buff *message;
@@ -88,7 +88,7 @@ int ob_report_port(struct sk_buff *request, struct genl_info *info)
 	message = genlmsg_new(OB_REPORT_SIZE, GFP_KERNEL);
 	err = message ? 0 : -ENOMEM;
 	if (!err) {
-		/* switch_dev is there as long as the port is not detached. */
+		/* switch_dev is valid as long as the port is not detached. */
 		rcu_read_lock();
 		err = ob_put_port(message, info->snd_portid, info->snd_seq, 0, port,
 				  READ_ONCE(port->switch_dev));
@@ -155,7 +155,7 @@ int ob_dump_slots(struct sk_buff *message, struct netlink_callback *cb)
 	unsigned long id;
 
 	if (!ifindex) {
-		NL_SET_ERR_MSG(cb->extack, "which interface's slots?");
+		NL_SET_ERR_MSG(cb->extack, "IFINDEX is required");
 		return -EINVAL;
 	}
 	port = ob_port_get(sock_net(message->sk), nla_get_u32(ifindex));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Automatic responses: a filter on what is received sends a slot at once, in softirq. */
+/* Automatic responses: a received frame that matches a filter sends a slot at once, in softirq. */
 #include <linux/etherdevice.h>
 #include <linux/if_packet.h>
 #include <linux/rculist.h>
@@ -16,8 +16,8 @@ struct ob_response {
 };
 
 /*
- * Whether the frame is meant for this station. A device hears more where somebody made it
- * promiscuous, and its multicast filter may be inexact.
+ * Returns true if the frame is addressed to this station. A promiscuous device receives more, and
+ * its multicast filter may be inexact.
  */
 static bool ob_is_for_us(const struct ob_port *port, const struct sk_buff *skb)
 {
@@ -41,7 +41,7 @@ static bool ob_is_for_us(const struct ob_port *port, const struct sk_buff *skb)
 	return false;
 }
 
-/* Whether the frame was answered. Under RCU, in softirq. */
+/* Returns true if the frame was answered. Under RCU, in softirq. */
 bool ob_respond(struct ob_port *port, const struct sk_buff *skb)
 {
 	const struct ob_response *response;
@@ -53,7 +53,7 @@ bool ob_respond(struct ob_port *port, const struct sk_buff *skb)
 	if (skb_copy_bits(skb, skb_mac_offset(skb), key.octets, key.len))
 		return false;
 	list_for_each_entry_rcu(response, &port->responses, list) {
-		if (ob_filter_means(&response->filter, &key))
+		if (ob_filter_matches(&response->filter, &key))
 			return !ob_send(response->slot, ONBEAT_CAUSE_RESPONSE, NULL);
 	}
 	return false;
@@ -77,7 +77,7 @@ int ob_response_add(struct ob_port *port, struct ob_slot *slot, u64 id,
 
 	lockdep_assert_held(&port->lock);
 	if (ob_response_find(port, id)) {
-		NL_SET_ERR_MSG(extack, "a response of this number exists; stop it first");
+		NL_SET_ERR_MSG(extack, "a response with this number exists; stop it first");
 		return -EEXIST;
 	}
 	if (port->response_count == ONBEAT_MAX_RESPONSES) {
@@ -111,7 +111,7 @@ int ob_response_stop(struct ob_port *port, u64 id, struct netlink_ext_ack *extac
 	lockdep_assert_held(&port->lock);
 	response = ob_response_find(port, id);
 	if (!response) {
-		NL_SET_ERR_MSG(extack, "no response of this number");
+		NL_SET_ERR_MSG(extack, "no response with this number");
 		return -ENOENT;
 	}
 	ob_response_free(port, response);
@@ -126,7 +126,7 @@ int ob_groups_set(struct ob_port *port, const struct nlattr *addresses,
 
 	lockdep_assert_held(&port->lock);
 	if (len % ETH_ALEN) {
-		NL_SET_ERR_MSG_ATTR(extack, addresses, "not a whole number of addresses");
+		NL_SET_ERR_MSG_ATTR(extack, addresses, "the length is not a multiple of an address");
 		return -EINVAL;
 	}
 	groups = kmalloc(sizeof(*groups) + len, GFP_KERNEL);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the device received.
+ * Received frames.
  *
- *   claimed      answered if a response means it, then to packet sockets on ONBEAT_PROTOCOL, and
- *                to nobody else
- *   not claimed  to the virtual interface, as received there; without one, to the stack
+ *   claimed      answered if a response matches, then delivered only to packet sockets on
+ *                ONBEAT_PROTOCOL
+ *   not claimed  to the virtual interface, as if received there; without one, to the stack
  */
 #include <linux/etherdevice.h>
 #include <linux/if_packet.h>
@@ -26,8 +26,8 @@ static bool ob_claims(const struct ob_config *config, __be16 ether_type)
 }
 
 /*
- * The stack takes the VLAN tag off a frame that only exact sockets get, before they get it. So it
- * goes back to where it was on the medium.
+ * The stack removes the VLAN tag of a frame that only exact sockets receive, before they receive
+ * it. So the tag is restored to its position on the medium.
  */
 static struct sk_buff *ob_tag_inside(struct sk_buff *skb)
 {
@@ -80,13 +80,13 @@ static rx_handler_result_t ob_pass(struct ob_port *port, struct sk_buff **pskb)
 	return RX_HANDLER_ANOTHER;
 }
 
-/* Under RCU and without softirqs. */
+/* Under RCU and with softirqs disabled. */
 rx_handler_result_t ob_receive(struct sk_buff **pskb)
 {
 	struct ob_port *port = rcu_dereference((*pskb)->dev->rx_handler_data);
 
 	BUILD_BUG_ON(ONBEAT_ANSWERED != PACKET_USER);
-	/* What this host sent to itself. */
+	/* Frames that this host sent to itself. */
 	if (unlikely((*pskb)->pkt_type == PACKET_LOOPBACK))
 		return RX_HANDLER_PASS;
 	if (ob_claims(&port->config, (*pskb)->protocol))

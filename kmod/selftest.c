@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tests of what is pure: in user space as a program (make -C kmod selftest), in the kernel when
- * the module is loaded with selftest=1.
+ * Tests of pure.h: in user space as a program (make -C kmod selftest), in the kernel when the
+ * module is loaded with selftest=1.
  */
 #include "pure.h"
 
@@ -10,12 +10,12 @@
 #include <linux/printk.h>
 
 #include "port.h"
-#define tell_failure(...) pr_err("onbeat: " __VA_ARGS__)
+#define report_failure(...) pr_err("onbeat: " __VA_ARGS__)
 #else
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#define tell_failure(...) fprintf(stderr, __VA_ARGS__)
+#define report_failure(...) fprintf(stderr, __VA_ARGS__)
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #endif
 
@@ -23,7 +23,7 @@
 	do {								\
 		checks++;						\
 		if (!(that)) {						\
-			tell_failure("%s:%d: not %s\n", __func__, __LINE__, #that);	\
+			report_failure("%s:%d: not %s\n", __func__, __LINE__, #that);	\
 			failures++;					\
 		}							\
 	} while (0)
@@ -38,7 +38,7 @@ static struct ob_key key_of(const u8 *octets, size_t len)
 	return key;
 }
 
-static void filters_that_no_frame_or_every_frame_meets_are_refused(void)
+static void empty_masks_and_invalid_lengths_are_refused(void)
 {
 	u8 value[ONBEAT_MAX_FILTER + 1] = {}, mask[ONBEAT_MAX_FILTER + 1] = {};
 	struct ob_filter filter;
@@ -51,7 +51,7 @@ static void filters_that_no_frame_or_every_frame_meets_are_refused(void)
 	CHECK(ob_filter_init(&filter, value, mask, 1));
 }
 
-static void exactly_the_bits_of_the_mask_count(void)
+static void only_the_bits_of_the_mask_are_compared(void)
 {
 	u8 octets[ONBEAT_MAX_FILTER], value[ONBEAT_MAX_FILTER], mask[ONBEAT_MAX_FILTER];
 	struct ob_filter filter;
@@ -62,38 +62,38 @@ static void exactly_the_bits_of_the_mask_count(void)
 		for (i = 0; i < ONBEAT_MAX_FILTER; i++) {
 			octets[i] = 17 * i + len;
 			mask[i] = 29 * i + 1;
-			/* Outside of the mask the value is of no account. */
+			/* Bits of the value outside of the mask are ignored. */
 			value[i] = octets[i] ^ ~mask[i];
 		}
 		CHECK(ob_filter_init(&filter, value, mask, len));
 		key = key_of(octets, ONBEAT_MAX_FILTER);
-		CHECK(ob_filter_means(&filter, &key));
+		CHECK(ob_filter_matches(&filter, &key));
 		key = key_of(octets, len);
-		CHECK(ob_filter_means(&filter, &key));
+		CHECK(ob_filter_matches(&filter, &key));
 		key = key_of(octets, len - 1);
-		CHECK(!ob_filter_means(&filter, &key));
+		CHECK(!ob_filter_matches(&filter, &key));
 		for (bit = 0; bit < 8 * ONBEAT_MAX_FILTER; bit++) {
 			bool counts = bit / 8 < len && mask[bit / 8] & 1 << bit % 8;
 
 			octets[bit / 8] ^= 1 << bit % 8;
 			key = key_of(octets, ONBEAT_MAX_FILTER);
-			CHECK(ob_filter_means(&filter, &key) == !counts);
+			CHECK(ob_filter_matches(&filter, &key) == !counts);
 			octets[bit / 8] ^= 1 << bit % 8;
 		}
 	}
 }
 
-static void a_frame_that_ends_before_zeros_of_the_filter_is_not_meant(void)
+static void a_frame_shorter_than_the_filter_does_not_match(void)
 {
 	const u8 value[] = { 7, 0 }, mask[] = { 0xff, 0xff };
 	struct ob_filter filter;
 	struct ob_key key = key_of(value, 1);
 
 	CHECK(ob_filter_init(&filter, value, mask, sizeof(value)));
-	CHECK(!ob_filter_means(&filter, &key));
+	CHECK(!ob_filter_matches(&filter, &key));
 }
 
-static void cycles_keep_to_the_grid_however_late_they_are_served(void)
+static void cycles_stay_on_the_grid_when_polled_late(void)
 {
 	static const struct {
 		u64 now, number, time, missed, next;
@@ -102,7 +102,7 @@ static void cycles_keep_to_the_grid_however_late_they_are_served(void)
 		{ 1499, 1, 1250, 0, 1500 },
 		{ 2600, 6, 2500, 4, 2750 },
 		{ 2750, 7, 2750, 0, 3000 },
-		/* The clock was set back: not a cycle twice, and none is missed. */
+		/* The clock was set back: no cycle is sent twice, and none is missed. */
 		{ 2100, 8, 3000, 0, 3250 },
 	};
 	struct ob_plan plan;
@@ -139,7 +139,7 @@ static void every_cycle_is_sent_or_counted(void)
 	}
 }
 
-static void once_is_once(void)
+static void a_single_launch_is_due_once(void)
 {
 	struct ob_plan plan;
 	struct ob_due due;
@@ -149,7 +149,7 @@ static void once_is_once(void)
 	CHECK(due.time == 100 && due.number == 0 && due.missed == 0);
 }
 
-static void the_end_of_time_ends_a_cycle(void)
+static void a_cycle_stops_at_the_end_of_the_clocks_range(void)
 {
 	struct ob_plan plan;
 	struct ob_due due;
@@ -164,15 +164,15 @@ static void the_end_of_time_ends_a_cycle(void)
 
 int ob_selftest(void)
 {
-	filters_that_no_frame_or_every_frame_meets_are_refused();
-	exactly_the_bits_of_the_mask_count();
-	a_frame_that_ends_before_zeros_of_the_filter_is_not_meant();
-	cycles_keep_to_the_grid_however_late_they_are_served();
+	empty_masks_and_invalid_lengths_are_refused();
+	only_the_bits_of_the_mask_are_compared();
+	a_frame_shorter_than_the_filter_does_not_match();
+	cycles_stay_on_the_grid_when_polled_late();
 	every_cycle_is_sent_or_counted();
-	once_is_once();
-	the_end_of_time_ends_a_cycle();
+	a_single_launch_is_due_once();
+	a_cycle_stops_at_the_end_of_the_clocks_range();
 	if (failures)
-		tell_failure("self-test: %u of %u checks failed\n", failures, checks);
+		report_failure("self-test: %u of %u checks failed\n", failures, checks);
 	return failures ? -EINVAL : 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Slots: frames that are built ahead. */
+/* Slots: prebuilt frames. */
 #include <linux/slab.h>
 
 #include "port.h"
@@ -46,7 +46,7 @@ static struct ob_slot *ob_slot_create(struct ob_port *port, u32 id)
 	return slot;
 }
 
-/* Whatever sends the slot at this moment sends the frame before or this one, never a mixture. */
+/* A concurrent transmission sends either the former frame or this one, never a mixture. */
 int ob_slot_set(struct ob_port *port, u32 id, u64 cookie, const struct nlattr *attr,
 		struct netlink_ext_ack *extack)
 {
@@ -93,7 +93,7 @@ int ob_slot_free(struct ob_port *port, u32 id, struct netlink_ext_ack *extack)
 	if (IS_ERR(slot))
 		return PTR_ERR(slot);
 	if (slot->responses) {
-		NL_SET_ERR_MSG(extack, "the slot answers a filter; stop that response first");
+		NL_SET_ERR_MSG(extack, "the slot is used by a response; stop that response first");
 		return -EBUSY;
 	}
 	ob_slot_release(slot);
@@ -109,7 +109,10 @@ void ob_slots_free_all(struct ob_port *port)
 	mutex_lock(&port->lock);
 	xa_for_each(&port->slots, id, slot)
 		ob_slot_release(slot);
-	/* Here and not when the port's memory goes: that is in softirq, where its lock is not taken. */
+	/*
+	 * Here and not when the port's memory is freed: that is in softirq, where its lock must
+	 * not be taken.
+	 */
 	xa_destroy(&port->slots);
 	mutex_unlock(&port->lock);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The virtual interface "ob0": a switch of two ports. What is not claimed passes between the
- * device and the stack as before, through an interface that looks like the device's own.
+ * The virtual interface "ob0": a switch of two ports. Frames that are not claimed pass between the
+ * device and the stack as before, through an interface that resembles the device.
  */
 #include <linux/etherdevice.h>
 #include <net/rtnetlink.h>
@@ -42,7 +42,7 @@ static int ob_switch_init(struct net_device *dev)
 	return 0;
 }
 
-/* No frame is on its way through the interface any more. */
+/* No frame is in transit through the interface any more. */
 static void ob_switch_uninit(struct net_device *dev)
 {
 	struct ob_switch *own = netdev_priv(dev);
@@ -134,14 +134,14 @@ static void ob_switch_setup(struct net_device *dev)
 	dev->needs_free_netdev = true;
 	dev->priv_flags |= IFF_NO_QUEUE;
 	dev->priv_flags &= ~IFF_TX_SKB_SHARING;
-	/* What the device cannot do, the stack does when the frame is handed to it. */
+	/* The stack emulates features that the device lacks when it receives the frame. */
 	dev->features |= NETIF_F_SG | NETIF_F_FRAGLIST | NETIF_F_HIGHDMA | NETIF_F_HW_CSUM |
 			 NETIF_F_GSO_SOFTWARE;
 	dev->hw_features |= dev->features;
 	ob_mark_stacked(dev);
 }
 
-/* `ip link del ob0`, and the end of the namespace: the whole attachment goes. */
+/* `ip link del ob0`, and the end of the namespace: detaches entirely. */
 static void ob_switch_dellink(struct net_device *dev, struct list_head *unregister)
 {
 	struct ob_switch *own = netdev_priv(dev);
@@ -149,7 +149,7 @@ static void ob_switch_dellink(struct net_device *dev, struct list_head *unregist
 	ob_detach(own->port, unregister);
 }
 
-/* Without a setup function: `ip link add` makes none. */
+/* Without a setup function: `ip link add` cannot create it. */
 struct rtnl_link_ops ob_switch_ops = {
 	.kind = "onbeat",
 	.dellink = ob_switch_dellink,
@@ -177,7 +177,7 @@ int ob_switch_create(struct ob_port *port, struct netlink_ext_ack *extack)
 	netif_carrier_off(dev);
 	err = register_netdevice(dev);
 	if (err) {
-		NL_SET_ERR_MSG(extack, "the virtual interface cannot be made");
+		NL_SET_ERR_MSG(extack, "cannot create the virtual interface");
 		free_netdev(dev);
 		return err;
 	}
@@ -188,7 +188,7 @@ int ob_switch_create(struct ob_port *port, struct netlink_ext_ack *extack)
 		unregister_netdevice(dev);
 		return err;
 	}
-	ob_switch_follow(port, NETDEV_CHANGE);
+	ob_switch_sync(port, NETDEV_CHANGE);
 	return 0;
 }
 
@@ -203,8 +203,8 @@ void ob_switch_destroy(struct ob_port *port, struct list_head *unregister)
 	unregister_netdevice_queue(dev, unregister);
 }
 
-/* Something of the device changed: under RTNL. */
-void ob_switch_follow(struct ob_port *port, unsigned long event)
+/* The state of the device changed: under RTNL. */
+void ob_switch_sync(struct ob_port *port, unsigned long event)
 {
 	struct net_device *lower = port->dev, *dev = port->switch_dev;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sending a slot: a buffer of its own for each transmission, so that neither an update nor a
- * driver that pads in place meets another transmission of the same slot.
+ * Sending a slot: each transmission has its own buffer, so that neither an update nor a driver
+ * that pads in place affects another transmission of the same slot.
  *
  *   context                        direct          queue             netpoll
  *   command: process               direct          dev_queue_xmit    netpoll
@@ -9,8 +9,8 @@
  *   launch: timer                  direct          dev_queue_xmit    netpoll
  *           in                     softirq         softirq           hard interrupt
  *
- * Responses never go by netpoll: within the device's own NAPI poll, which is where frames are
- * received, netpoll does not dare to call the driver and leaves the frame to a work item.
+ * Responses never use netpoll: within the device's own NAPI poll, where frames are received,
+ * netpoll does not call the driver, and leaves the frame to a work item.
  */
 #include <linux/etherdevice.h>
 #include <linux/pkt_sched.h>
@@ -19,19 +19,19 @@
 #include "compat.h"
 #include "port.h"
 
-/* The frame's memory is released: by the driver, once it left, or by who dropped it. */
+/* The frame's memory is released: by the driver after transmission, or on drop. */
 static void ob_released(struct sk_buff *skb)
 {
 	struct ob_flight *flight = skb_shinfo(skb)->destructor_arg;
 
-	flight->told.released_ns = ktime_get_real_ns();
+	flight->confirmation.released_ns = ktime_get_real_ns();
 	ob_flight_part(flight);
 }
 
 static struct sk_buff *ob_buffer(const struct ob_port *port, const struct ob_frame *frame)
 {
 	struct net_device *dev = port->dev;
-	/* Room for what a driver puts around it, and for padding to the shortest frame. */
+	/* Room for headers of a driver, and for padding to the minimum length. */
 	unsigned int tail = max_t(int, ETH_ZLEN - frame->len, 0) + dev->needed_tailroom;
 	struct sk_buff *skb;
 
@@ -72,7 +72,7 @@ static int ob_transmit(const struct ob_port *port, struct sk_buff *skb, enum onb
 	struct net_device *dev = port->dev;
 	int err = 0;
 
-	/* Without these the queueing discipline would lose the frame and call it congestion. */
+	/* Without these the queueing discipline would drop the frame and report congestion. */
 	if (!netif_running(dev))
 		err = -ENETDOWN;
 	else if (!netif_carrier_ok(dev))
@@ -95,7 +95,7 @@ static int ob_transmit(const struct ob_port *port, struct sk_buff *skb, enum onb
 	}
 }
 
-static int ob_fly(const struct ob_port *port, const struct ob_frame *frame,
+static int ob_send_flight(const struct ob_port *port, const struct ob_frame *frame,
 		  struct ob_flight *flight)
 {
 	struct sk_buff *skb = ob_buffer(port, frame);
@@ -108,15 +108,15 @@ static int ob_fly(const struct ob_port *port, const struct ob_frame *frame,
 	atomic_set(&flight->parts, 2);
 	skb_shinfo(skb)->destructor_arg = flight;
 	skb->destructor = ob_released;
-	err = ob_transmit(port, skb, flight->told.cause);
+	err = ob_transmit(port, skb, flight->confirmation.cause);
 	if (!err)
-		flight->told.outcome = ONBEAT_OUTCOME_SENT;
+		flight->confirmation.outcome = ONBEAT_OUTCOME_SENT;
 	return err;
 }
 
 /*
- * Sends the slot's frame as it is now. Process context with port->lock, softirq, or with netpoll
- * the hard interrupt of a timer.
+ * Sends the slot's present frame. Process context with port->lock, softirq, or with netpoll the
+ * hard interrupt of a timer.
  */
 int ob_send(struct ob_slot *slot, enum onbeat_cause cause, const struct ob_due *due)
 {
@@ -129,7 +129,7 @@ int ob_send(struct ob_slot *slot, enum onbeat_cause cause, const struct ob_due *
 	frame = rcu_dereference(slot->frame);
 	flight = frame ? ob_flight_begin(port) : NULL;
 	if (flight) {
-		flight->told = (struct onbeat_confirmation){
+		flight->confirmation = (struct onbeat_confirmation){
 			.cookie = frame->cookie,
 			.slot = slot->id,
 			.cause = cause,
@@ -137,7 +137,7 @@ int ob_send(struct ob_slot *slot, enum onbeat_cause cause, const struct ob_due *
 			.number = due ? due->number : 0,
 			.due_ns = due ? due->time : 0,
 		};
-		err = ob_fly(port, frame, flight);
+		err = ob_send_flight(port, frame, flight);
 		ob_flight_part(flight);
 	} else {
 		atomic64_inc(&port->lost_confirmations);
@@ -161,7 +161,7 @@ int ob_netpoll_open(struct ob_port *port, struct netlink_ext_ack *extack)
 	if (port->config.mode != ONBEAT_MODE_NETPOLL)
 		return 0;
 	if (IS_ENABLED(CONFIG_PREEMPT_RT)) {
-		NL_SET_ERR_MSG(extack, "netpoll sends with interrupts off, where the locks of a PREEMPT_RT kernel would sleep; take direct or queue");
+		NL_SET_ERR_MSG(extack, "netpoll sends with interrupts disabled, where the locks of a PREEMPT_RT kernel would sleep; use direct or queue");
 		return -EOPNOTSUPP;
 	}
 	netpoll = kzalloc(sizeof(*netpoll), GFP_KERNEL);
@@ -172,8 +172,8 @@ int ob_netpoll_open(struct ob_port *port, struct netlink_ext_ack *extack)
 	err = __netpoll_setup(netpoll, port->dev);
 	if (err) {
 		kfree(netpoll);
-		NL_SET_ERR_MSG(extack, "the interface's driver does not do netpoll; take direct or queue");
-		/* The kernel's ENOTSUPP is not for user space. */
+		NL_SET_ERR_MSG(extack, "the interface's driver does not support netpoll; use direct or queue");
+		/* The kernel's ENOTSUPP must not reach user space. */
 		return err == -ENOTSUPP ? -EOPNOTSUPP : err;
 	}
 	port->netpoll = netpoll;
@@ -192,7 +192,7 @@ int ob_netpoll_open(struct ob_port *port, struct netlink_ext_ack *extack)
 {
 	if (port->config.mode != ONBEAT_MODE_NETPOLL)
 		return 0;
-	NL_SET_ERR_MSG(extack, "this kernel has no netpoll (CONFIG_NETPOLL); take direct or queue");
+	NL_SET_ERR_MSG(extack, "this kernel lacks netpoll (CONFIG_NETPOLL); use direct or queue");
 	return -EOPNOTSUPP;
 }
 

@@ -7,7 +7,7 @@ use onbeat_delay::capture::{Packet, Reader, decompress};
 use onbeat_delay::diagnosis::{MatchSummary, MatchingOptions};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Matcher, Window};
-use onbeat_delay::pairing::{InterfaceId, Pair, Side, Sides};
+use onbeat_delay::pairing::{CapturePair, InterfaceId, Side, SideCriterion};
 
 fuzz_target!(|octets: &[u8]| {
     let Ok(input) = decompress(octets) else { return };
@@ -38,7 +38,8 @@ fn diagnose(octets: &[u8]) {
     };
     let (Some(arrivals), Some(departures)) = (open(), open()) else { return };
     let mut matcher = Matcher::new(Window { packets: 1000, ..Window::default() });
-    let mut pair = Pair::new(arrivals, departures, 0, Recognition::default(), |_: &Packet<'_>| ());
+    let mut pair =
+        CapturePair::new(arrivals, departures, 0, Recognition::default(), |_: &Packet<'_>| ());
     let _ = pair.feed(1000, &mut matcher, &mut |_| {});
     let found = pair.evidence().diagnose(&options);
     let matched = MatchSummary::default();
@@ -50,7 +51,7 @@ fn sides(packet: &Packet<'_>) {
     let other = InterfaceId::Number(packet.interface.wrapping_add(1));
     let side = |arrivals: &InterfaceId, departures: &InterfaceId| {
         let (arrivals, departures) = (arrivals.clone(), departures.clone());
-        Sides::Interfaces { arrivals, departures }.side(packet)
+        SideCriterion::Interfaces { arrivals, departures }.side(packet)
     };
     assert_eq!(side(&own, &other), Some(Side::Arrivals));
     assert_eq!(side(&other, &own), Some(Side::Departures));

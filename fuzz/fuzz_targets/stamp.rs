@@ -4,7 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onbeat_delay::probe::{Answer, Key, Profile, Sender, Session, Stretch, Unanswered};
+use onbeat_delay::probe::{
+    Key, Profile, ProfileSegment, RejectedDatagram, ReplyFields, Sender, Session,
+};
 use onbeat_delay::probe::{admit, reflect};
 use onbeat_fuzz::emitted;
 use onbeat_wire::stamp::{
@@ -14,8 +16,8 @@ use onbeat_wire::stamp::{
 
 const ESTIMATE: ErrorEstimate =
     ErrorEstimate { synchronised: true, format: Format::Ntp, scale: 63, multiplier: 1 };
-const ANSWER: Answer =
-    Answer { sequence: None, received_ns: 1, ttl: 64, sent_ns: 2, error_estimate: ESTIMATE };
+const ANSWER: ReplyFields =
+    ReplyFields { sequence: None, received_ns: 1, ttl: 64, sent_ns: 2, error_estimate: ESTIMATE };
 
 fuzz_target!(|octets: &[u8]| {
     unauthenticated(octets);
@@ -57,7 +59,7 @@ fn authenticated(octets: &[u8]) {
     let secret = &octets[octets.len() / 2..];
     let Some(key) = Key::new(secret) else { return };
     let Ok(view) = AuthenticatedView::new_checked(octets) else {
-        assert!(matches!(admit(octets, Some(&key)), Err(Unanswered::NoTest(_))));
+        assert!(matches!(admit(octets, Some(&key)), Err(RejectedDatagram::NotATestPacket(_))));
         return;
     };
     let _ = view.to_string();
@@ -74,7 +76,7 @@ fn authenticated(octets: &[u8]) {
     assert_eq!(AuthenticatedView::new_checked(&again).map(|view| view.reflected()), Ok(reflected));
 
     // Whoever has no key would have to guess 128 bits.
-    assert_eq!(admit(octets, Some(&key)), Err(Unanswered::Hmac));
+    assert_eq!(admit(octets, Some(&key)), Err(RejectedDatagram::Hmac));
     let mut datagram = octets.to_vec();
     let hmac = key.hmac(&view.covered());
     datagram[COVERED_LEN..AUTHENTICATED_LEN].copy_from_slice(&hmac);
@@ -92,7 +94,7 @@ fn authenticated(octets: &[u8]) {
 /// Whatever comes, a sender counts it once.
 fn received(octets: &[u8], key: Option<Key>) {
     let mut sender = Sender::new(Session {
-        profile: Profile::new(vec![Stretch::constant(1.0, 1_000_000_000)]),
+        profile: Profile::new(vec![ProfileSegment::constant(1.0, 1_000_000_000)]),
         count: None,
         start_ns: 0,
         timeout_ns: 1_000_000_000,

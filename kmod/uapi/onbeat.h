@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
- * onbeat.ko: the generic real-time port in the kernel, as user space sees it.
+ * onbeat.ko: the generic real-time port in the kernel, user-space interface.
  *
- * Control is by the generic netlink family "onbeat", whose commands and attributes README.md
- * describes. Frames of claimed EtherTypes come to packet sockets that are bound to the attached
+ * Control uses the generic netlink family "onbeat", whose commands and attributes README.md
+ * describes. Frames of claimed EtherTypes are delivered to packet sockets bound to the attached
  * interface and to ONBEAT_PROTOCOL.
  */
 #ifndef _UAPI_ONBEAT_H
@@ -14,18 +14,18 @@
 #define ONBEAT_GENL_NAME	"onbeat"
 #define ONBEAT_GENL_VERSION	1
 
-/* What sll_protocol says of a claimed frame: none of IEEE's, nor of <linux/if_ether.h>. */
+/* sll_protocol of a claimed frame: none of IEEE's, nor of <linux/if_ether.h>. */
 #define ONBEAT_PROTOCOL		0x00be
-/* What sll_pkttype says of a claimed frame that was answered: PACKET_USER. */
+/* sll_pkttype of a claimed and answered frame: PACKET_USER. */
 #define ONBEAT_ANSWERED		6
 
-/* Octets from the start of a frame that a response filter looks at, at most. */
+/* Maximum number of octets from the start of a frame that a response filter compares. */
 #define ONBEAT_MAX_FILTER	32
 #define ONBEAT_MAX_ETHER_TYPES	64
 #define ONBEAT_MAX_GROUPS	64
 #define ONBEAT_MAX_SLOTS	65536
 #define ONBEAT_MAX_RESPONSES	65536
-/* Shorter cycles would leave the CPU no time for anything else. */
+/* Shorter cycles would occupy the CPU entirely. */
 #define ONBEAT_MIN_PERIOD_NS	10000
 
 enum onbeat_cmd {
@@ -74,9 +74,9 @@ enum onbeat_attr {
 	ONBEAT_A_MAX = __ONBEAT_A_MAX - 1
 };
 
-/* How frames are handed to the driver. */
+/* The method by which frames are passed to the driver. */
 enum onbeat_mode {
-	/* Around the queueing discipline; not at all where the driver's queue is busy. */
+	/* Bypasses the queueing discipline; drops the frame if the driver's queue is busy. */
 	ONBEAT_MODE_DIRECT,
 	/* Through the queueing discipline. */
 	ONBEAT_MODE_QUEUE,
@@ -88,9 +88,9 @@ enum onbeat_mode {
 };
 
 enum onbeat_flags {
-	/* A virtual interface carries what is not claimed. */
+	/* Create a virtual interface for frames that are not claimed. */
 	ONBEAT_FLAG_SWITCH	= 1 << 0,
-	/* The owner is told what became of each frame. */
+	/* Notify the owner of the outcome of each frame. */
 	ONBEAT_FLAG_CONFIRM	= 1 << 1,
 };
 
@@ -111,7 +111,7 @@ enum onbeat_counter {
 	ONBEAT_C_MAX = __ONBEAT_C_MAX - 1
 };
 
-/* Why a frame was sent. */
+/* The cause of a transmission. */
 enum onbeat_cause {
 	ONBEAT_CAUSE_NOW,
 	ONBEAT_CAUSE_AT,
@@ -119,10 +119,10 @@ enum onbeat_cause {
 	ONBEAT_CAUSE_RESPONSE,
 };
 
-/* What became of it. */
+/* The outcome of a transmission. */
 enum onbeat_outcome {
 	ONBEAT_OUTCOME_DROPPED,
-	/* The driver took the frame, and has released it. */
+	/* The driver accepted the frame, and has released it. */
 	ONBEAT_OUTCOME_SENT,
 };
 
@@ -130,11 +130,11 @@ enum onbeat_outcome {
 struct onbeat_confirmation {
 	/* As given with the frame. */
 	__u64 cookie;
-	/* Cycle: which, from 0. */
+	/* Cycle: its number, from 0. */
 	__u64 number;
-	/* At, cycle: when it was due, by the attachment's clock. */
+	/* At, cycle: the due time, by the attachment's clock. */
 	__u64 due_ns;
-	/* Sent: when the frame's memory was released, by CLOCK_REALTIME. */
+	/* Sent: the time at which the frame's memory was released, by CLOCK_REALTIME. */
 	__u64 released_ns;
 	__u32 slot;
 	/* enum onbeat_cause, enum onbeat_outcome */

@@ -294,7 +294,7 @@ fn contents_that_repeat_do_not_match_off_by_a_period() {
     let departures = capture("soon-out.pcap", true, 300 * MS, &all);
     let (code, found) = result(&["delay", "match", &arrivals, &departures]);
     assert_eq!((code, causes(&found).0), (0, vec![]));
-    assert_eq!(packets(&found, "matched by order among alike"), 1500);
+    assert_eq!(packets(&found, "matched by order among identical packets"), 1500);
 }
 
 /// As of `tcpdump` beside `tcpdump --time-stamp-precision=nano`.
@@ -351,7 +351,7 @@ fn the_remedy_remedies() {
     }
     for (code, outcome) in found {
         assert_eq!((code, causes(&outcome).0), (0, vec![]), "{outcome:#}");
-        assert_eq!(packets(&outcome, "matched: no other could be meant"), u64::from(PACKETS));
+        assert_eq!(packets(&outcome, "matched uniquely"), u64::from(PACKETS));
     }
 }
 
@@ -395,7 +395,7 @@ fn a_remedy_is_that_of_all_causes() {
         for command in commands {
             let (code, found) = result(&command.split(' ').collect::<Vec<_>>());
             assert_eq!((code, causes(&found).0), (0, vec![]), "{command}: {found:#}");
-            let matched = packets(&found, "matched: no other could be meant");
+            let matched = packets(&found, "matched uniquely");
             assert_eq!(matched, u64::from(PACKETS), "{command}");
         }
     }
@@ -424,8 +424,8 @@ fn captures_of_both_directions_and_of_a_clock_set_back_match() {
             statement.contains("300 compared") && statement.contains("150 back"),
             "{statement}"
         );
-        assert_eq!(packets(&found, "matched: no other could be meant"), u64::from(PACKETS));
-        assert_eq!(packets(&found, "lost") + packets(&found, "left without having arrived"), 0);
+        assert_eq!(packets(&found, "matched uniquely"), u64::from(PACKETS));
+        assert_eq!(packets(&found, "lost") + packets(&found, "departed without an arrival"), 0);
     }
     assert_eq!(fs::read_to_string(&csv).unwrap().lines().count(), 1 + PACKETS as usize);
     // Standard input is read but once: the cause is named, and a filter is the remedy.
@@ -448,7 +448,7 @@ fn captures_of_both_directions_and_of_a_clock_set_back_match() {
     let (code, found) = delay::result(&["delay", "match", &sides[0], &sides[1]]);
     let (names, statement) = causes(&found);
     assert_eq!((code, names), (0, vec!["clock set back"]), "{statement}");
-    assert_eq!(packets(&found, "matched: no other could be meant"), u64::from(PACKETS));
+    assert_eq!(packets(&found, "matched uniquely"), u64::from(PACKETS));
 
     // Ten packets late, every few: 10 ms.
     let mut late = side(0..PACKETS, false, false, None);
@@ -460,7 +460,7 @@ fn captures_of_both_directions_and_of_a_clock_set_back_match() {
     let departures = directory.capture("ordered.pcap", &side(0..PACKETS, false, true, None));
     let (code, found) = result(&["delay", "match", &late, &departures]);
     assert_eq!((code, causes(&found).0), (0, vec!["disorder"]), "{found:#}");
-    assert_eq!(packets(&found, "matched: no other could be meant"), u64::from(PACKETS));
+    assert_eq!(packets(&found, "matched uniquely"), u64::from(PACKETS));
 }
 
 #[test]
@@ -492,7 +492,7 @@ fn causes_in_a_mirrored_capture() {
         let (names, statement) = causes(&found);
         assert_eq!((code, names), expected, "{capture}: {statement}");
         if code == 0 {
-            let matched = packets(&found, "matched: no other could be meant");
+            let matched = packets(&found, "matched uniquely");
             assert_eq!(matched, u64::from(PACKETS), "{capture}");
         }
     }
@@ -528,12 +528,12 @@ fn a_router_with_traffic_in_both_directions() {
     let (code, found) = result(&["delay", "match", &paths[0], &paths[1]]);
     let (names, statement) = causes(&found);
     assert_eq!((code, names), (0, vec!["both directions"]), "{statement}");
-    let matched = packets(&found, "matched: no other could be meant");
+    let matched = packets(&found, "matched uniquely");
     assert!(matched > u64::from(PACKETS), "{found:#}");
     let filter = ["--filter", "src net 10.9.1.0/24"];
     let (code, found) = result(&[&["delay", "match", &paths[0], &paths[1]][..], &filter].concat());
     assert_eq!((code, causes(&found).0), (0, vec![]));
-    assert_eq!(packets(&found, "matched: no other could be meant"), matched);
+    assert_eq!(packets(&found, "matched uniquely"), matched);
 }
 
 #[test]

@@ -1,11 +1,9 @@
-//! Where the level of a series changes: penalised least squares, exactly (PELT: Killick, Fearnhead,
-//! Eckley 2012).
+//! Change points of a series' level: penalized least squares, exactly (PELT: Killick, Fearnhead, Eckley 2012).
 
-/// The places at which a new level begins, in order; none where the level does not change.
+/// Returns the indexes at which a new level starts, in order; empty if the level does not change.
 ///
-/// They are the ones that make the sum of squared distances from the mean of each part, plus
-/// `penalty` for each change, as small as can be; no part is shorter than `shortest`.
-/// [`penalty`] is the usual choice.
+/// They minimize the sum of squared distances from the mean of each segment, plus `penalty` per change; no segment
+/// is shorter than `shortest`. [`penalty`] is the usual choice.
 pub fn change_points(values: &[f64], penalty: f64, shortest: usize) -> Vec<usize> {
     let n = values.len();
     let shortest = shortest.max(1);
@@ -13,7 +11,7 @@ pub fn change_points(values: &[f64], penalty: f64, shortest: usize) -> Vec<usize
         return Vec::new();
     }
     let sums = Sums::of(values);
-    // Of the first `end` values: the least cost, and where its last part begins.
+    // For the first `end` values: the least cost, and the start of the last segment.
     let mut best = vec![(f64::INFINITY, 0); n + 1];
     best[0] = (-penalty, 0);
     let mut candidates = vec![0];
@@ -26,7 +24,7 @@ pub fn change_points(values: &[f64], penalty: f64, shortest: usize) -> Vec<usize
             .map(|(cost, &start)| (cost + penalty, start))
             .min_by(|a, b| a.0.total_cmp(&b.0))
             .unwrap_or((f64::INFINITY, 0));
-        // Where even a free change now would not pay, none later will.
+        // If even a change without a penalty does not pay now, none does later.
         let (least, _) = best[end];
         let mut costs = costs.iter();
         candidates.retain(|_| costs.next().is_some_and(|cost| *cost <= least));
@@ -44,8 +42,8 @@ pub fn change_points(values: &[f64], penalty: f64, shortest: usize) -> Vec<usize
     points
 }
 
-/// The penalty of the Bayesian information criterion for a mean and a place for each change, with
-/// the noise taken from differences of neighbours, which a change of level hardly touches.
+/// Returns the penalty of the Bayesian information criterion for a mean and an index per change, with the noise
+/// estimated from differences of neighbors, on which a change of level has little effect.
 pub fn penalty(values: &[f64]) -> f64 {
     let noise = noise(values);
     3.0 * noise * noise * (values.len().max(2) as f64).ln()
@@ -58,7 +56,7 @@ pub(crate) fn noise(values: &[f64]) -> f64 {
     median(differences.collect()).unwrap_or(0.0) / (0.674_489_75 * std::f64::consts::SQRT_2)
 }
 
-/// The median; of an even number, the mean of the middle two.
+/// The median; for an even number of values, the mean of the middle two.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     let middle = values.len() / 2;
     if values.is_empty() {
@@ -71,8 +69,8 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     Some(if odd { upper } else { 0.5 * (lower + upper) })
 }
 
-/// Sums of the values and of their squares up to each place, less the mean of all, which keeps
-/// their differences exact enough.
+/// Sums of the values and of their squares up to each index, less the mean of all values, which limits the rounding
+/// error of differences.
 struct Sums {
     values: Vec<f64>,
     squares: Vec<f64>,
@@ -92,7 +90,7 @@ impl Sums {
         Sums { values: running(|value| value), squares: running(|value| value * value) }
     }
 
-    /// The sum of squared distances of `start..end` from their mean.
+    /// Returns the sum of squared distances of `start..end` from their mean.
     fn cost(&self, start: usize, end: usize) -> f64 {
         let sum = self.values[end] - self.values[start];
         let squares = self.squares[end] - self.squares[start];

@@ -1,7 +1,7 @@
 //! The correction of the paper's equation (2): delay_real = delay_measured - correction_mean.
 //!
-//! The correction is the delay of the path without the device, measured on its own. It has a
-//! spread, and the result's error is wider by it.
+//! The correction is the delay of the path without the device, measured separately. Its spread widens the error of
+//! the result.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,28 +16,27 @@ pub struct Correction {
     pub mean_ns: f64,
     /// Its standard deviation, in nanoseconds.
     pub standard_deviation_ns: f64,
-    /// How many delays it was measured with; `None` where only mean and deviation are known.
+    /// The number of delays; `None` if only mean and deviation are known.
     pub count: Option<u64>,
 }
 
-/// A figure and what it may be off by.
+/// A value with its error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
     /// In nanoseconds.
     pub value_ns: f64,
-    /// In nanoseconds, in either direction, at the confidence asked for.
+    /// The error in nanoseconds, in either direction, at the requested confidence.
     pub error_ns: f64,
 }
 
 impl Reading {
-    /// The value, where it is more than what it may be off by. A delay that is not, a negative one
-    /// above all, is not told as a delay.
-    pub fn told(&self) -> Option<f64> {
+    /// Returns the value if it exceeds its error. Other values, negative ones above all, are not reported as
+    /// delays.
+    pub fn significant(&self) -> Option<f64> {
         (self.value_ns > self.error_ns).then_some(self.value_ns)
     }
 
-    /// The reading with a further error that does not depend on those in it: clock resolution,
-    /// what is left of the skew.
+    /// Adds an error that is independent of those included: clock resolution, residual skew.
     pub fn with_error(self, error_ns: f64) -> Self {
         Reading { error_ns: self.error_ns.hypot(error_ns), ..self }
     }
@@ -45,15 +44,15 @@ impl Reading {
 
 impl fmt::Display for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.told() {
+        match self.significant() {
             Some(value) => write!(f, "{:.3} ± {:.3} µs", value / 1e3, self.error_ns / 1e3),
-            None => write!(f, "withheld: may be off by {:.3} µs", self.error_ns / 1e3),
+            None => write!(f, "withheld: error up to {:.3} µs", self.error_ns / 1e3),
         }
     }
 }
 
 impl Correction {
-    /// The correction that delays of the null path make; of two delays or more.
+    /// Computes the correction from delays of the null path; requires two delays.
     pub fn of(null_path: &Distribution) -> Option<Self> {
         Some(Correction {
             mean_ns: null_path.mean_ns()?,
@@ -62,15 +61,15 @@ impl Correction {
         })
     }
 
-    /// One delay, or a percentile of many, corrected. Each packet meets its own delay of the null
-    /// path: the error is that of one.
+    /// Corrects one delay, or a percentile. Each packet has its own delay on the null path: the error is that of
+    /// one.
     pub fn delay(&self, measured_ns: f64, confidence: f64) -> Reading {
         let error_ns = reach(confidence) * self.standard_deviation_ns;
         Reading { value_ns: measured_ns - self.mean_ns, error_ns }
     }
 
-    /// The mean of many delays, corrected: the error is that of both means. A correction that does
-    /// not say of how many delays it is counts as one.
+    /// Corrects the mean of many delays: the error is that of both means. A correction without a number of delays
+    /// counts as one delay.
     pub fn mean(&self, measured: &Distribution, confidence: f64) -> Option<Reading> {
         let of_mean = |deviation: f64, count: u64| deviation / (count as f64).sqrt();
         let own = of_mean(measured.standard_deviation_ns()?, measured.count());
@@ -82,22 +81,22 @@ impl Correction {
     }
 }
 
-/// Standard deviations on either side that hold this share of a normal distribution.
+/// The number of standard deviations on either side that hold this share of a normal distribution.
 fn reach(confidence: f64) -> f64 {
     normal_quantile((1.0 + confidence) / 2.0)
 }
 
-/// Why text is no correction.
+/// The error of a text that is not a correction.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no correction: give mean and standard deviation as `17.468±0.412us` (ns, us, ms)"
+    "invalid correction `{0}`; give mean and standard deviation as `17.468±0.412us` (ns, us, ms)"
 )]
 pub struct ParseCorrectionError(String);
 
 impl FromStr for Correction {
     type Err = ParseCorrectionError;
 
-    /// Reads `17.468±0.412us`; `+-` stands for `±`.
+    /// Parses `17.468±0.412us`; `+-` is accepted for `±`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || ParseCorrectionError(text.into());
         let units = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6)];
@@ -125,7 +124,7 @@ mod tests {
     const PAPER: &str = "17.468±0.412us";
 
     #[test]
-    fn the_papers_correction() {
+    fn the_correction_of_the_paper_is_parsed_and_applied() {
         let correction: Correction = PAPER.parse().unwrap();
         assert_eq!((correction.mean_ns, correction.standard_deviation_ns), (17_468.0, 412.0));
         for same in ["17.468 ± 0.412 us", "17468+-412ns", "0.017468±0.000412ms", "17.468±0.412µs"]
@@ -142,20 +141,20 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_nothing_is_withheld() {
+    fn a_value_within_its_error_is_withheld() {
         let correction: Correction = PAPER.parse().unwrap();
         for measured in [18_200.0, 17_468.0, 10_000.0] {
             let reading = correction.delay(measured, 0.95);
-            assert_eq!(reading.told(), None);
-            assert_eq!(reading.to_string(), "withheld: may be off by 0.808 µs");
+            assert_eq!(reading.significant(), None);
+            assert_eq!(reading.to_string(), "withheld: error up to 0.808 µs");
         }
         let reading = Reading { value_ns: 10.0, error_ns: 3.0 };
         assert_eq!(reading.with_error(4.0).error_ns, 5.0);
-        assert_eq!(reading.with_error(40.0).told(), None);
+        assert_eq!(reading.with_error(40.0).significant(), None);
     }
 
     #[test]
-    fn means_are_surer_than_delays() {
+    fn a_mean_has_a_smaller_error_than_a_delay() {
         let mut null_path = Distribution::new();
         let mut measured = Distribution::new();
         for i in 0..10_000 {
@@ -173,10 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_correction() {
+    fn invalid_corrections_are_refused() {
         for text in ["", "17", "17us", "17±us", "±1us", "a±1us", "1±-1us", "nan±1us", "1±1"] {
             let error = text.parse::<Correction>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("`{text}` is no correction")), "{error}");
+            assert!(error.starts_with(&format!("invalid correction `{text}`")), "{error}");
         }
     }
 }

@@ -1,14 +1,13 @@
-//! What a packet is recognised by on both sides of a hop: a 64-bit key of all that the hop leaves
-//! as it is.
+//! The key of a packet on both sides of a hop: a 64-bit hash of everything that the hop leaves unchanged.
 //!
-//! | left out | because |
+//! | excluded | reason |
 //! |---|---|
-//! | MAC addresses, VLAN tags, R-TAG, HSR tag, padding | a router, switch or relay writes them anew |
-//! | traffic class, TTL or hop limit, flow label, IPv4 options | marked or counted down on the way |
-//! | checksums | follow from the others; not there yet where the NIC makes them |
+//! | MAC addresses, VLAN tags, R-TAG, HSR tag, padding | a router, switch or relay rewrites them |
+//! | traffic class, TTL or hop limit, flow label, IPv4 options | changed on the path |
+//! | checksums | follow from the other fields; missing if the NIC inserts them |
 //!
-//! Two packets that differ in what is left have different keys but for one pair in 2^64. IPv4's
-//! identification stays in the key: it tells packets of the same contents apart.
+//! Two packets that differ in the remaining fields have different keys, except for one pair in 2^64. The key
+//! includes IPv4's identification: it distinguishes packets of the same contents.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -18,26 +17,26 @@ use onbeat_wire::{EtherType, Frame, Protocol};
 use crate::capture::{LinkType, Packet};
 use crate::pairing::Side;
 
-/// The same for every run, so that keys can be compared between them.
+/// The same for every run, so that keys can be compared between runs.
 const HASH: FixedState = FixedState::with_seed(0);
 
 const ICMP: Protocol = Protocol(1);
 const ICMPV6: Protocol = Protocol(58);
 
-/// Payload that an Ethernet frame without tags is filled up to. A longer one has no padding.
+/// The minimum payload of an Ethernet frame without tags. A longer one has no padding.
 const MIN_PAYLOAD: usize = 46;
 
-/// What a packet is recognised by.
+/// The method of packet identification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recognition {
-    /// Addresses and ports are translated on the way: they are left out. Packets are then told
-    /// apart by identification, length and payload alone.
+    /// Addresses and ports are translated on the path, and excluded. Packets are then distinguished by
+    /// identification, length and payload only.
     pub nat: bool,
-    /// What leaves is the reply, with addresses and ports the other way round and an
-    /// identification of its own: an echo.
+    /// Departures are replies, with addresses and ports exchanged and an identification of their own, as with an
+    /// echo.
     pub reply: bool,
-    /// Octets looked at, from the start of the IP header or Ethernet's payload on. Both captures
-    /// need to hold that many.
+    /// Octets to compare, from the start of the IP header or Ethernet's payload on. Both captures must hold that
+    /// many.
     pub octets: usize,
 }
 
@@ -48,32 +47,32 @@ impl Default for Recognition {
     }
 }
 
-/// Why a packet has no key.
+/// The reason why a packet has no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unrecognised {
-    /// The capture holds fewer octets of it than are to be looked at.
+pub enum Unrecognized {
+    /// The capture holds fewer octets of it than are to be compared.
     Cut {
-        /// Octets captured that could be looked at.
+        /// Captured octets that could be compared.
         captured: usize,
     },
     /// It ends within its headers on the wire.
     Malformed,
-    /// It is of a link type without packets that could be matched.
+    /// Its link type has no packets that can be matched.
     Link(LinkType),
 }
 
 impl Recognition {
-    /// The key of a captured packet that arrives.
-    pub fn key(&self, packet: &Packet<'_>) -> Result<u64, Unrecognised> {
+    /// Returns the key of an arriving packet.
+    pub fn key(&self, packet: &Packet<'_>) -> Result<u64, Unrecognized> {
         self.key_on(Side::Arrivals, packet)
     }
 
-    /// The key of a packet captured on this side. A departing reply has the key of its request, and a
-    /// request that departs as it arrived has another.
-    pub fn key_on(&self, side: Side, packet: &Packet<'_>) -> Result<u64, Unrecognised> {
+    /// Returns the key of a packet captured on this side. A departing reply has the key of its request, and a
+    /// request that is forwarded unchanged has another.
+    pub fn key_on(&self, side: Side, packet: &Packet<'_>) -> Result<u64, Unrecognized> {
         let reversed = self.reply && side == Side::Departures;
         let (ethertype, payload) = network(packet)?;
-        // What the wire had of the payload, captured or not.
+        // The payload on the wire, captured or not.
         let wire_len =
             payload.len() + (packet.wire_len as usize).saturating_sub(packet.octets.len());
         let mut hasher = HASH.build_hasher();
@@ -85,9 +84,9 @@ impl Recognition {
         Ok(hasher.finish())
     }
 
-    /// The first octets of `len`, as many as are to be looked at.
-    fn prefix<'a>(&self, captured: &'a [u8], len: usize) -> Result<&'a [u8], Unrecognised> {
-        captured.get(..len.min(self.octets)).ok_or(Unrecognised::Cut { captured: captured.len() })
+    /// The first octets of `len`, limited to those to compare.
+    fn prefix<'a>(&self, captured: &'a [u8], len: usize) -> Result<&'a [u8], Unrecognized> {
+        captured.get(..len.min(self.octets)).ok_or(Unrecognized::Cut { captured: captured.len() })
     }
 
     fn ipv4(
@@ -96,14 +95,14 @@ impl Recognition {
         captured: &[u8],
         wire_len: usize,
         reversed: bool,
-    ) -> Result<(), Unrecognised> {
+    ) -> Result<(), Unrecognized> {
         let header: &[u8; 20] = header(captured, wire_len)?;
         let header_len = usize::from(header[0] & 0x0f) * 4;
         let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        // 0: a large packet whose segments the NIC makes.
+        // 0: a large packet that the NIC segments.
         let total = if total == 0 { wire_len } else { total };
         if header_len < 20 || total < header_len || total > wire_len {
-            return Err(Unrecognised::Malformed);
+            return Err(Unrecognized::Malformed);
         }
         let packet = self.prefix(captured, total)?;
         let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
@@ -116,7 +115,7 @@ impl Recognition {
         );
         let addresses = [u128::from(be32(header, 12)), u128::from(be32(header, 16))];
         let transport = packet.get(header_len..).unwrap_or_default();
-        // The ports stand in the first fragment alone.
+        // Only the first fragment contains the ports.
         let protocol = if fragment & 0x1fff == 0 { Protocol(header[9]) } else { Protocol(0xff) };
         self.transport(hasher, addresses, protocol, transport, reversed);
         Ok(())
@@ -128,12 +127,12 @@ impl Recognition {
         captured: &[u8],
         wire_len: usize,
         reversed: bool,
-    ) -> Result<(), Unrecognised> {
+    ) -> Result<(), Unrecognized> {
         let header: &[u8; 40] = header(captured, wire_len)?;
         let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
         let total = if payload_len == 0 { wire_len } else { 40 + payload_len };
         if total > wire_len {
-            return Err(Unrecognised::Malformed);
+            return Err(Unrecognized::Malformed);
         }
         let packet = self.prefix(captured, total)?;
         hasher.write_u64((total as u64) << 8 | u64::from(header[6]) | 1 << 63);
@@ -144,7 +143,7 @@ impl Recognition {
         Ok(())
     }
 
-    /// Addresses, ports and what follows them, the transport's checksum left out.
+    /// Hashes addresses, ports and the payload, without the transport's checksum.
     fn transport(
         &self,
         hasher: &mut impl Hasher,
@@ -182,7 +181,7 @@ impl Recognition {
         }
         let is_icmp = !has_ports && checksum == 2;
         if is_icmp && (self.reply || self.nat) {
-            // Type, checksum, and the identifier that a translator takes for a port.
+            // Type, checksum, and the identifier, which a translator treats as a port.
             let skip = if self.nat { 6 } else { 4 };
             hasher.write(rest.get(skip..).unwrap_or_default());
             return;
@@ -195,17 +194,17 @@ impl Recognition {
         hasher.write(from.get(2..).unwrap_or_default());
     }
 
-    /// A payload of no protocol that is known here.
+    /// Hashes the payload of an unknown protocol.
     fn other(
         &self,
         hasher: &mut impl Hasher,
         ethertype: EtherType,
         captured: &[u8],
         wire_len: usize,
-    ) -> Result<(), Unrecognised> {
+    ) -> Result<(), Unrecognized> {
         let mut payload = self.prefix(captured, wire_len)?;
         if wire_len <= MIN_PAYLOAD {
-            // Padding is there on one side and not yet, or no longer, on the other.
+            // Padding is present on one side and not yet, or no longer, on the other.
             let end = payload.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
             payload = &payload[..end];
         }
@@ -215,24 +214,24 @@ impl Recognition {
     }
 }
 
-/// What stands behind the link header, and its EtherType.
-fn network<'a>(packet: &Packet<'a>) -> Result<(EtherType, &'a [u8]), Unrecognised> {
+/// Returns the payload of the link header, and its EtherType.
+fn network<'a>(packet: &Packet<'a>) -> Result<(EtherType, &'a [u8]), Unrecognized> {
     let cut = packet.octets.len() < packet.wire_len as usize;
     match packet.link {
         LinkType::ETHERNET => match Frame::parse(packet.octets) {
             Ok(frame) => Ok((frame.ethertype(), frame.payload())),
-            Err(_) if cut => Err(Unrecognised::Cut { captured: 0 }),
-            Err(_) => Err(Unrecognised::Malformed),
+            Err(_) if cut => Err(Unrecognized::Cut { captured: 0 }),
+            Err(_) => Err(Unrecognized::Malformed),
         },
         LinkType::RAW_IP => Ok((ip_version(packet.octets), packet.octets)),
         LinkType::LINUX_SLL => cooked(packet.octets, 14, 16, cut),
         LinkType::LINUX_SLL2 => cooked(packet.octets, 0, 20, cut),
-        other => Err(Unrecognised::Link(other)),
+        other => Err(Unrecognized::Link(other)),
     }
 }
 
-/// Sender and receiver of a packet on its link, as hashes: MAC addresses, or IP
-/// addresses where the capture has no link header of both.
+/// Sender and receiver of a packet on its link, as hashes: MAC addresses, or IP addresses if the capture lacks a
+/// link header with both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PacketEndpoints {
     pub(crate) source: u64,
@@ -259,7 +258,7 @@ pub(crate) fn endpoints(packet: &Packet<'_>) -> Option<PacketEndpoints> {
     }
 }
 
-/// TTL or hop limit, which each router on the way lowers.
+/// Returns TTL or hop limit, which each router decrements.
 pub(crate) fn hop_limit(packet: &Packet<'_>) -> Option<u8> {
     match network(packet).ok()? {
         (EtherType::IPV4, payload) => payload.get(8).copied(),
@@ -268,13 +267,13 @@ pub(crate) fn hop_limit(packet: &Packet<'_>) -> Option<u8> {
     }
 }
 
-/// The header that begins a packet.
-fn header<const N: usize>(captured: &[u8], wire_len: usize) -> Result<&[u8; N], Unrecognised> {
-    let cut = Unrecognised::Cut { captured: captured.len() };
-    captured.first_chunk().ok_or(if wire_len < N { Unrecognised::Malformed } else { cut })
+/// Returns the header at the start of a packet.
+fn header<const N: usize>(captured: &[u8], wire_len: usize) -> Result<&[u8; N], Unrecognized> {
+    let cut = Unrecognized::Cut { captured: captured.len() };
+    captured.first_chunk().ok_or(if wire_len < N { Unrecognized::Malformed } else { cut })
 }
 
-/// The EtherType that an IP packet without a link header would have behind one.
+/// Returns the EtherType that an IP packet without a link header would have.
 fn ip_version(octets: &[u8]) -> EtherType {
     match octets.first().map(|first| first >> 4) {
         Some(6) => EtherType::IPV6,
@@ -282,17 +281,17 @@ fn ip_version(octets: &[u8]) -> EtherType {
     }
 }
 
-/// The payload behind a header of Linux's cooked captures.
+/// Returns the payload of a Linux cooked header.
 fn cooked(
     octets: &[u8],
     protocol: usize,
     header_len: usize,
     cut: bool,
-) -> Result<(EtherType, &[u8]), Unrecognised> {
+) -> Result<(EtherType, &[u8]), Unrecognized> {
     match (octets.get(protocol..protocol + 2), octets.get(header_len..)) {
         (Some(&[a, b]), Some(payload)) => Ok((EtherType::from([a, b]), payload)),
-        _ if cut => Err(Unrecognised::Cut { captured: 0 }),
-        _ => Err(Unrecognised::Malformed),
+        _ if cut => Err(Unrecognized::Cut { captured: 0 }),
+        _ => Err(Unrecognized::Malformed),
     }
 }
 

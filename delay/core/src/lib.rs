@@ -1,31 +1,30 @@
-//! What a packet waits in one hop, with an honest error and an upper bound.
+//! Per-hop packet delay, with confidence intervals and an upper bound.
 //!
-//! The paper is Vondrouš, Macejko, Kocur: *On limits of embedded systems in network packet
-//! processing* (2016); its equations and tables are named where they are used.
+//! The paper is Vondrouš, Macejko, Kocur: *On limits of embedded systems in network packet processing* (2016); its
+//! equations and tables are cited where they are used.
 //!
 //! ```text
 //! two captures, or a mirror ── capture ── key ── matching ──┬── stats, change
-//!                              (octets,   (what  (arrival,  ├── clocks      collected: all that
-//!                               time)      a hop  departure,├── tail        a report shows
-//!                                          leaves) verdict) └── correction
+//!                              (octets,   (fields (arrival, ├── clocks      summary: all figures
+//!                               time)      a hop   departure├── tail        of a report
+//!                                          keeps)  verdict) └── correction
 //!                                 │ a sample of either side
-//!                             diagnosis: why packets do not match, how to read them so that they do
+//!                             diagnosis: causes of unmatched packets, and their remedies
 //!
 //! waveform ── scope ── frames, matched ── the same
 //! probes ── probe ── four times each ──── the same
 //! ```
 //!
-//! Pure: no clock, no socket. Files come as [`std::io::Read`], time as nanoseconds that whoever
-//! captured it stamped. Nothing here holds a whole file.
+//! Pure: no clock, no socket. Files are read by [`std::io::Read`], times are nanoseconds of the capturing clock. No
+//! file is held in memory as a whole.
 //!
-//! Times are `i64` nanoseconds of the epoch of their clock, delays `i64` nanoseconds: a delay that
-//! is negative is a fault of clocks, and told as one.
+//! Times are `i64` nanoseconds of the epoch of their clock, delays are `i64` nanoseconds: a negative delay is a
+//! clock fault, and reported as one.
 #![forbid(unsafe_code)]
 
 pub mod capture;
 pub mod change;
 pub mod clocks;
-pub mod collected;
 pub mod correction;
 pub mod diagnosis;
 pub mod key;
@@ -36,5 +35,6 @@ pub mod probe;
 pub mod scope;
 pub mod stats;
 pub mod strays;
+pub mod summary;
 pub mod synthetic;
 pub mod tail;

@@ -1,22 +1,22 @@
-//! Which departure belongs to which arrival, in one pass and bounded memory.
+//! Matches departures with arrivals, in one pass and bounded memory.
 //!
-//! Packets of the same key within the *window*, the longest time that a packet may take, form a
-//! group. What a group allows to be said is the verdict:
+//! Packets of the same key within the *window*, the longest permitted delay, form a group. The group determines the
+//! verdict:
 //!
 //! | in the window | verdict |
 //! |---|---|
 //! | one arrival, one departure | [`Certain`](Verdict::Certain) |
-//! | each departure before the next arrival, and no departure too many | [`Ordered`](Verdict::Ordered) |
-//! | a departure that several arrivals may be meant by | [`Ambiguous`](Verdict::Ambiguous) |
-//! | a departure more than there are arrivals | a duplicate; what was matched by order is ambiguous |
+//! | each departure before the next arrival, and no extra departure | [`Ordered`](Verdict::Ordered) |
+//! | a departure that may belong to several arrivals | [`Ambiguous`](Verdict::Ambiguous) |
+//! | more departures than arrivals | a duplicate; matches by order are ambiguous |
 //!
-//! A group that a packet from before the first arrival may belong to is matched off by one where there was
-//! such a packet. A departure without an arrival, of contents that arrive soon after, shows that packets
-//! were under way at the start: then such groups are ambiguous. So does a departure too many at the end of
-//! a group: then its matches, which came out already, are counted as ambiguous.
+//! If a packet from before the first arrival may belong to a group, the group may be matched off by one. A
+//! departure without an arrival, whose contents arrive soon after, shows that packets were in transit at the start:
+//! then such groups are ambiguous. So does an extra departure at the end of a group: then its matches, already
+//! reported, are counted as ambiguous.
 //!
-//! A verdict is final when the window has passed, so that matches come out in order of arrival,
-//! one window late. An entry lives that long anyway: without it a duplicate could not be told.
+//! A verdict is final when the window has passed: matches are reported in order of arrival, one window late. An
+//! entry is kept that long in any case, to detect duplicates.
 
 use std::collections::VecDeque;
 
@@ -25,25 +25,23 @@ use hashbrown::hash_table::Entry as Place;
 
 use crate::strays::{StrayRun, Strays};
 
-/// How long, and how many, packets are kept waiting for their departure.
+/// The time and number of packets for which arrivals are kept until their departure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// The longest delay that is looked for, in nanoseconds. A packet that has not left by then is
-    /// lost.
+    /// The longest delay, in nanoseconds. A packet that has not departed by then is lost.
     pub longest_ns: i64,
-    /// How far ahead of its arrival a departure may be stamped, in nanoseconds: 0 where one clock
-    /// stamps both.
+    /// The time by which a departure may be stamped before its arrival, in nanoseconds: 0 if one clock stamps both.
     pub lead_ns: i64,
-    /// How far a clock may go back between one packet and the next before that is taken for a step
-    /// of the clock, in nanoseconds: capturing by several queues mixes up the order a little.
+    /// The time by which a clock may go back between two packets before that counts as a clock step, in
+    /// nanoseconds: capturing by several queues causes slight disorder.
     pub disorder_ns: i64,
-    /// Arrivals kept at most, whatever their time, and departures. One that has to go early is
-    /// counted as [`crowded_out`](Counts::crowded_out).
+    /// Maximum number of kept arrivals, whatever their time, and of departures. An entry evicted early is counted
+    /// as [`crowded_out`](Counts::crowded_out).
     pub packets: usize,
 }
 
 impl Window {
-    /// The window for captures whose time stamps go back by as much as this, in nanoseconds.
+    /// The window for captures whose time stamps go back by up to this time, in nanoseconds.
     #[must_use]
     pub fn with_disorder(self, disorder_ns: i64) -> Self {
         Window {
@@ -61,79 +59,79 @@ impl Default for Window {
     }
 }
 
-/// A packet as it passed a point: when, and what the caller knows it by.
+/// A packet observed at a point: its time, and the caller's tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Passage<T> {
-    /// When, in nanoseconds.
+pub struct Observation<T> {
+    /// The time, in nanoseconds.
     pub time_ns: i64,
-    /// The caller's.
+    /// The caller's tag.
     pub tag: T,
 }
 
-/// How sure it is that a departure is that of an arrival.
+/// The certainty that a departure belongs to an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verdict {
-    /// No other packet in the window could be meant.
+    /// No other packet in the window matches.
     Certain,
-    /// Packets of the same contents were in the window, and each left before the next came. Only a
-    /// loss and a duplicate of the same contents within one window could make this wrong.
+    /// Packets of the same contents were in the window, but each departed before the next arrived. Only a loss and
+    /// a duplicate of the same contents within one window could make this wrong.
     Ordered,
-    /// Packets of the same contents were under way together. Over the group, delays are right in
-    /// the mean; that of one packet may be another's.
+    /// Packets of the same contents were in transit together. Over the group, delays are correct in the mean; the
+    /// delay of one packet may belong to another.
     Ambiguous,
 }
 
-/// What came of a packet.
+/// The result for a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<T> {
-    /// It arrived and left. In order of arrival.
+    /// It arrived and departed. In order of arrival.
     Matched {
-        /// When it arrived.
-        arrival: Passage<T>,
-        /// When it left.
-        departure: Passage<T>,
-        /// How sure that is.
+        /// The arrival.
+        arrival: Observation<T>,
+        /// The departure.
+        departure: Observation<T>,
+        /// The certainty of the match.
         verdict: Verdict,
     },
-    /// It arrived and did not leave within the window.
-    Lost(Passage<T>),
-    /// It left, and no arrival in the window was its.
-    Unmatched(Passage<T>),
-    /// It left again.
-    Duplicate(Passage<T>),
+    /// It arrived and did not depart within the window.
+    Lost(Observation<T>),
+    /// It departed, and no arrival in the window matches.
+    Unmatched(Observation<T>),
+    /// It departed again.
+    Duplicate(Observation<T>),
 }
 
-/// What a matcher saw.
+/// Counters of a matcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Packets that arrived.
     pub arrivals: u64,
-    /// Packets that left.
+    /// Packets that departed.
     pub departures: u64,
     /// Matches of each verdict.
     pub certain: u64,
     /// See [`Verdict::Ordered`].
     pub ordered: u64,
-    /// See [`Verdict::Ambiguous`]. Also matches that came out as others, before a departure too many
-    /// showed that their group may be matched off by one.
+    /// See [`Verdict::Ambiguous`]. Includes matches reported with other verdicts, before an extra departure showed
+    /// that their group may be matched off by one.
     pub ambiguous: u64,
-    /// Arrivals that did not leave within the window.
+    /// Arrivals that did not depart within the window.
     pub lost: u64,
     /// Departures without an arrival.
     pub unmatched: u64,
     /// Departures beyond the first of a packet.
     pub duplicates: u64,
-    /// Packets that left after one that had arrived after them (RFC 4737).
+    /// Packets that departed after one that had arrived after them (RFC 4737).
     pub reordered: u64,
-    /// Arrivals for which the window had not passed when the capture ended or the clock was set
-    /// back: neither lost nor matched.
+    /// Arrivals for which the window had not passed when the capture ended or the clock was set back: neither lost
+    /// nor matched.
     pub under_way: u64,
-    /// Packets that had to go before the window had passed, because of [`Window::packets`];
-    /// counted as lost, matched or unmatched as well.
+    /// Packets evicted before the window had passed, because of [`Window::packets`]; also counted as lost, matched
+    /// or unmatched.
     pub crowded_out: u64,
-    /// Times that the clock was set back.
+    /// The number of times that the clock was set back.
     pub steps_back: u64,
-    /// Packets on both sides that the window does not match: the longest run of them.
+    /// The longest run of packets that are on both sides and that the window does not match.
     pub strays: Option<StrayRun>,
 }
 
@@ -143,7 +141,7 @@ impl Counts {
         self.measured() + self.ambiguous
     }
 
-    /// Matches whose delay is the packet's own.
+    /// The number of matches whose delay is the packet's own.
     pub fn measured(&self) -> u64 {
         self.certain + self.ordered
     }
@@ -154,33 +152,33 @@ impl Counts {
 pub struct Matcher<T> {
     window: Window,
     counts: Counts,
-    /// The latest time seen.
+    /// The latest time so far.
     now: i64,
     /// In order of arrival; the first has the number `first`.
     entries: VecDeque<Entry<T>>,
     first: u64,
     /// The oldest entry of each key.
     index: HashTable<u64>,
-    /// Keys with more than one entry, or that had.
+    /// Keys with more than one entry, at present or before.
     groups: Vec<Group>,
     free: Vec<u32>,
-    /// Departures that an arrival stamped later may still be meant by.
-    held: VecDeque<(u64, Passage<T>)>,
-    /// The latest arrival that has left, one past it; what leaves and arrived before is reordered.
-    newest_left: u64,
+    /// Departures that may belong to an arrival stamped later.
+    pending_departures: VecDeque<(u64, Observation<T>)>,
+    /// One past the latest arrival that has departed; an earlier arrival that departs later is reordered.
+    latest_departed: u64,
     strays: Strays,
     /// The first arrival since the clock was set back.
     start_ns: Option<i64>,
-    /// Whether packets of contents that repeat were under way at the first arrival.
+    /// True if packets of repeated contents were in transit at the first arrival.
     preceded: bool,
 }
 
 #[derive(Debug)]
 struct Entry<T> {
     key: u64,
-    arrival: Passage<T>,
-    departure: Passage<T>,
-    /// Of `groups`; `ALONE` where no other entry has the key.
+    arrival: Observation<T>,
+    departure: Observation<T>,
+    /// Index in `groups`; `ALONE` if no other entry has the key.
     group: u32,
     state: State,
 }
@@ -193,24 +191,24 @@ enum State {
 
 const ALONE: u32 = u32::MAX;
 
-/// Entries of one key. Departures are given to the oldest that waits, so that those that have left
-/// come before those that wait.
+/// Entries of one key. A departure is assigned to the oldest pending entry, so that departed entries precede
+/// pending ones.
 #[derive(Debug, Default)]
 struct Group {
     members: VecDeque<u64>,
     left: usize,
-    /// Members before this number waited together when one of them left.
-    clouded: u64,
-    /// Members before this number were there when a departure too many came.
+    /// Members before this number were pending together when one of them departed.
+    overlapping: u64,
+    /// Members before this number were present at an extra departure.
     exceeded: u64,
-    /// Whether a departure may be that of a packet from before the first arrival.
+    /// True if a departure may belong to a packet from before the first arrival.
     from_start: bool,
-    /// Of such a group, certain and ordered matches that came out.
-    settled: [u64; 2],
+    /// Reported certain and ordered matches of such a group.
+    finalized: [u64; 2],
 }
 
 impl<T: Copy + Default> Matcher<T> {
-    /// A matcher of nothing yet.
+    /// Creates an empty matcher.
     pub fn new(window: Window) -> Self {
         Matcher {
             window: Window { packets: window.packets.max(1), ..window },
@@ -221,32 +219,32 @@ impl<T: Copy + Default> Matcher<T> {
             index: HashTable::new(),
             groups: Vec::new(),
             free: Vec::new(),
-            held: VecDeque::new(),
-            newest_left: 0,
+            pending_departures: VecDeque::new(),
+            latest_departed: 0,
             strays: Strays::default(),
             start_ns: None,
             preceded: false,
         }
     }
 
-    /// What was seen so far.
+    /// The counters so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Entries for which there is memory: what the matcher takes, and never more than
-    /// [`Window::packets`] allows and the window needs.
+    /// The number of entries for which memory is allocated: at most [`Window::packets`], and no more than the
+    /// window requires.
     pub fn capacity(&self) -> usize {
         self.entries.capacity()
     }
 
-    /// A packet arrived. Of an arrival and a departure of the same time, the arrival comes first.
-    pub fn arrive(&mut self, key: u64, arrival: Passage<T>, events: &mut impl FnMut(Event<T>)) {
+    /// Processes an arrival. Of an arrival and a departure of the same time, process the arrival first.
+    pub fn arrive(&mut self, key: u64, arrival: Observation<T>, events: &mut impl FnMut(Event<T>)) {
         self.counts.arrivals += 1;
         self.advance(arrival.time_ns, events);
         if self.entries.len() >= self.window.packets {
             self.counts.crowded_out += 1;
-            self.settle(events);
+            self.finalize(events);
         }
         self.start_ns.get_or_insert(arrival.time_ns);
         let is_early = self.is_early(arrival.time_ns);
@@ -266,20 +264,20 @@ impl<T: Copy + Default> Matcher<T> {
         self.entries.push_back(Entry {
             key,
             arrival,
-            departure: Passage::default(),
+            departure: Observation::default(),
             group,
             state: State::Waiting,
         });
     }
 
-    /// Whether a departure of this time may be of a packet from before the first arrival.
+    /// Returns true if a departure of this time may belong to a packet from before the first arrival.
     #[inline]
     fn is_early(&self, time_ns: i64) -> bool {
         let start_ns = self.start_ns.unwrap_or(time_ns);
         time_ns < start_ns.saturating_add(self.window.longest_ns)
     }
 
-    /// Puts an arrival into the group of the oldest entry of its key.
+    /// Adds an arrival to the group of the oldest entry of its key.
     fn join(&mut self, oldest: u64, number: u64) -> u32 {
         let departure_ns = self.entries[(oldest - self.first) as usize].departure.time_ns;
         let is_early = self.is_early(departure_ns);
@@ -298,38 +296,43 @@ impl<T: Copy + Default> Matcher<T> {
         oldest_entry.group
     }
 
-    /// A packet left.
-    pub fn depart(&mut self, key: u64, departure: Passage<T>, events: &mut impl FnMut(Event<T>)) {
+    /// Processes a departure.
+    pub fn depart(
+        &mut self,
+        key: u64,
+        departure: Observation<T>,
+        events: &mut impl FnMut(Event<T>),
+    ) {
         self.counts.departures += 1;
         self.advance(departure.time_ns, events);
         if self.window.lead_ns == 0 {
             self.leave(key, departure, events);
             return;
         }
-        if self.held.len() >= self.window.packets {
+        if self.pending_departures.len() >= self.window.packets {
             self.counts.crowded_out += 1;
-            if let Some((key, departure)) = self.held.pop_front() {
+            if let Some((key, departure)) = self.pending_departures.pop_front() {
                 self.leave(key, departure, events);
             }
         }
-        self.held.push_back((key, departure));
+        self.pending_departures.push_back((key, departure));
     }
 
-    /// It is this time, and every packet from before was fed: what cannot leave any more comes out. For who
-    /// captures live, where nothing may come for long. A time that is past changes nothing.
+    /// Advances to this time, for which all earlier packets were processed: entries that cannot depart any more are
+    /// reported. For live captures, where packets may pause for long. A past time has no effect.
     pub fn pass(&mut self, time_ns: i64, events: &mut impl FnMut(Event<T>)) {
         if time_ns > self.now {
             self.advance(time_ns, events);
         }
     }
 
-    /// The input has ended: all that is under way comes out.
+    /// Finishes the input: all pending entries are reported.
     pub fn finish(&mut self, events: &mut impl FnMut(Event<T>)) {
-        while let Some((key, departure)) = self.held.pop_front() {
+        while let Some((key, departure)) = self.pending_departures.pop_front() {
             self.leave(key, departure, events);
         }
-        // No departure comes any more that a later arrival could be meant by.
-        self.settle_until(self.now, events);
+        // No departure of a later arrival follows.
+        self.finalize_until(self.now, events);
         while !self.entries.is_empty() {
             if self.entries[0].state == State::Waiting {
                 self.counts.under_way += 1;
@@ -337,14 +340,14 @@ impl<T: Copy + Default> Matcher<T> {
                     self.strays.arrival(entry.key, entry.arrival.time_ns);
                 }
             } else {
-                self.settle(events);
+                self.finalize(events);
             }
         }
         self.counts.strays = self.strays.longest();
     }
 
-    /// Time goes on: departures that no later arrival can be meant by are looked at, and entries
-    /// that no later departure can mean are settled.
+    /// Advances time: processes departures that no later arrival can match, and finalizes entries that no later
+    /// departure can match.
     #[inline]
     fn advance(&mut self, time_ns: i64, events: &mut impl FnMut(Event<T>)) {
         if time_ns < self.now {
@@ -359,27 +362,27 @@ impl<T: Copy + Default> Matcher<T> {
         }
         self.now = time_ns;
         let held_since = time_ns.saturating_sub(self.window.lead_ns);
-        while let Some(&(key, departure)) = self.held.front() {
+        while let Some(&(key, departure)) = self.pending_departures.front() {
             if departure.time_ns >= held_since {
                 break;
             }
-            self.held.pop_front();
-            self.settle_until(departure.time_ns, events);
+            self.pending_departures.pop_front();
+            self.finalize_until(departure.time_ns, events);
             self.leave(key, departure, events);
         }
-        self.settle_until(held_since, events);
+        self.finalize_until(held_since, events);
     }
 
-    /// Settles entries for which the window has passed at `time_ns`.
+    /// Finalizes entries for which the window has passed at `time_ns`.
     #[inline]
-    fn settle_until(&mut self, time_ns: i64, events: &mut impl FnMut(Event<T>)) {
+    fn finalize_until(&mut self, time_ns: i64, events: &mut impl FnMut(Event<T>)) {
         let oldest = time_ns.saturating_sub(self.window.longest_ns);
         while self.entries.front().is_some_and(|entry| entry.arrival.time_ns < oldest) {
-            self.settle(events);
+            self.finalize(events);
         }
     }
 
-    fn leave(&mut self, key: u64, departure: Passage<T>, events: &mut impl FnMut(Event<T>)) {
+    fn leave(&mut self, key: u64, departure: Observation<T>, events: &mut impl FnMut(Event<T>)) {
         let is_early = self.is_early(departure.time_ns);
         let (entries, first) = (&mut self.entries, self.first);
         let found = self.index.find(key, |number| entries[(*number - first) as usize].key == key);
@@ -399,10 +402,10 @@ impl<T: Copy + Default> Matcher<T> {
             let newest = group.members.back().copied().unwrap_or(oldest);
             if let Some(&waiting) = group.members.get(group.left) {
                 if waiting != newest {
-                    group.clouded = newest + 1;
+                    group.overlapping = newest + 1;
                 }
                 verdict = match waiting {
-                    waiting if waiting < group.clouded => Verdict::Ambiguous,
+                    waiting if waiting < group.overlapping => Verdict::Ambiguous,
                     waiting if waiting != oldest => Verdict::Ordered,
                     _ => Verdict::Certain,
                 };
@@ -413,7 +416,7 @@ impl<T: Copy + Default> Matcher<T> {
             } else {
                 group.exceeded = newest + 1;
                 group.from_start = false;
-                let [certain, ordered] = std::mem::take(&mut group.settled);
+                let [certain, ordered] = std::mem::take(&mut group.finalized);
                 self.counts.certain -= certain;
                 self.counts.ordered -= ordered;
                 self.counts.ambiguous += certain + ordered;
@@ -428,14 +431,14 @@ impl<T: Copy + Default> Matcher<T> {
         let entry = &mut entries[(number - first) as usize];
         entry.departure = departure;
         entry.state = State::Left(verdict);
-        if number < self.newest_left {
+        if number < self.latest_departed {
             self.counts.reordered += 1;
         }
-        self.newest_left = self.newest_left.max(number + 1);
+        self.latest_departed = self.latest_departed.max(number + 1);
     }
 
-    /// Takes the oldest entry out and tells what came of it.
-    fn settle(&mut self, events: &mut impl FnMut(Event<T>)) {
+    /// Removes the oldest entry and reports its result.
+    fn finalize(&mut self, events: &mut impl FnMut(Event<T>)) {
         self.judge_first();
         let Some(entry) = self.drop_first() else { return };
         let State::Left(verdict) = entry.state else {
@@ -453,7 +456,7 @@ impl<T: Copy + Default> Matcher<T> {
         events(Event::Matched { arrival: entry.arrival, departure: entry.departure, verdict });
     }
 
-    /// The verdict of the oldest entry, by all that its group showed.
+    /// Returns the verdict of the oldest entry, by the state of its group.
     fn judge_first(&mut self) {
         let Some(entry) = self.entries.front_mut().filter(|entry| entry.group != ALONE) else {
             return;
@@ -465,11 +468,11 @@ impl<T: Copy + Default> Matcher<T> {
             *verdict = Verdict::Ambiguous;
         }
         if group.from_start && *verdict != Verdict::Ambiguous {
-            group.settled[usize::from(*verdict == Verdict::Ordered)] += 1;
+            group.finalized[usize::from(*verdict == Verdict::Ordered)] += 1;
         }
     }
 
-    /// Takes the oldest entry out.
+    /// Removes the oldest entry.
     fn drop_first(&mut self) -> Option<Entry<T>> {
         let entry = self.entries.pop_front()?;
         let number = self.first;

@@ -1,22 +1,22 @@
 //! Delays over time in bounded memory, for a plot.
 
-/// Stretches of time at most. When there are more, two become one.
+/// Maximum number of time bins. Above it, each two are merged.
 const STRETCHES: usize = 2048;
-/// Length of a stretch at first, in nanoseconds.
+/// Initial length of a bin, in nanoseconds.
 const FIRST_NS: i64 = 1 << 20;
 
-/// The shortest and the longest delay of each of many equal stretches of time.
+/// The shortest and the longest delay of each of many equal time bins.
 #[derive(Debug, Clone, Default)]
 pub struct OverTime {
     start_ns: Option<i64>,
-    /// How often the length was doubled.
+    /// The number of times that the length was doubled.
     doubled: u32,
     stretches: Vec<Option<(i64, i64)>>,
 }
 
-/// What was seen in a stretch of time.
+/// The delays of a time bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
+pub struct TimeBin {
     /// Its middle, in nanoseconds since the first delay.
     pub middle_ns: i64,
     /// The shortest delay, in nanoseconds.
@@ -26,17 +26,17 @@ pub struct Stretch {
 }
 
 impl OverTime {
-    /// Without a delay yet.
+    /// Creates a series without delays.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How long a stretch is, in nanoseconds.
+    /// The length of a bin, in nanoseconds.
     pub fn length_ns(&self) -> i64 {
         FIRST_NS << self.doubled
     }
 
-    /// Adds a delay. What comes from before the first belongs to the first stretch.
+    /// Adds a delay. A time before the first one belongs to the first bin.
     #[inline]
     pub fn record(&mut self, time_ns: i64, delay_ns: i64) {
         let start = *self.start_ns.get_or_insert(time_ns);
@@ -59,13 +59,13 @@ impl OverTime {
         self.doubled += 1;
     }
 
-    /// The stretches that delays were seen in, in order of time.
-    pub fn stretches(&self) -> impl Iterator<Item = Stretch> + '_ {
+    /// The bins with delays, in order of time.
+    pub fn stretches(&self) -> impl Iterator<Item = TimeBin> + '_ {
         let length_ns = self.length_ns();
         self.stretches.iter().enumerate().filter_map(move |(place, seen)| {
             let (shortest_ns, longest_ns) = (*seen)?;
             let middle_ns = place as i64 * length_ns + length_ns / 2;
-            Some(Stretch { middle_ns, shortest_ns, longest_ns })
+            Some(TimeBin { middle_ns, shortest_ns, longest_ns })
         })
     }
 }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_long_it_lasts_the_extremes_stay() {
+    fn extremes_are_kept_over_any_duration() {
         let mut line = OverTime::new();
         line.record(5 * FIRST_NS, 10);
         line.record(5 * FIRST_NS + 1, 4);
@@ -91,12 +91,12 @@ mod tests {
         for second in 0..100_000 {
             line.record(5 * FIRST_NS + second * 1_000_000_000, 1000 + second % 10);
         }
-        let stretches: Vec<Stretch> = line.stretches().collect();
+        let stretches: Vec<TimeBin> = line.stretches().collect();
         assert!((STRETCHES / 2..=STRETCHES).contains(&stretches.len()), "{}", stretches.len());
         assert_eq!((stretches[0].shortest_ns, stretches[0].longest_ns), (4, 1009));
         assert!(stretches[1..].iter().all(|s| (s.shortest_ns, s.longest_ns) == (1000, 1009)));
         assert!(stretches.windows(2).all(|s| s[1].middle_ns - s[0].middle_ns == line.length_ns()));
-        // The ends of what 64 bits hold.
+        // The limits of 64 bits.
         for time in [i64::MIN, i64::MAX] {
             let mut line = OverTime::new();
             line.record(time, 1);

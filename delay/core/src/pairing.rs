@@ -1,4 +1,4 @@
-//! Captures into a matcher: two files, one on either side of the hop, or one that mirrors both.
+//! Feeds captures to a matcher: two files, one on either side of the hop, or one that mirrors both.
 
 mod intake;
 mod mirror;
@@ -8,19 +8,19 @@ use std::io::Read;
 
 use crate::capture::{CaptureError, Packet, Reader};
 use crate::diagnosis::Evidence;
-use crate::key::{Recognition, Unrecognised};
-use crate::matching::{Event, Matcher, Passage};
+use crate::key::{Recognition, Unrecognized};
+use crate::matching::{Event, Matcher, Observation};
 use intake::{Intake, meet};
 pub use intake::{PacketFilter, Plan, SidePlan};
-pub use mirror::{InterfaceId, Mirror, Sides, Sorter};
+pub use mirror::{InterfaceId, MirroredCapture, SideCriterion, Sorter};
 pub use shift::median_difference_ns;
 
-/// Which side of the hop.
+/// A side of the hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// Where packets come from.
+    /// Packets that enter the hop.
     Arrivals,
-    /// Where they leave.
+    /// Packets that leave the hop.
     Departures,
 }
 
@@ -33,43 +33,43 @@ impl std::fmt::Display for Side {
     }
 }
 
-/// What was read of a capture, and what of it was no use.
+/// Counts of a capture's packets, including unusable ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Packets.
     pub packets: u64,
-    /// Of these, with fewer octets captured than are to be looked at.
+    /// Of these, with fewer captured octets than are to be compared.
     pub cut: u64,
-    /// The fewest octets captured of such a packet: what [`Recognition::octets`] may be at most.
+    /// The fewest captured octets of such a packet: the maximum of [`Recognition::octets`].
     pub shortest_cut: Option<usize>,
-    /// Of these, those that ended within their headers.
+    /// Of these, those that end within their headers.
     pub malformed: u64,
-    /// Of these, those that belong to neither side of a mirrored capture.
+    /// Of these, those on neither side of a mirrored capture.
     pub other: u64,
-    /// Of these, those that a filter left out.
+    /// Of these, those that a filter rejected.
     pub filtered: u64,
-    /// Of these, those that go the other way and were left out.
+    /// Of these, those in the other direction, which were ignored.
     pub other_direction: u64,
 }
 
 impl Tally {
     /// Counts a packet without a key.
-    fn count(&mut self, unrecognised: Unrecognised) {
+    fn count(&mut self, unrecognised: Unrecognized) {
         match unrecognised {
-            Unrecognised::Cut { captured } => {
+            Unrecognized::Cut { captured } => {
                 self.cut += 1;
                 self.shortest_cut = Some(self.shortest_cut.map_or(captured, |s| s.min(captured)));
             }
-            Unrecognised::Malformed | Unrecognised::Link(_) => self.malformed += 1,
+            Unrecognized::Malformed | Unrecognized::Link(_) => self.malformed += 1,
         }
     }
 
-    /// Packets that take part: all but those that were left out.
+    /// Packets that are matched: all except ignored ones.
     pub fn selected(&self) -> u64 {
         self.packets - self.filtered - self.other_direction - self.other
     }
 
-    /// Of both sides of a mirrored capture.
+    /// Sums the tallies of both sides of a mirrored capture.
     fn with(&self, second: &Self) -> Self {
         Tally {
             packets: self.packets + second.packets,
@@ -83,35 +83,35 @@ impl Tally {
     }
 }
 
-/// A capture that could not be read on.
+/// An error in reading a capture.
 #[derive(Debug, thiserror::Error)]
 #[error("capture of {side}: {error}")]
 pub struct PairingError {
-    /// Whose capture.
+    /// The side of the capture.
     pub side: Side,
-    /// Why.
+    /// The error.
     #[source]
     pub error: CaptureError,
 }
 
-struct Head<T> {
+struct QueuedPacket<T> {
     key: u64,
-    passage: Passage<T>,
+    passage: Observation<T>,
     /// Backward steps of the clock before it.
     steps: usize,
 }
 
-impl<T> Head<T> {
+impl<T> QueuedPacket<T> {
     fn place(&self) -> (usize, i64) {
         (self.steps, self.passage.time_ns)
     }
 }
 
-/// A capture, and its next packet that has a key.
+/// A capture, and its next packet with a key.
 struct Stream<R, T> {
     reader: Reader<R>,
     shift_ns: i64,
-    head: Option<Head<T>>,
+    head: Option<QueuedPacket<T>>,
     intake: Intake,
 }
 
@@ -130,9 +130,9 @@ impl<R: Read, T> Stream<R, T> {
             let Some(packet) = self.reader.next_packet()? else { break };
             if let Some(key) = self.intake.key(recognition, &packet)? {
                 let time_ns = packet.time_ns.saturating_add(self.shift_ns);
-                let passage = Passage { time_ns, tag: tag(&packet) };
+                let passage = Observation { time_ns, tag: tag(&packet) };
                 let steps = self.intake.steps_before(packet.number);
-                self.head = Some(Head { key, passage, steps });
+                self.head = Some(QueuedPacket { key, passage, steps });
             }
         }
         Ok(())
@@ -140,18 +140,18 @@ impl<R: Read, T> Stream<R, T> {
 }
 
 /// Two captures of one hop, merged by time.
-pub struct Pair<A, D, T, F> {
+pub struct CapturePair<A, D, T, F> {
     recognition: Recognition,
     arrivals: Stream<A, T>,
     departures: Stream<D, T>,
     tag: F,
-    /// Whether packets of both were read.
+    /// True once packets of both were read.
     met: bool,
 }
 
-impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T, F> {
-    /// Both captures from their start. `shift_ns` is added to the time stamps of departures, where
-    /// they are of another clock; `tag` is what the caller wants to know a packet by.
+impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> CapturePair<A, D, T, F> {
+    /// Reads both captures from their start. `shift_ns` is added to the time stamps of departures, for captures of
+    /// two clocks; `tag` returns the caller's tag of a packet.
     pub fn new(
         arrivals: Reader<A>,
         departures: Reader<D>,
@@ -161,7 +161,7 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
     ) -> Self {
         let arrivals = Stream::new(Side::Arrivals, arrivals, 0);
         let departures = Stream::new(Side::Departures, departures, shift_ns);
-        Pair { recognition, arrivals, departures, tag, met: false }
+        CapturePair { recognition, arrivals, departures, tag, met: false }
     }
 
     /// Matches only packets that the filter of their side keeps.
@@ -173,7 +173,7 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
         self
     }
 
-    /// Reads the captures as an earlier reading showed.
+    /// Reads the captures by the plan of an earlier reading.
     #[must_use]
     pub fn planned(mut self, plan: Plan) -> Self {
         self.arrivals.intake.plan(plan.arrivals);
@@ -181,7 +181,7 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
         self
     }
 
-    /// What was read, for a [diagnosis](crate::diagnosis).
+    /// The evidence for a [diagnosis](crate::diagnosis).
     pub fn evidence(&self) -> Evidence<'_> {
         Evidence {
             arrivals: self.arrivals.intake.evidence(),
@@ -191,8 +191,8 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
         }
     }
 
-    /// Feeds at most `packets` packets; `false` when both captures have ended. What the matcher
-    /// then still holds comes out by [`Matcher::finish`].
+    /// Feeds at most `packets` packets; returns `false` when both captures have ended. [`Matcher::finish`] then
+    /// reports the pending entries.
     pub fn feed(
         &mut self,
         packets: u64,
@@ -215,17 +215,17 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
             let stream_head =
                 if arrival_first { self.arrivals.head.take() } else { self.departures.head.take() };
             match stream_head {
-                Some(Head { key, passage, .. }) if arrival_first => {
+                Some(QueuedPacket { key, passage, .. }) if arrival_first => {
                     matcher.arrive(key, passage, events);
                 }
-                Some(Head { key, passage, .. }) => matcher.depart(key, passage, events),
+                Some(QueuedPacket { key, passage, .. }) => matcher.depart(key, passage, events),
                 None => return Ok(false),
             }
         }
         Ok(true)
     }
 
-    /// What was read of either capture so far.
+    /// The tally of either capture so far.
     pub fn tally(&self, side: Side) -> &Tally {
         match side {
             Side::Arrivals => &self.arrivals.intake.tally,
@@ -233,7 +233,7 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
         }
     }
 
-    /// Packets of this side without a time stamp, which were skipped.
+    /// The number of skipped packets of this side without a time stamp.
     pub fn without_time(&self, side: Side) -> u64 {
         match side {
             Side::Arrivals => self.arrivals.reader.without_time(),
@@ -246,7 +246,7 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
         self.arrivals.reader.position() + self.departures.reader.position()
     }
 
-    /// Whether the capture of this side ended within a record.
+    /// Returns true if the capture of this side ended within a record.
     pub fn cut_off(&self, side: Side) -> bool {
         match side {
             Side::Arrivals => self.arrivals.reader.cut_off(),

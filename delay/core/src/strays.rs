@@ -1,22 +1,22 @@
-//! Packets that are on both sides of a hop and that no window matches: a clock was set meanwhile.
+//! Packets on both sides of a hop that no window matches: a clock was set meanwhile.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Unmatched packets kept of either side.
+/// Maximum number of unmatched packets kept of either side.
 const ROOM: usize = 1 << 16;
-/// Packets of a run that are no coincidence.
+/// Minimum number of packets of a run that is no coincidence.
 const FEWEST: u64 = 32;
-/// Matched packets for each of a run that end it: after a step of a clock nearly no packet matches.
+/// Matched packets per packet of a run that end it: after a clock step nearly no packet matches.
 const MATCHED_PER_STRAY: u64 = 8;
-/// Differences of a run vary by this, or by a quarter of the first.
+/// Maximum variation of the differences of a run; also a quarter of the first difference.
 const VARIATION_NS: i64 = 1_000_000;
 
-/// A run of packets whose departure differs from the arrival by more than the window allows.
+/// A run of packets whose departure differs from the arrival by more than the window permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StrayRun {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Departure less arrival of the first, in nanoseconds.
+    /// Departure less arrival of the first packet, in nanoseconds.
     pub difference_ns: i64,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Strays {
 }
 
 impl Strays {
-    /// An arrival did not leave within the window.
+    /// Records an arrival that did not depart within the window.
     pub(crate) fn arrival(&mut self, key: u64, time_ns: i64) {
         match self.departures.remove(key) {
             Some(departure_ns) => self.stray(departure_ns.saturating_sub(time_ns)),
@@ -39,7 +39,7 @@ impl Strays {
         }
     }
 
-    /// A departure has no arrival within the window.
+    /// Records a departure without an arrival within the window.
     pub(crate) fn departure(&mut self, key: u64, time_ns: i64) {
         match self.arrivals.remove(key) {
             Some(arrival_ns) => self.stray(time_ns.saturating_sub(arrival_ns)),
@@ -47,23 +47,23 @@ impl Strays {
         }
     }
 
-    /// Whether a departure of these contents had no arrival within the window.
+    /// Returns true if a departure of these contents had no arrival within the window.
     pub(crate) fn has_departure(&self, key: u64) -> bool {
         self.departures.times_ns.contains_key(&key)
     }
 
-    /// A packet was matched.
+    /// Records a matched packet.
     #[inline]
     pub(crate) fn matched(&mut self) {
         self.matched += 1;
     }
 
-    /// The matcher saw the clock set back: packets of before and after are not compared.
+    /// Records a backward step of the clock: packets before and after it are not compared.
     pub(crate) fn restart(&mut self) {
         *self = Strays { longest: self.longest, ..Strays::default() };
     }
 
-    /// The longest run; `None` where there is none.
+    /// The longest run; `None` if there is none.
     pub(crate) fn longest(&self) -> Option<StrayRun> {
         Some(self.longest).filter(|run| run.packets >= FEWEST)
     }
@@ -84,7 +84,7 @@ impl Strays {
     }
 }
 
-/// The latest unmatched packets of a side, and when each key was stamped; `None`: more than once.
+/// The latest unmatched packets of a side, and the time of each key; `None`: more than one.
 #[derive(Debug, Default)]
 struct Unmatched {
     times_ns: HashMap<u64, Option<i64>>,
@@ -106,7 +106,7 @@ impl Unmatched {
         self.times_ns.insert(key, Some(time_ns));
     }
 
-    /// The time of a packet that no other is like. Its key keeps its slot, so that it counts once.
+    /// Returns the time of a packet with a unique key. Its key keeps its slot, so that it counts once.
     fn remove(&mut self, key: u64) -> Option<i64> {
         self.times_ns.get_mut(&key).and_then(Option::take)
     }
@@ -119,7 +119,7 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     #[test]
-    fn a_run_of_strays_is_a_step() {
+    fn a_run_of_strays_indicates_a_step() {
         let mut strays = Strays::default();
         for key in 0..FEWEST {
             assert_eq!(strays.longest(), None);
@@ -128,7 +128,7 @@ mod tests {
         }
         let run = StrayRun { packets: FEWEST, difference_ns: -100 * MS };
         assert_eq!(strays.longest(), Some(run));
-        // Arrivals that were lost and departures of other packets are no strays.
+        // Lost arrivals and departures of other packets are not strays.
         let mut strays = Strays::default();
         (0..1000).for_each(|key| strays.arrival(key, 0));
         (1000..2000).for_each(|key| strays.departure(key, 0));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_alike_and_few_among_many_are_no_run() {
+    fn identical_packets_and_few_among_many_are_not_a_run() {
         let mut alike = Strays::default();
         for key in 0..1000_u64 {
             alike.departure(key / 4, key as i64);

@@ -1,10 +1,10 @@
-//! A pair of captures whose truth is known, for tests and benches.
+//! A pair of captures with known ground truth, for tests and benches.
 //!
-//! A hop that forwards UDP as a router does: MAC addresses, TTL and header checksum change. Some
-//! packets are lost, some left behind by up to a thousand others, some sent twice; some come in
-//! runs of the same payload, half of these without an identification that would tell them apart.
+//! Simulates a hop that forwards UDP as a router does: MAC addresses, TTL and header checksum change. Some packets
+//! are lost, some overtaken by up to a thousand others, some duplicated; some are in runs of the same payload, half
+//! of these without a distinguishing identification.
 //!
-//! Which packet a frame is stands in its source address, where matching must not look.
+//! The source address of a frame holds the packet's number; matching must not use it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,34 +16,34 @@ use onbeat_wire::{EtherType, MacAddress, Ports, ethernet, ipv4, udp};
 use crate::capture::{LinkType, Packet, Writer};
 use crate::matching::Event;
 
-/// What is generated.
+/// The parameters of the traffic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Traffic {
-    /// Packets that arrive.
+    /// The number of arriving packets.
     pub packets: u64,
     /// Octets of a frame, FCS not included; at least 60.
     pub frame_len: usize,
-    /// Between two arrivals, in nanoseconds.
+    /// The interval between two arrivals, in nanoseconds.
     pub interval_ns: i64,
     /// The shortest delay, in nanoseconds; most packets take less than an interval more.
     pub delay_ns: i64,
     /// The share that others overtake.
     pub reordered: f64,
-    /// By how many at most.
+    /// Maximum number of overtaking packets.
     pub overtaken_by: u64,
-    /// The share that does not leave.
+    /// The share that is lost.
     pub lost: f64,
-    /// The share that leaves twice.
+    /// The share that is duplicated.
     pub duplicated: f64,
-    /// The share that begins a run of 2 to 16 packets of the same payload.
+    /// The share that starts a run of 2 to 16 packets of the same payload.
     pub runs: f64,
-    /// Where the pseudo-random numbers begin.
+    /// The seed of the pseudo-random numbers.
     pub seed: u64,
 }
 
 impl Traffic {
-    /// The mixture that matching is measured with: the paper's packet of 192 octets, a million of
-    /// them a second, 10 % overtaken by up to 1,000, 1 % lost, 0.1 % duplicated.
+    /// The mixture for benchmarks of matching: the paper's packet of 192 octets, a million packets/s, 10 %
+    /// overtaken by up to 1,000, 1 % lost, 0.1 % duplicated.
     pub fn of(packets: u64) -> Self {
         Traffic {
             packets,
@@ -59,13 +59,13 @@ impl Traffic {
         }
     }
 
-    /// The longest that a packet takes, its duplicate included, in nanoseconds.
+    /// The longest delay, including duplicates, in nanoseconds.
     pub fn longest_ns(&self) -> i64 {
         2 * self.delay_ns + (1 + self.overtaken_by as i64) * self.interval_ns
     }
 
-    /// Writes both captures, and tells what is in them.
-    pub fn write(&self, arrivals: impl Write, departures: impl Write) -> io::Result<Truth> {
+    /// Writes both captures, and returns their ground truth.
+    pub fn write(&self, arrivals: impl Write, departures: impl Write) -> io::Result<GroundTruth> {
         let mut arrivals = Writer::new(arrivals, LinkType::ETHERNET)?;
         let mut departures = Departures {
             writer: Writer::new(departures, LinkType::ETHERNET)?,
@@ -73,7 +73,7 @@ impl Traffic {
             under_way: BinaryHeap::new(),
         };
         let mut random = Random::new(self.seed);
-        let mut truth = Truth::default();
+        let mut truth = GroundTruth::default();
         let mut run = Run::default();
         let mut frame = Frame::new(self.frame_len);
         for number in 0..self.packets {
@@ -106,32 +106,32 @@ impl Traffic {
     }
 }
 
-/// What is in a pair of captures.
+/// The ground truth of a pair of captures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Truth {
+pub struct GroundTruth {
     /// Packets that arrived.
     pub arrivals: u64,
-    /// Of these, those that did not leave.
+    /// Of these, lost packets.
     pub lost: u64,
-    /// Frames sent twice.
+    /// Duplicated frames.
     pub duplicates: u64,
-    /// Packets that nothing tells from others of their run.
+    /// Packets that are indistinguishable from others of their run.
     pub identical: u64,
 }
 
-/// Which packet of the traffic a frame is.
+/// Returns the number of a frame's packet in the traffic.
 pub fn number_of(packet: &Packet<'_>) -> u64 {
     let octet = |at: usize| packet.octets.get(at).copied().unwrap_or(0);
     u64::from_be_bytes([0, 0, 0, octet(7), octet(8), octet(9), octet(10), octet(11)])
 }
 
-/// Holds the events of a matcher that was fed with such captures, each packet tagged with
-/// [`number_of`], against the truth.
+/// Compares the events of a matcher that was fed with such captures, each packet tagged with [`number_of`], with
+/// the ground truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Check {
-    /// Matches by verdict, certain first, that are right.
+    /// Correct matches by verdict, certain first.
     pub right: [u64; 3],
-    /// Matches by verdict, certain first, that are not.
+    /// Wrong matches by verdict, certain first.
     pub wrong: [u64; 3],
     /// Matches of a packet that arrived before the one matched before it.
     pub out_of_order: u64,
@@ -139,7 +139,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Takes an event.
+    /// Processes an event.
     pub fn event(&mut self, event: &Event<u64>) {
         if let Event::Matched { arrival, departure, verdict } = event {
             let side = if arrival.tag == departure.tag { &mut self.right } else { &mut self.wrong };
@@ -149,30 +149,30 @@ impl Check {
         }
     }
 
-    /// The share of right ones among the matches that are not counted ambiguous.
+    /// The share of correct matches among those that are not counted as ambiguous.
     pub fn right_share(&self) -> f64 {
         let right = self.right[0] + self.right[1];
         right as f64 / (right + self.wrong[0] + self.wrong[1]).max(1) as f64
     }
 }
 
-/// When the first packet arrives: on the 1st of January 2026, so that a pcap can hold it.
+/// The time of the first arrival: 1 January 2026, within the range of pcap.
 const START_NS: i64 = 1_767_225_600_000_000_000;
 const ETHERNET_LEN: usize = ethernet::HEADER_LEN;
 const PAYLOAD_AT: usize = ETHERNET_LEN + ipv4::HEADER_LEN + udp::HEADER_LEN;
 const TTL: u8 = 64;
 
-/// What makes a packet what it is. In order of number.
+/// The distinguishing fields of a packet, in order of its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Identity {
     number: u64,
-    /// What the payload is made of.
+    /// The seed of the payload.
     payload: u64,
-    /// 0: none, as Linux sends packets that must not be fragmented.
+    /// 0: none, as Linux sends unfragmentable packets.
     identification: u16,
 }
 
-/// Packets of the same payload that are still to come.
+/// Further packets of the same payload.
 #[derive(Default)]
 struct Run {
     left: u64,
@@ -217,7 +217,7 @@ impl<W: Write> Departures<W> {
     }
 }
 
-/// A frame that is filled in anew for each packet.
+/// A frame that is rewritten for each packet.
 struct Frame {
     octets: Vec<u8>,
 }
@@ -227,7 +227,7 @@ impl Frame {
         Frame { octets: vec![0; len.max(60)] }
     }
 
-    /// The packet as it arrives, or as it has left.
+    /// Writes the packet as it arrives, or as it departs.
     fn fill(&mut self, identity: &Identity, left: bool) -> &[u8] {
         let payload_len = (self.octets.len() - PAYLOAD_AT) as u16;
         let [_, _, _, number @ ..] = identity.number.to_be_bytes();

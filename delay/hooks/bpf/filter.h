@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which packets are looked at. */
+/* The packet filter. */
 #ifndef ONBEAT_FILTER_H
 #define ONBEAT_FILTER_H
 
@@ -25,7 +25,7 @@ static __always_inline bool same_address(const __u8 *address, const volatile __u
 	return same;
 }
 
-/* Whether source or target, as was asked for, are the ones. */
+/* Returns true if source or destination match, as requested. */
 static __always_inline bool one_of(__u32 what, __u32 source, __u32 target, __u32 either,
 				   bool by_source, bool by_target)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Follows every packet that comes by an interface through this host, at the kernel's own
- * tracepoints:
+ * Traces every packet received by an interface through this host, at tracepoints of the kernel:
  *
  *   netif_rx ---------------- softirq_entry -- netif_receive_skb -- fib_table_lookup -------- ...
  *   napi_gro_receive_entry --/                               \--- sk_data_ready -- read --/
  *                               ... net_dev_queue -- net_dev_start_xmit -- net_dev_xmit
  *
- * Where only the whole is asked for, it ends at net_dev_start_xmit, and what only parts of it need
- * is not attached: softirq_entry, the routes, net_dev_queue, net_dev_xmit and consume_skb.
+ * If only the total delay is requested, it ends at net_dev_start_xmit, and programs that only
+ * stages need are not attached: softirq_entry, the routes, net_dev_queue, net_dev_xmit and
+ * consume_skb.
  */
 #include "filter.h"
 #include "state.h"
@@ -18,23 +18,25 @@ extern int LINUX_KERNEL_VERSION __kconfig;
 
 #define LINUX_6_18 (6 << 16 | 18 << 8)
 
-/* Where packets come in, and where they leave: interfaces of a network namespace, which is the
- * host. They leave by any where the index is 0. */
+/*
+ * The receiving and the sending interface, of a network namespace, which is the host. Packets
+ * leave by any interface if the index is 0.
+ */
 const volatile __u32 in_device, out_device, netns;
 
-/* Only the whole time of a packet is asked for, not its stages. */
+/* Only the total delay of a packet is requested, not its stages. */
 const volatile bool whole;
 
 static __always_inline bool is(const struct net_device *device, __u32 index)
 {
-	/* The same number is another interface's elsewhere. */
+	/* The same index is another interface in other namespaces. */
 	return (!index || (__u32)device->ifindex == index) && device->nd_net.net->ns.inum == netns;
 }
 
-/* Stamps of the device that packets come by are looked for. */
+/* Time stamps of the receiving device are read. */
 const volatile bool device_stamps;
 
-/* When the NIC received it, by the NIC's clock; 0 where it did not say. */
+/* The time of reception by the NIC, by the NIC's clock; 0 if it has no stamp. */
 static __always_inline __u64 device_stamp(const struct sk_buff *skb)
 {
 	const struct skb_shared_info *shared = (const void *)(skb->head + skb->end);
@@ -44,7 +46,7 @@ static __always_inline __u64 device_stamp(const struct sk_buff *skb)
 	return BPF_CORE_READ(shared, hwtstamps.hwtstamp);
 }
 
-/* Begins with a buffer that has come by a CPU. */
+/* Starts to trace a buffer that this CPU received. */
 static __always_inline struct packet *begin(struct cpu *cpu, const struct sk_buff *skb, __u64 now)
 {
 	struct packet *p = claim(cpu, (__u64)skb, now);
@@ -57,7 +59,7 @@ static __always_inline struct packet *begin(struct cpu *cpu, const struct sk_buf
 	p->cpu = bpf_get_smp_processor_id();
 	p->length = skb->len;
 	p->device = device_stamps ? device_stamp(skb) : 0;
-	/* Without consume_skb some are gone and not known to be. */
+	/* Without consume_skb some packets are completed without notice. */
 	p->depth = whole ? HOOKS_ABSENT : cpu->seen.begun - cpu->seen.ended - cpu->seen.ended_here;
 	cpu->seen.begun++;
 	return p;
@@ -90,7 +92,7 @@ int BPF_PROG(on_softirq_entry, unsigned int vector)
 	return 0;
 }
 
-/* A driver hands a packet over. */
+/* A driver passes a packet to the stack. */
 static __always_inline void arrive(struct sk_buff *skb)
 {
 	struct packet *p;
@@ -119,7 +121,7 @@ int BPF_PROG(on_netif_rx, struct sk_buff *skb)
 	return 0;
 }
 
-/* In its poll: GRO may keep the packet back, and RPS put it into another CPU's queue. */
+/* In its poll: GRO may hold the packet, and RPS queue it to another CPU. */
 SEC("tp_btf/napi_gro_receive_entry")
 int BPF_PROG(on_napi_gro_receive_entry, struct sk_buff *skb)
 {
@@ -149,21 +151,21 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	cpu->current = 0;
 	p = find((__u64)skb);
 	if (p && p->at[HOOKS_RECEIVED]) {
-		/* The buffer was freed where nobody looks, and is used again. */
-		forget(p);
+		/* The buffer was freed without a tracepoint, and is reused. */
+		evict(p);
 		release(p);
 		p = NULL;
 	}
 	if (!p && !wanted(skb))
 		return 0;
-	/* Of the whole this is no part: that it was here is all. */
+	/* The total delay needs only the fact that it was here. */
 	now = whole && p ? p->at[HOOKS_ARRIVED] : bpf_ktime_get_ns();
 	if (!p)
 		p = begin(cpu, skb, now);
 	if (!p)
 		return 0;
 	p->at[HOOKS_RECEIVED] = now;
-	/* In a thread there is none, and the last one was before. */
+	/* In a thread there is no softirq, and the last one was before. */
 	if (p->at[HOOKS_ARRIVED] && !whole)
 		p->at[HOOKS_SOFTIRQ] =
 		    cpu->softirq_ns > p->at[HOOKS_ARRIVED] ? cpu->softirq_ns : p->at[HOOKS_ARRIVED];
@@ -175,13 +177,13 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	return 0;
 }
 
-/* The packet that this CPU is at. */
+/* The packet that this CPU is processing. */
 static __always_inline struct packet *at_hand(struct cpu *cpu)
 {
 	return cpu && cpu->current ? find(cpu->current) : NULL;
 }
 
-/* The stack looks for a route. */
+/* The stack looks up a route. */
 static __always_inline int decide(void)
 {
 	struct packet *p = at_hand(this_cpu());
@@ -235,7 +237,7 @@ int BPF_PROG(on_sk_data_ready, struct sock *sk)
 	return 0;
 }
 
-/* A process has what its socket was given. */
+/* A process has read data of its socket. */
 static __always_inline void read_by_current(struct cpu *cpu, struct packet *p, __u64 skb)
 {
 	struct packet *read;
@@ -243,7 +245,7 @@ static __always_inline void read_by_current(struct cpu *cpu, struct packet *p, _
 	if (!claim_end(p, skb))
 		return;
 	p->at[HOOKS_READ] = bpf_ktime_get_ns();
-	tell(cpu, p, HOOKS_DELIVERED, 0);
+	report(cpu, p, HOOKS_DELIVERED, 0);
 	end(p);
 	read = bpf_task_storage_get(&reads, bpf_get_current_task_btf(), 0,
 				    BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -264,9 +266,9 @@ int BPF_PROG(on_skb_copy_datagram_iovec, struct sk_buff *skb)
 }
 
 /*
- * A datagram was read: the one that as many came after as are still there. Who reads it may meet
- * one that is on its way in, or another reader; then this is not what was to come by what was read
- * before, and nothing is told.
+ * A datagram was read: the one for which the number of later arrivals equals the number of pending
+ * ones. The reader may race with an arriving datagram, or with another reader; then the datagram
+ * differs from the expected one, and nothing is reported.
  */
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
@@ -295,8 +297,8 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 }
 
 /*
- * Before Linux 6.18 the reader of a datagram that was copied at once frees it. Since then another
- * CPU may, in the time of any task: then sock_recv_length has the reader.
+ * Before Linux 6.18 the reader of a fully copied datagram frees it. Since then another CPU may, in
+ * the time of any task: then sock_recv_length has the reader.
  */
 SEC("tp_btf/consume_skb")
 int BPF_PROG(on_consume_skb, struct sk_buff *skb)
@@ -316,26 +318,26 @@ int BPF_PROG(on_consume_skb, struct sk_buff *skb)
 	if (p->fate == HOOKS_ANSWERED_BY_KERNEL)
 		end(p);
 	else
-		forget(p);
+		evict(p);
 	release(p);
 	return 0;
 }
 
-/* The answer to a packet begins where that one was, in a buffer of its own. */
+/* The answer to a packet continues its trace, in a buffer of its own. */
 static __always_inline struct packet *answer(struct cpu *cpu, struct sk_buff *skb,
 					     const struct packet *asked, __u8 fate)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct packet *p = claim(cpu, (__u64)skb, now);
-	__u32 place;
+	__u32 slot;
 
 	if (!p)
 		return NULL;
-	place = p->place;
+	slot = p->slot;
 	*p = *asked;
 	p->skb = (__u64)skb;
 	p->sk = 0;
-	p->place = place;
+	p->slot = slot;
 	p->fate = fate;
 	p->at[HOOKS_QUEUED] = now;
 	/* It ends by itself. */
@@ -344,7 +346,7 @@ static __always_inline struct packet *answer(struct cpu *cpu, struct sk_buff *sk
 	return p;
 }
 
-/* What a socket of this host sends: perhaps an answer to what came. */
+/* A packet sent by a socket of this host: possibly an answer to a received one. */
 static __always_inline struct packet *sent_by(struct cpu *cpu, struct sk_buff *skb, struct sock *sk)
 {
 	struct packet *asked;
@@ -354,7 +356,7 @@ static __always_inline struct packet *sent_by(struct cpu *cpu, struct sk_buff *s
 		if (!asked)
 			return NULL;
 		cpu->current = 0;
-		/* Its own end comes later: an error is told of what is dropped. */
+		/* Its own end comes later: an error is reported of dropped packets. */
 		asked->fate = HOOKS_ANSWERED_BY_KERNEL;
 		return answer(cpu, skb, asked, HOOKS_ANSWERED_BY_KERNEL);
 	}
@@ -365,15 +367,15 @@ static __always_inline struct packet *sent_by(struct cpu *cpu, struct sk_buff *s
 	return answer(cpu, skb, asked, HOOKS_ANSWERED);
 }
 
-/* A packet has left. */
+/* A packet was sent. */
 static __always_inline void leave(struct cpu *cpu, struct packet *p, __u64 now)
 {
-	tell_in_batch(cpu, p, now);
+	report_in_batch(cpu, p, now);
 	end(p);
 	release(p);
 }
 
-/* The stack gives a packet to a device that sends it. */
+/* The stack passes a packet to the sending device. */
 static __always_inline struct packet *depart(struct cpu *cpu, struct sk_buff *skb)
 {
 	struct packet *p = find((__u64)skb);
@@ -389,7 +391,7 @@ static __always_inline struct packet *depart(struct cpu *cpu, struct sk_buff *sk
 	}
 	if (!sk)
 		return NULL;
-	/* Or the compiler looks into it before it is known to be there. */
+	/* Otherwise the compiler reads it before the null check. */
 	barrier_var(sk);
 	return sent_by(cpu, skb, sk);
 }
@@ -423,12 +425,12 @@ int BPF_PROG(on_net_dev_start_xmit, struct sk_buff *skb, struct net_device *devi
 		return 0;
 	p->at[HOOKS_STARTED] = bpf_ktime_get_ns();
 	cpu->leaving = (__u64)skb;
-	cpu->leaving_place = p->place;
+	cpu->leaving_slot = p->slot;
 	p->skb = LEAVING;
 	return 0;
 }
 
-/* The packet that this CPU's driver has, where the buffer is its own. */
+/* The packet that this CPU's driver is sending, if the buffer is its own. */
 static __always_inline struct packet *in_hand(struct cpu *cpu, const struct sk_buff *skb)
 {
 	struct packet *p;
@@ -436,7 +438,7 @@ static __always_inline struct packet *in_hand(struct cpu *cpu, const struct sk_b
 	if (cpu->leaving != (__u64)skb)
 		return NULL;
 	cpu->leaving = 0;
-	p = at_place(cpu->leaving_place);
+	p = slot_at(cpu->leaving_slot);
 	return p && p->skb == LEAVING ? p : NULL;
 }
 
@@ -450,7 +452,7 @@ int BPF_PROG(on_net_dev_xmit, struct sk_buff *skb, int code)
 	if (!p)
 		return 0;
 	if (code) {
-		/* The driver had no room, and the packet waits on. */
+		/* The driver had no room, and the packet stays queued. */
 		p->skb = (__u64)skb;
 		return 0;
 	}
@@ -474,7 +476,7 @@ int BPF_PROG(on_kfree_skb, struct sk_buff *skb, void *location, __u32 reason)
 		if (!p || !claim_end(p, (__u64)skb))
 			return 0;
 	}
-	tell(cpu, p, HOOKS_DROPPED, reason);
+	report(cpu, p, HOOKS_DROPPED, reason);
 	end(p);
 	release(p);
 	return 0;

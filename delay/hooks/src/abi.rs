@@ -4,5 +4,5 @@ onbeat_bpf::bpf_skeleton!(skeleton, "abi.skel.rs");
 
 pub(crate) use skeleton::types::*;
 
-// Generated from C structs of integers and arrays of them, with members where padding would be.
+// Generated from C structs of integers and arrays of them, with members in place of padding.
 onbeat_bpf::bpf_plain!(unsafe: hooks_packet, hooks_cpu, hooks_filter);

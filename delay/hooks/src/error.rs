@@ -1,9 +1,9 @@
-//! What can go wrong with the hooks.
+//! Errors of the hooks.
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why packets cannot be observed at the hooks of the stack.
+/// An error of packet tracing at the hooks of the stack.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,9 +16,9 @@ pub enum Error {
     /// A system call.
     #[error("cannot {operation}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         operation: &'static str,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
 }

@@ -1,34 +1,34 @@
-//! Which packets are looked at: a part of the language of pcap filters.
+//! Packet filter: a subset of the language of pcap filters.
 
 use std::net::IpAddr;
 
 use crate::abi::{hooks_condition as condition, hooks_filter};
 
-/// Packets that are looked at: all, unless it says more.
+/// The packets to trace: all by default.
 ///
-/// The words of a pcap filter (pcap-filter(7)): `ip`, `ip6`, `arp`, `udp`, `tcp`, `icmp`, `icmp6`,
-/// `ether proto N`, `ip proto N`, `[src|dst] host ADDRESS`, `[src|dst] port N`, with `and` between them.
-/// Each kind of thing is said once.
+/// Accepts these terms of a pcap filter (pcap-filter(7)): `ip`, `ip6`, `arp`, `udp`, `tcp`, `icmp`, `icmp6`, `ether
+/// proto N`, `ip proto N`, `[src|dst] host ADDRESS`, `[src|dst] port N`, joined by `and`. Each kind of term may
+/// occur once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Filter {
     ethertype: Option<u16>,
     protocol: Option<u8>,
-    host: Option<(End, IpAddr)>,
-    port: Option<(End, u16)>,
+    host: Option<(FlowEndpoint, IpAddr)>,
+    port: Option<(FlowEndpoint, u16)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum FlowEndpoint {
     Source,
     Target,
     Either,
 }
 
-/// A filter that is none.
+/// The error of an invalid filter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "filter: {0}; it is made of ip, ip6, arp, udp, tcp, icmp, icmp6, ether proto N, ip proto N, [src|dst] \
-     host ADDRESS and [src|dst] port N, with `and` between them"
+    "invalid filter: {0}; use ip, ip6, arp, udp, tcp, icmp, icmp6, ether proto N, ip proto N, [src|dst] \
+     host ADDRESS and [src|dst] port N, joined by `and`"
 )]
 pub struct FilterError(String);
 
@@ -36,10 +36,10 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 impl Filter {
-    /// A filter by its words; all packets where there is none.
+    /// Parses the words of a filter; without words, all packets pass.
     ///
     /// # Errors
-    /// Names the words that are not understood, and those that are.
+    /// Names the invalid words, and the valid ones.
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, FilterError> {
         let words: Vec<&str> = words.into_iter().flat_map(str::split_whitespace).collect();
         let mut filter = Self::default();
@@ -63,18 +63,26 @@ impl Filter {
             ["udp"] => once(&mut self.protocol, UDP, term),
             ["ether", "proto", value] => once(&mut self.ethertype, number(value)?, term),
             ["ip", "proto", value] => once(&mut self.protocol, number(value)?, term),
-            ["host", value] => once(&mut self.host, (End::Either, address(value)?), term),
-            ["src", "host", value] => once(&mut self.host, (End::Source, address(value)?), term),
-            ["dst", "host", value] => once(&mut self.host, (End::Target, address(value)?), term),
-            ["port", value] => once(&mut self.port, (End::Either, number(value)?), term),
-            ["src", "port", value] => once(&mut self.port, (End::Source, number(value)?), term),
-            ["dst", "port", value] => once(&mut self.port, (End::Target, number(value)?), term),
-            [] => Err(FilterError("nothing stands beside \"and\"".into())),
-            _ => Err(FilterError(format!("{:?} is not known", term.join(" ")))),
+            ["host", value] => once(&mut self.host, (FlowEndpoint::Either, address(value)?), term),
+            ["src", "host", value] => {
+                once(&mut self.host, (FlowEndpoint::Source, address(value)?), term)
+            }
+            ["dst", "host", value] => {
+                once(&mut self.host, (FlowEndpoint::Target, address(value)?), term)
+            }
+            ["port", value] => once(&mut self.port, (FlowEndpoint::Either, number(value)?), term),
+            ["src", "port", value] => {
+                once(&mut self.port, (FlowEndpoint::Source, number(value)?), term)
+            }
+            ["dst", "port", value] => {
+                once(&mut self.port, (FlowEndpoint::Target, number(value)?), term)
+            }
+            [] => Err(FilterError("a term is missing beside \"and\"".into())),
+            _ => Err(FilterError(format!("unknown term {:?}", term.join(" ")))),
         }
     }
 
-    /// What no packet can be is no filter.
+    /// Refuses a filter that no packet can pass.
     fn check(self) -> Result<Self, FilterError> {
         if self.port.is_some() && !matches!(self.protocol, None | Some(TCP | UDP)) {
             return Err(FilterError("this protocol has no ports".into()));
@@ -84,12 +92,12 @@ impl Filter {
         let family = self.host.map(|(_, host)| if host.is_ipv6() { 0x86dd } else { 0x0800 });
         let contrary = family.is_some() && self.ethertype.is_some() && self.ethertype != family;
         if (ip && other) || contrary {
-            return Err(FilterError("no packet can be all of this".into()));
+            return Err(FilterError("no packet can match all terms".into()));
         }
         Ok(self)
     }
 
-    /// As the programs take it.
+    /// Encodes the filter for the programs.
     pub(crate) fn encode(&self) -> hooks_filter {
         let mut filter = hooks_filter::default();
         let mut say = |one: condition| filter.what |= one.0;
@@ -101,9 +109,9 @@ impl Filter {
         }
         if let Some((end, host)) = self.host {
             say(match end {
-                End::Source => condition::HOOKS_SOURCE,
-                End::Target => condition::HOOKS_TARGET,
-                End::Either => condition::HOOKS_EITHER_ADDRESS,
+                FlowEndpoint::Source => condition::HOOKS_SOURCE,
+                FlowEndpoint::Target => condition::HOOKS_TARGET,
+                FlowEndpoint::Either => condition::HOOKS_EITHER_ADDRESS,
             });
             if host.is_ipv6() {
                 say(condition::HOOKS_IPV6);
@@ -111,9 +119,9 @@ impl Filter {
         }
         if let Some((end, _)) = self.port {
             say(match end {
-                End::Source => condition::HOOKS_SOURCE_PORT,
-                End::Target => condition::HOOKS_TARGET_PORT,
-                End::Either => condition::HOOKS_EITHER_PORT,
+                FlowEndpoint::Source => condition::HOOKS_SOURCE_PORT,
+                FlowEndpoint::Target => condition::HOOKS_TARGET_PORT,
+                FlowEndpoint::Either => condition::HOOKS_EITHER_PORT,
             });
         }
         filter.ethertype = self.ethertype.unwrap_or_default();
@@ -133,22 +141,22 @@ impl Filter {
 fn once<T>(place: &mut Option<T>, value: T, term: &[&str]) -> Result<(), FilterError> {
     match place.replace(value) {
         None => Ok(()),
-        Some(_) => Err(FilterError(format!("{:?} is a second of its kind", term.join(" ")))),
+        Some(_) => Err(FilterError(format!("second term of the same kind: {:?}", term.join(" ")))),
     }
 }
 
-/// A number, also with 0x.
+/// Parses a decimal number, or a hexadecimal one with 0x.
 fn number<T: TryFrom<u64>>(text: &str) -> Result<T, FilterError> {
     let value = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
     let value = value.ok().and_then(|value| T::try_from(value).ok());
-    value.ok_or_else(|| FilterError(format!("{text:?} is no number that can stand there")))
+    value.ok_or_else(|| FilterError(format!("invalid number {text:?}")))
 }
 
 fn address(text: &str) -> Result<IpAddr, FilterError> {
-    text.parse().map_err(|_| FilterError(format!("{text:?} is no IP address")))
+    text.parse().map_err(|_| FilterError(format!("invalid IP address {text:?}")))
 }
 
 #[cfg(test)]
@@ -160,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_pcap_filters() {
+    fn terms_of_pcap_filters_are_parsed() {
         let filter = parsed("udp and src host 10.0.0.1 and dst port 862").unwrap();
         let encoded = filter.encode();
         assert_eq!(encoded.what, 2 | 4 | 64);
@@ -173,19 +181,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_is_named() {
+    fn an_invalid_term_is_named() {
         for (text, named) in [
-            ("udp or tcp", "\"udp or tcp\" is not known"),
+            ("udp or tcp", "unknown term \"udp or tcp\""),
             ("udp and", "beside \"and\""),
             ("port 70000", "\"70000\""),
-            ("host example", "\"example\" is no IP address"),
-            ("udp and tcp", "\"tcp\" is a second"),
+            ("host example", "invalid IP address \"example\""),
+            ("udp and tcp", "same kind: \"tcp\""),
             ("icmp and port 3", "has no ports"),
-            ("arp and udp", "no packet can be"),
-            ("ip6 and host 10.0.0.1", "no packet can be"),
+            ("arp and udp", "no packet can match"),
+            ("ip6 and host 10.0.0.1", "no packet can match"),
         ] {
-            let told = parsed(text).unwrap_err().to_string();
-            assert!(told.contains(named), "{text}: {told}");
+            let error = parsed(text).unwrap_err().to_string();
+            assert!(error.contains(named), "{text}: {error}");
         }
     }
 }

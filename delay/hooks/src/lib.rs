@@ -1,28 +1,28 @@
-//! Where packets wait inside this host: every packet of an interface, followed from the driver that
-//! brought it to the driver that sends it, or to the process that reads it.
+//! Per-stage packet delay inside this host: traces every packet of an interface from the driver that received it to
+//! the driver that sends it, or to the process that reads it.
 //!
-//! The kernel hooks of "On limits of embedded systems in network packet processing" (Vondrouš,
-//! Macejko, Kocur, 2016), as BPF programs on the tracepoints of a kernel that nobody patched.
+//! The kernel hooks of "On limits of embedded systems in network packet processing" (Vondrouš, Macejko, Kocur,
+//! 2016), as BPF programs on tracepoints of an unmodified kernel.
 //!
 //! - [`Tracer`]: the programs in the kernel.
-//! - [`Packet`]: what is told of a packet that is gone: the stages that it passed, which add up to the
-//!   whole, and what the host was at meanwhile.
-//! - [`Filter`]: which packets are looked at.
+//! - [`Packet`]: the report of a completed packet: its stages, which add up to the total delay, and the activity of
+//!   the host meanwhile.
+//! - [`Filter`]: the packets to trace.
 //!
-//! - [`FollowedClock`]: the clock of NICs that stamp what they receive, beside the kernel's.
+//! - [`TrackedClock`]: the clock of NICs with receive time stamps, tracked against a clock of the kernel.
 //!
-//! What a wire takes is not seen, nor what a NIC does that stamps nothing: [`Stage`] says where a packet's
-//! time begins.
+//! Delays on the wire are not measured, nor those in a NIC without time stamps: [`Stage`] lists where a packet's
+//! time starts.
 
 mod abi;
 mod error;
 mod filter;
-mod followed_clock;
 mod packet;
 mod tracer;
+mod tracked_clock;
 
 pub use error::{Error, Result};
 pub use filter::{Filter, FilterError};
-pub use followed_clock::FollowedClock;
 pub use packet::{Context, Fate, Packet, Stage};
 pub use tracer::{Counts, Detail, Device, Hop, Tracer};
+pub use tracked_clock::TrackedClock;

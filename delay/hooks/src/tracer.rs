@@ -23,7 +23,7 @@ onbeat_bpf::bpf_skeleton!(skeleton, "hooks.skel.rs");
 
 use skeleton::types::{bss, rodata};
 
-/// Octets of the buffer for packets that are gone: 190,000 of them.
+/// Octets of the buffer for reports: 190,000 packets.
 const BUFFER: u32 = 16 << 20;
 
 const REQUIRED: [(&str, &str); 12] = [
@@ -41,11 +41,11 @@ const REQUIRED: [(&str, &str); 12] = [
     ("sock_recv_length", "Linux 6.3 or later"),
 ];
 
-/// Tracepoints that not every kernel has; without them a stage is part of the one behind it.
+/// Tracepoints that not every kernel has; without them a stage is part of the next one.
 const OPTIONAL: [(&str, &str); 2] =
     [("on_fib_table_lookup", "fib_table_lookup"), ("on_fib6_table_lookup", "fib6_table_lookup")];
 
-/// Programs that only stages, and how many packets are under way, need.
+/// Programs that are required only for stages and the number of packets in transit.
 const OF_STAGES: [&str; 6] = [
     "on_softirq_entry",
     "on_fib_table_lookup",
@@ -62,57 +62,57 @@ pub struct Device {
     pub index: u32,
     /// The namespace's inode number, as `/proc/self/ns/net` has it.
     pub netns: u32,
-    /// Whether it has an XDP program, which may send packets on before they come to the hooks.
+    /// True if it has an XDP program, which may forward packets before they reach the hooks.
     pub has_xdp: bool,
 }
 
 impl Device {
-    /// The device of this name in the caller's network namespace.
+    /// Returns the device of this name in the caller's network namespace.
     ///
     /// # Errors
-    /// Where there is none: names those there are.
+    /// There is no such device: lists the existing ones.
     pub fn find(name: &str) -> Result<Self> {
         let link = Handle::open()?.link(name)?;
         let namespace = std::fs::metadata("/proc/thread-self/ns/net")
-            .map_err(|source| Error::System { operation: "see the network namespace", source })?;
+            .map_err(|source| Error::System { operation: "read the network namespace", source })?;
         let has_xdp = link.xdp_program().is_some();
         Ok(Self { index: link.index, netns: namespace.ino() as u32, has_xdp })
     }
 }
 
-/// What is followed through this host.
+/// The packets to trace through this host.
 #[derive(Debug, Clone, Copy)]
 pub struct Hop {
-    /// Where packets come in.
+    /// The receiving device.
     pub arrivals: Device,
-    /// Where they leave, of the same network namespace; by any device, without.
+    /// The sending device, in the same network namespace; `None`: any.
     pub departures: Option<Device>,
-    /// Which of them.
+    /// The packet filter.
     pub filter: Filter,
-    /// What is told of each.
+    /// The detail of reports.
     pub detail: Detail,
-    /// Whether stamps of the NIC that packets come by are told.
+    /// True to report time stamps of the receiving NIC.
     pub device_stamps: bool,
 }
 
-/// What is told of a packet. The less, the less it costs.
+/// The detail of reports. Less detail costs less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Detail {
-    /// All stages, to where the driver that sends it is done with it.
+    /// All stages, until the sending driver has completed.
     #[default]
     Stages,
-    /// Its whole time only, to where that driver begins.
+    /// The total delay only, until that driver starts.
     Whole,
 }
 
-/// Follows every packet of a hop from its start until it is dropped.
+/// Traces every packet of a hop from its start until it is dropped.
 ///
-/// Nothing of it outlives the process: no program, no table.
+/// Nothing outlives the process: no program, no table.
 pub struct Tracer {
     object: Object,
     links: Vec<Link>,
-    told: RingBuffer<'static>,
-    /// The callback of the buffer lives as long as the buffer; who polls lends it a place to put things.
+    ring: RingBuffer<'static>,
+    /// The callback of the buffer lives as long as the buffer; the poller lends it storage.
     seen: Rc<Cell<Vec<Packet>>>,
     detail: Detail,
 }
@@ -123,30 +123,29 @@ impl fmt::Debug for Tracer {
     }
 }
 
-/// What was seen since the start.
+/// Counters since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets of the device of arrivals, followed or not, for which a program ran. What the device counts
-    /// beyond them the kernel received without running the programs.
+    /// Packets of the receiving device, traced or not, for which a program ran. The kernel received further packets
+    /// of the device's counters without running the programs.
     pub arrived: u64,
-    /// Packets that came in and were followed. Answers are counted again.
+    /// Received packets that were traced. Answers are counted again.
     pub begun: u64,
-    /// Packets that are gone: they left, were read, answered or dropped, or were forgotten.
+    /// Completed packets: sent, read, answered, dropped or evicted.
     pub ended: u64,
-    /// Packets that found no room in the table, and were not followed.
-    pub crowded: u64,
+    /// Packets that were not traced: the table was full.
+    pub table_full: u64,
     /// Packets that the kernel merged into others or consumed.
-    pub forgotten: u64,
-    /// Packets that were not recorded: the ring buffer was full.
-    pub untold: u64,
+    pub evicted: u64,
+    /// Packets that were not reported: the ring buffer was full.
+    pub unreported: u64,
 }
 
 impl Tracer {
-    /// Begins to follow packets.
+    /// Starts to trace packets.
     ///
     /// # Errors
-    /// [`Error::Bpf`]: a tracepoint or type that this kernel lacks; without the right to load
-    /// programs.
+    /// [`Error::Bpf`]: this kernel lacks a tracepoint or type, or the caller lacks the permission to load programs.
     pub fn start(hop: &Hop) -> Result<Self> {
         let points = Tracepoints::require(&REQUIRED)?;
         let cpus =
@@ -162,14 +161,14 @@ impl Tracer {
             object.set_entries("told", BUFFER)
         })?;
         let seen = Rc::new(Cell::new(Vec::new()));
-        let told = ring(&object, hop.detail, &seen)
+        let ring = ring(&object, hop.detail, &seen)
             .map_err(|source| kernel("open the buffer of the hooks", source))?;
-        let mut tracer = Self { object, links: Vec::new(), told, seen, detail: hop.detail };
+        let mut tracer = Self { object, links: Vec::new(), ring, seen, detail: hop.detail };
         tracer.attach()?;
         Ok(tracer)
     }
 
-    /// Attaches all programs, and has them begin at once.
+    /// Attaches all programs, and starts them at once.
     fn attach(&mut self) -> Result<()> {
         for program in self.object.programs() {
             let link = program.attach().map_err(|source| {
@@ -180,57 +179,57 @@ impl Tracer {
         self.follow(true)
     }
 
-    /// Has the programs, where they are attached, follow packets, as they do from the start, or leave
-    /// them alone: then they cost what any program costs at these places, and nothing is told.
+    /// Starts or stops tracing by the attached programs. While stopped, they cost as much as any program at these
+    /// points, and nothing is reported.
     ///
     /// # Errors
-    /// Where the kernel does not let us write.
+    /// The kernel refuses the write.
     pub fn follow(&self, kept: bool) -> Result<()> {
         self.object
             .set_variables(&[(offset_of!(bss, kept), &[kept.into()])])
-            .map_err(|source| kernel("tell the hooks to begin or to end", source))
+            .map_err(|source| kernel("start or stop the hooks", source))
     }
 
-    /// Hands over the packets that are gone since the call before, in the order in which they went.
+    /// Returns the packets completed since the previous call, in order of completion.
     ///
     /// # Errors
-    /// Where the kernel does not let us read.
+    /// The kernel refuses the read.
     pub fn take(&mut self) -> Result<Vec<Packet>> {
-        self.told.consume().map_err(|source| kernel("read the buffer of the hooks", source))?;
+        self.ring.consume().map_err(|source| kernel("read the buffer of the hooks", source))?;
         Ok(self.seen.take())
     }
 
-    /// Stops, and hands over all packets that are gone and were not taken yet.
+    /// Stops, and returns all completed packets that were not read yet.
     ///
     /// # Errors
-    /// Where the kernel does not let us read.
+    /// The kernel refuses the read.
     pub fn stop(&mut self) -> Result<Vec<Packet>> {
-        // Where the kernel does not let us, they end with the links, one after another.
+        // If the kernel refuses, they stop with their links, one after another.
         let _ = self.follow(false);
         self.links.clear();
         let mut packets = self.take()?;
-        // What waited to be told together with others.
+        // The unfinished batch.
         let map = self.object.map("cpus");
         for cpu in 0..map.max_entries() {
             let cpu = self.cpu(&map, cpu)?;
             let waiting = cpu.batch.iter().take(cpu.waiting as usize);
-            packets.extend(waiting.filter_map(|told| Packet::of(told, self.detail)));
+            packets.extend(waiting.filter_map(|ring| Packet::of(ring, self.detail)));
         }
         Ok(packets)
     }
 
-    /// What is known of a CPU.
+    /// Reads the data of a CPU.
     fn cpu(&self, map: &Map<'_>, cpu: u32) -> Result<hooks_cpu> {
         let octets = map
             .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|source| kernel("read what the hooks saw", source))?;
-        Ok(octets.as_deref().and_then(hooks_cpu::from_start).expect("the table has it"))
+            .map_err(|source| kernel("read the counters of the hooks", source))?;
+        Ok(octets.as_deref().and_then(hooks_cpu::from_start).expect("the table has all CPUs"))
     }
 
-    /// What was seen since the start.
+    /// Returns the counters since the start.
     ///
     /// # Errors
-    /// Where the kernel does not let us read.
+    /// The kernel refuses the read.
     pub fn counts(&self) -> Result<Counts> {
         let map = self.object.map("cpus");
         let mut sum = Counts::default();
@@ -241,26 +240,26 @@ impl Tracer {
             received += cpu.received;
             sum.begun += cpu.begun;
             sum.ended += cpu.ended + cpu.ended_here;
-            sum.crowded += cpu.crowded;
-            sum.forgotten += cpu.forgotten;
-            sum.untold += cpu.untold;
+            sum.table_full += cpu.table_full;
+            sum.evicted += cpu.evicted;
+            sum.unreported += cpu.unreported;
         }
         // A program ran at either tracepoint or at both.
         sum.arrived = sum.arrived.max(received);
         Ok(sum)
     }
 
-    /// What each of the programs has taken, by name, while
-    /// [`Statistics`](onbeat_bpf::statistics::Statistics) were on.
+    /// Returns the run time of each program, by name, while [`Statistics`](onbeat_bpf::statistics::Statistics) were
+    /// enabled.
     ///
     /// # Errors
-    /// Where the kernel does not tell.
+    /// The kernel refuses the query.
     pub fn runs(&self) -> onbeat_bpf::Result<Vec<(String, Runs)>> {
         self.object.runs()
     }
 }
 
-/// The buffer of packets that are gone.
+/// Opens the buffer of reports.
 fn ring(
     object: &Object,
     detail: Detail,

@@ -1,22 +1,22 @@
-//! Stamps of a NIC, where there is one that gives them: two interfaces that a cable joins, named as in
-//! `ONBEAT_LINK_PAIR=eth0,eth1`, and `ONBEAT_LINK_STAMPS=1`.
+//! Time stamps of NICs that support them: two interfaces joined by a cable, given by `ONBEAT_LINK_PAIR=eth0,eth1`,
+//! and `ONBEAT_LINK_STAMPS=1`.
 //!
 //! ```text
-//!   raw socket: eth0 ------- eth1: hooks, and nobody behind them
+//!   raw socket: eth0 ------- eth1: hooks, without a receiver
 //! ```
 
 use std::env;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use onbeat_hooks::{Detail, Device, Fate, Filter, FollowedClock, Hop, Stage, Tracer};
+use onbeat_hooks::{Detail, Device, Fate, Filter, Hop, Stage, Tracer, TrackedClock};
 use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Handle, Namespace};
 use onbeat_testing::{Feature, RawSocket, require_all};
 
 const BOUND: Duration = Duration::from_secs(20);
 
-/// IEEE 1588 over Ethernet: NICs that stamp not all frames stamp these.
+/// IEEE 1588 over Ethernet: NICs that cannot stamp all frames stamp these.
 const PTP: [u8; 2] = [0x88, 0xf7];
 /// `HWTSTAMP_FILTER_PTP_V2_EVENT` of linux/net_tstamp.h.
 const PTP_EVENTS: i32 = 12;
@@ -27,7 +27,7 @@ fn now_ns() -> u64 {
 }
 
 #[test]
-fn a_packet_begins_where_the_nic_stamps_it() {
+fn a_packet_starts_at_the_stamp_of_the_nic() {
     let pair =
         env::var("ONBEAT_LINK_PAIR").ok().filter(|_| env::var_os("ONBEAT_LINK_STAMPS").is_some());
     let Some(pair) = pair else {
@@ -53,7 +53,7 @@ fn a_packet_begins_where_the_nic_stamps_it() {
         .set_hardware_stamps(far, stamps(HardwareStamps::ALL))
         .or_else(|_| ethtool.set_hardware_stamps(far, stamps(PTP_EVENTS)))
         .unwrap();
-    let mut clock = FollowedClock::open(ethtool.timestamping(far).unwrap().phc.unwrap()).unwrap();
+    let mut clock = TrackedClock::open(ethtool.timestamping(far).unwrap().phc.unwrap()).unwrap();
     let hop = Hop {
         arrivals: Device::find(far).unwrap(),
         departures: None,
@@ -72,19 +72,19 @@ fn a_packet_begins_where_the_nic_stamps_it() {
         frame[14 + 31] = number;
         let sent_ns = now_ns();
         socket.send(&frame);
-        let mut told = Vec::new();
-        while told.is_empty() {
-            assert!(now_ns() < sent_ns + BOUND.as_nanos() as u64, "the packet is not told");
-            told = tracer.take().unwrap();
+        let mut packets = Vec::new();
+        while packets.is_empty() {
+            assert!(now_ns() < sent_ns + BOUND.as_nanos() as u64, "no packet is reported");
+            packets = tracer.take().unwrap();
             std::thread::yield_now();
         }
-        clock.look().unwrap();
-        let mut packet = told[0];
+        clock.read().unwrap();
+        let mut packet = packets[0];
         assert!(matches!(packet.fate, Fate::Dropped(_)), "{packet:?}");
-        // One that has a single register for it stamps no packet while that is not read.
+        // A NIC with a single register stamps no packet until that is read.
         let Some(stamp) = packet.device_ns else { continue };
         stamped += 1;
-        let (at_ns, error_ns) = clock.monotonic_ns(stamp).expect("a moment between two readings");
+        let (at_ns, error_ns) = clock.monotonic_ns(stamp).expect("a time between two readings");
         assert!(at_ns + error_ns >= sent_ns, "{at_ns} {error_ns} {sent_ns}");
         let seen_ns = packet.begin_ns;
         assert!(packet.begin_in_device(at_ns, error_ns), "{at_ns} {error_ns} {packet:?}");
@@ -96,7 +96,7 @@ fn a_packet_begins_where_the_nic_stamps_it() {
             packet.stages_ns[Stage::Device as usize]
         );
     }
-    assert!(stamped > 0, "the NIC stamps none");
+    assert!(stamped > 0, "the NIC stamped no packet");
     eprintln!("{stamped} packets stamped");
     ethtool.set_hardware_stamps(far, stamps(HardwareStamps::NONE)).unwrap();
 }

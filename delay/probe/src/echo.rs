@@ -1,76 +1,78 @@
-//! The session reflector at work.
+//! The session reflector on sockets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use onbeat_delay::probe::{Answer, Key, Sessions, Unanswered, admit, is_reflected, reflect};
+use onbeat_delay::probe::{
+    Key, RejectedDatagram, ReplyFields, Sessions, admit, is_reflected, reflect,
+};
 use onbeat_realtime::clock::{realtime_ns, synchronisation};
 use onbeat_wire::stamp::{ErrorEstimate, Format, PORT};
 
 use crate::socket::{self, Datagram, Socket};
 use crate::{Error, Result};
 
-/// Octets of the longest datagram.
+/// Maximum length of a datagram in octets.
 const LONGEST: usize = 1 << 16;
-/// Datagrams of one socket that are answered before another one has its turn.
+/// Maximum number of datagrams of one socket that are answered before the next socket is served.
 const BATCH: usize = 64;
-/// How late a reflector may notice that it is to stop, in nanoseconds.
+/// Maximum delay of a stop request, in nanoseconds.
 const LOOK_NS: i64 = 100_000_000;
-/// Between two looks at how good the clock is, in nanoseconds.
+/// Interval between updates of the clock's error estimate, in nanoseconds.
 const CLOCK_LOOK_NS: i64 = 1_000_000_000;
-/// TTL of a test packet where the kernel does not tell (RFC 8762 4.3.1).
+/// TTL of a test packet if the kernel does not report it (RFC 8762 4.3.1).
 const UNKNOWN_TTL: u8 = 255;
 
-/// How a reflector is run.
+/// The configuration of a reflector.
 #[derive(Debug, Clone)]
 pub struct EchoConfig {
     /// Addresses to listen on.
     pub addresses: Vec<IpAddr>,
-    /// UDP port; 0 for one that is free.
+    /// UDP port; 0 selects a free one.
     pub port: u16,
-    /// Sessions that are counted at most: answers then carry the reflector's own numbers (stateful
-    /// mode). `None`: they carry the sender's.
+    /// Maximum number of sessions with numbers of their own in replies (stateful mode). `None`: replies carry the
+    /// sender's numbers.
     pub sessions: Option<usize>,
-    /// What test packets have to be authenticated with, and answers are; `None`: neither is.
+    /// The key that authenticates replies, and that test packets must have; `None`: no authentication.
     pub key: Option<Key>,
 }
 
 impl Default for EchoConfig {
-    /// Every address, the port of RFC 8762, without state.
+    /// All addresses, the port of RFC 8762, stateless.
     fn default() -> Self {
         let any = [IpAddr::from([0; 4]), IpAddr::from([0_u16; 8])];
         EchoConfig { addresses: any.into(), port: PORT, sessions: None, key: None }
     }
 }
 
-/// What a reflector saw.
+/// Counters of a reflector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EchoCounts {
-    /// Datagrams that came.
+    /// Received datagrams.
     pub received: u64,
     /// Of these, answered.
     pub answered: u64,
-    /// Of these, too short for a test packet, also of TWAMP; with a key, for an authenticated one.
+    /// Of these, shorter than a test packet of TWAMP; with a key, than an authenticated one.
     pub too_short: u64,
-    /// Of these, whose HMAC is wrong: of who has another key, or none, or changed on their way.
+    /// Of these, with a wrong HMAC: the sender has another key or none, or they were changed on the path.
     pub unverified: u64,
-    /// Of these, reflected packets: two reflectors would answer each other for ever.
+    /// Of these, reflected packets: two reflectors would answer each other endlessly.
     pub reflectors: u64,
-    /// Answers that the kernel did not take.
+    /// Replies that the kernel refused.
     pub refused: u64,
-    /// Test packets whose arrival the program stamped, since the kernel had not.
+    /// Test packets stamped on arrival by the program, without a stamp of the kernel.
     pub stamped_late: u64,
-    /// Sessions that began, in stateful mode.
+    /// Sessions started, in stateful mode.
     pub sessions: u64,
-    /// Sessions that were forgotten for want of room.
-    pub forgotten: u64,
+    /// Sessions evicted for lack of room.
+    pub evicted: u64,
 }
 
-/// A session reflector (RFC 8762 4.3). Without a key senders of TWAMP Light (RFC 5357) are answered as
-/// well; with one, who has it and nobody else.
+/// A session reflector (RFC 8762 4.3). Without a key it also answers senders of TWAMP Light (RFC 5357); with a key,
+/// only senders with that key.
 ///
-/// Times are of CLOCK_REALTIME, which is UTC as far as the host keeps it: of arrival by the kernel, of
-/// departure by the program, just before the answer is given to the kernel.
+/// Times are of CLOCK_REALTIME, which is UTC if the host is synchronized: of arrival by the kernel, of departure by
+/// the program, just before the reply is passed to the kernel.
 #[derive(Debug)]
 pub struct Reflector {
     sockets: Vec<Socket>,
@@ -83,8 +85,8 @@ pub struct Reflector {
 }
 
 impl Reflector {
-    /// Listens on all addresses. An unspecified address of a family that the host has not is passed
-    /// over, where there is another one.
+    /// Listens on all addresses. An unspecified address of a family that the host lacks is skipped if there is
+    /// another address.
     ///
     /// # Errors
     /// [`Error::Listen`].
@@ -97,7 +99,7 @@ impl Reflector {
             match Socket::open(address, false) {
                 Ok(socket) => {
                     let bound = socket.local_address().map_err(failed)?;
-                    // A port that was free for the first is the one for all.
+                    // All addresses use the free port of the first.
                     port = bound.port();
                     addresses.push(bound);
                     sockets.push(socket);
@@ -118,25 +120,25 @@ impl Reflector {
         })
     }
 
-    /// Where it listens.
+    /// The addresses on which it listens.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// How good its clock is, as its answers say.
+    /// The error estimate of its clock in its replies.
     #[must_use]
     pub fn error_estimate(&self) -> ErrorEstimate {
         self.error_estimate
     }
 
-    /// What it saw so far.
+    /// The counters so far.
     #[must_use]
     pub fn counts(&self) -> EchoCounts {
         self.counts
     }
 
-    /// Answers until `stop`, which is asked a few times a second.
+    /// Answers until `stop`, which is called several times per second, returns true.
     ///
     /// # Errors
     /// [`Error::Socket`].
@@ -144,14 +146,14 @@ impl Reflector {
         let mut room = vec![0; LONGEST];
         while !stop() {
             socket::wait(&self.sockets, LOOK_NS).map_err(|error| self.failed(0, error))?;
-            self.look_at_clock();
+            self.update_error_estimate();
             for place in 0..self.sockets.len() {
                 for _ in 0..BATCH {
                     match self.sockets[place].receive(&mut room) {
                         Ok(Some(datagram)) => self.take(place, &mut room, &datagram),
                         Ok(None) => break,
-                        // That an answer did not get there is its sender's loss.
-                        Err(error) if socket::is_the_paths(&error) => {}
+                        // A failed reply affects its sender only.
+                        Err(error) if socket::is_transient(&error) => {}
                         Err(error) => return Err(self.failed(place, error)),
                     }
                 }
@@ -164,7 +166,7 @@ impl Reflector {
         Error::Socket { address: self.addresses[place], source }
     }
 
-    fn look_at_clock(&mut self) {
+    fn update_error_estimate(&mut self) {
         let now = realtime_ns();
         if now.abs_diff(self.estimated_ns) > CLOCK_LOOK_NS as u64 {
             (self.estimated_ns, self.error_estimate) = (now, estimate());
@@ -177,14 +179,14 @@ impl Reflector {
         self.counts.stamped_late += u64::from(datagram.realtime_ns.is_none());
         let received_ns = datagram.realtime_ns.unwrap_or_else(realtime_ns);
         let key = self.key.as_ref();
-        // First of all (RFC 8762 4.4): what does not verify has no session and no place.
+        // First of all (RFC 8762 4.4): an unverified packet creates no session.
         let test = match admit(&room[..datagram.len], key) {
             Ok(test) => test,
-            Err(Unanswered::NoTest(_)) => {
+            Err(RejectedDatagram::NotATestPacket(_)) => {
                 self.counts.too_short += 1;
                 return;
             }
-            Err(Unanswered::Hmac) => {
+            Err(RejectedDatagram::Hmac) => {
                 self.counts.unverified += 1;
                 return;
             }
@@ -194,27 +196,26 @@ impl Reflector {
             return;
         }
         let sessions = self.sessions.as_mut();
-        let answer = Answer {
+        let answer = ReplyFields {
             sequence: sessions.map(|known| known.number((from, test.session), received_ns)),
             received_ns,
             ttl: datagram.ttl.unwrap_or(UNKNOWN_TTL),
             sent_ns: realtime_ns(),
             error_estimate: self.error_estimate,
         };
-        // There is room for an answer, and an error estimate that was made fits.
+        // There is room for a reply, and a created error estimate fits.
         let Ok(len) = reflect(room, datagram.len, &test, &answer, key) else { return };
         match self.sockets[place].answer(&room[..len], from, datagram.at) {
             Ok(()) => self.counts.answered += 1,
             Err(_) => self.counts.refused += 1,
         }
         if let Some(sessions) = &self.sessions {
-            (self.counts.sessions, self.counts.forgotten) =
-                (sessions.begun(), sessions.forgotten());
+            (self.counts.sessions, self.counts.evicted) = (sessions.started(), sessions.evicted());
         }
     }
 }
 
-/// What the kernel says of the host's clock.
+/// Returns the kernel's error estimate of the host's clock.
 pub(crate) fn estimate() -> ErrorEstimate {
     let (synchronised, error_ns) = synchronisation();
     ErrorEstimate::of(error_ns, synchronised, Format::Ntp)

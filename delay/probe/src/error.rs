@@ -1,4 +1,4 @@
-//! Why a probe could not be run.
+//! Errors of probes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,89 +7,89 @@ use std::path::PathBuf;
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Octets of a key file at most: a longer one is not a key file.
+/// Maximum length of a key file in octets.
 pub(crate) const LONGEST_KEY_FILE: u64 = 4096;
 
-/// Why a probe could not be run.
+/// An error of a reflector or sender.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A reflector's socket.
     #[error("cannot listen on UDP {address}: {source}{}", way_out(source))]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// A sender's socket.
     #[error("cannot send to UDP {address}: {source}")]
     Connect {
-        /// To whom.
+        /// The destination.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A socket that failed while it was used.
+    /// A socket that failed in use.
     #[error("socket of {address}: {source}")]
     Socket {
-        /// Whose, or to whom.
+        /// The local or remote address.
         address: SocketAddr,
-        /// What it says.
+        /// The cause.
         source: io::Error,
     },
-    /// Datagrams of a size that there is not.
+    /// An invalid datagram size.
     #[error(
         "cannot send a probe of size {size}: use {least} (a STAMP packet) to 65,507 octets (a UDP datagram)"
     )]
     Size {
-        /// Octets that were wanted.
+        /// The requested octets.
         size: usize,
         /// Octets of a packet of this session.
         least: usize,
     },
-    /// A key that is not to be had.
+    /// An unusable key file.
     #[error("key file {}: {source}", path.display())]
     Key {
         /// The file.
         path: PathBuf,
-        /// Why not.
-        source: NoKey,
+        /// The cause.
+        source: KeyFileError,
     },
 }
 
-/// Why a file has no key.
+/// The reason why a key file is unusable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum NoKey {
-    /// The file is not there, or not for us.
+pub enum KeyFileError {
+    /// The file does not exist, or cannot be read.
     #[error(
-        "{0}; make one: (umask 077; openssl rand -hex 32 > FILE), and take it to the other end"
+        "{0}; create one with (umask 077; openssl rand -hex 32 > FILE), and copy it to the other end"
     )]
     Unreadable(#[from] io::Error),
-    /// A key that everybody may have is none.
+    /// The key is accessible to all users.
     #[error(
-        "everybody on this host may read or write it (mode {0:04o}): chmod o-rw it, and make a new key if \
-         somebody may have read this one"
+        "all users can read or write it (mode {0:04o}); run chmod o-rw, and create a new key if \
+         this one may have been read"
     )]
     Everybodys(u32),
-    /// No octets.
-    #[error("it holds no key: give it one, openssl rand -hex 32")]
+    /// An empty file.
+    #[error("it is empty; create a key with openssl rand -hex 32")]
     Empty,
-    /// Hexadecimal digits whose last octet is a half.
-    #[error("odd number of hexadecimal digits ({0}): an octet has two; add or remove one")]
+    /// An odd number of hexadecimal digits.
+    #[error("odd number of hexadecimal digits: {0}; add or remove one")]
     HalfAnOctet(usize),
-    /// A file of something else.
-    #[error("it has more than {LONGEST_KEY_FILE} octets: that is no key")]
+    /// Not a key file.
+    #[error("it exceeds {LONGEST_KEY_FILE} octets: not a key file")]
     TooLong,
 }
 
 fn way_out(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            "; ports below 1024 want root: give --port, to both ends"
+            "; ports below 1024 require root; give --port at both ends"
         }
-        io::ErrorKind::AddrInUse => "; a reflector listens there already: end it, or give --port",
+        io::ErrorKind::AddrInUse => "; another process listens there; stop it, or give --port",
         _ => "",
     }
 }

@@ -1,4 +1,4 @@
-//! Keys of authenticated sessions, in files.
+//! Key files of authenticated sessions.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -7,13 +7,13 @@ use std::path::Path;
 use onbeat_delay::probe::Key;
 
 use crate::error::LONGEST_KEY_FILE;
-use crate::{Error, NoKey, Result};
+use crate::{Error, KeyFileError, Result};
 
-/// Who is not the owner and not of the group may read, or write.
+/// Read or write permission of users other than the owner and the group.
 const EVERYBODY: u32 = 0o006;
 
-/// Reads the key of a file. Hexadecimal digits, with white space anywhere, are the octets that they say;
-/// of whatever else a file holds each octet is the key's, also a line's end.
+/// Reads the key of a file. Hexadecimal digits, with any white space, are decoded to octets; of any other content
+/// each octet belongs to the key, including line ends.
 ///
 /// # Errors
 /// [`Error::Key`].
@@ -21,31 +21,31 @@ pub fn read_key(path: &Path) -> Result<Key> {
     read(path).map_err(|source| Error::Key { path: path.to_owned(), source })
 }
 
-fn read(path: &Path) -> std::result::Result<Key, NoKey> {
+fn read(path: &Path) -> std::result::Result<Key, KeyFileError> {
     let file = onbeat_host::file::open_regular(path)?;
-    // Of the file that is read, whatever the name means by now.
+    // The permissions of the open file, whatever the name refers to by now.
     let mode = file.metadata()?.mode() & 0o7777;
     if mode & EVERYBODY != 0 {
-        return Err(NoKey::Everybodys(mode));
+        return Err(KeyFileError::Everybodys(mode));
     }
     let octets =
         onbeat_host::file::read_stream(file, LONGEST_KEY_FILE).map_err(|error| {
             match error.kind() {
-                io::ErrorKind::FileTooLarge => NoKey::TooLong,
+                io::ErrorKind::FileTooLarge => KeyFileError::TooLong,
                 _ => error.into(),
             }
         })?;
-    Key::new(&key_octets(octets)?).ok_or(NoKey::Empty)
+    Key::new(&key_octets(octets)?).ok_or(KeyFileError::Empty)
 }
 
-fn key_octets(octets: Vec<u8>) -> std::result::Result<Vec<u8>, NoKey> {
+fn key_octets(octets: Vec<u8>) -> std::result::Result<Vec<u8>, KeyFileError> {
     let digit = |octet: &u8| char::from(*octet).to_digit(16).map(|digit| digit as u8);
     let there = || octets.iter().filter(|octet| !octet.is_ascii_whitespace());
     let Some(digits) = there().map(digit).collect::<Option<Vec<u8>>>() else {
         return Ok(octets);
     };
     if digits.len() % 2 != 0 {
-        return Err(NoKey::HalfAnOctet(digits.len()));
+        return Err(KeyFileError::HalfAnOctet(digits.len()));
     }
     Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
@@ -55,14 +55,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hexadecimal_or_raw() {
+    fn key_files_are_hexadecimal_or_raw() {
         let octets = |text: &[u8]| key_octets(text.to_vec()).unwrap();
         assert_eq!(octets(b"00ffA5\n"), [0x00, 0xff, 0xa5]);
         assert_eq!(octets(b" 0 0 f\tf\r\nA5"), [0x00, 0xff, 0xa5]);
-        assert_eq!(octets(b"a secret\n"), b"a secret\n", "each octet counts");
+        assert_eq!(octets(b"a secret\n"), b"a secret\n", "each octet belongs to the key");
         assert_eq!(octets(&[0, 0xff, b'\n']), [0, 0xff, b'\n']);
-        assert_eq!(octets(b"0x00ff"), b"0x00ff", "that is no digit");
+        assert_eq!(octets(b"0x00ff"), b"0x00ff", "not a hexadecimal digit");
         assert!(octets(b" \n").is_empty() && octets(b"").is_empty());
-        assert!(matches!(key_octets(b"00f\n".to_vec()), Err(NoKey::HalfAnOctet(3))));
+        assert!(matches!(key_octets(b"00f\n".to_vec()), Err(KeyFileError::HalfAnOctet(3))));
     }
 }

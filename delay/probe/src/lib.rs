@@ -5,9 +5,9 @@
 //!         its clock: SessionClock                           its clock: CLOCK_REALTIME
 //! ```
 //!
-//! The machines are in [`onbeat_delay::probe`]; here are sockets and clocks. The kernel stamps what
-//! comes and what goes (SO_TIMESTAMPING, in software); where it does not, the program does, and
-//! says how often. With a key, packets are authenticated and verified.
+//! The protocol state machines are in [`onbeat_delay::probe`]; this crate has sockets and clocks. The kernel stamps
+//! received and sent packets (SO_TIMESTAMPING, in software); otherwise the program does, and counts these stamps.
+//! With a key, packets are authenticated and verified.
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -19,7 +19,7 @@ mod rates;
 mod socket;
 
 pub use echo::{EchoConfig, EchoCounts, Reflector};
-pub use error::{Error, NoKey, Result};
+pub use error::{Error, KeyFileError, Result};
 pub use key::read_key;
 pub use ping::{PingConfig, PingReport, ping};
 pub use rates::{profile_file, rates};

@@ -1,4 +1,4 @@
-//! The session sender at work.
+//! The session sender on a socket.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,72 +11,73 @@ use crate::echo::estimate;
 use crate::socket::{self, Socket};
 use crate::{Error, Result};
 
-/// Octets of the longest payload of a UDP datagram by IPv4.
+/// Maximum length of the payload of a UDP datagram by IPv4, in octets.
 const LONGEST: usize = 65_507;
-/// Probes that are sent, and answers that are taken, before the other has its turn.
+/// Maximum number of probes sent, or replies received, before the other direction is served.
 const BATCH: usize = 64;
-/// From the start of the session to its first probe, in nanoseconds.
+/// Time from the start of the session to its first probe, in nanoseconds.
 const AHEAD_NS: i64 = 10_000_000;
-/// How late a sender may notice that it is to stop, in nanoseconds.
+/// Maximum delay of a stop request, in nanoseconds.
 const LOOK_NS: i64 = 200_000_000;
 
-/// What is probed, and how.
+/// The configuration of a session.
 #[derive(Debug, Clone)]
 pub struct PingConfig {
     /// The reflector.
     pub to: SocketAddr,
-    /// The address to send from; `None`: as the host routes.
+    /// The source address; `None`: by the routing of the host.
     pub from: Option<IpAddr>,
-    /// When probes are meant to go.
+    /// The intended transmission times of probes.
     pub profile: Profile,
-    /// Probes at most.
+    /// Maximum number of probes.
     pub count: Option<u64>,
-    /// Octets of UDP payload, one after the other and again; at least one size.
+    /// Octets of UDP payload, cyclic; at least one size.
     pub sizes: Vec<usize>,
-    /// How long an answer is waited for, in nanoseconds.
+    /// The timeout of a reply, in nanoseconds.
     pub timeout_ns: i64,
     /// The session's number (RFC 8972 3).
     pub id: u16,
-    /// What probes are authenticated with, and answers have to be; `None`: neither is.
+    /// The key that authenticates probes, and that replies must have; `None`: no authentication.
     pub key: Option<Key>,
 }
 
 impl PingConfig {
-    /// Octets of the shortest probe: 44, or 112 of an authenticated one.
+    /// Minimum length of a probe in octets: 44, or 112 if authenticated.
     #[must_use]
     pub fn least_size(&self) -> usize {
         if self.key.is_some() { AUTHENTICATED_LEN } else { PACKET_LEN }
     }
 }
 
-/// What came of it.
+/// The result of a session.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PingReport {
-    /// What the sender saw.
+    /// Counters of the sender.
     pub counts: Counts,
-    /// Probes whose departure, and answers whose arrival, the program stamped, since the kernel had not.
+    /// Probes stamped on departure, and replies stamped on arrival, by the program, without a stamp of the kernel.
     pub stamped_late: [u64; 2],
-    /// Probes that the kernel did not take; they count as sent, and lost.
+    /// Probes that the kernel refused; they count as sent, and lost.
     pub refused: u64,
-    /// Times that somebody said that nobody listens there (ICMP).
+    /// The number of ICMP errors: destination unreachable.
     pub unreachable: u64,
-    /// How often this host's time of day was set. The times of the report do not show it.
+    /// The number of times that this host's time of day was set. The times of the report do not contain it.
     pub clock_steps: u64,
-    /// How good the reflector says that its clock is.
+    /// The error estimate of the reflector's clock.
     pub reflector: Option<ErrorEstimate>,
-    /// Probes that were lost on their way there, where the reflector's numbers tell.
+    /// Probes lost on the forward path, if the reflector's numbers show it.
     pub lost_there: Option<u64>,
-    /// From the first probe's time to the end, in nanoseconds.
+    /// The time from the first probe to the end, in nanoseconds.
     pub took_ns: i64,
 }
 
-/// Runs a session to its end, or until `stop`, which is asked a few times a second and after each
-/// probe. Each sample is handed on once it is known, in order of sending, with what was seen so far.
+/// Runs a session to its end, or until `stop`, which is called several times per second and after each probe,
+/// returns true. Each sample is passed to `take` once it is known, in order of transmission, with the counters so
+/// far.
 ///
-/// Times are of a clock that shows the time of day at the start, and is not set meanwhile.
+/// Times are of a clock that starts at the time of day, and does not step.
 ///
 /// # Errors
-/// Where the sizes are none, or a socket fails.
+/// There are no sizes, or a socket fails.
 pub fn ping(
     config: &PingConfig,
     stop: &dyn Fn() -> bool,
@@ -96,21 +97,21 @@ pub fn ping(
     let from = SocketAddr::new(config.from.unwrap_or(unspecified), 0);
     let socket = Socket::open(from, true).map_err(connect)?;
     socket.connect(address).map_err(connect)?;
-    let mut run = Run::new(config, socket);
+    let mut run = PingSession::new(config, socket);
     run.carry_out(stop, each).map_err(|source| Error::Socket { address, source })?;
     Ok(run.report())
 }
 
-struct Run<'a> {
+struct PingSession<'a> {
     config: &'a PingConfig,
     sockets: [Socket; 1],
     clock: SessionClock,
     sender: Sender,
     start_ns: i64,
-    /// A probe's packet; what follows is zeros.
+    /// A probe's packet; the rest is zero.
     packet: Vec<u8>,
     room: Vec<u8>,
-    /// The kernel numbers departures as this does probes, as long as it takes all of them.
+    /// The kernel's numbers of departures equal those of probes, as long as it accepts all of them.
     numbered_alike: bool,
     departures: u64,
     late_arrivals: u64,
@@ -118,7 +119,7 @@ struct Run<'a> {
     unreachable: u64,
 }
 
-impl<'a> Run<'a> {
+impl<'a> PingSession<'a> {
     fn new(config: &'a PingConfig, socket: Socket) -> Self {
         let clock = SessionClock::new();
         let start_ns = clock.now_ns() + AHEAD_NS;
@@ -139,7 +140,7 @@ impl<'a> Run<'a> {
             sender,
             start_ns,
             packet: vec![0; longest],
-            // What is longer than any probe is no answer to one, but shall not look like one.
+            // A datagram longer than any probe is not a reply, and must not be truncated to look like one.
             room: vec![0; longest + 1],
             numbered_alike: true,
             departures: 0,
@@ -157,12 +158,12 @@ impl<'a> Run<'a> {
         let mut stopped = false;
         while !self.sender.is_done() {
             if !stopped && stop() {
-                // Nothing more is sent; what is under way is waited for as ever.
+                // Nothing more is sent; pending probes are completed as usual.
                 stopped = true;
                 self.sender.stop();
             }
             self.send()?;
-            // Departures first: a probe's own news is there before its answer.
+            // Departures first: a probe's own stamp arrives before its reply.
             self.departures()?;
             self.receive()?;
             let now = self.clock.now_ns();
@@ -183,11 +184,11 @@ impl<'a> Run<'a> {
         for _ in 0..BATCH {
             let number = self.sender.counts().sent;
             let size = self.config.sizes[(number % self.config.sizes.len() as u64) as usize];
-            // There is room for a packet, and an error estimate that was made fits.
+            // There is room for a packet, and a created error estimate fits.
             let Some(Ok(_)) = self.sender.send(self.clock.now_ns(), &mut self.packet) else {
                 break;
             };
-            if let Err(error) = self.hand_over(size) {
+            if let Err(error) = self.transmit(size) {
                 self.numbered_alike = false;
                 self.refused += 1;
                 self.pass(error)?;
@@ -196,9 +197,9 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Gives the packet to the kernel. That an earlier probe found nobody is told to who sends the next,
+    /// Passes the packet to the kernel. The kernel reports the ICMP error of an earlier probe to the next send,
     /// which then has not been sent.
-    fn hand_over(&mut self, size: usize) -> io::Result<()> {
+    fn transmit(&mut self, size: usize) -> io::Result<()> {
         let socket = &self.sockets[0];
         match socket.send(&self.packet[..size]) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -228,7 +229,7 @@ impl<'a> Run<'a> {
                         Some(stamp) => self.clock.of_realtime(stamp),
                         None => self.clock.now_ns(),
                     };
-                    // What is no answer is counted.
+                    // A datagram that is not a reply is counted.
                     let _ = self.sender.receive(&self.room[..datagram.len], received_ns);
                 }
                 Ok(None) => break,
@@ -238,9 +239,9 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Goes on where the path, or the other end, may be better later.
+    /// Continues after errors of the path or the other end, which may be transient.
     fn pass(&mut self, error: io::Error) -> io::Result<()> {
-        if !socket::is_the_paths(&error) {
+        if !socket::is_transient(&error) {
             return Err(error);
         }
         let unreachable = !matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN));

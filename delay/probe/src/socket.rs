@@ -1,4 +1,4 @@
-//! UDP sockets whose datagrams carry when the kernel saw them.
+//! UDP sockets whose datagrams carry time stamps of the kernel.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
@@ -14,45 +14,45 @@ use nix::sys::time::TimeSpec;
 
 const NS_PER_S: i64 = 1_000_000_000;
 
-/// Memory for datagrams that wait to be read, in octets. The default holds 277 short datagrams: at 1,000
-/// a second, a process that does not run for 0.3 s loses the next, and a measurement blames the path.
+/// Memory for pending datagrams, in octets. The default holds 277 short datagrams: at 1,000 packets/s, a process
+/// that is not scheduled for 0.3 s loses the next, and a measurement would attribute the loss to the path.
 const RECEIVE_MEMORY: usize = 8 << 20;
 
-/// What comes beside a datagram: three time stamps, TTL, address and interface, an error. Aligned as
-/// the kernel lays control messages out.
+/// Buffer for control messages of a datagram: three time stamps, TTL, address and interface, an error. Aligned for
+/// control messages of the kernel.
 #[repr(C, align(8))]
-struct Control([u8; 256]);
+struct ControlBuffer([u8; 256]);
 
-/// A UDP socket that never waits.
+/// A non-blocking UDP socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     socket: UdpSocket,
 }
 
-/// A datagram that was received.
+/// A received datagram.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Datagram {
-    /// Its octets, or as many as there was room for.
+    /// Its length, limited to that of the buffer.
     pub(crate) len: usize,
-    /// Who sent it; `None` on a socket that is connected.
+    /// The sender; `None` on a connected socket.
     pub(crate) from: Option<SocketAddr>,
-    /// At which of our addresses it was received.
-    pub(crate) at: Option<At>,
-    /// When the kernel had it (CLOCK_REALTIME, ns).
+    /// The local address that received it.
+    pub(crate) at: Option<LocalAddress>,
+    /// The kernel's time of reception (CLOCK_REALTIME, ns).
     pub(crate) realtime_ns: Option<i64>,
     /// TTL or hop limit.
     pub(crate) ttl: Option<u8>,
 }
 
-/// The address that a datagram was sent to, and the interface that it came by.
+/// The destination address of a datagram, and the interface that received it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum At {
+pub(crate) enum LocalAddress {
     V4(libc::in_pktinfo),
     V6(libc::in6_pktinfo),
 }
 
 impl Socket {
-    /// A socket at an address. With `departures` the kernel tells of each datagram when it left.
+    /// Opens a socket at an address. With `departures` the kernel reports the departure time of each datagram.
     pub(crate) fn open(address: SocketAddr, departures: bool) -> io::Result<Self> {
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -61,7 +61,7 @@ impl Socket {
             setsockopt(&fd, sockopt::Ipv4RecvTtl, &true)?;
             setsockopt(&fd, sockopt::Ipv4PacketInfo, &true)?;
         } else {
-            // What comes by IPv4 is the other socket's, whatever the host's default is.
+            // IPv4 datagrams belong to the other socket, whatever the host's default is.
             setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
             setsockopt(&fd, sockopt::Ipv6RecvHopLimit, &true)?;
             setsockopt(&fd, sockopt::Ipv6RecvPacketInfo, &true)?;
@@ -73,11 +73,11 @@ impl Socket {
                 | TimestampingFlag::SOF_TIMESTAMPING_OPT_ID
                 | TimestampingFlag::SOF_TIMESTAMPING_OPT_TSONLY;
         }
-        // Beyond net.core.rmem_max with CAP_NET_ADMIN only; without it, as much as that allows.
+        // Beyond net.core.rmem_max only with CAP_NET_ADMIN; without it, as much as that permits.
         if setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_MEMORY).is_err() {
             let _ = setsockopt(&fd, sockopt::RcvBuf, &RECEIVE_MEMORY);
         }
-        // Who gets no stamps from the kernel makes his own.
+        // Without stamps of the kernel the program stamps.
         let _ = setsockopt(&fd, sockopt::Timestamping, &stamps);
         bind(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
         Ok(Self { socket: fd.into() })
@@ -91,7 +91,7 @@ impl Socket {
         self.socket.local_addr()
     }
 
-    /// A datagram that has come; `None`: there is none.
+    /// Returns a received datagram; `None`: there is none.
     pub(crate) fn receive(&self, room: &mut [u8]) -> io::Result<Option<Datagram>> {
         self.message(room, MsgFlags::MSG_DONTWAIT, |datagram, message| {
             match message {
@@ -101,15 +101,19 @@ impl Socket {
                 ControlMessageOwned::Ipv4Ttl(ttl) | ControlMessageOwned::Ipv6HopLimit(ttl) => {
                     datagram.ttl = u8::try_from(ttl).ok();
                 }
-                ControlMessageOwned::Ipv4PacketInfo(info) => datagram.at = Some(At::V4(info)),
-                ControlMessageOwned::Ipv6PacketInfo(info) => datagram.at = Some(At::V6(info)),
+                ControlMessageOwned::Ipv4PacketInfo(info) => {
+                    datagram.at = Some(LocalAddress::V4(info))
+                }
+                ControlMessageOwned::Ipv6PacketInfo(info) => {
+                    datagram.at = Some(LocalAddress::V6(info))
+                }
                 _ => {}
             };
         })
     }
 
-    /// When a datagram left: its number, counted from 0 on over all that were sent, and the time
-    /// (CLOCK_REALTIME, ns). `None`: there is no news.
+    /// Returns the departure of a datagram: its number, from 0 over all sent ones, and the time (CLOCK_REALTIME,
+    /// ns). `None`: there is no report.
     pub(crate) fn departed(&self) -> io::Result<Option<(u32, i64)>> {
         let (mut number, mut time_ns) = (None, None);
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
@@ -129,7 +133,7 @@ impl Socket {
             match (read, number, time_ns) {
                 (None, ..) => return Ok(None),
                 (_, Some(number), Some(time_ns)) => return Ok(Some((number, time_ns))),
-                // News of another kind.
+                // A report of another kind.
                 _ => (number, time_ns) = (None, None),
             }
         }
@@ -141,7 +145,7 @@ impl Socket {
         flags: MsgFlags,
         mut beside: impl FnMut(&mut Datagram, ControlMessageOwned),
     ) -> io::Result<Option<Datagram>> {
-        let mut control = Control([0; 256]);
+        let mut control = ControlBuffer([0; 256]);
         let mut parts = [IoSliceMut::new(room)];
         let fd = self.socket.as_raw_fd();
         match recvmsg::<SockaddrStorage>(fd, &mut parts, Some(&mut control.0), flags) {
@@ -157,23 +161,28 @@ impl Socket {
         }
     }
 
-    /// Sends to whom the socket is connected to.
+    /// Sends to the connected address.
     pub(crate) fn send(&self, octets: &[u8]) -> io::Result<()> {
         self.socket.send(octets).map(drop)
     }
 
-    /// Sends from the address that a datagram came to.
-    pub(crate) fn answer(&self, octets: &[u8], to: SocketAddr, at: Option<At>) -> io::Result<()> {
+    /// Sends from the address that received a datagram.
+    pub(crate) fn answer(
+        &self,
+        octets: &[u8],
+        to: SocketAddr,
+        at: Option<LocalAddress>,
+    ) -> io::Result<()> {
         let part = [IoSlice::new(octets)];
         let (from_v4, from_v6);
         let beside = match at {
-            Some(At::V4(mut info)) => {
-                // The way back is the routing's; the address is that which the sender knows.
+            Some(LocalAddress::V4(mut info)) => {
+                // Routing selects the path; the source address is the one known to the sender.
                 info.ipi_ifindex = 0;
                 from_v4 = info;
                 Some(ControlMessage::Ipv4PacketInfo(&from_v4))
             }
-            Some(At::V6(mut info)) => {
+            Some(LocalAddress::V6(mut info)) => {
                 let link_local =
                     matches!(info.ipi6_addr.s6_addr, [0xfe, second, ..] if second >> 6 == 2);
                 info.ipi6_ifindex = if link_local { info.ipi6_ifindex } else { 0 };
@@ -195,7 +204,7 @@ impl AsFd for Socket {
     }
 }
 
-/// Waits until something can be read of a socket, `for_ns` at most, or until a signal.
+/// Waits until a socket is readable, for at most `for_ns`, or until a signal.
 pub(crate) fn wait(sockets: &[Socket], for_ns: i64) -> io::Result<()> {
     let mut polled: Vec<PollFd<'_>> =
         sockets.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
@@ -207,8 +216,8 @@ pub(crate) fn wait(sockets: &[Socket], for_ns: i64) -> io::Result<()> {
     }
 }
 
-/// Whether an error is the path's or the other end's, so that it may pass.
-pub(crate) fn is_the_paths(error: &io::Error) -> bool {
+/// Returns true for an error of the path or the other end, which may be transient.
+pub(crate) fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::ConnectionRefused

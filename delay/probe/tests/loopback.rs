@@ -1,4 +1,4 @@
-//! A session over the loopback interface: both ends are here, and go by one clock.
+//! Sessions over the loopback interface: both ends use one clock.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -8,14 +8,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use onbeat_delay::probe::{Key, Profile, Sample, Stretch};
+use onbeat_delay::probe::{Key, Profile, ProfileSegment, Sample};
 use onbeat_probe::{EchoConfig, EchoCounts, PingConfig, PingReport, Reflector, ping, read_key};
 use onbeat_testing::{Feature, TemporaryDirectory, require_all, require_that};
 
-/// Longest wait for what comes at once unless it never comes.
+/// Maximum wait for an immediate event.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Answers while `act` runs; what the reflector then counted.
+/// Runs a reflector during `act`; returns its counters.
 fn with_reflector(
     address: &str,
     sessions: Option<usize>,
@@ -24,7 +24,7 @@ fn with_reflector(
     with_keyed_reflector(address, sessions, None, act)
 }
 
-/// The same, of a reflector that has a key.
+/// As [`with_reflector`], with a key.
 fn with_keyed_reflector(
     address: &str,
     sessions: Option<usize>,
@@ -38,7 +38,7 @@ fn with_keyed_reflector(
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let reflecting = scope.spawn(|| reflector.run(&|| stop.load(Ordering::Relaxed)));
-        // Stopped also where `act` fails, or the scope would wait for ever.
+        // Also stopped if `act` fails, otherwise the scope would never end.
         let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(at)));
         stop.store(true, Ordering::Relaxed);
         reflecting.join().unwrap().unwrap();
@@ -51,7 +51,7 @@ fn config(to: SocketAddr, probes: u64) -> PingConfig {
     PingConfig {
         to,
         from: None,
-        profile: Profile::new(vec![Stretch::constant(2_000.0, 10_000_000_000)]),
+        profile: Profile::new(vec![ProfileSegment::constant(2_000.0, 10_000_000_000)]),
         count: Some(probes),
         sizes: vec![44],
         timeout_ns: BOUND.as_nanos() as i64,
@@ -78,7 +78,7 @@ fn every_probe_has_its_four_times() {
             assert_eq!((report.counts.sent, report.counts.answered), (300, 300), "{report:?}");
             assert_eq!((report.refused, report.unreachable, report.clock_steps), (0, 0, 0));
             assert_eq!(report.lost_there, Some(0));
-            // Linux stamps what goes and comes by lo; what comes, a while after somebody has asked for it.
+            // Linux stamps sent and received packets on lo; received ones some time after stamps were enabled.
             assert_eq!(report.stamped_late[0], 0, "{address}");
             assert!(report.stamped_late[1] < 300, "{address}");
             assert!(samples.iter().map(|sample| sample.sequence).eq(0..300));
@@ -106,12 +106,12 @@ fn a_reflector_with_state_counts_sessions() {
             assert!(numbers.eq(0..5));
         }
     });
-    assert_eq!((counts.sessions, counts.forgotten), (2, 0));
+    assert_eq!((counts.sessions, counts.evicted), (2, 0));
 }
 
-/// What a sender of TWAMP Light sends, and what else may come.
+/// A packet of a TWAMP Light sender, and other datagrams.
 #[test]
-fn datagrams_that_are_not_of_a_stamp_sender() {
+fn datagrams_of_other_senders_are_answered_or_counted() {
     let counts = with_reflector("127.0.0.1", None, |at| {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(BOUND)).unwrap();
@@ -122,11 +122,7 @@ fn datagrams_that_are_not_of_a_stamp_sender() {
         socket.send_to(&test, at).unwrap();
         let mut room = [0; 100];
         let (len, from) = socket.recv_from(&mut room).unwrap();
-        assert_eq!(
-            (len, from),
-            (41, at),
-            "the answer is to the last, and from where it was sent to"
-        );
+        assert_eq!((len, from), (41, at), "the reply is to the last, from its destination address");
         assert_eq!(room[..4], [0, 0, 0, 9]);
         assert_eq!(room[24..38], test[..14]);
         assert_eq!(room[40], 64, "TTL");
@@ -134,7 +130,8 @@ fn datagrams_that_are_not_of_a_stamp_sender() {
     assert_eq!((counts.received, counts.too_short, counts.answered), (3, 2, 1));
 }
 
-/// Whether datagrams wait in the socket of a port, which is the first column after the state (proc_net_udp(5)).
+/// Returns true if datagrams are pending in the socket of a port, the first column after the state
+/// (proc_net_udp(5)).
 fn waits(port: u16) -> bool {
     let sockets = fs::read_to_string("/proc/self/net/udp").unwrap();
     let local = format!("0100007F:{port:04X}");
@@ -143,10 +140,10 @@ fn waits(port: u16) -> bool {
     !queues.ends_with(":00000000")
 }
 
-/// A second of probes at 5,000 a second waits for a reflector that does not run: none is lost, so that
-/// the path is not blamed for a busy host.
+/// Probes of a second at 5,000 packets/s are pending for a stopped reflector: none is lost, so that no loss of a
+/// busy host is attributed to the path.
 #[test]
-fn a_reflector_that_was_kept_from_running_answers_what_waited() {
+fn a_stopped_reflector_answers_pending_probes_when_resumed() {
     if !require_all(&[Feature::Root]) {
         return;
     }
@@ -164,7 +161,7 @@ fn a_reflector_that_was_kept_from_running_answers_what_waited() {
     assert_eq!(reflector.counts().received, 5_000);
 }
 
-/// The answer comes from the address that the probe was sent to, not from that of the route back.
+/// The reply comes from the address that the probe was sent to, not from that of the return route.
 #[test]
 fn an_answer_comes_from_where_the_probe_went() {
     with_reflector("0.0.0.0", None, |at| {
@@ -174,7 +171,7 @@ fn an_answer_comes_from_where_the_probe_went() {
     });
 }
 
-/// The port of a sender that has gone is that of another reflector now, which gets the answer.
+/// The port of a former sender belongs to another reflector now, which receives the reply.
 #[test]
 fn two_reflectors_do_not_answer_each_other() {
     for octets in [14, 44, 192] {
@@ -188,7 +185,7 @@ fn two_reflectors_do_not_answer_each_other() {
         let port = sender.local_addr().unwrap().port();
         drop(sender);
         let mut second = open(port);
-        // One answer is right; some more are enough to see a loop.
+        // One reply is correct; a few more suffice to detect a loop.
         for _ in 0..5 {
             for reflector in [&mut first, &mut second] {
                 let port = reflector.addresses()[0].port();
@@ -201,7 +198,7 @@ fn two_reflectors_do_not_answer_each_other() {
     }
 }
 
-/// As routers do that send and answer by one port.
+/// As with routers that send and answer by one port.
 #[test]
 fn a_sender_with_the_port_of_the_reflector_is_answered() {
     let counts = with_reflector("127.0.0.1", None, |at| {
@@ -214,16 +211,16 @@ fn a_sender_with_the_port_of_the_reflector_is_answered() {
 }
 
 #[test]
-fn where_nobody_listens_all_is_lost_and_said() {
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (report, samples) = run(&PingConfig { timeout_ns: 1_000_000, ..config(nobody, 20) });
+fn without_a_reflector_all_probes_are_lost_and_reported() {
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (report, samples) = run(&PingConfig { timeout_ns: 1_000_000, ..config(closed, 20) });
     assert_eq!((report.counts.sent, report.counts.lost), (20, 20));
     assert!(report.unreachable > 0, "{report:?}");
     assert!(samples.iter().all(|sample| sample.answer.is_none()));
 }
 
 #[test]
-fn a_sender_that_is_stopped_ends() {
+fn a_stopped_sender_terminates() {
     with_reflector("127.0.0.1", None, |at| {
         let stop = AtomicBool::new(false);
         let endless = PingConfig { count: None, ..config(at, 0) };
@@ -240,7 +237,7 @@ fn a_sender_that_is_stopped_ends() {
 }
 
 #[test]
-fn who_has_the_key_is_answered_and_nobody_else() {
+fn only_senders_with_the_key_are_answered() {
     let (key, other) = (Key::new(&[7; 32]), Key::new(&[8; 32]));
     let counts = with_keyed_reflector("127.0.0.1", Some(8), key.clone(), |at| {
         let keyed = PingConfig { key, sizes: vec![112, 1400], ..config(at, 50) };
@@ -248,27 +245,27 @@ fn who_has_the_key_is_answered_and_nobody_else() {
         assert_eq!((report.counts.answered, report.counts.unverified), (50, 0), "{report:?}");
         let numbers = samples.iter().map(|sample| sample.answer.unwrap().reflector_sequence);
         assert!(numbers.eq(0..50));
-        // Two that get no answer: a short time-out is a short wait, and no more.
+        // Two without a reply: a short timeout limits the wait.
         let unheard = PingConfig { timeout_ns: 1_000_000, ..config(at, 20) };
         let (report, _) = run(&PingConfig { key: other, sizes: vec![112], ..unheard.clone() });
         assert_eq!((report.counts.lost, report.counts.unverified), (20, 0), "{report:?}");
         let (report, _) = run(&PingConfig { sizes: vec![44, 112], ..unheard });
         assert_eq!(report.counts.lost, 20, "{report:?}");
-        // The reflector has seen all of them once it has answered what came behind them.
+        // The reflector has processed all of them once it has answered the following one.
         let (report, _) = run(&PingConfig { count: Some(1), ..keyed });
         assert_eq!(report.counts.answered, 1, "{report:?}");
     });
     assert_eq!((counts.received, counts.answered), (91, 51), "{counts:?}");
     assert_eq!((counts.unverified, counts.too_short), (30, 10), "{counts:?}");
-    assert_eq!(counts.sessions, 2, "what does not verify has no session");
+    assert_eq!(counts.sessions, 2, "an unverified packet has no session");
 }
 
-/// It takes an authenticated packet for padding behind an unauthenticated one, and answers.
+/// It accepts an authenticated packet as an unauthenticated one with padding, and answers.
 #[test]
-fn answers_without_the_key_are_none() {
+fn unauthenticated_replies_are_discarded() {
     let counts = with_reflector("127.0.0.1", None, |at| {
         let key = Key::new(&[7; 32]);
-        // Long enough that each answer is there before its probe is given up.
+        // Long enough that each reply arrives before its probe expires.
         let timeout_ns = 200_000_000;
         let keyed = PingConfig { key, sizes: vec![112], timeout_ns, ..config(at, 20) };
         let (report, samples) = run(&keyed);
@@ -282,7 +279,7 @@ fn answers_without_the_key_are_none() {
 }
 
 #[test]
-fn key_files_that_are_none() {
+fn unusable_key_files_are_refused() {
     let directory = TemporaryDirectory::new("keys");
     let file = directory.file("key");
     let write = |content: &[u8], mode| {
@@ -294,12 +291,12 @@ fn key_files_that_are_none() {
     assert!(write(b"00ff\n", 0o600).is_ok());
     assert!(write(b"raw octets", 0o640).is_ok(), "a group may share a key");
     for (content, mode, expected) in [
-        (&b"00ff"[..], 0o644, "mode 0644): chmod o-rw"),
-        (b"00ff", 0o602, "mode 0602): chmod o-rw"),
-        (b"", 0o600, "it holds no key"),
-        (b"\n", 0o600, "it holds no key"),
-        (b"00f", 0o600, "odd number of hexadecimal digits (3)"),
-        (&[b'x'; 4097], 0o600, "more than 4096 octets"),
+        (&b"00ff"[..], 0o644, "mode 0644); run chmod o-rw"),
+        (b"00ff", 0o602, "mode 0602); run chmod o-rw"),
+        (b"", 0o600, "it is empty"),
+        (b"\n", 0o600, "it is empty"),
+        (b"00f", 0o600, "odd number of hexadecimal digits: 3"),
+        (&[b'x'; 4097], 0o600, "exceeds 4096 octets"),
     ] {
         let error = write(content, mode).unwrap_err();
         let name = format!("key file {}: ", file.display());
@@ -311,7 +308,7 @@ fn key_files_that_are_none() {
 }
 
 #[test]
-fn sizes_that_there_are_not() {
+fn invalid_sizes_are_refused() {
     let to: SocketAddr = "127.0.0.1:9".parse().unwrap();
     for sizes in [vec![43], vec![44, 65_508], Vec::new()] {
         let error = ping(&PingConfig { sizes, ..config(to, 1) }, &|| false, &mut |_, _| ());

@@ -1,4 +1,4 @@
-//! Calibration: a method on the path without the hop.
+//! Calibration: measures the path without the hop.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ use crate::method::{Method, MethodResult};
 /// The method and its options, or the file.
 pub fn calibrate<M: Method>(method: &M, output: &Path, progress: &mut Progress) -> Result<Outcome> {
     if method.report().correct.is_some() {
-        return Err(Error::option("--correct: a correction is of delays as they were measured"));
+        return Err(Error::option("--correct: calibration requires uncorrected delays"));
     }
     if let Some(reason) = method.no_correction() {
-        return Err(Error::option(format!("no correction can be made: {reason}")));
+        return Err(Error::option(format!("cannot compute a correction: {reason}")));
     }
     let MethodResult { mut outcome, delays } = method.run(progress)?;
     outcome.name = format!("{CALIBRATED}{}", M::NAME);
@@ -28,9 +28,9 @@ pub fn calibrate<M: Method>(method: &M, output: &Path, progress: &mut Progress) 
         Some(correction) => {
             outcome.figure("correction", table(&correction, &delays));
             write(output, &outcome)?;
-            outcome.note(format!("--correct {} takes it off", output.display()));
+            outcome.note(format!("--correct {} subtracts it", output.display()));
         }
-        None => outcome.note("no correction was written, since a check failed"),
+        None => outcome.note("no correction was written: a check failed"),
     }
     Ok(outcome)
 }
@@ -45,7 +45,7 @@ fn table(correction: &Correction, delays: &Distribution) -> Counters {
         ("maximum", "ns"),
         ("delays", ""),
     ]);
-    // The confidence is of its interval, which the table has not.
+    // The confidence applies to its interval, which the table omits.
     let median = delays.percentile(0.5, 0.95).map(|found| found.value_ns);
     table.row([
         Cell::from(correction.mean_ns),

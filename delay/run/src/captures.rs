@@ -12,18 +12,18 @@ use onbeat_report::{InputKind, Inputs};
 
 use crate::error::{Error, Result};
 
-/// Packets fed between two looks at the progress.
+/// Packets between two progress reports.
 pub(super) const BATCH: u64 = 4096;
 
-/// A capture, whatever wraps it.
+/// A capture of any source and compression.
 pub type Capture = Reader<Box<dyn Read>>;
 
-/// Whether it is standard input, which can be read only once.
+/// Returns true for standard input, which can be read only once.
 pub fn is_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Whether it can be read from its start again: a file, and no pipe.
+/// Returns true if it can be read again from its start: a file, not a pipe.
 pub(super) fn can_be_read_again(path: &Path) -> bool {
     !is_input(path) && path.is_file()
 }
@@ -31,7 +31,7 @@ pub(super) fn can_be_read_again(path: &Path) -> bool {
 /// Opens a capture, which is hashed as one of the inputs while it is read; `-` is standard input.
 ///
 /// # Errors
-/// The file, its compression or its format.
+/// An error of the file, its compression or its format.
 pub fn open(path: &Path, inputs: &Inputs) -> Result<Capture> {
     let (input, kind): (Box<dyn Read + Send>, _) = if is_input(path) {
         (Box::new(io::stdin()), InputKind::Pipe)
@@ -45,18 +45,18 @@ pub fn open(path: &Path, inputs: &Inputs) -> Result<Capture> {
     Reader::new(octets).map_err(|error: CaptureError| failure(path, error))
 }
 
-/// The error of a capture.
+/// Converts an error of a capture.
 pub fn failure(path: &Path, error: impl std::fmt::Display) -> Error {
     let name = if is_input(path) { "standard input".into() } else { path.display().to_string() };
     Error::input(name, error)
 }
 
-/// A line of progress, from packets and octets read.
+/// Formats the progress, from packets and octets read.
 pub fn progress(what: &str, packets: u64, octets: u64) -> String {
     format!("{what}: {}, {} MB", count(packets, "packet"), octets / 1_000_000)
 }
 
-/// What of a capture was no use, as notes.
+/// Notes on unusable parts of a capture.
 pub(super) fn notes(
     what: &str,
     tally: &Tally,

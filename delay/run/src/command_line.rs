@@ -1,10 +1,10 @@
-//! The command that matches captures by the options that their causes require.
+//! The command line that applies the remedies of a diagnosis.
 
 use std::fmt;
 
 use onbeat_delay::diagnosis::Cause;
 
-/// A command of `onbeat delay` that matches, as the user gave it or as a remedy changes it.
+/// A matching command of `onbeat delay`, as given by the user or changed by a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CommandLine {
     method: &'static str,
@@ -29,7 +29,7 @@ impl CommandLine {
         self
     }
 
-    /// The command with all options that undo these causes at once.
+    /// The command with all options that remedy these causes together.
     #[must_use]
     pub(super) fn remedying(&self, causes: &[Cause]) -> Self {
         let mut command = self.clone();
@@ -64,7 +64,7 @@ impl CommandLine {
         self.captures.len() == 2
     }
 
-    /// Whether arrivals and departures can be exchanged.
+    /// Returns true if arrivals and departures can be exchanged.
     pub(super) fn is_exchangeable(&self) -> bool {
         self.is_of_two() || self.options.iter().any(|(_, value)| both_sides(value).is_some())
     }
@@ -104,14 +104,14 @@ impl CommandLine {
     }
 }
 
-/// What stands on either side of the comma of `--vlan IN,OUT`.
+/// Splits `IN,OUT` of `--vlan`.
 fn both_sides(value: &Option<String>) -> Option<(String, String)> {
     let (arrivals, departures) = value.as_ref()?.split_once(',')?;
     Some((arrivals.to_owned(), departures.to_owned()))
 }
 
 impl fmt::Display for CommandLine {
-    /// In back quotes, as a shell reads it.
+    /// In back quotes, quoted for a shell.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`onbeat delay {}", self.method)?;
         for capture in &self.captures {
@@ -127,7 +127,7 @@ impl fmt::Display for CommandLine {
     }
 }
 
-/// A word of a shell.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./,:+%@=".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_command_undoes_all_causes() {
+    fn one_command_remedies_all_causes() {
         let cut = Cause::Cut { side: None, cut: 1, of: 1, octets: Some(40) };
         let translated = Cause::Translated { packets: 9, untranslated: 0 };
         let given = CommandLine::new("match", &["in.pcap", "out.pcap"])

@@ -7,28 +7,28 @@ use onbeat_delay::correction::Correction;
 use onbeat_host::file;
 use onbeat_report::{Figure, Input, Outcome, format};
 
-/// Figures of a result that make a correction of it.
+/// Figures of a result that yield a correction.
 pub(super) const MEAN: &str = "mean delay";
 pub(super) const DEVIATION: &str = "standard deviation";
 pub(super) const COUNT: &str = "delays";
 
-/// Octets of a result at most.
+/// Maximum length of a result in octets.
 const RESULT: u64 = 16 << 20;
 
-/// What the names of results of measurements of the null path begin with.
+/// Prefix of the names of results of the null path.
 pub(super) const CALIBRATED: &str = "delay-calibrate-";
 
 /// A correction that is subtracted.
 #[derive(Debug, Clone)]
 pub(super) struct AppliedCorrection {
     pub(super) correction: Correction,
-    /// Of one that was measured here.
-    source: Option<Source>,
+    /// The source of a correction that was measured here.
+    source: Option<CalibrationSource>,
 }
 
-/// The result that a correction is.
+/// The result that yields a correction.
 #[derive(Debug, Clone)]
-struct Source {
+struct CalibrationSource {
     file: String,
     input: Input,
     name: String,
@@ -37,23 +37,23 @@ struct Source {
 }
 
 impl AppliedCorrection {
-    /// Reads a correction as text, or a file that has one.
+    /// Parses a correction, or reads a file with one.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         match text.parse::<Correction>() {
             Ok(correction) => Ok(Self { correction, source: None }),
             Err(_) if Path::new(text).is_file() => {
                 of_result(text).map_err(|error| format!("{text} {error}"))
             }
-            Err(error) => Err(format!("{error}, or the file of `onbeat delay calibrate`")),
+            Err(error) => Err(format!("{error}, or a file written by `onbeat delay calibrate`")),
         }
     }
 
-    /// The file of the result, where it is one.
+    /// The file of the result, if there is one.
     pub(super) fn input(&self) -> Option<Input> {
         self.source.as_ref().map(|source| source.input.clone())
     }
 
-    /// What is to be said of where it comes from, in a result of this name.
+    /// A note on its source, in a result of this name.
     pub(super) fn note(&self, taken_off: &str) -> Option<String> {
         let source = self.source.as_ref()?;
         let Correction { mean_ns, standard_deviation_ns, count } = self.correction;
@@ -63,23 +63,23 @@ impl AppliedCorrection {
         let kernel = kernel.map(|kernel| format!(", Linux {kernel}")).unwrap_or_default();
         let name = &source.name;
         let mut note = format!(
-            "taken off: {mean_ns:.0} ns ± {standard_deviation_ns:.0} ns{of} ({}, {name}, {}{kernel})",
+            "subtracted: {mean_ns:.0} ns ± {standard_deviation_ns:.0} ns{of} ({}, {name}, {}{kernel})",
             source.file, source.started
         );
         let method = name.strip_prefix(CALIBRATED).or_else(|| name.strip_prefix("delay-"));
         if method != taken_off.strip_prefix("delay-") {
-            note += "; it was measured by another method, which need not see the same path";
+            note += "; it was measured by another method, whose path may differ";
         }
         Some(note)
     }
 }
 
-/// The correction that the result of a measurement of the null path makes.
+/// Returns the correction of a result of the null path.
 fn of_result(name: &str) -> Result<AppliedCorrection, String> {
     let text = file::read_text(Path::new(name), RESULT)
         .map_err(|error| format!("cannot be read: {error}"))?;
     let result: Outcome = serde_json::from_str(&text)
-        .map_err(|error| format!("is no result of `onbeat delay calibrate`: {error}"))?;
+        .map_err(|error| format!("is not a result of `onbeat delay calibrate`: {error}"))?;
     if let Some(check) = result.checks.iter().find(|check| !check.ok()) {
         let statement = check.statement();
         return Err(format!("is of a measurement that failed ({}: {statement})", check.name));
@@ -91,13 +91,13 @@ fn of_result(name: &str) -> Result<AppliedCorrection, String> {
         }
         _ => None,
     };
-    let missing = |name| format!("has no figure {name:?}: it takes two delays or more");
+    let missing = |name| format!("has no figure {name:?}: at least two delays are required");
     let correction = Correction {
         mean_ns: value(MEAN).ok_or_else(|| missing(MEAN))?,
         standard_deviation_ns: value(DEVIATION).ok_or_else(|| missing(DEVIATION))?,
         count: value(COUNT).map(|count| count as u64),
     };
-    let source = Source {
+    let source = CalibrationSource {
         file: name.into(),
         input: Input::of_file(name, text.as_bytes()),
         name: result.name,
@@ -113,7 +113,7 @@ mod tests {
     use onbeat_report::{Check, Measurement, Run};
 
     #[test]
-    fn corrections_as_text_and_as_results() {
+    fn corrections_are_read_from_text_and_from_results() {
         let text = AppliedCorrection::read("17.468+-0.412us").unwrap();
         assert_eq!(text.correction.mean_ns, 17_468.0);
         assert_eq!(text.note("delay-match"), None);
@@ -127,7 +127,7 @@ mod tests {
             std::fs::write(&path, serde_json::to_string(result).unwrap()).unwrap();
         };
         std::fs::write(&path, "{}").unwrap();
-        assert!(AppliedCorrection::read(name).unwrap_err().contains(" is no result"));
+        assert!(AppliedCorrection::read(name).unwrap_err().contains(" is not a result"));
 
         let mut result = Run::begin("delay-calibrate-match").finish();
         result.figure(MEAN, Measurement::new("ns", 2000.5));

@@ -1,4 +1,4 @@
-//! The reflector of probes.
+//! Reflector of probes.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -11,44 +11,44 @@ use onbeat_report::{Check, Counters, Input, Outcome, Run};
 use onbeat_wire::stamp;
 
 use crate::error::Result;
-use crate::place::Place;
+use crate::thread_options::ThreadOptions;
 
 /// A STAMP session reflector.
 #[derive(Debug, Clone, clap::Args)]
 pub struct EchoOptions {
-    /// Listen on this address only; may be given again
+    /// Listen on this address only; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     bind: Vec<IpAddr>,
     /// The UDP port to listen on
     #[arg(long, default_value_t = stamp::PORT)]
     port: u16,
-    /// Number answers by session instead of copying the sender's numbers, so that a sender sees which way
-    /// probes were lost
+    /// Number replies per session instead of copying the sender's numbers, which shows the sender the direction in
+    /// which probes were lost
     #[arg(long)]
     stateful: bool,
-    /// Sessions that are remembered at most, with --stateful
+    /// Maximum number of sessions, with --stateful
     #[arg(long, value_name = "NUMBER", default_value_t = 4096, requires = "stateful")]
     sessions: usize,
-    /// Answer only who has the key in this file, hexadecimal or raw octets (HMAC-SHA-256, RFC 8762 4.4)
+    /// Answer only senders with the key in this file, hexadecimal or raw octets (HMAC-SHA-256, RFC 8762 4.4)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
     #[command(flatten)]
-    place: Place,
+    place: ThreadOptions,
 }
 
 impl EchoOptions {
-    /// Whether only senders that have a key are answered.
+    /// Returns true if only senders with a key are answered.
     pub fn has_key(&self) -> bool {
         self.key.is_some()
     }
 
-    /// Answers probes; calls `ready` when it listens.
+    /// Answers probes; calls `ready` once it listens.
     ///
     /// # Errors
-    /// The key, the socket, or the scheduling.
+    /// An error of the key, the socket, or the scheduling.
     pub fn run(&self, ready: impl FnOnce(&Reflector)) -> Result<Outcome> {
         let default = EchoConfig::default();
         let config = EchoConfig {
@@ -74,7 +74,7 @@ impl EchoOptions {
 }
 
 fn outcome(mut outcome: Outcome, counts: &EchoCounts) -> Outcome {
-    outcome.check(Check::eq("answers that the kernel did not take", counts.refused, 0_u64, ""));
+    outcome.check(Check::eq("replies refused by the kernel", counts.refused, 0_u64, ""));
     let table = Counters::named(
         ["datagrams", "number"],
         [
@@ -84,8 +84,8 @@ fn outcome(mut outcome: Outcome, counts: &EchoCounts) -> Outcome {
             ("with a wrong HMAC, not answered", counts.unverified),
             ("already reflected, not answered", counts.reflectors),
             ("stamped by the program, not the kernel", counts.stamped_late),
-            ("sessions that began", counts.sessions),
-            ("sessions forgotten for want of room", counts.forgotten),
+            ("sessions started", counts.sessions),
+            ("sessions evicted for lack of room", counts.evicted),
         ],
     );
     outcome.figure("datagrams", table);

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why delays cannot be measured, or their results not be written.
+/// An error of a measurement, or of writing its results.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An option that is wrong, or does not fit the others or the input.
+    /// An invalid option, or one that contradicts others or the input.
     #[error("{0}")]
     Option(String),
     /// An input that cannot be read or used: a capture, a waveform, an interface, a host.
@@ -18,23 +18,23 @@ pub enum Error {
     Input {
         /// The input, as the user named it.
         name: String,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
     /// A file of results that cannot be written.
-    #[error("{option}: {} cannot be written: {reason}", path.display())]
+    #[error("{option}: cannot write {}: {reason}", path.display())]
     Output {
         /// The option that names the file.
         option: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// A program built without its feature `parquet`.
+    /// A program without its feature `parquet`.
     #[error(
         "--parquet: this program cannot write Parquet files; build it with \
-         `cargo build -p onbeat --features parquet`, or give --csv"
+         `cargo build -p onbeat --features parquet`, or use --csv"
     )]
     NoParquet,
     /// A BPF program.
@@ -46,7 +46,7 @@ pub enum Error {
     /// A network device or namespace.
     #[error(transparent)]
     Netdev(#[from] onbeat_netdev::Error),
-    /// The frames of an interface.
+    /// The port of an interface.
     #[error(transparent)]
     Port(#[from] onbeat_link::Error),
     /// Probes.

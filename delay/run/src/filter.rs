@@ -6,10 +6,10 @@ use onbeat_netdev::libpcap::PcapFilter;
 const LINKTYPE_RAW: u16 = 101;
 const DLT_RAW: i32 = 12;
 
-/// Terms of an expression. libpcap's time grows with their cube: 0.3 s for 100, 8 s for 300.
+/// Maximum number of terms of an expression. libpcap's time grows with their cube: 0.3 s for 100, 8 s for 300.
 const MOST_TERMS: usize = 128;
 
-/// Conditions that `and` and `or` join.
+/// The number of conditions that `and` and `or` join.
 fn terms(expression: &str) -> usize {
     let words = expression.split(|c: char| !c.is_ascii_alphanumeric());
     let symbols = ["||", "&&"].map(|symbol| expression.matches(symbol).count());
@@ -21,7 +21,7 @@ pub(crate) fn compile(link_type: u16, expression: &str) -> Result<PcapFilter, St
     let terms = terms(expression);
     if terms > MOST_TERMS {
         return Err(format!(
-            "it has {terms} terms, more than the limit of {MOST_TERMS}; join them, as by portrange or net"
+            "it has {terms} terms, more than the limit of {MOST_TERMS}; join them, for example by portrange or net"
         ));
     }
     PcapFilter::compile(

@@ -1,4 +1,4 @@
-//! Whether enough packets were matched for a measurement, and the causes where they were not.
+//! Checks if enough packets were matched for a measurement, and determines the causes if not.
 
 use onbeat_delay::diagnosis::{Cause, Diagnosis, MatchSummary, MatchingOptions};
 use onbeat_delay::pairing::Side;
@@ -7,35 +7,35 @@ use onbeat_report::{Check, Number, Outcome};
 
 use super::command_line::CommandLine;
 
-/// Matches that a measurement takes at least, where nothing else is requested.
+/// Default of the minimum number of matches of a measurement.
 const MIN_MATCHED: u64 = 100;
-/// The share of the side with fewer packets that it takes, in percent.
+/// The required share of the smaller side, in percent.
 const SHARE_PERCENT: f64 = 50.0;
 
-/// Matches that a measurement requires which stops after `count` packets.
+/// The minimum number of matches of a measurement that stops after `count` packets.
 pub(super) fn required(min_matched: Option<u64>, count: Option<u64>) -> u64 {
     min_matched.unwrap_or_else(|| count.map_or(MIN_MATCHED, |count| count.min(MIN_MATCHED)))
 }
 
-/// Adds the checks that every measurement of packets has.
+/// Adds the checks of every measurement by packets.
 pub(super) fn check(outcome: &mut Outcome, matched: u64, smaller: u64, required: u64) {
     let share = match smaller {
         0 => Number::MISSING,
         _ => Number::from(100.0 * matched as f64 / smaller as f64),
     };
     outcome.check(Check::min("packets matched", matched, required, ""));
-    let name = "packets matched, share of the side with fewer";
+    let name = "packets matched, share of the smaller side";
     outcome.check(Check::min(name, share, SHARE_PERCENT, "%"));
 }
 
 /// The captures, as the user named them.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Source<'a> {
+pub(super) enum CaptureSource<'a> {
     /// One on either side.
     Two { arrivals: &'a str, departures: &'a str },
     /// One file of both.
     Mirrored(&'a str),
-    /// An interface that both are mirrored to.
+    /// An interface to which both are mirrored.
     Live(&'a str),
 }
 
@@ -45,7 +45,7 @@ pub(super) fn judge(
     diagnosis: &Diagnosis,
     matched: &MatchSummary,
     (matching, planned): (&MatchingOptions, bool),
-    (source, command): (Source<'_>, &CommandLine),
+    (source, command): (CaptureSource<'_>, &CommandLine),
 ) {
     check(outcome, matched.matched, matched.smaller, matching.min_matched);
     let conclusion = diagnosis.conclude(matched, matching, planned);
@@ -59,27 +59,36 @@ pub(super) fn judge(
     }
 }
 
-impl Source<'_> {
-    /// What holds packets of a side; of both, without one.
+impl CaptureSource<'_> {
+    /// The name of a side's capture; of both, without a side.
     fn name(self, side: Option<Side>) -> String {
         match (self, side) {
-            (Source::Two { arrivals, .. }, Some(Side::Arrivals)) => arrivals.into(),
-            (Source::Two { departures, .. }, Some(Side::Departures)) => departures.into(),
-            (Source::Two { arrivals, departures }, None) => format!("{arrivals} and {departures}"),
-            (Source::Mirrored(name) | Source::Live(name), None) => name.into(),
-            (Source::Mirrored(name) | Source::Live(name), Some(side)) => format!("{name}: {side}"),
+            (CaptureSource::Two { arrivals, .. }, Some(Side::Arrivals)) => arrivals.into(),
+            (CaptureSource::Two { departures, .. }, Some(Side::Departures)) => departures.into(),
+            (CaptureSource::Two { arrivals, departures }, None) => {
+                format!("{arrivals} and {departures}")
+            }
+            (CaptureSource::Mirrored(name) | CaptureSource::Live(name), None) => name.into(),
+            (CaptureSource::Mirrored(name) | CaptureSource::Live(name), Some(side)) => {
+                format!("{name}: {side}")
+            }
         }
     }
 }
 
-/// What the cause is, its evidence, and the remedy; `command` remedies all causes.
-fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: bool) -> String {
+/// Formats the cause, its evidence, and the remedy; `command` remedies all causes.
+fn statement(
+    cause: &Cause,
+    source: CaptureSource<'_>,
+    command: &CommandLine,
+    planned: bool,
+) -> String {
     match *cause {
         Cause::Empty { side } => empty(source, side),
         Cause::NothingSelected { side, of } => {
             let side = side.map_or("either side".to_owned(), |side| format!("the {side}"));
             match source {
-                Source::Two { .. } => format!(
+                CaptureSource::Two { .. } => format!(
                     "none of the {} for {side} passes the filter; check --filter, --filter-in and \
                      --filter-out",
                     count(of, "packet")
@@ -99,7 +108,7 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
             );
             match octets {
                 Some(_) => format!("{what}; match by the first octets: {command}"),
-                None => format!("{what}, too little to match by; capture with `tcpdump -s 0`"),
+                None => format!("{what}, too few octets to match; capture with `tcpdump -s 0`"),
             }
         }
         Cause::OneCapture { packets, of } => format!(
@@ -120,14 +129,14 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
         ),
         Cause::Alike { packets, of, octets } => {
             let what = format!(
-                "{} matched have the contents of others that are under way with them, so that \
-                 the delay of one may be another's",
+                "{} matched have the contents of others that are in transit at the same time, so that \
+                 the delay of one may belong to another",
                 count_of(packets, of, "packet")
             );
             match octets {
                 Some(octets) => format!("{what}; compare more than {octets} octets"),
                 None => format!(
-                    "{what}; send packets that differ, as by a sequence number, or select some: {}",
+                    "{what}; send packets that differ, for example by a sequence number, or select some: {}",
                     command.with("--filter", Some("EXPR"))
                 ),
             }
@@ -138,7 +147,7 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
             let what = format!("{compared} went from the departures to the arrivals");
             match command.is_exchangeable() {
                 true => format!("{what}; exchange the two sides: {command}"),
-                false => format!("{what}; exchange the two sides, as in --vlan OUT,IN"),
+                false => format!("{what}; exchange the two sides, for example --vlan OUT,IN"),
             }
         }
         Cause::Translated { packets, untranslated } => format!(
@@ -157,12 +166,12 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
         ),
         Cause::ClocksApart { by_ns } => clocks_apart(by_ns, source, command),
         Cause::NoOverlap { gap_ns: gap_ns @ 1.. } => format!(
-            "{} are of different times, {} apart, and have no packet in common; capture both sides at once",
+            "{} are of different times, {} apart, and have no packet in common; capture both sides at the same time",
             source.name(None),
             duration(gap_ns)
         ),
         Cause::NoOverlap { gap_ns } => format!(
-            "{} overlap by {} only, less than half of the shorter; capture both sides at once",
+            "{} overlap by only {}, less than half of the shorter; capture both sides at the same time",
             source.name(None),
             duration(gap_ns)
         ),
@@ -183,7 +192,7 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
                  departures, {backward} back)"
             );
             match (planned, source) {
-                (true, Source::Two { arrivals, departures }) => format!(
+                (true, CaptureSource::Two { arrivals, departures }) => format!(
                     "{what}; matched are those from {arrivals} to {departures}; for the others: {}; \
                      --filter-in and --filter-out select others",
                     command.exchanged()
@@ -209,7 +218,7 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
                 (true, _) => format!(
                     "{what}, that of the other capture was not; they are two clocks: {command}"
                 ),
-                (false, Source::Two { .. }) if !planned => {
+                (false, CaptureSource::Two { .. }) if !planned => {
                     format!("{what}; give files instead of pipes")
                 }
                 (false, _) => format!(
@@ -226,7 +235,7 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
             );
             match (planned, source) {
                 (true, _) => format!("{what}; they are matched within a window that long"),
-                (false, Source::Live(_)) => {
+                (false, CaptureSource::Live(_)) => {
                     format!("{what}; write a capture with `tcpdump` and match that")
                 }
                 (false, _) => format!("{what}; give files instead of pipes"),
@@ -238,7 +247,7 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
             command.with("--min-matched", Some(&matched.to_string()))
         ),
         Cause::FewMatched { matched, of } => format!(
-            "{} of the side with fewer matched, and no change of addresses, order or time \
+            "{} of the smaller side matched, and no change of addresses, order or time \
              explains the others: the hop lost them, or they did not pass it; select those that pass: {}",
             count_of(matched, of, "packet"),
             command.with("--filter", Some("EXPR"))
@@ -246,20 +255,20 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
     }
 }
 
-fn empty(source: Source<'_>, side: Option<Side>) -> String {
+fn empty(source: CaptureSource<'_>, side: Option<Side>) -> String {
     match (source, side) {
-        (Source::Two { .. }, None) => {
+        (CaptureSource::Two { .. }, None) => {
             "neither capture holds a packet; capture while packets pass the hop".into()
         }
-        (Source::Live(name), _) => format!(
-            "no packet passed {name}; check the mirror port, and watch while packets pass the hop"
+        (CaptureSource::Live(name), _) => format!(
+            "no packet passed {name}; check the mirror port, and capture while packets pass the hop"
         ),
         _ => format!("{} holds no packet; capture while packets pass the hop", source.name(side)),
     }
 }
 
-/// When departures have the packets of arrivals.
-fn apart(by_ns: i64, source: Source<'_>) -> String {
+/// Formats the time difference of departures from arrivals.
+fn apart(by_ns: i64, source: CaptureSource<'_>) -> String {
     let [arrivals, departures] =
         [Side::Arrivals, Side::Departures].map(|side| source.name(Some(side)));
     let by = duration(by_ns);
@@ -267,25 +276,27 @@ fn apart(by_ns: i64, source: Source<'_>) -> String {
     format!("{departures} has the same packets {by} {when} {arrivals}")
 }
 
-fn clock_step(number: u64, by_ns: i64, source: Source<'_>, command: &CommandLine) -> String {
+fn clock_step(number: u64, by_ns: i64, source: CaptureSource<'_>, command: &CommandLine) -> String {
     let what = format!(
         "{} from one packet on ({}), and not before: one of their clocks was set",
         apart(by_ns, source),
         count(number, "packet")
     );
     match source {
-        Source::Two { .. } => format!("{what}; match them by segments between steps: {command}"),
+        CaptureSource::Two { .. } => {
+            format!("{what}; match them by segments between steps: {command}")
+        }
         _ => format!("{what}; stamp both sides by one clock"),
     }
 }
 
-fn clocks_apart(by_ns: i64, source: Source<'_>, command: &CommandLine) -> String {
+fn clocks_apart(by_ns: i64, source: CaptureSource<'_>, command: &CommandLine) -> String {
     let what = apart(by_ns, source);
     match (source, by_ns) {
-        (Source::Two { .. }, ..0) => {
+        (CaptureSource::Two { .. }, ..0) => {
             format!("{what}; if they are of two clocks: {command}")
         }
-        (Source::Two { .. }, _) => {
+        (CaptureSource::Two { .. }, _) => {
             format!(
                 "{what}; if they are of two clocks: {command}; if of one, give a longer --longest"
             )

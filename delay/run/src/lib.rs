@@ -25,12 +25,12 @@ mod mirror;
 mod options;
 mod outcome;
 mod ping;
-mod place;
 mod reading;
 mod samples;
 mod scope;
 mod selection;
 mod sink;
+mod thread_options;
 mod two_captures;
 
 pub use calibrate::calibrate;

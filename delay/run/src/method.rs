@@ -1,4 +1,4 @@
-//! What methods have in common: any of them measures a path with a hop and without.
+//! The interface of methods: each measures a path with a hop and without.
 
 use onbeat_delay::stats::Distribution;
 use onbeat_report::{Outcome, Progress};
@@ -8,19 +8,19 @@ use crate::options::ReportOptions;
 
 /// A method of measurement with its options.
 pub trait Method {
-    /// The word on the command line.
+    /// Its name on the command line.
     const NAME: &'static str;
 
-    /// How delays are reported.
+    /// The options of reports.
     fn report(&self) -> &ReportOptions;
 
     /// Measures.
     ///
     /// # Errors
-    /// An option, an input or a file of samples.
+    /// An error of an option, an input or a file of samples.
     fn run(&self, progress: &mut Progress) -> Result<MethodResult>;
 
-    /// Why the measurement makes no correction; `None` where it makes one.
+    /// The reason why the measurement yields no correction; `None` if it yields one.
     fn no_correction(&self) -> Option<&'static str> {
         None
     }
@@ -34,8 +34,8 @@ pub trait Method {
 /// The result of a method.
 #[derive(Debug)]
 pub struct MethodResult {
-    /// All of it, for reports.
+    /// The outcome, for reports.
     pub outcome: Outcome,
-    /// Delays of packets whose match is certain, in nanoseconds.
+    /// Delays of certain matches, in nanoseconds.
     pub delays: Distribution,
 }

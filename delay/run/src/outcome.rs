@@ -1,18 +1,18 @@
 //! Delays as a result.
 
-use onbeat_delay::collected::Collected;
 use onbeat_delay::correction::Correction;
 use onbeat_delay::matching::Counts;
 use onbeat_delay::stats::Distribution;
+use onbeat_delay::summary::DelaySummary;
 use onbeat_delay::tail;
 use onbeat_report::format::{self, duration_ns};
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, TimeSeries};
 
 use super::correction::{COUNT, DEVIATION, MEAN};
 use super::options::{PacketOptions, ReportSettings};
-use super::sink::Sink;
+use super::sink::DelaySink;
 
-/// Percentiles that are told where there are delays enough to have one.
+/// Percentiles that are reported if there are enough delays.
 const PERCENTILES: [(&str, f64); 6] = [
     ("p50", 0.5),
     ("p90", 0.9),
@@ -22,13 +22,13 @@ const PERCENTILES: [(&str, f64); 6] = [
     ("p99.999", 0.99999),
 ];
 
-/// Powers of ten: packets of which one takes longer than the bound that is told.
+/// Powers of ten: one packet in that number exceeds the reported bound.
 const ONE_IN: std::ops::RangeInclusive<i32> = 4..=9;
 
-/// The factor between the ends of an interval from which on a bound says nothing.
+/// The factor between the ends of an interval from which on a bound is not reported.
 const WIDEST: f64 = 10.0;
 
-/// What a delay is counted from.
+/// The reference of a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The packet's own arrival, by one clock.
@@ -38,7 +38,12 @@ pub(super) enum Origin {
 }
 
 /// Adds the figures of delays.
-pub(super) fn fill(outcome: &mut Outcome, sink: &Sink, origin: Origin, settings: &ReportSettings) {
+pub(super) fn fill(
+    outcome: &mut Outcome,
+    sink: &DelaySink,
+    origin: Origin,
+    settings: &ReportSettings,
+) {
     let collected = &sink.collected;
     let delays = &collected.delays;
     if origin == Origin::Arrival {
@@ -47,7 +52,7 @@ pub(super) fn fill(outcome: &mut Outcome, sink: &Sink, origin: Origin, settings:
         if negative > 0 {
             let most = delays.most_negative_ns().min(collected.ambiguous.most_negative_ns());
             outcome.note(format!(
-                "departures are stamped up to {} before arrivals; with captures of two clocks, give \
+                "departures are stamped up to {} before arrivals; for captures of two clocks, use \
                  --two-clocks",
                 duration_ns(most.unsigned_abs() as f64)
             ));
@@ -78,12 +83,12 @@ pub(super) fn fill(outcome: &mut Outcome, sink: &Sink, origin: Origin, settings:
     over_time(outcome, collected);
 }
 
-/// What became of packets.
+/// Adds the counts of packets by outcome.
 pub(super) fn count(outcome: &mut Outcome, counts: &Counts, options: &PacketOptions) {
     outcome.figure("packets", packets(counts));
     if counts.under_way > 0 {
         outcome.note(format!(
-            "{} arrived less than {} before the end and had not left: neither lost nor matched; --longest \
+            "{} arrived less than {} before the end and had not departed: neither lost nor matched; --longest \
              sets the longest delay",
             format::count(counts.under_way, "packet"),
             duration_ns(options.longest.as_nanos() as f64)
@@ -91,7 +96,7 @@ pub(super) fn count(outcome: &mut Outcome, counts: &Counts, options: &PacketOpti
     }
     if counts.crowded_out > 0 {
         outcome.note(format!(
-            "{} judged before {} had passed, since the window was full; give a shorter --longest",
+            "{} evicted before {} had passed, because the window was full; use a shorter --longest",
             format::count(counts.crowded_out, "packet"),
             duration_ns(options.longest.as_nanos() as f64)
         ));
@@ -104,15 +109,15 @@ fn packets(counts: &Counts) -> Counters {
         [
             ("arrived", counts.arrivals),
             ("left", counts.departures),
-            ("matched: no other could be meant", counts.certain),
-            ("matched by order among alike", counts.ordered),
-            ("matched, perhaps with another's", counts.ambiguous),
+            ("matched uniquely", counts.certain),
+            ("matched by order among identical packets", counts.ordered),
+            ("matched ambiguously", counts.ambiguous),
             ("lost", counts.lost),
-            ("left without having arrived", counts.unmatched),
-            ("left again", counts.duplicates),
-            ("left after a later one", counts.reordered),
-            ("under way at the end", counts.under_way),
-            ("judged early for want of room", counts.crowded_out),
+            ("departed without an arrival", counts.unmatched),
+            ("duplicated", counts.duplicates),
+            ("reordered", counts.reordered),
+            ("in transit at the end", counts.under_way),
+            ("evicted early for lack of room", counts.crowded_out),
             ("times that a clock was set back", counts.steps_back),
         ],
     )
@@ -126,7 +131,7 @@ fn percentiles(delays: &Distribution, settings: &ReportSettings) -> Counters {
     }
     let mut table = Counters::new(columns);
     for (name, quantile) in PERCENTILES {
-        // Of fewer it would be the longest delay by another name.
+        // With fewer it would equal the longest delay.
         if delays.count() as f64 * (1.0 - quantile) < 1.0 - 1e-9 {
             continue;
         }
@@ -140,7 +145,7 @@ fn percentiles(delays: &Distribution, settings: &ReportSettings) -> Counters {
         ];
         if let Some(correction) = &settings.correction {
             let reading = correction.correction.delay(found.value_ns as f64, settings.confidence);
-            row.push(reading.told().into());
+            row.push(reading.significant().into());
             row.push(reading.error_ns.into());
         }
         table.row(row);
@@ -155,25 +160,25 @@ fn corrected_mean(
     confidence: f64,
 ) {
     let mean = correction.mean(delays, confidence);
-    let withheld = u64::from(mean.is_none_or(|mean| mean.told().is_none()));
+    let withheld = u64::from(mean.is_none_or(|mean| mean.significant().is_none()));
     outcome.check(Check::eq("corrected mean withheld", withheld, 0_u64, ""));
     let Some(mean) = mean else { return };
     let (value, error) = (mean.value_ns, mean.error_ns);
-    match mean.told() {
+    match mean.significant() {
         Some(_) => {
             let figure = Measurement::new("ns", value);
             let figure = figure.with_interval(value - error, value + error, confidence);
             outcome.figure("mean delay, corrected", figure);
         }
         None => outcome.note(format!(
-            "the corrected mean is withheld: {} may be off by {}",
+            "the corrected mean is withheld: {} has an error of up to {}",
             duration_ns(value),
             duration_ns(error)
         )),
     }
 }
 
-fn variation(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
+fn variation(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
     let variation = &collected.variation;
     let Some(mean_ns) = variation.mean_absolute_ns() else { return };
     let mut table =
@@ -188,8 +193,8 @@ fn variation(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
     outcome.figure("from packet to packet: delays longer or shorter than the one before", table);
 }
 
-/// What hardly any packet takes longer than, seen or not.
-fn bounds(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
+/// Adds upper bounds beyond the measured delays.
+fn bounds(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
     let tail = match tail::fit(&collected.largest) {
         Ok(tail) => tail,
         Err(refusal) => {
@@ -226,7 +231,7 @@ fn bounds(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
     outcome.figure("upper bounds, extrapolated", table);
     outcome.note(format!(
         "upper bounds: a generalised Pareto tail of {} above {} (p = {:.2}; {:.0} % of \
-         them come independently of each other){}",
+         them are independent){}",
         format::count(tail.exceedances() as u64, "delay"),
         duration_ns(tail.threshold_ns),
         tail.p_value,
@@ -236,8 +241,8 @@ fn bounds(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
     ));
 }
 
-fn over_time(outcome: &mut Outcome, collected: &Collected) {
-    let points = |of: fn(&onbeat_delay::over_time::Stretch) -> i64| {
+fn over_time(outcome: &mut Outcome, collected: &DelaySummary) {
+    let points = |of: fn(&onbeat_delay::over_time::TimeBin) -> i64| {
         let stretches = collected.over_time.stretches();
         stretches.map(|stretch| (stretch.middle_ns as f64 / 1e9, of(&stretch) as f64)).collect()
     };

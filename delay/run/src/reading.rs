@@ -1,21 +1,21 @@
-//! A reading of captures from end to end.
+//! Complete readings of captures.
 
-use onbeat_delay::collected::Collected;
 use onbeat_delay::diagnosis::{Diagnosis, Evidence, MatchSummary, MatchingOptions};
 use onbeat_delay::matching::{Counts, Event};
 use onbeat_delay::pairing::Plan;
+use onbeat_delay::summary::DelaySummary;
 
-use super::samples::Files;
-use super::sink::Sink;
+use super::samples::SampleFiles;
+use super::sink::DelaySink;
 use crate::error::Result;
 
-/// What a reading showed.
+/// The result of a reading.
 pub(super) struct Reading {
     pub(super) counts: Counts,
-    /// Packets of the side with fewer.
+    /// Packets of the smaller side.
     pub(super) smaller: u64,
     pub(super) diagnosis: Diagnosis,
-    /// Whether the captures were read as the diagnosis plans.
+    /// True if the captures were read by the plan of the diagnosis.
     pub(super) planned: bool,
     pub(super) notes: Vec<String>,
 }
@@ -37,11 +37,11 @@ impl Reading {
         }
     }
 
-    /// The result of the measurement by this reading.
-    pub(super) fn matched(&self, sink: &Sink) -> MatchSummary {
-        let Collected { delays, ambiguous, .. } = &sink.collected;
+    /// The summary of the measurement.
+    pub(super) fn matched(&self, sink: &DelaySink) -> MatchSummary {
+        let DelaySummary { delays, ambiguous, .. } = &sink.collected;
         let recorded = delays.count() + delays.negative();
-        // Some showed to be ambiguous after they were recorded.
+        // Some matches were found to be ambiguous after they were recorded.
         let matched = recorded.min(self.counts.measured());
         MatchSummary {
             matched,
@@ -55,15 +55,15 @@ impl Reading {
     }
 }
 
-/// Reads captures, and a second time where that is possible and the first reading shows how more
-/// packets match. Files of samples hold rows of the last reading alone.
+/// Reads captures, and a second time if that is possible and the first reading shows how more packets match. Files
+/// of samples hold rows of the last reading only.
 pub(super) fn read(
     can_repeat: bool,
-    files: &Files,
-    sink: &mut Sink,
+    files: &SampleFiles,
+    sink: &mut DelaySink,
     mut reading: impl FnMut(Plan, &str, &mut dyn FnMut(Event<()>)) -> Result<Reading>,
 ) -> Result<Reading> {
-    let inspects = can_repeat && files.are_wanted();
+    let inspects = can_repeat && files.are_enabled();
     let first = match inspects {
         true => reading(Plan::default(), "inspecting", &mut |_| {})?,
         false => reading(Plan::default(), "matching", &mut |event| sink.take(&event))?,
@@ -73,7 +73,7 @@ pub(super) fn read(
         if !can_repeat || plan == Plan::default() {
             return Ok(first);
         }
-        *sink = Sink::new(files)?;
+        *sink = DelaySink::new(files)?;
     }
     let second = reading(plan, "matching", &mut |event| sink.take(&event))?;
     Ok(Reading { diagnosis: first.diagnosis, planned: true, ..second })

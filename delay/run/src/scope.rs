@@ -1,9 +1,9 @@
-//! Delays from the wire itself, by an oscilloscope.
+//! Delay measurement on the wire, with an oscilloscope.
 
 use std::io::BufReader;
 use std::path::PathBuf;
 
-use onbeat_delay::scope::{Channel, Decoded, Waveform, crossings, decode, read_csv};
+use onbeat_delay::scope::{Channel, DecodedChannel, Waveform, crossings, decode, read_csv};
 use onbeat_host::file;
 use onbeat_report::{Cell, Counters, InputKind, Progress, Run};
 
@@ -11,15 +11,15 @@ use super::judgement;
 use super::method::{Method, MethodResult};
 use super::options::{PacketOptions, ReportOptions};
 use super::outcome::{self, Origin};
-use super::sink::Sink;
+use super::sink::DelaySink;
 use crate::error::{Error, Result};
 
 /// Two channels of an oscilloscope on 10BASE-T.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ScopeOptions {
-    /// The waveform
+    /// The waveform file
     file: PathBuf,
-    /// The channel in front of the hop, and the one behind it; the first two of the file
+    /// The channel before the hop, and the one after it [default: the first two of the file]
     #[arg(long, value_name = "IN,OUT", value_delimiter = ',', num_args = 1)]
     channels: Vec<String>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ impl Method for ScopeOptions {
             self.packets.longest_ns(),
         );
 
-        let mut sink = Sink::new(&self.packets.report.files)?;
+        let mut sink = DelaySink::new(&self.packets.report.files)?;
         let mut table = Counters::new([("frame at", "µs"), ("delay", "ns"), ("verdict", "")]);
         for crossing in &found {
             let time_ns = (crossing.arrival_s * 1e9).round() as i64;
@@ -80,7 +80,7 @@ impl Method for ScopeOptions {
         let required = self.packets.matching(false, Some(1)).min_matched;
         judgement::check(&mut outcome, counts.measured(), smaller, required);
         outcome.note(format!(
-            "a sample is {:.3} ns; delays one by one are to a fraction of it",
+            "the sample interval is {:.3} ns; single delays are precise to a fraction of it",
             waveform.interval_s * 1e9
         ));
         Ok(MethodResult { outcome, delays: sink.collected.delays })
@@ -88,7 +88,7 @@ impl Method for ScopeOptions {
 }
 
 impl ScopeOptions {
-    /// In front of the hop, and behind it.
+    /// Returns the channels before and after the hop.
     fn channels<'a>(&self, waveform: &'a Waveform) -> Result<[&'a Channel; 2]> {
         let names = || {
             let names: Vec<&str> = waveform.channels.iter().map(|c| c.name.as_str()).collect();
@@ -97,36 +97,35 @@ impl ScopeOptions {
         let named = |name: &String| {
             let found = waveform.channels.iter().find(|channel| channel.name == *name);
             found.ok_or_else(|| {
-                Error::option(format!(
-                    "--channels: there is no {name:?}, but there are {}",
-                    names()
-                ))
+                Error::option(format!("--channels: no channel {name:?}; the file has {}", names()))
             })
         };
         match (self.channels.as_slice(), waveform.channels.as_slice()) {
             ([arrivals, departures], _) if arrivals == departures => Err(Error::option(format!(
-                "--channels {arrivals},{departures}: the two sides are the same; name the channel behind the \
+                "--channels {arrivals},{departures}: the two sides are the same; give the channel after the \
                  hop second"
             ))),
             ([arrivals, departures], _) => Ok([named(arrivals)?, named(departures)?]),
             ([], [arrivals, departures, ..]) => Ok([arrivals, departures]),
             ([], _) => Err(Error::input(
                 self.file.display(),
-                format!("it has one channel ({}), and a delay takes two", names()),
+                format!("it has one channel ({}), and a delay requires two", names()),
             )),
-            _ => Err(Error::option("--channels: two, in front of the hop and behind it: CH1,CH2")),
+            _ => Err(Error::option(
+                "--channels: two are required, before the hop and after it: CH1,CH2",
+            )),
         }
     }
 }
 
-/// What was found on the channels.
-fn signals(channels: [&Channel; 2], decoded: &[Decoded; 2]) -> Counters {
+/// The signals found on the channels.
+fn signals(channels: [&Channel; 2], decoded: &[DecodedChannel; 2]) -> Counters {
     let mut table = Counters::new([
         ("channel", ""),
         ("frames", ""),
         ("wrong FCS", ""),
         ("fragments", ""),
-        ("a frame's time may be off by", "ns"),
+        ("error of a frame's time", "ns"),
     ]);
     for (channel, found) in channels.iter().zip(decoded) {
         let error_ns = found.frames.iter().map(|frame| frame.error_s * 1e9).fold(0.0, f64::max);

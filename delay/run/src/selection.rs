@@ -1,4 +1,4 @@
-//! Filter expressions that select packets of a side.
+//! Filter expressions for packets of a side.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,9 +10,9 @@ use onbeat_netdev::libpcap::PcapFilter;
 use crate::error::{Error, Result};
 use crate::filter;
 
-/// The packets that are matched, by pcap-filter(7).
+/// The packets to match, by pcap-filter(7).
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Selection {
+pub(crate) struct FilterOptions {
     /// Match only packets that pass this filter (pcap-filter(7)): `udp and src net 10.1.0.0/16`
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
@@ -24,8 +24,8 @@ pub(crate) struct Selection {
     filter_out: Option<String>,
 }
 
-impl Selection {
-    /// Refuses what is no filter of Ethernet, before any work is done.
+impl FilterOptions {
+    /// Refuses an invalid filter for Ethernet, before any work is done.
     pub(super) fn check(&self) -> Result<()> {
         for (option, expression) in self.given() {
             let Some(expression) = expression else { continue };
@@ -35,7 +35,7 @@ impl Selection {
         Ok(())
     }
 
-    /// The options, as they were given.
+    /// The options, as given.
     pub(super) fn given(&self) -> Vec<(&'static str, Option<String>)> {
         let options = [
             ("--filter", &self.filter),
@@ -63,7 +63,7 @@ fn compile(expressions: &[String], link: LinkType) -> std::result::Result<Vec<Pc
     expressions.iter().map(compile).collect()
 }
 
-/// Packets that pass every expression, compiled for each link type that occurs.
+/// Selects packets that pass every expression, compiled for each link type that occurs.
 fn every(expressions: Vec<String>) -> PacketFilter {
     let mut compiled: HashMap<LinkType, Vec<PcapFilter>> = HashMap::new();
     PacketFilter::new(move |packet: &Packet<'_>| {

@@ -1,35 +1,35 @@
-//! Where delays go as they are found: what is said of them, the curves, a file.
+//! Destination of delays: the summary, the curves, the files of samples.
 
-use onbeat_delay::collected::Collected;
 use onbeat_delay::matching::{Event, Verdict};
+use onbeat_delay::summary::DelaySummary;
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Distribution, Recorder};
 
-use super::samples::{Column, Files, Samples, Value};
+use super::samples::{Column, SampleFiles, SampleValue, Samples};
 use crate::error::Result;
 
-/// What is written of each packet.
+/// The columns of samples.
 const COLUMNS: &[Column] =
     &[Column::number("arrival_ns"), Column::maybe_number("delay_ns"), Column::text("verdict")];
 
-/// Takes delays.
-pub(super) struct Sink {
-    pub(super) collected: Collected,
+/// Collects delays.
+pub(super) struct DelaySink {
+    pub(super) collected: DelaySummary,
     curves: Recorder,
     phases: [PhaseId; 2],
     samples: Samples,
 }
 
-impl Sink {
-    pub(super) fn new(files: &Files) -> Result<Self> {
+impl DelaySink {
+    pub(super) fn new(files: &SampleFiles) -> Result<Self> {
         let mut curves = Recorder::new();
-        let phases = ["delay", "delay of packets that may be another's"];
+        let phases = ["delay", "delay of ambiguous packets"];
         let phases = phases.map(|name| curves.phase(name));
         let samples = Samples::create(files, COLUMNS)?;
-        Ok(Self { collected: Collected::new(), curves, phases, samples })
+        Ok(Self { collected: DelaySummary::new(), curves, phases, samples })
     }
 
-    /// What came of a packet, by one clock.
+    /// Processes the event of a packet, by one clock.
     pub(super) fn take<T: Copy>(&mut self, event: &Event<T>) {
         match event {
             Event::Matched { arrival, departure, verdict } => {
@@ -42,11 +42,11 @@ impl Sink {
         }
     }
 
-    /// A packet that was matched; its delay where it is known.
+    /// Records a matched packet, with its delay if it is known.
     pub(super) fn record(&mut self, time_ns: i64, delay_ns: Option<i64>, verdict: Verdict) {
-        if self.samples.are_wanted() {
-            let verdict = Value::Text(name(verdict));
-            self.samples.row(&[time_ns.into(), Value::maybe(delay_ns), verdict]);
+        if self.samples.are_enabled() {
+            let verdict = SampleValue::Text(name(verdict));
+            self.samples.row(&[time_ns.into(), SampleValue::maybe(delay_ns), verdict]);
         }
         let Some(delay_ns) = delay_ns else { return self.collected.lose() };
         self.collected.record(time_ns, delay_ns, verdict);
@@ -56,27 +56,27 @@ impl Sink {
         }
     }
 
-    /// A packet that was lost.
+    /// Records a lost packet.
     pub(super) fn lose(&mut self, time_ns: i64) {
         self.collected.lose();
         self.curves.lose(self.phases[0], 1);
-        self.samples.row(&[time_ns.into(), Value::Nothing, Value::Text("lost")]);
+        self.samples.row(&[time_ns.into(), SampleValue::Nothing, SampleValue::Text("lost")]);
     }
 
-    /// The distributions of delays that are surely the packets' own, and of others where there are any.
+    /// The distributions of certain delays, and of ambiguous ones if there are any.
     pub(super) fn curves(&self) -> Distribution {
         let mut figure = self.curves.figure();
         figure.series.truncate(1 + usize::from(self.curves.count(self.phases[1]) > 0));
         figure
     }
 
-    /// Writes what of the files is not written yet.
+    /// Flushes the files.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.samples.finish()
     }
 }
 
-/// A verdict as files and tables have it.
+/// The name of a verdict in files and tables.
 pub(super) fn name(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Certain => "certain",

@@ -1,4 +1,4 @@
-//! Packets that entered a hop matched with packets that left it, by two captures.
+//! Matches packets that entered a hop with packets that left it, by two captures.
 
 use std::path::{Path, PathBuf};
 
@@ -6,18 +6,18 @@ use onbeat_delay::capture::Packet;
 use onbeat_delay::clocks::{Clocks, Envelope, Point};
 use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher, Verdict, Window};
-use onbeat_delay::pairing::{Pair, PairingError, Plan, Side, median_difference_ns};
+use onbeat_delay::pairing::{CapturePair, PairingError, Plan, Side, median_difference_ns};
 use onbeat_report::format::{count, duration_ns};
 use onbeat_report::{Cell, Counters, Inputs, Progress, Run};
 
 use super::captures::{self, Capture};
 use super::command_line::CommandLine;
-use super::judgement::{self, Source};
+use super::judgement::{self, CaptureSource};
 use super::method::{Method, MethodResult};
 use super::options::{PacketOptions, ReportOptions};
 use super::outcome::{self, Origin};
 use super::reading::{self, Reading};
-use super::sink::Sink;
+use super::sink::DelaySink;
 use crate::error::{Error, Result};
 
 /// Two captures, one on either side of the hop.
@@ -27,18 +27,18 @@ pub struct MatchOptions {
     arrivals: PathBuf,
     /// Packets that left it
     departures: PathBuf,
-    /// Each capture is stamped by a clock of its own: delays are told from the fastest packet on, with
-    /// skew and steps of the clocks taken out
+    /// Each capture is stamped by its own clock: report delays relative to the fastest packet, without skew and
+    /// steps of the clocks
     #[arg(long, conflicts_with = "correct")]
     two_clocks: bool,
     #[command(flatten)]
     packets: PacketOptions,
 }
 
-/// Packets of each capture that tell what their clocks differ by.
+/// Packets of each capture for the comparison of their clocks.
 const TO_COMPARE: u64 = 100_000;
 
-/// What was seen of two clocks.
+/// The estimate of two clocks.
 struct TwoClocks {
     segments: Counters,
     notes: Vec<String>,
@@ -55,17 +55,15 @@ impl Method for MatchOptions {
         let settings = self.packets.check()?;
         let inputs = [&self.arrivals, &self.departures].map(|path| captures::is_input(path));
         if inputs == [true, true] {
-            return Err(Error::option(
-                "both captures are standard input: give one of them as a file",
-            ));
+            return Err(Error::option("both captures are standard input: give at least one file"));
         }
         if self.two_clocks && inputs.contains(&true) {
             return Err(Error::option(
-                "--two-clocks reads the captures more than once: give files instead of -",
+                "--two-clocks reads the captures more than once; give files instead of -",
             ));
         }
         let run = Run::analysis(Self::result());
-        let mut sink = Sink::new(&self.packets.report.files)?;
+        let mut sink = DelaySink::new(&self.packets.report.files)?;
         let matching = self.packets.matching(self.two_clocks, None);
         let (read, clocks) = if self.two_clocks {
             let (read, clocks) =
@@ -95,7 +93,7 @@ impl Method for MatchOptions {
         outcome.notes.extend(read.notes);
         let [arrivals, departures] =
             [&self.arrivals, &self.departures].map(|path| path.display().to_string());
-        let source = Source::Two { arrivals: &arrivals, departures: &departures };
+        let source = CaptureSource::Two { arrivals: &arrivals, departures: &departures };
         let two_clocks = self.two_clocks.then_some(("--two-clocks", None));
         let command = CommandLine::new(Self::NAME, &[&arrivals, &departures])
             .given(two_clocks)
@@ -107,18 +105,18 @@ impl Method for MatchOptions {
 
     fn no_correction(&self) -> Option<&'static str> {
         self.two_clocks.then_some(
-            "--two-clocks tells delays from the fastest packet on, and not how long that took",
+            "--two-clocks reports delays relative to the fastest packet, whose own delay is unknown",
         )
     }
 }
 
 impl MatchOptions {
-    /// Once to see what the clocks do, and once to measure.
+    /// Reads the captures once to compare the clocks, and once to measure.
     fn by_two_clocks(
         &self,
         inputs: &Inputs,
         matching: &MatchingOptions,
-        sink: &mut Sink,
+        sink: &mut DelaySink,
         progress: &mut Progress,
     ) -> Result<(Reading, TwoClocks)> {
         let [mut arrivals, mut departures] = self.open(inputs)?;
@@ -127,7 +125,7 @@ impl MatchOptions {
             median_difference_ns(&mut arrivals, &mut departures, &recognition, TO_COMPARE)
                 .map_err(|error| self.broken(&error))?;
         let longest_ns = self.packets.longest_ns();
-        // Within the captures skew moves delays either way.
+        // Within the captures skew shifts delays in either direction.
         let window = Window { longest_ns, lead_ns: longest_ns, ..self.packets.window() };
         let shift_ns = apart_ns.unwrap_or(0).saturating_neg();
         let mut plan = Plan::default();
@@ -160,7 +158,7 @@ impl MatchOptions {
                     let delay_ns = clocks.above_fastest(point).map(|ns| ns.round() as i64);
                     at_steps += u64::from(delay_ns.is_none());
                     sink.collected.equal_times += u64::from(point.delay_ns == shift_ns);
-                    // The line is through the fastest packets, to its rounding.
+                    // The line passes through the fastest packets, to its rounding.
                     sink.record(point.time_ns, delay_ns.map(|ns| ns.max(0)), verdict);
                 }
                 (Event::Lost(arrival), _) => sink.lose(arrival.time_ns),
@@ -168,8 +166,8 @@ impl MatchOptions {
             }
         })?;
         let mut notes = vec![
-            "two clocks: delays are those above the fastest packet's; how long that took is not to be \
-             known from packets of one direction"
+            "two clocks: delays are relative to the fastest packet, whose own delay cannot be \
+             determined from packets of one direction"
                 .to_owned(),
         ];
         notes.extend(apart_ns.map(|apart_ns| {
@@ -201,7 +199,7 @@ impl MatchOptions {
         captures::failure(self.path(error.side), &error.error)
     }
 
-    /// Reads both captures through.
+    /// Reads both captures completely.
     fn feed(
         &self,
         inputs: &Inputs,
@@ -214,9 +212,10 @@ impl MatchOptions {
         let recognition = self.packets.recognition();
         let [arrivals, departures] = self.open(inputs)?;
         let window = window.with_disorder(plan.disorder_ns);
-        let mut pair = Pair::new(arrivals, departures, shift_ns, recognition, |_: &Packet<'_>| ())
-            .filtered(self.packets.selection.filters())
-            .planned(plan);
+        let mut pair =
+            CapturePair::new(arrivals, departures, shift_ns, recognition, |_: &Packet<'_>| ())
+                .filtered(self.packets.selection.filters())
+                .planned(plan);
         let mut matcher = Matcher::new(window);
         while pair
             .feed(captures::BATCH, &mut matcher, &mut events)
@@ -245,20 +244,20 @@ impl MatchOptions {
     }
 }
 
-/// A match as a point of the delays over time.
+/// Returns a match as a point of the delays over time.
 fn point(event: &Event<()>) -> Option<(Point, Verdict)> {
     let Event::Matched { arrival, departure, verdict } = event else { return None };
     let delay_ns = departure.time_ns.saturating_sub(arrival.time_ns);
     Some((Point { time_ns: arrival.time_ns, delay_ns }, *verdict))
 }
 
-/// What the clocks did, from step to step.
+/// The segments of the clocks between steps.
 fn segments(clocks: &Clocks) -> Counters {
     let mut table = Counters::new([
         ("from", "s"),
         ("to", "s"),
         ("skew", "ppm"),
-        ("off by at most", "ns"),
+        ("maximum error", "ns"),
         ("delays", ""),
     ]);
     let start_ns = clocks.segments().first().map_or(0, |segment| segment.from_ns);

@@ -230,7 +230,7 @@ fn originals(
         let mut identities = [Identity::default(); BATCH];
         plane.identify_all(port, batch.iter().map(|frame| umem.octets(frame)), &mut identities);
         for (mut frame, identity) in batch.drain(..).zip(identities) {
-            let at_ns = times.note(times.clock.arrival(umem.left_in_front(&frame)));
+            let at_ns = times.note(times.clock.arrival(umem.leading_metadata(&frame)));
             let octets = umem.octets(&frame);
             let mut last: Option<Replica<'_>> = None;
             if let Fate::Sent(replicas) = plane.decide(port, identity, at_ns, octets) {

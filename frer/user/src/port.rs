@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use onbeat_link::raw::{
-    BATCH, Closed, Frame, Frames, PacketReceiver, PacketSender, Pool, Umem, XskReceiver, XskSender,
-    XskSocket,
+    BATCH, ClosedSocket, Frame, FrameBatch, PacketReceiver, PacketSender, Pool, Umem, XskReceiver,
+    XskSender, XskSocket,
 };
 use onbeat_netdev::{Handle, Namespace};
 
@@ -94,7 +94,11 @@ impl Port {
             Input::Packet(_) => Vec::new(),
             Input::Xsk(XskInput { receivers, closed, .. }) => {
                 drop((receivers, self.output));
-                closed.into_iter().filter(Closed::is_let_go).map(|closed| closed.number()).collect()
+                closed
+                    .into_iter()
+                    .filter(ClosedSocket::is_released)
+                    .map(|closed| closed.number())
+                    .collect()
             }
         }
     }
@@ -124,13 +128,13 @@ pub(crate) struct XskInput {
     pub(crate) umem: Umem,
     copies: Copies,
     /// Of each socket, what is to be known once it is closed.
-    closed: Vec<Closed>,
+    closed: Vec<ClosedSocket>,
     received: u64,
 }
 
 impl PacketInput {
     /// The oldest frames that came.
-    pub(crate) fn frames(&mut self) -> Frames<'_> {
+    pub(crate) fn frames(&mut self) -> FrameBatch<'_> {
         let frames = self.receiver.frames();
         self.received += frames.len() as u64;
         self.too_long += frames.iter().filter(Option::is_none).count() as u64;

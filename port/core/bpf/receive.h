@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which frames are the port's, and how they get to its socket. */
+/* Selection of the port's frames, and their delivery to its socket. */
 #ifndef ONBEAT_RECEIVE_H
 #define ONBEAT_RECEIVE_H
 
@@ -16,7 +16,7 @@
 #define BROADCAST      0xffffffffffffULL
 #define GROUP	       1 /* bit of an address whose first octet is lowest */
 
-/* Set by the loader. A bit for each EtherType: one look, however many are asked for. */
+/* Set by the loader. A bit per EtherType: one lookup, whatever their number. */
 const volatile __u64 ether_types[1024];
 const volatile __u64 own_address;
 
@@ -48,7 +48,10 @@ static __always_inline bool is_wanted(__u64 address)
 	return (address & GROUP) && bpf_map_lookup_elem(&multicast, &address);
 }
 
-/* Whether the frame is the port's: the EtherType behind at most one VLAN tag, and the address. */
+/*
+ * Returns true if the frame is the port's: by the EtherType after at most one VLAN tag, and the
+ * address.
+ */
 static __always_inline bool is_ours(struct xdp_md *ctx, struct frame *f)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -73,10 +76,10 @@ static __always_inline bool is_ours(struct xdp_md *ctx, struct frame *f)
 	return (ether_types[type / 64] >> (type % 64) & 1) && is_wanted(address);
 }
 
-/* To the port's socket; to the network stack where there is none. */
+/* To the port's socket; to the network stack without one. */
 static __always_inline int deliver(struct xdp_md *ctx, __u64 now)
 {
-	/* A driver without metadata: the process sees that there is none. */
+	/* A driver without metadata: the process detects that there is none. */
 	if (!bpf_xdp_adjust_meta(ctx, -(int)sizeof(struct port_meta))) {
 		void *data = (void *)(long)ctx->data;
 		struct port_meta *meta = (void *)(long)ctx->data_meta;

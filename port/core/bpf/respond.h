@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Automatic responses: the frame becomes its answer, and leaves by XDP_TX. */
+/* Automatic responses: the frame becomes its answer, and is sent by XDP_TX. */
 #ifndef ONBEAT_RESPOND_H
 #define ONBEAT_RESPOND_H
 
@@ -26,7 +26,7 @@ struct {
 	__uint(max_entries, 4096); /* set by the loader */
 } records SEC(".maps");
 
-/* The start of a frame without its tag, and what answers it. */
+/* The start of a frame without its tag, and its response. */
 struct request {
 	__u64 start[PORT_FILTER_WORDS];
 	__u32 length;  /* of the whole frame, without the tag */
@@ -41,13 +41,13 @@ static __always_inline __u32 read_once(const __u32 *from)
 	return *(const volatile __u32 *)from;
 }
 
-/* With what was read before read before, on every machine. */
+/* Ordered after earlier reads, on every machine. */
 static __always_inline __u32 read_after(__u32 *from)
 {
 	return __sync_fetch_and_add(from, 0);
 }
 
-/* For the verifier: the bound that was checked is the bound of the register that is used. */
+/* For the verifier: the checked bound applies to the register that is used. */
 #define KEEP(variable) asm volatile("" : "+r"(variable))
 
 /* Copies up to `room` octets of the frame, without its tag. */
@@ -55,7 +55,10 @@ static __always_inline bool copy_untagged(struct xdp_md *ctx, const struct frame
 					  __u32 room)
 {
 	__u32 from = f->tpid ? ADDRESSES + TAG : ADDRESSES;
-	/* There is an EtherType at least; so that the verifier of Linux 6.1 sees that. */
+	/*
+	 * The length is at least that of an EtherType; makes this visible to the verifier of Linux
+	 * 6.1.
+	 */
 	__u32 rest_but_one = f->length - from - 1;
 
 	KEEP(rest_but_one);
@@ -100,13 +103,13 @@ static __always_inline bool find(struct port_responses *all, struct request *m)
 
 enum answer {
 	ANSWERED,
-	CHANGED, /* the process changed what was being read */
-	REFUSED, /* the driver leaves no room for an answer longer than the frame */
+	CHANGED, /* the process changed the data during the read */
+	REFUSED, /* no room in the buffer for an answer longer than the frame */
 };
 
 /*
- * Some drivers leave no room behind a frame (veth: what the sender's buffer has by chance). All
- * leave some in front, and the answer replaces the whole frame.
+ * Some drivers leave no room after a frame (veth: what the sender's buffer happens to have). All
+ * leave some before it, and the answer replaces the whole frame.
  */
 static __always_inline bool resize(struct xdp_md *ctx, __u32 length)
 {
@@ -115,7 +118,7 @@ static __always_inline bool resize(struct xdp_md *ctx, __u32 length)
 	return !bpf_xdp_adjust_tail(ctx, more) || (more > 0 && !bpf_xdp_adjust_head(ctx, -more));
 }
 
-/* Puts the slot's frame in place of the one received. */
+/* Replaces the received frame with the slot's frame. */
 static __always_inline enum answer answer(struct xdp_md *ctx, struct port_responses *all,
 					  struct request *m)
 {
@@ -139,11 +142,11 @@ static __always_inline enum answer answer(struct xdp_md *ctx, struct port_respon
 		return REFUSED;
 	if (read_after(&slot->version.begun) - version >= PORT_COPIES)
 		return CHANGED;
-	/* The response may be gone, and its slot hold another's frame. */
+	/* The response may be removed, and its slot hold another response's frame. */
 	return read_after(&all->version.current) == m->version ? ANSWERED : CHANGED;
 }
 
-/* Answers the frame; whether it could. What is responded may change meanwhile. */
+/* Answers the frame; returns false if it could not. The responses may change meanwhile. */
 static __noinline bool respond(struct xdp_md *ctx, struct port_responses *all, struct request *m)
 {
 	for (int i = 0; i < ATTEMPTS; i++) {
@@ -151,28 +154,28 @@ static __noinline bool respond(struct xdp_md *ctx, struct port_responses *all, s
 
 		if (result != CHANGED)
 			return result == ANSWERED;
-		/* The frame may be overwritten, but what filters look at was kept. */
+		/* The frame may be overwritten, but the octets for the filters were kept. */
 		if (!find(all, m))
 			return false;
 	}
 	return false;
 }
 
-/* Answers a frame that the process is not told of. */
-static __always_inline int respond_unseen(struct xdp_md *ctx, struct port_responses *all,
-					  struct request *m, struct port_state *s)
+/* Answers a frame without a record for the process. */
+static __always_inline int respond_unreported(struct xdp_md *ctx, struct port_responses *all,
+					      struct request *m, struct port_state *s)
 {
 	if (respond(ctx, all, m)) {
-		__sync_fetch_and_add(&s->answered_unseen, 1);
+		__sync_fetch_and_add(&s->answered_unreported, 1);
 		return XDP_TX;
 	}
-	__sync_fetch_and_add(&s->unanswered_unseen, 1);
+	__sync_fetch_and_add(&s->unanswered_unreported, 1);
 	return XDP_DROP;
 }
 
 /*
- * The frame that the driver is to send in place of the one received; or to the port's socket, where
- * nothing answers it. XDP_TX takes the buffer: the frame received goes to the process as a record.
+ * Answers the frame by the driver, or delivers it to the port's socket if no response matches.
+ * XDP_TX uses the buffer: the received frame is passed to the process as a record.
  */
 static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct frame *f, __u64 now)
 {
@@ -192,13 +195,13 @@ static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct f
 	if (!copy_untagged(ctx, f, m.start, sizeof(m.start)) || !find(all, &m))
 		return deliver(ctx, now);
 
-	/* The verifier of Linux 6.1 forgets that a record was there: it is asked for once. */
+	/* The verifier of Linux 6.1 loses track of a reserved record: it is reserved once. */
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record)
-		return respond_unseen(ctx, all, &m, s);
+		return respond_unreported(ctx, all, &m, s);
 	if (!copy_untagged(ctx, f, record->octets, sizeof(record->octets))) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-		return respond_unseen(ctx, all, &m, s);
+		return respond_unreported(ctx, all, &m, s);
 	}
 	record->received_ns = now;
 	record->answered_ns = respond(ctx, all, &m) ? bpf_ktime_get_tai_ns() : 0;
@@ -208,7 +211,7 @@ static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct f
 	record->tci = bpf_ntohs(f->tci);
 	record->length = m.length;
 	action = record->answered_ns ? XDP_TX : XDP_DROP;
-	/* Waking costs the response time: only who sleeps is woken. */
+	/* A wakeup costs response time: only a sleeping process is woken. */
 	wake = *(volatile __u64 *)&s->asleep ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 	bpf_ringbuf_submit(record, wake);
 	return action;

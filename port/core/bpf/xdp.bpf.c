@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* As xsk.bpf.c, and frames that a response is set for are answered in the driver. */
+/* As xsk.bpf.c; frames that match a response are answered in the driver. */
 #include "respond.h"
 
 SEC("xdp")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Frames of a port go to its AF_XDP socket; all others to the network stack, untouched. */
+/* Frames of a port go to its AF_XDP socket; all others to the network stack, unchanged. */
 #include "receive.h"
 
 SEC("xdp")

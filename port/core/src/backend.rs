@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A back end: how a port reaches its interface.
+/// A back end: the method by which a port accesses its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Backend {
     /// A packet socket: works on every interface.
@@ -20,8 +20,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// All of them with their names in files and on the command line, in the order of the crate's
-    /// documentation.
+    /// All back ends with their names in files and on the command line, in the order of the crate's documentation.
     pub const ALL: [(&'static str, Self); 5] = [
         ("packet", Self::Packet),
         ("xsk", Self::Xsk),
@@ -30,25 +29,25 @@ impl Backend {
         ("module", Self::Module),
     ];
 
-    /// Its name in files and on the command line.
+    /// The name in files and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         Self::ALL[self as usize].0
     }
 
-    /// Whether it sends responses without this process.
+    /// Returns true if it sends responses without this process.
     #[must_use]
     pub const fn answers(self) -> bool {
         matches!(self, Self::Xdp | Self::Module)
     }
 
-    /// Whether the network stack also receives the frames of a port.
+    /// Returns true if the network stack also receives the frames of a port.
     #[must_use]
     pub const fn copies(self) -> bool {
         matches!(self, Self::Packet | Self::Txtime)
     }
 
-    /// Whether it sends at an instant without this process.
+    /// Returns true if it sends at an instant without this process.
     #[must_use]
     pub const fn launches(self) -> bool {
         matches!(self, Self::Txtime | Self::Module)
@@ -70,14 +69,13 @@ impl FromStr for Backend {
     }
 }
 
-/// The value of a name among all.
-///
+/// Returns the value with this name among `all`.
 /// # Errors
-/// An unknown name: the known ones.
+/// An unknown name: lists the known ones.
 pub fn by_name<T: Copy>(all: &[(&'static str, T)], name: &str) -> Result<T, String> {
     let known = all.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
     let names = || all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    known.ok_or_else(|| format!("there are: {}", names()))
+    known.ok_or_else(|| format!("use one of {}", names()))
 }
 
 #[cfg(test)]

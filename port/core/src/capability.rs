@@ -1,17 +1,17 @@
-//! What a back end can do on an interface, and how honestly.
+//! Features that a back end provides on an interface, native or emulated.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::{Backend, Error, Result};
 
-/// What a port may be asked for beyond sending and receiving frames.
+/// A feature of a port beyond sending and receiving frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Feature {
-    /// Frames to unwanted multicast addresses do not reach user space.
+    /// Frames to other multicast addresses do not reach user space.
     MulticastFilter,
-    /// Received frames are read where the kernel put them.
+    /// Received frames are read from the kernel's buffer, without a copy.
     ZeroCopyReceive,
     /// [`crate::Port::send_at`].
     SendAt,
@@ -30,7 +30,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// All of them, in the order of the table that `onbeat doctor` shows.
+    /// All features, in the order of the table of `onbeat doctor`.
     pub const ALL: [Feature; 9] = [
         Feature::MulticastFilter,
         Feature::ZeroCopyReceive,
@@ -60,22 +60,21 @@ impl fmt::Display for Feature {
     }
 }
 
-/// How a back end provides a feature.
+/// The method by which a back end provides a feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Capability {
-    /// By the NIC or the kernel: once asked for, it happens without this process running.
+    /// By the NIC or the kernel: once configured, it works without this process.
     Native,
-    /// By this process, or by something less exact than the name promises. `how` says what the
-    /// difference is.
+    /// By this process, or with less precision than the name implies; `how` states the difference.
     Emulated {
-        /// What is done instead.
+        /// The method of emulation.
         how: Cow<'static, str>,
     },
-    /// Not at all: the request is refused.
+    /// Not supported: the request is refused.
     None {
-        /// What is lacking.
+        /// The missing requirement.
         why: Cow<'static, str>,
-        /// What provides it.
+        /// The remedy.
         remedy: Cow<'static, str>,
     },
 }
@@ -90,7 +89,7 @@ impl fmt::Display for Capability {
     }
 }
 
-/// What one back end can do on one interface.
+/// The capabilities of one back end on one interface.
 #[derive(Debug, Clone)]
 pub struct Capabilities {
     interface: String,
@@ -99,7 +98,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Asks `of` for each feature.
+    /// Evaluates `of` for each feature.
     pub(crate) fn new(
         backend: Backend,
         interface: &str,
@@ -114,18 +113,18 @@ impl Capabilities {
         self.backend
     }
 
-    /// How a feature is provided.
+    /// Returns the capability for a feature.
     #[must_use]
     pub fn get(&self, feature: Feature) -> &Capability {
         &self.of[feature as usize]
     }
 
-    /// Each feature, and how it is provided.
+    /// Iterates over each feature and its capability.
     pub fn iter(&self) -> impl Iterator<Item = (Feature, &Capability)> {
         Feature::ALL.into_iter().zip(&self.of)
     }
 
-    /// That the feature is there, native or emulated.
+    /// Checks that the feature is native or emulated.
     ///
     /// # Errors
     /// [`Error::Unsupported`].
@@ -136,17 +135,17 @@ impl Capabilities {
         }
     }
 
-    /// That the feature is there, and no emulation.
+    /// Checks that the feature is native.
     ///
     /// # Errors
-    /// [`Error::Unsupported`], which says what the emulation would be.
+    /// [`Error::Unsupported`], with the emulation if there is one.
     pub fn require_native(&self, feature: Feature) -> Result<()> {
         match self.get(feature) {
             Capability::Native => Ok(()),
             Capability::Emulated { how } => Err(self.refusal(
                 feature,
                 &format!("it is emulated: {how}"),
-                "do with the emulation, or take a back end that has it natively",
+                "accept the emulation, or use a back end that has it natively",
             )),
             Capability::None { why, remedy } => Err(self.refusal(feature, why, remedy)),
         }
@@ -171,21 +170,21 @@ mod tests {
         Capabilities::new(Backend::Packet, "eth0", |feature| match feature {
             Feature::SendAt => Capability::Emulated { how: "by a timer".into() },
             Feature::NicTime => {
-                Capability::None { why: "no clock".into(), remedy: "take a NIC with one".into() }
+                Capability::None { why: "no clock".into(), remedy: "use a NIC with one".into() }
             }
             _ => Capability::Native,
         })
     }
 
     #[test]
-    fn features_stand_where_their_numbers_say() {
+    fn features_are_indexed_by_their_numbers() {
         for (i, feature) in Feature::ALL.into_iter().enumerate() {
             assert_eq!(feature as usize, i, "{feature}");
         }
     }
 
     #[test]
-    fn emulation_is_taken_only_where_it_may_be() {
+    fn emulation_is_accepted_only_if_allowed() {
         let has = mixed();
         assert!(has.require(Feature::SendAt).is_ok());
         let refusal = has.require_native(Feature::SendAt).unwrap_err().to_string();
@@ -194,10 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_thing_and_the_way_out() {
+    fn a_refusal_names_the_interface_and_the_remedy() {
         assert_eq!(
             mixed().require(Feature::NicTime).unwrap_err().to_string(),
-            "interface \"eth0\": back end packet has no NIC time: no clock; take a NIC with one"
+            "interface \"eth0\": back end packet has no NIC time: no clock; use a NIC with one"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Reading clocks.
+//! Reads clocks.
 
 use std::io;
 use std::mem::zeroed;
@@ -8,19 +8,19 @@ use onbeat_netdev::{Ethtool, Namespace, NicClock};
 
 use crate::{Clock, Time};
 
-/// What the launch clock shows.
+/// Returns the time of a launch clock.
 pub(crate) fn now(clock: Clock) -> Time {
     let id = if clock == Clock::Tai { libc::CLOCK_TAI } else { libc::CLOCK_MONOTONIC };
-    // Clocks that every kernel has cannot fail.
+    // These clocks exist in every kernel, so that reading them cannot fail.
     Time(read(id).unwrap_or_default())
 }
 
-/// CLOCK_REALTIME, by which the kernel stamps frames, in nanoseconds.
+/// Returns CLOCK_REALTIME, the clock of the kernel's time stamps, in nanoseconds.
 pub(crate) fn realtime() -> u64 {
     read(libc::CLOCK_REALTIME).unwrap_or_default()
 }
 
-/// The NIC's clock of an interface, or why there is none.
+/// Opens the NIC clock of an interface, or returns the reason why there is none.
 pub(crate) fn of_nic(namespace: &Namespace, interface: &str) -> Result<NicClock, String> {
     let stamping = Ethtool::in_namespace(namespace)
         .and_then(|ethtool| ethtool.timestamping(interface))
@@ -28,14 +28,14 @@ pub(crate) fn of_nic(namespace: &Namespace, interface: &str) -> Result<NicClock,
     of_number(stamping.phc)
 }
 
-/// The NIC's clock of that number, or why there is none.
+/// Opens the NIC clock of that number, or returns the reason why there is none.
 pub(crate) fn of_number(number: Option<u32>) -> Result<NicClock, String> {
-    let n = number.ok_or("the NIC has no clock that the kernel shows")?;
+    let n = number.ok_or("the kernel reports no clock of the NIC")?;
     NicClock::open(n).map_err(|error| format!("/dev/ptp{n}: {error}"))
 }
 
 fn read(clock: libc::clockid_t) -> io::Result<u64> {
-    // SAFETY: timespec is plain data, for which zeros are a value.
+    // SAFETY: timespec is plain data, for which zeros are valid.
     let mut time: libc::timespec = unsafe { zeroed() };
     // SAFETY: the timespec lives through the call.
     Errno::result(unsafe { libc::clock_gettime(clock, &raw mut time) })?;

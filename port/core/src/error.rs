@@ -1,4 +1,4 @@
-//! What can go wrong, said with the thing, the value and the way out.
+//! Errors, with the object, the value and the remedy.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -12,85 +12,89 @@ use crate::{Backend, Feature, Slot};
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a port, or a claim on an interface, refused.
+/// An error of a port or of a claim on an interface.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The interface or its namespace.
+    /// An error of the interface or its namespace.
     #[error(transparent)]
     Netdev(#[from] onbeat_netdev::Error),
-    /// The back end cannot do this here.
+    /// The back end does not support a feature here.
     #[error("interface {interface:?}: back end {backend} has no {feature}: {why}; {remedy}")]
     Unsupported {
         /// The interface.
         interface: String,
         /// The back end.
         backend: Backend,
-        /// What was asked for.
+        /// The requested feature.
         feature: Feature,
-        /// Why it is not there.
+        /// The reason.
         why: String,
-        /// What would provide it.
+        /// The remedy.
         remedy: String,
     },
-    /// A frame that no medium carries, or longer than its slot.
-    #[error("a frame of {len} octets does not fit: this takes {min} to {max} (without FCS)")]
+    /// A frame shorter than the minimum of Ethernet, or longer than its slot.
+    #[error("invalid frame length: {len} octets, not in {min} to {max} (without FCS)")]
     FrameLength {
-        /// Its length.
+        /// The length of the frame.
         len: usize,
-        /// Shortest.
+        /// The minimum.
         min: usize,
-        /// Longest.
+        /// The maximum.
         max: usize,
     },
-    /// The port has no room for one more.
+    /// A table of the port is full.
     #[error("all {capacity} {what} are in use; free one, or open the port with more")]
     Full {
-        /// Transmit slots, responses, multicast addresses.
+        /// Transmit slots, responses or multicast addresses.
         what: &'static str,
-        /// How many there are.
+        /// The capacity.
         capacity: usize,
     },
-    /// The slot was freed, or is of another port.
-    #[error("{0} is not allocated on this port; it was freed, or belongs to another")]
+    /// The slot was freed, or belongs to another port.
+    #[error("{0} is not allocated on this port: it was freed, or belongs to another port")]
     NoSuchSlot(Slot),
-    /// The slot holds no frame yet.
+    /// The slot holds no frame.
     #[error("{0} holds no frame; update it first")]
     EmptySlot(Slot),
-    /// A response refers to the slot.
-    #[error("{0} is the answer to a filter; take the response away first")]
+    /// A response uses the slot.
+    #[error("{0} is used by a response; remove the response first")]
     SlotAnswers(Slot),
-    /// The response was taken away, or is of another port.
-    #[error("no such response on this port; it was taken away, or belongs to another")]
+    /// The response was removed, or belongs to another port.
+    #[error("no such response on this port: it was removed, or belongs to another port")]
     NoSuchResponse,
-    /// A cycle that no clock can keep.
-    #[error("a period of 0 ns is no cycle; give the time from one frame to the next")]
+    /// A cycle of 0 ns.
+    #[error("invalid period 0 ns; give the time from one frame to the next")]
     Period,
-    /// A multicast filter for an address that is none.
-    #[error("{0} is no multicast address; frames to the port's own address come anyway")]
+    /// An address that is not a multicast address.
+    #[error(
+        "{0} is not a multicast address; frames to the port's own address are received by default"
+    )]
     NotMulticast(MacAddress),
-    /// A multicast address that no filter is set for.
+    /// A multicast address without a filter.
     #[error("no multicast filter is set for {0}")]
     NoSuchMulticast(MacAddress),
-    /// A filter as no back end takes it.
-    #[error("a filter of {len} octets; it takes 1 to {max}, with at least one bit of the mask set")]
+    /// An invalid filter.
+    #[error(
+        "invalid filter of {len} octets; use 1 to {max} octets, with at least one bit of the mask set"
+    )]
     Filter {
-        /// Octets given.
+        /// Octets of the filter.
         len: usize,
-        /// Octets taken at most.
+        /// Maximum number of octets.
         max: usize,
     },
-    /// Options out of range.
+    /// An option out of range.
     #[error("{what} is {value}; it must be {}", bounds(allowed))]
     Option {
-        /// Which.
+        /// The option.
         what: &'static str,
-        /// The value given.
+        /// The value.
         value: usize,
-        /// What is allowed.
+        /// The allowed range.
         allowed: RangeInclusive<usize>,
     },
-    /// A living process has the interface.
+    /// A living process has claimed the interface.
     #[error("interface {interface:?} is claimed by {by}; stop it, or claim another")]
     Claimed {
         /// The interface.
@@ -98,17 +102,17 @@ pub enum Error {
         /// The process.
         by: Holder,
     },
-    /// A journal, its directory, or the lock on an interface.
+    /// An error of a journal, its directory, or the lock on an interface.
     #[error(transparent)]
     Host(#[from] onbeat_host::Error),
-    /// Claiming would take something away that could not be given back.
+    /// The claim would lose a setting that cannot be restored.
     #[error("interface {interface:?} cannot be claimed: {why}; {remedy}")]
     InUse {
         /// The interface.
         interface: String,
-        /// What would be lost.
+        /// The setting or state.
         why: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// An XDP program receives the frames first.
@@ -119,47 +123,47 @@ pub enum Error {
     Programmed {
         /// The interface.
         interface: String,
-        /// Its name and the kernel's id of it.
+        /// The name and the id of the program.
         program: String,
     },
-    /// The file that holds a claim's namespace.
+    /// An error of the file that holds a claim's namespace.
     #[error("{path}: cannot {operation}: {source}")]
     Claim {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         operation: &'static str,
         /// The cause.
         source: io::Error,
     },
-    /// The kernel module refused.
+    /// The kernel module refused a request.
     #[error("interface {interface:?}: onbeat.ko cannot {operation}: {detail} ({source})")]
     Module {
         /// The interface.
         interface: String,
-        /// What was being done.
+        /// The operation that failed.
         operation: &'static str,
-        /// The module's own sentence.
+        /// The message of the module.
         detail: String,
-        /// Its code.
+        /// The error code.
         source: io::Error,
     },
-    /// The kernel module is not there.
+    /// The kernel module is not loaded.
     #[error(
-        "interface {interface:?}: back end module needs onbeat.ko, which is not loaded: \
-         \"modprobe onbeat\" loads it; where it was never installed, \"make -C kmod install\" \
-         in the sources does that, by DKMS"
+        "interface {interface:?}: back end module requires onbeat.ko, which is not loaded; \
+         run \"modprobe onbeat\"; if it is not installed, \"make -C kmod install\" \
+         in the sources installs it by DKMS"
     )]
     NoModule {
         /// The interface.
         interface: String,
     },
-    /// A system call on the port's socket.
+    /// A system call on the port's socket failed.
     #[error("interface {interface:?}: cannot {operation}: {source}")]
     Io {
         /// The interface.
         interface: String,
-        /// What was being done.
+        /// The operation that failed.
         operation: &'static str,
         /// The cause.
         source: io::Error,
@@ -167,19 +171,18 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the port had no room to send at this moment: the frame was not sent, the next may
-    /// be.
+    /// Returns true if the transmit queue was full: the frame was not sent, a later one may be.
     #[must_use]
     pub fn is_congestion(&self) -> bool {
         let code = match self {
             Error::Io { source, .. } | Error::Module { source, .. } => source.raw_os_error(),
             _ => None,
         };
-        // EBUSY: what an AF_XDP socket says where the driver's queue refused the frame.
+        // EBUSY: the driver's queue refused the frame of an AF_XDP socket.
         matches!(code, Some(libc::EAGAIN | libc::ENOBUFS | libc::EBUSY))
     }
 
-    /// Whether the interface is turned off: once it is on again, so is the port.
+    /// Returns true if the interface is down: the port works again once the interface is up.
     #[must_use]
     pub fn is_down(&self) -> bool {
         match self {
@@ -198,7 +201,7 @@ fn bounds(allowed: &RangeInclusive<usize>) -> String {
     }
 }
 
-/// Allocates only once there is an error.
+/// Returns a closure that allocates only if there is an error.
 pub(crate) fn failed(interface: &str, operation: &'static str) -> impl Fn(io::Error) -> Error {
     move |source| Error::Io { interface: interface.to_owned(), operation, source }
 }

@@ -1,4 +1,4 @@
-//! An interface is one port's: two would both receive each frame, and send two sequences.
+//! Exclusive use: an interface has one port. Two ports would both receive each frame, and send two sequences.
 
 use onbeat_bpf::ProgramInfo;
 use onbeat_host::{InterfaceLock, command_line};
@@ -6,15 +6,15 @@ use onbeat_netdev::{Link, Namespace};
 
 use crate::{Error, Result};
 
-/// Locks an interface for a port of this process, whichever its back end.
+/// Locks an interface for a port of this process, with any back end.
 pub(crate) fn lock(namespace: &Namespace, link: &Link) -> Result<InterfaceLock> {
     Ok(InterfaceLock::take(namespace, link.index, &link.name, &command_line())?)
 }
 
-/// Refuses an interface whose frames an XDP program receives before packet sockets do, such as the
-/// data plane of a node, which works without a process that would hold the lock. `own` is the id of
-/// a program that the caller attached, read from the BPF link that it holds. Any other program is
-/// foreign, whatever its name or tag: all nodes have programs with the same ones.
+/// Refuses an interface whose frames an XDP program receives before packet sockets do, such as the data plane of a
+/// node, which works without a process that holds the lock. `own` is the id of a program that the caller attached,
+/// read from its BPF link. Any other program is foreign, whatever its name or tag: the programs of all nodes have
+/// the same ones.
 ///
 /// # Errors
 /// [`Error::Programmed`] with the first foreign program, in any mode.
@@ -26,7 +26,7 @@ pub fn refuse_foreign_program(link: &Link, own: Option<u32>) -> Result<()> {
     })
 }
 
-/// A loaded program for messages: `"NAME" (id ID)`.
+/// Formats a loaded program for messages: `"NAME" (id ID)`.
 pub(crate) fn shown_program(id: u32) -> String {
     let name = ProgramInfo::by_id(id)
         .map_or_else(|_| "of unknown name".into(), |info| format!("{:?}", info.name));

@@ -1,11 +1,11 @@
-//! Which received frames an automatic response answers.
+//! Filters that select the received frames for an automatic response.
 
 use crate::{Error, Result};
 
-/// Octets from the start of a frame under a mask.
+/// A pattern and a mask for octets from the start of a frame.
 ///
-/// The octets are those of the frame as [`crate::Port::octets`] shows it: destination address
-/// first, the outer VLAN tag taken out. A frame that ends before the filter does not match.
+/// The octets are those of [`crate::Port::octets`]: destination address first, without the outer VLAN tag. A frame
+/// that is shorter than the filter does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Filter {
     value: [u8; Filter::MAX_LEN],
@@ -14,16 +14,16 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Longest filter: Ethernet header, and what an industrial protocol tells its frames apart by
-    /// (POWERLINK: message type, destination and source node, 3 octets).
+    /// Maximum length: Ethernet header, and the fields that identify a frame of an industrial protocol (POWERLINK:
+    /// message type, destination and source node, 3 octets).
     pub const MAX_LEN: usize = 32;
 
-    /// A filter that a frame matches where, under `mask`, its first octets are those of `value`.
-    /// What `value` holds outside of the mask is of no account.
+    /// Creates a filter that matches frames whose first octets equal those of `value` under `mask`. Bits of `value`
+    /// outside of the mask are ignored.
     ///
     /// # Errors
-    /// [`Error::Filter`] where the two differ in length, are empty or longer than
-    /// [`Filter::MAX_LEN`], or where the mask is all zeros: such a filter would answer everything.
+    /// [`Error::Filter`] if the two differ in length, are empty or longer than [`Filter::MAX_LEN`], or if the mask
+    /// is all zeros: such a filter would match every frame.
     pub fn new(value: &[u8], mask: &[u8]) -> Result<Self> {
         let len = value.len();
         let refused = Error::Filter { len, max: Self::MAX_LEN };
@@ -39,7 +39,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// Whether `frame` is one that the filter means.
+    /// Returns true if `frame` matches the filter.
     #[must_use]
     pub fn matches(&self, frame: &[u8]) -> bool {
         let len = self.octets();
@@ -51,19 +51,19 @@ impl Filter {
                 .all(|((octet, mask), value)| octet & mask == *value)
     }
 
-    /// What a frame's octets are under [`Filter::mask`].
+    /// The octets to match under [`Filter::mask`].
     #[must_use]
     pub fn value(&self) -> &[u8] {
         &self.value[..self.octets()]
     }
 
-    /// Which bits count.
+    /// The bits to compare.
     #[must_use]
     pub fn mask(&self) -> &[u8] {
         &self.mask[..self.octets()]
     }
 
-    /// Octets of a frame that the filter looks at.
+    /// The number of octets that the filter compares.
     #[must_use]
     pub fn octets(&self) -> usize {
         self.len.into()
@@ -76,7 +76,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn filters_that_answer_everything_or_look_too_far_are_refused() {
+    fn empty_masks_and_invalid_lengths_are_refused() {
         for (value, mask) in
             [(&[][..], &[][..]), (&[1, 2], &[0, 0]), (&[1, 2], &[0xff]), (&[0; 33], &[0xff; 33])]
         {
@@ -95,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn exactly_the_bits_of_the_mask_count(
+        fn only_the_bits_of_the_mask_are_compared(
             (value, mask) in masked(),
             tail in proptest::collection::vec(any::<u8>(), 0..40),
             noise in any::<[u8; 32]>(),
@@ -117,7 +117,7 @@ mod tests {
         }
 
         #[test]
-        fn any_frame_may_be_looked_at(
+        fn any_frame_is_matched_without_panic(
             (value, mask) in masked(),
             frame in proptest::collection::vec(any::<u8>(), 0..64),
         ) {

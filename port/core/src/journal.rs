@@ -1,5 +1,5 @@
-//! The journal of an interface that is claimed, or whose NIC is set to stamp: its settings from
-//! before, so that any later process can restore them.
+//! The journal of an interface that is claimed, or whose NIC time stamps are enabled: its former settings, so that
+//! any later process can restore them.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// Content of the journal.
+/// The content of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StoredEntry<B>")]
-pub(crate) struct Entry<B> {
-    /// The interface, in the namespace that it comes from.
+pub(crate) struct JournalEntry<B> {
+    /// The interface, in its original namespace.
     pub(crate) interface: InterfaceIdentity,
-    /// The interface as it was there.
+    /// The former settings.
     pub(crate) before: B,
 }
 
-/// An entry of this version or of the former one, which held the inode of the namespace alone: the
-/// name is that of the journal.
+/// An entry of this version or the former one, which held only the inode of the namespace: the name is that of the
+/// journal.
 #[derive(Deserialize)]
 struct StoredEntry<B> {
     interface: Option<InterfaceIdentity>,
@@ -30,7 +30,7 @@ struct StoredEntry<B> {
     before: B,
 }
 
-impl<B> From<StoredEntry<B>> for Entry<B> {
+impl<B> From<StoredEntry<B>> for JournalEntry<B> {
     fn from(StoredEntry { interface, home, before }: StoredEntry<B>) -> Self {
         let interface = interface.unwrap_or_else(|| InterfaceIdentity::former(home, ""));
         Self { interface, before }
@@ -39,14 +39,14 @@ impl<B> From<StoredEntry<B>> for Entry<B> {
 
 /// Settings of an interface in a journal.
 pub(crate) trait Settings: Serialize + DeserializeOwned {
-    /// Checks that a process could have read them from the interface, as if an enemy wrote them.
+    /// Checks that a process could have read them from the interface; the content is untrusted.
     ///
     /// # Errors
-    /// What is wrong, with its value.
+    /// The cause, with the invalid value.
     fn check(&self, interface: &str) -> std::result::Result<(), String>;
 }
 
-impl<B: Settings> Content for Entry<B> {
+impl<B: Settings> Content for JournalEntry<B> {
     fn check(&self) -> std::result::Result<(), String> {
         Ok(())
     }
@@ -54,26 +54,26 @@ impl<B: Settings> Content for Entry<B> {
     fn check_name(&self, name: &str) -> std::result::Result<(), String> {
         let interface = name.strip_suffix(SUFFIX).unwrap_or(name);
         if !["", interface].contains(&self.interface.name()) {
-            return Err(format!("it is of interface {:?}", self.interface.name()));
+            return Err(format!("it belongs to interface {:?}", self.interface.name()));
         }
         self.before.check(interface)
     }
 }
 
-/// Behind the name of the interface, in the name of its journal.
+/// The suffix of a journal's file name, after the name of the interface.
 const SUFFIX: &str = ".json";
 
-/// A journal, locked.
+/// A locked journal.
 #[derive(Debug)]
 pub(crate) struct Journal<B: Settings> {
     directory: PrivateDirectory,
-    file: File<Entry<B>>,
+    file: File<JournalEntry<B>>,
     interface: String,
     _lock: Lock,
 }
 
 impl<B: Settings> Journal<B> {
-    /// Where it is.
+    /// Returns the path of the journal.
     pub(crate) fn path(directory: &Path, interface: &str) -> PathBuf {
         directory.join(name(interface))
     }
@@ -95,8 +95,8 @@ impl<B: Settings> Journal<B> {
         Ok(Self { directory, file, interface: interface.to_owned(), _lock: lock })
     }
 
-    /// Discards the damaged journals in a directory, except those that a live process uses: moves
-    /// them aside, and returns where they are then.
+    /// Discards the damaged journals in a directory, except those that a live process uses: moves them aside, and
+    /// returns their new paths.
     pub(crate) fn discard_damaged(directory: &Path) -> Result<Vec<PathBuf>> {
         let mut aside = Vec::new();
         let Some(opened) = PrivateDirectory::open(directory)? else { return Ok(aside) };
@@ -118,8 +118,8 @@ impl<B: Settings> Journal<B> {
         &self.directory
     }
 
-    /// The settings that an earlier process left changed.
-    pub(crate) fn left(&self) -> Result<Option<Entry<B>>> {
+    /// Returns the settings that an earlier process left changed.
+    pub(crate) fn left(&self) -> Result<Option<JournalEntry<B>>> {
         let mut left = self.file.read()?;
         if let Some(entry) = &mut left {
             entry.interface.set_former_name(&self.interface);
@@ -127,11 +127,11 @@ impl<B: Settings> Journal<B> {
         Ok(left)
     }
 
-    pub(crate) fn write(&self, entry: &Entry<B>) -> Result<()> {
+    pub(crate) fn write(&self, entry: &JournalEntry<B>) -> Result<()> {
         Ok(self.file.write(entry)?)
     }
 
-    /// Removes it: everything is restored.
+    /// Removes the journal once everything is restored.
     pub(crate) fn remove(self) -> Result<()> {
         Ok(self.file.remove()?)
     }
@@ -141,13 +141,13 @@ fn name(interface: &str) -> String {
     format!("{interface}{SUFFIX}")
 }
 
-/// Adds to the refusal of an interface which journal names it.
+/// Adds the name of the journal to the error of an interface that cannot be identified.
 pub(crate) fn not_identified(error: Error, journal: &Path) -> Error {
     match error {
         Error::Netdev(onbeat_netdev::Error::NotIdentified { interface, why, remedy }) => {
             Error::InUse {
                 interface,
-                why: format!("it is not the one that journal {journal:?} names: {why}"),
+                why: format!("it is not the interface of journal {journal:?}: {why}"),
                 remedy: format!("{remedy}, or remove the journal"),
             }
         }
@@ -155,7 +155,7 @@ pub(crate) fn not_identified(error: Error, journal: &Path) -> Error {
     }
 }
 
-/// What the user does about a damaged journal. The command discards those in the run-time directory.
+/// Returns the remedy for a damaged journal. The command discards those in the run-time directory.
 fn remedy(directory: &Path) -> String {
     if directory.starts_with(onbeat_host::RUN) {
         discard_remedy("onbeat doctor --restore --forget")
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_remedy_is_a_command_where_that_command_discards() {
+    fn the_remedy_is_the_command_for_the_run_time_directory() {
         for (directory, command) in
             [("/run/onbeat/claims", true), ("/run/onbeat/taps/7", true), ("/tmp/claims", false)]
         {

@@ -1,13 +1,12 @@
-//! The real-time port: what an industrial protocol stack needs of an interface, on the driver that
-//! is already there.
+//! The real-time port: what an industrial protocol stack requires of an interface, on its existing driver.
 //!
-//! - [`Claim`] takes an interface away from the host, and gives it back.
-//! - [`Port`] is what a stack is written against; [`PacketPort`] is one over a packet socket,
-//!   [`XskPort`] one over AF_XDP, [`XdpPort`] one that answers in the driver, [`ModulePort`] one over
-//!   the kernel module onbeat.ko; [`PacketPort::open_txtime`] gives one whose frames a queueing
-//!   discipline or the NIC launches.
-//! - [`open`] opens one by the name of its back end ([`Backend`]); [`PortOptions`] are the same for all.
-//! - [`backends`] tells which of them an interface can be used with, and which is best for what.
+//! - [`Claim`] removes an interface from the host, and restores it.
+//! - [`Port`] is the interface of a stack to a port. [`PacketPort`] is a port over a packet socket, [`XskPort`]
+//!   over AF_XDP, [`XdpPort`] answers in the driver, [`ModulePort`] uses the kernel module onbeat.ko.
+//!   [`PacketPort::open_txtime`] opens a port whose frames a queueing discipline or the NIC sends at their launch
+//!   times.
+//! - [`open`] opens a port by the name of its back end ([`Backend`]); [`PortOptions`] are the same for all.
+//! - [`backends`] reports the back ends that an interface supports, and the best one for each purpose.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -37,71 +36,66 @@
 //! # }
 //! ```
 //!
-//! # A frame's way
+//! # Path of a frame
 //!
 //! ```text
-//!  in    filter (kernel) ── ring ── look at it ── receive ── octets ... release
-//!                                      │ Filter
-//!  out   allocate, update ── Slot ─────┴─ respond ──┐
+//!  in    filter (kernel) ── ring ── inspect ── receive ── octets ... release
+//!                                   │ Filter
+//!  out   allocate, update ── Slot ──┴──── respond ──┐
 //!                             ├────────── send ─────┼── driver ── Confirmation
 //!                             └─ send_at, send_every┘
 //! ```
 //!
-//! A [`Slot`] names a frame that was built ahead. Everything that sends, sends a slot: so a back
-//! end can keep it wherever it sends from, be it this process, a map of an XDP program or the
-//! kernel module, and an update reaches each of them. A received frame is a token
-//! ([`Received`]), not a borrow: a stack updates and sends while it holds frames, and the trait
-//! can be made an object.
+//! A [`Slot`] identifies a prebuilt frame. Every transmission sends a slot: a back end can keep it where it sends
+//! from, be it this process, a map of an XDP program or the kernel module, and an update reaches each of them. A
+//! received frame is a token ([`ReceivedFrame`]), not a borrow: a stack can update and send while it holds frames,
+//! and the trait is object-safe.
 //!
-//! Launches are absolute instants of one clock per port; a cycle is `first + n * period`, so that
-//! lateness never adds up, and instants that pass are counted and not made up for. Responses,
-//! launches and confirmations that nobody waits for report by [`Confirmation`], never by a call
-//! back into the stack: a transmit handler that sends cannot meet its own lock.
+//! Launches are absolute instants of one clock per port. A cycle is `first + n * period`: lateness does not
+//! accumulate, and instants that pass without a frame are counted, not repeated. The results of responses and
+//! launches are reported by [`Confirmation`], never by a callback into the stack: a transmit handler that sends
+//! cannot deadlock on its own lock.
 //!
-//! # A stack on it
+//! # Adapting a stack
 //!
-//! A stack has two places where it meets the port: where it has built a frame ([`Port::update`],
-//! [`Port::send`]), and where it waits for the next ([`Port::wait`], [`Port::receive`]).
-//! `examples/ethercat/adapter.rs` is the whole of that for a stack that knows nothing of us: the
-//! EtherCAT main device of the crate ethercrab.
+//! A stack meets the port at two points: where it has built a frame ([`Port::update`], [`Port::send`]), and where
+//! it waits for the next one ([`Port::wait`], [`Port::receive`]). `examples/ethercat/adapter.rs` is a complete
+//! adapter for an unmodified stack: the EtherCAT main device of the crate ethercrab.
 //!
-//! # What is native, what is emulated
+//! # Native and emulated features
 //!
-//! A back end says of each [`Feature`] on its interface whether it is native, emulated (and how),
-//! or not there (and what would provide it): [`Port::capabilities`]. A stack that cannot do with
-//! an emulation says [`Capabilities::require_native`]. Nothing is refused in silence, and no
-//! emulation is shown as the real thing.
+//! A back end reports each [`Feature`] on its interface as native, emulated (with the method), or missing (with the
+//! remedy): [`Port::capabilities`]. A stack that requires a native feature calls [`Capabilities::require_native`].
+//! Every refusal is reported, and no emulation is reported as native.
 //!
-//! The back ends and their places in it:
+//! The back ends:
 //!
 //! | back end | receive | send at, every | response |
 //! |---|---|---|---|
-//! | `packet`: packet socket, ring, around the qdisc | ring of the socket | emulated | emulated |
+//! | `packet`: packet socket, ring, bypasses the qdisc | ring of the socket | emulated | emulated |
 //! | `xsk`: AF_XDP | UMEM: a token is a chunk of it | emulated | emulated |
-//! | `xdp`: XDP_TX in the driver | as `xsk`; what was answered, by a BPF ring buffer | emulated | native: a slot is a map entry |
-//! | `txtime`: SO_TXTIME with etf, taprio | as `packet` | native: launch time; cycles by handing over ahead | emulated |
+//! | `xdp`: XDP_TX in the driver | as `xsk`; answered frames by a BPF ring buffer | emulated | native: a slot is a map entry |
+//! | `txtime`: SO_TXTIME with etf, taprio | as `packet` | native: launch time; cycles by submission ahead | emulated |
 //! | `module`: onbeat.ko | as `packet` | native: hrtimer | native: softirq |
 //!
-//! What the network stack still sees differs: a packet socket gets copies of frames, the two over
-//! XDP take theirs away from the stack.
+//! The network stack receives copies of the frames of a packet socket. The two back ends over XDP remove their
+//! frames from the stack.
 //!
-//! What is pure (slots, schedule, filters, responses, which confirmation is whose) knows no clock
-//! and no socket, and is what emulating back ends share.
+//! The pure parts (slots, schedule, filters, responses, assignment of confirmations) have no clock and no socket;
+//! emulating back ends share them.
 //!
 //! # Decisions
 //!
-//! - **The claim is not the port.** Isolation is the same for all back ends, and outlives a port
-//!   that is closed and opened anew.
-//! - **An interface has one port.** Every back end takes the same lock
-//!   ([`onbeat_host::InterfaceLock`]), which nodes take as well. Observers ([`raw::CaptureSocket`]) take none.
-//! - **The claim's namespace is held by a mount.** Held by descriptors alone it would end with a
-//!   killed process, and a virtual interface with it; a physical one would come back with another
-//!   state than it had.
-//! - **No thread of its own.** Emulated work is done in [`Port::poll`] and [`Port::wait`], on the
-//!   thread, with the priority and on the core that the stack chose; [`Port::next_deadline`] says
-//!   when.
-//! - **The newest frame of a cyclic slot goes out**, whenever it was updated: a process image is
-//!   worth sending only as it is now.
+//! - **The claim is separate from the port.** Isolation is the same for all back ends, and persists when a port is
+//!   closed and opened again.
+//! - **An interface has one port.** Every back end takes the same lock ([`onbeat_host::InterfaceLock`]), as nodes
+//!   do. Observers ([`raw::CaptureSocket`]) take none.
+//! - **A mount keeps the claim's namespace.** A namespace held only by descriptors would vanish with a killed
+//!   process, and a virtual interface with it; a physical one would return with changed settings.
+//! - **No thread of its own.** Emulated work is done in [`Port::poll`] and [`Port::wait`], on the thread, with the
+//!   priority and on the core that the stack selects; [`Port::next_deadline`] returns the time.
+//! - **A cyclic slot sends its newest frame**, whenever it was updated: only the present process image is worth
+//!   sending.
 
 mod backend;
 mod backends;
@@ -120,9 +114,9 @@ mod packet;
 mod port;
 mod response;
 mod schedule;
-mod sent;
 mod slot;
 mod time;
+mod transmissions;
 mod txtime;
 mod xdp;
 mod xsk;
@@ -140,7 +134,7 @@ pub use module::ModulePort;
 pub use open::open;
 pub use options::{PortOptions, Transmit, TxtimeOptions};
 pub use packet::PacketPort;
-pub use port::{Cause, Confirmation, Diagnostics, Outcome, Port, Received, Tag};
+pub use port::{Cause, Confirmation, Diagnostics, Outcome, Port, ReceivedFrame, VlanTag};
 pub use response::Response;
 pub use slot::{MIN_FRAME, Slot};
 pub use time::{Clock, Stamp, StampSource, Time};

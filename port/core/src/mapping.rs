@@ -6,13 +6,13 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Octets of a page.
+/// Returns the page size in octets.
 pub(crate) fn page() -> usize {
     // SAFETY: no pointers.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// A mapping of a file, or memory of its own; gone with the value.
+/// A mapping of a file, or anonymous memory; dropping it unmaps the memory.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     memory: NonNull<u8>,
@@ -21,11 +21,11 @@ pub(crate) struct Mapping {
 
 // SAFETY: the memory belongs to the value, and is not bound to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: through a shared reference only pointers are given out, and words that are atomics.
+// SAFETY: a shared reference gives access to pointers and to atomic words only.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// `size` octets of what `fd` offers from `offset` on; `None`: fresh memory.
+    /// Maps `size` octets of `fd` from `offset` on; `None`: anonymous memory.
     pub(crate) fn new(
         fd: Option<BorrowedFd<'_>>,
         size: usize,
@@ -49,15 +49,15 @@ impl Mapping {
         Ok(Self { memory, size })
     }
 
-    /// Its octets.
+    /// The size in octets.
     pub(crate) fn size(&self) -> usize {
         self.size.get()
     }
 
-    /// Where the `len` octets from `offset` on lie.
+    /// Returns a pointer to `len` octets from `offset` on.
     ///
     /// # Panics
-    /// Where they are not all in the mapping.
+    /// The range exceeds the mapping.
     pub(crate) fn at(&self, offset: usize, len: usize) -> *mut u8 {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.size.get());
         assert!(inside, "{len} octets at {offset} of {}", self.size);
@@ -65,7 +65,7 @@ impl Mapping {
         unsafe { self.memory.as_ptr().add(offset) }
     }
 
-    /// A word that the kernel reads and writes as one.
+    /// Returns a 32-bit word that the kernel accesses atomically.
     pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
         let word = self.at(offset, size_of::<AtomicU32>());
         assert!(word.cast::<AtomicU32>().is_aligned());
@@ -73,7 +73,7 @@ impl Mapping {
         unsafe { AtomicU32::from_ptr(word.cast()) }
     }
 
-    /// As [`Mapping::word`], of eight octets.
+    /// As [`Mapping::word`], with 64 bits.
     pub(crate) fn long(&self, offset: usize) -> &AtomicU64 {
         let word = self.at(offset, size_of::<AtomicU64>());
         assert!(word.cast::<AtomicU64>().is_aligned());
@@ -86,7 +86,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is the one that `new` made, and nothing refers to it any more.
         if unsafe { libc::munmap(self.memory.as_ptr().cast(), self.size.get()) } != 0 {
-            tracing::warn!("memory is not unmapped: {}", io::Error::last_os_error());
+            tracing::warn!("cannot unmap memory: {}", io::Error::last_os_error());
         }
     }
 }

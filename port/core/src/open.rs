@@ -4,7 +4,7 @@ use onbeat_netdev::Namespace;
 
 use crate::{Backend, ModulePort, PacketPort, Port, PortOptions, Result, XdpPort, XskPort};
 
-/// Opens a port on an interface of `namespace`: that of a [`crate::Claim`], or any.
+/// Opens a port on an interface of `namespace`: that of a [`crate::Claim`], or any other.
 ///
 /// # Errors
 /// As `open` of the back end's port.

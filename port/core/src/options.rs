@@ -8,38 +8,37 @@ use onbeat_wire::EtherType;
 
 use crate::{Backend, Clock, Error, Feature, Result};
 
-/// How a port is opened. Fields that name a back end have no effect on others.
+/// Options of a port. Fields that name a back end have no effect on others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortOptions {
-    /// The EtherTypes to receive; empty: all. Over XDP and with the module, frames of others go to
-    /// the network stack, and over XDP frames to other addresses too.
+    /// The EtherTypes to receive; empty: all. The XDP back ends and the module pass frames of other EtherTypes to
+    /// the network stack, the XDP back ends also frames to other addresses.
     pub ether_types: Vec<EtherType>,
-    /// Transmit slots.
+    /// The number of transmit slots.
     pub slots: usize,
-    /// Automatic responses.
+    /// The number of automatic responses.
     pub responses: usize,
-    /// Buffers for received frames: each takes a frame of the interface's MTU, over XDP 2048 octets.
+    /// The number of receive buffers, each for a frame of the interface's MTU, with XDP 2048 octets.
     pub receive_buffers: usize,
     /// [`Clock::Monotonic`] or [`Clock::Tai`]; a `txtime` port always uses [`Clock::Tai`].
     pub clock: Clock,
-    /// [`crate::Port::wait`] does not sleep but polls the rings and the clock, without a system call
-    /// as long as it waits for frames only. Takes a whole core.
+    /// [`crate::Port::wait`] polls the rings and the clock instead of sleeping, without system calls while it waits
+    /// for frames only. Uses a whole core.
     pub spin: bool,
-    /// Confirm transmissions. The caller must take confirmations: while there are some,
-    /// [`crate::Port::wait`] returns at once. A launch or a response that could not be sent is
-    /// reported in any case.
+    /// Confirm transmissions. The caller must read confirmations: [`crate::Port::wait`] returns at once while any
+    /// are pending. Launches and responses that could not be sent are reported in any case.
     pub confirm: bool,
-    /// `xsk`, `xdp`: where the program runs, [`XdpMode::Native`] or [`XdpMode::Generic`], and nowhere
-    /// else. `None`: native where the driver has it, else generic.
+    /// `xsk`, `xdp`: attach the program only in this mode, [`XdpMode::Native`] or [`XdpMode::Generic`]. `None`:
+    /// native if the driver supports it, else generic.
     pub mode: Option<XdpMode>,
-    /// `xsk`, `xdp`: copy frames to and from the UMEM even where the driver could use it directly.
+    /// `xsk`, `xdp`: copy frames to and from the UMEM even if the driver could use it directly.
     pub copy: bool,
-    /// `txtime`: launch times.
+    /// `txtime`: options of launch times.
     pub txtime: TxtimeOptions,
-    /// `module`: how it passes frames to the driver.
+    /// `module`: the method by which it passes frames to the driver.
     pub transmit: Transmit,
-    /// `module`: create a virtual interface, `ob0` or the next free name, for frames of other
-    /// EtherTypes. Without one they stay with the interface itself.
+    /// `module`: create a virtual interface, `ob0` or the next free name, for frames of other EtherTypes. Without
+    /// it they stay with the interface itself.
     pub switch: bool,
 }
 
@@ -89,15 +88,15 @@ impl PortOptions {
     pub(crate) fn check(&self, backend: Backend, interface: &str) -> Result<()> {
         if self.clock == Clock::Nic {
             let why = match backend {
-                Backend::Module => "the kernel has no timers by the NIC's clock",
-                _ => "this process cannot sleep by the NIC's clock",
+                Backend::Module => "the kernel has no timers on the NIC's clock",
+                _ => "this process cannot sleep on the NIC's clock",
             };
             return Err(Error::Unsupported {
                 interface: interface.to_owned(),
                 backend,
                 feature: Feature::SendAt,
                 why: why.into(),
-                remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
+                remedy: "use CLOCK_MONOTONIC or CLOCK_TAI".into(),
             });
         }
         let limits = Limits::of(backend);
@@ -113,18 +112,18 @@ impl PortOptions {
     }
 }
 
-/// How [`crate::PacketPort::open_txtime`] uses launch times.
+/// Launch-time options of [`crate::PacketPort::open_txtime`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TxtimeOptions {
-    /// How long before its instant a frame is passed to the kernel, in nanoseconds. More tolerates a
-    /// later process without a lost cycle; but a frame that was passed on can no longer be updated
+    /// The time in nanoseconds by which a frame is submitted to the kernel ahead of its instant. A larger value
+    /// tolerates more lateness of this process without a lost cycle; but a submitted frame can no longer be updated
     /// or cancelled.
     pub ahead_ns: u64,
-    /// `SO_PRIORITY` of the frames, which selects the traffic class; `None`: the lowest one whose
-    /// transmit queues keep launch times.
+    /// `SO_PRIORITY` of the frames, which selects the traffic class; `None`: the lowest one whose transmit queues
+    /// support launch times.
     pub priority: Option<u8>,
-    /// The instant is the latest one, and frames leave as soon as possible; etf must have been set
-    /// up with deadline_mode. Otherwise it is the earliest one.
+    /// The instant is a deadline: frames are sent as soon as possible until then; requires etf with deadline_mode.
+    /// Otherwise it is the earliest time.
     pub deadline: bool,
 }
 
@@ -134,22 +133,22 @@ impl Default for TxtimeOptions {
     }
 }
 
-/// How the kernel module passes frames to the driver.
+/// The method by which the kernel module passes frames to the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Transmit {
-    /// Around the queueing discipline, and not at all while the driver's queue is locked or full.
-    /// Launches are sent in softirq.
+    /// Bypasses the queueing discipline; drops the frame while the driver's queue is locked or full. Launches are
+    /// sent in softirq.
     #[default]
     Direct,
     /// Through the queueing discipline. Launches are sent in softirq.
     Queue,
-    /// By netpoll: launches are sent in the timer's hard interrupt, with interrupts off. Not every
-    /// driver supports it, and no PREEMPT_RT kernel. Responses are sent as by [`Transmit::Direct`].
+    /// By netpoll: launches are sent in the timer's hard interrupt, with interrupts disabled. Not supported by
+    /// every driver, nor by PREEMPT_RT kernels. Responses are sent as by [`Transmit::Direct`].
     Netpoll,
 }
 
 impl Transmit {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Transmit; 3] = [Transmit::Direct, Transmit::Queue, Transmit::Netpoll];
 }
 

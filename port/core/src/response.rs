@@ -1,8 +1,8 @@
-//! Which slot answers which frame. Pure.
+//! Automatic responses: the slot that answers a frame. Pure.
 
 use crate::{Error, Filter, Result, Slot};
 
-/// A response of a port, by which it is taken away again.
+/// The handle of a response of a port, by which it is removed.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Response {
     port: u32,
@@ -10,19 +10,19 @@ pub struct Response {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ResponseEntry {
     id: u64,
     filter: Filter,
     slot: Slot,
 }
 
-/// The responses of a port, oldest first, in memory taken once.
+/// The responses of a port, oldest first, in memory that is allocated once.
 #[derive(Debug)]
 pub(crate) struct Responses {
     port: u32,
     capacity: usize,
     next_id: u64,
-    entries: Vec<Entry>,
+    entries: Vec<ResponseEntry>,
 }
 
 impl Responses {
@@ -36,7 +36,7 @@ impl Responses {
         }
         let id = self.next_id;
         self.next_id += 1;
-        self.entries.push(Entry { id, filter, slot });
+        self.entries.push(ResponseEntry { id, filter, slot });
         Ok(Response { port: self.port, id })
     }
 
@@ -47,17 +47,17 @@ impl Responses {
         Ok(())
     }
 
-    /// Whether the slot answers anything.
+    /// Returns true if a response uses the slot.
     pub(crate) fn uses(&self, slot: Slot) -> bool {
         self.entries.iter().any(|entry| entry.slot == slot)
     }
 
-    /// Filters and the slots that answer what matches them, oldest first.
+    /// Iterates over filters and the slots of their responses, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Filter, Slot)> {
         self.entries.iter().map(|entry| (&entry.filter, entry.slot))
     }
 
-    /// The slot that answers `frame`.
+    /// Returns the slot that answers `frame`.
     pub(crate) fn to(&self, frame: &[u8]) -> Option<Slot> {
         self.entries.iter().find(|entry| entry.filter.matches(frame)).map(|entry| entry.slot)
     }
@@ -69,7 +69,7 @@ mod tests {
     use crate::slot::Slots;
 
     #[test]
-    fn the_oldest_filter_that_matches_answers() {
+    fn the_oldest_matching_filter_answers() {
         let mut slots = Slots::new(0, 2, 100);
         let (a, b) = (slots.allocate(60).unwrap(), slots.allocate(60).unwrap());
         let filter = |first| Filter::new(&[first], &[0xf0]).unwrap();

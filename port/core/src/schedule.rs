@@ -1,34 +1,34 @@
-//! When which slot is to be sent. Pure: the time is passed in.
+//! The launch schedule of slots. Pure: the time is passed in.
 
 use crate::{Cause, Slot, Time};
 
 /// A transmission that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct DueTransmission {
     pub(crate) slot: Slot,
     /// [`Cause::At`] or [`Cause::Cycle`].
     pub(crate) cause: Cause,
-    /// The instant it was due.
+    /// The instant at which it was due.
     pub(crate) time: Time,
-    /// Cycles before this one that passed without a frame.
+    /// Preceding cycles that passed without a frame.
     pub(crate) missed: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Launch {
+struct PlannedLaunch {
     slot: Slot,
     first: Time,
     /// `None`: once.
     period: Option<u64>,
     next_cycle: u64,
-    /// The next instant; `None`: the clock's range ends before.
+    /// The next instant; `None`: beyond the range of the clock.
     next: Time,
 }
 
-/// One launch at most for each slot, at the slot's place: nothing is allocated while it runs.
+/// Maximum one launch per slot, at the slot's index: nothing is allocated at run time.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    launches: Vec<Option<Launch>>,
+    launches: Vec<Option<PlannedLaunch>>,
 }
 
 impl Schedule {
@@ -36,38 +36,36 @@ impl Schedule {
         Self { launches: vec![None; slots] }
     }
 
-    /// Sends the slot once, at `time`; in place of what was planned for it.
+    /// Sends the slot once, at `time`; replaces its planned launch.
     pub(crate) fn at(&mut self, slot: Slot, time: Time) {
-        self.set(Launch { slot, first: time, period: None, next_cycle: 0, next: time });
+        self.set(PlannedLaunch { slot, first: time, period: None, next_cycle: 0, next: time });
     }
 
-    /// Sends the slot at `first`, and each `period` nanoseconds from there; in place of what was
-    /// planned for it.
+    /// Sends the slot at `first`, and every `period` nanoseconds from then on; replaces its planned launch.
     pub(crate) fn every(&mut self, slot: Slot, first: Time, period: u64) {
         debug_assert!(period > 0);
-        self.set(Launch { slot, first, period: Some(period), next_cycle: 0, next: first });
+        self.set(PlannedLaunch { slot, first, period: Some(period), next_cycle: 0, next: first });
     }
 
-    fn set(&mut self, launch: Launch) {
+    fn set(&mut self, launch: PlannedLaunch) {
         self.launches[launch.slot.index as usize] = Some(launch);
     }
 
-    /// Forgets what is planned for the slot; whether anything was.
+    /// Cancels the planned launch of the slot; returns false if there was none.
     pub(crate) fn cancel(&mut self, slot: Slot) -> bool {
         self.launches[slot.index as usize].take().is_some()
     }
 
-    /// When the next transmission is due.
+    /// The time of the next transmission.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.launches.iter().flatten().map(|launch| launch.next).min()
     }
 
-    /// The transmission that is due the longest at `now`.
+    /// Returns the transmission that has been due longest at `now`.
     ///
-    /// Instants are `first + n * period`, so that lateness never adds up. Of a cyclic slot whose
-    /// instants passed unseen the last is due, once: a burst of the others would meet a bus that
-    /// is in a later cycle.
-    pub(crate) fn pop(&mut self, now: Time) -> Option<Due> {
+    /// Instants are `first + n * period`, so that lateness does not accumulate. If several instants of a cyclic
+    /// slot passed, only the last is due, once: a burst of the others would reach a bus that is in a later cycle.
+    pub(crate) fn pop(&mut self, now: Time) -> Option<DueTransmission> {
         let due = self.launches.iter_mut().filter(|l| l.is_some_and(|l| l.next <= now));
         let place = due.min_by_key(|l| l.map(|l| l.next))?;
         let launch = place.as_mut()?;
@@ -75,7 +73,7 @@ impl Schedule {
         let Some(period) = launch.period else {
             let time = launch.next;
             *place = None;
-            return Some(Due { slot, cause: Cause::At(time), time, missed: 0 });
+            return Some(DueTransmission { slot, cause: Cause::At(time), time, missed: 0 });
         };
         let number = now.since(launch.first) / period;
         let missed = number - launch.next_cycle;
@@ -87,12 +85,12 @@ impl Schedule {
             }
             None => *place = None,
         }
-        Some(Due { slot, cause: Cause::Cycle { number, due: time }, time, missed })
+        Some(DueTransmission { slot, cause: Cause::Cycle { number, due: time }, time, missed })
     }
 
-    /// The transmission that comes next, where it is due by `horizon`: for who hands frames over
-    /// ahead. Of a cyclic slot the instants before `now` are missed; of the others none is.
-    pub(crate) fn pop_ahead(&mut self, now: Time, horizon: Time) -> Option<Due> {
+    /// Returns the next transmission due by `horizon`, for submission ahead. Instants of a cyclic slot before `now`
+    /// are missed; single launches are not.
+    pub(crate) fn pop_ahead(&mut self, now: Time, horizon: Time) -> Option<DueTransmission> {
         loop {
             let due = self.launches.iter_mut().filter(|l| l.is_some_and(|l| l.next <= horizon));
             let place = due.min_by_key(|l| l.map(|l| l.next))?;
@@ -100,7 +98,7 @@ impl Schedule {
             let (slot, time) = (launch.slot, launch.next);
             let Some(period) = launch.period else {
                 *place = None;
-                return Some(Due { slot, cause: Cause::At(time), time, missed: 0 });
+                return Some(DueTransmission { slot, cause: Cause::At(time), time, missed: 0 });
             };
             let number = time.since(launch.first) / period;
             let from = now.since(launch.first).div_ceil(period);
@@ -115,7 +113,12 @@ impl Schedule {
                 if let Some(launch) = place {
                     launch.next_cycle = next;
                 }
-                return Some(Due { slot, cause: Cause::Cycle { number, due: time }, time, missed });
+                return Some(DueTransmission {
+                    slot,
+                    cause: Cause::Cycle { number, due: time },
+                    time,
+                    missed,
+                });
             }
         }
     }
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn once_is_once_and_not_before_its_time() {
+    fn a_single_launch_is_due_once_at_its_time() {
         let slot = slots(1)[0];
         let mut schedule = Schedule::new(1);
         schedule.at(slot, Time(100));
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_keep_to_the_grid_however_late_they_are_served() {
+    fn cycles_stay_on_the_grid_when_polled_late() {
         let slot = slots(1)[0];
         let mut schedule = Schedule::new(1);
         schedule.every(slot, Time(1_000), 250);
@@ -163,13 +166,13 @@ mod tests {
         assert_eq!(numbers(&mut schedule, 1_000), [(0, 1_000, 0)]);
         assert_eq!(numbers(&mut schedule, 1_249), []);
         assert_eq!(numbers(&mut schedule, 1_499), [(1, 1_250, 0)]);
-        assert_eq!(schedule.next_deadline(), Some(Time(1_500)), "lateness does not add up");
+        assert_eq!(schedule.next_deadline(), Some(Time(1_500)), "lateness does not accumulate");
         assert_eq!(numbers(&mut schedule, 2_600), [(6, 2_500, 4)], "one frame for five instants");
         assert_eq!(schedule.next_deadline(), Some(Time(2_750)));
     }
 
     #[test]
-    fn the_longest_due_goes_first_and_a_new_plan_replaces_the_old() {
+    fn the_longest_due_is_first_and_a_new_launch_replaces_the_old() {
         let slots = slots(3);
         let mut schedule = Schedule::new(3);
         schedule.at(slots[0], Time(30));
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn ahead_every_instant_up_to_the_horizon_comes_once() {
+    fn ahead_each_instant_up_to_the_horizon_is_due_once() {
         let slot = slots(1)[0];
         let mut schedule = Schedule::new(1);
         schedule.every(slot, Time(1_000), 250);
@@ -198,14 +201,14 @@ mod tests {
         assert_eq!(ahead(0, 999), []);
         assert_eq!(ahead(500, 1_500), [(1_000, 0), (1_250, 0), (1_500, 0)]);
         assert_eq!(ahead(600, 1_600), []);
-        assert_eq!(ahead(1_750, 1_800), [(1_750, 0)], "at its very instant it is not late");
+        assert_eq!(ahead(1_750, 1_800), [(1_750, 0)], "not late at its instant");
         assert_eq!(ahead(2_300, 2_800), [(2_500, 2), (2_750, 0)], "2000 and 2250 passed");
         assert_eq!(ahead(3_010, 3_100), [], "3000 passed, 3250 is not due");
         assert_eq!(ahead(3_200, 3_250), [(3_250, 1)], "and is counted once");
     }
 
     #[test]
-    fn ahead_a_single_launch_comes_even_when_it_has_passed() {
+    fn ahead_a_single_launch_is_due_even_if_it_has_passed() {
         let slots = slots(2);
         let mut schedule = Schedule::new(2);
         schedule.at(slots[0], Time(300));
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_time_ends_a_cycle() {
+    fn a_cycle_stops_at_the_end_of_the_clocks_range() {
         let slot = slots(1)[0];
         let mut schedule = Schedule::new(1);
         schedule.every(slot, Time(u64::MAX - 15), 10);

@@ -1,4 +1,4 @@
-//! Prebuilt transmit frames, in memory taken once. Pure: no socket, no clock.
+//! Prebuilt transmit frames, in memory that is allocated once. Pure: no socket, no clock.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,10 +8,9 @@ use crate::{Error, Result};
 /// Shortest frame: an Ethernet header.
 pub const MIN_FRAME: usize = 14;
 
-/// A transmit slot of a port: a frame that is built ahead and sent many times.
+/// A transmit slot of a port: a frame that is built once and sent many times.
 ///
-/// It is a name, not the frame. That of a freed slot is not given out again until 2^32 others
-/// were at its place.
+/// It is a handle, not the frame. The handle of a freed slot is not reused until 2^32 others have used its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Slot {
     pub(crate) port: u32,
@@ -25,36 +24,35 @@ impl fmt::Display for Slot {
     }
 }
 
-/// A number for each port of the process, so that none takes another's slots and frames.
+/// Returns a unique number for each port of the process, so that no port accepts another's slots and frames.
 pub(crate) fn next_port() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct SlotEntry {
     generation: u32,
     used: bool,
     len: usize,
     octets: Vec<u8>,
 }
 
-/// The slots of a port that copies a frame as it sends it: an update never meets a frame half
-/// sent.
+/// The slots of a port that copies a frame when it sends it: an update never meets a partly sent frame.
 #[derive(Debug)]
 pub(crate) struct Slots {
     port: u32,
     max_frame: usize,
-    entries: Vec<Entry>,
+    entries: Vec<SlotEntry>,
 }
 
 impl Slots {
-    /// Room for `capacity` slots of frames up to `max_frame` octets.
+    /// Creates `capacity` slots for frames of up to `max_frame` octets.
     pub(crate) fn new(port: u32, capacity: usize, max_frame: usize) -> Self {
-        Self { port, max_frame, entries: (0..capacity).map(|_| Entry::default()).collect() }
+        Self { port, max_frame, entries: (0..capacity).map(|_| SlotEntry::default()).collect() }
     }
 
-    /// A slot for frames of up to `capacity` octets. The only place where memory is taken.
+    /// Allocates a slot for frames of up to `capacity` octets. Only this function allocates memory.
     pub(crate) fn allocate(&mut self, capacity: usize) -> Result<Slot> {
         if !(MIN_FRAME..=self.max_frame).contains(&capacity) {
             let max = self.max_frame;
@@ -83,7 +81,7 @@ impl Slots {
         Ok(())
     }
 
-    /// The frame in the slot.
+    /// Returns the frame in the slot.
     pub(crate) fn frame(&self, slot: Slot) -> Result<&[u8]> {
         let entry = &self.entries[self.check(slot)?];
         if entry.len == 0 { Err(Error::EmptySlot(slot)) } else { Ok(&entry.octets[..entry.len]) }
@@ -98,7 +96,7 @@ impl Slots {
         Ok(())
     }
 
-    /// That the slot is one of this port.
+    /// Checks that the slot belongs to this port; returns its index.
     pub(crate) fn check(&self, slot: Slot) -> Result<usize> {
         let index = slot.index as usize;
         let known = self.entries.get(index).is_some_and(|entry| {
@@ -113,13 +111,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_holds_the_last_frame_whole() {
+    fn a_slot_holds_the_last_frame() {
         let mut slots = Slots::new(7, 2, 1514);
         let slot = slots.allocate(64).unwrap();
         assert!(matches!(slots.frame(slot), Err(Error::EmptySlot(_))));
         slots.update(slot, &[1; 60]).unwrap();
         slots.update(slot, &[2; 20]).unwrap();
-        assert_eq!(slots.frame(slot).unwrap(), &[2; 20], "nothing of the longer one before");
+        assert_eq!(slots.frame(slot).unwrap(), &[2; 20], "no octets of the longer former frame");
         for len in [0, 13, 65] {
             let refused = slots.update(slot, &vec![3; len]);
             assert!(matches!(refused, Err(Error::FrameLength { .. })), "{len}");
@@ -140,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn names_of_freed_slots_and_of_other_ports_are_void() {
+    fn handles_of_freed_slots_and_of_other_ports_are_invalid() {
         let mut slots = Slots::new(1, 1, 100);
         let old = slots.allocate(60).unwrap();
         slots.update(old, &[1; 60]).unwrap();
         slots.free(old).unwrap();
         let new = slots.allocate(60).unwrap();
         assert_eq!(old.index, new.index);
-        assert!(matches!(slots.frame(new), Err(Error::EmptySlot(_))), "nothing is inherited");
+        assert!(matches!(slots.frame(new), Err(Error::EmptySlot(_))), "a new slot is empty");
         assert!(matches!(slots.update(old, &[1; 60]), Err(Error::NoSuchSlot(_))));
         assert!(matches!(slots.free(old), Err(Error::NoSuchSlot(_))));
         let mut other = Slots::new(2, 1, 100);

@@ -1,4 +1,4 @@
-//! Instants and time stamps. Pure: nothing here reads a clock.
+//! Instants and time stamps. Pure: no clock is read here.
 
 use std::fmt;
 
@@ -7,28 +7,28 @@ use std::fmt;
 pub struct Time(pub u64);
 
 impl Time {
-    /// The instant `ns` nanoseconds later; the end of time where there is none.
+    /// The instant `ns` nanoseconds later; saturates at the end of the range.
     #[must_use]
     pub const fn after(self, ns: u64) -> Time {
         Time(self.0.saturating_add(ns))
     }
 
-    /// Nanoseconds from `earlier` to this instant; 0 where `earlier` is the later one.
+    /// Nanoseconds from `earlier` to this instant; 0 if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Time) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// The clock by which a port launches frames.
+/// The clock by which a port sends at launch times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Clock {
-    /// `CLOCK_MONOTONIC`: no step of the system's time disturbs a cycle.
+    /// `CLOCK_MONOTONIC`: steps of the system's time do not disturb a cycle.
     #[default]
     Monotonic,
-    /// `CLOCK_TAI`: one time for all nodes that PTP keeps together; what the etf and taprio
-    /// queueing disciplines go by. A step of the system's time shifts launches.
+    /// `CLOCK_TAI`: common to all nodes that PTP synchronizes; used by the queueing disciplines etf and taprio. A
+    /// step of the system's time shifts launches.
     Tai,
     /// The clock of the NIC (PHC).
     Nic,
@@ -44,21 +44,21 @@ impl fmt::Display for Clock {
     }
 }
 
-/// Who took a time stamp, and thereby of which clock it is.
+/// The source of a time stamp, which determines its clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StampSource {
     /// The NIC, by its own clock, when the frame passed its MAC.
     Hardware,
-    /// The driver or the stack, by `CLOCK_REALTIME`, when the frame passed them.
+    /// The driver or the stack, by `CLOCK_REALTIME`, when they processed the frame.
     Software,
 }
 
-/// When a frame was received or sent.
+/// The time at which a frame was received or sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stamp {
-    /// Nanoseconds of the clock that [`Stamp::source`] says. Not [`Time`]: a stamp's clock is
-    /// in general not the one that frames are launched by.
+    /// Nanoseconds of the clock of [`Stamp::source`]. Not [`Time`]: the clock of a stamp is in general not the
+    /// launch clock.
     pub ns: u64,
-    /// Who took it.
+    /// The source of the stamp.
     pub source: StampSource,
 }

@@ -1,6 +1,6 @@
 //! Responses to polls that the port sends automatically.
 
-use onbeat_link::{Cause, Feature, Filter, Outcome, Port, Received, Response, Result, Slot};
+use onbeat_link::{Cause, Feature, Filter, Outcome, Port, ReceivedFrame, Response, Result, Slot};
 use onbeat_powerlink::cn::{self, PollKey};
 
 use crate::limits::LONGEST;
@@ -52,7 +52,11 @@ impl Responder {
     }
 
     /// From a poll's reception to its response, in nanoseconds, if the port has reported it by now.
-    pub(crate) fn delay_ns(&self, port: &mut dyn Port, poll: &Received) -> Result<Option<u64>> {
+    pub(crate) fn delay_ns(
+        &self,
+        port: &mut dyn Port,
+        poll: &ReceivedFrame,
+    ) -> Result<Option<u64>> {
         while let Some(news) = port.confirmation()? {
             if news.slot != self.slot || news.cause != Cause::Response {
                 continue;

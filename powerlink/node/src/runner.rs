@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use onbeat_link::{Backend, Diagnostics, Port, Received, Result, Slot, Time};
+use onbeat_link::{Backend, Diagnostics, Port, ReceivedFrame, Result, Slot, Time};
 use onbeat_powerlink::cn::ControlledNode;
 use onbeat_wire::MacAddress;
 use onbeat_wire::ethernet::HEADER_LEN;
@@ -235,7 +235,7 @@ impl<S: Station> Runner<S> {
     /// Handles the result of a call to the node: first of all it answers.
     fn after(
         &mut self,
-        frame: Option<(u64, Received)>,
+        frame: Option<(u64, ReceivedFrame)>,
         process: &mut impl FnMut(&mut S),
     ) -> Result<()> {
         while let Some(frame) = self.station.poll_transmit() {
@@ -325,7 +325,7 @@ impl<S: Station> Runner<S> {
     }
 
     /// Adds a received frame, and its response, to the bus.
-    fn seen(&mut self, at_ns: u64, frame: &Received) -> Result<()> {
+    fn seen(&mut self, at_ns: u64, frame: &ReceivedFrame) -> Result<()> {
         match &self.responder {
             Some(responder) if frame.answered => {
                 self.counts.answered += 1;

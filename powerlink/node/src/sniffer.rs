@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use onbeat_link::raw::{CaptureOptions, CaptureSocket, Wanted};
+use onbeat_link::raw::{CaptureOptions, CaptureSocket, StampPolicy};
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_realtime::clock::now_ns;
 use onbeat_realtime::interrupt::{self, Guard};
@@ -143,7 +143,7 @@ impl Sniffer {
 }
 
 fn open(name: &str) -> Result<CaptureSocket, SniffError> {
-    let options = CaptureOptions { outgoing: true, stamps: Wanted::Kernel };
+    let options = CaptureOptions { outgoing: true, stamps: StampPolicy::Kernel };
     let directory = Path::new(CaptureSocket::DIRECTORY);
     let namespace = Namespace::current().map_err(onbeat_link::Error::from)?;
     CaptureSocket::open(&namespace, name, options, directory)

@@ -1,6 +1,6 @@
-//! Blocks and options of pcapng, as its reader and writer know them.
+//! Block and option types of pcapng, shared by its reader and writer.
 
-/// A section header's type, the same in either byte order.
+/// The type of a section header, the same in either byte order.
 pub(super) const MAGIC: [u8; 4] = 0x0a0d_0d0a_u32.to_be_bytes();
 
 pub(super) const SECTION: u32 = 0x0a0d_0d0a;

@@ -1,18 +1,18 @@
-//! The window onto the input that records are decoded in.
+//! The input window in which records are decoded.
 
 use std::io::{self, Read};
 
-/// Octets asked for at once, and the memory a reader takes. What a read brought is still in the
-/// CPU's nearest caches when its packets are looked at.
+/// Octets requested at once, and the memory of a reader. The octets of a read are still in the CPU's nearest caches
+/// when its packets are processed.
 const CHUNK: usize = 64 * 1024;
 
 pub(super) struct Buffer<R> {
     input: R,
     octets: Vec<u8>,
-    /// What is not taken yet: `octets[start..end]`.
+    /// The octets not consumed yet: `octets[start..end]`.
     start: usize,
     end: usize,
-    /// Where `octets[0]` is in the input.
+    /// The position of `octets[0]` in the input.
     base: u64,
     ended: bool,
     cut_off: bool,
@@ -31,7 +31,7 @@ impl<R: Read> Buffer<R> {
         }
     }
 
-    /// The next `len` octets, not taken yet; `None` where the input ends before.
+    /// Returns the next `len` octets without consuming them; `None` if the input is shorter.
     #[inline]
     pub(super) fn peek(&mut self, len: usize) -> io::Result<Option<&[u8]>> {
         if self.end - self.start < len && !self.fill(len)? {
@@ -50,7 +50,7 @@ impl<R: Read> Buffer<R> {
         Ok(self.octets.get(self.start..self.start + len))
     }
 
-    /// Reads until `len` octets are there, if they come.
+    /// Reads until `len` octets are present, if the input has them.
     #[cold]
     fn fill(&mut self, len: usize) -> io::Result<bool> {
         self.octets.copy_within(self.start..self.end, 0);
@@ -71,13 +71,13 @@ impl<R: Read> Buffer<R> {
         Ok(self.end >= len)
     }
 
-    /// Counts `len` octets as taken.
+    /// Consumes `len` octets.
     #[inline]
     pub(super) fn take(&mut self, len: usize) {
         self.start += len;
     }
 
-    /// Octets that were taken last: `len` of them, beginning `back` before what is next.
+    /// Returns the last consumed octets: `len` of them, starting `back` before the next one.
     #[inline]
     pub(super) fn taken(&self, back: usize, len: usize) -> &[u8] {
         &self.octets[self.start - back..][..len]
@@ -89,7 +89,7 @@ impl<R> Buffer<R> {
         &self.octets[self.start..self.end]
     }
 
-    /// Where in the input the next octet is.
+    /// The position of the next octet in the input.
     pub(super) fn position(&self) -> u64 {
         self.base + self.start as u64
     }

@@ -87,7 +87,7 @@ struct PositionedDecoder<R> {
     content: R,
     consumed: Rc<Cell<u64>>,
     format: &'static str,
-    /// Behind an error, for it may be one of them.
+    /// Appended to an error, of which they may be the cause.
     limits: &'static str,
 }
 

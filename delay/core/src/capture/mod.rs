@@ -1,8 +1,7 @@
-//! Reading captures: pcap and pcapng, either byte order, micro- and nanoseconds, gzip and zstd.
+//! Capture reader: pcap and pcapng, either byte order, micro- and nanoseconds, gzip and zstd.
 //!
-//! A packet is borrowed from the reader's buffer: nothing is copied, and the memory taken does not
-//! grow with the file. A file that ends within a record yields all records before it, and says so
-//! ([`Reader::cut_off`]).
+//! A packet is borrowed from the reader's buffer: nothing is copied, and memory does not grow with the file. A file
+//! that ends within a record yields all records before it, and is reported as cut off ([`Reader::cut_off`]).
 
 mod blocks;
 mod buffer;
@@ -21,11 +20,10 @@ pub use compression::decompress;
 pub use error::{CaptureError, Damage};
 pub use write::{PcapngWriter, Writer};
 
-/// Longest packet that is taken for one, in octets; the limit of libpcap. A length above it means
-/// that the file is damaged.
+/// Maximum packet length in octets; the limit of libpcap. A larger length indicates a damaged file.
 pub const MAX_PACKET: u32 = 262_144;
 
-/// What a packet begins with, by tcpdump's list of link types.
+/// The type of a packet's first header, by tcpdump's list of link types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LinkType(pub u16);
 
@@ -34,7 +32,7 @@ impl LinkType {
     pub const ETHERNET: Self = LinkType(1);
     /// An IPv4 or IPv6 header (LINKTYPE_RAW).
     pub const RAW_IP: Self = LinkType(101);
-    /// Linux's packet sockets on all interfaces (LINKTYPE_LINUX_SLL).
+    /// Packet sockets of Linux on all interfaces (LINKTYPE_LINUX_SLL).
     pub const LINUX_SLL: Self = LinkType(113);
     /// The same, version 2 (LINKTYPE_LINUX_SLL2).
     pub const LINUX_SLL2: Self = LinkType(276);
@@ -58,7 +56,7 @@ impl std::fmt::Display for LinkType {
     }
 }
 
-/// Which way a packet went at the interface that captured it, where the capture says so.
+/// The direction of a packet at the capturing interface, if the capture records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Received.
@@ -70,33 +68,33 @@ pub enum Direction {
 /// One packet of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Its place in the file, from 1 on, as other programs count.
+    /// Its number in the file, from 1 on, as in other programs.
     pub number: u64,
-    /// When it was stamped, in nanoseconds since the epoch of the capture's clock.
+    /// The time stamp, in nanoseconds since the epoch of the capture's clock.
     pub time_ns: i64,
     /// The interface in a pcapng file, in order of the file; 0 in pcap.
     pub interface: u32,
-    /// What the file calls the interface, where it does: pcapng.
+    /// The name of the interface, if the file contains one: pcapng.
     pub interface_name: Option<&'a str>,
-    /// Which way it went, where the file says so.
+    /// The direction, if the file contains it.
     pub direction: Option<Direction>,
-    /// What it begins with.
+    /// The type of its first header.
     pub link: LinkType,
     /// Octets on the wire, FCS not included.
     pub wire_len: u32,
-    /// The octets captured, FCS not included; fewer than `wire_len` where the capture cut them.
+    /// The captured octets, without FCS; fewer than `wire_len` if the capture truncated them.
     pub octets: &'a [u8],
 }
 
-/// Where a packet is within the buffer, and all else about it: what the format's decoder returns,
-/// so that the borrow of the octets begins only when the decoder is done.
+/// The position of a packet in the buffer, and its metadata. The format's decoder returns it, so that the borrow of
+/// the octets starts only after decoding.
 struct Record {
     time_ns: i64,
     interface: u32,
     direction: Option<Direction>,
     link: LinkType,
     wire_len: u32,
-    /// Octets of the buffer in front of the packet, and of the packet.
+    /// Octets of the buffer before the packet, and of the packet.
     start: usize,
     len: usize,
 }
@@ -114,7 +112,7 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the header of an uncompressed capture; [`decompress`] is for the others.
+    /// Reads the header of an uncompressed capture; use [`decompress`] for the others.
     pub fn new(input: R) -> Result<Self, CaptureError> {
         let mut buffer = Buffer::new(input);
         buffer.peek(4)?;
@@ -131,7 +129,7 @@ impl<R: Read> Reader<R> {
         Ok(Reader { buffer, format, packets: 0 })
     }
 
-    /// The next packet; `None` at the end of the file.
+    /// Returns the next packet; `None` at the end of the file.
     #[inline]
     pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, CaptureError> {
         let record = match &mut self.format {
@@ -152,13 +150,13 @@ impl<R: Read> Reader<R> {
         }))
     }
 
-    /// Whether the file ended within a record, as it does where a capture was killed or is still
-    /// being written.
+    /// Returns true if the file ended within a record, as it does if a capture was killed or is still being
+    /// written.
     pub fn cut_off(&self) -> bool {
         self.buffer.cut_off()
     }
 
-    /// Blocks of a pcapng file that hold a packet without a time stamp, and were skipped.
+    /// The number of skipped blocks of a pcapng file that hold a packet without a time stamp.
     pub fn without_time(&self) -> u64 {
         match &self.format {
             Format::Pcap(_) => 0,
@@ -166,14 +164,14 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Octets read so far, of the uncompressed file: what a progress bar shows.
+    /// The position in the uncompressed file, for progress reports.
     pub fn position(&self) -> u64 {
         self.buffer.position()
     }
 }
 
 impl<R> Reader<R> {
-    /// How many interfaces the section of a pcapng file has described so far; none of a pcap file.
+    /// The number of interfaces that the section of a pcapng file has described so far; none in a pcap file.
     pub fn interfaces(&self) -> u32 {
         match &self.format {
             Format::Pcap(_) => 0,

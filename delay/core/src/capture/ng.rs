@@ -4,8 +4,8 @@
 //! block:   type, length | body | length
 //! ```
 //!
-//! What is read are section headers, interface descriptions and enhanced packets; any other block
-//! is skipped, and counted where it holds a packet.
+//! Section headers, interface descriptions and enhanced packets are decoded; any other block is skipped, and
+//! counted if it holds a packet.
 
 use std::io::Read;
 
@@ -17,9 +17,9 @@ use super::error::{Damage, MAX_INTERFACES, MAX_NAME};
 use super::octets::u32_at;
 use super::{CaptureError, Direction, LinkType, MAX_PACKET, Record};
 
-/// Type, length, and the length again behind the body.
+/// Type, length, and the length again after the body.
 const FRAME_LEN: usize = 12;
-/// Largest block that is taken for one: packets have their own limit; this is for what is skipped.
+/// Maximum length of a block, including skipped ones: packets have a limit of their own.
 const MAX_BLOCK: u32 = 64 << 20;
 
 struct Interface {
@@ -30,12 +30,12 @@ struct Interface {
     fcs_len: u32,
 }
 
-/// What a unit of a time stamp is.
+/// The unit of time stamps.
 #[derive(Clone, Copy)]
 enum Units {
-    /// This many nanoseconds.
+    /// A number of nanoseconds.
     Nanoseconds(u32),
-    /// This many of them are a second; more than a thousand million.
+    /// A fraction of a second; the number exceeds a thousand million.
     PerSecond(u64),
 }
 
@@ -75,7 +75,7 @@ impl Decoder {
             let Some(header) = buffer.need(8)? else { return Ok(None) };
             let mut kind = u32_at(header, 0, self.big_endian);
             if kind == SECTION {
-                // The byte order stands behind the length that it says how to read.
+                // The byte order follows the length to which it applies.
                 let Some(header) = buffer.need(FRAME_LEN)? else { return Ok(None) };
                 self.big_endian = match u32_at(header, 8, false) {
                     BYTE_ORDER => false,
@@ -117,14 +117,14 @@ impl Decoder {
             buffer.take(len as usize);
             if let Some(mut record) = record {
                 self.packets += 1;
-                // From the end of the block, where the buffer now stands.
+                // From the end of the block, the present position of the buffer.
                 record.start = len as usize - 8 - record.start;
                 return Ok(Some(record));
             }
         }
     }
 
-    /// An enhanced packet; `start` counts from the start of the body.
+    /// Decodes an enhanced packet; `start` counts from the start of the body.
     fn packet(&self, body: &[u8]) -> Result<Record, Damage> {
         const FIXED: usize = 20;
         let len = body.len() as u32 + FRAME_LEN as u32;
@@ -161,7 +161,7 @@ impl Decoder {
     }
 }
 
-/// An interface description; `None` where it is cut off.
+/// Decodes an interface description; `None` if it is cut off.
 fn interface(body: &[u8], big_endian: bool) -> Option<Result<Interface, Damage>> {
     let link = u32_at(body.get(..8)?, 0, big_endian);
     let link = if big_endian { (link >> 16) as u16 } else { link as u16 };
@@ -198,7 +198,7 @@ fn interface(body: &[u8], big_endian: bool) -> Option<Result<Interface, Damage>>
     Some(Ok(interface))
 }
 
-/// What if_tsresol says: a power of ten, or with the upper bit set of two.
+/// Decodes if_tsresol: a power of ten, or with the upper bit set of two.
 fn units(resolution: u8) -> Option<Units> {
     match resolution {
         exponent @ 0..=9 => Some(Units::Nanoseconds(10_u32.pow(9 - u32::from(exponent)))),
@@ -219,7 +219,7 @@ fn nanoseconds(units: u64, interface: &Interface) -> Option<i64> {
     interface.offset_s.checked_mul(1_000_000_000)?.checked_add(since_epoch)
 }
 
-/// The options that end a block; one that is cut off ends them.
+/// The options at the end of a block; a truncated one ends the iteration.
 struct Options<'a> {
     octets: &'a [u8],
     big_endian: bool,

@@ -1,6 +1,6 @@
 //! Numbers in either byte order.
 
-/// The number at `at`, where the caller knows that it is there.
+/// Returns the number at `at`, which the caller has checked to be present.
 #[inline]
 pub(super) fn u32_at(octets: &[u8], at: usize, big_endian: bool) -> u32 {
     let number: [u8; 4] = std::array::from_fn(|i| octets[at + i]);

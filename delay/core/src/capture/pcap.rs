@@ -19,12 +19,12 @@ const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 const KUZNETZOV: u32 = 0xa1b2_cd34;
 
-/// The bit of the link type that says that the number of FCS octets is given, in four bits above.
+/// The bit of the link type that indicates that the number of FCS octets is given, in the four bits above.
 const FCS_KNOWN: u32 = 1 << 26;
 
 pub(super) struct Decoder {
     big_endian: bool,
-    /// Nanoseconds of a unit of the fraction.
+    /// Nanoseconds per unit of the fraction.
     unit_ns: u32,
     link: LinkType,
     fcs_len: u32,

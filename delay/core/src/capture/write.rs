@@ -1,11 +1,11 @@
-//! Writing captures: pcap and pcapng, with times in nanoseconds.
+//! Capture writers: pcap and pcapng, with times in nanoseconds.
 
 use std::io::{self, Write};
 
 use super::blocks::{BYTE_ORDER, ENHANCED_PACKET, INTERFACE, SECTION, option};
 use super::{LinkType, MAX_PACKET};
 
-/// Writes a pcap file, packet by packet. What it writes to should be buffered.
+/// Writes a pcap file, packet by packet. The output should be buffered.
 #[derive(Debug)]
 pub struct Writer<W> {
     output: W,
@@ -24,16 +24,16 @@ impl<W: Write> Writer<W> {
         Ok(Writer { output })
     }
 
-    /// Writes a packet that had `wire_len` octets. Its time is one of a pcap: from 1970 to 2106.
+    /// Writes a packet of `wire_len` octets on the wire. Its time must be in the range of pcap: 1970 to 2106.
     pub fn write(&mut self, time_ns: i64, octets: &[u8], wire_len: u32) -> io::Result<()> {
         let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
         let seconds = u32::try_from(time_ns.div_euclid(1_000_000_000))
-            .map_err(|_| invalid("a time that a pcap cannot hold"))?;
+            .map_err(|_| invalid("the time is out of the range of pcap"))?;
         let nanoseconds = time_ns.rem_euclid(1_000_000_000) as u32;
         let captured = u32::try_from(octets.len())
             .ok()
             .filter(|len| *len <= MAX_PACKET)
-            .ok_or_else(|| invalid("a packet that is longer than a pcap may hold"))?;
+            .ok_or_else(|| invalid("the packet exceeds the maximum length of pcap"))?;
         let mut header = [0; 16];
         for (place, value) in
             header.chunks_exact_mut(4).zip([seconds, nanoseconds, captured, wire_len])
@@ -44,14 +44,14 @@ impl<W: Write> Writer<W> {
         self.output.write_all(octets)
     }
 
-    /// Writes what is buffered and gives the output back.
+    /// Flushes and returns the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.output.flush()?;
         Ok(self.output)
     }
 }
 
-/// Writes a pcapng file of one section. What it writes to should be buffered.
+/// Writes a pcapng file of one section. The output should be buffered.
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     output: W,
@@ -62,7 +62,7 @@ impl<W: Write> PcapngWriter<W> {
     /// Writes the header of the section, of unknown length.
     ///
     /// # Errors
-    /// Those of the output, as of all functions here.
+    /// Errors of the output, as of all functions here.
     pub fn new(output: W) -> io::Result<Self> {
         let mut header = BYTE_ORDER.to_le_bytes().to_vec();
         // Version 1.0.
@@ -93,7 +93,7 @@ impl<W: Write> PcapngWriter<W> {
         Ok(self.interfaces - 1)
     }
 
-    /// Writes a packet of an interface that was described. It had `wire_len` octets.
+    /// Writes a packet of a described interface, of `wire_len` octets on the wire.
     pub fn packet(
         &mut self,
         interface: u32,
@@ -110,7 +110,7 @@ impl<W: Write> PcapngWriter<W> {
         self.block(ENHANCED_PACKET, &packet)
     }
 
-    /// Writes what is buffered and gives the output back.
+    /// Flushes and returns the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.output.flush()?;
         Ok(self.output)

@@ -1,20 +1,20 @@
-//! The lower edge of delays over time, in pieces between the steps of a clock.
+//! The lower envelope of delays over time, in segments between clock steps.
 
 use super::hull::{Hull, Line, Point, slope};
 use crate::change::{change_points, median, noise, penalty};
 
-/// Pieces of time kept at most. When there are more, two become one.
+/// Maximum number of time bins. Above it, each two are merged.
 const MAX_BINS: usize = 4096;
-/// Length of a piece at first, in nanoseconds.
+/// Initial length of a bin, in nanoseconds.
 const FIRST_BIN_NS: i64 = 1 << 16;
-/// Pieces of which a level is made at least: fewer are an outlier, not a step.
+/// Minimum number of bins of a level: fewer are an outlier, not a step.
 const SHORTEST: usize = 4;
-/// A step is reported where it is this many standard deviations of the lower edge's noise...
+/// A step is reported if it exceeds this number of standard deviations of the lower envelope's noise...
 const STEP_DEVIATIONS: f64 = 6.0;
-/// ... and this many nanoseconds at least.
+/// ... and this number of nanoseconds.
 const STEP_NS: f64 = 100.0;
 
-/// Collects delays in order of time; takes the same memory for any number of them.
+/// Collects delays in order of time, in bounded memory.
 #[derive(Debug, Clone)]
 pub struct Envelope {
     bins: Vec<Bin>,
@@ -26,7 +26,7 @@ pub struct Envelope {
 struct Bin {
     hull: Hull,
     count: u64,
-    /// Of times since the start.
+    /// Sum of times since the start.
     time_sum: i128,
 }
 
@@ -38,23 +38,23 @@ impl Bin {
     }
 }
 
-/// A time without a step.
+/// A period without a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
-    /// From here, in nanoseconds.
+    /// Its start, in nanoseconds.
     pub from_ns: i64,
-    /// Up to here, not included.
+    /// Its end, exclusive.
     pub to_ns: i64,
-    /// What the clocks differ by plus the delay of the fastest packet.
+    /// The clock difference plus the delay of the fastest packet.
     pub line: Line,
-    /// How far above the line the fastest packet is, in nanoseconds, in nine of ten pieces of the
-    /// time: what the line may be off by.
+    /// The distance of the fastest packet above the line, in nanoseconds, in nine of ten bins: the possible error
+    /// of the line.
     pub residual_ns: f64,
-    /// Delays it was made of.
+    /// The number of delays in it.
     pub count: u64,
 }
 
-/// What the delays tell of two clocks.
+/// An estimate of two clocks from delays.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Clocks {
     segments: Vec<Segment>,
@@ -67,16 +67,16 @@ impl Default for Envelope {
 }
 
 impl Envelope {
-    /// Without a delay yet.
+    /// Creates an envelope without delays.
     pub fn new() -> Self {
         Envelope { bins: Vec::new(), bin_ns: FIRST_BIN_NS, start_ns: None }
     }
 
-    /// Adds a delay. Times come in order, but for a little disorder.
+    /// Adds a delay. Times are in order, with a little disorder.
     #[inline]
     pub fn push(&mut self, point: Point) {
         let start = *self.start_ns.get_or_insert(point.time_ns);
-        // What comes from before the start belongs to the first piece.
+        // A time before the start belongs to the first bin.
         let since_start = (i128::from(point.time_ns) - i128::from(start)).max(0);
         let mut place = (since_start / i128::from(self.bin_ns)) as usize;
         while place >= MAX_BINS {
@@ -103,7 +103,7 @@ impl Envelope {
         self.bin_ns = self.bin_ns.saturating_mul(2);
     }
 
-    /// The same with pieces so long that each has this many delays in the mean, where there are that many.
+    /// Returns the envelope with coarser bins, so that each has this mean number of delays, if there are enough.
     #[must_use]
     pub fn coarser(&self, delays: u64) -> Self {
         let mut coarse = self.clone();
@@ -115,12 +115,12 @@ impl Envelope {
         coarse
     }
 
-    /// The segments between steps. What was measured around a step is in none.
+    /// Returns the segments between steps. Delays around a step belong to none.
     pub fn clocks(&self) -> Clocks {
         self.clocks_with(|_, _| true)
     }
 
-    /// The same, of the steps that are proven by what was measured from one time to another, in
+    /// As [`Self::clocks`], with only those steps that `proven` confirms from the delays of a period in
     /// nanoseconds: between the steps before and after.
     pub(super) fn clocks_with(&self, is_proven: impl Fn(i64, i64) -> bool) -> Clocks {
         let filled: Vec<usize> = (0..self.bins.len()).filter(|&i| self.bins[i].count > 0).collect();
@@ -144,7 +144,7 @@ impl Envelope {
         let mut segments = Vec::new();
         let mut from = 0;
         for (i, step) in steps.iter().copied().chain([filled.len()]).enumerate() {
-            // The step is within the piece that it is seen in, or at the end of the one before.
+            // The step is in the bin in which it appears, or at the end of the previous one.
             let begin = if i == 0 { from } else { from + 1 };
             let end = if step == filled.len() { step } else { step - 1 };
             segments.extend(self.segment(filled.get(begin..end).unwrap_or_default()));
@@ -153,7 +153,7 @@ impl Envelope {
         Clocks { segments }
     }
 
-    /// The lower hull of what was measured from one time to another.
+    /// The lower hull of the delays of a period.
     pub(super) fn hull_between(&self, from_ns: i64, to_ns: i64) -> Hull {
         let mut hull = Hull::new();
         for (place, bin) in self.bins.iter().enumerate() {
@@ -164,13 +164,13 @@ impl Envelope {
         hull
     }
 
-    /// Where a piece of time starts, in nanoseconds.
+    /// Start of a bin, in nanoseconds.
     fn start_of(&self, bin: usize) -> i64 {
         let start_ns = self.start_ns.unwrap_or(0);
         start_ns.saturating_add((bin as i64).saturating_mul(self.bin_ns))
     }
 
-    /// The skew that pairs of pieces agree on, however the clocks were set between a few of them.
+    /// The skew on which most pairs of bins agree, robust against clock steps between a few of them.
     fn skew(&self, filled: &[usize]) -> f64 {
         let fastest = |bin: usize| {
             self.bins[bin].hull.corners().iter().copied().min_by_key(|corner| corner.delay_ns)
@@ -206,12 +206,12 @@ impl Envelope {
     }
 }
 
-/// Where the lower edge is shifted by more than its noise can explain.
+/// Finds shifts of the lower envelope that its noise cannot explain.
 fn steps(edge: &[f64]) -> Vec<usize> {
     let least = (STEP_DEVIATIONS * noise(edge)).max(STEP_NS);
     let penalty = penalty(edge).max(least * least);
     let mut points = change_points(edge, penalty, SHORTEST);
-    // Small shifts that the sum of squares found worth a change are noise of another shape.
+    // Small shifts that the sum of squares accepts as changes are noise of another shape.
     loop {
         let level = |from: usize, to: usize| median(edge[from..to].to_vec()).unwrap_or(0.0);
         let ends = |i: usize| {
@@ -235,13 +235,13 @@ impl Clocks {
         &self.segments
     }
 
-    /// The segment that a time is in; `None` around a step.
+    /// The segment that contains a time; `None` around a step.
     pub fn segment(&self, time_ns: i64) -> Option<&Segment> {
         let place = self.segments.partition_point(|segment| segment.to_ns <= time_ns);
         self.segments.get(place).filter(|segment| segment.from_ns <= time_ns)
     }
 
-    /// The same, with the first and the last segment also before and after all that was measured.
+    /// As [`Self::segment`], with the first and the last segment extended to times before and after all delays.
     pub(super) fn nearest_segment(&self, time_ns: i64) -> Option<&Segment> {
         let (first, last) = (self.segments.first()?, self.segments.last()?);
         match time_ns {
@@ -251,8 +251,8 @@ impl Clocks {
         }
     }
 
-    /// By how much a delay is longer than that of the fastest packet, in nanoseconds, skew and
-    /// steps taken out; `None` around a step.
+    /// The difference of a delay from that of the fastest packet, in nanoseconds, without skew and steps; `None`
+    /// around a step.
     pub fn above_fastest(&self, point: Point) -> Option<f64> {
         let segment = self.segment(point.time_ns)?;
         Some(point.delay_ns as f64 - segment.line.at(point.time_ns))

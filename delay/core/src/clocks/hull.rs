@@ -1,22 +1,22 @@
 //! The lower convex hull of delays over time.
 
-/// A delay and when it was measured.
+/// A delay and the time of its measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Point {
-    /// When, in nanoseconds.
+    /// The time, in nanoseconds.
     pub time_ns: i64,
-    /// The delay as the two clocks have it, in nanoseconds.
+    /// The delay by the two clocks, in nanoseconds.
     pub delay_ns: i64,
 }
 
-/// A delay that grows with time.
+/// A delay that changes linearly with time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
-    /// Where it is, in nanoseconds.
+    /// The origin, in nanoseconds.
     pub origin_ns: i64,
-    /// The delay there, in nanoseconds.
+    /// The delay at the origin, in nanoseconds.
     pub delay_ns: f64,
-    /// How much it grows, in nanoseconds each nanosecond: 1e-6 is 1 ppm.
+    /// The slope, in nanoseconds per nanosecond: 1e-6 is 1 ppm.
     pub skew: f64,
 }
 
@@ -32,21 +32,20 @@ impl Line {
     }
 }
 
-/// The lower convex hull of points that come in order of time. It has few corners, however many
-/// points there are.
+/// The lower convex hull of points in order of time. It has few vertices, whatever the number of points.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hull {
     corners: Vec<Point>,
 }
 
 impl Hull {
-    /// Of no point yet.
+    /// Creates an empty hull.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a point. One from before the latest is left out: the order of captured packets is
-    /// mixed up a little at times, and a packet more or less does not matter.
+    /// Adds a point. A point older than the latest is omitted: captured packets are slightly out of order at times,
+    /// and a single packet has no effect.
     #[inline]
     pub fn push(&mut self, point: Point) {
         if let Some(last) = self.corners.last() {
@@ -68,13 +67,13 @@ impl Hull {
         self.corners.push(point);
     }
 
-    /// Its corners, in order of time.
+    /// The vertices, in order of time.
     pub fn corners(&self) -> &[Point] {
         &self.corners
     }
 
-    /// The line below all points that is nearest to them in the mean, given the mean of their
-    /// times: of all such lines, the highest there, which is an edge of the hull.
+    /// Returns the line below all points with the least mean distance, given the mean of their times: of all such
+    /// lines the highest at that time, which is an edge of the hull.
     pub fn line(&self, mean_time_ns: i64) -> Option<Line> {
         let after = self.corners.partition_point(|corner| corner.time_ns <= mean_time_ns);
         match self.corners.len() {
@@ -87,7 +86,7 @@ impl Hull {
         }
     }
 
-    /// The hull at a time, in nanoseconds; `None` before its first and after its last corner.
+    /// The hull at a time, in nanoseconds; `None` before its first and after its last vertex.
     pub fn at(&self, time_ns: i64) -> Option<f64> {
         let after = self.corners.partition_point(|corner| corner.time_ns < time_ns);
         let to = *self.corners.get(after)?;
@@ -98,25 +97,25 @@ impl Hull {
         }
     }
 
-    /// By how much the nearest point is above a line, in nanoseconds.
+    /// The distance of the nearest point above a line, in nanoseconds.
     pub fn above(&self, line: &Line) -> Option<f64> {
         let above = |corner: &Point| corner.delay_ns as f64 - line.at(corner.time_ns);
         self.corners.iter().map(above).min_by(f64::total_cmp)
     }
 }
 
-/// How much the delay grows from one point to another; `None` where no time passes.
+/// The slope from one point to another; `None` if they have the same time.
 pub(super) fn slope(a: Point, b: Point) -> Option<f64> {
     let run = difference(a.time_ns, b.time_ns);
     (run > 0).then(|| difference(a.delay_ns, b.delay_ns) as f64 / run as f64)
 }
 
-/// How far it is from `a` to `b`, which may be more than 64 bits hold.
+/// The difference of `a` and `b`, which may exceed 64 bits.
 fn difference(a: i64, b: i64) -> i128 {
     i128::from(b) - i128::from(a)
 }
 
-/// Whether the way from `a` over `b` to `c` bends upwards at `b`.
+/// Returns true if the path from `a` over `b` to `c` bends upwards at `b`.
 fn turns_up(a: Point, b: Point, c: Point) -> bool {
     let run = (difference(a.time_ns, b.time_ns), difference(b.time_ns, c.time_ns));
     let rise = (difference(a.delay_ns, b.delay_ns), difference(b.delay_ns, c.delay_ns));

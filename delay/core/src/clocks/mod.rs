@@ -1,12 +1,11 @@
-//! Two clocks made one: skew, steps and offset from the delays themselves.
+//! Clock comparison: skew, steps and offset of two clocks, estimated from delays.
 //!
-//! A delay between two clocks is the true delay plus what the clocks differ by. No packet is
-//! faster than the fastest, so that what clocks do shows in the lower edge of the delays over
-//! time: a clock that is fast by a constant tilts it, a clock that is set shifts it. The edge is
-//! the lower convex hull (Moon, Skelly, Towsley 1999; Zhang, Liu, Xia 2002).
+//! A delay between two clocks is the true delay plus the clock difference. No packet is faster than the fastest
+//! one, so that the lower envelope of the delays over time shows the clocks: a rate difference tilts it, a clock
+//! step shifts it. The envelope is the lower convex hull (Moon, Skelly, Towsley 1999; Zhang, Liu, Xia 2002).
 //!
-//! A path whose fastest packet becomes slower looks like a step, and is reported as one: no
-//! measurement in one direction can tell them apart.
+//! A path whose fastest packet becomes slower resembles a step, and is reported as one: no measurement in one
+//! direction can distinguish them.
 
 mod envelope;
 mod hull;

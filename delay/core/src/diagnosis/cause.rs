@@ -1,39 +1,39 @@
-//! The causes of a measurement that is none.
+//! Causes of failed measurements.
 
 use std::fmt;
 
 use crate::pairing::Side;
 
-/// Why packets do not match, with the evidence. Where a side is `None`, both sides or the one capture
-/// of both are meant.
+/// A cause of unmatched packets, with the evidence. If a side is `None`, both sides or the one capture of both are
+/// meant.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cause {
     /// A capture without a packet.
     Empty {
-        /// Whose.
+        /// The side.
         side: Option<Side>,
     },
     /// Filters, or the criterion that separates the sides, leave no packet.
     NothingSelected {
-        /// Of which side.
+        /// The side.
         side: Option<Side>,
         /// Packets read.
         of: u64,
     },
     /// Packets were captured in part.
     Cut {
-        /// In whose capture.
+        /// The capture.
         side: Option<Side>,
-        /// Packets in part.
+        /// Packets captured in part.
         cut: u64,
         /// All packets of that side.
         of: u64,
-        /// Octets, from the IP header on, that all of them hold; `None`: too few to match by.
+        /// Octets, from the IP header on, that all packets have; `None`: too few for matching.
         octets: Option<usize>,
     },
-    /// The same capture was given twice.
+    /// The same capture was given for both sides.
     OneCapture {
-        /// Packets with the same octets and the same time stamp.
+        /// Packets with the same octets and time stamp.
         packets: usize,
         /// Packets compared.
         of: usize,
@@ -47,16 +47,16 @@ pub enum Cause {
     },
     /// All packets have one time stamp.
     ConstantTimes {
-        /// In whose capture.
+        /// The capture.
         side: Option<Side>,
     },
-    /// Packets have the contents of others that are under way with them.
+    /// Packets have the contents of other packets that are in transit at the same time.
     Alike {
-        /// Packets whose delay may be another's.
+        /// Packets whose delay may belong to another packet.
         packets: u64,
         /// Packets matched.
         of: u64,
-        /// Octets compared, where that is not all of a packet.
+        /// Octets compared, if that is less than a packet.
         octets: Option<usize>,
     },
     /// The difference of time stamps changes from one packet on: one of two clocks was set.
@@ -65,19 +65,19 @@ pub enum Cause {
         packets: u64,
         /// Departure less arrival from the step on, in nanoseconds.
         by_ns: i64,
-        /// The longest delay that covers the step, in nanoseconds, where the user's does not.
+        /// The longest delay that covers the step, in nanoseconds, if the configured one does not.
         longest_ns: Option<i64>,
     },
-    /// Arrivals were given as departures.
+    /// Arrivals and departures are exchanged.
     Swapped {
         /// Packets that go from departures to arrivals.
         packets: usize,
     },
     /// The hop translates addresses.
     Translated {
-        /// Packets in common without their addresses.
+        /// Common packets without their addresses.
         packets: usize,
-        /// Packets in common with their addresses.
+        /// Common packets with their addresses.
         untranslated: usize,
     },
     /// Departures are replies to arrivals.
@@ -85,20 +85,20 @@ pub enum Cause {
         /// Replies.
         packets: usize,
     },
-    /// Departures are arrivals that the hop forwarded, where replies are expected.
+    /// Departures are forwarded arrivals, although replies are expected.
     NoReplies {
         /// Packets forwarded.
         packets: usize,
     },
-    /// Packets in common are stamped further apart than a packet may take, or in reverse order.
+    /// The time stamps of common packets differ by more than the longest delay, or are in reverse order.
     ClocksApart {
         /// The median of departure less arrival, in nanoseconds; or the most negative delay.
         by_ns: i64,
     },
-    /// The captures are of different times.
+    /// The captures were taken at different times.
     NoOverlap {
-        /// Between the end of the first and the start of the second, in nanoseconds; negative:
-        /// how long they overlap.
+        /// From the end of the first to the start of the second, in nanoseconds; negative: the length of the
+        /// overlap.
         gap_ns: i64,
     },
     /// The captures have no packet in common.
@@ -107,63 +107,63 @@ pub enum Cause {
         arrivals: u64,
         /// Packets of departures.
         departures: u64,
-        /// Octets compared, where they are too few to find what the hop changed.
+        /// Octets compared, if they are too few to determine the changes by the hop.
         octets: Option<usize>,
     },
     /// Each capture holds both directions.
     BothDirections {
         /// Packets sampled that go from arrivals to departures.
         forward: usize,
-        /// Packets sampled that go the other way.
+        /// Packets sampled that go in the other direction.
         backward: usize,
     },
     /// A clock was set back.
     ClockSetBack {
-        /// Whose; `None`: the one clock of both.
+        /// The capture; `None`: the one clock of both.
         side: Option<Side>,
-        /// Times.
+        /// The number of steps.
         steps: usize,
-        /// The furthest, in nanoseconds.
+        /// The largest step, in nanoseconds.
         size_ns: i64,
-        /// Whether the other capture, said to be of the same clock, does not show it.
+        /// True if the other capture, declared to be of the same clock, does not show it.
         alone: bool,
     },
-    /// Packets are out of order by more than is ordinary.
+    /// Packets are out of order by more than usual.
     Disorder {
-        /// In whose capture.
+        /// The capture.
         side: Option<Side>,
-        /// By how much at most, in nanoseconds.
+        /// The maximum, in nanoseconds.
         extent_ns: i64,
     },
     /// Too few packets for a measurement.
     TooFew {
         /// Packets matched.
         matched: u64,
-        /// Packets that a measurement takes.
+        /// Packets that a measurement requires.
         required: u64,
     },
-    /// Most packets of both sides are not on the other.
+    /// Most packets of each side are missing on the other.
     FewMatched {
         /// Packets matched.
         matched: u64,
-        /// Packets of the side with fewer.
+        /// Packets of the smaller side.
         of: u64,
     },
 }
 
-/// What a cause does to a measurement.
+/// The effect of a cause on a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum CauseEffect {
     /// Packets match nevertheless.
     Remedied,
     /// Packets do not match.
     Prevents,
-    /// Packets match, and their delays mean nothing.
+    /// Packets match, but their delays are meaningless.
     Voids,
 }
 
 impl Cause {
-    /// The name, which stays the same.
+    /// The name, which is stable.
     pub fn name(&self) -> &'static str {
         match self {
             Cause::Empty { .. } => "empty capture",
@@ -189,24 +189,24 @@ impl Cause {
         }
     }
 
-    /// What it does to the measurement.
-    pub fn fault(&self) -> Fault {
+    /// The effect on the measurement.
+    pub fn effect(&self) -> CauseEffect {
         match self {
             Cause::BothDirections { .. }
             | Cause::Disorder { .. }
-            | Cause::ClockSetBack { alone: false, .. } => Fault::Remedied,
+            | Cause::ClockSetBack { alone: false, .. } => CauseEffect::Remedied,
             Cause::OneCapture { .. }
             | Cause::EqualTimes { .. }
             | Cause::ConstantTimes { .. }
             | Cause::ClockStep { .. }
-            | Cause::ClockSetBack { .. } => Fault::Voids,
-            _ => Fault::Prevents,
+            | Cause::ClockSetBack { .. } => CauseEffect::Voids,
+            _ => CauseEffect::Prevents,
         }
     }
 }
 
 impl fmt::Display for Cause {
-    /// The name.
+    /// Formats the name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

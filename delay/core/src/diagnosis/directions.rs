@@ -1,4 +1,4 @@
-//! The direction of packets that both captures hold.
+//! The direction of packets in both captures.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,24 +7,23 @@ use super::pairs::{CommonPacket, CommonPackets};
 use crate::change::median;
 use crate::key::{endpoints, hop_limit};
 
-/// Packets of a direction that are no coincidence.
+/// Minimum number of packets of a direction that is no coincidence.
 const FEWEST: usize = 3;
-/// The share of a sender's packets that go one way, in percent, where it is on one side of the hop.
+/// The share of a sender's packets in one direction, in percent, if it is on one side of the hop.
 const CONSISTENT_PERCENT: usize = 90;
-/// The share of packets that decides what all of them do, in percent.
+/// The share of packets that determines the classification of all, in percent.
 const NEARLY_ALL_PERCENT: usize = 95;
 
-/// What packets in common show of their direction.
+/// The directions of common packets.
 #[derive(Debug, Default)]
 pub(super) struct Directions {
     /// Packets that go from arrivals to departures.
     pub(super) forward: usize,
     /// Packets that go from departures to arrivals.
     pub(super) backward: usize,
-    /// The senders of the latter, in the capture of arrivals and in that of departures.
+    /// The senders of backward packets, in the capture of arrivals and in that of departures.
     pub(super) excluded: (HashSet<u64>, HashSet<u64>),
-    /// The median of departure less arrival, in nanoseconds, of packets that go forward, or of all
-    /// where all go backward.
+    /// The median of departure less arrival, in nanoseconds, of forward packets, or of all if all go backward.
     pub(super) median_ns: f64,
     packets: usize,
     consistent: bool,
@@ -41,7 +40,7 @@ impl Directions {
         let by_hop_limit: Vec<Option<PacketDirection>> =
             common.packets.iter().map(|one| routed(one).filter(|_| !common.replies)).collect();
         let routed = by_hop_limit.iter().flatten().count();
-        // A router shows the direction of every packet. Where none does, by one clock, time does.
+        // A router reveals the direction of every packet. Without one, time does, if one clock stamps both.
         let is_routed = 2 * routed >= common.packets.len();
         let per_packet: Vec<Option<PacketDirection>> = match is_routed {
             true => by_hop_limit,
@@ -67,7 +66,7 @@ impl Directions {
         directions
     }
 
-    /// Whether nearly all packets go backward.
+    /// Returns true if nearly all packets go backward.
     pub(super) fn are_swapped(&self) -> bool {
         let directed = self.forward + self.backward;
         2 * directed >= self.packets
@@ -75,7 +74,7 @@ impl Directions {
             && directed > 0
     }
 
-    /// Whether packets go in both directions, and their senders tell the directions apart.
+    /// Returns true if packets go in both directions, and their senders distinguish the directions.
     pub(super) fn are_both(&self) -> bool {
         self.forward >= FEWEST && self.backward >= FEWEST && self.consistent
     }
@@ -98,7 +97,7 @@ impl Directions {
                 }
             }
         }
-        // By time alone, packets that go backward have to go to senders of those that go forward.
+        // By time alone, backward packets must go to senders of forward packets.
         self.consistent = [&arrivals, &departures]
             .iter()
             .all(|side| side.are_consistent() && (is_routed || side.answer_each_other()));
@@ -109,7 +108,7 @@ impl Directions {
     }
 }
 
-/// The direction by TTL or hop limit, which a router lowers.
+/// The direction by TTL or hop limit, which a router decrements.
 fn routed(one: &CommonPacket<'_>) -> Option<PacketDirection> {
     let (before, after) = (hop_limit(&one.arrival.packet())?, hop_limit(&one.departure.packet())?);
     match before.cmp(&after) {
@@ -134,7 +133,7 @@ fn by_time(one: &CommonPacket<'_>, matching: &MatchingOptions) -> Option<PacketD
 struct Senders {
     /// Forward and backward.
     packets: HashMap<u64, [usize; 2]>,
-    /// Receivers of packets that go backward.
+    /// Receivers of backward packets.
     receivers: HashMap<u64, usize>,
 }
 

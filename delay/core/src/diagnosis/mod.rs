@@ -1,16 +1,16 @@
-//! Why packets of two captures do not match, found by inspection of both.
+//! Diagnosis of packets of two captures that do not match, by inspection of both.
 //!
 //! ```text
-//! first reading ── Evidence (a sample of either side, the order of time stamps, what was cut)
+//! first reading ── Evidence (a sample of either side, the order of time stamps, truncation)
 //!                     │
-//!                  diagnose ── Diagnosis ── Plan ── second reading, where a plan remedies it
+//!                  diagnose ── Diagnosis ── Plan ── second reading, if a plan remedies it
 //!                     │
-//!                  conclude ── the causes that stand beside the result
+//!                  conclude ── the causes reported with the result
 //! ```
 //!
-//! The samples are matched again under other assumptions: the hop translates addresses, answers, or
-//! the captures are cut. What they have in common by the least of these shows the rest: which way
-//! packets go, and what the time stamps differ by.
+//! The samples are matched again under other assumptions: the hop translates addresses, answers, or the captures
+//! are truncated. The common packets under the least of these assumptions determine the directions and the
+//! difference of the time stamps.
 
 mod cause;
 mod directions;
@@ -18,7 +18,7 @@ mod order;
 mod pairs;
 mod sample;
 
-pub use cause::{Cause, Fault};
+pub use cause::{Cause, CauseEffect};
 pub use order::{ClockStep, OrderSummary, TimeOrder};
 pub use sample::Sample;
 
@@ -27,39 +27,39 @@ use crate::key::Recognition;
 use crate::pairing::{Plan, Side, Tally};
 use crate::strays::StrayRun;
 use directions::Directions;
-use pairs::{Change, CommonPackets, TELLING, shortest_cut};
+use pairs::{CommonPackets, DISTINCTIVE, HopChange, shortest_cut};
 
-/// A delay beyond this is taken for a step of a clock, in nanoseconds.
+/// A longer delay is interpreted as a step of a clock, in nanoseconds.
 const LONGEST_DELAY_NS: i64 = 1_000_000_000;
 
-/// What was read of one side.
+/// The evidence of one side.
 #[derive(Debug, Clone)]
 pub struct SideEvidence<'a> {
-    /// Packets, and what of them was no use.
+    /// The counts of packets.
     pub tally: Tally,
-    /// Some of them.
+    /// A sample of the packets.
     pub sample: &'a Sample,
-    /// How the time stamps of its packets run.
+    /// The order of its packets' time stamps.
     pub order: OrderSummary,
 }
 
-/// What was read of a capture that holds both sides.
+/// The evidence of a capture that holds both sides.
 #[derive(Debug, Clone)]
 pub struct CaptureEvidence {
-    /// How its time stamps run.
+    /// The order of its time stamps.
     pub order: OrderSummary,
-    /// Packets that are on neither side.
+    /// Packets on neither side.
     pub other: u64,
 }
 
-/// What was read of both sides.
+/// The evidence of both sides.
 #[derive(Debug, Clone)]
 pub struct Evidence<'a> {
     /// Of arrivals.
     pub arrivals: SideEvidence<'a>,
     /// Of departures.
     pub departures: SideEvidence<'a>,
-    /// What packets were recognised by.
+    /// The identification of packets.
     pub recognition: Recognition,
     /// The capture that holds both sides, as that of a mirror port.
     pub capture: Option<CaptureEvidence>,
@@ -70,63 +70,63 @@ pub struct Evidence<'a> {
 pub struct MatchingOptions {
     /// The longest delay, in nanoseconds.
     pub longest_ns: i64,
-    /// Whether each capture is stamped by a clock of its own.
+    /// True if each capture has its own clock.
     pub two_clocks: bool,
-    /// The least number of matches of a measurement.
+    /// Minimum number of matches of a measurement.
     pub min_matched: u64,
 }
 
-/// What a measurement came to.
+/// A summary of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MatchSummary {
-    /// Packets matched whose delay is their own.
+    /// Packets matched with their own delay.
     pub matched: u64,
-    /// Packets matched whose delay may be another's.
+    /// Packets matched whose delay may belong to another packet.
     pub ambiguous: u64,
-    /// Packets of the side that has fewer.
+    /// Packets of the smaller side.
     pub smaller: u64,
     /// Delays that were negative.
     pub negative: u64,
     /// The most negative of them, in nanoseconds.
     pub most_negative_ns: i64,
-    /// Packets matched that have the same time stamp on both sides.
+    /// Matched packets with the same time stamp on both sides.
     pub equal_times: u64,
     /// A run of packets that are on both sides and that the window does not match.
     pub strays: Option<StrayRun>,
 }
 
 impl MatchSummary {
-    /// Whether that is enough for a measurement.
+    /// Returns true if the matches suffice for a measurement.
     pub fn is_enough(&self, matching: &MatchingOptions) -> bool {
         self.matched >= matching.min_matched && 2 * self.matched >= self.smaller
     }
 
-    /// Whether it would be, were no packet like another.
+    /// Returns true if they would suffice without identical packets.
     fn would_be_enough(&self, matching: &MatchingOptions) -> bool {
         MatchSummary { matched: self.matched + self.ambiguous, ..*self }.is_enough(matching)
     }
 
-    /// Whether half of the matches or more have the same time stamp on both sides: both are of one
-    /// point, or the hop is faster than the resolution of the time stamps.
+    /// Returns true if half of the matches or more have the same time stamp on both sides: both were captured at
+    /// one point, or the hop is faster than the resolution of the time stamps.
     fn has_equal_times(&self) -> bool {
         self.equal_times > 0 && 2 * self.equal_times >= self.matched + self.ambiguous
     }
 }
 
-/// What was found.
+/// The result of a diagnosis.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Diagnosis {
     causes: Vec<Cause>,
-    /// How the captures are read so that all matches which can.
+    /// The plan for a reading in which all possible packets match.
     pub plan: Plan,
-    /// For how long both sides were captured, and the shorter of both captures, in nanoseconds.
+    /// The overlap of both captures, and the length of the shorter one, in nanoseconds.
     overlap_ns: Option<(i64, i64)>,
-    /// Octets compared, where that is not all of a packet.
+    /// Octets compared, if that is less than a packet.
     octets: Option<usize>,
 }
 
 impl Evidence<'_> {
-    /// Finds what is wrong with the captures, and how to read them nevertheless.
+    /// Determines the causes of unmatched packets, and a plan for another reading.
     pub fn diagnose(&self, matching: &MatchingOptions) -> Diagnosis {
         let samples = [self.arrivals.sample, self.departures.sample];
         let mut found = Diagnosis {
@@ -142,7 +142,7 @@ impl Evidence<'_> {
         if !self.empty(&mut found) {
             match CommonPackets::find(samples, &self.recognition, octets) {
                 Some(common) => self.common(&common, matching, &mut found),
-                None if found.is_cut() && octets.is_none_or(|octets| octets < TELLING) => {
+                None if found.is_cut() && octets.is_none_or(|octets| octets < DISTINCTIVE) => {
                     found.cut_is_too_short();
                 }
                 None if self.has_samples() => self.nothing_in_common(matching, &mut found),
@@ -160,7 +160,7 @@ impl Evidence<'_> {
         self.sides().iter().all(|(_, side)| side.sample.count() > 0)
     }
 
-    /// The side that something is said of; `None`: both, or the one capture that holds both.
+    /// The side for which a condition holds; `None`: both, or the one capture of both.
     fn side_of(&self, holds: impl Fn(&SideEvidence<'_>) -> bool) -> Option<Option<Side>> {
         match self.sides().map(|(side, evidence)| holds(evidence).then_some(side)) {
             [None, None] => None,
@@ -191,7 +191,7 @@ impl Evidence<'_> {
         true
     }
 
-    /// Captures that hold packets in part; returns the octets that can be compared.
+    /// Checks for truncated packets; returns the number of octets that can be compared.
     fn cut(&self, found: &mut Diagnosis) -> Option<usize> {
         let is_cut = |side: &SideEvidence<'_>| {
             side.tally.cut > 0 && 2 * side.tally.cut >= side.tally.selected()
@@ -208,10 +208,10 @@ impl Evidence<'_> {
         octets
     }
 
-    /// Clocks that were set back, and disorder.
+    /// Checks for clocks that were set back, and for disorder.
     fn order(&self, matching: &MatchingOptions, found: &mut Diagnosis) {
         let [first, second] = [&self.arrivals.order, &self.departures.order];
-        // A step of the one clock of both is in either, if it has packets.
+        // A step of the one clock of both appears on either side with packets.
         let steps = first.steps.len().max(second.steps.len());
         let are_shared = steps > 0 && first.has_steps_of(second);
         let set_back = |side, orders: &[&OrderSummary], alone| {
@@ -220,7 +220,7 @@ impl Evidence<'_> {
         };
         let mut orders = vec![first, second];
         if let Some(capture) = &self.capture {
-            // Interfaces that are written block by block make steps that no side has.
+            // Interfaces written block by block cause steps that no side has.
             orders.push(&capture.order);
             if are_shared && capture.order.has_steps_of(first) {
                 found.causes.push(set_back(None, &orders, false));
@@ -251,8 +251,8 @@ impl Evidence<'_> {
         self.disorder(&orders, false, found);
     }
 
-    /// Packets out of order. A step that one side alone shows is a block of packets that was written
-    /// late, or the other has no packets from before it: a window that long finds all.
+    /// Checks for packets out of order. A step on one side only is a block of packets that was written late, or the
+    /// other side has no packets before it: a window of that length matches all.
     fn disorder(&self, orders: &[&OrderSummary], with_steps: bool, found: &mut Diagnosis) {
         let extent_ns = |order: &OrderSummary| match with_steps {
             true => order.furthest_back_ns(),
@@ -270,7 +270,7 @@ impl Evidence<'_> {
         found.causes.push(Cause::Disorder { side, extent_ns: furthest_ns });
     }
 
-    /// Whether delays change by half a step of the clock or more, where one capture has one.
+    /// Returns true if delays change by half a step of the clock or more, if one capture has a step.
     fn moves_delays(&self, side: Side) -> bool {
         let samples = [self.arrivals.sample, self.departures.sample];
         let Some(common) = CommonPackets::find(samples, &self.recognition, None) else {
@@ -290,7 +290,7 @@ impl Evidence<'_> {
         (after - before).abs() >= order.furthest_back_ns() as f64 / 2.0
     }
 
-    /// What packets that both samples hold show.
+    /// Evaluates the packets of both samples.
     fn common(
         &self,
         common: &CommonPackets<'_>,
@@ -299,10 +299,10 @@ impl Evidence<'_> {
     ) {
         let packets = common.packets.len();
         match common.change {
-            Change::None => {}
-            Change::Forwards => found.causes.push(Cause::NoReplies { packets }),
-            Change::Replies => found.causes.push(Cause::Replies { packets }),
-            Change::Translates => {
+            HopChange::None => {}
+            HopChange::Forwards => found.causes.push(Cause::NoReplies { packets }),
+            HopChange::Replies => found.causes.push(Cause::Replies { packets }),
+            HopChange::Translates => {
                 found.causes.push(Cause::Translated { packets, untranslated: common.as_matched })
             }
         }
@@ -332,8 +332,7 @@ impl Evidence<'_> {
         self.little_overlap(common, by_ns, found);
     }
 
-    /// Whether most packets have the same time stamp on both sides, to the resolution of the coarser
-    /// capture.
+    /// Checks if most packets have the same time stamp on both sides, to the resolution of the coarser capture.
     fn equal_times(
         &self,
         common: &CommonPackets<'_>,
@@ -364,8 +363,8 @@ impl Evidence<'_> {
         is_one
     }
 
-    /// Captures that were taken together for less than half of the time, and share less than half of
-    /// their packets. Departures are `by_ns` later than arrivals.
+    /// Checks for captures that overlap for less than half of the time, and share less than half of their packets.
+    /// Departures are `by_ns` later than arrivals.
     fn little_overlap(&self, common: &CommonPackets<'_>, by_ns: i64, found: &mut Diagnosis) {
         found.overlap_ns = self.overlap_ns(by_ns);
         let Some((overlap_ns, shorter_ns)) = found.overlap_ns else { return };
@@ -374,8 +373,8 @@ impl Evidence<'_> {
         }
     }
 
-    /// For how long both sides were captured, where departures are `by_ns` later; negative: how long
-    /// one started after the other ended. And how long the shorter capture is.
+    /// Returns the overlap of both captures, if departures are `by_ns` later (negative: the gap between them), and
+    /// the length of the shorter capture.
     fn overlap_ns(&self, by_ns: i64) -> Option<(i64, i64)> {
         let (first, (from_ns, to_ns)) =
             (self.arrivals.sample.times_ns()?, self.departures.sample.times_ns()?);
@@ -394,18 +393,18 @@ impl Evidence<'_> {
             _ => Cause::DifferentTraffic {
                 arrivals: counts[0],
                 departures: counts[1],
-                octets: Some(self.recognition.octets).filter(|octets| *octets < TELLING),
+                octets: Some(self.recognition.octets).filter(|octets| *octets < DISTINCTIVE),
             },
         });
     }
 }
 
-/// What stands beside a result.
+/// The causes reported with a result.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Conclusion {
-    /// Causes, of which one at least prevents a measurement where there is none.
+    /// Causes, of which at least one prevents a measurement if there is none.
     pub causes: Vec<Cause>,
-    /// Of these, those that make delays meaningless, however many packets match.
+    /// The number of causes that make delays meaningless, whatever the number of matches.
     pub voiding: usize,
 }
 
@@ -418,7 +417,7 @@ impl Diagnosis {
         self.causes.iter().any(is_one)
     }
 
-    /// Packets were captured in so small a part that what they have in common remains unknown.
+    /// Returns true if too few octets were captured to determine the common packets.
     fn cut_is_too_short(&mut self) {
         for cause in &mut self.causes {
             if let Cause::Cut { octets, .. } = cause {
@@ -427,8 +426,8 @@ impl Diagnosis {
         }
     }
 
-    /// The causes that stand beside a result. Where the measurement is one, only those that were
-    /// remedied do. `planned`: the captures were read by the [`plan`](Self::plan).
+    /// Returns the causes to report with a result: with a valid measurement, only remedied ones. `planned`: the
+    /// captures were read by the [`plan`](Self::plan).
     pub fn conclude(
         &self,
         matched: &MatchSummary,
@@ -437,10 +436,10 @@ impl Diagnosis {
     ) -> Conclusion {
         let fails = !matched.is_enough(matching) || matched.negative > 0;
         let unplanned = !planned && self.plan != Plan::default();
-        let is_remedied = |cause: &Cause| cause.fault() == Fault::Remedied;
-        // Packets of the other direction count as lost, or match at negative delays.
+        let is_remedied = |cause: &Cause| cause.effect() == CauseEffect::Remedied;
+        // Packets of the other direction count as lost, or match with negative delays.
         let voids = |cause: &&Cause| {
-            cause.fault() == Fault::Voids
+            cause.effect() == CauseEffect::Voids
                 || (unplanned && matches!(cause, Cause::BothDirections { .. }))
         };
         // A sample may miss the few packets that did match.
@@ -460,7 +459,7 @@ impl Diagnosis {
         Conclusion { causes, voiding }
     }
 
-    /// The cause that the matches show, where the `causes` that stand do not explain them.
+    /// Returns the cause that the matches indicate, if the present `causes` do not explain them.
     fn of_matches(
         &self,
         causes: &[Cause],
@@ -490,8 +489,7 @@ impl Diagnosis {
             return Some(Cause::Alike { packets, of: all, octets });
         }
         let run = matched.strays?;
-        // A packet that takes longer than `--longest` is lost, as the user says. No packet takes longer
-        // than a second, or less than nothing.
+        // By `--longest` a slower packet is lost. No packet takes longer than a second, or less than nothing.
         let is_step = run.difference_ns < 0 || run.difference_ns > LONGEST_DELAY_NS;
         let (packets, by_ns) = (run.packets, run.difference_ns);
         let beyond = Some(by_ns.saturating_abs()).filter(|by_ns| *by_ns >= matching.longest_ns);
@@ -499,7 +497,7 @@ impl Diagnosis {
         is_step.then_some(Cause::ClockStep { packets, by_ns, longest_ns })
     }
 
-    /// The cause that numbers alone show.
+    /// Returns the cause that the counts alone indicate.
     fn unexplained(&self, matched: &MatchSummary, matching: &MatchingOptions) -> Cause {
         match self.overlap_ns {
             _ if matched.negative > 0 => Cause::ClocksApart { by_ns: matched.most_negative_ns },

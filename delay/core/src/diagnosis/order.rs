@@ -1,20 +1,20 @@
-//! Time stamps of a capture that run backward: a clock that was set back, or packets out of order.
+//! Backward steps of a capture's time stamps: a clock that was set back, or packets out of order.
 
-/// A time stamp this far behind the latest one is ordinary: receive queues are drained in turn.
+/// A time stamp this far behind the latest one is normal: receive queues are drained in turn.
 const ORDINARY_NS: i64 = 1_000_000;
 
-/// Packets behind the latest time stamp that a step of the clock has at least. Fewer are disorder,
-/// which a window as long as the disorder matches as well.
+/// Minimum number of packets behind the latest time stamp after a clock step. Fewer are disorder, which a window as
+/// long as the disorder matches as well.
 const STEP_PACKETS: u64 = 64;
-/// Steps kept for a capture.
+/// Maximum number of steps kept for a capture.
 const MOST_STEPS: usize = 64;
-/// A clock is set back rarely. A capture with more steps than this, each shorter than
-/// [`BLOCK_NS`], was merged from blocks of several queues.
+/// A clock is rarely set back. A capture with more steps than this, each shorter than [`BLOCK_NS`], was merged from
+/// blocks of several queues.
 const RARE: usize = 2;
-/// The time that a block of a capture ring covers at most, in nanoseconds.
+/// The maximum time span of a block of a capture ring, in nanoseconds.
 const BLOCK_NS: i64 = 1_000_000_000;
 
-/// A place where the clock of a capture was set back.
+/// A backward step of a capture's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockStep {
     /// Number of the first packet after the step, from 1 on.
@@ -26,19 +26,19 @@ pub struct ClockStep {
 }
 
 impl ClockStep {
-    /// How far the clock went back, in nanoseconds: less the time between the two packets.
+    /// The size of the step, in nanoseconds: less the time between the two packets.
     pub fn size_ns(&self) -> i64 {
         self.from_ns.saturating_sub(self.to_ns)
     }
 
-    /// Whether both may be the same step, seen by two captures.
+    /// Returns true if both may be the same step in two captures.
     fn is_same(&self, other: &Self) -> bool {
         let (one, other) = (self.size_ns(), other.size_ns());
         one.abs_diff(other) <= one.max(other).unsigned_abs() / 4
     }
 }
 
-/// Packets whose time stamps are behind the latest one.
+/// A run of packets whose time stamps are behind the latest one.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     step: ClockStep,
@@ -47,7 +47,7 @@ struct Run {
     packets: u64,
 }
 
-/// Follows the time stamps of a capture.
+/// Tracks the order of a capture's time stamps.
 #[derive(Debug, Clone, Default)]
 pub struct TimeOrder {
     latest_ns: Option<i64>,
@@ -57,8 +57,7 @@ pub struct TimeOrder {
 }
 
 impl TimeOrder {
-    /// Takes the next packet of the capture. Returns whether time went back further than is
-    /// ordinary.
+    /// Processes the next packet of the capture. Returns true if time went back by more than is normal.
     #[inline]
     pub fn observe(&mut self, packet: u64, time_ns: i64) -> bool {
         let latest_ns = *self.latest_ns.get_or_insert(time_ns);
@@ -78,13 +77,13 @@ impl TimeOrder {
         self.run = Some(Run { step, latest_ns: to_ns, earliest_ns: to_ns, packets: 1 });
     }
 
-    /// A packet while time stamps are behind.
+    /// Processes a packet while time stamps are behind.
     fn follow(&mut self, packet: u64, time_ns: i64) -> bool {
         let Some(run) = &mut self.run else { return false };
         let ahead_ns = time_ns.saturating_sub(run.latest_ns);
         if time_ns >= run.step.from_ns.saturating_sub(ORDINARY_NS) {
-            // A clock that was set back runs through the time before the step once more. After
-            // disorder, time stamps jump back to where they were.
+            // A clock that was set back repeats the time before the step. After disorder, time stamps return to
+            // their former level.
             let jumped = ahead_ns > ORDINARY_NS && ahead_ns > run.step.size_ns() / 2;
             self.end(!jumped);
             self.latest_ns = self.latest_ns.map(|latest_ns| latest_ns.max(time_ns));
@@ -121,7 +120,7 @@ impl TimeOrder {
         self.disorder_ns = self.disorder_ns.max(extent_ns);
     }
 
-    /// What the whole capture shows.
+    /// The summary of the whole capture.
     pub fn summary(&self) -> OrderSummary {
         let mut all = self.clone();
         all.end(true);
@@ -142,29 +141,29 @@ impl TimeOrder {
     }
 }
 
-/// How the time stamps of a capture run.
+/// A summary of the order of a capture's time stamps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OrderSummary {
-    /// Where its clock was set back.
+    /// The backward steps of its clock.
     pub steps: Vec<ClockStep>,
-    /// How far behind the latest time stamp a packet is at most, in nanoseconds, steps not
-    /// included; 0 where the order is ordinary.
+    /// The maximum lag of a packet behind the latest time stamp, in nanoseconds, without steps; 0 if the order is
+    /// normal.
     pub disorder_ns: i64,
 }
 
 impl OrderSummary {
-    /// Whether two captures of one clock show the same steps.
+    /// Returns true if two captures of one clock have the same steps.
     pub fn has_steps_of(&self, other: &Self) -> bool {
         let mut pairs = self.steps.iter().zip(&other.steps);
         self.steps.len() == other.steps.len() && pairs.all(|(one, other)| one.is_same(other))
     }
 
-    /// How far back a step goes at most, in nanoseconds.
+    /// The size of the largest backward step, in nanoseconds.
     pub fn furthest_step_ns(&self) -> i64 {
         self.steps.iter().map(ClockStep::size_ns).max().unwrap_or(0)
     }
 
-    /// How far back time goes at most, in nanoseconds, by a step or by disorder.
+    /// The largest backward movement of time, in nanoseconds, by a step or by disorder.
     pub fn furthest_back_ns(&self) -> i64 {
         self.furthest_step_ns().max(self.disorder_ns)
     }
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_told_from_disorder() {
+    fn a_step_is_distinguished_from_disorder() {
         let steady = |from: i64, to: i64| (from..to).map(|n| n * MS);
         assert_eq!(of(steady(0, 1000)), OrderSummary::default());
         // Set back by 700 ms after a second.
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_one_clock_are_the_same() {
+    fn two_captures_of_one_clock_have_the_same_steps() {
         let with = |from_ns, to_ns| OrderSummary {
             steps: vec![ClockStep { packet: 1, from_ns, to_ns }],
             ..OrderSummary::default()

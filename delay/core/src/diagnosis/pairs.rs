@@ -1,21 +1,21 @@
-//! Packets that two samples have in common, under assumptions about the hop and the captures.
+//! Common packets of two samples, under assumptions about the hop and the captures.
 
 use std::collections::HashMap;
 
 use super::sample::{Sample, SampledPacket};
-use crate::key::{Recognition, Unrecognised};
+use crate::key::{Recognition, Unrecognized};
 use crate::pairing::Side;
 
-/// Octets compared where a packet is not matched as the user says: fewer than a sample keeps.
+/// Octets compared under assumptions other than the user's: fewer than a sample keeps.
 const COMPARED: usize = 128;
-/// Fewest octets that tell packets apart without their addresses: IPv4, UDP and some payload.
-pub(super) const TELLING: usize = 32;
+/// Minimum number of octets that identify packets without their addresses: IPv4, UDP and some payload.
+pub(super) const DISTINCTIVE: usize = 32;
 
-/// What a hop does to packets that the user has not said.
+/// A change by the hop that the user has not specified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum HopChange {
     None,
-    /// Departures are forwarded arrivals, and the user expects replies.
+    /// Departures are forwarded arrivals, although the user expects replies.
     Forwards,
     Replies,
     Translates,
@@ -29,37 +29,37 @@ pub(super) struct CommonPacket<'a> {
 }
 
 impl CommonPacket<'_> {
-    /// Departure less arrival, in nanoseconds, as the captures have them.
+    /// Departure less arrival, in nanoseconds, by the captures.
     pub(super) fn difference_ns(&self) -> i64 {
         self.departure.time_ns.saturating_sub(self.arrival.time_ns)
     }
 }
 
-/// The packets of two samples that have a key in common.
+/// The packets of two samples with a common key.
 #[derive(Debug)]
 pub(super) struct CommonPackets<'a> {
-    pub(super) change: Change,
-    /// Whether departures are replies.
+    pub(super) change: HopChange,
+    /// True if departures are replies.
     pub(super) replies: bool,
-    /// Keys that both samples hold, and those of the sample that holds fewer.
+    /// The number of common keys, and of keys of the smaller sample.
     pub(super) keys: usize,
     pub(super) smaller: usize,
-    /// Keys as they were matched that both samples hold.
+    /// The number of common keys under the user's options.
     pub(super) as_matched: usize,
-    /// Packets whose key is there once in either, in order of the first sample.
+    /// Packets whose key is unique in both samples, in order of the first sample.
     pub(super) packets: Vec<CommonPacket<'a>>,
 }
 
-/// Fewest keys in common that are no coincidence.
+/// Minimum number of common keys that is no coincidence.
 const FEWEST: usize = 5;
-/// Without addresses they are also this share of the smaller sample, in percent, and this share of them, in
-/// percent, is of one packet on either side. The contents of heartbeats and probes repeat.
+/// Without addresses, common keys must also be this share of the smaller sample, in percent, and this share of
+/// them, in percent, must be unique on both sides. The contents of heartbeats and probes repeat.
 const SHARE_PERCENT: usize = 1;
 const UNIQUE_PERCENT: usize = 75;
 
 impl<'a> CommonPackets<'a> {
-    /// Finds what samples have in common by the least assumption that explains nearly as much as
-    /// any other; `None` where none does.
+    /// Finds the common packets under the least assumption that explains nearly as many as any other; `None` if
+    /// none does.
     pub(super) fn find(
         samples: [&'a Sample; 2],
         recognition: &Recognition,
@@ -67,18 +67,18 @@ impl<'a> CommonPackets<'a> {
     ) -> Option<Self> {
         let octets = octets.unwrap_or(COMPARED).min(recognition.octets);
         let compared = Recognition { octets, ..*recognition };
-        let plain = Self::under(Change::None, samples, &compared);
+        let plain = Self::under(HopChange::None, samples, &compared);
         let as_matched = plain.keys;
         let mut candidates = vec![plain];
         if compared.reply {
             let forwarded = Recognition { reply: false, ..compared };
-            candidates.push(Self::under(Change::Forwards, samples, &forwarded));
+            candidates.push(Self::under(HopChange::Forwards, samples, &forwarded));
         }
         for (change, assumed) in [
-            (Change::Replies, Recognition { reply: true, ..compared }),
-            (Change::Translates, Recognition { nat: true, ..compared }),
+            (HopChange::Replies, Recognition { reply: true, ..compared }),
+            (HopChange::Translates, Recognition { nat: true, ..compared }),
         ] {
-            if assumed != compared && octets >= TELLING {
+            if assumed != compared && octets >= DISTINCTIVE {
                 let common = Self::under(change, samples, &assumed);
                 candidates.extend(Some(common).filter(Self::is_no_coincidence));
             }
@@ -90,13 +90,13 @@ impl<'a> CommonPackets<'a> {
         (found.keys >= enough).then_some(found)
     }
 
-    /// Whether contents that are alike are the same packets.
+    /// Returns true if equal contents indicate the same packets.
     fn is_no_coincidence(&self) -> bool {
         self.keys * 100 >= self.smaller * SHARE_PERCENT
             && self.packets.len() * 100 >= self.keys * UNIQUE_PERCENT
     }
 
-    fn under(change: Change, samples: [&'a Sample; 2], assumed: &Recognition) -> Self {
+    fn under(change: HopChange, samples: [&'a Sample; 2], assumed: &Recognition) -> Self {
         let arrivals = by_key(Side::Arrivals, samples[0], assumed);
         let departures = by_key(Side::Departures, samples[1], assumed);
         let smaller = arrivals.len().min(departures.len());
@@ -114,7 +114,7 @@ impl<'a> CommonPackets<'a> {
     }
 }
 
-/// Each key's packet; `None`: more than one.
+/// Maps each key to its packet; `None`: more than one.
 fn by_key<'a>(
     side: Side,
     sample: &'a Sample,
@@ -128,13 +128,13 @@ fn by_key<'a>(
     packets
 }
 
-/// Octets, from the start of the IP header on, that every packet of both samples holds which the
-/// capture cut; `None` where that is nothing.
+/// The number of octets, from the start of the IP header on, that every truncated packet of both samples has;
+/// `None` if that is zero.
 pub(super) fn shortest_cut(samples: [&Sample; 2], recognition: &Recognition) -> Option<usize> {
     let compared = Recognition { octets: COMPARED.min(recognition.octets), ..*recognition };
     let packets = samples.into_iter().flat_map(Sample::packets);
     let captured = packets.filter_map(|sampled| match compared.key(&sampled.packet()) {
-        Err(Unrecognised::Cut { captured }) => Some(captured),
+        Err(Unrecognized::Cut { captured }) => Some(captured),
         _ => None,
     });
     let shortest = captured.fold(compared.octets, usize::min);

@@ -1,21 +1,20 @@
-//! The packets of one side of a hop that a diagnosis is made of: a bounded number, whatever the
-//! capture holds.
+//! The sample of packets of one side of a hop for a diagnosis: a bounded number, whatever the size of the capture.
 
 use crate::capture::{LinkType, Packet};
 
-/// Packets kept from the start of a capture, and again from where the other one starts.
+/// Packets kept from the start of a capture, and again from the start of the other one.
 const ROOM: usize = 4096;
-/// Packets kept after each place where time goes back, and the number of such places.
+/// Packets kept after each backward step, and the maximum number of such steps.
 const ROOM_AFTER_STEP: usize = 1024;
 const STEPS: usize = 16;
-/// Packets of one time stamp that no clock in motion stamps.
+/// Number of packets of one time stamp that no running clock produces.
 const CONSTANT: u64 = 16;
-/// The resolution of captures that `tcpdump` writes without further options, in nanoseconds.
+/// The time stamp resolution of `tcpdump` without further options, in nanoseconds.
 const MICROSECOND_NS: i64 = 1000;
 /// Octets kept of a packet.
 const PREFIX: usize = 192;
 
-/// The start of a packet, and what is known of the rest.
+/// The start of a packet, and its metadata.
 #[derive(Debug, Clone)]
 pub(crate) struct SampledPacket {
     pub(crate) time_ns: i64,
@@ -27,7 +26,7 @@ pub(crate) struct SampledPacket {
 }
 
 impl SampledPacket {
-    /// As captures have it, cut to what was kept.
+    /// Returns the packet as captures hold it, truncated to the kept octets.
     pub(crate) fn packet(&self) -> Packet<'_> {
         Packet {
             number: 0,
@@ -41,14 +40,14 @@ impl SampledPacket {
         }
     }
 
-    /// Whether both are the same frame, as far as both were captured.
+    /// Returns true if both are the same frame, as far as both were captured.
     pub(crate) fn is_same_frame(&self, other: &Self) -> bool {
         (self.link, self.wire_len) == (other.link, other.wire_len)
             && self.octets.iter().zip(&other.octets).all(|(one, other)| one == other)
     }
 }
 
-/// Packets of one side: all of them counted, some of them kept.
+/// A sample of one side: all packets are counted, some are kept.
 #[derive(Debug, Clone)]
 pub struct Sample {
     packets: Vec<SampledPacket>,
@@ -75,7 +74,7 @@ impl Default for Sample {
 }
 
 impl Sample {
-    /// Takes the next packet of the side; `backward`: its capture went back in time there.
+    /// Adds the next packet of the side; `backward`: its capture went back in time there.
     #[inline]
     pub(crate) fn observe(&mut self, packet: &Packet<'_>, backward: bool) {
         self.count += 1;
@@ -106,7 +105,7 @@ impl Sample {
         });
     }
 
-    /// A full sample gets room for further packets where the other side starts.
+    /// Makes room in a full sample for further packets where the other side starts.
     pub(crate) fn expect_other(&mut self, start_ns: i64) {
         self.other_start_ns = Some(start_ns);
     }
@@ -115,7 +114,7 @@ impl Sample {
         &self.packets
     }
 
-    /// Packets of this side.
+    /// The number of packets of this side.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -134,7 +133,7 @@ impl Sample {
         }
     }
 
-    /// Whether all time stamps are the same.
+    /// Returns true if all time stamps are the same.
     pub(crate) fn is_constant(&self) -> bool {
         self.count >= CONSTANT && self.times_ns.is_some_and(|(first, last)| first == last)
     }

@@ -1,4 +1,4 @@
-//! One side's packets on their way to a matcher: selected, keyed, counted, sampled.
+//! Intake of one side's packets for a matcher: selects, keys, counts and samples them.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::fmt;
 use super::{Side, Tally};
 use crate::capture::{CaptureError, Packet};
 use crate::diagnosis::{Sample, SideEvidence, TimeOrder};
-use crate::key::{Recognition, Unrecognised, endpoints};
+use crate::key::{Recognition, Unrecognized, endpoints};
 
-type Keep = dyn FnMut(&Packet<'_>) -> Result<bool, String>;
+type PacketPredicate = dyn FnMut(&Packet<'_>) -> Result<bool, String>;
 
-/// Selects packets of one side; an error where it does not apply to them.
-pub struct PacketFilter(Box<Keep>);
+/// Selects packets of one side; returns an error if it does not apply to them.
+pub struct PacketFilter(Box<PacketPredicate>);
 
 impl PacketFilter {
     /// A filter that keeps the packets for which `keep` returns `true`.
@@ -26,24 +26,24 @@ impl fmt::Debug for PacketFilter {
     }
 }
 
-/// How one side is read, where an earlier reading showed how.
+/// The reading plan of one side, from an earlier reading.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SidePlan {
     /// Numbers of the packets at which the clock was set back, in order.
     pub steps: Vec<u64>,
-    /// Senders on the link whose packets go the other way, as numbers.
+    /// Hashes of senders on the link whose packets go in the other direction.
     pub excluded: HashSet<u64>,
 }
 
-/// How both sides are read. The default is that of a first reading.
+/// The reading plan of both sides. The default is that of a first reading.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Of arrivals.
     pub arrivals: SidePlan,
     /// Of departures.
     pub departures: SidePlan,
-    /// How far time stamps of a capture go back, in nanoseconds, steps of the clock not included;
-    /// 0 where that is no more than is ordinary.
+    /// The time by which time stamps of a capture go back, in nanoseconds, without clock steps; 0 if it is within
+    /// the normal range.
     pub disorder_ns: i64,
 }
 
@@ -77,8 +77,8 @@ impl Intake {
         self.plan = plan;
     }
 
-    /// The packet's key; `None`, and counted, where it has none or is not selected. A packet of a
-    /// link type that nothing can be matched in is an error.
+    /// Returns the packet's key; `None`, and counted, if it has none or is not selected. A packet whose link type
+    /// cannot be matched is an error.
     #[inline]
     pub(super) fn key(
         &mut self,
@@ -102,7 +102,7 @@ impl Intake {
         }
         let key = match recognition.key_on(self.side, packet) {
             Ok(key) => Some(key),
-            Err(Unrecognised::Link(link)) => {
+            Err(Unrecognized::Link(link)) => {
                 return Err(CaptureError::Link { number: packet.number, link });
             }
             Err(unrecognised) => {
@@ -119,7 +119,7 @@ impl Intake {
         SideEvidence { tally: self.tally, sample: &self.sample, order }
     }
 
-    /// The steps of the clock before this packet.
+    /// The number of clock steps before this packet.
     #[inline]
     pub(super) fn steps_before(&self, packet: u64) -> usize {
         if self.plan.steps.is_empty() {
@@ -129,8 +129,8 @@ impl Intake {
     }
 }
 
-/// Once packets of both sides were read, each side is sampled again from where the other starts.
-/// Returns whether they were.
+/// Samples each side again from the start of the other, once packets of both sides were read. Returns true if they
+/// were.
 pub(super) fn meet(arrivals: &mut Sample, departures: &mut Sample) -> bool {
     let start = |sample: &Sample| sample.times_ns().map(|(first_ns, _)| first_ns);
     let (Some(first), Some(second)) = (start(arrivals), start(departures)) else { return false };

@@ -1,4 +1,4 @@
-//! One capture that holds both sides of a hop: which packet is on which.
+//! One capture that holds both sides of a hop: assigns packets to sides.
 
 use std::fmt;
 use std::io::Read;
@@ -11,14 +11,14 @@ use super::{Side, Tally};
 use crate::capture::{CaptureError, Direction, LinkType, Packet, Reader};
 use crate::diagnosis::{CaptureEvidence, Evidence, TimeOrder};
 use crate::key::Recognition;
-use crate::matching::{Event, Matcher, Passage};
+use crate::matching::{Event, Matcher, Observation};
 
 /// An interface of a pcapng file, by number or by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InterfaceId {
-    /// Its place in the file, from 0 on.
+    /// Its index in the file, from 0 on.
     Number(u32),
-    /// What the file calls it. Interfaces of one name, as those of several sections are, are one.
+    /// Its name in the file. Interfaces of the same name, as in several sections, are one.
     Name(String),
 }
 
@@ -31,15 +31,15 @@ impl InterfaceId {
     }
 }
 
-/// An interface has a number or a name.
+/// The error of a text that is not an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an interface has a number (0) or a name (eth0)")]
+#[error("invalid interface; use a number (0) or a name (eth0)")]
 pub struct ParseInterfaceIdError;
 
 impl FromStr for InterfaceId {
     type Err = ParseInterfaceIdError;
 
-    /// Reads a number, or a name that is none.
+    /// Parses a number, else a name.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match (text.parse(), text) {
             (Ok(number), _) => Ok(InterfaceId::Number(number)),
@@ -58,32 +58,32 @@ impl fmt::Display for InterfaceId {
     }
 }
 
-/// How the two sides of the hop are told apart in one capture that mirrors both.
+/// The criterion that distinguishes the two sides of the hop in one capture that mirrors both.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sides {
-    /// By the hop's own MAC addresses: it receives what is sent to one of them, and sends what
-    /// comes from one. For routers and hosts; a bridge leaves addresses as they are.
+pub enum SideCriterion {
+    /// The hop's own MAC addresses: arrivals are sent to one of them, departures come from one. For routers and
+    /// hosts; a bridge keeps addresses unchanged.
     Addresses(Vec<MacAddress>),
-    /// By the outer VLAN that the mirror puts packets in.
+    /// The outer VLAN that the mirror port adds.
     Vlans {
-        /// Of packets on their way to the hop.
+        /// The VLAN of packets to the hop.
         arrivals: u16,
-        /// Of packets that the hop sent.
+        /// The VLAN of packets from the hop.
         departures: u16,
     },
-    /// By interface of a pcapng file.
+    /// The interface of a pcapng file.
     Interfaces {
-        /// Where packets to the hop were captured.
+        /// The interface of packets to the hop.
         arrivals: InterfaceId,
-        /// Where packets of the hop were captured.
+        /// The interface of packets from the hop.
         departures: InterfaceId,
     },
-    /// By what a pcapng file says of each packet, captured on the hop itself.
+    /// The direction in the pcapng file of a capture on the hop itself.
     Direction,
 }
 
-impl Sides {
-    /// The side a packet was captured on; `None`: neither.
+impl SideCriterion {
+    /// Returns the side on which a packet was captured; `None`: neither.
     pub fn side(&self, packet: &Packet<'_>) -> Option<Side> {
         let either = |arrivals: bool, departures: bool| match (arrivals, departures) {
             (true, false) => Some(Side::Arrivals),
@@ -91,19 +91,19 @@ impl Sides {
             _ => None,
         };
         match self {
-            Sides::Addresses(addresses) => {
+            SideCriterion::Addresses(addresses) => {
                 let frame = ethernet(packet)?;
                 let own = |address| addresses.contains(&address);
                 either(own(frame.destination()), own(frame.source()))
             }
-            Sides::Vlans { arrivals, departures } => {
+            SideCriterion::Vlans { arrivals, departures } => {
                 let vid = ethernet(packet)?.vlan()?.vid;
                 either(vid == *arrivals, vid == *departures)
             }
-            Sides::Interfaces { arrivals, departures } => {
+            SideCriterion::Interfaces { arrivals, departures } => {
                 either(arrivals.is_of(packet), departures.is_of(packet))
             }
-            Sides::Direction => packet.direction.map(|direction| match direction {
+            SideCriterion::Direction => packet.direction.map(|direction| match direction {
                 Direction::Inbound => Side::Arrivals,
                 Direction::Outbound => Side::Departures,
             }),
@@ -118,23 +118,23 @@ fn ethernet<'a>(packet: &Packet<'a>) -> Option<Frame<'a>> {
     Frame::parse(packet.octets).ok()
 }
 
-/// Puts packets of both sides into a matcher as they come, from a file or from the wire.
+/// Feeds packets of both sides to a matcher as they arrive, from a file or from an interface.
 #[derive(Debug)]
 pub struct Sorter {
     recognition: Recognition,
-    sides: Sides,
+    sides: SideCriterion,
     arrivals: Intake,
     departures: Intake,
     order: TimeOrder,
     /// Packets on neither side.
     other: u64,
-    /// Whether packets of both sides came.
+    /// True once packets of both sides were processed.
     met: bool,
 }
 
 impl Sorter {
-    /// Without a packet yet.
-    pub fn new(sides: Sides, recognition: Recognition) -> Self {
+    /// Creates a sorter without packets.
+    pub fn new(sides: SideCriterion, recognition: Recognition) -> Self {
         let (arrivals, departures) = (Intake::new(Side::Arrivals), Intake::new(Side::Departures));
         let order = TimeOrder::default();
         Sorter { recognition, sides, arrivals, departures, order, other: 0, met: false }
@@ -149,7 +149,7 @@ impl Sorter {
         self
     }
 
-    /// Reads the capture as an earlier reading showed.
+    /// Reads the capture by the plan of an earlier reading.
     #[must_use]
     pub fn planned(mut self, plan: Plan) -> Self {
         self.arrivals.plan(plan.arrivals);
@@ -157,7 +157,7 @@ impl Sorter {
         self
     }
 
-    /// What was read, for a [diagnosis](crate::diagnosis).
+    /// The evidence for a [diagnosis](crate::diagnosis).
     pub fn evidence(&self) -> Evidence<'_> {
         Evidence {
             arrivals: self.arrivals.evidence(),
@@ -167,11 +167,11 @@ impl Sorter {
         }
     }
 
-    /// A packet, in order of time, and what the caller wants to know it by. One that is on neither side or
-    /// cannot be recognised is counted, and goes no further.
+    /// Processes a packet, in order of time, with the caller's tag. A packet that is on neither side or has no key
+    /// is counted and dropped.
     ///
     /// # Errors
-    /// Where it is of a link type that nothing can be matched in.
+    /// The link type cannot be matched.
     #[inline]
     pub fn take<T: Copy + Default>(
         &mut self,
@@ -193,7 +193,7 @@ impl Sorter {
         if !self.met {
             self.met = meet(&mut self.arrivals.sample, &mut self.departures.sample);
         }
-        let passage = Passage { time_ns: packet.time_ns, tag };
+        let passage = Observation { time_ns: packet.time_ns, tag };
         match side {
             Side::Arrivals => matcher.arrive(key, passage, events),
             Side::Departures => matcher.depart(key, passage, events),
@@ -201,7 +201,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// What came so far.
+    /// The tally so far.
     pub fn tally(&self) -> Tally {
         let both = self.arrivals.tally.with(&self.departures.tally);
         Tally { packets: both.packets + self.other, other: self.other, ..both }
@@ -209,36 +209,36 @@ impl Sorter {
 }
 
 /// One capture that holds both sides of a hop, stamped by one clock.
-pub struct Mirror<R, F> {
+pub struct MirroredCapture<R, F> {
     sorter: Sorter,
     reader: Reader<R>,
     tag: F,
 }
 
-impl<R: Read, F> Mirror<R, F> {
-    /// The capture from its start.
-    pub fn new(reader: Reader<R>, sides: Sides, recognition: Recognition, tag: F) -> Self {
-        Mirror { sorter: Sorter::new(sides, recognition), reader, tag }
+impl<R: Read, F> MirroredCapture<R, F> {
+    /// Reads the capture from its start.
+    pub fn new(reader: Reader<R>, sides: SideCriterion, recognition: Recognition, tag: F) -> Self {
+        MirroredCapture { sorter: Sorter::new(sides, recognition), reader, tag }
     }
 
     /// Matches only packets that the filter of their side keeps.
     #[must_use]
     pub fn filtered(self, filters: [Option<PacketFilter>; 2]) -> Self {
-        Mirror { sorter: self.sorter.filtered(filters), ..self }
+        MirroredCapture { sorter: self.sorter.filtered(filters), ..self }
     }
 
-    /// Reads the capture as an earlier reading showed.
+    /// Reads the capture by the plan of an earlier reading.
     #[must_use]
     pub fn planned(self, plan: Plan) -> Self {
-        Mirror { sorter: self.sorter.planned(plan), ..self }
+        MirroredCapture { sorter: self.sorter.planned(plan), ..self }
     }
 
-    /// What was read, for a [diagnosis](crate::diagnosis).
+    /// The evidence for a [diagnosis](crate::diagnosis).
     pub fn evidence(&self) -> Evidence<'_> {
         self.sorter.evidence()
     }
 
-    /// Feeds at most `packets` packets; `false` when the capture has ended.
+    /// Feeds at most `packets` packets; returns `false` when the capture has ended.
     pub fn feed<T: Copy + Default>(
         &mut self,
         packets: u64,
@@ -255,12 +255,12 @@ impl<R: Read, F> Mirror<R, F> {
         Ok(true)
     }
 
-    /// What was read so far.
+    /// The tally so far.
     pub fn tally(&self) -> Tally {
         self.sorter.tally()
     }
 
-    /// The capture itself, for its position and whether it was cut off.
+    /// The reader of the capture, for its position and for [`Reader::cut_off`].
     pub fn reader(&self) -> &Reader<R> {
         &self.reader
     }

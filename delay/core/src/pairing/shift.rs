@@ -1,4 +1,4 @@
-//! What the clocks of two captures differ by, roughly: enough to merge them by time.
+//! A rough estimate of the clock difference of two captures: sufficient to merge them by time.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -7,18 +7,17 @@ use std::io::Read;
 use super::{PairingError, Side};
 use crate::capture::{CaptureError, Reader};
 use crate::change::median;
-use crate::key::{Recognition, Unrecognised};
+use crate::key::{Recognition, Unrecognized};
 
-/// Packets that both starts have to have in common.
+/// Minimum number of common packets at the start of both.
 const FEWEST: usize = 10;
 
-/// The median of departure less arrival, in nanoseconds, of packets that are there once in the
-/// first `packets` of either capture; `None` where there are fewer than ten.
+/// Returns the median of departure less arrival, in nanoseconds, of packets that are unique in the first `packets`
+/// of either capture; `None` if there are fewer than ten.
 ///
-/// Its negative is the shift that [`Pair::new`](super::Pair::new) takes; what the delays and the
-/// skew add to it is for [`Window::lead_ns`](crate::matching::Window::lead_ns) and
-/// [`longest_ns`](crate::matching::Window::longest_ns) to cover. The captures are read from, so
-/// that they have to be opened anew for matching.
+/// Its negative is the shift for [`CapturePair::new`](super::CapturePair::new);
+/// [`Window::lead_ns`](crate::matching::Window::lead_ns) and [`longest_ns`](crate::matching::Window::longest_ns)
+/// must cover the delays and the skew. The captures are consumed: open them again for matching.
 pub fn median_difference_ns(
     arrivals: &mut Reader<impl Read>,
     departures: &mut Reader<impl Read>,
@@ -43,7 +42,7 @@ pub fn median_difference_ns(
     Ok(median(differences).map(|difference| difference as i64))
 }
 
-/// When each key was seen; `None`: more than once.
+/// Maps each key to its time; `None`: more than one packet.
 fn times(
     side: Side,
     reader: &mut Reader<impl Read>,
@@ -55,7 +54,7 @@ fn times(
         let Some(packet) = reader.next_packet()? else { break };
         let key = match recognition.key_on(side, &packet) {
             Ok(key) => key,
-            Err(Unrecognised::Link(link)) => {
+            Err(Unrecognized::Link(link)) => {
                 return Err(CaptureError::Link { number: packet.number, link });
             }
             Err(_) => continue,

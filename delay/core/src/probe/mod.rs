@@ -1,16 +1,15 @@
-//! Probing a path: STAMP (RFC 8762) as machines without clock or socket.
+//! Probes of a path: STAMP (RFC 8762) as state machines without clock or socket.
 //!
 //! ```text
-//! profile ── when a probe is meant to go ── Sender ── test packet ──────────┐
+//! profile ── intended transmission times ── Sender ── test packet ──────────┐
 //!                                             ▲                          reflect
 //!                                             └──── reflected packet ───────┘
 //! ```
 //!
-//! Probes carry the time at which they are sent and are remembered with the time at which they
-//! were meant to be: a sender that is held up must not make delays look shorter than what somebody
-//! who kept the schedule would have seen (coordinated omission).
+//! A probe carries its actual transmission time, and is recorded with the intended one: a delayed sender must not
+//! make delays appear shorter than on schedule (coordinated omission).
 //!
-//! With a [`Key`] packets are authenticated both ways, and what does not verify is believed by nobody.
+//! With a [`Key`] packets are authenticated in both directions, and unverified packets are discarded.
 
 mod key;
 mod one_way;
@@ -20,8 +19,8 @@ mod sender;
 mod sessions;
 
 pub use key::Key;
-pub use one_way::{Compared, OneWay, Ways};
-pub use profile::{Course, Profile, ProfileError, Stretch};
-pub use reflect::{Answer, Unanswered, admit, is_reflected, reflect};
-pub use sender::{Counts, Received, Sample, Sender, Session, Stray};
+pub use one_way::{ClockComparison, DirectionalDelays, OneWayDelays};
+pub use profile::{Profile, ProfileError, ProfileSegment, RateCurve};
+pub use reflect::{RejectedDatagram, ReplyFields, admit, is_reflected, reflect};
+pub use sender::{Counts, ProbeReply, Sample, Sender, Session, StrayDatagram};
 pub use sessions::Sessions;

@@ -1,72 +1,76 @@
-//! Delays in one direction between hosts that have a clock each.
+//! One-way delays between hosts with a clock each.
 
 use super::sender::Sample;
 use crate::clocks::{Offsets, Span, TwoWay};
 
-/// Probes kept to be judged once the clocks are known.
+/// Maximum number of probes kept until the clocks are known.
 const KEPT: usize = 1 << 20;
 
-/// Collects probes, in bounded memory: clocks by all of them, delays of the first million.
+/// Collects probes, in bounded memory: all contribute to the clock comparison, the first million have delays.
 #[derive(Debug, Clone, Default)]
-pub struct OneWay {
-    kept: Vec<Kept>,
+pub struct OneWayDelays {
+    kept: Vec<StoredProbe>,
     clocks: TwoWay,
     left_out: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Kept {
+struct StoredProbe {
     sent_ns: i64,
     there_ns: i64,
     received_ns: i64,
     back_ns: i64,
 }
 
-/// A delay in either direction, of one clock, in nanoseconds.
+/// Delays in both directions, converted to one clock, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ways {
+pub struct DirectionalDelays {
     /// From the sender to the reflector.
     pub there_ns: f64,
     /// From the reflector to the sender.
     pub back_ns: f64,
 }
 
-/// What is known of the two clocks.
+/// A comparison of the two clocks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Compared {
-    /// Skew and offset from step to step.
+pub struct ClockComparison {
+    /// Skew and offset between steps.
     pub spans: Vec<Span>,
-    /// Every delay is right to this, in nanoseconds; `None` where there is no delay.
+    /// The error bound of every delay, in nanoseconds; `None` if there is no delay.
     pub bound_ns: Option<f64>,
-    /// Steps of a clock.
+    /// The number of clock steps.
     pub steps: usize,
-    /// Probes around a step of a clock, whose delays are not known.
+    /// Probes around a clock step, whose delays are unknown.
     pub around_steps: u64,
     /// Probes beyond those that were kept.
     pub left_out: u64,
 }
 
-impl OneWay {
-    /// Without a probe yet.
+impl OneWayDelays {
+    /// Creates a collection without probes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a probe; one that did not come back tells nothing.
+    /// Adds a probe; one without a reply is ignored.
     pub fn push(&mut self, sample: &Sample) {
         let Some(answer) = sample.answer else { return };
         let (Some(there_ns), Some(back_ns)) = (sample.there_ns(), sample.back_ns()) else { return };
-        let kept =
-            Kept { sent_ns: sample.sent_ns, there_ns, received_ns: answer.received_ns, back_ns };
+        let kept = StoredProbe {
+            sent_ns: sample.sent_ns,
+            there_ns,
+            received_ns: answer.received_ns,
+            back_ns,
+        };
         self.clocks.push(kept.sent_ns, there_ns, kept.received_ns, back_ns);
         if self.kept.len() < KEPT { self.kept.push(kept) } else { self.left_out += 1 }
     }
 
-    /// Hands on the delays of all probes that were kept, the clocks made one.
+    /// Passes the delays of all kept probes, converted to one clock, to a closure.
     ///
-    /// The path hides how the fastest round trip is shared between its directions: the bound is half
-    /// of it and more, and a delay that is not above the bound says nothing.
-    pub fn compare(&self, mut each: impl FnMut(Ways)) -> Compared {
+    /// The share of the fastest round trip of each direction is unknown: the error bound is half of it and more,
+    /// and a delay below the bound is not significant.
+    pub fn compare(&self, mut each: impl FnMut(DirectionalDelays)) -> ClockComparison {
         let offsets = self.clocks.offsets();
         let (mut bound_ns, mut around_steps) = (None::<f64>, 0);
         for kept in &self.kept {
@@ -78,13 +82,13 @@ impl OneWay {
             each(ways);
         }
         let (spans, steps) = (offsets.spans(), offsets.steps());
-        Compared { spans, bound_ns, steps, around_steps, left_out: self.left_out }
+        ClockComparison { spans, bound_ns, steps, around_steps, left_out: self.left_out }
     }
 }
 
-fn ways(kept: &Kept, offsets: &Offsets) -> Option<(Ways, f64)> {
+fn ways(kept: &StoredProbe, offsets: &Offsets) -> Option<(DirectionalDelays, f64)> {
     let (out, home) = (offsets.at(kept.sent_ns)?, offsets.at(kept.received_ns)?);
     let there_ns = kept.there_ns as f64 - out.offset_ns;
     let back_ns = kept.back_ns as f64 + home.offset_ns;
-    Some((Ways { there_ns, back_ns }, out.bound_ns.max(home.bound_ns)))
+    Some((DirectionalDelays { there_ns, back_ns }, out.bound_ns.max(home.bound_ns)))
 }

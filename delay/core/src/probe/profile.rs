@@ -1,49 +1,49 @@
-//! When probes are meant to go: a rate over time, as FlowPing's profiles have it.
+//! Transmission schedule of probes: a rate over time, as in FlowPing's profiles.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How a rate gets from one value to another.
+/// The course of a rate from one value to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Course {
-    /// By the same amount in the same time.
+pub enum RateCurve {
+    /// Linear in time.
     Linear,
-    /// As the square of the time: slowly at first.
+    /// Quadratic in time: slow at first.
     Quadratic,
 }
 
-/// A part of a profile. Rates are in packets a second.
+/// A segment of a profile. Rates are in packets/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stretch {
-    /// How long it takes, in nanoseconds.
+pub struct ProfileSegment {
+    /// Its duration, in nanoseconds.
     pub duration_ns: i64,
     /// The rate at its start.
     pub from: f64,
-    /// The rate at its end; that of the start for a constant one.
+    /// The rate at its end; equal to the start for a constant one.
     pub to: f64,
-    /// How the rate gets there.
-    pub course: Course,
+    /// The course of the rate.
+    pub course: RateCurve,
 }
 
-impl Stretch {
+impl ProfileSegment {
     /// A constant rate.
     pub fn constant(rate: f64, duration_ns: i64) -> Self {
-        Stretch { duration_ns, from: rate, to: rate, course: Course::Linear }
+        ProfileSegment { duration_ns, from: rate, to: rate, course: RateCurve::Linear }
     }
 
-    /// Packets in the first share `x` of the stretch, `0.0..=1.0`: the integral of the rate.
+    /// The number of packets in the first share `x` of the segment, `0.0..=1.0`: the integral of the rate.
     fn packets(&self, x: f64) -> f64 {
         let growth = match self.course {
-            Course::Linear => x * x / 2.0,
-            Course::Quadratic => x * x * x / 3.0,
+            RateCurve::Linear => x * x / 2.0,
+            RateCurve::Quadratic => x * x * x / 3.0,
         };
         (self.from * x + (self.to - self.from) * growth) * self.duration_ns as f64 / 1e9
     }
 
-    /// When, from its start, `packets` have gone, in nanoseconds.
+    /// The time from its start at which `packets` have been sent, in nanoseconds.
     fn time_ns(&self, packets: f64) -> i64 {
         let (mut low, mut high) = (0.0, 1.0);
-        // To a nanosecond of any stretch there can be.
+        // Precise to a nanosecond for any possible segment.
         for _ in 0..64 {
             let middle = 0.5 * (low + high);
             if self.packets(middle) < packets { low = middle } else { high = middle }
@@ -52,32 +52,31 @@ impl Stretch {
     }
 }
 
-/// Stretches one after the other. The first probe goes at once; each further one when the rate has
-/// made another packet.
+/// A sequence of segments. The first probe is sent at once; each further one when the integral of the rate has
+/// grown by one packet.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Profile {
-    stretches: Vec<Stretch>,
+    stretches: Vec<ProfileSegment>,
     current: usize,
-    /// Of the current stretch: when it begins, and packets due before it.
+    /// The start of the current segment, and packets due before it.
     start_ns: i64,
     before: f64,
     next: u64,
 }
 
 impl Profile {
-    /// A profile of these stretches; those without time or packets are passed over. Rates are not
-    /// negative.
-    pub fn new(stretches: Vec<Stretch>) -> Self {
+    /// Creates a profile of these segments; those without time or packets are skipped. Rates must not be negative.
+    pub fn new(stretches: Vec<ProfileSegment>) -> Self {
         Profile { stretches, ..Self::default() }
     }
 
-    /// How long all stretches take, in nanoseconds.
+    /// The total duration of the segments, in nanoseconds.
     pub fn duration_ns(&self) -> i64 {
         self.stretches.iter().map(|stretch| stretch.duration_ns).sum()
     }
 
-    /// Packets that are due by a time since the start, in nanoseconds: as the iterator has it, but that
-    /// the one behind a pause is due when the pause begins.
+    /// The number of packets due by a time since the start, in nanoseconds: as by the iterator, except that the
+    /// packet after a pause is due at the start of the pause.
     pub fn due(&self, after_ns: i64) -> u64 {
         let (mut left_ns, mut made, mut all) = (after_ns, 0.0, 0.0);
         for stretch in &self.stretches {
@@ -86,27 +85,27 @@ impl Profile {
             all += stretch.packets(1.0);
             left_ns = left_ns.saturating_sub(stretch.duration_ns);
         }
-        // The first is due at once; one that falls on the end is none.
+        // The first is due at once; one at the end is not sent.
         let due = ((made + 1e-9_f64).floor() + 1.0).min((all - 1e-9_f64).ceil());
         if after_ns < 0 { 0 } else { due as u64 }
     }
 }
 
-/// A profile that is none.
+/// The error of a text that is not a profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no stretch of a profile: {why}; write it like \"100 for 10s\", \"100..1000 for 10s\" or \
+    "invalid profile segment {text:?}: {why}; use the form \"100 for 10s\", \"100..1000 for 10s\" or \
      \"100..1000 for 10s quadratic\""
 )]
 pub struct ProfileError {
-    /// The stretch.
+    /// The segment.
     pub text: String,
-    /// What is wrong with it.
+    /// The cause.
     pub why: &'static str,
 }
 
-/// `100 for 10s`, `0..1000 for 500ms`, `0..1000 for 10s quadratic`: packets a second.
-impl FromStr for Stretch {
+/// `100 for 10s`, `0..1000 for 500ms`, `0..1000 for 10s quadratic`: packets/s.
+impl FromStr for ProfileSegment {
     type Err = ProfileError;
 
     fn from_str(text: &str) -> Result<Self, ProfileError> {
@@ -116,11 +115,11 @@ impl FromStr for Stretch {
         let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
         let rate = |text: &str| {
             let rate = text.parse::<f64>().ok().filter(|rate| (0.0..=MOST).contains(rate));
-            rate.ok_or_else(|| wrong("a rate is 0 to 10,000,000 packets a second"))
+            rate.ok_or_else(|| wrong("the rate is not in 0 to 10,000,000 packets/s"))
         };
         let (from, to) = (rate(from)?, rate(to)?);
         if words.next() != Some("for") {
-            return Err(wrong("\"for\" and a time follow the rate"));
+            return Err(wrong("\"for\" and a time must follow the rate"));
         }
         let time = words.next().unwrap_or_default();
         let (number, unit) = time.split_at(time.find(char::is_alphabetic).unwrap_or(time.len()));
@@ -128,61 +127,61 @@ impl FromStr for Stretch {
             "ms" => 1e6,
             "s" => 1e9,
             "min" => 60e9,
-            _ => return Err(wrong("a time is a number of ms, s or min")),
+            _ => return Err(wrong("the time is not a number of ms, s or min")),
         };
         let number = number.parse::<f64>().ok().filter(|number| (0.0..=1e6).contains(number));
-        let number = number.ok_or_else(|| wrong("a time is a number of ms, s or min"))?;
+        let number = number.ok_or_else(|| wrong("the time is not a number of ms, s or min"))?;
         let course = match (words.next(), words.next()) {
-            (None, _) => Course::Linear,
-            (Some("linear"), None) => Course::Linear,
-            (Some("quadratic"), None) => Course::Quadratic,
-            _ => return Err(wrong("behind the time there is nothing, linear or quadratic")),
+            (None, _) => RateCurve::Linear,
+            (Some("linear"), None) => RateCurve::Linear,
+            (Some("quadratic"), None) => RateCurve::Quadratic,
+            _ => return Err(wrong("only \"linear\" or \"quadratic\" may follow the time")),
         };
-        Ok(Stretch { duration_ns: (number * unit_ns) as i64, from, to, course })
+        Ok(ProfileSegment { duration_ns: (number * unit_ns) as i64, from, to, course })
     }
 }
 
-/// Rates above this are a mistake.
+/// Maximum rate; higher ones are a mistake.
 const MOST: f64 = 1e7;
 
-/// Stretches, one in a line or behind a comma; what follows a `#` is a comment.
+/// Segments, separated by line ends or commas; `#` starts a comment.
 impl FromStr for Profile {
     type Err = ProfileError;
 
     fn from_str(text: &str) -> Result<Self, ProfileError> {
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
         let parts = lines.flat_map(|line| line.split(',')).map(str::trim);
-        let stretches: Vec<Stretch> =
+        let stretches: Vec<ProfileSegment> =
             parts.filter(|part| !part.is_empty()).map(str::parse).collect::<Result<_, _>>()?;
         if stretches.is_empty() {
-            return Err(ProfileError { text: text.trim().to_owned(), why: "there is none" });
+            return Err(ProfileError { text: text.trim().to_owned(), why: "the profile is empty" });
         }
         Ok(Profile::new(stretches))
     }
 }
 
-impl fmt::Display for Stretch {
+impl fmt::Display for ProfileSegment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stretch { duration_ns, from, to, course } = self;
+        let ProfileSegment { duration_ns, from, to, course } = self;
         write!(f, "{from}")?;
         if from != to {
             write!(f, "..{to}")?;
         }
         write!(f, " for {}ms", *duration_ns as f64 / 1e6)?;
-        if *course == Course::Quadratic { f.write_str(" quadratic") } else { Ok(()) }
+        if *course == RateCurve::Quadratic { f.write_str(" quadratic") } else { Ok(()) }
     }
 }
 
 impl Iterator for Profile {
     type Item = i64;
 
-    /// When the next probe is meant to go, in nanoseconds since the start.
+    /// Returns the intended time of the next probe, in nanoseconds since the start.
     fn next(&mut self) -> Option<i64> {
         loop {
             let stretch = self.stretches.get(self.current)?;
             let within = self.next as f64 - self.before;
             let packets = stretch.packets(1.0);
-            // The packet that falls on the end is the next stretch's first.
+            // A packet at the end is the next segment's first.
             if within < packets - 1e-9 {
                 self.next += 1;
                 return Some(self.start_ns + stretch.time_ns(within));
@@ -200,46 +199,47 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    fn ramp(from: f64, to: f64, course: Course) -> Vec<i64> {
-        Profile::new(vec![Stretch { duration_ns: 10 * SECOND, from, to, course }]).collect()
+    fn ramp(from: f64, to: f64, course: RateCurve) -> Vec<i64> {
+        Profile::new(vec![ProfileSegment { duration_ns: 10 * SECOND, from, to, course }]).collect()
     }
 
     #[test]
-    fn constant_rates_and_steps() {
-        let steps = vec![Stretch::constant(4.0, SECOND), Stretch::constant(2.0, SECOND)];
+    fn probes_follow_constant_rates_and_steps() {
+        let steps =
+            vec![ProfileSegment::constant(4.0, SECOND), ProfileSegment::constant(2.0, SECOND)];
         let times: Vec<i64> = Profile::new(steps).map(|ns| ns / 1_000_000).collect();
         assert_eq!(times, [0, 250, 500, 750, 1000, 1500]);
-        assert_eq!(Profile::new(vec![Stretch::constant(1e6, SECOND)]).count(), 1_000_000);
-        assert_eq!(Profile::new(vec![Stretch::constant(0.0, SECOND)]).count(), 0);
+        assert_eq!(Profile::new(vec![ProfileSegment::constant(1e6, SECOND)]).count(), 1_000_000);
+        assert_eq!(Profile::new(vec![ProfileSegment::constant(0.0, SECOND)]).count(), 0);
         assert_eq!(Profile::new(Vec::new()).next(), None);
-        // A pause, and a rate that does not fill its stretch.
-        let pause = [Stretch::constant(1.5, SECOND), Stretch::constant(0.0, SECOND)];
+        // A pause, and a rate that does not fill its segment.
+        let pause = [ProfileSegment::constant(1.5, SECOND), ProfileSegment::constant(0.0, SECOND)];
         let times: Vec<i64> = Profile::new([pause, pause].concat()).collect();
         assert_eq!(times, [0, 666_666_667, 2_333_333_333]);
     }
 
-    /// After t of T seconds, a linear ramp from a to b has sent at + (b - a)t²/2T packets, a
-    /// quadratic one at + (b - a)t³/3T².
+    /// After t of T seconds, a linear ramp from a to b has sent at + (b - a)t²/2T packets, a quadratic one at + (b
+    /// - a)t³/3T².
     #[test]
-    fn ramps_have_sent_what_their_integral_is() {
-        for (course, total) in [(Course::Linear, 5500), (Course::Quadratic, 4000)] {
+    fn ramps_send_the_integral_of_their_rate() {
+        for (course, total) in [(RateCurve::Linear, 5500), (RateCurve::Quadratic, 4000)] {
             let times = ramp(100.0, 1000.0, course);
             assert_eq!(times.len(), total);
             for (n, time) in times.iter().enumerate() {
                 let t = *time as f64 / 1e9;
                 let sent = match course {
-                    Course::Linear => 100.0 * t + 900.0 * t * t / 20.0,
-                    Course::Quadratic => 100.0 * t + 900.0 * t.powi(3) / 300.0,
+                    RateCurve::Linear => 100.0 * t + 900.0 * t * t / 20.0,
+                    RateCurve::Quadratic => 100.0 * t + 900.0 * t.powi(3) / 300.0,
                 };
                 assert!((sent - n as f64).abs() < 1e-5, "{n}: {sent}");
             }
             assert!(times.is_sorted());
         }
-        assert_eq!(ramp(1000.0, 0.0, Course::Linear).len(), 5000, "and down");
+        assert_eq!(ramp(1000.0, 0.0, RateCurve::Linear).len(), 5000, "and down");
     }
 
     #[test]
-    fn what_is_due_is_what_was_meant_to_go() {
+    fn due_packets_equal_the_intended_times() {
         for text in [
             "4 for 1s, 2 for 1s",
             "0..1000 for 100ms",
@@ -251,7 +251,7 @@ mod tests {
             for time in [-1, 0, 1, 250_000_000, 99_999_999, SECOND - 1, SECOND, 3 * SECOND] {
                 let meant = times.iter().filter(|at| **at <= time).count() as u64;
                 let due = profile.due(time);
-                // A packet more where a pause follows the packet that has become due by a part.
+                // One packet more if a pause follows a partly due packet.
                 assert!(due == meant || due == meant + 1, "{text}: {time}: {due} {meant}");
             }
             assert_eq!(profile.due(i64::MAX), times.len() as u64, "{text}");
@@ -259,13 +259,23 @@ mod tests {
     }
 
     #[test]
-    fn profiles_are_read_as_they_are_written() {
+    fn a_formatted_profile_parses_to_the_same_profile() {
         let text = "100 for 2s # first\n\n0..1000 for 500ms, 10..5 for 1.5min quadratic\n";
         let profile: Profile = text.parse().unwrap();
         let expected = [
-            Stretch::constant(100.0, 2 * SECOND),
-            Stretch { duration_ns: SECOND / 2, from: 0.0, to: 1000.0, course: Course::Linear },
-            Stretch { duration_ns: 90 * SECOND, from: 10.0, to: 5.0, course: Course::Quadratic },
+            ProfileSegment::constant(100.0, 2 * SECOND),
+            ProfileSegment {
+                duration_ns: SECOND / 2,
+                from: 0.0,
+                to: 1000.0,
+                course: RateCurve::Linear,
+            },
+            ProfileSegment {
+                duration_ns: 90 * SECOND,
+                from: 10.0,
+                to: 5.0,
+                course: RateCurve::Quadratic,
+            },
         ];
         assert_eq!(profile.stretches, expected);
         assert_eq!(profile.duration_ns(), 92_500_000_000);
@@ -276,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_profile_is_named() {
+    fn an_invalid_segment_is_named() {
         for text in [
             "",
             "# nothing",

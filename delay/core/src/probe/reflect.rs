@@ -1,4 +1,4 @@
-//! The session reflector (RFC 8762 4.3): test packets become answers.
+//! The session reflector (RFC 8762 4.3): turns test packets into replies.
 
 use onbeat_wire::stamp::{
     AuthenticatedView, ErrorEstimate, PACKET_LEN, Reflected, ReflectedView, TWAMP_REFLECTED_LEN,
@@ -8,65 +8,65 @@ use onbeat_wire::{EmitError, Truncated};
 
 use super::Key;
 
-/// What a reflector knows of a test packet and of itself. Times are in nanoseconds since 1970, of
-/// the clock that the error estimate's format wants.
+/// The fields of a reply that the reflector sets. Times are in nanoseconds since 1970, of the clock that the error
+/// estimate's format requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
-    /// The reflector's own number of the packet, by its session; `None` from a reflector without
-    /// state, whose numbers are the sender's.
+pub struct ReplyFields {
+    /// The reflector's own number of the packet in its session; `None` for a stateless reflector, which copies the
+    /// sender's number.
     pub sequence: Option<u32>,
-    /// When the test packet was received.
+    /// The time at which the test packet was received.
     pub received_ns: i64,
-    /// TTL or hop limit it was received with; 255 where that is not known.
+    /// TTL or hop limit of the received packet; 255 if unknown.
     pub ttl: u8,
-    /// When the answer is sent: as late as the caller can tell.
+    /// The transmission time of the reply, taken as late as possible.
     pub sent_ns: i64,
-    /// How good these times are, and the form of their stamps.
+    /// The error of these times, and the format of their stamps.
     pub error_estimate: ErrorEstimate,
 }
 
-/// Why a datagram is not answered.
+/// The reason why a datagram is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unanswered {
-    /// It is shorter than a test packet: of TWAMP, or of authenticated STAMP where there is a key.
+pub enum RejectedDatagram {
+    /// It is shorter than a test packet: of TWAMP, or of authenticated STAMP with a key.
     #[error(transparent)]
-    NoTest(#[from] Truncated),
-    /// Whoever made it has another key, or none, or it was changed on its way.
+    NotATestPacket(#[from] Truncated),
+    /// The sender has another key or none, or the packet was changed on the path.
     #[error("the HMAC of the test packet is wrong")]
     Hmac,
 }
 
-/// The test packet that a datagram is. With a key that is what verifies by it, and nothing else.
+/// Decodes a datagram as a test packet. With a key, only authenticated packets are accepted.
 ///
-/// Senders of TWAMP Light may send less than a STAMP packet (RFC 8762 4.6, RFC 5357 4.2.1): what they
-/// lack is zeros.
+/// Senders of TWAMP Light may send less than a STAMP packet (RFC 8762 4.6, RFC 5357 4.2.1): missing fields are
+/// zero.
 ///
 /// # Errors
-/// [`Unanswered`].
-pub fn admit(datagram: &[u8], key: Option<&Key>) -> Result<Test, Unanswered> {
+/// [`RejectedDatagram`].
+pub fn admit(datagram: &[u8], key: Option<&Key>) -> Result<Test, RejectedDatagram> {
     if let Some(key) = key {
         let packet = AuthenticatedView::new_checked(datagram)?;
-        return key.verifies(&packet).then(|| packet.test()).ok_or(Unanswered::Hmac);
+        return key.verifies(&packet).then(|| packet.test()).ok_or(RejectedDatagram::Hmac);
     }
     let len = datagram.len();
     if len < TWAMP_TEST_LEN {
-        // The codec's own words.
+        // The error of the codec.
         TestView::new_checked(datagram)?;
     }
     let mut fields = [0; PACKET_LEN];
-    // Of a shorter packet the fields, and not the padding behind them.
+    // Only the fields of a shorter packet, not the padding after them.
     let known = if len < PACKET_LEN { TWAMP_TEST_LEN } else { PACKET_LEN };
     fields[..known].copy_from_slice(&datagram[..known]);
     Ok(Test::parse(&TestView::new_checked(&fields)?))
 }
 
-/// How far the clock of another reflector may differ: as long as a stamp that a reflector made can be on its
-/// way, and so short that no padding is taken for one.
+/// Maximum clock difference of another reflector: as long as a stamp can be in transit, and so short that no
+/// padding is accepted as a stamp.
 const RECENT_NS: u64 = 60_000_000_000;
 
-/// Whether a datagram, which [`admit`] took by the same key, is a reflected packet: two reflectors that
-/// answer each other, or an echo service, would do so for ever. It quotes a time stamp that this reflector
-/// made, or has that of its reception by another one, where a test packet has zeros or padding.
+/// Returns true if a datagram that [`admit`] accepted with the same key is a reflected packet: two reflectors, or
+/// an echo service, would answer each other endlessly. It quotes a time stamp of this reflector, or has the
+/// reception time of another one where a test packet has zeros or padding.
 #[must_use]
 pub fn is_reflected(datagram: &[u8], key: Option<&Key>, now_ns: i64) -> bool {
     let reflected = if key.is_some() {
@@ -82,25 +82,25 @@ pub fn is_reflected(datagram: &[u8], key: Option<&Key>, now_ns: i64) -> bool {
         time_ns.is_some_and(|time_ns| time_ns.abs_diff(now_ns) <= RECENT_NS)
     };
     reflected.is_ok_and(|packet| {
-        // An authenticated test packet has zeros in the place of its time stamp, which stands in that of the
-        // reception.
+        // An authenticated test packet has zeros in the field of its time stamp, which is in the field of the
+        // reception time.
         packet.timestamp.0 != [0; 8] && is_recent(packet.received, packet.error_estimate.format)
             || is_recent(packet.test.timestamp, packet.test.error_estimate.format)
     })
 }
 
-/// Turns the datagram of `len` octets at the start of `room`, which [`admit`] took for `test` by the same
-/// key, around in place, into the answer, and says how long that is: as long as the datagram, what follows
-/// its fields as it was; to a shorter packet of TWAMP what TWAMP's answer has at least.
+/// Converts the datagram of `len` octets at the start of `room`, which [`admit`] accepted as `test` with the same
+/// key, to the reply in place, and returns its length: that of the datagram, with all octets after its fields
+/// unchanged; for a shorter packet of TWAMP, the minimum length of TWAMP's reply.
 ///
 /// # Errors
-/// The answer's error estimate does not fit its field, or `room` has less than the octets of an answer.
-/// It is left as it is.
+/// The reply's error estimate does not fit its field, or `room` is shorter than a reply. The datagram is left
+/// unchanged.
 pub fn reflect(
     room: &mut [u8],
     len: usize,
     test: &Test,
-    answer: &Answer,
+    answer: &ReplyFields,
     key: Option<&Key>,
 ) -> Result<usize, EmitError> {
     let format = answer.error_estimate.format;

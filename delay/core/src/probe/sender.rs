@@ -11,133 +11,133 @@ use onbeat_wire::{EmitError, Truncated};
 use super::Key;
 use super::profile::Profile;
 
-/// What two readings of one clock by two ways may differ by, in nanoseconds.
+/// Maximum difference of two readings of one clock by two methods, in nanoseconds.
 const READING_NS: i64 = 1_000;
 
-/// What a sender is told.
+/// The configuration of a session.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// When probes are meant to go.
+    /// The intended transmission times of probes.
     pub profile: Profile,
-    /// Probes at most; `None`: as many as the profile has.
+    /// Maximum number of probes; `None`: all of the profile.
     pub count: Option<u64>,
-    /// When the profile begins, in nanoseconds of the sender's clock.
+    /// The start of the profile, in nanoseconds of the sender's clock.
     pub start_ns: i64,
-    /// How long an answer is waited for, in nanoseconds.
+    /// The timeout of a reply, in nanoseconds.
     pub timeout_ns: i64,
     /// The session's number (RFC 8972 3).
     pub id: u16,
-    /// How good the sender's clock is, and the form of its time stamps.
+    /// The error of the sender's clock, and the format of its time stamps.
     pub error_estimate: ErrorEstimate,
-    /// What probes are authenticated with, and answers have to be; `None`: neither is.
+    /// The key that authenticates probes, and that replies must have; `None`: no authentication.
     pub key: Option<Key>,
 }
 
-/// A probe that came back, or did not in time. Times in nanoseconds: those of the sender by its
-/// clock, those of the reflector by that one's.
+/// A probe with its reply, or without one in time. Times in nanoseconds: those of the sender by its clock, those of
+/// the reflector by the reflector's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     /// The probe's number.
     pub sequence: u32,
-    /// When it was meant to go.
+    /// The intended transmission time.
     pub intended_ns: i64,
-    /// When it went.
+    /// The actual transmission time.
     pub sent_ns: i64,
-    /// How it came back; `None`: it did not in time.
-    pub answer: Option<Received>,
+    /// The reply; `None`: none in time.
+    pub answer: Option<ProbeReply>,
 }
 
-/// How a probe came back.
+/// A reply to a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Received {
-    /// The reflector's number of it: the probe's, or, of a reflector with state, how many it had before.
+pub struct ProbeReply {
+    /// The reflector's number: the probe's number, or, for a stateful reflector, the number of packets before it.
     pub reflector_sequence: u32,
-    /// When the reflector had it, by its clock.
+    /// The time of reception by the reflector, by its clock.
     pub reflector_received_ns: i64,
-    /// When the reflector sent it back, by its clock.
+    /// The time of transmission by the reflector, by its clock.
     pub reflector_sent_ns: i64,
-    /// When it was back.
+    /// The time of arrival of the reply.
     pub received_ns: i64,
-    /// TTL or hop limit with which it reached the reflector.
+    /// TTL or hop limit on arrival at the reflector.
     pub ttl: u8,
 }
 
 impl Sample {
-    /// The round trip without the time in the reflector, in nanoseconds.
+    /// The round-trip time without the time in the reflector, in nanoseconds.
     pub fn round_trip_ns(&self) -> Option<i64> {
         let answer = self.answer?;
         Some(answer.received_ns - self.sent_ns - answer.in_reflector_ns())
     }
 
-    /// The same from when the probe was meant to go: what one who kept the schedule would see.
+    /// The round-trip time from the intended transmission: as on schedule.
     pub fn intended_round_trip_ns(&self) -> Option<i64> {
         self.round_trip_ns().map(|round_trip| round_trip + self.sent_ns - self.intended_ns)
     }
 
-    /// The delay there, in nanoseconds, as the two clocks have it.
+    /// The forward delay, in nanoseconds, by the two clocks.
     pub fn there_ns(&self) -> Option<i64> {
         self.answer.map(|answer| answer.reflector_received_ns - self.sent_ns)
     }
 
-    /// The delay back, in nanoseconds, as the two clocks have it.
+    /// The return delay, in nanoseconds, by the two clocks.
     pub fn back_ns(&self) -> Option<i64> {
         self.answer.map(|answer| answer.received_ns - answer.reflector_sent_ns)
     }
 }
 
-impl Received {
-    /// How long it was in the reflector, in nanoseconds by the reflector's clock.
+impl ProbeReply {
+    /// The time in the reflector, in nanoseconds by the reflector's clock.
     pub fn in_reflector_ns(&self) -> i64 {
         self.reflector_sent_ns - self.reflector_received_ns
     }
 }
 
-/// Why a datagram is no answer to a probe of this session.
+/// The reason why a datagram is not a reply to a probe of this session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stray {
+pub enum StrayDatagram {
     /// Shorter than a STAMP packet, or, with a key, than an authenticated one.
     Truncated(Truncated),
-    /// Whoever made it has another key, or none, or it was changed on its way.
+    /// The sender has another key or none, or the packet was changed on the path.
     Hmac,
-    /// It verifies, and quotes another time than the one that the probe carried: it was made with this
-    /// key for another session, or is a test packet that somebody sent back.
+    /// It verifies, but quotes a time other than the probe's: it was authenticated with this key for another
+    /// session, or is a returned test packet.
     Quote(Timestamp),
     /// Of another session.
     Session(u16),
-    /// Of a probe that was not sent, that has been answered, or that was given up.
+    /// Of a probe that was not sent, was already answered, or expired.
     Sequence(u32),
-    /// The reflector's time stamps are none.
+    /// The reflector's time stamps are invalid.
     Timestamp,
 }
 
-/// What a sender saw.
+/// Counters of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Probes sent.
     pub sent: u64,
-    /// Answers in time.
+    /// Replies in time.
     pub answered: u64,
-    /// Probes without one.
+    /// Probes without a reply in time.
     pub lost: u64,
-    /// Further answers to a probe that had one, and answers that came too late.
+    /// Further replies to an answered probe, and late replies.
     pub duplicate_or_late: u64,
-    /// Datagrams that were no answer of this session.
+    /// Datagrams that are not replies of this session.
     pub stray: u64,
-    /// Datagrams whose HMAC is wrong, where there is a key.
+    /// Datagrams with a wrong HMAC, with a key.
     pub unverified: u64,
-    /// Answers that came after that to a later probe.
+    /// Replies that arrived after that to a later probe.
     pub reordered: u64,
 }
 
-/// A probe under way.
+/// A pending probe.
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct PendingProbe {
     sample: Sample,
-    /// When it went, as it says itself.
+    /// The transmission time in the probe.
     stamp: Timestamp,
 }
 
-/// Sends probes by a profile and takes answers. Samples come out in order of sending.
+/// Sends probes by a profile and receives replies. Samples are reported in order of transmission.
 #[derive(Debug)]
 pub struct Sender {
     times: Peekable<Take<Profile>>,
@@ -147,10 +147,10 @@ pub struct Sender {
     error_estimate: ErrorEstimate,
     key: Option<Key>,
     next: u32,
-    /// Probes without a final sample, the oldest first; the last is number `next - 1`.
-    waiting: VecDeque<Waiting>,
+    /// Probes without a final sample, oldest first; the last has number `next - 1`.
+    waiting: VecDeque<PendingProbe>,
     newest_answered: Option<u32>,
-    /// Of all answers, the reflector's largest number, and whether one was not its probe's.
+    /// The reflector's largest number in all replies, and true if one differed from its probe's.
     newest_reflected: Option<u32>,
     with_state: bool,
     reflector: Option<ErrorEstimate>,
@@ -158,7 +158,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender that has sent nothing yet.
+    /// Creates a sender that has sent nothing yet.
     pub fn new(session: Session) -> Self {
         let limit = session.count.and_then(|count| usize::try_from(count).ok());
         let limit = limit.unwrap_or(usize::MAX);
@@ -179,18 +179,18 @@ impl Sender {
         }
     }
 
-    /// What was seen so far.
+    /// The counters so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// How good the reflector last said that its clock is.
+    /// The error estimate of the reflector's clock in its last reply.
     pub fn reflector(&self) -> Option<ErrorEstimate> {
         self.reflector
     }
 
-    /// Probes that were lost on their way there, the other ones lost having been on their way back.
-    /// `None` where the reflector's numbers do not tell: one without state copies those of probes.
+    /// Probes lost on the forward path; the other lost probes were lost on the return path. `None` if the
+    /// reflector's numbers do not show it: a stateless reflector copies those of probes.
     pub fn lost_there(&self) -> Option<u64> {
         let reached = u64::from(self.newest_reflected?) + 1;
         match (self.counts.lost, self.with_state) {
@@ -200,24 +200,23 @@ impl Sender {
         }
     }
 
-    /// Sends nothing any more. Answers are taken as before.
+    /// Stops sending. Replies are accepted as before.
     pub fn stop(&mut self) {
         self.times = Profile::default().take(0).peekable();
     }
 
-    /// When to call [`send`](Self::send) next; `None`: all probes were sent.
+    /// The time of the next call of [`send`](Self::send); `None`: all probes were sent.
     pub fn next_send_ns(&mut self) -> Option<i64> {
         self.times.peek().map(|time| self.start_ns + time)
     }
 
-    /// When to call [`expire`](Self::expire) next, if no answer comes; `None`: none is waited for.
+    /// The time of the next call of [`expire`](Self::expire) if no reply arrives; `None`: no probe is pending.
     pub fn next_deadline_ns(&self) -> Option<i64> {
         self.waiting.front().map(|oldest| oldest.sample.sent_ns + self.timeout_ns)
     }
 
-    /// Writes the next probe to the start of `buffer`, as sent at `now_ns`; returns its length.
-    /// What the buffer holds behind it is the caller's to send or not. `None` before the probe's
-    /// time, and when there is none left.
+    /// Writes the next probe to the start of `buffer`, as sent at `now_ns`; returns its length. The octets after it
+    /// are the caller's padding. `None` before the probe's time, and when there is none left.
     pub fn send(&mut self, now_ns: i64, buffer: &mut [u8]) -> Option<Result<usize, EmitError>> {
         let intended_ns = self.next_send_ns().filter(|time| *time <= now_ns)?;
         let test = Test {
@@ -233,21 +232,21 @@ impl Sender {
         if written.is_ok() {
             self.times.next();
             let sample = Sample { sequence: self.next, intended_ns, sent_ns: now_ns, answer: None };
-            self.waiting.push_back(Waiting { sample, stamp: test.timestamp });
+            self.waiting.push_back(PendingProbe { sample, stamp: test.timestamp });
             self.next = self.next.wrapping_add(1);
             self.counts.sent += 1;
         }
         Some(written)
     }
 
-    /// Says when a probe really left, as the kernel saw it, instead of when it was handed over; whether
-    /// that can be: it is not before that, nor after its answer, and the probe is waited for.
+    /// Replaces the transmission time of a probe by that of the kernel; returns false if that is impossible:
+    /// earlier than the submission, later than the reply, or the probe is not pending.
     pub fn departed(&mut self, sequence: u32, departed_ns: i64) -> bool {
         let oldest = self.waiting.front().map_or(0, |oldest| oldest.sample.sequence);
         let place = sequence.wrapping_sub(oldest) as usize;
-        let Some(Waiting { sample, .. }) = self.waiting.get_mut(place) else { return false };
+        let Some(PendingProbe { sample, .. }) = self.waiting.get_mut(place) else { return false };
         let after = sample.answer.map_or(i64::MAX, |answer| answer.received_ns);
-        // Clocks that are read one after the other may disagree by a little.
+        // Clocks that are read in sequence may disagree slightly.
         let possible = (sample.sent_ns.saturating_sub(READING_NS)..=after).contains(&departed_ns);
         if possible {
             sample.sent_ns = departed_ns;
@@ -255,13 +254,13 @@ impl Sender {
         possible
     }
 
-    /// Takes a datagram that came at `received_ns`.
-    pub fn receive(&mut self, datagram: &[u8], received_ns: i64) -> Result<(), Stray> {
+    /// Processes a datagram that arrived at `received_ns`.
+    pub fn receive(&mut self, datagram: &[u8], received_ns: i64) -> Result<(), StrayDatagram> {
         let taken = self.take(datagram, received_ns);
         match taken {
             Ok(()) => self.counts.answered += 1,
-            Err(Stray::Hmac) => self.counts.unverified += 1,
-            Err(Stray::Sequence(number)) if self.was_sent(number) => {
+            Err(StrayDatagram::Hmac) => self.counts.unverified += 1,
+            Err(StrayDatagram::Sequence(number)) if self.was_sent(number) => {
                 self.counts.duplicate_or_late += 1;
             }
             Err(_) => self.counts.stray += 1,
@@ -269,39 +268,39 @@ impl Sender {
         taken
     }
 
-    /// The packet that a datagram is; with a key, one that was made with it.
-    fn admit(&self, datagram: &[u8]) -> Result<Reflected, Stray> {
+    /// Decodes a datagram; with a key, an authenticated one.
+    fn admit(&self, datagram: &[u8]) -> Result<Reflected, StrayDatagram> {
         let Some(key) = &self.key else {
-            let packet = ReflectedView::new_checked(datagram).map_err(Stray::Truncated)?;
+            let packet = ReflectedView::new_checked(datagram).map_err(StrayDatagram::Truncated)?;
             return Ok(Reflected::parse(&packet));
         };
-        let packet = AuthenticatedView::new_checked(datagram).map_err(Stray::Truncated)?;
-        key.verifies(&packet).then(|| packet.reflected()).ok_or(Stray::Hmac)
+        let packet = AuthenticatedView::new_checked(datagram).map_err(StrayDatagram::Truncated)?;
+        key.verifies(&packet).then(|| packet.reflected()).ok_or(StrayDatagram::Hmac)
     }
 
-    fn take(&mut self, datagram: &[u8], received_ns: i64) -> Result<(), Stray> {
+    fn take(&mut self, datagram: &[u8], received_ns: i64) -> Result<(), StrayDatagram> {
         let packet = self.admit(datagram)?;
         let Reflected { test, sequence: reflected, error_estimate, .. } = packet;
-        // A reflector that knows nothing of RFC 8972 has zeros there.
+        // A reflector without support of RFC 8972 has zeros there.
         if test.session != self.id && test.session != 0 {
-            return Err(Stray::Session(test.session));
+            return Err(StrayDatagram::Session(test.session));
         }
         let number = test.sequence;
-        let stray = Stray::Sequence(number);
+        let stray = StrayDatagram::Sequence(number);
         let oldest = self.waiting.front().ok_or(stray)?.sample.sequence;
         let place = number.wrapping_sub(oldest) as usize;
-        let Waiting { sample, stamp } = self.waiting.get_mut(place).ok_or(stray)?;
+        let PendingProbe { sample, stamp } = self.waiting.get_mut(place).ok_or(stray)?;
         if sample.answer.is_some() || received_ns - sample.sent_ns > self.timeout_ns {
             return Err(stray);
         }
-        // One key makes packets of both directions, and of all sessions.
+        // One key authenticates packets of both directions, and of all sessions.
         if self.key.is_some() && test.timestamp != *stamp {
-            return Err(Stray::Quote(test.timestamp));
+            return Err(StrayDatagram::Quote(test.timestamp));
         }
         let time = |stamp: Timestamp| {
-            stamp.time_ns(error_estimate.format, received_ns).ok_or(Stray::Timestamp)
+            stamp.time_ns(error_estimate.format, received_ns).ok_or(StrayDatagram::Timestamp)
         };
-        sample.answer = Some(Received {
+        sample.answer = Some(ProbeReply {
             reflector_sequence: reflected,
             reflector_received_ns: time(packet.received)?,
             reflector_sent_ns: time(packet.timestamp)?,
@@ -322,14 +321,14 @@ impl Sender {
         Ok(())
     }
 
-    /// Whether a probe of this number was sent within the last half of all numbers.
+    /// Returns true if a probe of this number was sent within the last half of the number range.
     fn was_sent(&self, number: u32) -> bool {
         let ago = self.next.wrapping_sub(number);
         ago != 0 && u64::from(ago) <= self.counts.sent.min(1 << 31)
     }
 
-    /// The oldest probe's sample, once it has an answer or has waited for one long enough at
-    /// `now_ns`. Call until there is none.
+    /// Returns the oldest probe's sample, once it has a reply or has expired at `now_ns`. Call until it returns
+    /// `None`.
     pub fn expire(&mut self, now_ns: i64) -> Option<Sample> {
         let oldest = &self.waiting.front()?.sample;
         let late = now_ns - oldest.sent_ns > self.timeout_ns;
@@ -340,7 +339,7 @@ impl Sender {
         self.waiting.pop_front().map(|oldest| oldest.sample)
     }
 
-    /// Whether all probes were sent and all samples taken.
+    /// Returns true if all probes were sent and all samples returned.
     pub fn is_done(&mut self) -> bool {
         self.times.peek().is_none() && self.waiting.is_empty()
     }

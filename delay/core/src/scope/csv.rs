@@ -8,13 +8,13 @@
 //! -2.000000e-06,0.02,-0.01
 //! ```
 //!
-//! What stands above the line of names is not needed: time is in every row.
+//! The lines above the header line are ignored: every row contains its time.
 
 use std::io::{self, BufRead, Read};
 
-/// Octets of a line at most.
+/// Maximum length of a line in octets.
 const LINE: u64 = 64 * 1024;
-/// Samples at most, of all channels, and times count as samples: about 1 GiB of memory.
+/// Maximum number of samples of all channels, where times count as samples: about 1 GiB of memory.
 const SAMPLES: usize = 1 << 27;
 
 /// One channel.
@@ -29,54 +29,50 @@ pub struct Channel {
 /// Channels sampled at the same instants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waveform {
-    /// When the first sample was taken, in seconds; 0 is the trigger.
+    /// The time of the first sample, in seconds; 0 is the trigger.
     pub start_s: f64,
-    /// Between two samples, in seconds.
+    /// The sample interval, in seconds.
     pub interval_s: f64,
     /// The channels, in order of the file.
     pub channels: Vec<Channel>,
 }
 
-/// Why a file is no waveform.
+/// The error of a file that is not a waveform.
 #[derive(Debug, thiserror::Error)]
 pub enum WaveformError {
-    /// It could not be read, or is no text.
+    /// It could not be read, or is not text.
     #[error("cannot read the waveform: {0}")]
     Read(#[from] io::Error),
-    /// A line without end.
+    /// A line beyond the limit.
     #[error("line {0} is longer than the limit of {LINE} octets: not a waveform")]
     Line(usize),
-    /// More samples than are read.
+    /// Too many samples.
     #[error("line {0}: more than {SAMPLES} samples, the limit; export a shorter record")]
     Samples(usize),
-    /// No line that begins with TIME.
-    #[error(
-        "no line `TIME,CH1,CH2` that begins the samples; export the waveform as a spreadsheet (CSV)"
-    )]
+    /// No header line that starts with TIME.
+    #[error("no header line `TIME,CH1,CH2`; export the waveform as a spreadsheet (CSV)")]
     NoNames,
-    /// A row that is none.
+    /// An invalid row.
     #[error("line {line}: `{text}` is not a time and one voltage for each of {channels} channels")]
     Row {
         /// The line, from 1 on.
         line: usize,
-        /// The start of what it holds.
+        /// The start of its content.
         text: String,
-        /// Channels there are.
+        /// The number of channels.
         channels: usize,
     },
-    /// No sample, or a single one.
+    /// Fewer than two samples.
     #[error("not a waveform: number of samples {0}, at least 2 required")]
     Short(usize),
-    /// Times that do not go up in equal steps.
-    #[error(
-        "line {line}: the time is {found} s where {expected} s would come next: samples are missing"
-    )]
+    /// Times that are not equidistant.
+    #[error("line {line}: the time is {found} s instead of {expected} s: samples are missing")]
     Gap {
         /// The line, from 1 on.
         line: usize,
         /// The time there, in seconds.
         found: f64,
-        /// What would continue the rows before, in seconds.
+        /// The expected time, in seconds.
         expected: f64,
     },
 }
@@ -127,7 +123,7 @@ pub fn read_csv(input: impl BufRead) -> Result<Waveform, WaveformError> {
         return Err(WaveformError::Short(times.len()));
     };
     let interval_s = (end - start_s) / (times.len() - 1) as f64;
-    // Times are rounded in the file; a sample that is missing moves all after it.
+    // Times are rounded in the file; a missing sample shifts all later ones.
     let out_of_step = times.iter().enumerate().find_map(|(i, &found)| {
         let expected = start_s + i as f64 * interval_s;
         let far = (found - expected).abs() > 0.5 * interval_s;

@@ -1,56 +1,54 @@
-//! 10BASE-T frames in a sampled voltage (IEEE 802.3 clauses 7 and 14).
+//! Decoder of 10BASE-T frames in a sampled voltage (IEEE 802.3 clauses 7 and 14).
 //!
-//! A bit takes 100 ns and has an edge in its middle: up for a one, down for a zero. Edges between
-//! bits are there only where two bits are the same. So two edges a whole bit apart are both in the
-//! middle of bits, as all of the preamble's are: from there on, every edge has its place.
+//! A bit takes 100 ns and has an edge in its middle: up for a one, down for a zero. Edges between bits exist only
+//! between equal bits. So two edges a whole bit apart are both in the middle of bits, as all edges of the preamble:
+//! they locate all further edges.
 
-/// A bit, in seconds.
+/// The length of a bit, in seconds.
 pub(super) const BIT_S: f64 = 100e-9;
-/// How far off its place an edge may be.
+/// Maximum deviation of an edge from its position.
 const TOLERANCE: f64 = 0.25;
-/// Bits of the preamble that have to be there. Hops take some away, and so does the start of the
-/// signal.
+/// Minimum number of preamble bits. Hops remove some, and so does the start of the signal.
 const PREAMBLE: usize = 12;
 /// Octets of the frame check sequence.
 pub const FCS_LEN: usize = 4;
 /// The shortest frame: two addresses, EtherType, FCS.
 const SHORTEST: usize = 14 + FCS_LEN;
-/// An edge goes from this share of the amplitude on one side to it on the other.
+/// An edge crosses this share of the amplitude on both sides.
 const HYSTERESIS: f64 = 0.3;
 
 /// A frame on the wire.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
-    /// When the first bit of the destination address began, in seconds of the waveform.
+    /// The start of the first bit of the destination address, in seconds of the waveform.
     pub time_s: f64,
-    /// What `time_s` may be off by because of noise, in seconds: its standard error.
+    /// The standard error of `time_s` because of noise, in seconds.
     pub error_s: f64,
-    /// How much longer than 100 ns the sender's bits are, in parts per million.
+    /// The excess of the sender's bit length over 100 ns, in parts per million.
     pub bit_ppm: f64,
-    /// From destination address to FCS.
+    /// Octets from the destination address to the FCS.
     pub octets: Vec<u8>,
-    /// Whether the FCS is that of the octets before it.
+    /// True if the FCS is correct.
     pub fcs_right: bool,
 }
 
 impl Frame {
-    /// The frame as a capture would hold it.
+    /// The frame as in a capture.
     pub fn without_fcs(&self) -> &[u8] {
         &self.octets[..self.octets.len() - FCS_LEN]
     }
 }
 
-/// What a channel holds.
+/// The content of a channel.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Decoded {
+pub struct DecodedChannel {
     /// Frames, in order of time.
     pub frames: Vec<Frame>,
-    /// Signals with a preamble that were no whole frame: cut off by the end of the record, or
-    /// disturbed.
+    /// Signals with a preamble that are not whole frames: cut off by the end of the record, or disturbed.
     pub fragments: usize,
 }
 
-/// An edge: where, in samples, and whether upwards.
+/// An edge: its position in samples, and true if it rises.
 #[derive(Debug, Clone, Copy)]
 struct Edge {
     at: f64,
@@ -58,10 +56,10 @@ struct Edge {
 }
 
 /// Finds the frames of one channel; `start_s` and `interval_s` are those of its waveform.
-pub fn decode(volts: &[f32], start_s: f64, interval_s: f64) -> Decoded {
+pub fn decode(volts: &[f32], start_s: f64, interval_s: f64) -> DecodedChannel {
     let edges = edges(volts);
     let bit = BIT_S / interval_s;
-    let mut decoded = Decoded::default();
+    let mut decoded = DecodedChannel::default();
     let mut rest = &edges[..];
     while let Some(begin) = rest.windows(2).position(|pair| is_bit(pair, bit)) {
         let (bits, used) = bits(&rest[begin..], bit);
@@ -83,7 +81,7 @@ fn is_bit(pair: &[Edge], bit: f64) -> bool {
     (pair[1].at - pair[0].at - bit).abs() < TOLERANCE * bit
 }
 
-/// All edges of the signal, each where it crosses the middle.
+/// Returns all edges of the signal, each where it crosses the middle.
 fn edges(volts: &[f32]) -> Vec<Edge> {
     let Some((low, high)) = extremes(volts) else { return Vec::new() };
     let middle = 0.5 * (low + high);
@@ -98,7 +96,7 @@ fn edges(volts: &[f32]) -> Vec<Edge> {
             _ => continue,
         };
         if up.is_some_and(|before| before != now) {
-            // Back to where the middle was crossed, between two samples.
+            // Back to the crossing of the middle, between two samples.
             let side = |i: usize| (level(i) > 0.0) == now;
             let after = (1..=i).rev().find(|&i| !side(i - 1)).unwrap_or(i);
             let (from, to) = (level(after - 1), level(after));
@@ -110,7 +108,7 @@ fn edges(volts: &[f32]) -> Vec<Edge> {
     edges
 }
 
-/// The levels of the signal: what only noise exceeds.
+/// Returns the levels of the signal, which only noise exceeds.
 fn extremes(volts: &[f32]) -> Option<(f64, f64)> {
     // A single sample may be a glitch; a half bit has several samples.
     let held = |pick: fn(f32, f32) -> f32| {
@@ -121,8 +119,7 @@ fn extremes(volts: &[f32]) -> Option<(f64, f64)> {
     (high > low).then_some((low, high))
 }
 
-/// Follows the bits from an edge that is in the middle of one; returns them, and how many edges
-/// they took.
+/// Decodes the bits from an edge that is in the middle of one; returns them, and the number of edges consumed.
 fn bits(edges: &[Edge], bit: f64) -> (Vec<Edge>, usize) {
     let mut bits = vec![edges[0]];
     let mut last = edges[0].at;
@@ -141,16 +138,15 @@ fn bits(edges: &[Edge], bit: f64) -> (Vec<Edge>, usize) {
     (bits, edges.len())
 }
 
-/// The first bit behind preamble and start frame delimiter, which end with the first two ones in
-/// a row.
+/// Returns the first bit after preamble and start frame delimiter, whose end is the first pair of ones.
 fn first_bit(bits: &[Edge]) -> Option<usize> {
     let same = bits.windows(2).position(|pair| pair[0].up == pair[1].up)?;
     (bits[same].up && same >= PREAMBLE).then_some(same + 2)
 }
 
-/// The frame of these bits, its times still in samples.
+/// Decodes the frame of these bits, with times in samples.
 fn frame(bits: &[Edge], first: usize, bit: f64) -> Option<Frame> {
-    // Up to seven bits too many may follow (IEEE 802.3 4.2.4.2.1); they are dropped.
+    // Up to seven excess bits may follow (IEEE 802.3 4.2.4.2.1); they are dropped.
     let octets: Vec<u8> = bits
         .get(first..)?
         .chunks_exact(8)
@@ -162,7 +158,7 @@ fn frame(bits: &[Edge], first: usize, bit: f64) -> Option<Frame> {
     let (contents, check) = octets.split_at(octets.len() - FCS_LEN);
     let fcs_right = fcs(contents).to_le_bytes() == *check;
 
-    // Middle of bit n = start + (n + 1/2)·bit: the straight line nearest to all of them.
+    // Middle of bit n = start + (n + 1/2)·bit: a least-squares line through all of them.
     let count = bits.len() as f64;
     let place = |i: usize| i as f64 - first as f64 + 0.5;
     let mean_place = (0..bits.len()).map(place).sum::<f64>() / count;
@@ -186,8 +182,7 @@ fn frame(bits: &[Edge], first: usize, bit: f64) -> Option<Frame> {
     })
 }
 
-/// The frame check sequence of a frame's octets (IEEE 802.3 3.2.9), as the wire has it in order of
-/// little-endian octets.
+/// Computes the frame check sequence of a frame's octets (IEEE 802.3 3.2.9), in little-endian order as on the wire.
 pub fn fcs(octets: &[u8]) -> u32 {
     let mut sum = !0_u32;
     for octet in octets {

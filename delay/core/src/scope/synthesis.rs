@@ -1,29 +1,29 @@
-//! A 10BASE-T signal made from frames, for tests: what an ideal probe would see.
+//! A synthetic 10BASE-T signal of frames, for tests: as an ideal probe measures it.
 
 use super::manchester::{BIT_S, fcs};
 use onbeat_wire::random::Random;
 
-/// How a signal looks.
+/// The parameters of a signal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Signal {
-    /// Samples a second.
+    /// Samples/s.
     pub rate: f64,
     /// The voltage of either level.
     pub volts: f64,
-    /// How long an edge takes, in seconds.
+    /// The duration of an edge, in seconds.
     pub rise_s: f64,
     /// The standard deviation of the noise, in volts.
     pub noise_volts: f64,
-    /// How much longer than 100 ns a bit is, in parts per million.
+    /// The excess of the bit length over 100 ns, in parts per million.
     pub bit_ppm: f64,
-    /// Octets of preamble in front of the start frame delimiter, 7 where no hop took any.
+    /// Octets of preamble before the start frame delimiter; 7 if no hop removed any.
     pub preamble: usize,
-    /// Where the noise begins.
+    /// The seed of the noise.
     pub seed: u64,
 }
 
 impl Default for Signal {
-    /// As clause 14 has it, at 1 GS/s, with a little noise.
+    /// By clause 14, at 1 GS/s, with little noise.
     fn default() -> Self {
         Signal {
             rate: 1e9,
@@ -75,7 +75,7 @@ impl Signal {
         volts
     }
 
-    /// Adds levels, each of `half` seconds, from `begin` on, with edges as long as they take.
+    /// Adds levels, each of `half` seconds, from `begin` on, with edges of the configured duration.
     fn draw(&self, volts: &mut [f32], begin: f64, half: f64, levels: &[f64]) {
         let level =
             |i: isize| usize::try_from(i).ok().and_then(|i| levels.get(i)).copied().unwrap_or(0.0);
@@ -84,7 +84,7 @@ impl Signal {
         let to = ((end * self.rate) as usize).min(volts.len());
         for (i, volts) in volts.iter_mut().enumerate().take(to).skip(from) {
             let since = i as f64 / self.rate - begin;
-            // The edge nearest to here, and how far it is done.
+            // The nearest edge, and its completed share.
             let edge = (since / half).round();
             let done = ((since - edge * half) / self.rise_s + 0.5).clamp(0.0, 1.0);
             let (before, after) = (level(edge as isize - 1), level(edge as isize));
@@ -93,7 +93,7 @@ impl Signal {
     }
 }
 
-/// A number of the standard normal distribution (Box, Muller).
+/// Returns a number of the standard normal distribution (Box, Muller).
 fn normal(random: &mut Random) -> f64 {
     let radius = (-2.0 * (1.0 - random.uniform()).ln()).sqrt();
     radius * (2.0 * std::f64::consts::PI * random.uniform()).cos()

@@ -1,32 +1,32 @@
-//! Delays, recorded at a fixed cost in time and memory.
+//! Delay distributions at a fixed cost in time and memory.
 
 use hdrhistogram::Histogram;
 
-use super::interval::{Ranks, quantile_ranks};
+use super::interval::{RankInterval, quantile_ranks};
 
-/// Upper end of the range, in nanoseconds: 60 s. A delay above it is counted there.
+/// Upper end of the range, in nanoseconds: 60 s. Longer delays are counted there.
 pub const MAX_DELAY_NS: u64 = 60_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
-/// By how much a percentile may be off because delays are put together in buckets.
+/// The error of a percentile due to the width of buckets.
 pub const RELATIVE_ERROR: f64 = 1e-3;
 
-/// A percentile, and between which values it lies.
+/// A percentile with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Percentile {
     /// The quantile, `0.0..1.0`.
     pub quantile: f64,
-    /// The percentile of the delays seen, in nanoseconds.
+    /// The percentile of the recorded delays, in nanoseconds.
     pub value_ns: u64,
-    /// Lower end of the interval; `None` where there are too few delays for one.
+    /// Lower end of the interval; `None` with too few delays.
     pub lower_ns: Option<u64>,
-    /// Upper end of the interval; `None` where there are too few delays for one.
+    /// Upper end of the interval; `None` with too few delays.
     pub upper_ns: Option<u64>,
 }
 
-/// Delays in nanoseconds. Takes about 200 KiB, however many it holds; parts that were recorded
-/// apart, by thread or by file, merge without loss.
+/// A distribution of delays in nanoseconds. Uses about 200 KiB, whatever the number of delays; separate recordings,
+/// by thread or by file, merge without loss.
 ///
-/// A negative delay is counted and goes into nothing else.
+/// A negative delay is only counted.
 #[derive(Debug, Clone)]
 pub struct Distribution {
     histogram: Histogram<u64>,
@@ -49,10 +49,10 @@ impl Default for Distribution {
 }
 
 impl Distribution {
-    /// Without a delay yet.
+    /// Creates a distribution without delays.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, MAX_DELAY_NS, SIGNIFICANT_DIGITS)
-            .expect("the bounds are constants that a histogram takes");
+            .expect("the bounds are valid constants of a histogram");
         Self {
             histogram,
             min: u64::MAX,
@@ -80,12 +80,12 @@ impl Distribution {
         self.max = self.max.max(delay);
         self.sum += u128::from(delay);
         self.refine(delay);
-        // 2^63 squared, 2 times, is all that fits; 60 s squared fits 2^56 times.
+        // 2^63 squared, 2 times, is the maximum; 60 s squared fits 2^56 times.
         let delay = u128::from(delay.min(MAX_DELAY_NS));
         self.squares += delay * delay;
     }
 
-    /// Adds what another distribution holds.
+    /// Adds the delays of another distribution.
     pub fn merge(&mut self, other: &Self) {
         self.histogram.add(&other.histogram).expect("all distributions have the same bounds");
         self.min = self.min.min(other.min);
@@ -108,23 +108,23 @@ impl Distribution {
         }
     }
 
-    /// Delays recorded, negative ones not among them.
+    /// The number of recorded delays, without negative ones.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// Delays that were negative: a fault of the clocks or of the capture.
+    /// The number of negative delays: a fault of the clocks or of the capture.
     pub fn negative(&self) -> u64 {
         self.negative
     }
 
-    /// The most negative delay in nanoseconds, 0 where none was.
+    /// The most negative delay in nanoseconds, 0 if there is none.
     pub fn most_negative_ns(&self) -> i64 {
         self.most_negative
     }
 
-    /// Delays beyond [`MAX_DELAY_NS`]: percentiles count them as that; minimum, maximum and mean
-    /// as they are.
+    /// The number of delays beyond [`MAX_DELAY_NS`]: percentiles count them as that; minimum, maximum and mean use
+    /// their exact values.
     pub fn clamped(&self) -> u64 {
         self.clamped
     }
@@ -144,8 +144,8 @@ impl Distribution {
         (self.count() > 0).then(|| self.sum as f64 / self.count() as f64)
     }
 
-    /// The standard deviation of the sample, in nanoseconds; `None` of fewer than two delays, where
-    /// one was beyond [`MAX_DELAY_NS`], and where their sum is beyond 2^64.
+    /// The standard deviation of the sample, in nanoseconds; `None` for fewer than two delays, if one exceeds
+    /// [`MAX_DELAY_NS`], or if their sum exceeds 2^64.
     pub fn standard_deviation_ns(&self) -> Option<f64> {
         let n = u128::from(self.count());
         if n < 2 || self.clamped > 0 {
@@ -156,15 +156,15 @@ impl Distribution {
         Some((scaled as f64 / (n * (n - 1)) as f64).sqrt())
     }
 
-    /// The smallest delay that at least a share `quantile` of the delays does not exceed, with the
-    /// interval that holds the percentile of all delays there could be with probability
-    /// `confidence`, the rounding of buckets included.
+    /// Returns the smallest delay that at least a share `quantile` of the delays does not exceed, with the interval
+    /// that contains the percentile of the population with probability `confidence`, including the rounding of
+    /// buckets.
     pub fn percentile(&self, quantile: f64, confidence: f64) -> Option<Percentile> {
         let n = self.count();
         if n == 0 {
             return None;
         }
-        let Ranks { lower, upper } = quantile_ranks(n, quantile, confidence);
+        let RankInterval { lower, upper } = quantile_ranks(n, quantile, confidence);
         let rank = ((quantile * n as f64).ceil() as u64).clamp(1, n);
         Some(Percentile {
             quantile,
@@ -174,20 +174,20 @@ impl Distribution {
         })
     }
 
-    /// The lowest and highest value that the delay of this rank, from 1 on, may have.
+    /// The minimum and maximum of the delay of this rank, from 1 on.
     fn at_rank(&self, rank: u64) -> (u64, u64) {
         let n = self.count();
-        // The middle of the rank's step, so that rounding in the quotient cannot leave it.
+        // The middle of the rank's step, so that rounding of the quotient stays within it.
         let value = self.histogram.value_at_quantile((rank as f64 - 0.5) / n as f64);
         let within = |value: u64| value.clamp(self.min, self.max);
-        // The bucket holds a multiple of the step, and no delay that is none.
+        // The bucket holds a multiple of the step, and no other delay.
         let step = self.step.max(1);
         let lowest = self.histogram.lowest_equivalent(value).next_multiple_of(step);
         let highest = within(value - value % step);
         (within(lowest).min(highest), highest)
     }
 
-    /// The share of delays above `delay_ns` nanoseconds, and its interval; to a bucket's width.
+    /// The share of delays above `delay_ns` nanoseconds, with its interval; precise to the width of a bucket.
     pub fn exceeding(&self, delay_ns: u64, confidence: f64) -> (f64, (f64, f64)) {
         let n = self.count();
         if n == 0 {
@@ -197,7 +197,7 @@ impl Distribution {
         (above as f64 / n as f64, super::interval::share(above, n, confidence))
     }
 
-    /// Delay variation as RFC 5481 has it: how far a percentile is above the smallest delay.
+    /// Packet delay variation by RFC 5481: the difference of a percentile from the smallest delay.
     pub fn pdv_ns(&self, quantile: f64) -> Option<u64> {
         let percentile = self.percentile(quantile, 0.95)?;
         Some(percentile.value_ns - self.min)

@@ -1,40 +1,38 @@
-//! Confidence intervals that assume nothing about how delays are distributed.
+//! Distribution-free confidence intervals.
 //!
-//! How many of `n` delays are below the true quantile is binomial; so the quantile lies between
-//! two order statistics with a probability that can be computed (David, Nagaraja: *Order
-//! Statistics*, 7.1). The delays are taken as independent. Those of one overload are not: an
-//! interval of `n` delays that come in clusters is that of as many delays as there are clusters.
+//! The number of `n` delays below the true quantile is binomial; so the quantile lies between two order statistics
+//! with a computable probability (David, Nagaraja: *Order Statistics*, 7.1). The delays are assumed to be
+//! independent. Those of one overload are not: an interval of clustered delays is that of the number of clusters.
 
 use super::special::{binomial_probability, binomial_quantile};
 
-/// Between which order statistics a quantile lies. Ranks count from 1, the smallest delay.
+/// The order statistics between which a quantile lies. Ranks count from 1, the smallest delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ranks {
-    /// `None`: there are too few delays to bound it from below.
+pub struct RankInterval {
+    /// `None`: too few delays for a lower bound.
     pub lower: Option<u64>,
-    /// `None`: there are too few delays to bound it from above.
+    /// `None`: too few delays for an upper bound.
     pub upper: Option<u64>,
 }
 
-/// The ranks between which the quantile `q`, `0 < q < 1`, of `n` delays lies with a probability of
-/// at least `confidence`, at most half of the rest on either side.
-pub fn quantile_ranks(n: u64, q: f64, confidence: f64) -> Ranks {
+/// Returns the ranks between which the quantile `q`, `0 < q < 1`, of `n` delays lies with a probability of at least
+/// `confidence`, with at most half of the rest on either side.
+pub fn quantile_ranks(n: u64, q: f64, confidence: f64) -> RankInterval {
     let miss = (1.0 - confidence) / 2.0;
     let lower = binomial_quantile(miss, n, q);
     let upper = binomial_quantile(1.0 - miss, n, q) + 1;
-    Ranks { lower: (lower >= 1).then_some(lower), upper: (upper <= n).then_some(upper) }
+    RankInterval { lower: (lower >= 1).then_some(lower), upper: (upper <= n).then_some(upper) }
 }
 
-/// How many delays it takes for an upper bound of the quantile `q`.
+/// Returns the number of delays required for an upper bound of the quantile `q`.
 ///
-/// Below that, the largest delay seen is below the quantile with a probability that is not small
-/// enough.
+/// With fewer, the probability that the largest delay is below the quantile is too high.
 pub fn needed(q: f64, confidence: f64) -> u64 {
     let miss = (1.0 - confidence) / 2.0;
     (miss.ln() / q.ln()).ceil() as u64
 }
 
-/// The interval of a share of which `k` of `n` were seen (Clopper, Pearson 1934).
+/// Returns the interval of a share of which `k` of `n` were observed (Clopper, Pearson 1934).
 pub fn share(k: u64, n: u64, confidence: f64) -> (f64, f64) {
     let miss = (1.0 - confidence) / 2.0;
     let lower = if k == 0 { 0.0 } else { binomial_probability(k - 1, n, 1.0 - miss) };

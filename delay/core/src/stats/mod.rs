@@ -1,5 +1,5 @@
-//! What many delays come to: distributions that merge, percentiles with the interval they are in,
-//! variation from packet to packet.
+//! Statistics of delays: mergeable distributions, percentiles with confidence intervals, variation from packet to
+//! packet.
 
 mod distribution;
 pub mod interval;

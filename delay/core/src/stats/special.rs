@@ -1,12 +1,12 @@
 //! Distribution functions of the normal and the binomial distribution.
 
-/// The standard normal's quantile function, `0 < p < 1`.
+/// The quantile function of the standard normal distribution, `0 < p < 1`.
 pub(crate) fn normal_quantile(p: f64) -> f64 {
     if p > 0.5 {
         return -normal_quantile(1.0 - p);
     }
-    // Newton's method from a start that is right in the tail and near enough in the middle; with
-    // the logarithm of the distribution function it converges from everywhere.
+    // Newton's method from a start that is accurate in the tail and close in the middle; with the logarithm of the
+    // distribution function it always converges.
     let mut x = -(-2.0 * p.ln()).sqrt();
     for _ in 0..64 {
         let below = 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);
@@ -20,7 +20,7 @@ pub(crate) fn normal_quantile(p: f64) -> f64 {
     x
 }
 
-/// How probable `k` successes or fewer are in `n` trials with probability `p`, `0 < p < 1`.
+/// The probability of `k` successes or fewer in `n` trials with probability `p`, `0 < p < 1`.
 pub(crate) fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
     if k >= n {
         return 1.0;
@@ -28,7 +28,7 @@ pub(crate) fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
     incomplete_beta((n - k) as f64, (k + 1) as f64, 1.0 - p)
 }
 
-/// The smallest number of successes that `k` or fewer come with at least probability `level`.
+/// The smallest number of successes `k` for which the probability of `k` or fewer is at least `level`.
 pub(crate) fn binomial_quantile(level: f64, n: u64, p: f64) -> u64 {
     let (mut low, mut high) = (0, n);
     while low < high {
@@ -42,7 +42,7 @@ pub(crate) fn binomial_quantile(level: f64, n: u64, p: f64) -> u64 {
     low
 }
 
-/// The regularised incomplete beta function I_x(a, b).
+/// The regularized incomplete beta function I_x(a, b).
 pub(crate) fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -66,7 +66,7 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     let mut c = 1.0;
     let mut d = 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0));
     let mut fraction = d;
-    // Terms needed grow with the root of the larger parameter.
+    // The number of terms grows with the square root of the larger parameter.
     for m in 1..200_000 {
         let m = f64::from(m);
         let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
@@ -85,8 +85,8 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     fraction
 }
 
-/// The probability `p` at which `k` successes or fewer in `n` trials have probability `level`:
-/// what Clopper and Pearson's interval is made of. `k < n`.
+/// The probability `p` at which `k` successes or fewer in `n` trials have probability `level`: a limit of Clopper
+/// and Pearson's interval. `k < n`.
 pub(crate) fn binomial_probability(k: u64, n: u64, level: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..200 {

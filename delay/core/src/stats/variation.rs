@@ -1,11 +1,11 @@
-//! Inter-packet delay variation (RFC 3393, RFC 5481 4.1): how much longer or shorter the delay of
-//! a packet is than that of the packet before it.
+//! Inter-packet delay variation (RFC 3393, RFC 5481 4.1): the difference of a packet's delay from that of the
+//! previous packet.
 
 use super::Distribution;
 
-/// Differences of the delays of packets that arrived one after the other.
+/// Delay differences of packets that arrived in sequence.
 ///
-/// Where one of the two was lost there is no difference, and a new pair begins.
+/// If one of the two was lost there is no difference, and a new pair starts.
 #[derive(Debug, Clone, Default)]
 pub struct Variation {
     longer: Distribution,
@@ -14,12 +14,12 @@ pub struct Variation {
 }
 
 impl Variation {
-    /// Without a packet yet.
+    /// Creates a variation without packets.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The next packet in order of arrival had this delay, in nanoseconds.
+    /// Records the delay of the next packet in order of arrival, in nanoseconds.
     pub fn record(&mut self, delay_ns: i64) {
         if let Some(last) = self.last.replace(delay_ns) {
             let difference = delay_ns - last;
@@ -31,29 +31,29 @@ impl Variation {
         }
     }
 
-    /// The next packet in order of arrival was lost, or its delay is not known.
+    /// Records that the next packet in order of arrival was lost, or has an unknown delay.
     pub fn lose(&mut self) {
         self.last = None;
     }
 
-    /// Adds what another holds, of other packets.
+    /// Adds the differences of another variation, of other packets.
     pub fn merge(&mut self, other: &Self) {
         self.longer.merge(&other.longer);
         self.shorter.merge(&other.shorter);
         self.last = None;
     }
 
-    /// Differences of packets that were delayed as long as the one before, or longer.
+    /// Differences of packets with the same delay as the previous one, or a longer one.
     pub fn longer(&self) -> &Distribution {
         &self.longer
     }
 
-    /// By how much the others were delayed less, as positive numbers.
+    /// Differences of the other packets, as positive numbers.
     pub fn shorter(&self) -> &Distribution {
         &self.shorter
     }
 
-    /// Pairs of packets.
+    /// The number of pairs.
     pub fn count(&self) -> u64 {
         self.longer.count() + self.shorter.count()
     }

@@ -3,30 +3,30 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A delay, and which one of the measurement it was.
+/// A delay with its index in the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sample {
     /// In nanoseconds.
     pub delay_ns: i64,
-    /// Its place in order of time, counted over all delays.
+    /// Its index in order of time, counted over all delays.
     pub place: u64,
 }
 
-/// Keeps the largest delays, in bounded memory, and how many there were in all.
+/// Keeps the largest delays, in bounded memory, and the number of all delays.
 #[derive(Debug, Clone)]
-pub struct Largest {
+pub struct LargestDelays {
     kept: BinaryHeap<Reverse<Sample>>,
     room: usize,
     count: u64,
 }
 
-impl Largest {
-    /// Keeps at most `room` delays. Ten thousand are more than a fit needs.
+impl LargestDelays {
+    /// Keeps at most `room` delays. A fit needs fewer than ten thousand.
     pub fn new(room: usize) -> Self {
-        Largest { kept: BinaryHeap::with_capacity(room), room, count: 0 }
+        LargestDelays { kept: BinaryHeap::with_capacity(room), room, count: 0 }
     }
 
-    /// The next delay in order of time, in nanoseconds.
+    /// Records the next delay in order of time, in nanoseconds.
     #[inline]
     pub fn record(&mut self, delay_ns: i64) {
         let sample = Sample { delay_ns, place: self.count };
@@ -40,7 +40,7 @@ impl Largest {
         }
     }
 
-    /// Adds what another holds, of delays that came after these.
+    /// Adds another recording, of later delays.
     pub fn merge(&mut self, later: &Self) {
         let before = self.count;
         for Reverse(sample) in &later.kept {
@@ -52,12 +52,12 @@ impl Largest {
         self.count += later.count;
     }
 
-    /// Delays in all, kept or not.
+    /// The number of delays, kept or not.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Those kept, the largest first.
+    /// The kept delays, largest first.
     pub fn descending(&self) -> Vec<Sample> {
         let mut samples: Vec<Sample> = self.kept.iter().map(|kept| kept.0).collect();
         samples.sort_unstable_by(|a, b| b.cmp(a));

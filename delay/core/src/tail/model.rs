@@ -1,30 +1,30 @@
-//! Choice of the threshold, and what the tail says.
+//! Selection of the threshold, and estimates of the tail.
 
 use super::goodness::{anderson_darling, p_value};
-use super::largest::{Largest, Sample};
+use super::largest::{LargestDelays, Sample};
 use super::pareto::{Pareto, golden_maximum};
 use crate::stats::interval::share;
 use crate::stats::special::normal_quantile;
 
-/// Exceedances that a fit needs at least.
+/// Minimum number of exceedances of a fit.
 const FEWEST: usize = 50;
-/// Delays that leave as many at the highest of the thresholds that have to be good.
+/// Number of delays that leave this many at the highest of the thresholds that must fit.
 const NEEDED: u64 = 1_050;
-/// Exceedances that a fit is made of at most: the tail is at most a tenth of the delays.
+/// Maximum share of exceedances: the tail is at most a tenth of the delays.
 const MOST_SHARE: u64 = 10;
-/// From threshold to threshold, the exceedances become this share.
+/// The factor of the number of exceedances from threshold to threshold.
 const NEXT: f64 = 0.7;
-/// A fit is good where values of such a distribution would look worse in this share of cases...
+/// A fit is good if values of such a distribution would fit worse in this share of cases...
 const GOOD: f64 = 0.1;
-/// ... at as many thresholds in a row, the lowest of which is taken.
+/// ... at this number of consecutive thresholds, the lowest of which is selected.
 const GOOD_IN_A_ROW: usize = 3;
-/// The fit and its test take delays as continuous. For as many exceedances times the square of the
-/// clock's resolution, in units of the mean exceedance, they may.
+/// The fit and its test assume continuous delays: valid up to this product of the number of exceedances and the
+/// square of the clock's resolution, in units of the mean exceedance.
 const COARSE: f64 = 1.0;
-/// Shapes between which maximum likelihood is regular, and the test knows its statistic.
+/// Range of shapes in which maximum likelihood is regular, and the distribution of the test statistic is known.
 const SHAPES: std::ops::Range<f64> = -0.5..0.75;
 
-/// Why nothing is said about what was never seen.
+/// The reason why there is no extrapolation.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// Too few delays.
@@ -32,10 +32,10 @@ pub enum Refusal {
         "too few delays for a tail: {count}, at least {NEEDED} required, with the longest tenth of them kept"
     )]
     TooFew {
-        /// Delays.
+        /// The number of delays.
         count: u64,
     },
-    /// The clock's resolution shows.
+    /// The resolution of the clock is too coarse.
     #[error(
         "the longest delays differ in steps of {resolution_ns} ns, which is too coarse for this tail"
     )]
@@ -43,28 +43,28 @@ pub enum Refusal {
         /// The smallest difference between any two of the longest delays, in nanoseconds.
         resolution_ns: i64,
     },
-    /// The longest delays do not differ.
-    #[error("the longest {count} delays are equal; a tail takes delays that differ")]
+    /// The longest delays are equal.
+    #[error("the longest {count} delays are equal; a tail requires different delays")]
     Equal {
         /// The longest tenth of the delays, as far as they were kept.
         count: usize,
     },
-    /// Too few thresholds in a row leave a tail that the distribution fits.
+    /// The distribution fits the tail at too few consecutive thresholds.
     #[error(
         "a generalised Pareto tail fits at {in_a_row} thresholds in a row of {thresholds} (p >= {GOOD}; \
-         the best has {best_p:.3}), and {GOOD_IN_A_ROW} are required; delays of more than one cause?"
+         the best has {best_p:.3}), and {GOOD_IN_A_ROW} are required; check for delays of more than one cause"
     )]
     NoFit {
         /// Thresholds tried.
         thresholds: usize,
-        /// Thresholds in a row at which the fit is good, at most.
+        /// Maximum number of consecutive thresholds with a good fit.
         in_a_row: usize,
         /// The best p-value found.
         best_p: f64,
     },
 }
 
-/// A value and the interval that holds the true one with the confidence asked for.
+/// An estimate with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The most likely value.
@@ -78,24 +78,24 @@ pub struct Estimate {
 /// The tail of a distribution of delays.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tail {
-    /// The threshold, in nanoseconds: what is said is about delays above it.
+    /// The threshold, in nanoseconds: estimates apply to delays above it.
     pub threshold_ns: f64,
-    /// Delays in all.
+    /// The number of all delays.
     pub count: u64,
-    /// How much the delays exceed the threshold, in nanoseconds, in ascending order.
+    /// The exceedances of the threshold, in nanoseconds, in ascending order.
     exceedances: Vec<f64>,
-    /// What exceeds the threshold, by how much, in nanoseconds.
+    /// The distribution of the exceedances, in nanoseconds.
     pub pareto: Pareto,
-    /// How probable a worse fit is where the distribution is right.
+    /// The probability of a worse fit if the distribution is right.
     pub p_value: f64,
-    /// The share of the exceedances that come independently of each other; the others are of the
-    /// same overload as one before. Intervals are as wide as those leave them.
+    /// The share of independent exceedances; the others belong to the same overload as a previous one. It
+    /// determines the width of intervals.
     pub extremal_index: f64,
 }
 
-/// Fits the tail. The threshold is the lowest that at most a tenth of the delays exceed, and at
-/// which the fit is good, as it is at the next higher ones.
-pub fn fit(largest: &Largest) -> Result<Tail, Refusal> {
+/// Fits the tail. The threshold is the lowest that at most a tenth of the delays exceed, and at which and at the
+/// next higher ones the fit is good.
+pub fn fit(largest: &LargestDelays) -> Result<Tail, Refusal> {
     let samples = largest.descending();
     let count = largest.count();
     // The delay at the threshold itself is not above it.
@@ -109,12 +109,12 @@ pub fn fit(largest: &Largest) -> Result<Tail, Refusal> {
     };
     let sizes = std::iter::successors(Some(most), |size| Some((*size as f64 * NEXT) as usize))
         .take_while(|size| *size >= FEWEST);
-    let fits: Vec<Result<Tail, Unfit>> =
+    let fits: Vec<Result<Tail, FitFailure>> =
         sizes.map(|size| at(&samples, size, count, resolution_ns)).collect();
-    let p_of = |fit: &Result<Tail, Unfit>| fit.as_ref().map_or(0.0, |tail| tail.p_value);
-    let is_good = |fits: &[Result<Tail, Unfit>]| fits.iter().all(|fit| p_of(fit) >= GOOD);
+    let p_of = |fit: &Result<Tail, FitFailure>| fit.as_ref().map_or(0.0, |tail| tail.p_value);
+    let is_good = |fits: &[Result<Tail, FitFailure>]| fits.iter().all(|fit| p_of(fit) >= GOOD);
     let lowest = fits.windows(GOOD_IN_A_ROW).position(is_good);
-    let refusal = if fits.iter().any(|fit| matches!(fit, Err(Unfit::Coarse))) {
+    let refusal = if fits.iter().any(|fit| matches!(fit, Err(FitFailure::Coarse))) {
         Refusal::Coarse { resolution_ns }
     } else {
         let best_p = fits.iter().map(p_of).fold(0.0, f64::max);
@@ -125,20 +125,20 @@ pub fn fit(largest: &Largest) -> Result<Tail, Refusal> {
     lowest.and_then(|lowest| fits.into_iter().nth(lowest)).and_then(Result::ok).ok_or(refusal)
 }
 
-/// Why a threshold leaves no tail.
-enum Unfit {
+/// The reason why a threshold has no tail.
+enum FitFailure {
     /// The clock is too coarse.
     Coarse,
-    /// No distribution fits, or one of a shape that nothing can be said of.
+    /// No distribution fits, or one of a shape without valid estimates.
     Shape,
 }
 
-/// The fit to the `size` largest delays.
-fn at(samples: &[Sample], size: usize, count: u64, resolution_ns: i64) -> Result<Tail, Unfit> {
+/// Fits the `size` largest delays.
+fn at(samples: &[Sample], size: usize, count: u64, resolution_ns: i64) -> Result<Tail, FitFailure> {
     let threshold = samples[size].delay_ns;
     let above: Vec<Sample> =
         samples[..size].iter().copied().filter(|sample| sample.delay_ns > threshold).collect();
-    // A delay stands for those within half a step of the clock around it.
+    // A delay represents those within half a step of the clock around it.
     let resolution = resolution_ns as f64;
     let threshold_ns = threshold as f64 + 0.5 * resolution;
     let exceedances: Vec<f64> =
@@ -146,22 +146,22 @@ fn at(samples: &[Sample], size: usize, count: u64, resolution_ns: i64) -> Result
     let number = exceedances.len() as f64;
     let mean = exceedances.iter().sum::<f64>() / number;
     if above.len() < FEWEST / 2 || number * (resolution / mean).powi(2) > COARSE {
-        return Err(Unfit::Coarse);
+        return Err(FitFailure::Coarse);
     }
     let pareto = Pareto::fit(&exceedances)
         .filter(|found| SHAPES.contains(&found.shape))
-        .ok_or(Unfit::Shape)?;
+        .ok_or(FitFailure::Shape)?;
     let p_value = p_value(anderson_darling(&exceedances, &pareto), pareto.shape);
     let extremal_index = extremal_index(above.iter().map(|sample| sample.place).collect());
     Ok(Tail { threshold_ns, count, exceedances, pareto, p_value, extremal_index })
 }
 
-/// The extremal index by the times between exceedances (Ferro, Segers 2003).
+/// Estimates the extremal index from the times between exceedances (Ferro, Segers 2003).
 fn extremal_index(mut places: Vec<u64>) -> f64 {
     places.sort_unstable();
     let gaps: Vec<f64> = places.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
-    // Where no gap is longer than two, all are within clusters, and the moments are taken as they
-    // are; else a bias is taken out.
+    // If no gap exceeds two, all are within clusters, and the moments are used as they are; otherwise a bias is
+    // removed.
     let moved: fn(f64) -> (f64, f64) = if gaps.iter().all(|gap| *gap <= 2.0) {
         |gap| (gap, gap * gap)
     } else {
@@ -178,7 +178,7 @@ fn extremal_index(mut places: Vec<u64>) -> f64 {
 }
 
 impl Tail {
-    /// Delays above the threshold.
+    /// The number of delays above the threshold.
     pub fn exceedances(&self) -> usize {
         self.exceedances.len()
     }
@@ -188,17 +188,17 @@ impl Tail {
         self.exceedances.len() as f64 / self.count as f64
     }
 
-    /// The delay that no packet exceeds, in nanoseconds, where the tail has an end. It is the most
-    /// likely one; what is certain to some confidence is [`delay_exceeded_with`](Self::delay_exceeded_with).
+    /// The delay that no packet exceeds, in nanoseconds, if the tail is bounded. It is the most likely one;
+    /// [`delay_exceeded_with`](Self::delay_exceeded_with) returns a bound with a confidence.
     pub fn end_ns(&self) -> Option<f64> {
         self.pareto.end().map(|end| self.threshold_ns + end)
     }
 
-    /// How probable a delay above `delay_ns` nanoseconds is; `None` below the threshold, where the
-    /// distribution itself tells.
+    /// The probability of a delay above `delay_ns` nanoseconds; `None` below the threshold, where the distribution
+    /// itself applies.
     ///
-    /// The interval is that of the profile likelihood within the tail, and Clopper and Pearson's
-    /// of how many delays are in it; each misses with half of what `confidence` leaves.
+    /// The interval combines that of the profile likelihood within the tail, and Clopper and Pearson's of the
+    /// number of delays in it; each misses with half of the remainder of `confidence`.
     pub fn exceeding(&self, delay_ns: f64, confidence: f64) -> Option<Estimate> {
         let above = delay_ns - self.threshold_ns;
         if above < 0.0 {
@@ -214,16 +214,16 @@ impl Tail {
         })
     }
 
-    /// The delay in nanoseconds that a share `p` of packets exceeds, with an interval made as that
-    /// of [`exceeding`](Self::exceeding); `None` where that is below the threshold. The upper end
-    /// is infinite where no delay can be excluded.
+    /// The delay in nanoseconds that a share `p` of packets exceeds, with an interval as that of
+    /// [`exceeding`](Self::exceeding); `None` if that is below the threshold. The upper end is infinite if no delay
+    /// can be excluded.
     pub fn delay_exceeded_with(&self, p: f64, confidence: f64) -> Option<Estimate> {
         if p <= 0.0 || p > self.rate() {
             return None;
         }
         let each = (1.0 + confidence) / 2.0;
         let rate = self.rate_interval(each);
-        // The end of the interval is further out the more delays are in the tail.
+        // The upper end of the interval grows with the number of delays in the tail.
         let end = |rate: f64, outside: f64| {
             let reach = (rate / p).ln();
             if reach <= 0.0 {
@@ -236,7 +236,7 @@ impl Tail {
             }
             boundary(inside, outside, within)
         };
-        // As far as a clock of 64 bits goes.
+        // The range of a 64-bit clock.
         const FURTHEST_NS: f64 = i64::MAX as f64;
         Some(Estimate {
             value: self.threshold_ns + self.pareto.exceeded_with(p / self.rate()),
@@ -245,8 +245,7 @@ impl Tail {
         })
     }
 
-    /// Between which shares the share of delays above the threshold is: as wide as those delays
-    /// leave it that come independently.
+    /// The interval of the share of delays above the threshold, by the number of independent ones.
     fn rate_interval(&self, confidence: f64) -> (f64, f64) {
         let independent = |n: u64| ((n as f64 * self.extremal_index).round() as u64).max(1);
         let exceedances = self.exceedances.len() as u64;
@@ -255,7 +254,7 @@ impl Tail {
 
     /// The probability that an exceedance exceeds the threshold by more than `above`.
     fn survival(&self, above: f64, confidence: f64) -> Estimate {
-        /// -ln of the smallest probability that is told from 0.
+        /// -ln of the smallest probability that is distinguished from 0.
         const FURTHEST: f64 = 690.0;
         let value = self.pareto.survival(above);
         if above == 0.0 {
@@ -268,8 +267,8 @@ impl Tail {
         Estimate { value, lower: (-lower).exp(), upper: (-upper).exp() }
     }
 
-    /// Whether the exceedances leave it likely enough that `above` is exceeded with probability
-    /// e^-`reach`. Where they come in clusters, each cluster counts once.
+    /// Returns true if the likelihood permits that `above` is exceeded with probability e^-`reach`. A cluster of
+    /// exceedances counts once.
     fn is_likely(&self, above: f64, reach: f64, confidence: f64) -> bool {
         if above <= 0.0 || reach <= 0.0 {
             return false;
@@ -279,8 +278,7 @@ impl Tail {
         (best - self.profile(above, reach)) * self.extremal_index <= allowed
     }
 
-    /// The greatest likelihood of a distribution that exceeds `above` with probability
-    /// e^-`reach`.
+    /// The maximum likelihood of a distribution that exceeds `above` with probability e^-`reach`.
     fn profile(&self, above: f64, reach: f64) -> f64 {
         let with_shape = |shape: f64| {
             // From above = σ·((e^(ξ·reach) - 1)/ξ).
@@ -292,7 +290,7 @@ impl Tail {
     }
 }
 
-/// The point between `inside` and `outside` where a condition ends to hold.
+/// Returns the point between `inside` and `outside` up to which a condition holds.
 fn boundary(mut inside: f64, mut outside: f64, holds: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..100 {
         let middle = 0.5 * (inside + outside);
@@ -320,7 +318,7 @@ mod tests {
         upper: f64,
     }
 
-    /// Against scipy (tests/data/reference.py).
+    /// Compared with scipy (tests/data/reference.py).
     #[test]
     fn profile_likelihood_intervals() {
         #[derive(serde::Deserialize)]
@@ -345,7 +343,7 @@ mod tests {
         }
     }
 
-    /// Pairs that come at random times: exceedances of which half are independent.
+    /// Pairs at random times: half of the exceedances are independent.
     #[test]
     fn the_extremal_index_of_pairs_is_a_half() {
         let random = &mut onbeat_wire::random::Random::new(3);

@@ -1,38 +1,38 @@
-//! The generalised Pareto distribution, and its maximum-likelihood fit.
+//! The generalized Pareto distribution, and its maximum-likelihood fit.
 
 use crate::stats::special::normal_quantile;
 
-/// Below this, the shape makes no difference that 64 bits could show, and limits are taken.
+/// Below this, the effect of the shape is below the precision of 64 bits, and limits are used.
 const SMALL_SHAPE: f64 = 1e-9;
 
-/// ln(1 + ξz)/ξ, which is z where ξ is 0.
+/// ln(1 + ξz)/ξ, which is z for ξ = 0.
 pub(super) fn log_term(shape: f64, z: f64) -> f64 {
     if shape.abs() < SMALL_SHAPE { z } else { (shape * z).ln_1p() / shape }
 }
 
-/// A generalised Pareto distribution of what exceeds a threshold.
+/// A generalized Pareto distribution of exceedances of a threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pareto {
-    /// ξ. Below 0 there is a largest value; 0 is the exponential distribution; above 0 the tail
-    /// falls off as a power.
+    /// ξ. Below 0 there is a largest value; 0 is the exponential distribution; above 0 the tail decreases as a
+    /// power.
     pub shape: f64,
     /// σ, in the unit of the values; above 0.
     pub scale: f64,
 }
 
-/// What kind of tail the shape makes.
+/// The kind of tail, by the shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// Ends: there is a largest value.
+    /// Bounded: there is a largest value.
     Bounded,
-    /// Falls off exponentially: the shape cannot be told from 0.
+    /// Decreases exponentially: the shape is not distinguishable from 0.
     Exponential,
-    /// Falls off as a power of the value.
+    /// Decreases as a power of the value.
     Heavy,
 }
 
 impl Pareto {
-    /// How probable a value above `x` is.
+    /// The probability of a value above `x`.
     pub fn survival(&self, x: f64) -> f64 {
         if x <= 0.0 {
             return 1.0;
@@ -55,12 +55,12 @@ impl Pareto {
         self.scale * z
     }
 
-    /// The largest value there can be, where the shape has one.
+    /// The largest possible value, if the shape bounds it.
     pub fn end(&self) -> Option<f64> {
         (self.shape < 0.0).then(|| -self.scale / self.shape)
     }
 
-    /// The logarithm of the likelihood of values, none of them negative.
+    /// The log-likelihood of non-negative values.
     pub fn log_likelihood(&self, values: &[f64]) -> f64 {
         if self.scale <= 0.0 {
             return f64::NEG_INFINITY;
@@ -76,12 +76,12 @@ impl Pareto {
         -(values.len() as f64) * self.scale.ln() - (1.0 + self.shape) * sum
     }
 
-    /// The standard error of the shape that `n` values leave (Smith 1985); of shapes above -1/2.
+    /// The standard error of the shape for `n` values (Smith 1985); for shapes above -1/2.
     pub fn shape_error(&self, n: usize) -> f64 {
         (1.0 + self.shape) / (n as f64).sqrt()
     }
 
-    /// What kind of tail it is, at 95 % confidence.
+    /// The kind of tail, at 95 % confidence.
     pub fn kind(&self, n: usize) -> Shape {
         let reach = normal_quantile(0.975) * self.shape_error(n);
         match self.shape {
@@ -91,11 +91,10 @@ impl Pareto {
         }
     }
 
-    /// The distribution under which the values are most likely; `None` where there is none with a
-    /// shape above -1, below which likelihood grows without limit.
+    /// Returns the distribution of maximum likelihood; `None` if there is none with a shape above -1, below which
+    /// likelihood is unbounded.
     ///
-    /// With θ = ξ/σ given, the best ξ is the mean of ln(1 + θx) (Grimshaw 1993); what is left is a
-    /// search along θ.
+    /// For a given θ = ξ/σ, the best ξ is the mean of ln(1 + θx) (Grimshaw 1993); the rest is a search for θ.
     pub fn fit(values: &[f64]) -> Option<Self> {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let largest = values.iter().copied().max_by(f64::total_cmp)?;
@@ -120,7 +119,7 @@ impl Pareto {
                 -candidate.scale.ln() - candidate.shape
             }
         };
-        // From next to the end of the support up to a tail without a mean, closer where it bends.
+        // From next to the end of the support up to a tail without a mean, denser where it bends.
         let negative = (1..=40).map(|i| -(1.0 - 0.7_f64.powi(i)) / largest).rev();
         let positive = (0..=60).map(|i| 1e-4 * 1.4_f64.powi(i) / mean);
         let grid: Vec<f64> = negative.chain([0.0]).chain(positive).collect();
@@ -134,9 +133,8 @@ impl Pareto {
     }
 }
 
-/// Where a function with one peak between `low` and `high` has it, to a `fraction` of what is
-/// between them. Where the function is the same on both sides, the peak is looked for above: what
-/// is impossible, and so minus infinity, is below.
+/// Returns the maximum of a function with one peak between `low` and `high`, to a `fraction` of their distance. If
+/// both sides are equal, the search continues above: impossible values, with minus infinity, are below.
 pub(super) fn golden_maximum(
     mut low: f64,
     mut high: f64,

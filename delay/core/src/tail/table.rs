@@ -1,10 +1,9 @@
-//! Upper quantiles of Anderson and Darling's statistic for generalised Pareto
-//! distributions with both parameters fitted, by fitted shape. Simulated:
-//! tests/data/goodness_table.py.
+//! Upper quantiles of Anderson and Darling's statistic for generalized Pareto distributions with both parameters
+//! fitted, by fitted shape. Simulated: tests/data/goodness_table.py.
 
 /// Shapes of the rows.
 pub(super) const SHAPES: [f64; 11] = [-0.5, -0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.5, 0.7];
-/// How probable a larger statistic is, by column.
+/// The probability of a larger statistic, by column.
 pub(super) const LEVELS: [f64; 12] =
     [0.9, 0.75, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.025, 0.01, 0.005, 0.001];
 /// The statistics.

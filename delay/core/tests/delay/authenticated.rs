@@ -2,7 +2,8 @@
 //! session whose path forges.
 
 use onbeat_delay::probe::{
-    Answer, Key, Profile, Sender, Session, Stray, Stretch, Unanswered, admit, is_reflected, reflect,
+    Key, Profile, ProfileSegment, RejectedDatagram, ReplyFields, Sender, Session, StrayDatagram,
+    admit, is_reflected, reflect,
 };
 use onbeat_testing::vectors::{octets, read};
 use onbeat_wire::stamp::{
@@ -18,7 +19,7 @@ const START: i64 = 1_767_323_045 * SECOND;
 #[serde(deny_unknown_fields)]
 struct Vectors {
     packet: Vec<Packet>,
-    refused: Vec<Refused>,
+    refused: Vec<RejectedCase>,
 }
 
 #[derive(Deserialize)]
@@ -44,7 +45,7 @@ struct Packet {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Refused {
+struct RejectedCase {
     number: u32,
     name: String,
     key: String,
@@ -116,13 +117,16 @@ fn packets_are_as_another_implementation_makes_them() {
 }
 
 #[test]
-fn what_does_not_verify_is_refused() {
+fn unverified_packets_are_refused() {
     for refused in &vectors().refused {
         let what = format!("{}: {}", refused.number, refused.name);
         let found = admit(&octets(&refused.octets), Some(&key(&refused.key)));
         match refused.reason.as_str() {
-            "hmac" => assert_eq!(found, Err(Unanswered::Hmac), "{what}"),
-            "short" => assert!(matches!(found, Err(Unanswered::NoTest(_))), "{what}: {found:?}"),
+            "hmac" => assert_eq!(found, Err(RejectedDatagram::Hmac), "{what}"),
+            "short" => assert!(
+                matches!(found, Err(RejectedDatagram::NotATestPacket(_))),
+                "{what}: {found:?}"
+            ),
             other => panic!("{what}: reason {other}"),
         }
     }
@@ -130,7 +134,7 @@ fn what_does_not_verify_is_refused() {
 
 fn session(key: Option<Key>) -> Session {
     Session {
-        profile: Profile::new(vec![Stretch::constant(10.0, SECOND)]),
+        profile: Profile::new(vec![ProfileSegment::constant(10.0, SECOND)]),
         count: None,
         start_ns: START,
         timeout_ns: SECOND,
@@ -140,7 +144,7 @@ fn session(key: Option<Key>) -> Session {
     }
 }
 
-const ANSWER: Answer = Answer {
+const ANSWER: ReplyFields = ReplyFields {
     sequence: None,
     received_ns: START + 20_000,
     ttl: 63,
@@ -182,7 +186,7 @@ fn four_times_of_an_authenticated_probe() {
 
 /// Every octet of an answer, changed, makes it none; so do answers that others made.
 #[test]
-fn a_sender_with_a_key_believes_nobody_else() {
+fn a_sender_with_a_key_accepts_only_authenticated_replies() {
     let (key, other) = (Key::new(&[7; 32]).unwrap(), Key::new(&[8; 32]).unwrap());
     let mut sender = Sender::new(session(Some(key.clone())));
     let mut datagram = [0; AUTHENTICATED_LEN];
@@ -192,33 +196,37 @@ fn a_sender_with_a_key_believes_nobody_else() {
         for bit in 0..8 {
             let mut changed = right.clone();
             changed[at] ^= 1 << bit;
-            assert_eq!(sender.receive(&changed, START), Err(Stray::Hmac), "bit {bit} of {at}");
+            assert_eq!(
+                sender.receive(&changed, START),
+                Err(StrayDatagram::Hmac),
+                "bit {bit} of {at}"
+            );
         }
     }
     // A reflector with another key never took the probe; nor did it say so.
-    assert_eq!(admit(&datagram, Some(&other)), Err(Unanswered::Hmac));
+    assert_eq!(admit(&datagram, Some(&other)), Err(RejectedDatagram::Hmac));
     // One without a key answers, and leaves the probe's own HMAC where it was.
-    assert_eq!(sender.receive(&answered(&datagram, None), START), Err(Stray::Hmac));
-    assert!(matches!(sender.receive(&right[..111], START), Err(Stray::Truncated(_))));
+    assert_eq!(sender.receive(&answered(&datagram, None), START), Err(StrayDatagram::Hmac));
+    assert!(matches!(sender.receive(&right[..111], START), Err(StrayDatagram::Truncated(_))));
     // The probe itself, back from whoever it met: it verifies.
-    let quoted = Stray::Quote(Timestamp([0; 8]));
+    let quoted = StrayDatagram::Quote(Timestamp([0; 8]));
     assert_eq!(sender.receive(&datagram, START + 60_000), Err(quoted));
     // Of another session with the same key and number.
     let mut earlier = Sender::new(session(Some(key.clone())));
     let mut datagram = [0; AUTHENTICATED_LEN];
     earlier.send(START + 1, &mut datagram).unwrap().unwrap();
     let replayed = answered(&datagram, Some(&key));
-    assert!(matches!(sender.receive(&replayed, START + 60_000), Err(Stray::Quote(_))));
+    assert!(matches!(sender.receive(&replayed, START + 60_000), Err(StrayDatagram::Quote(_))));
 
     assert_eq!(sender.receive(&right, START + 60_000), Ok(()));
     let again = sender.receive(&right, START + 60_000);
-    assert_eq!(again, Err(Stray::Sequence(0)), "repeated, it verifies, and is a duplicate");
+    assert_eq!(again, Err(StrayDatagram::Sequence(0)), "repeated, it verifies, and is a duplicate");
     let counts = sender.counts();
     assert_eq!((counts.unverified, counts.stray), (8 * AUTHENTICATED_LEN as u64 + 1, 3));
     assert_eq!((counts.answered, counts.duplicate_or_late), (1, 1));
 }
 
-/// Who has no key takes an authenticated packet for an unauthenticated one with other fields.
+/// A receiver without a key decodes an authenticated packet as an unauthenticated one with other fields.
 #[test]
 fn without_a_key_nothing_is_verified() {
     let mut sender = Sender::new(session(None));
@@ -226,6 +234,6 @@ fn without_a_key_nothing_is_verified() {
     sender.send(START, &mut datagram).unwrap().unwrap();
     assert_eq!(sender.receive(&answered(&datagram, None), START + 60_000), Ok(()));
     let key = Key::new(b"k").unwrap();
-    assert!(matches!(admit(&datagram, Some(&key)), Err(Unanswered::NoTest(_))));
+    assert!(matches!(admit(&datagram, Some(&key)), Err(RejectedDatagram::NotATestPacket(_))));
     assert_eq!(sender.counts().unverified, 0);
 }

@@ -20,7 +20,7 @@ macro_rules! data {
 
 /// What stands of a packet for comparison.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct ReadPacket {
     number: u64,
     time_ns: i64,
     interface: u32,
@@ -28,9 +28,9 @@ struct Seen {
     octets: Vec<u8>,
 }
 
-impl From<Packet<'_>> for Seen {
+impl From<Packet<'_>> for ReadPacket {
     fn from(packet: Packet<'_>) -> Self {
-        Seen {
+        ReadPacket {
             number: packet.number,
             time_ns: packet.time_ns,
             interface: packet.interface,
@@ -40,8 +40,8 @@ impl From<Packet<'_>> for Seen {
     }
 }
 
-fn expected() -> Vec<Seen> {
-    let packet = |(i, (ns, len)): (usize, (i64, usize))| Seen {
+fn expected() -> Vec<ReadPacket> {
+    let packet = |(i, (ns, len)): (usize, (i64, usize))| ReadPacket {
         number: i as u64 + 1,
         time_ns: SECOND + ns,
         interface: 0,
@@ -51,7 +51,7 @@ fn expected() -> Vec<Seen> {
     PACKETS.into_iter().enumerate().map(packet).collect()
 }
 
-fn read(octets: &[u8]) -> Result<Vec<Seen>, CaptureError> {
+fn read(octets: &[u8]) -> Result<Vec<ReadPacket>, CaptureError> {
     let mut reader = Reader::new(decompress(octets)?)?;
     let mut seen = Vec::new();
     while let Some(packet) = reader.next_packet()? {
@@ -76,7 +76,7 @@ fn nanoseconds_in_every_wrapping() {
 }
 
 #[test]
-fn microseconds_are_what_they_are() {
+fn microseconds_are_converted() {
     let mut expected = expected();
     expected.iter_mut().for_each(|packet| packet.time_ns -= packet.time_ns % 1000);
     assert_eq!(read(data!("microseconds.pcap")).unwrap(), expected);
@@ -157,7 +157,7 @@ fn a_written_pcapng_is_read() {
 
 /// A file that ends anywhere yields the packets that are there in full, and says that it ended.
 #[test]
-fn every_cut_is_told() {
+fn every_truncation_is_reported() {
     for octets in [data!("nanoseconds.pcap"), data!("nanoseconds.pcapng")] {
         let mut full = 0;
         for len in 24..octets.len() {
@@ -166,7 +166,7 @@ fn every_cut_is_told() {
             };
             let mut packets = 0;
             while let Some(packet) = reader.next_packet().unwrap() {
-                assert_eq!(Seen::from(packet), expected()[packets]);
+                assert_eq!(ReadPacket::from(packet), expected()[packets]);
                 packets += 1;
             }
             let whole = reader.position() == len as u64;
@@ -179,11 +179,11 @@ fn every_cut_is_told() {
 }
 
 #[test]
-fn what_is_no_capture_is_told() {
+fn other_files_are_refused() {
     let message = |octets: &[u8]| read(octets).unwrap_err().to_string();
     assert_eq!(message(b""), "the file is empty");
     assert_eq!(message(b"ab"), "not a pcap or pcapng file: it is shorter than any header");
-    assert!(message(b"Time,CH1,CH2").contains("it begins with 54 69 6d 65"));
+    assert!(message(b"Time,CH1,CH2").contains("its first octets are 54 69 6d 65"));
     let mut other = data!("nanoseconds.pcap").to_vec();
     other[4] = 3;
     assert!(message(&other).contains("version 3.4"), "{}", message(&other));
@@ -199,7 +199,7 @@ fn damage(octets: &[u8]) -> (u64, Damage) {
 }
 
 #[test]
-fn damage_is_told_and_where() {
+fn damage_is_reported_with_its_position() {
     let with = |octets: &[u8], at: usize, value: u32| {
         let mut octets = octets.to_vec();
         octets[at..at + 4].copy_from_slice(&value.to_le_bytes());
@@ -329,13 +329,13 @@ impl Read for Dribble<'_> {
 
 proptest! {
     #[test]
-    fn however_the_input_comes(step in 1_usize..200) {
+    fn any_chunking_of_the_input_yields_the_same(step in 1_usize..200) {
         for octets in [data!("nanoseconds.pcap"), data!("nanoseconds.pcapng.zst")] {
             let input = decompress(Dribble(Cursor::new(octets), step)).unwrap();
             let mut reader = Reader::new(input).unwrap();
             let mut seen = Vec::new();
             while let Some(packet) = reader.next_packet().unwrap() {
-                seen.push(Seen::from(packet));
+                seen.push(ReadPacket::from(packet));
             }
             prop_assert_eq!(seen, expected());
         }

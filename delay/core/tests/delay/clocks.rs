@@ -30,19 +30,19 @@ fn measure(truth: &Truth<'_>, seconds: i64) -> Envelope {
     envelope
 }
 
-/// The largest error of the fastest packet's delay, wherever it is told.
+/// The largest error of the fastest packet's delay, where it is known.
 fn worst(envelope: &Envelope, truth: &Truth<'_>, seconds: i64) -> (f64, f64) {
     let clocks = envelope.clocks();
-    let (mut worst, mut told, mut asked) = (0.0, 0.0, 0.0);
+    let (mut worst, mut known, mut asked) = (0.0, 0.0, 0.0);
     for time_ns in (0..seconds * SECOND).step_by(1_000_000) {
         asked += 1.0;
         if let Some(segment) = clocks.segment(time_ns) {
-            told += 1.0;
+            known += 1.0;
             worst =
                 f64::max(worst, (segment.line.at(time_ns) - 20_000.0 - truth.at(time_ns)).abs());
         }
     }
-    (worst, told / asked)
+    (worst, known / asked)
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn fifty_ppm_and_a_step() {
             assert!(error < 1e-8, "{by}: {segment:?}");
             assert!(segment.residual_ns < 1000.0, "{segment:?}");
         }
-        let (worst, told) = worst(&envelope, &truth, 100);
+        let (worst, known) = worst(&envelope, &truth, 100);
         assert!(worst <= 1000.0, "{by}: {worst} ns");
-        assert!(told > 0.99, "{by}: {told}");
+        assert!(known > 0.99, "{by}: {known}");
     }
 }
 
@@ -68,8 +68,8 @@ fn clocks_that_agree_have_no_step() {
     let truth = Truth { skew_ppm: 0.0, steps: &[] };
     let envelope = measure(&truth, 30);
     assert_eq!(envelope.clocks().segments().len(), 1);
-    let (worst, told) = worst(&envelope, &truth, 30);
-    assert!(worst <= 200.0 && told == 1.0, "{worst} {told}");
+    let (worst, known) = worst(&envelope, &truth, 30);
+    assert!(worst <= 200.0 && known == 1.0, "{worst} {known}");
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn several_steps() {
     };
     let envelope = measure(&truth, 60);
     assert_eq!(envelope.clocks().segments().len(), 4);
-    let (worst, told) = worst(&envelope, &truth, 60);
-    assert!(worst <= 1000.0 && told > 0.98, "{worst} {told}");
+    let (worst, known) = worst(&envelope, &truth, 60);
+    assert!(worst <= 1000.0 && known > 0.98, "{worst} {known}");
 }
 
 #[test]

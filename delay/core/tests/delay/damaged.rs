@@ -6,7 +6,7 @@ use onbeat_delay::capture::{LinkType, Packet, Reader, Writer};
 use onbeat_delay::diagnosis::{Cause, Diagnosis, MatchSummary, MatchingOptions};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Window};
-use onbeat_delay::pairing::{PacketFilter, Pair, Plan, Side};
+use onbeat_delay::pairing::{CapturePair, PacketFilter, Plan, Side};
 use onbeat_wire::random::Random;
 
 pub(crate) const START_NS: i64 = 1_767_225_600_000_000_000;
@@ -375,7 +375,7 @@ pub(crate) fn read_by(
     let tag = |_: &Packet<'_>| ();
     let window = Window { lead_ns: MS, ..Window::default() }.with_disorder(plan.disorder_ns);
     let mut pair =
-        Pair::new(arrivals, departures, 0, recognition, tag).filtered(filters).planned(plan);
+        CapturePair::new(arrivals, departures, 0, recognition, tag).filtered(filters).planned(plan);
     let mut matcher = Matcher::new(window);
     let mut delays_ns = Vec::new();
     let mut take = |event: Event<()>| {

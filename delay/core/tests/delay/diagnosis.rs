@@ -7,10 +7,10 @@ use crate::damaged::{
     names, read, written,
 };
 use onbeat_delay::capture::{Direction, LinkType, Packet};
-use onbeat_delay::diagnosis::{Cause, Evidence, Fault, MatchSummary, MatchingOptions};
+use onbeat_delay::diagnosis::{Cause, CauseEffect, Evidence, MatchSummary, MatchingOptions};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Matcher, Window};
-use onbeat_delay::pairing::{PacketFilter, Plan, Side, Sides, Sorter};
+use onbeat_delay::pairing::{PacketFilter, Plan, Side, SideCriterion, Sorter};
 use onbeat_wire::random::Random;
 use proptest::prelude::*;
 
@@ -57,7 +57,7 @@ fn the_cause_is_the_damage() {
         let matched = reading.matched;
         let is_measurement = matched.is_enough(&MATCHING)
             && matched.negative == 0
-            && causes.iter().all(|cause| cause.fault() != Fault::Voids);
+            && causes.iter().all(|cause| cause.effect() != CauseEffect::Voids);
         // Of the packets that left, all but the few under way when the clock was set back.
         let under_way = if damages.contains(&Damage::SetBack) { 150 } else { 0 };
         let all = !passes || matched.matched + under_way >= whole[1].len() as u64;
@@ -99,7 +99,7 @@ proptest! {
         ),
         disorder in any::<bool>(),
     ) {
-        let mut sorter = Sorter::new(Sides::Direction, Recognition::default());
+        let mut sorter = Sorter::new(SideCriterion::Direction, Recognition::default());
         let mut matcher = Matcher::new(Window::default());
         for (number, (inbound, time_ns, sender, captured)) in (1..).zip(packets) {
             let octets = ROUTER.frame([sender as u8, 9], &[sender as u8; 40], sender, inbound);
@@ -158,7 +158,7 @@ fn a_filter_chooses_a_direction_or_nothing() {
 }
 
 #[test]
-fn few_packets_and_few_matches_are_told() {
+fn few_packets_and_few_matches_are_reported() {
     let mut captures = Hop { packets: 40, ..ROUTER }.traffic(false);
     let (found, matched) = causes(&captures);
     assert_eq!(found, [Cause::TooFew { matched: matched.matched, required: 100 }]);
@@ -251,7 +251,7 @@ fn one_of_two_clocks_that_was_set_back_voids_delays() {
         let Some(Cause::ClockSetBack { side, steps: 1, .. }) = found.first() else {
             panic!("{found:?}")
         };
-        assert_eq!((*side, found[0].fault()), (whose, Fault::Voids));
+        assert_eq!((*side, found[0].effect()), (whose, CauseEffect::Voids));
     }
 }
 
@@ -272,7 +272,8 @@ fn interfaces_written_block_by_block_are_no_clock_set_back() {
     for is_planned in [false, true] {
         let window = Window { lead_ns: MS, ..Window::default() }.with_disorder(plan.disorder_ns);
         let mut matcher = Matcher::new(window);
-        let mut sorter = Sorter::new(Sides::Direction, Recognition::default()).planned(plan);
+        let mut sorter =
+            Sorter::new(SideCriterion::Direction, Recognition::default()).planned(plan);
         for (number, (captured, direction)) in (1..).zip(&packets) {
             let packet = Packet {
                 number,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use onbeat_delay::capture::Reader;
 use onbeat_delay::key::Recognition;
-use onbeat_delay::matching::{Counts, Event, Matcher, Passage, Verdict, Window};
-use onbeat_delay::pairing::Pair;
+use onbeat_delay::matching::{Counts, Event, Matcher, Observation, Verdict, Window};
+use onbeat_delay::pairing::CapturePair;
 use onbeat_delay::synthetic::{Check, Traffic, number_of};
 use proptest::prelude::*;
 
@@ -15,9 +15,9 @@ const WINDOW: Window = Window { longest_ns: 100, lead_ns: 0, disorder_ns: 5, pac
 /// is the second key. Returns what came of them, in the same short form.
 fn run(window: Window, steps: &str) -> (Vec<String>, Counts) {
     let mut matcher = Matcher::new(window);
-    let mut told = Vec::new();
-    let mut tell = |event: Event<()>| {
-        told.push(match event {
+    let mut results = Vec::new();
+    let mut report = |event: Event<()>| {
+        results.push(match event {
             Event::Matched { arrival, departure, verdict } => {
                 let sure = match verdict {
                     Verdict::Certain => "certain",
@@ -33,16 +33,16 @@ fn run(window: Window, steps: &str) -> (Vec<String>, Counts) {
     };
     for step in steps.split_whitespace() {
         let (kind, time) = step.split_at(1);
-        let passage = Passage { time_ns: time.parse().unwrap(), tag: () };
+        let passage = Observation { time_ns: time.parse().unwrap(), tag: () };
         let key = u64::from(kind.chars().all(char::is_uppercase));
         match kind.to_lowercase().as_str() {
-            "a" => matcher.arrive(key, passage, &mut tell),
-            _ => matcher.depart(key, passage, &mut tell),
+            "a" => matcher.arrive(key, passage, &mut report),
+            _ => matcher.depart(key, passage, &mut report),
         }
     }
-    matcher.finish(&mut tell);
+    matcher.finish(&mut report);
     let counts = *matcher.counts();
-    (told, counts)
+    (results, counts)
 }
 
 #[test]
@@ -88,8 +88,8 @@ fn verdicts() {
         (ahead, "a0 d90 A500", "0-90 certain"),
         (ahead, "a0 d110 A500", "0 lost, 110 unmatched"),
     ] {
-        let (told, counts) = run(window, steps);
-        assert_eq!(told.join(", "), expected, "{steps}");
+        let (results, counts) = run(window, steps);
+        assert_eq!(results.join(", "), expected, "{steps}");
         conserved(&counts);
     }
 }
@@ -98,8 +98,8 @@ fn verdicts() {
 /// packet from before the first arrival.
 #[test]
 fn a_departure_too_many_makes_a_group_from_the_start_ambiguous() {
-    let (told, counts) = run(WINDOW, "a0 d10 a60 d70 a120 d130 d190");
-    assert_eq!(told.join(", "), "0-10 certain, 60-70 ordered, 190 duplicate, 120-130 ambiguous");
+    let (results, counts) = run(WINDOW, "a0 d10 a60 d70 a120 d130 d190");
+    assert_eq!(results.join(", "), "0-10 certain, 60-70 ordered, 190 duplicate, 120-130 ambiguous");
     assert_eq!((counts.measured(), counts.ambiguous, counts.duplicates), (0, 3, 1));
     conserved(&counts);
     // Of a group that started later, arrivals are known from before.
@@ -132,7 +132,7 @@ fn memory_is_bounded_by_count() {
     let mut matcher = Matcher::new(Window { longest_ns: i64::MAX, packets: 1000, ..WINDOW });
     let mut lost = 0;
     for time_ns in 0..100_000_i64 {
-        let passage = Passage { time_ns, tag: () };
+        let passage = Observation { time_ns, tag: () };
         matcher.arrive(
             (time_ns as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             passage,
@@ -151,8 +151,8 @@ fn memory_is_bounded_by_time() {
     for time_ns in 0..100_000_i64 {
         // Keys come again and again, some of them within the window.
         let key = (time_ns % 70 * (time_ns % 3)) as u64;
-        matcher.arrive(key, Passage { time_ns, tag: () }, &mut |_| {});
-        matcher.depart(key, Passage { time_ns, tag: () }, &mut |_| {});
+        matcher.arrive(key, Observation { time_ns, tag: () }, &mut |_| {});
+        matcher.depart(key, Observation { time_ns, tag: () }, &mut |_| {});
     }
     assert!(matcher.capacity() <= 256, "{}", matcher.capacity());
 }
@@ -183,17 +183,17 @@ fn match_all(traffic: &Traffic, arrivals: &[u8], departures: &[u8]) -> (Check, C
     let mut matcher = Matcher::new(window);
     let mut check = Check::default();
     let (arrivals, departures) = (Reader::new(arrivals).unwrap(), Reader::new(departures).unwrap());
-    let mut pair = Pair::new(arrivals, departures, 0, Recognition::default(), number_of);
+    let mut pair = CapturePair::new(arrivals, departures, 0, Recognition::default(), number_of);
     while pair.feed(1000, &mut matcher, &mut |event| check.event(&event)).unwrap() {}
     matcher.finish(&mut |event| check.event(&event));
     (check, *matcher.counts())
 }
 
 /// One packet of made-up traffic: its key, when it arrives, when it leaves, if it does.
-type Made = (u64, i64, Option<i64>);
+type GeneratedPacket = (u64, i64, Option<i64>);
 
 /// Matches made-up packets, each known by its place, and returns the matches.
-fn matched(window: Window, packets: &[Made]) -> (Vec<(usize, usize, Verdict)>, Counts) {
+fn matched(window: Window, packets: &[GeneratedPacket]) -> (Vec<(usize, usize, Verdict)>, Counts) {
     let mut steps: Vec<(i64, bool, usize)> = Vec::new();
     for (place, (_, arrival, delay)) in packets.iter().enumerate() {
         steps.push((*arrival, false, place));
@@ -202,20 +202,20 @@ fn matched(window: Window, packets: &[Made]) -> (Vec<(usize, usize, Verdict)>, C
     steps.sort_unstable();
     let mut matcher = Matcher::new(window);
     let mut found = Vec::new();
-    let mut tell = |event: Event<usize>| {
+    let mut report = |event: Event<usize>| {
         if let Event::Matched { arrival, departure, verdict } = event {
             found.push((arrival.tag, departure.tag, verdict));
         }
     };
     for (time_ns, leaves, place) in steps {
-        let passage = Passage { time_ns, tag: place };
+        let passage = Observation { time_ns, tag: place };
         if leaves {
-            matcher.depart(packets[place].0, passage, &mut tell);
+            matcher.depart(packets[place].0, passage, &mut report);
         } else {
-            matcher.arrive(packets[place].0, passage, &mut tell);
+            matcher.arrive(packets[place].0, passage, &mut report);
         }
     }
-    matcher.finish(&mut tell);
+    matcher.finish(&mut report);
     (found, *matcher.counts())
 }
 
@@ -230,7 +230,7 @@ proptest! {
             1..200,
         ),
     ) {
-        let packets: Vec<Made> =
+        let packets: Vec<GeneratedPacket> =
             packets.into_iter().map(|(key, time, delay)| (key % keys, time, delay)).collect();
         let (found, counts) = matched(WINDOW, &packets);
         for (arrival, departure, verdict) in &found {
@@ -271,7 +271,7 @@ proptest! {
     ) {
         let mut matcher = Matcher::new(Window { lead_ns, packets: 20, ..WINDOW });
         for (leaves, key, time_ns) in steps {
-            let passage = Passage { time_ns, tag: () };
+            let passage = Observation { time_ns, tag: () };
             if leaves {
                 matcher.depart(key, passage, &mut |_| {});
             } else {
@@ -288,7 +288,7 @@ fn time_passes_without_packets() {
     let window = Window { longest_ns: 1_000, lead_ns: 100, ..Window::default() };
     let mut matcher = Matcher::new(window);
     let mut events = Vec::new();
-    let at = |time_ns| Passage { time_ns, tag: () };
+    let at = |time_ns| Observation { time_ns, tag: () };
     matcher.arrive(1, at(0), &mut |event| events.push(event));
     matcher.arrive(2, at(10), &mut |event| events.push(event));
     matcher.depart(1, at(500), &mut |event| events.push(event));

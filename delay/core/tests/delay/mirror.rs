@@ -3,7 +3,9 @@
 use onbeat_delay::capture::{CaptureError, LinkType, Packet, Reader, Writer};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Window};
-use onbeat_delay::pairing::{InterfaceId, Mirror, Pair, Side, Sides, median_difference_ns};
+use onbeat_delay::pairing::{
+    CapturePair, InterfaceId, MirroredCapture, Side, SideCriterion, median_difference_ns,
+};
 use onbeat_wire::MacAddress;
 
 const HOP: MacAddress = MacAddress([2, 0, 0, 0, 0, 0xff]);
@@ -25,19 +27,20 @@ fn capture(link: LinkType, packets: &[(i64, Vec<u8>)]) -> Vec<u8> {
 }
 
 /// The delays found, and packets of neither side.
-fn delays(sides: Sides, packets: &[(i64, Vec<u8>)]) -> (Vec<i64>, u64) {
+fn delays(sides: SideCriterion, packets: &[(i64, Vec<u8>)]) -> (Vec<i64>, u64) {
     let octets = capture(LinkType::ETHERNET, packets);
     let reader = Reader::new(&octets[..]).unwrap();
-    let mut mirror = Mirror::new(reader, sides, Recognition::default(), |_: &Packet<'_>| ());
+    let mut mirror =
+        MirroredCapture::new(reader, sides, Recognition::default(), |_: &Packet<'_>| ());
     let mut matcher = Matcher::new(Window::default());
     let mut delays = Vec::new();
-    let mut tell = |event: Event<()>| {
+    let mut report = |event: Event<()>| {
         if let Event::Matched { arrival, departure, .. } = event {
             delays.push(departure.time_ns - arrival.time_ns);
         }
     };
-    while mirror.feed(2, &mut matcher, &mut tell).unwrap() {}
-    matcher.finish(&mut tell);
+    while mirror.feed(2, &mut matcher, &mut report).unwrap() {}
+    matcher.finish(&mut report);
     assert_eq!(mirror.tally().packets, packets.len() as u64);
     assert_eq!(mirror.reader().position(), octets.len() as u64);
     (delays, mirror.tally().other)
@@ -52,7 +55,7 @@ fn by_the_addresses_of_a_router() {
         (3_000, frame(HOP, OTHER, None, 2)),
         (3_700, frame(OTHER, HOP, None, 2)),
     ];
-    let sides = Sides::Addresses(vec![HOP]);
+    let sides = SideCriterion::Addresses(vec![HOP]);
     assert_eq!(delays(sides, &packets), (vec![1_000, 700], 1));
 }
 
@@ -64,7 +67,7 @@ fn by_the_vlans_of_a_mirror() {
         (1_700, frame(OTHER, OTHER, Some(30), 1)),
         (1_800, frame(OTHER, OTHER, None, 1)),
     ];
-    let sides = Sides::Vlans { arrivals: 10, departures: 20 };
+    let sides = SideCriterion::Vlans { arrivals: 10, departures: 20 };
     assert_eq!(delays(sides, &packets), (vec![600], 2));
 }
 
@@ -82,24 +85,24 @@ fn by_interface_and_by_direction() {
         octets: &octets,
     };
     let number = InterfaceId::Number;
-    let sides = Sides::Interfaces { arrivals: number(1), departures: number(0) };
+    let sides = SideCriterion::Interfaces { arrivals: number(1), departures: number(0) };
     assert_eq!(sides.side(&packet(1, None)), Some(Side::Arrivals));
     assert_eq!(sides.side(&packet(0, None)), Some(Side::Departures));
     assert_eq!(sides.side(&packet(2, None)), None);
     use onbeat_delay::capture::Direction::{Inbound, Outbound};
-    assert_eq!(Sides::Direction.side(&packet(0, Some(Inbound))), Some(Side::Arrivals));
-    assert_eq!(Sides::Direction.side(&packet(0, Some(Outbound))), Some(Side::Departures));
-    assert_eq!(Sides::Direction.side(&packet(0, None)), None);
+    assert_eq!(SideCriterion::Direction.side(&packet(0, Some(Inbound))), Some(Side::Arrivals));
+    assert_eq!(SideCriterion::Direction.side(&packet(0, Some(Outbound))), Some(Side::Departures));
+    assert_eq!(SideCriterion::Direction.side(&packet(0, None)), None);
     // What is on both sides is on none.
     let name = |text: &str| -> InterfaceId { text.parse().unwrap() };
     assert_eq!(name("7"), number(7));
-    let sides = Sides::Interfaces { arrivals: name("eth1"), departures: name("0") };
+    let sides = SideCriterion::Interfaces { arrivals: name("eth1"), departures: name("0") };
     assert_eq!(sides.side(&packet(0, None)), Some(Side::Departures));
     assert_eq!(sides.side(&packet(1, None)), Some(Side::Arrivals));
     assert_eq!(sides.side(&packet(2, None)), None, "it has no name");
     assert!("".parse::<InterfaceId>().is_err());
 
-    let both = Sides::Interfaces { arrivals: number(1), departures: name("eth1") };
+    let both = SideCriterion::Interfaces { arrivals: number(1), departures: name("eth1") };
     assert_eq!(both.side(&packet(1, None)), None);
 }
 
@@ -131,18 +134,18 @@ fn captures_of_two_clocks() {
     let [arrivals, departures] = readers();
     let shift = -10 * second;
     let tag = |packet: &Packet<'_>| packet.number;
-    let mut pair = Pair::new(arrivals, departures, shift, Recognition::default(), tag);
+    let mut pair = CapturePair::new(arrivals, departures, shift, Recognition::default(), tag);
     let mut matcher = Matcher::new(Window { lead_ns: 5_000, ..Window::default() });
     let mut found = Vec::new();
-    let mut tell = |event: Event<u64>| match event {
+    let mut report = |event: Event<u64>| match event {
         Event::Matched { arrival, departure, .. } => {
             assert_eq!(arrival.tag, departure.tag);
             found.push(departure.time_ns - arrival.time_ns);
         }
         other => panic!("{other:?}"),
     };
-    while pair.feed(7, &mut matcher, &mut tell).unwrap() {}
-    matcher.finish(&mut tell);
+    while pair.feed(7, &mut matcher, &mut report).unwrap() {}
+    matcher.finish(&mut report);
     let expected: Vec<i64> = (0..50).map(|n| n % 3 * 700 - 2_000).collect();
     assert_eq!(found, expected);
     assert_eq!(pair.tally(Side::Departures).packets, 50);
@@ -155,7 +158,7 @@ fn the_wrong_link_type_is_an_error_that_names_it() {
     let reader = || Reader::new(&octets[..]).unwrap();
     let tag = |_: &Packet<'_>| ();
     let mut matcher = Matcher::new(Window::default());
-    let mut pair = Pair::new(reader(), reader(), 0, Recognition::default(), tag);
+    let mut pair = CapturePair::new(reader(), reader(), 0, Recognition::default(), tag);
     let error = pair.feed(1, &mut matcher, &mut |_| {}).unwrap_err();
     assert_eq!(error.side, Side::Arrivals);
     assert!(matches!(error.error, CaptureError::Link { number: 1, .. }));

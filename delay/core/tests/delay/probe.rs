@@ -3,8 +3,8 @@
 
 use onbeat_delay::clocks::TwoWay;
 use onbeat_delay::probe::{
-    self, Answer, OneWay, Profile, Sample, Sender, Session, Stray, Stretch, Unanswered, admit,
-    is_reflected,
+    self, OneWayDelays, Profile, ProfileSegment, RejectedDatagram, ReplyFields, Sample, Sender,
+    Session, StrayDatagram, admit, is_reflected,
 };
 use onbeat_wire::random::Random;
 use onbeat_wire::stamp::{ErrorEstimate, Format, PACKET_LEN, ReflectedView};
@@ -15,7 +15,7 @@ const START: i64 = 1_767_323_045 * SECOND;
 
 fn session(rate: f64, seconds: i64) -> Session {
     Session {
-        profile: Profile::new(vec![Stretch::constant(rate, seconds * SECOND)]),
+        profile: Profile::new(vec![ProfileSegment::constant(rate, seconds * SECOND)]),
         start_ns: START,
         timeout_ns: SECOND,
         id: 77,
@@ -29,11 +29,11 @@ fn session(rate: f64, seconds: i64) -> Session {
 fn reflect(
     room: &mut [u8],
     len: usize,
-    answer: &Answer,
+    answer: &ReplyFields,
     number: impl FnOnce(u16) -> Option<u32>,
-) -> Result<usize, Unanswered> {
+) -> Result<usize, RejectedDatagram> {
     let test = admit(&room[..len], None)?;
-    let answer = Answer { sequence: number(test.session), ..*answer };
+    let answer = ReplyFields { sequence: number(test.session), ..*answer };
     Ok(probe::reflect(room, len, &test, &answer, None).expect("there is room"))
 }
 
@@ -76,7 +76,7 @@ fn run(
             let mut datagram = vec![0xa5; 192];
             assert_eq!(sender.send(now, &mut datagram), Some(Ok(PACKET_LEN)));
             let (arrives, leaves) = (now + fate.there_ns, now + fate.there_ns + IN_REFLECTOR_NS);
-            let answer = Answer {
+            let answer = ReplyFields {
                 sequence: None,
                 received_ns: arrives + ahead(arrives),
                 sent_ns: leaves + ahead(leaves),
@@ -142,11 +142,11 @@ fn a_reflector_that_is_not_ours() {
 }
 
 #[test]
-fn strays_are_told_apart() {
+fn stray_datagrams_are_distinguished() {
     let mut sender = Sender::new(session(1.0, 1));
     let mut probe = [0; PACKET_LEN];
     sender.send(START, &mut probe).unwrap().unwrap();
-    let answer = Answer {
+    let answer = ReplyFields {
         sequence: None,
         received_ns: START,
         sent_ns: START,
@@ -160,12 +160,12 @@ fn strays_are_told_apart() {
         octets[at] = octet;
         octets
     };
-    assert!(matches!(sender.receive(&right[..43], START), Err(Stray::Truncated(_))));
-    assert_eq!(sender.receive(&with(15, 78), START), Err(Stray::Session(78)));
-    assert_eq!(sender.receive(&with(27, 1), START), Err(Stray::Sequence(1)));
-    assert_eq!(sender.receive(&with(8, 0xff), START), Err(Stray::Timestamp));
+    assert!(matches!(sender.receive(&right[..43], START), Err(StrayDatagram::Truncated(_))));
+    assert_eq!(sender.receive(&with(15, 78), START), Err(StrayDatagram::Session(78)));
+    assert_eq!(sender.receive(&with(27, 1), START), Err(StrayDatagram::Sequence(1)));
+    assert_eq!(sender.receive(&with(8, 0xff), START), Err(StrayDatagram::Timestamp));
     assert_eq!(sender.receive(&right, START), Ok(()));
-    assert_eq!(sender.receive(&right, START), Err(Stray::Sequence(0)));
+    assert_eq!(sender.receive(&right, START), Err(StrayDatagram::Sequence(0)));
     let counts = sender.counts();
     assert_eq!((counts.answered, counts.duplicate_or_late, counts.stray), (1, 1, 4));
 }
@@ -174,7 +174,8 @@ fn strays_are_told_apart() {
 #[test]
 fn shorter_packets_are_answered_as_twamp_has_it() {
     let error_estimate = ErrorEstimate::of(0, false, Format::Ntp);
-    let answer = Answer { sequence: None, received_ns: 1, sent_ns: 2, ttl: 64, error_estimate };
+    let answer =
+        ReplyFields { sequence: None, received_ns: 1, sent_ns: 2, ttl: 64, error_estimate };
     for (len, answered) in [(14, 41), (20, 41), (41, 41), (43, 43), (44, 44), (60, 60)] {
         let mut room = [0xa5; 64];
         room[..14].copy_from_slice(&[0, 0, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1]);
@@ -197,7 +198,7 @@ fn shorter_packets_are_answered_as_twamp_has_it() {
 
 /// Ten probes: number 3 is lost on its way there, number 6 on its way back.
 #[test]
-fn a_reflector_with_state_tells_where_probes_were_lost() {
+fn a_stateful_reflector_shows_the_direction_of_losses() {
     let lost_there = |with_state: bool| {
         let mut sender = Sender::new(session(10.0, 1));
         let (mut datagram, mut reached) = ([0; PACKET_LEN], 0);
@@ -208,8 +209,13 @@ fn a_reflector_with_state_tells_where_probes_were_lost() {
             if n == 3 {
                 continue;
             }
-            let answer =
-                Answer { sequence: None, received_ns: now, sent_ns: now, ttl: 1, error_estimate };
+            let answer = ReplyFields {
+                sequence: None,
+                received_ns: now,
+                sent_ns: now,
+                ttl: 1,
+                error_estimate,
+            };
             let number = with_state.then_some(reached);
             reflect(&mut datagram, PACKET_LEN, &answer, |_| number).unwrap();
             reached += 1;
@@ -233,9 +239,9 @@ fn the_kernel_knows_better_when_a_probe_left() {
     sender.send(START + 500, &mut datagram).unwrap().unwrap();
     assert_eq!(sender.next_send_ns(), None, "one was wanted");
     assert!(!sender.departed(1, START + 600), "it was not sent");
-    assert!(!sender.departed(0, START - 10_000), "before it was handed over");
+    assert!(!sender.departed(0, START - 10_000), "before its submission");
     assert!(sender.departed(0, START + 4_000));
-    let answer = Answer {
+    let answer = ReplyFields {
         sequence: None,
         received_ns: START + 6_000,
         sent_ns: START + 6_500,
@@ -248,7 +254,7 @@ fn the_kernel_knows_better_when_a_probe_left() {
     let sample = sender.expire(START + 9_000).unwrap();
     assert_eq!(sample.round_trip_ns(), Some(4_500));
     assert_eq!(sample.intended_round_trip_ns(), Some(8_500));
-    assert!(!sender.departed(0, START + 4_000), "it is told already");
+    assert!(!sender.departed(0, START + 4_000), "already reported");
 }
 
 #[test]
@@ -268,7 +274,7 @@ fn padding_comes_back() {
     let mut datagram = vec![0x5a; 200];
     sender.send(START, &mut datagram).unwrap().unwrap();
     let error_estimate = ErrorEstimate::of(0, false, Format::Ntp);
-    let answer = Answer { sequence: None, received_ns: 0, sent_ns: 0, ttl: 1, error_estimate };
+    let answer = ReplyFields { sequence: None, received_ns: 0, sent_ns: 0, ttl: 1, error_estimate };
     assert_eq!(reflect(&mut datagram, 200, &answer, |_| None), Ok(200));
     let view = ReflectedView::new_checked(&datagram).unwrap();
     assert_eq!(view.payload(), [0x5a; 200 - PACKET_LEN]);
@@ -289,7 +295,7 @@ fn an_offset_from_probes() {
         held_up_ns: 0,
     };
     let (samples, _) = run(session(1000.0, 20), Format::Ptp, ahead, fate);
-    let (mut clocks, mut one_way) = (TwoWay::new(), OneWay::new());
+    let (mut clocks, mut one_way) = (TwoWay::new(), OneWayDelays::new());
     for sample in &samples {
         one_way.push(sample);
         let received_ns = sample.answer.unwrap().received_ns;
@@ -356,7 +362,7 @@ fn a_slower_path_is_no_step_of_a_clock() {
                 Fate { there_ns, back_ns, answers: 1, held_up_ns: 0 }
             };
             let (samples, _) = run(session(500.0, 4), Format::Ptp, |_| 0, fate);
-            let mut one_way = OneWay::new();
+            let mut one_way = OneWayDelays::new();
             samples.iter().for_each(|sample| one_way.push(sample));
             let mut truth = samples.iter();
             let (mut found, mut worst): (u64, f64) = (0, 0.0);
@@ -414,7 +420,7 @@ proptest! {
 
 /// By the clock that made a quoted stamp, and by one that agrees with the reflector's; of any length.
 #[test]
-fn what_a_reflector_sent_is_told_from_a_test_packet() {
+fn reflected_packets_are_distinguished_from_test_packets() {
     let hour = 3_600 * SECOND;
     for (len, padding) in [(14, 0x5a), (20, 0x5a), (44, 0), (60, 0), (192, 0x5a)] {
         let mut sent = vec![padding; 192];
@@ -430,7 +436,7 @@ fn what_a_reflector_sent_is_told_from_a_test_packet() {
         assert!(!is_reflected(&sent[..len], None, START), "{len} octets");
         for ahead in [0, 30 * SECOND, hour] {
             for format in [Format::Ntp, Format::Ptp] {
-                let answer = Answer {
+                let answer = ReplyFields {
                     sequence: None,
                     received_ns: START + ahead,
                     ttl: 64,

@@ -2,7 +2,7 @@
 
 use onbeat_delay::change::change_points;
 use onbeat_delay::clocks::{Hull, Point};
-use onbeat_delay::stats::interval::{Ranks, quantile_ranks, share};
+use onbeat_delay::stats::interval::{RankInterval, quantile_ranks, share};
 use onbeat_delay::stats::{Distribution, RELATIVE_ERROR};
 use onbeat_delay::tail::{Pareto, anderson_darling};
 use serde::Deserialize;
@@ -69,7 +69,7 @@ fn ranks_of_percentiles() {
     for (n, q, confidence, lower, upper) in reference().ranks {
         assert_eq!(
             quantile_ranks(n, q, confidence),
-            Ranks { lower, upper },
+            RankInterval { lower, upper },
             "{n} {q} {confidence}"
         );
     }

@@ -14,7 +14,7 @@ fn nothing_has_no_figures() {
 }
 
 #[test]
-fn negative_delays_are_told_apart() {
+fn negative_delays_are_counted_separately() {
     let mut distribution = Distribution::new();
     [-5, 0, 7, -3, i64::MIN].into_iter().for_each(|delay| distribution.record(delay));
     assert_eq!((distribution.count(), distribution.negative()), (2, 3));
@@ -23,7 +23,7 @@ fn negative_delays_are_told_apart() {
 }
 
 #[test]
-fn delays_beyond_the_range_are_told() {
+fn delays_beyond_the_range_are_counted() {
     let mut distribution = Distribution::new();
     [1, MAX_DELAY_NS as i64, i64::MAX].into_iter().for_each(|delay| distribution.record(delay));
     assert_eq!((distribution.count(), distribution.clamped()), (3, 1));

@@ -1,12 +1,12 @@
 //! Tails of known distributions: what is said holds, and what cannot be said is refused.
 
-use onbeat_delay::tail::{Largest, Pareto, Refusal, fit};
+use onbeat_delay::tail::{LargestDelays, Pareto, Refusal, fit};
 use onbeat_wire::random::Random;
 
 /// The longest of `n` delays made by `of` from uniform numbers.
-fn largest(n: usize, seed: u64, mut of: impl FnMut(&mut Random) -> f64) -> Largest {
+fn largest(n: usize, seed: u64, mut of: impl FnMut(&mut Random) -> f64) -> LargestDelays {
     let mut random = Random::new(seed);
-    let mut largest = Largest::new(10_000);
+    let mut largest = LargestDelays::new(10_000);
     for _ in 0..n {
         largest.record(of(&mut random) as i64);
     }
@@ -59,9 +59,9 @@ fn a_tail_with_an_end_has_one() {
 #[test]
 fn too_few() {
     assert_eq!(fit(&largest(1_000, 1, pareto(0.0))), Err(Refusal::TooFew { count: 1_000 }));
-    assert!(fit(&Largest::new(100)).is_err());
+    assert!(fit(&LargestDelays::new(100)).is_err());
     // Many, of which few were kept.
-    let mut few = Largest::new(20);
+    let mut few = LargestDelays::new(20);
     (0..10_000).for_each(|delay| few.record(delay));
     assert_eq!(fit(&few), Err(Refusal::TooFew { count: 10_000 }));
 }
@@ -79,7 +79,7 @@ fn too_coarse() {
     assert_eq!(refusal, Refusal::Equal { count: 2_000 });
     assert_eq!(
         refusal.to_string(),
-        "the longest 2000 delays are equal; a tail takes delays that differ"
+        "the longest 2000 delays are equal; a tail requires different delays"
     );
     // A resolution that is fine enough: microseconds for a tail of milliseconds.
     let fine = largest(20_000, 1, |random| {
@@ -109,7 +109,8 @@ fn delays_of_two_causes_are_refused() {
 
 #[test]
 fn merging_is_recording_in_turn() {
-    let (mut whole, mut first, mut second) = (Largest::new(50), Largest::new(50), Largest::new(50));
+    let (mut whole, mut first, mut second) =
+        (LargestDelays::new(50), LargestDelays::new(50), LargestDelays::new(50));
     let mut random = Random::new(5);
     for i in 0..1000 {
         let delay = (1e6 * random.uniform()) as i64;

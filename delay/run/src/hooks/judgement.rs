@@ -1,27 +1,27 @@
-//! Whether the hooks followed enough packets for a measurement, and the cause where they did not.
+//! Checks if the hooks traced enough packets for a measurement, and determines the cause if not.
 
 use onbeat_bpf::Reasons;
 use onbeat_hooks::Counts;
 use onbeat_report::Outcome;
 use onbeat_report::format::{count, count_of};
 
-use super::stages::Fates;
+use super::stages::FateCounts;
 use crate::judgement;
 
-/// The packets that the hooks follow.
+/// The packets to trace.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Request<'a> {
+pub(super) struct HooksRequest<'a> {
     pub(super) arrivals: &'a str,
     pub(super) departures: Option<&'a str>,
     pub(super) is_filtered: bool,
-    /// The least number of matches of a measurement.
+    /// Minimum number of matches of a measurement.
     pub(super) min_matched: u64,
 }
 
-impl Request<'_> {
-    /// Packets that were matched, and those that had to be: of an interface where packets leave, those
-    /// that a process read without an answer do not count.
-    fn matched(&self, fates: &Fates, counts: &Counts) -> (u64, u64) {
+impl HooksRequest<'_> {
+    /// Returns the number of matched packets, and of those required to match: for an interface of departures,
+    /// without those that a process read and did not answer.
+    fn matched(&self, fates: &FateCounts, counts: &Counts) -> (u64, u64) {
         match self.departures {
             Some(_) => fates.left(counts),
             None => (fates.ended_well(), fates.followed(counts)),
@@ -29,8 +29,13 @@ impl Request<'_> {
     }
 }
 
-/// Adds the checks, and the cause where they fail.
-pub(super) fn judge(outcome: &mut Outcome, fates: &Fates, counts: &Counts, request: &Request<'_>) {
+/// Adds the checks, and the cause if they fail.
+pub(super) fn judge(
+    outcome: &mut Outcome,
+    fates: &FateCounts,
+    counts: &Counts,
+    request: &HooksRequest<'_>,
+) {
     let (matched, followed) = request.matched(fates, counts);
     judgement::check(outcome, matched, followed, request.min_matched);
     if matched >= request.min_matched && 2 * matched >= followed {
@@ -41,9 +46,9 @@ pub(super) fn judge(outcome: &mut Outcome, fates: &Fates, counts: &Counts, reque
 }
 
 fn cause(
-    fates: &Fates,
+    fates: &FateCounts,
     counts: &Counts,
-    request: &Request<'_>,
+    request: &HooksRequest<'_>,
     reasons: &Reasons,
 ) -> (&'static str, String) {
     let (matched, followed) = request.matched(fates, counts);
@@ -52,15 +57,15 @@ fn cause(
     if fates.followed(counts) == 0 {
         let what = match request.is_filtered {
             true => {
-                format!("no packet that passes the filter came by {arrivals}; check the filter")
+                format!("{arrivals} received no packet that passes the filter; check the filter")
             }
-            false => format!("no packet came by {arrivals}; check the interface"),
+            false => format!("{arrivals} received no packet; check the interface"),
         };
         return ("no packets", format!("{what}, and measure while packets pass"));
     }
     if matched > 0 && 2 * matched >= followed {
         let statement = format!(
-            "{} left or reached a reader, {required} required; measure for longer (--for), or accept fewer: \
+            "{} were sent or read, {required} required; measure for longer (--for), or accept fewer: \
              --min-matched {matched}",
             count(matched, "packet")
         );
@@ -70,7 +75,7 @@ fn cause(
     let (dropped, most) = fates.dropped();
     if dropped > 0 && 2 * dropped >= unmatched {
         let reason = most.map_or(String::new(), |reason| {
-            format!(", most for the reason {}", reasons.name(reason))
+            format!(", most with the reason {}", reasons.name(reason))
         });
         let statement =
             format!("this host dropped {}{reason}; select others with a filter", part(dropped));
@@ -78,23 +83,21 @@ fn cause(
     }
     if let Some(departures) = request.departures.filter(|_| !fates.any_forwarded()) {
         let statement = format!(
-            "none of {} left by {departures}; name another interface with --out, or none",
+            "none of {} were sent by {departures}; give another interface with --out, or none",
             count(fates.followed(counts), "packet")
         );
         return ("no departures", statement);
     }
-    if 2 * counts.forgotten >= unmatched {
+    if 2 * counts.evicted >= unmatched {
         let statement = format!(
-            "the kernel merged or consumed {}; turn merging off: `ethtool -K {arrivals} gro off`, or select \
+            "the kernel merged or consumed {}; disable merging with `ethtool -K {arrivals} gro off`, or select \
              others with a filter",
-            part(counts.forgotten)
+            part(counts.evicted)
         );
         return ("packets merged", statement);
     }
-    let statement = format!(
-        "{} neither left nor were read; select those that do with a filter",
-        part(unmatched)
-    );
+    let statement =
+        format!("{} were neither sent nor read; select others with a filter", part(unmatched));
     ("most packets unmatched", statement)
 }
 
@@ -103,26 +106,26 @@ mod tests {
     use super::*;
     use onbeat_hooks::Fate;
 
-    /// The cause that these numbers of packets by fate show.
+    /// Returns the cause for these numbers of packets by outcome.
     fn named(
         gone: &[(Fate, u64)],
         counts: Counts,
         departures: Option<&str>,
     ) -> (&'static str, String) {
-        let mut fates = Fates::default();
+        let mut fates = FateCounts::default();
         for (fate, number) in gone {
             (0..*number).for_each(|_| fates.count(*fate));
         }
         let request =
-            Request { arrivals: "eth0", departures, is_filtered: false, min_matched: 100 };
+            HooksRequest { arrivals: "eth0", departures, is_filtered: false, min_matched: 100 };
         cause(&fates, &counts, &request, &Reasons::of_kernel())
     }
 
     #[test]
-    fn numbers_name_each_cause() {
-        let counts = |begun, forgotten| Counts { begun, forgotten, ..Counts::default() };
+    fn counts_determine_each_cause() {
+        let counts = |begun, evicted| Counts { begun, evicted, ..Counts::default() };
         for (gone, counts, departures, name, part) in [
-            (&[][..], counts(0, 0), None, "no packets", "came by eth0"),
+            (&[][..], counts(0, 0), None, "no packets", "eth0 received no packet"),
             (&[(Fate::Delivered, 40)], counts(50, 0), None, "too few packets", "--min-matched 40"),
             (
                 &[(Fate::Delivered, 110), (Fate::Dropped(2), 200)],
@@ -132,7 +135,7 @@ mod tests {
                 "200 of 310 packets",
             ),
             (&[(Fate::Delivered, 20)], counts(300, 280), Some("eth7"), "no departures", "eth7"),
-            // Packets that processes of this host read have not left by an interface.
+            // Packets read by processes of this host were not sent by an interface.
             (
                 &[(Fate::Delivered, 300)],
                 counts(300, 0),

@@ -1,4 +1,4 @@
-//! Packets followed through this host, stage by stage.
+//! Traces packets through this host, stage by stage.
 
 mod judgement;
 mod nic_stamps;
@@ -14,67 +14,66 @@ use onbeat_realtime::{clock, interrupt};
 use onbeat_report::format::{count, parse_duration};
 use onbeat_report::{Check, Input, Outcome, Progress, Run};
 
-use self::judgement::Request;
-use self::nic_stamps::NicStamped;
-use self::stages::{Cost, Fates, Group};
+use self::judgement::HooksRequest;
+use self::nic_stamps::NicTimestamps;
+use self::stages::{FateCounts, FateGroup, HookCost};
 use crate::error::{Error, Result};
 use crate::judgement::required;
-use crate::options::{ReportOptions, Required};
+use crate::options::{MatchRequirement, ReportOptions};
 use crate::outcome::{self, Origin};
-use crate::sink::Sink;
+use crate::sink::DelaySink;
 
-/// Packets to follow through this host.
+/// Packets to trace through this host.
 #[derive(Debug, Clone, clap::Args)]
 pub struct HooksOptions {
-    /// Where packets come in
+    /// The interface that receives them
     #[arg(value_name = "IFACE")]
     arrivals: String,
-    /// Where they leave; any interface, without
+    /// The interface that sends them [default: any]
     #[arg(long = "out", value_name = "IFACE")]
     departures: Option<String>,
-    /// Stop after this time; at Ctrl-C, without
+    /// Stop after this time [default: at Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// Stop after so many packets that left or were read
+    /// Stop after N packets that were sent or read
     #[arg(short, long, value_name = "NUMBER")]
     count: Option<NonZeroU64>,
-    /// Only the whole time of each packet, to where the driver that sends it begins: no stages, for
-    /// about half of what they cost
+    /// Measure only the total delay of each packet, until the sending driver starts: no stages, at about half of
+    /// the cost
     #[arg(long)]
     whole: bool,
-    /// Begin with a packet when the NIC received it, by the stamps that it is told to give every packet
+    /// Start at the time of reception by the NIC; enables its time stamps for every packet
     #[arg(long)]
     device_stamps: bool,
     #[command(flatten)]
-    required: Required,
+    required: MatchRequirement,
     #[command(flatten)]
     report: ReportOptions,
-    /// Only these packets: ip, ip6, arp, udp, tcp, icmp, icmp6, ether proto N, ip proto N,
-    /// [src|dst] host ADDRESS, [src|dst] port N, with `and` between them
+    /// Trace only these packets: ip, ip6, arp, udp, tcp, icmp, icmp6, ether proto N, ip proto N, [src|dst] host
+    /// ADDRESS, [src|dst] port N, joined by `and`
     #[arg(last = true, value_name = "FILTER")]
     filter: Vec<String>,
 }
 
-/// How often packets that are gone are taken from the kernel.
+/// Interval of reading completed packets from the kernel.
 const LOOK_NS: u64 = 10_000_000;
-/// Packets are told when they are gone; they are put in order of their arrival if they are gone within
-/// this time.
+/// Packets are reported on completion; they are sorted by arrival if they complete within this time.
 const ORDER_NS: u64 = 100_000_000;
 
-/// What is seen of a hop.
+/// The observations of a hop.
 struct Collector {
-    left: Group,
-    read: Group,
-    fates: Fates,
-    sink: Sink,
-    device: Option<NicStamped>,
+    left: FateGroup,
+    read: FateGroup,
+    fates: FateCounts,
+    sink: DelaySink,
+    device: Option<NicTimestamps>,
 }
 
 impl HooksOptions {
-    /// Follows packets until the time is over, enough of them are gone, or an interrupt.
+    /// Traces packets until the time has passed, the number is reached, or an interrupt.
     ///
     /// # Errors
-    /// The options, the BPF programs, or a file of samples.
+    /// An error of the options, the BPF programs, or a file of samples.
     pub fn run(&self, progress: &mut Progress) -> Result<Outcome> {
         let settings = self.report.check()?;
         let filter =
@@ -84,16 +83,16 @@ impl HooksOptions {
         let detail = if self.whole { Detail::Whole } else { Detail::Stages };
         let device_stamps = self.device_stamps;
         let hop = Hop { arrivals, departures, filter, detail, device_stamps };
-        let device = if device_stamps { Some(NicStamped::begin(&self.arrivals)?) } else { None };
+        let device = if device_stamps { Some(NicTimestamps::begin(&self.arrivals)?) } else { None };
 
         let run = Run::begin("delay-hooks");
         let interfaces = [Some(&self.arrivals), self.departures.as_ref()];
         interfaces.into_iter().flatten().for_each(|name| run.inputs().add(Input::interface(name)));
         let mut seen = Collector {
-            left: Group::new("packets that left"),
-            read: Group::new("packets that a process read"),
-            fates: Fates::default(),
-            sink: Sink::new(&self.report.files)?,
+            left: FateGroup::new("packets that left"),
+            read: FateGroup::new("packets that a process read"),
+            fates: FateCounts::default(),
+            sink: DelaySink::new(&self.report.files)?,
             device,
         };
         let (counts, cost) = self.follow(&hop, &mut seen, progress)?;
@@ -108,8 +107,8 @@ impl HooksOptions {
         if let Some(device) = &seen.device {
             device.fill(&mut outcome);
         }
-        outcome.check(Check::eq("packets that were not told", counts.untold, 0_u64, ""));
-        let request = Request {
+        outcome.check(Check::eq("packets not reported", counts.unreported, 0_u64, ""));
+        let request = HooksRequest {
             arrivals: &self.arrivals,
             departures: self.departures.as_deref(),
             is_filtered: !self.filter.is_empty(),
@@ -128,10 +127,10 @@ impl HooksOptions {
         hop: &Hop,
         seen: &mut Collector,
         progress: &mut Progress,
-    ) -> Result<(Counts, Cost)> {
+    ) -> Result<(Counts, HookCost)> {
         let _guard = interrupt::Guard::install();
         let mut tracer = Tracer::start(hop)?;
-        let mut cost = Cost::new();
+        let mut cost = HookCost::new();
         let begun_ns = clock::now_ns();
         let end_ns = self.length.map(|length| begun_ns + length.as_nanos() as u64);
         let mut pending: Vec<Packet> = Vec::new();
@@ -161,38 +160,40 @@ impl HooksOptions {
         let mut notes = Vec::new();
         if hop.arrivals.has_xdp {
             notes.push(format!(
-                "{} has an XDP program: packets that it sends on itself never come to the hooks",
+                "{} has an XDP program: packets that it forwards do not reach the hooks",
                 self.arrivals
             ));
         }
-        if counts.crowded > 0 {
+        if counts.table_full > 0 {
             notes.push(format!(
-                "{} not followed: too many were under way; give a filter",
-                count(counts.crowded, "packet")
+                "{} not traced: too many were in transit; use a filter",
+                count(counts.table_full, "packet")
             ));
         }
-        if counts.untold > 0 {
+        if counts.unreported > 0 {
             notes.push(format!(
-                "{} not recorded: the ring of the hooks was full; give a filter",
-                count(counts.untold, "packet")
+                "{} not recorded: the ring of the hooks was full; use a filter",
+                count(counts.unreported, "packet")
             ));
         }
         if seen.left.is_empty() && !seen.read.is_empty() {
-            notes.push("no packet left; the stages are those of the packets that were read".into());
+            notes.push(
+                "no packet was sent; the stages are those of the packets that were read".into(),
+            );
         }
         notes.push(format!(
-            "a packet's time begins {}where the driver of {} hands it over, or where the stack begins with \
+            "a packet's time starts {}when the driver of {} passes it to the stack, or when the stack starts to process \
              it{}",
-            if self.device_stamps { "where the NIC stamped it; else " } else { "" },
+            if self.device_stamps { "at the stamp of the NIC; else " } else { "" },
             self.arrivals,
-            if self.whole { ", and ends where a driver begins to send it" } else { "" }
+            if self.whole { ", and ends when a driver starts to send it" } else { "" }
         ));
         notes
     }
 }
 
 impl Collector {
-    /// Packets that are gone, and when they began.
+    /// Processes completed packets.
     fn take(&mut self, mut packets: Vec<Packet>, pending: &mut Vec<Packet>) -> Result<()> {
         if let Some(device) = &mut self.device {
             device.begin_in(&mut packets)?;
@@ -201,7 +202,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Takes in the packets that came before a moment, in order.
+    /// Processes the packets that arrived before a time, in order.
     fn until(&mut self, moment_ns: u64, pending: &mut Vec<Packet>) {
         pending.sort_unstable_by_key(|packet| packet.begin_ns);
         let old = pending.partition_point(|packet| packet.begin_ns < moment_ns);

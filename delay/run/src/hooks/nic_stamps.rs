@@ -1,8 +1,8 @@
-//! Packets that begin when the NIC received them.
+//! Packets whose time starts at the NIC's stamp.
 
 use std::path::Path;
 
-use onbeat_hooks::{FollowedClock, Packet};
+use onbeat_hooks::{Packet, TrackedClock};
 use onbeat_link::raw::{CaptureSocket, NicStamps};
 use onbeat_netdev::Namespace;
 use onbeat_realtime::clock;
@@ -11,44 +11,42 @@ use onbeat_report::{Counters, Outcome};
 
 use crate::error::{Error, Result};
 
-/// The NIC's clock is read beside the kernel's so often.
+/// Interval of reading the NIC's clock together with the kernel's.
 const LOOK_NS: u64 = 100_000_000;
 
-/// A NIC that stamps every packet, until this is dropped.
-pub(super) struct NicStamped {
+/// NIC time stamps of every packet, until this is dropped.
+pub(super) struct NicTimestamps {
     stamps: NicStamps,
-    clock: FollowedClock,
+    clock: TrackedClock,
     next_ns: u64,
     begun: u64,
     without: u64,
-    /// The stamp is later than the driver's handing over by more than the clocks may be off.
+    /// The stamp is later than the driver's by more than the error of the clocks.
     contrary: u64,
-    /// Of the conversion, at most.
+    /// Maximum error of the conversion.
     error_ns: u64,
 }
 
-impl NicStamped {
+impl NicTimestamps {
     pub(super) fn begin(interface: &str) -> Result<Self> {
-        let stamps = NicStamps::begin(
+        let stamps = NicStamps::enable(
             &Namespace::current()?,
             interface,
             Path::new(CaptureSocket::DIRECTORY),
         )?;
         let number = stamps.clock().ok_or_else(|| {
-            Error::option(format!(
-                "the NIC of {interface} stamps by a clock that the kernel does not show"
-            ))
+            Error::option(format!("the kernel reports no clock of the NIC of {interface}"))
         })?;
-        let clock = FollowedClock::open(number)?;
+        let clock = TrackedClock::open(number)?;
         let next_ns = clock::now_ns() + LOOK_NS;
         Ok(Self { stamps, clock, next_ns, begun: 0, without: 0, contrary: 0, error_ns: 0 })
     }
 
-    /// Has packets begin with their stamps, where they have any that can be.
+    /// Starts packets at their stamps, if these are plausible.
     pub(super) fn begin_in(&mut self, packets: &mut [Packet]) -> Result<()> {
         let now_ns = clock::now_ns();
         if now_ns >= self.next_ns {
-            self.clock.look()?;
+            self.clock.read()?;
             self.next_ns = now_ns + LOOK_NS;
         }
         for packet in packets {
@@ -71,14 +69,14 @@ impl NicStamped {
         let table = Counters::named(
             ["stamps of the NIC", "packets"],
             [
-                ("where their time begins", self.begun),
-                ("without one, or of a clock that was set", self.without),
-                ("later than the driver, by more than the clocks may be off", self.contrary),
+                ("start of their time", self.begun),
+                ("missing, or of a clock that was set", self.without),
+                ("later than the driver by more than the clock error", self.contrary),
             ],
         );
         outcome.figure("stamps of the NIC", table);
         outcome.note(format!(
-            "stamps of /dev/ptp{} are converted to CLOCK_MONOTONIC, and may be off by up to {}",
+            "stamps of /dev/ptp{} are converted to CLOCK_MONOTONIC, with an error of up to {}",
             self.stamps.clock().unwrap_or_default(),
             duration_ns(self.error_ns as f64)
         ));

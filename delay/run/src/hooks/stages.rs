@@ -1,4 +1,4 @@
-//! What packets waited for inside this host, and what became of them.
+//! Stages of packets inside this host, and their outcomes.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +13,24 @@ use onbeat_report::{Cell, Check, Counters, Distribution, Measurement, Outcome, R
 
 use crate::error::Result;
 
-/// Packets whose story is told.
+/// Number of packets that are listed one by one.
 const STORIES: usize = 20;
 
-/// What the stages of packets may add up to beside the whole.
+/// Maximum difference of the sum of stages from the total.
 const SUM: f64 = 0.01;
 
-/// Packets of one fate: where they waited, and the story of those that waited longest.
-pub(super) struct Group {
+/// Packets of one outcome: their stages, and the packets with the longest delays.
+pub(super) struct FateGroup {
     name: &'static str,
     stages: Recorder,
     phases: [PhaseId; Stage::ALL.len()],
     total_ns: u64,
     first_ns: Option<u64>,
-    /// The longest first.
+    /// Longest first.
     longest: Vec<Packet>,
 }
 
-impl Group {
+impl FateGroup {
     pub(super) fn new(name: &'static str) -> Self {
         let mut stages = Recorder::new();
         let phases = Stage::ALL.map(|stage| stages.phase(stage.name()));
@@ -66,7 +66,7 @@ impl Group {
         if !stages.series.is_empty() {
             self.fill_stages(outcome, stages);
         }
-        let name = format!("{}: those that took longest", self.name);
+        let name = format!("{}: longest delays", self.name);
         outcome.figure(name, self.stories());
     }
 
@@ -74,7 +74,7 @@ impl Group {
         let parts: f64 = stages.series.iter().map(sum_ns).sum();
         let ratio = parts / self.total_ns.max(1) as f64;
         outcome.check(Check::max(
-            format!("{}: sum of the stages beside the whole, off by", self.name),
+            format!("{}: difference of the sum of stages from the total", self.name),
             (ratio - 1.0).abs(),
             SUM,
             "",
@@ -88,7 +88,7 @@ impl Group {
             ("stage", ""),
             ("packets", ""),
             ("mean", "ns"),
-            ("share of the whole", "%"),
+            ("share of the total", "%"),
         ]);
         for series in &stages.series {
             table.row([
@@ -102,11 +102,11 @@ impl Group {
     }
 
     fn stories(&self) -> Counters {
-        // Of some the whole is told alone.
+        // Some have only a total.
         let staged = self.longest.iter().any(|packet| packet.depth.is_some());
         let mut columns = vec![("at", "s"), ("took", "ns")];
         if staged {
-            columns.extend([("longest in", ""), ("of that", "ns"), ("packets before it", "")]);
+            columns.extend([("longest stage", ""), ("of that", "ns"), ("packets before it", "")]);
         }
         columns.extend([("received in", ""), ("task there", ""), ("CPUs", ""), ("size", "octets")]);
         let mut table = Counters::new(columns);
@@ -137,14 +137,14 @@ impl Group {
     }
 }
 
-/// What a stage took of all packets together, in nanoseconds.
+/// The sum of a stage over all packets, in nanoseconds.
 fn sum_ns(stage: &DistributionSeries) -> f64 {
     stage.mean.unwrap_or_default() * stage.count as f64
 }
 
-/// How many packets found which end.
+/// The number of packets by outcome.
 #[derive(Debug, Default)]
-pub(super) struct Fates {
+pub(super) struct FateCounts {
     forwarded: u64,
     answered: u64,
     answered_by_kernel: u64,
@@ -152,7 +152,7 @@ pub(super) struct Fates {
     dropped: BTreeMap<u32, u64>,
 }
 
-impl Fates {
+impl FateCounts {
     pub(super) fn count(&mut self, fate: Fate) {
         *match fate {
             Fate::Forwarded => &mut self.forwarded,
@@ -163,12 +163,12 @@ impl Fates {
         } += 1;
     }
 
-    /// Packets that left or were read.
+    /// Packets that were sent or read.
     pub(super) fn ended_well(&self) -> u64 {
         self.forwarded + self.answered_by_kernel + self.delivered
     }
 
-    /// Packets that left, and those that came in and did not end in a process without an answer.
+    /// The number of sent packets, and of received ones that a process did not read without an answer.
     pub(super) fn left(&self, counts: &Counts) -> (u64, u64) {
         let left = self.forwarded + self.answered_by_kernel + self.answered;
         let read = self.delivered.saturating_sub(self.answered);
@@ -179,13 +179,13 @@ impl Fates {
         self.forwarded > 0
     }
 
-    /// Packets dropped, and the reason of most of them.
+    /// The number of dropped packets, and the reason of most of them.
     pub(super) fn dropped(&self) -> (u64, Option<u32>) {
         let most = self.dropped.iter().max_by_key(|(_, number)| **number);
         (self.dropped.values().sum(), most.map(|(reason, _)| *reason))
     }
 
-    /// Packets that came in and were followed; answers to them are not among them.
+    /// The number of received and traced packets, without answers to them.
     pub(super) fn followed(&self, counts: &Counts) -> u64 {
         counts.begun.saturating_sub(self.answered + self.answered_by_kernel)
     }
@@ -197,29 +197,29 @@ impl Fates {
     pub(super) fn table(&self, counts: &Counts, reasons: &Reasons) -> Counters {
         let mut table = Counters::new(["packets", "number"]);
         let mut row = |name: String, number: u64| table.row([Cell::from(name), number.into()]);
-        row("came in and were followed".into(), self.followed(counts));
+        row("received and traced".into(), self.followed(counts));
         row("forwarded".into(), self.forwarded);
         row("read by a process".into(), self.delivered);
         row("of these answered by it".into(), self.answered);
-        row("answered by the kernel, with errors too".into(), self.answered_by_kernel);
+        row("answered by the kernel, including errors".into(), self.answered_by_kernel);
         for (reason, number) in &self.dropped {
             row(format!("dropped: {}", reasons.name(*reason)), *number);
         }
-        row("used up by the kernel, or merged with others".into(), counts.forgotten);
-        row("not seen to leave".into(), counts.begun.saturating_sub(counts.ended));
-        row("not followed for want of room".into(), counts.crowded);
-        row("gone, and not told for want of room".into(), counts.untold);
+        row("consumed by the kernel, or merged with others".into(), counts.evicted);
+        row("not observed to leave".into(), counts.begun.saturating_sub(counts.ended));
+        row("not traced for lack of room".into(), counts.table_full);
+        row("not reported for lack of room".into(), counts.unreported);
         table
     }
 }
 
-/// The part of the time in which the programs are watched, which costs as much again.
+/// The share of time in which the run time of the programs is recorded, which doubles their cost.
 const WATCHED_NS: u64 = 100_000_000;
 const WATCHED_EVERY_NS: u64 = 1_000_000_000;
 
-/// What the programs take, seen now and then.
-pub(super) struct Cost {
-    /// With the packets that had come in before.
+/// The cost of the programs, sampled periodically.
+pub(super) struct HookCost {
+    /// With the number of packets received before.
     under_way: Option<(Watched, u64)>,
     next_ns: u64,
     until_ns: u64,
@@ -227,13 +227,13 @@ pub(super) struct Cost {
     packets: u64,
 }
 
-impl Cost {
+impl HookCost {
     pub(super) fn new() -> Self {
         let runs = Runs::default();
         Self { under_way: None, next_ns: 0, until_ns: 0, runs, packets: 0 }
     }
 
-    /// Begins to watch, or ends it, where it is time for that.
+    /// Starts or stops recording, when it is time.
     pub(super) fn watch(&mut self, tracer: &Tracer, now_ns: u64) -> Result<()> {
         if self.under_way.is_none() && now_ns >= self.next_ns {
             let watched = Watched::begin(|| tracer.runs())?;
@@ -266,8 +266,8 @@ impl Cost {
             Measurement::new("ns", per_packet(self.runs.time_ns)),
         );
         outcome.note(format!(
-            "runs of the hooks per packet that arrived: {:.1}, those of other packets included, while their run \
-             time was recorded ({}); the kernel's dispatch is not in their time",
+            "runs of the hooks per received packet: {:.1}, including those of other packets, while their run \
+             time was recorded ({}); the kernel's dispatch is not included",
             per_packet(self.runs.count),
             count(self.packets, "packet")
         ));

@@ -1,4 +1,4 @@
-//! Packets of both directions as they pass an interface.
+//! Packets of both directions on an interface, live.
 
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -8,8 +8,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use onbeat_delay::capture::{LinkType, Packet};
 use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher};
-use onbeat_delay::pairing::{Sides, Sorter};
-use onbeat_link::raw::{CaptureClock, CaptureOptions, CaptureSocket, CapturedFrame, Wanted};
+use onbeat_delay::pairing::{SideCriterion, Sorter};
+use onbeat_link::raw::{CaptureClock, CaptureOptions, CaptureSocket, CapturedFrame, StampPolicy};
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_realtime::{clock, interrupt};
 use onbeat_report::Progress;
@@ -19,45 +19,45 @@ use super::{MirrorOptions, MirrorReading};
 use crate::captures;
 use crate::error::{Error, Result};
 use crate::reading::Reading;
-use crate::sink::Sink;
+use crate::sink::DelaySink;
 
-/// How long a wait for packets takes at most: as soon is Ctrl-C noticed.
+/// Maximum wait for packets: the response time to Ctrl-C.
 const LOOK_NS: u64 = 50_000_000;
-/// Batches that are taken between two looks at the time: all that the largest ring holds.
+/// Maximum number of batches between two checks of the time: the content of the largest ring.
 const BATCHES: usize = 512;
 
-/// How an interface is captured.
+/// Options of capturing an interface.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct LiveOptions {
-    /// Watch an interface for this time; until Ctrl-C, without
+    /// Capture an interface for this time [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// Watch an interface until this number of packets is matched, packets alike not counted
+    /// Capture an interface until N packets are matched, without identical packets
     #[arg(long, value_name = "NUMBER")]
     count: Option<NonZeroU64>,
-    /// Who stamps what passes an interface: the NIC where it can stamp every packet and else the kernel,
-    /// the NIC, or the kernel
+    /// Source of time stamps of an interface: the NIC if it can stamp every packet, else the kernel (best), the NIC
+    /// (nic), or the kernel (kernel)
     #[arg(long, value_name = "WHO", value_parser = stamps())]
-    stamps: Option<Wanted>,
+    stamps: Option<StampPolicy>,
 }
 
-fn stamps() -> impl TypedValueParser<Value = Wanted> {
+fn stamps() -> impl TypedValueParser<Value = StampPolicy> {
     PossibleValuesParser::new(["best", "nic", "kernel"]).map(|name| match name.as_str() {
-        "nic" => Wanted::Nic,
-        "kernel" => Wanted::Kernel,
-        _ => Wanted::Best,
+        "nic" => StampPolicy::Nic,
+        "kernel" => StampPolicy::Kernel,
+        _ => StampPolicy::Best,
     })
 }
 
-/// What came of packets, and what of them was no use.
+/// Counts of packets, including unusable ones.
 #[derive(Default)]
-struct Lost {
+struct LivePacketCounts {
     without_time: u64,
     downs: u64,
 }
 
 impl LiveOptions {
-    /// Matches that end the measurement.
+    /// The number of matches at which the measurement stops.
     pub(super) fn count(&self) -> Option<u64> {
         self.count.map(NonZeroU64::get)
     }
@@ -72,24 +72,24 @@ impl LiveOptions {
         Err(Error::option(format!("{option} is for an interface; a capture is read to its end")))
     }
 
-    /// Matches what passes, until it is to end.
+    /// Matches live packets, until the end of the measurement.
     pub(super) fn watch(
         &self,
         mirror: &MirrorOptions,
         matching: &MatchingOptions,
-        sink: &mut Sink,
+        sink: &mut DelaySink,
         progress: &mut Progress,
     ) -> Result<MirrorReading> {
         let name = mirror.source.to_string_lossy();
         let sides = mirror.side.sides()?;
-        if matches!(sides, Sides::Interfaces { .. }) {
+        if matches!(sides, SideCriterion::Interfaces { .. }) {
             return Err(Error::option(format!(
-                "--interface is for pcapng files, and {name} is none: tell the sides by --mac, --vlan or \
+                "--interface requires a pcapng file, unlike {name}; distinguish the sides by --mac, --vlan or \
                  --direction"
             )));
         }
         let mut socket = self.open(&name, &sides)?;
-        // A tunnel has no address, and packets without a header of Ethernet.
+        // A tunnel has no address, and packets without an Ethernet header.
         let has_address = Handle::in_namespace(&Namespace::current()?)?.link(&name)?.mac.is_some();
         let link = if has_address { LinkType::ETHERNET } else { LinkType::RAW_IP };
         let _signals = interrupt::Guard::install();
@@ -98,7 +98,7 @@ impl LiveOptions {
         let mut matcher = Matcher::new(window);
         let filters = mirror.packets.selection.filters();
         let mut sorter = Sorter::new(sides, recognition).filtered(filters);
-        let mut lost = Lost::default();
+        let mut lost = LivePacketCounts::default();
         let mut take = |event: Event<()>| sink.take(&event);
         let end_ns = self.length.map_or(u64::MAX, |length| {
             clock::now_ns().saturating_add(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
@@ -109,7 +109,7 @@ impl LiveOptions {
             if !last && !socket.wait(wait_ns)? {
                 lost.downs += 1;
             }
-            // Packets from before this were in the ring when it was emptied, but for the kernel's disorder.
+            // Packets from before this were in the ring when it was emptied, except for the kernel's disorder.
             let now_ns = clock::now_ns() as i64;
             let mut unreadable = None;
             let emptied = (0..BATCHES).any(|_| {
@@ -145,20 +145,20 @@ impl LiveOptions {
         Ok(MirrorReading { tally, reading })
     }
 
-    fn open(&self, name: &str, sides: &Sides) -> Result<CaptureSocket> {
+    fn open(&self, name: &str, sides: &SideCriterion) -> Result<CaptureSocket> {
         let stamps = self.stamps.unwrap_or_default();
-        let options = CaptureOptions { outgoing: *sides == Sides::Direction, stamps };
+        let options = CaptureOptions { outgoing: *sides == SideCriterion::Direction, stamps };
         CaptureSocket::open(
             &Namespace::current()?,
             name,
             options,
             Path::new(CaptureSocket::DIRECTORY),
         )
-        .map_err(|error| Error::input(name, format!("there is no such file, and {error}")))
+        .map_err(|error| Error::input(name, format!("no such file, and {error}")))
     }
 }
 
-/// A frame as captures have it; `None`: nobody knows when it passed.
+/// A frame as in captures; `None`: its time is unknown.
 fn packet<'a>(frame: &CapturedFrame<'a>, number: u64, link: LinkType) -> Option<Packet<'a>> {
     use onbeat_delay::capture::Direction::{Inbound, Outbound};
     Some(Packet {
@@ -173,17 +173,17 @@ fn packet<'a>(frame: &CapturedFrame<'a>, number: u64, link: LinkType) -> Option<
     })
 }
 
-fn notes(name: &str, socket: &mut CaptureSocket, lost: &Lost) -> Result<Vec<String>> {
+fn notes(name: &str, socket: &mut CaptureSocket, lost: &LivePacketCounts) -> Result<Vec<String>> {
     let mut notes = vec![format!("{name}: stamped by {}", socket.clock())];
-    if let Some(reason) = socket.why_not_the_nic() {
+    if let Some(reason) = socket.nic_unavailable_reason() {
         notes.push(format!("not by the NIC: {reason}"));
     }
     let drops = socket.drops()?;
     notes.push(match drops {
-        0 => "no packet was dropped by the ring".to_owned(),
+        0 => "the ring dropped no packet".to_owned(),
         _ => format!(
-            "the ring dropped {}, since this host read it too slowly; they may count as lost or as never \
-             having arrived",
+            "the ring dropped {}, because this host read it too slowly; they may count as lost or as not \
+             arrived",
             count(drops, "packet")
         ),
     });

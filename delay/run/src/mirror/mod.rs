@@ -1,4 +1,4 @@
-//! Packets matched in one mirrored capture of both directions, or live.
+//! Matches packets in one mirrored capture of both directions, or live.
 
 mod live;
 mod side;
@@ -8,30 +8,30 @@ use std::path::{Path, PathBuf};
 use onbeat_delay::capture::{Packet, Reader};
 use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher};
-use onbeat_delay::pairing::{InterfaceId, Mirror as Mirrored, Plan, Sides, Tally};
+use onbeat_delay::pairing::{InterfaceId, MirroredCapture as Mirrored, Plan, SideCriterion, Tally};
 use onbeat_report::format::count_of;
 use onbeat_report::{Input, Inputs, Progress, Run};
 
 use self::live::LiveOptions;
-use self::side::Side;
+use self::side::SideOptions;
 use super::captures;
 use super::command_line::CommandLine;
-use super::judgement::{self, Source};
+use super::judgement::{self, CaptureSource};
 use super::method::{Method, MethodResult};
 use super::options::{PacketOptions, ReportOptions};
 use super::outcome::{self, Origin};
 use super::reading::{self, Reading};
-use super::sink::Sink;
+use super::sink::DelaySink;
 use crate::error::Result;
 
-/// One capture of both directions, or an interface that both are mirrored to, stamped by one clock.
+/// One capture of both directions, or an interface to which both are mirrored, stamped by one clock.
 #[derive(Debug, Clone, clap::Args)]
 pub struct MirrorOptions {
-    /// The capture (- for standard input), or an interface that both directions are mirrored to
+    /// The capture (- for standard input), or an interface to which both directions are mirrored
     #[arg(value_name = "FILE|IFACE")]
     source: PathBuf,
     #[command(flatten)]
-    side: Side,
+    side: SideOptions,
     #[command(flatten)]
     live: LiveOptions,
     #[command(flatten)]
@@ -65,7 +65,7 @@ impl Method for MirrorOptions {
             run.inputs().add(Input::interface(self.source.to_string_lossy()));
             run
         };
-        let mut sink = Sink::new(&self.packets.report.files)?;
+        let mut sink = DelaySink::new(&self.packets.report.files)?;
         let matching = self.packets.matching(false, self.live.count());
         let seen = match is_file {
             true => self.read(run.inputs(), &matching, &mut sink, progress)?,
@@ -85,7 +85,8 @@ impl Method for MirrorOptions {
         let matched = reading.matched(&sink);
         outcome.notes.extend(reading.notes);
         let name = self.source.display().to_string();
-        let source = if is_file { Source::Mirrored(&name) } else { Source::Live(&name) };
+        let source =
+            if is_file { CaptureSource::Mirrored(&name) } else { CaptureSource::Live(&name) };
         let matching = (&matching, reading.planned);
         let command = CommandLine::new(Self::NAME, &[&name])
             .given([side::given(&sides)])
@@ -96,13 +97,12 @@ impl Method for MirrorOptions {
 }
 
 impl MirrorOptions {
-    /// Reads a capture to its end, and a second time where the first reading shows how more packets
-    /// match.
+    /// Reads a capture to its end, and a second time if the first reading shows how more packets match.
     fn read(
         &self,
         inputs: &Inputs,
         matching: &MatchingOptions,
-        sink: &mut Sink,
+        sink: &mut DelaySink,
         progress: &mut Progress,
     ) -> Result<MirrorReading> {
         let can_repeat = captures::can_be_read_again(&self.source);
@@ -116,7 +116,7 @@ impl MirrorOptions {
         Ok(MirrorReading { tally, reading })
     }
 
-    /// Reads a capture through.
+    /// Reads a whole capture.
     fn feed(
         &self,
         inputs: &Inputs,
@@ -140,7 +140,7 @@ impl MirrorOptions {
         }
         matcher.finish(&mut events);
         let (tally, reader) = (mirror.tally(), mirror.reader());
-        if let Sides::Interfaces { arrivals, departures } = &sides {
+        if let SideCriterion::Interfaces { arrivals, departures } = &sides {
             [arrivals, departures]
                 .into_iter()
                 .try_for_each(|id| known(id, reader, &self.source))?;
@@ -153,7 +153,7 @@ impl MirrorOptions {
     }
 }
 
-/// Refuses an interface that a capture, which was read to its end, does not have.
+/// Refuses an interface that is missing in a capture that was read to its end.
 fn known<R>(id: &InterfaceId, reader: &Reader<R>, path: &Path) -> Result<()> {
     let name = |number| reader.interface_name(number);
     let numbers = 0..reader.interfaces();
@@ -170,8 +170,8 @@ fn known<R>(id: &InterfaceId, reader: &Reader<R>, path: &Path) -> Result<()> {
     });
     let there: Vec<String> = there.collect();
     let there = match there.is_empty() {
-        true => "it names none, as only pcapng files do".to_owned(),
+        true => "it contains none, as only pcapng files do".to_owned(),
         false => format!("it has {}", there.join(", ")),
     };
-    Err(captures::failure(path, format!("--interface: there is no interface {id}: {there}")))
+    Err(captures::failure(path, format!("--interface: no interface {id}: {there}")))
 }

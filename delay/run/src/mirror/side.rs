@@ -1,73 +1,73 @@
-//! What distinguishes arrivals from departures in a mirrored capture.
+//! Options that distinguish arrivals from departures in a mirrored capture.
 
-use onbeat_delay::pairing::{InterfaceId, Sides};
+use onbeat_delay::pairing::{InterfaceId, SideCriterion};
 use onbeat_wire::MacAddress;
 
 use crate::error::{Error, Result};
 
-/// What distinguishes arrivals from departures.
+/// Options that distinguish arrivals from departures.
 #[derive(Debug, Clone, clap::Args)]
 #[group(required = true, multiple = false)]
-pub(super) struct Side {
-    /// The hop's own MAC addresses: what is sent to one arrives, what comes from one leaves
+pub(super) struct SideOptions {
+    /// The hop's own MAC addresses: packets to one arrive, packets from one depart
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',')]
     mac: Vec<MacAddress>,
-    /// The VLAN of packets that arrive, and that of those that leave
+    /// The VLAN of arrivals, and that of departures
     #[arg(long, value_name = "IN,OUT", value_parser = two::<u16>)]
     vlan: Option<(u16, u16)>,
-    /// The interface of a pcapng file, by number from 0 on or by name, where packets arrive, and where
-    /// they leave
+    /// The interfaces of a pcapng file that captured arrivals and departures, by number from 0 on or by name
     #[arg(long, value_name = "IN,OUT", value_parser = two::<InterfaceId>)]
     interface: Option<(InterfaceId, InterfaceId)>,
-    /// What a pcapng file says of each packet, or the interface that is watched: inbound packets arrive,
-    /// outbound ones leave
+    /// Use the direction that a pcapng file or the captured interface reports: inbound packets arrive, outbound
+    /// ones depart
     #[arg(long)]
     direction: bool,
 }
 
-impl Side {
-    /// What distinguishes arrivals from departures.
-    pub(super) fn sides(&self) -> Result<Sides> {
+impl SideOptions {
+    /// Returns the criterion.
+    pub(super) fn sides(&self) -> Result<SideCriterion> {
         let same = |what: &str| Error::option(format!("{what}: the two sides are the same"));
         Ok(match (self.vlan, &self.interface) {
             (Some((arrivals, departures)), _) if arrivals == departures => {
                 return Err(same("--vlan"));
             }
-            (Some((arrivals, departures)), _) => Sides::Vlans { arrivals, departures },
+            (Some((arrivals, departures)), _) => SideCriterion::Vlans { arrivals, departures },
             (_, Some((arrivals, departures))) if arrivals == departures => {
                 return Err(same("--interface"));
             }
-            (_, Some((arrivals, departures))) => {
-                Sides::Interfaces { arrivals: arrivals.clone(), departures: departures.clone() }
-            }
-            _ if self.direction => Sides::Direction,
-            _ => Sides::Addresses(self.mac.clone()),
+            (_, Some((arrivals, departures))) => SideCriterion::Interfaces {
+                arrivals: arrivals.clone(),
+                departures: departures.clone(),
+            },
+            _ if self.direction => SideCriterion::Direction,
+            _ => SideCriterion::Addresses(self.mac.clone()),
         })
     }
 }
 
-/// The option that distinguishes arrivals from departures, as on the command line.
-pub(super) fn given(sides: &Sides) -> (&'static str, Option<String>) {
+/// The option on the command line.
+pub(super) fn given(sides: &SideCriterion) -> (&'static str, Option<String>) {
     match sides {
-        Sides::Vlans { arrivals, departures } => {
+        SideCriterion::Vlans { arrivals, departures } => {
             ("--vlan", Some(format!("{arrivals},{departures}")))
         }
-        Sides::Interfaces { arrivals, departures } => {
+        SideCriterion::Interfaces { arrivals, departures } => {
             ("--interface", Some(format!("{arrivals},{departures}")))
         }
-        Sides::Direction => ("--direction", None),
-        Sides::Addresses(addresses) => {
+        SideCriterion::Direction => ("--direction", None),
+        SideCriterion::Addresses(addresses) => {
             let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
             ("--mac", Some(addresses.join(",")))
         }
     }
 }
 
-/// What arrives and what leaves: `101,102`.
+/// Parses a pair: `101,102`.
 fn two<T: std::str::FromStr>(text: &str) -> std::result::Result<(T, T), String> {
     let parts = text.split_once(',');
     let numbers = parts.and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
-    numbers.ok_or_else(|| "two, of what arrives and of what leaves: 101,102".into())
+    numbers.ok_or_else(|| "two values are required, of arrivals and of departures: 101,102".into())
 }
 
 #[cfg(test)]
@@ -75,8 +75,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_sides_differ() {
-        let same = Side { mac: Vec::new(), vlan: Some((5, 5)), interface: None, direction: false };
+    fn equal_sides_are_refused() {
+        let same =
+            SideOptions { mac: Vec::new(), vlan: Some((5, 5)), interface: None, direction: false };
         assert!(same.sides().is_err());
     }
 }

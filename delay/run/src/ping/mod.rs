@@ -16,49 +16,49 @@ use onbeat_wire::stamp;
 use crate::error::{Error, Result};
 use crate::method::{Method, MethodResult};
 use crate::options::ReportOptions;
-use crate::place::Place;
-use result::Probes;
+use crate::thread_options::ThreadOptions;
+use result::ProbeResults;
 
 /// A STAMP session.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PingOptions {
-    /// The reflector's address or name
+    /// Address or name of the reflector
     host: String,
-    /// The reflector's UDP port
+    /// UDP port of the reflector
     #[arg(long, default_value_t = stamp::PORT)]
     port: u16,
-    /// Probes a second
+    /// Probes per second
     #[arg(long, value_name = "NUMBER", default_value_t = 100.0, conflicts_with = "profile")]
     rate: f64,
     /// Send for this time
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = parse_duration,
         conflicts_with = "profile")]
     length: Duration,
-    /// Send at a rate that changes: "100 for 10s, 100..1000 for 10s, 100..1000 for 10s quadratic", or a
-    /// file with such stretches in its lines
+    /// Send at a variable rate: "100 for 10s, 100..1000 for 10s, 100..1000 for 10s quadratic", or a file with such
+    /// segments in its lines
     #[arg(long, value_name = "PROFILE|FILE")]
     profile: Option<String>,
-    /// Send so many probes at most
+    /// Maximum number of probes
     #[arg(long, value_name = "NUMBER")]
     count: Option<u64>,
-    /// Octets of UDP payload of a probe; several sizes take turns [default: 44; 112 with --key]
+    /// Octets of UDP payload of a probe; several sizes alternate [default: 44; 112 with --key]
     #[arg(long, value_name = "NUMBER,...", value_delimiter = ',')]
     size: Vec<usize>,
-    /// How long an answer is waited for
+    /// Timeout of a reply
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     timeout: Duration,
     /// Send from this address
     #[arg(long, value_name = "ADDRESS")]
     source: Option<IpAddr>,
-    /// Authenticate probes by the key in this file, hexadecimal or raw octets, and believe only answers
-    /// that are, too (HMAC-SHA-256, RFC 8762 4.4); the reflector needs the same key
+    /// Authenticate probes by the key in this file, hexadecimal or raw octets, and accept only authenticated
+    /// replies (HMAC-SHA-256, RFC 8762 4.4); the reflector needs the same key
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// The reflector goes by this host's clock, being on this host: delays there and back need no offset
+    /// The reflector uses the clock of this host, as on the same host: forward and return delays need no offset
     #[arg(long)]
     one_clock: bool,
     #[command(flatten)]
-    place: Place,
+    place: ThreadOptions,
     #[command(flatten)]
     report: ReportOptions,
 }
@@ -73,7 +73,7 @@ impl Method for PingOptions {
     fn run(&self, progress: &mut Progress) -> Result<MethodResult> {
         let settings = self.report.check()?;
         let config = self.config()?;
-        let mut probes = Probes::new(self.one_clock, &self.report.files)?;
+        let mut probes = ProbeResults::new(self.one_clock, &self.report.files)?;
         let _scheduling = self.place.profile().enter()?;
         let _signals = interrupt::Guard::install();
         let run = Run::begin(Self::result());
@@ -106,7 +106,7 @@ impl PingOptions {
             count: self.count,
             sizes: self.size.clone(),
             timeout_ns: i64::try_from(self.timeout.as_nanos()).unwrap_or(i64::MAX),
-            // 0 says that a session has no number.
+            // 0 means that a session has no number.
             id: random.max(1),
             key: self.key.as_deref().map(read_key).transpose()?,
         };
@@ -125,6 +125,6 @@ impl PingOptions {
         };
         found
             .find(fits)
-            .ok_or_else(|| Error::input(host, "no address of the same kind as --source"))
+            .ok_or_else(|| Error::input(host, "no address of the same family as --source"))
     }
 }

@@ -1,7 +1,7 @@
 //! Probes as a result.
 
 use onbeat_delay::matching::Verdict;
-use onbeat_delay::probe::{OneWay, Sample};
+use onbeat_delay::probe::{OneWayDelays, Sample};
 use onbeat_delay::stats::Distribution;
 use onbeat_probe::{PingConfig, PingReport};
 use onbeat_report::distribution::PhaseId;
@@ -12,10 +12,10 @@ use onbeat_wire::stamp::COVERED_LEN;
 use crate::error::Result;
 use crate::options::ReportSettings;
 use crate::outcome::{self, Origin};
-use crate::samples::{Column, Files, Samples, Value};
-use crate::sink::Sink;
+use crate::samples::{Column, SampleFiles, SampleValue, Samples};
+use crate::sink::DelaySink;
 
-/// What is told of each probe, in the order of the table.
+/// The delays of each probe, in the order of the table.
 const WAYS: [&str; 5] =
     ["round trip", "round trip, from when it was meant to go", "in the reflector", "there", "back"];
 const ROUND_TRIP: usize = 0;
@@ -24,7 +24,7 @@ const REFLECTOR: usize = 2;
 const THERE: usize = 3;
 const BACK: usize = 4;
 
-/// What is written of each probe.
+/// The columns of samples.
 const COLUMNS: &[Column] = &[
     Column::number("sequence"),
     Column::number("intended_ns"),
@@ -35,29 +35,29 @@ const COLUMNS: &[Column] = &[
     Column::maybe_number("ttl"),
 ];
 
-/// Takes samples.
-pub(super) struct Probes {
-    round_trips: Sink,
+/// Collects samples.
+pub(super) struct ProbeResults {
+    round_trips: DelaySink,
     samples: Samples,
     ways: [Distribution; WAYS.len()],
     curves: Recorder,
     phases: [PhaseId; WAYS.len()],
-    /// `None`: both ends go by one clock.
-    one_way: Option<OneWay>,
-    /// Probes whose times cannot be: a clock was set meanwhile.
+    /// `None`: both ends use one clock.
+    one_way: Option<OneWayDelays>,
+    /// Probes with implausible times: a clock was set meanwhile.
     impossible: u64,
 }
 
-impl Probes {
-    pub(super) fn new(one_clock: bool, files: &Files) -> Result<Self> {
+impl ProbeResults {
+    pub(super) fn new(one_clock: bool, files: &SampleFiles) -> Result<Self> {
         let mut curves = Recorder::new();
         Ok(Self {
-            round_trips: Sink::new(&Files::default())?,
+            round_trips: DelaySink::new(&SampleFiles::default())?,
             samples: Samples::create(files, COLUMNS)?,
             ways: std::array::from_fn(|_| Distribution::new()),
             phases: WAYS.map(|name| curves.phase(name)),
             curves,
-            one_way: (!one_clock).then(OneWay::new),
+            one_way: (!one_clock).then(OneWayDelays::new),
             impossible: 0,
         })
     }
@@ -68,10 +68,10 @@ impl Probes {
             sequence.into(),
             intended_ns.into(),
             sent_ns.into(),
-            Value::maybe(answer.map(|answer| answer.reflector_received_ns)),
-            Value::maybe(answer.map(|answer| answer.reflector_sent_ns)),
-            Value::maybe(answer.map(|answer| answer.received_ns)),
-            Value::maybe(answer.map(|answer| answer.ttl)),
+            SampleValue::maybe(answer.map(|answer| answer.reflector_received_ns)),
+            SampleValue::maybe(answer.map(|answer| answer.reflector_sent_ns)),
+            SampleValue::maybe(answer.map(|answer| answer.received_ns)),
+            SampleValue::maybe(answer.map(|answer| answer.ttl)),
         ]);
         let times = (sample.answer, sample.round_trip_ns(), sample.intended_round_trip_ns());
         let (Some(answer), Some(round_trip_ns), Some(intended_ns)) = times else {
@@ -102,7 +102,7 @@ impl Probes {
         }
     }
 
-    /// All that is said of a session; its round trips.
+    /// Adds all figures of a session; returns its round-trip times.
     pub(super) fn fill(
         mut self,
         outcome: &mut Outcome,
@@ -112,10 +112,10 @@ impl Probes {
     ) -> Result<Distribution> {
         self.samples.finish()?;
         outcome.check(Check::eq("probes lost", found.counts.lost, 0_u64, ""));
-        outcome.check(Check::eq("probes whose times cannot be", self.impossible, 0_u64, ""));
+        outcome.check(Check::eq("probes with implausible times", self.impossible, 0_u64, ""));
         if self.impossible > 0 {
             outcome.note(
-                "the reflector's clock was set while probes were under way: they have no delay",
+                "the reflector's clock was set while probes were in transit: they have no delay",
             );
         }
         let name = "steps of this host's time of day";
@@ -129,22 +129,22 @@ impl Probes {
             outcome.check(Check::eq("negative delays there or back", negative, 0_u64, ""));
             if negative > 0 || found.clock_steps > 0 {
                 outcome.note(
-                    "delays there and back are of two clocks, or of one that was set: leave --one-clock out",
+                    "delays there and back are of two clocks, or of one that was set; omit --one-clock",
                 );
             }
         }
-        let told = if one_clock { WAYS.len() } else { THERE };
+        let significant = if one_clock { WAYS.len() } else { THERE };
         outcome.figure("ways", self.table(bound_ns.flatten(), settings));
         let mut curves = self.curves.figure();
-        curves.series.truncate(told);
-        outcome.figure("distribution of ways", curves);
+        curves.series.truncate(significant);
+        outcome.figure("distribution of delays", curves);
         outcome::fill(outcome, &self.round_trips, Origin::Arrival, settings);
         notes(outcome, config, found);
         Ok(self.round_trips.collected.delays)
     }
 
-    /// Makes one clock of two; what delays there and back may be off by, where there are any.
-    fn compare(&mut self, outcome: &mut Outcome, one_way: &OneWay) -> Option<f64> {
+    /// Compares the two clocks; returns the error bound of one-way delays, if there are any.
+    fn compare(&mut self, outcome: &mut Outcome, one_way: &OneWayDelays) -> Option<f64> {
         let ways = &mut self.ways;
         let compared = one_way.compare(|delay| {
             ways[THERE].record(delay.there_ns.round() as i64);
@@ -172,8 +172,8 @@ impl Probes {
         outcome.check(Check::eq("steps of the reflector's clock", compared.steps, 0_u64, ""));
         if let Some(bound_ns) = compared.bound_ns {
             outcome.note(format!(
-                "two clocks: delays there and back are right to {}, since a path may share its \
-                 fastest round trip between both directions in any way; what is not above that is withheld",
+                "two clocks: delays there and back have an error of up to {}, since a path may divide its \
+                 fastest round trip between both directions in any ratio; smaller values are withheld",
                 duration_ns(bound_ns)
             ));
         }
@@ -185,7 +185,7 @@ impl Probes {
         }
         if compared.left_out > 0 {
             outcome.note(format!(
-                "one-way delays are those of the first probes, without the last {}; --csv or --parquet has \
+                "one-way delays are those of the first probes, without the last {}; --csv or --parquet writes \
                  the times of all",
                 count(compared.left_out, "probe")
             ));
@@ -207,13 +207,13 @@ impl Probes {
         ]);
         for (way, (name, delays)) in WAYS.into_iter().zip(&self.ways).enumerate() {
             let bound_ns = bound_ns.filter(|_| way >= THERE);
-            let told = |value: Option<f64>| -> Cell {
+            let significant = |value: Option<f64>| -> Cell {
                 let value = value.filter(|ns| bound_ns.is_none_or(|bound| *ns > bound));
                 value.into()
             };
             let exact = |ns: u64| ns as f64;
             let quantile = |share| {
-                told(
+                significant(
                     delays
                         .percentile(share, settings.confidence)
                         .map(|found| exact(found.value_ns)),
@@ -222,12 +222,12 @@ impl Probes {
             table.row([
                 Cell::from(name),
                 delays.count().into(),
-                told(delays.min_ns().map(exact)),
-                told(delays.mean_ns()),
+                significant(delays.min_ns().map(exact)),
+                significant(delays.mean_ns()),
                 quantile(0.5),
                 quantile(0.99),
                 quantile(0.999),
-                told(delays.max_ns().map(exact)),
+                significant(delays.max_ns().map(exact)),
                 bound_ns.into(),
             ]);
         }
@@ -244,20 +244,20 @@ fn probes(found: &PingReport) -> Counters {
             ("sent", counts.sent.into()),
             ("answered", counts.answered.into()),
             ("lost", counts.lost.into()),
-            ("lost on their way there", found.lost_there.into()),
-            ("lost on their way back", Cell::from(back)),
+            ("lost on the forward path", found.lost_there.into()),
+            ("lost on the return path", Cell::from(back)),
             ("answered again, or too late", counts.duplicate_or_late.into()),
             ("answered after a later one", counts.reordered.into()),
-            ("not taken by the kernel", found.refused.into()),
+            ("refused by the kernel", found.refused.into()),
             ("departures stamped by the program, not the kernel", found.stamped_late[0].into()),
             ("arrivals stamped by the program, not the kernel", found.stamped_late[1].into()),
-            ("datagrams that were no answer", counts.stray.into()),
+            ("other datagrams", counts.stray.into()),
             ("datagrams with a wrong HMAC", counts.unverified.into()),
         ],
     )
 }
 
-/// The rate that was meant, and that which came of it.
+/// Adds the intended rate, and the actual one.
 fn rate(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
     let seconds = (config.profile.duration_ns().min(found.took_ns)) as f64 / 1e9;
     if seconds > 0.0 {
@@ -268,20 +268,20 @@ fn rate(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
 
 fn notes(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
     outcome.note(
-        "round trips are without the time in the reflector; stamps are the kernel's (CLOCK_REALTIME, made \
-         one that is not set) but for the reflector's departures, which it stamps itself",
+        "round trips exclude the time in the reflector; stamps are the kernel's (CLOCK_REALTIME, converted to \
+         a clock without steps), except for the reflector's departures, which it stamps itself",
     );
     if let Some(estimate) = found.reflector {
         let error = match estimate.error_ns() {
             Some(error_ns) => format!("±{}", duration_ns(error_ns as f64)),
             None => "of unknown error".into(),
         };
-        let to = if estimate.synchronised { " to UTC" } else { ", not synchronised" };
+        let to = if estimate.synchronised { " to UTC" } else { ", not synchronized" };
         outcome.note(format!("the reflector's clock: {error}{to}"));
     }
     if config.key.is_some() {
         outcome.note(format!(
-            "probes and answers are authenticated: of each the first {COVERED_LEN} octets, and no padding"
+            "probes and replies are authenticated: the first {COVERED_LEN} octets of each, without padding"
         ));
     }
     if found.counts.unverified > 0 {

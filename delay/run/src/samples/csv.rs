@@ -1,22 +1,22 @@
-//! Lines with commas.
+//! CSV files.
 
 use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
 
 use onbeat_host::output::{self, Output};
 
-use super::{Column, SampleWriter, Value};
+use super::{Column, SampleValue, SampleWriter};
 use crate::error::{Error, Result};
 
-/// A file of lines with commas.
-pub(super) struct Csv {
+/// A CSV file.
+pub(super) struct CsvFile {
     path: PathBuf,
     file: BufWriter<Output>,
     failed: Option<io::Error>,
 }
 
-impl Csv {
-    /// Creates the file, with a line of headings.
+impl CsvFile {
+    /// Creates the file, with a header line.
     pub(super) fn create(path: &Path, columns: &[Column]) -> Result<Self> {
         let failed = |error| cannot_write(path, &error);
         let mut file = BufWriter::new(output::create_whole(path).map_err(failed)?);
@@ -26,8 +26,8 @@ impl Csv {
     }
 }
 
-impl SampleWriter for Csv {
-    fn row(&mut self, values: &[Value]) {
+impl SampleWriter for CsvFile {
+    fn row(&mut self, values: &[SampleValue]) {
         if self.failed.is_none() {
             self.failed = write(&mut self.file, values).err();
         }
@@ -41,15 +41,15 @@ impl SampleWriter for Csv {
     }
 }
 
-fn write(file: &mut impl Write, values: &[Value]) -> io::Result<()> {
+fn write(file: &mut impl Write, values: &[SampleValue]) -> io::Result<()> {
     for (at, value) in values.iter().enumerate() {
         if at > 0 {
             file.write_all(b",")?;
         }
         match value {
-            Value::Number(number) => write!(file, "{number}")?,
-            Value::Text(text) => file.write_all(text.as_bytes())?,
-            Value::Nothing => {}
+            SampleValue::Number(number) => write!(file, "{number}")?,
+            SampleValue::Text(text) => file.write_all(text.as_bytes())?,
+            SampleValue::Nothing => {}
         }
     }
     file.write_all(b"\n")

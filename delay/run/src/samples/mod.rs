@@ -1,4 +1,4 @@
-//! Samples one by one as files, for tools of one's own.
+//! Files of single samples, for other tools.
 
 mod csv;
 #[cfg(feature = "parquet")]
@@ -7,21 +7,21 @@ mod parquet;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use csv::Csv;
+use csv::CsvFile;
 
-/// Files that samples are written to.
+/// Files for samples.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct Files {
-    /// Write each delay to a file, too
+pub(crate) struct SampleFiles {
+    /// Also write each delay to a CSV file
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// Write each delay to a Parquet file, too, which DuckDB, Polars and Spark read
+    /// Also write each delay to a Parquet file, which DuckDB, Polars and Spark read
     #[arg(long, value_name = "FILE")]
     pub(crate) parquet: Option<PathBuf>,
 }
 
-impl Files {
-    /// Refuses a format that this program was built without.
+impl SampleFiles {
+    /// Refuses a format that this program does not support.
     pub(super) fn check(&self) -> Result<()> {
         match self.parquet {
             Some(_) if !cfg!(feature = "parquet") => Err(Error::NoParquet),
@@ -29,18 +29,18 @@ impl Files {
         }
     }
 
-    /// Whether any samples are written.
-    pub(super) fn are_wanted(&self) -> bool {
+    /// Returns true if samples are written.
+    pub(super) fn are_enabled(&self) -> bool {
         self.csv.is_some() || self.parquet.is_some()
     }
 }
 
 /// A file of one format.
 trait SampleWriter {
-    /// Adds a row. [`SampleWriter::finish`] reports what fails.
-    fn row(&mut self, values: &[Value]);
+    /// Adds a row. [`SampleWriter::finish`] reports errors.
+    fn row(&mut self, values: &[SampleValue]);
 
-    /// Writes what is buffered. A file that cannot be written is removed.
+    /// Flushes the file. A file that cannot be written is removed.
     fn finish(self: Box<Self>) -> Result<()>;
 }
 
@@ -48,12 +48,12 @@ trait SampleWriter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Column {
     name: &'static str,
-    kind: Kind,
+    kind: ColumnType,
 }
 
-/// What stands in a column.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ColumnType {
     /// A number in each row.
     Number,
     /// A number, or nothing.
@@ -62,45 +62,45 @@ enum Kind {
     Text,
 }
 
-/// What stands in one row of a column.
+/// The value of a column in one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum SampleValue {
     Number(i64),
     Nothing,
     Text(&'static str),
 }
 
 impl Column {
-    /// Of numbers. The name has their unit: `delay_ns`.
+    /// A column of numbers. Its name has their unit: `delay_ns`.
     pub(super) const fn number(name: &'static str) -> Self {
-        Self { name, kind: Kind::Number }
+        Self { name, kind: ColumnType::Number }
     }
 
-    /// Of numbers that may be missing.
+    /// A column of numbers that may be missing.
     pub(super) const fn maybe_number(name: &'static str) -> Self {
-        Self { name, kind: Kind::MaybeNumber }
+        Self { name, kind: ColumnType::MaybeNumber }
     }
 
-    /// Of words.
+    /// A column of words.
     pub(super) const fn text(name: &'static str) -> Self {
-        Self { name, kind: Kind::Text }
+        Self { name, kind: ColumnType::Text }
     }
 }
 
-impl<N: Into<i64>> From<N> for Value {
+impl<N: Into<i64>> From<N> for SampleValue {
     fn from(number: N) -> Self {
-        Value::Number(number.into())
+        SampleValue::Number(number.into())
     }
 }
 
-impl Value {
+impl SampleValue {
     /// A number, or nothing.
     pub(super) fn maybe(number: Option<impl Into<i64>>) -> Self {
-        number.map_or(Value::Nothing, Value::from)
+        number.map_or(SampleValue::Nothing, SampleValue::from)
     }
 }
 
-/// The files that samples are written to: none, one, or one of each format.
+/// The files for samples: none, one, or one of each format.
 #[derive(Default)]
 pub(super) struct Samples {
     writers: Vec<Box<dyn SampleWriter>>,
@@ -108,30 +108,30 @@ pub(super) struct Samples {
 
 impl Samples {
     /// Creates the files.
-    pub(super) fn create(files: &Files, columns: &'static [Column]) -> Result<Self> {
+    pub(super) fn create(files: &SampleFiles, columns: &'static [Column]) -> Result<Self> {
         let mut writers: Vec<Box<dyn SampleWriter>> = Vec::new();
         if let Some(path) = &files.csv {
-            writers.push(Box::new(Csv::create(path, columns)?));
+            writers.push(Box::new(CsvFile::create(path, columns)?));
         }
         #[cfg(feature = "parquet")]
         if let Some(path) = &files.parquet {
-            writers.push(Box::new(parquet::Parquet::create(path, columns)?));
+            writers.push(Box::new(parquet::ParquetFile::create(path, columns)?));
         }
         Ok(Self { writers })
     }
 
-    /// Whether any samples are written.
-    pub(super) fn are_wanted(&self) -> bool {
+    /// Returns true if samples are written.
+    pub(super) fn are_enabled(&self) -> bool {
         !self.writers.is_empty()
     }
 
-    /// Writes a row, with a value for each of the columns. [`Samples::finish`] reports what fails: the source of
-    /// the events cannot be stopped.
-    pub(super) fn row(&mut self, values: &[Value]) {
+    /// Writes a row, with a value for each of the columns. [`Samples::finish`] reports errors: the source of the
+    /// events cannot be stopped.
+    pub(super) fn row(&mut self, values: &[SampleValue]) {
         self.writers.iter_mut().for_each(|writer| writer.row(values));
     }
 
-    /// Writes what is buffered; fails with the first error, of this or of a row.
+    /// Flushes the files; returns the first error, of this or of a row.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.writers.drain(..).try_for_each(|writer| writer.finish())
     }
@@ -142,10 +142,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parquet_is_refused_with_the_remedy() {
-        let files = Files { csv: None, parquet: Some("delays.parquet".into()) };
+    fn parquet_is_refused_with_a_remedy() {
+        let files = SampleFiles { csv: None, parquet: Some("delays.parquet".into()) };
         let text = files.check().unwrap_err().to_string();
         assert!(text.starts_with("--parquet: ") && text.contains("--features parquet"), "{text}");
-        assert!(Files::default().check().is_ok());
+        assert!(SampleFiles::default().check().is_ok());
     }
 }

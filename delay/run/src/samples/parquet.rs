@@ -1,8 +1,8 @@
-//! Apache Parquet, for files that outgrow this machine: columns with types, in groups of rows that other
-//! programs read in parallel and skip by their statistics.
+//! Apache Parquet, for files larger than memory: typed columns, in row groups that other programs read in parallel
+//! and skip by their statistics.
 //!
-//! Numbers are written as what they differ from the one before (DELTA_BINARY_PACKED), words by a dictionary:
-//! a sample takes a few octets, and no compressor is needed to make it so.
+//! Numbers are written as differences from the previous one (DELTA_BINARY_PACKED), words by a dictionary: a sample
+//! takes a few octets, without a compressor.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,37 +15,37 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
-use super::{Column, Kind, SampleWriter, Value};
+use super::{Column, ColumnType, SampleValue, SampleWriter};
 use crate::error::{Error, Result};
 
-/// Rows that are gathered before they are written: the memory that it takes, and DuckDB's own measure.
+/// Rows per group: determines the memory used; equal to DuckDB's row group.
 const GROUP: usize = 122_880;
-/// Words turned into what the library takes at a time.
+/// Words that are converted for the library at a time.
 const WORDS: usize = 4096;
 
-/// Whether there is a value in a row, as Parquet counts it (its definition level).
+/// Presence of a value in a row, as Parquet encodes it (its definition level).
 const THERE: i16 = 1;
 const MISSING: i16 = 0;
 
 /// A file of columns.
-pub(super) struct Parquet {
+pub(super) struct ParquetFile {
     path: PathBuf,
     writer: SerializedFileWriter<Output>,
-    columns: Vec<Gathered>,
+    columns: Vec<ColumnBuffer>,
     rows: usize,
     group: usize,
     failed: Option<parquet::errors::ParquetError>,
 }
 
 /// The rows of a column that are not written yet.
-enum Gathered {
+enum ColumnBuffer {
     Numbers(Vec<i64>),
     MaybeNumbers { values: Vec<i64>, levels: Vec<i16> },
     Texts(Vec<&'static str>),
 }
 
-impl Parquet {
-    /// Creates the file. Before [`SampleWriter::finish`] it has no footer, and no program takes it for whole.
+impl ParquetFile {
+    /// Creates the file. Before [`SampleWriter::finish`] it has no footer, and no program accepts it as complete.
     pub(super) fn create(path: &Path, columns: &[Column]) -> Result<Self> {
         Self::with_groups_of(GROUP, path, columns)
     }
@@ -61,7 +61,7 @@ impl Parquet {
         Ok(Self {
             path: path.into(),
             writer: writer.map_err(failed)?,
-            columns: columns.iter().map(|column| Gathered::new(column.kind)).collect(),
+            columns: columns.iter().map(|column| ColumnBuffer::new(column.kind)).collect(),
             rows: 0,
             group,
             failed: None,
@@ -83,8 +83,8 @@ impl Parquet {
     }
 }
 
-impl SampleWriter for Parquet {
-    fn row(&mut self, values: &[Value]) {
+impl SampleWriter for ParquetFile {
+    fn row(&mut self, values: &[SampleValue]) {
         if self.failed.is_some() {
             return;
         }
@@ -97,7 +97,7 @@ impl SampleWriter for Parquet {
         }
     }
 
-    /// The footer, without which the file cannot be read, is written here.
+    /// Also writes the footer, without which the file cannot be read.
     fn finish(mut self: Box<Self>) -> Result<()> {
         let flushed = self.failed.take().map_or_else(|| self.flush(), Err);
         let Self { path, writer, .. } = *self;
@@ -106,43 +106,47 @@ impl SampleWriter for Parquet {
     }
 }
 
-impl Gathered {
-    fn new(kind: Kind) -> Self {
+impl ColumnBuffer {
+    fn new(kind: ColumnType) -> Self {
         match kind {
-            Kind::Number => Gathered::Numbers(Vec::new()),
-            Kind::MaybeNumber => Gathered::MaybeNumbers { values: Vec::new(), levels: Vec::new() },
-            Kind::Text => Gathered::Texts(Vec::new()),
+            ColumnType::Number => ColumnBuffer::Numbers(Vec::new()),
+            ColumnType::MaybeNumber => {
+                ColumnBuffer::MaybeNumbers { values: Vec::new(), levels: Vec::new() }
+            }
+            ColumnType::Text => ColumnBuffer::Texts(Vec::new()),
         }
     }
 
-    /// Adds a row. A value that is none of the column's kind is a fault of this program.
-    fn push(&mut self, value: Value) {
+    /// Adds a value. A value of another type than the column's is a bug.
+    fn push(&mut self, value: SampleValue) {
         match (self, value) {
-            (Gathered::Numbers(values), Value::Number(number)) => values.push(number),
-            (Gathered::MaybeNumbers { values, levels }, Value::Number(number)) => {
+            (ColumnBuffer::Numbers(values), SampleValue::Number(number)) => values.push(number),
+            (ColumnBuffer::MaybeNumbers { values, levels }, SampleValue::Number(number)) => {
                 values.push(number);
                 levels.push(THERE);
             }
-            (Gathered::MaybeNumbers { levels, .. }, Value::Nothing) => levels.push(MISSING),
-            (Gathered::Texts(texts), Value::Text(text)) => texts.push(text),
-            (_, value) => unreachable!("{value:?} stands in a column of another kind"),
+            (ColumnBuffer::MaybeNumbers { levels, .. }, SampleValue::Nothing) => {
+                levels.push(MISSING)
+            }
+            (ColumnBuffer::Texts(texts), SampleValue::Text(text)) => texts.push(text),
+            (_, value) => unreachable!("{value:?} in a column of another type"),
         }
     }
 
-    /// Writes what was gathered, and forgets it.
+    /// Writes the buffered rows, and clears the buffer.
     fn write(&mut self, group: &mut SerializedRowGroupWriter<'_, Output>) -> Written<()> {
         let Some(mut column) = group.next_column()? else { return Ok(()) };
         match self {
-            Gathered::Numbers(values) => {
+            ColumnBuffer::Numbers(values) => {
                 column.typed::<Int64Type>().write_batch(values, None, None)?;
                 values.clear();
             }
-            Gathered::MaybeNumbers { values, levels } => {
+            ColumnBuffer::MaybeNumbers { values, levels } => {
                 column.typed::<Int64Type>().write_batch(values, Some(levels), None)?;
                 values.clear();
                 levels.clear();
             }
-            Gathered::Texts(texts) => {
+            ColumnBuffer::Texts(texts) => {
                 for some in texts.chunks(WORDS) {
                     let words: Vec<ByteArray> = some.iter().copied().map(ByteArray::from).collect();
                     column.typed::<ByteArrayType>().write_batch(&words, None, None)?;
@@ -157,14 +161,14 @@ impl Gathered {
 fn schema(columns: &[Column]) -> Written<Type> {
     let field = |column: &Column| {
         let (kind, repetition) = match column.kind {
-            Kind::Number => (PhysicalType::INT64, Repetition::REQUIRED),
-            Kind::MaybeNumber => (PhysicalType::INT64, Repetition::OPTIONAL),
-            Kind::Text => (PhysicalType::BYTE_ARRAY, Repetition::REQUIRED),
+            ColumnType::Number => (PhysicalType::INT64, Repetition::REQUIRED),
+            ColumnType::MaybeNumber => (PhysicalType::INT64, Repetition::OPTIONAL),
+            ColumnType::Text => (PhysicalType::BYTE_ARRAY, Repetition::REQUIRED),
         };
         let field = Type::primitive_type_builder(column.name, kind).with_repetition(repetition);
         let field = match column.kind {
-            Kind::Text => field.with_converted_type(ConvertedType::UTF8),
-            Kind::Number | Kind::MaybeNumber => field,
+            ColumnType::Text => field.with_converted_type(ConvertedType::UTF8),
+            ColumnType::Number | ColumnType::MaybeNumber => field,
         };
         field.build().map(Arc::new)
     };
@@ -175,9 +179,9 @@ fn schema(columns: &[Column]) -> Written<Type> {
 fn properties(columns: &[Column]) -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("onbeat ", env!("CARGO_PKG_VERSION")).into())
-        // Of each group of rows; those of each page would only grow with the file.
+        // Of each row group; statistics of each page would only enlarge the file.
         .set_statistics_enabled(EnabledStatistics::Chunk);
-    for column in columns.iter().filter(|column| column.kind != Kind::Text) {
+    for column in columns.iter().filter(|column| column.kind != ColumnType::Text) {
         let path = ColumnPath::from(column.name);
         properties = properties
             .set_column_dictionary_enabled(path.clone(), false)
@@ -201,15 +205,19 @@ mod tests {
     const COLUMNS: &[Column] =
         &[Column::number("arrival_ns"), Column::maybe_number("delay_ns"), Column::text("verdict")];
 
-    fn row(number: i64) -> [Value; 3] {
+    fn row(number: i64) -> [SampleValue; 3] {
         let delay = (number % 7 != 3).then_some(number * 1_000_003 % 5_000 - 20);
         let verdict = if delay.is_some() { "certain" } else { "lost" };
-        [Value::from(i64::MAX - number), Value::maybe(delay), Value::Text(verdict)]
+        [
+            SampleValue::from(i64::MAX - number),
+            SampleValue::maybe(delay),
+            SampleValue::Text(verdict),
+        ]
     }
 
     fn written(name: &str, rows: i64, group: usize) -> SerializedFileReader<File> {
         let path = std::env::temp_dir().join(format!("onbeat-{name}-{}", std::process::id()));
-        let mut parquet = Parquet::with_groups_of(group, &path, COLUMNS).ok().unwrap();
+        let mut parquet = ParquetFile::with_groups_of(group, &path, COLUMNS).ok().unwrap();
         (0..rows).for_each(|number| parquet.row(&row(number)));
         assert!(Box::new(parquet).finish().is_ok());
         let file = File::open(&path).unwrap();
@@ -218,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_rows_are_read_back() {
         for rows in [0, 1, 99, 100, 101, 1_000, 9_999] {
             let reader = written("back", rows, 100);
             let metadata = reader.metadata();
@@ -229,9 +237,9 @@ mod tests {
                 let fields: Vec<Field> =
                     read.unwrap().get_column_iter().map(|(_, field)| field.clone()).collect();
                 let expected = row(found).map(|value| match value {
-                    Value::Number(number) => Field::Long(number),
-                    Value::Nothing => Field::Null,
-                    Value::Text(text) => Field::Str(text.into()),
+                    SampleValue::Number(number) => Field::Long(number),
+                    SampleValue::Nothing => Field::Null,
+                    SampleValue::Text(text) => Field::Str(text.into()),
                 });
                 assert_eq!(fields, expected, "{found}");
                 found += 1;
@@ -241,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_say_what_is_missing_and_what_they_are() {
+    fn columns_have_types_and_missing_values() {
         let reader = written("columns", 1_000, GROUP);
         let descriptor = reader.metadata().file_metadata().schema_descr_ptr();
         let names: Vec<&str> = descriptor.columns().iter().map(|column| column.name()).collect();
@@ -251,14 +259,15 @@ mod tests {
         let group = reader.metadata().row_group(0);
         let missing = group.column(1).statistics().and_then(|found| found.null_count_opt());
         assert_eq!(missing, Some(143));
-        // A delay takes two octets, and not eight.
+        // A delay takes two octets, instead of eight.
         assert!(group.column(1).compressed_size() < 3_000, "{}", group.column(1).compressed_size());
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_named() {
-        let failure = Parquet::create(Path::new("/no/such/file.parquet"), COLUMNS).err().unwrap();
+    fn a_missing_directory_is_named() {
+        let failure =
+            ParquetFile::create(Path::new("/no/such/file.parquet"), COLUMNS).err().unwrap();
         let text = failure.to_string();
-        assert!(text.contains("--parquet: /no/such/file.parquet cannot be written"), "{text}");
+        assert!(text.contains("--parquet: cannot write /no/such/file.parquet"), "{text}");
     }
 }

@@ -24,7 +24,7 @@ pub(crate) const ETHER_TYPE: EtherType = EtherType(0x88a4);
 /// Longest frame of ethercrab: that of standard Ethernet, without FCS.
 const MAX_FRAME: usize = 1514;
 
-/// How late a time-out of ethercrab may be told, in nanoseconds, and how late a frame is sent that
+/// Maximum delay of a timeout of ethercrab, in nanoseconds, and how late a frame is sent that
 /// another thread made: neither ends a wait.
 const TICK_NS: u64 = 1_000_000;
 

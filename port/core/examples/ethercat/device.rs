@@ -175,7 +175,7 @@ impl Device {
         any
     }
 
-    /// Writes memory and does what that asks for; whether any of it can be written.
+    /// Writes memory and performs the requested operations; returns false if nothing can be written.
     fn write(&mut self, offset: usize, data: &[u8]) -> bool {
         let mut any = false;
         for (at, octet) in (offset..).zip(data) {
@@ -268,7 +268,7 @@ impl Device {
         }
     }
 
-    /// What AL control asks for (ETG.1000.6, 6.4.1).
+    /// Handles AL control (ETG.1000.6, 6.4.1).
     fn change_state(&mut self) {
         let (request, status) = (self.memory[AL_CONTROL], self.memory[AL_STATUS]);
         let state = status & 0x0f;
@@ -303,7 +303,7 @@ impl Device {
         Ok(())
     }
 
-    /// What the control register of the EEPROM asks for (ETG.1000.4, 6.4.3): it can be read, eight
+    /// Handles the control register of the EEPROM (ETG.1000.4, 6.4.3): it can be read, eight
     /// octets at once.
     fn access_eeprom(&mut self) {
         const EIGHT_OCTETS: u8 = 0x40;

@@ -1,4 +1,4 @@
-//! Which back ends an interface can be used with, and which is best for what.
+//! Back ends that an interface supports, and the best one for each purpose.
 //!
 //! To add one: a file with its `examine`, and a line in [`examine`] and in [`Purpose::order`].
 
@@ -13,45 +13,45 @@ use onbeat_netdev::{Handle, Link, Namespace, xdp::XdpFeatures};
 
 use crate::{Backend, Result};
 
-/// What a port is wanted for above all.
+/// The main purpose of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Purpose {
-    /// Frames come to this process soon, and at little cost.
+    /// Frames reach this process with low latency and cost.
     Receive,
-    /// [`crate::Port::respond`] answers soon, whatever this process is doing.
+    /// [`crate::Port::respond`] answers with low latency, whether or not this process runs.
     Response,
     /// [`crate::Port::send_at`] and [`crate::Port::send_every`] send on time.
     Launch,
 }
 
 impl Purpose {
-    /// All of them.
+    /// All purposes.
     pub const ALL: [Purpose; 3] = [Purpose::Receive, Purpose::Response, Purpose::Launch];
 
-    /// Back ends that serve the purpose, the best first, each with the reason.
+    /// Returns the back ends that serve the purpose, best first, each with the reason.
     fn order(self) -> &'static [(Backend, &'static str)] {
         match self {
             Purpose::Receive => &[
-                (Backend::Xsk, "frames come before the network stack makes anything of them"),
-                (Backend::Xdp, "frames come as by xsk"),
+                (Backend::Xsk, "receives frames before the network stack processes them"),
+                (Backend::Xdp, "receives frames as xsk does"),
                 (Backend::Packet, "works on every interface"),
             ],
             Purpose::Response => &[
                 (Backend::Xdp, "answers in the driver, without this process"),
                 (Backend::Module, "answers in the kernel, without this process"),
-                (Backend::Xsk, "this process answers, and sees frames before the network stack"),
+                (
+                    Backend::Xsk,
+                    "this process answers, and receives frames before the network stack",
+                ),
                 (Backend::Packet, "this process answers"),
             ],
             Purpose::Launch => &[
-                (
-                    Backend::Txtime,
-                    "the kernel or the NIC launches, at the instant that the frame carries",
-                ),
-                (Backend::Module, "a timer of the kernel launches, without this process"),
-                (Backend::Xsk, "this process launches, by the shortest way to the driver"),
-                (Backend::Xdp, "this process launches, as by xsk"),
-                (Backend::Packet, "this process launches"),
+                (Backend::Txtime, "the kernel or the NIC sends at the launch time of the frame"),
+                (Backend::Module, "a kernel timer sends, without this process"),
+                (Backend::Xsk, "this process sends, by the shortest path to the driver"),
+                (Backend::Xdp, "this process sends, as with xsk"),
+                (Backend::Packet, "this process sends"),
             ],
         }
     }
@@ -67,12 +67,12 @@ impl fmt::Display for Purpose {
     }
 }
 
-/// Something to know, and what to do about it.
+/// A remark on a back end, with its remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// What is the case.
+    /// The statement.
     pub what: String,
-    /// What to do, where something is to be done.
+    /// The remedy, if there is one.
     pub remedy: Option<String>,
 }
 
@@ -95,36 +95,36 @@ impl fmt::Display for Remark {
     }
 }
 
-/// One back end on one interface.
+/// The report on one back end on one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendReport {
     /// The back end.
     pub backend: Backend,
-    /// How it would work here; `None`: not at all, for the reasons in [`BackendReport::remarks`].
+    /// The mode of operation here; `None`: unusable, for the reasons in [`BackendReport::remarks`].
     pub mode: Option<String>,
-    /// Why not, or what makes it less good than it could be.
+    /// Reasons why it is unusable or less effective.
     pub remarks: Vec<Remark>,
 }
 
 impl BackendReport {
-    /// Whether a port can be opened.
+    /// Returns true if a port can be opened.
     #[must_use]
     pub fn usable(&self) -> bool {
         self.mode.is_some()
     }
 }
 
-/// What [`backends`] found.
+/// The result of [`backends`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backends {
     /// The interface.
     pub interface: String,
-    /// Each back end, in the order of the crate's documentation.
+    /// A report for each back end, in the order of the crate's documentation.
     pub all: Vec<BackendReport>,
 }
 
 impl Backends {
-    /// The best usable back end for a purpose, and why it is.
+    /// Returns the best usable back end for a purpose, with the reason.
     #[must_use]
     pub fn best(&self, purpose: Purpose) -> Option<(&BackendReport, &'static str)> {
         purpose.order().iter().find_map(|(backend, why)| {
@@ -134,22 +134,22 @@ impl Backends {
     }
 }
 
-/// What is known of the interface before any back end is looked at.
-struct Facts<'a> {
+/// Facts about the interface that all back ends need.
+struct InterfaceFacts<'a> {
     namespace: &'a Namespace,
     link: Link,
-    /// What the driver can do with XDP; `None`: the kernel does not say.
+    /// XDP features of the driver; `None`: the kernel does not report them.
     xdp: Option<XdpFeatures>,
 }
 
-/// How a back end would work on the interface, `None`: not at all; and the remarks.
-type Examined = (Option<String>, Vec<Remark>);
+/// The mode of operation on the interface (`None`: unusable), and the remarks.
+type Assessment = (Option<String>, Vec<Remark>);
 
-fn unusable(remark: Remark) -> Examined {
+fn unusable(remark: Remark) -> Assessment {
     (None, vec![remark])
 }
 
-fn examine(backend: Backend, facts: &Facts<'_>) -> BackendReport {
+fn examine(backend: Backend, facts: &InterfaceFacts<'_>) -> BackendReport {
     let (mode, remarks) = match backend {
         Backend::Packet => packet::examine(facts),
         Backend::Xsk => xdp::examine_xsk(facts),
@@ -160,11 +160,11 @@ fn examine(backend: Backend, facts: &Facts<'_>) -> BackendReport {
     BackendReport { backend, mode, remarks }
 }
 
-/// Tells for each back end whether an interface of `namespace` can be used with it, in which mode,
-/// and what to do where it cannot, or not as well as it could. Changes nothing, and opens no port.
+/// Reports for each back end if it can be used on an interface of `namespace`, its mode, and remedies for
+/// restrictions. Changes nothing, and opens no port.
 ///
 /// # Errors
-/// Where the interface is not there, or the namespace cannot be entered.
+/// The interface does not exist, or the namespace cannot be entered.
 ///
 /// ```no_run
 /// use onbeat_link::{Purpose, backends};
@@ -186,7 +186,7 @@ fn examine(backend: Backend, facts: &Facts<'_>) -> BackendReport {
 /// ```
 pub fn backends(namespace: &Namespace, interface: &str) -> Result<Backends> {
     let handle = Handle::in_namespace(namespace)?;
-    let facts = Facts {
+    let facts = InterfaceFacts {
         namespace,
         link: handle.link(interface)?,
         xdp: onbeat_netdev::xdp::features(&handle, interface)?,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_one_that_can_be_used() {
+    fn the_best_back_end_is_usable() {
         let mut found = Backends {
             interface: "eth0".into(),
             all: vec![report(Backend::Packet, Some("ring")), report(Backend::Xdp, Some("native"))],
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn remarks_show_what_to_do() {
+    fn remarks_show_the_remedy() {
         assert_eq!(Remark::new("it is off", "turn it on").to_string(), "it is off; turn it on");
         assert_eq!(Remark::note("it copies").to_string(), "it copies");
     }

@@ -1,38 +1,38 @@
-//! The back ends `xsk` and `xdp`, which need the same of an interface.
+//! The back ends `xsk` and `xdp`, which have the same requirements.
 
 use onbeat_netdev::Ethtool;
 
 use super::packet::raw_sockets;
-use super::{Examined, Facts, Remark, unusable};
+use super::{Assessment, InterfaceFacts, Remark, unusable};
 use crate::xsk::obstacle;
 
-pub(super) fn examine_xsk(facts: &Facts<'_>) -> Examined {
+pub(super) fn examine_xsk(facts: &InterfaceFacts<'_>) -> Assessment {
     examine(facts, None)
 }
 
-pub(super) fn examine_xdp(facts: &Facts<'_>) -> Examined {
+pub(super) fn examine_xdp(facts: &InterfaceFacts<'_>) -> Assessment {
     let on_veth = (facts.link.kind.as_deref() == Some("veth")).then(|| {
         Remark::new(
-            "answers arrive only where the other end of the veth runs an XDP program too",
-            "put one there that passes every frame",
+            "answers arrive only if the peer of the veth runs an XDP program, too",
+            "attach a program there that passes every frame",
         )
     });
     let generic = native(facts) == Some(false);
     let no_room = generic.then(|| {
         Remark::new(
-            "in generic mode there may be no room for an answer longer than its request",
-            "take a NIC whose driver has native XDP, or pad requests",
+            "generic mode may lack room for an answer longer than its request",
+            "use a NIC whose driver has native XDP, or pad requests",
         )
     });
     examine(facts, on_veth.or(no_room))
 }
 
-/// Whether the driver takes programs; `None`: nobody knows until it is tried.
-fn native(facts: &Facts<'_>) -> Option<bool> {
+/// Returns true if the driver supports native XDP; `None`: unknown until a program is attached.
+fn native(facts: &InterfaceFacts<'_>) -> Option<bool> {
     facts.xdp.map(|features| features.basic)
 }
 
-fn examine(facts: &Facts<'_>, remark: Option<Remark>) -> Examined {
+fn examine(facts: &InterfaceFacts<'_>, remark: Option<Remark>) -> Assessment {
     let refusal = obstacle(facts.namespace, &facts.link)
         .map(|(why, remedy)| Remark::new(why, remedy))
         .or_else(|| raw_sockets(facts))
@@ -44,20 +44,20 @@ fn examine(facts: &Facts<'_>, remark: Option<Remark>) -> Examined {
         (Some(true), true) => "native XDP, zero copy",
         (Some(true), false) => "native XDP, frames are copied to the UMEM",
         (Some(false), _) => "generic XDP, frames are copied to the UMEM",
-        (None, _) => "native XDP where the driver has it, else generic",
+        (None, _) => "native XDP if the driver supports it, else generic",
     };
     let generic = (native(facts) == Some(false)).then(|| {
         Remark::new(
-            "the driver has no native XDP: frames come no sooner than with packet",
-            "take a NIC whose driver has it (igb, igc, ixgbe, i40e, ice, stmmac, virtio_net)",
+            "the driver has no native XDP: frames arrive no sooner than with packet",
+            "use a NIC whose driver has it (igb, igc, ixgbe, i40e, ice, stmmac, virtio_net)",
         )
     });
     let remarks = generic.into_iter().chain(remark).chain(stripped_tags(facts)).collect();
     (Some(mode.to_owned()), remarks)
 }
 
-/// Why no AF_XDP socket can be opened.
-fn af_xdp(facts: &Facts<'_>) -> Option<Remark> {
+/// Returns the reason if no AF_XDP socket can be opened.
+fn af_xdp(facts: &InterfaceFacts<'_>) -> Option<Remark> {
     let opened = facts.namespace.run(crate::xsk::unbound);
     let error = match opened {
         Ok(Ok(_)) => return None,
@@ -65,14 +65,14 @@ fn af_xdp(facts: &Facts<'_>) -> Option<Remark> {
         Err(error) => error.to_string(),
     };
     Some(Remark::new(
-        format!("the kernel opens no AF_XDP socket: {error}"),
-        "take a kernel with CONFIG_XDP_SOCKETS",
+        format!("cannot open an AF_XDP socket: {error}"),
+        "use a kernel with CONFIG_XDP_SOCKETS",
     ))
 }
 
-/// That the NIC takes VLAN tags off, where a program does not see them.
-fn stripped_tags(facts: &Facts<'_>) -> Option<Remark> {
-    // What a veth passes on is as it was sent.
+/// Returns a remark if the NIC strips VLAN tags, which hides them from a program.
+fn stripped_tags(facts: &InterfaceFacts<'_>) -> Option<Remark> {
+    // A veth does not strip tags.
     if facts.link.kind.is_some() {
         return None;
     }
@@ -81,7 +81,7 @@ fn stripped_tags(facts: &Facts<'_>) -> Option<Remark> {
     let strips = features.iter().any(|f| f.name == "rx-vlan-hw-parse" && f.active);
     strips.then(|| {
         Remark::new(
-            "the NIC takes VLAN tags off: of tagged frames the tag is not told",
+            "the NIC strips VLAN tags: the tag of a frame is not reported",
             format!("ethtool -K {name} rxvlan off"),
         )
     })

@@ -1,6 +1,6 @@
-//! Claims: interfaces that are removed from the host's network stack, and returned.
+//! Claims: interfaces that are removed from the host's network stack, and restored.
 
-mod before;
+mod former;
 mod proc;
 mod sysctl;
 
@@ -15,40 +15,39 @@ use onbeat_host::PrivateDirectory;
 use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Handle, InterfaceIdentity, Namespace, check_name};
 
-use self::before::FormerSettings;
-pub(crate) use self::before::check_rx_filter;
-use crate::journal::{Entry, Journal, not_identified};
+use self::former::FormerSettings;
+pub(crate) use self::former::check_rx_filter;
+use crate::journal::{Journal, JournalEntry, not_identified};
 use crate::{Error, Result};
 
-/// An interface that belongs to this process alone.
+/// An interface reserved for this process.
 ///
-/// It is in a network namespace of its own, on, without addresses, ARP or IPv6: the host neither
-/// routes over it nor says anything on it. A port is opened in [`Claim::namespace`].
+/// It is in a network namespace of its own, up, without addresses, ARP or IPv6: the host neither routes over it nor
+/// sends on it. A port is opened in [`Claim::namespace`].
 ///
-/// [`Claim::release`], and dropping the claim, gives back the interface and all that the move
-/// takes from it: state, ARP, addresses, its settings under /proc/sys/net, how its NIC stamped.
-/// What could not be given back (a route that somebody set, a place in a bridge, a queueing
-/// discipline) or stands in the way (an XDP program) is not taken:
-/// the claim is refused. An address with a lifetime comes back without; one that a router
-/// advertised comes back with the next advertisement.
+/// [`Claim::release`], and dropping the claim, restores the interface and everything that the move changes: state,
+/// ARP, addresses, its settings under /proc/sys/net, and its NIC time stamps. The claim is refused if the interface
+/// has state that cannot be restored (a configured route, membership in a bridge, a queueing discipline) or an XDP
+/// program. An address with a lifetime is restored without it; an advertised address returns with the router's next
+/// advertisement.
 ///
-/// **After `kill -9`** the interface stays where it is: its namespace is held by a mount, beside a
-/// journal that was written before anything was changed. The next claim of the interface gives
-/// everything back first, and [`Claim::recover`] does only that. Other programs reach the
-/// namespace by the same mount: `nsenter --net=/run/onbeat/claims/eth0.net tcpdump -i eth0`.
+/// **After `kill -9`** the interface stays in its namespace, which a mount keeps, beside a journal that was written
+/// before any change. The next claim of the interface restores everything first; [`Claim::recover`] does only that.
+/// Other programs access the namespace by the same mount: `nsenter --net=/run/onbeat/claims/eth0.net tcpdump -i
+/// eth0`.
 #[derive(Debug)]
 pub struct Claim {
     interface: String,
     namespace: Namespace,
-    /// `None` once given back.
+    /// `None` once restored.
     restoration: Option<Restoration>,
 }
 
-/// What it takes to give an interface back.
+/// The data required to restore an interface.
 #[derive(Debug)]
 struct Restoration {
     home: Handle,
-    entry: Entry<FormerSettings>,
+    entry: JournalEntry<FormerSettings>,
     journal: Journal<FormerSettings>,
 }
 
@@ -59,24 +58,24 @@ impl Claim {
     /// Default directory of the journals and mounts of claims.
     pub const DIRECTORY: &str = onbeat_host::run_directory!("claims");
 
-    /// Moves an interface out of the namespace `home`. What a killed process left of an earlier claim
-    /// is restored first.
+    /// Moves an interface out of the namespace `home`. If a killed process left an earlier claim, it is restored
+    /// first.
     ///
     /// # Errors
-    /// [`Error::Claimed`] by a living process; [`Error::InUse`]; where the kernel refuses, the
-    /// interface is as it was.
+    /// [`Error::Claimed`] by a living process; [`Error::InUse`]; a refusal of the kernel, which leaves the
+    /// interface unchanged.
     pub fn take(home: &Namespace, interface: &str, directory: &Path) -> Result<Self> {
         check_name(interface)?;
         let journal = Journal::lock(directory, interface)?;
         let home = Handle::in_namespace(home)?;
         if let Some(entry) = journal.left()? {
-            give_back(&home, interface, &entry, journal.directory())?;
+            restore_interface(&home, interface, &entry, journal.directory())?;
         }
         let claim = FormerSettings::read(&home, interface)
             .and_then(|before| Ok((before, Namespace::new()?)))
             .and_then(|(before, namespace)| {
                 let interface = InterfaceIdentity::of(&home, &home.link(interface)?)?;
-                let entry = Entry { interface, before };
+                let entry = JournalEntry { interface, before };
                 journal.write(&entry)?;
                 Ok((entry, namespace))
             });
@@ -87,7 +86,7 @@ impl Claim {
                 return Err(error);
             }
         };
-        // From here on dropping restores.
+        // From here on, dropping restores.
         let restoration = Restoration { home, entry, journal };
         let claim =
             Self { interface: interface.to_owned(), namespace, restoration: Some(restoration) };
@@ -95,28 +94,28 @@ impl Claim {
         Ok(claim)
     }
 
-    /// Restores what a killed process left; whether there was anything.
+    /// Restores what a killed process left; returns false if there was nothing.
     ///
     /// # Errors
-    /// [`Error::Claimed`] by a living process; where the kernel refuses.
+    /// [`Error::Claimed`] by a living process; a refusal of the kernel.
     pub fn recover(home: &Namespace, interface: &str, directory: &Path) -> Result<bool> {
         check_name(interface)?;
         let journal = Journal::lock(directory, interface)?;
         let left = journal.left()?;
         if let Some(entry) = &left {
             let home = Handle::in_namespace(home)?;
-            give_back(&home, interface, entry, journal.directory())?;
+            restore_interface(&home, interface, entry, journal.directory())?;
         }
         journal.remove()?;
         Ok(left.is_some())
     }
 
-    /// Discards damaged journals of claims in a directory: moves them aside, and returns where they
-    /// are then. Nothing is restored: an interface that is still in the namespace of its claim is
-    /// moved back with `nsenter --net=DIRECTORY/IFACE.net ip link set IFACE netns 1`.
+    /// Discards damaged journals of claims in a directory: moves them aside, and returns their new paths. Nothing
+    /// is restored: to move back an interface that is still in the namespace of its claim, use `nsenter
+    /// --net=DIRECTORY/IFACE.net ip link set IFACE netns 1`.
     ///
     /// # Errors
-    /// Other users could write to the directory; what the kernel refuses.
+    /// Other users can write to the directory; a refusal of the kernel.
     pub fn discard_damaged(directory: &Path) -> Result<Vec<PathBuf>> {
         Journal::<FormerSettings>::discard_damaged(directory)
     }
@@ -127,19 +126,19 @@ impl Claim {
         &self.interface
     }
 
-    /// The namespace that it is in.
+    /// The namespace of the interface.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Has the NIC stamp by its own clock all frames that it can, until the interface is given back;
-    /// for ports that are opened from then on. Which it stamps.
+    /// Enables NIC time stamps for all frames that the NIC can stamp, until the interface is released; applies to
+    /// ports opened afterwards. Returns the frames that it stamps.
     ///
-    /// Not done by itself: a NIC that fails to stamp a frame it was to stamp leaves it unconfirmed.
+    /// Not enabled by default: a frame that the NIC fails to stamp stays unconfirmed.
     ///
     /// # Errors
-    /// [`onbeat_netdev::Error::Unsupported`] where it can stamp none; the driver's refusal.
+    /// [`onbeat_netdev::Error::Unsupported`] if the NIC can stamp none; the driver's refusal.
     pub fn stamp_by_hardware(&self) -> Result<HardwareStamps> {
         let ethtool = Ethtool::in_namespace(&self.namespace)?;
         let can = ethtool.timestamping(&self.interface)?;
@@ -147,17 +146,20 @@ impl Claim {
         let stamps = HardwareStamps { tx: can.tx_hardware, rx_filter };
         if stamps == HardwareStamps::default() {
             return Err(Error::Netdev(onbeat_netdev::Error::Unsupported {
-                what: format!("to stamp every frame of interface {:?} by hardware", self.interface),
-                remedy: "take a NIC for which ethtool -T shows hardware-transmit".into(),
+                what: format!(
+                    "hardware time stamps of every frame of interface {:?}",
+                    self.interface
+                ),
+                remedy: "use a NIC for which ethtool -T shows hardware-transmit".into(),
             }));
         }
         Ok(ethtool.set_hardware_stamps(&self.interface, stamps)?)
     }
 
-    /// Gives the interface back. Ports on it go on receiving nothing.
+    /// Releases and restores the interface. Open ports on it receive nothing any more.
     ///
     /// # Errors
-    /// Where the kernel refuses; the next claim tries again.
+    /// A refusal of the kernel; the next claim tries again.
     pub fn release(mut self) -> Result<()> {
         self.end()
     }
@@ -166,7 +168,7 @@ impl Claim {
         let Some(Restoration { home, journal, .. }) = &self.restoration else { return Ok(()) };
         let name = &self.interface;
         hold(&self.namespace, journal.directory(), name)?;
-        // First, as the interface takes these for its own when it arrives.
+        // First, as the interface adopts these settings when it arrives.
         self.namespace.run(|| {
             for scope in ["all", "default"] {
                 let path = format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6");
@@ -189,7 +191,7 @@ impl Claim {
         let Some(Restoration { home, entry, journal }) = self.restoration.take() else {
             return Ok(());
         };
-        give_back(&home, &self.interface, &entry, journal.directory())?;
+        restore_interface(&home, &self.interface, &entry, journal.directory())?;
         journal.remove()
     }
 }
@@ -205,7 +207,7 @@ impl Drop for Claim {
     }
 }
 
-/// The name of the file that holds the namespace of a claim.
+/// Returns the name of the file to which the namespace of a claim is mounted.
 fn mount_name(interface: &str) -> String {
     format!("{interface}.net")
 }
@@ -219,11 +221,11 @@ fn hold(namespace: &Namespace, directory: &PrivateDirectory, interface: &str) ->
         .map_err(|errno| failed(&directory.file(&name), "mount the namespace")(errno.into()))
 }
 
-/// Gives an interface back from wherever a claim got to.
-fn give_back(
+/// Restores an interface from any stage of a claim.
+fn restore_interface(
     home: &Handle,
     interface: &str,
-    entry: &Entry<FormerSettings>,
+    entry: &JournalEntry<FormerSettings>,
     directory: &PrivateDirectory,
 ) -> Result<()> {
     let refused = |error: onbeat_netdev::Error| {
@@ -232,13 +234,13 @@ fn give_back(
     entry.interface.check_namespace(home).map_err(refused)?;
     let name = mount_name(interface);
     let mount = directory.through_descriptor(&name);
-    // A path that is no namespace: the claim ended before the mount, or the mount was undone.
+    // A path that is not a namespace: the claim was interrupted before the mount, or was unmounted.
     let is_namespace = statfs(&mount).is_ok_and(|fs| fs.filesystem_type() == NSFS_MAGIC);
     let mut link = None;
     if is_namespace {
         let inside = Handle::in_namespace(&Namespace::from_path(&mount)?)?;
         let links = inside.links()?;
-        // The namespace is of this claim: the name is sufficient there.
+        // The namespace belongs to this claim: the name identifies the interface.
         let of_name = links.iter().find(|link| link.name == interface).cloned();
         if let Some(found) = of_name.or_else(|| entry.interface.find_device(links)) {
             inside.set_down(&found.name)?;
@@ -254,7 +256,7 @@ fn give_back(
         link = entry.interface.find(home).map_err(refused)?;
     }
     match link.map_or(Ok(()), |link| entry.before.restore(home, interface, &link.name)) {
-        // Gone for good: a USB adapter that was pulled out, a veth pair that was deleted.
+        // Removed for good: a USB adapter that was unplugged, a veth pair that was deleted.
         Err(Error::Netdev(error)) if error.is_not_found() => {}
         result => result?,
     }

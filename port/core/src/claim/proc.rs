@@ -1,14 +1,14 @@
-//! Tables of /proc/net. Pure: text in, facts out. A line that is not understood is passed over:
-//! the kernel may append columns.
+//! Parsers for tables of /proc/net. Pure: text in, facts out. Unknown lines are skipped: the kernel may append
+//! columns.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const RTF_GATEWAY: u32 = 0x2;
-/// Of a prefix that a router advertised.
+/// A prefix that a router advertised.
 const RTF_ADDRCONF: u32 = 0x4_0000;
 const IFA_F_PERMANENT: u32 = 0x80;
 
-/// A route of /proc/net/route over `interface` that does not come with one of its addresses.
+/// Returns a route of /proc/net/route over `interface` that does not belong to one of its addresses.
 pub(super) fn ipv4_route(
     table: &str,
     interface: &str,
@@ -18,7 +18,7 @@ pub(super) fn ipv4_route(
         let columns: Vec<&str> = line.split_ascii_whitespace().collect();
         (*columns.first()? == interface).then_some(())?;
         let number = |column: usize| u32::from_str_radix(columns.get(column)?, 16).ok();
-        // Addresses stand in memory as on the wire.
+        // Addresses are in network byte order in memory.
         let ipv4 = |column| Some(Ipv4Addr::from(number(column)?.to_ne_bytes()));
         let (to, mask) = (ipv4(1)?, ipv4(7)?);
         let prefix = mask.to_bits().leading_ones() as u8;
@@ -35,8 +35,8 @@ pub(super) fn ipv4_route(
     })
 }
 
-/// A route of /proc/net/ipv6_route over `interface` that comes neither with one of its addresses
-/// nor with the interface or a router's advertisement.
+/// Returns a route of /proc/net/ipv6_route over `interface` that belongs neither to one of its addresses, nor to
+/// the interface, nor to a router's advertisement.
 pub(super) fn ipv6_route(
     table: &str,
     interface: &str,
@@ -68,8 +68,7 @@ pub(super) fn ipv6_route(
     })
 }
 
-/// The addresses of /proc/net/if_inet6 that are on `interface` to stay: not those that a router
-/// advertised.
+/// Returns the permanent addresses of `interface` in /proc/net/if_inet6, without advertised ones.
 pub(super) fn ipv6_addresses(table: &str, interface: &str) -> Vec<(IpAddr, u8)> {
     let address = |line: &str| {
         let columns: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -114,10 +113,10 @@ fe8000000000000000000000000000aa 02 40 20 80     eth0
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn routes_that_somebody_set_are_found() {
+    fn configured_routes_are_found() {
         let own = [("192.0.2.7".parse().unwrap(), 24), ("2001:db8::7".parse().unwrap(), 64)];
         assert_eq!(ipv4_route(IPV4, "eth0", &own).unwrap(), "0.0.0.0/0 via 192.0.2.1");
-        assert_eq!(ipv4_route(IPV4, "eth1", &own), None, "it comes with the address");
+        assert_eq!(ipv4_route(IPV4, "eth1", &own), None, "it belongs to the address");
         assert_eq!(ipv4_route(IPV4, "eth1", &[]).unwrap(), "192.0.2.0/24");
         let other = [("192.0.2.7".parse().unwrap(), 25)];
         assert_eq!(ipv4_route(IPV4, "eth1", &other).unwrap(), "192.0.2.0/24");
@@ -142,7 +141,7 @@ fe8000000000000000000000000000aa 02 40 20 80     eth0
     }
 
     #[test]
-    fn advertised_addresses_are_left_out() {
+    fn advertised_addresses_are_omitted() {
         assert_eq!(ipv6_addresses(INET6, "eth0"), [("fe80::aa".parse().unwrap(), 64)]);
         assert_eq!(ipv6_addresses(INET6, "eth1"), [("2001:db8::bb".parse().unwrap(), 64)]);
         assert_eq!(ipv6_addresses(INET6, "eth2"), []);
@@ -150,7 +149,7 @@ fe8000000000000000000000000000aa 02 40 20 80     eth0
 
     proptest! {
         #[test]
-        fn any_text_may_be_looked_at(text in "([0-9a-f]{0,33}|eth0|é|[ \t\n]){0,60}") {
+        fn any_text_is_parsed_without_panic(text in "([0-9a-f]{0,33}|eth0|é|[ \t\n]){0,60}") {
             let _ = ipv4_route(&text, "eth0", &[("::1".parse().unwrap(), 0)]);
             let _ = ipv6_route(&text, "eth0", &[("::1".parse().unwrap(), 0)]);
             let _ = ipv6_addresses(&text, "eth0");

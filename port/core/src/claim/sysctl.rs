@@ -5,10 +5,10 @@ use std::fs;
 use std::net::Ipv6Addr;
 use std::path::Path;
 
-/// Settings that a journal holds at most. The kernel has about 100.
+/// Maximum number of settings in a journal. The kernel has about 100.
 const MAX_SETTINGS: usize = 512;
 
-/// Octets of the name of a setting at most.
+/// Maximum length of the name of a setting, in octets.
 const MAX_NAME: usize = 64;
 
 /// The only setting that is not a number: an IPv6 address.
@@ -17,7 +17,7 @@ const SECRET: &str = "stable_secret";
 /// Protocols with settings for each interface.
 const PROTOCOLS: [&str; 2] = ["ipv4", "ipv6"];
 
-/// By path, the interface's settings in the calling thread's namespace that can be read.
+/// Returns the readable settings of the interface in the calling thread's namespace, by path.
 pub(super) fn read(interface: &str) -> BTreeMap<String, String> {
     let directories = PROTOCOLS.map(|ip| directory(ip, interface));
     let files = directories.iter().filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
@@ -33,13 +33,16 @@ pub(super) fn read(interface: &str) -> BTreeMap<String, String> {
 /// Checks that [`read`] could have returned these settings of the interface.
 ///
 /// # Errors
-/// The first setting that it could not.
+/// The first setting that it could not have returned.
 pub(super) fn check(
     settings: &BTreeMap<String, String>,
     interface: &str,
 ) -> std::result::Result<(), String> {
     if settings.len() > MAX_SETTINGS {
-        return Err(format!("it has {} settings, and the limit is {MAX_SETTINGS}", settings.len()));
+        return Err(format!(
+            "it has {} settings, more than the limit of {MAX_SETTINGS}",
+            settings.len()
+        ));
     }
     for (path, value) in settings {
         let Some(name) = name(path, interface) else {
@@ -52,7 +55,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// The name of the setting with this path, where the kernel has one of this name.
+/// Returns the name of the setting with this path, if the kernel has such a setting.
 fn name<'a>(path: &'a str, interface: &str) -> Option<&'a str> {
     let of = |ip: &&str| path.strip_prefix(&directory(ip, interface))?.strip_prefix('/');
     let (ip, name) = PROTOCOLS.iter().find_map(|ip| Some((ip, of(ip)?)))?;
@@ -93,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn other_paths_and_values_are_refused() {
         for path in [
             "",
             "/etc/passwd",
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_is_an_address() {
+    fn the_stable_secret_is_an_address() {
         assert!(is_value(SECRET, "2001:0db8:0000:0000:0000:0000:0000:0001"));
         assert!(!is_value(SECRET, "1") && !is_value("arp_ignore", "::1"));
     }

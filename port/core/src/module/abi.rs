@@ -1,4 +1,4 @@
-//! kmod/uapi/onbeat.h, as far as this crate uses it. A test reads the header and compares.
+//! The part of kmod/uapi/onbeat.h that this crate uses. A test compares it with the header.
 
 /// Declares constants and, for the test, lists them by their names in the header.
 macro_rules! abi {
@@ -71,7 +71,7 @@ pub(crate) const FAMILY: &str = "onbeat";
 
 /// `struct onbeat_confirmation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ConfirmationRecord {
     pub(crate) cookie: u64,
     pub(crate) number: u64,
     pub(crate) due_ns: u64,
@@ -81,11 +81,11 @@ pub(crate) struct Told {
     pub(crate) outcome: u8,
 }
 
-impl Told {
-    /// Octets of one.
+impl ConfirmationRecord {
+    /// Its length in octets.
     pub(crate) const LEN: usize = 40;
 
-    /// Reads one.
+    /// Decodes a record.
     pub(crate) fn read(octets: &[u8; Self::LEN]) -> Self {
         let [cookie, number, due_ns, released_ns, last] = [0, 1, 2, 3, 4]
             .map(|i| u64::from_ne_bytes(octets[8 * i..8 * i + 8].try_into().unwrap_or([0; 8])));
@@ -104,7 +104,7 @@ mod tests {
     const HEADER: &str =
         include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kmod/uapi/onbeat.h"));
 
-    /// What the header defines: `#define NAME number`, and enumerators, which count up.
+    /// Constants of the header: `#define NAME number`, and enumerators, which count up.
     fn defined() -> HashMap<&'static str, u64> {
         let number = |text: &str| match text.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_says_the_same() {
+    fn constants_equal_those_of_the_header() {
         let defined = defined();
         for (name, value) in IN_HEADER {
             assert_eq!(defined.get(name), Some(value), "{name}");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_specification_lists_the_same() {
+    fn constants_equal_those_of_the_specification() {
         const SPECIFICATION: &str =
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kmod/onbeat.yaml"));
         let (_, rest) = SPECIFICATION.split_once("\nattribute-sets:").unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmation_is_laid_out_as_in_the_header() {
+    fn a_confirmation_has_the_layout_of_the_header() {
         let body = HEADER.split_once("struct onbeat_confirmation {").unwrap().1;
         let members: Vec<_> = body
             .lines()
@@ -191,10 +191,10 @@ mod tests {
             ("16", "reserved"),
         ];
         assert_eq!(members, expected);
-        let octets: [u8; Told::LEN] = std::array::from_fn(|i| i as u8);
-        let told = Told::read(&octets);
-        assert_eq!(told.number.to_ne_bytes(), [8, 9, 10, 11, 12, 13, 14, 15]);
-        assert_eq!(told.slot.to_ne_bytes(), [32, 33, 34, 35]);
-        assert_eq!((told.cause, told.outcome), (36, 37));
+        let octets: [u8; ConfirmationRecord::LEN] = std::array::from_fn(|i| i as u8);
+        let record = ConfirmationRecord::read(&octets);
+        assert_eq!(record.number.to_ne_bytes(), [8, 9, 10, 11, 12, 13, 14, 15]);
+        assert_eq!(record.slot.to_ne_bytes(), [32, 33, 34, 35]);
+        assert_eq!((record.cause, record.outcome), (36, 37));
     }
 }

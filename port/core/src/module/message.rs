@@ -1,11 +1,11 @@
-//! Netlink messages: written into, and read from, memory that was taken once.
+//! Netlink messages, written into and read from memory that is allocated once.
 
 /// `struct nlmsghdr` and `struct genlmsghdr`.
 const HEADERS: usize = 20;
 const NLMSG_HEADER: usize = 16;
 /// `struct nlattr`: length, type.
 const ATTRIBUTE: usize = 4;
-/// The bits of an attribute's type that are none of its number.
+/// The bits of an attribute's type that are not part of its number.
 const TYPE_MASK: u16 = 0x3fff;
 
 /// A request being written.
@@ -13,7 +13,7 @@ const TYPE_MASK: u16 = 0x3fff;
 pub(super) struct Request<'a>(&'a mut Vec<u8>);
 
 impl<'a> Request<'a> {
-    /// Begins a request in `memory`.
+    /// Starts a request in `memory`.
     pub(super) fn new(
         memory: &'a mut Vec<u8>,
         family: u16,
@@ -49,7 +49,7 @@ impl<'a> Request<'a> {
         self.octets(kind, &value.to_ne_bytes())
     }
 
-    /// The whole message.
+    /// Returns the whole message.
     pub(super) fn finish(&mut self) -> &[u8] {
         let len = self.0.len() as u32;
         self.0[..4].copy_from_slice(&len.to_ne_bytes());
@@ -57,16 +57,16 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A message that was read.
+/// A received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Message<'a> {
     /// A command of the family, with its attributes.
     Command { command: u8, attributes: Attributes<'a> },
-    /// What became of request `sequence`: 0 or an error's number, and the kernel's sentence on it.
+    /// The result of request `sequence`: 0 or an error number, and the kernel's message.
     Verdict { sequence: u32, errno: i32, detail: &'a str },
 }
 
-/// The messages of a datagram; what cannot be read ends them.
+/// The messages of a datagram; an invalid one ends the iteration.
 #[derive(Debug)]
 pub(super) struct Messages<'a>(pub(super) &'a [u8]);
 
@@ -92,30 +92,30 @@ fn verdict(message: &[u8]) -> Option<Message<'_>> {
     const SENTENCE: u16 = 1;
     let sequence = read_u32(message, 8)?;
     let errno = -(read_u32(message, NLMSG_HEADER)? as i32);
-    // The request's header follows; its body does not, as the socket asked (NETLINK_CAP_ACK).
+    // The request's header follows; its body does not, because of NETLINK_CAP_ACK.
     let attributes = Attributes(message.get(2 * NLMSG_HEADER + 4..).unwrap_or_default());
     let detail = attributes.get(SENTENCE).unwrap_or_default();
     let detail = std::str::from_utf8(detail).unwrap_or_default().trim_end_matches('\0');
     Some(Message::Verdict { sequence, errno, detail })
 }
 
-/// Attributes by their kinds; what cannot be read ends them.
+/// Attributes by type; an invalid one ends the iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Attributes<'a>(pub(super) &'a [u8]);
 
 impl<'a> Attributes<'a> {
-    /// The first of that kind.
+    /// Returns the first attribute of that type.
     pub(super) fn get(self, kind: u16) -> Option<&'a [u8]> {
         let mut attributes = self;
         attributes.find_map(|(found, value)| (found == kind).then_some(value))
     }
 
-    /// A number of 32 bits.
+    /// Returns a number of 32 bits.
     pub(super) fn u32(self, kind: u16) -> Option<u32> {
         read_u32(self.get(kind)?, 0)
     }
 
-    /// A number of 16 bits.
+    /// Returns a number of 16 bits.
     pub(super) fn u16(self, kind: u16) -> Option<u16> {
         read_u16(self.get(kind)?, 0)
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_request_is_decoded() {
         let written = request();
         let datagram = [&written[..], &written].concat();
         let read: Vec<_> = Messages(&datagram).collect();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_read_with_its_sentence() {
+    fn a_refusal_is_read_with_its_message() {
         let mut memory = Vec::new();
         Request::new(&mut memory, libc::NLMSG_ERROR as u16, 0, 0, 7);
         memory.truncate(NLMSG_HEADER);
@@ -187,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_may_be_read(octets in proptest::collection::vec(any::<u8>(), 0..128)) {
+        fn any_octets_are_decoded_without_panic(octets in proptest::collection::vec(any::<u8>(), 0..128)) {
             for message in Messages(&octets) {
                 if let Message::Command { attributes, .. } = message {
                     prop_assert!(attributes.count() <= octets.len());
@@ -196,7 +196,7 @@ mod tests {
         }
 
         #[test]
-        fn a_message_cut_or_changed_is_never_read_beyond(
+        fn a_truncated_or_changed_message_is_not_read_beyond_its_end(
             cut in 0..80_usize,
             place in any::<prop::sample::Index>(),
             octet in any::<u8>(),

@@ -17,29 +17,28 @@ use self::{
     netlink::{Failure, Netlink},
 };
 use crate::exclusive::lock;
-use crate::packet::Source;
+use crate::packet::FrameSource;
 use crate::response::Responses;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::{
     Backend, Capabilities, Capability, Cause, Clock, Confirmation, Diagnostics, Error, Feature,
-    Filter, Outcome, PacketPort, Port, PortOptions, Received, Response, Result, Slot, Stamp,
+    Filter, Outcome, PacketPort, Port, PortOptions, ReceivedFrame, Response, Result, Slot, Stamp,
     StampSource, Time, Transmit,
 };
 
-/// Confirmations that nobody took yet; so many are kept.
+/// Maximum number of queued confirmations.
 const KEPT: usize = 256;
 
 /// A port over the kernel module onbeat.ko.
 ///
-/// - The module takes the claimed frames out of the interface's receive path. A response is sent
-///   there, in softirq, before anything else is done with the frame; then it comes to a ring as
-///   that of [`PacketPort`], and goes nowhere else.
-/// - Launches are sent by a high-resolution timer in the kernel, whether or not this process
-///   runs; [`Transmit`] says how and in which context.
-/// - A confirmation tells when the driver released the frame's memory: after it left, by as much
-///   as the driver waits to clean up.
-/// - The attachment belongs to this port: it is gone when the port is closed, and when the process
-///   dies.
+/// - The module claims its frames in the interface's receive path. It sends a response there, in softirq, before
+///   any other processing of the frame; then the frame is delivered to a ring as that of [`PacketPort`], and
+///   nowhere else.
+/// - Launches are sent by a high-resolution timer in the kernel, whether or not this process runs; [`Transmit`]
+///   selects the method and context.
+/// - A confirmation carries the time at which the driver released the frame's memory: after transmission, by the
+///   delay of the driver's cleanup.
+/// - The attachment belongs to this port: it ends when the port is closed or the process exits.
 ///
 /// Periods of [`Port::send_every`] are at least 10 us. An interface has one attachment at a time.
 pub struct ModulePort {
@@ -52,11 +51,11 @@ pub struct ModulePort {
     responses: Responses,
     news: VecDeque<Confirmation>,
     confirmed: u64,
-    untaken: u64,
+    unconsumed: u64,
     spin: bool,
     receiver: PacketPort,
     control: Netlink,
-    // Closed last: the module detaches when it is.
+    // Closed last: closing it detaches the module.
     owner: Netlink,
     _lock: InterfaceLock,
 }
@@ -71,7 +70,7 @@ impl fmt::Debug for ModulePort {
     }
 }
 
-/// Whether the module is there; else what keeps this from being known.
+/// Returns true if the module is loaded, or the error of the query.
 pub(crate) fn is_loaded(namespace: &Namespace) -> std::result::Result<bool, String> {
     match namespace.run(Netlink::open) {
         Ok(Ok(netlink)) => Ok(netlink.is_some()),
@@ -84,8 +83,8 @@ impl ModulePort {
     /// Attaches the module to an interface of `namespace`, and opens a port on it.
     ///
     /// # Errors
-    /// [`Error::NoModule`]; [`Error::Module`] where the interface belongs to a bridge or the like,
-    /// the transmit mode is none of its driver's, or the caller lacks CAP_NET_ADMIN; as
+    /// [`Error::NoModule`]; [`Error::Module`] if the interface belongs to a bridge or the like, its driver does not
+    /// support the transmit mode, or the caller lacks CAP_NET_ADMIN; as
     /// [`PacketPort::open`].
     pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {
         options.check(Backend::Module, interface)?;
@@ -100,7 +99,7 @@ impl ModulePort {
             })?;
         attach(&mut owner, link.index, &options)
             .map_err(refused(interface, "attach to the interface"))?;
-        let source = Source::Module;
+        let source = FrameSource::Module;
         // The module filters by EtherType, and sends.
         let receive = PortOptions { ether_types: Vec::new(), confirm: false, ..options.clone() };
         let receiver = PacketPort::open_for(namespace, interface, receive, source)?;
@@ -117,7 +116,7 @@ impl ModulePort {
             responses: Responses::new(number, options.responses),
             news: VecDeque::with_capacity(KEPT),
             confirmed: 0,
-            untaken: 0,
+            unconsumed: 0,
             spin: options.spin,
             receiver,
             control,
@@ -130,13 +129,13 @@ impl ModulePort {
         Ok(port)
     }
 
-    /// The index of the virtual interface that carries what is not claimed, where there is one.
+    /// The index of the virtual interface for frames that are not claimed, if there is one.
     #[must_use]
     pub fn switch_index(&self) -> Option<u32> {
         self.switch
     }
 
-    /// A command about this interface.
+    /// Sends a command for this interface.
     fn command(
         &mut self,
         command: u8,
@@ -151,7 +150,7 @@ impl ModulePort {
         done.map_err(refused(&self.interface, operation))
     }
 
-    /// What the module tells of this attachment.
+    /// Queries the state of this attachment.
     fn ask(&mut self, show: impl FnMut(message::Attributes<'_>)) -> Result<()> {
         let index = self.index;
         let done = self.control.ask(
@@ -161,7 +160,7 @@ impl ModulePort {
             },
             show,
         );
-        done.map_err(refused(&self.interface, "tell what it counted"))
+        done.map_err(refused(&self.interface, "read its counters"))
     }
 
     fn send_groups(&mut self) -> Result<()> {
@@ -181,25 +180,25 @@ impl ModulePort {
         })
     }
 
-    /// Takes the confirmations that have come; whether there are any.
-    fn take_news(&mut self) -> Result<bool> {
-        let Self { owner, news, number, confirmed, untaken, .. } = self;
-        let taken = owner.confirmations(|told| {
-            let confirmation = confirmation(*number, told);
+    /// Reads pending confirmations; returns true if there are any.
+    fn read_confirmations(&mut self) -> Result<bool> {
+        let Self { owner, news, number, confirmed, unconsumed, .. } = self;
+        let taken = owner.confirmations(|record| {
+            let confirmation = confirmation(*number, record);
             *confirmed += u64::from(matches!(confirmation.outcome, Outcome::Sent(_)));
             if news.len() == KEPT {
                 news.pop_front();
-                *untaken += 1;
+                *unconsumed += 1;
             }
             news.push_back(confirmation);
         });
-        taken.map_err(refused(&self.interface, "tell what became of frames"))?;
+        taken.map_err(refused(&self.interface, "read confirmations"))?;
         Ok(!self.news.is_empty())
     }
 
     fn pump(&mut self) -> Result<bool> {
         let received = self.receiver.pump()?;
-        Ok(received || !self.news.is_empty() || self.take_news()?)
+        Ok(received || !self.news.is_empty() || self.read_confirmations()?)
     }
 }
 
@@ -244,7 +243,7 @@ impl Port for ModulePort {
             Ok(_) => self.command(abi::SLOT_FREE, "free a slot", |request| {
                 request.u32(abi::A_SLOT, slot.index);
             })?,
-            // The module never heard of it.
+            // The module does not know the slot.
             Err(Error::EmptySlot(_)) => {}
             Err(error) => return Err(error),
         }
@@ -307,26 +306,26 @@ impl Port for ModulePort {
 
     fn stop_responding(&mut self, response: Response) -> Result<()> {
         self.responses.remove(&response)?;
-        self.command(abi::RESPOND_STOP, "take a response away", |request| {
+        self.command(abi::RESPOND_STOP, "remove a response", |request| {
             request.u64(abi::A_RESPONSE, response.id);
         })
     }
 
-    fn receive(&mut self) -> Result<Option<Received>> {
+    fn receive(&mut self) -> Result<Option<ReceivedFrame>> {
         self.receiver.receive()
     }
 
-    fn octets<'a>(&'a self, frame: &'a Received) -> &'a [u8] {
+    fn octets<'a>(&'a self, frame: &'a ReceivedFrame) -> &'a [u8] {
         self.receiver.octets(frame)
     }
 
-    fn release(&mut self, frame: Received) {
+    fn release(&mut self, frame: ReceivedFrame) {
         self.receiver.release(frame);
     }
 
     fn confirmation(&mut self) -> Result<Option<Confirmation>> {
         if self.news.is_empty() {
-            self.take_news()?;
+            self.read_confirmations()?;
         }
         Ok(self.news.pop_front())
     }
@@ -372,7 +371,7 @@ impl Port for ModulePort {
     fn diagnostics(&mut self) -> Result<Diagnostics> {
         let mut found = self.receiver.diagnostics()?;
         found.confirmed = self.confirmed;
-        found.unconfirmed = self.untaken;
+        found.unconfirmed = self.unconsumed;
         self.ask(|attributes| {
             let counters = attributes.get(abi::A_COUNTERS).unwrap_or_default();
             for (kind, value) in message::Attributes(counters) {
@@ -419,11 +418,11 @@ fn attach(
 fn capability(feature: Feature, options: &PortOptions, receiver: &Capabilities) -> Capability {
     match feature {
         Feature::Confirmation | Feature::TransmitStamp if !options.confirm => Capability::None {
-            why: "it was turned off".into(),
+            why: "it is disabled".into(),
             remedy: "open the port with confirmations".into(),
         },
         Feature::TransmitStamp => Capability::Emulated {
-            how: "the time, by CLOCK_REALTIME, when the driver released the frame's memory".into(),
+            how: "the time of CLOCK_REALTIME when the driver released the frame's memory".into(),
         },
         Feature::SendAt | Feature::SendEvery | Feature::Response | Feature::Confirmation => {
             Capability::Native
@@ -435,29 +434,29 @@ fn capability(feature: Feature, options: &PortOptions, receiver: &Capabilities) 
     }
 }
 
-fn confirmation(port: u32, told: abi::Told) -> Confirmation {
-    let slot = Slot { port, index: told.slot, generation: told.cookie as u32 };
-    let due = Time(told.due_ns);
-    let cause = match told.cause {
+fn confirmation(port: u32, record: abi::ConfirmationRecord) -> Confirmation {
+    let slot = Slot { port, index: record.slot, generation: record.cookie as u32 };
+    let due = Time(record.due_ns);
+    let cause = match record.cause {
         abi::CAUSE_AT => Cause::At(due),
-        abi::CAUSE_CYCLE => Cause::Cycle { number: told.number, due },
+        abi::CAUSE_CYCLE => Cause::Cycle { number: record.number, due },
         abi::CAUSE_RESPONSE => Cause::Response,
         _ => Cause::Now,
     };
-    let outcome = match told.outcome {
+    let outcome = match record.outcome {
         abi::OUTCOME_SENT => {
-            Outcome::Sent(Stamp { ns: told.released_ns, source: StampSource::Software })
+            Outcome::Sent(Stamp { ns: record.released_ns, source: StampSource::Software })
         }
         _ => Outcome::Dropped,
     };
     Confirmation { slot, cause, outcome }
 }
 
-/// Allocates only once there is an error.
+/// Returns a closure that allocates only if there is an error.
 fn refused(interface: &str, operation: &'static str) -> impl Fn(Failure) -> Error {
     move |failure| {
         let detail = match &failure.detail[..] {
-            "" => "it gives no reason".to_owned(),
+            "" => "no reason given".to_owned(),
             detail => detail.to_owned(),
         };
         Error::Module { interface: interface.to_owned(), operation, detail, source: failure.source }

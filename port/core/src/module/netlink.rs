@@ -1,4 +1,4 @@
-//! Talking to the kernel module: a socket for requests and their answers, or for confirmations.
+//! Netlink sockets of the kernel module: for requests and their replies, or for confirmations.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -12,12 +12,12 @@ use nix::sys::socket::{
 use super::abi;
 use super::message::{Attributes, Message, Messages, Request};
 
-/// Longest message either way: a frame of 16 KiB and what describes it.
+/// Longest message in either direction: a frame of 16 KiB and its attributes.
 const ROOM: usize = 20 * 1024;
-/// Confirmations that wait to be read.
+/// Receive memory for pending confirmations.
 const CONFIRMATION_MEMORY: usize = 1 << 20;
 
-/// A request that failed, and the module's sentence on it.
+/// A failed request, with the module's message.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) source: io::Error,
@@ -41,10 +41,10 @@ pub(super) struct Netlink {
 }
 
 impl Netlink {
-    /// A socket of the calling thread's namespace. `None`: the module is not loaded, and the
-    /// kernel cannot load it by itself.
+    /// Opens a socket in the calling thread's namespace. `None`: the module is not loaded, and the kernel cannot
+    /// load it on demand.
     pub(super) fn open() -> Result<Option<Self>, Failure> {
-        /// `GENL_ID_CTRL`, the family that knows the others, and what is asked of it.
+        /// `GENL_ID_CTRL`, the family that resolves the others, and its command and attributes.
         const CONTROL: u16 = 16;
         const GET_FAMILY: u8 = 3;
         const FAMILY_ID: u16 = 1;
@@ -58,7 +58,7 @@ impl Netlink {
         for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
             turn_on(&fd, option)?;
         }
-        // More than the usual limit takes CAP_NET_ADMIN, which everything else here takes too.
+        // More than the usual limit requires CAP_NET_ADMIN, as everything else here does.
         setsockopt(&fd, sockopt::RcvBufForce, &CONFIRMATION_MEMORY)?;
         // Port 0: the kernel chooses; the kernel's own port is 0.
         bind(fd.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
@@ -97,7 +97,7 @@ impl Netlink {
         self.ask(command, fill, |_| {})
     }
 
-    /// Sends a command and shows what comes in answer.
+    /// Sends a command and passes the reply to a closure.
     pub(super) fn ask(
         &mut self,
         command: u8,
@@ -121,7 +121,7 @@ impl Netlink {
             };
             for message in Messages(&self.answer[..len]) {
                 match message {
-                    // They come when they come; who attaches waits for none yet.
+                    // Confirmations are asynchronous; none is expected while attaching.
                     Message::Command { command: abi::CONFIRMATIONS, .. } => {}
                     Message::Command { attributes, .. } => show(attributes),
                     Message::Verdict { sequence, .. } if sequence != self.sequence => {}
@@ -135,10 +135,10 @@ impl Netlink {
         }
     }
 
-    /// Shows the confirmations that have come, without waiting; whether there were any.
+    /// Passes pending confirmations to a closure, without waiting; returns true if there were any.
     pub(super) fn confirmations(
         &mut self,
-        mut show: impl FnMut(abi::Told),
+        mut show: impl FnMut(abi::ConfirmationRecord),
     ) -> Result<bool, Failure> {
         let len = match recv(self.fd.as_raw_fd(), &mut self.answer, MsgFlags::MSG_DONTWAIT) {
             Err(Errno::EAGAIN | Errno::EINTR) => return Ok(false),
@@ -149,10 +149,10 @@ impl Netlink {
             let Message::Command { command: abi::CONFIRMATIONS, attributes } = message else {
                 continue;
             };
-            let told = attributes.get(abi::A_CONFIRMATIONS).unwrap_or_default();
-            for octets in told.chunks_exact(abi::Told::LEN) {
+            let records = attributes.get(abi::A_CONFIRMATIONS).unwrap_or_default();
+            for octets in records.chunks_exact(abi::ConfirmationRecord::LEN) {
                 if let Some(octets) = octets.first_chunk() {
-                    show(abi::Told::read(octets));
+                    show(abi::ConfirmationRecord::read(octets));
                     any = true;
                 }
             }

@@ -1,47 +1,46 @@
-//! Control messages: of the error queue, which transmission it was, and when; of a frame to send,
-//! its launch time.
+//! Control messages: transmissions and their times from the error queue; the launch time of a frame to send.
 
 use crate::{Stamp, StampSource, Time};
 
-/// A header: length with header (as wide as a pointer), level, type.
+/// Length of a header: length with header (as wide as a pointer), level, type.
 const HEADER: usize = size_of::<usize>() + 8;
 /// `struct sock_extended_err`.
 const EXTENDED_ERROR: usize = 16;
-/// `struct scm_timestamping`: three of `struct timespec`.
+/// `struct scm_timestamping`: three `struct timespec`.
 const TIMESTAMPING: usize = 3 * size_of::<libc::timespec>();
 
-/// Room for the messages of one confirmation.
+/// Buffer size for the messages of one confirmation.
 pub(super) const ROOM: usize = 256;
 
 /// `SO_EE_ORIGIN_TXTIME` of linux/errqueue.h.
 const ORIGIN_TXTIME: u8 = 6;
 
-/// What the kernel tells by the error queue.
+/// An event of the error queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum News {
-    /// A frame left.
-    Left(Transmitted),
-    /// The queueing discipline gave up a frame with this launch time: it came too late, or was
-    /// still waiting when its time had passed.
+pub(super) enum ErrorQueueEvent {
+    /// A frame was sent.
+    Left(Transmission),
+    /// The queueing discipline dropped a frame with this launch time: it was submitted too late, or was still
+    /// queued when its time had passed.
     Missed(Time),
 }
 
-/// What the kernel tells of a transmission.
+/// A reported transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Transmitted {
-    /// The how manieth frame of the socket, from 0, wrapping.
+pub(super) struct Transmission {
+    /// The number of the frame on the socket, from 0, wrapping.
     pub(super) id: u32,
     pub(super) stamp: Stamp,
 }
 
-/// Reads the control messages of one entry of the error queue. `None`: it is of neither kind.
-pub(super) fn news(mut octets: &[u8]) -> Option<News> {
+/// Decodes the control messages of one entry of the error queue. `None`: it is of neither kind.
+pub(super) fn news(mut octets: &[u8]) -> Option<ErrorQueueEvent> {
     let (mut id, mut stamp) = (None, None);
     while let Some((level, kind, data, rest)) = next(octets) {
         match (level, kind) {
             (libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP) => {
                 if let Some(time) = missed(data) {
-                    return Some(News::Missed(time));
+                    return Some(ErrorQueueEvent::Missed(time));
                 }
                 id = extended_error(data);
             }
@@ -50,14 +49,14 @@ pub(super) fn news(mut octets: &[u8]) -> Option<News> {
         }
         octets = rest;
     }
-    Some(News::Left(Transmitted { id: id?, stamp: stamp? }))
+    Some(ErrorQueueEvent::Left(Transmission { id: id?, stamp: stamp? }))
 }
 
-/// The control message that gives a frame its launch time.
+/// The control message with the launch time of a frame.
 #[repr(C, align(8))]
-pub(super) struct Launch([u8; HEADER + size_of::<u64>()]);
+pub(super) struct LaunchTime([u8; HEADER + size_of::<u64>()]);
 
-impl Launch {
+impl LaunchTime {
     pub(super) fn at(time: Time) -> Self {
         let mut octets = [0; HEADER + size_of::<u64>()];
         let (len, rest) = octets.split_at_mut(size_of::<usize>());
@@ -73,7 +72,7 @@ impl Launch {
     }
 }
 
-/// The launch time of a frame that was given up: its halves in information and data.
+/// Returns the launch time of a dropped frame: its halves are in information and data.
 fn missed(data: &[u8]) -> Option<Time> {
     let error: &[u8; EXTENDED_ERROR] = data.first_chunk()?;
     let half = |at: usize| error[at..].first_chunk().map(|octets| u32::from_ne_bytes(*octets));
@@ -81,20 +80,20 @@ fn missed(data: &[u8]) -> Option<Time> {
     (error[4] == ORIGIN_TXTIME).then_some(Time(time))
 }
 
-/// Level, type and data of the first message, and what comes behind it.
+/// Returns level, type and data of the first message, and the rest.
 fn next(octets: &[u8]) -> Option<(i32, i32, &[u8], &[u8])> {
     let (len, rest) = octets.split_first_chunk()?;
     let (level, rest) = rest.split_first_chunk()?;
     let (kind, _) = rest.split_first_chunk()?;
     let len = usize::from_ne_bytes(*len);
     let data = octets.get(HEADER..len)?;
-    // The last message need not be padded.
+    // The last message may lack padding.
     let behind = len.checked_next_multiple_of(size_of::<usize>())?;
     let rest = octets.get(behind..).unwrap_or_default();
     Some((i32::from_ne_bytes(*level), i32::from_ne_bytes(*kind), data, rest))
 }
 
-/// The number of the transmission, where the message is one of a time stamp.
+/// Returns the number of the transmission if the message is of a time stamp.
 fn extended_error(data: &[u8]) -> Option<u32> {
     let error: &[u8; EXTENDED_ERROR] = data.first_chunk()?;
     let errno = u32::from_ne_bytes(*error[..4].first_chunk()?);
@@ -103,7 +102,7 @@ fn extended_error(data: &[u8]) -> Option<u32> {
     is_stamp.then_some(number)
 }
 
-/// The stamp of the NIC where there is one, else that of the driver.
+/// Returns the NIC time stamp if there is one, else that of the driver.
 fn timestamping(data: &[u8]) -> Option<Stamp> {
     let times: &[u8; TIMESTAMPING] = data.first_chunk()?;
     let [software, _, hardware] = [0, 1, 2].map(|i| nanoseconds(&times[i * TIMESTAMPING / 3..]));
@@ -150,17 +149,17 @@ mod tests {
         message(libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP, &data)
     }
 
-    fn transmitted(octets: &[u8]) -> Option<Transmitted> {
+    fn transmitted(octets: &[u8]) -> Option<Transmission> {
         match news(octets)? {
-            News::Left(transmitted) => Some(transmitted),
-            News::Missed(time) => panic!("missed {time:?}"),
+            ErrorQueueEvent::Left(transmitted) => Some(transmitted),
+            ErrorQueueEvent::Missed(time) => panic!("missed {time:?}"),
         }
     }
 
     #[test]
-    fn a_launch_time_goes_out_and_comes_back() {
+    fn an_encoded_launch_time_is_decoded_when_missed() {
         let time = Time(0x1234_5678_9abc_def0);
-        let mut launch = Launch::at(time);
+        let mut launch = LaunchTime::at(time);
         let (level, kind, data, rest) = next(launch.octets()).unwrap();
         assert_eq!((level, kind, rest), (libc::SOL_SOCKET, libc::SCM_TXTIME, &[][..]));
         assert_eq!(data, time.0.to_ne_bytes());
@@ -170,13 +169,13 @@ mod tests {
         data.extend(0x9abc_def0_u32.to_ne_bytes());
         data.extend(0x1234_5678_u32.to_ne_bytes());
         let octets = message(libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP, &data);
-        assert_eq!(news(&octets), Some(News::Missed(time)));
+        assert_eq!(news(&octets), Some(ErrorQueueEvent::Missed(time)));
     }
 
     const ORIGIN: u8 = libc::SO_EE_ORIGIN_TIMESTAMPING;
 
     #[test]
-    fn hardware_goes_before_software() {
+    fn hardware_stamps_take_precedence() {
         use StampSource::{Hardware, Software};
         for (software, hardware, expected) in [
             (5, 0, Some((5_000_000_001, Software))),
@@ -189,13 +188,13 @@ mod tests {
             octets.extend(number(libc::ENOMSG, ORIGIN, 0xffff_fffe));
             let found = transmitted(&octets);
             let expected = expected
-                .map(|(ns, source)| Transmitted { id: 0xffff_fffe, stamp: Stamp { ns, source } });
+                .map(|(ns, source)| Transmission { id: 0xffff_fffe, stamp: Stamp { ns, source } });
             assert_eq!(found, expected);
         }
     }
 
     #[test]
-    fn other_errors_are_no_stamps() {
+    fn other_errors_are_not_stamps() {
         for other in [number(libc::ENOBUFS, ORIGIN, 1), number(libc::ENOMSG, 1, 1), Vec::new()] {
             let octets = [stamps(5, 0), other].concat();
             assert_eq!(transmitted(&octets), None);
@@ -204,12 +203,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_may_be_looked_at(octets in proptest::collection::vec(any::<u8>(), 0..ROOM)) {
+        fn any_octets_are_decoded_without_panic(octets in proptest::collection::vec(any::<u8>(), 0..ROOM)) {
             let _ = news(&octets);
         }
 
         #[test]
-        fn a_message_cut_or_changed_is_never_read_beyond(
+        fn a_truncated_or_changed_message_is_not_read_beyond_its_end(
             cut in 0..200_usize,
             place in any::<prop::sample::Index>(),
             octet in any::<u8>(),

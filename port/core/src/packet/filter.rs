@@ -1,7 +1,7 @@
-//! Which frames the kernel lets into the ring: a program of the classic BPF machine.
+//! The filter for frames that the kernel delivers to the ring: a classic BPF program.
 //!
-//! A NIC's multicast filter is a hash, and lets more pass than was asked for; another socket may
-//! have made the interface promiscuous. The program is exact.
+//! A NIC's multicast filter is a hash, and passes more than requested; another socket may have made the interface
+//! promiscuous. The program is exact.
 
 use libc::{BPF_ABS, BPF_H, BPF_JA, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
 use onbeat_wire::{EtherType, MacAddress};
@@ -11,16 +11,15 @@ const LOAD_HALF: u16 = (BPF_LD | BPF_H | BPF_ABS) as u16;
 const EQUAL: u16 = (BPF_JMP | BPF_JEQ | BPF_K) as u16;
 const JUMP: u16 = (BPF_JMP | BPF_JA) as u16;
 const RETURN: u16 = (BPF_RET | BPF_K) as u16;
-/// All octets of the frame.
+/// The whole frame.
 const WHOLE: u32 = u32::MAX;
 
 const fn op(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// The program that passes frames of `ether_types` (of any, where there are none) to one of
-/// `addresses`. The kernel rejects a frame at the first octet that it looks for and that is not
-/// there.
+/// Returns the program that passes frames of `ether_types` (all if empty) to one of `addresses`. The kernel rejects
+/// a frame that is too short for an octet that the program reads.
 pub(super) fn program<'a>(
     ether_types: &[EtherType],
     addresses: impl Iterator<Item = &'a MacAddress>,
@@ -29,8 +28,8 @@ pub(super) fn program<'a>(
     if !ether_types.is_empty() {
         program.push(op(LOAD_HALF, 0, 0, 12));
         for (i, ether_type) in ether_types.iter().enumerate() {
-            // Behind the pairs that remain and the return. A conditional jump reaches 255
-            // instructions, this one any.
+            // Skips the remaining pairs and the return. A conditional jump reaches 255 instructions, this one any
+            // number.
             let rest = 2 * (ether_types.len() - 1 - i) as u32 + 1;
             program.push(op(EQUAL, 0, 1, ether_type.0.into()));
             program.push(op(JUMP, 0, 0, rest));
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The part of the machine that the program uses, as the kernel runs it.
+    /// Executes the instructions that the program uses, as the kernel does.
     fn run(program: &[sock_filter], frame: &[u8]) -> u32 {
         let (mut pc, mut accumulator) = (0, 0_u32);
         loop {
@@ -78,14 +77,14 @@ mod tests {
         }
     }
 
-    /// From few values, so that addresses and types coincide in parts.
+    /// From few values, so that addresses and types partly coincide.
     fn octet() -> impl Strategy<Value = u8> {
         prop_oneof![Just(0), Just(1), Just(0x88), any::<u8>()]
     }
 
     proptest! {
         #[test]
-        fn the_program_passes_what_was_asked_for(
+        fn the_program_passes_the_requested_frames_only(
             types in proptest::collection::vec([octet(), octet()], 0..200),
             addresses in proptest::collection::vec(proptest::array::uniform6(octet()), 0..80),
             mut frame in proptest::collection::vec(octet(), 0..80),

@@ -1,10 +1,10 @@
 //! The back end `packet`.
 
 mod control;
+mod features;
 mod filter;
-mod offers;
-mod places;
 mod ring;
+mod ring_slots;
 mod socket;
 
 use std::fmt;
@@ -17,59 +17,59 @@ use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Handle, Namespace, NicClock, PacketSocket};
 use onbeat_wire::MacAddress;
 
-use self::control::News;
-use self::offers::Offers;
-pub(crate) use self::places::Places;
+use self::control::ErrorQueueEvent;
+use self::features::InterfaceFeatures;
 use self::ring::Ring;
+pub(crate) use self::ring_slots::RingSlots;
 use self::socket::Socket;
-pub(crate) use self::socket::{Woken, sleep};
+pub(crate) use self::socket::{WakeReason, sleep};
 use crate::clock;
 use crate::error::failed;
 use crate::exclusive::{lock, refuse_foreign_program};
 use crate::response::Responses;
 use crate::schedule::Schedule;
-use crate::sent::Sent;
 use crate::slot::{MIN_FRAME, Slots, next_port};
+use crate::transmissions::TransmissionTracker;
 use crate::txtime::Txtime;
 use crate::{
     Backend, Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Feature, Filter, Port,
-    PortOptions, Received, Response, Result, Slot, Time,
+    PortOptions, ReceivedFrame, Response, Result, Slot, Time,
 };
 
-/// Multicast addresses that a port receives at most.
+/// Maximum number of multicast addresses of a port.
 pub(crate) const MAX_MULTICAST: usize = 64;
 
-/// Where a packet port's frames come from.
+/// The source of a packet port's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum FrameSource {
     /// The interface.
     Interface,
     /// The kernel module, which claims and answers them.
     Module,
 }
 
-impl Source {
+impl FrameSource {
     fn protocol(self) -> u16 {
         match self {
-            Source::Interface => libc::ETH_P_ALL as u16,
-            Source::Module => crate::module::abi::PROTOCOL,
+            FrameSource::Interface => libc::ETH_P_ALL as u16,
+            FrameSource::Module => crate::module::abi::PROTOCOL,
         }
     }
 }
 
-/// A port over a packet socket, which works on every interface and every kernel.
+/// A port over a packet socket, which works on every interface and kernel.
 ///
-/// - Received frames lie in a ring that is mapped into this process; a program of the classic BPF
-///   machine in front of it lets through what was asked for.
-/// - Frames are sent around the queueing discipline, by a system call each.
-/// - Launches and responses are *emulated*: they happen in [`Port::poll`], [`Port::wait`] and
-///   [`Port::receive`], when the scheduler lets this process run. Whoever wants them on time gives
-///   the thread a real-time priority and a core, and stays in [`Port::wait`].
-/// - Confirmations are the transmit time stamps of the socket's error queue. One that the driver
-///   does not give never comes.
+/// - Received frames are in a ring that is mapped into this process; a classic BPF program passes only the
+///   requested frames to it.
+/// - Each frame is sent by a system call that bypasses the queueing discipline.
+/// - Launches and responses are *emulated*: they happen in [`Port::poll`], [`Port::wait`] and [`Port::receive`],
+///   when the scheduler runs this process. For timely launches, run the thread with a real-time priority on a core
+///   of its own, and stay in [`Port::wait`].
+/// - Confirmations are the transmit time stamps of the socket's error queue. If the driver provides none, they
+///   never arrive.
 ///
-/// While the newest frame received is held, [`Port::wait`] cannot sleep: the kernel reports the
-/// socket ready until that frame is given back.
+/// While the newest received frame is held, [`Port::wait`] cannot sleep: the kernel reports the socket ready until
+/// that frame is released.
 pub struct PacketPort {
     number: u32,
     interface: String,
@@ -82,14 +82,14 @@ pub struct PacketPort {
     schedule: Schedule,
     responses: Responses,
     multicast: Vec<MacAddress>,
-    source: Source,
-    sent: Sent,
+    source: FrameSource,
+    sent: TransmissionTracker,
     diagnostics: Diagnostics,
     nic_clock: Option<NicClock>,
     // Unmapped before the socket is closed.
     ring: Ring,
     socket: Socket,
-    /// Of the port itself; that of [`crate::ModulePort`] has its own.
+    /// The lock of the port itself; [`crate::ModulePort`] has its own.
     _lock: Option<InterfaceLock>,
 }
 
@@ -104,13 +104,12 @@ impl fmt::Debug for PacketPort {
 }
 
 impl PacketPort {
-    /// Opens a port on an interface of `namespace`: that of a [`crate::Claim`], or any.
+    /// Opens a port on an interface of `namespace`: that of a [`crate::Claim`], or any other.
     ///
     /// # Errors
-    /// Where the interface is not there or is no Ethernet one, the caller lacks CAP_NET_RAW, or an
-    /// option is out of range.
+    /// The interface does not exist or is not Ethernet, the caller lacks CAP_NET_RAW, or an option is out of range.
     pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {
-        Self::open_for(namespace, interface, options, Source::Interface)
+        Self::open_for(namespace, interface, options, FrameSource::Interface)
     }
 
     /// As [`PacketPort::open`], for frames of `source`.
@@ -118,27 +117,26 @@ impl PacketPort {
         namespace: &Namespace,
         interface: &str,
         options: PortOptions,
-        source: Source,
+        source: FrameSource,
     ) -> Result<Self> {
         Self::open_launching(namespace, interface, options, source, None)
     }
 
-    /// Opens the back end `txtime`: as [`PacketPort::open`], but the kernel launches frames, and
-    /// where its queueing discipline is offloaded, the NIC does. See the crate's documentation.
+    /// Opens the back end `txtime`: as [`PacketPort::open`], but the kernel sends frames at their launch times, or
+    /// the NIC if its queueing discipline is offloaded. See the crate's documentation.
     ///
-    /// - A launch is handed over [`crate::TxtimeOptions::ahead_ns`] before its instant, by the call that
-    ///   asks for it or, where that is earlier, by [`Port::poll`] and its like; that this process
-    ///   runs late by less delays nothing. What was handed over is frozen: [`Port::update`] and
-    ///   [`Port::cancel`] come too late for it.
-    /// - The clock is [`Clock::Tai`], whatever the options say.
-    /// - A launch that comes too late is dropped, and with confirmations on, confirmed as that;
-    ///   without offload, what is late by less than etf's delta is sent at once. A frame that is
-    ///   handed over while the link is down is lost without a word.
-    /// - [`Port::send`] and responses go around the queueing discipline, at once.
+    /// - A launch is submitted [`crate::TxtimeOptions::ahead_ns`] before its instant, by the call that requests it
+    ///   or, if that is earlier, by [`Port::poll`] and the like; lateness of this process below that has no effect.
+    ///   A submitted frame is final: [`Port::update`] and [`Port::cancel`] no longer affect it.
+    /// - The clock is [`Clock::Tai`], whatever the options contain.
+    /// - A launch that is too late is dropped and, with confirmations enabled, confirmed as dropped. Without
+    ///   offload, a launch that is late by less than etf's delta is sent at once. A frame submitted while the link
+    ///   is down is lost without a report.
+    /// - [`Port::send`] and responses bypass the queueing discipline, and are sent at once.
     ///
     /// # Errors
-    /// As [`PacketPort::open`]; [`Error::Unsupported`] where no etf stands on the frames' way, with
-    /// the command that puts one there.
+    /// As [`PacketPort::open`]; [`Error::Unsupported`] without an etf on the path of the frames, with the command
+    /// that adds it.
     pub fn open_txtime(
         namespace: &Namespace,
         interface: &str,
@@ -146,14 +144,14 @@ impl PacketPort {
     ) -> Result<Self> {
         let txtime = Txtime::find(namespace, interface, &options.txtime)?;
         let options = PortOptions { clock: Clock::Tai, ..options };
-        Self::open_launching(namespace, interface, options, Source::Interface, Some(txtime))
+        Self::open_launching(namespace, interface, options, FrameSource::Interface, Some(txtime))
     }
 
     fn open_launching(
         namespace: &Namespace,
         interface: &str,
         options: PortOptions,
-        source: Source,
+        source: FrameSource,
         txtime: Option<Txtime>,
     ) -> Result<Self> {
         let backend = if txtime.is_some() { Backend::Txtime } else { Backend::Packet };
@@ -162,22 +160,22 @@ impl PacketPort {
         let mac = link.mac.ok_or_else(|| Error::InUse {
             interface: interface.to_owned(),
             why: "it has no Ethernet address".into(),
-            remedy: "take an Ethernet interface".into(),
+            remedy: "use an Ethernet interface".into(),
         })?;
-        let own = source == Source::Interface;
+        let own = source == FrameSource::Interface;
         let lock = own.then(|| lock(namespace, &link)).transpose()?;
         refuse_foreign_program(&link, None)?;
         let max_frame = MIN_FRAME + link.mtu as usize;
-        let offers = Offers::of(namespace, interface, &options, txtime);
+        let offers = InterfaceFeatures::of(namespace, interface, &options, txtime);
         let socket = namespace
             .run(|| Socket::open(link.index))?
-            .map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
+            .map_err(failed(interface, "open a packet socket (requires CAP_NET_RAW)"))?;
         let ring = set_up(&socket, &options, max_frame, offers.stamps)
             .map_err(failed(interface, "set up the packet socket"))?;
         if let Some(Txtime { etf, priority, .. }) = txtime {
             socket
                 .launch_times(etf.deadline, priority)
-                .map_err(failed(interface, "have launch times (it needs CAP_NET_ADMIN)"))?;
+                .map_err(failed(interface, "enable launch times (requires CAP_NET_ADMIN)"))?;
         }
         let number = next_port();
         let mut port = Self {
@@ -190,7 +188,7 @@ impl PacketPort {
             responses: Responses::new(number, options.responses),
             multicast: Vec::with_capacity(MAX_MULTICAST),
             source,
-            sent: Sent::new(),
+            sent: TransmissionTracker::new(),
             diagnostics: Diagnostics::default(),
             nic_clock: offers.nic_clock.ok(),
             options,
@@ -199,7 +197,7 @@ impl PacketPort {
             socket,
             _lock: lock,
         };
-        // Before the socket receives: nothing else gets into the ring.
+        // Before the socket receives: no other frame gets into the ring.
         port.attach_filter()?;
         port.socket
             .bind(source.protocol())
@@ -214,7 +212,7 @@ impl PacketPort {
         self.socket.attach(&mut program).map_err(failed(&self.interface, "attach the filter"))
     }
 
-    /// Hands a frame over, to leave at once or at `launch`.
+    /// Submits a frame, to be sent at once or at `launch`.
     fn transmit(&mut self, slot: Slot, cause: Cause, launch: Option<Time>) -> Result<()> {
         let frame = self.slots.frame(slot)?;
         match self.socket.send(frame, launch) {
@@ -227,21 +225,20 @@ impl PacketPort {
             }
             Err(error) => {
                 self.diagnostics.send_failures += 1;
-                // The kernel numbers a frame when it has built its buffer. Of the errors here only
-                // this one comes later, from the driver's queue or the queueing discipline. (It
-                // also is that of a buffer for which there is no memory; the kernel rather ends
-                // processes than to refuse so little.)
+                // The kernel numbers a frame once its buffer is built. Of the errors here only this one occurs
+                // later, in the driver's queue or the queueing discipline. (It is also that of a failed buffer
+                // allocation; the kernel rather kills processes than to refuse so little.)
                 if self.confirms() && error.raw_os_error() == Some(libc::ENOBUFS) {
                     self.sent.skip();
-                    // A launch time that has passed is refused and reported both.
-                    self.take_news(launch)?;
+                    // A launch time that has passed is both refused and reported.
+                    self.read_confirmations(launch)?;
                 }
                 Err(failed(&self.interface, "send")(error))
             }
         }
     }
 
-    /// Sends where no caller waits for the result.
+    /// Sends a frame for which no caller waits; returns false if it failed.
     fn transmit_unattended(&mut self, slot: Slot, cause: Cause, launch: Option<Time>) -> bool {
         let result = self.transmit(slot, cause, launch);
         if result.is_err() {
@@ -255,8 +252,8 @@ impl PacketPort {
     }
 
     fn answer(&mut self, buffer: u32) -> bool {
-        if self.source == Source::Module {
-            self.ring.take_tag_out(buffer);
+        if self.source == FrameSource::Module {
+            self.ring.extract_tag(buffer);
             return self.ring.answered_by_module(buffer);
         }
         let answer = self.responses.to(self.ring.octets(buffer));
@@ -267,20 +264,20 @@ impl PacketPort {
         })
     }
 
-    /// Does what is due, and takes in what came. True where there is something for the caller.
+    /// Performs due work, and processes received frames. Returns true if there is something for the caller.
     pub(crate) fn pump(&mut self) -> Result<bool> {
         self.launch();
         while let Some(buffer) = self.ring.arrived() {
             let answered = self.answer(buffer);
-            self.ring.looked_at(answered);
+            self.ring.mark_inspected(answered);
             self.diagnostics.received += 1;
-            // A launch does not wait for the answers to a burst.
+            // A launch does not wait until a burst is answered.
             self.launch();
         }
         if self.sent.expects() {
-            self.take_news(None)?;
+            self.read_confirmations(None)?;
         }
-        Ok(self.ring.has_waiting() || self.sent.has_news())
+        Ok(self.ring.has_waiting() || self.sent.has_confirmation())
     }
 
     fn launch(&mut self) {
@@ -301,42 +298,42 @@ impl PacketPort {
         }
     }
 
-    /// Where the kernel launches, it has at once what is near enough.
-    fn hand_over(&mut self) {
+    /// Submits launches that are near enough to the kernel.
+    fn submit(&mut self) {
         if self.txtime.is_some() {
             self.launch();
         }
     }
 
-    /// Takes in what the error queue tells, but that the launch at `known` was missed.
-    fn take_news(&mut self, known: Option<Time>) -> Result<()> {
+    /// Processes the error queue, except for a missed launch at `known`.
+    fn read_confirmations(&mut self, known: Option<Time>) -> Result<()> {
         let take = failed(&self.interface, "read transmit time stamps");
         while let Some(entry) = self.socket.news().map_err(&take)? {
             match entry {
-                Some(News::Left(transmitted)) => {
+                Some(ErrorQueueEvent::Left(transmitted)) => {
                     let known = self.sent.left(transmitted.id, transmitted.stamp);
                     self.diagnostics.confirmed += u64::from(known);
                 }
-                Some(News::Missed(time)) if known != Some(time) => {
+                Some(ErrorQueueEvent::Missed(time)) if known != Some(time) => {
                     let allowance = self.txtime.map_or(0, |txtime| txtime.allowance());
                     let known = self.sent.missed(Time(time.0.saturating_sub(allowance)));
                     self.diagnostics.send_failures += u64::from(known);
                 }
-                Some(News::Missed(_)) | None => {}
+                Some(ErrorQueueEvent::Missed(_)) | None => {}
             }
         }
         Ok(())
     }
 
-    /// Sleeps until something comes, or for `timeout_ns`; false after a signal. `other`: whatever
-    /// else is waited for.
+    /// Sleeps until an event occurs, or for `timeout_ns`; returns false after a signal. `other`: another descriptor
+    /// to wait for.
     pub(crate) fn sleep(&mut self, timeout_ns: u64, other: Option<BorrowedFd<'_>>) -> Result<bool> {
         let wait = failed(&self.interface, "wait for the packet socket");
         match self.socket.wait(timeout_ns, other).map_err(wait)? {
-            Woken::Ready => Ok(true),
-            Woken::BySignal => Ok(false),
-            Woken::ByError => {
-                self.take_news(None)?;
+            WakeReason::Ready => Ok(true),
+            WakeReason::Signal => Ok(false),
+            WakeReason::Error => {
+                self.read_confirmations(None)?;
                 let take = failed(&self.interface, "read the socket's error");
                 self.socket.take_error().map_err(take)?;
                 Ok(true)
@@ -344,12 +341,12 @@ impl PacketPort {
         }
     }
 
-    /// Multicast addresses that it receives.
+    /// The multicast addresses that it receives.
     pub(crate) fn groups(&self) -> &[MacAddress] {
         &self.multicast
     }
 
-    fn check_own(&self, frame: &Received) {
+    fn check_own(&self, frame: &ReceivedFrame) {
         assert_eq!(frame.port, self.number, "a frame of another port");
     }
 }
@@ -411,7 +408,7 @@ impl Port for PacketPort {
     fn send_at(&mut self, slot: Slot, time: Time) -> Result<()> {
         self.slots.frame(slot)?;
         self.schedule.at(slot, time);
-        self.hand_over();
+        self.submit();
         Ok(())
     }
 
@@ -421,7 +418,7 @@ impl Port for PacketPort {
             return Err(Error::Period);
         }
         self.schedule.every(slot, first, period_ns);
-        self.hand_over();
+        self.submit();
         Ok(())
     }
 
@@ -439,11 +436,11 @@ impl Port for PacketPort {
         self.responses.remove(&response)
     }
 
-    fn receive(&mut self) -> Result<Option<Received>> {
+    fn receive(&mut self) -> Result<Option<ReceivedFrame>> {
         if !self.ring.has_waiting() {
             self.pump()?;
         }
-        Ok(self.ring.receive().map(|entry| Received {
+        Ok(self.ring.receive().map(|entry| ReceivedFrame {
             port: self.number,
             buffer: entry.buffer,
             stamp: entry.stamp,
@@ -453,18 +450,18 @@ impl Port for PacketPort {
         }))
     }
 
-    fn octets<'a>(&'a self, frame: &'a Received) -> &'a [u8] {
+    fn octets<'a>(&'a self, frame: &'a ReceivedFrame) -> &'a [u8] {
         self.check_own(frame);
         self.ring.octets(frame.buffer)
     }
 
-    fn release(&mut self, frame: Received) {
+    fn release(&mut self, frame: ReceivedFrame) {
         self.check_own(&frame);
         self.ring.release(frame.buffer);
     }
 
     fn confirmation(&mut self) -> Result<Option<Confirmation>> {
-        if !self.sent.has_news() {
+        if !self.sent.has_confirmation() {
             self.pump()?;
         }
         Ok(self.sent.take())
@@ -530,7 +527,7 @@ fn set_up(
     hardware: HardwareStamps,
 ) -> io::Result<Ring> {
     let ring = Ring::new(socket, options.receive_buffers, max_frame)?;
-    // Else the port would see what others send on the interface.
+    // Otherwise the port would receive frames that other sockets send on the interface.
     socket.set(SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1_i32)?;
     let mut stamps = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
     if options.confirm {
@@ -540,7 +537,7 @@ fn set_up(
     }
     if hardware.tx || hardware.rx_filter != HardwareStamps::NONE {
         stamps |= libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
-        // e1000e drops its software stamp for this flag, although the NIC is set to stamp no sent frame.
+        // e1000e drops its software stamp for this flag, although NIC transmit stamps are disabled.
         if options.confirm && hardware.tx {
             stamps |= libc::SOF_TIMESTAMPING_TX_HARDWARE;
         }

@@ -1,4 +1,4 @@
-//! The receive ring of a port: which frames were looked at, received, given back.
+//! The receive ring of a port: the state of each frame, from inspection to release.
 
 use std::slice;
 
@@ -9,82 +9,82 @@ use libc::{
 use onbeat_netdev::PacketSocket;
 use onbeat_wire::EtherType;
 
-use super::places::Places;
-use crate::{Stamp, StampSource, Tag};
+use super::ring_slots::RingSlots;
+use crate::{Stamp, StampSource, VlanTag};
 
-/// Where the address of a frame's sender stands in its place (`TPACKET2_HDRLEN` less its length).
+/// Offset of the sender's address in a slot (`TPACKET2_HDRLEN` less its length).
 const ADDRESS: usize = size_of::<tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 
-/// Whose a frame's place is, beyond what the kernel and this process agree on in its status.
+/// The owner of a frame's slot, beyond the status shared by the kernel and this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// The kernel's, or filled and not looked at.
+enum SlotState {
+    /// Owned by the kernel, or filled and not inspected.
     Free,
-    /// Looked at, and waiting to be received.
-    Seen { answered: bool },
-    /// Received, and not given back.
+    /// Inspected, and not received yet.
+    Inspected { answered: bool },
+    /// Received, and not released.
     Held,
 }
 
-/// A frame in the ring, as its header tells.
+/// A frame in the ring, as described by its header.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct RingEntry {
     pub(super) buffer: u32,
     pub(super) stamp: Stamp,
     pub(super) len: usize,
-    pub(super) tag: Option<Tag>,
+    pub(super) tag: Option<VlanTag>,
     pub(super) answered: bool,
 }
 
-/// The ring. Frames go two steps: they are *looked at* when they come, so that a response does
-/// not wait for the stack, and *received* when the stack asks.
+/// The ring. A frame is *inspected* on arrival, so that a response does not wait for the stack, and *received* when
+/// the stack requests it.
 #[derive(Debug)]
 pub(super) struct Ring {
-    places: Places,
-    states: Vec<State>,
-    /// The next place to look at.
+    places: RingSlots,
+    states: Vec<SlotState>,
+    /// The next slot to inspect.
     look: usize,
-    /// The next place to receive from.
+    /// The next slot to receive from.
     next: usize,
     waiting: usize,
 }
 
 impl Ring {
-    /// A ring of at least `frames` places for frames of up to `max_frame` octets, each of them.
+    /// Creates a ring of at least `frames` slots for frames of up to `max_frame` octets each.
     pub(super) fn new(
         socket: &PacketSocket,
         frames: usize,
         max_frame: usize,
     ) -> std::io::Result<Self> {
-        let places = Places::new(socket, frames, max_frame, 0)?;
-        let states = vec![State::Free; places.count()];
+        let places = RingSlots::new(socket, frames, max_frame, 0)?;
+        let states = vec![SlotState::Free; places.count()];
         Ok(Self { places, states, look: 0, next: 0, waiting: 0 })
     }
 
-    /// Whether a frame is waiting to be received.
+    /// Returns true if a frame can be received.
     pub(super) fn has_waiting(&self) -> bool {
         self.waiting > 0
     }
 
-    /// A frame that came and was not looked at: its place.
+    /// Returns the slot of the next frame that is not inspected.
     pub(super) fn arrived(&self) -> Option<u32> {
-        // A place that is not free was not given back yet: the ring is full.
-        let new = self.states[self.look] == State::Free && self.places.is_filled(self.look);
+        // A slot that is not free was not released yet: the ring is full.
+        let new = self.states[self.look] == SlotState::Free && self.places.is_filled(self.look);
         new.then_some(self.look as u32)
     }
 
-    /// As [`Ring::arrived`] told: whether the kernel module answered the frame.
+    /// Returns true if the kernel module answered the frame of [`Ring::arrived`].
     pub(super) fn answered_by_module(&self, buffer: u32) -> bool {
-        // SAFETY: behind the header, at the next 16 octets, a place holds the address of the
-        // frame's sender; any octets are one.
+        // SAFETY: after the header, at the next 16 octets, a slot holds the address of the frame's sender; any
+        // octets are valid.
         let address =
             unsafe { self.places.at(buffer as usize).add(ADDRESS).cast::<sockaddr_ll>().read() };
         address.sll_pkttype == crate::module::abi::ANSWERED
     }
 
-    /// As [`Ring::arrived`] told: takes the outer VLAN tag out of the frame's octets, where the
-    /// kernel module had to leave it, to where the kernel puts it else.
-    pub(super) fn take_tag_out(&mut self, buffer: u32) {
+    /// Moves the outer VLAN tag of the frame of [`Ring::arrived`] out of its octets, where the kernel module had to
+    /// leave it, to where the kernel puts it otherwise.
+    pub(super) fn extract_tag(&mut self, buffer: u32) {
         const ADDRESSES: usize = 12;
         const TAG: usize = 4;
         let octets = self.octets(buffer);
@@ -104,9 +104,9 @@ impl Ring {
         header.tp_vlan_tci = u16::from_be_bytes([c, d]);
         header.tp_status |= TP_STATUS_VLAN_VALID | TP_STATUS_VLAN_TPID_VALID;
         let place = self.places.at(buffer as usize);
-        // SAFETY: the octets from `start` on, as many as both addresses and the tag, were just
-        // read through `octets`; the place is this process's until it is released, and the ring
-        // is held mutably. The header lies in front of them.
+        // SAFETY: the octets from `start` on, those of both addresses and the tag, were just read through `octets`;
+        // the slot belongs to this process until it is released, and the ring is borrowed mutably. The header is
+        // before them.
         unsafe {
             let frame = place.add(start);
             frame.copy_to(frame.add(TAG), ADDRESSES);
@@ -114,18 +114,18 @@ impl Ring {
         }
     }
 
-    /// Notes that the frame that [`Ring::arrived`] told of was looked at.
-    pub(super) fn looked_at(&mut self, answered: bool) {
-        self.states[self.look] = State::Seen { answered };
+    /// Marks the frame of [`Ring::arrived`] as inspected.
+    pub(super) fn mark_inspected(&mut self, answered: bool) {
+        self.states[self.look] = SlotState::Inspected { answered };
         self.look = (self.look + 1) % self.states.len();
         self.waiting += 1;
     }
 
-    /// The oldest frame that was looked at and not received.
-    pub(super) fn receive(&mut self) -> Option<Entry> {
-        let State::Seen { answered } = self.states[self.next] else { return None };
+    /// Returns the oldest frame that is inspected and not received.
+    pub(super) fn receive(&mut self) -> Option<RingEntry> {
+        let SlotState::Inspected { answered } = self.states[self.next] else { return None };
         let index = self.next;
-        self.states[index] = State::Held;
+        self.states[index] = SlotState::Held;
         self.next = (index + 1) % self.states.len();
         self.waiting -= 1;
         let header = self.places.header(index);
@@ -135,7 +135,7 @@ impl Ring {
         };
         let ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
         let has = |flag| header.tp_status & flag != 0;
-        let tag = has(TP_STATUS_VLAN_VALID).then(|| Tag {
+        let tag = has(TP_STATUS_VLAN_VALID).then(|| VlanTag {
             tpid: match has(TP_STATUS_VLAN_TPID_VALID) {
                 true => EtherType(header.tp_vlan_tpid),
                 false => EtherType::C_VLAN,
@@ -143,23 +143,23 @@ impl Ring {
             tci: header.tp_vlan_tci,
         });
         let len = header.tp_len as usize;
-        Some(Entry { buffer: index as u32, stamp: Stamp { ns, source }, len, tag, answered })
+        Some(RingEntry { buffer: index as u32, stamp: Stamp { ns, source }, len, tag, answered })
     }
 
-    /// The frame at a place that [`Ring::arrived`] or [`Ring::receive`] told.
+    /// Returns the frame in a slot from [`Ring::arrived`] or [`Ring::receive`].
     pub(super) fn octets(&self, buffer: u32) -> &[u8] {
         let header = self.places.header(buffer as usize);
         let (start, len) = self.places.extent(&header, 0);
-        // SAFETY: the octets lie in the place, which the kernel does not touch until its status
-        // says so; `release` says so, and takes the ring mutably.
+        // SAFETY: the octets are in the slot, which the kernel does not touch until its status permits; only
+        // `release` changes it, and borrows the ring mutably.
         unsafe { slice::from_raw_parts(self.places.at(buffer as usize).add(start), len) }
     }
 
-    /// Gives the place back to the kernel.
+    /// Releases the slot to the kernel.
     pub(super) fn release(&mut self, buffer: u32) {
         let index = buffer as usize;
-        assert_eq!(self.states[index], State::Held, "a frame is given back once");
-        self.states[index] = State::Free;
+        assert_eq!(self.states[index], SlotState::Held, "a frame is released once");
+        self.states[index] = SlotState::Free;
         self.places.release(index);
     }
 }

@@ -1,4 +1,4 @@
-//! An interface as a capture sees it: copies of what comes, and of what leaves where asked, with when.
+//! Captures of an interface: copies of received frames and, if requested, of sent frames, with time stamps.
 
 use std::fmt;
 use std::io;
@@ -8,36 +8,36 @@ use std::path::Path;
 use libc::{SOL_PACKET, SOL_SOCKET, TP_STATUS_TS_RAW_HARDWARE, sockaddr_ll, tpacket2_hdr};
 use onbeat_netdev::{Handle, Namespace, PacketSocket};
 
-use super::extent::{Extent, TAG};
+use super::extent::{FrameExtent, TAG};
 use super::stamping::NicStamps;
 use super::{BATCH, Clock, HEADERS};
 use crate::error::failed;
-use crate::packet::{Places, Woken, sleep};
+use crate::packet::{RingSlots, WakeReason, sleep};
 use crate::{Error, Result};
 
-/// Memory of a ring, which the kernel takes at once: 32,768 frames of 1,514 octets.
+/// Memory of a ring, allocated at once: 32,768 frames of 1,514 octets.
 const MEMORY: usize = 64 << 20;
-/// Octets of a place beyond the frame's own, at least.
+/// Minimum number of octets of a slot beyond the frame's own.
 const AROUND: usize = 128;
-/// Frames in a ring, however long they may be.
+/// Number of frames in a ring, whatever their length.
 const FRAMES: std::ops::RangeInclusive<usize> = 64..=32_768;
 
-/// Where the address of a frame's sender stands in its place (`TPACKET2_HDRLEN` less its length).
+/// Offset of the sender's address in a slot (`TPACKET2_HDRLEN` less its length).
 const ADDRESS: usize = size_of::<tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 
-/// The frames that a capture sees, and the source of their stamps.
+/// The frames of a capture, and the source of their time stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CaptureOptions {
-    /// What leaves by the interface, too, and not only what comes.
+    /// Also capture the frames that the interface sends.
     pub outgoing: bool,
-    /// Who stamps.
-    pub stamps: Wanted,
+    /// The source of time stamps.
+    pub stamps: StampPolicy,
 }
 
-/// Who stamps frames.
+/// The source of time stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Wanted {
-    /// The NIC where it can stamp every frame, else the kernel.
+pub enum StampPolicy {
+    /// The NIC if it can stamp every frame, else the kernel.
     #[default]
     Best,
     /// The NIC, or the capture is refused.
@@ -46,12 +46,12 @@ pub enum Wanted {
     Kernel,
 }
 
-/// The clock of a capture's stamps.
+/// The clock of a capture's time stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaptureClock {
-    /// The NIC's own, /dev/ptpN where its number is known, when the frame passed its MAC.
+    /// The NIC's own clock, /dev/ptpN if its number is known, when the frame passed its MAC.
     Nic(Option<u32>),
-    /// CLOCK_MONOTONIC, when the kernel took the frame from the driver or gave it to it.
+    /// CLOCK_MONOTONIC, when the kernel received the frame from the driver or passed it to the driver.
     Monotonic,
 }
 
@@ -63,46 +63,46 @@ impl fmt::Display for CaptureClock {
             }
             CaptureClock::Nic(None) => f.write_str("the NIC, by its own clock"),
             CaptureClock::Monotonic => {
-                f.write_str("the kernel, by CLOCK_MONOTONIC, at its border with the driver")
+                f.write_str("the kernel, by CLOCK_MONOTONIC, at the driver interface")
             }
         }
     }
 }
 
-/// A frame that passed.
+/// A captured frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CapturedFrame<'a> {
     /// Its octets with VLAN tags, without FCS.
     pub octets: &'a [u8],
-    /// How many there were: more than `octets` has where the kernel or the NIC merged frames.
+    /// The length on the wire: more than `octets` if the kernel or the NIC merged frames.
     pub wire_len: usize,
-    /// When it passed, in nanoseconds of the capture's clock. `None`: the NIC did not stamp it, or the time of
-    /// day was set while it waited.
+    /// The time at which it passed, in nanoseconds of the capture's clock. `None`: the NIC did not stamp it, or the
+    /// time of day was set while it was in the ring.
     pub time_ns: Option<u64>,
-    /// It left here, and did not come.
+    /// The interface sent it.
     pub outgoing: bool,
 }
 
-/// Frames that pass an interface, as copies: nothing is taken from the network stack.
+/// Copies of the frames that pass an interface: nothing is removed from the network stack.
 ///
-/// A NIC that is to stamp stamps every frame until the capture is dropped. **After `kill -9`** it goes on,
-/// and a journal has its former setting: the next capture on the interface restores that first, whatever
-/// stamps for it.
+/// NIC time stamps of every frame stay enabled until the capture is dropped. **After `kill -9`** they stay enabled,
+/// and a journal holds the former setting: the next capture on the interface restores it first, whatever its source
+/// of time stamps.
 #[derive(Debug)]
 pub struct CaptureSocket {
     interface: String,
     // Unmapped before the socket is closed.
-    places: Places,
+    places: RingSlots,
     next: usize,
     drops: u64,
     socket: PacketSocket,
     clock: CaptureClock,
-    /// Why the NIC does not stamp although it was to if it can.
+    /// The reason why the NIC does not stamp, with [`StampPolicy::Best`].
     reason: Option<String>,
     realtime_ahead_ns: i64,
-    /// Times that the time of day was set.
+    /// The number of times that the time of day was set.
     steps: u64,
-    /// A NIC that stamps for this, which it does until this is dropped.
+    /// NIC time stamps, enabled until this is dropped.
     _stamps: Option<NicStamps>,
 }
 
@@ -110,12 +110,12 @@ impl CaptureSocket {
     /// Default directory of the journals of captures, with the former settings of NICs.
     pub const DIRECTORY: &str = onbeat_host::run_directory!("taps");
 
-    /// Opens an interface of `namespace`, for frames as long as its MTU says. What a process that was
-    /// killed left of an earlier capture is restored first.
+    /// Opens an interface of `namespace`, for frames of up to its MTU. If a killed process left an earlier capture,
+    /// its settings are restored first.
     ///
     /// # Errors
-    /// An interface that is not there; CAP_NET_RAW is missing, or CAP_NET_ADMIN for a NIC that is to stamp;
-    /// a NIC that is to stamp and cannot, or what leaves is to be seen, which it stamps by no one's asking.
+    /// The interface does not exist; CAP_NET_RAW is missing, or CAP_NET_ADMIN for NIC time stamps; the NIC cannot
+    /// stamp; or sent frames are requested, which it stamps only on request of the sender.
     pub fn open(
         namespace: &Namespace,
         interface: &str,
@@ -123,14 +123,16 @@ impl CaptureSocket {
         directory: &Path,
     ) -> Result<Self> {
         let link = Handle::in_namespace(namespace)?.link(interface)?;
-        if let Err(error) = NicStamps::put_back(namespace, interface, directory) {
-            tracing::warn!("interface {interface:?}: its NIC still stamps every frame: {error}");
+        if let Err(error) = NicStamps::restore(namespace, interface, directory) {
+            tracing::warn!(
+                "interface {interface:?}: cannot restore the time stamps of its NIC: {error}"
+            );
         }
         let (clock, stamps, reason) = match options.stamps {
-            Wanted::Kernel => (CaptureClock::Monotonic, None, None),
-            wanted => match begin(namespace, interface, options, directory) {
+            StampPolicy::Kernel => (CaptureClock::Monotonic, None, None),
+            wanted => match enable_stamps(namespace, interface, options, directory) {
                 Ok(stamps) => (CaptureClock::Nic(stamps.clock()), Some(stamps), None),
-                Err(error) if wanted == Wanted::Nic => return Err(error),
+                Err(error) if wanted == StampPolicy::Nic => return Err(error),
                 Err(error) => (CaptureClock::Monotonic, None, Some(error.to_string())),
             },
         };
@@ -140,7 +142,7 @@ impl CaptureSocket {
             let socket = PacketSocket::open(link.index)?;
             socket.set(SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, i32::from(!options.outgoing))?;
             let frames = frames.clamp(*FRAMES.start(), *FRAMES.end());
-            let places = Places::new(&socket, frames, longest, TAG)?;
+            let places = RingSlots::new(&socket, frames, longest, TAG)?;
             let mut stamps = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
             if clock != CaptureClock::Monotonic {
                 stamps |= libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
@@ -155,7 +157,7 @@ impl CaptureSocket {
         };
         let opened = namespace.run(open)?;
         let (socket, places) =
-            opened.map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
+            opened.map_err(failed(interface, "open a packet socket (requires CAP_NET_RAW)"))?;
         Ok(Self {
             interface: interface.to_owned(),
             places,
@@ -170,19 +172,19 @@ impl CaptureSocket {
         })
     }
 
-    /// Whose stamps they are.
+    /// The clock of the time stamps.
     #[must_use]
     pub fn clock(&self) -> CaptureClock {
         self.clock
     }
 
-    /// Why the NIC does not stamp, where it was to if it can.
+    /// The reason why the NIC does not stamp, with [`StampPolicy::Best`].
     #[must_use]
-    pub fn why_not_the_nic(&self) -> Option<&str> {
+    pub fn nic_unavailable_reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
-    /// Hands over the oldest frames that passed, [`BATCH`] at most; how many there were.
+    /// Passes the oldest frames, [`BATCH`] at most, to a closure; returns their number.
     pub fn take(&mut self, mut taken: impl FnMut(CapturedFrame<'_>)) -> usize {
         let count = (0..BATCH.min(self.places.count()))
             .take_while(|ahead| self.places.is_filled(self.index(*ahead)))
@@ -190,14 +192,14 @@ impl CaptureSocket {
         if count == 0 {
             return 0;
         }
-        // Behind the last of them: what was stamped before the time of day was set is not told wrongly.
+        // Read after the last of them: frames stamped before the time of day was set get no wrong time.
         let ahead_ns = Clock::read().realtime_ahead_ns();
         let stepped = ahead_ns != self.realtime_ahead_ns;
         self.steps += u64::from(stepped);
         self.realtime_ahead_ns = ahead_ns;
         for _ in 0..count {
             let header = self.places.header(self.next);
-            let extent = Extent::of(&self.places, self.next, &header);
+            let extent = FrameExtent::of(&self.places, self.next, &header);
             let by_nic = header.tp_status & TP_STATUS_TS_RAW_HARDWARE != 0;
             let time_ns = match (self.clock, by_nic) {
                 (CaptureClock::Nic(_), true) => Some(extent.at_ns),
@@ -207,11 +209,11 @@ impl CaptureSocket {
                 _ => None,
             };
             let place = self.places.at(self.next);
-            // SAFETY: behind the header, at the next 16 octets, a place holds the address of the frame's
-            // sender; any octets are one.
+            // SAFETY: after the header, at the next 16 octets, a slot holds the address of the frame's sender; any
+            // octets are valid.
             let address = unsafe { place.add(ADDRESS).cast::<sockaddr_ll>().read() };
-            // SAFETY: the octets lie in the place, as `Extent::of` saw, and the kernel does not touch them
-            // until it is released, which is when nothing refers to this any more.
+            // SAFETY: the octets are in the slot, as `FrameExtent::of` checked, and the kernel does not touch them
+            // until it is released, when nothing refers to them any more.
             let octets = unsafe {
                 std::slice::from_raw_parts(place.add(extent.start as usize), extent.len as usize)
             };
@@ -228,33 +230,34 @@ impl CaptureSocket {
         count
     }
 
-    /// Waits for a frame, `timeout_ns` at most. `false`: the interface went down meanwhile.
+    /// Waits for a frame for at most `timeout_ns`. Returns false if the interface went down meanwhile.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// A refusal of the kernel.
     pub fn wait(&self, timeout_ns: u64) -> Result<bool> {
         let fd = self.socket.as_fd().as_raw_fd();
         let mut polled = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
         let waited = sleep(&mut polled, timeout_ns);
         let woken = waited.map_err(failed(&self.interface, "wait for frames"))?;
-        if woken != Woken::ByError {
+        if woken != WakeReason::Error {
             return Ok(true);
         }
         let taken = self.socket.take_error();
-        taken.map(|error| !error).map_err(failed(&self.interface, "look at a socket's error"))
+        taken.map(|error| !error).map_err(failed(&self.interface, "read a socket's error"))
     }
 
-    /// Frames that the ring had no room for, since it was opened.
+    /// Returns the number of frames dropped by the ring since it was opened.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// A refusal of the kernel.
     pub fn drops(&mut self) -> Result<u64> {
         let new = self.socket.take_drops();
         self.drops += new.map_err(failed(&self.interface, "read the ring's statistics"))?;
         Ok(self.drops)
     }
 
-    /// Times that the time of day was set since it was opened; what waited then has no time.
+    /// The number of times that the time of day was set since it was opened; frames in the ring at that time have
+    /// no time stamp.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps
@@ -265,7 +268,7 @@ impl CaptureSocket {
     }
 }
 
-/// Octets that a frame has and the place has not; 1 where that is not known.
+/// Returns the number of octets that the slot lacks of a frame; 1 if that is unknown.
 fn missing(header: &tpacket2_hdr, there: usize) -> usize {
     (header.tp_len as usize).saturating_sub(there).max(1)
 }
@@ -276,8 +279,8 @@ impl AsFd for CaptureSocket {
     }
 }
 
-/// Makes the NIC stamp the frames of a capture.
-fn begin(
+/// Enables NIC time stamps of the frames of a capture.
+fn enable_stamps(
     namespace: &Namespace,
     interface: &str,
     options: CaptureOptions,
@@ -285,13 +288,13 @@ fn begin(
 ) -> Result<NicStamps> {
     if options.outgoing {
         return Err(Error::Netdev(onbeat_netdev::Error::Unsupported {
-            what: format!("to have the NIC stamp what others send by interface {interface:?}"),
-            remedy: "the kernel stamps both directions, or a mirror port gives both to one NIC as frames \
-                     that come"
+            what: format!("NIC time stamps of frames that others send by interface {interface:?}"),
+            remedy: "let the kernel stamp both directions, or capture both by one NIC as received frames \
+                     of a mirror port"
                 .into(),
         }));
     }
-    NicStamps::begin(namespace, interface, directory)
+    NicStamps::enable(namespace, interface, directory)
 }
 
 #[cfg(test)]
@@ -306,8 +309,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_all_there_is_known_to_be_more() {
-        // SAFETY: the header is plain data, for which zeros are a value.
+    fn a_truncated_frame_keeps_its_length() {
+        // SAFETY: the header is plain data, for which zeros are valid.
         let mut header: tpacket2_hdr = unsafe { std::mem::zeroed() };
         header.tp_len = 3_000;
         assert_eq!(missing(&header, 1_514), 1_486);

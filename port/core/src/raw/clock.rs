@@ -1,14 +1,14 @@
-//! When frames came: the kernel's stamps by the clock of time-outs.
+//! Arrival times of frames: the kernel's time stamps converted to the clock of timeouts.
 
 use std::mem::zeroed;
 
-/// How far a stamp may be from now. Beyond it the time of day was set, or an octet in front of a frame
-/// is none of a stamp.
+/// Maximum difference of a time stamp from now. Beyond it the time of day was set, or the octets before the frame
+/// are not a time stamp.
 const OLDEST_NS: u64 = 10_000_000_000;
 const NEWEST_NS: u64 = 1_000_000_000;
 
-/// CLOCK_MONOTONIC, to a tick of the kernel, and how far CLOCK_REALTIME is from it: to be read anew for
-/// each batch of frames, which costs next to nothing.
+/// CLOCK_MONOTONIC, to a tick of the kernel, and the difference of CLOCK_REALTIME from it; read it again for each
+/// batch of frames, at negligible cost.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     now_ns: u64,
@@ -17,10 +17,10 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Reads both.
+    /// Reads both clocks.
     #[must_use]
     pub fn read() -> Self {
-        // Both go forward at a tick, together: between two readings that are alike there was none.
+        // Both advance at a tick, together: between two equal readings there was none.
         let mut before = coarse(libc::CLOCK_MONOTONIC_COARSE);
         loop {
             let realtime = coarse(libc::CLOCK_REALTIME_COARSE);
@@ -32,19 +32,18 @@ impl Clock {
         }
     }
 
-    /// CLOCK_MONOTONIC when it was read, in nanoseconds, or up to a tick before.
+    /// CLOCK_MONOTONIC at the reading, in nanoseconds, or up to a tick before.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// CLOCK_REALTIME less CLOCK_MONOTONIC, in nanoseconds: it changes where the time of day is set, and
-    /// never else.
+    /// CLOCK_REALTIME less CLOCK_MONOTONIC, in nanoseconds: changes only when the time of day is set.
     pub(super) fn realtime_ahead_ns(&self) -> i64 {
         self.realtime_ahead_ns
     }
 
-    /// When a frame came that has this stamp of CLOCK_MONOTONIC; now where it cannot be that.
+    /// The arrival time of a frame with this time stamp of CLOCK_MONOTONIC; now if the stamp is implausible.
     #[must_use]
     pub fn arrival(&self, stamp_ns: u64) -> u64 {
         let possible = self.now_ns.saturating_sub(OLDEST_NS)..=self.now_ns + NEWEST_NS;
@@ -58,7 +57,7 @@ impl Clock {
 }
 
 fn coarse(clock: libc::clockid_t) -> u64 {
-    // SAFETY: timespec is plain data, for which zeros are a value.
+    // SAFETY: timespec is plain data, for which zeros are valid.
     let mut time: libc::timespec = unsafe { zeroed() };
     // SAFETY: the timespec lives through the call. Every kernel has these clocks.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
@@ -74,13 +73,13 @@ mod tests {
         let clock = Clock::read();
         let (realtime, monotonic) = (coarse(libc::CLOCK_REALTIME), coarse(libc::CLOCK_MONOTONIC));
         let found = clock.arrival_by_realtime(realtime);
-        // What passes between the readings above.
+        // The time between the readings above.
         assert!(found.abs_diff(monotonic) < 500_000_000, "{found} {monotonic}");
         assert!(clock.now_ns() <= monotonic);
     }
 
     #[test]
-    fn what_cannot_be_a_stamp_is_now() {
+    fn an_implausible_stamp_is_replaced_by_now() {
         let clock = Clock { now_ns: 20_000_000_000, realtime_ahead_ns: 1_000 };
         for stamp in [0, 9_999_999_999, 21_000_000_001, u64::MAX] {
             assert_eq!(clock.arrival(stamp), 20_000_000_000, "{stamp}");

@@ -1,28 +1,28 @@
-//! Where in its place of a ring a frame is, with the VLAN tag that the kernel had taken out.
+//! The position of a frame in its ring slot, including the VLAN tag that the kernel removed.
 
 use libc::{TP_STATUS_COPY, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, tpacket2_hdr};
 
-use crate::packet::Places;
+use crate::packet::RingSlots;
 
-/// Octets of a VLAN tag: places are made with so much room in front of the frame.
+/// Octets of a VLAN tag: slots reserve this room before the frame.
 pub(super) const TAG: usize = 4;
 const ADDRESSES: usize = 12;
 
-/// Where a frame is.
+/// The position of a frame.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Extent {
+pub(super) struct FrameExtent {
     pub(super) start: u32,
     pub(super) len: u32,
-    /// All of its octets are there: it was not merged, and is no longer than the place.
+    /// All of its octets are present: it was not merged, and fits the slot.
     pub(super) complete: bool,
-    /// Its stamp, in nanoseconds of CLOCK_REALTIME, or of the NIC's clock where the socket asked for it.
+    /// Its time stamp, in nanoseconds of CLOCK_REALTIME, or of the NIC's clock if the socket requested it.
     pub(super) at_ns: u64,
 }
 
-impl Extent {
-    /// That of the frame in a place that is filled. Its tag is put back to where it stood.
+impl FrameExtent {
+    /// Returns the position of the frame in a filled slot. Its tag is restored to its former position.
     #[inline]
-    pub(super) fn of(places: &Places, index: usize, header: &tpacket2_hdr) -> Self {
+    pub(super) fn of(places: &RingSlots, index: usize, header: &tpacket2_hdr) -> Self {
         let has = |flag| header.tp_status & flag != 0;
         let (start, len) = places.extent(header, TAG);
         let at_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
@@ -34,8 +34,8 @@ impl Extent {
             true => header.tp_vlan_tpid,
             false => libc::ETH_P_8021Q as u16,
         };
-        // SAFETY: the octets lie in the place, behind the header; the kernel does not touch them
-        // until the place is released, and nobody else refers to them before this returns.
+        // SAFETY: the octets are in the slot, after the header; the kernel does not touch them until the slot is
+        // released, and nothing else refers to them before this returns.
         let octets = unsafe {
             std::slice::from_raw_parts_mut(places.at(index).add(start - TAG), TAG + ADDRESSES)
         };

@@ -1,4 +1,4 @@
-//! An interface by packet sockets: a mapped ring in, batches of frames out.
+//! An interface by packet sockets: a mapped ring for reception, batches for transmission.
 
 use std::fmt;
 use std::io;
@@ -7,92 +7,91 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use onbeat_netdev::{Handle, Namespace, PacketSocket};
 
-use super::extent::{Extent, TAG};
-use super::{BATCH, Clock, HEADERS, make_room};
+use super::extent::{FrameExtent, TAG};
+use super::{BATCH, Clock, HEADERS, enlarge_send_buffer};
 use crate::Result;
 use crate::error::failed;
-use crate::packet::Places;
+use crate::packet::RingSlots;
 
-/// All frames that come in at an interface, as copies: the network stack gets them as well.
+/// Copies of all frames that an interface receives: the network stack receives them as well.
 #[derive(Debug)]
 pub struct PacketReceiver {
     interface: String,
     // Unmapped before the socket is closed.
-    places: Places,
-    /// The place that the next frame comes to.
+    places: RingSlots,
+    /// The slot of the next frame.
     next: usize,
-    /// Of frames that are looked at.
-    extents: Box<[Extent; BATCH]>,
+    /// The extents of the present frames.
+    extents: Box<[FrameExtent; BATCH]>,
     drops: u64,
     socket: PacketSocket,
 }
 
 impl PacketReceiver {
-    /// Opens an interface of `namespace`, for frames as long as its MTU says, with room for
-    /// `frames` that came and were not taken.
+    /// Opens an interface of `namespace`, for frames of up to its MTU, with slots for `frames` pending frames.
     ///
     /// # Errors
-    /// An interface that is not there; CAP_NET_RAW is missing.
+    /// The interface does not exist; CAP_NET_RAW is missing.
     pub fn open(namespace: &Namespace, interface: &str, frames: usize) -> Result<Self> {
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let open = || -> io::Result<_> {
             let socket = PacketSocket::open(link.index)?;
             socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1_i32)?;
-            // Between the header and the frame, for the tag that the kernel has taken out.
-            let places = Places::new(&socket, frames, HEADERS + link.mtu as usize, TAG)?;
+            // Between the header and the frame, for the tag that the kernel removed.
+            let places = RingSlots::new(&socket, frames, HEADERS + link.mtu as usize, TAG)?;
             socket.promiscuous()?;
             socket.bind(libc::ETH_P_ALL as u16)?;
             Ok((socket, places))
         };
         let opened = namespace.run(open)?;
         let (socket, places) =
-            opened.map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
-        let (interface, extents) = (interface.to_owned(), Box::new([Extent::default(); BATCH]));
+            opened.map_err(failed(interface, "open a packet socket (requires CAP_NET_RAW)"))?;
+        let (interface, extents) =
+            (interface.to_owned(), Box::new([FrameExtent::default(); BATCH]));
         Ok(Self { interface, places, next: 0, extents, drops: 0, socket })
     }
 
-    /// The oldest frames that came, [`BATCH`] at most, with their VLAN tags. Their places are the
-    /// kernel's again when it is dropped.
-    pub fn frames(&mut self) -> Frames<'_> {
+    /// Returns the oldest pending frames, [`BATCH`] at most, with their VLAN tags. Dropping them releases their
+    /// slots to the kernel.
+    pub fn frames(&mut self) -> FrameBatch<'_> {
         let mut count = 0;
         while count < BATCH.min(self.places.count()) && self.places.is_filled(self.index(count)) {
-            self.extents[count] = self.look_at(self.index(count));
+            self.extents[count] = self.inspect(self.index(count));
             count += 1;
         }
-        Frames { receiver: self, count }
+        FrameBatch { receiver: self, count }
     }
 
-    /// Whether no frame came that was not taken.
+    /// Returns true if no frame is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.places.is_filled(self.next)
     }
 
-    /// The place of the frame number `ahead` of those that come next.
+    /// Returns the slot of the pending frame number `ahead`.
     fn index(&self, ahead: usize) -> usize {
         let index = self.next + ahead;
         if index < self.places.count() { index } else { index - self.places.count() }
     }
 
-    /// Where in its place a frame is, with its VLAN tag, which is put back to where it stood.
-    fn look_at(&self, index: usize) -> Extent {
-        Extent::of(&self.places, index, &self.places.header(index))
+    /// Returns the position of a frame in its slot, with its VLAN tag restored.
+    fn inspect(&self, index: usize) -> FrameExtent {
+        FrameExtent::of(&self.places, index, &self.places.header(index))
     }
 
-    /// Frames that the ring had no room for, since it was opened.
+    /// Returns the number of frames dropped by the ring since it was opened.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// A refusal of the kernel.
     pub fn drops(&mut self) -> Result<u64> {
         let new = self.socket.take_drops();
         self.drops += new.map_err(failed(&self.interface, "read the ring's statistics"))?;
         Ok(self.drops)
     }
 
-    /// Takes the error off the socket that makes it ready without a frame, as when the interface
-    /// goes down.
+    /// Clears the error that makes the socket ready without a frame, as when the interface goes down.
     pub fn take_error(&self) {
-        // Asking for the error is what takes it; those who send are told of it by their calls.
+        // Reading the error clears it; senders receive it from their own calls.
         let _ = self.socket.take_error();
     }
 }
@@ -103,40 +102,40 @@ impl AsFd for PacketReceiver {
     }
 }
 
-/// Frames in their places, which go back to the kernel with this.
+/// Frames in their slots, which are released to the kernel when this is dropped.
 #[derive(Debug)]
-pub struct Frames<'a> {
+pub struct FrameBatch<'a> {
     receiver: &'a mut PacketReceiver,
     count: usize,
 }
 
-impl Frames<'_> {
-    /// How many.
+impl FrameBatch<'_> {
+    /// The number of frames.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether none came.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// When each came, in nanoseconds of CLOCK_MONOTONIC.
+    /// The arrival time of each frame, in nanoseconds of CLOCK_MONOTONIC.
     pub fn arrivals(&self, clock: Clock) -> impl Iterator<Item = u64> {
         let extents = self.receiver.extents[..self.count].iter();
         extents.map(move |extent| clock.arrival_by_realtime(extent.at_ns))
     }
 
-    /// The octets of each, without FCS; `None` where not all of them are there: the frame was merged
-    /// by the NIC or the kernel, or is longer than the MTU.
+    /// The octets of each frame, without FCS; `None` if it is incomplete: merged by the NIC or the kernel, or
+    /// longer than the MTU.
     pub fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
         let PacketReceiver { places, extents, .. } = &*self.receiver;
         extents[..self.count].iter().enumerate().map(|(ahead, extent)| {
             let place = places.at(self.receiver.index(ahead));
-            // SAFETY: the octets lie in the place, as `look_at` saw, and the kernel does not touch
-            // them until it is released, which is when nothing refers to this any more.
+            // SAFETY: the octets are in the slot, as `inspect` checked, and the kernel does not touch them until it
+            // is released, when nothing refers to them any more.
             let octets = unsafe {
                 std::slice::from_raw_parts(place.add(extent.start as usize), extent.len as usize)
             };
@@ -145,7 +144,7 @@ impl Frames<'_> {
     }
 }
 
-impl Drop for Frames<'_> {
+impl Drop for FrameBatch<'_> {
     fn drop(&mut self) {
         for ahead in 0..self.count {
             self.receiver.places.release(self.receiver.index(ahead));
@@ -154,13 +153,13 @@ impl Drop for Frames<'_> {
     }
 }
 
-/// What leaves by one interface, around its queueing discipline: gathered, and sent by one call.
+/// Collects frames and sends them by one interface in one call, bypassing its queueing discipline.
 pub struct PacketSender {
     socket: PacketSocket,
-    /// Longest frame.
+    /// Maximum frame length.
     place: usize,
     octets: Box<[u8]>,
-    // Made once: each points to its place in `octets`, where nothing is ever moved.
+    // Created once: each points to its slot in `octets`, which is never moved.
     vectors: Box<[libc::iovec]>,
     messages: Box<[libc::mmsghdr]>,
     waiting: usize,
@@ -178,26 +177,26 @@ impl fmt::Debug for PacketSender {
     }
 }
 
-// SAFETY: the pointers lead to memory that the value owns.
+// SAFETY: the pointers refer to memory that the value owns.
 unsafe impl Send for PacketSender {}
 
 impl PacketSender {
-    /// Opens an interface of `namespace`, for frames as long as its MTU says.
+    /// Opens an interface of `namespace`, for frames of up to its MTU.
     ///
     /// # Errors
-    /// An interface that is not there; CAP_NET_RAW is missing.
+    /// The interface does not exist; CAP_NET_RAW is missing.
     pub fn open(namespace: &Namespace, interface: &str) -> Result<Self> {
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let open = || -> io::Result<_> {
             let socket = PacketSocket::open(link.index)?;
             socket.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1_i32)?;
-            make_room(&socket);
+            enlarge_send_buffer(&socket);
             socket.bind(0)?;
             Ok(socket)
         };
         let opened = namespace.run(open)?;
         let socket =
-            opened.map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
+            opened.map_err(failed(interface, "open a packet socket (requires CAP_NET_RAW)"))?;
         let place = HEADERS + link.mtu as usize;
         let mut octets = vec![0; place * BATCH].into_boxed_slice();
         let mut vectors: Box<[_]> = octets
@@ -206,9 +205,9 @@ impl PacketSender {
             .collect();
         let first = vectors.as_mut_ptr();
         let messages = (0..BATCH).map(|i| {
-            // SAFETY: mmsghdr is plain data, for which zeros are a value.
+            // SAFETY: mmsghdr is plain data, for which zeros are valid.
             let mut message: libc::mmsghdr = unsafe { zeroed() };
-            // SAFETY: there are as many vectors.
+            // SAFETY: there is the same number of vectors.
             message.msg_hdr.msg_iov = unsafe { first.add(i) };
             message.msg_hdr.msg_iovlen = 1;
             message
@@ -217,8 +216,7 @@ impl PacketSender {
         Ok(Self { socket, place, octets, vectors, messages, waiting: 0, sent: 0, dropped: 0 })
     }
 
-    /// Adds the frame that consists of these two parts. One that is longer than any frame of the
-    /// interface is dropped.
+    /// Adds a frame that consists of these two parts. A frame longer than the interface's maximum is dropped.
     pub fn push(&mut self, head: &[u8], rest: &[u8]) {
         let len = head.len() + rest.len();
         if len > self.place {
@@ -235,24 +233,23 @@ impl PacketSender {
         self.waiting += 1;
     }
 
-    /// Sends what was added. What the interface does not take is dropped: it is not tried again.
+    /// Sends the added frames. Frames that the interface does not accept are dropped, not repeated.
     pub fn flush(&mut self) {
         let mut next = 0;
         let mut again = true;
         while next < self.waiting {
             let messages = &mut self.messages[next..self.waiting];
-            // SAFETY: each message points to its vector, and each vector to its place, which live
-            // as long as this value.
+            // SAFETY: each message points to its vector, and each vector to its slot, which live as long as this
+            // value.
             match unsafe { self.socket.send_messages(messages, libc::MSG_DONTWAIT) } {
                 Ok(sent) => {
                     self.sent += sent as u64;
                     next += sent;
                     again = true;
                 }
-                // That the interface went down some time ago is told to whoever sends next, even
-                // where it is up again.
+                // The kernel reports that the interface went down at the next send, even if it is up again.
                 Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) && again => {
-                    // Asking for the error takes it.
+                    // Reading the error clears it.
                     let _ = self.socket.take_error();
                     again = false;
                 }
@@ -266,13 +263,13 @@ impl PacketSender {
         self.waiting = 0;
     }
 
-    /// Frames sent.
+    /// The number of frames sent.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Frames that the interface did not take.
+    /// The number of frames that the interface did not accept.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped

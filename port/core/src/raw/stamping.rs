@@ -1,6 +1,6 @@
-//! NIC time stamps of every received frame, for as long as a capture runs.
+//! NIC time stamps of every received frame, while a capture runs.
 //!
-//! The former setting is in a journal before it is changed: after `kill -9` the next capture on the
+//! The former setting is written to a journal before it is changed: after `kill -9` the next capture on the
 //! interface restores it first.
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use onbeat_netdev::{Ethtool, Handle, InterfaceIdentity, Namespace};
 use serde::{Deserialize, Serialize};
 
 use crate::claim::check_rx_filter;
-use crate::journal::{Entry, Journal, Settings, not_identified};
+use crate::journal::{Journal, JournalEntry, Settings, not_identified};
 use crate::{Error, Result};
 
 /// NIC time stamps of every received frame, until this is dropped: then the former setting is restored.
@@ -25,21 +25,21 @@ pub struct NicStamps {
 }
 
 impl NicStamps {
-    /// Turns on time stamps of the NIC of an interface of `namespace`; `directory` keeps the journals
+    /// Enables the NIC time stamps of an interface of `namespace`; `directory` holds the journals
     /// ([`CaptureSocket::DIRECTORY`](super::CaptureSocket::DIRECTORY)).
     ///
     /// # Errors
-    /// [`onbeat_netdev::Error::Unsupported`] of a NIC that cannot stamp every frame, or does for another
-    /// process; CAP_NET_ADMIN is missing, or the right to write the journal.
-    pub fn begin(namespace: &Namespace, interface: &str, directory: &Path) -> Result<Self> {
+    /// [`onbeat_netdev::Error::Unsupported`] if the NIC cannot stamp every frame, or another process uses its
+    /// stamps; CAP_NET_ADMIN is missing, or the permission to write the journal.
+    pub fn enable(namespace: &Namespace, interface: &str, directory: &Path) -> Result<Self> {
         let refuse = |what: String, remedy: &str| {
             let remedy = remedy.to_owned();
             Error::Netdev(onbeat_netdev::Error::Unsupported { what, remedy })
         };
         let cannot = || {
             refuse(
-                format!("to stamp by hardware every frame that comes to interface {interface:?}"),
-                "take a NIC for which ethtool -T shows hardware-receive and the receive filter \"all\"",
+                format!("hardware time stamps of every frame received by interface {interface:?}"),
+                "use a NIC for which ethtool -T shows hardware-receive and the receive filter \"all\"",
             )
         };
         let nic = LiveNic::open(namespace, interface)?;
@@ -47,36 +47,36 @@ impl NicStamps {
         if !(can.rx_hardware && can.rx_all) {
             return Err(cannot());
         }
-        match Stamping::begin(nic, &JournalPath::of(directory, namespace, interface)) {
+        match Stamping::enable(nic, &JournalPath::of(directory, namespace, interface)) {
             Ok(Some(stamping)) => Ok(Self { _stamping: stamping, clock: can.phc }),
             Ok(None) => Err(cannot()),
             Err(Error::Claimed { by, .. }) => Err(refuse(
                 format!(
-                    "that the NIC of interface {interface:?}, which stamps for {by}, stamps for two"
+                    "a second user of the NIC time stamps of interface {interface:?}, which {by} uses"
                 ),
-                "wait for that one, or let the kernel stamp",
+                "wait until it exits, or let the kernel stamp",
             )),
             Err(error) => Err(error),
         }
     }
 
-    /// Restores the setting that a killed process left changed; whether there was one. The setting of
-    /// a live process stays.
+    /// Restores the setting that a killed process left changed; returns false if there was none. The setting of a
+    /// live process stays.
     ///
     /// # Errors
     /// The journal cannot be read, or the driver refuses.
-    pub fn put_back(namespace: &Namespace, interface: &str, directory: &Path) -> Result<bool> {
-        put_back(
+    pub fn restore(namespace: &Namespace, interface: &str, directory: &Path) -> Result<bool> {
+        restore_journaled(
             &LiveNic::open(namespace, interface)?,
             &JournalPath::of(directory, namespace, interface),
         )
     }
 
-    /// Discards damaged journals in a directory of [`NicStamps::begin`]: moves them aside, and
-    /// returns where they are then. Nothing is restored.
+    /// Discards damaged journals in a directory of [`NicStamps::enable`]: moves them aside, and returns their new
+    /// paths. Nothing is restored.
     ///
     /// # Errors
-    /// Other users could write to the directory; what the kernel refuses.
+    /// Other users can write to the directory; a refusal of the kernel.
     pub fn discard_damaged(directory: &Path) -> Result<Vec<PathBuf>> {
         let mut aside = Vec::new();
         let Some(opened) = PrivateDirectory::open(directory)? else { return Ok(aside) };
@@ -87,7 +87,7 @@ impl NicStamps {
         Ok(aside)
     }
 
-    /// The NIC's clock, by which it stamps: the number N of /dev/ptpN, where the kernel knows it.
+    /// The NIC's clock of the time stamps: the number N of /dev/ptpN, if the kernel knows it.
     #[must_use]
     pub fn clock(&self) -> Option<u32> {
         self.clock
@@ -107,7 +107,7 @@ trait Nic {
         Self: Sized;
 }
 
-/// That of an interface.
+/// The NIC of an interface.
 #[derive(Debug)]
 struct LiveNic {
     ethtool: Ethtool,
@@ -160,14 +160,14 @@ impl JournalPath {
         Journal::lock(&self.directory, &self.interface)
     }
 
-    /// Whether a process changed the NIC and has not restored it. Requires no right to write there: a
-    /// capture without NIC time stamps need not have it.
+    /// Returns true if a process changed the NIC and has not restored it. Requires no write permission, which a
+    /// capture without NIC time stamps may lack.
     fn is_there(&self) -> bool {
         Journal::<FormerStamps>::path(&self.directory, &self.interface).exists()
     }
 }
 
-/// [`HardwareStamps`], in the journal.
+/// [`HardwareStamps`] in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct FormerStamps {
     tx: bool,
@@ -180,8 +180,8 @@ impl Settings for FormerStamps {
     }
 }
 
-/// As [`NicStamps::put_back`].
-fn put_back(nic: &impl Nic, place: &JournalPath) -> Result<bool> {
+/// As [`NicStamps::restore`].
+fn restore_journaled(nic: &impl Nic, place: &JournalPath) -> Result<bool> {
     if !place.is_there() {
         return Ok(false);
     }
@@ -207,30 +207,30 @@ fn restore(nic: &impl Nic, before: FormerStamps) -> Result<()> {
     Ok(())
 }
 
-/// A NIC that stamps every received frame until this is dropped.
+/// NIC time stamps of every received frame, until this is dropped.
 #[derive(Debug)]
 struct Stamping<N: Nic> {
     nic: N,
     interface: String,
-    /// `None` where the NIC did so before, and once the former setting is restored.
+    /// `None` if they were enabled before, and once the former setting is restored.
     former: Option<(FormerStamps, Journal<FormerStamps>)>,
 }
 
 impl<N: Nic> Stamping<N> {
-    /// `None`: the NIC stamps other frames than it was configured to; its former setting is restored.
-    fn begin(nic: N, place: &JournalPath) -> Result<Option<Self>> {
+    /// Returns `None` if the NIC stamps other frames than it was configured to; its former setting is restored.
+    fn enable(nic: N, place: &JournalPath) -> Result<Option<Self>> {
         let interface = place.interface.clone();
-        put_back(&nic, place)?;
+        restore_journaled(&nic, place)?;
         let now = nic.stamps()?;
         if now.rx_filter == HardwareStamps::ALL && !place.is_there() {
             return Ok(Some(Self { nic, interface, former: None }));
         }
         let journal = place.lock()?;
         let before = FormerStamps { tx: now.tx, rx_filter: now.rx_filter };
-        journal.write(&Entry { interface: nic.identify()?, before })?;
+        journal.write(&JournalEntry { interface: nic.identify()?, before })?;
         let stamping = Self { nic, interface, former: Some((before, journal)) };
         let all = HardwareStamps { rx_filter: HardwareStamps::ALL, ..now };
-        // From here on dropping restores.
+        // From here on, dropping restores.
         let got = stamping.nic.set_stamps(all)?;
         Ok((got.rx_filter == HardwareStamps::ALL).then_some(stamping))
     }
@@ -241,7 +241,7 @@ impl<N: Nic> Drop for Stamping<N> {
         let Some((before, journal)) = self.former.take() else { return };
         if let Err(error) = restore(&self.nic, before).and_then(|()| journal.remove()) {
             tracing::warn!(
-                "interface {:?}: the time stamps of its NIC are not restored: {error}; the next \
+                "interface {:?}: cannot restore the time stamps of its NIC: {error}; the next \
                  capture on it tries again",
                 self.interface
             );
@@ -256,28 +256,28 @@ mod tests {
     use std::fs;
 
     const OFF: HardwareStamps = HardwareStamps { tx: false, rx_filter: 0 };
-    /// As ptp4l has it: PTP's frames alone.
+    /// As ptp4l configures it: only frames of PTP.
     const PTP: HardwareStamps = HardwareStamps { tx: true, rx_filter: 12 };
     const ALL: HardwareStamps = HardwareStamps { tx: true, rx_filter: 1 };
 
-    /// A NIC that is no NIC.
+    /// A simulated NIC.
     #[derive(Debug)]
-    struct Fake {
+    struct FakeNic {
         now: Cell<HardwareStamps>,
         sets: Cell<usize>,
-        /// What it does instead of all that comes.
+        /// The setting that it applies instead of all received frames.
         instead: Option<HardwareStamps>,
         refuses: Cell<bool>,
     }
 
-    impl Fake {
+    impl FakeNic {
         fn new(now: HardwareStamps) -> Self {
             let (sets, refuses) = (Cell::new(0), Cell::new(false));
             Self { now: Cell::new(now), sets, instead: None, refuses }
         }
     }
 
-    impl Nic for &Fake {
+    impl Nic for &FakeNic {
         fn stamps(&self) -> Result<HardwareStamps> {
             Ok(self.now.get())
         }
@@ -324,16 +324,16 @@ mod tests {
         }
     }
 
-    /// As the kernel ends a process: locks go, files and the NIC's settings stay.
-    fn kill(mut stamping: Stamping<&Fake>) {
+    /// As when the kernel kills a process: locks are released, files and the NIC's settings stay.
+    fn kill(mut stamping: Stamping<&FakeNic>) {
         stamping.former = None;
     }
 
     #[test]
-    fn as_before_when_it_ends() {
-        let (directory, nic) = (Directory::new("ends"), Fake::new(PTP));
-        let stamping = Stamping::begin(&nic, &directory.place()).unwrap().unwrap();
-        assert_eq!(nic.now.get(), ALL, "what it stamps of what is sent is left alone");
+    fn dropping_restores_the_former_setting() {
+        let (directory, nic) = (Directory::new("ends"), FakeNic::new(PTP));
+        let stamping = Stamping::enable(&nic, &directory.place()).unwrap().unwrap();
+        assert_eq!(nic.now.get(), ALL, "transmit stamps stay unchanged");
         assert!(!directory.is_empty());
         drop(stamping);
         assert_eq!(nic.now.get(), PTP);
@@ -341,35 +341,38 @@ mod tests {
     }
 
     #[test]
-    fn as_before_by_the_next_one_when_it_was_killed() {
-        let (directory, nic) = (Directory::new("killed"), Fake::new(PTP));
+    fn the_next_capture_restores_after_a_kill() {
+        let (directory, nic) = (Directory::new("killed"), FakeNic::new(PTP));
         for _ in 0..3 {
-            // Each restores, and starts again.
-            kill(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+            // Each restores, and enables again.
+            kill(Stamping::enable(&nic, &directory.place()).unwrap().unwrap());
             assert_eq!(nic.now.get(), ALL);
         }
-        assert!(put_back(&&nic, &directory.place()).unwrap(), "also one who lets the kernel stamp");
+        assert!(
+            restore_journaled(&&nic, &directory.place()).unwrap(),
+            "also with stamps of the kernel"
+        );
         assert_eq!(nic.now.get(), PTP);
-        assert!(directory.is_empty() && !put_back(&&nic, &directory.place()).unwrap());
+        assert!(directory.is_empty() && !restore_journaled(&&nic, &directory.place()).unwrap());
     }
 
     /// Between the journal and the NIC.
     #[test]
-    fn killed_before_anything_was_changed() {
-        let (directory, nic) = (Directory::new("before"), Fake::new(PTP));
-        kill(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+    fn a_kill_before_the_change_restores_nothing() {
+        let (directory, nic) = (Directory::new("before"), FakeNic::new(PTP));
+        kill(Stamping::enable(&nic, &directory.place()).unwrap().unwrap());
         nic.now.set(PTP);
         let sets = nic.sets.get();
-        assert!(put_back(&&nic, &directory.place()).unwrap());
-        assert_eq!((nic.now.get(), nic.sets.get()), (PTP, sets), "nothing to be set");
+        assert!(restore_journaled(&&nic, &directory.place()).unwrap());
+        assert_eq!((nic.now.get(), nic.sets.get()), (PTP, sets), "no change required");
         assert!(directory.is_empty());
     }
 
-    /// The journal is written as a whole: one that is cut off says nothing of the NIC.
+    /// The journal is written atomically: a truncated one contains nothing about the NIC.
     #[test]
     fn a_damaged_journal_changes_nothing_until_it_is_removed() {
-        let (directory, nic) = (Directory::new("damaged"), Fake::new(PTP));
-        kill(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+        let (directory, nic) = (Directory::new("damaged"), FakeNic::new(PTP));
+        kill(Stamping::enable(&nic, &directory.place()).unwrap().unwrap());
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
         let planted = format!(
             r#"{{"version":1,"boot":{:?},"content":{{"home":7,"before":{{"tx":true,"rx_filter":-1}}}}}}"#,
@@ -378,8 +381,8 @@ mod tests {
         for text in ["", "{\"pid\": 1, \"ho", &planted] {
             fs::write(directory.0.join("7/eth0.json"), text).unwrap();
             for error in [
-                put_back(&&nic, &directory.place()).unwrap_err(),
-                Stamping::begin(&nic, &directory.place()).unwrap_err(),
+                restore_journaled(&&nic, &directory.place()).unwrap_err(),
+                Stamping::enable(&nic, &directory.place()).unwrap_err(),
             ] {
                 let error = error.to_string();
                 assert!(
@@ -392,49 +395,49 @@ mod tests {
         let aside = NicStamps::discard_damaged(&directory.0).unwrap();
         assert_eq!(aside, [directory.0.join("7/eth0.json.damaged")]);
         fs::remove_file(&aside[0]).unwrap();
-        assert!(!put_back(&&nic, &directory.place()).unwrap());
+        assert!(!restore_journaled(&&nic, &directory.place()).unwrap());
         assert!(directory.is_empty());
     }
 
     #[test]
-    fn who_stamps_all_goes_on_to() {
-        let (directory, nic) = (Directory::new("all"), Fake::new(ALL));
-        drop(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+    fn a_nic_that_stamps_all_frames_stays_enabled() {
+        let (directory, nic) = (Directory::new("all"), FakeNic::new(ALL));
+        drop(Stamping::enable(&nic, &directory.place()).unwrap().unwrap());
         assert_eq!((nic.now.get(), nic.sets.get()), (ALL, 0));
         assert!(directory.is_empty());
     }
 
     #[test]
-    fn one_at_a_time() {
-        let (directory, nic) = (Directory::new("two"), Fake::new(OFF));
-        let first = Stamping::begin(&nic, &directory.place()).unwrap().unwrap();
-        let second = Stamping::begin(&nic, &directory.place()).unwrap_err().to_string();
+    fn a_second_user_is_refused() {
+        let (directory, nic) = (Directory::new("two"), FakeNic::new(OFF));
+        let first = Stamping::enable(&nic, &directory.place()).unwrap().unwrap();
+        let second = Stamping::enable(&nic, &directory.place()).unwrap_err().to_string();
         assert!(second.contains(&format!("process {}", std::process::id())), "{second}");
-        assert!(!put_back(&&nic, &directory.place()).unwrap(), "it is in use");
+        assert!(!restore_journaled(&&nic, &directory.place()).unwrap(), "it is in use");
         assert_eq!(nic.now.get().rx_filter, HardwareStamps::ALL);
         drop(first);
         assert_eq!(nic.now.get(), OFF);
     }
 
     #[test]
-    fn a_nic_that_does_something_else_or_refuses_is_as_before() {
+    fn a_refused_or_different_setting_is_restored() {
         let directory = Directory::new("else");
-        let nic = Fake { instead: Some(PTP), ..Fake::new(OFF) };
-        assert!(Stamping::begin(&nic, &directory.place()).unwrap().is_none());
+        let nic = FakeNic { instead: Some(PTP), ..FakeNic::new(OFF) };
+        assert!(Stamping::enable(&nic, &directory.place()).unwrap().is_none());
         assert_eq!(nic.now.get(), OFF);
         assert!(directory.is_empty());
-        let nic = Fake::new(OFF);
+        let nic = FakeNic::new(OFF);
         nic.refuses.set(true);
-        assert!(Stamping::begin(&nic, &directory.place()).is_err());
+        assert!(Stamping::enable(&nic, &directory.place()).is_err());
         assert_eq!(nic.now.get(), OFF);
         assert!(directory.is_empty());
-        // It stays known what was, until the NIC takes it.
+        // The former setting stays in the journal until the NIC accepts it.
         nic.refuses.set(false);
-        kill(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+        kill(Stamping::enable(&nic, &directory.place()).unwrap().unwrap());
         nic.refuses.set(true);
-        assert!(put_back(&&nic, &directory.place()).is_err());
+        assert!(restore_journaled(&&nic, &directory.place()).is_err());
         nic.refuses.set(false);
-        assert!(put_back(&&nic, &directory.place()).unwrap());
+        assert!(restore_journaled(&&nic, &directory.place()).unwrap());
         assert_eq!(nic.now.get(), OFF);
     }
 }

@@ -1,4 +1,4 @@
-//! One queue of an interface by AF_XDP, over memory that is shared.
+//! One receive queue of an interface by AF_XDP, with shared memory.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,23 +8,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::xdp_desc;
 use onbeat_netdev::{Handle, Link, Namespace};
 
-use super::{Frame, HEADERS, Pool, Umem, make_room};
+use super::{Frame, HEADERS, Pool, Umem, enlarge_send_buffer};
 use crate::error::failed;
 use crate::xsk::{self, CHUNK, Consumer, Producer, Rings};
 use crate::{Error, Result};
 
 /// Entries of a transmit ring.
 const TRANSMIT: u32 = 2048;
-/// Frames that the kernel sends by one call, at most: by default of Linux, and in the older ones.
+/// Maximum number of frames that the kernel sends per call: the default of Linux, fixed in older kernels.
 const BUDGET: u32 = 32;
 
-/// A descriptor of no frame, which the kernel skips: it is not in the UMEM.
+/// An invalid descriptor, which the kernel skips: it is outside of the UMEM.
 const NOTHING: xdp_desc = xdp_desc { addr: !(CHUNK as u64 - 1), len: 1, options: 0 };
 
-/// A socket of one receive queue of one interface.
+/// A socket of one receive queue of an interface.
 ///
-/// It gets what an XDP program on the interface hands to it, by a map of sockets; and nothing before
-/// its receiver has chunks for it ([`XskReceiver::refill`]).
+/// It receives the frames that an XDP program on the interface redirects to it, by a map of sockets; none before
+/// its receiver has provided chunks ([`XskReceiver::refill`]).
 #[derive(Debug)]
 pub struct XskSocket {
     rings: Rings,
@@ -39,13 +39,12 @@ pub struct XskSocket {
 }
 
 impl XskSocket {
-    /// Opens a receive queue of an interface of `namespace`, with room for `frames` that came and
-    /// were not taken. `copy`: frames are copied to and from the memory, even where the driver could
-    /// work on it.
+    /// Opens a receive queue of an interface of `namespace`, with room for `frames` pending frames. `copy`: copy
+    /// frames to and from the memory, even if the driver could access it directly.
     ///
     /// # Errors
-    /// An interface that is not there or whose MTU is beyond what a chunk takes; a queue that
-    /// another socket has; CAP_NET_RAW is missing.
+    /// The interface does not exist, or its MTU exceeds a chunk; another socket holds the queue; CAP_NET_RAW is
+    /// missing.
     pub fn open(
         namespace: &Namespace,
         interface: &str,
@@ -54,22 +53,22 @@ impl XskSocket {
         frames: u32,
         copy: bool,
     ) -> Result<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(Pool::OURS + 1);
+        static NUMBER: AtomicU32 = AtomicU32::new(Pool::UNLENT + 1);
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let longest = HEADERS + link.mtu as usize;
         if longest > Umem::LONGEST {
             let most = Umem::LONGEST - HEADERS;
             return Err(Error::InUse {
                 interface: interface.to_owned(),
-                why: format!("its MTU is {}, and AF_XDP takes {most} here", link.mtu),
-                remedy: format!("ip link set {interface} mtu 1500, or take packet sockets"),
+                why: format!("its MTU is {}, more than the limit of {most} for AF_XDP", link.mtu),
+                remedy: format!("ip link set {interface} mtu 1500, or use packet sockets"),
             });
         }
         let open = || {
-            // What the kernel has of the fill ring it tells some time later.
+            // The kernel reports the consumption of the fill ring with a delay.
             let (fd, rings) =
                 xsk::open(umem.mapping(), (2 * frames).next_power_of_two(), TRANSMIT)?;
-            make_room(&fd);
+            enlarge_send_buffer(&fd);
             let bound = xsk::bind(&fd, link.index, queue, copy);
             Ok((bound.map_err(|error| (xsk::BIND, error))?, fd, rings))
         };
@@ -82,27 +81,27 @@ impl XskSocket {
         Ok(Self { rings, umem, interface, index, queue, number, zero_copy, longest, fd })
     }
 
-    /// Receive queues that an interface has at present: each wants a socket.
+    /// The present number of receive queues of the interface: each requires a socket.
     #[must_use]
     pub fn queues(namespace: &Namespace, link: &Link) -> u32 {
         xsk::receive_queues(namespace, link).max(1)
     }
 
-    /// The driver works on the memory itself.
+    /// The driver accesses the memory directly.
     #[must_use]
     pub fn zero_copy(&self) -> bool {
         self.zero_copy
     }
 
-    /// What is to be known of it once its directions are dropped.
+    /// A handle for the state of the socket after its directions are dropped.
     #[must_use]
-    pub fn closed(&self, namespace: &Namespace) -> Closed {
+    pub fn closed(&self, namespace: &Namespace) -> ClosedSocket {
         let (number, zero_copy, index, queue) =
             (self.number, self.zero_copy, self.index, self.queue);
-        Closed { number, zero_copy, namespace: namespace.clone(), index, queue }
+        ClosedSocket { number, zero_copy, namespace: namespace.clone(), index, queue }
     }
 
-    /// Its two directions.
+    /// Splits the socket into its two directions.
     #[must_use]
     pub fn split(self) -> (XskReceiver, XskSender) {
         let Self { rings, umem, interface, number, zero_copy, longest, fd, .. } = self;
@@ -131,9 +130,9 @@ impl AsFd for XskSocket {
     }
 }
 
-/// A socket that was closed.
+/// A closed socket.
 #[derive(Debug)]
-pub struct Closed {
+pub struct ClosedSocket {
     number: u32,
     zero_copy: bool,
     namespace: Namespace,
@@ -141,24 +140,23 @@ pub struct Closed {
     queue: u32,
 }
 
-impl Closed {
-    /// Its number, by which the pool knows what it had: [`Pool::reclaim`].
+impl ClosedSocket {
+    /// The number by which the pool knows its chunks: [`Pool::reclaim`].
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Whether nobody writes any more to memory that the socket had. A driver without copies may for
-    /// some time after it was closed: until the kernel lets another socket have the queue, which is
-    /// waited for.
+    /// Returns true once the kernel no longer writes to memory of the socket. A zero-copy driver may for some time
+    /// after it was closed: until the kernel grants the queue to another socket, for which this waits.
     #[must_use]
-    pub fn is_let_go(&self) -> bool {
+    pub fn is_released(&self) -> bool {
         let bind = || {
             let (umem, _) = Umem::new(1).ok()?;
             let (fd, _rings) = xsk::open(umem.mapping(), 1, 1).ok()?;
             Some(xsk::bind(&fd, self.index, self.queue, true))
         };
-        // One that is gone has no driver.
+        // A removed interface has no driver.
         let gone =
             |error: &io::Error| matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO));
         let bound = || match self.namespace.run(bind) {
@@ -169,7 +167,7 @@ impl Closed {
     }
 }
 
-/// What comes in by a queue.
+/// The receive direction of a queue.
 #[derive(Debug)]
 pub struct XskReceiver {
     receive: Consumer<xdp_desc>,
@@ -182,8 +180,8 @@ pub struct XskReceiver {
 }
 
 impl XskReceiver {
-    /// The oldest frame that came; `None`: there is none. Its place in the rings is the kernel's
-    /// again with the next [`XskReceiver::refill`].
+    /// Returns the oldest pending frame; `None`: there is none. Its ring entry is released to the kernel with the
+    /// next [`XskReceiver::refill`].
     pub fn frame(&mut self, pool: &mut Pool) -> Option<Frame> {
         loop {
             let xdp_desc { addr, len, .. } = self.receive.take()?;
@@ -194,19 +192,18 @@ impl XskReceiver {
         }
     }
 
-    /// Whether no frame came that was not taken.
+    /// Returns true if no frame is pending.
     #[must_use]
     pub fn is_empty(&mut self) -> bool {
         self.receive.is_empty()
     }
 
-    /// Gives the kernel chunks for frames to come, as far as there are any: up to `level`, with what
-    /// it has.
+    /// Provides free chunks to the kernel for reception, up to a total of `level`.
     pub fn refill(&mut self, pool: &mut Pool, level: u32) {
         self.receive.release();
         while self.held < level {
             let Some(frame) = pool.take() else { break };
-            pool.umem().forget_left(&frame);
+            pool.umem().clear_metadata(&frame);
             if !self.fill.put(u64::from(frame.chunk()) * CHUNK as u64) {
                 pool.give(frame);
                 break;
@@ -220,10 +217,10 @@ impl XskReceiver {
         }
     }
 
-    /// Frames that there was no room for, since it was opened.
+    /// Returns the number of frames dropped for lack of room since it was opened.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// A refusal of the kernel.
     pub fn drops(&self) -> Result<u64> {
         xsk::drops(self.as_fd()).map_err(failed(&self.interface, "read the socket's statistics"))
     }
@@ -235,7 +232,7 @@ impl AsFd for XskReceiver {
     }
 }
 
-/// What leaves by an interface, around its queueing discipline.
+/// The transmit direction of an interface, bypassing its queueing discipline.
 #[derive(Debug)]
 pub struct XskSender {
     transmit: Producer<xdp_desc>,
@@ -243,9 +240,9 @@ pub struct XskSender {
     umem: Umem,
     number: u32,
     zero_copy: bool,
-    /// Longest frame.
+    /// Maximum frame length.
     longest: usize,
-    /// Frames that the kernel was not called for.
+    /// Frames in the ring for which the kernel was not called yet.
     waiting: u32,
     sent: u64,
     dropped: u64,
@@ -253,7 +250,7 @@ pub struct XskSender {
 }
 
 impl XskSender {
-    /// Adds a frame. One that is longer than any frame of the interface is dropped.
+    /// Adds a frame. A frame longer than the interface's maximum is dropped.
     pub fn push(&mut self, frame: Frame, pool: &mut Pool) {
         if frame.len() > self.longest {
             self.dropped += 1;
@@ -285,7 +282,7 @@ impl XskSender {
         }
     }
 
-    /// Sends what was added. What the interface does not take is dropped: it is not tried again.
+    /// Sends the added frames. Frames that the interface does not accept are dropped, not repeated.
     pub fn flush(&mut self, pool: &mut Pool) {
         self.transmit.publish();
         self.complete(pool);
@@ -293,7 +290,7 @@ impl XskSender {
         if self.transmit.needs_wakeup() {
             refused += self.call();
             if !self.zero_copy {
-                refused += self.take_back(pool);
+                refused += self.withdraw(pool);
             }
         }
         self.sent += u64::from(self.waiting.saturating_sub(refused));
@@ -301,33 +298,33 @@ impl XskSender {
         self.waiting = 0;
     }
 
-    /// Has the kernel send what is in the ring; how many frames it gave up.
+    /// Triggers transmission of the ring; returns the number of frames that the kernel dropped.
     fn call(&mut self) -> u32 {
-        // It takes so many at a time; not every kernel says how far it came.
+        // Each call sends a limited number; not every kernel reports the progress.
         let mut tries = self.waiting / BUDGET + 2;
-        let mut left = self.transmit.untaken();
+        let mut left = self.transmit.unconsumed();
         let mut refused = 0;
         while left > 0 && tries > 0 {
             let error = xsk::wake_transmit(self.fd.as_fd()).err();
-            let before = std::mem::replace(&mut left, self.transmit.untaken());
+            let before = std::mem::replace(&mut left, self.transmit.unconsumed());
             match error.map(|error| error.raw_os_error()) {
-                // The driver works on the ring when it likes.
+                // The driver processes the ring asynchronously.
                 None if self.zero_copy => break,
-                // The driver's queue refused a frame, which is out of the ring.
+                // The driver's queue refused a frame, which has left the ring.
                 Some(Some(libc::EBUSY)) if refused < self.waiting => refused += 1,
                 None | Some(Some(libc::EAGAIN | libc::ENOBUFS)) if left < before => {}
                 None | Some(Some(libc::EAGAIN | libc::ENOBUFS)) => tries -= 1,
-                // The interface is off, or gone.
+                // The interface is down, or removed.
                 Some(_) => break,
             }
         }
         refused
     }
 
-    /// Takes frames out of the ring that the kernel did not take: it would send them with the next,
-    /// late. How many.
-    fn take_back(&mut self, pool: &mut Pool) -> u32 {
-        let stuck = self.transmit.untaken().min(self.waiting);
+    /// Withdraws frames from the ring that the kernel did not consume: it would send them late, with the next.
+    /// Returns their number.
+    fn withdraw(&mut self, pool: &mut Pool) -> u32 {
+        let stuck = self.transmit.unconsumed().min(self.waiting);
         for back in 1..=stuck {
             let xdp_desc { addr, len, .. } = self.transmit.replace(back, NOTHING);
             if let Some(frame) = pool.regain(addr, len, self.number) {
@@ -337,7 +334,7 @@ impl XskSender {
         stuck
     }
 
-    /// Takes back chunks that the driver is done with.
+    /// Reclaims chunks that the driver has completed.
     fn complete(&mut self, pool: &mut Pool) {
         while let Some(address) = self.completion.take() {
             if let Some(frame) = pool.regain(address, 0, self.number) {
@@ -347,13 +344,13 @@ impl XskSender {
         self.completion.release();
     }
 
-    /// Frames sent.
+    /// The number of frames sent.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Frames that there was no room for, or that the interface did not take.
+    /// The number of frames without room, or not accepted by the interface.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped

@@ -2,7 +2,7 @@
 
 mod abi;
 mod records;
-mod shared;
+mod shared_state;
 
 use std::fmt;
 use std::io;
@@ -14,12 +14,12 @@ use onbeat_wire::EtherType;
 
 use self::abi::port_record;
 use self::records::{Records, ring_size};
-use self::shared::{SharedResponses, SharedSlots, State};
+use self::shared_state::{SharedResponses, SharedSlots, SharedState};
 use crate::error::failed;
 use crate::response::Responses;
-use crate::xsk::{Arrival, Base, Kind, OverXdp, of_tai};
+use crate::xsk::{AfXdpPort, Arrival, BackendProgram, PortBase, of_tai};
 use crate::{
-    Backend, Cause, Confirmation, Diagnostics, Outcome, PortOptions, Result, Slot, Tag, Time,
+    Backend, Cause, Confirmation, Diagnostics, Outcome, PortOptions, Result, Slot, Time, VlanTag,
 };
 
 static OBJECT: &[u8] = onbeat_bpf::bpf_object!("xdp.bpf.o");
@@ -36,42 +36,39 @@ const _: () = {
 
 /// A port that answers in the driver: as [`crate::XskPort`], and responses are *native*.
 ///
-/// The XDP program looks at each frame of the port. Where a response is set for it, the frame
-/// becomes the answer and leaves by XDP_TX, whatever this process is doing. The frame that was
-/// answered comes to [`Port::receive`] another way, by a BPF ring buffer.
+/// The XDP program inspects each frame of the port. If a response matches, the frame becomes the answer and is sent
+/// by XDP_TX, whatever this process does. [`Port::receive`] reads the answered frame from a BPF ring buffer.
 ///
-/// - The program wakes this process only where it sleeps in [`Port::wait`]. Waking is done before
-///   the answer leaves, and delays it by some microseconds: whoever spins or is busy answers
-///   soonest.
-/// - Frames that were answered keep their order, and so do the others. Between the two, order is
-///   that of the stamps, as far as both have come when this process looks.
-/// - A confirmation of a response says when the program handed the answer to the driver.
-/// - An answer longer than its request needs room in the buffer that the request came in: behind
-///   it, where drivers of NICs mostly have enough for any frame, or in front of it, where every
-///   driver has some (180 octets at least). Where there is too little, as there may be on a veth or
-///   in generic mode, the frame is not answered.
-/// - Nor is it where the slot changes so fast that the program reads it in vain four times: that
-///   takes a dozen updates within some hundred nanoseconds.
-/// - A frame that should have been answered and was not is received all the same, with
-///   [`Received::answered`] false, and the response is confirmed as [`Outcome::Dropped`].
-/// - On a veth, answers arrive only where an XDP program runs on the *other* end too, be it one
-///   that passes everything. Generic receive offload there is not enough.
+/// - The program wakes this process only while it sleeps in [`Port::wait`]. The wakeup precedes the answer, and
+///   delays it by some microseconds: a spinning or busy process answers soonest.
+/// - Answered frames keep their order, and so do the others. Both are merged by their time stamps, as far as they
+///   have arrived.
+/// - A confirmation of a response carries the time at which the program passed the answer to the driver.
+/// - An answer longer than its request needs room in the buffer of the request: after it, where most NIC drivers
+///   have enough for any frame, or before it, where every driver has some (180 octets at least). Without enough
+///   room, as on a veth or in generic mode, the frame is not answered.
+/// - Nor is it answered if the slot changes so fast that the program fails to read it four times: that requires a
+///   dozen updates within some hundred nanoseconds.
+/// - A frame that should have been answered and was not is received all the same, with [`ReceivedFrame::answered`]
+///   false, and the response is confirmed as [`Outcome::Dropped`].
+/// - On a veth, answers arrive only if an XDP program runs on the *peer*, too, even one that passes every frame.
+///   Generic receive offload there is not sufficient.
 pub struct XdpPort {
-    base: Base,
+    base: PortBase,
     responses: Responses,
     shared_slots: SharedSlots,
     shared_responses: SharedResponses,
-    state: State,
+    state: SharedState,
     records: Records,
     /// Records for which no buffer was free.
     lost: u64,
-    /// The next of either way, where both are there.
+    /// The next arrival of either path, if both have one.
     next_frame: Option<Arrival>,
-    next_answered: Option<Answered>,
+    next_answered: Option<AnsweredFrame>,
 }
 
-/// A record, its frame copied.
-struct Answered {
+/// A record, with a copy of its frame.
+struct AnsweredFrame {
     /// `None`: no buffer was free.
     arrival: Option<Arrival>,
     received_ns: u64,
@@ -96,17 +93,22 @@ impl XdpPort {
             object.set_entries("slots", slots as u32)?;
             object.set_entries("records", ring_size(buffers))
         };
-        let kind = Kind { backend: Backend::Xdp, object: OBJECT, size: &size, own_chunks: buffers };
-        let base = Base::open(namespace, interface, options, kind)?;
+        let kind = BackendProgram {
+            backend: Backend::Xdp,
+            object: OBJECT,
+            size: &size,
+            own_chunks: buffers,
+        };
+        let base = PortBase::open(namespace, interface, options, kind)?;
         if base.on_veth && base.program.mode() == XdpMode::Native {
-            tracing::info!("{interface}: answers arrive where the other end runs an XDP program");
+            tracing::info!("{interface}: answers arrive only if the peer runs an XDP program");
         }
         let share = || -> io::Result<_> {
             let map = |name| base.program.map(name);
             Ok((
                 SharedSlots::new(&map("slots")?)?,
                 SharedResponses::new(&map("responses")?)?,
-                State::new(&map("state")?)?,
+                SharedState::new(&map("state")?)?,
                 Records::new(map("records")?)?,
             ))
         };
@@ -125,28 +127,28 @@ impl XdpPort {
         })
     }
 
-    /// Where the program runs: in the driver or in the network stack.
+    /// The mode of the program: in the driver or in the network stack.
     #[must_use]
     pub fn mode(&self) -> XdpMode {
         self.base.program.mode()
     }
 
-    /// The driver receives into the port's memory, and sends from there.
+    /// The driver accesses the port's memory directly.
     #[must_use]
     pub fn zero_copy(&self) -> bool {
         self.base.zero_copy()
     }
 
-    /// The next record, its frame copied to a buffer.
-    fn take_record(&mut self) -> Option<Answered> {
+    /// Reads the next record, and copies its frame to a buffer.
+    fn take_record(&mut self) -> Option<AnsweredFrame> {
         let Self { base, records, .. } = self;
         let mut taken = None;
         records.next(|record| taken = Some(copy(base, record)));
         taken
     }
 
-    fn keep_answered(&mut self, answered: Answered) {
-        let Answered { arrival, answered_ns, slot, .. } = answered;
+    fn queue_answered(&mut self, answered: AnsweredFrame) {
+        let AnsweredFrame { arrival, answered_ns, slot, .. } = answered;
         if answered_ns == 0 {
             self.base.sent.dropped(slot, Cause::Response);
         } else {
@@ -165,9 +167,9 @@ impl XdpPort {
     }
 }
 
-fn copy(base: &mut Base, record: &port_record) -> Answered {
+fn copy(base: &mut PortBase, record: &port_record) -> AnsweredFrame {
     let octets = usize::from(record.length).min(record.octets.len());
-    let tag = Tag { tpid: EtherType(record.tpid), tci: record.tci };
+    let tag = VlanTag { tpid: EtherType(record.tpid), tci: record.tci };
     let tag = (record.tpid != 0).then_some(tag);
     let arrival = base.room(octets).map(|(chunk, at, to)| {
         to.copy_from_slice(&record.octets[..octets]);
@@ -181,7 +183,7 @@ fn copy(base: &mut Base, record: &port_record) -> Answered {
             answered: record.answered_ns != 0,
         }
     });
-    Answered {
+    AnsweredFrame {
         arrival,
         received_ns: record.received_ns,
         answered_ns: record.answered_ns,
@@ -189,12 +191,12 @@ fn copy(base: &mut Base, record: &port_record) -> Answered {
     }
 }
 
-impl OverXdp for XdpPort {
-    fn parts(&self) -> (&Base, &Responses) {
+impl AfXdpPort for XdpPort {
+    fn parts(&self) -> (&PortBase, &Responses) {
         (&self.base, &self.responses)
     }
 
-    fn parts_mut(&mut self) -> (&mut Base, &mut Responses) {
+    fn parts_mut(&mut self) -> (&mut PortBase, &mut Responses) {
         (&mut self.base, &mut self.responses)
     }
 
@@ -216,17 +218,17 @@ impl OverXdp for XdpPort {
                 self.next_frame.take().into_iter().for_each(|frame| self.base.keep(frame));
             } else {
                 let answered = self.next_answered.take();
-                answered.into_iter().for_each(|answered| self.keep_answered(answered));
+                answered.into_iter().for_each(|answered| self.queue_answered(answered));
             }
             self.base.launch();
         }
         self.base.complete();
-        self.base.has_news()
+        self.base.has_confirmation()
     }
 
     fn sleep(&mut self, until: Time) -> Result<bool> {
         self.state.set_asleep(true);
-        // What came before the program knew is seen now; what comes from here on wakes.
+        // Frames that arrived before the program was notified are read now; later ones wake this process.
         let result =
             if self.pump() { Ok(true) } else { self.base.sleep(until, Some(self.records.as_fd())) };
         self.state.set_asleep(false);
@@ -242,7 +244,7 @@ impl OverXdp for XdpPort {
     }
 
     fn add_to(&self, diagnostics: &mut Diagnostics) {
-        let (answered, unanswered) = self.state.unseen();
+        let (answered, unanswered) = self.state.unreported();
         diagnostics.sent += answered;
         diagnostics.responses += answered;
         diagnostics.receive_drops += self.lost + answered + unanswered;

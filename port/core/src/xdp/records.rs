@@ -1,4 +1,4 @@
-//! What the program tells of frames that responses were due to: a BPF ring buffer.
+//! Records of the frames that matched a response: a BPF ring buffer.
 
 use std::io;
 use std::mem::offset_of;
@@ -10,26 +10,26 @@ use libbpf_rs::{MapCore, MapHandle};
 use super::abi::port_record;
 use crate::mapping::{Mapping, page};
 
-/// In front of each record: its length, and two flags of it.
+/// The header of each record: its length, and two flags.
 const HEADER: usize = 8;
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 
-/// Octets of the ring that a record takes.
+/// Returns the octets of the ring that a record occupies.
 const fn taken(len: usize) -> usize {
     (len + HEADER).next_multiple_of(8)
 }
 
-/// The size of a ring for so many records.
+/// Returns the size of a ring for this number of records.
 pub(super) fn ring_size(records: usize) -> u32 {
     (records * taken(size_of::<port_record>())).max(page()).next_power_of_two() as u32
 }
 
-/// The reading end of the ring.
+/// The consumer of the ring.
 #[derive(Debug)]
 pub(super) struct Records {
     consumer: Mapping,
-    /// A page with the producer's position, then the ring, twice: no record is torn at its end.
+    /// A page with the producer's position, then the ring, twice: no record wraps at its end.
     producer: Mapping,
     size: usize,
     page: usize,
@@ -44,7 +44,7 @@ impl Records {
         Ok(Self { consumer, producer, size, page, map })
     }
 
-    /// Shows the oldest record to `take` and gives its place back; false where there is none.
+    /// Passes the oldest record to `take` and releases it; returns false if there is none.
     pub(super) fn next(&mut self, mut take: impl FnMut(&port_record)) -> bool {
         let consumer = self.consumer.long(0);
         let mut at = consumer.load(Ordering::Relaxed);
@@ -58,8 +58,8 @@ impl Records {
             let record = header & DISCARDED == 0 && len >= size_of::<port_record>();
             if record {
                 let record = self.producer.at(place + HEADER, size_of::<port_record>());
-                // SAFETY: the record lies in the mapping, aligned to eight octets, and stays as it
-                // is until the consumer's position passes it; any octets are one.
+                // SAFETY: the record is in the mapping, aligned to eight octets, and does not change until the
+                // consumer's position passes it; any octets are valid.
                 take(unsafe { &*record.cast::<port_record>() });
             }
             at += taken(len) as u64;

@@ -1,4 +1,4 @@
-//! What ports over AF_XDP have in common: everything but responses.
+//! The common part of ports over AF_XDP: everything except responses.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,64 +10,64 @@ use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Handle, Namespace, NicClock, PacketSocket, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
 
-use super::bound::{CHUNK, TAG};
+use super::features::InterfaceFeatures;
 use super::obstacle::obstacle;
-use super::offers::Offers;
 use super::program::Program;
+use super::rings::{CHUNK, TAG};
 use super::socket::{Chunks, SendFailure, XskSocket};
 use super::stamp;
 use crate::clock;
 use crate::error::failed;
 use crate::exclusive::lock;
-use crate::packet::{MAX_MULTICAST, Woken, sleep};
+use crate::packet::{MAX_MULTICAST, WakeReason, sleep};
 use crate::schedule::Schedule;
-use crate::sent::Sent;
 use crate::slot::{MIN_FRAME, Slots, next_port};
+use crate::transmissions::TransmissionTracker;
 use crate::{
-    Backend, Capabilities, Cause, Diagnostics, Error, Feature, PortOptions, Received, Result, Slot,
-    Stamp, Tag, Time,
+    Backend, Capabilities, Cause, Diagnostics, Error, Feature, PortOptions, ReceivedFrame, Result,
+    Slot, Stamp, Time, VlanTag,
 };
 
-/// Frames under way at most.
+/// Maximum number of pending transmissions.
 const TRANSMIT: usize = 256;
-/// How soon to look for completions again, at first and at last: nothing wakes for them.
+/// Intervals between polls for completions, first and longest: they cause no wakeup.
 const LOOK_NS: (u64, u64) = (50_000, 1_000_000);
 
-/// A back end: its program, and what it needs of it.
-pub(crate) struct Kind<'a> {
+/// The program of a back end, and its requirements.
+pub(crate) struct BackendProgram<'a> {
     pub(crate) backend: Backend,
     pub(crate) object: &'a [u8],
-    /// Gives tables their sizes.
+    /// Sets the sizes of tables.
     pub(crate) size: &'a dyn Fn(&mut UnloadedObject) -> onbeat_bpf::Result<()>,
-    /// Chunks of the UMEM that the kernel does not get.
+    /// Chunks of the UMEM that the kernel does not receive.
     pub(crate) own_chunks: usize,
 }
 
-/// A frame that came and was not received yet.
+/// A frame that arrived and was not received yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) chunk: usize,
-    /// Where in the UMEM its octets are.
+    /// The offset of its octets in the UMEM.
     pub(crate) at: usize,
     pub(crate) octets: usize,
     /// Octets on the medium, without the tag.
     pub(crate) len: usize,
     pub(crate) stamp: Stamp,
-    pub(crate) tag: Option<Tag>,
+    pub(crate) tag: Option<VlanTag>,
     pub(crate) answered: bool,
 }
 
-/// Where the octets of a received frame are.
+/// The location of a received frame's octets.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct FrameLocation {
     at: usize,
     octets: usize,
     held: bool,
 }
 
-/// A port without what responds.
+/// A port without its responses.
 #[derive(Debug)]
-pub(crate) struct Base {
+pub(crate) struct PortBase {
     pub(crate) number: u32,
     pub(crate) interface: String,
     pub(crate) mac: MacAddress,
@@ -75,36 +75,36 @@ pub(crate) struct Base {
     pub(crate) options: PortOptions,
     pub(crate) slots: Slots,
     pub(crate) schedule: Schedule,
-    pub(crate) sent: Sent,
+    pub(crate) sent: TransmissionTracker,
     pub(crate) diagnostics: Diagnostics,
     pub(crate) on_veth: bool,
     multicast: Vec<MacAddress>,
     nic_clock: Option<NicClock>,
     waiting: VecDeque<Arrival>,
     /// By chunk.
-    places: Vec<Place>,
+    locations: Vec<FrameLocation>,
     chunks: Chunks,
-    /// Chunks for frames to be sent that are not under way.
+    /// Chunks for transmission that are idle.
     idle: Vec<usize>,
-    /// By chunk for frames to be sent: the number of the transmission, where it is confirmed.
+    /// By transmit chunk: the number of the transmission, if it is confirmed.
     under_way: Vec<Option<u32>>,
     /// Own chunks that hold no frame.
     pub(crate) free: Vec<usize>,
     look_ns: u64,
-    /// Only for what the NIC is to receive: no frame comes here.
+    /// Only for multicast memberships of the NIC: it receives no frames.
     memberships: PacketSocket,
-    // Off the interface before the socket is closed.
+    // Detached from the interface before the socket is closed.
     pub(crate) program: Program,
     socket: XskSocket,
     _lock: InterfaceLock,
 }
 
-impl Base {
+impl PortBase {
     pub(crate) fn open(
         namespace: &Namespace,
         interface: &str,
         options: PortOptions,
-        kind: Kind<'_>,
+        kind: BackendProgram<'_>,
     ) -> Result<Self> {
         options.check(kind.backend, interface)?;
         let refuse = |why: String, remedy: String| Error::InUse {
@@ -124,18 +124,18 @@ impl Base {
         program.attach(namespace, interface, link.index, options.mode)?;
         let chunks =
             Chunks { receive: options.receive_buffers, transmit: TRANSMIT, own: kind.own_chunks };
-        // Zero copy is the driver's, and needs the program there.
+        // Zero copy is the driver's, and requires the program there.
         let copy = options.copy || program.mode() == XdpMode::Generic;
         let (memberships, socket) = namespace
             .run(|| (PacketSocket::open(link.index), XskSocket::open(link.index, chunks, copy)))?;
         let memberships = memberships
-            .map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
+            .map_err(failed(interface, "open a packet socket (requires CAP_NET_RAW)"))?;
         let socket = socket.map_err(|(operation, error)| failed(interface, operation)(error))?;
         program
             .deliver_to(socket.as_fd())
-            .map_err(failed(interface, "hand the socket to the XDP program"))?;
+            .map_err(failed(interface, "pass the socket to the XDP program"))?;
         let number = next_port();
-        let offers = Offers::of(namespace, interface, &options);
+        let offers = InterfaceFeatures::of(namespace, interface, &options);
         let all = chunks.receive + chunks.transmit + chunks.own;
         Ok(Self {
             number,
@@ -146,13 +146,13 @@ impl Base {
             }),
             slots: Slots::new(number, options.slots, MIN_FRAME + link.mtu as usize),
             schedule: Schedule::new(options.slots),
-            sent: Sent::new(),
+            sent: TransmissionTracker::new(),
             diagnostics: Diagnostics::default(),
             on_veth: link.kind.as_deref() == Some("veth"),
             multicast: Vec::with_capacity(MAX_MULTICAST),
             nic_clock: offers.nic_clock.ok(),
             waiting: VecDeque::with_capacity(all),
-            places: vec![Place::default(); all],
+            locations: vec![FrameLocation::default(); all],
             chunks,
             idle: (chunks.receive..chunks.receive + chunks.transmit).collect(),
             under_way: vec![None; chunks.transmit],
@@ -166,7 +166,7 @@ impl Base {
         })
     }
 
-    /// What a port's `Debug` shows.
+    /// Formats a port for `Debug`.
     pub(crate) fn describe(&self, mut of: fmt::DebugStruct<'_, '_>) -> fmt::Result {
         of.field("interface", &self.interface)
             .field("mac", &self.mac)
@@ -181,7 +181,7 @@ impl Base {
     }
 
     pub(crate) fn transmit(&mut self, slot: Slot, cause: Cause) -> Result<()> {
-        // Chunks come free, and the kernel sends nothing while the completion ring is full.
+        // This frees chunks, and the kernel sends nothing while the completion ring is full.
         self.complete();
         let frame = self.slots.frame(slot)?;
         let result = match self.idle.pop() {
@@ -215,7 +215,7 @@ impl Base {
         }
     }
 
-    /// Sends where no caller waits for the result; whether it could.
+    /// Sends a frame for which no caller waits; returns false if it failed.
     pub(crate) fn transmit_unattended(&mut self, slot: Slot, cause: Cause) -> bool {
         let result = self.transmit(slot, cause);
         if result.is_err() {
@@ -224,10 +224,10 @@ impl Base {
         result.is_ok()
     }
 
-    /// Takes back chunks that the driver is done with.
+    /// Reclaims chunks that the driver has completed.
     pub(crate) fn complete(&mut self) {
         while let Some(chunk) = self.socket.completed() {
-            // Some kernels complete frames that were taken back as well.
+            // Some kernels complete withdrawn frames as well.
             let index = chunk.checked_sub(self.chunks.receive);
             let Some(id) = index.and_then(|index| self.under_way.get_mut(index)) else { continue };
             if let Some(id) = id.take() {
@@ -238,7 +238,7 @@ impl Base {
         }
     }
 
-    /// Sends what is due.
+    /// Sends due launches.
     pub(crate) fn launch(&mut self) {
         if self.schedule.next_deadline().is_none() {
             return;
@@ -253,7 +253,7 @@ impl Base {
         }
     }
 
-    /// A frame that came to the socket, its tag taken out.
+    /// Returns a frame that the socket received, with its tag removed.
     pub(crate) fn arrive(&mut self) -> Option<Arrival> {
         let (mut at, mut octets) = self.socket.received()?;
         let chunk = at / CHUNK;
@@ -272,52 +272,52 @@ impl Base {
         Some(Arrival { chunk, at, octets, len: octets, stamp, tag, answered: false })
     }
 
-    /// A frame's octets.
+    /// Returns a frame's octets.
     pub(crate) fn arrived(&self, arrival: &Arrival) -> &[u8] {
         self.socket.octets(arrival.at, arrival.octets)
     }
 
-    /// Room for a frame in an own chunk: the chunk and where it begins, if one is free.
+    /// Returns an own chunk for a frame, the offset of the frame and its buffer, if a chunk is free.
     pub(crate) fn room(&mut self, octets: usize) -> Option<(usize, usize, &mut [u8])> {
         let chunk = self.free.pop()?;
         let at = chunk * CHUNK;
         Some((chunk, at, self.socket.octets_mut(at, octets)))
     }
 
-    /// Has the frame wait to be received.
+    /// Queues the frame for reception.
     pub(crate) fn keep(&mut self, arrival: Arrival) {
         self.diagnostics.received += 1;
         self.waiting.push_back(arrival);
     }
 
-    /// Whether there is something for the caller.
-    pub(crate) fn has_news(&self) -> bool {
-        !self.waiting.is_empty() || self.sent.has_news()
+    /// Returns true if there is something for the caller.
+    pub(crate) fn has_confirmation(&self) -> bool {
+        !self.waiting.is_empty() || self.sent.has_confirmation()
     }
 
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    pub(crate) fn receive(&mut self) -> Option<Received> {
+    pub(crate) fn receive(&mut self) -> Option<ReceivedFrame> {
         let Arrival { chunk, at, octets, len, stamp, tag, answered } = self.waiting.pop_front()?;
-        self.places[chunk] = Place { at, octets, held: true };
-        Some(Received { port: self.number, buffer: chunk as u32, stamp, len, tag, answered })
+        self.locations[chunk] = FrameLocation { at, octets, held: true };
+        Some(ReceivedFrame { port: self.number, buffer: chunk as u32, stamp, len, tag, answered })
     }
 
-    pub(crate) fn octets(&self, frame: &Received) -> &[u8] {
+    pub(crate) fn octets(&self, frame: &ReceivedFrame) -> &[u8] {
         assert_eq!(frame.port, self.number, "a frame of another port");
-        let place = self.places[frame.buffer as usize];
+        let place = self.locations[frame.buffer as usize];
         self.socket.octets(place.at, place.octets)
     }
 
-    pub(crate) fn release(&mut self, frame: Received) {
+    pub(crate) fn release(&mut self, frame: ReceivedFrame) {
         assert_eq!(frame.port, self.number, "a frame of another port");
         let chunk = frame.buffer as usize;
-        let place = std::mem::take(&mut self.places[chunk]);
-        assert!(place.held, "a frame is given back once");
+        let place = std::mem::take(&mut self.locations[chunk]);
+        assert!(place.held, "a frame is released once");
         if chunk < self.chunks.receive {
-            // So that a frame without metadata does not get this one's.
+            // Otherwise the next frame without metadata would inherit it.
             self.socket.octets_mut(place.at - 16, 16).fill(0);
             self.socket.give(chunk);
         } else {
@@ -398,8 +398,8 @@ impl Base {
         Ok(self.diagnostics)
     }
 
-    /// Sleeps until a frame comes, to the socket or to `other`, or until `until` or a launch is
-    /// due; false after a signal. What nothing wakes for is looked at in between.
+    /// Sleeps until a frame arrives, at the socket or at `other`, or until `until` or a launch is due; returns
+    /// false after a signal. Events without a wakeup are polled in between.
     pub(crate) fn sleep(&mut self, until: Time, other: Option<BorrowedFd<'_>>) -> Result<bool> {
         let now = self.now();
         let deadline = self.schedule.next_deadline().map_or(until, |launch| launch.min(until));
@@ -419,15 +419,15 @@ impl Base {
             None => sleep(&mut [socket], timeout),
         };
         let woken = woken.map_err(failed(&self.interface, "wait for the AF_XDP socket"))?;
-        Ok(woken != Woken::BySignal)
+        Ok(woken != WakeReason::Signal)
     }
 }
 
-/// The outer VLAN tag, where there is one with an EtherType behind it.
-fn outer_tag(frame: &[u8]) -> Option<Tag> {
+/// Returns the outer VLAN tag, if there is one followed by an EtherType.
+fn outer_tag(frame: &[u8]) -> Option<VlanTag> {
     let tag: &[u8; TAG] = frame.get(12..)?.first_chunk()?;
     let tpid = EtherType(u16::from_be_bytes([tag[0], tag[1]]));
     let is_tag = matches!(tpid, EtherType::C_VLAN | EtherType::S_VLAN);
     let tci = u16::from_be_bytes([tag[2], tag[3]]);
-    (is_tag && frame.len() >= MIN_FRAME + TAG).then_some(Tag { tpid, tci })
+    (is_tag && frame.len() >= MIN_FRAME + TAG).then_some(VlanTag { tpid, tci })
 }

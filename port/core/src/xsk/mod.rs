@@ -1,12 +1,12 @@
-//! The back end `xsk`, and what it shares with `xdp`.
+//! The back end `xsk`, and the parts that it shares with `xdp`.
 
 mod base;
-mod bound;
+mod features;
 mod obstacle;
-mod offers;
 mod port;
 mod program;
 mod ring;
+mod rings;
 mod socket;
 mod stamp;
 
@@ -14,14 +14,14 @@ use std::fmt;
 
 use onbeat_netdev::{Namespace, XdpMode};
 
-pub(crate) use self::base::{Arrival, Base, Kind};
-pub(crate) use self::bound::{
+pub(crate) use self::base::{Arrival, BackendProgram, PortBase};
+pub(crate) use self::obstacle::{obstacle, receive_queues};
+pub(crate) use self::port::AfXdpPort;
+pub(crate) use self::ring::{Consumer, Producer};
+pub(crate) use self::rings::{
     BIND, CHUNK, HEADROOM, MAX_FRAME, Rings, bind, drops, open, unbound, wake_receive,
     wake_transmit,
 };
-pub(crate) use self::obstacle::{obstacle, receive_queues};
-pub(crate) use self::port::OverXdp;
-pub(crate) use self::ring::{Consumer, Producer};
 pub(crate) use self::stamp::of_tai;
 use crate::response::Responses;
 use crate::{Backend, Cause, PortOptions, Result, Time};
@@ -32,25 +32,23 @@ onbeat_bpf::bpf_skeleton!(pub(crate) skeleton, "xsk.skel.rs");
 
 /// A port over an AF_XDP socket.
 ///
-/// - An XDP program of ours hands frames of the port's EtherTypes and addresses to the socket
-///   before the kernel makes anything of them. The network stack gets all others, untouched, and
-///   of these none.
-/// - Received frames lie in memory that is shared with the kernel; where the driver offers it, it
-///   receives right into that memory ([`XskPort::zero_copy`]).
-/// - Frames are sent around the queueing discipline, by a system call each unless the driver works
-///   on the memory.
-/// - Launches and responses are *emulated* as those of [`crate::PacketPort`] are.
-/// - A frame is confirmed when the driver is done with it. The stamp is of the moment when this
-///   process sees that.
-/// - Receive stamps are the program's, which reads CLOCK_TAI, told by CLOCK_REALTIME as those of
+/// - An XDP program redirects frames of the port's EtherTypes and addresses to the socket, before the kernel
+///   processes them. The network stack receives all others unchanged, and none of these.
+/// - Received frames are in memory that is shared with the kernel; if the driver supports it, it receives directly
+///   into that memory ([`XskPort::zero_copy`]).
+/// - Frames bypass the queueing discipline, with a system call each unless the driver accesses the memory directly.
+/// - Launches and responses are *emulated* as those of [`crate::PacketPort`].
+/// - A frame is confirmed when the driver has completed it. The stamp is the time at which this process reads the
+///   completion.
+/// - Receive stamps are taken by the program, which reads CLOCK_TAI, and reported in CLOCK_REALTIME as those of
 ///   [`crate::PacketPort`].
-/// - Where the NIC takes VLAN tags off by itself, the program does not see them, and
-///   [`Received::tag`] is none: `ethtool -K eth0 rxvlan off`.
+/// - If the NIC strips VLAN tags, the program does not receive them, and [`ReceivedFrame::tag`] is none: `ethtool
+///   -K eth0 rxvlan off`.
 ///
-/// An interface with several receive queues is refused. The program is gone with the port, however
-/// the process ends.
+/// An interface with several receive queues is refused. The program is detached with the port, however the process
+/// exits.
 pub struct XskPort {
-    base: Base,
+    base: PortBase,
     responses: Responses,
 }
 
@@ -61,39 +59,44 @@ impl fmt::Debug for XskPort {
 }
 
 impl XskPort {
-    /// Opens a port on an interface of `namespace`: that of a [`crate::Claim`], or any. The
-    /// interface must be on; attaching a program takes the link of some NICs down for a moment.
+    /// Opens a port on an interface of `namespace`: that of a [`crate::Claim`], or any other. The interface must be
+    /// up; attaching a program takes the link of some NICs down for a moment.
     ///
     /// # Errors
-    /// [`Error::InUse`] where another XDP program runs on the interface, it is off, has several
-    /// receive queues or an MTU beyond what a buffer takes; where the caller lacks CAP_NET_RAW,
-    /// CAP_NET_ADMIN or CAP_BPF, or an option is out of range.
+    /// [`Error::InUse`] if another XDP program runs on the interface, it is down, has several receive queues or an
+    /// MTU beyond the buffer size; the caller lacks CAP_NET_RAW, CAP_NET_ADMIN or CAP_BPF; or an option is out of
+    /// range.
     pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {
-        let kind = Kind { backend: Backend::Xsk, object: OBJECT, size: &|_| Ok(()), own_chunks: 0 };
-        let base = Base::open(namespace, interface, options, kind)?;
+        let kind = BackendProgram {
+            backend: Backend::Xsk,
+            object: OBJECT,
+            size: &|_| Ok(()),
+            own_chunks: 0,
+        };
+        let base = PortBase::open(namespace, interface, options, kind)?;
         let responses = Responses::new(base.number, base.options.responses);
         Ok(Self { base, responses })
     }
 
-    /// Where the program runs: in the driver or in the network stack.
+    /// The mode of the program: in the driver or in the network stack.
     #[must_use]
     pub fn mode(&self) -> XdpMode {
         self.base.program.mode()
     }
 
-    /// The driver receives into the port's memory, and sends from there.
+    /// The driver accesses the port's memory directly.
     #[must_use]
     pub fn zero_copy(&self) -> bool {
         self.base.zero_copy()
     }
 }
 
-impl OverXdp for XskPort {
-    fn parts(&self) -> (&Base, &Responses) {
+impl AfXdpPort for XskPort {
+    fn parts(&self) -> (&PortBase, &Responses) {
         (&self.base, &self.responses)
     }
 
-    fn parts_mut(&mut self) -> (&mut Base, &mut Responses) {
+    fn parts_mut(&mut self) -> (&mut PortBase, &mut Responses) {
         (&mut self.base, &mut self.responses)
     }
 
@@ -105,11 +108,11 @@ impl OverXdp for XskPort {
                 self.base.diagnostics.responses += u64::from(arrival.answered);
             }
             self.base.keep(arrival);
-            // A launch does not wait for the answers to a burst.
+            // A launch does not wait until a burst is answered.
             self.base.launch();
         }
         self.base.complete();
-        self.base.has_news()
+        self.base.has_confirmation()
     }
 
     fn sleep(&mut self, until: Time) -> Result<bool> {

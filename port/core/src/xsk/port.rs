@@ -1,37 +1,37 @@
-//! What a port over AF_XDP does, the same for both: they differ in who answers.
+//! Operations common to ports over AF_XDP: they differ only in their responses.
 
 use onbeat_wire::MacAddress;
 
-use super::Base;
+use super::PortBase;
 use crate::response::Responses;
 use crate::{
-    Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Filter, Port, Received, Response,
-    Result, Slot, Time,
+    Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Filter, Port, ReceivedFrame,
+    Response, Result, Slot, Time,
 };
 
-/// A port over AF_XDP, by how it answers.
-pub(crate) trait OverXdp: Send {
-    fn parts(&self) -> (&Base, &Responses);
+/// A port over AF_XDP, with its method of response.
+pub(crate) trait AfXdpPort: Send {
+    fn parts(&self) -> (&PortBase, &Responses);
 
-    fn parts_mut(&mut self) -> (&mut Base, &mut Responses);
+    fn parts_mut(&mut self) -> (&mut PortBase, &mut Responses);
 
-    /// Does what is due, and takes in what came. True where there is something for the caller.
+    /// Performs due work, and processes received frames. Returns true if there is something for the caller.
     fn pump(&mut self) -> bool;
 
-    /// Sleeps until something comes; false after a signal.
+    /// Sleeps until an event occurs; returns false after a signal.
     fn sleep(&mut self, until: Time) -> Result<bool>;
 
-    /// A slot has got this frame.
+    /// Updates the frame of a slot.
     fn slot_updated(&mut self, _slot: Slot, _frame: &[u8]) {}
 
-    /// A response came or went.
+    /// Updates the responses.
     fn responses_changed(&mut self) {}
 
-    /// Adds what else was counted.
+    /// Adds further counters.
     fn add_to(&self, _diagnostics: &mut Diagnostics) {}
 }
 
-impl<T: OverXdp> Port for T {
+impl<T: AfXdpPort> Port for T {
     fn capabilities(&self) -> &Capabilities {
         &self.parts().0.capabilities
     }
@@ -96,23 +96,23 @@ impl<T: OverXdp> Port for T {
         Ok(())
     }
 
-    fn receive(&mut self) -> Result<Option<Received>> {
+    fn receive(&mut self) -> Result<Option<ReceivedFrame>> {
         if !self.parts().0.has_waiting() {
             self.pump();
         }
         Ok(self.parts_mut().0.receive())
     }
 
-    fn octets<'a>(&'a self, frame: &'a Received) -> &'a [u8] {
+    fn octets<'a>(&'a self, frame: &'a ReceivedFrame) -> &'a [u8] {
         self.parts().0.octets(frame)
     }
 
-    fn release(&mut self, frame: Received) {
+    fn release(&mut self, frame: ReceivedFrame) {
         self.parts_mut().0.release(frame);
     }
 
     fn confirmation(&mut self) -> Result<Option<Confirmation>> {
-        if !self.parts().0.sent.has_news() {
+        if !self.parts().0.sent.has_confirmation() {
             self.pump();
         }
         Ok(self.parts_mut().0.sent.take())

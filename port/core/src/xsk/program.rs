@@ -1,4 +1,4 @@
-//! The XDP program of a port: loading it, and its hold on the interface.
+//! The XDP program of a port: loads it, and attaches it to the interface.
 
 use std::io;
 use std::mem::offset_of;
@@ -14,24 +14,23 @@ use super::skeleton::types::rodata;
 use crate::Result;
 use crate::error::failed;
 
-/// A loaded program with its maps; off its interface, and gone, with the value.
+/// A loaded program with its maps; dropping it detaches and unloads it.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// Nothing else holds the link: with the process it goes, however that ends.
+    /// The only reference to the link: it is removed when the process exits, in whatever way.
     link: Option<Link>,
     mode: XdpMode,
     object: Object,
 }
 
-/// A number of which the lowest octet is the address's first.
+/// Returns an address as a number whose lowest octet is the address's first.
 fn number(address: MacAddress) -> u64 {
     let [a, b, c, d, e, f] = address.0;
     u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
 }
 
 impl Program {
-    /// Loads an object for frames of `ether_types` (of any, where there are none) to `own`;
-    /// `size` gives tables their sizes.
+    /// Loads an object for frames of `ether_types` (all if empty) to `own`; `size` sets the sizes of tables.
     pub(super) fn load(
         interface: &str,
         object: &[u8],
@@ -50,19 +49,19 @@ impl Program {
         });
         let object = object.map_err(|error| {
             let reason = match error {
-                // With what libbpf says, not only the last of it.
+                // With all messages of libbpf, not only the last.
                 onbeat_bpf::Error::Kernel { source, .. } => format!("{source:#}"),
                 other => other.to_string(),
             };
             let operation =
-                "load the XDP program (it needs CAP_BPF and CAP_NET_ADMIN, and Linux 6.1)";
+                "load the XDP program (requires CAP_BPF and CAP_NET_ADMIN, and Linux 6.1)";
             failed(interface, operation)(io::Error::other(reason))
         })?;
         Ok(Self { link: None, mode: XdpMode::Native, object })
     }
 
-    /// Puts the program on an interface that has none: in the driver, else, unless `only` says
-    /// where, in the network stack.
+    /// Attaches the program to an interface without one: in the driver, else in the network stack, or in the mode
+    /// `only`.
     pub(super) fn attach(
         &mut self,
         namespace: &Namespace,
@@ -73,12 +72,12 @@ impl Program {
         let program = self.object.programs().next().expect("the object holds a program");
         let program = program.as_fd();
         let attempt = |mode| -> Result<io::Result<Link>> {
-            // The kernel looks the interface up in the namespace of the thread.
+            // The kernel looks up the interface in the namespace of the thread.
             Ok(namespace.run(|| create_link(program, index, mode))?)
         };
         let first = only.unwrap_or(XdpMode::Native);
         let (mode, result) = match attempt(first)? {
-            // That another program runs there is no reason to try elsewhere.
+            // If another program runs there, the other mode would fail as well.
             Err(error) if only.is_none() && error.raw_os_error() != Some(libc::EBUSY) => {
                 tracing::debug!("{interface}: no XDP in native mode: {error}");
                 (XdpMode::Generic, attempt(XdpMode::Generic)?)
@@ -87,19 +86,19 @@ impl Program {
         };
         let attach = match mode {
             XdpMode::Generic => "attach the XDP program in generic mode",
-            _ => "attach the XDP program in native mode (the driver may not have it: try generic)",
+            _ => "attach the XDP program in native mode (the driver may lack it: try generic)",
         };
         self.link = Some(result.map_err(failed(interface, attach))?);
         self.mode = mode;
         Ok(())
     }
 
-    /// Where the program runs.
+    /// The mode of the program.
     pub(crate) fn mode(&self) -> XdpMode {
         self.mode
     }
 
-    /// The map of that name.
+    /// Returns the map of that name.
     pub(crate) fn map(&self, name: &str) -> io::Result<MapHandle> {
         MapHandle::try_from(&self.object.map(name)).map_err(io::Error::other)
     }
@@ -110,7 +109,7 @@ impl Program {
         map.update(&[0; 4], &fd, MapFlags::ANY).map_err(io::Error::other)
     }
 
-    /// Lets frames to a multicast address through, or no longer.
+    /// Passes frames to a multicast address, or stops passing them.
     pub(super) fn multicast(&self, address: MacAddress, on: bool) -> io::Result<()> {
         let (map, key) = (self.object.map("multicast"), number(address).to_ne_bytes());
         let result = if on { map.update(&key, &[1], MapFlags::ANY) } else { map.delete(&key) };
@@ -118,7 +117,7 @@ impl Program {
     }
 }
 
-/// Attaches a program to an interface of the calling thread's namespace that has none.
+/// Attaches a program to an interface without one in the calling thread's namespace.
 fn create_link(program: BorrowedFd<'_>, index: u32, mode: XdpMode) -> io::Result<Link> {
     let flags = match mode {
         XdpMode::Generic => sys::XDP_FLAGS_SKB_MODE,

@@ -10,15 +10,15 @@ use libc::{XDP_RING_NEED_WAKEUP, xdp_ring_offset};
 
 use crate::mapping::Mapping;
 
-/// What all four rings have in common.
+/// The common part of all four rings.
 #[derive(Debug)]
 pub(super) struct Ring<T> {
     memory: Mapping,
     offsets: xdp_ring_offset,
     size: u32,
-    /// This side's index: the kernel only reads it.
+    /// The index of this side: the kernel only reads it.
     next: u32,
-    /// The kernel's, as it was when last looked at.
+    /// The index of the kernel, as last read.
     other: u32,
     entries: PhantomData<T>,
 }
@@ -57,15 +57,15 @@ impl<T: Copy> Ring<T> {
 pub(crate) struct Producer<T>(pub(super) Ring<T>);
 
 impl<T: Copy> Producer<T> {
-    /// Hands an entry to the kernel; false where there is no room.
+    /// Passes an entry to the kernel; returns false if the ring is full.
     pub(crate) fn push(&mut self, value: T) -> bool {
         let there = self.put(value);
         self.publish();
         there
     }
 
-    /// Writes an entry that the kernel gets with the next [`Producer::publish`]; false where there
-    /// is no room.
+    /// Writes an entry that the kernel receives with the next [`Producer::publish`]; returns false if the ring is
+    /// full.
     pub(crate) fn put(&mut self, value: T) -> bool {
         let ring = &mut self.0;
         if ring.next.wrapping_sub(ring.other) == ring.size {
@@ -74,42 +74,40 @@ impl<T: Copy> Producer<T> {
                 return false;
             }
         }
-        // SAFETY: the entry lies in the ring, and is this side's until `producer` passes it.
+        // SAFETY: the entry is in the ring, and belongs to this side until `producer` passes it.
         unsafe { ring.entry(ring.next).write(value) };
         ring.next = ring.next.wrapping_add(1);
         true
     }
 
-    /// Hands over what was put.
+    /// Passes the written entries to the kernel.
     pub(crate) fn publish(&mut self) {
         self.0.producer().store(self.0.next, Ordering::Release);
     }
 
-    /// Entries that the kernel has not said to have taken.
-    pub(crate) fn untaken(&self) -> u32 {
+    /// The number of entries that the kernel has not reported as consumed.
+    pub(crate) fn unconsumed(&self) -> u32 {
         self.0.next.wrapping_sub(self.0.consumer().load(Ordering::Acquire))
     }
 
-    /// Whether the kernel has taken all entries, and said so.
+    /// Returns true if the kernel has reported all entries as consumed.
     pub(crate) fn is_empty(&self) -> bool {
-        self.untaken() == 0
+        self.unconsumed() == 0
     }
 
-    /// Puts another entry in place of the last, which the kernel must not have looked at.
+    /// Replaces the last entry, which the kernel must not have read.
     pub(crate) fn replace_last(&mut self, value: T) {
         self.replace(1, value);
     }
 
-    /// Puts another entry in place of the last but `back - 1`, which the kernel must not have looked
-    /// at, and gives what was there.
+    /// Replaces the last entry but `back - 1`, which the kernel must not have read, and returns the former one.
     pub(crate) fn replace(&mut self, back: u32, value: T) -> T {
         let entry = self.0.entry(self.0.next.wrapping_sub(back));
-        // SAFETY: the entry lies in the ring and was written; the caller knows that the kernel does
-        // not read it.
+        // SAFETY: the entry is in the ring and was written; the caller ensures that the kernel does not read it.
         unsafe { entry.replace(value) }
     }
 
-    /// Whether the kernel looks at the ring only when called.
+    /// Returns true if the kernel reads the ring only when called.
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.0.memory.word(self.0.offsets.flags as usize).load(Ordering::Relaxed)
             & XDP_RING_NEED_WAKEUP
@@ -122,27 +120,27 @@ impl<T: Copy> Producer<T> {
 pub(crate) struct Consumer<T>(pub(super) Ring<T>);
 
 impl<T: Copy> Consumer<T> {
-    /// Takes the oldest entry.
+    /// Removes the oldest entry and releases it.
     pub(crate) fn pop(&mut self) -> Option<T> {
         let value = self.take();
         self.release();
         value
     }
 
-    /// As [`Consumer::pop`]; the kernel gets the room with the next [`Consumer::release`].
+    /// As [`Consumer::pop`]; the kernel receives the room with the next [`Consumer::release`].
     pub(crate) fn take(&mut self) -> Option<T> {
         if self.is_empty() {
             return None;
         }
         let ring = &mut self.0;
-        // SAFETY: the entry lies in the ring, and is this side's until `consumer` passes it; any
-        // octets are a `T`, which is a number or a structure of numbers.
+        // SAFETY: the entry is in the ring, and belongs to this side until `consumer` passes it; any octets are a
+        // valid `T`, which is a number or a structure of numbers.
         let value = unsafe { ring.entry(ring.next).read() };
         ring.next = ring.next.wrapping_add(1);
         Some(value)
     }
 
-    /// Whether there is no entry.
+    /// Returns true if there is no entry.
     pub(crate) fn is_empty(&mut self) -> bool {
         let ring = &mut self.0;
         if ring.other == ring.next {
@@ -151,7 +149,7 @@ impl<T: Copy> Consumer<T> {
         ring.other == ring.next
     }
 
-    /// Gives the room of what was taken back.
+    /// Releases the room of the removed entries.
     pub(crate) fn release(&mut self) {
         self.0.consumer().store(self.0.next, Ordering::Release);
     }

@@ -5,23 +5,23 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use libc::xdp_desc;
 
-use super::bound::{self, CHUNK, Failure, Rings};
+use super::rings::{self, CHUNK, Failure, Rings};
 use crate::mapping::Mapping;
 
-/// How many chunks the UMEM has for what. Chunks are numbered through in this order.
+/// The numbers of chunks by purpose. Chunks are numbered in this order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chunks {
     pub(crate) receive: usize,
     pub(crate) transmit: usize,
-    /// The kernel never gets these.
+    /// The kernel never receives these.
     pub(crate) own: usize,
 }
 
-/// Why a frame was not sent.
+/// The error of a frame that was not sent.
 #[derive(Debug)]
 pub(super) struct SendFailure {
     pub(super) error: io::Error,
-    /// The chunk comes back through the completion ring; else it is free at once.
+    /// The chunk returns through the completion ring; else it is free at once.
     pub(super) completes: bool,
 }
 
@@ -29,51 +29,51 @@ pub(super) struct SendFailure {
 #[derive(Debug)]
 pub(crate) struct XskSocket {
     rings: Rings,
-    // Unmapped after the rings, and before the socket is closed, which the kernel minds neither.
+    // Unmapped after the rings, and before the socket is closed; the kernel permits both.
     umem: Mapping,
     zero_copy: bool,
-    /// The last entry of the transmit ring is no frame any more.
-    taken_back: bool,
+    /// The last entry of the transmit ring is withdrawn.
+    withdrawn: bool,
     fd: OwnedFd,
 }
 
 impl XskSocket {
-    /// A socket in the calling thread's namespace, bound to receive queue 0 of the interface.
-    /// `copy`: not without copies, even where the driver offers it. Says what failed.
+    /// Opens a socket in the calling thread's namespace, bound to receive queue 0 of the interface. `copy`: never
+    /// zero copy, even if the driver supports it. The error names the failed operation.
     pub(super) fn open(index: u32, chunks: Chunks, copy: bool) -> Result<Self, Failure> {
         let at = |operation| move |error| (operation, error);
         let count = chunks.receive + chunks.transmit + chunks.own;
-        let umem =
-            Mapping::new(None, count * CHUNK, 0, true).map_err(at("take memory for the UMEM"))?;
-        // Twice the chunks there are: the kernel tells some time later what it has taken.
+        let umem = Mapping::new(None, count * CHUNK, 0, true)
+            .map_err(at("allocate memory for the UMEM"))?;
+        // Twice the number of chunks: the kernel reports their consumption with a delay.
         let size = |chunks: usize| (2 * chunks).next_power_of_two() as u32;
-        let (fd, rings) = bound::open(&umem, size(chunks.receive), size(chunks.transmit))?;
-        let mut socket = Self { rings, umem, zero_copy: false, taken_back: false, fd };
+        let (fd, rings) = rings::open(&umem, size(chunks.receive), size(chunks.transmit))?;
+        let mut socket = Self { rings, umem, zero_copy: false, withdrawn: false, fd };
         (0..chunks.receive).for_each(|chunk| socket.give(chunk));
-        socket.zero_copy = bound::bind(&socket.fd, index, 0, copy).map_err(at(bound::BIND))?;
+        socket.zero_copy = rings::bind(&socket.fd, index, 0, copy).map_err(at(rings::BIND))?;
         Ok(socket)
     }
 
-    /// The driver works on the UMEM itself.
+    /// The driver accesses the UMEM directly.
     pub(super) fn zero_copy(&self) -> bool {
         self.zero_copy
     }
 
-    /// Gives a chunk to the kernel, for a frame to come.
+    /// Provides a chunk to the kernel for reception.
     pub(super) fn give(&mut self, chunk: usize) {
         let pushed = self.rings.fill.push((chunk * CHUNK) as u64);
         assert!(pushed, "the fill ring has room for all chunks twice");
         if self.rings.fill.needs_wakeup() {
-            bound::wake_receive(self.fd.as_fd());
+            rings::wake_receive(self.fd.as_fd());
         }
     }
 
-    /// A frame that came: where in the UMEM it begins, and how long it is.
+    /// Returns the offset in the UMEM and the length of a received frame.
     pub(super) fn received(&mut self) -> Option<(usize, usize)> {
         self.rings.receive.pop().map(|frame| (frame.addr as usize, frame.len as usize))
     }
 
-    /// A chunk whose frame the driver is done with.
+    /// Returns a chunk that the driver has completed.
     pub(super) fn completed(&mut self) -> Option<usize> {
         self.rings.completion.pop().map(|address| address as usize / CHUNK)
     }
@@ -81,7 +81,7 @@ impl XskSocket {
     /// Sends the frame at the start of a chunk.
     pub(super) fn send(&mut self, chunk: usize, len: usize) -> Result<(), SendFailure> {
         let frame = xdp_desc { addr: (chunk * CHUNK) as u64, len: len as u32, options: 0 };
-        let room = self.skip_taken_back().and_then(|()| match self.rings.transmit.push(frame) {
+        let room = self.skip_withdrawn().and_then(|()| match self.rings.transmit.push(frame) {
             true => Ok(()),
             false => Err(io::Error::from_raw_os_error(libc::ENOBUFS)),
         });
@@ -90,53 +90,53 @@ impl XskSocket {
             return Ok(());
         }
         let Err(error) = self.kick() else { return Ok(()) };
-        // Without copies the driver reads the ring when it likes: the frame stays its own. With
-        // copies the kernel reads it in this call only; at EBUSY, which means that the driver's
-        // queue refused the frame, it has.
+        // With zero copy the driver reads the ring at any time: the frame stays in its possession. With copies the
+        // kernel reads it in this call only; at EBUSY, which means that the driver's queue refused the frame, it
+        // has.
         let completes = self.zero_copy || error.raw_os_error() == Some(libc::EBUSY);
         if !completes {
-            // Else the frame would leave with the next. The kernel skips what is not in the UMEM.
+            // Otherwise the frame would be sent with the next. The kernel skips addresses outside of the UMEM.
             let nothing = !(CHUNK as u64 - 1);
             self.rings.transmit.replace_last(xdp_desc { addr: nothing, len: 1, options: 0 });
-            self.taken_back = true;
+            self.withdrawn = true;
         }
         Err(SendFailure { error, completes })
     }
 
-    /// Has the kernel skip a frame that was taken back: in the call that does, it sends no other.
-    fn skip_taken_back(&mut self) -> io::Result<()> {
-        // One call to skip it, and one to tell so; where the kernel knew it as sent, one more.
+    /// Makes the kernel skip a withdrawn frame: in that call it sends no other.
+    fn skip_withdrawn(&mut self) -> io::Result<()> {
+        // One call to skip it, and one to report it; if the kernel counted it as sent, one more.
         for _ in 0..3 {
-            if !self.taken_back {
+            if !self.withdrawn {
                 break;
             }
             self.kick()?;
-            self.taken_back = !self.rings.transmit.is_empty();
+            self.withdrawn = !self.rings.transmit.is_empty();
         }
         let again = io::Error::from_raw_os_error(libc::EAGAIN);
-        if self.taken_back { Err(again) } else { Ok(()) }
+        if self.withdrawn { Err(again) } else { Ok(()) }
     }
 
-    /// Has the kernel look at the transmit ring.
+    /// Makes the kernel read the transmit ring.
     fn kick(&self) -> io::Result<()> {
-        bound::wake_transmit(self.fd.as_fd())
+        rings::wake_transmit(self.fd.as_fd())
     }
 
-    /// Frames lost for want of room since the socket was opened.
+    /// Returns the number of frames dropped for lack of room since the socket was opened.
     pub(super) fn drops(&self) -> io::Result<u64> {
-        bound::drops(self.fd.as_fd())
+        rings::drops(self.fd.as_fd())
     }
 
-    /// Octets of the UMEM, which must be this process's at present.
+    /// Returns octets of the UMEM, which must belong to this process at present.
     pub(crate) fn octets(&self, offset: usize, len: usize) -> &[u8] {
-        // SAFETY: they lie in the UMEM. The kernel writes only to chunks that it was given, and
-        // those are given with `&mut self`.
+        // SAFETY: they are in the UMEM. The kernel writes only to chunks that were provided to it, with `&mut
+        // self`.
         unsafe { std::slice::from_raw_parts(self.umem.at(offset, len), len) }
     }
 
-    /// As [`XskSocket::octets`], to be written.
+    /// As [`XskSocket::octets`], mutably.
     pub(crate) fn octets_mut(&mut self, offset: usize, len: usize) -> &mut [u8] {
-        // SAFETY: as in `octets`; nobody else has a reference.
+        // SAFETY: as in `octets`; no other reference exists.
         unsafe { std::slice::from_raw_parts_mut(self.umem.at(offset, len), len) }
     }
 }

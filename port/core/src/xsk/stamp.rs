@@ -1,22 +1,22 @@
-//! The program's time stamps. It can read CLOCK_TAI; a port's stamps are of CLOCK_REALTIME.
+//! Time stamps of the program. It can read CLOCK_TAI; a port's stamps are of CLOCK_REALTIME.
 
 use crate::clock;
 use crate::{Clock, Stamp, StampSource};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The same moment by CLOCK_REALTIME: the two clocks are whole seconds apart.
+/// Converts to CLOCK_REALTIME: the two clocks differ by whole seconds.
 pub(crate) fn of_tai(ns: u64) -> Stamp {
     let apart = apart(clock::now(Clock::Tai).0, clock::realtime());
     Stamp { ns: ns.saturating_sub(apart), source: StampSource::Software }
 }
 
-/// This moment.
+/// The present time.
 pub(crate) fn now() -> Stamp {
     Stamp { ns: clock::realtime(), source: StampSource::Software }
 }
 
-/// How far the clocks are apart, where the second was read a moment after the first.
+/// Returns the difference of the clocks, if the second was read a moment after the first.
 fn apart(tai: u64, realtime: u64) -> u64 {
     (tai.saturating_sub(realtime) + SECOND / 2) / SECOND * SECOND
 }
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_are_whole_seconds_apart() {
+    fn clocks_differ_by_whole_seconds() {
         for seconds in [0, 1, 37] {
             for late in [0, 30, 40_000_000] {
                 let realtime = 1_700_000_000 * SECOND;

@@ -39,7 +39,7 @@ fn try_open(cable: &Cable, options: PortOptions) -> Option<ModulePort> {
         Err(Error::Module { detail, source, .. })
             if netpoll && source.raw_os_error() == Some(libc::EOPNOTSUPP) =>
         {
-            assert!(detail.contains("netpoll") && detail.contains("take direct or queue"));
+            assert!(detail.contains("netpoll") && detail.contains("use direct or queue"));
             static SAID: Once = Once::new();
             SAID.call_once(|| eprintln!("netpoll is refused: {detail}"));
             None
@@ -86,7 +86,7 @@ fn it_conforms_in_every_mode() {
 }
 
 #[test]
-fn what_a_stack_needs_is_native() {
+fn features_of_a_stack_are_native() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
     let (port, _peer) = open(&cable, options(Transmit::Direct));
@@ -136,7 +136,7 @@ fn an_interface_in_use_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_launch_that_no_clock_keeps_is_refused() {
+fn an_invalid_launch_is_refused() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
     let (mut port, _peer) = open(&cable, options(Transmit::Direct));
@@ -184,7 +184,7 @@ fn a_response_is_for_this_station_only() {
 }
 
 #[test]
-fn frames_that_did_not_leave_are_told() {
+fn dropped_frames_are_confirmed() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
     for transmit in Transmit::ALL {
@@ -206,7 +206,7 @@ fn frames_that_did_not_leave_are_told() {
                 break news;
             }
             port.wait(bound).unwrap();
-            assert!(port.now() < bound, "nothing is told");
+            assert!(port.now() < bound, "no confirmation");
         };
         assert_eq!((news.cause, news.outcome), (Cause::At(now), Outcome::Dropped));
         cable.far.set_up("f0").unwrap();

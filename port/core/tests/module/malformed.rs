@@ -65,7 +65,7 @@ fn any_message_is_taken_or_refused() {
 }
 
 #[test]
-fn what_a_command_does_not_know_is_refused() {
+fn unknown_attributes_are_refused() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
     let interface = attribute(2, &cable.near.index("p0").unwrap().to_ne_bytes());

@@ -13,7 +13,7 @@ fn switch_of(cable: &Cable, port: &ModulePort) -> String {
 }
 
 #[test]
-fn what_is_not_claimed_passes() {
+fn unclaimed_frames_pass() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
     for switch in [true, false] {
@@ -80,7 +80,7 @@ fn it_follows_the_interface() {
 }
 
 #[test]
-fn to_delete_it_is_to_detach() {
+fn deleting_the_virtual_interface_detaches() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
     let (mut port, _peer) = open(&cable, beside(true));

@@ -18,7 +18,7 @@ const ATTACHMENTS: usize = 1_000;
 const LOADS: usize = 25;
 /// Between three frames and the next.
 const PAUSE: Duration = Duration::from_micros(100);
-/// Tells a copy of this program to attach to an interface and stay.
+/// Makes a child process of this program attach to an interface and stay.
 const ATTACH: &str = "ONBEAT_TEST_ATTACH";
 
 /// Frames from the far end, claimed ones and others, until dropped.
@@ -75,7 +75,7 @@ impl Drop for Traffic {
     }
 }
 
-/// Has the port send cyclically and answer the traffic.
+/// Makes the port send cyclically and answer the traffic.
 fn busy(port: &mut ModulePort) {
     let mac = port.mac_address();
     let slot = port.allocate(60).unwrap();
@@ -203,7 +203,7 @@ fn its_owner_is_killed() {
     let cable = Cable::new();
     for _ in 0..3 {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "withstand::attaches_where_told_to", "--nocapture"]);
+        command.args(["--exact", "withstand::child_attaches", "--nocapture"]);
         command.env(ATTACH, "p0").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut owner = cable.near.namespace().start_in(&mut command).spawn().unwrap();
         let lines = BufReader::new(owner.stdout.take().unwrap()).lines();
@@ -220,7 +220,7 @@ fn its_owner_is_killed() {
 
 /// Not a test of its own: what [`its_owner_is_killed`] starts.
 #[test]
-fn attaches_where_told_to() {
+fn child_attaches() {
     let Some(interface) = std::env::var_os(ATTACH) else { return };
     let home = Namespace::current().unwrap();
     let options = PortOptions { switch: true, ..options(Transmit::Direct) };

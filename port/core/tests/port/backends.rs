@@ -1,4 +1,4 @@
-//! What is told of an interface, and that it is so.
+//! Reports of back ends on an interface, compared with opening them.
 
 use crate::common::Cable;
 use onbeat_link::{Backend, Error, PortOptions, Purpose, XdpPort, XskPort, backends};
@@ -10,7 +10,7 @@ fn best(cable: &Cable, purpose: Purpose) -> Backend {
 }
 
 #[test]
-fn what_is_said_to_be_usable_is() {
+fn reported_back_ends_are_usable() {
     if !require_all(&[Needs::Root, Needs::Veth]) {
         return;
     }
@@ -23,7 +23,7 @@ fn what_is_said_to_be_usable_is() {
     assert!(!txtime.usable() && txtime.remarks[0].to_string().contains("tc qdisc"), "{txtime:?}");
     let (xdp, _) = found.best(Purpose::Response).unwrap();
     assert_eq!(xdp.backend, Backend::Xdp);
-    assert!(xdp.remarks[0].to_string().contains("other end of the veth"), "{xdp:?}");
+    assert!(xdp.remarks[0].to_string().contains("peer of the veth"), "{xdp:?}");
     assert_eq!(best(&cable, Purpose::Receive), Backend::Xsk);
     drop(XskPort::open(cable.near.namespace(), "p0", PortOptions::default()).unwrap());
     drop(XdpPort::open(cable.near.namespace(), "p0", PortOptions::default()).unwrap());
@@ -50,7 +50,7 @@ fn refused(cable: &Cable, what: &str, remedy: &str) {
 }
 
 #[test]
-fn what_is_said_to_be_refused_is_and_why() {
+fn unusable_back_ends_are_refused_with_the_reported_reason() {
     if !require_all(&[Needs::Root, Needs::Veth]) {
         return;
     }
@@ -63,11 +63,11 @@ fn what_is_said_to_be_refused_is_and_why() {
     here("its MTU is 3000", "ip link set p0 mtu 1500");
     cable.near.set_mtu("p0", 1500).unwrap();
     cable.near.set_down("p0").unwrap();
-    here("it is off", "ip link set p0 up");
+    here("it is down", "ip link set p0 up");
     assert_eq!(best(&cable, Purpose::Response), Backend::Packet);
 
     let cable = Cable::with(VethEnd::new("p0").queues(1, 2));
-    refused(&cable, "it receives by 2 queues", "ethtool -L p0");
+    refused(&cable, "it has 2 receive queues", "ethtool -L p0");
 }
 
 /// Takes all capabilities from the calling thread, and from those it starts.
@@ -80,7 +80,7 @@ fn drop_capabilities() {
 }
 
 #[test]
-fn without_privileges_it_says_which_are_needed() {
+fn missing_privileges_are_named() {
     if !require_all(&[Needs::Root, Needs::Veth]) {
         return;
     }
@@ -99,5 +99,5 @@ fn without_privileges_it_says_which_are_needed() {
         assert!(!backend.usable());
         assert!(backend.remarks[0].to_string().contains("CAP_NET_RAW"), "{backend:?}");
     }
-    assert!(xsk.contains("it needs CAP_BPF and CAP_NET_ADMIN"), "{xsk}");
+    assert!(xsk.contains("requires CAP_BPF and CAP_NET_ADMIN"), "{xsk}");
 }

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::conformance::{ETHER_TYPE, conformance, frame};
 use crate::common::{BOUND, Cable, raw_socket};
-use onbeat_link::raw::{CaptureClock, CaptureOptions, CaptureSocket, Wanted};
+use onbeat_link::raw::{CaptureClock, CaptureOptions, CaptureSocket, StampPolicy};
 use onbeat_link::{PacketPort, PortOptions};
 use onbeat_netdev::{Ethtool, Namespace};
 use onbeat_testing::{Feature, RawSocket, require_all};
@@ -23,12 +23,12 @@ const A: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 const B: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
 
 /// A frame as it was seen: octets, when, whether it left.
-type Seen = (Vec<u8>, Option<u64>, bool);
+type CapturedRecord = (Vec<u8>, Option<u64>, bool);
 
 /// The next `count` frames of the tests.
-fn take(socket: &mut CaptureSocket, count: usize) -> Vec<Seen> {
+fn take(socket: &mut CaptureSocket, count: usize) -> Vec<CapturedRecord> {
     let begun = std::time::Instant::now();
-    let mut seen: Vec<Seen> = Vec::new();
+    let mut seen: Vec<CapturedRecord> = Vec::new();
     while seen.len() < count {
         assert!(begun.elapsed() < BOUND, "{seen:?}");
         assert!(socket.wait(10_000_000).unwrap());
@@ -58,11 +58,11 @@ fn both_directions_are_stamped_by_one_clock() {
         return;
     }
     let cable = Cable::new();
-    let options = CaptureOptions { outgoing: true, stamps: Wanted::Best };
+    let options = CaptureOptions { outgoing: true, stamps: StampPolicy::Best };
     let mut socket =
         CaptureSocket::open(cable.near.namespace(), "p0", options, &nowhere()).unwrap();
     assert_eq!(socket.clock(), CaptureClock::Monotonic);
-    assert!(socket.why_not_the_nic().is_some());
+    assert!(socket.nic_unavailable_reason().is_some());
     let (near, far): (RawSocket, RawSocket) =
         (raw_socket(&cable.near, "p0"), raw_socket(&cable.far, "f0"));
     let (came, left) = (frame(A, B, b"comes"), frame(B, A, b"leaves"));
@@ -90,11 +90,11 @@ fn what_comes_alone_and_with_its_tag() {
     let mut socket = CaptureSocket::open(
         cable.near.namespace(),
         "p0",
-        CaptureOptions { outgoing: false, stamps: Wanted::Kernel },
+        CaptureOptions { outgoing: false, stamps: StampPolicy::Kernel },
         &nowhere(),
     )
     .unwrap();
-    assert_eq!(socket.why_not_the_nic(), None);
+    assert_eq!(socket.nic_unavailable_reason(), None);
     let (near, far) = (raw_socket(&cable.near, "p0"), raw_socket(&cable.far, "f0"));
     let mut tagged = frame(A, B, b"tagged");
     tagged.splice(12..12, [0x81, 0, 0x20, 5]);
@@ -110,7 +110,7 @@ fn what_comes_alone_and_with_its_tag() {
 }
 
 #[test]
-fn what_is_not_taken_is_counted() {
+fn unread_confirmations_are_counted() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
@@ -143,10 +143,10 @@ fn a_refusal_names_the_way_out() {
     };
     let missing = open("no-such", CaptureOptions::default());
     assert!(missing.contains("\"no-such\" not found; interfaces here: "), "{missing}");
-    let nic = open("p0", CaptureOptions { outgoing: true, stamps: Wanted::Nic });
-    assert!(nic.contains("the kernel stamps both directions"), "{nic}");
+    let nic = open("p0", CaptureOptions { outgoing: true, stamps: StampPolicy::Nic });
+    assert!(nic.contains("let the kernel stamp both directions"), "{nic}");
     if !Cable::stamps() {
-        let nic = open("p0", CaptureOptions { outgoing: false, stamps: Wanted::Nic });
+        let nic = open("p0", CaptureOptions { outgoing: false, stamps: StampPolicy::Nic });
         assert!(nic.contains("ethtool -T"), "{nic}");
     }
 }
@@ -203,7 +203,7 @@ fn a_killed_capture() {
     };
     // A journal, and the lock of the killed process.
     assert_eq!((during != before, files()), (by_nic, 2 * usize::from(by_nic)), "{during:?}");
-    let options = CaptureOptions { outgoing: false, stamps: Wanted::Kernel };
+    let options = CaptureOptions { outgoing: false, stamps: StampPolicy::Kernel };
     drop(CaptureSocket::open(home, "p0", options, &directory).unwrap());
     assert_eq!((stamps(), files()), (before, 0), "as it was");
     if by_nic {

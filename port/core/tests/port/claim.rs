@@ -23,7 +23,7 @@ use onbeat_testing::{Feature, require_all};
 
 const ADDRESSES: [(&str, u8); 2] = [("192.0.2.1", 24), ("2001:db8::1", 64)];
 const SETTING: &str = "/proc/sys/net/ipv4/conf/p0/arp_ignore";
-/// Tells a copy of this program to claim, and where.
+/// Makes a child process of this program claim an interface.
 const CLAIM_IN: &str = "ONBEAT_TEST_CLAIM_IN";
 
 /// A directory for journals, gone with the value.
@@ -47,7 +47,7 @@ impl Drop for Directory {
     }
 }
 
-/// A cable whose near end has what a move would take away.
+/// A cable whose near end has settings that a move would remove.
 fn furnished() -> Cable {
     let cable = Cable::new();
     cable.near.set_ipv6("p0", true).unwrap();
@@ -91,7 +91,7 @@ fn check_isolated(cable: &Cable, claim: &Claim) {
 }
 
 #[test]
-fn a_claim_isolates_and_gives_everything_back() {
+fn a_claim_isolates_and_restores() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
@@ -121,7 +121,7 @@ fn a_claim_isolates_and_gives_everything_back() {
 }
 
 #[test]
-fn a_nic_that_was_to_stamp_does_so_no_more_when_it_is_given_back() {
+fn releasing_a_claim_disables_nic_time_stamps() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
@@ -204,7 +204,7 @@ fn a_nic_stamps_by_its_own_clock() {
 }
 
 #[test]
-fn what_could_not_be_given_back_is_not_taken() {
+fn an_interface_that_cannot_be_restored_is_not_claimed() {
     if !require_all(&[Feature::Root, Feature::Veth, Feature::Bridge]) {
         return;
     }
@@ -224,7 +224,7 @@ fn what_could_not_be_given_back_is_not_taken() {
 }
 
 #[test]
-fn after_kill_9_the_next_start_gives_everything_back() {
+fn the_next_claim_restores_after_kill_9() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
@@ -267,7 +267,7 @@ fn a_planted_journal_is_refused_until_it_is_discarded() {
         ("/conf/p0/arp_ignore", "/conf/all/arp_ignore".into(), "/conf/all/arp_ignore"),
         ("/conf/p0/arp_ignore", "/conf/p0/../../x".into(), "/conf/p0/../../x"),
         (&value, format!("{SETTING:?}: \"2\\n\""), "is not a value of"),
-        ("\"addresses\": [", format!("\"addresses\": [{addresses}"), "the limit is 4096"),
+        ("\"addresses\": [", format!("\"addresses\": [{addresses}"), "the limit of 4096"),
         ("\"addresses\": [", "\"addresses\": [[\"192.0.2.9\", 33],".into(), "192.0.2.9/33"),
         (&valid, String::new(), "it is empty"),
     ] {
@@ -321,7 +321,7 @@ fn a_journal_of_another_namespace_restores_nothing() {
 /// Has another process claim the interface, and kills it.
 fn kill_a_claimer(home: &Namespace, directory: &Path) {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "claim::claims_where_told_to", "--nocapture", "--test-threads=1"]);
+    command.args(["--exact", "claim::child_claims", "--nocapture", "--test-threads=1"]);
     command.env(CLAIM_IN, directory).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut claimer = home.start_in(&mut command).spawn().unwrap();
     let lines = BufReader::new(claimer.stdout.take().unwrap()).lines();
@@ -335,7 +335,7 @@ fn kill_a_claimer(home: &Namespace, directory: &Path) {
 
 /// Not a test of its own: what [`kill_a_claimer`] starts.
 #[test]
-fn claims_where_told_to() {
+fn child_claims() {
     let Some(directory) = env::var_os(CLAIM_IN) else { return };
     let home = Namespace::current().unwrap();
     let _claim = Claim::take(&home, "p0", Path::new(&directory)).unwrap();

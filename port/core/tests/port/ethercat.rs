@@ -178,7 +178,7 @@ fn over_xdp() {
 }
 
 #[test]
-fn what_does_not_come_back_is_a_time_out() {
+fn a_lost_frame_is_a_timeout() {
     if !require_all(&[Needs::Root, Needs::Veth]) {
         return;
     }
@@ -215,7 +215,7 @@ fn what_does_not_come_back_is_a_time_out() {
 }
 
 #[test]
-fn what_others_put_on_the_wire_ends_nothing() {
+fn foreign_frames_do_not_stop_the_port() {
     if !require_all(&[Needs::Root, Needs::Veth]) {
         return;
     }
@@ -230,12 +230,12 @@ fn what_others_put_on_the_wire_ends_nothing() {
     let group = bring_up(&mut bus, &main, 1);
 
     let whole = frame(1, 0, 0, &[0; 20]);
-    let of_nobody = (0..whole.len()).map(|length| {
+    let truncated = (0..whole.len()).map(|length| {
         let mut frame = whole[..length.max(14)].to_vec();
         frame[6] |= 0x02;
         frame
     });
-    for (number, octets) in (1..).zip(of_nobody) {
+    for (number, octets) in (1..).zip(truncated) {
         other.send(&octets);
         cycle(&mut bus, &main, &group, number);
     }
@@ -265,7 +265,7 @@ fn read(segment: &mut Segment, register: u16) -> (u8, u8) {
 }
 
 #[test]
-fn a_device_refuses_what_it_must() {
+fn invalid_requests_are_refused() {
     let mut segment = Segment::new(1);
     let request = |segment: &mut Segment, state| {
         assert!(segment.process(&mut frame(2, 0, 0x0120, &[state, 0])));
@@ -280,7 +280,7 @@ fn a_device_refuses_what_it_must() {
 }
 
 #[test]
-fn only_the_device_that_is_meant_works() {
+fn only_the_addressed_device_answers() {
     let mut segment = Segment::new(2);
     let counter = |segment: &mut Segment, command, address| {
         let mut frame = frame(command, address, 0x0000, &[0]);
@@ -296,7 +296,7 @@ fn only_the_device_that_is_meant_works() {
 
 proptest! {
     #[test]
-    fn any_octets_may_come(
+    fn any_octets_are_handled(
         mut octets in prop::collection::vec(any::<u8>(), 0..80),
         command in 0_u8..16,
         register in prop::sample::select(vec![0_u16, 0x120, 0x500, 0x600, 0x800, 0x1000, 0xffff]),

@@ -38,7 +38,7 @@ fn it_conforms() {
 }
 
 #[test]
-fn it_says_what_is_emulated() {
+fn emulated_features_are_reported() {
     if !require_all(&[Needs::Root, Needs::Veth]) {
         return;
     }
@@ -96,7 +96,7 @@ fn a_full_ring_drops_counts_and_recovers() {
 }
 
 #[test]
-fn a_link_that_goes_down_is_told_and_survived() {
+fn a_link_down_is_reported_and_survived() {
     if !require_all(&[Needs::Root, Needs::Veth]) {
         return;
     }

@@ -16,7 +16,7 @@ use onbeat_testing::{Feature, require_all};
 
 /// A kernel refuses more than a million instructions; a new compiler must not bring us near.
 const MOST: u32 = 100_000;
-/// Tells a copy of this program which port to open.
+/// Selects the port that a child process of this program opens.
 const OPEN: &str = "ONBEAT_TEST_OPEN";
 
 fn open(namespace: &Namespace, backend: Backend) -> Box<dyn Port> {
@@ -51,12 +51,7 @@ fn kill_9_leaves_no_program() {
     let cable = Cable::new();
     for backend in [Backend::Xsk, Backend::Xdp] {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args([
-            "--exact",
-            "program::opens_what_it_is_told_to",
-            "--nocapture",
-            "--test-threads=1",
-        ]);
+        command.args(["--exact", "program::child_opens_a_port", "--nocapture", "--test-threads=1"]);
         command.env(OPEN, backend.name()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut opener = cable.near.namespace().start_in(&mut command).spawn().unwrap();
         let lines = BufReader::new(opener.stdout.take().unwrap()).lines();
@@ -72,7 +67,7 @@ fn kill_9_leaves_no_program() {
 
 /// Not a test of its own: what [`kill_9_leaves_no_program`] starts.
 #[test]
-fn opens_what_it_is_told_to() {
+fn child_opens_a_port() {
     let Ok(name) = env::var(OPEN) else { return };
     let _port = open(&Namespace::current().unwrap(), name.parse().unwrap());
     println!("\nopened p0");

@@ -133,7 +133,7 @@ fn conforms_behind(discipline: Discipline) {
 }
 
 #[test]
-fn without_etf_it_says_how_to_have_it() {
+fn without_etf_the_remedy_is_named() {
     if !require_all(&[Needs::Root, Needs::Veth]) {
         return;
     }
@@ -144,7 +144,7 @@ fn without_etf_it_says_how_to_have_it() {
 }
 
 #[test]
-fn what_is_not_exact_is_said() {
+fn inexact_launches_are_reported() {
     let Some(cable) = cable(ETF) else { return };
     let port = open(&cable, ahead()).unwrap();
     let found = port.capabilities().get(Feature::SendEvery);
@@ -184,7 +184,7 @@ fn frames_leave_in_order_and_not_before_their_time() {
         port.send_at(slot, instant(i)).unwrap();
     }
     assert_eq!(port.diagnostics().unwrap().sent, FRAMES);
-    assert_eq!(port.next_deadline(), None, "all are handed over");
+    assert_eq!(port.next_deadline(), None, "all are submitted");
     for i in 0..FRAMES {
         assert_eq!(peer.receive(BOUND), Some(numbered(i)), "frame {i}");
     }
@@ -226,7 +226,7 @@ fn tai_offset() -> u64 {
 }
 
 #[test]
-fn a_launch_that_comes_too_late_is_told() {
+fn a_late_launch_is_reported() {
     let Some(cable) = cable(ETF) else { return };
     let mut port = open(&cable, ahead()).unwrap();
     let peer = raw_socket(&cable.far, "f0");
@@ -247,11 +247,11 @@ fn a_launch_that_comes_too_late_is_told() {
     let news = next_news(&mut port);
     assert!(matches!(news, (Cause::At(at), Outcome::Sent(_)) if at == time), "{news:?}");
     assert_eq!(peer.receive(BOUND), Some(shown), "and nothing before it");
-    assert!(port.confirmation().unwrap().is_none(), "what was refused is told once");
+    assert!(port.confirmation().unwrap().is_none(), "a refusal is reported once");
 }
 
 #[test]
-fn what_was_handed_over_leaves_without_this_process_and_for_all_it_does() {
+fn a_submitted_launch_is_sent_without_this_process() {
     let Some(cable) = cable(ETF) else { return };
     let far_ahead = TxtimeOptions { ahead_ns: 200 * MILLISECOND, ..ahead() };
     let mut port = open(&cable, far_ahead).unwrap();
@@ -263,11 +263,11 @@ fn what_was_handed_over_leaves_without_this_process_and_for_all_it_does() {
     port.update(last, &marker).unwrap();
     let first = port.now().after(100 * MILLISECOND);
     port.send_every(cyclic, first, 5 * MILLISECOND).unwrap();
-    let handed_over = port.diagnostics().unwrap().sent;
-    assert!(handed_over >= 20, "{handed_over}");
+    let submitted = port.diagnostics().unwrap().sent;
+    assert!(submitted >= 20, "{submitted}");
     port.update(cyclic, &new).unwrap();
     assert!(port.cancel(cyclic).unwrap(), "later cycles were planned");
-    for _ in 0..handed_over {
+    for _ in 0..submitted {
         assert_eq!(peer.receive(BOUND).as_ref(), Some(&old));
     }
     port.send(last).unwrap();

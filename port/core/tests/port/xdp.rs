@@ -95,7 +95,7 @@ fn it_conforms() {
 }
 
 #[test]
-fn it_says_what_is_native() {
+fn native_features_are_reported() {
     let Some(bench) = Bench::new() else { return };
     let (port, _peer) = bench.open(options());
     let has = port.capabilities();
@@ -108,15 +108,15 @@ fn it_says_what_is_native() {
 }
 
 #[test]
-fn what_it_shares_with_xsk_it_does_as_well() {
+fn features_shared_with_xsk_work() {
     let Some(bench) = Bench::new() else { return };
     let (mut port, mut peer) = bench.open(PortOptions { receive_buffers: 4, ..options() });
     xdp::full_ring_drops_counts_and_recovers(&mut port, &mut peer);
     drop(port);
     let (mut port, mut peer) = bench.open(options());
-    xdp::the_stack_gets_what_is_not_the_ports(&bench.cable.near, &mut port, &mut peer);
+    xdp::the_stack_receives_other_frames(&bench.cable.near, &mut port, &mut peer);
     xdp::stamps_are_of_the_packet_sockets_clock(&mut port, &mut peer);
-    xdp::link_that_goes_down_is_told_and_survived(&bench.cable, &mut port);
+    xdp::link_down_is_reported_and_survived(&bench.cable, &mut port);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn it_answers_while_this_process_does_nothing() {
 }
 
 /// As [`next_frame`], but leaves confirmations where they are.
-fn next_frame_only(port: &mut XdpPort) -> onbeat_link::Received {
+fn next_frame_only(port: &mut XdpPort) -> onbeat_link::ReceivedFrame {
     let bound = port.now().after(BOUND.as_nanos() as u64);
     loop {
         if let Some(received) = port.receive().unwrap() {
@@ -193,7 +193,7 @@ fn answers_are_of_any_length() {
 }
 
 #[test]
-fn a_tagged_frame_is_answered_and_told_without_its_tag() {
+fn a_tagged_frame_is_answered_and_received_without_its_tag() {
     let Some(bench) = Bench::new() else { return };
     let (mut port, peer) = bench.open(options());
     let mac = port.mac_address();
@@ -236,7 +236,7 @@ fn the_oldest_of_many_responses_answers() {
 }
 
 #[test]
-fn a_process_that_does_not_listen_is_told_what_it_missed() {
+fn missed_records_are_counted() {
     let Some(bench) = Bench::new() else { return };
     let (mut port, peer) = bench.open(PortOptions { receive_buffers: 4, ..options() });
     let mac = port.mac_address();
@@ -282,7 +282,7 @@ fn stay_on(cpu: usize) {
 }
 
 /// Asks until enough versions were seen; how many requests that took.
-fn ask_for_versions(peer: &mut RawSocket, meant: &[u8]) -> u64 {
+fn request_versions(peer: &mut RawSocket, meant: &[u8]) -> u64 {
     let deadline = Instant::now() + 6 * BOUND;
     let (mut before, mut seen, mut sent) = (0, 0, 0);
     while seen < 500 || sent < 5_000 {
@@ -301,7 +301,7 @@ fn ask_for_versions(peer: &mut RawSocket, meant: &[u8]) -> u64 {
 }
 
 #[test]
-fn an_update_is_never_seen_half_done() {
+fn an_update_is_atomic() {
     let Some(bench) = Bench::with_two_cpus() else { return };
     for mode in [XdpMode::Native, XdpMode::Generic] {
         let (mut port, mut peer) =
@@ -331,7 +331,7 @@ fn an_update_is_never_seen_half_done() {
             // The program runs on the CPU of the sender.
             stay_on(0);
             let sent =
-                std::panic::catch_unwind(AssertUnwindSafe(|| ask_for_versions(&mut peer, &meant)));
+                std::panic::catch_unwind(AssertUnwindSafe(|| request_versions(&mut peer, &meant)));
             done.store(true, Ordering::Relaxed);
             sent.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
@@ -341,7 +341,7 @@ fn an_update_is_never_seen_half_done() {
 }
 
 #[test]
-fn responses_that_come_and_go_disturb_no_other() {
+fn changing_responses_does_not_affect_others() {
     let Some(bench) = Bench::with_two_cpus() else { return };
     let (mut port, peer) = bench.open(PortOptions { confirm: false, responses: 128, ..options() });
     let mac = port.mac_address();

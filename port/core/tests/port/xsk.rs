@@ -41,7 +41,7 @@ fn it_conforms() {
 }
 
 #[test]
-fn it_says_what_is_emulated() {
+fn emulated_features_are_reported() {
     if !can_run() {
         return;
     }
@@ -81,24 +81,24 @@ fn a_full_ring_drops_counts_and_recovers() {
 }
 
 #[test]
-fn a_link_that_goes_down_is_told_and_survived() {
+fn a_link_down_is_reported_and_survived() {
     if !can_run() {
         return;
     }
     let cable = Cable::new();
     let (mut port, _) = open(&cable, options());
-    xdp::link_that_goes_down_is_told_and_survived(&cable, &mut port);
+    xdp::link_down_is_reported_and_survived(&cable, &mut port);
 }
 
 #[test]
-fn the_stack_gets_what_is_not_the_ports() {
+fn the_stack_receives_other_frames() {
     if !can_run() {
         return;
     }
     let cable = Cable::new();
     for mode in [XdpMode::Native, XdpMode::Generic] {
         let (mut port, mut peer) = open(&cable, PortOptions { mode: Some(mode), ..options() });
-        xdp::the_stack_gets_what_is_not_the_ports(&cable.near, &mut port, &mut peer);
+        xdp::the_stack_receives_other_frames(&cable.near, &mut port, &mut peer);
         xdp::stamps_are_of_the_packet_sockets_clock(&mut port, &mut peer);
     }
 }

@@ -10,8 +10,8 @@ use nix::sys::time::TimeValLike;
 use onbeat_delay::capture::{CaptureError, Reader};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Counts, Matcher, Window};
-use onbeat_delay::pairing::{Pair, PairingError};
-use onbeat_delay::synthetic::{Check, Traffic, Truth, number_of};
+use onbeat_delay::pairing::{CapturePair, PairingError};
+use onbeat_delay::synthetic::{Check, GroundTruth, Traffic, number_of};
 use onbeat_realtime::interrupt;
 use onbeat_report::Progress;
 use onbeat_report::format::count;
@@ -22,7 +22,7 @@ use crate::{Error, Result};
 
 pub(super) struct Results {
     pub(super) octets: u64,
-    pub(super) truth: Truth,
+    pub(super) truth: GroundTruth,
     pub(super) rounds: Vec<Round>,
     pub(super) counts: Counts,
     pub(super) check: Check,
@@ -78,7 +78,7 @@ struct Captures {
     arrivals: PathBuf,
     departures: PathBuf,
     octets: u64,
-    truth: Truth,
+    truth: GroundTruth,
 }
 
 impl Captures {
@@ -91,7 +91,7 @@ impl Captures {
             departures: directory.join("departures.pcap"),
             directory: directory.clone(),
             octets: 0,
-            truth: Truth::default(),
+            truth: GroundTruth::default(),
         };
         let create = |path: &Path| {
             File::create(path).map(|file| BufWriter::with_capacity(1 << 20, Interruptible(file)))
@@ -148,7 +148,7 @@ impl Captures {
         let [arrivals, departures] = self.open()?.map(Reader::new);
         let (arrivals, departures) =
             (arrivals.map_err(unreadable)?, departures.map_err(unreadable)?);
-        let mut pair = Pair::new(arrivals, departures, 0, Recognition::default(), number_of);
+        let mut pair = CapturePair::new(arrivals, departures, 0, Recognition::default(), number_of);
         let failed = |error: PairingError| unreadable(error.error);
         while pair.feed(BATCH, &mut matcher, &mut |event| check.event(&event)).map_err(failed)? {
             interrupt::check()?;

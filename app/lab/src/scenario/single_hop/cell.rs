@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-use onbeat_delay::probe::{Profile as Rates, Sample, Stretch};
+use onbeat_delay::probe::{Profile as Rates, ProfileSegment, Sample};
 use onbeat_probe::{EchoConfig, PingConfig, Reflector, ping};
 use onbeat_realtime::Profile;
 use onbeat_realtime::interrupt;
@@ -71,7 +71,7 @@ pub(super) fn measure(rig: &Rig, place: &HopCpus, load: Load, length: Length) ->
 
 fn parallel(rig: &Rig, rate: u32) -> Result<UdpSource> {
     let target = UdpTarget { to: rig.sink()?, from: None, interface: Some("eth1".into()) };
-    let rates = Rates::new(vec![Stretch::constant(rate.into(), i64::MAX)]);
+    let rates = Rates::new(vec![ProfileSegment::constant(rate.into(), i64::MAX)]);
     let start = || UdpSource::start(&target, rates, None, LOAD_OCTETS);
     rig.world.namespace("sender")?.run(start)?
 }
@@ -122,7 +122,7 @@ fn probe(
     let config = PingConfig {
         to: answering.at,
         from: None,
-        profile: Rates::new(vec![Stretch::constant(rate, for_ns)]),
+        profile: Rates::new(vec![ProfileSegment::constant(rate, for_ns)]),
         count: None,
         sizes: vec![octets - AROUND],
         timeout_ns: TIMEOUT_NS,

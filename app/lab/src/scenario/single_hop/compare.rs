@@ -217,7 +217,7 @@ impl Estimate {
                 let reading = correction.delay(measured_ns, CONFIDENCE);
                 Self {
                     measured_ns,
-                    told_ns: reading.told(),
+                    told_ns: reading.significant(),
                     from_ns: lower - correction.mean_ns - reading.error_ns,
                     to_ns: upper - correction.mean_ns + reading.error_ns,
                 }

@@ -121,11 +121,11 @@ impl Measurement for HookTrace {
         found.too_long_ns = driver_ns as f64 / found.each.len().max(1) as f64;
         found.unseen = vec![
             ("the kernel ran no program when it came", received.saturating_sub(counts.arrived)),
-            ("no room in the table of packets", counts.crowded),
-            ("merged or consumed by the kernel", counts.forgotten),
+            ("no room in the table of packets", counts.table_full),
+            ("merged or consumed by the kernel", counts.evicted),
             ("still under way at the end", counts.begun.saturating_sub(counts.ended)),
             ("read by a process, its answer unknown", read.saturating_sub(answered)),
-            ("no room in the buffer of reports", counts.untold),
+            ("no room in the buffer of reports", counts.unreported),
         ];
         Ok(found)
     }

@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use onbeat_delay::collected::Collected;
 use onbeat_delay::matching::Verdict;
 use onbeat_delay::probe::Sample;
+use onbeat_delay::summary::DelaySummary;
 use onbeat_realtime::CpuSet;
 
 use super::rig::Rig;
@@ -105,7 +105,7 @@ pub(super) trait Measurement {
 /// What a method found.
 #[derive(Debug, Default)]
 pub(super) struct MethodResult {
-    pub(super) delays: Collected,
+    pub(super) delays: DelaySummary,
     /// The delays one by one, in order of time.
     pub(super) each: Vec<DelaySample>,
     /// What a delay is measured too long by, at most, as the method itself knows, in nanoseconds.

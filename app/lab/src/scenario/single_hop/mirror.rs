@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use onbeat_delay::capture::{LinkType, Packet};
 use onbeat_delay::key::Recognition;
-use onbeat_delay::matching::{Event, Matcher, Passage, Window};
+use onbeat_delay::matching::{Event, Matcher, Observation, Window};
 use onbeat_delay::pairing::Side;
 use onbeat_delay::probe::Sample;
 use onbeat_netdev::{PacketSocket, ReceivedFrame};
@@ -78,7 +78,7 @@ impl Measurement for MirrorCaptures {
         };
         let mut matcher = Matcher::new(Window { longest_ns: i64::MAX / 4, ..Window::default() });
         for ProbeSighting { time_ns, side, key } in seen {
-            let passage = Passage { time_ns, tag: () };
+            let passage = Observation { time_ns, tag: () };
             match side {
                 Side::Arrivals => matcher.arrive(key, passage, &mut take),
                 Side::Departures => matcher.depart(key, passage, &mut take),

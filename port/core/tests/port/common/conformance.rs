@@ -11,8 +11,8 @@ use onbeat_testing::RawSocket;
 use onbeat_wire::{EtherType, MacAddress};
 
 use onbeat_link::{
-    Capability, Cause, Confirmation, Error, Feature, Filter, MIN_FRAME, Outcome, Port, Received,
-    Slot, Time,
+    Capability, Cause, Confirmation, Error, Feature, Filter, MIN_FRAME, Outcome, Port,
+    ReceivedFrame, Slot, Time,
 };
 
 /// The EtherType that the port under test must have been opened for, and no other: one for
@@ -47,7 +47,7 @@ impl Peer for RawSocket {
     }
 }
 
-/// Runs the body. The cable is up; nobody else uses it.
+/// Runs the body. The cable is up and has no other user.
 ///
 /// # Panics
 /// Where the port does not conform.
@@ -56,13 +56,13 @@ pub(crate) fn conformance(port: &mut dyn Port, peer: &mut dyn Peer) {
     assert!(bench.own.is_unicast());
     bench.receives_what_is_meant_for_it();
     bench.takes_frames_back_in_any_order();
-    bench.tells_the_vlan_tag();
+    bench.reports_the_vlan_tag();
     bench.sends_what_is_in_the_slot();
     bench.refuses_slots_that_it_cannot_send();
     bench.sends_at_a_time();
     bench.sends_every_cycle();
     bench.answers();
-    bench.tells_its_clocks();
+    bench.reports_its_clocks();
     bench.counts();
 }
 
@@ -124,7 +124,7 @@ impl Bench<'_> {
         self.port.release(received);
     }
 
-    fn next_frame(&mut self) -> Received {
+    fn next_frame(&mut self) -> ReceivedFrame {
         let deadline = Instant::now() + BOUND;
         loop {
             if let Some(received) = self.port.receive().unwrap() {
@@ -155,7 +155,7 @@ impl Bench<'_> {
         assert_eq!(self.port.diagnostics().unwrap().receive_drops, 0);
     }
 
-    fn tells_the_vlan_tag(&mut self) {
+    fn reports_the_vlan_tag(&mut self) {
         let plain = frame(self.own, PEER, b"tagged");
         let tagged = [&plain[..12], &[0x81, 0x00, 0xe0, 0x05], &plain[12..]].concat();
         self.peer.send(&tagged);
@@ -252,7 +252,7 @@ impl Bench<'_> {
                 assert_eq!(named, feature);
                 assert!(!why.is_empty() && !remedy.is_empty());
             }
-            other => panic!("{feature} is not there, and asked for gives {other:?}"),
+            other => panic!("{feature} is not supported, but the request returned {other:?}"),
         }
         false
     }
@@ -387,7 +387,7 @@ impl Bench<'_> {
         }
     }
 
-    fn tells_its_clocks(&mut self) {
+    fn reports_its_clocks(&mut self) {
         let earlier = self.port.now();
         assert!(self.port.now() >= earlier);
         if self.has(Feature::NicTime, |port| port.nic_time().err()) {

@@ -40,7 +40,7 @@ impl Cable {
         Self::with(VethEnd::new("p0"))
     }
 
-    /// With so many transmit queues at the near end; NICs have those that they have.
+    /// With this number of transmit queues at the near end; NICs keep their own number.
     pub(crate) fn with_queues(queues: u32) -> Self {
         Self::with(VethEnd::new("p0").queues(queues, 1))
     }
@@ -114,7 +114,7 @@ impl Drop for Cable {
                 .and_then(|()| handle.move_to(name, home.namespace()));
             // The next test needs it; this one may have failed already.
             if let Err(error) = back {
-                eprintln!("{name} is not given back: {error}");
+                eprintln!("{name} cannot be restored: {error}");
             }
         }
     }

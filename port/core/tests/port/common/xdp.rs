@@ -1,7 +1,7 @@
 //! What the tests of both back ends over XDP share.
 
 use super::conformance::{ETHER_TYPE, Peer, frame};
-use onbeat_link::{Outcome, Port, PortOptions, Received, StampSource};
+use onbeat_link::{Outcome, Port, PortOptions, ReceivedFrame, StampSource};
 use onbeat_netdev::Handle;
 
 use super::{BOUND, Cable, RawSocket, go_down_and_come_back, raw_socket};
@@ -11,7 +11,7 @@ pub(crate) fn options() -> PortOptions {
 }
 
 /// The next frame, within the bound.
-pub(crate) fn next_frame(port: &mut dyn Port) -> Received {
+pub(crate) fn next_frame(port: &mut dyn Port) -> ReceivedFrame {
     let deadline = port.now().after(BOUND.as_nanos() as u64);
     loop {
         if let Some(received) = port.receive().unwrap() {
@@ -47,7 +47,7 @@ pub(crate) fn full_ring_drops_counts_and_recovers(port: &mut dyn Port, peer: &mu
 }
 
 /// As the packet back end's: the interface off, then without carrier, then back.
-pub(crate) fn link_that_goes_down_is_told_and_survived(cable: &Cable, port: &mut dyn Port) {
+pub(crate) fn link_down_is_reported_and_survived(cable: &Cable, port: &mut dyn Port) {
     let mac = port.mac_address();
     let slot = port.allocate(60).unwrap();
     port.update(slot, &frame(mac, mac, b"too late")).unwrap();
@@ -84,7 +84,7 @@ pub(crate) fn stamps_are_of_the_packet_sockets_clock(port: &mut dyn Port, peer: 
 }
 
 /// Frames of other EtherTypes, and to other addresses, reach the stack; those of the port do not.
-pub(crate) fn the_stack_gets_what_is_not_the_ports(
+pub(crate) fn the_stack_receives_other_frames(
     near: &Handle,
     port: &mut dyn Port,
     peer: &mut RawSocket,

@@ -1,4 +1,4 @@
-//! What this process changes while the program may read it: slots and responses.
+//! Data that this process changes while the program may read it: slots and responses.
 
 use std::io;
 use std::mem::offset_of;
@@ -19,7 +19,7 @@ use crate::{Filter, Slot};
 const WORD: usize = size_of::<u64>();
 const COPIES: usize = 4;
 
-// What the Rust side counts on.
+// Layout assumptions of the Rust side.
 const _: () =
     assert!(size_of::<port_slot>() == size_of::<port_version>() + COPIES * size_of::<port_copy>());
 const _: () = assert!(
@@ -36,7 +36,7 @@ fn map(map: &MapHandle) -> io::Result<Mapping> {
     Mapping::new(Some(map.as_fd()), size, 0, true)
 }
 
-/// Writes octets word by word, the last with zeros behind.
+/// Writes octets word by word, the last one padded with zeros.
 fn write(memory: &Mapping, at: usize, octets: &[u8]) {
     for (i, octets) in octets.chunks(WORD).enumerate() {
         let mut word = [0; WORD];
@@ -47,8 +47,8 @@ fn write(memory: &Mapping, at: usize, octets: &[u8]) {
 
 /// Writes the next version at `at`: `write` writes the copy of that number.
 ///
-/// A program that sees something of the copy sees that it was begun; a program that sees the
-/// version in `current` sees all of its copy. See abi/port.h.
+/// A program that reads any part of the copy sees that it was started; a program that reads the version in
+/// `current` sees all of its copy. See abi/port.h.
 fn publish(memory: &Mapping, at: usize, write: impl FnOnce(usize)) {
     let version = |offset| -> &AtomicU32 { memory.word(at + offset) };
     let current = version(offset_of!(port_version, current));
@@ -80,7 +80,7 @@ impl SharedSlots {
     }
 }
 
-/// What the program answers with what.
+/// The responses of the program.
 #[derive(Debug)]
 pub(super) struct SharedResponses(Mapping);
 
@@ -89,7 +89,7 @@ impl SharedResponses {
         map(handle).map(Self)
     }
 
-    /// Puts these responses in place of those there.
+    /// Replaces the responses.
     pub(super) fn set(&self, responses: &Responses) {
         publish(&self.0, 0, |copy| {
             let table = offset_of!(port_responses, tables) + copy * size_of::<port_table>();
@@ -109,7 +109,7 @@ impl SharedResponses {
             (offset_of!(port_filter, value), filter.value()),
             (offset_of!(port_filter, mask), filter.mask()),
         ] {
-            // Behind the filter's end no bit counts.
+            // After the end of the filter no bit is compared.
             let mut padded = [0; Filter::MAX_LEN];
             padded[..octets.len()].copy_from_slice(octets);
             write(&self.0, at + offset, &padded);
@@ -124,11 +124,11 @@ impl SharedResponses {
     }
 }
 
-/// What else the program and this process tell each other.
+/// Further state shared by the program and this process.
 #[derive(Debug)]
-pub(super) struct State(Mapping);
+pub(super) struct SharedState(Mapping);
 
-impl State {
+impl SharedState {
     pub(super) fn new(handle: &MapHandle) -> io::Result<Self> {
         map(handle).map(Self)
     }
@@ -137,19 +137,19 @@ impl State {
         self.0.long(offset)
     }
 
-    /// Whether the program is to wake this process. What comes after is not done before.
+    /// Sets if the program must wake this process. Later operations are not reordered before it.
     pub(super) fn set_asleep(&self, asleep: bool) {
         let field = self.field(offset_of!(port_state, asleep));
         field.store(asleep.into(), Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// Frames that this process was not told of: answered, and not answered.
-    pub(super) fn unseen(&self) -> (u64, u64) {
+    /// Frames that were not reported to this process: answered, and not answered.
+    pub(super) fn unreported(&self) -> (u64, u64) {
         let read = |offset| self.field(offset).load(Ordering::Relaxed);
         (
-            read(offset_of!(port_state, answered_unseen)),
-            read(offset_of!(port_state, unanswered_unseen)),
+            read(offset_of!(port_state, answered_unreported)),
+            read(offset_of!(port_state, unanswered_unreported)),
         )
     }
 }

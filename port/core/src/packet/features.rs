@@ -1,4 +1,4 @@
-//! What an interface offers a packet port.
+//! Features that an interface provides to a packet port.
 
 use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Namespace, NicClock};
@@ -7,18 +7,18 @@ use crate::clock;
 use crate::txtime::Txtime;
 use crate::{Capability, Clock, Feature, PortOptions};
 
-/// What the interface offers.
-pub(super) struct Offers {
+/// Features of the interface.
+pub(super) struct InterfaceFeatures {
     confirm: bool,
     tx_stamps: bool,
-    /// Those of the NIC that are turned on.
+    /// Enabled NIC time stamps.
     pub(super) stamps: HardwareStamps,
     txtime: Option<Txtime>,
     clock: Clock,
     pub(super) nic_clock: std::result::Result<NicClock, String>,
 }
 
-impl Offers {
+impl InterfaceFeatures {
     pub(super) fn of(
         namespace: &Namespace,
         interface: &str,
@@ -37,7 +37,7 @@ impl Offers {
         Self {
             confirm: options.confirm,
             tx_stamps: stamping.is_ok_and(|stamping| stamping.tx_software || stamping.tx_hardware),
-            // Drivers without them refuse the question.
+            // Drivers without them refuse the query.
             stamps: stamps.unwrap_or_default(),
             txtime,
             clock: options.clock,
@@ -47,7 +47,7 @@ impl Offers {
 
     fn launches(&self, feature: Feature) -> Capability {
         let how = match &self.txtime {
-            None => format!("this process sends when it runs, by {}", self.clock),
+            None => format!("this process sends when it is scheduled, by {}", self.clock),
             Some(txtime) if feature == Feature::SendEvery => txtime.cyclic(),
             Some(txtime) => match txtime.inexact() {
                 Some(how) => how.into(),
@@ -69,14 +69,14 @@ impl Offers {
             Feature::MulticastFilter | Feature::ZeroCopyReceive => Capability::Native,
             Feature::SendAt | Feature::SendEvery => self.launches(feature),
             Feature::Response => Capability::Emulated {
-                how: "this process sends when it runs and sees the frame".into(),
+                how: "this process sends when it is scheduled and receives the frame".into(),
             },
             Feature::Confirmation | Feature::TransmitStamp if !self.confirm => {
-                none("it was turned off".into(), "open the port with confirmations")
+                none("it is disabled".into(), "open the port with confirmations")
             }
             Feature::Confirmation | Feature::TransmitStamp if !self.tx_stamps => none(
-                "the driver gives no transmit time stamps".into(),
-                "take a NIC for which ethtool -T shows software-transmit",
+                "the driver provides no transmit time stamps".into(),
+                "use a NIC for which ethtool -T shows software-transmit",
             ),
             Feature::TransmitStamp if !self.stamps.tx => software("the driver"),
             Feature::ReceiveStamp if self.stamps.rx_filter != HardwareStamps::ALL => {
@@ -87,7 +87,7 @@ impl Offers {
             }
             Feature::NicTime => match &self.nic_clock {
                 Ok(_) => Capability::Native,
-                Err(why) => none(why.clone(), "take a NIC for which ethtool -T shows a PTP clock"),
+                Err(why) => none(why.clone(), "use a NIC for which ethtool -T shows a PTP clock"),
             },
         }
     }

@@ -1,4 +1,4 @@
-//! An AF_XDP socket with its rings: system calls, and nothing of who uses it.
+//! An AF_XDP socket with its rings: system calls, without the logic of its users.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -13,27 +13,28 @@ use nix::errno::Errno;
 use super::ring::{Consumer, Producer, Ring};
 use crate::mapping::Mapping;
 
-/// Octets of a chunk of the UMEM, which holds one frame. Drivers take 2048 or a page.
+/// Octets of a chunk of the UMEM, which holds one frame. Drivers accept 2048 or a page.
 pub(crate) const CHUNK: usize = 2048;
-/// What the kernel keeps in front of a frame received (`XDP_PACKET_HEADROOM`).
+/// Octets that the kernel reserves before a received frame (`XDP_PACKET_HEADROOM`).
 pub(crate) const HEADROOM: usize = 256;
-/// Longest frame received, with VLAN tags.
+/// Longest received frame, with VLAN tags.
 pub(super) const ROOM: usize = CHUNK - HEADROOM;
 /// Octets of a VLAN tag.
 pub(super) const TAG: usize = 4;
 /// Longest frame, without a tag.
 pub(crate) const MAX_FRAME: usize = ROOM - 2 * TAG;
 
-/// How long to wait for a queue that another socket had, or has.
+/// Maximum wait for a queue that another socket held, or holds.
 const UNTIL_FREE: Duration = Duration::from_secs(2);
 
-/// What binding is called where it fails.
-pub(crate) const BIND: &str = "bind the AF_XDP socket to its queue (another may have it: ss --xdp)";
+/// The operation that failed when binding fails.
+pub(crate) const BIND: &str =
+    "bind the AF_XDP socket to its queue (check for another socket: ss --xdp)";
 
-/// What failed, and of what.
+/// A failed operation and its error.
 pub(crate) type Failure = (&'static str, io::Error);
 
-/// The rings of a socket. Used up by its parts, which go by themselves.
+/// The rings of a socket, which its parts take over.
 #[derive(Debug)]
 pub(crate) struct Rings {
     pub(crate) fill: Producer<u64>,
@@ -42,8 +43,8 @@ pub(crate) struct Rings {
     pub(crate) completion: Consumer<u64>,
 }
 
-/// A socket in the calling thread's namespace, not bound yet, over this UMEM, with so many entries
-/// in its receive and fill rings, and in its transmit and completion rings: powers of two.
+/// Opens an unbound socket in the calling thread's namespace, with this UMEM. The numbers of entries, powers of
+/// two, are those of its receive and fill rings, and of its transmit and completion rings.
 pub(crate) fn open(
     umem: &Mapping,
     receive: u32,
@@ -51,14 +52,14 @@ pub(crate) fn open(
 ) -> Result<(OwnedFd, Rings), Failure> {
     let at = |operation| move |error| (operation, error);
     let fd = unbound()
-        .map_err(at("open an AF_XDP socket (it needs CAP_NET_RAW and CONFIG_XDP_SOCKETS)"))?;
-    // SAFETY: the structure is plain data, for which zeros are a value.
+        .map_err(at("open an AF_XDP socket (requires CAP_NET_RAW and CONFIG_XDP_SOCKETS)"))?;
+    // SAFETY: the structure is plain data, for which zeros are valid.
     let mut region: libc::xdp_umem_reg = unsafe { zeroed() };
     region.addr = umem.at(0, 0) as u64;
     region.len = umem.size() as u64;
     region.chunk_size = CHUNK as u32;
     set(&fd, libc::XDP_UMEM_REG, region)
-        .map_err(at("register the UMEM (without CAP_IPC_LOCK it counts against ulimit -l)"))?;
+        .map_err(at("register the UMEM (without CAP_IPC_LOCK, ulimit -l applies)"))?;
     for (name, size) in [
         (libc::XDP_UMEM_FILL_RING, receive),
         (libc::XDP_UMEM_COMPLETION_RING, transmit),
@@ -71,17 +72,17 @@ pub(crate) fn open(
     Ok((fd, rings))
 }
 
-/// An AF_XDP socket that is bound to nothing yet.
+/// Opens an unbound AF_XDP socket.
 pub(crate) fn unbound() -> io::Result<OwnedFd> {
     // SAFETY: no pointers are passed.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     Errno::result(fd)?;
-    // SAFETY: the descriptor is open, and nobody else has it.
+    // SAFETY: the descriptor is open, and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn map(fd: &OwnedFd, receive: u32, transmit: u32) -> io::Result<Rings> {
-    // SAFETY: the structure is plain data, for which zeros are a value.
+    // SAFETY: the structure is plain data, for which zeros are valid.
     let mut offsets: libc::xdp_mmap_offsets = unsafe { zeroed() };
     get(fd, libc::XDP_MMAP_OFFSETS, &mut offsets)?;
     let (rx, tx) = (libc::XDP_PGOFF_RX_RING as u64, libc::XDP_PGOFF_TX_RING as u64);
@@ -95,23 +96,23 @@ fn map(fd: &OwnedFd, receive: u32, transmit: u32) -> io::Result<Rings> {
     })
 }
 
-/// Binds a socket to a queue of an interface; whether the driver works on the UMEM itself. `copy`:
-/// not so, even where the driver offers it.
+/// Binds a socket to a queue of an interface; returns true if the driver accesses the UMEM directly. `copy`: never
+/// directly, even if the driver supports it.
 pub(crate) fn bind(fd: &OwnedFd, index: u32, queue: u32, copy: bool) -> io::Result<bool> {
-    // SAFETY: sockaddr_xdp is plain data, for which zeros are a value.
+    // SAFETY: sockaddr_xdp is plain data, for which zeros are valid.
     let mut address: libc::sockaddr_xdp = unsafe { zeroed() };
     address.sxdp_family = libc::AF_XDP as u16;
-    // Where XDP_COPY is not asked for, the kernel tries without copies first.
+    // Without XDP_COPY the kernel tries zero copy first.
     address.sxdp_flags = libc::XDP_USE_NEED_WAKEUP | if copy { libc::XDP_COPY } else { 0 };
     address.sxdp_ifindex = index;
     address.sxdp_queue_id = queue;
     let len = size_of::<libc::sockaddr_xdp>() as u32;
     let deadline = Instant::now() + UNTIL_FREE;
     loop {
-        // SAFETY: the address is a sockaddr_xdp of the length given, and lives through the call.
+        // SAFETY: the address is a sockaddr_xdp of the given length, and lives through the call.
         let bound = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) };
         let Err(errno) = Errno::result(bound) else { break };
-        // The kernel frees the queue of a socket some time after that is closed.
+        // The kernel releases the queue of a closed socket with a delay.
         if errno != Errno::EBUSY || Instant::now() > deadline {
             return Err(errno.into());
         }
@@ -122,15 +123,15 @@ pub(crate) fn bind(fd: &OwnedFd, index: u32, queue: u32, copy: bool) -> io::Resu
     Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
 }
 
-/// Has the kernel look at the fill ring.
+/// Makes the kernel read the fill ring.
 pub(crate) fn wake_receive(fd: BorrowedFd<'_>) {
-    // SAFETY: no buffer is passed. That nothing is there to be read is no error.
+    // SAFETY: no buffer is passed. An empty ring is not an error.
     unsafe {
         libc::recv(fd.as_raw_fd(), ptr::null_mut(), 0, libc::MSG_DONTWAIT);
     }
 }
 
-/// Has the kernel look at the transmit ring.
+/// Makes the kernel read the transmit ring.
 pub(crate) fn wake_transmit(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no buffer is passed.
     let sent =
@@ -138,9 +139,9 @@ pub(crate) fn wake_transmit(fd: BorrowedFd<'_>) -> io::Result<()> {
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Frames lost for want of room since the socket was opened.
+/// Returns the number of frames dropped for lack of room since the socket was opened.
 pub(crate) fn drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    // SAFETY: the structure is plain data, for which zeros are a value.
+    // SAFETY: the structure is plain data, for which zeros are valid.
     let mut statistics: libc::xdp_statistics = unsafe { zeroed() };
     get(&fd, libc::XDP_STATISTICS, &mut statistics)?;
     Ok(statistics.rx_dropped + statistics.rx_ring_full)
@@ -157,8 +158,8 @@ fn set<T: Copy>(fd: &impl AsRawFd, name: c_int, value: T) -> io::Result<()> {
 
 fn get<T: Copy>(fd: &impl AsRawFd, name: c_int, value: &mut T) -> io::Result<()> {
     let mut len = size_of::<T>() as u32;
-    // SAFETY: the buffer has the length given and lives through the call; it is a structure of
-    // numbers, of which any octets are a value.
+    // SAFETY: the buffer has the given length and lives through the call; it is a structure of
+    // numbers, for which any octets are valid.
     Errno::result(unsafe {
         libc::getsockopt(fd.as_raw_fd(), SOL_XDP, name, (&raw mut *value).cast(), &raw mut len)
     })?;

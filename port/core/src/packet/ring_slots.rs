@@ -1,7 +1,7 @@
-//! The receive ring that the kernel and this process share (`TPACKET_V2`): places for frames.
+//! The receive ring that the kernel and this process share (`TPACKET_V2`): slots for frames.
 //!
-//! Version 2, not 3: version 3 gathers frames into blocks and hands a block over when it is full
-//! or a timer of at least a millisecond ends. Version 2 hands over each frame as it comes.
+//! Version 2, not 3: version 3 collects frames into blocks and delivers a block when it is full or a timer of at
+//! least a millisecond expires. Version 2 delivers each frame at once.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,28 +12,28 @@ use onbeat_netdev::PacketSocket;
 
 use crate::mapping::{Mapping, page};
 
-/// What stands before a frame in its place: the header, the sender's address, room for alignment.
+/// Octets before the frame in its slot: the header, the sender's address, alignment.
 const BEFORE_FRAME: usize = 128;
 
-/// The places, in the order in which frames come.
+/// The slots, in the order in which frames arrive.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct RingSlots {
     memory: Mapping,
-    /// Octets of one.
+    /// The size of a slot in octets.
     size: usize,
     count: usize,
 }
 
-impl Places {
-    /// At least `frames` places for frames of up to `max_frame` octets, each with `reserve` octets
-    /// in front that the kernel leaves alone.
+impl RingSlots {
+    /// Creates at least `frames` slots for frames of up to `max_frame` octets, each with `reserve` octets in front
+    /// that the kernel does not use.
     pub(crate) fn new(
         socket: &PacketSocket,
         frames: usize,
         max_frame: usize,
         reserve: usize,
     ) -> io::Result<Self> {
-        // Powers of two: places then lie one after another through all blocks.
+        // Powers of two: slots are then contiguous across all blocks.
         let size = (BEFORE_FRAME + max_frame).next_power_of_two();
         let block = size.max(page());
         let count = frames.next_multiple_of(block / size);
@@ -55,39 +55,37 @@ impl Places {
         self.count
     }
 
-    /// Whether the kernel has put a frame there, and this process not given the place back.
+    /// Returns true if the kernel has filled the slot, and this process has not released it.
     pub(crate) fn is_filled(&self, index: usize) -> bool {
         self.status(index).load(Ordering::Acquire) & TP_STATUS_USER != 0
     }
 
-    /// Gives the place back to the kernel. Nothing of it is looked at afterwards.
+    /// Releases the slot to the kernel. It must not be read afterwards.
     pub(crate) fn release(&self, index: usize) {
         self.status(index).store(TP_STATUS_KERNEL, Ordering::Release);
     }
 
     pub(crate) fn header(&self, index: usize) -> tpacket2_hdr {
-        // SAFETY: a place begins with its header; any octets are one.
+        // SAFETY: a slot starts with its header; any octets are valid.
         unsafe { self.at(index).cast::<tpacket2_hdr>().read() }
     }
 
-    /// Where in the place the frame begins, `reserve` octets behind the header or more, and how many
-    /// of its octets are there. The kernel puts frames into their places; that they lie there is made
-    /// sure all the same.
+    /// Returns the start of the frame in the slot, `reserve` octets after the header or more, and the number of its
+    /// octets there. The kernel puts frames inside their slots; the bounds are checked all the same.
     pub(crate) fn extent(&self, header: &tpacket2_hdr, reserve: usize) -> (usize, usize) {
         let first = size_of::<tpacket2_hdr>() + reserve;
         let start = usize::from(header.tp_mac).clamp(first, self.size);
         (start, (header.tp_snaplen as usize).min(self.size - start))
     }
 
-    /// The place's first octet.
+    /// Returns a pointer to the slot.
     pub(crate) fn at(&self, index: usize) -> *mut u8 {
         assert!(index < self.count);
         self.memory.at(index * self.size, self.size)
     }
 
     fn status(&self, index: usize) -> &AtomicU32 {
-        // SAFETY: a place begins with its status, aligned as the place is; the kernel writes it
-        // as a whole.
+        // SAFETY: a slot starts with its status, which is aligned as the slot is; the kernel writes it atomically.
         unsafe { AtomicU32::from_ptr(self.at(index).cast()) }
     }
 }

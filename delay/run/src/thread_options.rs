@@ -1,20 +1,20 @@
-//! CPUs and priority of a thread that probes.
+//! CPUs and priority of a probing thread.
 
 use onbeat_realtime::{CpuSet, Profile, Scheduling};
 
-/// What keeps other work on the host out of what is measured.
+/// Options that isolate the measurement from other work on the host.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Place {
-    /// Run by SCHED_FIFO at this priority, with memory locked and without timer slack
+pub(crate) struct ThreadOptions {
+    /// Run with SCHED_FIFO at this priority, with memory locked and without timer slack
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
     fifo: Option<u8>,
-    /// Run on these CPUs, such as 1 or 2-3
+    /// Run on these CPUs, for example 1 or 2-3
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuSet>,
 }
 
-impl Place {
-    /// What the thread takes on while it measures.
+impl ThreadOptions {
+    /// The real-time profile of the thread during the measurement.
     pub(crate) fn profile(&self) -> Profile {
         let mut profile = Profile::default();
         // Without it a sender would wake up 50 us late.

@@ -1,20 +1,20 @@
-//! Which frames meet an etf queueing discipline on their way. Pure.
+//! The traffic classes whose frames pass an etf queueing discipline. Pure.
 
 use onbeat_netdev::qdisc::{Discipline, Etf, Qdisc, QdiscHandle, QueueMap};
 
-/// Priorities (`SO_PRIORITY`) that queueing disciplines tell apart.
+/// The number of priorities (`SO_PRIORITY`) that queueing disciplines distinguish.
 const PRIORITIES: u8 = 16;
 
-/// What stands at the root of an interface, and behind each of its transmit queues.
-pub(super) struct Classes {
-    root: Root,
-    /// By transmit queue; one where the root is etf or something else.
+/// The queueing disciplines at the root of an interface, and of each of its transmit queues.
+pub(super) struct TrafficClasses {
+    root: RootQdisc,
+    /// By transmit queue; one if the root is etf or another classless discipline.
     queues: Vec<Option<Etf>>,
     /// The handle of the root, whose class n + 1 is transmit queue n.
     handle: QdiscHandle,
 }
 
-enum Root {
+enum RootQdisc {
     Etf,
     /// All priorities share the transmit queues.
     Mq,
@@ -23,23 +23,27 @@ enum Root {
     Other(String),
 }
 
-/// Why no launch times are kept.
+/// The reason why launch times are not supported.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Untimed {
+pub(super) struct MissingEtf {
     pub(super) why: String,
-    /// Where etf is missing; `None`: at the root.
+    /// The parent that lacks etf; `None`: the root.
     pub(super) place: Option<QdiscHandle>,
 }
 
-/// Reads the queueing disciplines of an interface with so many transmit queues.
-pub(super) fn classes(qdiscs: &[Qdisc], tx_queues: u32) -> Classes {
+/// Reads the queueing disciplines of an interface with this number of transmit queues.
+pub(super) fn classes(qdiscs: &[Qdisc], tx_queues: u32) -> TrafficClasses {
     let etf_of = |qdisc: &Qdisc| match &qdisc.discipline {
         Discipline::Etf(etf) => Some(*etf),
         _ => None,
     };
     let Some(root) = qdiscs.iter().find(|qdisc| qdisc.parent == QdiscHandle::ROOT) else {
         let queues = vec![None];
-        return Classes { root: Root::Other("none".into()), queues, handle: QdiscHandle::NONE };
+        return TrafficClasses {
+            root: RootQdisc::Other("none".into()),
+            queues,
+            handle: QdiscHandle::NONE,
+        };
     };
     let handle = root.handle;
     let behind = |queue: u32| {
@@ -48,66 +52,66 @@ pub(super) fn classes(qdiscs: &[Qdisc], tx_queues: u32) -> Classes {
     };
     let kind = match &root.discipline {
         Discipline::Etf(etf) => {
-            return Classes { root: Root::Etf, queues: vec![Some(*etf)], handle };
+            return TrafficClasses { root: RootQdisc::Etf, queues: vec![Some(*etf)], handle };
         }
-        Discipline::Mqprio(map) => Root::Map("mqprio", map.clone()),
-        Discipline::Taprio(taprio) => Root::Map("taprio", taprio.queues.clone()),
-        Discipline::Other(kind) if kind == "mq" => Root::Mq,
-        other => Root::Other(other.kind().to_owned()),
+        Discipline::Mqprio(map) => RootQdisc::Map("mqprio", map.clone()),
+        Discipline::Taprio(taprio) => RootQdisc::Map("taprio", taprio.queues.clone()),
+        Discipline::Other(kind) if kind == "mq" => RootQdisc::Mq,
+        other => RootQdisc::Other(other.kind().to_owned()),
     };
-    Classes { root: kind, queues: (0..tx_queues).map(behind).collect(), handle }
+    TrafficClasses { root: kind, queues: (0..tx_queues).map(behind).collect(), handle }
 }
 
-impl Classes {
-    /// The lowest priority whose frames all meet etf, or `wanted` if they do, and that etf.
-    pub(super) fn timed(&self, wanted: Option<u8>) -> Result<(u8, Etf), Untimed> {
+impl TrafficClasses {
+    /// Returns the lowest priority whose frames all pass etf, or `wanted` if they do, and that etf.
+    pub(super) fn timed(&self, wanted: Option<u8>) -> Result<(u8, Etf), MissingEtf> {
         let candidates = wanted.map_or(0..PRIORITIES, |wanted| wanted..wanted.saturating_add(1));
         let mut untimed = None;
         for priority in candidates {
             match self.etf(priority) {
                 Ok(etf) => return Ok((priority, etf)),
-                // With no priority wanted the last class is named: the highest, as a rule.
+                // Without a requested priority the error is of the last class: as a rule, the highest.
                 Err(none) => untimed = Some(none),
             }
         }
-        Err(untimed.unwrap_or(Untimed { why: "there is no such priority".into(), place: None }))
+        Err(untimed.unwrap_or(MissingEtf { why: "no such priority".into(), place: None }))
     }
 
-    /// The etf that frames of a priority meet.
-    fn etf(&self, priority: u8) -> Result<Etf, Untimed> {
+    /// Returns the etf for frames of a priority.
+    fn etf(&self, priority: u8) -> Result<Etf, MissingEtf> {
         let (first, count) = match &self.root {
-            Root::Etf => (0, 1),
-            Root::Mq => (0, self.queues.len()),
-            Root::Map(_, map) => {
+            RootQdisc::Etf => (0, 1),
+            RootQdisc::Mq => (0, self.queues.len()),
+            RootQdisc::Map(_, map) => {
                 let class = map.class_of.get(usize::from(priority));
                 let queues = class.and_then(|class| map.queues.get(usize::from(*class)));
                 let (first, count) = queues.copied().unwrap_or_default();
                 (usize::from(first), usize::from(count))
             }
-            Root::Other(kind) => {
-                let why = format!("its root queueing discipline is {kind}, which keeps none");
-                return Err(Untimed { why, place: None });
+            RootQdisc::Other(kind) => {
+                let why = format!("its root queueing discipline {kind} does not support them");
+                return Err(MissingEtf { why, place: None });
             }
         };
         let mut found = None;
-        // Which of its queues a class takes is up to a hash of the frame.
+        // A hash of the frame selects among the queues of a class.
         for queue in first..first + count {
             found = self.queues.get(queue).copied().flatten();
             if found.is_none() {
                 let name = match &self.root {
-                    Root::Map(name, _) => name,
+                    RootQdisc::Map(name, _) => name,
                     _ => "mq",
                 };
-                return Err(Untimed {
+                return Err(MissingEtf {
                     why: format!(
-                        "frames of priority {priority} go to transmit queue {queue}, behind which \
+                        "frames of priority {priority} use transmit queue {queue}, for which \
                          {name} has no etf"
                     ),
                     place: Some(QdiscHandle { minor: queue as u16 + 1, ..self.handle }),
                 });
             }
         }
-        found.ok_or_else(|| Untimed {
+        found.ok_or_else(|| MissingEtf {
             why: format!("priority {priority} has no transmit queue"),
             place: None,
         })
@@ -143,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn etf_at_the_root_is_met_by_all() {
+    fn etf_at_the_root_applies_to_all_priorities() {
         let classes = classes(&[root(Discipline::Etf(ETF))], 1);
         assert_eq!(classes.timed(None), Ok((0, ETF)));
         assert_eq!(classes.timed(Some(7)), Ok((7, ETF)));
     }
 
     #[test]
-    fn a_class_is_timed_where_all_its_queues_are() {
+    fn a_class_is_timed_if_all_its_queues_are() {
         for discipline in [
             Discipline::Mqprio(map()),
             Discipline::Taprio(Taprio { queues: map(), ..Taprio::default() }),
@@ -167,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn of_mq_all_queues_must_be() {
+    fn mq_requires_etf_on_all_queues() {
         let mq = root(Discipline::Other("mq".into()));
         let mut qdiscs = vec![mq, behind(0, Discipline::Etf(ETF))];
         assert!(classes(&qdiscs, 2).timed(None).is_err());
@@ -176,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn others_keep_none() {
+    fn other_disciplines_support_no_launch_times() {
         let untimed = classes(&[root(Discipline::Other("fq_codel".into()))], 1).timed(None);
         assert!(untimed.unwrap_err().why.contains("fq_codel"));
         assert!(classes(&[], 1).timed(None).is_err());

@@ -1,25 +1,25 @@
-//! Which frame a confirmation is of. Pure.
+//! Assigns confirmations to frames. Pure.
 
 use std::collections::VecDeque;
 
 use crate::{Cause, Confirmation, Outcome, Slot, Stamp, Time};
 
-/// Transmissions under way, and confirmations that nobody took yet; so many of each.
+/// Maximum number of pending transmissions, and of queued confirmations.
 const KEPT: usize = 256;
 
-/// What the socket sent and what became of it, in memory taken once.
+/// Sent frames and their outcomes, in memory that is allocated once.
 #[derive(Debug)]
-pub(crate) struct Sent {
+pub(crate) struct TransmissionTracker {
     /// Transmission number n at n mod [`KEPT`].
     under_way: Vec<Option<(u32, Slot, Cause)>>,
     count: usize,
     next_id: u32,
     news: VecDeque<Confirmation>,
-    /// Confirmations that never came, or were not taken in time.
+    /// Confirmations that never arrived, or were evicted.
     pub(crate) lost: u64,
 }
 
-impl Sent {
+impl TransmissionTracker {
     pub(crate) fn new() -> Self {
         Self {
             under_way: vec![None; KEPT],
@@ -30,7 +30,7 @@ impl Sent {
         }
     }
 
-    /// The kernel took a frame, under the next number, which is told.
+    /// Records that the kernel accepted a frame; returns its number.
     pub(crate) fn taken(&mut self, slot: Slot, cause: Cause) -> u32 {
         let id = self.next_id;
         let place = &mut self.under_way[self.next_id as usize % KEPT];
@@ -42,22 +42,22 @@ impl Sent {
         id
     }
 
-    /// The kernel gave a frame the next number, but did not send it.
+    /// Records that the kernel numbered a frame, but did not send it.
     pub(crate) fn skip(&mut self) {
         self.next_id = self.next_id.wrapping_add(1);
     }
 
-    /// Whether confirmations may come.
+    /// Returns true if confirmations are expected.
     pub(crate) fn expects(&self) -> bool {
         self.count > 0
     }
 
-    /// Whether there is news.
-    pub(crate) fn has_news(&self) -> bool {
+    /// Returns true if a confirmation is queued.
+    pub(crate) fn has_confirmation(&self) -> bool {
         !self.news.is_empty()
     }
 
-    /// Transmission `id` left at `stamp`; whether it is one that is waited for.
+    /// Records that transmission `id` was sent at `stamp`; returns false if it is not pending.
     pub(crate) fn left(&mut self, id: u32, stamp: Stamp) -> bool {
         let place = &mut self.under_way[id as usize % KEPT];
         let Some((_, slot, cause)) = place.take_if(|(of, _, _)| *of == id) else { return false };
@@ -66,9 +66,8 @@ impl Sent {
         true
     }
 
-    /// The queueing discipline gave up a frame that was to be launched at `time`; whether it is
-    /// one that is waited for. Of several the newest: what is refused when it is handed over is
-    /// told at once.
+    /// Records that the queueing discipline dropped a frame with launch time `time`; returns false if none is
+    /// pending. Of several the newest: a refusal on submission is reported at once.
     pub(super) fn missed(&mut self, time: Time) -> bool {
         let next_id = self.next_id;
         let launched_then = |place: &&mut Option<(u32, Slot, Cause)>| {
@@ -87,12 +86,12 @@ impl Sent {
         true
     }
 
-    /// A frame that nobody waits for did not leave.
+    /// Records that a frame without a caller that waits was dropped.
     pub(crate) fn dropped(&mut self, slot: Slot, cause: Cause) {
         self.add(Confirmation { slot, cause, outcome: Outcome::Dropped });
     }
 
-    /// Something is known of a transmission.
+    /// Adds a confirmation.
     pub(crate) fn add(&mut self, confirmation: Confirmation) {
         if self.news.len() == KEPT {
             self.news.pop_front();
@@ -101,7 +100,7 @@ impl Sent {
         self.news.push_back(confirmation);
     }
 
-    /// The oldest news.
+    /// Returns the oldest confirmation.
     pub(crate) fn take(&mut self) -> Option<Confirmation> {
         self.news.pop_front()
     }
@@ -116,10 +115,10 @@ mod tests {
     const STAMP: Stamp = Stamp { ns: 5, source: StampSource::Software };
 
     #[test]
-    fn confirmations_find_their_frames_in_any_order() {
+    fn confirmations_in_any_order_match_their_frames() {
         let mut slots = Slots::new(0, 2, 100);
         let (a, b) = (slots.allocate(60).unwrap(), slots.allocate(60).unwrap());
-        let mut sent = Sent::new();
+        let mut sent = TransmissionTracker::new();
         sent.taken(a, Cause::Now);
         sent.skip();
         sent.taken(b, Cause::Response);
@@ -135,10 +134,10 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_that_was_missed_is_found_by_its_time() {
+    fn a_missed_launch_is_matched_by_its_time() {
         let mut slots = Slots::new(0, 2, 100);
         let (a, b) = (slots.allocate(60).unwrap(), slots.allocate(60).unwrap());
-        let mut sent = Sent::new();
+        let mut sent = TransmissionTracker::new();
         sent.next_id = u32::MAX;
         let cycle = Cause::Cycle { number: 3, due: Time(70) };
         sent.taken(a, cycle);
@@ -152,24 +151,24 @@ mod tests {
             Some(Confirmation { slot: b, cause: Cause::At(Time(70)), outcome })
         );
         assert_eq!(sent.take(), Some(Confirmation { slot: a, cause: cycle, outcome }));
-        assert!(sent.expects(), "the one that was sent at once");
+        assert!(sent.expects(), "the frame without a launch time");
     }
 
     #[test]
-    fn what_nobody_takes_is_counted() {
+    fn unread_confirmations_are_counted() {
         let slot = Slots::new(0, 1, 100).allocate(60).unwrap();
-        let mut sent = Sent::new();
+        let mut sent = TransmissionTracker::new();
         sent.next_id = u32::MAX - 3;
         for _ in 0..KEPT + 2 {
             sent.taken(slot, Cause::Now);
         }
         assert_eq!(sent.lost, 2, "two were overwritten");
         assert!(!sent.left(u32::MAX - 3, STAMP));
-        assert!(sent.left(u32::MAX, STAMP), "across the end of the numbers");
+        assert!(sent.left(u32::MAX, STAMP), "across the wrap of numbers");
         for _ in 0..KEPT {
             sent.dropped(slot, Cause::Now);
         }
-        assert_eq!(sent.lost, 3, "the oldest news is gone");
+        assert_eq!(sent.lost, 3, "the oldest confirmation is evicted");
         assert_eq!(sent.take().map(|news| news.outcome), Some(Outcome::Dropped));
     }
 }

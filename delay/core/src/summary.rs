@@ -1,51 +1,50 @@
-//! What the delays of a hop come to, in bounded memory, as matches come out in order of arrival.
+//! A summary of the delays of a hop, in bounded memory, as matches arrive in order of arrival.
 
 use crate::matching::Verdict;
 use crate::over_time::OverTime;
 use crate::stats::{Distribution, Variation};
-use crate::tail::Largest;
+use crate::tail::LargestDelays;
 
-/// Delays kept for the tail.
+/// Maximum number of delays kept for the tail.
 const LARGEST: usize = 10_000;
 
-/// Delays, collected.
+/// A summary of delays.
 #[derive(Debug, Clone)]
-pub struct Collected {
-    /// Those of packets that are known to be matched right, or by order: all that is said of delays
-    /// is said of these.
+pub struct DelaySummary {
+    /// Delays of packets that are matched with certainty, or by order: all reported statistics are of these.
     pub delays: Distribution,
-    /// Those that may be another packet's, right in the mean.
+    /// Delays that may belong to another packet, correct in the mean.
     pub ambiguous: Distribution,
-    /// From packet to packet.
+    /// The variation from packet to packet.
     pub variation: Variation,
-    /// The longest.
-    pub largest: Largest,
-    /// When they were.
+    /// The longest delays.
+    pub largest: LargestDelays,
+    /// Delays over time.
     pub over_time: OverTime,
-    /// Matched packets with the same time stamp on both sides.
+    /// The number of matched packets with the same time stamp on both sides.
     pub equal_times: u64,
 }
 
-impl Default for Collected {
+impl Default for DelaySummary {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Collected {
-    /// Without a delay yet.
+impl DelaySummary {
+    /// Creates a summary without delays.
     pub fn new() -> Self {
         Self {
             delays: Distribution::new(),
             ambiguous: Distribution::new(),
             variation: Variation::new(),
-            largest: Largest::new(LARGEST),
+            largest: LargestDelays::new(LARGEST),
             over_time: OverTime::new(),
             equal_times: 0,
         }
     }
 
-    /// A delay in nanoseconds of a packet that arrived at `time_ns`.
+    /// Records the delay in nanoseconds of a packet that arrived at `time_ns`.
     #[inline]
     pub fn record(&mut self, time_ns: i64, delay_ns: i64, verdict: Verdict) {
         if verdict == Verdict::Ambiguous {
@@ -59,7 +58,7 @@ impl Collected {
         self.over_time.record(time_ns, delay_ns);
     }
 
-    /// A packet without a delay: it was lost, or its delay is not known.
+    /// Records a packet without a delay: lost, or with an unknown delay.
     #[inline]
     pub fn lose(&mut self) {
         self.variation.lose();
@@ -71,8 +70,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_another_packets_is_kept_apart() {
-        let mut collected = Collected::new();
+    fn ambiguous_delays_are_recorded_separately() {
+        let mut collected = DelaySummary::new();
         collected.record(0, 100, Verdict::Certain);
         collected.record(10, 140, Verdict::Ordered);
         collected.record(20, 1000, Verdict::Ambiguous);
@@ -83,7 +82,7 @@ mod tests {
         assert_eq!((collected.delays.count(), collected.delays.max_ns()), (4, Some(140)));
         assert_eq!(collected.delays.negative(), 1);
         assert_eq!(collected.ambiguous.max_ns(), Some(1000));
-        // Of the first two, and of the last two.
+        // The variation of the first two, and of the last two.
         assert_eq!(collected.variation.count(), 2);
         assert_eq!((collected.largest.count(), collected.over_time.stretches().count()), (5, 1));
     }

@@ -1,4 +1,4 @@
-//! The clock of a NIC beside the kernel's.
+//! A NIC clock, tracked against a clock of the kernel.
 
 use std::collections::VecDeque;
 
@@ -7,58 +7,59 @@ use onbeat_netdev::NicClock;
 
 use crate::error::{Error, Result};
 
-/// Readings that are kept.
+/// Maximum number of kept readings.
 const KEPT: usize = 64;
-/// Tries of a reading, of which the one is kept that nothing came in between.
+/// Attempts per reading; the one with the least interruption is kept.
 const TRIES: usize = 8;
 
-/// The clock of a NIC, read beside `CLOCK_MONOTONIC` from time to time.
+/// The clock of a NIC, read together with `CLOCK_MONOTONIC` from time to time.
 #[derive(Debug)]
-pub struct FollowedClock {
+pub struct TrackedClock {
     nic: NicClock,
-    line: Line,
+    line: ClockMapping,
 }
 
-/// A moment by both clocks.
+/// A reading of both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reading {
+struct ClockReading {
     nic_ns: u64,
     monotonic_ns: u64,
-    /// What it may be off by.
+    /// Its maximum error.
     error_ns: u64,
 }
 
-/// Moments by both clocks, between which both are taken to run evenly.
+/// Readings of both clocks, with linear interpolation between them.
 #[derive(Debug, Default)]
-struct Line(VecDeque<Reading>);
+struct ClockMapping(VecDeque<ClockReading>);
 
-impl FollowedClock {
+impl TrackedClock {
     /// Opens /dev/ptpN of that number, and reads it twice.
     ///
     /// # Errors
-    /// [`Error::System`] where it is not there, or may not be read.
+    /// [`Error::System`] if it does not exist, or cannot be read.
     pub fn open(number: u32) -> Result<Self> {
         let nic = NicClock::open(number)
             .map_err(|source| Error::System { operation: "open the clock of the NIC", source })?;
-        let mut clock = Self { nic, line: Line::default() };
-        clock.look()?;
-        clock.look()?;
+        let mut clock = Self { nic, line: ClockMapping::default() };
+        clock.read()?;
+        clock.read()?;
         Ok(clock)
     }
 
-    /// Reads both clocks. Times are converted between readings, and shortly before and after them: read
-    /// them ten times a second.
+    /// Reads both clocks. Times are converted between readings, and shortly before and after them: read them ten
+    /// times per second.
     ///
     /// # Errors
-    /// [`Error::System`] where the clock cannot be read any more.
-    pub fn look(&mut self) -> Result<()> {
-        let mut best: Option<Reading> = None;
+    /// [`Error::System`] if the clock cannot be read any more.
+    pub fn read(&mut self) -> Result<()> {
+        let mut best: Option<ClockReading> = None;
         for _ in 0..TRIES {
             let before_ns = monotonic_ns()?;
             let nic_ns = self.nic.read().map_err(unreadable)?;
             let window_ns = monotonic_ns()? - before_ns;
             let error_ns = window_ns.div_ceil(2);
-            let reading = Reading { nic_ns, monotonic_ns: before_ns + window_ns / 2, error_ns };
+            let reading =
+                ClockReading { nic_ns, monotonic_ns: before_ns + window_ns / 2, error_ns };
             if best.is_none_or(|best| error_ns < best.error_ns) {
                 best = Some(reading);
             }
@@ -67,8 +68,8 @@ impl FollowedClock {
         Ok(())
     }
 
-    /// A moment of the NIC's clock in nanoseconds of `CLOCK_MONOTONIC`, and what that may be off by.
-    /// `None` where the NIC's clock was set since, or the moment is long before the first reading kept.
+    /// Converts a time of the NIC's clock to nanoseconds of `CLOCK_MONOTONIC`; returns it with its maximum error.
+    /// `None` if the NIC's clock was set since, or the time is long before the first kept reading.
     #[must_use]
     pub fn monotonic_ns(&self, nic_ns: u64) -> Option<(u64, u64)> {
         self.line.at(nic_ns)
@@ -84,9 +85,9 @@ fn unreadable(source: std::io::Error) -> Error {
     Error::System { operation: "read a clock", source }
 }
 
-impl Line {
-    fn add(&mut self, reading: Reading) {
-        // A clock that runs at another rate by a thousandth was set in between.
+impl ClockMapping {
+    fn add(&mut self, reading: ClockReading) {
+        // A rate difference of a thousandth means that the clock was set in between.
         let was_set = self.0.back().is_some_and(|last| {
             let (nic, monotonic) = (last.nic_ns, last.monotonic_ns);
             let elapsed_ns = reading.monotonic_ns.saturating_sub(monotonic) as i128;
@@ -105,7 +106,7 @@ impl Line {
 
     fn at(&self, nic_ns: u64) -> Option<(u64, u64)> {
         let after = self.0.partition_point(|reading| reading.nic_ns <= nic_ns);
-        // Outside of all readings the nearest two go on for as long as they are apart from the next.
+        // Outside of all readings the nearest two are extrapolated for the distance to the next.
         let right = after.clamp(1, self.0.len().checked_sub(1).filter(|last| *last > 0)?);
         let (a, b) = (self.0[right - 1], self.0[right]);
         let rate = (b.monotonic_ns - a.monotonic_ns) as f64 / (b.nic_ns - a.nic_ns).max(1) as f64;
@@ -115,7 +116,7 @@ impl Line {
             return None;
         }
         let at_ns = i128::from(nearest.monotonic_ns) + (from_ns as f64 * rate).round() as i128;
-        // Between two readings it is off by no more than they are; beyond them their rate may be, too.
+        // Between two readings the error is at most theirs; beyond them their rate may be wrong, too.
         let outside_ns = nic_ns.saturating_sub(b.nic_ns).max(a.nic_ns.saturating_sub(nic_ns));
         let span_ns = (b.nic_ns - a.nic_ns).max(1) as f64;
         let beyond = 1.0 + 2.0 * outside_ns as f64 / span_ns;
@@ -124,7 +125,7 @@ impl Line {
     }
 }
 
-/// A moment so far from the nearest reading is not converted.
+/// Maximum distance of a converted time from the nearest reading.
 const LONGEST_NS: u64 = 10_000_000_000;
 
 #[cfg(test)]
@@ -133,10 +134,10 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn line(readings: &[(u64, u64)]) -> Line {
-        let mut line = Line::default();
+    fn line(readings: &[(u64, u64)]) -> ClockMapping {
+        let mut line = ClockMapping::default();
         for (nic_ns, monotonic_ns) in readings.iter().copied() {
-            line.add(Reading { nic_ns, monotonic_ns, error_ns: 100 });
+            line.add(ClockReading { nic_ns, monotonic_ns, error_ns: 100 });
         }
         line
     }
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_runs_fast_is_followed() {
+    fn a_fast_clock_is_tracked() {
         let tenths: Vec<_> = (0..200).map(|n| (nic(n * S / 10), n * S / 10)).collect();
         let line = line(&tenths);
         assert_eq!(line.0.len(), KEPT);
@@ -156,17 +157,17 @@ mod tests {
             assert!(at_ns.abs_diff(monotonic_ns) <= 2, "{at_ns} {monotonic_ns}");
             assert!((100..=300).contains(&error_ns), "{error_ns}");
         }
-        assert_eq!(line.at(nic(S)), None, "long forgotten");
-        assert_eq!(line.at(nic(40 * S)), None, "long after");
+        assert_eq!(line.at(nic(S)), None, "long before the first reading");
+        assert_eq!(line.at(nic(40 * S)), None, "long after the last reading");
     }
 
     #[test]
-    fn a_clock_that_is_set_begins_anew() {
+    fn a_clock_step_discards_former_readings() {
         let mut line = line(&[(nic(S), S), (nic(2 * S), 2 * S)]);
-        line.add(Reading { nic_ns: 5, monotonic_ns: 3 * S, error_ns: 100 });
-        assert_eq!(line.at(5), None, "one reading is no line");
-        line.add(Reading { nic_ns: 5 + S, monotonic_ns: 4 * S, error_ns: 100 });
+        line.add(ClockReading { nic_ns: 5, monotonic_ns: 3 * S, error_ns: 100 });
+        assert_eq!(line.at(5), None, "one reading permits no conversion");
+        line.add(ClockReading { nic_ns: 5 + S, monotonic_ns: 4 * S, error_ns: 100 });
         assert_eq!(line.at(5 + S / 2), Some((3 * S + S / 2, 100)));
-        assert_eq!(Line::default().at(1), None);
+        assert_eq!(ClockMapping::default().at(1), None);
     }
 }

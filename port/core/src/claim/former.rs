@@ -1,4 +1,4 @@
-//! Settings of an interface before it is claimed, and restoring them.
+//! Settings of an interface before it is claimed, and their restoration.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,14 +14,14 @@ use super::{proc, sysctl};
 use crate::journal::Settings;
 use crate::{Error, Result};
 
-/// Queueing disciplines that the kernel sets by itself.
+/// Queueing disciplines that the kernel sets by default.
 const PLAIN_QDISCS: [&str; 6] = ["noqueue", "noop", "mq", "pfifo_fast", "fq_codel", "fq"];
 
-/// Addresses of an interface that a journal holds at most.
+/// Maximum number of addresses of an interface in a journal.
 const MAX_ADDRESSES: usize = 4096;
 
-/// The highest number of a receive filter (`HWTSTAMP_FILTER_...`) that a journal holds. The kernel
-/// has 16 at present.
+/// The highest number of a receive filter (`HWTSTAMP_FILTER_...`) accepted from a journal. The kernel has 16 at
+/// present.
 const MAX_RX_FILTER: i32 = 255;
 
 /// Settings that an interface loses when it moves to another namespace.
@@ -29,25 +29,24 @@ const MAX_RX_FILTER: i32 = 255;
 pub(super) struct FormerSettings {
     pub(super) up: bool,
     pub(super) arp: bool,
-    /// With prefix lengths.
+    /// Addresses with prefix lengths.
     pub(super) addresses: Vec<(IpAddr, u8)>,
-    /// The interface's own settings, by path: in another namespace it starts with that one's
-    /// defaults, and so it does when it returns.
+    /// The interface's own settings, by path. They change to a namespace's defaults when the interface enters it.
     pub(super) sysctls: BTreeMap<String, String>,
-    /// Which frames the NIC stamps; `None`: it has no such stamps.
+    /// The frames that the NIC stamps; `None`: the NIC has no time stamps.
     #[serde(default)]
-    pub(super) stamps: Option<Stamps>,
+    pub(super) stamps: Option<StampSettings>,
 }
 
-/// [`HardwareStamps`], in the journal.
+/// [`HardwareStamps`] in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stamps {
+pub(super) struct StampSettings {
     tx: bool,
     rx_filter: i32,
 }
 
-impl Stamps {
-    /// Those of an interface in the namespace.
+impl StampSettings {
+    /// Reads the settings of an interface in the namespace.
     fn read(home: &Handle, interface: &str) -> Option<Self> {
         let stamps =
             Ethtool::in_namespace(home.namespace()).ok()?.hardware_stamps(interface).ok()?;
@@ -68,7 +67,7 @@ impl Settings for FormerSettings {
     fn check(&self, interface: &str) -> std::result::Result<(), String> {
         if self.addresses.len() > MAX_ADDRESSES {
             return Err(format!(
-                "it has {} addresses, and the limit is {MAX_ADDRESSES}",
+                "it has {} addresses, more than the limit of {MAX_ADDRESSES}",
                 self.addresses.len()
             ));
         }
@@ -77,31 +76,31 @@ impl Settings for FormerSettings {
             IpAddr::V6(_) => *prefix > 128,
         };
         if let Some((address, prefix)) = self.addresses.iter().find(too_long) {
-            return Err(format!("address {address}/{prefix} has too long a prefix"));
+            return Err(format!("prefix of address {address}/{prefix} is too long"));
         }
         sysctl::check(&self.sysctls, interface)?;
         self.stamps.map_or(Ok(()), |stamps| check_rx_filter(stamps.rx_filter))
     }
 }
 
-/// Whether the number can be one of a receive filter.
+/// Checks that the number can be a receive filter.
 pub(crate) fn check_rx_filter(number: i32) -> std::result::Result<(), String> {
     if (0..=MAX_RX_FILTER).contains(&number) {
         return Ok(());
     }
-    Err(format!("receive filter {number} is not one of 0 to {MAX_RX_FILTER}"))
+    Err(format!("receive filter {number} is not in 0 to {MAX_RX_FILTER}"))
 }
 
 impl FormerSettings {
-    /// Reads the settings, or refuses where one could not be restored.
+    /// Reads the settings, or refuses if one could not be restored.
     pub(super) fn read(home: &Handle, interface: &str) -> Result<Self> {
         let link = home.link(interface)?;
         let (addresses, sysctls) =
             home.namespace().run(|| (addresses(interface), sysctl::read(interface)))?;
         refuse_irreversible(home, &link, &addresses)?;
-        let stamps = Stamps::read(home, interface);
+        let stamps = StampSettings::read(home, interface);
         let before = Self { up: link.up, arp: link.arp, addresses, sysctls, stamps };
-        // A later process would refuse the journal.
+        // A later process would refuse such a journal.
         before.check(interface).map_err(|why| Error::InUse {
             interface: interface.to_owned(),
             why,
@@ -110,8 +109,8 @@ impl FormerSettings {
         Ok(before)
     }
 
-    /// Restores the settings. The interface is at home, and turned off where it was away. `former` is
-    /// its name when the settings were read.
+    /// Restores the settings of an interface that is back in its namespace, and was turned off if it had left it.
+    /// `former` is its name when the settings were read.
     pub(super) fn restore(&self, home: &Handle, former: &str, interface: &str) -> Result<()> {
         home.set_arp(interface, self.arp)?;
         if let Some(stamps) = self.stamps {
@@ -155,7 +154,7 @@ fn refuse_irreversible(home: &Handle, link: &Link, addresses: &[(IpAddr, u8)]) -
     };
     let name = &link.name;
     if link.loopback {
-        return refuse("it is the loopback interface".into(), "take an Ethernet one".into());
+        return refuse("it is the loopback interface".into(), "use an Ethernet interface".into());
     }
     if let Some(master) = link.master {
         return refuse(
@@ -166,14 +165,14 @@ fn refuse_irreversible(home: &Handle, link: &Link, addresses: &[(IpAddr, u8)]) -
     let plain = |kind: &String| PLAIN_QDISCS.contains(&kind.as_str());
     if let Some(program) = link.xdp.first() {
         return refuse(
-            format!("XDP program {} ({}) takes its frames", program.program_id, program.mode),
+            format!("XDP program {} ({}) receives its frames", program.program_id, program.mode),
             format!("stop its owner, or: ip link set dev {name} xdp off"),
         );
     }
     if let Some(kind) = link.qdisc.as_ref().filter(|kind| !plain(kind)) {
         return refuse(
             format!("its queueing discipline {kind} would be lost"),
-            format!("tc qdisc del dev {name} root; set it up again inside the claim"),
+            format!("tc qdisc del dev {name} root; configure it again within the claim"),
         );
     }
     let route = home.namespace().run(|| {
@@ -186,7 +185,7 @@ fn refuse_irreversible(home: &Handle, link: &Link, addresses: &[(IpAddr, u8)]) -
     match route {
         Some(route) => refuse(
             format!("the route to {route} would be lost"),
-            format!("take an interface without routes, or: ip route del {route} dev {name}"),
+            format!("use an interface without routes, or: ip route del {route} dev {name}"),
         ),
         None => Ok(()),
     }
