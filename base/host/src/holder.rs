@@ -94,7 +94,7 @@ fn flock_holder(table: &str, stat: &FileStat) -> Option<u32> {
     })
 }
 
-/// The boot that this is; empty where the kernel does not say, which is the same within a boot.
+/// Returns the id of the boot; empty if the kernel does not report it, consistently within a boot.
 pub(crate) fn boot() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
@@ -128,7 +128,7 @@ pub fn command_line() -> String {
     words.join(" ")
 }
 
-/// Text for one line on a terminal.
+/// Replaces control characters for output on a terminal.
 fn printable(text: &str) -> String {
     let clean = |c: char| if c.is_control() { '?' } else { c };
     let mut short: String = text.chars().take(COMMAND_LENGTH).map(clean).collect();
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_holder_is_found_by_device_and_inode_and_waiters_are_not() {
+    fn the_holder_is_found_by_device_and_inode() {
         let mut stat = nix::sys::stat::stat("/").unwrap();
         (stat.st_dev, stat.st_ino) = (nix::sys::stat::makedev(0, 0x1a), 77);
         let table = "\
@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn text_of_other_processes_does_not_reach_the_terminal_as_it_is() {
+    fn text_of_other_processes_is_sanitized() {
         let holder = Holder { pid: Some(7), what: Some(printable("a\x1b[2J\nb")) };
         assert_eq!(holder.to_string(), "process 7 (a?[2J?b)");
         assert!(printable(&"x".repeat(1000)).len() < 130);
     }
 
     #[test]
-    fn a_process_is_told_from_a_later_one_with_its_id() {
+    fn a_later_process_with_the_same_id_is_distinguished() {
         let mut record = Record::new("test");
         assert!(record.is_alive());
         record.start = record.start.map(|start| start + 1);

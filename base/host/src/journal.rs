@@ -1,4 +1,4 @@
-//! Values from before a change, in a file that any later process finds.
+//! Former values of settings, in a file for later processes.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,24 +14,24 @@ use crate::error::failed;
 use crate::holder::boot;
 use crate::{Error, PrivateDirectory, Result, remove_unfinished, replace};
 
-/// Octets of a journal at most.
+/// Maximum length of a journal, in octets.
 const LONGEST: u64 = 16 << 20;
 
-/// Journals of one name that are moved aside at most.
+/// Maximum number of discarded journals of one name.
 const ASIDE: usize = 100;
 
-/// Version of the form of journals.
+/// Version of the journal format.
 const VERSION: u64 = 1;
 
 /// Content of a journal.
 pub trait Content: Serialize + DeserializeOwned {
-    /// Checks the content as if an enemy wrote it: a process with privileges acts on it.
+    /// Checks the content as if an attacker wrote it: a privileged process acts on it.
     ///
     /// # Errors
-    /// What is wrong, with its value.
+    /// The invalid part, with its value.
     fn check(&self) -> std::result::Result<(), String>;
 
-    /// Checks that the content belongs into the journal with this file name.
+    /// Checks that the content belongs to the journal with this file name.
     ///
     /// # Errors
     /// As [`Content::check`].
@@ -56,7 +56,7 @@ pub struct Journal<T> {
     content: PhantomData<T>,
 }
 
-/// What the user does about a journal that cannot be used, where this command discards it.
+/// Returns the remedy for an unusable journal that this command discards.
 #[must_use]
 pub fn discard_remedy(command: &str) -> String {
     format!("discard it, and restore none of its settings, with: {command}")

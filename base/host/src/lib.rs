@@ -14,8 +14,8 @@
 //! A process takes a [`Lock`], writes a [`Journal`] before each change, and changes. After `kill -9`
 //! the next process that takes the lock reads the journal and restores.
 //!
-//! Everything in a file is checked as if an enemy wrote it, although no other user can: a journal's
-//! content type lists its own rules ([`Content::check`]).
+//! Content of files is checked as if an attacker wrote it, although no other user can: the type of a
+//! journal's content implements its rules ([`Content::check`]).
 
 #![forbid(unsafe_code)]
 

@@ -42,7 +42,7 @@ pub fn create_with_directories(path: &Path) -> io::Result<File> {
     Ok(Walk::new(path)?.open(true)?.0)
 }
 
-/// As [`create`], for a file that is of no use unless it is complete: [`Output::complete`] keeps it.
+/// Creates a file like [`create`] that is useless unless complete: [`Output::complete`] keeps it.
 ///
 /// # Errors
 /// As [`create`].
@@ -176,8 +176,8 @@ impl Drop for Output {
     }
 }
 
-/// The descriptor of standard output or standard error, where that is the same file: what this process
-/// writes by either stands one behind the other.
+/// Returns the descriptor of standard output or standard error if that is the same file, so that both outputs
+/// are appended to each other.
 fn standard_stream(file: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let own = fstat(file)?;
     for stream in [io::stdout().as_fd(), io::stderr().as_fd()] {

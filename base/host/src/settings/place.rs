@@ -1,4 +1,4 @@
-//! Where a value is read and written.
+//! Locations of settings: files, interrupts, features of interfaces, threads.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::survey::RT_RUNTIME;
 use super::value;
 
-/// Where a value is. Values are text, as the kernel or [`Host`](super::Host) has it there.
+/// The location of a value. Values are text, in the form of the kernel or of [`Host`](super::Host).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
-    /// A file of /proc or /sys that holds one word.
+    /// A file of /proc or /sys that contains one word.
     File {
-        /// From the root: `/proc/sys/kernel/sched_rt_runtime_us`.
+        /// The absolute path: `/proc/sys/kernel/sched_rt_runtime_us`.
         path: String,
     },
     /// The CPUs that may take an interrupt: `0-1`.
@@ -43,26 +43,26 @@ pub enum Place {
     },
     /// The policy of a NAPI thread: `other`, `fifo 50`.
     ThreadPolicy {
-        /// The interface whose frames it brings.
+        /// The interface that it receives from.
         interface: String,
-        /// Its number,
+        /// The process id.
         pid: i32,
-        /// and its name, to know it from another process that got the number later.
+        /// The name, to distinguish it from a later process with the same id.
         name: String,
     },
     /// The CPUs of a NAPI thread: `0-1`.
     ThreadCpus {
-        /// The interface whose frames it brings.
+        /// The interface that it receives from.
         interface: String,
-        /// Its number,
+        /// The process id.
         pid: i32,
-        /// and its name.
+        /// The name.
         name: String,
     },
 }
 
 impl Place {
-    /// The interface it is of, where it is of one that has a name in a network namespace.
+    /// Returns the interface, if the location depends on an interface name in a network namespace.
     #[must_use]
     pub fn interface(&self) -> Option<&str> {
         match self {
@@ -76,7 +76,7 @@ impl Place {
         }
     }
 
-    /// The same place of the interface under another name.
+    /// Returns the same location of the interface under another name.
     #[must_use]
     pub(super) fn renamed(&self, name: &str) -> Self {
         let mut place = self.clone();
@@ -92,10 +92,10 @@ impl Place {
         place
     }
 
-    /// Checks that it is a place that a plan names: a journal must not lead elsewhere.
+    /// Checks that a plan can contain the location: a journal must not reference any other.
     ///
     /// # Errors
-    /// What is wrong, with its value.
+    /// The invalid part, with its value.
     pub(super) fn check(&self) -> Result<(), String> {
         if let Some(interface) = self.interface() {
             onbeat_netdev::check_name(interface).map_err(|error| error.to_string())?;
@@ -113,15 +113,15 @@ impl Place {
         }
     }
 
-    /// Whether its values can be read and written only within the interface's network namespace.
-    /// A thread is found from everywhere.
+    /// Returns whether its values are accessible only within the interface's network namespace. A thread is
+    /// accessible from everywhere.
     #[must_use]
     pub fn is_in_namespace(&self) -> bool {
         self.interface().is_some()
             && !matches!(self, Place::ThreadPolicy { .. } | Place::ThreadCpus { .. })
     }
 
-    /// Whether a value that was read there is the one wanted, however each is written.
+    /// Returns whether `now` means the same as `wanted`, independent of the notation.
     #[must_use]
     pub fn agrees(&self, now: &str, wanted: &str) -> bool {
         match self {
@@ -137,7 +137,7 @@ impl Place {
     }
 }
 
-/// Whether a path is that of a CPU's frequency governor.
+/// Returns whether a path is that of a CPU's frequency governor.
 fn is_governor(path: &str) -> bool {
     let cpu = path
         .strip_prefix("/sys/devices/system/cpu/cpu")
@@ -145,7 +145,7 @@ fn is_governor(path: &str) -> bool {
     cpu.is_some_and(|cpu| !cpu.is_empty() && cpu.bytes().all(|octet| octet.is_ascii_digit()))
 }
 
-/// As a person looks it up.
+/// The command or file with which a user reads the value.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_leads_to_settings_of_this_program_only() {
+    fn a_journal_references_settings_of_this_program_only() {
         let file = |path: &str| Place::File { path: path.into() };
         let thread = |pid, name: &str| {
             let (interface, name) = ("eth0".into(), name.into());
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn values_agree_by_what_they_mean() {
+    fn values_are_compared_by_meaning() {
         let interface = || "eth0".to_owned();
         for (place, now, wanted, agree) in [
             (Place::Irq { irq: 4 }, "0,1", "0-1", true),

@@ -1,4 +1,4 @@
-//! What to change, in which order: pure.
+//! Planning of changes and their order: pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,13 +6,13 @@ use super::value::{changed, least_coalescing, list, words};
 use super::{InterfaceSurvey, Kind, Place, Survey};
 use onbeat_realtime::{CpuSet, Scheduling};
 
-/// What is wanted of a host.
+/// The requested settings of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tuning {
-    /// The interfaces that carry real-time traffic.
+    /// The interfaces with real-time traffic.
     pub interfaces: Vec<String>,
-    /// The CPUs for their interrupts and NAPI threads; `None` leaves them where they are.
+    /// The CPUs for their interrupts and NAPI threads; `None`: unchanged.
     pub cpus: Option<CpuSet>,
     /// The policy of their NAPI threads.
     pub napi: Scheduling,
@@ -20,7 +20,7 @@ pub struct Tuning {
     pub only: Vec<Kind>,
 }
 
-/// Everything, with NAPI threads at SCHED_FIFO 50, where PREEMPT_RT has its interrupt threads.
+/// All settings, with NAPI threads at SCHED_FIFO 50, the priority of interrupt threads of PREEMPT_RT.
 impl Default for Tuning {
     fn default() -> Self {
         Self {
@@ -35,20 +35,20 @@ impl Default for Tuning {
 /// A value to change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// Which setting it is.
+    /// The setting.
     pub kind: Kind,
-    /// The interface that it is for.
+    /// The interface, if any.
     pub interface: Option<String>,
-    /// Where it is.
+    /// Its location.
     pub place: Place,
-    /// The value there now.
+    /// The present value.
     pub now: String,
-    /// The value it shall have.
+    /// The requested value.
     pub wanted: String,
 }
 
 impl Setting {
-    /// The value before, as far as the change concerns it.
+    /// Returns the part of the present value that the change concerns.
     #[must_use]
     pub fn shown(&self) -> String {
         match self.place {
@@ -60,19 +60,19 @@ impl Setting {
     }
 }
 
-/// What to change now, and what can be planned only then.
+/// The changes to make now, and those that can be planned only afterwards.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// In this order; back in the reverse.
+    /// In this order; undone in reverse order.
     pub settings: Vec<Setting>,
-    /// What follows when these are changed, in words.
+    /// Descriptions of changes that become possible after these.
     pub later: Vec<String>,
-    /// What is wanted and cannot be, in words.
+    /// Descriptions of requested settings that are impossible.
     pub cannot: Vec<String>,
 }
 
-/// Compares what is wanted with what is. Once all of it is changed, a new plan holds what `later`
-/// told of, and then nothing.
+/// Compares the requested with the present settings. After these changes, a new plan contains those of
+/// `later`, and finally none.
 #[must_use]
 pub fn plan(tuning: &Tuning, survey: &Survey) -> Plan {
     let cpus = tuning.cpus.as_ref();
@@ -87,7 +87,7 @@ pub fn plan(tuning: &Tuning, survey: &Survey) -> Plan {
 
 struct Planner<'a> {
     tuning: &'a Tuning,
-    /// Those of the tuning, if they can be had.
+    /// The CPUs of the tuning, if they are all online.
     cpus: Option<&'a CpuSet>,
     plan: Plan,
 }
@@ -97,7 +97,7 @@ impl Planner<'_> {
         self.tuning.only.contains(&kind)
     }
 
-    /// Plans a change where it makes a difference.
+    /// Plans a change if the values differ.
     fn set(&mut self, kind: Kind, interface: Option<&str>, place: Place, now: &str, wanted: &str) {
         if self.wants(kind) && !place.agrees(now, wanted) {
             let interface = interface.map(str::to_owned);
@@ -110,7 +110,7 @@ impl Planner<'_> {
         let Some(cpus) = &self.tuning.cpus else { return };
         if !survey.cpus.is_empty() && !survey.cpus.contains_all(cpus) {
             let online = &survey.cpus;
-            self.plan.cannot.push(format!("CPUs {cpus} are not all online; these are: {online}"));
+            self.plan.cannot.push(format!("CPUs {cpus} are not all online; online CPUs: {online}"));
             self.cpus = None;
         }
     }
@@ -126,7 +126,7 @@ impl Planner<'_> {
             } else if self.wants(Kind::Governor) {
                 let available = governor.available.join(", ");
                 self.plan.cannot.push(format!(
-                    "{}: no governor {FASTEST}, only {available}; load its module (cpufreq_performance)",
+                    "{}: governor {FASTEST} is not available, only {available}; load its module (cpufreq_performance)",
                     governor.path
                 ));
             }
@@ -137,7 +137,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Threads last: a driver may start its queues anew for what comes before.
+    /// Threads last: a driver may restart its queues because of the other changes.
     fn interface(&mut self, survey: &InterfaceSurvey) {
         let interface = || survey.name.clone();
         let name = Some(survey.name.as_str());
@@ -187,7 +187,7 @@ impl Planner<'_> {
                     self.set(Kind::NapiPriority, Some(name), place, now, &wanted);
                 }
                 None if self.wants(Kind::NapiPriority) => self.plan.cannot.push(format!(
-                    "{name}: thread {thread_name} has a policy that could not be given back; it stays"
+                    "{name}: thread {thread_name} has a policy that could not be restored; it is not changed"
                 )),
                 None => {}
             }

@@ -12,7 +12,7 @@ use onbeat_testing::{Feature, TemporaryDirectory, require_all, require_that, vet
 
 const FORGET: &str = "onbeat doctor --restore --forget";
 
-/// Everything of an interface; nothing of the host, which others use.
+/// All settings of an interface; none of the host, which is shared.
 fn tuning(interface: &str) -> Tuning {
     Tuning {
         interfaces: vec![interface.to_owned()],
@@ -23,7 +23,7 @@ fn tuning(interface: &str) -> Tuning {
 }
 
 #[test]
-fn a_veth_is_tuned_and_put_back() {
+fn a_veth_is_tuned_and_restored() {
     if !require_all(&[Feature::Root, Feature::Veth, Feature::Kernel(6, 8)]) {
         return;
     }
@@ -63,7 +63,7 @@ fn a_veth_is_tuned_and_put_back() {
             let busy = Journal::open(directory.path(), FORGET).unwrap_err();
             assert!(matches!(&busy, Error::Host(busy) if busy.is_busy()), "{busy}");
             assert!(busy.to_string().contains(&std::process::id().to_string()), "{busy}");
-            // Another one, later.
+            // Another process, later.
             drop(journal);
             let mut journal = Journal::open(directory.path(), FORGET).unwrap();
             assert_eq!(journal.entries().len(), report.changes.len());
@@ -81,7 +81,7 @@ fn a_veth_is_tuned_and_put_back() {
 }
 
 #[test]
-fn settings_of_an_interface_in_another_namespace_wait_for_it() {
+fn settings_of_a_moved_interface_are_kept() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
@@ -124,7 +124,7 @@ fn settings_of_an_interface_in_another_namespace_wait_for_it() {
     });
 }
 
-/// A tap device of the calling thread's namespace; it goes with the file.
+/// A tap device in the calling thread's namespace; removed when the file is closed.
 fn tap(name: &str) -> std::io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
     let mut request = libc::ifreq {
@@ -142,7 +142,7 @@ fn tap(name: &str) -> std::io::Result<File> {
 }
 
 #[test]
-fn coalescing_is_turned_down_and_put_back() {
+fn coalescing_is_reduced_and_restored() {
     if !require_all(&[Feature::Root]) {
         return;
     }
@@ -178,7 +178,7 @@ fn coalescing_is_turned_down_and_put_back() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_named_before_anything_is_changed() {
+fn a_missing_interface_is_reported_before_any_change() {
     if !require_all(&[Feature::Root]) {
         return;
     }

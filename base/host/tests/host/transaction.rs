@@ -1,4 +1,4 @@
-//! Plans and transactions on hosts that are made up, fail where they are told to, and are killed.
+//! Plans and transactions on simulated hosts that fail at defined steps, and are killed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -12,42 +12,42 @@ use onbeat_host::settings::{
 use onbeat_netdev::InterfaceIdentity;
 use proptest::prelude::*;
 
-/// A host with one interface, whose NAPI threads come and go.
+/// A host with one interface, whose NAPI threads are created and removed.
 #[derive(Debug, Clone, Default)]
 struct Fake {
     values: BTreeMap<String, (Place, String)>,
-    /// Threads stay when NAPI is not threaded any more, as before Linux 6.17.
+    /// Threads remain after NAPI is no longer threaded, as before Linux 6.17.
     threads_stay: bool,
     veth: bool,
     namespace: u64,
-    /// Writes so far, and what happens at one of them.
+    /// Number of writes, and the failure at one of them.
     writes: usize,
-    at_write: Option<(usize, Trouble)>,
+    at_write: Option<(usize, Failure)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trouble {
+enum Failure {
     /// Refused once.
     Fails,
-    /// Says it is done, and is not.
-    Lies,
-    /// Does something else, and refuses.
+    /// Reports success without effect.
+    FalseSuccess,
+    /// Partly applied, then refused.
     Halfway,
-    /// The device has no such thing.
+    /// Not supported by the device.
     Unsupported,
-    /// The process is killed before it happens.
+    /// The process is killed before the write.
     DiesBefore,
-    /// The process is killed after it happened.
+    /// The process is killed after the write.
     DiesAfter,
 }
 
-const ALL: [Trouble; 6] = [
-    Trouble::Fails,
-    Trouble::Lies,
-    Trouble::Halfway,
-    Trouble::Unsupported,
-    Trouble::DiesBefore,
-    Trouble::DiesAfter,
+const ALL: [Failure; 6] = [
+    Failure::Fails,
+    Failure::FalseSuccess,
+    Failure::Halfway,
+    Failure::Unsupported,
+    Failure::DiesBefore,
+    Failure::DiesAfter,
 ];
 
 const INTERFACE: &str = "eth0";
@@ -71,7 +71,7 @@ fn name(pid: i32) -> String {
 const THREADS: [i32; 2] = [71, 72];
 
 impl Fake {
-    /// A host where everything is to do.
+    /// Creates a host on which every setting needs a change.
     fn untuned() -> Self {
         let mut fake = Self { namespace: 1, ..Self::default() };
         for cpu in 0..2 {
@@ -99,11 +99,11 @@ impl Fake {
         self.values.get(&place.to_string()).map(|(_, value)| value)
     }
 
-    /// What a write means to the device.
+    /// Applies a write to the device.
     fn take(&mut self, place: &Place, value: &str) {
         let mut value = value.to_owned();
         match place {
-            // Keys that are not named stay.
+            // Omitted keys are unchanged.
             Place::Coalescing { .. } | Place::EnergyEfficient { .. } => {
                 let now = self.get(place).unwrap().clone();
                 let words = now.split(' ').map(|word| {
@@ -129,7 +129,7 @@ impl Fake {
         self.put(place.clone(), &value);
     }
 
-    /// Values, less those of threads that nothing runs in.
+    /// Returns the values, except those of threads without a NAPI instance.
     fn state(&self) -> Vec<(String, String)> {
         let threaded = self.get(&Place::Threaded { interface: interface() });
         let runs = threaded.is_some_and(|threaded| threaded != "0");
@@ -200,16 +200,16 @@ impl Host for Fake {
         self.writes += 1;
         match trouble {
             None => self.take(place, value),
-            Some(Trouble::Fails) => return Err(Refusal::Failed("refused".into())),
-            Some(Trouble::Unsupported) => return Err(Refusal::Unsupported("not here".into())),
-            Some(Trouble::Lies) => {}
-            Some(Trouble::Halfway) => {
+            Some(Failure::Fails) => return Err(Refusal::Failed("refused".into())),
+            Some(Failure::Unsupported) => return Err(Refusal::Unsupported("not here".into())),
+            Some(Failure::FalseSuccess) => {}
+            Some(Failure::Halfway) => {
                 let now = self.get(place).unwrap().replace(|c: char| c.is_ascii_digit(), "9");
                 self.put(place.clone(), if now.contains('=') { &now } else { "neither" });
                 return Err(Refusal::Failed("refused".into()));
             }
-            Some(Trouble::DiesBefore) => resume_unwind(Box::new("killed")),
-            Some(Trouble::DiesAfter) => {
+            Some(Failure::DiesBefore) => resume_unwind(Box::new("killed")),
+            Some(Failure::DiesAfter) => {
                 self.take(place, value);
                 resume_unwind(Box::new("killed"));
             }
@@ -230,11 +230,11 @@ impl Host for Fake {
     }
 }
 
-/// A journal that outlives what is killed.
+/// A journal that survives a simulated kill.
 #[derive(Debug, Default)]
 struct Memory {
     entries: RefCell<Vec<Entry>>,
-    /// Writes that succeed from now on.
+    /// Number of further writes that succeed.
     room: Cell<Option<usize>>,
 }
 
@@ -269,11 +269,11 @@ fn outcomes(changes: &[Change], outcome: Outcome) -> usize {
     changes.iter().filter(|change| change.outcome == outcome).count()
 }
 
-/// Writes of an untroubled run.
+/// Number of writes without failures.
 const WRITES: usize = 13;
 
 #[test]
-fn everything_is_changed_and_put_back() {
+fn all_settings_are_changed_and_restored() {
     let (mut fake, mut log) = (Fake::untuned(), Memory::default());
     let before = fake.state();
     let report = try_apply(&mut fake, &mut log, false).unwrap();
@@ -284,14 +284,14 @@ fn everything_is_changed_and_put_back() {
     assert_eq!((fake.read(&policy), fake.read(&cpus)), (Ok("fifo 50".into()), Ok("1".into())));
 
     let again = try_apply(&mut fake, &mut log, false).unwrap();
-    assert_eq!((again.changes.len(), fake.writes), (0, WRITES), "there is nothing left to do");
+    assert_eq!((again.changes.len(), fake.writes), (0, WRITES), "no further change");
     let restored = restore(&mut fake, &mut log).unwrap();
     assert!(restored.iter().all(|restored| restored.outcome == PutBack::Restored), "{restored:?}");
     assert_eq!((fake.state(), log.entries()), (before, vec![]));
 }
 
 #[test]
-fn threads_are_told_of_before_they_exist() {
+fn threads_are_announced_before_they_exist() {
     let mut fake = Fake::untuned();
     let found = plan(&tuning(), &fake.survey(&[interface()]).unwrap());
     let expected = "eth0: its NAPI threads, once they exist: fifo 50, CPUs 1";
@@ -299,7 +299,7 @@ fn threads_are_told_of_before_they_exist() {
 }
 
 #[test]
-fn only_what_may_be_changed_is() {
+fn only_permitted_settings_are_changed() {
     let mut fake = Fake::untuned();
     let survey = fake.survey(&[interface()]).unwrap();
     for kind in Kind::ALL {
@@ -312,7 +312,7 @@ fn only_what_may_be_changed_is() {
 }
 
 #[test]
-fn without_cpus_nothing_is_moved_and_cpus_that_are_not_there_are_named() {
+fn without_cpus_nothing_is_moved_and_offline_cpus_are_reported() {
     let mut fake = Fake::untuned();
     let survey = fake.survey(&[interface()]).unwrap();
     let moves = |tuning: &Tuning| {
@@ -320,13 +320,13 @@ fn without_cpus_nothing_is_moved_and_cpus_that_are_not_there_are_named() {
         (found.settings.iter().any(|setting| setting.kind == Kind::IrqAffinity), found.cannot)
     };
     assert_eq!(moves(&Tuning { cpus: None, ..tuning() }), (false, vec![]));
-    let cannot = "CPUs 3-4 are not all online; these are: 0-3".to_owned();
+    let cannot = "CPUs 3-4 are not all online; online CPUs: 0-3".to_owned();
     let cpus = Some("3-4".parse().unwrap());
     assert_eq!(moves(&Tuning { cpus, ..tuning() }), (false, vec![cannot]));
 }
 
 #[test]
-fn a_veth_keeps_what_gives_it_napi() {
+fn a_veth_keeps_its_napi() {
     let mut fake = Fake { veth: true, ..Fake::untuned() };
     let settings = plan(&tuning(), &fake.survey(&[interface()]).unwrap()).settings;
     let offloads = settings.iter().find(|setting| setting.kind == Kind::Offloads).unwrap();
@@ -334,7 +334,7 @@ fn a_veth_keeps_what_gives_it_napi() {
 }
 
 #[test]
-fn a_governor_that_the_driver_does_not_offer_is_named() {
+fn an_unavailable_governor_is_reported() {
     let available = vec!["powersave".to_owned(), "userspace".to_owned()];
     let governor = Governor { path: "/g".into(), now: "powersave".into(), available };
     let survey = Survey { governors: vec![governor], ..Survey::default() };
@@ -343,9 +343,10 @@ fn a_governor_that_the_driver_does_not_offer_is_named() {
     assert!(found.cannot[0].contains("only powersave, userspace"), "{:?}", found.cannot);
 }
 
-/// Troubled anywhere, the host is as it was, at once or after the next process restored it.
+/// After a failure at any step, the host has its former state, immediately or after a restore by the next
+/// process.
 #[test]
-fn after_trouble_at_any_step_the_host_is_as_it_was() {
+fn after_a_failure_at_any_step_the_host_is_unchanged() {
     for threads_stay in [false, true] {
         for at in 0..WRITES {
             for trouble in ALL {
@@ -356,10 +357,10 @@ fn after_trouble_at_any_step_the_host_is_as_it_was() {
                 let mut log = Memory::default();
                 let report = try_apply(&mut fake, &mut log, false);
                 match (&report, trouble) {
-                    (None, Trouble::DiesBefore | Trouble::DiesAfter) => {
+                    (None, Failure::DiesBefore | Failure::DiesAfter) => {
                         assert!(!log.entries().is_empty(), "{case}");
                     }
-                    (Some(report), Trouble::Unsupported) => {
+                    (Some(report), Failure::Unsupported) => {
                         assert!(report.is_good(), "{case}");
                         assert_eq!(outcomes(&report.changes, Outcome::Skipped), 1, "{case}");
                     }
@@ -375,7 +376,7 @@ fn after_trouble_at_any_step_the_host_is_as_it_was() {
                 let failed = restored.iter().find(|one| one.outcome == PutBack::Failed);
                 assert_eq!(failed, None, "{case}");
                 assert_eq!((fake.state(), log.entries()), (before, vec![]), "{case}");
-                // A thread that nothing runs in any more has no priority left either.
+                // A thread without a NAPI instance has no relevant priority.
                 for (place, begins) in THREADS.into_iter().flat_map(threads) {
                     assert!(fake.get(&place).is_none_or(|now| now == begins), "{case}");
                 }
@@ -385,9 +386,9 @@ fn after_trouble_at_any_step_the_host_is_as_it_was() {
 }
 
 #[test]
-fn with_keep_going_only_what_failed_is_as_before() {
+fn with_keep_going_only_the_failed_change_is_undone() {
     for at in 0..WRITES {
-        for trouble in [Trouble::Fails, Trouble::Lies, Trouble::Halfway] {
+        for trouble in [Failure::Fails, Failure::FalseSuccess, Failure::Halfway] {
             let (mut fake, mut log) = (Fake::untuned(), Memory::default());
             let before = fake.state();
             fake.at_write = Some((at, trouble));
@@ -418,12 +419,12 @@ fn without_a_journal_nothing_is_changed() {
 }
 
 #[test]
-fn the_first_value_is_what_is_restored_and_a_session_undoes_only_its_own() {
+fn the_original_value_is_restored_and_a_session_undoes_its_own_changes() {
     let (mut fake, mut log) = (Fake::untuned(), Memory::default());
     let before = fake.state();
     let host_only = Tuning { interfaces: Vec::new(), ..tuning() };
     apply(&mut fake, &mut log, &host_only, false).unwrap();
-    // Meanwhile somebody changes one of the values.
+    // Meanwhile another process changes one of the values.
     fake.put(throttling(), "400000");
     let between = fake.state();
 
@@ -437,7 +438,7 @@ fn the_first_value_is_what_is_restored_and_a_session_undoes_only_its_own() {
 }
 
 #[test]
-fn what_is_elsewhere_is_kept_and_what_is_gone_is_forgotten() {
+fn moved_interfaces_are_kept_and_removed_ones_expire() {
     let (mut fake, mut log) = (Fake::untuned(), Memory::default());
     try_apply(&mut fake, &mut log, false).unwrap();
     fake.namespace = 2;
@@ -455,7 +456,7 @@ fn what_is_elsewhere_is_kept_and_what_is_gone_is_forgotten() {
 }
 
 proptest! {
-    /// Whatever the values are and whatever goes wrong twice, first process and second.
+    /// For any values and two failures, in the first and in the second process.
     #[test]
     fn any_host_is_restored(
         governors in proptest::collection::vec("performance|powersave|schedutil", 2),
@@ -482,9 +483,9 @@ proptest! {
         let mut log = Memory::default();
         fake.at_write = trouble;
         try_apply(&mut fake, &mut log, keep_going);
-        // The process that restores is killed, too.
+        // The restoring process is killed, too.
         fake.writes = 0;
-        fake.at_write = second.map(|at| (at, Trouble::DiesAfter));
+        fake.at_write = second.map(|at| (at, Failure::DiesAfter));
         let _ = catch_unwind(AssertUnwindSafe(|| restore(&mut fake, &mut log)));
         fake.at_write = None;
         let restored = restore(&mut fake, &mut log).unwrap();
