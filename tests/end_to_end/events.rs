@@ -103,13 +103,10 @@ fn a_path_goes_and_comes_back(backend: Option<Backend>) {
     assert_eq!(away.what, What::PortAway { link: Link::Down, interface: interface.clone() });
     assert!(at(&away, "path2", None), "{away:?}");
     let lost = follower.wait(1, "path loss", |event| {
-        matches!(event.what, What::StreamMonitor(EventKind::PathLoss { .. }))
+        matches!(event.what, What::Watch(EventKind::PathLoss { .. }))
     });
     assert!(at(&lost, "path2", Some(1)), "{lost:?}");
-    assert!(
-        matches!(lost.what, What::StreamMonitor(EventKind::PathLoss { packets: 5.. })),
-        "{lost:?}"
-    );
+    assert!(matches!(lost.what, What::Watch(EventKind::PathLoss { packets: 5.. })), "{lost:?}");
     let latent =
         follower.wait(1, "a latent error", |event| matches!(event.what, What::LatentError { .. }));
     assert!(matches!(latent.what, What::LatentError { difference: 101.., allowed: 100 }));
@@ -123,11 +120,11 @@ fn a_path_goes_and_comes_back(backend: Option<Backend>) {
     });
     assert!(at(&back, "path2", None), "{back:?}");
     let back = follower.wait(last, "the path", |event| {
-        matches!(event.what, What::StreamMonitor(EventKind::PathBack { .. }))
+        matches!(event.what, What::Watch(EventKind::PathBack { .. }))
     });
     assert!(at(&back, "path2", Some(1)), "{back:?}");
     assert!(
-        matches!(back.what, What::StreamMonitor(EventKind::PathBack { packets }) if packets > 1000),
+        matches!(back.what, What::Watch(EventKind::PathBack { packets }) if packets > 1000),
         "{back:?}"
     );
     follower
@@ -180,25 +177,20 @@ fn rogue_packets_resets_and_interfaces_are_told() {
     (1000..1010).for_each(|number| send(GROUP, number));
     let function = Function::Sequence;
     let flood = follower.wait(1, "the flood", |event| {
-        matches!(event.what, What::StreamMonitor(EventKind::RogueFlood { .. }))
+        matches!(event.what, What::Watch(EventKind::RogueFlood { .. }))
     });
-    assert_eq!(flood.what, What::StreamMonitor(EventKind::RogueFlood { function, packets: 10 }));
+    assert_eq!(flood.what, What::Watch(EventKind::RogueFlood { function, packets: 10 }));
     assert_eq!(flood.stream.as_deref(), Some("axis"));
-    let ended = follower.wait(1, "its end", |e| {
-        matches!(e.what, What::StreamMonitor(EventKind::RogueFloodEnded { .. }))
-    });
-    assert_eq!(
-        ended.what,
-        What::StreamMonitor(EventKind::RogueFloodEnded { function, packets: 10 })
-    );
+    let ended = follower
+        .wait(1, "its end", |e| matches!(e.what, What::Watch(EventKind::RogueFloodEnded { .. })));
+    assert_eq!(ended.what, What::Watch(EventKind::RogueFloodEnded { function, packets: 10 }));
 
     // The stream waits for any number then.
-    let reset =
-        |function, cause| What::StreamMonitor(EventKind::Reset { function, cause, count: 1 });
+    let reset = |function, cause| What::Watch(EventKind::Reset { function, cause, count: 1 });
     for (stream, function) in [("axis", Function::Sequence), ("there", Function::Generation)] {
         assert_eq!(run(&["reset", stream, "--node", "a"]).code, 0);
         let told = follower.wait(1, "the reset", |event| {
-            matches!(event.what, What::StreamMonitor(EventKind::Reset { .. }))
+            matches!(event.what, What::Watch(EventKind::Reset { .. }))
                 && event.stream.as_deref() == Some(stream)
         });
         assert_eq!(told.what, reset(function, Cause::Request));

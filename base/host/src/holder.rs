@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 /// Characters of a command line that a message shows.
 const COMMAND_LENGTH: usize = 120;
 
-/// The process that holds a lock, as far as the kernel shows it.
+/// The process that holds a lock, as far as the kernel reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Holder {
     /// Its process id; `None` where the kernel shows none here: of a process in another process
     /// namespace.
     pub pid: Option<u32>,
-    /// What it is: a node, a command.
+    /// Its description: a node, a command.
     pub what: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Of this process.
+    /// Creates the record of this process.
     pub(crate) fn new(what: &str) -> Self {
         let pid = std::process::id();
         Self { pid, start: start_time(pid), boot: boot(), what: what.to_owned() }
@@ -100,10 +100,10 @@ pub(crate) fn boot() -> String {
     id.trim().to_owned()
 }
 
-/// Start time of a process in clock ticks since boot; `None` where there is none.
+/// Start time of a process in clock ticks since boot; `None`: no such process.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before may hold anything; the fields behind it start with number 3.
+    // The name before may contain any characters; the fields after it start with number 3.
     stat.rsplit_once(") ")?.1.split(' ').nth(22 - 3)?.parse().ok()
 }
 

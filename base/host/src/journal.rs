@@ -78,14 +78,14 @@ impl<T: Content> Journal<T> {
         Self { directory, name, remedy, content: PhantomData }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.directory.file(&self.name)
     }
 
-    /// The content; `None` where there is no journal, or one of an earlier boot. Removes what a
-    /// process left that was killed while it wrote.
+    /// Returns the content; `None`: no journal, or one of an earlier boot. Removes incomplete files of a
+    /// process that was killed during a write.
     ///
     /// # Errors
     /// [`Error::Damaged`]: it is empty, cut off, not a journal, too long, of another user, writable
@@ -138,7 +138,7 @@ impl<T: Content> Journal<T> {
     /// Writes the content in place of what was there.
     ///
     /// # Errors
-    /// What the kernel refuses: as [`replace`].
+    /// The kernel refuses: as [`replace`].
     pub fn write(&self, content: &T) -> Result<()> {
         let failed = failed(&self.path(), "write it");
         let envelope = Envelope { version: VERSION, boot: boot(), content };
@@ -150,7 +150,7 @@ impl<T: Content> Journal<T> {
     /// Removes the journal: everything is restored.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn remove(&self) -> Result<()> {
         self.directory.remove(&self.name)
     }
@@ -159,7 +159,7 @@ impl<T: Content> Journal<T> {
     /// file. Returns where it is then; `None` where the journal can be used, or there is none.
     ///
     /// # Errors
-    /// What the kernel refuses; [`Error::Damaged`] where too many were moved aside before.
+    /// The kernel refuses; [`Error::Damaged`] where too many were moved aside before.
     pub fn set_aside(&self) -> Result<Option<PathBuf>> {
         match self.read() {
             Err(Error::Damaged { .. }) => {
@@ -182,7 +182,7 @@ impl<T: Content> Journal<T> {
     }
 }
 
-/// One octet more than a journal may have shows that it is too long.
+/// Reads at most one octet more than the maximum, which indicates that it is too long.
 fn read(file: File) -> io::Result<Vec<u8>> {
     let mut octets = Vec::new();
     file.take(LONGEST + 1).read_to_end(&mut octets)?;

@@ -6,7 +6,7 @@
 //! ```text
 //!  PrivateDirectory   opened without following symbolic links; owner and modes verified
 //!    ├─ Lock          one process at a time; the kernel releases it when the process exits
-//!    │    └─ InterfaceLock   a lock on a network interface, for whichever program opens it; with a
+//!    │    └─ InterfaceLock   a lock on a network interface, for any program that opens it; with a
 //!    │                       NamespaceLock also between programs that do not share /run
 //!    └─ Journal       values from before a change, so that a later process can restore them
 //! ```

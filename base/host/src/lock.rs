@@ -113,7 +113,7 @@ impl Lock {
     fn record(&mut self, what: &str) -> io::Result<()> {
         let mut record = record(what)?;
         let length = record.len() as u64;
-        // The record before may be longer. At no time is there none: this process may be killed.
+        // The former record may be longer. The file is never empty, as this process may be killed.
         let before = self.file.metadata()?.len().clamp(length, CONTENT.max(length));
         record.resize(usize::try_from(before).map_err(io::Error::other)?, b' ');
         self.file.rewind()?;
@@ -158,7 +158,7 @@ fn content(file: &File) -> Vec<u8> {
     content
 }
 
-/// Opens and locks the file of a name; `None` where there is none.
+/// Opens and locks the file of a name; `None`: no such file.
 fn open_locked(
     directory: &PrivateDirectory,
     name: &str,
@@ -193,8 +193,8 @@ fn is_same(there: Option<FileStat>, locked: &FileStat) -> bool {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // While the lock is held the name is this process's own. What it locked is closed only
-        // behind that, so that a process that opened the file before sees that it was removed.
+        // While the lock is held the name is this process's own. The file is closed only
+        // afterwards, so that a process that opened the file before sees that it was removed.
         let own = fstat(&*self.file).ok();
         if own.is_some_and(|own| is_same(self.directory.stat(&self.name).ok().flatten(), &own)) {
             let _ = self.directory.remove(&self.name);

@@ -30,4 +30,4 @@ pub use error::{Error, Result};
 pub use guard::{Affinity, DmaLatency, LockedMemory, Scheduled, TimerSlack, prefault_stack};
 pub use profile::{Profile, Realtime};
 pub use scheduling::Scheduling;
-pub use session::HeldSignals;
+pub use session::BlockedSignals;

@@ -19,12 +19,12 @@ const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 ///
 /// It applies to the creating thread and threads started later: create it before any other.
 #[derive(Debug)]
-pub struct HeldSignals {
+pub struct BlockedSignals {
     before: SigSet,
     waited_for: SigSet,
 }
 
-impl HeldSignals {
+impl BlockedSignals {
     /// Blocks the signals.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl HeldSignals {
         }
     }
 
-    /// Waits like [`HeldSignals::wait`], for at most `timeout`; `None`: no signal.
+    /// Waits like [`BlockedSignals::wait`], for at most `timeout`; `None`: no signal.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -99,7 +99,7 @@ impl HeldSignals {
     }
 }
 
-impl Drop for HeldSignals {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         // Not reachable: the mask was valid before.
         let _ = self.before.thread_set_mask();

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 /// The result of a program run.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandOutput {
     /// Its exit status.
     pub code: i32,
     /// Its standard output.
@@ -14,9 +14,9 @@ pub struct Ran {
     pub err: String,
 }
 
-impl From<Output> for Ran {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
-        Ran {
+        CommandOutput {
             code: output.status.code().expect("the program was killed by a signal"),
             out: String::from_utf8(output.stdout).expect("text"),
             err: String::from_utf8(output.stderr).expect("text"),

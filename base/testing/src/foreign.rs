@@ -12,7 +12,7 @@ pub type Instruction = (u8, u8, i16, i32);
 
 /// The method of attaching a program to its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
+pub enum AttachMethod {
     /// To the interface, like `ip link set dev ... xdp`: until [`ForeignProgram::detach`].
     Interface,
     /// By a link, like libraries do: until the [`ForeignProgram`] is dropped.
@@ -26,7 +26,7 @@ pub struct ForeignProgram {
     /// The id of the program.
     pub id: u32,
     interface: u32,
-    hold: Hold,
+    hold: AttachMethod,
     flags: u32,
     _program: OwnedFd,
     _link: Option<Link>,
@@ -51,7 +51,7 @@ impl ForeignProgram {
     /// # Panics
     /// It cannot be loaded or attached.
     #[must_use]
-    pub fn attach(handle: &Handle, interface: &str, hold: Hold, mode: XdpMode) -> Self {
+    pub fn attach(handle: &Handle, interface: &str, hold: AttachMethod, mode: XdpMode) -> Self {
         Self::attach_code(handle, interface, hold, mode, &Self::returns(Self::PASS))
     }
 
@@ -63,7 +63,7 @@ impl ForeignProgram {
     #[must_use]
     pub fn pass(namespace: &Namespace, interface: &str) -> Self {
         let handle = Handle::in_namespace(namespace).expect("enter the namespace");
-        Self::attach(&handle, interface, Hold::Link, XdpMode::Native)
+        Self::attach(&handle, interface, AttachMethod::Link, XdpMode::Native)
     }
 
     /// Attaches a program of this code.
@@ -74,7 +74,7 @@ impl ForeignProgram {
     pub fn attach_code(
         handle: &Handle,
         interface: &str,
-        hold: Hold,
+        hold: AttachMethod,
         mode: XdpMode,
         code: &[Instruction],
     ) -> Self {
@@ -85,14 +85,14 @@ impl ForeignProgram {
             _ => sys::XDP_FLAGS_DRV_MODE,
         };
         let link = handle.namespace().run(|| match hold {
-            Hold::Interface => {
+            AttachMethod::Interface => {
                 let fd = program.as_raw_fd();
                 // SAFETY: an open descriptor and no options.
                 let code = unsafe { sys::bpf_xdp_attach(index as i32, fd, flags, ptr::null()) };
                 assert_eq!(code, 0, "{}", std::io::Error::from_raw_os_error(-code));
                 None
             }
-            Hold::Link => Some(Link::xdp(program.as_fd(), index, flags).expect("a link")),
+            AttachMethod::Link => Some(Link::xdp(program.as_fd(), index, flags).expect("a link")),
         });
         let attached = handle.link(interface).expect("the interface").xdp_program();
         let id = attached.expect("its program").program_id;
@@ -105,7 +105,7 @@ impl ForeignProgram {
     /// # Panics
     /// The kernel refuses.
     pub fn detach(self, handle: &Handle) {
-        if self.hold == Hold::Interface {
+        if self.hold == AttachMethod::Interface {
             let index = self.interface as i32;
             // SAFETY: no options.
             let detach = || unsafe { sys::bpf_xdp_detach(index, self.flags, ptr::null()) };

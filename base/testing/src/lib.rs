@@ -32,10 +32,10 @@ pub mod memory;
 pub mod vectors;
 
 pub use acl::allow_writing;
-pub use command::{Ran, command, root};
+pub use command::{CommandOutput, command, root};
 pub use directory::TemporaryDirectory;
 pub use feature::{Feature, require, require_all, require_that};
-pub use foreign::{ForeignProgram, Hold, Instruction};
+pub use foreign::{AttachMethod, ForeignProgram, Instruction};
 pub use manual::faults_of_manual_pages;
 pub use process::alone;
 pub use raw_socket::RawSocket;

@@ -22,10 +22,10 @@ pub fn taken_by(f: impl FnOnce()) -> u64 {
 
 /// The system's allocator with a counter of allocations per thread.
 #[derive(Debug)]
-pub struct Counting;
+pub struct CountingAllocator;
 
 // SAFETY: all calls are passed to the system's allocator unmodified.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         TAKEN.with(|taken| taken.set(taken.get() + 1));
         // SAFETY: the caller keeps to the contract of `alloc`.
@@ -38,12 +38,12 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Makes [`Counting`] the allocator of the test binary that has this line.
+/// Makes [`CountingAllocator`] the allocator of the test binary that has this line.
 #[macro_export]
 macro_rules! count_allocations {
     () => {
         #[global_allocator]
-        static ALLOCATOR: $crate::memory::Counting = $crate::memory::Counting;
+        static ALLOCATOR: $crate::memory::CountingAllocator = $crate::memory::CountingAllocator;
     };
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Kind {
+pub enum SettingKind {
     /// The frequency governor of each CPU.
     Governor,
     /// Throttling of real-time tasks.
@@ -38,18 +38,18 @@ struct Text {
     cost: &'static str,
 }
 
-impl Kind {
+impl SettingKind {
     /// All settings, in the order in which they are changed.
-    pub const ALL: [Kind; 9] = [
-        Kind::Governor,
-        Kind::RtThrottling,
-        Kind::Offloads,
-        Kind::Coalescing,
-        Kind::EnergyEfficient,
-        Kind::ThreadedNapi,
-        Kind::IrqAffinity,
-        Kind::NapiPriority,
-        Kind::NapiAffinity,
+    pub const ALL: [SettingKind; 9] = [
+        SettingKind::Governor,
+        SettingKind::RtThrottling,
+        SettingKind::Offloads,
+        SettingKind::Coalescing,
+        SettingKind::EnergyEfficient,
+        SettingKind::ThreadedNapi,
+        SettingKind::IrqAffinity,
+        SettingKind::NapiPriority,
+        SettingKind::NapiAffinity,
     ];
 
     /// Returns its stable name, such as `rt-throttling`.
@@ -79,61 +79,61 @@ impl Kind {
     /// Returns whether it is a setting of an interface instead of the host.
     #[must_use]
     pub fn is_of_interface(self) -> bool {
-        !matches!(self, Kind::Governor | Kind::RtThrottling)
+        !matches!(self, SettingKind::Governor | SettingKind::RtThrottling)
     }
 
     fn text(self) -> Text {
         let text = |name, what, why, cost| Text { name, what, why, cost };
         match self {
-            Kind::Governor => text(
+            SettingKind::Governor => text(
                 "governor",
                 "CPU frequency governor",
                 "a CPU at low frequency processes the next frame later",
                 "power and heat",
             ),
-            Kind::RtThrottling => text(
+            SettingKind::RtThrottling => text(
                 "rt-throttling",
                 "throttling of real-time tasks",
                 "the kernel throttles real-time tasks that exceed their share of the period",
                 "a real-time task that never waits blocks its CPU",
             ),
-            Kind::Offloads => text(
+            SettingKind::Offloads => text(
                 "offloads",
                 "merging and segmentation (GRO, LRO, GSO, TSO)",
                 "a frame waits to be merged with others, or after up to 64 KiB of one send",
                 "CPU time for bulk traffic on this interface",
             ),
-            Kind::Coalescing => text(
+            SettingKind::Coalescing => text(
                 "coalescing",
                 "interrupt coalescing",
                 "the device delays the interrupt of a frame to collect more frames",
                 "an interrupt per frame under load",
             ),
-            Kind::EnergyEfficient => text(
+            SettingKind::EnergyEfficient => text(
                 "energy-efficient",
                 "energy-efficient Ethernet",
                 "a link that sleeps between frames takes microseconds to wake up",
                 "power; the link is renegotiated and down for seconds",
             ),
-            Kind::ThreadedNapi => text(
+            SettingKind::ThreadedNapi => text(
                 "threaded-napi",
                 "reception in a dedicated thread (threaded NAPI)",
                 "in softirq, frames wait for those of all other interfaces",
                 "a context switch per batch of frames",
             ),
-            Kind::IrqAffinity => text(
+            SettingKind::IrqAffinity => text(
                 "irq-affinity",
                 "CPUs of its interrupts",
                 "interrupts on other CPUs disturb their tasks and lose cache locality",
                 "these CPUs carry all of the interface's load",
             ),
-            Kind::NapiPriority => text(
+            SettingKind::NapiPriority => text(
                 "napi-priority",
                 "priority of its NAPI threads",
                 "at normal priority, frames wait for every runnable task",
                 "a flood of frames starves lower priorities on its CPU",
             ),
-            Kind::NapiAffinity => text(
+            SettingKind::NapiAffinity => text(
                 "napi-affinity",
                 "CPUs of its NAPI threads",
                 "a migrating thread loses cache locality and disturbs other CPUs",
@@ -143,18 +143,18 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SettingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for SettingKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
-            let names = Kind::ALL.map(Kind::name).join(", ");
+        SettingKind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
+            let names = SettingKind::ALL.map(SettingKind::name).join(", ");
             format!("unknown setting {text:?}; settings: {names}")
         })
     }
@@ -166,10 +166,10 @@ mod tests {
 
     #[test]
     fn every_name_is_parsed_and_serialized_consistently() {
-        for kind in Kind::ALL {
+        for kind in SettingKind::ALL {
             assert_eq!(kind.name().parse(), Ok(kind));
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
-        assert!("gro".parse::<Kind>().unwrap_err().contains("offloads, coalescing"));
+        assert!("gro".parse::<SettingKind>().unwrap_err().contains("offloads, coalescing"));
     }
 }

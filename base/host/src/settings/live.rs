@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use onbeat_netdev::{Error as Netdev, Ethtool, Handle, InterfaceIdentity, Namespace, napi};
 
 use super::value::{Fields, is_merging, list, words};
-use super::{Host, NapiThread, Place, Refusal, Survey};
+use super::{Host, NapiThread, Refusal, SettingLocation, Survey};
 use onbeat_realtime::CpuSet;
 use onbeat_realtime::scheduling::{ThreadPolicy, affinity, set_affinity};
 
@@ -110,7 +110,7 @@ impl Live {
 
 impl Host for Live {
     fn survey(&mut self, interfaces: &[String]) -> Result<Survey> {
-        self.look(interfaces)
+        self.survey_interfaces(interfaces)
     }
 
     fn napi_threads(&mut self, interface: &str) -> Result<Vec<NapiThread>> {
@@ -122,59 +122,63 @@ impl Host for Live {
         }
     }
 
-    fn read(&mut self, place: &Place) -> Answer<String> {
+    fn read(&mut self, place: &SettingLocation) -> Answer<String> {
         match place {
-            Place::File { path } => self.read_file(path),
-            Place::Irq { irq } => self.read_file(&affinity_file(*irq)),
-            Place::Threaded { interface } => self.read_file(&self.threaded_file(interface)?),
-            Place::Offloads { interface } => self.devices()?.offloads(interface).map_err(netdev),
-            Place::Coalescing { interface } => {
+            SettingLocation::File { path } => self.read_file(path),
+            SettingLocation::Irq { irq } => self.read_file(&affinity_file(*irq)),
+            SettingLocation::Threaded { interface } => {
+                self.read_file(&self.threaded_file(interface)?)
+            }
+            SettingLocation::Offloads { interface } => {
+                self.devices()?.offloads(interface).map_err(netdev)
+            }
+            SettingLocation::Coalescing { interface } => {
                 self.devices()?.ethtool.coalescing(interface).map(Fields::text).map_err(netdev)
             }
-            Place::EnergyEfficient { interface } => self
+            SettingLocation::EnergyEfficient { interface } => self
                 .devices()?
                 .ethtool
                 .energy_efficient(interface)
                 .map(Fields::text)
                 .map_err(netdev),
-            Place::ThreadPolicy { pid, name, .. } => {
+            SettingLocation::ThreadPolicy { pid, name, .. } => {
                 self.check_thread(*pid, name)?;
                 let policy = ThreadPolicy::of(*pid).map_err(thread)?;
                 policy.text().ok_or_else(|| Refusal::Failed(format!("{name} has another policy")))
             }
-            Place::ThreadCpus { pid, name, .. } => {
+            SettingLocation::ThreadCpus { pid, name, .. } => {
                 self.check_thread(*pid, name)?;
                 affinity(*pid).map(|cpus| cpus.to_string()).map_err(thread)
             }
         }
     }
 
-    fn write(&mut self, place: &Place, value: &str) -> Answer<()> {
+    fn write(&mut self, place: &SettingLocation, value: &str) -> Answer<()> {
         let malformed = || Refusal::Failed(format!("{value:?} is not a valid value of {place}"));
         match place {
-            Place::File { path } => self.write_file(path, value),
-            Place::Irq { irq } => self.write_file(&affinity_file(*irq), value),
-            Place::Threaded { interface } => {
+            SettingLocation::File { path } => self.write_file(path, value),
+            SettingLocation::Irq { irq } => self.write_file(&affinity_file(*irq), value),
+            SettingLocation::Threaded { interface } => {
                 self.write_file(&self.threaded_file(interface)?, value)
             }
-            Place::Offloads { interface } => self.write_offloads(interface, value),
-            Place::Coalescing { interface } => {
+            SettingLocation::Offloads { interface } => self.write_offloads(interface, value),
+            SettingLocation::Coalescing { interface } => {
                 let ethtool = &self.devices()?.ethtool;
                 let mut coalescing = ethtool.coalescing(interface).map_err(netdev)?;
                 coalescing.set(value).ok_or_else(malformed)?;
                 ethtool.set_coalescing(interface, &coalescing).map_err(netdev_value)
             }
-            Place::EnergyEfficient { interface } => {
+            SettingLocation::EnergyEfficient { interface } => {
                 let ethtool = &self.devices()?.ethtool;
                 let mut eee = ethtool.energy_efficient(interface).map_err(netdev)?;
                 eee.set(value).ok_or_else(malformed)?;
                 ethtool.set_energy_efficient(interface, &eee).map_err(netdev_value)
             }
-            Place::ThreadPolicy { pid, name, .. } => {
+            SettingLocation::ThreadPolicy { pid, name, .. } => {
                 self.check_thread(*pid, name)?;
                 ThreadPolicy::parse(value).ok_or_else(malformed)?.set(*pid).map_err(thread)
             }
-            Place::ThreadCpus { pid, name, .. } => {
+            SettingLocation::ThreadCpus { pid, name, .. } => {
                 self.check_thread(*pid, name)?;
                 let cpus: CpuSet = value.parse().map_err(|_| malformed())?;
                 set_affinity(*pid, &cpus).map_err(thread)

@@ -15,8 +15,8 @@ mod error;
 mod journal;
 mod kind;
 mod live;
-mod look;
-mod place;
+mod live_survey;
+mod location;
 mod plan;
 mod report;
 mod survey;
@@ -27,14 +27,14 @@ use std::fmt;
 
 pub use error::{Error, Result};
 pub use journal::Journal;
-pub use kind::Kind;
+pub use kind::SettingKind;
 pub use live::Live;
-pub use place::Place;
+pub use location::SettingLocation;
 pub use plan::{Plan, Setting, Tuning, plan};
-pub use report::{Line, RestoredLine, lines, restored_table, table};
+pub use report::{ChangeLine, RestoredLine, lines, restored_table, table};
 pub use survey::{Governor, InterfaceSurvey, NapiThread, Survey};
 pub use transaction::{
-    Change, Entry, Outcome, PutBack, Report, Restored, apply, change_all, restore, roll_back,
+    Change, Entry, Outcome, Report, RestoreOutcome, Restored, apply, change_all, restore, roll_back,
 };
 
 use onbeat_netdev::InterfaceIdentity;
@@ -60,13 +60,13 @@ pub trait Host {
     ///
     /// # Errors
     /// [`Refusal`].
-    fn read(&mut self, place: &Place) -> std::result::Result<String, Refusal>;
+    fn read(&mut self, place: &SettingLocation) -> std::result::Result<String, Refusal>;
 
     /// Writes a value that was read from or planned for this location.
     ///
     /// # Errors
     /// [`Refusal`].
-    fn write(&mut self, place: &Place, value: &str) -> std::result::Result<(), Refusal>;
+    fn write(&mut self, place: &SettingLocation, value: &str) -> std::result::Result<(), Refusal>;
 
     /// Returns the identity of an interface, for the journal.
     ///

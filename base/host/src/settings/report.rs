@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::{Change, Entry, Outcome, PutBack, Report, Restored};
+use super::{Change, Entry, Outcome, Report, RestoreOutcome, Restored};
 
 /// A change in the `--json` output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Line {
+pub struct ChangeLine {
     /// The setting, such as `rt-throttling`.
     id: &'static str,
     interface: Option<String>,
@@ -30,7 +30,7 @@ pub struct RestoredLine {
     interface: Option<String>,
     r#where: String,
     before: String,
-    outcome: PutBack,
+    outcome: RestoreOutcome,
     reason: Option<String>,
 }
 
@@ -44,10 +44,10 @@ impl From<Restored> for RestoredLine {
 
 /// Returns the changes for the `--json` output.
 #[must_use]
-pub fn lines(changes: &[Change]) -> Vec<Line> {
+pub fn lines(changes: &[Change]) -> Vec<ChangeLine> {
     let line = |change: &Change| {
         let setting = &change.setting;
-        Line {
+        ChangeLine {
             id: setting.kind.name(),
             interface: setting.interface.clone(),
             what: setting.kind.what(),
@@ -108,9 +108,9 @@ pub fn restored_table(restored: &[Restored]) -> String {
     for Restored { entry, outcome, reason } in restored {
         let subject = entry.place.interface().map_or(String::new(), |name| format!("{name}: "));
         let outcome = match outcome {
-            PutBack::Restored => "restored",
-            PutBack::Gone => "gone",
-            PutBack::Failed => "FAILED",
+            RestoreOutcome::Restored => "restored",
+            RestoreOutcome::Gone => "gone",
+            RestoreOutcome::Failed => "FAILED",
         };
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{outcome:<8} {subject}{}: {}", entry.kind.what(), entry.before);

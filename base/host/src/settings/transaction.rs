@@ -4,16 +4,16 @@ use onbeat_netdev::InterfaceIdentity;
 use serde::{Deserialize, Serialize};
 
 use super::{Error, Result};
-use super::{Host, Kind, Log, Place, Plan, Refusal, Setting, Tuning, plan};
+use super::{Host, Log, Plan, Refusal, Setting, SettingKind, SettingLocation, Tuning, plan};
 
 /// The journal entry of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StoredEntry")]
 pub struct Entry {
     /// The setting.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// Its location.
-    pub place: Place,
+    pub place: SettingLocation,
     /// The former value.
     pub before: String,
     /// The interface, if the location is within a network namespace.
@@ -23,8 +23,8 @@ pub struct Entry {
 /// An entry of this version or of the former one, which recorded only the inode of the namespace.
 #[derive(Deserialize)]
 struct StoredEntry {
-    kind: Kind,
-    place: Place,
+    kind: SettingKind,
+    place: SettingLocation,
     before: String,
     #[serde(default)]
     interface: Option<InterfaceIdentity>,
@@ -43,7 +43,7 @@ impl From<StoredEntry> for Entry {
 
 impl Entry {
     /// Returns whether it is for this location of this interface.
-    fn is_of(&self, place: &Place, interface: Option<&InterfaceIdentity>) -> bool {
+    fn is_of(&self, place: &SettingLocation, interface: Option<&InterfaceIdentity>) -> bool {
         let is_same = match (&self.interface, interface) {
             (Some(own), Some(other)) => own.is_same(other),
             (own, other) => own.is_none() && other.is_none(),
@@ -84,7 +84,7 @@ pub struct Change {
 /// The outcome of restoring a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum PutBack {
+pub enum RestoreOutcome {
     /// The former value is restored.
     Restored,
     /// The location no longer exists.
@@ -99,7 +99,7 @@ pub struct Restored {
     /// The entry.
     pub entry: Entry,
     /// The outcome.
-    pub outcome: PutBack,
+    pub outcome: RestoreOutcome,
     /// The reason of a failure.
     pub reason: Option<String>,
 }
@@ -298,7 +298,7 @@ fn undo(
             }
         }
     }
-    let stuck = |place: &Place| {
+    let stuck = |place: &SettingLocation| {
         changes
             .iter()
             .any(|change| change.setting.place == *place && change.outcome == Outcome::Stuck)
@@ -325,14 +325,14 @@ pub fn restore(host: &mut dyn Host, log: &mut dyn Log) -> Result<Vec<Restored>> 
         };
         let (outcome, reason) = match result {
             Ok(outcome) => (outcome, None),
-            Err(why) => (PutBack::Failed, Some(why)),
+            Err(why) => (RestoreOutcome::Failed, Some(why)),
         };
         restored.push(Restored { entry, outcome, reason });
     }
     let failed = |entry: &Entry| {
         restored
             .iter()
-            .any(|restored| restored.entry == *entry && restored.outcome == PutBack::Failed)
+            .any(|restored| restored.entry == *entry && restored.outcome == RestoreOutcome::Failed)
     };
     remove_entries(log, |entry| !failed(entry))?;
     Ok(restored)
@@ -341,21 +341,21 @@ pub fn restore(host: &mut dyn Host, log: &mut dyn Log) -> Result<Vec<Restored>> 
 /// Writes a former value and verifies it; does nothing if it is present already.
 fn restore_value(
     host: &mut dyn Host,
-    place: &Place,
+    place: &SettingLocation,
     before: &str,
-) -> std::result::Result<PutBack, String> {
+) -> std::result::Result<RestoreOutcome, String> {
     let there = |host: &mut dyn Host| host.read(place).map(|now| (place.agrees(&now, before), now));
     let result = match there(host) {
-        Ok((true, _)) => return Ok(PutBack::Restored),
+        Ok((true, _)) => return Ok(RestoreOutcome::Restored),
         Ok((false, _)) => host.write(place, before).and_then(|()| there(host)),
         Err(refusal) => Err(refusal),
     };
     match result {
-        Ok((true, _)) => Ok(PutBack::Restored),
+        Ok((true, _)) => Ok(RestoreOutcome::Restored),
         Ok((false, now)) => {
             Err(format!("{before} was written without an error, but the value is {now}"))
         }
-        Err(Refusal::Gone) => Ok(PutBack::Gone),
+        Err(Refusal::Gone) => Ok(RestoreOutcome::Gone),
         Err(refusal) => Err(refusal.to_string()),
     }
 }

@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use onbeat_host::settings::Result;
 use onbeat_host::settings::{
-    Change, Entry, Governor, Host, InterfaceSurvey, Kind, Log, NapiThread, Outcome, Place, PutBack,
-    Refusal, Report, Survey, Tuning, apply, plan, restore, roll_back,
+    Change, Entry, Governor, Host, InterfaceSurvey, Log, NapiThread, Outcome, Refusal, Report,
+    RestoreOutcome, SettingKind, SettingLocation, Survey, Tuning, apply, plan, restore, roll_back,
 };
 use onbeat_netdev::InterfaceIdentity;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 /// A host with one interface, whose NAPI threads are created and removed.
 #[derive(Debug, Clone, Default)]
 struct Fake {
-    values: BTreeMap<String, (Place, String)>,
+    values: BTreeMap<String, (SettingLocation, String)>,
     /// Threads remain after NAPI is no longer threaded, as before Linux 6.17.
     threads_stay: bool,
     veth: bool,
@@ -56,8 +56,8 @@ fn governor(cpu: u32) -> String {
     format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor")
 }
 
-fn throttling() -> Place {
-    Place::File { path: "/proc/sys/kernel/sched_rt_runtime_us".into() }
+fn throttling() -> SettingLocation {
+    SettingLocation::File { path: "/proc/sys/kernel/sched_rt_runtime_us".into() }
 }
 
 fn interface() -> String {
@@ -75,36 +75,39 @@ impl Fake {
     fn untuned() -> Self {
         let mut fake = Self { namespace: 1, ..Self::default() };
         for cpu in 0..2 {
-            fake.put(Place::File { path: governor(cpu) }, "powersave");
+            fake.put(SettingLocation::File { path: governor(cpu) }, "powersave");
         }
         fake.put(throttling(), "950000");
-        fake.put(Place::Offloads { interface: interface() }, "rx-gro tx-tcp-segmentation");
+        fake.put(
+            SettingLocation::Offloads { interface: interface() },
+            "rx-gro tx-tcp-segmentation",
+        );
         let coalescing =
             "adaptive-rx=1 adaptive-tx=0 rx-usecs=50 rx-frames=8 tx-usecs=0 tx-frames=0";
-        fake.put(Place::Coalescing { interface: interface() }, coalescing);
+        fake.put(SettingLocation::Coalescing { interface: interface() }, coalescing);
         let eee = "enabled=1 advertised=40 tx-lpi=1 tx-lpi-timer-us=17";
-        fake.put(Place::EnergyEfficient { interface: interface() }, eee);
-        fake.put(Place::Threaded { interface: interface() }, "0");
+        fake.put(SettingLocation::EnergyEfficient { interface: interface() }, eee);
+        fake.put(SettingLocation::Threaded { interface: interface() }, "0");
         for irq in [40, 41] {
-            fake.put(Place::Irq { irq }, "0-3");
+            fake.put(SettingLocation::Irq { irq }, "0-3");
         }
         fake
     }
 
-    fn put(&mut self, place: Place, value: &str) {
+    fn put(&mut self, place: SettingLocation, value: &str) {
         self.values.insert(place.to_string(), (place, value.to_owned()));
     }
 
-    fn get(&self, place: &Place) -> Option<&String> {
+    fn get(&self, place: &SettingLocation) -> Option<&String> {
         self.values.get(&place.to_string()).map(|(_, value)| value)
     }
 
     /// Applies a write to the device.
-    fn take(&mut self, place: &Place, value: &str) {
+    fn take(&mut self, place: &SettingLocation, value: &str) {
         let mut value = value.to_owned();
         match place {
             // Omitted keys are unchanged.
-            Place::Coalescing { .. } | Place::EnergyEfficient { .. } => {
+            SettingLocation::Coalescing { .. } | SettingLocation::EnergyEfficient { .. } => {
                 let now = self.get(place).unwrap().clone();
                 let words = now.split(' ').map(|word| {
                     let key = word.split_once('=').unwrap().0;
@@ -113,7 +116,7 @@ impl Fake {
                 });
                 value = words.collect::<Vec<_>>().join(" ");
             }
-            Place::Threaded { .. } => {
+            SettingLocation::Threaded { .. } => {
                 for pid in THREADS {
                     for (thread, begins) in threads(pid) {
                         if value == "1" && self.get(&thread).is_none() {
@@ -131,28 +134,29 @@ impl Fake {
 
     /// Returns the values, except those of threads without a NAPI instance.
     fn state(&self) -> Vec<(String, String)> {
-        let threaded = self.get(&Place::Threaded { interface: interface() });
+        let threaded = self.get(&SettingLocation::Threaded { interface: interface() });
         let runs = threaded.is_some_and(|threaded| threaded != "0");
-        let counts = |place: &Place| runs || !THREADS.iter().any(|pid| is_of(place, *pid));
+        let counts =
+            |place: &SettingLocation| runs || !THREADS.iter().any(|pid| is_of(place, *pid));
         let values = self.values.iter().filter(|(_, (place, _))| counts(place));
         values.map(|(name, (_, value))| (name.clone(), value.clone())).collect()
     }
 }
 
-fn threads(pid: i32) -> [(Place, &'static str); 2] {
+fn threads(pid: i32) -> [(SettingLocation, &'static str); 2] {
     [
-        (Place::ThreadPolicy { interface: interface(), pid, name: name(pid) }, "other"),
-        (Place::ThreadCpus { interface: interface(), pid, name: name(pid) }, "0-3"),
+        (SettingLocation::ThreadPolicy { interface: interface(), pid, name: name(pid) }, "other"),
+        (SettingLocation::ThreadCpus { interface: interface(), pid, name: name(pid) }, "0-3"),
     ]
 }
 
-fn is_of(place: &Place, thread: i32) -> bool {
+fn is_of(place: &SettingLocation, thread: i32) -> bool {
     threads(thread).iter().any(|(of_thread, _)| of_thread == place)
 }
 
 impl Host for Fake {
     fn survey(&mut self, interfaces: &[String]) -> Result<Survey> {
-        let path = |cpu| Place::File { path: governor(cpu) };
+        let path = |cpu| SettingLocation::File { path: governor(cpu) };
         let governors = (0..2).filter_map(|cpu| {
             let now = self.get(&path(cpu))?.clone();
             Some(Governor { path: governor(cpu), now, available: Vec::new() })
@@ -162,17 +166,17 @@ impl Host for Fake {
             let policy = Some(self.get(&policy)?.clone());
             Some(NapiThread { pid, name: name(pid), policy, cpus: self.get(&cpus)?.clone() })
         };
-        let value = |place: Place| self.get(&place).cloned();
-        let threaded = value(Place::Threaded { interface: interface() });
+        let value = |place: SettingLocation| self.get(&place).cloned();
+        let threaded = value(SettingLocation::Threaded { interface: interface() });
         let found = InterfaceSurvey {
             name: interface(),
             veth: self.veth,
-            offloads: value(Place::Offloads { interface: interface() }),
-            coalescing: value(Place::Coalescing { interface: interface() }),
-            energy_efficient: value(Place::EnergyEfficient { interface: interface() }),
+            offloads: value(SettingLocation::Offloads { interface: interface() }),
+            coalescing: value(SettingLocation::Coalescing { interface: interface() }),
+            energy_efficient: value(SettingLocation::EnergyEfficient { interface: interface() }),
             irqs: [40, 41]
                 .into_iter()
-                .filter_map(|irq| Some((irq, value(Place::Irq { irq })?)))
+                .filter_map(|irq| Some((irq, value(SettingLocation::Irq { irq })?)))
                 .collect(),
             threads: match threaded.as_deref() {
                 Some("1") => THREADS.into_iter().filter_map(thread).collect(),
@@ -188,11 +192,11 @@ impl Host for Fake {
         })
     }
 
-    fn read(&mut self, place: &Place) -> std::result::Result<String, Refusal> {
+    fn read(&mut self, place: &SettingLocation) -> std::result::Result<String, Refusal> {
         self.get(place).cloned().ok_or(Refusal::Gone)
     }
 
-    fn write(&mut self, place: &Place, value: &str) -> std::result::Result<(), Refusal> {
+    fn write(&mut self, place: &SettingLocation, value: &str) -> std::result::Result<(), Refusal> {
         if self.get(place).is_none() {
             return Err(Refusal::Gone);
         }
@@ -286,7 +290,10 @@ fn all_settings_are_changed_and_restored() {
     let again = try_apply(&mut fake, &mut log, false).unwrap();
     assert_eq!((again.changes.len(), fake.writes), (0, WRITES), "no further change");
     let restored = restore(&mut fake, &mut log).unwrap();
-    assert!(restored.iter().all(|restored| restored.outcome == PutBack::Restored), "{restored:?}");
+    assert!(
+        restored.iter().all(|restored| restored.outcome == RestoreOutcome::Restored),
+        "{restored:?}"
+    );
     assert_eq!((fake.state(), log.entries()), (before, vec![]));
 }
 
@@ -302,11 +309,11 @@ fn threads_are_announced_before_they_exist() {
 fn only_permitted_settings_are_changed() {
     let mut fake = Fake::untuned();
     let survey = fake.survey(&[interface()]).unwrap();
-    for kind in Kind::ALL {
+    for kind in SettingKind::ALL {
         let only = Tuning { only: vec![kind], ..tuning() };
         let settings = plan(&only, &survey).settings;
         assert!(settings.iter().all(|setting| setting.kind == kind), "{kind}: {settings:?}");
-        let of_threads = matches!(kind, Kind::NapiPriority | Kind::NapiAffinity);
+        let of_threads = matches!(kind, SettingKind::NapiPriority | SettingKind::NapiAffinity);
         assert_eq!(settings.is_empty(), of_threads, "{kind}");
     }
 }
@@ -317,7 +324,10 @@ fn without_cpus_nothing_is_moved_and_offline_cpus_are_reported() {
     let survey = fake.survey(&[interface()]).unwrap();
     let moves = |tuning: &Tuning| {
         let found = plan(tuning, &survey);
-        (found.settings.iter().any(|setting| setting.kind == Kind::IrqAffinity), found.cannot)
+        (
+            found.settings.iter().any(|setting| setting.kind == SettingKind::IrqAffinity),
+            found.cannot,
+        )
     };
     assert_eq!(moves(&Tuning { cpus: None, ..tuning() }), (false, vec![]));
     let cannot = "CPUs 3-4 are not all online; online CPUs: 0-3".to_owned();
@@ -329,7 +339,7 @@ fn without_cpus_nothing_is_moved_and_offline_cpus_are_reported() {
 fn a_veth_keeps_its_napi() {
     let mut fake = Fake { veth: true, ..Fake::untuned() };
     let settings = plan(&tuning(), &fake.survey(&[interface()]).unwrap()).settings;
-    let offloads = settings.iter().find(|setting| setting.kind == Kind::Offloads).unwrap();
+    let offloads = settings.iter().find(|setting| setting.kind == SettingKind::Offloads).unwrap();
     assert_eq!(offloads.wanted, "rx-gro");
 }
 
@@ -373,7 +383,7 @@ fn after_a_failure_at_any_step_the_host_is_unchanged() {
                     (None, _) => panic!("{case}"),
                 }
                 let restored = restore(&mut fake, &mut log).unwrap();
-                let failed = restored.iter().find(|one| one.outcome == PutBack::Failed);
+                let failed = restored.iter().find(|one| one.outcome == RestoreOutcome::Failed);
                 assert_eq!(failed, None, "{case}");
                 assert_eq!((fake.state(), log.entries()), (before, vec![]), "{case}");
                 // A thread without a NAPI instance has no relevant priority.
@@ -442,17 +452,20 @@ fn moved_interfaces_are_kept_and_removed_ones_expire() {
     let (mut fake, mut log) = (Fake::untuned(), Memory::default());
     try_apply(&mut fake, &mut log, false).unwrap();
     fake.namespace = 2;
-    fake.values.remove(&Place::Irq { irq: 41 }.to_string());
+    fake.values.remove(&SettingLocation::Irq { irq: 41 }.to_string());
     let restored = restore(&mut fake, &mut log).unwrap();
     let count = |outcome| restored.iter().filter(|one| one.outcome == outcome).count();
     // Offloads, coalescing, energy-efficient Ethernet, threaded.
-    assert_eq!((count(PutBack::Failed), count(PutBack::Gone), log.entries().len()), (4, 1, 4));
+    assert_eq!(
+        (count(RestoreOutcome::Failed), count(RestoreOutcome::Gone), log.entries().len()),
+        (4, 1, 4)
+    );
     let reason = restored.iter().find_map(|one| one.reason.clone()).unwrap();
     assert!(reason.contains("another network namespace (net:[1])"), "{reason}");
     fake.namespace = 1;
     restore(&mut fake, &mut log).unwrap();
     assert_eq!(log.entries(), []);
-    assert_eq!(fake.get(&Place::Threaded { interface: interface() }).unwrap(), "0");
+    assert_eq!(fake.get(&SettingLocation::Threaded { interface: interface() }).unwrap(), "0");
 }
 
 proptest! {
@@ -471,13 +484,13 @@ proptest! {
     ) {
         let mut fake = Fake::untuned();
         for (cpu, governor_now) in (0..).zip(&governors) {
-            fake.put(Place::File { path: governor(cpu) }, governor_now);
+            fake.put(SettingLocation::File { path: governor(cpu) }, governor_now);
         }
         fake.put(throttling(), &runtime);
-        fake.put(Place::Offloads { interface: interface() }, &offloads);
-        let place = Place::Coalescing { interface: interface() };
+        fake.put(SettingLocation::Offloads { interface: interface() }, &offloads);
+        let place = SettingLocation::Coalescing { interface: interface() };
         fake.put(place, &format!("rx-usecs={usecs} rx-frames={frames}"));
-        fake.take(&Place::Threaded { interface: interface() }, &threaded);
+        fake.take(&SettingLocation::Threaded { interface: interface() }, &threaded);
         let before = fake.state();
 
         let mut log = Memory::default();
@@ -489,7 +502,7 @@ proptest! {
         let _ = catch_unwind(AssertUnwindSafe(|| restore(&mut fake, &mut log)));
         fake.at_write = None;
         let restored = restore(&mut fake, &mut log).unwrap();
-        prop_assert!(restored.iter().all(|one| one.outcome != PutBack::Failed), "{:?}", restored);
+        prop_assert!(restored.iter().all(|one| one.outcome != RestoreOutcome::Failed), "{:?}", restored);
         prop_assert_eq!((fake.state(), log.entries()), (before, vec![]));
     }
 }

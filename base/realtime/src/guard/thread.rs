@@ -8,7 +8,7 @@ use crate::scheduling::{ThreadPolicy, affinity, set_affinity};
 use crate::{CpuSet, Error, Result, Scheduling};
 
 /// Marks a guard that must be dropped by the thread that created it.
-type OfThisThread = PhantomData<*const ()>;
+type ThreadBound = PhantomData<*const ()>;
 
 /// Runs the calling thread with a real-time policy; restores the former policy on drop.
 ///
@@ -19,7 +19,7 @@ pub struct Scheduled {
     before: ThreadPolicy,
     /// Since Linux 6.13, a thread that leaves the real-time policies gets the default slack.
     slack_before_ns: libc::c_ulong,
-    of_this_thread: OfThisThread,
+    of_this_thread: ThreadBound,
 }
 
 impl Scheduled {
@@ -62,7 +62,7 @@ impl Drop for Scheduled {
 #[derive(Debug)]
 pub struct Affinity {
     before: CpuSet,
-    of_this_thread: OfThisThread,
+    of_this_thread: ThreadBound,
 }
 
 impl Affinity {
@@ -100,7 +100,7 @@ impl Drop for Affinity {
 #[derive(Debug)]
 pub struct TimerSlack {
     before_ns: libc::c_ulong,
-    of_this_thread: OfThisThread,
+    of_this_thread: ThreadBound,
 }
 
 impl TimerSlack {

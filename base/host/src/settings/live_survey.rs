@@ -15,7 +15,7 @@ use onbeat_realtime::scheduling::{ThreadPolicy, affinity};
 use super::Result;
 
 impl Live {
-    pub(super) fn look(&self, interfaces: &[String]) -> Result<Survey> {
+    pub(super) fn survey_interfaces(&self, interfaces: &[String]) -> Result<Survey> {
         let cpus = self.text("/sys/devices/system/cpu/online").and_then(|text| text.parse().ok());
         let cpus: CpuSet = cpus.unwrap_or_default();
         Ok(Survey {

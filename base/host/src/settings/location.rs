@@ -10,7 +10,7 @@ use super::value;
 /// The location of a value. Values are text, in the form of the kernel or of [`Host`](super::Host).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum SettingLocation {
     /// A file of /proc or /sys that contains one word.
     File {
         /// The absolute path: `/proc/sys/kernel/sched_rt_runtime_us`.
@@ -61,18 +61,18 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl SettingLocation {
     /// Returns the interface, if the location depends on an interface name in a network namespace.
     #[must_use]
     pub fn interface(&self) -> Option<&str> {
         match self {
-            Place::File { .. } | Place::Irq { .. } => None,
-            Place::Threaded { interface }
-            | Place::Offloads { interface }
-            | Place::Coalescing { interface }
-            | Place::EnergyEfficient { interface }
-            | Place::ThreadPolicy { interface, .. }
-            | Place::ThreadCpus { interface, .. } => Some(interface),
+            SettingLocation::File { .. } | SettingLocation::Irq { .. } => None,
+            SettingLocation::Threaded { interface }
+            | SettingLocation::Offloads { interface }
+            | SettingLocation::Coalescing { interface }
+            | SettingLocation::EnergyEfficient { interface }
+            | SettingLocation::ThreadPolicy { interface, .. }
+            | SettingLocation::ThreadCpus { interface, .. } => Some(interface),
         }
     }
 
@@ -81,13 +81,13 @@ impl Place {
     pub(super) fn renamed(&self, name: &str) -> Self {
         let mut place = self.clone();
         match &mut place {
-            Place::File { .. } | Place::Irq { .. } => {}
-            Place::Threaded { interface }
-            | Place::Offloads { interface }
-            | Place::Coalescing { interface }
-            | Place::EnergyEfficient { interface }
-            | Place::ThreadPolicy { interface, .. }
-            | Place::ThreadCpus { interface, .. } => name.clone_into(interface),
+            SettingLocation::File { .. } | SettingLocation::Irq { .. } => {}
+            SettingLocation::Threaded { interface }
+            | SettingLocation::Offloads { interface }
+            | SettingLocation::Coalescing { interface }
+            | SettingLocation::EnergyEfficient { interface }
+            | SettingLocation::ThreadPolicy { interface, .. }
+            | SettingLocation::ThreadCpus { interface, .. } => name.clone_into(interface),
         }
         place
     }
@@ -101,10 +101,11 @@ impl Place {
             onbeat_netdev::check_name(interface).map_err(|error| error.to_string())?;
         }
         match self {
-            Place::File { path } if *path != RT_RUNTIME && !is_governor(path) => {
+            SettingLocation::File { path } if *path != RT_RUNTIME && !is_governor(path) => {
                 Err(format!("{path:?} is not a setting of this program"))
             }
-            Place::ThreadPolicy { pid, name, .. } | Place::ThreadCpus { pid, name, .. }
+            SettingLocation::ThreadPolicy { pid, name, .. }
+            | SettingLocation::ThreadCpus { pid, name, .. }
                 if *pid < 1 || !name.starts_with("napi/") =>
             {
                 Err(format!("thread {pid} {name:?} is not a NAPI thread"))
@@ -118,21 +119,26 @@ impl Place {
     #[must_use]
     pub fn is_in_namespace(&self) -> bool {
         self.interface().is_some()
-            && !matches!(self, Place::ThreadPolicy { .. } | Place::ThreadCpus { .. })
+            && !matches!(
+                self,
+                SettingLocation::ThreadPolicy { .. } | SettingLocation::ThreadCpus { .. }
+            )
     }
 
     /// Returns whether `now` means the same as `wanted`, independent of the notation.
     #[must_use]
     pub fn agrees(&self, now: &str, wanted: &str) -> bool {
         match self {
-            Place::Irq { .. } | Place::ThreadCpus { .. } => value::same_cpus(now, wanted),
-            Place::Offloads { .. } => value::words(now) == value::words(wanted),
-            Place::Coalescing { .. } | Place::EnergyEfficient { .. } => {
+            SettingLocation::Irq { .. } | SettingLocation::ThreadCpus { .. } => {
+                value::same_cpus(now, wanted)
+            }
+            SettingLocation::Offloads { .. } => value::words(now) == value::words(wanted),
+            SettingLocation::Coalescing { .. } | SettingLocation::EnergyEfficient { .. } => {
                 value::includes(now, wanted)
             }
-            Place::File { .. } | Place::Threaded { .. } | Place::ThreadPolicy { .. } => {
-                now == wanted
-            }
+            SettingLocation::File { .. }
+            | SettingLocation::Threaded { .. }
+            | SettingLocation::ThreadPolicy { .. } => now == wanted,
         }
     }
 }
@@ -146,17 +152,23 @@ fn is_governor(path: &str) -> bool {
 }
 
 /// The command or file with which a user reads the value.
-impl fmt::Display for Place {
+impl fmt::Display for SettingLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::File { path } => f.write_str(path),
-            Place::Irq { irq } => write!(f, "/proc/irq/{irq}/smp_affinity_list"),
-            Place::Threaded { interface } => write!(f, "/sys/class/net/{interface}/threaded"),
-            Place::Offloads { interface } => write!(f, "ethtool -K {interface}"),
-            Place::Coalescing { interface } => write!(f, "ethtool -C {interface}"),
-            Place::EnergyEfficient { interface } => write!(f, "ethtool --set-eee {interface}"),
-            Place::ThreadPolicy { pid, name, .. } => write!(f, "chrt -p {pid} ({name})"),
-            Place::ThreadCpus { pid, name, .. } => write!(f, "taskset -pc {pid} ({name})"),
+            SettingLocation::File { path } => f.write_str(path),
+            SettingLocation::Irq { irq } => write!(f, "/proc/irq/{irq}/smp_affinity_list"),
+            SettingLocation::Threaded { interface } => {
+                write!(f, "/sys/class/net/{interface}/threaded")
+            }
+            SettingLocation::Offloads { interface } => write!(f, "ethtool -K {interface}"),
+            SettingLocation::Coalescing { interface } => write!(f, "ethtool -C {interface}"),
+            SettingLocation::EnergyEfficient { interface } => {
+                write!(f, "ethtool --set-eee {interface}")
+            }
+            SettingLocation::ThreadPolicy { pid, name, .. } => write!(f, "chrt -p {pid} ({name})"),
+            SettingLocation::ThreadCpus { pid, name, .. } => {
+                write!(f, "taskset -pc {pid} ({name})")
+            }
         }
     }
 }
@@ -167,16 +179,16 @@ mod tests {
 
     #[test]
     fn a_journal_references_settings_of_this_program_only() {
-        let file = |path: &str| Place::File { path: path.into() };
+        let file = |path: &str| SettingLocation::File { path: path.into() };
         let thread = |pid, name: &str| {
             let (interface, name) = ("eth0".into(), name.into());
-            Place::ThreadPolicy { interface, pid, name }
+            SettingLocation::ThreadPolicy { interface, pid, name }
         };
         for good in [
             file("/proc/sys/kernel/sched_rt_runtime_us"),
             file("/sys/devices/system/cpu/cpu12/cpufreq/scaling_governor"),
-            Place::Irq { irq: 40 },
-            Place::Threaded { interface: "eth0".into() },
+            SettingLocation::Irq { irq: 40 },
+            SettingLocation::Threaded { interface: "eth0".into() },
             thread(7, "napi/eth0-8193"),
         ] {
             assert_eq!(good.check(), Ok(()));
@@ -186,8 +198,8 @@ mod tests {
             file("/proc/sys/kernel/../../../etc/passwd"),
             file("/sys/devices/system/cpu/cpu1/../../../cpufreq/scaling_governor"),
             file("/sys/devices/system/cpu/cpu/cpufreq/scaling_governor"),
-            Place::Threaded { interface: "../../x".into() },
-            Place::Offloads { interface: String::new() },
+            SettingLocation::Threaded { interface: "../../x".into() },
+            SettingLocation::Offloads { interface: String::new() },
             thread(1, "systemd"),
             thread(-1, "napi/eth0-8193"),
         ] {
@@ -199,15 +211,20 @@ mod tests {
     fn values_are_compared_by_meaning() {
         let interface = || "eth0".to_owned();
         for (place, now, wanted, agree) in [
-            (Place::Irq { irq: 4 }, "0,1", "0-1", true),
-            (Place::Irq { irq: 4 }, "0", "0-1", false),
-            (Place::Offloads { interface: interface() }, "b a", "a b", true),
-            (Place::Offloads { interface: interface() }, "a", "none", false),
-            (Place::Offloads { interface: interface() }, "none", "none", true),
-            (Place::Coalescing { interface: interface() }, "rx-usecs=0 x=1", "rx-usecs=0", true),
-            (Place::Coalescing { interface: interface() }, "rx-usecs=0", "x=1", false),
-            (Place::Threaded { interface: interface() }, "1", "0", false),
-            (Place::File { path: "/x".into() }, "performance", "performance", true),
+            (SettingLocation::Irq { irq: 4 }, "0,1", "0-1", true),
+            (SettingLocation::Irq { irq: 4 }, "0", "0-1", false),
+            (SettingLocation::Offloads { interface: interface() }, "b a", "a b", true),
+            (SettingLocation::Offloads { interface: interface() }, "a", "none", false),
+            (SettingLocation::Offloads { interface: interface() }, "none", "none", true),
+            (
+                SettingLocation::Coalescing { interface: interface() },
+                "rx-usecs=0 x=1",
+                "rx-usecs=0",
+                true,
+            ),
+            (SettingLocation::Coalescing { interface: interface() }, "rx-usecs=0", "x=1", false),
+            (SettingLocation::Threaded { interface: interface() }, "1", "0", false),
+            (SettingLocation::File { path: "/x".into() }, "performance", "performance", true),
         ] {
             assert_eq!(place.agrees(now, wanted), agree, "{place}: {now} for {wanted}");
         }
