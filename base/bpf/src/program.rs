@@ -82,11 +82,11 @@ impl Runs {
     /// The descriptor is not of a program.
     pub fn of(program: BorrowedFd<'_>) -> Result<Self> {
         let info = ProgramInfo::of(program)
-            .map_err(|error| Error::kernel("ask for the runs of a BPF program", error.into()))?;
+            .map_err(|error| Error::kernel("read the runs of a BPF program", error.into()))?;
         Ok(info.runs)
     }
 
-    /// Those of programs together.
+    /// Returns the sum of the runs of several programs.
     #[must_use]
     pub fn of_all(programs: &[(String, Self)]) -> Self {
         let mut sum = Self::default();

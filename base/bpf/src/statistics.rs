@@ -28,12 +28,12 @@ impl Statistics {
 
 /// A measurement of programs over an interval: counting costs as much as the programs.
 #[derive(Debug)]
-pub struct Watched {
+pub struct MeasuredRuns {
     statistics: Statistics,
     before: Runs,
 }
 
-impl Watched {
+impl MeasuredRuns {
     /// Starts to count; `runs` returns the runs of each program.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ pub struct Fields<'a> {
     pub source: MacAddress,
     /// VLAN id of the outer VLAN tag, if present.
     pub vlan: Option<u16>,
-    /// The IP packet in the frame, behind VLAN tags and sequence tag.
+    /// The IP packet in the frame, after VLAN tags and sequence tag.
     pub ip: Option<IpFields>,
     /// The octets after addresses and VLAN tags, from EtherType or length on. This includes a sequence tag,
     /// as identification is below sequence decoding (figure 6-1).
@@ -47,7 +47,7 @@ pub struct IpFields {
     pub destination: IpAddr,
     /// The upper six bits of the traffic class.
     pub dscp: u8,
-    /// Protocol of the payload, behind IPv6 extension headers.
+    /// Protocol of the payload, after IPv6 extension headers.
     pub protocol: u8,
     /// Source and destination port; `None` if the protocol has none, and in all fragments except the first.
     pub ports: Option<(u16, u16)>,

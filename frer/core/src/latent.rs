@@ -1,4 +1,4 @@
-//! LatentErrorDetector error detection (802.1CB 7.4.4): detects a path that has stopped delivering while the other paths
+//! Latent error detection (802.1CB 7.4.4): detects a path that has stopped delivering while the other paths
 //! mask it.
 //!
 //! Of every packet over `paths` paths one replica is passed and `paths - 1` are discarded. `passed * (paths -

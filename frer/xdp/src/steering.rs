@@ -60,7 +60,7 @@ impl Steering {
     /// The kernel refuses. A socket of another queue is not detected.
     ///
     /// The port is not attached.
-    /// Where the port is not attached.
+    /// The port is not attached.
     pub fn deliver(&self, port: &str, queue: u32, socket: BorrowedFd<'_>) -> Result<()> {
         let sockets = self.0.sockets(port)?;
         sockets

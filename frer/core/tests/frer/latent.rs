@@ -1,4 +1,4 @@
-//! LatentErrorDetector error detection (7.4.4) under virtual time.
+//! Latent error detection (7.4.4) under virtual time.
 
 use onbeat_frer::counters::Counters;
 use onbeat_frer::latent::{LatentError, LatentErrorDetector};

@@ -195,7 +195,7 @@ fn a_change_removes_and_adds_all_streams_or_none() {
     // Removed streams release their frames to added ones; a name in both lists changes; unknown names are
     // ignored.
     let new = [talker("new", 1), talker("third", 2)];
-    plane.change(&["first", "second", "third", "nobody"], &new).unwrap();
+    plane.change(&["first", "second", "third", "unknown"], &new).unwrap();
     assert_eq!(plane.len(), 2);
     assert!(sent(plane.frame(PortId(0), 0, &frame(1, None))).is_some());
     assert!(matches!(plane.frame(PortId(0), 0, &frame(3, None)), Disposition::Unmatched));

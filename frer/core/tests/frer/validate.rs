@@ -157,19 +157,19 @@ fn recovery() {
         "members[0].individual.latent: set on individual recovery, which sees one path only; set \
          it on the stream's recovery"
     );
-    let told_latent = |latent| {
+    let latent_message = |latent| {
         message(|stream| stream.recover = Some(Recovery { latent: Some(latent), ..RECOVERY }))
     };
     assert_eq!(
-        told_latent(LatentErrorDetection { period_ms: 0, ..LATENT }),
+        latent_message(LatentErrorDetection { period_ms: 0, ..LATENT }),
         "recover.latent.period_ms: 0; give 1 or more (default 2000)"
     );
     assert_eq!(
-        told_latent(LatentErrorDetection { reset_period_ms: 0, ..LATENT }),
+        latent_message(LatentErrorDetection { reset_period_ms: 0, ..LATENT }),
         "recover.latent.reset_period_ms: 0; give 1 or more (default 30000)"
     );
     assert_eq!(
-        told_latent(LatentErrorDetection { paths: 1, ..LATENT }),
+        latent_message(LatentErrorDetection { paths: 1, ..LATENT }),
         "recover.latent.paths: 1; give the number of paths that deliver the stream, 2 or more"
     );
 }

@@ -241,11 +241,11 @@ impl Plane {
         if let Some(held) = self.held.get_mut(&stream) {
             if let Some(place) = held.iter().position(|held| held.slot == slot && !held.live) {
                 let freed = held.swap_remove(place);
-                let mut heirs = held.iter().filter(|held| held.live);
-                let same = heirs.clone().find(|new_owner| new_owner.owner == freed.owner);
+                let mut live = held.iter().filter(|held| held.live);
+                let same = live.clone().find(|new_owner| new_owner.owner == freed.owner);
                 if let Some(new_owner) = same {
                     self.tables.merge(slot, new_owner.slot);
-                } else if let Some(new_owner) = heirs.next() {
+                } else if let Some(new_owner) = live.next() {
                     let output = self.tables.output(slot);
                     self.tables.records.entry(new_owner.slot)[RETIRED]
                         .fetch_add(output, Ordering::Relaxed);

@@ -52,7 +52,7 @@ impl GracePeriods {
     /// `groups`: the table of groups, and an unused slot.
     pub(super) fn start(groups: MapHandle, slot: u32) -> Result<Self> {
         let shared = Arc::new(GraceShared::default());
-        let waits = ProgramBarrier { groups, slot, nobody: new_group(1)? };
+        let waits = ProgramBarrier { groups, slot, unused: new_group(1)? };
         let theirs = shared.clone();
         let body = move || {
             // Signals are for the other threads of the daemon.
@@ -88,7 +88,7 @@ impl GracePeriods {
         self.shared.lock().over >= moment
     }
 
-    /// ProgramBarrier until no program run from before an epoch is in progress.
+    /// Waits until no program run from before an epoch is in progress.
     pub(super) fn wait(&self, moment: Epoch) -> Result<()> {
         let mut state = self.shared.lock();
         while state.over < moment {
@@ -153,16 +153,16 @@ fn serve(shared: &GraceShared, waits: &ProgramBarrier) {
 struct ProgramBarrier {
     groups: MapHandle,
     slot: u32,
-    nobody: MapHandle,
+    unused: MapHandle,
 }
 
 impl ProgramBarrier {
     /// Returns when every program run that started before has finished. The kernel waits for that when a map
     /// in a map of maps is replaced, so that callers know that no program uses the old one.
     fn for_programs(&self) -> Result<()> {
-        let nobody = self.nobody.as_fd().as_raw_fd();
+        let unused = self.unused.as_fd().as_raw_fd();
         self.groups
-            .update(self.slot.octets(), nobody.octets(), MapFlags::ANY)
+            .update(self.slot.octets(), unused.octets(), MapFlags::ANY)
             .context(|| "wait for running programs".to_string())
     }
 }
