@@ -165,7 +165,7 @@ impl Node {
 
     fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut onbeat_frer_user::Inside) -> T + Send + 'static,
+        work: impl FnOnce(&mut onbeat_frer_user::ThreadState) -> T + Send + 'static,
     ) -> Result<T> {
         self.forwarder.as_ref().expect("it runs").control().run(work).map_err(failed)
     }
