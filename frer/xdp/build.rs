@@ -7,10 +7,10 @@ fn main() {
     onbeat_bpf_build::compile(&["frer", "steer", "control", "abi"], &["frer.h"], &[]);
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let header = Path::new("../../abi/frer.h");
-    fs::write(out.join("constants.rs"), constants(header)).expect("OUT_DIR is ours");
+    fs::write(out.join("constants.rs"), constants(header)).expect("OUT_DIR is writable");
 }
 
-/// The header's numbers: `#define FRER_NAME value` and the enumerators of its enums.
+/// Returns the numbers of the header: `#define FRER_NAME value` and the enumerators of its enums.
 fn constants(header: &Path) -> String {
     let text = fs::read_to_string(header).expect("abi/frer.h is part of the source tree");
     let mut rust = String::new();

@@ -34,7 +34,7 @@ pub(crate) use network::{
     GROUP, PORTS, VLAN, build, eliminate, eliminate_to, one_node, replicate, start, two_paths,
 };
 pub(crate) use onbeat::{onbeat, program, run};
-pub(crate) use onbeat_testing::{Ran, root};
+pub(crate) use onbeat_testing::{CommandOutput, root};
 pub(crate) use resident::Resident;
 pub(crate) use stream::{Flow, sink};
 pub(crate) use xdp::xdp_program;
@@ -60,7 +60,7 @@ pub(crate) fn wait_for(what: &str, condition: impl FnMut() -> bool) {
 }
 
 /// As [`run`], in a network namespace.
-pub(crate) fn run_in(namespace: &Namespace, arguments: &[&str]) -> Ran {
+pub(crate) fn run_in(namespace: &Namespace, arguments: &[&str]) -> CommandOutput {
     namespace.start_in(onbeat().args(arguments)).output().expect("it starts").into()
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn sources() -> Vec<String> {
 
 /// What `onbeat show NODE --json` prints.
 pub(crate) fn show(node: &str) -> NodeStatus {
-    let Ran { code, out, err } = run(&["show", node, "--json"]);
+    let CommandOutput { code, out, err } = run(&["show", node, "--json"]);
     assert_eq!((code, err.as_str()), (0, ""), "onbeat show {node} --json: {out}");
     serde_json::from_str(&out).expect("the state of a node")
 }

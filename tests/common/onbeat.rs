@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use onbeat_testing::{Ran, command};
+use onbeat_testing::{CommandOutput, command};
 
 /// The program under test: beside that of the laboratory. The caller's test has its turn on the machine.
 pub(crate) fn program() -> &'static Path {
@@ -23,6 +23,6 @@ pub(crate) fn onbeat() -> Command {
 }
 
 /// Runs the program in the mounts of this thread: those of the `World` of an end-to-end test.
-pub(crate) fn run(arguments: &[&str]) -> Ran {
+pub(crate) fn run(arguments: &[&str]) -> CommandOutput {
     onbeat().args(arguments).output().expect("it starts").into()
 }

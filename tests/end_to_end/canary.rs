@@ -116,7 +116,7 @@ fn down_refusal(place: &str, pin: &Path, in_bpf: bool) -> String {
         "new" | "own/new" => nothing_of_node(&text.to_string(), "/run/onbeat/a.sock"),
         _ if in_bpf => nothing_of_node(&text.to_string(), "/run/onbeat/a.sock"),
         "" | "own" | "own/deep" | "empty" => format!(
-            "onbeat: pin directory {pin:?}: no BPF file system there, so state cannot outlive the daemon; \
+            "onbeat: pin directory {pin:?}: not in a BPF file system, so state cannot outlive the daemon; \
              set pin under [node] to a directory in one, or mount one: mount -t bpf bpf /sys/fs/bpf"
         ),
         _ => format!(

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Ran, can_run, make_executable, onbeat, program, run};
+use crate::common::{CommandOutput, can_run, make_executable, onbeat, program, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_testing::TemporaryDirectory;
@@ -21,12 +21,12 @@ fn wrong_usage_ends_with_2_and_the_way_out() {
         &["lab", "run", "single-hop", "--compare", "switch"],
     ];
     for line in lines {
-        let Ran { code, out, err } = run(line);
+        let CommandOutput { code, out, err } = run(line);
         assert_eq!((code, out.as_str()), (2, ""), "{line:?}");
         assert!(err.starts_with("onbeat: ") && err.contains("--help"), "{line:?}: {err}");
     }
     for line in [["lab"], ["bench"]] {
-        let Ran { code, out, err } = run(&line);
+        let CommandOutput { code, out, err } = run(&line);
         assert_eq!((code, out.as_str()), (2, ""));
         assert!(err.contains("Examples:\n  onbeat "), "{err}");
     }
@@ -44,7 +44,7 @@ fn the_laboratory_is_never_taken_from_path() {
     make_executable(&canary, format!("#!/bin/sh\ntouch {}\n", mark.display()));
     let mut command = Command::new(bin.join("onbeat"));
     command.args(["lab", "list"]).env("PATH", canary.parent().expect("its directory"));
-    let ran: Ran = command.output().expect("it starts").into();
+    let ran: CommandOutput = command.output().expect("it starts").into();
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.err.contains("onbeat-lab is not installed"), "{}", ran.err);
     assert!(!mark.exists());
@@ -53,7 +53,7 @@ fn the_laboratory_is_never_taken_from_path() {
 #[test]
 fn a_laboratory_of_another_version_is_refused() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat-lab"));
-    let ran: Ran = command
+    let ran: CommandOutput = command
         .args(["lab", "list"])
         .env("ONBEAT_VERSION", "0.0.1")
         .output()
@@ -68,7 +68,7 @@ fn manual_pages_are_sound() {
     let directory = TemporaryDirectory::new("manual-lab");
     let path = directory.file("pages");
     let written = Command::new(env!("CARGO_BIN_EXE_onbeat-lab")).arg("man").arg(&path).output();
-    let ran = Ran::from(written.expect("it starts"));
+    let ran = CommandOutput::from(written.expect("it starts"));
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     let pages = ["onbeat-bench.1", "onbeat-lab.1", "onbeat-load.1"].map(|page| path.join(page));
     assert_eq!(onbeat_testing::faults_of_manual_pages(&pages), [""; 0]);
@@ -83,7 +83,7 @@ fn words_of_the_laboratory_are_completed() {
         let mut command = Command::new(program());
         command.args(["--", "onbeat"]).args(words);
         command.env("ONBEAT_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "3");
-        assert_eq!(Ran::from(command.output().expect("it starts")).out, expected);
+        assert_eq!(CommandOutput::from(command.output().expect("it starts")).out, expected);
     }
 }
 
@@ -109,7 +109,7 @@ fn scenarios_are_listed_for_people_and_programs() {
 
 #[test]
 fn a_report_that_cannot_be_written_is_told_at_once() {
-    let Ran { code, out, err } =
+    let CommandOutput { code, out, err } =
         run(&["lab", "run", "link-failure", "--html", "/nowhere/at/all.html"]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.starts_with("onbeat: --html: ") && err.contains("mkdir -p /nowhere/at"), "{err}");
@@ -119,7 +119,7 @@ fn a_report_that_cannot_be_written_is_told_at_once() {
 #[test]
 fn an_option_that_the_scenario_does_not_have_is_a_usage_error() {
     for (option, value) in [("--streams", "99"), ("--cycle", "5ms")] {
-        let Ran { code, out, err } = run(&["lab", "run", "link-failure", option, value]);
+        let CommandOutput { code, out, err } = run(&["lab", "run", "link-failure", option, value]);
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
         assert_eq!(
             err,
@@ -143,7 +143,7 @@ fn a_command_that_moved_names_its_successor() {
         (&["delay", "compare"][..], "HOP,..."),
         (&["delay", "compare", "router", "--load", "idle"], "router --load idle"),
     ] {
-        let Ran { code, out, err } = run(line);
+        let CommandOutput { code, out, err } = run(line);
         assert_eq!((code, out.as_str()), (2, ""), "{line:?}");
         let successor = format!("run: onbeat lab run single-hop --compare {rest}\n");
         assert!(err.starts_with("onbeat: ") && err.ends_with(&successor), "{line:?}: {err}");
@@ -159,7 +159,7 @@ fn a_result_and_its_exit_code_agree() {
     let html = directory.file("report.html");
     let html = html.to_str().expect("a path that is text");
     let line = ["lab", "run", "link-failure", "--seconds", "0.2", "--json", "--quiet"];
-    let Ran { code, out, err } = run(&[&line[..], &["--html", html]].concat());
+    let CommandOutput { code, out, err } = run(&[&line[..], &["--html", html]].concat());
     let result: serde_json::Value =
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}\n{err}"));
     assert_eq!(
@@ -185,7 +185,7 @@ fn a_run_prints_one_screen_and_all_tables_with_verbose() {
     let html = directory.file("report.html");
     let html = html.to_str().expect("a path that is text");
     let line = ["lab", "run", "link-failure", "--seconds", "0.2", "--html", html];
-    let Ran { code, out, err } = run(&line);
+    let CommandOutput { code, out, err } = run(&line);
     assert!(code < 2, "{err}");
     let lines: Vec<&str> = out.lines().collect();
     assert!(lines.len() <= 40, "{} lines:\n{out}", lines.len());

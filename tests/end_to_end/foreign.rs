@@ -16,7 +16,7 @@ use crate::common::{
 use onbeat_lab::World;
 use onbeat_netdev::XdpMode;
 use onbeat_node::control::PortMode;
-use onbeat_testing::{ForeignProgram, Hold};
+use onbeat_testing::{AttachMethod, ForeignProgram};
 
 /// `onbeat run FILE --replace`, for what can only say `run FILE`.
 fn replacing() -> &'static Path {
@@ -31,7 +31,7 @@ fn running(world: &World, interface: &str) -> Option<u32> {
     crate::common::xdp_program(world.handle("a").unwrap(), interface)
 }
 
-fn refuse_then_replace(hold: Hold) {
+fn refuse_then_replace(hold: AttachMethod) {
     let config = format!("{PORTS}{}", replicate("axis", GROUP, VLAN));
     let mut world = build(&one_node(&config));
     let stranger =
@@ -81,6 +81,6 @@ fn a_program_of_somebody_else_is_left_alone_or_replaced_as_told() {
     if !can_run() {
         return;
     }
-    refuse_then_replace(Hold::Interface);
-    refuse_then_replace(Hold::Link);
+    refuse_then_replace(AttachMethod::Interface);
+    refuse_then_replace(AttachMethod::Link);
 }

@@ -10,7 +10,7 @@ use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{Ran, build, can_run, machine, program, run_in, wait_for};
+use crate::common::{CommandOutput, build, can_run, machine, program, run_in, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_lab::{Topology, World};
@@ -56,7 +56,7 @@ impl Hosts {
         path.to_str().unwrap().to_owned()
     }
 
-    fn irq(&self, arguments: &[&str]) -> Ran {
+    fn irq(&self, arguments: &[&str]) -> CommandOutput {
         run_in(self.listener(), &[&["irq", "guard"], arguments].concat())
     }
 
@@ -192,7 +192,7 @@ fn a_dry_run_says_what_would_be_and_changes_nothing() {
         let ran = hosts.irq(&[&file, "--dry-run"]);
         assert_eq!(ran.code, 0, "{ran:?}");
         for part in [
-            "would    eth0: reception in a thread of its own (threaded NAPI): 0 -> 1",
+            "would    eth0: reception in a dedicated thread (threaded NAPI): 0 -> 1",
             "would    eth0: normal -> real-time 40, ",
         ] {
             assert!(ran.out.contains(part), "{part}: {ran:?}");

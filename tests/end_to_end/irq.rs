@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::common::json::{can_validate, validate};
 use crate::common::{
-    Flow, GROUP, PORTS, Ran, TemporaryFile, eliminate, machine, make_executable, program,
+    CommandOutput, Flow, GROUP, PORTS, TemporaryFile, eliminate, machine, make_executable, program,
     replicate, run, two_paths,
 };
 use harness::{World, possible};
@@ -43,7 +43,7 @@ impl Running {
         kill(Pid::from_raw(self.0.id() as i32), Signal::SIGINT).expect("it runs");
     }
 
-    fn end(mut self) -> Ran {
+    fn end(mut self) -> CommandOutput {
         drop(self.0.stdin.take());
         let status = self.0.wait().expect("it ends");
         let read = |from: Option<&mut dyn std::io::Read>| {
@@ -55,7 +55,7 @@ impl Running {
         };
         let out = read(self.0.stdout.as_mut().map(|out| out as _));
         let err = read(self.0.stderr.as_mut().map(|err| err as _));
-        Ran { code: status.code().unwrap_or(-1), out, err }
+        CommandOutput { code: status.code().unwrap_or(-1), out, err }
     }
 }
 
@@ -333,7 +333,7 @@ fn who_may_not_trace_is_told_the_way_out() {
         .gid(nobody)
         .output()
         .expect("it starts");
-    let ran: Ran = output.into();
+    let ran: CommandOutput = output.into();
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert!(ran.err.starts_with("onbeat: cannot ") && ran.err.contains("as root"), "{}", ran.err);
     assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);

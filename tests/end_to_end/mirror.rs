@@ -12,7 +12,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use crate::common::delay::{Directory, Router, can_capture, packets, result, tap, value};
-use crate::common::{BOUND, Ran, program, run, run_in, wait_for};
+use crate::common::{BOUND, CommandOutput, program, run, run_in, wait_for};
 use nix::sys::signal::{self, kill};
 use nix::unistd::Pid;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
@@ -85,7 +85,7 @@ impl Mirrored {
 }
 
 fn told(child: Child) -> (i32, Value) {
-    let ran: Ran = child.wait_with_output().unwrap().into();
+    let ran: CommandOutput = child.wait_with_output().unwrap().into();
     assert_eq!(ran.err, "");
     (ran.code, serde_json::from_str(&ran.out).unwrap())
 }

@@ -9,7 +9,7 @@ use onbeat_testing::TemporaryDirectory;
 use serde_json::Value;
 
 use crate::common::json::{can_validate, validate};
-use crate::common::{Ran, program, root, run};
+use crate::common::{CommandOutput, program, root, run};
 
 const BUS: &str = "vectors/powerlink/boot-1cn-stock.pcap";
 
@@ -21,14 +21,14 @@ fn sha256sum(path: &Path) -> String {
 }
 
 /// Runs a line by a shell that finds `onbeat`.
-fn shell(line: &str) -> Ran {
+fn shell(line: &str) -> CommandOutput {
     let directory = Path::new(program()).parent().expect("the directory of the program");
     let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default());
     Command::new("sh").args(["-c", line]).env("PATH", path).output().expect("sh").into()
 }
 
 #[track_caller]
-fn result(ran: &Ran) -> Value {
+fn result(ran: &CommandOutput) -> Value {
     assert!(ran.code < 2, "{ran:?}");
     if can_validate() {
         validate(&ran.out);

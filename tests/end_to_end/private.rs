@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{
-    GROUP, PORTS, Ran, VLAN, assert_gone, build, can_run, log, one_node, program, replicate,
-    run_in, start,
+    CommandOutput, GROUP, PORTS, VLAN, assert_gone, build, can_run, log, one_node, program,
+    replicate, run_in, start,
 };
 use onbeat_lab::World;
 use onbeat_netdev::{Bridge, VethEnd};
@@ -30,7 +30,7 @@ fn mtu(world: &World) -> u32 {
     world.handle("a").unwrap().link("path1").unwrap().mtu
 }
 
-fn down(world: &World, arguments: &[&str]) -> Ran {
+fn down(world: &World, arguments: &[&str]) -> CommandOutput {
     run_in(world.namespace("a").unwrap(), &[&["down"], arguments].concat())
 }
 
@@ -242,7 +242,7 @@ fn down_fails_where_the_pins_of_a_live_data_plane_cannot_be_reached() {
         let mounts = "umount -l /sys && mount -t sysfs sysfs /sys && exec \"$0\" down \"$1\"";
         command.args(["--mount", "sh", "-c", mounts]).arg(program()).arg(argument);
         let namespace = world.namespace("a").unwrap();
-        let ran: Ran = namespace.start_in(&mut command).output().unwrap().into();
+        let ran: CommandOutput = namespace.start_in(&mut command).output().unwrap().into();
         assert_eq!((ran.code, ran.out.as_str(), mtu(&world)), (1, "", 1506), "{ran:?}");
         let named = ran.err.contains("the data plane still runs on path1, path2");
         assert!(named && ran.err.contains("nsenter --net="), "{ran:?}");

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::common::json::{can_validate, validate};
 
-use crate::common::{Ran, can_run, machine, run, sources};
+use crate::common::{CommandOutput, can_run, machine, run, sources};
 use onbeat_lab::scenario::{find, list};
 use onbeat_report::CpuTimes;
 use onbeat_testing::{Feature, require, require_that};
@@ -43,7 +43,7 @@ fn wait_for_quiet() {
 /// Why a run measured nothing: other work left a source or a wire no CPU time, as the measurement reports
 /// instead of a result; or frames were lost, and nothing else failed, while a virtual machine's host took
 /// CPU time away (CPU steal), so that interfaces had no room. Any other failed check is a result.
-fn not_measured(ran: &Ran) -> Option<String> {
+fn not_measured(ran: &CommandOutput) -> Option<String> {
     let error = || {
         let starved = ["did not get enough CPU time", "overflowed"];
         starved.iter().any(|text| ran.err.contains(text)).then(|| ran.err.trim().to_owned())
@@ -304,14 +304,15 @@ fn only_loss_under_cpu_steal_is_no_measurement() {
         let checks: Vec<Value> =
             failed.iter().map(|name| json!({"name": name, "ok": false})).collect();
         let out = json!({"conditions": {"steal_percent": steal}, "checks": checks}).to_string();
-        not_measured(&Ran { code, out, err: String::new() }).is_some()
+        not_measured(&CommandOutput { code, out, err: String::new() }).is_some()
     };
     assert!(ran(1, 1.5, &["lost", COUNTED[0]]));
     assert!(!ran(1, 0.5, &["lost"]));
     assert!(!ran(1, 1.5, &["lost", "duplicated"]));
     assert!(!ran(1, 1.5, &["guard: settings not put back"]));
     assert!(!ran(1, 1.5, &[]) && !ran(0, 1.5, &["lost"]));
-    let error = |err: &str| not_measured(&Ran { code: 2, out: String::new(), err: err.into() });
+    let error =
+        |err: &str| not_measured(&CommandOutput { code: 2, out: String::new(), err: err.into() });
     assert!(error("the source did not get enough CPU time").is_some());
     assert!(error("no such interface").is_none());
 }

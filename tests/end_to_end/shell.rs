@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{Ran, can_run, onbeat, root, run};
+use crate::common::{CommandOutput, can_run, onbeat, root, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_realtime::interrupt::wait_until;
@@ -15,7 +15,7 @@ use onbeat_testing::TemporaryDirectory;
 fn script(network: &str, at: &[&str], script: &str) -> String {
     let line =
         [&["lab", "shell", network, "--quiet"], at, &["--", "/bin/sh", "-ec", script]].concat();
-    let Ran { code, out, err } = run(&line);
+    let CommandOutput { code, out, err } = run(&line);
     assert_eq!((code, err.as_str()), (0, ""), "{script}: {out}");
     out
 }
@@ -51,7 +51,8 @@ fn a_shell_shows_the_network_and_the_ways_in() {
     if !can_run() {
         return;
     }
-    let Ran { code, out, err } = run(&["lab", "shell", "link-failure", "--at", "a", "--", "true"]);
+    let CommandOutput { code, out, err } =
+        run(&["lab", "shell", "link-failure", "--at", "a", "--", "true"]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.contains("path1") && out.contains('\u{2500}'), "a picture: {out}");
     for way in [
@@ -81,9 +82,9 @@ fn a_command_s_end_is_told_by_the_exit_code() {
         return;
     }
     let line = ["lab", "shell", "link-failure", "--quiet", "--"];
-    let Ran { code, out, err } = run(&[&line[..], &["false"]].concat());
+    let CommandOutput { code, out, err } = run(&[&line[..], &["false"]].concat());
     assert_eq!((code, out.as_str(), err.as_str()), (1, "", ""));
-    let Ran { code, out, err } = run(&[&line[..], &["/nowhere/at-all"]].concat());
+    let CommandOutput { code, out, err } = run(&[&line[..], &["/nowhere/at-all"]].concat());
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.starts_with("onbeat: cannot start \"/nowhere/at-all\": "), "{err}");
     // How the last command of a shell ended says nothing.
@@ -91,27 +92,29 @@ fn a_command_s_end_is_told_by_the_exit_code() {
     shell.args(&line[..4]).env("SHELL", "/bin/sh").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut shell = shell.spawn().expect("it starts");
     shell.stdin.take().expect("a pipe").write_all(b"onbeat show b\nfalse\n").expect("it reads");
-    let ran: Ran = shell.wait_with_output().expect("it ends").into();
+    let ran: CommandOutput = shell.wait_with_output().expect("it ends").into();
     assert_eq!(ran.code, 0);
     assert!(ran.out.starts_with("node b "), "{}", ran.out);
 }
 
 #[test]
 fn what_is_no_network_and_no_place_in_one_is_told_with_what_is() {
-    let Ran { code, out, err } = run(&["lab", "shell", "link-failur"]);
+    let CommandOutput { code, out, err } = run(&["lab", "shell", "link-failur"]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(
         err.contains("\"link-failur\" is no file and no scenario") && err.contains("ladder"),
         "{err}"
     );
-    let Ran { code, out, err } = run(&["lab", "shell", "link-failure", "-q", "--at", "c"]);
+    let CommandOutput { code, out, err } =
+        run(&["lab", "shell", "link-failure", "-q", "--at", "c"]);
     assert_eq!((code, out.as_str()), (2, ""));
     let expected = "onbeat: there is no host or node \"c\"; there are: talker, listener, a, b\n";
     assert_eq!(err, expected);
     let directory = TemporaryDirectory::new("topology");
     let file = directory.file("net.toml");
     std::fs::write(&file, "[[host]]\nname = \"a\"\n[[hosts]]\n").expect("a file");
-    let Ran { code, err, .. } = run(&["lab", "shell", file.to_str().expect("a path that is text")]);
+    let CommandOutput { code, err, .. } =
+        run(&["lab", "shell", file.to_str().expect("a path that is text")]);
     assert_eq!(code, 2);
     assert!(err.starts_with(&format!("onbeat: {}: topology: ", file.display())), "{err}");
 }
@@ -187,7 +190,7 @@ fn a_shell_is_entered_from_elsewhere() {
     }
     let waiting = Waiting::start("");
     let mounts = format!("--mount=/proc/{}/ns/mnt", waiting.shell.id());
-    let enter = |command: &[&str]| -> Ran {
+    let enter = |command: &[&str]| -> CommandOutput {
         Command::new("nsenter").arg(&mounts).args(command).output().expect("nsenter").into()
     };
     let ran =

@@ -12,8 +12,8 @@
 use std::fs;
 
 use crate::common::{
-    Flow, PORTS, Ran, VLAN, build, can_run, eliminate, eliminate_to, program, replicate, run, show,
-    start, two_paths,
+    CommandOutput, Flow, PORTS, VLAN, build, can_run, eliminate, eliminate_to, program, replicate,
+    run, show, start, two_paths,
 };
 use onbeat_node::config::Backend;
 use onbeat_node::control::PortStatus;
@@ -28,14 +28,14 @@ fn names(node: &str) -> Vec<String> {
 }
 
 /// Writes streams into a file, and has a node add or change them.
-fn put(how: &str, node: &str, streams: &str) -> Ran {
+fn put(how: &str, node: &str, streams: &str) -> CommandOutput {
     let file = format!("/run/onbeat/lab/{how}.part");
     fs::write(&file, streams).unwrap();
     run(&["stream", how, &file, "--node", node])
 }
 
 #[track_caller]
-fn good(ran: &Ran, out: &str) {
+fn good(ran: &CommandOutput, out: &str) {
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, out, ""));
 }
 
@@ -137,12 +137,13 @@ fn what_cannot_be_changes_nothing_and_a_reload_makes_all_as_the_file_says() {
         ("change", guest.clone(), "no stream \"guest\""),
         ("change", String::new(), "there is no stream"),
     ] {
-        let Ran { code, out, err } = put(how, "a", &streams);
+        let CommandOutput { code, out, err } = put(how, "a", &streams);
         assert_eq!((code, out.as_str()), (2, ""), "{streams}: {err}");
         assert!(err.contains(said) && err.contains(&format!("/{how}.part:")), "{said} in {err}");
         assert_eq!(names("a"), ["axis"], "{said}");
     }
-    let Ran { code, err, .. } = run(&["stream", "remove", "axis", "guest", "--node", "a"]);
+    let CommandOutput { code, err, .. } =
+        run(&["stream", "remove", "axis", "guest", "--node", "a"]);
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("no stream \"guest\""), "{err}");
     assert_eq!(names("a"), ["axis"], "all or none");

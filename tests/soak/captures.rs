@@ -9,7 +9,7 @@ use onbeat_delay::synthetic::Traffic;
 use onbeat_lab::world::Mounts;
 use onbeat_wire::random::Random;
 
-use crate::common::{Ran, run};
+use crate::common::{CommandOutput, run};
 use crate::runs::Runs;
 
 const DIRECTORY: &str = "/run/onbeat/lab";
@@ -30,7 +30,7 @@ fn traffic(random: &mut Random) -> Traffic {
     }
 }
 
-fn judge(delays: &str, longest_us: i64) -> Ran {
+fn judge(delays: &str, longest_us: i64) -> CommandOutput {
     let matcher = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/soak/matcher.py");
     let mut python = Command::new("python3");
     python

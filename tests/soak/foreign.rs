@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use onbeat_lab::World;
 use onbeat_netdev::{Handle, XdpMode};
-use onbeat_testing::{ForeignProgram, Hold};
+use onbeat_testing::{AttachMethod, ForeignProgram};
 use onbeat_wire::random::Random;
 
 use crate::common::process::{Process, random_part};
@@ -59,7 +59,7 @@ impl Soak {
         if xdp_program(self.handle(), interface).is_some() {
             return;
         }
-        let hold = *one_of(random, &[Hold::Interface, Hold::Link]);
+        let hold = *one_of(random, &[AttachMethod::Interface, AttachMethod::Link]);
         let mode = *one_of(random, &[XdpMode::Native, XdpMode::Generic]);
         let stranger = ForeignProgram::attach(self.handle(), interface, hold, mode);
         self.strangers.insert(interface, stranger);
@@ -212,7 +212,8 @@ impl Soak {
     /// A replaced program is noticed.
     fn control(&mut self) {
         fs::write(FILE, format!("{PORTS}{}", replicate("axis", GROUP, 100))).unwrap();
-        let stranger = ForeignProgram::attach(self.handle(), "path1", Hold::Link, XdpMode::Native);
+        let stranger =
+            ForeignProgram::attach(self.handle(), "path1", AttachMethod::Link, XdpMode::Native);
         self.strangers.insert("path1", stranger);
         self.start(&["--backend", "xdp"], None);
         assert!(self.daemon.is_none() && self.replaced().is_empty(), "control: refused");

@@ -18,7 +18,7 @@ use onbeat_lab::World;
 use onbeat_wire::random::Random;
 
 use crate::common::{
-    Flow, GROUP, PORTS, Ran, VLAN, build, eliminate, program, replicate, run, two_paths,
+    CommandOutput, Flow, GROUP, PORTS, VLAN, build, eliminate, program, replicate, run, two_paths,
 };
 use crate::runs::{Runs, one_of};
 
@@ -52,7 +52,7 @@ fn files() -> Vec<PathBuf> {
     files.filter(|path| !path.ends_with("filler")).collect()
 }
 
-fn says_why(ran: &Ran) -> bool {
+fn says_why(ran: &CommandOutput) -> bool {
     ran.err.contains("No space left on device") || ran.err.contains("no space left on device")
 }
 
@@ -113,7 +113,7 @@ fn standard_output(random: &mut Random) {
     let mut onbeat = Command::new(program());
     onbeat.args(command).stdin(Stdio::null());
     onbeat.stdout(File::create("/dev/full").unwrap());
-    let ran: Ran = onbeat.output().expect("it starts").into();
+    let ran: CommandOutput = onbeat.output().expect("it starts").into();
     assert!(ran.code == 2 && says_why(&ran), "{command:?}: {ran:?}");
     clear();
 }

@@ -15,7 +15,7 @@ use onbeat_netdev::{Handle, Namespace, VethEnd};
 use onbeat_wire::random::Random;
 
 use crate::common::process::Process;
-use crate::common::{Ran, program, run, run_in, wait_for};
+use crate::common::{CommandOutput, program, run, run_in, wait_for};
 use crate::runs::{Runs, one_of};
 
 const DIRECTORY: &str = "/run/onbeat/lab";
@@ -64,7 +64,7 @@ fn name(random: &mut Random) -> String {
     (0..=random.below(5)).map(|_| *one_of(random, &parts)).collect()
 }
 
-fn judge(page: &str, shown: Option<&str>) -> Ran {
+fn judge(page: &str, shown: Option<&str>) -> CommandOutput {
     let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/soak/page.py");
     let mut python = Command::new("python3");
     python.args([judge, page]).args(shown);
@@ -72,7 +72,7 @@ fn judge(page: &str, shown: Option<&str>) -> Ran {
 }
 
 /// The judge of layouts: chromium lays the page out as on a phone and on a desk.
-fn judge_layout(page: &str) -> Ran {
+fn judge_layout(page: &str) -> CommandOutput {
     let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/soak/layout.py");
     let mut python = Command::new("python3");
     python.args([judge, page, "360", "1280"]);

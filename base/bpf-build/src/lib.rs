@@ -1,21 +1,21 @@
-//! For build scripts of crates that have BPF programs, under `bpf/`: compiles them, and generates the
-//! Rust side of what they declare.
+//! Compilation of BPF programs under `bpf/` for build scripts, and generation of the Rust side of their
+//! declarations.
 //!
-//! `onbeat_bpf::bpf_object!` and `onbeat_bpf::bpf_skeleton!` take what this puts into `OUT_DIR`.
+//! `onbeat_bpf::bpf_object!` and `onbeat_bpf::bpf_skeleton!` read the output in `OUT_DIR`.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// Compiles `bpf/NAME.bpf.c` of the crate whose build script calls it, for each of `programs`, to
-/// `NAME.bpf.o` and `NAME.skel.rs` in `OUT_DIR`. Warnings are errors.
+/// Compiles `bpf/NAME.bpf.c` of the calling crate, for each of `programs`, to `NAME.bpf.o` and `NAME.skel.rs`
+/// in `OUT_DIR`. Warnings are errors.
 ///
-/// `headers` are those of the folder `abi` of the workspace that the programs include; `arguments` go to
-/// clang, which the variable `CLANG` names where it is not in the path.
+/// `headers` are the included ones of the folder `abi` of the workspace; `arguments` are passed to clang. The
+/// variable `CLANG` sets its path.
 ///
 /// # Panics
-/// With what clang says, where a program does not compile.
+/// A program does not compile; with the message of clang.
 pub fn compile(programs: &[&str], headers: &[&str], arguments: &[&str]) {
     let out = path("OUT_DIR");
     let root = path("CARGO_MANIFEST_DIR");
@@ -28,11 +28,11 @@ pub fn compile(programs: &[&str], headers: &[&str], arguments: &[&str]) {
     }
     println!("cargo::rerun-if-env-changed=CLANG");
 
-    // Atomic operations that return the old value are of version 3.
+    // Atomic operations that return the old value require version 3.
     let mut all = ["-mcpu=v3", "-Wall", "-Wextra", "-Werror"].map(String::from).to_vec();
     all.extend(arguments.iter().map(ToString::to_string));
     all.extend([&shared, &abi].map(|folder| format!("-I{}", folder.display())));
-    // <linux/types.h> wants <asm/types.h>, which Debian keeps under the machine's triplet.
+    // <linux/types.h> includes <asm/types.h>, which Debian installs under the machine's triplet.
     let machine = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
     let triplet = PathBuf::from(format!("/usr/include/{machine}-linux-gnu"));
     if triplet.is_dir() {

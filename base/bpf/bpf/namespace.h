@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The part of the kernel's structures by which programs tell network namespaces. Where each field
- * is, the loader takes from the running kernel. */
+/* The part of the kernel's structures that identifies network namespaces. The loader relocates each
+ * field to its offset in the running kernel. */
 #ifndef ONBEAT_NAMESPACE_H
 #define ONBEAT_NAMESPACE_H
 

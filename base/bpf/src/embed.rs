@@ -1,12 +1,12 @@
-//! BPF programs as parts of a crate: what its build script put into `OUT_DIR`, and values that they and we
-//! hold alike.
+//! BPF programs embedded in a crate: the output of its build script in `OUT_DIR`, and values shared with
+//! programs.
 
-/// Octets in memory aligned as ELF wants them.
+/// Octets with the alignment that ELF requires.
 #[doc(hidden)]
 #[repr(align(8))]
 pub struct Aligned<T: ?Sized>(pub T);
 
-/// The object file that the crate's build script made: `&'static [u8]`, aligned as ELF wants it.
+/// The object file built by the crate's build script: `&'static [u8]`, aligned for ELF.
 #[macro_export]
 macro_rules! bpf_object {
     ($file:literal) => {{
@@ -16,7 +16,7 @@ macro_rules! bpf_object {
     }};
 }
 
-/// A module of the types that the crate's build script made from a BPF object (libbpf's skeleton).
+/// A module of the types that the crate's build script generated from a BPF object (libbpf's skeleton).
 #[macro_export]
 macro_rules! bpf_skeleton {
     ($visibility:vis $module:ident, $file:literal) => {
@@ -34,19 +34,19 @@ macro_rules! bpf_skeleton {
     };
 }
 
-/// A type that the kernel and we hold alike: plain octets, every pattern of them valid.
+/// A type shared with the kernel: plain octets, for which every pattern is valid.
 ///
 /// # Safety
-/// Only for `repr(C)` types without references, niches, or padding that the kernel would look at.
+/// Only for `repr(C)` types without references, niches, or padding that the kernel reads.
 pub unsafe trait Plain: Copy + Default {
-    /// The value's octets.
+    /// Returns the octets of the value.
     fn octets(&self) -> &[u8] {
         // SAFETY: the reference covers exactly the value, and any of its octets may be read:
         // values are made by `Default` and field writes into zeroed memory.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
     }
 
-    /// The value that these octets stand for; `None` where they are too few or too many.
+    /// Converts octets to a value; `None`: wrong number of octets.
     fn from_octets(octets: &[u8]) -> Option<Self> {
         (octets.len() == size_of::<Self>()).then(|| {
             // SAFETY: the length was checked, the read needs no alignment, and every pattern of
@@ -55,8 +55,8 @@ pub unsafe trait Plain: Copy + Default {
         })
     }
 
-    /// The value that these octets begin with, of which there may be more: the kernel rounds sizes up,
-    /// and what follows may be the programs' own. `None` where they are too few.
+    /// Converts the first octets to a value and ignores further ones: the kernel rounds sizes up, and
+    /// programs may have data after the value. `None`: too few octets.
     fn from_start(octets: &[u8]) -> Option<Self> {
         octets.get(..size_of::<Self>()).and_then(Self::from_octets)
     }
@@ -69,13 +69,13 @@ unsafe impl Plain for u32 {}
 // SAFETY: integers.
 unsafe impl Plain for i32 {}
 
-/// Makes types [`Plain`] that the build generated from C structs; who writes `unsafe` answers for what
-/// the trait asks.
+/// Implements [`Plain`] for types that the build generated from C structs; the caller asserts the safety
+/// requirements of the trait with `unsafe`.
 #[macro_export]
 macro_rules! bpf_plain {
     (unsafe: $($type:ty),* $(,)?) => {
         $(
-            // SAFETY: the caller's word.
+            // SAFETY: asserted by the caller.
             unsafe impl $crate::Plain for $type {}
         )*
     };
@@ -95,10 +95,10 @@ mod tests {
     crate::bpf_plain!(unsafe: Pair);
 
     #[test]
-    fn values_by_their_octets() {
+    fn values_convert_to_octets_and_back() {
         let pair = Pair { a: 0x0102, b: [3, 4] };
         assert_eq!(pair.octets(), [&0x0102_u16.to_ne_bytes()[..], &[3, 4]].concat());
-        // Where no alignment is right for it by chance.
+        // At an offset without accidental alignment.
         let octets = [&[9][..], pair.octets(), &[9, 9]].concat();
         assert_eq!(Pair::from_octets(&octets[1..5]), Some(pair));
         assert_eq!(

@@ -1,17 +1,19 @@
-//! What can go wrong with BPF programs.
+//! Errors of BPF programs.
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a program cannot be loaded, attached or read.
+/// The reason why a program cannot be loaded, attached or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kernel does not describe its types.
-    #[error("the kernel does not describe its types: {0}; it takes one with CONFIG_DEBUG_INFO_BTF")]
+    /// The kernel has no type information.
+    #[error(
+        "the kernel has no type information (BTF): {0}; requires a kernel built with CONFIG_DEBUG_INFO_BTF"
+    )]
     NoTypes(libbpf_rs::Error),
     /// The kernel lacks a tracepoint.
-    #[error("this kernel has no tracepoint {name}; it takes {remedy}")]
+    #[error("this kernel has no tracepoint {name}; requires {remedy}")]
     NoTracepoint {
         /// Its name.
         name: &'static str,
@@ -25,15 +27,15 @@ pub enum Error {
         table: String,
         /// Its size.
         octets: usize,
-        /// The kernel's answer.
+        /// The cause.
         source: std::io::Error,
     },
     /// The kernel refused.
     #[error("cannot {what}: {source}{}", remedy(source))]
     Kernel {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// The kernel's answer.
+        /// The cause.
         source: libbpf_rs::Error,
     },
 }
@@ -46,7 +48,7 @@ fn remedy(source: &libbpf_rs::Error) -> &'static str {
 }
 
 impl Error {
-    /// What the kernel answered to an attempt, "load the program".
+    /// Creates the error of an operation, such as "load the program".
     pub fn kernel(what: impl Into<String>, source: libbpf_rs::Error) -> Self {
         Self::Kernel { what: what.into(), source }
     }

@@ -1,17 +1,16 @@
-//! BPF programs as parts of a crate, what loaders of them have in common, and what this kernel lets programs
-//! see.
+//! BPF programs embedded in crates, common parts of their loaders, and features of this kernel.
 //!
-//! - [`bpf_object`], [`bpf_skeleton`]: what the crate's build script (`onbeat-bpf-build`) made of its programs.
-//! - [`Plain`]: values that programs and user space hold alike.
-//! - [`Link`], [`ProgramInfo`]: programs at interfaces and tracepoints, of whomever.
+//! - [`bpf_object`], [`bpf_skeleton`]: output of the crate's build script (`onbeat-bpf-build`).
+//! - [`Plain`]: values shared by programs and user space.
+//! - [`Link`], [`ProgramInfo`]: programs of any owner at interfaces and tracepoints.
 //! - [`Mapped`]: an array in memory, whose words are read and written while programs run.
 //! - [`Object`]: loads the programs of a file; their tables, variables and constants.
-//! - [`Reasons`]: why the kernel drops packets.
-//! - [`statistics`]: what programs cost.
+//! - [`Reasons`]: names of packet drop reasons.
+//! - [`statistics`]: run time of programs.
 //! - [`tracepoints`]: the tracepoints of this kernel.
 //!
-//! `bpf/` holds the headers that programs of several crates include: the kernel's structures, and the export of
-//! types to Rust.
+//! `bpf/` contains the headers that programs of several crates include: the kernel's structures, and the
+//! export of types to Rust.
 
 mod error;
 mod link;

@@ -1,5 +1,5 @@
-//! Links: a program's hold on an interface or a tracepoint, which ends with the last descriptor of it and the
-//! last pin in the BPF file system.
+//! Links: attachments of a program to an interface or a tracepoint, which end with the last descriptor and
+//! the last pin in the BPF file system.
 
 use std::ffi::CString;
 use std::io;
@@ -11,18 +11,18 @@ use libbpf_rs::libbpf_sys as sys;
 
 use crate::program::{checked, owned};
 
-/// A link between a program and what it runs at.
+/// A link between a program and its attachment point.
 #[derive(Debug)]
 pub struct Link(OwnedFd);
 
-/// What the kernel says of a link.
+/// Properties of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkInfo {
-    /// The link's number.
+    /// The link id.
     pub id: u32,
-    /// That of its program.
+    /// The id of its program.
     pub program: u32,
-    /// The interface of an XDP link; 0 once that is gone, and for other links.
+    /// The interface of an XDP link; 0 after its removal, and for other links.
     pub ifindex: u32,
 }
 
@@ -36,7 +36,7 @@ impl Link {
         Self::create(program, ifindex, sys::BPF_XDP, flags)
     }
 
-    /// Attaches a program to the tc ingress of an interface, after those that are there.
+    /// Attaches a program to the tc ingress of an interface, after existing ones.
     ///
     /// # Errors
     /// EINVAL before Linux 6.6; ENODEV, EPERM.
@@ -69,10 +69,10 @@ impl Link {
         owned(fd).map(Self)
     }
 
-    /// The link pinned at `path`; `None` where nothing is.
+    /// Opens the link pinned at `path`; `None`: nothing is pinned there.
     ///
     /// # Errors
-    /// Where the path cannot be read, or is no object of BPF.
+    /// The path cannot be read, or is not a BPF object.
     pub fn open(path: &Path) -> io::Result<Option<Self>> {
         let path = path_of(path)?;
         // SAFETY: a C string that outlives the call.
@@ -82,7 +82,7 @@ impl Link {
         }
     }
 
-    /// The link of this number.
+    /// Opens the link with this id.
     ///
     /// # Errors
     /// ENOENT; EPERM.
@@ -91,12 +91,12 @@ impl Link {
         owned(unsafe { sys::bpf_link_get_fd_by_id(id) }).map(Self)
     }
 
-    /// The XDP link that holds a program, if a link does.
+    /// Returns the XDP link of a program, if it has one.
     #[must_use]
     pub fn holding(program: u32) -> Option<Self> {
         let mut id = 0;
         loop {
-            // SAFETY: `id` is a valid place for the answer.
+            // SAFETY: `id` is a valid pointer for the result.
             if unsafe { sys::bpf_link_get_next_id(id, &raw mut id) } != 0 {
                 return None;
             }
@@ -112,14 +112,14 @@ impl Link {
     /// Pins the link in the BPF file system.
     ///
     /// # Errors
-    /// EEXIST; where the path is in no BPF file system.
+    /// EEXIST; the path is not in a BPF file system.
     pub fn pin(&self, path: &Path) -> io::Result<()> {
         let path = path_of(path)?;
         // SAFETY: an open descriptor and a C string that outlive the call.
         checked(unsafe { sys::bpf_obj_pin(self.0.as_raw_fd(), path.as_ptr()) }).map(drop)
     }
 
-    /// Replaces the linked program by another; each frame meets one of them.
+    /// Replaces the linked program by another one; each frame is processed by one of them.
     ///
     /// # Errors
     /// EINVAL: a program of another type.
@@ -131,19 +131,19 @@ impl Link {
         checked(code).map(drop)
     }
 
-    /// Detaches the program, whoever holds the link.
+    /// Detaches the program, also if other processes have the link open.
     ///
     /// # Errors
-    /// Where the kind of link cannot be detached.
+    /// This kind of link cannot be detached.
     pub fn detach(&self) -> io::Result<()> {
         // SAFETY: an open descriptor.
         checked(unsafe { sys::bpf_link_detach(self.0.as_raw_fd()) }).map(drop)
     }
 
-    /// What the kernel says of it.
+    /// Returns the properties of the link.
     ///
     /// # Errors
-    /// Where the descriptor is of no link: something else was pinned.
+    /// The descriptor is not of a link: another object was pinned.
     pub fn info(&self) -> io::Result<LinkInfo> {
         let mut info = sys::bpf_link_info::default();
         let mut length = size_of::<sys::bpf_link_info>() as u32;
@@ -152,7 +152,7 @@ impl Link {
             sys::bpf_link_get_info_by_fd(self.0.as_raw_fd(), &raw mut info, &raw mut length)
         })?;
         let ifindex = if info.type_ == sys::BPF_LINK_TYPE_XDP {
-            // SAFETY: the type says which member of the union is meant.
+            // SAFETY: the type determines the active member of the union.
             unsafe { info.__bindgen_anon_1.xdp.ifindex }
         } else {
             0

@@ -1,4 +1,4 @@
-//! BPF arrays in memory: words of entries that programs write can be read and changed one by one.
+//! BPF arrays mapped into memory: words of entries that programs write are read and changed individually.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -15,10 +15,10 @@ use crate::error::{Error, Result};
 
 const WORD: usize = size_of::<u64>();
 
-/// An array of `V`, whose size is a multiple of eight octets, shared with programs that run.
+/// An array of `V`, whose size is a multiple of eight octets, shared with running programs.
 ///
-/// Each word is read and written by itself, and at once. An entry that no program looks at can be
-/// written as a whole; one that programs look at, by words that mean something alone.
+/// Each word is read and written atomically. An entry that no program uses may be written as a whole; one in
+/// use, only by words that are independent of each other.
 #[derive(Debug)]
 pub struct Mapped<V> {
     words: NonNull<AtomicU64>,
@@ -27,7 +27,7 @@ pub struct Mapped<V> {
     value: PhantomData<V>,
 }
 
-// SAFETY: the memory is only reached as atomics, from any thread.
+// SAFETY: the memory is accessed by atomics only, from any thread.
 unsafe impl<V> Send for Mapped<V> {}
 // SAFETY: as above.
 unsafe impl<V> Sync for Mapped<V> {}
@@ -36,20 +36,20 @@ impl<V: Plain> Mapped<V> {
     /// Words of an entry.
     const WORDS: usize = size_of::<V>() / WORD;
 
-    /// Maps an array of `V` that was made with `BPF_F_MMAPABLE`.
+    /// Maps an array of `V` that was created with `BPF_F_MMAPABLE`.
     ///
     /// # Errors
     /// [`Error::Mapping`].
     ///
     /// # Panics
-    /// Where the table's values have another size than `V`.
+    /// The size of the table's values differs from that of `V`.
     pub fn new(map: &MapHandle) -> Result<Self> {
         assert_eq!(map.value_size() as usize, size_of::<V>(), "value of {:?}", map.name());
         assert_eq!(size_of::<V>() % WORD, 0, "value of {:?}", map.name());
         let entries = map.max_entries();
         let length = NonZeroUsize::new(entries as usize * size_of::<V>()).expect("a table's size");
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new mapping, wherever the kernel finds room.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let at = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, map.as_fd(), 0) };
         let words = at
             .map_err(|errno| Error::Mapping {
@@ -61,29 +61,29 @@ impl<V: Plain> Mapped<V> {
         Ok(Self { words, length, entries, value: PhantomData })
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[must_use]
     pub fn capacity(&self) -> u32 {
         self.entries
     }
 
-    /// All words, those of an entry one after the other.
+    /// Returns all words, entry after entry.
     #[must_use]
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is this long, begins on a page, and lives as long as we do; atomics
-        // may change under a shared reference.
+        // SAFETY: the mapping has this length, starts on a page, and lives as long as `self`; atomics may
+        // change under a shared reference.
         unsafe {
             std::slice::from_raw_parts(self.words.as_ptr(), self.entries as usize * Self::WORDS)
         }
     }
 
-    /// The words of one entry.
+    /// Returns the words of one entry.
     #[must_use]
     pub fn entry(&self, slot: u32) -> &[AtomicU64] {
         &self.words()[slot as usize * Self::WORDS..][..Self::WORDS]
     }
 
-    /// An entry as it is; its words may be of different moments.
+    /// Returns an entry; its words may have been read at different times.
     #[must_use]
     pub fn get(&self, slot: u32) -> V {
         let words = self.entry(slot).iter().map(|word| word.load(Ordering::Acquire).to_ne_bytes());
@@ -102,7 +102,7 @@ impl<V: Plain> Mapped<V> {
 
 impl<V> Drop for Mapped<V> {
     fn drop(&mut self) {
-        // SAFETY: this range was mapped by `new`, and nobody can reach it any more.
+        // SAFETY: this range was mapped by `new`, and no reference to it exists any more.
         let _ = unsafe { munmap(self.words.cast::<c_void>(), self.length.get()) };
     }
 }

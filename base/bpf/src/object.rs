@@ -1,4 +1,4 @@
-//! Objects: the programs of one file, their tables and variables.
+//! Objects: the programs of one file, with their tables and variables.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ impl UnloadedObject {
     /// Sets constants, each by its offset.
     ///
     /// # Panics
-    /// Where a constant lies beyond their end.
+    /// A constant is beyond their end.
     pub fn set_constants(&mut self, values: &[(usize, &[u8])]) {
         for mut map in self.maps().filter(|map| is(map.name(), ".rodata")) {
             let all = map.initial_value_mut().expect("constants have initial values");
@@ -30,20 +30,20 @@ impl UnloadedObject {
         }
     }
 
-    /// Does not load a program.
+    /// Excludes a program from loading.
     pub fn skip(&mut self, program: &str) {
         let programs = self.0.progs_mut().filter(|known| known.name() == program);
         programs.for_each(|mut program| program.set_autoload(false));
     }
 
-    /// The tables and sections.
+    /// Returns the tables and sections.
     pub fn maps(&mut self) -> impl Iterator<Item = OpenMapMut<'_>> {
         self.0.maps_mut()
     }
 
     /// Sets the size of a table.
     ///
-    /// # Errors
+    /// The table does not support this size.
     /// Where the table cannot have it.
     pub fn set_entries(&mut self, table: &str, entries: u32) -> Result<()> {
         let mut tables = self.maps().filter(|known| known.name() == table);
@@ -54,7 +54,7 @@ impl UnloadedObject {
     /// Replaces the table of the same name by one of another object.
     ///
     /// # Errors
-    /// Where the kernel does not describe `table`.
+    /// The kernel does not report the properties of `table`.
     pub fn share(&mut self, table: &impl MapCore) -> Result<()> {
         let mut tables = self.maps().filter(|known| known.name() == table.name());
         let shared = tables.try_for_each(|mut own| own.reuse_fd(table.as_fd()));
@@ -80,46 +80,46 @@ impl Object {
         Ok(Self(object.0.load().map_err(failed)?))
     }
 
-    /// The program of this name.
+    /// Returns the program of this name.
     ///
     /// # Panics
-    /// Where the object does not hold it: names are those of its source.
+    /// The object has no such program: names are those of its source.
     #[must_use]
     pub fn program(&self, name: &str) -> ProgramMut<'_> {
-        self.0.progs_mut().find(|program| program.name() == name).expect("the object holds it")
+        self.0.progs_mut().find(|program| program.name() == name).expect("a program of the object")
     }
 
-    /// The programs that were loaded.
+    /// Returns the loaded programs.
     pub fn programs(&self) -> impl Iterator<Item = ProgramMut<'_>> {
         self.0.progs_mut().filter(|program| program.autoload())
     }
 
-    /// The table of this name.
+    /// Returns the table of this name.
     ///
     /// # Panics
-    /// Where the object does not hold it.
+    /// The object has no such table.
     #[must_use]
     pub fn map(&self, name: &str) -> Map<'_> {
-        self.maps().find(|map| map.name() == name).expect("the object holds it")
+        self.maps().find(|map| map.name() == name).expect("a table of the object")
     }
 
-    /// The tables and sections.
+    /// Returns the tables and sections.
     pub fn maps(&self) -> impl Iterator<Item = Map<'_>> {
         self.0.maps()
     }
 
-    /// The programs' variables.
+    /// Returns the variables of the programs.
     ///
     /// # Errors
     /// The kernel refuses to read them.
     ///
     /// # Panics
-    /// Where the programs have none.
+    /// The programs have no variables.
     pub fn variables(&self) -> libbpf_rs::Result<Vec<u8>> {
         Ok(self.section().lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default())
     }
 
-    /// Sets variables, each by its offset, and makes all others zero.
+    /// Sets variables, each by its offset, and clears all others.
     ///
     /// # Errors
     /// The kernel refuses to write them.
@@ -135,7 +135,8 @@ impl Object {
         map.update(&0u32.to_ne_bytes(), &all, MapFlags::ANY)
     }
 
-    /// The runs of each program, by name, while [`Statistics`](crate::statistics::Statistics) were enabled.
+    /// Returns the runs of each program, by name, while [`Statistics`](crate::statistics::Statistics) were
+    /// enabled.
     ///
     /// # Errors
     /// The kernel refuses to read them.
@@ -146,13 +147,13 @@ impl Object {
         named.collect()
     }
 
-    /// The table with one entry that holds the variables.
+    /// Returns the table whose single entry contains the variables.
     fn section(&self) -> Map<'_> {
         self.maps().find(|map| is(map.name(), ".bss")).expect("the programs have variables")
     }
 }
 
-/// Whether a table is this section: libbpf puts the object's name before it, which the kernel shortens.
+/// Returns whether a table is this section: libbpf prefixes the object's name, which the kernel shortens.
 fn is(name: &OsStr, section: &str) -> bool {
     name.to_string_lossy().ends_with(section)
 }

@@ -1,4 +1,4 @@
-//! Loaded programs, of whomever.
+//! Loaded programs of any owner.
 
 use std::ffi::CStr;
 use std::io;
@@ -8,24 +8,24 @@ use libbpf_rs::libbpf_sys as sys;
 
 use crate::error::{Error, Result};
 
-/// What the kernel says of a loaded program.
+/// Properties of a loaded program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramInfo {
-    /// Its number.
+    /// The program id.
     pub id: u32,
     /// Its name, of at most 15 octets.
     pub name: String,
-    /// Instructions that the verifier walked.
+    /// Instructions that the verifier processed.
     pub verified_instructions: u32,
     /// Its runs while [`Statistics`](crate::statistics::Statistics) were on.
     pub runs: Runs,
 }
 
 impl ProgramInfo {
-    /// Of an open program.
+    /// Returns the properties of an open program.
     ///
     /// # Errors
-    /// Where the descriptor is of no program.
+    /// The descriptor is not of a program.
     pub fn of(program: BorrowedFd<'_>) -> io::Result<Self> {
         let mut info = sys::bpf_prog_info::default();
         let mut length = size_of::<sys::bpf_prog_info>() as u32;
@@ -43,7 +43,7 @@ impl ProgramInfo {
         })
     }
 
-    /// Of the program of this number.
+    /// Returns the properties of the program with this id.
     ///
     /// # Errors
     /// ENOENT; EPERM.
@@ -55,38 +55,38 @@ impl ProgramInfo {
     }
 }
 
-/// A number of libbpf's, or its error.
+/// Returns a number of libbpf, or its error.
 pub(crate) fn checked(code: i32) -> io::Result<i32> {
     if code < 0 { Err(io::Error::from_raw_os_error(-code)) } else { Ok(code) }
 }
 
-/// A descriptor that libbpf just opened for us, or its error.
+/// Returns a new descriptor of libbpf, or its error.
 pub(crate) fn owned(fd: i32) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel just gave us this descriptor.
+    // SAFETY: the kernel returned this new descriptor.
     checked(fd).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Runs of a program, and the time they took, since it was loaded.
+/// Runs of a program and their time, since it was loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Runs {
-    /// How many.
+    /// The number of runs.
     pub count: u64,
-    /// How long all of them took, in nanoseconds.
+    /// The total time, in nanoseconds.
     pub time_ns: u64,
 }
 
 impl Runs {
-    /// Those of a program.
+    /// Returns the runs of a program.
     ///
     /// # Errors
-    /// Where the descriptor is of no program.
+    /// The descriptor is not of a program.
     pub fn of(program: BorrowedFd<'_>) -> Result<Self> {
         let info = ProgramInfo::of(program)
-            .map_err(|error| Error::kernel("ask for the runs of a BPF program", error.into()))?;
+            .map_err(|error| Error::kernel("read the runs of a BPF program", error.into()))?;
         Ok(info.runs)
     }
 
-    /// Those of programs together.
+    /// Returns the sum of the runs of several programs.
     #[must_use]
     pub fn of_all(programs: &[(String, Self)]) -> Self {
         let mut sum = Self::default();

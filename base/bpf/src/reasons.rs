@@ -1,5 +1,4 @@
-//! Why packets were dropped, in the running kernel's own words: the numbers change from release to
-//! release.
+//! Drop reasons of packets by name, from the running kernel: the numbers change between releases.
 
 use std::collections::HashMap;
 
@@ -13,7 +12,7 @@ pub struct Reasons {
 }
 
 impl Reasons {
-    /// As the running kernel's type information has them; empty where it has none.
+    /// Reads the reasons from the running kernel's type information; empty if it has none.
     #[must_use]
     pub fn of_kernel() -> Self {
         let Ok(types) = Btf::from_vmlinux() else { return Self::default() };
@@ -27,14 +26,14 @@ impl Reasons {
         Self { names: named.collect() }
     }
 
-    /// A reason's name, or its number where it has none.
+    /// Returns the name of a reason, or its number if it has no name.
     #[must_use]
     pub fn name(&self, reason: u32) -> String {
         self.names.get(&reason).cloned().unwrap_or_else(|| format!("reason {reason}"))
     }
 }
 
-/// `SKB_DROP_REASON_NO_SOCKET` is `no socket`.
+/// Converts `SKB_DROP_REASON_NO_SOCKET` to `no socket`.
 fn short(name: &str) -> String {
     let name = name.strip_prefix("SKB_DROP_REASON_").unwrap_or(name);
     name.strip_prefix("SKB_").unwrap_or(name).to_lowercase().replace('_', " ")
@@ -46,7 +45,7 @@ mod tests {
     use onbeat_testing::{Feature, require_all};
 
     #[test]
-    fn words_of_the_kernel() {
+    fn names_of_drop_reasons() {
         assert_eq!(short("SKB_DROP_REASON_NO_SOCKET"), "no socket");
         assert_eq!(short("SKB_CONSUMED"), "consumed");
         assert_eq!(Reasons::default().name(7), "reason 7");

@@ -1,4 +1,4 @@
-//! How often BPF programs run, and how long, as the kernel counts it while somebody wants to know.
+//! Run counts and run times of BPF programs, as counted by the kernel on request.
 
 use std::os::fd::OwnedFd;
 
@@ -7,18 +7,17 @@ use libbpf_rs::libbpf_sys as sys;
 use crate::error::{Error, Result};
 use crate::program::{Runs, owned};
 
-/// While it lives, the kernel counts the runs of BPF programs and their time: two looks at the clock
-/// for each run.
+/// Makes the kernel count the runs of BPF programs and their time while it exists: two clock reads per run.
 #[derive(Debug)]
 pub struct Statistics {
     _fd: OwnedFd,
 }
 
 impl Statistics {
-    /// Has the kernel count.
+    /// Enables the counting.
     ///
     /// # Errors
-    /// Where the caller lacks CAP_SYS_ADMIN.
+    /// The caller lacks CAP_SYS_ADMIN.
     pub fn enable() -> Result<Self> {
         // SAFETY: no pointers are passed.
         let fd = owned(unsafe { sys::bpf_enable_stats(sys::BPF_STATS_RUN_TIME) });
@@ -27,24 +26,24 @@ impl Statistics {
     }
 }
 
-/// Programs that are watched for a while: counting costs as much as they take.
+/// A measurement of programs over an interval: counting costs as much as the programs.
 #[derive(Debug)]
-pub struct Watched {
+pub struct MeasuredRuns {
     statistics: Statistics,
     before: Runs,
 }
 
-impl Watched {
-    /// Begins to count; `runs` are those of each program.
+impl MeasuredRuns {
+    /// Starts to count; `runs` returns the runs of each program.
     ///
     /// # Errors
-    /// As [`Statistics::enable`]; those of `runs`.
+    /// Those of [`Statistics::enable`] and `runs`.
     pub fn begin(runs: impl FnOnce() -> Result<Vec<(String, Runs)>>) -> Result<Self> {
         let statistics = Statistics::enable()?;
         Ok(Self { statistics, before: Runs::of_all(&runs()?) })
     }
 
-    /// What they took together since the begin.
+    /// Returns the runs of all programs since the start.
     ///
     /// # Errors
     /// Those of `runs`.

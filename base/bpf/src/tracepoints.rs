@@ -1,4 +1,4 @@
-//! The tracepoints that this kernel has, and whether programs may be attached to them.
+//! The tracepoints of this kernel, and the permission to attach programs to them.
 
 use std::fs;
 
@@ -7,21 +7,21 @@ use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
 
 use crate::error::{Error, Result};
 
-/// The running kernel's tracepoints, by its type information.
+/// The running kernel's tracepoints, from its type information.
 #[derive(Debug)]
 pub struct Tracepoints {
     types: Btf<'static>,
 }
 
 impl Tracepoints {
-    /// Those of the running kernel, where each of the required is among them: its name, and what kernel
-    /// has it.
+    /// Returns the tracepoints of the running kernel if it has all required ones. A required one is its name,
+    /// and the kernels that have it.
     ///
     /// # Errors
-    /// [`Error::NoTypes`], [`Error::NoTracepoint`]; [`Error::Kernel`] without the right to load programs.
+    /// [`Error::NoTypes`], [`Error::NoTracepoint`]; [`Error::Kernel`]: no permission to load programs.
     pub fn require(required: &[(&'static str, &'static str)]) -> Result<Self> {
         if !may_trace() {
-            // What libbpf would say of it on standard error helps nobody.
+            // Suppresses libbpf's message on standard error.
             let refused = std::io::Error::from_raw_os_error(nix::libc::EPERM);
             return Err(Error::kernel("load programs for tracepoints", refused.into()));
         }
@@ -34,19 +34,19 @@ impl Tracepoints {
         Ok(found)
     }
 
-    /// How many arguments a tracepoint has; `None` where there is no such tracepoint.
+    /// Returns the number of arguments of a tracepoint; `None`: no such tracepoint.
     pub fn arguments(&self, tracepoint: &str) -> Option<usize> {
         let name = format!("btf_trace_{tracepoint}");
         let definition: Typedef<'_> = self.types.type_by_name(&name)?;
         let pointer = Ptr::try_from(definition.next_type()?).ok()?;
         let prototype = FuncProto::try_from(pointer.next_type()?).ok()?;
-        // The first one is the kernel's own.
+        // The first one is internal to the kernel.
         prototype.len().checked_sub(1)
     }
 }
 
-/// Whether this process has the capabilities that it takes: CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN.
-/// Where /proc does not say, it is tried.
+/// Returns whether this process has the required capabilities: CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN. If
+/// /proc does not report them, returns true.
 fn may_trace() -> bool {
     const SYS_ADMIN: u32 = 21;
     const PERFMON: u32 = 38;

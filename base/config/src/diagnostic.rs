@@ -1,72 +1,72 @@
-//! What is wrong with a configuration file, or a trap in it, shown where it stands.
+//! Diagnostics of a configuration file, shown with their location.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Octets of a source line shown around the fault: a line of a generated file may be endless.
+/// Maximum length of an excerpt of a source line, in octets: a line of a generated file may be very long.
 const EXCERPT: usize = 100;
 
-/// A configuration file's name and text, kept so that later checks can still point into it.
+/// Name and text of a configuration file, kept so that later checks can reference it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// What diagnostics call it.
+    /// The name in diagnostics.
     pub file: String,
-    /// All of it.
+    /// The whole text.
     pub text: Arc<str>,
 }
 
-/// Whether a configuration can be used in spite of it.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// It cannot.
+    /// The configuration is unusable.
     Error,
-    /// It can, and hardly anybody wants what it then does.
+    /// The configuration is usable, but its effect is probably unintended.
     Warning,
 }
 
-/// One thing to tell about a configuration.
+/// A diagnostic of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Whether the configuration can be used.
+    /// The severity.
     pub severity: Severity,
-    /// Octets of the text it is about.
+    /// The range of the text concerned, in octets.
     pub span: Range<usize>,
     /// Key path, such as `stream["axis-1"].member[0].port`; empty for the file as a whole.
     pub path: String,
-    /// What is wrong, with the value.
+    /// The message, with the value.
     pub message: String,
-    /// The way out.
+    /// The remedy.
     pub help: String,
 }
 
-/// Diagnostics of one file, in its order.
+/// Diagnostics of one file, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Report {
     source: Source,
     diagnostics: Vec<Diagnostic>,
 }
 
-/// Everything that is wrong with a configuration, in the order of the file.
+/// All errors of a configuration, in the order of the file.
 ///
-/// Its `Display` is the whole report: file, line, column, key, value, the line with a caret, and
-/// the way out, for each fault.
+/// `Display` shows the whole report: file, line, column, key, value, the line with a caret, and the remedy,
+/// for each error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError(Report);
 
-/// What a configuration may say, and hardly anybody wants: known traps, in the order of the file.
+/// Valid but probably unintended parts of a configuration, in the order of the file.
 ///
-/// Its `Display` is as that of [`ConfigError`], with the word "warning" after each place.
+/// `Display` is like that of [`ConfigError`], with the word "warning" after each location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warnings(Report);
 
 impl ConfigError {
-    /// Those of these that are errors.
+    /// Creates the report of the errors among the diagnostics.
     pub fn new(source: Source, diagnostics: Vec<Diagnostic>) -> ConfigError {
         ConfigError(Report::new(source, diagnostics, Severity::Error))
     }
 
-    /// How many faults it reports; at least one.
+    /// Returns the number of errors; at least one.
     pub fn count(&self) -> usize {
         self.0.diagnostics.len()
     }
@@ -81,17 +81,17 @@ impl fmt::Display for ConfigError {
 }
 
 impl Warnings {
-    /// Those of these that are warnings.
+    /// Creates the report of the warnings among the diagnostics.
     pub fn new(source: Source, diagnostics: Vec<Diagnostic>) -> Warnings {
         Warnings(Report::new(source, diagnostics, Severity::Warning))
     }
 
-    /// How many there are.
+    /// Returns the number of warnings.
     pub fn count(&self) -> usize {
         self.0.diagnostics.len()
     }
 
-    /// Each in one line, for a log: `FILE:LINE:COLUMN: KEY: what; the way out`.
+    /// Formats each warning in one line, for a log: `FILE:LINE:COLUMN: KEY: message; remedy`.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let Report { source, diagnostics } = &self.0;
         let lines = Lines::of(&source.text);
@@ -102,7 +102,7 @@ impl Warnings {
         })
     }
 
-    /// These and others of the same file.
+    /// Merges these with other warnings of the same file.
     #[must_use]
     pub fn and(self, others: Warnings) -> Warnings {
         let Report { source, mut diagnostics } = self.0;
@@ -118,7 +118,7 @@ impl fmt::Display for Warnings {
 }
 
 impl Report {
-    /// Those of one severity.
+    /// Selects the diagnostics of one severity.
     fn new(source: Source, mut diagnostics: Vec<Diagnostic>, severity: Severity) -> Report {
         diagnostics.retain(|diagnostic| diagnostic.severity == severity);
         diagnostics.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.span.end));
@@ -163,8 +163,8 @@ impl Diagnostic {
     }
 }
 
-/// A span as a human finds it.
-struct Place {
+/// The displayed form of a span.
+struct ExcerptLocation {
     line: usize,
     column: usize,
     excerpt: String,
@@ -174,8 +174,7 @@ struct Place {
     width: usize,
 }
 
-/// A text and where its lines begin, so that many places in it are found without reading it as
-/// often.
+/// A text with the start of each line, so that many locations are found in one pass.
 struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
@@ -187,7 +186,7 @@ impl<'a> Lines<'a> {
         Self { text, starts: std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect() }
     }
 
-    fn find(&self, span: &Range<usize>) -> Place {
+    fn find(&self, span: &Range<usize>) -> ExcerptLocation {
         let text = self.text;
         let start = floor_char(text, span.start);
         let number = self.starts.partition_point(|line| *line <= start);
@@ -200,7 +199,7 @@ impl<'a> Lines<'a> {
         let skip = if before + width > EXCERPT { before.saturating_sub(EXCERPT / 3) } else { 0 };
         let mut excerpt: String = if skip > 0 { "...".into() } else { String::new() };
         let indent = before - skip + excerpt.len();
-        // What the terminal would obey rather than show must not reach it.
+        // Control characters are replaced, as a terminal would interpret them.
         let printable = |c: char| match c {
             '\t' => ' ',
             c if c.is_control() => char::REPLACEMENT_CHARACTER,
@@ -210,10 +209,10 @@ impl<'a> Lines<'a> {
         if line.chars().count() > skip + EXCERPT {
             excerpt.push_str("...");
         }
-        Place {
+        ExcerptLocation {
             line: number,
             column: before + 1,
-            // A caret under what is not shown helps nobody.
+            // The caret stays within the displayed part.
             width: width.min((skip + EXCERPT).saturating_sub(before)).max(1),
             excerpt,
             indent,
@@ -221,7 +220,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The last character boundary at or before `at`.
+/// Returns the last character boundary at or before `at`.
 fn floor_char(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! From a file to its TOML tree.
+//! Reading and parsing of TOML files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,20 +8,20 @@ use toml::de::DeTable;
 
 use crate::diagnostic::{ConfigError, Diagnostic, Severity, Source};
 
-/// Octets of a configuration at most: 65,536 streams of 512 octets each.
+/// Maximum length of a configuration, in octets: 65,536 streams of 512 octets each.
 pub const LONGEST: u64 = 32 << 20;
 
-/// Octets of a text up to which every syntax error is reported, and not the first alone: a long file
-/// of another format has an error for each of its lines.
+/// Maximum length of a text for which every syntax error is reported instead of the first alone: a long file
+/// of another format has an error in each line.
 const EVERY_ERROR: usize = 1 << 20;
 
-/// A file that cannot be used.
+/// An unusable file.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// It cannot be read, is not a regular file, or is longer than [`LONGEST`].
     #[error("configuration file {path:?} cannot be read: {source}")]
     Read {
-        /// The file.
+        /// The cause.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -37,12 +37,12 @@ pub enum LoadError {
         /// The first line that is not text.
         line: usize,
     },
-    /// It says what cannot be done.
+    /// Its content is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
 
-/// The text of a file, and what its faults call it.
+/// Reads a file; returns its text, and its name for diagnostics.
 ///
 /// # Errors
 /// It cannot be read, is longer than [`LONGEST`], or is not UTF-8.
@@ -59,7 +59,7 @@ pub fn load(path: &Path) -> Result<(String, String), LoadError> {
     Ok((text, path.display().to_string()))
 }
 
-/// The tree of a text.
+/// Parses a text.
 ///
 /// # Errors
 /// It is not TOML.

@@ -1,8 +1,8 @@
-//! Configuration files: TOML that is read as a whole, with every fault in it noted at once, each with
-//! its place, key, value and remedy.
+//! Configuration files: TOML that is read as a whole; all faults are reported together, each with its
+//! location, key, value and remedy.
 //!
 //! ```text
-//!   file::load ──► file::parse ──► reader::Table, Value ──► what the file means
+//!   file::load ──► file::parse ──► reader::Table, Value ──► configuration of the feature
 //!                                        └─► reader::Faults ──► diagnostic::ConfigError, Warnings
 //! ```
 #![forbid(unsafe_code)]

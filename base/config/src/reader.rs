@@ -1,7 +1,7 @@
-//! Reads a TOML tree and notes every fault instead of stopping at the first.
+//! Reads a TOML tree and collects all faults instead of stopping at the first.
 //!
-//! A getter gives `None` after it noted what is wrong, so that a reader can take all the keys it
-//! knows, call [`Table::finish`], and only then give up on what depends on them.
+//! A getter returns `None` after it has recorded a fault, so that a reader can read all known keys, call
+//! [`Table::finish`], and only then return without the values that depend on them.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -14,11 +14,11 @@ use toml::de::{DeTable, DeValue};
 use crate::diagnostic::{ConfigError, Diagnostic, Severity, Source, Warnings};
 use crate::{suggest, text};
 
-/// Faults that are kept of one file, and warnings as well: a file of another format has one for each
-/// line.
+/// Maximum number of recorded faults of one file, and of warnings: a file of another format has a fault in
+/// each line.
 const KEPT: usize = 1000;
 
-/// The faults found so far, and the warnings.
+/// The recorded faults and warnings.
 #[derive(Debug, Default)]
 pub struct Faults {
     found: RefCell<Vec<Diagnostic>>,
@@ -27,7 +27,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Notes a fault: where it stands, the key, what is wrong, and the way out.
+    /// Records a fault: location, key, message, and remedy.
     pub fn note(
         &self,
         span: Range<usize>,
@@ -38,7 +38,7 @@ impl Faults {
         self.push(Severity::Error, span, path, message.into(), help.into());
     }
 
-    /// Notes what is legal and hardly meant.
+    /// Records a warning: valid, but probably unintended.
     pub fn warn(
         &self,
         span: Range<usize>,
@@ -79,12 +79,12 @@ impl Faults {
         });
     }
 
-    /// How many faults there are; a warning is none.
+    /// Returns the number of faults, without warnings.
     pub fn count(&self) -> usize {
         self.faults.get()
     }
 
-    /// What was noted: faults, where there is one, and otherwise the warnings.
+    /// Returns the faults, if any, otherwise the warnings.
     pub fn judge(self, source: &Source) -> Result<Warnings, ConfigError> {
         let (faulty, found) = (self.count() > 0, self.found.into_inner());
         if faulty {
@@ -94,11 +94,11 @@ impl Faults {
     }
 }
 
-/// A table whose keys are taken one by one.
+/// A table whose keys are read one by one.
 #[derive(Debug)]
 pub struct Table<'a> {
     table: &'a DeTable<'a>,
-    /// Where it stands.
+    /// Its location.
     pub span: Range<usize>,
     /// Its key path.
     pub path: String,
@@ -107,13 +107,13 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// The file as a whole.
+    /// Returns the root table of a file.
     pub fn root(table: &'a Spanned<DeTable<'a>>, faults: &'a Faults) -> Table<'a> {
         let (path, known) = (String::new(), Vec::new());
         Table { table: table.get_ref(), span: table.span(), path, known, faults }
     }
 
-    /// The value of a key that may be absent.
+    /// Returns the value of an optional key.
     pub fn take(&mut self, key: &'static str) -> Option<Value<'a>> {
         self.known.push(key);
         let value = self.table.get(key)?;
@@ -121,7 +121,7 @@ impl<'a> Table<'a> {
         Some(Value { value, path, faults: self.faults })
     }
 
-    /// The value of a key that must be there.
+    /// Returns the value of a required key.
     pub fn require(&mut self, key: &'static str, example: &str) -> Option<Value<'a>> {
         let value = self.take(key);
         if value.is_none() {
@@ -130,22 +130,22 @@ impl<'a> Table<'a> {
         value
     }
 
-    /// The values of an array of tables or of inline tables that may be absent.
+    /// Returns the values of an optional array of tables or of inline tables.
     pub fn items(&mut self, key: &'static str) -> Vec<Value<'a>> {
         self.take(key).and_then(|value| value.array()).unwrap_or_default()
     }
 
-    /// Whether a key stands in the file; it counts as known.
+    /// Returns whether a key is present; it counts as known.
     pub fn has(&mut self, key: &'static str) -> bool {
         self.take(key).is_some()
     }
 
-    /// A fault of the table as a whole.
+    /// Records a fault of the table as a whole.
     pub fn fault(&self, message: impl Into<String>, help: impl Into<String>) {
         self.faults.note(self.span.clone(), &self.path, message, help);
     }
 
-    /// Every key that nobody asked for is a fault.
+    /// Records a fault for every key that was not read.
     pub fn finish(self) {
         for key in self.table.keys() {
             let written = key.get_ref().as_ref();
@@ -162,7 +162,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A value, with where it stands.
+/// A value with its location.
 #[derive(Debug)]
 pub struct Value<'a> {
     value: &'a Spanned<DeValue<'a>>,
@@ -172,17 +172,17 @@ pub struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Where it stands.
+    /// Returns its location.
     pub fn span(&self) -> Range<usize> {
         self.value.span()
     }
 
-    /// Notes a fault of this value.
+    /// Records a fault of this value.
     pub fn fault(&self, message: impl Into<String>, help: impl Into<String>) {
         self.faults.note(self.span(), &self.path, message, help);
     }
 
-    /// Warns of this value.
+    /// Records a warning about this value.
     pub fn warn(&self, message: impl Into<String>, help: impl Into<String>) {
         self.faults.warn(self.span(), &self.path, message, help);
     }
@@ -202,12 +202,12 @@ impl<'a> Value<'a> {
         None
     }
 
-    /// Whether it is text, asked where a key takes text or a number.
+    /// Returns whether it is text, for keys with text or a number.
     pub fn is_text(&self) -> bool {
         self.value.get_ref().is_str()
     }
 
-    /// A text.
+    /// Returns a text.
     pub fn text(&self) -> Option<&'a str> {
         match self.value.get_ref() {
             DeValue::String(text) => Some(text.as_ref()),
@@ -215,7 +215,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// True or false.
+    /// Returns true or false.
     pub fn flag(&self) -> Option<bool> {
         match self.value.get_ref() {
             DeValue::Boolean(flag) => Some(*flag),
@@ -223,7 +223,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A whole number within the range, as the type that holds the range.
+    /// Returns a whole number within the range, in the type of the range.
     pub fn number<T>(&self, range: RangeInclusive<T>) -> Option<T>
     where
         T: Copy + TryFrom<i64> + Into<i64>,
@@ -246,7 +246,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// One of a few words.
+    /// Returns one of several words.
     pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
         let words = || choices.iter().map(|&(word, _)| word);
         let list: Vec<String> = words().map(|word| format!("{word:?}")).collect();
@@ -264,7 +264,7 @@ impl<'a> Value<'a> {
         found.map(|&(_, value)| value)
     }
 
-    /// Text that a function turns into a value.
+    /// Returns a text converted by a function.
     fn parsed<T>(&self, what: &str, example: &str, parse: fn(&str) -> Option<T>) -> Option<T> {
         let written = self.text()?;
         let value = parse(written);
@@ -274,22 +274,22 @@ impl<'a> Value<'a> {
         value
     }
 
-    /// A MAC address.
+    /// Returns a MAC address.
     pub fn mac_address(&self) -> Option<MacAddress> {
         self.parsed("a MAC address", "01:00:5e:00:00:01", text::mac_address)
     }
 
-    /// An IP address.
+    /// Returns an IP address.
     pub fn ip_address(&self) -> Option<IpAddr> {
         self.parsed("an IP address", "192.0.2.1", |written| written.parse().ok())
     }
 
-    /// Octets in hexadecimal.
+    /// Returns octets in hexadecimal.
     pub fn octets(&self) -> Option<Vec<u8>> {
         self.parsed("a string of octets in hexadecimal", "88 f7 00 ff", text::octets)
     }
 
-    /// A table.
+    /// Returns a table.
     pub fn table(&self) -> Option<Table<'a>> {
         match self.value.get_ref() {
             DeValue::Table(table) => Some(Table {
@@ -303,7 +303,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The elements. Those that carry a `name` are called by it in key paths.
+    /// Returns the elements. Key paths contain the `name` of an element that has one.
     pub fn array(&self) -> Option<Vec<Value<'a>>> {
         let DeValue::Array(array) = self.value.get_ref() else {
             let key = &self.path;

@@ -1,4 +1,4 @@
-//! A `realtime` table: what the thread that keeps the beat asks of the host.
+//! A `realtime` table: real-time settings of the cyclic thread.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use onbeat_realtime::Profile;
 
 use crate::reader::Value;
 
-/// Highest value of dma-latency-us: a second, in which any CPU wakes up.
+/// Maximum of dma-latency-us: a second, in which any CPU wakes up.
 const LONGEST_LATENCY_US: u32 = 1_000_000;
 
 /// Reads the table.
@@ -25,7 +25,7 @@ pub fn read(value: &Value<'_>) -> Profile {
     profile
 }
 
-/// Text that is parsed as its type says; `help` is the way out where it cannot be.
+/// Parses text according to its type; `help` is the remedy for invalid text.
 pub fn parse<T: FromStr<Err: std::fmt::Display>>(value: &Value<'_>, help: &str) -> Option<T> {
     match value.text()?.parse() {
         Ok(parsed) => Some(parsed),

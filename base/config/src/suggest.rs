@@ -1,11 +1,11 @@
-//! "Did you mean ...?"
+//! Suggestions for misspelled words.
 
-/// The candidate nearest to what was written, where one is near enough to be meant.
+/// Returns the most similar candidate, if it is similar enough.
 pub fn nearest<'a>(
     written: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    // A third of the letters wrong, and one in the shortest of words.
+    // At most a third of the letters differ, and one in the shortest words.
     let limit = (written.chars().count() / 3).max(1);
     candidates
         .into_iter()
@@ -15,8 +15,8 @@ pub fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours.
-/// Underscores count as hyphens and capitals as small letters: those are the usual slips.
+/// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbors. Underscores equal
+/// hyphens and capitals equal small letters, as these are common mistakes.
 fn distance(a: &str, b: &str) -> usize {
     let fold = |text: &str| -> Vec<char> {
         text.chars().map(|c| if c == '_' { '-' } else { c.to_ascii_lowercase() }).collect()
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_usual_slips_and_nothing_far_off() {
+    fn finds_common_misspellings_only() {
         let keys = ["history-length", "reset-timeout-ms", "vlan", "port", "tag"];
         for (written, meant) in [
             ("history_length", Some("history-length")),

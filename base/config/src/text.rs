@@ -1,8 +1,8 @@
-//! Values that TOML has no type for: addresses and octet strings.
+//! Values without a TOML type: addresses and octet strings.
 
 use onbeat_wire::MacAddress;
 
-/// `01:00:5e:00:00:01`, or with hyphens.
+/// Parses `01:00:5e:00:00:01`, also with hyphens.
 pub fn mac_address(text: &str) -> Option<MacAddress> {
     let separator = if text.contains('-') { '-' } else { ':' };
     let mut octets = [0; 6];
@@ -13,7 +13,7 @@ pub fn mac_address(text: &str) -> Option<MacAddress> {
     parts.next().is_none().then_some(MacAddress(octets))
 }
 
-/// Octets as hexadecimal digits; spaces and colons between octets are for the reader.
+/// Parses hexadecimal digits; spaces and colons between octets are ignored.
 pub fn octets(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> =
         text.bytes().filter(|octet| !matches!(octet, b' ' | b':' | b'_')).collect();
@@ -29,10 +29,10 @@ fn hex_octet(digits: &[u8]) -> Option<u8> {
     u8::try_from(nibble(high)? << 4 | nibble(low)?).ok()
 }
 
-/// Longest name of a node, port or stream.
+/// Maximum length of a name of a node, port or stream.
 const NAME_LENGTH: usize = 63;
 
-/// Whether a name can stand in a file name, on a command line and in a table.
+/// Returns whether a name is valid in file names, on command lines and in tables.
 pub fn is_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let length = 1..=NAME_LENGTH;
@@ -41,7 +41,7 @@ pub fn is_name(text: &str) -> bool {
         && text.starts_with(|first: char| first.is_ascii_alphanumeric())
 }
 
-/// What [`is_name`] asks for, in words.
+/// Describes the rule of [`is_name`].
 pub fn name_rule() -> String {
     format!(
         "1 to {NAME_LENGTH} letters, digits, hyphens, underscores and dots, a letter or digit first"
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn names_lead_nowhere_else() {
+    fn names_contain_no_path() {
         for text in ["bridge", "a.b-c_d", "7", &"a".repeat(63)] {
             assert!(is_name(text), "{text}");
         }

@@ -1,5 +1,4 @@
-//! Single components of paths, which are never followed where they are symbolic links, and files that
-//! are replaced as a whole.
+//! Operations on single components of paths, without following symbolic links, and atomic replacement of files.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::{OsStr, OsString};
@@ -17,17 +16,17 @@ use nix::fcntl::{
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::unistd::{UnlinkatFlags, fsync, geteuid, linkat, unlinkat};
 
-/// Links followed for one path at most, as in the kernel.
+/// Maximum number of symbolic links of a path, as in the kernel.
 pub(crate) const LINKS: usize = 40;
 
-/// Mode of new files: for this user alone.
+/// Mode of new files: accessible to this user only.
 const MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 
 /// Opens a directory of `parent`; `access` is `O_PATH` where it need not be readable. A symbolic link
 /// is an error ([`Errno::ENOTDIR`] or [`Errno::ELOOP`]).
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel refuses.
 pub fn open_directory(
     parent: impl AsFd,
     name: impl AsRef<OsStr>,
@@ -37,10 +36,10 @@ pub fn open_directory(
     openat(parent, name.as_ref(), flags, Mode::empty())
 }
 
-/// Makes a directory in `parent`; whether it was missing.
+/// Creates a directory in `parent`; returns whether it was missing.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel refuses.
 pub fn make_directory(parent: impl AsFd, name: impl AsRef<OsStr>, mode: Mode) -> nix::Result<bool> {
     match mkdirat(parent, name.as_ref(), mode) {
         Ok(()) => Ok(true),
@@ -77,7 +76,7 @@ pub fn replace(directory: impl AsFd, name: &OsStr, octets: &[u8]) -> io::Result<
 /// name. Files that another process is writing stay, and files of other names, types, modes and users.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel refuses.
 pub fn remove_unfinished(directory: impl AsFd, name: &OsStr) -> io::Result<()> {
     let directory = directory.as_fd();
     for entry in fs::read_dir(format!("/proc/self/fd/{}", directory.as_raw_fd()))? {
@@ -106,7 +105,7 @@ pub fn remove_unfinished(directory: impl AsFd, name: &OsStr) -> io::Result<()> {
 /// Returns whether no file had this name before; such a file is as before.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel refuses.
 pub(crate) fn create(directory: impl AsFd, name: &OsStr, octets: &[u8]) -> io::Result<bool> {
     let new = fresh_name(name);
     let mut file = File::from(open_new(&directory, &new)?);
@@ -125,19 +124,19 @@ pub(crate) fn create(directory: impl AsFd, name: &OsStr, octets: &[u8]) -> io::R
     }
 }
 
-/// Renames a file of a directory; an error ([`Errno::EEXIST`]) where a file has the new name.
+/// Renames a file of a directory; an error ([`Errno::EEXIST`]) if a file has the new name.
 pub(crate) fn rename_new(directory: impl AsFd, from: &OsStr, to: &OsStr) -> nix::Result<()> {
     renameat2(&directory, from, &directory, to, RenameFlags::RENAME_NOREPLACE)
 }
 
-/// A name beside `name` that no other file has.
+/// Returns a new unique name derived from `name`.
 fn fresh_name(name: &OsStr) -> OsString {
     let mut new = OsString::from(name);
     new.push(format!(".{:016x}.new", RandomState::new().build_hasher().finish()));
     new
 }
 
-/// Whether `new` is a [`fresh_name`] of `name`.
+/// Returns whether `new` is a [`fresh_name`] of `name`.
 fn is_fresh_name(new: &OsStr, name: &OsStr) -> bool {
     let number = new.as_bytes().strip_prefix(name.as_bytes());
     let number = number.and_then(|rest| rest.strip_prefix(b".")?.strip_suffix(b".new"));
@@ -146,8 +145,8 @@ fn is_fresh_name(new: &OsStr, name: &OsStr) -> bool {
     })
 }
 
-/// A new file without a name, of which a crash leaves nothing before [`link`]; with the name `new`
-/// where the file system has no such files.
+/// Opens a new file without a name, which a crash before [`link`] removes; with the name `new` if the file
+/// system does not support this.
 fn open_new(directory: impl AsFd, new: &OsStr) -> nix::Result<OwnedFd> {
     let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
     match openat(&directory, ".", flags | OFlag::O_TMPFILE, MODE) {
@@ -158,7 +157,7 @@ fn open_new(directory: impl AsFd, new: &OsStr) -> nix::Result<OwnedFd> {
     }
 }
 
-/// Gives a file of [`open_new`] its name, where it has none.
+/// Links a file of [`open_new`] to its name, unless it has one.
 fn link(directory: impl AsFd, file: &File, new: &OsStr) -> io::Result<()> {
     if file.metadata()?.nlink() > 0 {
         return Ok(());
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_removed_and_no_other_file() {
+    fn files_of_a_killed_process_are_removed_and_no_others() {
         let temporary = TemporaryDirectory::new("unfinished");
         let directory = File::open(temporary.path()).unwrap();
         let make = |name: &OsStr, mode| {

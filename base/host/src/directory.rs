@@ -16,10 +16,10 @@ use crate::component::rename_new;
 use crate::error::failed;
 use crate::{Error, RUN, Result, make_directory, open_directory};
 
-/// Mode of directories that this process makes.
+/// Mode of directories that this process creates.
 const PRIVATE: Mode = Mode::S_IRWXU;
 
-/// Attempts to make a directory while other processes remove it ([`PrivateDirectory::remove_empty`]).
+/// Maximum number of attempts to create a directory while other processes remove it ([`PrivateDirectory::remove_empty`]).
 const ATTEMPTS: usize = 100;
 
 /// Bits that let other users write.
@@ -38,19 +38,19 @@ pub struct PrivateDirectory {
     fd: Arc<OwnedFd>,
 }
 
-/// How a path is walked.
+/// The mode of resolving a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Walk {
-    /// Makes what is missing; tightens modes below the run-time directory.
+    /// Creates missing directories; tightens modes below the run-time directory.
     Create,
-    /// Stops where something is missing.
+    /// Stops at a missing directory.
     Open,
-    /// As `Open`, for any user: the directory may also belong to root.
+    /// Like `Open`, for any user: the directory may also belong to root.
     Check,
 }
 
 impl PrivateDirectory {
-    /// Opens a directory, and makes what is missing of its path with mode 0700 whatever the umask.
+    /// Opens a directory, and creates missing parts of its path with mode 0700, independent of the umask.
     /// Directories of this user in the run-time directory /run/onbeat get mode 0700.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl PrivateDirectory {
         walk(path, Walk::Create)?.ok_or_else(|| failed(path, "open the directory")(Errno::ENOENT))
     }
 
-    /// Opens a directory; `None` where it does not exist.
+    /// Opens a directory; `None`: it does not exist.
     ///
     /// # Errors
     /// As [`PrivateDirectory::create`].
@@ -96,38 +96,38 @@ impl PrivateDirectory {
         }
     }
 
-    /// Whether the directory was removed since it was opened: no file can be created in it.
+    /// Returns whether the directory was removed since it was opened: no file can be created in it.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn is_removed(&self) -> Result<bool> {
         let stat = fstat(&self.fd).map_err(failed(&self.path, "read its status"))?;
         Ok(stat.st_nlink == 0)
     }
 
-    /// Its path.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path of a file in it, for messages.
+    /// Returns the path of a file in it, for messages.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// A path to a file in it for system calls without a descriptor argument, such as bind: it leads
-    /// through this descriptor, and is valid while the directory is open.
+    /// Returns a path to a file in it for system calls without a descriptor argument, such as bind: it uses
+    /// this descriptor, and is valid while the directory is open.
     #[must_use]
     pub fn through_descriptor(&self, name: &str) -> PathBuf {
         format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd()).into()
     }
 
-    /// Status of an entry, of a symbolic link itself; `None` where there is none.
+    /// Returns the status of an entry, without following a symbolic link; `None`: no entry.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn stat(&self, name: &str) -> Result<Option<FileStat>> {
         self.check_name(name)?;
         match fstatat(&self.fd, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
@@ -140,7 +140,7 @@ impl PrivateDirectory {
     /// Removes an entry that is not a directory, if it exists.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.check_name(name)?;
         match unlinkat(&self.fd, name, UnlinkatFlags::NoRemoveDir) {
@@ -149,10 +149,10 @@ impl PrivateDirectory {
         }
     }
 
-    /// Sets the mode of an entry, whatever the umask.
+    /// Sets the mode of an entry, independent of the umask.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn set_mode(&self, name: &str, mode: u32) -> Result<()> {
         self.check_name(name)?;
         let mode = Mode::from_bits_truncate(mode);
@@ -160,18 +160,18 @@ impl PrivateDirectory {
             .map_err(failed(&self.file(name), "set its mode"))
     }
 
-    /// Makes an empty file with mode 0600 where there is none, for a mount.
+    /// Creates an empty file with mode 0600 unless it exists, for a mount.
     ///
     /// # Errors
-    /// [`Error::Refused`] where there is something else than a regular file of this user.
+    /// [`Error::Refused`]: there is an entry that is not a regular file of this user.
     pub fn make_file(&self, name: &str) -> Result<()> {
         self.open_file(name, OFlag::O_RDONLY | OFlag::O_CREAT).map(drop)
     }
 
-    /// Names of its entries, those that are text.
+    /// Returns the names of its entries that are UTF-8 text.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn names(&self) -> Result<Vec<String>> {
         let failed = failed(&self.path, "list it");
         let entries = std::fs::read_dir(self.through_descriptor("")).map_err(&failed)?;
@@ -179,7 +179,7 @@ impl PrivateDirectory {
         names.filter_map(Result::transpose).collect()
     }
 
-    /// Whether its file system is in memory, so that nothing in it survives a boot.
+    /// Returns whether its file system is in memory, so that its content does not survive a boot.
     pub(crate) fn is_volatile(&self) -> bool {
         fstatfs(&self.fd).is_ok_and(|fs| fs.filesystem_type() == TMPFS_MAGIC)
     }
@@ -195,7 +195,7 @@ impl PrivateDirectory {
     }
 
     /// Opens a regular file of this user, never through a symbolic link, and never waits for a pipe.
-    /// `None` where it does not exist.
+    /// `None`: it does not exist.
     pub(crate) fn open_file(&self, name: &str, flags: OFlag) -> Result<Option<(File, FileStat)>> {
         self.check_name(name)?;
         let path = self.file(name);
@@ -226,7 +226,7 @@ impl PrivateDirectory {
         Ok(Some((file, stat)))
     }
 
-    /// A name in this directory, and not a path out of it.
+    /// Checks that a name is a file name in this directory.
     pub(crate) fn check_name(&self, name: &str) -> Result<()> {
         let mut components = Path::new(name).components();
         let normal = matches!(components.next(), Some(Component::Normal(first)) if first == name);
@@ -284,7 +284,7 @@ fn walk(path: &Path, how: Walk) -> Result<Option<PrivateDirectory>> {
     Ok(Some(PrivateDirectory { path, fd: Arc::new(fd) }))
 }
 
-/// Opens a directory of `parent`, which is verified, and makes it where it is missing.
+/// Opens a directory of `parent`, which is verified; creates it if missing.
 fn enter(
     parent: &OwnedFd,
     name: &OsStr,
@@ -302,7 +302,7 @@ fn enter(
         }
         let made = make_directory(parent, name, PRIVATE);
         if made.map_err(failed(path, "make the directory"))? {
-            // No other user can exchange what this one made in a verified directory.
+            // No other user can replace an entry of this user in a verified directory.
             match fchmodat(parent, name, PRIVATE, FchmodatFlags::FollowSymlink) {
                 Ok(()) | Err(Errno::ENOENT) => {}
                 Err(errno) => return Err(failed(path, "set its mode")(errno)),
@@ -327,7 +327,7 @@ fn enter(
     }
 }
 
-/// Makes a directory of this user private that an earlier version left open to others.
+/// Makes a directory of this user private, as an earlier version left it open to others.
 fn tighten(parent: &OwnedFd, fd: &OwnedFd, name: &OsStr, path: &Path) -> Result<()> {
     let stat = fstat(fd).map_err(failed(path, "read its status"))?;
     if stat.st_uid != geteuid().as_raw() || stat.st_mode & 0o777 == PRIVATE.bits() {

@@ -1,4 +1,4 @@
-//! Why a directory, lock or journal cannot be used.
+//! Errors of directories, locks and journals.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::Holder;
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a directory, lock or journal cannot be used.
+/// The reason why a directory, lock or journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,9 +17,9 @@ pub enum Error {
     Refused {
         /// The directory or file.
         path: PathBuf,
-        /// The rule that it breaks.
+        /// The violated rule.
         why: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// Another process holds the lock.
@@ -30,7 +30,7 @@ pub enum Error {
         /// The process.
         holder: Holder,
     },
-    /// Another process has the network interface.
+    /// Another process uses the network interface.
     #[error(
         "interface {interface:?} cannot be opened: {holder} uses it; stop it, or use another \
          interface"
@@ -46,7 +46,7 @@ pub enum Error {
     Damaged {
         /// The journal.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         why: String,
         /// The command that discards it.
         remedy: String,
@@ -56,7 +56,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
         /// The cause.
         source: io::Error,
@@ -83,7 +83,7 @@ impl Error {
     }
 }
 
-/// What failed to do with a file, as the error of what the kernel answers.
+/// Adds path and operation to an error of the kernel.
 pub(crate) fn failed<E: Into<io::Error>>(
     path: &Path,
     operation: &'static str,

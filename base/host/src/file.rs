@@ -40,7 +40,7 @@ pub fn open_stream(path: &Path) -> io::Result<File> {
 }
 
 fn open_kind(path: &Path, allowed: &[SFlag], expected: &str) -> io::Result<File> {
-    // O_PATH opens nothing but the name.
+    // O_PATH does not open the file itself.
     let name = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
     let kind = SFlag::from_bits_truncate(fstat(&name)?.st_mode & SFlag::S_IFMT.bits());
     let file_system = fstatfs(&name)?.filesystem_type();
@@ -83,17 +83,17 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
 /// Reads a stream of at most `limit` octets, such as standard input, to its end.
 ///
 /// # Errors
-/// What reading fails with; the stream is longer.
+/// Reading fails; the stream is longer.
 pub fn read_stream(input: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut octets = Vec::new();
     input.take(limit + 1).read_to_end(&mut octets)?;
     if octets.len() as u64 > limit { Err(too_long(limit)) } else { Ok(octets) }
 }
 
-/// Octets as UTF-8 text.
+/// Converts octets to UTF-8 text.
 ///
 /// # Errors
-/// They are not; the error names the first line that is not.
+/// They are not UTF-8; the error names the first invalid line.
 pub fn text(octets: Vec<u8>) -> io::Result<String> {
     String::from_utf8(octets).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];

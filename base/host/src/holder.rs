@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 /// Characters of a command line that a message shows.
 const COMMAND_LENGTH: usize = 120;
 
-/// The process that holds a lock, as far as the kernel shows it.
+/// The process that holds a lock, as far as the kernel reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Holder {
     /// Its process id; `None` where the kernel shows none here: of a process in another process
     /// namespace.
     pub pid: Option<u32>,
-    /// What it is: a node, a command.
+    /// Its description: a node, a command.
     pub what: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Of this process.
+    /// Creates the record of this process.
     pub(crate) fn new(what: &str) -> Self {
         let pid = std::process::id();
         Self { pid, start: start_time(pid), boot: boot(), what: what.to_owned() }
@@ -94,16 +94,16 @@ fn flock_holder(table: &str, stat: &FileStat) -> Option<u32> {
     })
 }
 
-/// The boot that this is; empty where the kernel does not say, which is the same within a boot.
+/// Returns the id of the boot; empty if the kernel does not report it, consistently within a boot.
 pub(crate) fn boot() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
 }
 
-/// Start time of a process in clock ticks since boot; `None` where there is none.
+/// Start time of a process in clock ticks since boot; `None`: no such process.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before may hold anything; the fields behind it start with number 3.
+    // The name before may contain any characters; the fields after it start with number 3.
     stat.rsplit_once(") ")?.1.split(' ').nth(22 - 3)?.parse().ok()
 }
 
@@ -128,7 +128,7 @@ pub fn command_line() -> String {
     words.join(" ")
 }
 
-/// Text for one line on a terminal.
+/// Replaces control characters for output on a terminal.
 fn printable(text: &str) -> String {
     let clean = |c: char| if c.is_control() { '?' } else { c };
     let mut short: String = text.chars().take(COMMAND_LENGTH).map(clean).collect();
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_holder_is_found_by_device_and_inode_and_waiters_are_not() {
+    fn the_holder_is_found_by_device_and_inode() {
         let mut stat = nix::sys::stat::stat("/").unwrap();
         (stat.st_dev, stat.st_ino) = (nix::sys::stat::makedev(0, 0x1a), 77);
         let table = "\
@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn text_of_other_processes_does_not_reach_the_terminal_as_it_is() {
+    fn text_of_other_processes_is_sanitized() {
         let holder = Holder { pid: Some(7), what: Some(printable("a\x1b[2J\nb")) };
         assert_eq!(holder.to_string(), "process 7 (a?[2J?b)");
         assert!(printable(&"x".repeat(1000)).len() < 130);
     }
 
     #[test]
-    fn a_process_is_told_from_a_later_one_with_its_id() {
+    fn a_later_process_with_the_same_id_is_distinguished() {
         let mut record = Record::new("test");
         assert!(record.is_alive());
         record.start = record.start.map(|start| start + 1);

@@ -7,8 +7,8 @@ use onbeat_netdev::Namespace;
 
 use crate::{Error, Lock, NamespaceLock, PrivateDirectory, Result};
 
-/// A lock on a network interface, by its namespace and index: the programs that open it for
-/// themselves exclude each other, whichever back end each uses. It is a lock file, and a
+/// A lock on a network interface, by its namespace and index: programs that open it exclusively exclude
+/// each other, with any back end. It is a lock file, and a
 /// [`NamespaceLock`] for programs that do not share the run-time directory.
 ///
 /// A process that is not root opens raw sockets by a capability (CAP_NET_RAW), and cannot write to
@@ -30,7 +30,7 @@ impl InterfaceLock {
     /// `what` describes the holder to others: a node, a command.
     ///
     /// # Errors
-    /// [`Error::InterfaceInUse`] with the process that has it.
+    /// [`Error::InterfaceInUse`] with the owning process.
     pub fn take(namespace: &Namespace, index: u32, interface: &str, what: &str) -> Result<Self> {
         let inode = namespace.inode();
         if !geteuid().is_root() {
@@ -61,13 +61,13 @@ impl InterfaceLock {
         }
     }
 
-    /// Whether it excludes other programs: not of a process that is not root.
+    /// Returns whether it excludes other programs: false in a process that is not root.
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
         self.locks.is_some()
     }
 
-    /// Whether it is the lock on this interface.
+    /// Returns whether it is the lock on this interface.
     #[must_use]
     pub fn is_of(&self, namespace: u64, index: u32) -> bool {
         (self.namespace, self.index) == (namespace, index)

@@ -1,4 +1,4 @@
-//! Values from before a change, in a file that any later process finds.
+//! Former values of settings, in a file for later processes.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,24 +14,24 @@ use crate::error::failed;
 use crate::holder::boot;
 use crate::{Error, PrivateDirectory, Result, remove_unfinished, replace};
 
-/// Octets of a journal at most.
+/// Maximum length of a journal, in octets.
 const LONGEST: u64 = 16 << 20;
 
-/// Journals of one name that are moved aside at most.
+/// Maximum number of discarded journals of one name.
 const ASIDE: usize = 100;
 
-/// Version of the form of journals.
+/// Version of the journal format.
 const VERSION: u64 = 1;
 
 /// Content of a journal.
 pub trait Content: Serialize + DeserializeOwned {
-    /// Checks the content as if an enemy wrote it: a process with privileges acts on it.
+    /// Checks the content as if an attacker wrote it: a privileged process acts on it.
     ///
     /// # Errors
-    /// What is wrong, with its value.
+    /// The invalid part, with its value.
     fn check(&self) -> std::result::Result<(), String>;
 
-    /// Checks that the content belongs into the journal with this file name.
+    /// Checks that the content belongs to the journal with this file name.
     ///
     /// # Errors
     /// As [`Content::check`].
@@ -56,7 +56,7 @@ pub struct Journal<T> {
     content: PhantomData<T>,
 }
 
-/// What the user does about a journal that cannot be used, where this command discards it.
+/// Returns the remedy for an unusable journal that this command discards.
 #[must_use]
 pub fn discard_remedy(command: &str) -> String {
     format!("discard it, and restore none of its settings, with: {command}")
@@ -78,14 +78,14 @@ impl<T: Content> Journal<T> {
         Self { directory, name, remedy, content: PhantomData }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.directory.file(&self.name)
     }
 
-    /// The content; `None` where there is no journal, or one of an earlier boot. Removes what a
-    /// process left that was killed while it wrote.
+    /// Returns the content; `None`: no journal, or one of an earlier boot. Removes incomplete files of a
+    /// process that was killed during a write.
     ///
     /// # Errors
     /// [`Error::Damaged`]: it is empty, cut off, not a journal, too long, of another user, writable
@@ -138,7 +138,7 @@ impl<T: Content> Journal<T> {
     /// Writes the content in place of what was there.
     ///
     /// # Errors
-    /// What the kernel refuses: as [`replace`].
+    /// The kernel refuses: as [`replace`].
     pub fn write(&self, content: &T) -> Result<()> {
         let failed = failed(&self.path(), "write it");
         let envelope = Envelope { version: VERSION, boot: boot(), content };
@@ -150,7 +150,7 @@ impl<T: Content> Journal<T> {
     /// Removes the journal: everything is restored.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn remove(&self) -> Result<()> {
         self.directory.remove(&self.name)
     }
@@ -159,7 +159,7 @@ impl<T: Content> Journal<T> {
     /// file. Returns where it is then; `None` where the journal can be used, or there is none.
     ///
     /// # Errors
-    /// What the kernel refuses; [`Error::Damaged`] where too many were moved aside before.
+    /// The kernel refuses; [`Error::Damaged`] where too many were moved aside before.
     pub fn set_aside(&self) -> Result<Option<PathBuf>> {
         match self.read() {
             Err(Error::Damaged { .. }) => {
@@ -182,7 +182,7 @@ impl<T: Content> Journal<T> {
     }
 }
 
-/// One octet more than a journal may have shows that it is too long.
+/// Reads at most one octet more than the maximum, which indicates that it is too long.
 fn read(file: File) -> io::Result<Vec<u8>> {
     let mut octets = Vec::new();
     file.take(LONGEST + 1).read_to_end(&mut octets)?;

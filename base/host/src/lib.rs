@@ -6,7 +6,7 @@
 //! ```text
 //!  PrivateDirectory   opened without following symbolic links; owner and modes verified
 //!    ├─ Lock          one process at a time; the kernel releases it when the process exits
-//!    │    └─ InterfaceLock   a lock on a network interface, for whichever program opens it; with a
+//!    │    └─ InterfaceLock   a lock on a network interface, for any program that opens it; with a
 //!    │                       NamespaceLock also between programs that do not share /run
 //!    └─ Journal       values from before a change, so that a later process can restore them
 //! ```
@@ -14,8 +14,8 @@
 //! A process takes a [`Lock`], writes a [`Journal`] before each change, and changes. After `kill -9`
 //! the next process that takes the lock reads the journal and restores.
 //!
-//! Everything in a file is checked as if an enemy wrote it, although no other user can: a journal's
-//! content type lists its own rules ([`Content::check`]).
+//! Content of files is checked as if an attacker wrote it, although no other user can: the type of a
+//! journal's content implements its rules ([`Content::check`]).
 
 #![forbid(unsafe_code)]
 

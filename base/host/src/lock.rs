@@ -38,16 +38,16 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock without waiting. `what` describes the holder to others: a node, a command.
+    /// Acquires the lock without waiting. `what` describes the holder to others: a node, a command.
     ///
     /// # Errors
-    /// [`Error::Locked`] with the process that has it; [`Error::Refused`] where the file is not a
-    /// regular file of this user.
+    /// [`Error::Locked`] with the owning process; [`Error::Refused`]: the file is not a regular file of this
+    /// user.
     pub fn take(directory: &PrivateDirectory, name: &str, what: &str) -> Result<Self> {
         let path = directory.file(name);
         for _ in 0..ATTEMPTS {
             let Some((file, stat)) = open_locked(directory, name)? else {
-                // With a content from the start: a lock file without one is not of this program.
+                // With content from the start: other programs create lock files without content.
                 let record = record(what).map_err(failed(&path, "write the lock"))?;
                 create(directory, name.as_ref(), &record)
                     .map_err(failed(&path, "make the lock"))?;
@@ -58,7 +58,7 @@ impl Lock {
                 fchmod(&*file, mode).map_err(failed(&path, "set its mode"))?;
             }
             let is_inherited = Record::is_of_live_process(&content(&file)) == Some(false);
-            // From here on dropping removes the file, also where nothing can be written to it.
+            // From here on dropping removes the file, also if it cannot be written.
             let mut lock =
                 Self { directory: directory.clone(), name: name.to_owned(), file, is_inherited };
             lock.record(what).map_err(failed(&path, "write the lock"))?;
@@ -67,7 +67,7 @@ impl Lock {
         Err(failed(&path, "lock it")(Errno::EAGAIN))
     }
 
-    /// The process that has the lock; `None` where none has it. The file stays as it is.
+    /// Returns the process that has the lock; `None`: none. The file is not changed.
     ///
     /// # Errors
     /// As [`Lock::take`].
@@ -79,21 +79,21 @@ impl Lock {
         }
     }
 
-    /// Whether a process left the file that was killed: what it had made under this lock may still
-    /// be there.
+    /// Returns whether a killed process left the file: objects that it created under this lock may still
+    /// exist.
     #[must_use]
     pub fn is_inherited(&self) -> bool {
         self.is_inherited
     }
 
-    /// Removes the lock files of a directory that processes left which no longer exist, such as those
-    /// of interfaces that are gone. Leaves other files.
+    /// Removes lock files of processes that no longer exist, such as those of removed interfaces. Other files
+    /// stay.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn remove_stale(directory: &PrivateDirectory) -> Result<()> {
         for name in directory.names()?.into_iter().filter(|name| name.ends_with(".lock")) {
-            // Another process may have removed it, and what is no file of this user is not ours.
+            // Another process may have removed it; files of other users are ignored.
             let Ok(Some((file, stat))) = directory.open_file(&name, OFlag::O_RDWR) else {
                 continue;
             };
@@ -113,7 +113,7 @@ impl Lock {
     fn record(&mut self, what: &str) -> io::Result<()> {
         let mut record = record(what)?;
         let length = record.len() as u64;
-        // The record before may be longer. At no time is there none: this process may be killed.
+        // The former record may be longer. The file is never empty, as this process may be killed.
         let before = self.file.metadata()?.len().clamp(length, CONTENT.max(length));
         record.resize(usize::try_from(before).map_err(io::Error::other)?, b' ');
         self.file.rewind()?;
@@ -150,7 +150,7 @@ fn record(what: &str) -> io::Result<Vec<u8>> {
     Ok(serde_json::to_vec(&Record::new(what))?)
 }
 
-/// What a lock file holds, as far as it can be read.
+/// Returns the content of a lock file, as far as it can be read.
 fn content(file: &File) -> Vec<u8> {
     let mut content = Vec::new();
     // Unreadable content is not that of a lock.
@@ -158,7 +158,7 @@ fn content(file: &File) -> Vec<u8> {
     content
 }
 
-/// Opens and locks the file of a name; `None` where there is none.
+/// Opens and locks the file of a name; `None`: no such file.
 fn open_locked(
     directory: &PrivateDirectory,
     name: &str,
@@ -193,8 +193,8 @@ fn is_same(there: Option<FileStat>, locked: &FileStat) -> bool {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // While the lock is held the name is this process's own. What it locked is closed only
-        // behind that, so that a process that opened the file before sees that it was removed.
+        // While the lock is held the name is this process's own. The file is closed only
+        // afterwards, so that a process that opened the file before sees that it was removed.
         let own = fstat(&*self.file).ok();
         if own.is_some_and(|own| is_same(self.directory.stat(&self.name).ok().flatten(), &own)) {
             let _ = self.directory.remove(&self.name);

@@ -26,22 +26,22 @@ const PAUSE: Duration = Duration::from_millis(1);
 ///
 /// It is an abstract Unix socket, whose name belongs to the network namespace. The kernel releases it
 /// when the process exits. It does not listen, so that no other user can connect to it. Any user can
-/// bind the name: a process of another user than root and this one does not keep it from this
-/// process, which logs a warning and continues without the lock.
+/// bind the name: a process of a user other than root and this one does not prevent this process from
+/// continuing, which then logs a warning and has no lock.
 #[derive(Debug)]
 pub struct NamespaceLock {
     socket: Option<OwnedFd>,
 }
 
 impl NamespaceLock {
-    /// Takes the lock without waiting. The name of the socket starts with `onbeat/`.
+    /// Acquires the lock without waiting. The name of the socket starts with `onbeat/`.
     ///
     /// # Errors
-    /// [`Error::Locked`] with the process of root or of this user that has it; what the kernel
-    /// refuses, also where it does not report the user that has it.
+    /// [`Error::Locked`] with the owning process of root or of this user; the kernel refuses, or does not
+    /// report the owner.
     pub fn take(namespace: &Namespace, name: &str) -> Result<Self> {
         let name = format!("onbeat/{name}");
-        // As ss shows it.
+        // In the notation of ss.
         let path = PathBuf::from(format!("@{name}"));
         let inside = namespace.run(|| take(&path, &name));
         match inside.map_err(caused(&path, "bind the socket"))?? {
@@ -59,19 +59,19 @@ impl NamespaceLock {
         }
     }
 
-    /// Whether it excludes other programs.
+    /// Returns whether it excludes other programs.
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
         self.socket.is_some()
     }
 }
 
-/// Whether root or this user made the socket.
+/// Returns whether root or this user created the socket.
 fn is_trusted(socket: &UnixSocket) -> bool {
     socket.uid == 0 || socket.uid == geteuid().as_raw()
 }
 
-/// Binds the name in the network namespace of this thread; the socket that has it, where another does.
+/// Binds the name in the network namespace of this thread; returns the socket that owns it otherwise.
 fn take(path: &Path, name: &str) -> Result<std::result::Result<OwnedFd, UnixSocket>> {
     let failed = failed(path, "bind the socket");
     let address = UnixAddr::new_abstract(name.as_bytes()).map_err(&failed)?;
@@ -102,7 +102,7 @@ fn caused(path: &Path, operation: &'static str) -> impl Fn(onbeat_netdev::Error)
 
 impl Drop for NamespaceLock {
     fn drop(&mut self) {
-        // A child process has the socket too, between its fork and exec: others see that it is released.
+        // A child process has the socket too, between its fork and exec: shutdown makes the release visible.
         if let Some(socket) = &self.socket {
             let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
         }

@@ -34,15 +34,15 @@ pub fn create(path: &Path) -> io::Result<File> {
     Ok(Walk::new(path)?.open(false)?.0)
 }
 
-/// As [`create`], with the directories that are missing on the way.
+/// Creates a file like [`create`], with missing parent directories.
 ///
 /// # Errors
-/// As [`create`]; a directory cannot be made.
+/// Those of [`create`]; a directory cannot be created.
 pub fn create_with_directories(path: &Path) -> io::Result<File> {
     Ok(Walk::new(path)?.open(true)?.0)
 }
 
-/// As [`create`], for a file that is of no use unless it is complete: [`Output::complete`] keeps it.
+/// Creates a file like [`create`] that is useless unless complete: [`Output::complete`] keeps it.
 ///
 /// # Errors
 /// As [`create`].
@@ -62,7 +62,7 @@ pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> io::Result<()> {
     Ok(())
 }
 
-/// The file that a path leads to, to compare with others before one of them is overwritten.
+/// The target of a path, to compare it with others before one of them is overwritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     file: FileId,
@@ -80,8 +80,8 @@ enum FileId {
 }
 
 impl Target {
-    /// The regular file, or the file that [`create`] would create; `None` for devices, pipes,
-    /// directories, and where the path leads nowhere.
+    /// Returns the regular file, or the file that [`create`] would create; `None` for devices, pipes,
+    /// directories, and invalid paths.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let mut path = path.to_owned();
@@ -109,19 +109,19 @@ impl Target {
         None
     }
 
-    /// The regular file behind an open descriptor.
+    /// Returns the regular file of an open descriptor.
     #[must_use]
     pub fn of_open(descriptor: BorrowedFd<'_>) -> Option<Self> {
         Some(Self { file: FileId::existing(&fstat(descriptor).ok()?)?, append: true })
     }
 
-    /// Whether the file exists.
+    /// Returns whether the file exists.
     #[must_use]
     pub fn exists(&self) -> bool {
         matches!(self.file, FileId::Existing(..))
     }
 
-    /// Whether both are one file, by whatever names.
+    /// Returns whether both are the same file, with any names.
     #[must_use]
     pub fn is_same_file(&self, other: &Self) -> bool {
         self.file == other.file
@@ -176,8 +176,8 @@ impl Drop for Output {
     }
 }
 
-/// The descriptor of standard output or standard error, where that is the same file: what this process
-/// writes by either stands one behind the other.
+/// Returns the descriptor of standard output or standard error if that is the same file, so that both outputs
+/// are appended to each other.
 fn standard_stream(file: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let own = fstat(file)?;
     for stream in [io::stdout().as_fd(), io::stderr().as_fd()] {
@@ -189,7 +189,7 @@ fn standard_stream(file: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     Ok(None)
 }
 
-/// A path that is followed.
+/// A path being resolved.
 struct Walk {
     directory: OwnedFd,
     /// Components not yet followed.
@@ -202,7 +202,7 @@ impl Walk {
         let directory = open_directory(".")?;
         let mut walk = Self { directory, rest: VecDeque::new(), links: 0 };
         walk.prepend(path)?;
-        // Such a path can only name a directory, though its components do not show it.
+        // Such a path is always a directory, though its components do not show it.
         let slash = path.as_os_str().as_encoded_bytes().ends_with(b"/");
         if slash || walk.rest.back().is_none_or(|last| last == "..") {
             return Err(ErrorKind::IsADirectory.into());
@@ -226,7 +226,7 @@ impl Walk {
 
     fn open(mut self, create_directories: bool) -> io::Result<(File, Option<Entry>)> {
         while let Some(name) = self.rest.pop_front() {
-            // Links there are the kernel's own, and lead where no path does: /dev/stdout.
+            // Links there are the kernel's, with targets that no path has: /dev/stdout.
             if fstatfs(&self.directory)?.filesystem_type() == PROC_SUPER_MAGIC {
                 let rest: std::path::PathBuf = [name].into_iter().chain(self.rest).collect();
                 // A file that is open already may hold what others wrote to it.
@@ -322,7 +322,7 @@ impl Walk {
     }
 }
 
-/// Opens a directory to pass through: it need not be readable.
+/// Opens a directory for traversal: it need not be readable.
 fn open_directory(path: &str) -> io::Result<OwnedFd> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     Ok(nix::fcntl::open(path, flags, Mode::empty())?)
@@ -332,7 +332,7 @@ fn is(found: &FileStat, kind: SFlag) -> bool {
     SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == kind
 }
 
-/// Whether it belongs to this user or to root.
+/// Returns whether it belongs to this user or to root.
 fn is_own(found: &FileStat) -> bool {
     found.st_uid == 0 || found.st_uid == geteuid().as_raw()
 }
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_the_same_by_each_of_its_names() {
+    fn a_file_is_the_same_under_each_name() {
         let directory = TemporaryDirectory::new("same");
         let of = |name: &str| Target::of(&directory.file(name));
         fs::write(directory.file("file"), "").unwrap();
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_without_a_reader_does_not_hold_the_writer_up() {
+    fn a_pipe_without_a_reader_does_not_block_the_writer() {
         let directory = shared("pipe");
         let pipe = directory.file("pipe");
         nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).unwrap();
@@ -449,9 +449,9 @@ mod tests {
     }
 
     #[test]
-    fn what_another_user_planted_is_not_written_to() {
+    fn a_file_planted_by_another_user_is_not_written() {
         if !geteuid().is_root() {
-            eprintln!("not root: nothing of another user can be made");
+            eprintln!("not root: files of another user cannot be created");
             return;
         }
         const OTHER: u32 = 65534;

@@ -34,9 +34,9 @@ pub fn load<T, E: From<Untrusted>>(
     file: &Path,
     read: impl FnOnce(&Path) -> Result<T, E>,
 ) -> Result<T, E> {
-    // Before it is read: a path that passes leads to the same file from then on.
+    // Before reading: a path that passes always resolves to the same file afterwards.
     let checked = check_file(file);
-    // Why it cannot be read comes first.
+    // A read error has precedence.
     let content = read(file)?;
     checked?;
     Ok(content)
@@ -47,7 +47,7 @@ pub fn load<T, E: From<Untrusted>>(
 /// root with sudo, and no other user can write to them. A directory with the sticky bit, such as /tmp,
 /// may be writable for all.
 ///
-/// Write permission of a group is refused, whichever group it is: nothing proves that a group has no
+/// Write permission of any group is refused: nothing proves that a group has no
 /// other member. The bits of the group also show the write permission that an access control list
 /// (ACL) grants any user or group, as they are its mask.
 ///
@@ -57,7 +57,7 @@ pub fn check_file(file: &Path) -> Result<(), Untrusted> {
     check("configuration file", file, "copy it to a directory of root, such as /etc/onbeat", None)
 }
 
-/// As [`check_file`], for a program that the `running` one executes. It has to be as safe from others as
+/// Checks like [`check_file`], for a program that the `running` one executes. It has to be as safe from others as
 /// that: its owner, its group and other users may write where they may write to the running program, and the
 /// directories on both paths are not checked, as a user who can replace the running program needs no other.
 ///
@@ -110,8 +110,8 @@ fn check(
     )
 }
 
-/// The directories and symbolic links that a path leads through, and the file at its end, each once.
-/// An error names what cannot be read.
+/// Returns the directories and symbolic links of a path, and its target file, each once. An error names the
+/// unreadable one.
 fn places(file: &Path) -> Result<Vec<(PathBuf, Metadata)>, (PathBuf, io::Error)> {
     let absolute = std::path::absolute(file).map_err(|error| (file.to_owned(), error))?;
     let components = |path: &Path| {
@@ -125,7 +125,7 @@ fn places(file: &Path) -> Result<Vec<(PathBuf, Metadata)>, (PathBuf, io::Error)>
             place.pop();
             continue;
         }
-        // "/" replaces what is there.
+        // "/" replaces the path so far.
         place.push(name);
         let failed = |error| (place.clone(), error);
         let status = fs::symlink_metadata(&place).map_err(failed)?;
@@ -145,7 +145,7 @@ fn places(file: &Path) -> Result<Vec<(PathBuf, Metadata)>, (PathBuf, io::Error)>
     Ok(places)
 }
 
-/// Whether users besides the owner can change it who cannot change the running program.
+/// Returns whether users other than the owner can change it and cannot change the running program.
 fn is_shared((path, status): &(PathBuf, Metadata), running: Option<&Metadata>) -> bool {
     let sticky = status.is_dir() && status.mode() & 0o1000 != 0;
     let accepted = running.map_or(0, |running| {
@@ -155,7 +155,7 @@ fn is_shared((path, status): &(PathBuf, Metadata), running: Option<&Metadata>) -
     !status.is_symlink() && !sticky && status.mode() & 0o022 & !accepted != 0
 }
 
-/// Whether the bits of the group may be the mask of an access control list, which has other users.
+/// Returns whether the group bits may be the mask of an access control list with other users.
 fn has_access_control_list(path: &Path) -> bool {
     let read = rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0; 0]);
     !matches!(read, Err(Errno::NODATA | Errno::NOTSUP))
@@ -270,7 +270,7 @@ mod tests {
         refused(&circle, "Too many levels of symbolic links");
     }
 
-    /// What an access control list grants is in the bits of the group.
+    /// Permissions of an access control list are in the group bits.
     #[test]
     fn a_file_that_an_access_control_list_lets_others_write_is_refused() {
         if !require_all(&[Feature::Root]) {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_file_cannot_be_read_comes_first() {
+    fn a_read_error_has_precedence() {
         let directory = TemporaryDirectory::new("trust-missing");
         let missing = directory.file("missing.toml");
         refused(&missing, "missing.toml\": No such file");

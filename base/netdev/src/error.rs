@@ -1,4 +1,4 @@
-//! What can go wrong, said with the interface, the value and the way out.
+//! Errors of network devices and namespaces, with interface, value and remedy.
 
 use std::{fmt, io, time::Duration};
 
@@ -7,24 +7,24 @@ use nix::errno::Errno;
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation on a network device or namespace failed.
+/// The reason why an operation on a network device or namespace failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A name that the kernel would not take for an interface.
+    /// An invalid name of an interface.
     #[error("{name:?} cannot name an interface: {reason}; {NAME_RULE}")]
     InvalidName {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// No such interface in the namespace.
-    #[error("interface {name:?} not found; interfaces here: {}", Listed(available))]
+    #[error("interface {name:?} not found; interfaces here: {}", NameList(available))]
     NotFound {
-        /// The name that was looked for; `index N` where it was looked for by index.
+        /// The name, or `index N` for a lookup by index.
         name: String,
-        /// The names that exist in that namespace.
+        /// The existing names in that namespace.
         available: Vec<String>,
     },
     /// The kernel refused.
@@ -33,75 +33,75 @@ pub enum Error {
         errno.desc(), Detail(detail), remedy(*errno)
     )]
     Kernel {
-        /// What was asked, its value included: `set MTU to 70000`.
+        /// The operation, including its value: `set MTU to 70000`.
         operation: String,
-        /// The interface; empty where none is concerned.
+        /// The interface; empty if none is concerned.
         interface: String,
         /// The kernel's code.
         errno: Errno,
-        /// The kernel's own sentence (extended acknowledgement), where it gave one.
+        /// The kernel's description (extended acknowledgment), if any.
         detail: Option<String>,
     },
-    /// This kernel or this driver lacks what was asked for.
+    /// This kernel or this driver does not support the operation.
     #[error("{what} is not supported here: {remedy}")]
     Unsupported {
-        /// What is lacking.
+        /// The missing feature.
         what: String,
-        /// What provides it.
+        /// The remedy.
         remedy: String,
     },
-    /// A device feature did not take the state asked for.
+    /// A device feature did not change to the requested state.
     #[error("interface {interface:?}: feature {feature:?} cannot be turned {}: {reason}", on_off(*wanted))]
     Feature {
         /// The interface.
         interface: String,
         /// The feature, by the kernel's name.
         feature: String,
-        /// The state asked for.
+        /// The requested state.
         wanted: bool,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// A file or system call of namespaces, /proc or /sys failed.
     #[error("cannot {operation}: {source}{}", io_remedy(source))]
     Io {
-        /// What was being done, to what.
+        /// The operation and its object.
         operation: String,
         /// The cause.
         source: io::Error,
     },
-    /// The kernel's answer could not be read.
-    #[error("cannot {operation}: the kernel's answer is malformed: {reason}")]
+    /// The kernel's reply could not be parsed.
+    #[error("cannot {operation}: the kernel's reply is malformed: {reason}")]
     Malformed {
-        /// What was being done.
+        /// The operation.
         operation: String,
-        /// What is wrong with the answer.
+        /// The error in the reply.
         reason: String,
     },
-    /// The interface that a journal names is not the one that is here.
+    /// The interface of a journal entry is not the present one.
     #[error("interface {interface:?} is not the one that was changed: {why}; {remedy}")]
     NotIdentified {
         /// Its name when it was changed.
         interface: String,
-        /// What differs, or where it is now.
+        /// The difference, or its present location.
         why: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
-    /// A condition did not come true in time.
+    /// A condition was not met in time.
     #[error("interface {interface:?} did not become {condition} within {timeout:?}")]
     Timeout {
         /// The interface.
         interface: String,
-        /// What was waited for.
+        /// The condition.
         condition: String,
-        /// For how long.
+        /// The timeout.
         timeout: Duration,
     },
 }
 
 impl Error {
-    /// The kernel's code, where the kernel gave one.
+    /// Returns the kernel's error code, if there is one.
     #[must_use]
     pub fn errno(&self) -> Option<Errno> {
         match self {
@@ -111,7 +111,7 @@ impl Error {
         }
     }
 
-    /// Whether the interface does not exist.
+    /// Returns whether the interface does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Error::NotFound { .. })
@@ -122,9 +122,9 @@ impl Error {
     }
 }
 
-struct Listed<'a>(&'a [String]);
+struct NameList<'a>(&'a [String]);
 
-impl fmt::Display for Listed<'_> {
+impl fmt::Display for NameList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { f.write_str("none") } else { f.write_str(&self.0.join(", ")) }
     }
@@ -140,7 +140,7 @@ impl fmt::Display for Detail<'_> {
 
 fn remedy(errno: Errno) -> &'static str {
     match errno {
-        Errno::EPERM | Errno::EACCES => "; it needs CAP_NET_ADMIN: run as root",
+        Errno::EPERM | Errno::EACCES => "; CAP_NET_ADMIN is required: run it as root",
         _ => "",
     }
 }
@@ -148,7 +148,7 @@ fn remedy(errno: Errno) -> &'static str {
 fn io_remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => {
-            "; it needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root"
+            "; CAP_SYS_ADMIN and CAP_NET_ADMIN are required: run it as root"
         }
         _ => "",
     }
@@ -158,16 +158,16 @@ fn on_off(state: bool) -> &'static str {
     if state { "on" } else { "off" }
 }
 
-/// Longest interface name, without the terminating NUL (`IFNAMSIZ - 1`).
+/// Maximum length of an interface name, without the terminating NUL (`IFNAMSIZ - 1`).
 pub const MAX_NAME: usize = libc::IFNAMSIZ - 1;
 
 /// What [`check_name`] requires, as a remedy.
 pub const NAME_RULE: &str =
     "use 1 to 15 characters without white space, \"/\", \":\" and \"%\", and not \".\" or \"..\"";
 
-/// Checks a name as the kernel does (`dev_valid_name`), to report what is wrong where it reports EINVAL.
-/// A percent sign is refused as well: the kernel takes the name of a new device for a template, and
-/// gives the device another name.
+/// Checks a name like the kernel (`dev_valid_name`), to report the reason where the kernel reports EINVAL. A
+/// percent sign is refused as well: the kernel treats such a name of a new device as a template, and chooses
+/// another name.
 ///
 /// # Errors
 /// [`Error::InvalidName`].
@@ -185,7 +185,7 @@ pub fn check_name(name: &str) -> Result<()> {
     Err(Error::InvalidName { name: name.to_owned(), reason })
 }
 
-/// The kernel's `isspace`, which counts the no-break space of Latin-1 in.
+/// The kernel's `isspace`, which includes the no-break space of Latin-1.
 fn is_space(c: u8) -> bool {
     matches!(c, b' ' | b'\t'..=b'\r' | 0xa0)
 }
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_checked_as_the_kernel_does() {
+    fn names_are_checked_like_in_the_kernel() {
         for good in ["a", "eth0", "veth-talker.100", "0123456789abcde"] {
             assert!(check_name(good).is_ok(), "{good}");
         }
@@ -207,14 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn not_found_names_the_others() {
+    fn a_missing_interface_lists_the_existing_ones() {
         let error =
             Error::NotFound { name: "eth7".into(), available: vec!["eth0".into(), "eth1".into()] };
         assert_eq!(error.to_string(), "interface \"eth7\" not found; interfaces here: eth0, eth1");
     }
 
     #[test]
-    fn a_refusal_says_what_who_why_and_the_way_out() {
+    fn a_refusal_reports_operation_interface_cause_and_remedy() {
         let error = Error::Kernel {
             operation: "set MTU to 9000".into(),
             interface: "eth0".into(),
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "cannot set MTU to 9000 on interface \"eth0\": Operation not permitted (EPERM); \
-             it needs CAP_NET_ADMIN: run as root"
+             CAP_NET_ADMIN is required: run it as root"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Generic netlink: a family by its name, and requests to it.
+//! Generic netlink: families by name, and requests to them.
 
 use netlink_packet_core::{DefaultNla, Emitable, NlasIterator};
 use netlink_sys::protocols::NETLINK_GENERIC;
@@ -11,13 +11,13 @@ use crate::{
 
 /// `struct genlmsghdr`: command, version, two octets reserved.
 const HEADER: usize = 4;
-/// `GENL_ID_CTRL`, the family that knows the others.
+/// `GENL_ID_CTRL`, the family that resolves the others.
 const CONTROL: u16 = 16;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 
-/// A socket that speaks to one family of generic netlink.
+/// A socket for one family of generic netlink.
 #[derive(Debug)]
 pub(crate) struct Family {
     connection: Connection,
@@ -25,7 +25,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// The family of that name, or `None` where this kernel has none.
+    /// Opens the family of that name; `None`: not in this kernel.
     pub(crate) fn open(name: &str) -> Result<Option<Self>, Error> {
         let connection = Connection::open(NETLINK_GENERIC)?;
         let query = DefaultNla::new(CTRL_ATTR_FAMILY_NAME, [name.as_bytes(), b"\0"].concat());
@@ -33,7 +33,7 @@ impl Family {
             .request(CONTROL, 0, &body(CTRL_CMD_GETFAMILY, 1, &[query]))
             .and_then(|replies| match replies.first() {
                 Some(reply) => attributes(&reply.payload),
-                None => Err(Failure::Malformed("no family in the answer".into())),
+                None => Err(Failure::Malformed("no family in the reply".into())),
             });
         let operation = || format!("look up generic netlink family {name:?}");
         match found {
@@ -43,7 +43,7 @@ impl Family {
                         Ok(Some(Self { connection, id: u16::from_ne_bytes([id[0], id[1]]) }))
                     }
                     _ => {
-                        Err(Failure::Malformed("no family id in the answer".into())
+                        Err(Failure::Malformed("no family id in the reply".into())
                             .of(operation(), ""))
                     }
                 }
@@ -59,7 +59,7 @@ impl Family {
         replies.first().map_or(Ok(Vec::new()), |reply| attributes(&reply.payload))
     }
 
-    /// The attributes of each entry of a table.
+    /// Returns the attributes of each entry of a table.
     pub(crate) fn dump(
         &self,
         command: u8,

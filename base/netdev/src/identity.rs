@@ -26,7 +26,7 @@ pub struct InterfaceIdentity {
     cookie: Option<u64>,
     /// The inode of its network namespace, for messages: the kernel reuses it.
     namespace: u64,
-    /// `None`: it was not made yet.
+    /// `None`: it did not exist yet.
     index: Option<u32>,
     /// Its name when it was identified.
     #[serde(default)]
@@ -40,7 +40,7 @@ pub struct InterfaceIdentity {
 }
 
 impl InterfaceIdentity {
-    /// The identity of an interface of the handle's namespace.
+    /// Returns the identity of an interface of the handle's namespace.
     ///
     /// # Errors
     /// The kernel does not report the cookie of the namespace.
@@ -49,7 +49,7 @@ impl InterfaceIdentity {
         Ok(Self { index: Some(link.index), mac: mac(link), peer: peer(link), ..planned })
     }
 
-    /// The identity of an interface that is going to be made in the handle's namespace.
+    /// Returns the identity of an interface to be created in the handle's namespace.
     ///
     /// # Errors
     /// As [`InterfaceIdentity::of`].
@@ -58,40 +58,41 @@ impl InterfaceIdentity {
         Ok(Self { cookie, namespace, index: None, name: name.to_owned(), mac: None, peer: None })
     }
 
-    /// Adds the name to the identity from a journal of the former version, which holds it elsewhere.
+    /// Adds the name to the identity of a journal of the former version, which stores it elsewhere.
     pub fn set_former_name(&mut self, name: &str) {
         if self.name.is_empty() {
             name.clone_into(&mut self.name);
         }
     }
 
-    /// That of a journal of the former version with the inode of the namespace and the name alone.
+    /// Returns the identity of a journal of the former version, which has only the inode of the namespace and
+    /// the name.
     #[must_use]
     pub fn former(namespace: u64, name: &str) -> Self {
         let name = name.to_owned();
         Self { cookie: None, namespace, index: None, name, mac: None, peer: None }
     }
 
-    /// Whether both are of one interface, which may have been renamed in between.
+    /// Returns whether both are of one interface, which may have been renamed in between.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         let of = |id: &Self| (id.cookie, id.namespace, id.index, id.mac.clone());
         of(self) == of(other)
     }
 
-    /// Its name when it was identified; empty in journals of the former version.
+    /// Returns its name when it was identified; empty in journals of the former version.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether the interface existed when it was identified.
+    /// Returns whether the interface existed when it was identified.
     #[must_use]
     pub fn was_made(&self) -> bool {
         self.index.is_some()
     }
 
-    /// The interface, perhaps under another name; `None` where it no longer exists.
+    /// Returns the interface, which may have another name; `None`: it no longer exists.
     ///
     /// # Errors
     /// [`Error::NotIdentified`]: the handle is of another namespace, another interface has its index
@@ -136,8 +137,8 @@ impl InterfaceIdentity {
         Err(self.not_identified(why, "run this command there"))
     }
 
-    /// Whether its network namespace exists: it is the handle's, `ip netns` names it, or a process that
-    /// this one can see is in it.
+    /// Returns whether its network namespace exists: it is the handle's, it has a name of `ip netns`, or a
+    /// process visible to this one is in it.
     #[must_use]
     pub fn has_namespace(&self, handle: &Handle) -> bool {
         if self.namespace == handle.namespace().inode() {
@@ -147,7 +148,8 @@ impl InterfaceIdentity {
         namespace_files().any(|path| inode(path).is_ok_and(|inode| inode == self.namespace))
     }
 
-    /// Whether an interface of any namespace is this one, by what a move to another namespace keeps.
+    /// Returns whether an interface of any namespace is this one, by the properties that a move to another
+    /// namespace preserves.
     #[must_use]
     pub fn is_device(&self, link: &Link) -> bool {
         match &self.mac {
@@ -156,7 +158,7 @@ impl InterfaceIdentity {
         }
     }
 
-    /// The interface among those of any namespace, unless a move gave it another name and index.
+    /// Finds the interface among those of any namespace, unless a move changed its name and index.
     #[must_use]
     pub fn find_device(&self, links: Vec<Link>) -> Option<Link> {
         // A bridge or VLAN interface may have the address of an interface below it.
@@ -164,7 +166,7 @@ impl InterfaceIdentity {
         links.into_iter().find(|link| of_name(link) && self.is_device(link))
     }
 
-    /// How an interface of its namespace and index differs.
+    /// Describes the difference of an interface with the same namespace and index.
     fn difference(&self, link: &Link) -> Option<String> {
         let is_here = |what: &str| {
             Some(format!("interface {:?} with {what} has its index {}", link.name, link.index))
@@ -186,15 +188,15 @@ impl InterfaceIdentity {
         }
     }
 
-    /// Searches the namespaces that the handle's namespace has ids for. The kernel gives it one for
-    /// each namespace that an interface is moved to.
+    /// Searches the namespaces that have ids in the handle's namespace. The kernel assigns one to each
+    /// namespace that an interface is moved to.
     fn check_moved(&self, handle: &Handle) -> Result<()> {
         if !self.was_made() || self.cookie.is_none() {
             return Ok(());
         }
         let failed = |failure: crate::netlink::Failure| failure.of("list namespace ids", "");
         for id in handle.rtnl().namespace_ids().map_err(failed)? {
-            // It may have ceased to exist meanwhile.
+            // It may have been removed meanwhile.
             let links = handle.links_of(id).unwrap_or_default();
             let Some(link) = links.into_iter().find(|link| self.is_device(link)) else { continue };
             let namespace = match file_of(handle, id) {
@@ -213,7 +215,7 @@ impl InterfaceIdentity {
 }
 
 impl Handle {
-    /// The cookie of the namespace: within one boot no other namespace has it.
+    /// Returns the cookie of the namespace, which is unique within a boot.
     ///
     /// # Errors
     /// The kernel is older than 5.14.

@@ -1,20 +1,20 @@
-//! Network devices and network namespaces, by rtnetlink, generic netlink and ethtool: blocking,
-//! without a runtime and without other programs.
+//! Network devices and network namespaces, by rtnetlink, generic netlink and ethtool: blocking, without a
+//! runtime and without external programs.
 //!
-//! - [`Namespace`]: a network namespace that lives as long as a descriptor of it.
-//! - [`Handle`]: makes, changes and shows the devices of a namespace; [`Link`] is what it shows.
-//! - [`InterfaceIdentity`]: recognizes the interface that a journal names.
+//! - [`Namespace`]: a network namespace that exists as long as a descriptor of it.
+//! - [`Handle`]: creates, changes and reads the devices of a namespace, as [`Link`].
+//! - [`InterfaceIdentity`]: identifies the interface of a journal entry.
 //! - [`VethPeer`]: the other end of a veth pair, in the same namespace or another one.
 //! - [`UnixSocket`]: the owner of an abstract socket name.
 //! - [`TapInterface`]: an interface whose other end is this process.
-//! - [`PacketSocket`]: frames in and out of an interface.
-//! - [`PrivateMounts`]: mounts that only one thread sees.
-//! - [`Monitor`]: hears of devices that come, change and go.
+//! - [`PacketSocket`]: receives and sends frames of an interface.
+//! - [`PrivateMounts`]: mounts that are visible to one thread only.
+//! - [`Monitor`]: events of devices that are added, changed and removed.
 //! - [`Ethtool`]: driver, offloads, time stamping, channels, coalescing, energy-efficient Ethernet.
 //! - [`libpcap`]: its functions, handles and filters.
-//! - [`xdp`]: what a device's driver can do with XDP.
+//! - [`xdp`]: XDP features of a device's driver.
 //! - [`napi`]: a device's NAPI instances, threaded NAPI and its timers.
-//! - [`qdisc`]: queueing disciplines that keep launch times and schedules.
+//! - [`qdisc`]: queueing disciplines with launch times and schedules.
 //!
 //! ```no_run
 //! use onbeat_netdev::{Handle, Namespace, VethEnd};

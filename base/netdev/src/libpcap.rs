@@ -1,4 +1,4 @@
-//! libpcap, loaded when it is needed: no program depends on it.
+//! libpcap, loaded on demand: no program is linked with it.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use libloading::Library;
 const NAME: &str = "libpcap.so.0.8";
 /// PCAP_NETMASK_UNKNOWN.
 const NETMASK_UNKNOWN: c_uint = u32::MAX;
-/// Octets of a packet that a filter may read: all.
+/// Maximum octets of a packet that a filter may read: all.
 const SNAPLEN: c_int = 262_144;
 
 /// `struct pcap_pkthdr`.
@@ -22,7 +22,7 @@ pub struct PacketHeader {
 
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions of libpcap that are used, as pcap(3) declares them.
+        /// The used functions of libpcap, as declared in pcap(3).
         #[derive(Debug)]
         pub struct Functions {
             $(
@@ -34,7 +34,7 @@ macro_rules! functions {
 
         impl Functions {
             fn open() -> Result<Self, libloading::Error> {
-                // SAFETY: libpcap does nothing when it is loaded.
+                // SAFETY: libpcap has no initialization code.
                 let library = unsafe { Library::new(NAME) }?;
                 $(
                     // SAFETY: the type is that of the function in pcap(3).
@@ -88,7 +88,7 @@ pub fn functions() -> Result<&'static Functions, String> {
     FUNCTIONS.as_ref().map_err(String::clone)
 }
 
-/// An open handle, closed with the value.
+/// An open handle, closed on drop.
 #[derive(Debug)]
 pub struct PcapHandle {
     functions: &'static Functions,
@@ -96,7 +96,7 @@ pub struct PcapHandle {
 }
 
 impl PcapHandle {
-    /// Owns a handle; `None` for null.
+    /// Wraps a handle; `None` for null.
     ///
     /// # Safety
     /// The pointer is null, or an open handle of libpcap without another owner.
@@ -104,7 +104,7 @@ impl PcapHandle {
         (!pointer.is_null()).then_some(Self { functions, pointer })
     }
 
-    /// The handle, for libpcap's functions.
+    /// Returns the handle, for libpcap's functions.
     pub fn as_ptr(&self) -> *mut c_void {
         self.pointer
     }
@@ -112,7 +112,7 @@ impl PcapHandle {
     /// Compiles an expression of pcap-filter(7).
     ///
     /// # Errors
-    /// libpcap's message where the expression is not one.
+    /// libpcap's message about an invalid expression.
     pub fn compile(&self, expression: &str) -> Result<PcapFilter, String> {
         let expression = CString::new(expression).map_err(|error| error.to_string())?;
         let (functions, instructions) = (self.functions, std::ptr::null_mut());
@@ -123,7 +123,7 @@ impl PcapHandle {
         if compiled < 0 { Err(self.error()) } else { Ok(filter) }
     }
 
-    /// libpcap's message about the last failure.
+    /// Returns libpcap's message about the last failure.
     pub fn error(&self) -> String {
         // SAFETY: the handle is open; its message ends with a zero and stays as long as the handle.
         message(unsafe { CStr::from_ptr((self.functions.geterr)(self.pointer)) })
@@ -144,7 +144,7 @@ pub struct PcapFilter {
     // `struct bpf_program`.
     len: c_uint,
     instructions: *mut c_void,
-    // Beyond what libpcap reads and writes.
+    // Not read or written by libpcap.
     functions: &'static Functions,
 }
 
@@ -152,7 +152,7 @@ impl PcapFilter {
     /// Compiles an expression for packets of a link type, a number of the kernel (DLT_*).
     ///
     /// # Errors
-    /// libpcap is not installed; as [`PcapHandle::compile`].
+    /// libpcap is not installed; those of [`PcapHandle::compile`].
     pub fn compile(link_type: c_int, expression: &str) -> Result<Self, String> {
         let functions = functions()?;
         // SAFETY: takes two numbers, and returns null or a handle that has no owner yet.
@@ -161,7 +161,7 @@ impl PcapFilter {
         handle.ok_or("libpcap: out of memory")?.compile(expression)
     }
 
-    /// Whether a packet, of which `octets` were captured, passes.
+    /// Returns whether a packet, of which `octets` were captured, matches.
     pub fn keeps(&self, octets: &[u8], wire_len: u32) -> bool {
         let time = libc::timeval { tv_sec: 0, tv_usec: 0 };
         let header = PacketHeader { time, captured: octets.len() as u32, len: wire_len };

@@ -1,4 +1,4 @@
-//! Hearing of devices that come, change and go.
+//! Events of devices that are added, changed and removed.
 
 use std::{
     collections::HashSet,
@@ -17,25 +17,25 @@ use crate::{
     rtnl,
 };
 
-/// What happened to a device.
+/// An event of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkEvent {
-    /// It was made, or moved in from another namespace.
+    /// Created, or moved in from another namespace.
     Added(Link),
-    /// Its flags, carrier or another property changed; or the kernel only says again how it is.
+    /// Its flags, carrier or another property changed, or the kernel repeats its state.
     Changed(Link),
-    /// It was deleted, or moved out to another namespace.
+    /// Deleted, or moved out to another namespace.
     Removed {
         /// Its index.
         index: u32,
         /// Its name.
         name: String,
     },
-    /// Events were lost because they were not taken in time: look at all devices anew.
+    /// Events were lost because they were not read in time: read the state of all devices again.
     Lost,
 }
 
-/// A socket that hears of every change of the devices of one namespace.
+/// A socket that receives all changes of the devices of one namespace.
 ///
 /// The descriptor never blocks and may be polled for readability.
 #[derive(Debug)]
@@ -43,15 +43,15 @@ pub struct Monitor {
     socket: Socket,
     handle: Handle,
     known: HashSet<u32>,
-    /// Events of a datagram that were not handed out yet, last first.
+    /// Events of a datagram that were not returned yet, last first.
     pending: Vec<LinkEvent>,
 }
 
 impl Monitor {
-    /// Listens in the calling thread's namespace: what happens from now on is heard.
+    /// Subscribes in the calling thread's namespace, to all events from now on.
     ///
     /// # Errors
-    /// Where no netlink socket can be opened.
+    /// No netlink socket can be opened.
     pub fn open() -> Result<Self> {
         let open = || {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
@@ -61,25 +61,25 @@ impl Monitor {
             Ok(socket)
         };
         let socket =
-            open().map_err(|error: io::Error| Error::io("listen to link events", error))?;
-        // Listed after subscribing, so that nothing falls between.
+            open().map_err(|error: io::Error| Error::io("subscribe to link events", error))?;
+        // Listed after subscribing, so that no change is missed.
         let handle = Handle::open()?;
         let known = indexes(&handle)?;
         Ok(Self { socket, handle, known, pending: Vec::new() })
     }
 
-    /// Listens in `namespace`.
+    /// Subscribes in `namespace`.
     ///
     /// # Errors
-    /// As [`Monitor::open`], and where the caller may not enter the namespace.
+    /// Those of [`Monitor::open`]; the caller may not enter the namespace.
     pub fn in_namespace(namespace: &Namespace) -> Result<Self> {
         namespace.run(Self::open)?
     }
 
-    /// The next event, or `None` where none has come yet.
+    /// Returns the next event; `None`: no event is pending.
     ///
     /// # Errors
-    /// Where the socket fails.
+    /// The socket fails.
     pub fn next_event(&mut self) -> Result<Option<LinkEvent>> {
         const OPERATION: &str = "read link events";
         while self.pending.is_empty() {
@@ -105,10 +105,10 @@ impl Monitor {
         Ok(self.pending.pop())
     }
 
-    /// Waits for the next event, at most for `timeout`; `None` where none came.
+    /// Waits at most `timeout` for the next event; `None`: no event.
     ///
     /// # Errors
-    /// Where the socket fails.
+    /// The socket fails.
     pub fn next_within(&mut self, timeout: Duration) -> Result<Option<LinkEvent>> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -119,7 +119,7 @@ impl Monitor {
             if left.is_zero() {
                 return Ok(None);
             }
-            // Rounded up: rounded down, the last millisecond would be spent turning.
+            // Rounded up: rounding down would poll repeatedly in the last millisecond.
             let left = left.as_micros().div_ceil(1000).try_into().unwrap_or(i32::MAX);
             let wait = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
             match poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)], wait) {
@@ -131,8 +131,8 @@ impl Monitor {
 
     fn event(&mut self, message: RouteNetlinkMessage) -> Option<LinkEvent> {
         match message {
-            // A bridge reports its ports under its own family: a port that leaves is "deleted",
-            // but the device stays.
+            // A bridge reports its ports under its own family: a port that leaves is "deleted", but the
+            // device still exists.
             RouteNetlinkMessage::NewLink(link) | RouteNetlinkMessage::DelLink(link)
                 if link.header.interface_family != AddressFamily::Unspec =>
             {

@@ -1,4 +1,4 @@
-//! Mounts that only one thread sees.
+//! Mounts that are visible to one thread only.
 
 use std::{env, fs::File, marker::PhantomData, path::PathBuf};
 
@@ -13,16 +13,16 @@ use crate::{Error, Result};
 
 const NONE: Option<&str> = None;
 
-/// A mount namespace of the calling thread, and of the threads and processes that it starts. What is
-/// mounted there spreads nowhere, and goes with the last that is inside.
+/// A mount namespace of the calling thread, and of the threads and processes that it starts. Mounts in it do
+/// not propagate, and are removed with its last member.
 ///
-/// On drop the thread goes back to where it was.
+/// On drop, the thread returns to its former mount namespace.
 #[derive(Debug)]
 pub struct PrivateMounts {
     namespace: File,
     root: File,
     directory: Option<PathBuf>,
-    /// Of the thread that made it: another one has nothing to go back from.
+    /// Of the creating thread: another one has no former namespace.
     of_this_thread: PhantomData<*const ()>,
 }
 
@@ -30,17 +30,17 @@ impl PrivateMounts {
     /// Moves the calling thread into a new mount namespace.
     ///
     /// # Errors
-    /// Where the caller lacks CAP_SYS_ADMIN; in a chroot, where nothing is mounted on /proc.
+    /// The caller lacks CAP_SYS_ADMIN; in a chroot, nothing is mounted on /proc.
     pub fn enter() -> Result<Self> {
         let open =
             |path| File::open(path).map_err(|error| Error::io(format!("open {path}"), error));
         let (namespace, root) = (open("/proc/thread-self/ns/mnt")?, open("/")?);
         let directory = env::current_dir().ok();
         unshare(CloneFlags::CLONE_NEWNS)
-            .map_err(|errno| Error::io("make a mount namespace", errno))?;
-        // From here on an early return goes back, too.
+            .map_err(|errno| Error::io("create a mount namespace", errno))?;
+        // From here on an early return restores the former namespace, too.
         let mounts = Self { namespace, root, directory, of_this_thread: PhantomData };
-        // Without this, mounts would spread to the rest of the machine.
+        // Otherwise mounts would propagate to the rest of the machine.
         match mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE) {
             Err(Errno::EINVAL) => leave_chroot_mount()
                 .map_err(|errno| Error::io("make the mounts of this chroot private", errno))?,
@@ -53,10 +53,10 @@ impl PrivateMounts {
     }
 }
 
-/// The root directory of a chroot need not be one of a mount. Then nobody inside can reach the mount
-/// that it is on, to make it private; and what is mounted on its directories would spread with that
-/// mount. So the thread goes to a copy of the tree that is mounted where nothing spreads: on /proc,
-/// which is a mount that can be made private.
+/// The root directory of a chroot may not be a mount point. Then no process inside can access the mount that
+/// it is on, to make it private, and mounts on its directories would propagate with that mount. The thread
+/// therefore moves to a copy of the tree that is mounted without propagation: on /proc, which is a mount that
+/// can be made private.
 fn leave_chroot_mount() -> nix::Result<()> {
     mount(NONE, "/proc", NONE, MsFlags::MS_PRIVATE, NONE)?;
     mount(Some("/"), "/proc", NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)?;
@@ -67,10 +67,9 @@ fn leave_chroot_mount() -> nix::Result<()> {
 
 impl Drop for PrivateMounts {
     fn drop(&mut self) {
-        // A thread that cannot go back (it never could come here then) stays: the namespace ends
-        // with it.
+        // A thread that cannot return (impossible after entering) stays: the namespace ends with it.
         if setns(&self.namespace, CloneFlags::CLONE_NEWNS).is_ok() {
-            // That led to the namespace's root, which is not that of a chroot.
+            // That changed to the root of the namespace, which is not that of a chroot.
             let _ = fchdir(&self.root).and_then(|()| chroot("."));
             if let Some(directory) = &self.directory {
                 let _ = env::set_current_dir(directory);
@@ -92,7 +91,7 @@ mod tests {
         (namespace, env::current_dir().unwrap(), (root.dev(), root.ino()))
     }
 
-    /// Enters, mounts something on `target`, and leaves.
+    /// Enters, mounts a file system on `target`, and leaves.
     fn visit(target: &Path) {
         let (namespace, directory, root) = place();
         let mounts = PrivateMounts::enter().unwrap();
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_seen_outside_and_nothing_stays() {
+    fn mounts_are_private_and_removed() {
         if !require(Feature::Root) {
             return;
         }
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_chroot_that_is_no_mount() {
+    fn mounts_in_a_chroot_without_a_mount_point() {
         if !require(Feature::Root) {
             return;
         }
@@ -123,7 +122,7 @@ mod tests {
             fs::create_dir_all(root.join(directory)).unwrap();
         }
         let inside = root.clone();
-        // The outer mounts take /proc away with the thread.
+        // The outer mounts remove /proc together with the thread.
         thread::spawn(move || {
             let outer = PrivateMounts::enter().unwrap();
             let proc = inside.join("proc");

@@ -1,4 +1,4 @@
-//! Network namespaces that nothing but a file descriptor keeps alive.
+//! Network namespaces that exist as long as a file descriptor refers to them.
 
 use std::{
     fs::{self, File, Metadata},
@@ -22,40 +22,39 @@ use nix::{
 
 use crate::{Error, Handle, PrivateMounts, Result, sysfs};
 
-/// Where `ip netns` keeps namespaces by name.
+/// The directory in which `ip netns` keeps namespaces by name.
 pub const NAMED_NAMESPACES: &str = "/run/netns";
 
-/// A network namespace, held by a file descriptor.
+/// A network namespace, referenced by a file descriptor.
 ///
-/// A namespace made by [`Namespace::new`] has no name and no mount. When the last descriptor is
-/// closed and the last thread or process has left it, the kernel removes it with every virtual
-/// device inside. A process killed by any means closes its descriptors, so that nothing stays
-/// behind: no clean-up code has to run for that.
+/// A namespace created by [`Namespace::new`] has no name and no mount. When the last descriptor is closed and
+/// the last thread or process has left it, the kernel removes it with all virtual devices in it. The kernel
+/// also closes the descriptors of a killed process, so no clean-up code is required.
 ///
-/// Clones share the descriptor. Two values are equal where they are the same namespace.
+/// Clones share the descriptor. Two values are equal if they refer to the same namespace.
 #[derive(Debug, Clone)]
 pub struct Namespace {
     fd: Arc<OwnedFd>,
 }
 
-/// The calling thread's namespace. `/proc/self` would name that of the main thread.
+/// The calling thread's namespace; `/proc/self` would be that of the main thread.
 const CURRENT: &str = "/proc/thread-self/ns/net";
 
 impl Namespace {
-    /// A new, empty namespace; its loopback interface is down.
+    /// Creates an empty namespace; its loopback interface is down.
     ///
     /// # Errors
-    /// Where the caller lacks CAP_SYS_ADMIN or the kernel lacks network namespaces.
+    /// The caller lacks CAP_SYS_ADMIN or the kernel lacks network namespaces.
     pub fn new() -> Result<Self> {
-        // Only the helper thread changes its namespace: the caller stays where it is.
+        // Only the helper thread changes its namespace.
         on_new_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)
-                .map_err(|errno| Error::io("make a network namespace", errno))?;
+                .map_err(|errno| Error::io("create a network namespace", errno))?;
             Self::current()
         })?
     }
 
-    /// A new namespace whose loopback interface is up.
+    /// Creates a namespace whose loopback interface is up.
     ///
     /// # Errors
     /// As [`Namespace::new`].
@@ -65,20 +64,20 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// The namespace of the calling thread.
+    /// Returns the namespace of the calling thread.
     ///
     /// # Errors
-    /// Where /proc is not mounted or not readable.
+    /// /proc is not mounted or not readable.
     pub fn current() -> Result<Self> {
         Self::from_path(CURRENT)
     }
 
-    /// The namespace that a file stands for: `/run/netns/NAME`, `/proc/PID/ns/net`.
+    /// Opens the namespace of a file: `/run/netns/NAME`, `/proc/PID/ns/net`.
     ///
-    /// That the file is a network namespace shows when it is entered.
+    /// Entering it fails if the file is not a network namespace.
     ///
     /// # Errors
-    /// Where the file cannot be opened.
+    /// The file cannot be opened.
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|error| {
@@ -87,22 +86,22 @@ impl Namespace {
         Ok(Self { fd: Arc::new(file.into()) })
     }
 
-    /// A path by which other programs reach the namespace while this process holds it, for
+    /// Returns a path by which other programs access the namespace while this process has it open, for
     /// example `nsenter --net=PATH`.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.fd.as_raw_fd()).into()
     }
 
-    /// The number that identifies the namespace as long as it lives (`net:[NUMBER]` in /proc).
+    /// Returns the number that identifies the namespace while it exists (`net:[NUMBER]` in /proc).
     #[must_use]
     pub fn inode(&self) -> u64 {
-        // fstat of a descriptor that is open fails for no reason that a caller could meet.
+        // fstat of an open descriptor does not fail in practice.
         fstat(&self.fd).map_or(0, |stat| stat.st_ino)
     }
 
-    /// The path of the namespace with this inode that `ip netns` names; `None` where it has no name
-    /// there.
+    /// Returns the path of the namespace with this inode in the directory of `ip netns`; `None`: it has no
+    /// name there.
     #[must_use]
     pub fn named_path(inode: u64) -> Option<PathBuf> {
         let device = fs::metadata("/proc/self/ns/net").ok()?.dev();
@@ -111,12 +110,12 @@ impl Namespace {
         entries.map(|entry| entry.path()).find(|path| fs::metadata(path).is_ok_and(is))
     }
 
-    /// Moves the calling thread into the namespace, for good.
+    /// Moves the calling thread into the namespace permanently.
     ///
     /// # Errors
-    /// Where the caller lacks CAP_SYS_ADMIN or the descriptor is of no network namespace.
+    /// The caller lacks CAP_SYS_ADMIN or the descriptor is not of a network namespace.
     pub fn enter_thread(&self) -> Result<()> {
-        // A thread that is there already needs no privilege to stay.
+        // A thread that is in it already needs no privilege.
         if Self::current().is_ok_and(|current| current == *self) {
             return Ok(());
         }
@@ -124,11 +123,11 @@ impl Namespace {
             .map_err(|errno| Error::io("enter a network namespace", errno))
     }
 
-    /// Runs `f` in the namespace, on a thread of its own, and returns what it returns. The
-    /// calling thread stays where it is. A panic of `f` goes on in the caller.
+    /// Runs `f` in the namespace on a separate thread, and returns its result. The calling thread stays in
+    /// its namespace. A panic of `f` continues in the caller.
     ///
     /// # Errors
-    /// As [`Namespace::enter_thread`]; then `f` did not run.
+    /// Those of [`Namespace::enter_thread`]; then `f` did not run.
     pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T> {
         on_new_thread(|| {
             self.enter_thread()?;
@@ -136,15 +135,15 @@ impl Namespace {
         })?
     }
 
-    /// As [`Namespace::run`], with a /sys that shows this namespace's devices.
+    /// Runs `f` like [`Namespace::run`], with a /sys that shows this namespace's devices.
     ///
-    /// sysfs shows the devices of the namespace in which it was *mounted*, whoever reads it. The
-    /// thread therefore gets a mount namespace of its own with a fresh sysfs on /sys, which hides
-    /// what is mounted below (/sys/fs/bpf among it), and vanishes with the thread. Without CAP_SYS_ADMIN
-    /// it uses the sysfs on /sys, if that shows this namespace's devices.
+    /// sysfs shows the devices of the namespace in which it was *mounted*, independent of the reader. The
+    /// thread therefore gets a separate mount namespace with a new sysfs on /sys. It hides mounts below
+    /// (including /sys/fs/bpf), and ends with the thread. Without CAP_SYS_ADMIN the thread uses the sysfs on
+    /// /sys, if that shows this namespace's devices.
     ///
     /// # Errors
-    /// As [`Namespace::run`], and where sysfs cannot be mounted.
+    /// Those of [`Namespace::run`]; sysfs cannot be mounted.
     pub fn run_with_sysfs<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T> {
         self.run(|| {
             let _mounts = match PrivateMounts::enter() {
@@ -154,7 +153,7 @@ impl Namespace {
                 entered => entered?,
             };
             match mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), None::<&str>) {
-                // There is one sysfs for each network namespace, and this one is mounted there.
+                // There is one sysfs per network namespace, and this one is mounted there.
                 Err(Errno::EBUSY) => Ok(f()),
                 Err(errno) => Err(Error::io("mount a sysfs for a network namespace", errno)),
                 Ok(()) => Ok(f()),
@@ -165,8 +164,8 @@ impl Namespace {
     /// Makes `command` start in the namespace.
     pub fn start_in<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let namespace = self.clone();
-        // SAFETY: between fork and exec the closure calls setns and nothing else, which is a bare
-        // system call: no allocation, no lock.
+        // SAFETY: between fork and exec the closure only calls setns, which is a bare system call: no
+        // allocation, no lock.
         unsafe {
             command.pre_exec(move || {
                 setns(&namespace.fd, CloneFlags::CLONE_NEWNET).map_err(std::io::Error::from)

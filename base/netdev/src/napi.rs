@@ -1,8 +1,8 @@
-//! How a device's NAPI instances run: in threads or in softirq, and how long they wait for more.
+//! NAPI instances of a device: threaded or in softirq, and their timers.
 //!
-//! All this is read and written in /sys/class/net, and **sysfs shows the devices of the namespace
-//! in which it was mounted**, not of the thread that reads it. In another namespace call these
-//! functions within [`Namespace::run_with_sysfs`](crate::Namespace::run_with_sysfs).
+//! All this is read and written in /sys/class/net, and **sysfs shows the devices of the namespace in which it
+//! was mounted**, not those of the reading thread. For another namespace, call these functions within
+//! [`Namespace::run_with_sysfs`](crate::Namespace::run_with_sysfs).
 
 use std::{fs, io};
 
@@ -17,23 +17,22 @@ const NETDEV_A_NAPI_ID: u16 = 2;
 const NETDEV_A_NAPI_IRQ: u16 = 3;
 const NETDEV_A_NAPI_PID: u16 = 4;
 
-/// A NAPI instance of a device: a queue, or several, that are polled together.
+/// A NAPI instance of a device: one or several queues that are polled together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Instance {
-    /// Its number, of which each exists once among all devices.
+    /// Its id, unique among all devices.
     pub id: u32,
-    /// The interrupt that starts it, where the driver says so.
+    /// The interrupt that starts it, if the driver reports it.
     pub irq: Option<u32>,
-    /// The kernel thread that it runs in, where it is threaded: a number as processes of the host's
-    /// first pid namespace see it.
+    /// The kernel thread that it runs in, if threaded: a process id in the host's first pid namespace.
     pub pid: Option<u32>,
 }
 
-/// The device's NAPI instances, or `None` where the kernel (before 6.8) cannot tell.
+/// Returns the device's NAPI instances; `None`: the kernel (before 6.8) does not report them.
 ///
 /// # Errors
-/// [`Error::NotFound`]; where the kernel's answer cannot be read.
+/// [`Error::NotFound`]; the kernel's reply is malformed.
 pub fn instances(handle: &Handle, interface: &str) -> Result<Option<Vec<Instance>>> {
     let index = handle.index(interface)?;
     let Some(family) = handle.namespace().run(|| Family::open("netdev"))?? else {
@@ -66,11 +65,11 @@ impl Instance {
     }
 }
 
-/// Whether the device's NAPI instances run in kernel threads, which can be given a priority and a
-/// CPU, rather than in softirq.
+/// Returns whether the device's NAPI instances run in kernel threads, with configurable priority and CPUs,
+/// instead of in softirq.
 ///
 /// # Errors
-/// [`Error::NotFound`]; where sysfs cannot be read.
+/// [`Error::NotFound`]; sysfs cannot be read.
 pub fn threaded(interface: &str) -> Result<bool> {
     // 2 is threaded with busy polling (Linux 6.18 and later).
     read(interface, "threaded").map(|value| value != 0)
@@ -79,13 +78,13 @@ pub fn threaded(interface: &str) -> Result<bool> {
 /// Makes the device's NAPI instances run in kernel threads, or in softirq.
 ///
 /// # Errors
-/// [`Error::Unsupported`] where the device has no NAPI instance at this moment: a veth has one
-/// while its generic receive offload is on or it carries an XDP program.
+/// [`Error::Unsupported`]: the device has no NAPI instance at present. A veth has one while its generic
+/// receive offload is on or it has an XDP program.
 pub fn set_threaded(interface: &str, on: bool) -> Result<()> {
     write(interface, "threaded", u64::from(on))
 }
 
-/// How long NAPI holds frames back for merging after its budget was not used up, in nanoseconds.
+/// Returns the time for which NAPI delays frames for merging after a poll below its budget, in nanoseconds.
 ///
 /// # Errors
 /// As [`threaded`].
@@ -101,7 +100,7 @@ pub fn set_gro_flush_timeout_ns(interface: &str, timeout_ns: u64) -> Result<()> 
     write(interface, "gro_flush_timeout", timeout_ns)
 }
 
-/// How many empty polls it takes until the device's interrupt is turned on again.
+/// Returns the number of empty polls after which the device's interrupt is enabled again.
 ///
 /// # Errors
 /// As [`threaded`].
@@ -145,11 +144,11 @@ fn explain(error: io::Error, interface: &str, attribute: &str, operation: String
         }
         Some(Errno::ENOENT) => Error::Unsupported {
             what: format!("{attribute} of interface {interface:?}"),
-            remedy: "it takes a newer kernel (threaded NAPI: 5.12)".into(),
+            remedy: "requires a newer kernel (threaded NAPI: 5.12)".into(),
         },
         Some(Errno::EOPNOTSUPP) => Error::Unsupported {
             what: format!("{attribute} of interface {interface:?}"),
-            remedy: "its driver has no NAPI instance now; of a veth, turn on rx-gro and set it up"
+            remedy: "its driver has no NAPI instance at present; for a veth, turn on rx-gro and set it up"
                 .into(),
         },
         _ => Error::io(operation, error),

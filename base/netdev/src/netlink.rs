@@ -1,4 +1,4 @@
-//! One netlink socket: a request goes out, its replies come in, in order, blocking.
+//! A netlink socket: blocking requests with their replies, in order.
 
 use std::{
     io,
@@ -16,26 +16,26 @@ use nix::errno::Errno;
 use crate::Error;
 
 const HEADER: usize = 16;
-/// `NLMSGERR_ATTR_MSG`: the kernel's own sentence on what is wrong.
+/// `NLMSGERR_ATTR_MSG`: the kernel's description of the error.
 const ATTR_MSG: u16 = 1;
-/// A dump that a change cut through is asked for again this often.
+/// Number of attempts of a dump that is interrupted by changes.
 const DUMP_ATTEMPTS: usize = 16;
 
 /// A netlink socket of the namespace in which it was opened.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: Socket,
-    /// The last sequence number used. Locked for a whole exchange: replies belong to one request.
+    /// The last used sequence number. Locked for a whole exchange: replies belong to one request.
     sequence: Mutex<u32>,
 }
 
-/// A message of the kernel, its netlink header taken off.
+/// A message of the kernel without its netlink header.
 pub(crate) struct Reply {
     pub(crate) header: NetlinkHeader,
     pub(crate) payload: Vec<u8>,
 }
 
-/// Why an exchange failed; the caller adds what it was about.
+/// The cause of a failed exchange; the caller adds the operation.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Refused { errno: Errno, detail: Option<String> },
@@ -44,7 +44,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The error for `operation` on `interface`.
+    /// Returns the error of `operation` on `interface`.
     pub(crate) fn of(self, operation: impl Into<String>, interface: &str) -> Error {
         let operation = operation.into();
         let interface = interface.to_owned();
@@ -78,10 +78,10 @@ impl AsFd for Connection {
     }
 }
 
-/// What ended a run of replies.
+/// The end of a series of replies.
 enum End {
     Complete(Vec<Reply>),
-    /// The tables changed under a dump: what came is not one state (`NLM_F_DUMP_INTR`).
+    /// The tables changed during a dump: the entries are not consistent (`NLM_F_DUMP_INTR`).
     Interrupted,
 }
 
@@ -99,7 +99,7 @@ impl Connection {
         open().map_err(|error: io::Error| Error::io("open a netlink socket", error))
     }
 
-    /// Sends a request and returns what the kernel replies before it acknowledges.
+    /// Sends a request and returns the replies before the acknowledgement.
     pub(crate) fn request(
         &self,
         kind: u16,
@@ -109,12 +109,12 @@ impl Connection {
         match self.exchange(kind, flags | NLM_F_ACK, body)? {
             End::Complete(replies) => Ok(replies),
             End::Interrupted => {
-                Err(Failure::Malformed("an interrupted dump was not asked for".into()))
+                Err(Failure::Malformed("an interrupted dump was not requested".into()))
             }
         }
     }
 
-    /// Asks for all entries of a table.
+    /// Requests all entries of a table.
     pub(crate) fn dump(&self, kind: u16, body: &[u8]) -> Result<Vec<Reply>, Failure> {
         for _ in 0..DUMP_ATTEMPTS {
             if let End::Complete(replies) = self.exchange(kind, NLM_F_DUMP, body)? {
@@ -128,7 +128,7 @@ impl Connection {
     }
 
     fn exchange(&self, kind: u16, flags: u16, body: &[u8]) -> Result<End, Failure> {
-        // A panic elsewhere leaves the counter usable: replies of other numbers are passed over.
+        // A panic elsewhere leaves the counter usable: replies with other numbers are ignored.
         let mut sequence = self.sequence.lock().unwrap_or_else(PoisonError::into_inner);
         *sequence = sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
@@ -171,7 +171,7 @@ impl Connection {
     }
 }
 
-/// One datagram, as long as it is.
+/// Receives one datagram of any length.
 pub(crate) fn receive(socket: &Socket, flags: i32) -> io::Result<Vec<u8>> {
     let mut nothing = Vec::new();
     let length = retry(|| socket.recv(&mut nothing, libc::MSG_PEEK | libc::MSG_TRUNC | flags))?;
@@ -214,11 +214,11 @@ impl Iterator for Messages<'_> {
     }
 }
 
-/// The code and text of an acknowledgement or of the end of a dump.
+/// Checks code and text of an acknowledgment or of the end of a dump.
 fn verdict(reply: &Reply) -> Result<(), Failure> {
     let code = match reply.payload.first_chunk::<4>() {
         Some(code) => i32::from_ne_bytes(*code),
-        // A DONE without a code ends a dump well.
+        // A DONE without a code is a successful end.
         None if reply.header.message_type == NLMSG_DONE => 0,
         None => return Err(Failure::Malformed("an acknowledgement without a code".into())),
     };
@@ -234,7 +234,7 @@ fn sentence(reply: &Reply) -> Option<String> {
     }
     let attributes = match reply.header.message_type {
         NLMSG_DONE => reply.payload.get(4..)?,
-        // The request's header follows the code, and where the kernel did not cap it, its body too.
+        // The request's header follows the code, and its body too unless the kernel capped it.
         _ if reply.header.flags & NLM_F_CAPPED != 0 => reply.payload.get(4 + HEADER..)?,
         _ => {
             let request = u32::from_ne_bytes(*reply.payload.get(4..)?.first_chunk::<4>()?) as usize;
@@ -266,7 +266,7 @@ mod tests {
         Messages(message).next().unwrap().unwrap()
     }
 
-    /// The payload of a capped acknowledgement with the kernel's sentence.
+    /// Builds the payload of a capped acknowledgment with the kernel's description.
     fn refusal(code: i32, text: &str) -> Vec<u8> {
         let mut payload = code.to_ne_bytes().to_vec();
         payload.extend([0; HEADER]);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_is_cut_into_its_messages() {
+    fn a_datagram_is_split_into_its_messages() {
         let datagram = [message(16, 0, b"odd"), message(17, 0, b"")].concat();
         let found: Vec<_> = Messages(&datagram)
             .map(|reply| reply.map(|reply| (reply.header.message_type, reply.payload)).unwrap())
@@ -287,25 +287,25 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_cut_short_anywhere_is_an_error_and_ends() {
+    fn a_truncated_datagram_is_an_error() {
         let whole = message(16, 0, b"payload!");
         for length in 1..whole.len() {
             let found: Vec<_> = Messages(&whole[..length]).collect();
             assert_eq!(found.len(), 1, "{length}");
             assert!(matches!(found[0], Err(Failure::Malformed(_))), "{length}");
         }
-        // A length below that of the header would never end.
+        // A length below that of the header would never advance.
         let mut short = whole.clone();
         short[..4].copy_from_slice(&8_u32.to_ne_bytes());
         assert!(Messages(&short).all(|reply| reply.is_err()));
     }
 
     #[test]
-    fn the_kernels_sentence_is_found_behind_a_capped_and_an_uncapped_request() {
+    fn the_error_text_follows_capped_and_uncapped_requests() {
         let text = "mtu greater than device maximum";
         let capped = refusal(-libc::EINVAL, text);
         let mut uncapped = capped.clone();
-        // The request was six octets long behind its header, and is padded to eight.
+        // The request has six octets after its header, padded to eight.
         uncapped[4..8].copy_from_slice(&(HEADER as u32 + 6).to_ne_bytes());
         uncapped.splice(4 + HEADER..4 + HEADER, [0; 8]);
         for (payload, flags) in [(capped, NLM_F_CAPPED), (uncapped, 0)] {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn acknowledgements_cut_short_anywhere_are_read_without_a_panic() {
+    fn truncated_acknowledgments_do_not_panic() {
         let payload = refusal(-libc::EPERM, "no");
         for length in 0..payload.len() {
             let flags = NLM_F_ACK_TLVS;

@@ -6,23 +6,23 @@ use std::os::fd::AsRawFd;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// The clock of a NIC, /dev/ptpN, by which it stamps frames.
+/// The clock of a NIC, /dev/ptpN, the source of its time stamps.
 #[derive(Debug)]
 pub struct NicClock(File);
 
 impl NicClock {
-    /// The clock of that number, which [`Timestamping::phc`](crate::ethtool::Timestamping::phc) tells.
+    /// Opens the clock of this number, see [`Timestamping::phc`](crate::ethtool::Timestamping::phc).
     ///
     /// # Errors
-    /// The device is not there, or may not be read.
+    /// The device does not exist, or may not be read.
     pub fn open(number: u32) -> io::Result<Self> {
         File::open(format!("/dev/ptp{number}")).map(Self)
     }
 
-    /// What it shows, in nanoseconds.
+    /// Returns the time, in nanoseconds.
     ///
     /// # Errors
-    /// The NIC is gone.
+    /// The NIC was removed.
     pub fn read(&self) -> io::Result<u64> {
         // FD_TO_CLOCKID of the kernel's documentation of dynamic clocks.
         let time = clock_gettime(ClockId::from_raw((!self.0.as_raw_fd() << 3) | 3))?;

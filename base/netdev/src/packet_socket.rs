@@ -1,4 +1,4 @@
-//! Packet sockets: whole frames in and out of one interface.
+//! Packet sockets: reception and transmission of whole frames on one interface.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use libc::c_int;
 use nix::errno::Errno;
 use onbeat_wire::MacAddress;
 
-/// Octets of the longest frame received.
+/// Maximum length of a received frame, in octets.
 const LONGEST: usize = 9600;
 /// Octets of a VLAN tag.
 const TAG_LEN: usize = 4;
@@ -26,10 +26,10 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Frames that one call of [`PacketSocket::send_parts`] sends at most.
+    /// Maximum number of frames per call of [`PacketSocket::send_parts`].
     pub const BATCH: usize = 32;
 
-    /// A socket of the calling thread's namespace, which receives nothing before
+    /// Opens a socket in the calling thread's namespace, which receives nothing before
     /// [`PacketSocket::bind`].
     ///
     /// # Errors
@@ -42,11 +42,11 @@ impl PacketSocket {
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, index: index as c_int })
     }
 
-    /// Sends to the interface, and receives its frames of `protocol` (`ETH_P_ALL`: all; 0: none).
-    /// Options go first: a bound socket receives without them.
+    /// Binds to the interface for transmission, and for reception of frames of `protocol` (`ETH_P_ALL`: all;
+    /// 0: none). Set options before: a bound socket receives without them.
     ///
     /// # Errors
-    /// The interface is gone.
+    /// The interface does not exist.
     pub fn bind(&self, protocol: u16) -> io::Result<()> {
         // SAFETY: sockaddr_ll is plain data, for which zeros are a value.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
@@ -59,7 +59,7 @@ impl PacketSocket {
         Ok(Errno::result(bound).map(drop)?)
     }
 
-    /// Sets an option. `T` is the type that the kernel reads for it.
+    /// Sets an option. `T` is the type that the kernel reads.
     ///
     /// # Errors
     /// The kernel refuses it.
@@ -80,7 +80,7 @@ impl PacketSocket {
         Ok(value)
     }
 
-    /// Replaces the filter in one step.
+    /// Replaces the filter atomically.
     ///
     /// # Errors
     /// The kernel refuses the program.
@@ -90,11 +90,11 @@ impl PacketSocket {
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
     }
 
-    /// Makes the NIC receive a multicast address, or no longer. The kernel counts, and restores at the
-    /// socket's end.
+    /// Makes the NIC receive a multicast address, or no longer. The kernel counts the users, and restores the
+    /// state when the socket is closed.
     ///
     /// # Errors
-    /// The interface is gone.
+    /// The interface does not exist.
     pub fn multicast(&self, address: MacAddress, on: bool) -> io::Result<()> {
         let mut mr_address = [0; 8];
         mr_address[..6].copy_from_slice(&address.0);
@@ -102,10 +102,11 @@ impl PacketSocket {
         self.membership(name, libc::PACKET_MR_MULTICAST, 6, mr_address)
     }
 
-    /// Makes the NIC receive frames to any address. The kernel restores it at the socket's end.
+    /// Makes the NIC receive frames to all addresses. The kernel restores the state when the socket is
+    /// closed.
     ///
     /// # Errors
-    /// The interface is gone.
+    /// The interface does not exist.
     pub fn promiscuous(&self) -> io::Result<()> {
         self.membership(libc::PACKET_ADD_MEMBERSHIP, libc::PACKET_MR_PROMISC, 0, [0; 8])
     }
@@ -122,29 +123,29 @@ impl PacketSocket {
         self.set(libc::SOL_PACKET, name, request)
     }
 
-    /// Takes an error off the socket, for example that the interface went down, so that it is not
-    /// reported again; whether there was one.
+    /// Clears an error of the socket, for example that the interface went down, so that it is not reported
+    /// again; returns whether there was one.
     ///
     /// # Errors
-    /// What the system call reports.
+    /// The system call fails.
     pub fn take_error(&self) -> io::Result<bool> {
         self.get::<c_int>(libc::SOL_SOCKET, libc::SO_ERROR).map(|error| error != 0)
     }
 
-    /// Frames dropped for want of room since the last call.
+    /// Returns the number of frames dropped for lack of room since the last call.
     ///
     /// # Errors
-    /// What the system call reports.
+    /// The system call fails.
     pub fn take_drops(&self) -> io::Result<u64> {
         let statistics: [u32; 2] = self.get(libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
         // struct tpacket_stats: packets, drops.
         Ok(statistics[1].into())
     }
 
-    /// Sends one frame, without waiting.
+    /// Sends one frame without waiting.
     ///
     /// # Errors
-    /// What the system call reports; ENOBUFS where the interface dropped the frame.
+    /// The system call fails; ENOBUFS: the interface dropped the frame.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         let (octets, flags) = (frame.as_ptr().cast(), libc::MSG_DONTWAIT);
         // SAFETY: the buffer has the length given, and lives through the call.
@@ -152,11 +153,11 @@ impl PacketSocket {
         Ok(Errno::result(sent).map(drop)?)
     }
 
-    /// Sends up to [`PacketSocket::BATCH`] frames, each given in parts, with these flags of
-    /// `sendmsg`; how many were sent.
+    /// Sends up to [`PacketSocket::BATCH`] frames, each given in parts, with these flags of `sendmsg`;
+    /// returns the number of sent frames.
     ///
     /// # Errors
-    /// As [`PacketSocket::send`], where none was sent.
+    /// Those of [`PacketSocket::send`], if none was sent.
     pub fn send_parts<'a, const PARTS: usize>(
         &self,
         frames: impl Iterator<Item = [&'a [u8]; PARTS]>,
@@ -181,29 +182,30 @@ impl PacketSocket {
         unsafe { self.send_messages(&mut messages[..count], flags) }
     }
 
-    /// Sends messages until one cannot be sent, with these flags of `sendmsg`; how many were sent.
+    /// Sends messages until one fails, with these flags of `sendmsg`; returns the number of sent messages.
     ///
     /// # Errors
-    /// As [`PacketSocket::send`], where none was sent.
+    /// Those of [`PacketSocket::send`], if none was sent.
     ///
     /// # Safety
-    /// All that the messages point to must live through the call.
+    /// All memory that the messages reference must outlive the call.
     pub unsafe fn send_messages(
         &self,
         messages: &mut [libc::mmsghdr],
         flags: c_int,
     ) -> io::Result<usize> {
         let (first, count) = (messages.as_mut_ptr(), messages.len() as u32);
-        // SAFETY: the array has the length given; the caller answers for what it points to.
+        // SAFETY: the array has the length given; the caller ensures the validity of referenced memory.
         let sent = unsafe { libc::sendmmsg(self.raw(), first, count, flags) };
         Ok(Errno::result(sent).map(|sent| sent as usize)?)
     }
 
-    /// Passes waiting frames to `take`, as many as there are buffers at most; how many. VLAN tags are
-    /// where they were if the socket has `PACKET_AUXDATA`, stamps are there if it has `SO_TIMESTAMPNS`.
+    /// Passes waiting frames to `take`, at most as many as there are buffers; returns the number. VLAN tags
+    /// are in their place if the socket has `PACKET_AUXDATA`, time stamps are present if it has
+    /// `SO_TIMESTAMPNS`.
     ///
     /// # Errors
-    /// What the system call reports.
+    /// The system call fails.
     pub fn receive(
         &self,
         buffers: &mut ReceiveBuffers,
@@ -265,34 +267,34 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// A frame received.
+/// A received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceivedFrame<'a> {
-    /// As it was on the wire, VLAN tags included, without FCS.
+    /// As on the wire, including VLAN tags, without FCS.
     pub octets: &'a [u8],
-    /// When the kernel received it (CLOCK_REALTIME, ns).
+    /// Time of reception by the kernel (CLOCK_REALTIME, ns).
     pub realtime_ns: Option<u64>,
-    /// It is longer than its buffer (9600 octets), and cut.
+    /// Whether it is longer than its buffer (9600 octets), and truncated.
     pub truncated: bool,
-    /// It was sent here, not received.
+    /// Whether it was sent by this host instead of received.
     pub outgoing: bool,
 }
 
-/// Buffers that [`PacketSocket::receive`] uses again and again.
+/// Reusable buffers of [`PacketSocket::receive`].
 pub struct ReceiveBuffers(Vec<Slot>);
 
 #[repr(align(8))]
 struct Slot {
-    /// Room in front for the VLAN tag that the kernel took out.
+    /// Room at the start for the VLAN tag that the kernel removed.
     octets: [u8; TAG_LEN + LONGEST],
     control: [u64; CONTROL / 8],
 }
 
 impl ReceiveBuffers {
-    /// Frames of one call at most.
+    /// Maximum number of frames per call.
     pub const MOST: usize = 64;
 
-    /// Buffers for `count` frames, [`ReceiveBuffers::MOST`] at most.
+    /// Creates buffers for `count` frames, at most [`ReceiveBuffers::MOST`].
     #[must_use]
     pub fn new(count: usize) -> Self {
         let slot = |_| Slot { octets: [0; TAG_LEN + LONGEST], control: [0; CONTROL / 8] };
@@ -318,12 +320,12 @@ impl Control {
         // SAFETY: the kernel filled the control buffer that the header points to and set its length.
         let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
         while !next.is_null() {
-            // SAFETY: the macros lead to whole control messages within the buffer.
+            // SAFETY: the macros point to whole control messages within the buffer.
             let (message, data) = unsafe { (*next, libc::CMSG_DATA(next)) };
             let holds = |size: usize| message.cmsg_len >= size_of::<libc::cmsghdr>() + size;
             match (message.cmsg_level, message.cmsg_type) {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if holds(size_of::<libc::timespec>()) => {
-                    // SAFETY: the message holds a timespec, as was just checked.
+                    // SAFETY: the message contains a timespec, as just checked.
                     let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
                     let ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
                     control.realtime_ns = Some(ns);
@@ -331,7 +333,7 @@ impl Control {
                 (libc::SOL_PACKET, libc::PACKET_AUXDATA)
                     if holds(size_of::<libc::tpacket_auxdata>()) =>
                 {
-                    // SAFETY: the message holds a tpacket_auxdata, as was just checked.
+                    // SAFETY: the message contains a tpacket_auxdata, as just checked.
                     let data = unsafe { data.cast::<libc::tpacket_auxdata>().read_unaligned() };
                     if data.tp_status & libc::TP_STATUS_VLAN_VALID != 0 {
                         let ([a, b], [c, d]) =

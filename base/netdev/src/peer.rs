@@ -17,22 +17,22 @@ use crate::{Ethtool, Handle, Link, NAMED_NAMESPACES, Namespace, Result};
 pub struct VethPeer {
     /// Its index, in its own namespace.
     pub index: u32,
-    /// Its name; `None` where its namespace was not found.
+    /// Its name; `None`: its namespace was not found.
     pub name: Option<String>,
-    /// The file by which its namespace was found; `None`: that of this end.
+    /// The file of its namespace; `None`: the namespace of this end.
     pub namespace: Option<PathBuf>,
-    /// The offloads that are on, by the kernel's names; `None` where they cannot be read.
+    /// The offloads that are on, by the kernel's names; `None`: they cannot be read.
     pub offloads: Option<Vec<String>>,
 }
 
 impl VethPeer {
-    /// The other end of `link`; `None` where that is no veth.
+    /// Returns the other end of `link`; `None`: not a veth.
     #[must_use]
     pub fn of(handle: &Handle, link: &Link) -> Option<Self> {
         Self::search(handle, &[link]).pop().flatten()
     }
 
-    /// The other ends of several links; `None` for a link that is no veth. All namespaces of the
+    /// Returns the other ends of several links; `None` for a link that is not a veth. All namespaces of the
     /// machine are searched once for all links, unless each peer is in the namespace of `handle`.
     #[must_use]
     pub fn search(handle: &Handle, links: &[&Link]) -> Vec<Option<Self>> {
@@ -57,8 +57,8 @@ impl VethPeer {
         links.iter().zip(unknown).map(read).collect()
     }
 
-    /// Reads this peer of `link` without a search; `None` where the file of its namespace no longer
-    /// leads there, or `link` has another peer.
+    /// Reads this peer of `link` without a search; `None`: the file is no longer that of its namespace, or
+    /// `link` has another peer.
     #[must_use]
     pub fn reread(&self, handle: &Handle, link: &Link) -> Option<Self> {
         if link.peer != Some(self.index) {
@@ -88,28 +88,27 @@ impl VethPeer {
         Ok(Self { name: Some(name), offloads, ..self.clone() })
     }
 
-    /// Whether an offload of the other end is on, by the kernel's name; `None` where that cannot be
-    /// read.
+    /// Returns whether an offload of the other end is on, by the kernel's name; `None`: it cannot be read.
     #[must_use]
     pub fn offload(&self, name: &str) -> Option<bool> {
         Some(self.offloads.as_ref()?.iter().any(|on| on == name))
     }
 
-    /// Whether the transmit checksum offload of the other end is on: frames that it sends have
-    /// unfinished checksums. `None` where that cannot be read.
+    /// Returns whether the transmit checksum offload of the other end is on: frames that it sends have
+    /// incomplete checksums. `None`: it cannot be read.
     #[must_use]
     pub fn checksum_offload(&self) -> Option<bool> {
         self.offload("tx-checksum-ip-generic")
     }
 
-    /// The command that turns the transmit checksum offload of the other end off; `None` where its
-    /// name is unknown.
+    /// Returns the command that turns off the transmit checksum offload of the other end; `None`: its name is
+    /// unknown.
     #[must_use]
     pub fn finish_checksums(&self) -> Option<String> {
         self.set_offloads("tx off")
     }
 
-    /// The command that sets offloads of the other end, such as `gro on`; `None` where its name is
+    /// Returns the command that sets offloads of the other end, such as `gro on`; `None`: its name is
     /// unknown.
     #[must_use]
     pub fn set_offloads(&self, offloads: &str) -> Option<String> {
@@ -123,7 +122,7 @@ impl VethPeer {
     }
 }
 
-/// A word of a shell's command line.
+/// Quotes a word of a shell command line.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-@+".contains(c);
     if word.chars().all(plain) && !word.starts_with('-') {
@@ -133,7 +132,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Files of network namespaces: those that `ip netns` names first, then those of processes.
+/// Returns the files of network namespaces: those of `ip netns` first, then those of processes.
 pub fn namespace_files() -> impl Iterator<Item = PathBuf> {
     let below = |directory: &str| {
         fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
@@ -148,8 +147,8 @@ pub fn namespace_files() -> impl Iterator<Item = PathBuf> {
         .chain(processes.map(|path| path.join("ns/net")))
 }
 
-/// The namespaces that have these ids, each with its file. Reads each namespace once, by
-/// `identify`, and no further file once all are found.
+/// Finds the namespaces with these ids, each with its file. Reads each namespace once, by `identify`, and
+/// stops when all are found.
 fn find<N>(
     ids: &BTreeSet<i32>,
     files: impl Iterator<Item = PathBuf>,
@@ -171,7 +170,7 @@ fn find<N>(
     found
 }
 
-/// The file of the namespace that has this id in that of `handle`, where there is one.
+/// Returns the file of the namespace with this id in that of `handle`, if there is one.
 pub(crate) fn file_of(handle: &Handle, id: i32) -> Option<PathBuf> {
     let found = find(&BTreeSet::from([id]), namespace_files(), |path| {
         Some((id_of(handle, &Namespace::from_path(path).ok()?)?, ()))
@@ -179,7 +178,7 @@ pub(crate) fn file_of(handle: &Handle, id: i32) -> Option<PathBuf> {
     found.into_values().next().map(|(path, ())| path)
 }
 
-/// The id of a namespace in that of `handle`.
+/// Returns the id of a namespace in that of `handle`.
 fn id_of(handle: &Handle, namespace: &Namespace) -> Option<i32> {
     let mut query = NsidMessage::default();
     query.attributes.push(NsidAttribute::Fd(namespace.as_raw_fd() as u32));
@@ -198,7 +197,7 @@ mod tests {
     use onbeat_testing::{Feature as Required, require_all};
 
     #[test]
-    fn words_of_a_command_are_quoted_where_a_shell_would_read_them() {
+    fn words_of_a_command_are_quoted_for_the_shell() {
         assert_eq!(quoted("veth0@a"), "veth0@a");
         assert_eq!(quoted("a;reboot"), "'a;reboot'");
         assert_eq!(quoted("$(a'b)"), "'$(a'\\''b)'");
@@ -224,7 +223,7 @@ mod tests {
         ethtool.set_features("b", &[("tx-checksum-ip-generic", false)]).unwrap();
         assert_eq!(peer("a").checksum_offload(), Some(false));
 
-        // Only this test's descriptor keeps it.
+        // Referenced by this test's descriptor only.
         let unknown = VethPeer {
             index: Handle::in_namespace(&there).unwrap().index("d").unwrap(),
             name: None,
@@ -258,7 +257,7 @@ mod tests {
 
     #[test]
     fn each_namespace_is_read_once_for_all_ids_and_none_after_the_last_is_found() {
-        // Files of one file system each with an inode of its own, some of them twice.
+        // Files of one file system with distinct inodes, some of them twice.
         let names = ["Cargo.toml", "src", "Cargo.toml", "src/lib.rs", "src/peer.rs", "missing"];
         let files = || names.iter().map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join(name));
         let reads = |ids: &[i32]| {

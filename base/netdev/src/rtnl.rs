@@ -25,29 +25,29 @@ impl Rtnl {
         Connection::open(NETLINK_ROUTE).map(Self)
     }
 
-    /// Asks for a change, with `flags` beside request and acknowledgement.
+    /// Requests a change, with `flags` in addition to request and acknowledgment.
     pub(crate) fn change(&self, message: &RouteNetlinkMessage, flags: u16) -> Result<(), Failure> {
         self.0.request(message.message_type(), flags, &bytes(message)).map(drop)
     }
 
-    /// As [`Rtnl::change`], of a message that is octets already.
+    /// Requests a change like [`Rtnl::change`], with a serialized message.
     pub(crate) fn request(&self, kind: u16, flags: u16, body: &[u8]) -> Result<(), Failure> {
         self.0.request(kind, flags, body).map(drop)
     }
 
-    /// All entries of a table.
+    /// Returns all entries of a table.
     pub(crate) fn dump(&self, kind: u16, body: &[u8]) -> Result<Vec<Reply>, Failure> {
         self.0.dump(kind, body)
     }
 
-    /// The answer to a query for one entry.
+    /// Returns the reply to a query for one entry.
     pub(crate) fn get(&self, query: &RouteNetlinkMessage) -> Result<RouteNetlinkMessage, Failure> {
         let replies = self.0.request(query.message_type(), 0, &bytes(query))?;
-        let reply = replies.last().ok_or_else(|| Failure::Malformed("no answer".into()))?;
+        let reply = replies.last().ok_or_else(|| Failure::Malformed("no reply".into()))?;
         parse(reply)
     }
 
-    /// The ids of other namespaces in the namespace of this socket.
+    /// Returns the ids of other namespaces in the namespace of this socket.
     pub(crate) fn namespace_ids(&self) -> Result<Vec<i32>, Failure> {
         let query = RouteNetlinkMessage::GetNsId(NsidMessage::default());
         let mut ids = Vec::new();
@@ -62,14 +62,14 @@ impl Rtnl {
         Ok(ids)
     }
 
-    /// The one link that `query` names.
+    /// Returns the link that `query` selects.
     pub(crate) fn link(&self, query: LinkMessage) -> Result<LinkMessage, Failure> {
         let message = RouteNetlinkMessage::GetLink(query);
         let replies = self.0.request(message.message_type(), 0, &bytes(&message))?;
-        links(&replies)?.pop().ok_or_else(|| Failure::Malformed("no link in the answer".into()))
+        links(&replies)?.pop().ok_or_else(|| Failure::Malformed("no link in the reply".into()))
     }
 
-    /// All links that `query` selects.
+    /// Returns all links that `query` selects.
     pub(crate) fn links(&self, query: LinkMessage) -> Result<Vec<LinkMessage>, Failure> {
         let message = RouteNetlinkMessage::GetLink(query);
         links(&self.0.dump(message.message_type(), &bytes(&message))?)
@@ -82,7 +82,7 @@ impl AsFd for Rtnl {
     }
 }
 
-/// Reads a message.
+/// Parses a message.
 pub(crate) fn parse(reply: &Reply) -> Result<RouteNetlinkMessage, Failure> {
     RouteNetlinkMessage::deserialize(&reply.header, &reply.payload)
         .map_err(|error| Failure::Malformed(error.to_string()))

@@ -6,15 +6,15 @@ use onbeat_wire::MacAddress;
 
 use crate::{Handle, Result};
 
-/// Whether /sys shows the devices of the handle's namespace: the same names with the same indices and
-/// hardware addresses, one of them at least no loopback. The kernel does not report for which namespace
-/// a sysfs was mounted.
+/// Returns whether /sys shows the devices of the handle's namespace: the same names with the same indices and
+/// hardware addresses, at least one of them not a loopback. The kernel does not report the namespace for
+/// which a sysfs was mounted.
 pub(crate) fn shows(handle: &Handle) -> Result<bool> {
     let links = handle.links()?;
     let expected: BTreeSet<_> =
         links.iter().map(|link| (link.name.clone(), link.index, link.mac)).collect();
     let shown = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
-    // Not all entries are devices: bonding_masters is a file.
+    // Some entries are not devices: bonding_masters is a file.
     let shown: BTreeSet<_> = shown.filter_map(|entry| device(&entry.path())).collect();
     Ok(shown == expected && links.iter().any(|link| !link.loopback))
 }

@@ -12,19 +12,18 @@ use crate::{Error, Namespace, Result, check_name};
 
 const DEVICE: &str = "/dev/net/tun";
 
-/// An Ethernet interface of a namespace, as a network stack sees it: what that sends, this process
-/// receives, and the other way round. It goes with the value, however the process ends.
+/// An Ethernet interface of a namespace: this process receives the frames that the network stack sends, and
+/// vice versa. The kernel removes it when the value is dropped or the process exits.
 ///
-/// It neither blocks nor takes memory.
+/// It neither blocks nor allocates memory.
 #[derive(Debug)]
 pub struct TapInterface(File);
 
 impl TapInterface {
-    /// Makes an interface, which is off and has an address of its own making.
+    /// Creates an interface, which is down and has a random address.
     ///
     /// # Errors
-    /// There is an interface of that name, the kernel has no TAP devices, or the caller lacks
-    /// CAP_NET_ADMIN.
+    /// An interface of that name exists, the kernel has no TAP devices, or the caller lacks CAP_NET_ADMIN.
     pub fn create(namespace: &Namespace, name: &str) -> Result<Self> {
         check_name(name)?;
         // A descriptor belongs to the namespace of the thread that opens it.
@@ -37,37 +36,38 @@ impl TapInterface {
         let file = opened.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
             Some(Errno::ENOENT | Errno::ENODEV) => Error::Unsupported {
                 what: "a TAP device".into(),
-                remedy: "load the module tun (modprobe tun), or take a kernel with CONFIG_TUN"
+                remedy: "load the module tun (modprobe tun), or use a kernel with CONFIG_TUN"
                     .into(),
             },
             _ => Error::io(format!("open {DEVICE}"), error),
         })?;
         let mut ifr_name: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
-        // check_name left room for the NUL.
+        // check_name ensures room for the NUL.
         for (to, from) in ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
             *to = from as c_char;
         }
         let ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as i16;
         let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_flags };
         let mut request = libc::ifreq { ifr_name, ifr_ifru };
-        // SAFETY: the descriptor is open, and `request` is what the code takes.
+        // SAFETY: the descriptor is open, and `request` is the type of this ioctl.
         let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
         match Errno::result(result) {
             Ok(_) => Ok(Self(file)),
             Err(errno) => Err(Error::Kernel {
-                operation: "make a TAP device".into(),
+                operation: "create a TAP device".into(),
                 interface: name.into(),
                 errno,
                 detail: (errno == Errno::EBUSY)
-                    .then(|| "there is an interface of this name; take another".into()),
+                    .then(|| "an interface of this name exists; use another name".into()),
             }),
         }
     }
 
-    /// A frame that the network stack sent, without FCS, into `buffer`; its length, if there is one.
+    /// Receives a frame that the network stack sent, without FCS, into `buffer`; returns its length, if there
+    /// is a frame.
     ///
     /// # Errors
-    /// The interface is off, or gone.
+    /// The interface is down or removed.
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match self.0.read(buffer) {
             Ok(len) => Ok(Some(len)),
@@ -76,10 +76,10 @@ impl TapInterface {
         }
     }
 
-    /// Gives a frame to the network stack, without FCS; whether it had room.
+    /// Passes a frame to the network stack, without FCS; returns whether it had room.
     ///
     /// # Errors
-    /// The interface is off, or gone, or this is no frame.
+    /// The interface is down or removed, or the frame is invalid.
     pub fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
         match self.0.write(frame) {
             Ok(_) => Ok(true),

@@ -16,7 +16,7 @@ const UNIX_DIAG_SHUTDOWN: u16 = 6;
 const UNIX_DIAG_UID: u16 = 7;
 /// RCV_SHUTDOWN and SEND_SHUTDOWN of net/sock.h.
 const SHUTDOWN_MASK: u8 = 3;
-/// Octets of `struct unix_diag_msg`, in front of its attributes.
+/// Octets of `struct unix_diag_msg`, before its attributes.
 const MESSAGE: usize = 16;
 
 /// A Unix stream socket with an abstract name.
@@ -24,18 +24,18 @@ const MESSAGE: usize = 16;
 pub struct UnixSocket {
     /// Its inode (`socket:[INODE]` in /proc/PID/fd).
     pub inode: u32,
-    /// The user that made it.
+    /// The user that created it.
     pub uid: u32,
     /// Whether it is shut down in both directions.
     pub is_shut_down: bool,
 }
 
 impl UnixSocket {
-    /// The sockets with this abstract name in the calling thread's namespace: the one that was bound
-    /// to it, and those that it accepted.
+    /// Returns the sockets with this abstract name in the calling thread's namespace: the bound one, and its
+    /// accepted ones.
     ///
     /// # Errors
-    /// What the kernel refuses: [`Error::Unsupported`] without CONFIG_UNIX_DIAG.
+    /// The kernel refuses: [`Error::Unsupported`] without CONFIG_UNIX_DIAG.
     pub fn with_abstract_name(name: &[u8]) -> Result<Vec<Self>> {
         // struct unix_diag_req: sockets in each state.
         let mut request = vec![AF_UNIX as u8, 0, 0, 0];
@@ -56,12 +56,12 @@ impl UnixSocket {
     }
 }
 
-/// The socket of a `struct unix_diag_msg`, where it is a stream socket with this abstract name.
+/// Parses a `struct unix_diag_msg`; returns a stream socket with this abstract name.
 fn parse(message: &[u8], name: &[u8]) -> Option<UnixSocket> {
     let (header, attributes) = message.split_at_checked(MESSAGE)?;
     let attributes: Vec<_> = NlasIterator::new(attributes).map_while(|found| found.ok()).collect();
     let value = |kind| attributes.iter().find(|a| a.kind() == kind).map(|found| found.value());
-    // Each type of socket has names of its own.
+    // Each type of socket has a separate name space.
     let is_stream = i32::from(header[1]) == SOCK_STREAM;
     if !is_stream || value(UNIX_DIAG_NAME)?.strip_prefix(b"\0") != Some(name) {
         return None;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_stream_socket_with_the_whole_abstract_name_matches_and_a_cut_message_does_not() {
+    fn only_a_stream_socket_with_the_whole_abstract_name_matches() {
         let of = |kind, name: &[u8]| {
             let uid = 1000_u32.to_ne_bytes();
             let attributes = [

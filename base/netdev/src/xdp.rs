@@ -1,5 +1,4 @@
-//! What the driver of a device can do with XDP, as the kernel's `netdev` family tells (Linux 6.3
-//! and later).
+//! XDP features of a device's driver, as reported by the kernel's `netdev` family (Linux 6.3 and later).
 
 use std::fmt;
 
@@ -14,39 +13,40 @@ const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 const NETDEV_A_DEV_XDP_ZC_MAX_SEGS: u16 = 4;
 const NETDEV_A_DEV_XDP_RX_METADATA_FEATURES: u16 = 5;
 
-/// What a driver can do with XDP in native mode.
+/// XDP features of a driver in native mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct XdpFeatures {
-    /// Pass, drop, abort and transmit back. Without it there is no native mode.
+    /// Pass, drop, abort and transmit back. Required for native mode.
     pub basic: bool,
     /// XDP_REDIRECT away from the device.
     pub redirect: bool,
-    /// XDP_REDIRECT towards the device. Some drivers show it only while a condition holds: veth,
-    /// while its *other* end runs NAPI (generic receive offload on, or an XDP program).
+    /// XDP_REDIRECT to the device. Some drivers report it conditionally: veth, while its *other* end runs
+    /// NAPI (generic receive offload on, or an XDP program).
     pub ndo_xmit: bool,
-    /// AF_XDP without copies.
+    /// AF_XDP with zero copy.
     pub xsk_zerocopy: bool,
-    /// Programs that run in the device.
+    /// Programs offloaded to the device.
     pub hw_offload: bool,
     /// Frames in several fragments on reception.
     pub rx_sg: bool,
     /// Frames in several fragments on redirection to the device.
     pub ndo_xmit_sg: bool,
-    /// Fragments of one frame in AF_XDP without copies; `None` where the kernel does not say.
+    /// Maximum number of fragments of a frame in AF_XDP with zero copy; `None` if the kernel does not report
+    /// it.
     pub zerocopy_max_segments: Option<u32>,
     /// A program can read the device's time stamp of a frame.
     pub rx_timestamp: bool,
     /// A program can read the device's hash of a frame.
     pub rx_hash: bool,
-    /// A program can read the VLAN tag that the device took off a frame.
+    /// A program can read the VLAN tag that the device removed from a frame.
     pub rx_vlan_tag: bool,
 }
 
-/// What the driver of the device can do, or `None` where the kernel (before 6.3) cannot tell.
+/// Returns the features of the device's driver; `None`: the kernel (before 6.3) does not report them.
 ///
 /// # Errors
-/// [`crate::Error::NotFound`]; where the kernel's answer cannot be read.
+/// [`crate::Error::NotFound`]; the kernel's reply is malformed.
 pub fn features(handle: &Handle, name: &str) -> Result<Option<XdpFeatures>> {
     let index = handle.index(name)?;
     let Some(family) = handle.namespace().run(|| Family::open("netdev"))?? else {
@@ -55,7 +55,7 @@ pub fn features(handle: &Handle, name: &str) -> Result<Option<XdpFeatures>> {
     let query = DefaultNla::new(NETDEV_A_DEV_IFINDEX, index.to_ne_bytes().to_vec());
     let attributes = match family.get(NETDEV_CMD_DEV_GET, &[query]) {
         Ok(attributes) => attributes,
-        // The device went away between the two questions: the handle's error names the others.
+        // The device was removed between the two requests: the handle's error lists the others.
         Err(failure) if failure.errno() == Some(Errno::ENODEV) => {
             handle.link(name)?;
             return Err(failure.of("read XDP features", name));
@@ -96,7 +96,7 @@ impl XdpFeatures {
     }
 }
 
-/// The features by the kernel's names, separated by spaces; "none" where there are none.
+/// The features by the kernel's names, separated by spaces; "none" if there are none.
 impl fmt::Display for XdpFeatures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = [
@@ -118,7 +118,7 @@ impl fmt::Display for XdpFeatures {
     }
 }
 
-/// A number of four or eight octets in host order; of another length, 0.
+/// Reads a number of four or eight octets in host order; 0 for another length.
 fn number(value: &[u8]) -> u64 {
     match *value {
         [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]).into(),
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn features_are_shown_by_the_kernels_names() {
+    fn features_have_the_kernels_names() {
         let mut features = XdpFeatures::default();
         assert_eq!(features.to_string(), "none");
         features.take_actions(0b10_0111);

@@ -1,43 +1,43 @@
-//! CLOCK_MONOTONIC in nanoseconds, how far CLOCK_REALTIME is from it, and whether that is UTC.
+//! CLOCK_MONOTONIC in nanoseconds, its offset to CLOCK_REALTIME, and the synchronization of that to UTC.
 
 use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// CLOCK_MONOTONIC now, in nanoseconds.
+/// Returns CLOCK_MONOTONIC, in nanoseconds.
 #[must_use]
 pub fn now_ns() -> u64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Sleeps until CLOCK_MONOTONIC shows `deadline_ns`, or until a signal.
+/// Sleeps until CLOCK_MONOTONIC reaches `deadline_ns`, or until a signal.
 pub fn sleep_until(deadline_ns: u64) {
     let at = TimeSpec::new((deadline_ns / SECOND) as i64, (deadline_ns % SECOND) as i64);
     let _: Result<_, Errno> =
         clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &at);
 }
 
-/// CLOCK_REALTIME now, in nanoseconds since 1970: what the kernel stamps packets with.
+/// Returns CLOCK_REALTIME, in nanoseconds since 1970: the clock of the kernel's packet time stamps.
 #[must_use]
 pub fn realtime_ns() -> i64 {
     read(ClockId::CLOCK_REALTIME) as i64
 }
 
-/// CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds. It changes when the time of day is set,
-/// so that whoever converts many stamps measures it again and again.
+/// Returns CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds. It changes when the time of day is set:
+/// measure it again regularly when converting many time stamps.
 #[must_use]
 pub fn realtime_offset_ns() -> i64 {
     realtime_offset().0
 }
 
-/// As [`realtime_offset_ns`], and within how many nanoseconds it was measured.
+/// Returns [`realtime_offset_ns`] and its error, in nanoseconds.
 #[must_use]
 pub fn realtime_offset() -> (i64, u64) {
-    // Of several readings, that between whose two outer ones the least time passed is the best; one
-    // that a scheduler or an interrupt came between is worth another try.
+    // Of several readings, the one with the shortest interval between its outer readings is the best; one
+    // with a scheduling or interrupt delay is repeated.
     const GOOD_NS: u64 = 1_000;
     let mut best = (0, u64::MAX);
     for turn in 0..10 {
@@ -54,8 +54,8 @@ pub fn realtime_offset() -> (i64, u64) {
     best
 }
 
-/// Whether CLOCK_REALTIME is synchronised to UTC by somebody, and what the kernel says it may be
-/// off by, in nanoseconds (adjtimex(2): `STA_UNSYNC` and `maxerror`).
+/// Returns whether CLOCK_REALTIME is synchronized to UTC, and its maximum error according to the kernel, in
+/// nanoseconds (adjtimex(2): `STA_UNSYNC` and `maxerror`).
 #[must_use]
 pub fn synchronisation() -> (bool, u64) {
     // SAFETY: timex is plain data, for which zeros are a value: modes 0 changes nothing.
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sleeps_to_the_deadline_and_not_less() {
+    fn a_sleep_lasts_until_the_deadline() {
         let deadline = now_ns() + 1_000_000;
         sleep_until(deadline);
         assert!(now_ns() >= deadline);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_offset_leads_from_one_clock_to_the_other() {
+    fn the_offset_converts_between_the_clocks() {
         let offset = realtime_offset_ns();
         let before = read(ClockId::CLOCK_REALTIME) as i64;
         let converted = now_ns() as i64 + offset;

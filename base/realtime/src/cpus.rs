@@ -1,4 +1,4 @@
-//! Sets of CPUs, written as the kernel writes them: `0-1,4`.
+//! Sets of CPUs in the notation of the kernel: `0-1,4`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,27 +8,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// A set of CPUs, by number. It is read and written as the kernel's lists are: `0-1,4`.
+/// A set of CPUs, by number. Its text has the notation of the kernel's lists: `0-1,4`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CpuSet(BTreeSet<u16>);
 
 impl CpuSet {
-    /// CPUs that a mask of the system calls used here has room for (`CPU_SETSIZE`).
+    /// Number of CPUs in a mask of the system calls used here (`CPU_SETSIZE`).
     pub const MAX: u16 = libc::CPU_SETSIZE as u16;
 
-    /// The CPUs, ascending.
+    /// Returns the CPUs, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         self.0.iter().copied()
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether all CPUs of the other are in this.
+    /// Returns whether the set contains all CPUs of `other`.
     #[must_use]
     pub fn contains_all(&self, other: &CpuSet) -> bool {
         other.0.is_subset(&self.0)
@@ -47,12 +47,12 @@ impl FromStr for CpuSet {
     fn from_str(text: &str) -> Result<Self, Error> {
         let wrong = |why| Error::CpuList { text: text.to_owned(), why };
         let number = |digits: &str| match digits.parse::<u16>() {
-            // A sign is a number's to Rust, but not to the kernel.
+            // Rust accepts a sign, the kernel does not.
             Ok(_) if !digits.bytes().all(|octet| octet.is_ascii_digit()) => {
-                Err(wrong("only digits, \"-\" and \",\" are in it"))
+                Err(wrong("only digits, \"-\" and \",\" are allowed"))
             }
             Ok(cpu) if cpu < Self::MAX => Ok(cpu),
-            Ok(_) => Err(wrong("the last CPU there can be is 1023")),
+            Ok(_) => Err(wrong("the highest CPU number is 1023")),
             Err(_) => Err(wrong("a number is missing or too large")),
         };
         let mut cpus = BTreeSet::new();
@@ -60,7 +60,7 @@ impl FromStr for CpuSet {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (first, last) = (number(first)?, number(last)?);
             if first > last {
-                return Err(wrong("a range ends before it begins"));
+                return Err(wrong("a range ends before it starts"));
             }
             cpus.extend(first..=last);
         }
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_read_as_the_kernel_writes_them() {
+    fn lists_of_the_kernel_are_parsed() {
         for (text, cpus) in
             [("0", vec![0]), ("0-2,5\n", vec![0, 1, 2, 5]), ("7,1,1", vec![1, 7]), ("3-3", vec![3])]
         {
@@ -118,16 +118,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused_by_name() {
+    fn an_invalid_list_is_refused_with_its_text() {
         for text in ["", ",", "1,", "a", "2-1", "-1", "1-", "+1", "1024", "0-70000", "1 2"] {
             let error = text.parse::<CpuSet>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("{text:?} is no list of CPUs: ")), "{error}");
+            assert!(error.starts_with(&format!("{text:?} is not a list of CPUs: ")), "{error}");
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(cpus in btree_set(0..CpuSet::MAX, 1..40)) {
+        fn written_lists_are_read_again(cpus in btree_set(0..CpuSet::MAX, 1..40)) {
             let set: CpuSet = cpus.into_iter().collect();
             prop_assert_eq!(set.to_string().parse::<CpuSet>().unwrap(), set);
         }

@@ -1,44 +1,44 @@
-//! What can go wrong, said with the thing, the value and the way out.
+//! Errors of real-time settings, with operation, cause and remedy.
 
 use std::io;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a setting was refused.
+/// The reason why a setting was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A system call or file.
     #[error("cannot {operation}: {source}; {remedy}")]
     System {
-        /// What was being done, its value included.
+        /// The operation, including its value.
         operation: String,
         /// The cause.
         source: io::Error,
-        /// The way out.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// A list of CPUs that is none.
-    #[error("{text:?} is no list of CPUs: {why}; write it like 1 or 0-1,4")]
+    /// An invalid list of CPUs.
+    #[error("{text:?} is not a list of CPUs: {why}; examples: 1, 0-1,4")]
     CpuList {
-        /// As it was given.
+        /// The given text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
     /// A real-time priority that does not exist.
-    #[error("there is no real-time priority {0}; they are 1 (lowest) to 99")]
+    #[error("invalid real-time priority {0}; give 1 (lowest) to 99")]
     Priority(u32),
-    /// More stack than the thread has.
+    /// The thread's stack is too small.
     #[error(
-        "the stack has room for {room} octets, not for {wanted}; prefault less, or start the \
+        "cannot prefault {wanted} octets of stack: {room} octets are left; prefault less, or start the \
          thread with a larger stack"
     )]
     Stack {
-        /// Octets asked for.
+        /// The requested octets.
         wanted: usize,
-        /// Octets left, less a margin.
+        /// The octets left, less a margin.
         room: usize,
     },
 }

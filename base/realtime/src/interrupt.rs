@@ -1,4 +1,4 @@
-//! Ctrl-C as a flag, so that everything is undone in order, and waits that it ends.
+//! Termination signals as a flag that ends waits, so that all changes are undone in order.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -6,32 +6,32 @@ use std::time::Duration;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
 use crate::clock::{now_ns, sleep_until};
-/// A signal has come that asks the process to end.
+/// A termination signal was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("interrupted; everything that was made is taken away again")]
+#[error("interrupted; all objects of this run are removed")]
 pub struct Interrupted;
 
-/// A result that a signal may end.
+/// A result that a signal may interrupt.
 pub type Result<T> = std::result::Result<T, Interrupted>;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// How often a wait looks at its condition and at the flag.
-const LOOK_NS: u64 = 200_000;
+/// Poll interval of a wait's condition and of the flag.
+const POLL_NS: u64 = 200_000;
 
 extern "C" fn raise(_signal: libc::c_int) {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP set a flag. A second signal of a kind does what it
-/// did before.
+/// Makes SIGINT, SIGTERM and SIGHUP set a flag while it exists. A second signal of a kind has its former
+/// effect.
 #[derive(Debug)]
 pub struct Guard {
     former: Vec<(Signal, SigAction)>,
 }
 
 impl Guard {
-    /// Takes the signals over.
+    /// Installs the handlers.
     #[must_use]
     pub fn install() -> Self {
         INTERRUPTED.store(false, Ordering::Relaxed);
@@ -54,15 +54,15 @@ impl Drop for Guard {
     }
 }
 
-/// [`Interrupted`] once a signal has come.
+/// Returns [`Interrupted`] after a signal.
 ///
 /// # Errors
-/// That one.
+/// [`Interrupted`].
 pub fn check() -> Result<()> {
     if INTERRUPTED.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
 }
 
-/// Sleeps until CLOCK_MONOTONIC shows `deadline_ns`; `tick` is called now and then.
+/// Sleeps until CLOCK_MONOTONIC reaches `deadline_ns`; calls `tick` regularly.
 ///
 /// # Errors
 /// [`Interrupted`].
@@ -79,7 +79,7 @@ pub fn pause_until(deadline_ns: u64, mut tick: impl FnMut()) -> Result<()> {
     }
 }
 
-/// Waits until `condition` holds; whether it did before `bound` was over.
+/// Waits until `condition` holds; returns false if `bound` passes first.
 ///
 /// # Errors
 /// [`Interrupted`].
@@ -94,7 +94,7 @@ pub fn wait_until(bound: Duration, mut condition: impl FnMut() -> bool) -> Resul
         if now >= deadline {
             return Ok(false);
         }
-        sleep_until(deadline.min(now + LOOK_NS));
+        sleep_until(deadline.min(now + POLL_NS));
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_ends_with_its_condition_or_its_bound() {
+    fn a_wait_ends_on_its_condition_or_its_bound() {
         let mut looks = 0;
         let met = wait_until(Duration::from_secs(10), || {
             looks += 1;

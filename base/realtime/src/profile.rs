@@ -1,4 +1,4 @@
-//! All that a thread needs, taken in one line.
+//! All real-time settings of a thread, applied by one call.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::guard::{Affinity, DmaLatency, LockedMemory, Scheduled, TimerSlack, prefault_stack};
 use crate::{CpuSet, Result, Scheduling};
 
-/// What a thread that keeps a beat asks for. In a configuration file all keys may be left out; what
-/// is left out stays as it is:
+/// Requested settings of a cyclic thread. In a configuration file all keys are optional; omitted settings are
+/// unchanged:
 ///
 /// ```toml
 /// scheduling = "fifo 49"
@@ -25,28 +25,27 @@ pub struct Profile {
     /// The thread's policy and priority.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
-    /// The CPUs it runs on.
+    /// The CPUs of the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuSet>,
-    /// The process stays in memory.
+    /// Whether to lock the process in memory.
     pub lock_memory: bool,
-    /// So much of the thread's stack is in memory from the first.
+    /// Octets of the thread's stack to prefault.
     pub prefault_stack_octets: usize,
-    /// How late the thread's timers may be.
+    /// Maximum delay of the thread's timers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timer_slack_ns: Option<u32>,
-    /// The longest wake-up of an idle CPU.
+    /// Maximum wake-up latency of an idle CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dma_latency_us: Option<u32>,
 }
 
 impl Profile {
-    /// For a thread that sends and answers in every cycle: SCHED_FIFO 49, memory locked, 256 KiB of
-    /// stack, no timer slack, CPUs that do not sleep.
+    /// Returns the profile of a thread that sends and responds in every cycle: SCHED_FIFO 49, memory locked,
+    /// 256 KiB of stack, no timer slack, CPUs without idle states.
     ///
-    /// 49 is just below the interrupt threads of PREEMPT_RT and the NAPI threads of
-    /// [`crate::host::Tuning`], which are at 50: a loop that polls for frames must not keep those
-    /// from its CPU who bring them.
+    /// 49 is just below the interrupt threads of PREEMPT_RT and the NAPI threads of [`crate::host::Tuning`],
+    /// which are at 50: a loop that polls for frames must not starve the threads that deliver its frames.
     #[must_use]
     pub fn control_loop() -> Self {
         Self {
@@ -59,35 +58,35 @@ impl Profile {
         }
     }
 
-    /// On these CPUs.
+    /// Sets the CPUs.
     #[must_use]
     pub fn on_cpus(mut self, cpus: CpuSet) -> Self {
         self.cpus = Some(cpus);
         self
     }
 
-    /// By this policy.
+    /// Sets the policy.
     #[must_use]
     pub fn scheduled(mut self, scheduling: Scheduling) -> Self {
         self.scheduling = Some(scheduling);
         self
     }
 
-    /// With idle CPUs that wake up within so many microseconds.
+    /// Sets the maximum wake-up latency of idle CPUs, in microseconds.
     #[must_use]
     pub fn within_us(mut self, latency_us: u32) -> Self {
         self.dma_latency_us = Some(latency_us);
         self
     }
 
-    /// Takes all of it for the calling thread (memory and wake-up for its process and host), until
-    /// the result is dropped. Where one is refused, those taken before are given back.
+    /// Applies all settings to the calling thread (memory and wake-up latency to its process and host), until
+    /// the result is dropped. If one is refused, those applied before are undone.
     ///
     /// # Errors
-    /// Of each guard: [`DmaLatency::hold`], [`LockedMemory::lock`], [`prefault_stack`],
+    /// Those of the guards: [`DmaLatency::hold`], [`LockedMemory::lock`], [`prefault_stack`],
     /// [`TimerSlack::take`], [`Affinity::take`], [`Scheduled::take`].
     pub fn enter(&self) -> Result<Realtime> {
-        // The policy last: what takes long is done before the thread outranks others.
+        // The policy last: lengthy operations finish before the thread outranks others.
         let latency = self.dma_latency_us.map(DmaLatency::hold).transpose()?;
         let memory = self.lock_memory.then(LockedMemory::lock).transpose()?;
         if self.prefault_stack_octets > 0 {
@@ -109,11 +108,11 @@ impl Profile {
     }
 }
 
-/// A thread as its [`Profile`] asks; dropped, as it was before. The stack stays in memory.
+/// The applied settings of a [`Profile`]; undone on drop. The stack stays in memory.
 #[derive(Debug)]
 pub struct Realtime {
     profile: Profile,
-    // In the order in which they are given back.
+    // In the order of restoration.
     _scheduled: Option<Scheduled>,
     _affinity: Option<Affinity>,
     _slack: Option<TimerSlack>,
@@ -122,14 +121,14 @@ pub struct Realtime {
 }
 
 impl Realtime {
-    /// Octets of the process that are locked in RAM: what `lock-memory` costs.
+    /// Returns the octets of the process that are locked in RAM, the cost of `lock-memory`.
     #[must_use]
     pub fn locked_octets(&self) -> u64 {
         self.memory.as_ref().map_or(0, LockedMemory::octets)
     }
 }
 
-/// What was taken: `real time: fifo 49, CPUs 1, 12 MiB locked in RAM, wake-up within 0 us`.
+/// The applied settings: `real time: fifo 49, CPUs 1, 12 MiB locked in RAM, wake-up within 0 us`.
 impl fmt::Display for Realtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Profile { scheduling, cpus, timer_slack_ns, dma_latency_us, .. } = &self.profile;
@@ -143,8 +142,7 @@ impl fmt::Display for Realtime {
             dma_latency_us.map(|latency| format!("wake-up within {latency} us")),
         ];
         let taken: Vec<String> = taken.into_iter().flatten().collect();
-        let taken =
-            if taken.is_empty() { "nothing asked for".to_owned() } else { taken.join(", ") };
+        let taken = if taken.is_empty() { "no settings".to_owned() } else { taken.join(", ") };
         write!(f, "real time: {taken}")
     }
 }

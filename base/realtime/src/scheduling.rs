@@ -14,9 +14,9 @@ use crate::{CpuSet, Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Scheduling {
-    /// SCHED_FIFO: it runs until it waits.
+    /// SCHED_FIFO: runs until it waits.
     Fifo(u8),
-    /// SCHED_RR: as FIFO, in turns with threads of the same priority.
+    /// SCHED_RR: like FIFO, but threads of the same priority share the CPU in time slices.
     RoundRobin(u8),
 }
 
@@ -35,11 +35,7 @@ impl FromStr for Scheduling {
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "not a real-time policy");
-            Error::system(
-                format!("read {text:?}"),
-                source,
-                "write it like \"fifo 50\" or \"rr 50\"",
-            )
+            Error::system(format!("read {text:?}"), source, "examples: \"fifo 50\", \"rr 50\"")
         };
         let (policy, priority) = text.split_once(' ').ok_or_else(unknown)?;
         let priority: u32 = priority.trim().parse().map_err(|_| unknown())?;
@@ -67,16 +63,16 @@ impl From<Scheduling> for String {
     }
 }
 
-/// Policy and priority as the kernel has them: whatever a thread had, to give it back.
+/// Policy and priority in the kernel's form: those of any thread, for restoration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadPolicy {
     policy: i32,
     priority: i32,
-    /// Of the policies without a real-time priority, -20 to 19.
+    /// For policies without a real-time priority, -20 to 19.
     nice: i32,
 }
 
-/// Names of the policies that this can give back: SCHED_DEADLINE has parameters beyond these two.
+/// Names of the policies that can be restored: SCHED_DEADLINE has further parameters.
 const POLICIES: [(i32, &str); 5] = [
     (libc::SCHED_OTHER, "other"),
     (libc::SCHED_FIFO, "fifo"),
@@ -86,7 +82,7 @@ const POLICIES: [(i32, &str); 5] = [
 ];
 
 impl ThreadPolicy {
-    /// Of a thread; 0 is the calling one.
+    /// Returns the policy of a thread; 0: the calling thread.
     ///
     /// # Errors
     /// ESRCH: there is no such thread.
@@ -99,7 +95,7 @@ impl ThreadPolicy {
         Ok(Self { policy, priority: parameters.sched_priority, nice: nice(thread)? })
     }
 
-    /// Gives it to a thread; 0 is the calling one.
+    /// Sets the policy of a thread; 0: the calling thread.
     ///
     /// # Errors
     /// ESRCH: there is no such thread; EPERM.
@@ -126,8 +122,8 @@ impl ThreadPolicy {
         [libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&self.kind())
     }
 
-    /// As in journals: "other", "other nice -5", "fifo 50"; `None` for a policy that could not be
-    /// given back.
+    /// Returns the text for journals: "other", "other nice -5", "fifo 50"; `None`: a policy that cannot be
+    /// restored.
     #[must_use]
     pub fn text(self) -> Option<String> {
         let (_, name) = POLICIES.iter().find(|(number, _)| *number == self.kind())?;
@@ -140,7 +136,7 @@ impl ThreadPolicy {
         })
     }
 
-    /// The reverse of [`ThreadPolicy::text`].
+    /// Parses the text of [`ThreadPolicy::text`].
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
@@ -157,7 +153,7 @@ impl ThreadPolicy {
 }
 
 fn nice(thread: i32) -> std::result::Result<i32, Errno> {
-    // -1 is a value as others are.
+    // -1 is a valid result.
     Errno::clear();
     // SAFETY: no pointer is passed.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, thread.unsigned_abs()) };
@@ -177,7 +173,7 @@ impl From<Scheduling> for ThreadPolicy {
     }
 }
 
-/// The CPUs on which a thread may run; 0 is the calling one.
+/// Returns the CPUs of a thread; 0: the calling thread.
 ///
 /// # Errors
 /// ESRCH: there is no such thread.
@@ -187,10 +183,10 @@ pub fn affinity(thread: i32) -> nix::Result<CpuSet> {
     Ok((0..CpuSet::MAX).filter(within).collect())
 }
 
-/// Has a thread run on these CPUs only; 0 is the calling one.
+/// Restricts a thread to these CPUs; 0: the calling thread.
 ///
 /// # Errors
-/// ESRCH: there is no such thread; EINVAL: none of the CPUs is there; EPERM.
+/// ESRCH: there is no such thread; EINVAL: none of the CPUs is online; EPERM.
 pub fn set_affinity(thread: i32, cpus: &CpuSet) -> nix::Result<()> {
     let mut mask = nix::sched::CpuSet::new();
     for cpu in cpus.iter() {
@@ -204,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_is_written_as_it_is_read() {
+    fn a_written_policy_is_read_again() {
         for text in ["fifo 1", "fifo 99", "rr 50"] {
             assert_eq!(text.parse::<Scheduling>().unwrap().to_string(), text);
             assert_eq!(ThreadPolicy::parse(text).unwrap().text().unwrap(), text);
@@ -219,10 +215,10 @@ mod tests {
     }
 
     #[test]
-    fn a_priority_that_does_not_exist_is_named() {
+    fn an_invalid_priority_is_reported() {
         for priority in [0, 100, 300] {
             let error = format!("fifo {priority}").parse::<Scheduling>().unwrap_err().to_string();
-            let expected = format!("no real-time priority {priority}; they are 1 (lowest) to 99");
+            let expected = format!("invalid real-time priority {priority}; give 1 (lowest) to 99");
             assert!(error.contains(&expected), "{error}");
         }
         for text in ["", "fifo", "fifo x", "deadline 3"] {

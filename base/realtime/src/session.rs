@@ -1,4 +1,4 @@
-//! A session with settings that end with it: signals must not end the process in the middle.
+//! Sessions with settings that end with them: signals must not terminate the process during a change.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
@@ -11,21 +11,21 @@ use nix::unistd::Pid;
 
 use crate::{Error, Result};
 
-/// Signals that ask a process to end.
+/// Signals that request termination.
 const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-/// While this lives, signals that ask the process to end wait: what is being changed is finished, or
-/// undone. On drop those that came take effect.
+/// Blocks the termination signals while it exists: a change in progress is finished or undone. Pending
+/// signals take effect on drop.
 ///
-/// It holds for the thread that made it and for threads started later: make it before any other.
+/// It applies to the creating thread and threads started later: create it before any other.
 #[derive(Debug)]
-pub struct HeldSignals {
+pub struct BlockedSignals {
     before: SigSet,
     waited_for: SigSet,
 }
 
-impl HeldSignals {
-    /// Holds the signals back.
+impl BlockedSignals {
+    /// Blocks the signals.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -36,7 +36,7 @@ impl HeldSignals {
         Ok(Self { before, waited_for })
     }
 
-    /// Waits for a signal that asks the process to end, and takes it.
+    /// Waits for a termination signal and consumes it.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -49,7 +49,7 @@ impl HeldSignals {
         }
     }
 
-    /// As [`HeldSignals::wait`], for so long at most; `None` where none came.
+    /// Waits like [`BlockedSignals::wait`], for at most `timeout`; `None`: no signal.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -58,7 +58,7 @@ impl HeldSignals {
         loop {
             let left = TimeSpec::from(deadline.saturating_duration_since(Instant::now()));
             let set = self.waited_for.as_ref();
-            // SAFETY: a set and a time that outlive the call; what came is not asked for.
+            // SAFETY: a set and a time that outlive the call; no signal information is requested.
             let number = unsafe { libc::sigtimedwait(set, std::ptr::null_mut(), left.as_ref()) };
             match Errno::result(number).and_then(Signal::try_from) {
                 Ok(signal) if ENDING.contains(&signal) => return Ok(Some(signal)),
@@ -69,11 +69,11 @@ impl HeldSignals {
         }
     }
 
-    /// Runs a command to its end. It gets the signals that ask to end: Ctrl-C from the terminal, the
-    /// others from here.
+    /// Runs a command until it exits. The terminal sends it Ctrl-C; this process forwards the other
+    /// termination signals.
     ///
     /// # Errors
-    /// [`Error::System`] where it cannot be started.
+    /// [`Error::System`]: it cannot be started.
     pub fn run(&self, command: &mut Command) -> Result<ExitStatus> {
         let before = self.before;
         // SAFETY: between fork and exec the closure sets the signal mask and nothing else, which is a
@@ -84,7 +84,7 @@ impl HeldSignals {
         let program = command.get_program().to_string_lossy().into_owned();
         let failed = |operation: &str, source| {
             let operation = format!("{operation} {program:?}");
-            Error::system(operation, source, "give the name of a program in PATH, or its path")
+            Error::system(operation, source, "give a program in PATH, or its path")
         };
         let mut child = command.spawn().map_err(|error| failed("start", error))?;
         loop {
@@ -99,14 +99,14 @@ impl HeldSignals {
     }
 }
 
-impl Drop for HeldSignals {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
-        // It fails for no reason that could be met: the mask was valid before.
+        // Not reachable: the mask was valid before.
         let _ = self.before.thread_set_mask();
     }
 }
 
-/// To a child that has ended there is nothing to say.
+/// Forwards a signal; errors mean that the child has exited.
 fn pass_on(child: &Child, signal: Signal) {
     if let Ok(pid) = i32::try_from(child.id()) {
         let _ = kill(Pid::from_raw(pid), signal);
@@ -114,5 +114,5 @@ fn pass_on(child: &Child, signal: Signal) {
 }
 
 fn refused(errno: Errno) -> Error {
-    Error::system("hold back signals", errno, "leave --hold out")
+    Error::system("block signals", errno, "omit --hold")
 }

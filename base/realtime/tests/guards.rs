@@ -1,4 +1,4 @@
-//! Guards on this very thread: taken, and given back.
+//! Guards of this thread: settings are applied and restored.
 
 use std::fs;
 use std::thread;
@@ -9,10 +9,10 @@ use onbeat_realtime::{
 };
 use onbeat_testing::{Feature, require_all, require_that};
 
-/// What /proc says of the calling thread: policy and priority, CPUs, timer slack in nanoseconds.
+/// Returns policy and priority, CPUs and timer slack in nanoseconds of the calling thread, from /proc.
 fn thread_now() -> (String, String, String) {
     let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
-    // The fields behind the name: the first is number 3, the state.
+    // The fields after the name: the first is number 3, the state.
     let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
     let (rt_priority, policy) = (fields[40 - 3], fields[41 - 3]);
     let status = fs::read_to_string("/proc/thread-self/status").unwrap();
@@ -23,13 +23,13 @@ fn thread_now() -> (String, String, String) {
     (policy, line("Cpus_allowed_list:").to_owned(), slack.trim().to_owned())
 }
 
-/// The wake-up that the host's processes ask for together, in microseconds.
+/// Returns the wake-up latency requested by all processes of the host, in microseconds.
 fn wake_up_us() -> i32 {
     let octets = fs::read(DmaLatency::DEVICE).unwrap();
     i32::from_ne_bytes(octets[..4].try_into().unwrap())
 }
 
-/// On a thread of its own: no other test may meet what is set.
+/// Runs a test on a separate thread, so that its settings do not affect other tests.
 fn alone(test: impl FnOnce() + Send + 'static) {
     if require_all(&[Feature::Root]) {
         thread::spawn(test).join().unwrap();
@@ -37,7 +37,7 @@ fn alone(test: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
-fn a_policy_is_taken_and_given_back() {
+fn a_policy_is_applied_and_restored() {
     alone(|| {
         let _slack = TimerSlack::take(7000).unwrap();
         let before = thread_now();
@@ -53,7 +53,7 @@ fn a_policy_is_taken_and_given_back() {
 }
 
 #[test]
-fn cpus_are_taken_and_given_back() {
+fn cpus_are_applied_and_restored() {
     alone(|| {
         let before = thread_now();
         let last = before.1.parse::<CpuSet>().unwrap().iter().last().unwrap();
@@ -67,7 +67,7 @@ fn cpus_are_taken_and_given_back() {
 }
 
 #[test]
-fn a_timer_slack_is_taken_and_given_back() {
+fn a_timer_slack_is_applied_and_restored() {
     alone(|| {
         let before = thread_now();
         for (wanted, shown) in [(7000, "7000"), (0, "1")] {
@@ -80,19 +80,19 @@ fn a_timer_slack_is_taken_and_given_back() {
 }
 
 #[test]
-fn memory_is_locked_until_the_last_guard_goes() {
+fn memory_is_locked_until_the_last_guard_is_dropped() {
     alone(|| {
         let (one, two) = (LockedMemory::lock().unwrap(), LockedMemory::lock().unwrap());
         assert!(one.octets() > 0);
         drop(one);
         assert!(two.octets() > 0);
-        // Another test may hold memory as well: what is left after the last is not looked at here.
+        // Another test may lock memory as well: the amount after the last guard is not checked here.
         drop(two);
     });
 }
 
 #[test]
-fn a_stack_is_prefaulted_as_far_as_there_is_one() {
+fn a_stack_is_prefaulted_within_its_size() {
     const STACK: usize = 4 << 20;
     let small = thread::Builder::new().stack_size(STACK);
     let test = || {
@@ -106,7 +106,7 @@ fn a_stack_is_prefaulted_as_far_as_there_is_one() {
 }
 
 #[test]
-fn a_profile_is_taken_in_one_line_and_given_back() {
+fn a_profile_is_applied_and_restored() {
     alone(|| {
         let device = fs::metadata(DmaLatency::DEVICE).is_ok();
         if !require_that(device, "/dev/cpu_dma_latency (CONFIG_CPU_IDLE)") {
@@ -117,7 +117,7 @@ fn a_profile_is_taken_in_one_line_and_given_back() {
         let realtime = Profile::control_loop().on_cpus(cpu.clone()).within_us(3).enter().unwrap();
         let (policy, cpus, slack_ns) = thread_now();
         assert_eq!((policy.as_str(), cpus), ("policy 1 priority 49", cpu.to_string()));
-        // From Linux 6.13 on the kernel shows none at all.
+        // Since Linux 6.13 the kernel shows none.
         assert!(["0", "1"].contains(&slack_ns.as_str()), "{slack_ns}");
         assert!((0..=3).contains(&wake_up_us()));
         assert!(realtime.locked_octets() > 0);
@@ -130,7 +130,7 @@ fn a_profile_is_taken_in_one_line_and_given_back() {
         drop(realtime);
         assert_eq!(thread_now(), before);
 
-        // What is refused last gives back what was taken before.
+        // If the last setting is refused, those applied before are undone.
         let refused = Profile::control_loop().scheduled(Scheduling::Fifo(0)).on_cpus(cpu).enter();
         assert!(matches!(refused, Err(Error::Priority(0))), "{refused:?}");
         assert_eq!(thread_now(), before);
@@ -138,7 +138,7 @@ fn a_profile_is_taken_in_one_line_and_given_back() {
 }
 
 #[test]
-fn a_latency_that_cannot_be_held_names_the_device() {
+fn a_refused_latency_reports_the_device() {
     let error = DmaLatency::hold_device("/no/such/device".as_ref(), 5).unwrap_err().to_string();
     assert!(error.starts_with("cannot hold /no/such/device at 5 us: No such file"), "{error}");
 }
@@ -154,8 +154,8 @@ fn a_profile_is_written_in_a_configuration_file() {
     let again = serde_json::to_string(&profile).unwrap();
     assert_eq!(serde_json::from_str::<Profile>(&again).unwrap(), profile);
     for (text, expected) in [
-        (r#"{"scheduling": "fifo 100"}"#, "no real-time priority 100"),
-        (r#"{"cpus": "4-2"}"#, "a range ends before it begins"),
+        (r#"{"scheduling": "fifo 100"}"#, "invalid real-time priority 100"),
+        (r#"{"cpus": "4-2"}"#, "a range ends before it starts"),
         (r#"{"cpu": "1"}"#, "unknown field `cpu`"),
     ] {
         let error = serde_json::from_str::<Profile>(text).unwrap_err().to_string();

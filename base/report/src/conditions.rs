@@ -1,4 +1,4 @@
-//! The conditions of a measurement, as far as the host tells them.
+//! The conditions of a measurement, as reported by the host.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::format;
 
-/// Under which conditions a result came about. What could not be found out is `None`.
+/// The conditions of a result. Unknown values are `None`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Conditions {
@@ -17,22 +17,22 @@ pub struct Conditions {
     pub onbeat: Option<String>,
     /// Kernel release: `6.1.0-18-amd64`.
     pub kernel: Option<String>,
-    /// How the kernel is preempted, as it says itself: `PREEMPT_RT`, `PREEMPT_DYNAMIC`, `PREEMPT`;
-    /// `none` where it says nothing.
+    /// Preemption model according to the kernel: `PREEMPT_RT`, `PREEMPT_DYNAMIC`, `PREEMPT`; `none` if not
+    /// reported.
     pub preempt: Option<String>,
     /// CPUs online.
     pub cpus: Option<u32>,
     /// Model of the first CPU.
     pub cpu_model: Option<String>,
-    /// CPUs kept out of scheduling (`isolcpus`), as a list: `2-5`; empty where there are none.
+    /// CPUs excluded from scheduling (`isolcpus`), as a list: `2-5`; empty if there are none.
     pub isolated_cpus: Option<String>,
     /// Frequency governors in use, comma-separated.
     pub governor: Option<String>,
-    /// Load averages over 1, 5 and 15 minutes, when the run began.
+    /// Load averages over 1, 5 and 15 minutes, at the start of the run.
     pub load: Option<[f64; 3]>,
     /// Share of CPU time that was not idle during the run, in percent.
     pub busy_percent: Option<f64>,
-    /// Share of CPU time that the hypervisor took during the run, in percent.
+    /// CPU steal during the run: share of CPU time used by the hypervisor, in percent.
     pub steal_percent: Option<f64>,
     /// Clock source of the kernel.
     pub clock_source: Option<String>,
@@ -48,26 +48,26 @@ pub struct Conditions {
     pub mode: Option<String>,
 }
 
-/// Vulnerabilities of the CPU, by how the kernel deals with them.
+/// Vulnerabilities of the CPU, by mitigation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Mitigations {
     /// Mitigated ones: each may cost time.
     pub mitigated: Vec<String>,
-    /// Ones left open.
+    /// Unmitigated ones.
     pub vulnerable: Vec<String>,
 }
 
 /// `sched_rt_runtime_us` of every `sched_rt_period_us`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RtThrottling {
-    /// Run time that real-time tasks get in a period; -1: no limit.
+    /// Run time of real-time tasks per period; -1: no limit.
     pub runtime_us: i64,
     /// The period.
     pub period_us: i64,
 }
 
 impl Conditions {
-    /// What is known, as lines of a label and a text.
+    /// Returns the known conditions, as lines of a label and a text.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let percent = |value: f64| format!("{value:.1} %");
         let isolated = self.isolated_cpus.clone().filter(|list| !list.is_empty());
@@ -116,7 +116,7 @@ impl RtThrottling {
     }
 }
 
-/// Collects conditions from the beginning of a run to its end.
+/// Collects conditions from the start of a run to its end.
 #[derive(Debug)]
 pub(crate) struct Collector {
     host: Host,
@@ -158,14 +158,13 @@ impl Collector {
     }
 }
 
-/// Where /proc and /sys are; another place in tests.
+/// The root of /proc and /sys; a directory in tests.
 #[derive(Debug)]
 struct Host {
     root: PathBuf,
 }
 
-/// What the time of all CPUs went to since the host was started, in ticks of the kernel; or in a part
-/// of that time.
+/// CPU time of all CPUs by use since the host was started, or in a part of that time, in ticks of the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTimes {
     total: u64,
@@ -180,27 +179,27 @@ struct CpuShares {
 }
 
 impl CpuTimes {
-    /// Until now; `None` where the host does not tell.
+    /// Returns the times until now; `None`: not reported by the host.
     pub fn now() -> Option<Self> {
         Host { root: "/".into() }.cpu_times()
     }
 
-    /// Adds the time from one moment to another.
+    /// Adds the time between two readings.
     pub fn add(&mut self, from: Self, to: Self) {
         self.total += to.total.saturating_sub(from.total);
         self.idle += to.idle.saturating_sub(from.idle);
         self.steal += to.steal.saturating_sub(from.steal);
     }
 
-    /// Share of it that the hypervisor took, in percent; `None` in less than a tick.
+    /// Returns the CPU steal, in percent; `None`: less than a tick.
     pub fn steal_percent(self) -> Option<f64> {
         self.shares_since(Self::default()).map(|shares| shares.steal_percent)
     }
 
-    /// `None` in less than a tick, when there is nothing to share.
+    /// Returns the shares; `None`: less than a tick.
     fn shares_since(self, from: Self) -> Option<CpuShares> {
         let total = self.total.checked_sub(from.total).filter(|ticks| *ticks > 0)? as f64;
-        // Idle and I/O wait times may step back a little (proc(5)).
+        // Idle and I/O wait times may decrease slightly (proc(5)).
         let steal = self.steal.saturating_sub(from.steal) as f64;
         let idle = self.idle.saturating_sub(from.idle) as f64;
         Some(CpuShares {
@@ -223,13 +222,13 @@ impl Host {
         self.line(path)?.parse().ok()
     }
 
-    /// Names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     fn names(&self, path: &str) -> BTreeSet<String> {
         let entries = fs::read_dir(self.root.join(path)).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
-    /// `/proc/version` has it as a word: `#1 SMP PREEMPT_DYNAMIC Debian ...`.
+    /// Reads a word of `/proc/version`: `#1 SMP PREEMPT_DYNAMIC Debian ...`.
     fn preempt(&self) -> Option<String> {
         let version = self.line("proc/sys/kernel/version")?;
         let word = version.split_whitespace().find(|word| word.starts_with("PREEMPT"));
@@ -245,7 +244,7 @@ impl Host {
         u32::try_from(stat.lines().filter(is_cpu).count()).ok().filter(|cpus| *cpus > 0)
     }
 
-    /// x86 says `model name`; others `Model`, `cpu model` or `Hardware`.
+    /// The key is `model name` on x86; `Model`, `cpu model` or `Hardware` on others.
     fn cpu_model(&self) -> Option<String> {
         let info = self.read("proc/cpuinfo")?;
         ["model name", "cpu model", "Model", "Hardware", "uarch"].into_iter().find_map(|key| {
@@ -273,8 +272,8 @@ impl Host {
         Some([words.next()??, words.next()??, words.next()??])
     }
 
-    /// First line: user nice system idle iowait irq softirq steal; what follows (guest times) is
-    /// within user and nice already.
+    /// First line: user nice system idle iowait irq softirq steal; the remaining ones (guest times) are
+    /// included in user and nice.
     fn cpu_times(&self) -> Option<CpuTimes> {
         let stat = self.read("proc/stat")?;
         let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
@@ -309,7 +308,7 @@ impl Host {
         })
     }
 
-    /// x86 has a CPU flag for it, Xen a directory, arm64 a device-tree node or the firmware's name.
+    /// x86 has a CPU flag, Xen a directory, arm64 a device-tree node or the firmware's name.
     fn virtualised(&self) -> Option<bool> {
         let info = self.read("proc/cpuinfo")?;
         if let Some(flags) = info.lines().find(|line| line.starts_with("flags")) {
@@ -329,7 +328,7 @@ impl Host {
 mod tests {
     use super::*;
 
-    /// A directory that stands for `/`, removed at the end.
+    /// A directory in place of `/`, removed on drop.
     struct FakeHost(PathBuf);
 
     impl FakeHost {
@@ -359,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_a_host_can_tell() {
+    fn all_conditions_of_a_host_are_read() {
         let fake = FakeHost::new(
             "full",
             &[
@@ -411,14 +410,10 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_tells_nothing_or_nonsense_fails_nothing() {
+    fn missing_or_invalid_conditions_are_unknown() {
         let empty = FakeHost::new("empty", &[]);
         let found = Collector::begin_on(empty.host()).finish();
-        assert_eq!(
-            Conditions { onbeat: None, ..found },
-            Conditions::default(),
-            "nothing is made up"
-        );
+        assert_eq!(Conditions { onbeat: None, ..found }, Conditions::default(), "all unknown");
 
         let broken = FakeHost::new(
             "broken",

@@ -1,5 +1,5 @@
-//! What this crate writes, judged by others: results by an independent JSON Schema validator,
-//! pictures and plots by an XML parser. Both are Python's.
+//! Conformance of this crate's output, checked independently: results by a JSON Schema validator, pictures
+//! and plots by an XML parser, both of Python.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use crate::{Figure, Input, Outcome, figure::Figures, html, plot, sample};
 
 const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/result.schema.json");
 
-/// Reads cases from standard input, a JSON list, and answers for each with `null` or an error.
+/// Reads cases from standard input, a JSON list, and returns `null` or an error for each.
 const VALIDATE: &str = "
 import json, sys
 from jsonschema import Draft202012Validator
@@ -33,8 +33,8 @@ def error(text):
 json.dump([error(text) for text in json.load(sys.stdin)], sys.stdout)
 ";
 
-/// Runs a script of Python with `cases` for its input. `None`, and said by name, where Python or
-/// `module` is missing; where everything is required, that is a failure.
+/// Runs a Python script with `cases` as input. `None`, with a message, if Python or `module` is missing; a
+/// failure if all features are required.
 fn python(test: &str, module: &str, script: &str, cases: &Value) -> Option<Vec<Option<String>>> {
     let probe = Command::new("python3")
         .args(["-c", &format!("import {module}")])
@@ -52,13 +52,13 @@ fn python(test: &str, module: &str, script: &str, cases: &Value) -> Option<Vec<O
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("python3 was there just now");
-    let mut input = child.stdin.take().expect("stdin is piped");
+        .expect("start python3");
+    let mut input = child.stdin.take().expect("a pipe");
     input.write_all(cases.to_string().as_bytes()).expect("python3 reads its input");
     drop(input);
     let output = child.wait_with_output().expect("python3 ends");
     assert!(output.status.success(), "{test}: the script failed");
-    Some(serde_json::from_slice(&output.stdout).expect("an answer for each case"))
+    Some(serde_json::from_slice(&output.stdout).expect("a result for each case"))
 }
 
 fn samples() -> Vec<Outcome> {
@@ -87,7 +87,7 @@ fn results_conform_to_the_schema() {
     assert_eq!(answers, vec![None; samples().len()]);
 }
 
-/// One change each to an object that conforms: (JSON pointer, what stands there instead).
+/// One change each to a conforming object: (JSON pointer, new value).
 fn mistakes() -> Vec<(&'static str, Value)> {
     vec![
         ("/schema", json!("onbeat-result/1")),
@@ -142,7 +142,7 @@ fn broken_results_are_rejected() {
     let mut cases = Vec::new();
     for (pointer, value) in mistakes() {
         let mut case = good.clone();
-        let place = case.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} is not there"));
+        let place = case.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} does not exist"));
         *place = value;
         cases.push(case);
     }
@@ -204,12 +204,12 @@ fn pictures_are_well_formed() {
     let Some(answers) = python("pictures_are_well_formed", "xml", PARSE_XML, &json!(svgs)) else {
         return;
     };
-    assert!(answers[expected].is_some(), "the parser is awake");
+    assert!(answers[expected].is_some(), "the parser detects errors");
     assert_eq!(answers[..expected], vec![None; expected]);
 }
 
 #[test]
-#[ignore = "writes sample reports, for a person to look at"]
+#[ignore = "writes sample reports for manual review"]
 fn write_sample_reports() {
     let directory = std::env::temp_dir().join("onbeat-report-samples");
     std::fs::create_dir_all(&directory).unwrap();

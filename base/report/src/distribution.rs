@@ -1,22 +1,22 @@
-//! Records delays, phase by phase, at a fixed cost per delay.
+//! Recording of delays by phase, at constant cost per delay.
 
 use hdrhistogram::Histogram;
 
 use crate::figure::{Distribution, DistributionSeries};
 
-/// Upper end of the range, in nanoseconds: 60 s. A delay above it is counted there, and counted as
+/// Upper end of the range, in nanoseconds: 60 s. A longer delay is recorded as this value, and counted as
 /// clamped.
 pub const MAX_DELAY_NS: u64 = 60_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Points of a curve per decade of exceedance probability.
+/// Number of points of a curve per decade of exceedance probability.
 const CURVE_POINTS_PER_DECADE: i32 = 32;
 
 /// A phase of a [`Recorder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PhaseId(usize);
 
-/// Delays in nanoseconds, by phase. A phase takes about 200 KiB, however many delays it holds.
+/// Delays in nanoseconds, by phase. A phase requires about 200 KiB, independent of the number of delays.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder {
     phases: Vec<PhaseRecorder>,
@@ -26,7 +26,7 @@ pub struct Recorder {
 struct PhaseRecorder {
     name: String,
     histogram: Histogram<u64>,
-    // The histogram rounds; these do not.
+    // The histogram rounds; these values are exact.
     min: u64,
     max: u64,
     sum: u128,
@@ -35,12 +35,12 @@ struct PhaseRecorder {
 }
 
 impl Recorder {
-    /// Without a phase yet.
+    /// Creates a recorder without phases.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The phase of this name; it is made where there is none yet.
+    /// Returns the phase of this name; creates it if necessary.
     pub fn phase(&mut self, name: &str) -> PhaseId {
         if let Some(index) = self.phases.iter().position(|phase| phase.name == name) {
             return PhaseId(index);
@@ -54,12 +54,12 @@ impl Recorder {
         self.phases[phase.0].record(delay_ns);
     }
 
-    /// Counts frames that were sent in `phase` and never arrived.
+    /// Counts frames that were sent in `phase` and not received.
     pub fn lose(&mut self, phase: PhaseId, frames: u64) {
         self.phases[phase.0].lost += frames;
     }
 
-    /// Adds what another recorder holds, phase by phase of the same name.
+    /// Adds the delays of another recorder to the phases of the same names.
     pub fn merge(&mut self, other: &Self) {
         for theirs in &other.phases {
             let id = self.phase(&theirs.name);
@@ -67,12 +67,12 @@ impl Recorder {
         }
     }
 
-    /// Delays recorded in `phase`.
+    /// Returns the number of delays recorded in `phase`.
     pub fn count(&self, phase: PhaseId) -> u64 {
         self.phases[phase.0].histogram.len()
     }
 
-    /// The figure: a distribution per phase, in the order in which the phases were made.
+    /// Returns the figure: a distribution per phase, in the order of creation.
     pub fn figure(&self) -> Distribution {
         Distribution {
             unit: "ns".into(),
@@ -106,7 +106,7 @@ impl PhaseRecorder {
         self.clamped += other.clamped;
     }
 
-    /// The smallest delay that at most a share `exceedance` of the delays is above.
+    /// Returns the smallest delay that at most a share `exceedance` of the delays exceeds.
     fn value_exceeded_by(&self, exceedance: f64) -> u64 {
         self.histogram.value_at_quantile(1.0 - exceedance).clamp(self.min, self.max)
     }
@@ -132,8 +132,8 @@ impl PhaseRecorder {
         }
     }
 
-    /// Points evenly spaced on a logarithmic axis of exceedance probability, from the smallest
-    /// delay (0 %) down to the share of one delay, and the largest (100 %).
+    /// Returns points evenly spaced on a logarithmic axis of exceedance probability, from the smallest delay
+    /// (0 %) to the share of one delay, and the largest (100 %).
     fn curve(&self, count: u64) -> Vec<(f64, u64)> {
         if count == 0 {
             return Vec::new();
@@ -151,7 +151,7 @@ impl PhaseRecorder {
     }
 }
 
-/// Keeps as many digits as the tail needs: 99.9968377 rather than 99.99683772233983.
+/// Rounds to the digits that the tail requires: 99.9968377 instead of 99.99683772233983.
 fn percentile(exceedance: f64) -> f64 {
     let digits = 10_f64.powf((-exceedance.log10()).ceil() + 3.0);
     (100.0 * digits * (1.0 - exceedance)).round() / digits
@@ -185,7 +185,7 @@ mod tests {
         near(series.p99_9, 9_990_000);
         near(series.p99_99, 9_999_000);
         assert_eq!(series.min, Some(100));
-        assert_eq!(series.max, Some(10_000_000), "exact, not the bucket's end");
+        assert_eq!(series.max, Some(10_000_000), "exact instead of the bucket's end");
         assert_eq!(series.mean, Some(5_000_050.0));
     }
 
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_in_which_nothing_arrives_has_no_values() {
+    fn a_phase_without_received_frames_has_no_values() {
         let mut recorder = Recorder::new();
         let phase = recorder.phase("both down");
         recorder.lose(phase, 200);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_beyond_the_range_are_told() {
+    fn delays_beyond_the_range_are_counted() {
         let series = recorded([MAX_DELAY_NS, MAX_DELAY_NS + 1, u64::MAX]);
         assert_eq!((series.count, series.clamped), (3, 2));
         assert_eq!(series.max, Some(u64::MAX));

@@ -1,10 +1,10 @@
-//! Numbers as people read and write them.
+//! Formatting and parsing of numbers for people.
 
 use std::time::Duration;
 
 use crate::number::Number;
 
-/// With thousands separators: `1,234,567`.
+/// Formats an integer with thousands separators: `1,234,567`.
 pub fn integer(value: i64) -> String {
     let digits = value.unsigned_abs().to_string();
     let mut text = String::from(if value < 0 { "-" } else { "" });
@@ -12,7 +12,7 @@ pub fn integer(value: i64) -> String {
     text
 }
 
-/// A number of things, in the singular or plural: `1 stream`, `0 entries`, `1,234 losses`.
+/// Formats a count with a noun in singular or plural: `1 stream`, `0 entries`, `1,234 losses`.
 pub fn count(number: u64, noun: &str) -> String {
     let number_text = grouped(&number.to_string());
     if number == 1 {
@@ -27,12 +27,12 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{number_text} {plural}")
 }
 
-/// A part of a number of things: `1 of 1 stream`, `280 of 1,300 packets`.
+/// Formats a part of a count: `1 of 1 stream`, `280 of 1,300 packets`.
 pub fn count_of(part: u64, whole: u64, noun: &str) -> String {
     format!("{} of {}", grouped(&part.to_string()), count(whole, noun))
 }
 
-/// With four significant digits and thousands separators: `1,234`, `12.34`, `0.001234`.
+/// Formats a float with four significant digits and thousands separators: `1,234`, `12.34`, `0.001234`.
 pub fn float(value: f64) -> String {
     if !value.is_finite() {
         return "–".into();
@@ -49,7 +49,7 @@ pub fn float(value: f64) -> String {
     format!("{sign}{}{point}{fraction}", grouped(whole))
 }
 
-/// A time with three significant digits in the unit that suits it: `850 ns`, `12.3 µs`, `1.50 s`.
+/// Formats a time with three significant digits in a suitable unit: `850 ns`, `12.3 µs`, `1.50 s`.
 pub fn duration_ns(ns: f64) -> String {
     if !ns.is_finite() {
         return "–".into();
@@ -57,7 +57,7 @@ pub fn duration_ns(ns: f64) -> String {
     if ns == 0.0 {
         return "0 ns".into();
     }
-    // Rounded first, so that 999.96 µs becomes 1.00 ms and not 1000 µs.
+    // Rounded first, so that 999.96 µs becomes 1.00 ms instead of 1000 µs.
     let exponent = magnitude(ns, 3);
     let (scale, unit) = match exponent {
         ..3 => (1.0, "ns"),
@@ -68,7 +68,7 @@ pub fn duration_ns(ns: f64) -> String {
     let value = ns / scale;
     let decimals = (2 - magnitude(value, 3)).clamp(0, 2) as usize;
     let text = format!("{value:.decimals$}");
-    // Clocks count whole nanoseconds: 850 ns, not 850.00 ns.
+    // Clocks count whole nanoseconds: 850 ns instead of 850.00 ns.
     let whole = unit == "ns" && ns.fract() == 0.0;
     let text = if whole { format!("{ns:.0}") } else { text };
     let (sign, digits) = sign_and_digits(&text);
@@ -77,7 +77,7 @@ pub fn duration_ns(ns: f64) -> String {
     format!("{sign}{}{after} {unit}", grouped(before))
 }
 
-/// As a share of a hundred: `92.4 %`.
+/// Formats a share as a percentage: `92.4 %`.
 pub fn percent(share: f64) -> String {
     if !share.is_finite() {
         return "–".into();
@@ -87,7 +87,7 @@ pub fn percent(share: f64) -> String {
     format!("{sign}{digits} %")
 }
 
-/// A number with its unit. Times are written in the unit that suits them; a missing number is `–`.
+/// Formats a number with its unit. Times are written in a suitable unit; a missing number is `–`.
 pub fn quantity(value: Number, unit: &str) -> String {
     let number = value.as_f64();
     if !number.is_finite() {
@@ -111,7 +111,7 @@ fn plain(value: Number) -> String {
     }
 }
 
-/// Exponent of ten of `value`, when it is rounded to `digits` significant ones.
+/// Returns the decimal exponent of `value`, rounded to `digits` significant digits.
 fn magnitude(value: f64, digits: usize) -> i32 {
     let text = format!("{:.*e}", digits - 1, value.abs());
     text.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
@@ -137,10 +137,10 @@ fn grouped(digits: &str) -> String {
     text
 }
 
-/// A time as it is given, a whole number with its unit: `5ms`, `250us`, `1h`.
+/// Parses a time, a whole number with its unit: `5ms`, `250us`, `1h`.
 ///
 /// # Errors
-/// The form that it requires.
+/// The required form.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) =
         text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn things_are_counted_in_singular_and_plural() {
+    fn counts_have_singular_and_plural() {
         for (number, noun, text) in [
             (0, "stream", "0 streams"),
             (1, "stream", "1 stream"),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_change_their_unit_where_rounding_does() {
+    fn durations_change_their_unit_after_rounding() {
         for (ns, text) in [
             (0.0, "0 ns"),
             (0.5, "0.50 ns"),
@@ -264,7 +264,7 @@ mod tests {
         for (text, seconds) in [("250us", 250e-6), ("5ms", 5e-3), ("7s", 7.0), ("2min", 120.0)] {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
         }
-        // The longest there is is no overflow.
+        // The longest time does not overflow.
         let longest = parse_duration("4294967295h").unwrap();
         assert_eq!(longest.as_secs(), u64::from(u32::MAX) * 3600);
         for text in ["", "5", "s", "1.5s", "-1s", "5m", "1d", "4294967296s"] {

@@ -1,4 +1,4 @@
-//! A result as one HTML file that needs nothing else: no script, no font, no network.
+//! A result as one self-contained HTML file: no script, no font, no network access.
 
 use crate::figure::{Figure, Phase, TimeSeries};
 use crate::format;
@@ -11,7 +11,7 @@ use crate::view::{self, Group};
 
 const STYLE: &str = include_str!("report.css");
 
-/// The report of `outcome`. It follows the reader's choice of light or dark, and prints.
+/// Renders the report of `outcome`. It supports light and dark mode and printing.
 pub fn render(outcome: &Outcome) -> String {
     let name = escape(&outcome.name);
     let word = view::verdict_word(outcome);
@@ -44,7 +44,7 @@ pub fn render(outcome: &Outcome) -> String {
         body += &section("Origin", &self::origin(origin));
     }
     let style = style();
-    // The policy makes the browser hold what this module promises: nothing is loaded.
+    // The policy enforces in the browser that nothing is loaded.
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" \
@@ -56,8 +56,7 @@ pub fn render(outcome: &Outcome) -> String {
     )
 }
 
-/// Distributions of one thing under several conditions stand beside each other, where there is
-/// room.
+/// Distributions of one subject under several conditions are shown side by side if there is room.
 fn figures(groups: &[Group<'_>], has_causes: bool) -> String {
     let beside = |a: &Group<'_>, b: &Group<'_>| {
         distribution_of(a).is_some_and(|what| distribution_of(b) == Some(what))
@@ -72,7 +71,7 @@ fn figures(groups: &[Group<'_>], has_causes: bool) -> String {
     groups.chunk_by(beside).map(row).collect()
 }
 
-/// What a distribution is of: its name up to the last condition.
+/// Returns the subject of a distribution: its name up to the last condition.
 fn distribution_of<'a>(group: &Group<'a>) -> Option<&'a str> {
     match group {
         Group::Single(name, Figure::Distribution(_)) => Some(name.rsplit_once(", ")?.0),
@@ -84,7 +83,7 @@ fn section(title: &str, content: &str) -> String {
     format!("<section>\n<h2>{}</h2>\n{content}</section>\n", escape(title))
 }
 
-/// A picture in each layout, of which the page shows the one that fits.
+/// Renders a picture in each layout; the page shows the one that fits.
 fn picture(class: &str, draw: impl Fn(Layout) -> String, legend: &str) -> String {
     let layout = |layout: Layout| {
         let class = layout.class();
@@ -94,7 +93,7 @@ fn picture(class: &str, draw: impl Fn(Layout) -> String, legend: &str) -> String
     format!("<figure class=\"{class}\">\n{layouts}{legend}</figure>\n")
 }
 
-/// The names of phases that are numbers in a plot.
+/// Renders the names of phases that have numbers in a plot.
 fn phases(series: &TimeSeries) -> String {
     let fits = |layout| plot::phase_names_fit(series, layout);
     let class = match (fits(Layout::Wide), fits(Layout::Narrow)) {
@@ -146,7 +145,7 @@ fn render_group(group: &Group<'_>, has_causes: bool) -> String {
                 + &remark(&view::distribution_remark(distribution))
         }
         Figure::Counters(counters) => table(&view::counter_table(counters), ""),
-        // In the groups above.
+        // Included in the groups above.
         Figure::Measurement(_) | Figure::Ratio(_) => return String::new(),
     };
     section(name, &content)
@@ -181,7 +180,7 @@ fn origin(origin: &Origin) -> String {
     command + &definitions(origin.lines()) + &inputs
 }
 
-/// A table; where it does not fit, the page shows each row as a block of labels and values.
+/// Renders a table; if it does not fit, the page shows each row as a block of labels and values.
 fn table(table: &TextTable, class: &str) -> String {
     let align = |index: usize| match table.aligns()[index] {
         Align::Left => "",
@@ -217,7 +216,7 @@ fn table(table: &TextTable, class: &str) -> String {
     )
 }
 
-/// The style, with the rules of tables that are shown as blocks for either width where that starts.
+/// Returns the style, with the rules for tables shown as blocks for each width at which that starts.
 fn style() -> String {
     let blocks = |columns: &str, width: &str| {
         include_str!("blocks.css").replace("COLUMNS", columns).replace("WIDTH", width)
@@ -231,7 +230,7 @@ mod tests {
     use crate::{Check, Counters, sample};
 
     #[test]
-    fn nothing_is_loaded_from_elsewhere() {
+    fn nothing_is_loaded() {
         let html = render(&sample::scenario());
         let without_namespace = html.replace("http://www.w3.org/2000/svg", "");
         for outside in ["http:", "https:", "src=", "href=", "@import", "url(", "<script"] {
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_bring_markup() {
+    fn names_are_escaped() {
         let evil = "<img src=x onerror=alert(1)>";
         let mut outcome = sample::scenario();
         outcome.name = evil.into();
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn distributions_of_one_thing_stand_beside_each_other() {
+    fn distributions_of_one_subject_are_side_by_side() {
         let mut outcome = sample::scenario();
         outcome.figures.retain(|_, figure| !matches!(figure, Figure::Distribution(_)));
         for name in ["delay", "delay, 1 ms, idle", "delay, 1 ms, loaded", "delay, 5 ms, idle"] {
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_without_values_says_so_and_why() {
+    fn a_figure_without_values_shows_the_reason() {
         let mut outcome = sample::scenario();
         outcome.figures.clear();
         outcome.figure("over time", crate::TimeSeries::new("ns"));

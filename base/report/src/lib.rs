@@ -1,9 +1,9 @@
 //! Results for people and programs.
 //!
-//! Every command that measures ends with one [`Outcome`]: checks that must hold, figures that were
-//! measured, the conditions of the measurement and the origin of the result. It is one JSON object
-//! (`docs/result.schema.json`), and everything else is made from it: [`text`] for the terminal and
-//! [`html`] for a self-contained report with plots.
+//! Every measuring command ends with one [`Outcome`]: checks that must hold, measured figures, the conditions
+//! of the measurement and the origin of the result. It is one JSON object (`docs/result.schema.json`), and
+//! other forms are derived from it: [`text`] for the terminal and [`html`] for a self-contained report with
+//! plots.
 //!
 //! ```
 //! use onbeat_report::{Check, Measurement, Run};

@@ -1,4 +1,4 @@
-//! A number of a result: an exact integer where there is one.
+//! A number of a result: an exact integer if possible.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// An integer or a float. A float that is no number (nothing was measured, or a division by zero)
-/// is `null` in JSON, equals nothing and holds no limit.
+/// An integer or a float. A float that is not a number (no measurement, or a division by zero) is `null` in
+/// JSON, equals nothing and satisfies no limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
     /// A count.
@@ -17,10 +17,10 @@ pub enum Number {
 }
 
 impl Number {
-    /// Nothing was measured.
+    /// No value was measured.
     pub const MISSING: Self = Self::Float(f64::NAN);
 
-    /// As a float; integers beyond 2^53 lose their last digits.
+    /// Converts to a float; integers beyond 2^53 lose their last digits.
     pub fn as_f64(self) -> f64 {
         match self {
             Self::Integer(value) => value as f64,

@@ -10,23 +10,23 @@ use crate::conditions::Conditions;
 
 pub use inputs::{Input, InputKind, Inputs};
 
-/// What it takes to repeat a result: command line, version and inputs.
+/// The data required to repeat a result: command line, version and inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// Words of the command line, the name of the program first. Octets that are not UTF-8 are U+FFFD.
     pub command: Vec<String>,
     /// Version of the program.
     pub version: String,
-    /// Commit of the program's sources, with `-dirty` where they differ from it; `None`: not known.
+    /// Commit of the program's sources, with `-dirty` if they differ from it; `None`: unknown.
     pub commit: Option<String>,
     /// Start of the command, RFC 3339 in UTC.
     pub started: String,
-    /// Start value of the random choices; `None` where there are none.
+    /// Seed of random choices; `None`: there are none.
     pub seed: Option<u64>,
     /// Files and interfaces that the command read.
     pub inputs: Vec<Input>,
-    /// The machine that analyzed the inputs; `None` where the machine measured: its conditions are those
-    /// of the result.
+    /// The machine that analyzed the inputs; `None` for a measurement: its machine is described by the
+    /// conditions of the result.
     pub analyzed_on: Option<Machine>,
 }
 
@@ -51,7 +51,7 @@ pub fn set_commit(commit: &'static str) {
 }
 
 impl Origin {
-    /// The origin of a result of this process, without inputs.
+    /// Returns the origin of a result of this process, without inputs.
     pub(crate) fn of_process(started: String) -> Self {
         Self {
             command: command(std::env::args_os().map(|word| word.to_string_lossy().into_owned())),
@@ -64,16 +64,16 @@ impl Origin {
         }
     }
 
-    /// The command line, quoted for a POSIX shell.
+    /// Returns the command line, quoted for a POSIX shell.
     pub fn command_line(&self) -> String {
         let words = self.command.iter().map(|word| {
-            // A word of the command line has no NUL, which alone cannot be quoted; one of a file may.
+            // A NUL cannot be quoted; words of a command line have none, but words of a file may.
             shlex::try_quote(word).unwrap_or_else(|_| "?".into())
         });
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// Version and commit: `0.1.0 (1a2b3c4d)`.
+    /// Returns version and commit: `0.1.0 (1a2b3c4d)`.
     pub fn version_line(&self) -> String {
         match &self.commit {
             Some(commit) => format!("{} ({commit})", self.version),
@@ -81,7 +81,7 @@ impl Origin {
         }
     }
 
-    /// Label and text of each known part, but for inputs.
+    /// Returns label and text of each known part, except inputs.
     pub(crate) fn lines(&self) -> Vec<(&'static str, String)> {
         let machine = self.analyzed_on.as_ref().map(Machine::summary);
         let lines = [
@@ -94,8 +94,8 @@ impl Origin {
     }
 }
 
-/// The words of a command line, with the name of the program for its path. `onbeat lab` executes the
-/// laboratory, onbeat-lab, whose commands are those of `onbeat`.
+/// Returns the words of a command line, with the name of the program instead of its path. `onbeat lab`
+/// executes the laboratory, onbeat-lab, which has the same commands as `onbeat`.
 fn command(words: impl Iterator<Item = String>) -> Vec<String> {
     let mut words: Vec<String> = words.collect();
     if let Some(program) = words.first_mut() {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_has_its_name_and_not_its_path() {
+    fn the_program_is_shown_by_name() {
         let of = |program: &str| command(words(&[program, "lab", "run", "/a/b"]).into_iter());
         for program in ["/usr/libexec/onbeat/onbeat-lab", "onbeat-lab", "./onbeat"] {
             assert_eq!(of(program), ["onbeat", "lab", "run", "/a/b"], "{program}");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_reads_the_words_back() {
+    fn a_shell_parses_the_quoted_words() {
         let hostile = [
             "plain",
             "",
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_has_no_line() {
+    fn unknown_parts_have_no_line() {
         let mut origin = Origin::of_process("2025-01-31T12:00:00Z".into());
         assert_eq!(origin.lines().len(), 2, "{:?}", origin.lines());
         origin.seed = Some(7);

@@ -1,23 +1,23 @@
-//! A live line of progress for people who wait.
+//! A progress line for interactive users.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crate::table::printable;
 
-/// Between two changes of the live line: faster cannot be read.
+/// Interval of changes of the live line: shorter ones are not readable.
 const LIVE_INTERVAL: Duration = Duration::from_millis(100);
-/// Between two plain lines, where nobody can clear them: a log stays short.
+/// Interval of plain lines, which are never cleared: a log stays short.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How progress is shown.
+/// The form of progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// One line on a terminal, written over and over, and gone at the end.
+    /// One line on a terminal, overwritten in place and cleared at the end.
     Live,
     /// A line every ten seconds, for a log.
     Plain,
-    /// Nothing.
+    /// No output.
     Silent,
 }
 
@@ -30,7 +30,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Live where standard error is a terminal, plain elsewhere, silent with the flag.
+    /// Creates progress: live if standard error is a terminal, plain otherwise, silent with the flag.
     pub fn new(silent: bool) -> Self {
         let terminal = io::stderr().is_terminal()
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
@@ -42,12 +42,12 @@ impl Progress {
         Self::to(Box::new(io::stderr()), style)
     }
 
-    /// To some other place, in a style of choice.
+    /// Creates progress for another output, in a given style.
     pub fn to(out: Box<dyn Write + Send>, style: Style) -> Self {
         Self { style, out, last: None, shown: false }
     }
 
-    /// Shows where the work is, unless something was shown just now; `text` is only made then.
+    /// Shows the progress unless a text was shown recently; calls `text` only if needed.
     pub fn update(&mut self, text: impl FnOnce() -> String) {
         self.update_at(Instant::now(), text);
     }
@@ -64,7 +64,7 @@ impl Progress {
         self.last = Some(now);
         let text = printable(&text());
         if self.style == Style::Live {
-            // Without wrap (?7l) the terminal itself cuts a long line; K clears the older rest.
+            // Without wrap (?7l) the terminal truncates a long line; K clears the rest of the former one.
             self.write(&format!("\r\x1b[?7l{text}\x1b[K\x1b[?7h"));
             self.shown = true;
         } else {
@@ -72,7 +72,7 @@ impl Progress {
         }
     }
 
-    /// Writes a line that stays, above the live line.
+    /// Writes a permanent line above the live line.
     pub fn line(&mut self, text: &str) {
         if self.style == Style::Silent {
             return;
@@ -82,7 +82,7 @@ impl Progress {
         self.last = None;
     }
 
-    /// Takes the live line away. Done on drop as well.
+    /// Clears the live line. Also done on drop.
     pub fn clear(&mut self) {
         if self.shown {
             self.write("\r\x1b[K");
@@ -90,7 +90,7 @@ impl Progress {
         }
     }
 
-    /// A progress line that cannot be written is no reason to stop the work.
+    /// Write errors of the progress line are ignored.
     fn write(&mut self, text: &str) {
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_live_line_is_throttled_and_leaves_nothing() {
+    fn a_live_line_is_throttled_and_cleared() {
         let screen = Screen::default();
         let mut progress = screen.progress(Style::Live);
         let start = Instant::now();
@@ -175,8 +175,8 @@ mod tests {
     fn silence() {
         let screen = Screen::default();
         let mut progress = screen.progress(Style::Silent);
-        progress.update(|| unreachable!("nobody reads it"));
-        progress.line("nor this");
+        progress.update(|| unreachable!("not called when silent"));
+        progress.line("not shown");
         drop(progress);
         assert_eq!(screen.text(), "");
     }

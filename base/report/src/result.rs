@@ -1,4 +1,4 @@
-//! The one object every `lab run` and `bench` ends with.
+//! The result object of every `lab run` and `bench`.
 
 use std::cmp::Ordering;
 
@@ -14,10 +14,10 @@ use crate::origin::{Input, Origin};
 /// Name and version of the schema, `docs/result.schema.json`.
 pub const SCHEMA: &str = "onbeat-result/2";
 
-/// Versions that this program reads. Version 1 has no `origin`.
+/// Versions that this program can read. Version 1 has no `origin`.
 const READABLE: [&str; 2] = [SCHEMA, "onbeat-result/1"];
 
-/// What a run ended with. Whether it is [`ok`](Self::ok) follows from its checks alone.
+/// The result of a run. [`ok`](Self::ok) is derived from its checks alone.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "RawOutcome")]
 pub struct Outcome {
@@ -25,38 +25,38 @@ pub struct Outcome {
     pub name: String,
     /// Statements that must hold on any machine.
     pub checks: Vec<Check>,
-    /// What was measured; never decides `ok`.
+    /// Measured figures; they do not affect `ok`.
     pub figures: Figures,
-    /// Conditions of the measurement; all unknown where files without them were analyzed.
+    /// Conditions of the measurement; all unknown if files without them were analyzed.
     pub conditions: Conditions,
     /// The command and its inputs; results of schema version 1 have none.
     pub origin: Option<Origin>,
-    /// Start of the measurement, or of its analysis where that is unknown; RFC 3339 in UTC.
+    /// Start of the measurement, or of its analysis if that is unknown; RFC 3339 in UTC.
     pub started: String,
-    /// How long it took, in seconds.
+    /// Duration, in seconds.
     pub duration_s: f64,
-    /// Remarks for the reader: what was skipped, what to mind.
+    /// Remarks: skipped parts, limitations.
     pub notes: Vec<String>,
-    /// Why a measurement is none, or was made in another way than requested.
+    /// Reasons for a missing measurement or a changed method.
     pub causes: Vec<Cause>,
 }
 
-/// Why a measurement is none, or was made in another way than requested.
+/// The reason for a missing measurement or a changed method.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Its name, which stays the same for programs.
+    /// Its name, constant for programs.
     pub name: String,
     /// The cause, its evidence and the remedy, in one sentence.
     pub statement: String,
 }
 
 impl Outcome {
-    /// Whether every check holds. A run without checks has nothing that failed.
+    /// Returns whether every check holds; true without checks.
     pub fn ok(&self) -> bool {
         self.checks.iter().all(Check::ok)
     }
 
-    /// The exit status of the command that ran it: 0, or 1 where a check failed.
+    /// Returns the exit status of the command: 0, or 1 if a check failed.
     pub fn exit_code(&self) -> u8 {
         u8::from(!self.ok())
     }
@@ -66,7 +66,7 @@ impl Outcome {
         self.checks.push(check);
     }
 
-    /// Adds a figure; one of the same name is replaced, in its place.
+    /// Adds a figure; replaces one of the same name in its position.
     pub fn figure(&mut self, name: impl Into<String>, figure: impl Into<Figure>) {
         self.figures.insert(name.into(), figure.into());
     }
@@ -76,14 +76,14 @@ impl Outcome {
         self.causes.push(Cause { name: name.into(), statement: statement.into() });
     }
 
-    /// Adds an input that was read beside the run.
+    /// Adds an input that was read in addition to those of the run.
     pub fn input(&mut self, input: Input) {
         if let Some(origin) = &mut self.origin {
             origin.inputs.push(input);
         }
     }
 
-    /// Sets the start value of the random choices.
+    /// Sets the seed of random choices.
     pub fn seed(&mut self, seed: u64) {
         if let Some(origin) = &mut self.origin {
             origin.seed = Some(seed);
@@ -96,7 +96,7 @@ impl Outcome {
     }
 }
 
-/// How a check's value must stand to its limit.
+/// The required relation of a check's value to its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sense {
@@ -109,7 +109,7 @@ pub enum Sense {
 }
 
 impl Sense {
-    /// As a sign between value and limit.
+    /// Returns the sign between value and limit.
     pub fn sign(self) -> &'static str {
         match self {
             Self::Max => "≤",
@@ -119,24 +119,24 @@ impl Sense {
     }
 }
 
-/// A statement that must hold anywhere: nothing lost, counters add up.
+/// A statement that must hold on any machine: no loss, consistent counters.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "RawCheck")]
 pub struct Check {
-    /// What is checked.
+    /// The subject of the check.
     pub name: String,
-    /// What was found; a missing value fails.
+    /// The value; a missing one fails.
     pub value: Number,
     /// Unit of value and limit; empty for a bare number.
     pub unit: String,
-    /// What the value is held against.
+    /// The limit of the value.
     pub limit: Number,
-    /// In which sense.
+    /// The required relation.
     pub sense: Sense,
 }
 
 impl Check {
-    /// `value` must be at most `limit`.
+    /// Requires that `value` is at most `limit`.
     pub fn max(
         name: impl Into<String>,
         value: impl Into<Number>,
@@ -147,7 +147,7 @@ impl Check {
         Self { name: name.into(), value, unit: unit.into(), limit, sense: Sense::Max }
     }
 
-    /// `value` must be at least `limit`.
+    /// Requires that `value` is at least `limit`.
     pub fn min(
         name: impl Into<String>,
         value: impl Into<Number>,
@@ -157,7 +157,7 @@ impl Check {
         Self { sense: Sense::Min, ..Self::max(name, value, limit, unit) }
     }
 
-    /// `value` must be exactly `limit`.
+    /// Requires that `value` equals `limit`.
     pub fn eq(
         name: impl Into<String>,
         value: impl Into<Number>,
@@ -167,7 +167,7 @@ impl Check {
         Self { sense: Sense::Eq, ..Self::max(name, value, limit, unit) }
     }
 
-    /// Whether it holds.
+    /// Returns whether it holds.
     pub fn ok(&self) -> bool {
         let Some(order) = self.value.compare(self.limit) else { return false };
         match self.sense {
@@ -177,7 +177,7 @@ impl Check {
         }
     }
 
-    /// Value, sign and limit in words: `3 frames ≤ 0 frames`.
+    /// Returns value, sign and limit as text: `3 frames ≤ 0 frames`.
     pub fn statement(&self) -> String {
         format!(
             "{} {} {}",
@@ -219,17 +219,17 @@ impl Serialize for Outcome {
     }
 }
 
-/// Why a result that was read is not one.
+/// The reason why a read result is invalid.
 #[derive(Debug, thiserror::Error)]
 enum InvalidResult {
     #[error("\"schema\" is \"{0}\"; this program reads {list}", list = READABLE.join(", "))]
     Schema(String),
     #[error("\"origin\" is missing, which \"{SCHEMA}\" requires")]
     NoOrigin,
-    #[error("check \"{name}\": \"ok\" says {said}, but {statement} is {derived}")]
-    Check { name: String, said: bool, statement: String, derived: bool },
-    #[error("\"ok\" says {said}, but the checks say {derived}")]
-    Outcome { said: bool, derived: bool },
+    #[error("check \"{name}\": \"ok\" is {stored}, but {statement} is {derived}")]
+    Check { name: String, stored: bool, statement: String, derived: bool },
+    #[error("\"ok\" is {stored}, but the checks result in {derived}")]
+    Outcome { stored: bool, derived: bool },
 }
 
 #[derive(Deserialize)]
@@ -246,14 +246,14 @@ impl TryFrom<RawCheck> for Check {
     type Error = InvalidResult;
 
     fn try_from(raw: RawCheck) -> Result<Self, Self::Error> {
-        let RawCheck { name, value, unit, limit, sense, ok: said } = raw;
+        let RawCheck { name, value, unit, limit, sense, ok: stored } = raw;
         let check = Self { name, value, unit, limit, sense };
         let derived = check.ok();
-        if said == derived {
+        if stored == derived {
             return Ok(check);
         }
         let statement = check.statement();
-        Err(InvalidResult::Check { name: check.name, said, statement, derived })
+        Err(InvalidResult::Check { name: check.name, stored, statement, derived })
     }
 }
 
@@ -265,7 +265,7 @@ struct RawOutcome {
     checks: Vec<Check>,
     figures: Figures,
     conditions: Conditions,
-    /// Of version 2 on.
+    /// Since version 2.
     origin: Option<Origin>,
     started: String,
     duration_s: f64,
@@ -282,7 +282,7 @@ impl TryFrom<RawOutcome> for Outcome {
         let RawOutcome {
             schema,
             name,
-            ok: said,
+            ok: stored,
             checks,
             figures,
             conditions,
@@ -301,7 +301,11 @@ impl TryFrom<RawOutcome> for Outcome {
         let outcome =
             Self { name, checks, figures, conditions, origin, started, duration_s, notes, causes };
         let derived = outcome.ok();
-        if said == derived { Ok(outcome) } else { Err(InvalidResult::Outcome { said, derived }) }
+        if stored == derived {
+            Ok(outcome)
+        } else {
+            Err(InvalidResult::Outcome { stored, derived })
+        }
     }
 }
 
@@ -368,12 +372,12 @@ mod tests {
         let mut forged = honest.clone();
         forged["ok"] = true.into();
         let error = serde_json::from_value::<Outcome>(forged).unwrap_err().to_string();
-        assert_eq!(error, "\"ok\" says true, but the checks say false");
+        assert_eq!(error, "\"ok\" is true, but the checks result in false");
 
         let mut forged = honest.clone();
         forged["checks"][0]["ok"] = true.into();
         let error = serde_json::from_value::<Outcome>(forged).unwrap_err().to_string();
-        assert_eq!(error, "check \"lost\": \"ok\" says true, but 3 frames = 0 frames is false");
+        assert_eq!(error, "check \"lost\": \"ok\" is true, but 3 frames = 0 frames is false");
 
         let mut other = honest;
         other["schema"] = "onbeat-result/9".into();

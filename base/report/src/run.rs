@@ -1,4 +1,4 @@
-//! A run from its beginning to its outcome.
+//! A run from its start to its outcome.
 
 use std::time::{Instant, SystemTime};
 
@@ -24,7 +24,7 @@ pub struct Run {
 enum RunKind {
     /// This machine measures.
     Measurement,
-    /// This machine reads what was measured elsewhere, or earlier.
+    /// This machine analyzes earlier measurements, or those of other machines.
     Analysis,
 }
 
@@ -35,7 +35,7 @@ impl Run {
     }
 
     /// Starts an analysis of files. The conditions of its result are unknown, as those of the measurement
-    /// are: the caller fills in what the files hold.
+    /// are: the caller adds the conditions recorded in the files.
     pub fn analysis(name: impl Into<String>) -> Self {
         Self::start(name.into(), RunKind::Analysis)
     }
@@ -51,13 +51,13 @@ impl Run {
         }
     }
 
-    /// The inputs of the command, for readers of files to add to.
+    /// Returns the inputs of the command, to which readers of files add.
     pub fn inputs(&self) -> &Inputs {
         &self.inputs
     }
 
-    /// Ends the run: an outcome with its times, conditions and origin, still without checks and figures.
-    /// Driver, mode and seed are the caller's to fill in.
+    /// Ends the run: returns an outcome with its times, conditions and origin, without checks and figures.
+    /// The caller adds driver, mode and seed.
     pub fn finish(self) -> Outcome {
         let duration_s = self.clock.elapsed().as_secs_f64();
         let started = rfc3339(self.started);

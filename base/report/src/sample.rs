@@ -12,7 +12,7 @@ fn noise(frame: u64) -> f64 {
     (mixed >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// The paper's figure 6 in small: one path cut, then both, then up again.
+/// The paper's figure 6 in small: one path is cut, then both, then both are up again.
 pub(crate) fn scenario() -> Outcome {
     let phases = [
         ("both up", 0.0, 4.0, PhaseState::Up),

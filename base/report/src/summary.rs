@@ -1,4 +1,4 @@
-//! A result on one screen: the figures that matter most, the checks in short, and the verdict.
+//! A result on one screen: the most important figures, a summary of the checks, and the verdict.
 
 use std::fmt::Write;
 
@@ -16,14 +16,14 @@ pub const LINES: usize = 40;
 /// Columns of a screen.
 pub const COLUMNS: usize = 100;
 
-/// Checks that are shown where none failed.
+/// Maximum number of shown checks if none failed.
 const CHECKS: usize = 3;
 
-/// Failed checks, notes and causes that are shown.
+/// Maximum number of shown failed checks, notes and causes.
 const AT_MOST: usize = 6;
 
-/// The result in at most `lines` lines of [`COLUMNS`]. `shows` are the names of figures, or what they
-/// begin with, most important first: each is shown in part where there is no room for all.
+/// Renders the result in at most `lines` lines of [`COLUMNS`]. `shows` are names or prefixes of names of
+/// figures, most important first: each is truncated if there is no room.
 pub fn render(outcome: &Outcome, shows: &[&str], lines: usize, colours: bool) -> String {
     let mut end = String::new();
     for note in outcome.notes.iter().take(AT_MOST) {
@@ -54,8 +54,8 @@ pub fn render(outcome: &Outcome, shows: &[&str], lines: usize, colours: bool) ->
     out + &end
 }
 
-/// The figures whose names begin with `shown` as tables, with their names where the table does not hold
-/// them. What is no table, or is empty, is left out.
+/// Returns the figures whose names start with `shown` as tables, with their names unless the table contains
+/// them. Others and empty ones are omitted.
 fn tables<'a>(outcome: &'a Outcome, shown: &str) -> Vec<(Option<&'a str>, TextTable)> {
     let figures = outcome
         .figures
@@ -80,7 +80,7 @@ fn tables<'a>(outcome: &'a Outcome, shown: &str) -> Vec<(Option<&'a str>, TextTa
     tables
 }
 
-/// Losses, and the delays in four columns.
+/// Returns losses, and delays in four columns.
 fn delays(figure: &Distribution) -> TextTable {
     let numbers = ["frames", "lost", "median", "p99", "max"].map(|name| (name, Align::Right));
     let mut table = TextTable::new([("", Align::Left)].into_iter().chain(numbers));
@@ -96,7 +96,7 @@ fn delays(figure: &Distribution) -> TextTable {
     table
 }
 
-/// The failed checks, or the first ones, and how many there are besides.
+/// Returns the failed checks, or the first ones, and the number of further ones.
 fn checks(all: &[Check]) -> String {
     let failed: Vec<Check> = all.iter().filter(|check| !check.ok()).cloned().collect();
     let (shown, most) = if failed.is_empty() { (all, CHECKS) } else { (&failed[..], AT_MOST) };
@@ -106,7 +106,7 @@ fn checks(all: &[Check]) -> String {
     format!("{}\n", view::check_table(shown).fit(COLUMNS, most))
 }
 
-/// The text without what is beyond the columns of a screen.
+/// Truncates the text to the columns of a screen.
 fn clip(text: &str) -> String {
     let mut lines = crate::table::wrap(text, COLUMNS - 2);
     let is_longer = lines.len() > 1;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_result_holds_fits_a_screen() {
+    fn any_result_fits_on_a_screen() {
         let mut outcome = Run::begin("x").finish();
         let mut wide = Counters::new(
             (0..30).map(|column| crate::Column::from(format!("column {column}").as_str())),

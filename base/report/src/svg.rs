@@ -1,8 +1,8 @@
-//! Writes SVG: the few elements that plots and pictures need, all text escaped.
+//! SVG output: the elements required by plots and pictures, with all text escaped.
 
 use std::fmt::{Display, Write};
 
-/// How text stands to its position.
+/// The alignment of text to its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -18,7 +18,7 @@ pub(crate) struct Svg {
 }
 
 impl Svg {
-    /// An image that scales with its page; `title` is what a screen reader says.
+    /// Creates an image that scales with its page; `title` is the text for screen readers.
     pub(crate) fn new(width: f64, height: f64, title: &str) -> Self {
         let mut svg = Self { body: String::new(), width, height };
         svg.put(format_args!("<title>{}</title>\n", escape(title)));
@@ -58,7 +58,7 @@ impl Svg {
         self.put("/>\n");
     }
 
-    /// A path; `d` is made of numbers and commands only.
+    /// Adds a path; `d` contains numbers and commands only.
     pub(crate) fn path(&mut self, class: &str, d: &str) {
         if !d.is_empty() {
             self.put(format_args!("<path class=\"{class}\" d=\"{d}\"/>\n"));
@@ -79,7 +79,7 @@ impl Svg {
         ));
     }
 
-    /// Text that runs from bottom to top.
+    /// Adds text that runs from bottom to top.
     pub(crate) fn text_upwards(&mut self, class: &str, at: (f64, f64), text: &str) {
         let (x, y) = (short(at.0), short(at.1));
         self.put(format_args!(
@@ -100,15 +100,15 @@ impl Svg {
     }
 }
 
-/// A coordinate with one decimal at most.
+/// Formats a coordinate with at most one decimal.
 pub(crate) fn short(value: f64) -> String {
     let tenths = (value * 10.0).round() / 10.0;
-    // A negative zero would be written as such.
+    // Avoids a negative zero.
     if tenths == 0.0 { "0".into() } else { format!("{tenths}") }
 }
 
-/// Text for HTML and XML, in elements and in quoted attributes. Characters that XML does not know
-/// at all are replaced.
+/// Escapes text for HTML and XML, in elements and in quoted attributes. Characters that are invalid in XML
+/// are replaced.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_gets_out_of_its_text() {
+    fn markup_in_text_is_escaped() {
         assert_eq!(
             escape("<script>\"a\" & 'b'\u{0}\u{ffff}"),
             "&lt;script&gt;&quot;a&quot; &amp; &#39;b&#39;\u{fffd}\u{fffd}"

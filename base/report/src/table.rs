@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// On which side a column's text stands.
+/// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     /// Text.
@@ -23,41 +23,41 @@ pub struct TextTable {
 }
 
 impl TextTable {
-    /// A table with these headings; with headings that are all empty, none are written.
+    /// Creates a table with these headings; if all are empty, none is written.
     pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Align)>) -> Self {
         let (headings, aligns) =
             columns.into_iter().map(|(name, align)| (printable(name), align)).unzip();
         Self { headings, aligns, rows: Vec::new(), indent: 0, rule: true }
     }
 
-    /// Moves the table to the right.
+    /// Indents the table.
     #[must_use]
     pub fn indent(mut self, blanks: usize) -> Self {
         self.indent = blanks;
         self
     }
 
-    /// Leaves out the line below the headings.
+    /// Omits the line below the headings.
     #[must_use]
     pub fn without_rule(mut self) -> Self {
         self.rule = false;
         self
     }
 
-    /// Adds a row. One that is shorter than the headings is filled up, a longer one is cut.
+    /// Adds a row. A row shorter than the headings is padded, a longer one is truncated.
     pub fn row<S: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = S>) {
         let mut row: Vec<String> = cells.into_iter().map(|cell| printable(cell.as_ref())).collect();
         row.resize(self.headings.len(), String::new());
         self.rows.push(row);
     }
 
-    /// Whether it has no row.
+    /// Returns whether it has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The table in at most `columns`, with at most `rows` rows. Long texts of the first column are cut, then
-    /// columns at the end are left out; a line names the number of rows that are left out.
+    /// Formats the table in at most `columns`, with at most `rows` rows. Long texts of the first column are
+    /// truncated, then columns at the end are omitted; a line shows the number of omitted rows.
     #[must_use]
     pub(crate) fn fit(&self, columns: usize, rows: usize) -> String {
         let mut table = self.clone();
@@ -143,7 +143,7 @@ impl fmt::Display for TextTable {
     }
 }
 
-/// A text in lines of at most `columns`, cut between words, and within words that are longer.
+/// Splits a text into lines of at most `columns`, between words, and within longer words.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut taken = 0;
@@ -166,13 +166,13 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Columns that a text takes on a terminal.
+/// Returns the number of columns of a text on a terminal.
 pub fn width(text: &str) -> usize {
     text.chars()
         .map(|c| match u32::from(c) {
-            // Marks that combine with the letter before them.
+            // Marks that combine with the previous letter.
             0x0300..=0x036f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
-            // Scripts of wide letters, and pictographs.
+            // Scripts with wide letters, and pictographs.
             0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff => 2,
             0xfe30..=0xfe6f | 0xff00..=0xff60 | 0x1f300..=0x1faff | 0x20000..=0x3fffd => 2,
             _ => 1,
@@ -180,8 +180,8 @@ pub fn width(text: &str) -> usize {
         .sum()
 }
 
-/// `text` without control characters: names come from files and frames, and must not be able to
-/// move the cursor or colour the screen.
+/// Replaces control characters in `text`: names come from files and frames, and must not be able to move the
+/// cursor or color the screen.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '·' } else { c }).collect()
 }
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_whatever_the_letters() {
+    fn columns_are_aligned_for_all_letters() {
         let mut table = TextTable::new([("phase", Align::Left), ("p50", Align::Right)]);
         table.row(["both up", "12.3 µs"]);
         table.row(["gestört", "1.00 ms"]);

@@ -8,8 +8,8 @@ use crate::result::Outcome;
 use crate::table::{Align, TextTable, printable};
 use crate::view::{self, Group};
 
-/// The whole result as text, with ANSI colours or without: pictures, figures, conditions, notes,
-/// and at the end, where the eye is, the checks and the verdict.
+/// Renders the whole result as text, with or without ANSI colors: pictures, figures, conditions, notes, and
+/// finally the checks and the verdict.
 pub fn render(outcome: &Outcome, colours: bool) -> String {
     let mut out = String::new();
     let mut part = |text: &str| {
@@ -76,7 +76,7 @@ fn render_group(group: &Group<'_>, colours: bool) -> String {
         Figure::TimeSeries(series) => {
             writeln!(text, "{name}: {}", view::time_series_remark(series))
         }
-        // In the groups above.
+        // Included in the groups above.
         Figure::Measurement(_) | Figure::Ratio(_) => Ok(()),
     };
     text
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_told() {
+    fn all_parts_are_shown() {
         let mut outcome = sample::scenario();
         outcome.note("a \x1b[31mremark");
         outcome.cause("empty capture", "in\x1b.pcap holds no packet");

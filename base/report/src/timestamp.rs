@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// `time` in UTC to the second, as RFC 3339 has it: `2025-01-31T12:00:00Z`. A time before 1970 is
-/// written as 1970.
+/// Formats `time` in UTC to the second as in RFC 3339: `2025-01-31T12:00:00Z`. A time before 1970 is written
+/// as 1970.
 pub fn rfc3339(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (mut days, second_of_day) = (seconds / 86_400, seconds % 86_400);
@@ -27,8 +27,8 @@ pub fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", days + 1)
 }
 
-/// As [`rfc3339`], to the microsecond: `2025-01-31T12:00:00.000001Z`. All such texts are as long, so
-/// that they compare as the times do.
+/// Formats like [`rfc3339`], to the microsecond: `2025-01-31T12:00:00.000001Z`. All such texts have the same
+/// length, so that they sort by time.
 pub fn rfc3339_us(time: SystemTime) -> String {
     let micros = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_micros());
     let seconds = rfc3339(time);

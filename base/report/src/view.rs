@@ -1,4 +1,4 @@
-//! What the text and the HTML of a result have in common: how figures are grouped, and their tables.
+//! Common parts of the text and the HTML of a result: grouping of figures, and their tables.
 
 use crate::figure::{Cell, Counters, Distribution, Figure, Measurement, Ratio, Spread, TimeSeries};
 use crate::format;
@@ -7,8 +7,8 @@ use crate::origin::{Input, InputKind};
 use crate::result::{Check, Outcome};
 use crate::table::{Align, TextTable};
 
-/// Figures as they are shown: measurements in one table and ratios in one chart, at the place of
-/// the first, everything else by itself.
+/// Figures as shown: measurements in one table and ratios in one chart, in the position of the first one;
+/// others separately.
 #[derive(Debug)]
 pub(crate) enum Group<'a> {
     Measurements(Vec<(&'a str, &'a Measurement)>),
@@ -47,7 +47,7 @@ pub(crate) fn groups<'a>(
     groups
 }
 
-/// A run that checked nothing has not passed anything.
+/// A run without checks has not passed.
 pub(crate) fn verdict_word(outcome: &Outcome) -> &'static str {
     match (outcome.ok(), outcome.checks.is_empty()) {
         (true, true) => "DONE",
@@ -171,7 +171,7 @@ pub(crate) fn distribution_table(figure: &Distribution) -> TextTable {
     table
 }
 
-/// What a reader of a distribution must know: how exact it is, and what it could not hold.
+/// Returns the precision of a distribution, and the number of delays beyond its range.
 pub(crate) fn distribution_remark(figure: &Distribution) -> String {
     let error = format::float(figure.relative_error * 100.0);
     let clamped: u64 = figure.series.iter().map(|series| series.clamped).sum();
@@ -193,7 +193,7 @@ pub(crate) fn time_series_remark(figure: &TimeSeries) -> String {
     format!("{values}, {} lost.", format::count(lost, "frame"))
 }
 
-/// Why a figure shows nothing; `None` where it shows something.
+/// Returns the reason why a figure is empty; `None`: it is not.
 pub(crate) fn empty_reason(figure: &Figure) -> Option<String> {
     let nothing = |lost: u64| match lost {
         0 => "No delay: no frame was measured.".to_owned(),
@@ -222,11 +222,11 @@ pub(crate) fn empty_reason(figure: &Figure) -> Option<String> {
     }
 }
 
-/// What stands in place of conditions that are not known.
+/// The text in place of unknown conditions.
 pub(crate) const UNKNOWN_CONDITIONS: &str =
     "unknown: the inputs do not hold the conditions of their measurement";
 
-/// What is known of an input's content: size and hash, or why there are none.
+/// Returns the known properties of an input's content: size and hash, or the reason why there are none.
 pub(crate) fn input_content(input: &Input) -> String {
     match (input.size_octets, &input.sha256, input.kind) {
         (Some(octets), Some(hash), _) => {
@@ -261,7 +261,7 @@ mod tests {
     use crate::run::Run;
 
     #[test]
-    fn like_figures_stand_together_at_the_place_of_the_first() {
+    fn figures_of_a_kind_are_grouped_at_the_first_one() {
         let mut outcome = Run::begin("x").finish();
         outcome.figure("a", Measurement::new("", 1_u64));
         outcome.figure("table", Counters::new(["c"]));

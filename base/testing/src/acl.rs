@@ -14,11 +14,11 @@ const GROUP: u16 = 0x04;
 const MASK: u16 = 0x10;
 const OTHERS: u16 = 0x20;
 
-/// Lets a user read and write a file, beside what its mode permits, as `setfacl -m u:UID:rw` does.
+/// Lets a user read and write a file, in addition to its mode, like `setfacl -m u:UID:rw`.
 /// Returns whether the file system has access control lists.
 ///
 /// # Panics
-/// Where the file does not exist, or is another user's.
+/// The file does not exist, or belongs to another user.
 #[must_use]
 pub fn allow_writing(path: &Path, uid: u32) -> bool {
     let mode = fs::metadata(path).expect("a file").mode();

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The result of a run of a program.
+/// The result of a program run.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandOutput {
     /// Its exit status.
     pub code: i32,
     /// Its standard output.
@@ -14,17 +14,17 @@ pub struct Ran {
     pub err: String,
 }
 
-impl From<Output> for Ran {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
-        Ran {
-            code: output.status.code().expect("it ends by itself"),
+        CommandOutput {
+            code: output.status.code().expect("the program was killed by a signal"),
             out: String::from_utf8(output.stdout).expect("text"),
             err: String::from_utf8(output.stderr).expect("text"),
         }
     }
 }
 
-/// A program, without the variables of the environment that it reads.
+/// Returns a command for a program, without the environment variables that it reads.
 #[must_use]
 pub fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
@@ -35,10 +35,10 @@ pub fn command(program: &Path) -> Command {
     command
 }
 
-/// The root of the sources.
+/// Returns the root of the sources.
 ///
 /// # Panics
-/// Where they are gone.
+/// The directory does not exist.
 #[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")

@@ -6,21 +6,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A directory with mode 0700, below that for temporary files. Removed on drop.
+/// A directory with mode 0700, in the directory for temporary files. Removed on drop.
 #[derive(Debug)]
 pub struct TemporaryDirectory(PathBuf);
 
 impl TemporaryDirectory {
-    /// Makes a directory, whose name contains `name` and the process id.
+    /// Creates a directory, whose name contains `name` and the process id.
     ///
     /// # Panics
-    /// Where it exists, or cannot be made.
+    /// It exists, or cannot be created.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self::below(&std::env::temp_dir(), name)
     }
 
-    /// As [`TemporaryDirectory::new`], below another directory.
+    /// Creates a directory like [`TemporaryDirectory::new`], in another directory.
     ///
     /// # Panics
     /// As [`TemporaryDirectory::new`].
@@ -31,13 +31,13 @@ impl TemporaryDirectory {
         Self(path)
     }
 
-    /// Its path.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The path of a file in it.
+    /// Returns the path of a file in it.
     #[must_use]
     pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.join(name)
@@ -46,7 +46,7 @@ impl TemporaryDirectory {
 
 impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
-        // Fails only where the test removed it.
+        // Fails only if the test removed it.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Directories that hold nothing of the sources.
+/// Directories without sources.
 const SKIPPED: [&str; 2] = ["target", "out"];
 
 /// A Markdown file.
@@ -20,7 +20,7 @@ pub struct Document {
 pub struct Block {
     /// Line of its first content, from 1.
     pub line: usize,
-    /// What follows the opening fence.
+    /// The text after the opening fence.
     pub language: String,
     /// Its content.
     pub lines: Vec<String>,
@@ -33,7 +33,7 @@ pub struct CommandLine {
     pub location: String,
     /// Its words, without "onbeat".
     pub words: Vec<String>,
-    /// In running text or a drawing, which may name a command without its arguments.
+    /// Whether it is in running text or a drawing, which may omit arguments.
     pub may_lack_arguments: bool,
 }
 
@@ -42,7 +42,7 @@ pub struct CommandLine {
 pub struct Link {
     /// Its line, from 1.
     pub line: usize,
-    /// As it is written.
+    /// As written.
     pub target: String,
 }
 
@@ -74,7 +74,7 @@ pub fn documents(root: &Path) -> Vec<Document> {
 }
 
 impl Document {
-    /// Its fenced code blocks. An indented block (in a list) is returned without its indentation.
+    /// Returns its fenced code blocks. An indented block (in a list) is returned without its indentation.
     #[must_use]
     pub fn blocks(&self) -> Vec<Block> {
         let mut blocks = Vec::new();
@@ -100,14 +100,14 @@ impl Document {
         blocks
     }
 
-    /// The text with blanks in place of code, so that lines keep their numbers.
+    /// Returns the text with blanks in place of code, so that line numbers are kept.
     fn prose(&self) -> String {
         let mut prose = String::new();
         let mut is_code = false;
         for line in self.text.lines() {
             let is_fence = line.trim_start().starts_with("```");
             if !is_fence && !is_code {
-                // Odd parts lie between backticks.
+                // Odd parts are between backticks.
                 let parts = line.split('`').enumerate();
                 prose.extend(parts.map(|(part, text)| if part % 2 == 0 { text } else { "" }));
             }
@@ -117,7 +117,7 @@ impl Document {
         prose
     }
 
-    /// Targets of its links and images, and addresses in angle brackets.
+    /// Returns the targets of its links and images, and addresses in angle brackets.
     #[must_use]
     pub fn links(&self) -> Vec<Link> {
         let mut links = Vec::new();
@@ -133,7 +133,8 @@ impl Document {
         links
     }
 
-    /// Anchors that a link can name: of headings, as mdBook and GitHub make them, and of `<a id="...">`.
+    /// Returns the anchors that a link can name: of headings, as mdBook and GitHub generate them, and of `<a
+    /// id="...">`.
     #[must_use]
     pub fn anchors(&self) -> BTreeSet<String> {
         let mut anchors = BTreeSet::new();
@@ -155,8 +156,8 @@ impl Document {
         anchors
     }
 
-    /// Command lines of `onbeat`, of code blocks and of running text. Those with a placeholder (`FILE`,
-    /// `...`, `[OPTION]`) or a list (`irq, delay`) are left out.
+    /// Returns the command lines of `onbeat` in code blocks and running text, except those with a placeholder
+    /// (`FILE`, `...`, `[OPTION]`) or a list (`irq, delay`).
     #[must_use]
     pub fn command_lines(&self) -> Vec<CommandLine> {
         let mut found = Vec::new();
@@ -184,20 +185,21 @@ impl Document {
     }
 }
 
-/// A line of a terminal as box and command: `a# ip link` is of box "a", `# ip link` of any.
+/// Splits a line of a terminal into box and command: `a# ip link` is of box "a", `# ip link` of any.
 #[must_use]
 pub fn prompt(line: &str) -> Option<(&str, &str)> {
     let (name, command) = line.split_once("# ")?;
     name.chars().all(|c| c.is_ascii_lowercase()).then_some((name, command))
 }
 
-/// The anchor of a heading.
+/// Returns the anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.map(|c| if c == ' ' { '-' } else { c }).flat_map(char::to_lowercase).collect()
 }
 
-/// The words of a command as a shell has them, up to an operator, a comment or a column of explanation.
+/// Returns the words of a command, split as by a shell, up to an operator, a comment or a column of
+/// explanation.
 fn words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -225,7 +227,7 @@ fn is_placeholder(word: &str) -> bool {
     is_name || word.ends_with(',') || word.contains("...") || word.contains('[')
 }
 
-/// Links to files of the tree that lead nowhere: `FILE:LINE: TARGET: REASON`.
+/// Returns the links to missing files of the tree: `FILE:LINE: TARGET: REASON`.
 #[must_use]
 pub fn broken_links(root: &Path, documents: &[Document]) -> Vec<String> {
     let fault = |document: &Document, link: &Link| -> Option<String> {
@@ -254,11 +256,11 @@ pub fn broken_links(root: &Path, documents: &[Document]) -> Vec<String> {
     faults.collect()
 }
 
-/// Checks each command line of the documents whose first word is one of `commands`, and counts those that are
-/// complete. The changelog is history. `parse` returns the kind and the text of an error, as clap has them.
+/// Checks each command line of the documents whose first word is one of `commands`, and returns the number of
+/// complete ones. The changelog is history. `parse` returns the kind and the text of an error of clap.
 ///
 /// # Panics
-/// If a command line is none.
+/// A command line is invalid.
 pub fn check_command_lines(
     root: &Path,
     is_ours: impl Fn(&str) -> bool,

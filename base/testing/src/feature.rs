@@ -1,4 +1,4 @@
-//! How tests say what they cannot run without.
+//! Requirements of tests, and the report of missing ones.
 
 use std::{env, fmt, io::Write, path::Path, thread};
 
@@ -12,11 +12,11 @@ use nix::{
 
 use onbeat_netdev::{Bridge, Error, Handle, Namespace, Result, TapInterface, VethEnd, xdp};
 
-/// What a test may need.
+/// A requirement of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Feature {
-    /// Effective user id 0, and the right to make network namespaces.
+    /// Effective user id 0, and permission to create network namespaces.
     Root,
     /// veth pairs.
     Veth,
@@ -24,7 +24,7 @@ pub enum Feature {
     Bridge,
     /// TAP interfaces.
     Tap,
-    /// Generic netlink tells the XDP features of devices (Linux 6.3).
+    /// Generic netlink reports the XDP features of devices (Linux 6.3).
     XdpFeatures,
     /// The BPF file system on /sys/fs/bpf.
     BpfFilesystem,
@@ -32,7 +32,7 @@ pub enum Feature {
     Btf,
     /// At least this version of Linux.
     Kernel(u32, u32),
-    /// A kernel whose softirqs are not threads: one without PREEMPT_RT.
+    /// Softirqs do not run in threads: a kernel without PREEMPT_RT.
     Softirqs,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Feature {
 }
 
 impl Feature {
-    /// Why the feature is missing, or `None` where it is there. It is tried, not guessed at.
+    /// Returns the reason why the feature is missing, or `None` if it is available. The feature is tried.
     #[must_use]
     pub fn missing(self) -> Option<String> {
         let result = match self {
@@ -103,10 +103,11 @@ impl Feature {
     }
 }
 
-/// Whether the calling test can run. If not, says so by name; with `ONBEAT_REQUIRE_ALL=1`, panics.
+/// Returns whether the calling test can run. If not, prints the missing feature; with `ONBEAT_REQUIRE_ALL=1`,
+/// panics.
 ///
 /// # Panics
-/// Where the feature is missing and `ONBEAT_REQUIRE_ALL` is `1`.
+/// The feature is missing and `ONBEAT_REQUIRE_ALL` is `1`.
 #[must_use]
 pub fn require(feature: Feature) -> bool {
     allow_descriptors();
@@ -116,7 +117,7 @@ pub fn require(feature: Feature) -> bool {
     }
 }
 
-/// As [`require`], for several features; says the first that is missing.
+/// Requires several features like [`require`]; prints the first missing one.
 ///
 /// # Panics
 /// As [`require`].
@@ -125,8 +126,8 @@ pub fn require_all(features: &[Feature]) -> bool {
     features.iter().all(|feature| require(*feature))
 }
 
-/// As [`require`], for a need that no [`Feature`] names: `what` is needed and `available` says
-/// whether it is there.
+/// Requires something that is no [`Feature`] like [`require`]: `what` describes it, `available` is whether it
+/// exists.
 ///
 /// # Panics
 /// As [`require`].
@@ -135,12 +136,12 @@ pub fn require_that(available: bool, what: &str) -> bool {
     available || skip(what)
 }
 
-/// Lets this process have as many open files as it may: tests that run side by side, one on each
-/// CPU, open more than the 1,024 that shells give.
+/// Raises the limit of open files of this process: parallel tests, one per CPU, open more than the default of
+/// 1,024.
 fn allow_descriptors() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         if soft < hard {
-            // Who needs more than there are then is told so.
+            // A process that needs more fails with an error.
             let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
         }
     }
@@ -152,8 +153,8 @@ fn skip(what: &str) -> bool {
         env::var_os("ONBEAT_REQUIRE_ALL").is_none_or(|value| value != "1"),
         "{test} needs {what} (ONBEAT_REQUIRE_ALL=1 allows no skipping)"
     );
-    // Straight to the descriptor: what goes through eprintln! is shown for failed tests only. That
-    // it cannot be written is no reason for the test to fail.
+    // Written to the descriptor directly: the test harness shows output of eprintln! for failed tests only. A
+    // write error does not fail the test.
     let _ = writeln!(std::io::stderr(), "SKIP: {test}: needs {what}");
     false
 }
@@ -162,7 +163,7 @@ fn in_new_namespace(try_it: impl FnOnce(&Handle) -> Result<()>) -> Result<()> {
     try_it(&Handle::in_namespace(&Namespace::new()?)?)
 }
 
-/// Major and minor number of a kernel release.
+/// Returns the major and minor number of a kernel release.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))

@@ -10,23 +10,23 @@ use onbeat_netdev::{Handle, Namespace, XdpMode};
 /// Opcode, registers (source in the upper four bits, destination in the lower), offset, immediate.
 pub type Instruction = (u8, u8, i16, i32);
 
-/// What attaches a program to its interface.
+/// The method of attaching a program to its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
-    /// The interface, as `ip link set dev ... xdp` does: until [`ForeignProgram::detach`].
+pub enum AttachMethod {
+    /// To the interface, like `ip link set dev ... xdp`: until [`ForeignProgram::detach`].
     Interface,
-    /// A link, as libraries do: until the [`ForeignProgram`] is dropped.
+    /// By a link, like libraries do: until the [`ForeignProgram`] is dropped.
     Link,
 }
 
-/// An XDP program on an interface, which neither the product nor the kernel knows. Whatever goes wrong is a
+/// An XDP program on an interface that belongs to neither the product nor the kernel. Errors are panics.
 /// panic.
 #[derive(Debug)]
 pub struct ForeignProgram {
-    /// The program's number.
+    /// The id of the program.
     pub id: u32,
     interface: u32,
-    hold: Hold,
+    hold: AttachMethod,
     flags: u32,
     _program: OwnedFd,
     _link: Option<Link>,
@@ -37,10 +37,10 @@ impl ForeignProgram {
     pub const NAME: &str = "stranger";
     /// Verdict: the frame is dropped.
     pub const DROP: i32 = sys::XDP_DROP as i32;
-    /// Verdict: the frame goes on to the network stack.
+    /// Verdict: the frame is passed to the network stack.
     pub const PASS: i32 = sys::XDP_PASS as i32;
 
-    /// Code of a program that returns `verdict` for each frame.
+    /// Returns the code of a program that returns `verdict` for each frame.
     #[must_use]
     pub fn returns(verdict: i32) -> [Instruction; 2] {
         [(0xb7, 0, 0, verdict), (0x95, 0, 0, 0)]
@@ -49,32 +49,32 @@ impl ForeignProgram {
     /// Attaches a program that passes every frame to an interface without one.
     ///
     /// # Panics
-    /// Where it cannot be loaded or attached.
+    /// It cannot be loaded or attached.
     #[must_use]
-    pub fn attach(handle: &Handle, interface: &str, hold: Hold, mode: XdpMode) -> Self {
+    pub fn attach(handle: &Handle, interface: &str, hold: AttachMethod, mode: XdpMode) -> Self {
         Self::attach_code(handle, interface, hold, mode, &Self::returns(Self::PASS))
     }
 
-    /// Lets the far end of a veth pair take frames that a program sends: it does only where a program runs
-    /// there too.
+    /// Lets the far end of a veth pair receive frames that a program sends: this requires a program there
+    /// too.
     ///
     /// # Panics
     /// As [`ForeignProgram::attach`].
     #[must_use]
     pub fn pass(namespace: &Namespace, interface: &str) -> Self {
-        let handle = Handle::in_namespace(namespace).expect("a namespace to be in");
-        Self::attach(&handle, interface, Hold::Link, XdpMode::Native)
+        let handle = Handle::in_namespace(namespace).expect("enter the namespace");
+        Self::attach(&handle, interface, AttachMethod::Link, XdpMode::Native)
     }
 
     /// Attaches a program of this code.
     ///
     /// # Panics
-    /// As [`ForeignProgram::attach`]; where the verifier refuses the code.
+    /// Those of [`ForeignProgram::attach`]; the verifier refuses the code.
     #[must_use]
     pub fn attach_code(
         handle: &Handle,
         interface: &str,
-        hold: Hold,
+        hold: AttachMethod,
         mode: XdpMode,
         code: &[Instruction],
     ) -> Self {
@@ -85,31 +85,31 @@ impl ForeignProgram {
             _ => sys::XDP_FLAGS_DRV_MODE,
         };
         let link = handle.namespace().run(|| match hold {
-            Hold::Interface => {
+            AttachMethod::Interface => {
                 let fd = program.as_raw_fd();
                 // SAFETY: an open descriptor and no options.
                 let code = unsafe { sys::bpf_xdp_attach(index as i32, fd, flags, ptr::null()) };
                 assert_eq!(code, 0, "{}", std::io::Error::from_raw_os_error(-code));
                 None
             }
-            Hold::Link => Some(Link::xdp(program.as_fd(), index, flags).expect("a link")),
+            AttachMethod::Link => Some(Link::xdp(program.as_fd(), index, flags).expect("a link")),
         });
         let attached = handle.link(interface).expect("the interface").xdp_program();
         let id = attached.expect("its program").program_id;
-        let link = link.expect("a namespace to be in");
+        let link = link.expect("enter the namespace");
         Self { id, interface: index, hold, flags, _program: program, _link: link }
     }
 
     /// Detaches it.
     ///
     /// # Panics
-    /// Where the kernel refuses.
+    /// The kernel refuses.
     pub fn detach(self, handle: &Handle) {
-        if self.hold == Hold::Interface {
+        if self.hold == AttachMethod::Interface {
             let index = self.interface as i32;
             // SAFETY: no options.
             let detach = || unsafe { sys::bpf_xdp_detach(index, self.flags, ptr::null()) };
-            assert_eq!(handle.namespace().run(detach).expect("a namespace to be in"), 0);
+            assert_eq!(handle.namespace().run(detach).expect("enter the namespace"), 0);
         }
     }
 }
@@ -135,6 +135,6 @@ fn load(code: &[Instruction]) -> OwnedFd {
         )
     };
     assert!(fd >= 0, "load a program: {}", std::io::Error::from_raw_os_error(-fd));
-    // SAFETY: the kernel just gave us this descriptor.
+    // SAFETY: the kernel returned this new descriptor.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }

@@ -1,11 +1,11 @@
-//! A foreign judge of manual pages: mandoc.
+//! An independent check of manual pages: mandoc.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::require_that;
 
-/// The faults that mandoc finds in pages; none where mandoc is not installed.
+/// Returns the findings of mandoc; none if mandoc is not installed.
 ///
 /// # Panics
 /// mandoc prints no text.
@@ -17,6 +17,6 @@ pub fn faults_of_manual_pages(pages: &[impl AsRef<Path>]) -> Vec<String> {
         return Vec::new();
     }
     let report = String::from_utf8(checked.expect("it is there").stdout).expect("text");
-    // The pages of a version are the same whenever they are made, so they have no date.
+    // The pages of a version are the same whenever they are generated, so they have no date.
     report.lines().filter(|line| !line.contains("missing date")).map(str::to_owned).collect()
 }

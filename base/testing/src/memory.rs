@@ -1,4 +1,4 @@
-//! How often a thread takes memory, in a test binary that says [`count_allocations!`](crate::count_allocations).
+//! Number of allocations of a thread, in a test binary with [`count_allocations!`](crate::count_allocations).
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,25 +7,25 @@ thread_local! {
     static TAKEN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How often this thread has taken memory since it began.
+/// Returns the number of allocations of this thread.
 #[must_use]
 pub fn taken() -> u64 {
     TAKEN.get()
 }
 
-/// How often `f` takes memory.
+/// Returns the number of allocations of `f`.
 pub fn taken_by(f: impl FnOnce()) -> u64 {
     let before = taken();
     f();
     taken() - before
 }
 
-/// The system's allocator, that counts for each thread how often it is asked.
+/// The system's allocator with a counter of allocations per thread.
 #[derive(Debug)]
-pub struct Counting;
+pub struct CountingAllocator;
 
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
+// SAFETY: all calls are passed to the system's allocator unmodified.
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         TAKEN.with(|taken| taken.set(taken.get() + 1));
         // SAFETY: the caller keeps to the contract of `alloc`.
@@ -38,12 +38,12 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Makes [`Counting`] the allocator of the test binary that has this line.
+/// Makes [`CountingAllocator`] the allocator of the test binary that has this line.
 #[macro_export]
 macro_rules! count_allocations {
     () => {
         #[global_allocator]
-        static ALLOCATOR: $crate::memory::Counting = $crate::memory::Counting;
+        static ALLOCATOR: $crate::memory::CountingAllocator = $crate::memory::CountingAllocator;
     };
 }
 
@@ -54,14 +54,14 @@ mod tests {
     crate::count_allocations!();
 
     #[test]
-    fn each_thread_counts_what_it_takes() {
+    fn allocations_are_counted_per_thread() {
         assert_eq!(taken_by(|| drop(std::hint::black_box(Box::new(1)))), 1);
         let mut room = Vec::with_capacity(1);
-        assert_eq!(taken_by(|| room.push(1)), 0, "there was room");
+        assert_eq!(taken_by(|| room.push(1)), 0, "no allocation within the capacity");
         assert!(taken_by(|| room.push(2)) > 0, "grown");
         let elsewhere =
             std::thread::spawn(|| taken_by(|| drop(std::hint::black_box([[1; 9]; 9].to_vec()))));
         let joined = || assert_eq!(elsewhere.join().unwrap(), 1);
-        assert_eq!(taken_by(joined), 0, "another thread's");
+        assert_eq!(taken_by(joined), 0, "allocations of another thread");
     }
 }

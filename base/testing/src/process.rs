@@ -1,11 +1,12 @@
-//! Tests that change or measure what belongs to a whole process.
+//! Tests that change or measure the state of a whole process.
 
 use std::{env, process::Command};
 
 /// Set in a process that runs one test.
 const ALONE: &str = "ONBEAT_TEST_ALONE";
 
-/// Whether this process runs only the test of this path. Otherwise it has run the test in a copy of the program:
+/// Returns whether this process runs only the test of this path. Otherwise runs the test in a copy of the
+/// program:
 ///
 /// ```no_run
 /// if !onbeat_testing::alone("module::test") {
@@ -14,7 +15,7 @@ const ALONE: &str = "ONBEAT_TEST_ALONE";
 /// ```
 ///
 /// # Panics
-/// Where the copy fails, or has no such test.
+/// The copy fails, or has no such test.
 #[must_use]
 pub fn alone(test: &str) -> bool {
     if env::var_os(ALONE).is_some() {

@@ -1,4 +1,4 @@
-//! A plain packet socket: what is tested shares no more with it than system calls.
+//! A plain packet socket: it shares only system calls with the tested code.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -7,29 +7,29 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use onbeat_netdev::{Handle, PacketSocket, ReceiveBuffers, ReceivedFrame};
 
-/// A packet socket on one interface, for tests. Whatever goes wrong is a panic.
+/// A packet socket on one interface, for tests. Errors are panics.
 #[derive(Debug)]
 pub struct RawSocket(PacketSocket);
 
 impl RawSocket {
-    /// For frames of every EtherType.
+    /// Opens a socket for frames of every EtherType.
     ///
     /// # Panics
-    /// Where it cannot be opened, as for all that follows.
+    /// It cannot be opened, also for all methods below.
     #[must_use]
     pub fn open(handle: &Handle, interface: &str) -> Self {
         Self::open_for(handle, interface, libc::ETH_P_ALL as u16)
     }
 
-    /// For frames of one EtherType.
+    /// Opens a socket for frames of one EtherType.
     ///
     /// # Panics
-    /// Where it cannot be opened.
+    /// It cannot be opened.
     #[must_use]
     pub fn open_for(handle: &Handle, interface: &str, ether_type: u16) -> Self {
         let index = handle.index(interface).expect("an interface of this name");
         let opened = handle.namespace().run(|| Self::of(index, ether_type));
-        opened.expect("a namespace to be in").expect("a packet socket")
+        opened.expect("enter the namespace").expect("a packet socket")
     }
 
     fn of(index: u32, ether_type: u16) -> io::Result<Self> {
@@ -44,15 +44,15 @@ impl RawSocket {
     /// Sends a frame.
     ///
     /// # Panics
-    /// Where it is not taken.
+    /// It is not accepted.
     pub fn send(&self, frame: &[u8]) {
-        self.0.send(frame).expect("a frame sent");
+        self.0.send(frame).expect("send a frame");
     }
 
-    /// Sends a frame unless there is no room for it; whether there was.
+    /// Sends a frame unless the queue is full; returns whether it was sent.
     ///
     /// # Panics
-    /// Where it is refused for another reason.
+    /// It is refused for another reason.
     #[must_use]
     pub fn try_send(&self, frame: &[u8]) -> bool {
         match self.0.send(frame) {
@@ -64,15 +64,15 @@ impl RawSocket {
         }
     }
 
-    /// The next frame, its VLAN tag where it stood, or `None` where none comes within `timeout`.
+    /// Receives the next frame, with its VLAN tag in place; `None`: none arrives within `timeout`.
     ///
     /// # Panics
-    /// Where the socket fails.
+    /// The socket fails.
     #[must_use]
     pub fn receive(&self, timeout: Duration) -> Option<Vec<u8>> {
-        let wait = PollTimeout::try_from(timeout).expect("a time that can be waited");
+        let wait = PollTimeout::try_from(timeout).expect("a valid timeout");
         let mut polled = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut polled, wait).expect("a socket to wait for") == 0 {
+        if poll(&mut polled, wait).expect("poll the socket") == 0 {
             return None;
         }
         let mut received = None;

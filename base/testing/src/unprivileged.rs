@@ -7,39 +7,39 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// User and group "nobody".
-const NOBODY: u32 = 65534;
+/// User and group of the unprivileged processes.
+const OTHER_USER: u32 = 65534;
 
 /// A process of an unprivileged user that holds a lock. Killed on drop.
 #[derive(Debug)]
 pub struct Unprivileged(Child);
 
 impl Unprivileged {
-    /// Opens a file or directory for reading and takes an exclusive flock, as any user can who may
-    /// open it. `None` where that is refused.
+    /// Opens a file or directory for reading and takes an exclusive flock, as any user with read permission
+    /// can. `None`: refused.
     ///
     /// # Panics
-    /// Without root, or without the programs sh and flock.
+    /// The caller is not root, or sh or flock is missing.
     #[must_use]
     pub fn hold(path: &Path) -> Option<Self> {
         let mut command = shell("exec 9<\"$0\" && flock -n 9 && echo held && cat", path);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut holder = Self(command.spawn().expect("start sh as nobody"));
-        let output = holder.0.stdout.take().expect("it is piped");
+        let mut holder = Self(command.spawn().expect("start sh as another user"));
+        let output = holder.0.stdout.take().expect("a pipe");
         let held = BufReader::new(output).lines().map_while(Result::ok).any(|line| line == "held");
         held.then_some(holder)
     }
 
-    /// Runs a script, whose `$0` is the path; whether it succeeded.
+    /// Runs a script, whose `$0` is the path; returns whether it succeeded.
     ///
     /// # Panics
     /// As [`Unprivileged::hold`].
     #[must_use]
     pub fn run(script: &str, path: &Path) -> bool {
-        shell(script, path).status().expect("start sh as nobody").success()
+        shell(script, path).status().expect("start sh as another user").success()
     }
 
-    /// Its process id.
+    /// Returns its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.0.id()
@@ -48,7 +48,7 @@ impl Unprivileged {
 
 impl Drop for Unprivileged {
     fn drop(&mut self) {
-        // Fails only where it has exited.
+        // Fails only if it has exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -57,6 +57,6 @@ impl Drop for Unprivileged {
 fn shell(script: &str, path: &Path) -> Command {
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(script).arg(path).current_dir("/").stderr(Stdio::null());
-    command.uid(NOBODY).gid(NOBODY);
+    command.uid(OTHER_USER).gid(OTHER_USER);
     command
 }

@@ -1,13 +1,13 @@
-//! The tables of `vectors/`, which several implementations run.
+//! The tables of `vectors/`, run by several implementations.
 
 use std::fs;
 
 use serde::de::DeserializeOwned;
 
-/// The table in `vectors/NAME`, "stamp/authenticated.toml".
+/// Reads the table in `vectors/NAME`, such as "stamp/authenticated.toml".
 ///
 /// # Panics
-/// Where there is none, or one of another form.
+/// It does not exist, or has another form.
 #[must_use]
 pub fn read<T: DeserializeOwned>(name: &str) -> T {
     let path = format!("{}/../../vectors/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -15,10 +15,10 @@ pub fn read<T: DeserializeOwned>(name: &str) -> T {
     toml::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Octets by their hexadecimal digits. Spaces and colons are for the reader only.
+/// Parses hexadecimal digits. Spaces and colons are ignored.
 ///
 /// # Panics
-/// Where there is anything else, or half an octet.
+/// There are other characters, or half an octet.
 #[must_use]
 pub fn octets(text: &str) -> Vec<u8> {
     let digits = text.chars().filter(|c| !matches!(c, ' ' | ':'));

@@ -1,13 +1,13 @@
-//! Interfaces that are received by NAPI.
+//! Interfaces with NAPI.
 
 use std::time::Duration;
 
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd};
 
-/// A veth pair in a network namespace of its own, both ends up; `rt0` has GRO, and so a NAPI instance.
+/// Creates a veth pair in a separate network namespace, both ends up; `rt0` has GRO, and so a NAPI instance.
 ///
 /// # Panics
-/// Without the right to create it.
+/// The pair cannot be created.
 #[must_use]
 pub fn veth_with_napi() -> Handle {
     let handle = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();

@@ -13,7 +13,7 @@ fn workspace() -> PathBuf {
 }
 
 #[test]
-fn every_link_of_a_document_leads_somewhere() {
+fn every_link_of_a_document_has_a_target() {
     let root = workspace();
     let documents = documents(&root);
     let links: usize = documents.iter().map(|document| document.links().len()).sum();
@@ -68,7 +68,7 @@ fn command_lines_are_found_in_blocks_and_in_text() {
     assert_eq!(lines, expected);
 }
 
-/// mdBook shows only what its summary lists, and copies only what is below docs.
+/// mdBook shows only pages of its summary, and copies only files below docs.
 #[test]
 fn the_book_has_every_page_and_links_only_to_itself() {
     let root = workspace();
@@ -93,7 +93,7 @@ fn the_book_has_every_page_and_links_only_to_itself() {
     }
 }
 
-/// Files that name documents in messages, comments and recipes. The changelog is history.
+/// Returns files that name documents in messages, comments and recipes. The changelog is history.
 fn sources(root: &Path) -> Vec<PathBuf> {
     const NAMES: [&str; 8] = [".rs", ".c", ".h", ".toml", ".sh", ".json", "Makefile", ".md"];
     let mut files = Vec::new();

@@ -1,5 +1,5 @@
-//! Dependencies between the crates are those of the table in docs/reference/crates.md: no more, and no fewer. Their
-//! tests are few programs: each is linked by itself.
+//! Checks that dependencies between the crates equal the table in docs/reference/crates.md, and that the
+//! number of test programs is small: each is linked separately.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use serde_json::Value;
 /// "normal", "build" or "dev".
 type Edges = BTreeMap<String, BTreeSet<(String, String)>>;
 
-/// Packages of the workspace, as cargo reads their manifests.
+/// Packages of the workspace, from their manifests.
 static PACKAGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -27,7 +27,7 @@ static PACKAGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
     std::mem::take(metadata["packages"].as_array_mut().expect("packages"))
 });
 
-/// Edges as the manifests declare them.
+/// Returns the dependencies declared in the manifests.
 fn declared() -> Edges {
     let root = onbeat_testing::root();
     let folder = |path: &str| {
@@ -37,7 +37,7 @@ fn declared() -> Edges {
     let edges = PACKAGES.iter().map(|package| {
         let manifest = package["manifest_path"].as_str().expect("a path");
         let dependencies = package["dependencies"].as_array().expect("dependencies");
-        // What comes from a registry has no path.
+        // Dependencies from a registry have no path.
         let own = dependencies.iter().filter_map(|dependency| {
             let kind = dependency["kind"].as_str().unwrap_or("normal");
             Some((folder(dependency["path"].as_str()?), kind.to_owned()))
@@ -47,7 +47,7 @@ fn declared() -> Edges {
     edges.collect()
 }
 
-/// Edges as the table allows them. A row: `| base/host | base/netdev; dev: base/testing |`.
+/// Returns the dependencies allowed by the table. A row: `| base/host | base/netdev; dev: base/testing |`.
 fn allowed() -> Edges {
     let text = fs::read_to_string(root().join("docs/reference/crates.md")).expect("read the table");
     let section = text.split("## Allowed dependencies").nth(1).expect("the section of the table");
@@ -67,7 +67,7 @@ fn allowed() -> Edges {
         .collect()
 }
 
-/// All that `from` links, dependencies of tests left out.
+/// Returns all crates that `from` links, without dependencies of tests.
 fn linked<'e>(edges: &'e Edges, from: &'e str) -> BTreeSet<&'e str> {
     let mut found = BTreeSet::new();
     let mut open = vec![from];
@@ -92,7 +92,7 @@ fn the_table_and_the_manifests_agree() {
 }
 
 #[test]
-fn base_knows_no_feature_and_the_product_no_laboratory() {
+fn base_depends_on_no_feature_and_the_product_on_no_laboratory() {
     let edges = declared();
     for (folder, to) in &edges {
         for (other, _) in to.iter().filter(|_| folder.starts_with("base/")) {
@@ -122,7 +122,7 @@ fn a_feature_uses_another_only_through_its_pure_crate_or_the_port() {
     }
 }
 
-/// Crates that know no clock, socket or kernel.
+/// Crates without access to clocks, sockets or the kernel.
 const PURE: [&str; 7] = [
     "base/wire",
     "delay/core",
@@ -134,8 +134,8 @@ const PURE: [&str; 7] = [
 ];
 
 #[test]
-fn pure_crates_reach_no_kernel() {
-    /// Crates from elsewhere that reach neither.
+fn pure_crates_do_not_access_the_kernel() {
+    /// External crates without such access.
     const ALLOWED: [&str; 13] = [
         "flate2",
         "foldhash",
@@ -176,7 +176,7 @@ fn pure_crates_reach_no_kernel() {
     }
 }
 
-/// Sources of Rust below a directory.
+/// Returns the Rust sources below a directory.
 fn sources(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let paths = entries.map(|entry| entry.expect("read a directory").path());
@@ -184,7 +184,7 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
     below.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect()
 }
 
-/// Files that the `mod` lines of a source may name.
+/// Returns the possible files of the `mod` lines of a source.
 fn declared_modules(source: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(source).expect("read a source");
     let directory = source.parent().expect("a directory");
@@ -208,7 +208,7 @@ fn declared_modules(source: &Path) -> Vec<PathBuf> {
     text.lines().flat_map(|line| of_line(line.trim())).collect()
 }
 
-/// A source that no module declares is compiled by no build, and its tests never run.
+/// A source that no module declares is not compiled, and its tests never run.
 #[test]
 fn every_source_is_a_declared_module() {
     let root = onbeat_testing::root();
@@ -235,7 +235,7 @@ fn every_source_is_a_declared_module() {
 }
 
 #[test]
-fn every_crate_lies_two_levels_deep_in_a_folder_that_is_explained() {
+fn every_crate_is_two_levels_deep_in_a_documented_folder() {
     for folder in declared().keys() {
         let levels: Vec<_> = folder.split('/').collect();
         assert_eq!(levels.len(), 2, "{folder}");

@@ -28,10 +28,10 @@ const ETHERNET: u16 = 1;
 /// Octets of a MAC and of an IPv4 address.
 const LENGTHS: [u8; 2] = [6, 4];
 
-/// Why octets are not an ARP packet for IPv4 over Ethernet.
+/// The reason why octets are not an ARP packet for IPv4 over Ethernet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketError {
-    /// The packet is cut off.
+    /// The packet is truncated.
     Truncated(Truncated),
     /// The hardware is not Ethernet.
     Hardware(u16),
@@ -71,7 +71,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The packet at the start of `octets`; padding may follow.
+    /// Reads the packet at the start of `octets`; padding may follow.
     pub fn new_checked(octets: &'a [u8]) -> Result<Self, PacketError> {
         let (packet, _) = split::<PACKET_LEN>(WHAT, octets)?;
         let hardware = u16::from_be_bytes([packet[0], packet[1]]);
@@ -93,47 +93,47 @@ impl<'a> View<'a> {
         core::array::from_fn(|i| self.packet[at + i])
     }
 
-    /// Request, reply, or what else stands there.
+    /// Returns the operation: request, reply, or another one.
     pub fn operation(&self) -> Operation {
         Operation(u16::from_be_bytes(self.octets(field::OPERATION.start)))
     }
 
-    /// MAC address of the sender.
+    /// Returns the MAC address of the sender.
     pub fn sender_mac(&self) -> MacAddress {
         MacAddress(self.octets(field::SENDER_MAC.start))
     }
 
-    /// IPv4 address of the sender.
+    /// Returns the IPv4 address of the sender.
     pub fn sender_ip(&self) -> Ipv4Addr {
         Ipv4Addr::from(self.octets(field::SENDER_IP.start))
     }
 
-    /// MAC address of the target; in a request not known yet.
+    /// Returns the MAC address of the target; unknown in a request.
     pub fn target_mac(&self) -> MacAddress {
         MacAddress(self.octets(field::TARGET_MAC.start))
     }
 
-    /// IPv4 address of the target.
+    /// Returns the IPv4 address of the target.
     pub fn target_ip(&self) -> Ipv4Addr {
         Ipv4Addr::from(self.octets(field::TARGET_IP.start))
     }
 }
 
-/// What a packet is for.
+/// The operation of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Operation(pub u16);
 
 impl Operation {
-    /// Who has the target's IP address?
+    /// Requests the MAC address of the target's IP address.
     pub const REQUEST: Operation = Operation(1);
-    /// The sender has it.
+    /// Reports the MAC address of the sender.
     pub const REPLY: Operation = Operation(2);
 }
 
 /// A packet for IPv4 over Ethernet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Repr {
-    /// Request, reply, or what else stands there.
+    /// The operation: request, reply, or another one.
     pub operation: Operation,
     /// MAC address of the sender.
     pub sender_mac: MacAddress,
@@ -146,7 +146,7 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// The fields of a packet.
+    /// Returns the fields of a packet.
     pub fn parse(packet: &View<'_>) -> Self {
         Repr {
             operation: packet.operation(),
@@ -157,7 +157,7 @@ impl Repr {
         }
     }
 
-    /// Octets [`emit`](Self::emit) writes.
+    /// Returns the number of octets that [`emit`](Self::emit) writes.
     pub const fn buffer_len(&self) -> usize {
         PACKET_LEN
     }
@@ -181,7 +181,7 @@ impl fmt::Display for Repr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sender, target) = (self.sender_ip, self.target_ip);
         match self.operation {
-            Operation::REQUEST => write!(f, "arp who-has {target} tell {sender}"),
+            Operation::REQUEST => write!(f, "arp who-has {target} tell {sender}"), // words: ok
             Operation::REPLY => write!(f, "arp {sender} is-at {}", self.sender_mac),
             Operation(other) => write!(f, "arp operation {other} {sender} -> {target}"),
         }
@@ -237,7 +237,7 @@ mod tests {
     fn shows() {
         assert_eq!(REPR.to_string(), "arp 10.0.0.1 is-at 02:00:00:00:00:01");
         let request = Repr { operation: Operation::REQUEST, ..REPR };
-        assert_eq!(request.to_string(), "arp who-has 10.0.0.2 tell 10.0.0.1");
+        assert_eq!(request.to_string(), "arp who-has 10.0.0.2 tell 10.0.0.1"); // words: ok
         let other = Repr { operation: Operation(9), ..REPR };
         assert_eq!(other.to_string(), "arp operation 9 10.0.0.1 -> 10.0.0.2");
     }

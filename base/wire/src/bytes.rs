@@ -1,8 +1,8 @@
-//! Access to octets that cannot panic.
+//! Access to octets without panics.
 
 use crate::{EmitError, Truncated};
 
-/// The first `N` octets and the rest.
+/// Splits off the first `N` octets.
 pub(crate) fn split<'a, const N: usize>(
     what: &'static str,
     octets: &'a [u8],
@@ -10,7 +10,7 @@ pub(crate) fn split<'a, const N: usize>(
     octets.split_first_chunk().ok_or(Truncated { what, needed: N, len: octets.len() })
 }
 
-/// The first `N` octets of a buffer to write to.
+/// Returns the first `N` octets of a buffer to write to.
 pub(crate) fn room<'a, const N: usize>(
     what: &'static str,
     buffer: &'a mut [u8],
@@ -19,7 +19,7 @@ pub(crate) fn room<'a, const N: usize>(
     buffer.first_chunk_mut().ok_or(EmitError::NoRoom { what, needed: N, len })
 }
 
-/// The big-endian 16-bit number at `at`, where it is there in full.
+/// Reads the big-endian 16-bit number at `at`; `None`: incomplete.
 pub(crate) fn be16(octets: &[u8], at: usize) -> Option<u16> {
     octets.get(at..)?.first_chunk().map(|pair| u16::from_be_bytes(*pair))
 }
@@ -35,7 +35,7 @@ impl<'a> Writer<'a> {
         Writer { buffer, at: 0 }
     }
 
-    /// What is not written yet.
+    /// Returns the unwritten part.
     pub(crate) fn rest(&mut self) -> &mut [u8] {
         self.buffer.get_mut(self.at..).unwrap_or_default()
     }
@@ -55,7 +55,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Octets written.
+    /// Returns the number of octets written.
     pub(crate) fn len(&self) -> usize {
         self.at
     }

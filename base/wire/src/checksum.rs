@@ -4,17 +4,17 @@ use core::net::IpAddr;
 
 use crate::Protocol;
 
-/// A sum that grows slice by slice. Every slice but the last must have an even length.
+/// A sum over slices. Every slice except the last must have an even length.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Checksum(u64);
 
 impl Checksum {
-    /// The sum of nothing.
+    /// Creates an empty sum.
     pub const fn new() -> Self {
         Checksum(0)
     }
 
-    /// The sum of the pseudo header in front of `len` octets of `protocol` (RFC 768, RFC 8200 8.1).
+    /// Creates the sum of the pseudo header before `len` octets of `protocol` (RFC 768, RFC 8200 8.1).
     pub fn pseudo_header(
         source: IpAddr,
         destination: IpAddr,
@@ -33,7 +33,7 @@ impl Checksum {
         sum
     }
 
-    /// Adds octets; an odd last one counts as if a zero followed.
+    /// Adds octets; an odd last one is padded with a zero.
     pub fn add(&mut self, octets: &[u8]) {
         // 2^48 pairs fit: the sum cannot overflow.
         for pair in octets.chunks(2) {
@@ -42,7 +42,7 @@ impl Checksum {
         }
     }
 
-    /// The checksum: 0 where the octets added include a valid one.
+    /// Returns the checksum: 0 if the added octets include a valid one.
     pub fn finish(self) -> u16 {
         let mut sum = self.0;
         while sum > 0xffff {

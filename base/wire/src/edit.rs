@@ -1,4 +1,4 @@
-//! What a data plane changes in a frame: destination, outer VLAN tag, R-TAG.
+//! Edits of a frame by a data plane: destination, outer VLAN tag, R-TAG.
 
 use core::fmt;
 
@@ -6,54 +6,54 @@ use crate::bytes::Writer;
 use crate::frame::MAX_VLANS;
 use crate::{EmitError, Frame, MacAddress, SequenceTag, VlanTag, rtag, vlan};
 
-/// What becomes of the outer VLAN tag.
+/// Handling of the outer VLAN tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VlanAction {
-    /// Nothing.
+    /// Keeps the tag.
     #[default]
     Keep,
-    /// The outer tag gets this VLAN id and keeps TPID, PCP and DEI; an untagged frame gets a
-    /// customer tag with PCP 0 and DEI 0.
+    /// Replaces the VLAN id of the outer tag, which keeps TPID, PCP and DEI; adds a customer tag with PCP 0
+    /// and DEI 0 to an untagged frame.
     Set(u16),
-    /// This tag becomes the outer one.
+    /// Adds this tag as the outer one.
     Push(VlanTag),
-    /// The outer tag is removed, where there is one.
+    /// Removes the outer tag, if present.
     Remove,
 }
 
-/// What becomes of the R-TAG.
+/// Handling of the R-TAG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RTagAction {
-    /// Nothing.
+    /// Keeps the tag.
     #[default]
     Keep,
-    /// The frame, which has none, gets one with this sequence number behind its VLAN tags.
+    /// Adds an R-TAG with this sequence number after the VLAN tags; the frame must not have a sequence tag.
     Push(u16),
-    /// It is removed, where there is one. An HSR tag stays.
+    /// Removes the R-TAG, if present. An HSR tag is kept.
     Remove,
 }
 
-/// What to change in a frame. The default is nothing.
+/// The edits of a frame. The default is no edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Edit {
     /// New destination address.
     pub destination: Option<MacAddress>,
-    /// What becomes of the outer VLAN tag.
+    /// Handling of the outer VLAN tag.
     pub vlan: VlanAction,
-    /// New PCP, `0..=7`, of the tag that is the outer one then, where there is one.
+    /// New PCP, `0..=7`, of the resulting outer tag, if present.
     pub priority: Option<u8>,
-    /// What becomes of the R-TAG.
+    /// Handling of the R-TAG.
     pub rtag: RTagAction,
 }
 
-/// Why a frame could not be changed. The buffer's contents are undefined then.
+/// The reason why a frame cannot be edited. The content of the buffer is then undefined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EditError {
     /// The buffer is too short, or a VLAN id or priority does not fit.
     Emit(EmitError),
-    /// A VLAN tag was to be pushed onto two.
+    /// A VLAN tag pushed onto two tags.
     TooManyVlans,
-    /// An R-TAG was to be pushed in front of a sequence tag.
+    /// An R-TAG pushed before a sequence tag.
     AlreadyTagged(SequenceTag),
 }
 
@@ -79,13 +79,13 @@ impl fmt::Display for EditError {
 
 impl core::error::Error for EditError {}
 
-/// Octets a frame grows by at most: a VLAN tag and an R-TAG.
+/// Maximum growth of a frame, in octets: a VLAN tag and an R-TAG.
 pub const MAX_GROWTH: usize = vlan::TAG_LEN + rtag::TAG_LEN;
 
-/// Octets of a frame's headers at most: addresses, VLAN tags and R-TAG.
+/// Maximum length of a frame's headers, in octets: addresses, VLAN tags and R-TAG.
 const MAX_HEAD: usize = 12 + MAX_VLANS * vlan::TAG_LEN + rtag::TAG_LEN;
 
-/// The headers of a changed frame.
+/// The headers of an edited frame.
 #[derive(Debug, Clone, Copy)]
 pub struct Head {
     octets: [u8; MAX_HEAD],
@@ -100,27 +100,27 @@ impl core::ops::Deref for Head {
     }
 }
 
-/// A changed frame in two parts, to be sent as such or to be put together where the frame lies.
+/// An edited frame in two parts, to send as such or to join in place.
 #[derive(Debug, Clone, Copy)]
 pub struct Edited<'a> {
-    /// Its headers as they are now; empty where nothing changed.
+    /// The edited headers; empty if unchanged.
     pub head: Head,
-    /// What follows: the end of the frame as it was.
+    /// The remaining part of the original frame.
     pub rest: &'a [u8],
 }
 
 impl<'a> Edited<'a> {
-    /// A frame without any change.
+    /// Wraps an unchanged frame.
     pub fn unchanged(frame: &Frame<'a>) -> Self {
         Self { head: Head { octets: [0; MAX_HEAD], len: 0 }, rest: frame.octets() }
     }
 }
 
-/// `frame` with several changes, one upon the other, in two parts. A frame that shrinks is not
-/// padded: the port that sends it does that.
+/// Applies several edits to `frame`, one after the other; returns it in two parts. A frame that becomes
+/// shorter is not padded: the sending port does that.
 ///
 /// # Errors
-/// A change that this frame cannot have.
+/// An edit is impossible for this frame.
 #[inline]
 pub fn edit_head<'a>(frame: &Frame<'a>, edits: &[&Edit]) -> Result<Edited<'a>, EditError> {
     if let [Edit { destination: None, vlan: VlanAction::Keep, priority: None, rtag }] = edits {
@@ -134,13 +134,13 @@ pub fn edit_head<'a>(frame: &Frame<'a>, edits: &[&Edit]) -> Result<Edited<'a>, E
     Ok(Edited { head: Head { octets, len }, rest: headers.rest })
 }
 
-/// The usual change: an R-TAG comes or goes, and what stands in front of it stays as it is.
+/// The usual edit: adds or removes an R-TAG and keeps the octets before it.
 #[inline]
 fn with_tag<'a>(frame: &Frame<'a>, action: RTagAction) -> Result<Edited<'a>, EditError> {
     let (mut len, mut rest) = (frame.msdu_offset(), frame.msdu());
     let mut octets = [0; MAX_HEAD];
     match frame.octets().first_chunk() {
-        // More than counts, and a length that is known when this is compiled.
+        // Faster than a count, as the length is known at compile time.
         Some(first) => octets = *first,
         None => octets.iter_mut().zip(frame.octets()).for_each(|(to, from)| *to = *from),
     }
@@ -158,21 +158,21 @@ fn with_tag<'a>(frame: &Frame<'a>, action: RTagAction) -> Result<Edited<'a>, Edi
     Ok(Edited { head: Head { octets, len: len as u8 }, rest })
 }
 
-/// Writes `frame` with the changes to the start of `out`; returns its length.
+/// Writes the edited `frame` to the start of `out`; returns its length.
 ///
-/// A buffer of [`MAX_GROWTH`] octets more than the frame suffices for every edit. A frame that
-/// shrinks is not padded: the port that sends it does that.
+/// A buffer of [`MAX_GROWTH`] octets more than the frame is sufficient for every edit. A frame that becomes
+/// shorter is not padded: the sending port does that.
 ///
 /// # Errors
-/// A buffer that is too short; a change that this frame cannot have.
+/// The buffer is too short; an edit is impossible for this frame.
 pub fn edit(frame: &Frame<'_>, edit: &Edit, out: &mut [u8]) -> Result<usize, EditError> {
     edit_all(frame, &[edit], out)
 }
 
-/// As [`edit`], with several changes, one upon the other.
+/// Applies several edits like [`edit`], one after the other.
 ///
 /// # Errors
-/// As [`edit`].
+/// Those of [`edit`].
 pub fn edit_all(frame: &Frame<'_>, edits: &[&Edit], out: &mut [u8]) -> Result<usize, EditError> {
     let headers = Headers::changed(frame, edits)?;
     let mut writer = Writer::new(out);
@@ -181,14 +181,14 @@ pub fn edit_all(frame: &Frame<'_>, edits: &[&Edit], out: &mut [u8]) -> Result<us
     Ok(writer.len())
 }
 
-/// A frame's headers on their way to be others.
+/// The headers of a frame during edits.
 struct Headers<'a> {
     destination: MacAddress,
     source: MacAddress,
     vlans: [Option<VlanTag>; MAX_VLANS],
-    /// A sequence tag that stands in `rest`, or in front of it.
+    /// A sequence tag in `rest`, or before it.
     sequence: Option<SequenceTag>,
-    /// The R-TAG to be written in front of `rest`.
+    /// The R-TAG to write before `rest`.
     pushed: Option<rtag::Repr>,
     rest: &'a [u8],
 }
@@ -238,7 +238,7 @@ impl<'a> Headers<'a> {
             }
             (RTagAction::Remove, Some(SequenceTag::RTag(_))) => {
                 if self.pushed.take().is_none() {
-                    // The walk over the headers saw the R-TAG's EtherType here.
+                    // Frame::parse found the R-TAG's EtherType here.
                     self.rest = self.rest.get(rtag::TAG_LEN..).unwrap_or_default();
                 }
                 self.sequence = None;
@@ -248,7 +248,7 @@ impl<'a> Headers<'a> {
         Ok(())
     }
 
-    /// Writes what stands in front of `rest`.
+    /// Writes the headers before `rest`.
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), EditError> {
         writer.put("destination address", &self.destination.0)?;
         writer.put("source address", &self.source.0)?;
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_changes_nothing() {
+    fn an_empty_edit_changes_nothing() {
         for parts in [&[][..], &[VLAN_10], &[S_VLAN_5, VLAN_10, R_TAG]] {
             assert_eq!(run(&frame(parts), Edit::default()), Ok(frame(parts)));
         }
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn priority_is_of_the_outer_tag_that_leaves() {
+    fn priority_applies_to_the_resulting_outer_tag() {
         let with = |action| Edit { priority: Some(1), ..vlan(action) };
         assert_eq!(
             run(&frame(&[VLAN_10]), with(VlanAction::Keep)),
@@ -363,13 +363,13 @@ mod tests {
     }
 
     #[test]
-    fn removing_the_r_tag_looks_whether_it_is_there() {
+    fn removing_a_missing_r_tag_changes_nothing() {
         let remove = rtag(RTagAction::Remove);
         let hsr: &[u8] = &[0x89, 0x2f, 0, 10, 0, 1];
         for parts in [&[][..], &[VLAN_10], &[hsr], &[hsr, R_TAG]] {
             assert_eq!(run(&frame(parts), remove), Ok(frame(parts)));
         }
-        // Only the first of two is the frame's.
+        // Only the first of two is the sequence tag of the frame.
         assert_eq!(run(&frame(&[R_TAG, R_TAG]), remove), Ok(frame(&[R_TAG])));
     }
 

@@ -1,38 +1,38 @@
-//! Errors that more than one codec returns.
+//! Errors of several codecs.
 
 use core::fmt;
 
 use crate::EtherType;
 
-/// Fewer octets than a header takes.
+/// Fewer octets than a header requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Truncated {
     /// The header.
     pub what: &'static str,
-    /// Octets it takes.
+    /// Required octets.
     pub needed: usize,
-    /// Octets there are.
+    /// Available octets.
     pub len: usize,
 }
 
 impl fmt::Display for Truncated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is cut off: {} octets of {}", self.what, self.len, self.needed)
+        write!(f, "{} is truncated: {} octets of {}", self.what, self.len, self.needed)
     }
 }
 
 impl core::error::Error for Truncated {}
 
-/// What stands at the place of a tag is not that tag, or not all of it.
+/// A tag is missing or truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TagError {
-    /// The tag is cut off.
+    /// The tag is truncated.
     Truncated(Truncated),
-    /// Another EtherType stands there.
+    /// The EtherType differs.
     OtherEtherType {
-        /// The tag looked for.
+        /// The expected tag.
         what: &'static str,
-        /// The EtherType found.
+        /// The EtherType.
         found: EtherType,
     },
 }
@@ -56,31 +56,31 @@ impl fmt::Display for TagError {
 
 impl core::error::Error for TagError {}
 
-/// Why a header could not be written.
+/// The reason why a header could not be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmitError {
     /// The buffer is too short.
     NoRoom {
         /// The header.
         what: &'static str,
-        /// Octets it takes.
+        /// Required octets.
         needed: usize,
-        /// Octets the buffer has.
+        /// Octets of the buffer.
         len: usize,
     },
     /// A value does not fit its field.
     OutOfRange {
         /// The field.
         field: &'static str,
-        /// The value given.
+        /// The value.
         value: usize,
-        /// The greatest value the field holds.
+        /// The maximum value of the field.
         max: usize,
     },
 }
 
 impl EmitError {
-    /// `Ok` where `value` fits a field whose greatest value is `max`.
+    /// Returns `Ok` if `value` is at most `max`, the maximum of the field.
     pub(crate) fn check(field: &'static str, value: usize, max: usize) -> Result<(), Self> {
         if value <= max { Ok(()) } else { Err(EmitError::OutOfRange { field, value, max }) }
     }
@@ -90,7 +90,7 @@ impl fmt::Display for EmitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EmitError::NoRoom { what, needed, len } => {
-                write!(f, "{what} takes {needed} octets, the buffer has {len}")
+                write!(f, "{what} requires {needed} octets, but the buffer has {len}")
             }
             EmitError::OutOfRange { field, value, max } => {
                 write!(f, "{field} {value} does not fit: at most {max}")

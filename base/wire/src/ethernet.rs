@@ -13,16 +13,16 @@ mod field {
     pub(super) const ETHERTYPE: Range<usize> = 12..14;
 }
 
-/// Octets of both addresses: where the first tag or the EtherType stands.
+/// Octets of both addresses: the offset of the first tag or the EtherType.
 pub const ADDRESSES_LEN: usize = field::SOURCE.end;
 /// Octets of the header of an untagged frame.
 pub const HEADER_LEN: usize = field::ETHERTYPE.end;
-/// Least octets of a frame on the wire, without FCS: a sender pads up to it.
+/// Minimum octets of a frame on the wire, without FCS: a sender pads up to it.
 pub const MIN_FRAME_LEN: usize = 60;
 
 const WHAT: &str = "Ethernet header";
 
-/// A frame whose header is there in full.
+/// A frame with a complete header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header<'a> {
     header: &'a [u8; HEADER_LEN],
@@ -30,30 +30,30 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// The header at the start of `octets`.
+    /// Reads the header at the start of `octets`.
     pub fn new_checked(octets: &'a [u8]) -> Result<Self, Truncated> {
         let (header, payload) = split(WHAT, octets)?;
         Ok(Header { header, payload })
     }
 
-    /// Where the frame goes.
+    /// Returns the destination address.
     pub fn destination(&self) -> MacAddress {
         let [a, b, c, d, e, f, ..] = *self.header;
         MacAddress([a, b, c, d, e, f])
     }
 
-    /// Where it comes from.
+    /// Returns the source address.
     pub fn source(&self) -> MacAddress {
         let [_, _, _, _, _, _, a, b, c, d, e, f, _, _] = *self.header;
         MacAddress([a, b, c, d, e, f])
     }
 
-    /// What follows: an EtherType, the first tag's included, or an 802.3 length.
+    /// Returns the EtherType, which may be that of a tag, or an 802.3 length.
     pub fn ethertype(&self) -> EtherType {
         EtherType::from([self.header[12], self.header[13]])
     }
 
-    /// What stands after the EtherType, padding included.
+    /// Returns the octets after the EtherType, including padding.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
@@ -62,16 +62,16 @@ impl<'a> Header<'a> {
 /// An Ethernet header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repr {
-    /// Where the frame goes.
+    /// Destination address.
     pub destination: MacAddress,
-    /// Where it comes from.
+    /// Source address.
     pub source: MacAddress,
-    /// What follows.
+    /// EtherType or length.
     pub ethertype: EtherType,
 }
 
 impl Repr {
-    /// The fields of a header.
+    /// Returns the fields of a header.
     pub fn parse(header: &Header<'_>) -> Self {
         Repr {
             destination: header.destination(),
@@ -80,7 +80,7 @@ impl Repr {
         }
     }
 
-    /// Octets [`emit`](Self::emit) writes.
+    /// Returns the number of octets that [`emit`](Self::emit) writes.
     pub const fn buffer_len(&self) -> usize {
         HEADER_LEN
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_off() {
+    fn truncated() {
         for len in 0..HEADER_LEN {
             let error = Header::new_checked(&OCTETS[..len]).unwrap_err();
             assert_eq!(error, Truncated { what: WHAT, needed: 14, len });

@@ -28,20 +28,20 @@ impl EtherType {
     /// R-TAG (802.1CB 7.8).
     pub const R_TAG: EtherType = EtherType(0xf1c1);
 
-    /// Values below are lengths (802.3).
+    /// Minimum EtherType; values below are lengths (802.3).
     pub const FIRST: u16 = 0x0600;
 
-    /// Whether this is the length of an 802.3 frame and not an EtherType.
+    /// Returns whether this is the length of an 802.3 frame instead of an EtherType.
     pub const fn is_length(self) -> bool {
         self.0 < Self::FIRST
     }
 
-    /// Whether this begins a VLAN tag.
+    /// Returns whether this is the TPID of a VLAN tag.
     pub const fn is_vlan(self) -> bool {
         self.0 == Self::C_VLAN.0 || self.0 == Self::S_VLAN.0
     }
 
-    /// In the order of the wire.
+    /// Returns the octets in wire order.
     pub const fn to_octets(self) -> [u8; 2] {
         self.0.to_be_bytes()
     }

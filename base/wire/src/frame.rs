@@ -1,12 +1,12 @@
-//! The walk over all headers of a frame that identification and data planes look at.
+//! Parsing of all headers of a frame that identification and data planes read.
 //!
 //! ```text
 //! destination, source | up to two VLAN tags | R-TAG or HSR tag | EtherType | payload
 //!                                           '----------------- MSDU ------------------
 //! ```
 //!
-//! What stands behind the sequence tag belongs to the payload: a VLAN tag there is not the frame's,
-//! nor is a second sequence tag. A third VLAN tag is the payload's EtherType.
+//! Octets after the sequence tag belong to the payload: a VLAN tag there is not the frame's, and neither is a
+//! second sequence tag. A third VLAN tag is the EtherType of the payload.
 
 use core::fmt;
 
@@ -17,7 +17,7 @@ use crate::{EtherType, Ip, MacAddress, TagError, Truncated, VlanTag, hsr, prp, r
 
 const ETHERTYPE_LEN: usize = 2;
 
-/// VLAN tags a frame is looked at for.
+/// Maximum number of VLAN tags that are parsed.
 pub const MAX_VLANS: usize = 2;
 
 /// The tag that carries a frame's sequence number.
@@ -33,7 +33,7 @@ impl SequenceTag {
     /// Octets of either tag.
     pub const LEN: usize = rtag::TAG_LEN;
 
-    /// The sequence number.
+    /// Returns the sequence number.
     pub const fn sequence(&self) -> u16 {
         match self {
             SequenceTag::RTag(tag) => tag.sequence,
@@ -42,7 +42,7 @@ impl SequenceTag {
     }
 }
 
-// `LEN` speaks for both.
+// `LEN` holds for both.
 const _: () = assert!(rtag::TAG_LEN == hsr::TAG_LEN);
 
 impl fmt::Display for SequenceTag {
@@ -54,23 +54,22 @@ impl fmt::Display for SequenceTag {
     }
 }
 
-/// A frame whose addresses, tags and EtherType are there in full.
+/// A frame with complete addresses, tags and EtherType.
 ///
-/// It is where these are, rather than what they are: few octets, which are often handed on, and
-/// most of the headers are of no interest to most.
+/// It stores the offsets of the headers instead of their content: it is small and often copied, and most
+/// headers are not read by most users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     octets: &'a [u8],
     sequence: Option<SequenceTag>,
-    /// Octets in front of the MSDU.
+    /// Octets before the MSDU.
     msdu: u8,
-    /// Octets in front of the payload.
+    /// Octets before the payload.
     payload: u8,
 }
 
 impl<'a> Frame<'a> {
-    /// Walks over the headers of a frame, FCS not included. The one thing that can be wrong is
-    /// that it ends within them.
+    /// Parses the headers of a frame without FCS. The only possible error is a frame that ends within them.
     #[inline]
     pub fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
         let (_, mut msdu) = split::<ADDRESSES_LEN>("Ethernet header", octets)?;
@@ -91,74 +90,73 @@ impl<'a> Frame<'a> {
         Ok(Frame { octets, sequence, msdu: behind(msdu), payload: behind(payload) })
     }
 
-    /// All octets.
+    /// Returns all octets.
     pub fn octets(&self) -> &'a [u8] {
         self.octets
     }
 
-    /// Where the frame goes.
+    /// Returns the destination address.
     pub fn destination(&self) -> MacAddress {
         self.address(0)
     }
 
-    /// Where it comes from.
+    /// Returns the source address.
     pub fn source(&self) -> MacAddress {
         self.address(ADDRESSES_LEN / 2)
     }
 
-    /// The VLAN tags, outer first.
+    /// Returns the VLAN tags, outer first.
     pub fn vlans(&self) -> impl DoubleEndedIterator<Item = VlanTag> + use<> {
         [self.vlan_at(0), self.vlan_at(1)].into_iter().flatten()
     }
 
-    /// The outer VLAN tag, the one that says which VLAN the frame is of.
+    /// Returns the outer VLAN tag, which determines the VLAN of the frame.
     pub fn vlan(&self) -> Option<VlanTag> {
         self.vlan_at(0)
     }
 
-    /// The sequence tag that stands behind the VLAN tags. A PRP trailer is none: see
-    /// [`prp`](Self::prp).
+    /// Returns the sequence tag after the VLAN tags. A PRP trailer is not included: see [`prp`](Self::prp).
     pub fn sequence_tag(&self) -> Option<SequenceTag> {
         self.sequence
     }
 
-    /// The EtherType of the payload, or its length in an 802.3 frame.
+    /// Returns the EtherType of the payload, or its length in an 802.3 frame.
     pub fn ethertype(&self) -> EtherType {
-        // It ends the headers.
+        // The EtherType ends the headers.
         let at = self.payload_offset() - ETHERTYPE_LEN;
         EtherType(be16(self.octets, at).unwrap_or_default())
     }
 
-    /// Octets of the addresses and VLAN tags in front of the MSDU: where an R-TAG stands or goes.
+    /// Returns the octets of the addresses and VLAN tags before the MSDU: the offset of an R-TAG.
     pub fn msdu_offset(&self) -> usize {
         usize::from(self.msdu)
     }
 
-    /// What follows the addresses and VLAN tags, from the EtherType or sequence tag to the end of
-    /// the frame, padding included.
+    /// Returns the octets after the addresses and VLAN tags, from the EtherType or sequence tag to the end of
+    /// the frame, including padding.
     pub fn msdu(&self) -> &'a [u8] {
         self.octets.get(self.msdu_offset()..).unwrap_or_default()
     }
 
-    /// Octets in front of the payload.
+    /// Returns the octets before the payload.
     pub fn payload_offset(&self) -> usize {
         usize::from(self.payload)
     }
 
-    /// What follows the EtherType, padding included.
+    /// Returns the octets after the EtherType, including padding.
     pub fn payload(&self) -> &'a [u8] {
         self.octets.get(self.payload_offset()..).unwrap_or_default()
     }
 
-    /// The IP headers, an R-TAG in front of them or not; `None` where it is not an IP packet.
+    /// Returns the IP headers, with or without an R-TAG before them; `None`: not an IP packet.
     pub fn ip(&self) -> Result<Option<Ip>, IpError> {
         Ip::parse(self.ethertype(), self.payload())
     }
 
-    /// The PRP trailer that ends the frame.
+    /// Returns the PRP trailer at the end of the frame.
     pub fn prp(&self) -> Result<prp::Repr, prp::TrailerError> {
-        // The LSDU is what PRP was given to send: all that follows the EtherType behind the VLAN
-        // tags, be that an R-TAG's.
+        // The LSDU is the data passed to PRP: all octets after the EtherType that follows the VLAN tags,
+        // which may be that of an R-TAG.
         let lsdu = self.msdu().get(ETHERTYPE_LEN..).unwrap_or_default();
         prp::View::new_checked(lsdu).map(|trailer| prp::Repr::parse(&trailer))
     }
@@ -175,7 +173,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Whether an EtherType that `is` what is asked for stands at the start.
+/// Returns whether the octets start with an EtherType that matches `is`.
 fn begins_with(octets: &[u8], is: impl Fn(EtherType) -> bool) -> bool {
     be16(octets, 0).is_some_and(|ethertype| is(EtherType(ethertype)))
 }
@@ -254,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_r_tag_is_payload() {
+    fn octets_after_the_r_tag_are_payload() {
         for inner in [&VLAN[..], &R_TAG[..], &[0x89, 0x2f, 0, 0, 0, 0][..]] {
             let octets = frame(&[&VLAN, &R_TAG, inner, &[8, 0]]);
             let frame = Frame::parse(&octets).unwrap();
@@ -266,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_within_the_headers_is_told() {
+    fn every_truncation_within_the_headers_is_refused() {
         let octets = frame(&[&VLAN, &VLAN, &R_TAG, &[0x88, 0xcc]]);
         for len in 0..octets.len() {
             let error = Frame::parse(&octets[..len]).unwrap_err();
@@ -286,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prp_trailer_counts_from_behind_the_vlan_tags() {
+    fn a_prp_trailer_counts_after_the_vlan_tags() {
         let lsdu: &[u8] = &[1, 2, 3, 0, 9, 0xa0, 9, 0x88, 0xfb];
         for tags in [&[][..], &VLAN[..], &[VLAN, VLAN].concat()[..]] {
             let octets = frame(&[tags, &[0x88, 0xcc], lsdu]);

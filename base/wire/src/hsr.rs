@@ -15,21 +15,21 @@ mod field {
 
 /// Octets of an HSR tag.
 pub const TAG_LEN: usize = field::SEQUENCE.end;
-/// The greatest path id.
+/// Maximum path id.
 pub const MAX_PATH: u8 = 0x0f;
-/// The greatest LSDU size, in octets; PRP's too.
+/// Maximum LSDU size, in octets; PRP's too.
 pub const MAX_LSDU_SIZE: u16 = 0x0fff;
 
 const WHAT: &str = "HSR tag";
 
-/// An HSR tag, its EtherType included.
+/// An HSR tag, including its EtherType.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View<'a> {
     tag: &'a [u8; TAG_LEN],
 }
 
 impl<'a> View<'a> {
-    /// The tag at the start of `octets`, which is one where it begins with its EtherType.
+    /// Reads the tag at the start of `octets`, which starts with its EtherType.
     pub fn new_checked(octets: &'a [u8]) -> Result<Self, TagError> {
         let (tag, _) = split::<TAG_LEN>(WHAT, octets)?;
         let found = EtherType::from([tag[0], tag[1]]);
@@ -40,12 +40,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Path id, `0..=15`: the ring direction or the PRP network the frame came from.
+    /// Returns the path id, `0..=15`: the ring direction or the PRP network of the frame.
     pub fn path(&self) -> u8 {
         self.tag[2] >> 4
     }
 
-    /// Octets from the tag's path id to the end of the payload, as the sender counted them.
+    /// Returns the octets from the tag's path id to the end of the payload, as counted by the sender.
     pub fn lsdu_size(&self) -> u16 {
         u16::from_be_bytes([self.tag[2], self.tag[3]]) & MAX_LSDU_SIZE
     }
@@ -68,12 +68,12 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// The fields of a tag.
+    /// Returns the fields of a tag.
     pub fn parse(tag: &View<'_>) -> Self {
         Repr { path: tag.path(), lsdu_size: tag.lsdu_size(), sequence: tag.sequence() }
     }
 
-    /// Octets [`emit`](Self::emit) writes.
+    /// Returns the number of octets that [`emit`](Self::emit) writes.
     pub const fn buffer_len(&self) -> usize {
         TAG_LEN
     }

@@ -1,4 +1,4 @@
-//! What identification by IP (802.1CB 6.7) looks at, for IPv4 and IPv6 alike.
+//! The fields that identification by IP (802.1CB 6.7) reads, for IPv4 and IPv6.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use crate::ipv6::ExtensionError;
 use crate::{EtherType, Ports, Truncated, ipv4, ipv6};
 
-/// An IP protocol number, in IPv6 the next header's.
+/// An IP protocol number; in IPv6, of the next header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Protocol(pub u8);
 
@@ -18,7 +18,7 @@ impl Protocol {
     /// SCTP.
     pub const SCTP: Protocol = Protocol(132);
 
-    /// Whether its header begins with two ports that identification looks at.
+    /// Returns whether its header starts with two ports, which identification reads.
     pub const fn has_ports(self) -> bool {
         matches!(self, Protocol::TCP | Protocol::UDP | Protocol::SCTP)
     }
@@ -35,16 +35,16 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Why the IP headers of a frame could not be read.
+/// The reason why the IP headers of a frame could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IpError {
-    /// Not an IPv4 packet, though the EtherType says so.
+    /// Not an IPv4 packet, despite the EtherType.
     V4(ipv4::PacketError),
-    /// Not an IPv6 packet, though the EtherType says so.
+    /// Not an IPv6 packet, despite the EtherType.
     V6(ipv6::PacketError),
     /// The extension headers of an IPv6 packet.
     Extension(ExtensionError),
-    /// The packet ends before the ports do.
+    /// The packet ends before the end of the ports.
     Ports(Truncated),
 }
 
@@ -88,22 +88,21 @@ impl core::error::Error for IpError {}
 /// Addresses, DSCP, next protocol and ports of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ip {
-    /// The sender.
+    /// Source address.
     pub source: IpAddr,
-    /// The receiver.
+    /// Destination address.
     pub destination: IpAddr,
     /// Differentiated services code point, `0..=63`.
     pub dscp: u8,
-    /// The protocol after all IP headers. Of a fragment that is not the first it is what the
-    /// fragment header names, which may be an extension header that only the first one has.
+    /// The protocol after all IP headers. For a fragment other than the first it is the one in the fragment
+    /// header, which may be an extension header that only the first fragment has.
     pub protocol: Protocol,
-    /// Ports of UDP, TCP and SCTP; none for other protocols and for fragments but the first.
+    /// Ports of UDP, TCP and SCTP; `None` for other protocols and for all fragments except the first.
     pub ports: Option<Ports>,
 }
 
 impl Ip {
-    /// The packet after `ethertype`; `None` where that is not an IP packet. Checksums are not
-    /// looked at.
+    /// Parses the packet after `ethertype`; `None`: not an IP packet. Checksums are not verified.
     pub fn parse(ethertype: EtherType, octets: &[u8]) -> Result<Option<Self>, IpError> {
         match ethertype {
             EtherType::IPV4 => Self::parse_v4(octets).map(Some),
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_not_taken_from_the_padding() {
+    fn ports_are_not_read_from_the_padding() {
         let short = ipv4::Repr { payload_len: 3, ..V4 };
         let error = Ip::parse(EtherType::IPV4, &v4(short)).unwrap_err();
         assert_eq!(error, IpError::Ports(Truncated { what: "ports", needed: 4, len: 3 }));

@@ -31,10 +31,10 @@ pub const HEADER_LEN: usize = field::DESTINATION.end;
 
 const WHAT: &str = "IPv4 packet";
 
-/// Why octets are not an IPv4 packet.
+/// The reason why octets are not an IPv4 packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketError {
-    /// Header or payload is cut off.
+    /// Header or payload is truncated.
     Truncated(Truncated),
     /// The version is not 4.
     Version(u8),
@@ -72,7 +72,7 @@ impl fmt::Display for PacketError {
 
 impl core::error::Error for PacketError {}
 
-/// A packet that is there in full. Its checksum is not looked at.
+/// A complete packet. Its checksum is not verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View<'a> {
     header: &'a [u8; HEADER_LEN],
@@ -81,8 +81,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The packet at the start of `octets`; what stands behind its total length, padding, is not
-    /// its.
+    /// Reads the packet at the start of `octets`; octets after its total length are padding.
     pub fn new_checked(octets: &'a [u8]) -> Result<Self, PacketError> {
         let (header, _) = split::<HEADER_LEN>(WHAT, octets)?;
         let first = header[field::VERSION_AND_LEN];
@@ -111,52 +110,52 @@ impl<'a> View<'a> {
         Ipv4Addr::from(core::array::from_fn::<u8, 4, _>(|i| self.header[at + i]))
     }
 
-    /// Differentiated services code point, `0..=63`.
+    /// Returns the differentiated services code point, `0..=63`.
     pub fn dscp(&self) -> u8 {
         self.header[field::TRAFFIC_CLASS] >> 2
     }
 
-    /// Explicit congestion notification, `0..=3`.
+    /// Returns the explicit congestion notification, `0..=3`.
     pub fn ecn(&self) -> u8 {
         self.header[field::TRAFFIC_CLASS] & 0x03
     }
 
-    /// What the fragments of one packet have in common.
+    /// Returns the identification, common to the fragments of a packet.
     pub fn identification(&self) -> u16 {
         self.be16(field::IDENTIFICATION.start)
     }
 
-    /// Whether routers must not fragment the packet.
+    /// Returns whether routers must not fragment the packet.
     pub fn dont_fragment(&self) -> bool {
         self.be16(field::FRAGMENT.start) & field::DONT_FRAGMENT != 0
     }
 
-    /// Whether further fragments follow.
+    /// Returns whether further fragments follow.
     pub fn more_fragments(&self) -> bool {
         self.be16(field::FRAGMENT.start) & field::MORE_FRAGMENTS != 0
     }
 
-    /// Where the fragment belongs, in units of 8 octets, `0..=8191`.
+    /// Returns the fragment offset, in units of 8 octets, `0..=8191`.
     pub fn fragment_offset(&self) -> u16 {
         self.be16(field::FRAGMENT.start) & field::OFFSET
     }
 
-    /// Hops the packet may still take.
+    /// Returns the remaining number of hops.
     pub fn ttl(&self) -> u8 {
         self.header[field::TTL]
     }
 
-    /// The protocol of the payload.
+    /// Returns the protocol of the payload.
     pub fn protocol(&self) -> Protocol {
         Protocol(self.header[field::PROTOCOL])
     }
 
-    /// The header checksum.
+    /// Returns the header checksum.
     pub fn checksum(&self) -> u16 {
         self.be16(field::CHECKSUM.start)
     }
 
-    /// Whether the header checksum is right.
+    /// Returns whether the header checksum is correct.
     pub fn verify_checksum(&self) -> bool {
         let mut sum = Checksum::new();
         sum.add(self.header);
@@ -164,22 +163,22 @@ impl<'a> View<'a> {
         sum.finish() == 0
     }
 
-    /// The sender.
+    /// Returns the source address.
     pub fn source(&self) -> Ipv4Addr {
         self.address(field::SOURCE.start)
     }
 
-    /// The receiver.
+    /// Returns the destination address.
     pub fn destination(&self) -> Ipv4Addr {
         self.address(field::DESTINATION.start)
     }
 
-    /// Options, `0..=40` octets, as they stand there.
+    /// Returns the options, `0..=40` octets.
     pub fn options(&self) -> &'a [u8] {
         self.options
     }
 
-    /// What stands after the header, padding of the frame not included.
+    /// Returns the octets after the header, without padding of the frame.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
@@ -192,28 +191,28 @@ pub struct Repr {
     pub dscp: u8,
     /// Explicit congestion notification, `0..=3`.
     pub ecn: u8,
-    /// What the fragments of one packet have in common.
+    /// Identification, common to the fragments of a packet.
     pub identification: u16,
     /// Whether routers must not fragment the packet.
     pub dont_fragment: bool,
     /// Whether further fragments follow.
     pub more_fragments: bool,
-    /// Where the fragment belongs, in units of 8 octets, `0..=8191`.
+    /// Fragment offset, in units of 8 octets, `0..=8191`.
     pub fragment_offset: u16,
-    /// Hops the packet may take.
+    /// Maximum number of hops.
     pub ttl: u8,
     /// The protocol of the payload.
     pub protocol: Protocol,
-    /// The sender.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// The receiver.
+    /// Destination address.
     pub destination: Ipv4Addr,
     /// Octets of the payload, `0..=65515`.
     pub payload_len: u16,
 }
 
 impl Repr {
-    /// An unfragmented UDP packet with DSCP 0 and 64 hops.
+    /// Creates the header of an unfragmented UDP packet with DSCP 0 and 64 hops.
     pub const fn new(source: Ipv4Addr, destination: Ipv4Addr, payload_len: u16) -> Self {
         Repr {
             dscp: 0,
@@ -230,7 +229,7 @@ impl Repr {
         }
     }
 
-    /// The fields of a packet, options left out.
+    /// Returns the fields of a packet without options.
     pub fn parse(packet: &View<'_>) -> Self {
         Repr {
             dscp: packet.dscp(),
@@ -248,12 +247,12 @@ impl Repr {
         }
     }
 
-    /// Octets [`emit`](Self::emit) writes.
+    /// Returns the number of octets that [`emit`](Self::emit) writes.
     pub const fn buffer_len(&self) -> usize {
         HEADER_LEN
     }
 
-    /// Writes the header, checksum included, to the start of `buffer`; returns its length.
+    /// Writes the header, including the checksum, to the start of `buffer`; returns its length.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let max_payload = usize::from(u16::MAX) - HEADER_LEN;
         EmitError::check("DSCP", self.dscp.into(), 63)?;

@@ -1,4 +1,4 @@
-//! IPv6 (RFC 8200) and the walk over its extension headers.
+//! IPv6 (RFC 8200) and its extension headers.
 
 use core::fmt;
 use core::net::Ipv6Addr;
@@ -19,10 +19,10 @@ mod field {
 
 /// Octets of the header.
 pub const HEADER_LEN: usize = field::DESTINATION.end;
-/// Extension headers that are walked over. RFC 8200 4.1 recommends an order of six that can be
-/// walked over, destination options twice among them.
+/// Maximum number of extension headers to skip. RFC 8200 4.1 recommends an order of six that can be skipped,
+/// with destination options twice.
 pub const MAX_EXTENSIONS: usize = 6;
-/// The greatest flow label.
+/// Maximum flow label.
 pub const MAX_FLOW_LABEL: u32 = 0x000f_ffff;
 
 const WHAT: &str = "IPv6 packet";
@@ -34,10 +34,10 @@ const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION_OPTIONS: u8 = 60;
 
-/// Why octets are not an IPv6 packet.
+/// The reason why octets are not an IPv6 packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketError {
-    /// Header or payload is cut off.
+    /// Header or payload is truncated.
     Truncated(Truncated),
     /// The version is not 6.
     Version(u8),
@@ -60,10 +60,10 @@ impl fmt::Display for PacketError {
 
 impl core::error::Error for PacketError {}
 
-/// Why the walk over extension headers did not reach the upper-layer protocol.
+/// The reason why the upper-layer protocol was not reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtensionError {
-    /// An extension header is cut off by the end of the packet.
+    /// An extension header exceeds the packet.
     Truncated(Truncated),
     /// More than [`MAX_EXTENSIONS`].
     TooMany,
@@ -88,28 +88,28 @@ impl fmt::Display for ExtensionError {
 
 impl core::error::Error for ExtensionError {}
 
-/// A packet that is there in full.
+/// A complete packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View<'a> {
     header: &'a [u8; HEADER_LEN],
     payload: &'a [u8],
 }
 
-/// What stands behind the extension headers.
+/// The upper-layer part, after the extension headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upper<'a> {
     /// The upper-layer protocol.
     pub protocol: Protocol,
-    /// Where the fragment belongs, in units of 8 octets; 0 for a whole packet. The protocol of a
-    /// fragment that is not the first is the one its fragment header names.
+    /// Fragment offset, in units of 8 octets; 0 for a whole packet. The protocol of a fragment other than the
+    /// first is the one in its fragment header.
     pub fragment_offset: u16,
     /// The octets of that protocol.
     pub payload: &'a [u8],
 }
 
 impl<'a> View<'a> {
-    /// The packet at the start of `octets`; what stands behind its payload length, padding, is not
-    /// its. A jumbogram (RFC 2675) has payload length 0 and so no payload here.
+    /// Reads the packet at the start of `octets`; octets after its payload length are padding. A jumbogram
+    /// (RFC 2675) has payload length 0 and so no payload here.
     pub fn new_checked(octets: &'a [u8]) -> Result<Self, PacketError> {
         let (header, rest) = split::<HEADER_LEN>(WHAT, octets)?;
         if header[0] >> 4 != 6 {
@@ -133,49 +133,49 @@ impl<'a> View<'a> {
         Ipv6Addr::from(core::array::from_fn::<u8, 16, _>(|i| self.header[at + i]))
     }
 
-    /// Differentiated services code point, `0..=63`.
+    /// Returns the differentiated services code point, `0..=63`.
     pub fn dscp(&self) -> u8 {
         (self.first_word() >> 22) as u8 & 0x3f
     }
 
-    /// Explicit congestion notification, `0..=3`.
+    /// Returns the explicit congestion notification, `0..=3`.
     pub fn ecn(&self) -> u8 {
         (self.first_word() >> 20) as u8 & 0x03
     }
 
-    /// Flow label, 20 bits.
+    /// Returns the flow label, 20 bits.
     pub fn flow_label(&self) -> u32 {
         self.first_word() & MAX_FLOW_LABEL
     }
 
-    /// The first extension header's number, or the upper-layer protocol.
+    /// Returns the first extension header's number, or the upper-layer protocol.
     pub fn next_header(&self) -> Protocol {
         Protocol(self.header[field::NEXT_HEADER])
     }
 
-    /// Hops the packet may still take.
+    /// Returns the remaining number of hops.
     pub fn hop_limit(&self) -> u8 {
         self.header[field::HOP_LIMIT]
     }
 
-    /// The sender.
+    /// Returns the source address.
     pub fn source(&self) -> Ipv6Addr {
         self.address(field::SOURCE.start)
     }
 
-    /// The receiver.
+    /// Returns the destination address.
     pub fn destination(&self) -> Ipv6Addr {
         self.address(field::DESTINATION.start)
     }
 
-    /// What stands after the header, extension headers included, padding of the frame not.
+    /// Returns the octets after the header, including extension headers, without padding of the frame.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 
-    /// Walks over hop-by-hop options, destination options, routing, fragment and authentication
-    /// headers. Any other number is taken for the upper-layer protocol, ESP among them. The walk
-    /// ends at a fragment that is not the first: what follows is no header.
+    /// Skips hop-by-hop options, destination options, routing, fragment and authentication headers. Any other
+    /// number is treated as the upper-layer protocol, including ESP. Skipping ends at a fragment other than
+    /// the first: the octets after it are not a header.
     pub fn upper(&self) -> Result<Upper<'a>, ExtensionError> {
         let mut next = self.next_header().0;
         let mut rest = self.payload;
@@ -222,18 +222,18 @@ pub struct Repr {
     pub flow_label: u32,
     /// The protocol of the payload.
     pub next_header: Protocol,
-    /// Hops the packet may take.
+    /// Maximum number of hops.
     pub hop_limit: u8,
-    /// The sender.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// The receiver.
+    /// Destination address.
     pub destination: Ipv6Addr,
-    /// Octets of the payload, extension headers included.
+    /// Octets of the payload, including extension headers.
     pub payload_len: u16,
 }
 
 impl Repr {
-    /// A UDP packet with DSCP 0 and 64 hops.
+    /// Creates the header of a UDP packet with DSCP 0 and 64 hops.
     pub const fn new(source: Ipv6Addr, destination: Ipv6Addr, payload_len: u16) -> Self {
         Repr {
             dscp: 0,
@@ -247,7 +247,7 @@ impl Repr {
         }
     }
 
-    /// The fields of a packet.
+    /// Returns the fields of a packet.
     pub fn parse(packet: &View<'_>) -> Self {
         Repr {
             dscp: packet.dscp(),
@@ -262,7 +262,7 @@ impl Repr {
         }
     }
 
-    /// Octets [`emit`](Self::emit) writes.
+    /// Returns the number of octets that [`emit`](Self::emit) writes.
     pub const fn buffer_len(&self) -> usize {
         HEADER_LEN
     }

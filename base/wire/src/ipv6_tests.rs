@@ -13,7 +13,7 @@ const REPR: Repr = Repr {
     payload_len: 4,
 };
 
-/// A packet with these extension headers in front of `tail`.
+/// Returns a packet with these extension headers before `tail`.
 fn packet(first: u8, extensions: &[&[u8]], tail: &[u8]) -> Vec<u8> {
     let payload = [extensions.concat(), tail.to_vec()].concat();
     let repr = Repr { next_header: Protocol(first), payload_len: payload.len() as u16, ..REPR };
@@ -58,7 +58,7 @@ fn bad_headers() {
 }
 
 #[test]
-fn walks_over_extension_headers() {
+fn extension_headers_are_skipped() {
     let hop_by_hop: &[u8] = &[60, 0, 1, 4, 0, 0, 0, 0];
     let options: &[u8] = &[43, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let routing: &[u8] = &[51, 0, 4, 0, 0, 0, 0, 0];
@@ -101,7 +101,7 @@ fn an_extension_header_ends_with_the_packet() {
         (44, &[17, 0, 0, 0, 0, 0, 0][..]),
         (51, &[17, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0][..]),
     ] {
-        // Octets behind the payload length are no way out.
+        // Octets after the payload length are not used.
         let mut octets = packet(first, &[extension], &[]);
         octets.extend([0; 16]);
         let error = View::new_checked(&octets).unwrap().upper().unwrap_err();

@@ -1,12 +1,11 @@
-//! Codecs for the frames onbeat reads and writes.
+//! Codecs for the frames that onbeat reads and writes.
 //!
-//! Every protocol file has one order: where the fields are, a view borrowed from octets
-//! (`new_checked` is the only way to get one), an owned representation with `parse`, `emit` and
-//! `buffer_len`, `Display`, tests. A view that exists may be read without a check: no accessor
-//! fails or panics, whatever the octets.
+//! Every protocol file has the same order: field offsets, a view borrowed from octets (created only by
+//! `new_checked`), an owned representation with `parse`, `emit` and `buffer_len`, `Display`, tests. A view is
+//! read without checks: no accessor fails or panics, for any octets.
 //!
-//! [`Frame`] is the walk over all headers that identification needs, [`edit()`] the way a frame is
-//! changed on its way out. Frames have no FCS: the port takes it off and puts it on.
+//! [`Frame`] parses all headers that identification requires, [`edit()`] edits a frame for transmission.
+//! Frames have no FCS: the port removes and adds it.
 #![no_std]
 #![forbid(unsafe_code)]
 

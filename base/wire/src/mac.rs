@@ -13,34 +13,34 @@ impl MacAddress {
     /// 00:00:00:00:00:00
     pub const ZERO: MacAddress = MacAddress([0; 6]);
 
-    /// Whether the address names a group (I/G bit), broadcast included.
+    /// Returns whether the address is a group (I/G bit), including broadcast.
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 0x01 != 0
     }
 
-    /// Whether every station is meant.
+    /// Returns whether the address is the broadcast address.
     pub const fn is_broadcast(self) -> bool {
         self.as_u64() == 0xffff_ffff_ffff
     }
 
-    /// Whether the address names one station: not a group, not all zero.
+    /// Returns whether the address is of one station: not a group, not all zero.
     pub const fn is_unicast(self) -> bool {
         !self.is_multicast() && self.as_u64() != 0
     }
 
-    /// Whether the address was given locally, not by a maker (U/L bit).
+    /// Returns whether the address is locally administered (U/L bit).
     pub const fn is_local(self) -> bool {
         self.0[0] & 0x02 != 0
     }
 
-    /// The address as a number, the first octet on the wire being the most significant of the
-    /// lower 48 bits.
+    /// Returns the address as a number; the first octet on the wire is the most significant of the lower 48
+    /// bits.
     pub const fn as_u64(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// The octets that are set in `mask`.
+    /// Returns the octets masked by `mask`.
     pub const fn masked(self, mask: MacAddress) -> MacAddress {
         let ([a, b, c, d, e, f], m) = (self.0, mask.0);
         MacAddress([a & m[0], b & m[1], c & m[2], d & m[3], e & m[4], f & m[5]])
@@ -60,10 +60,10 @@ impl fmt::Display for MacAddress {
     }
 }
 
-/// Why text is not a MAC address. Its text does not repeat the input: the caller knows it.
+/// The reason why text is not a MAC address. Its text does not repeat the input, which the caller knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParseMacAddressError {
-    /// Not six parts.
+    /// The number of parts is not six.
     Parts(usize),
     /// A part, counted from 1, is not two hexadecimal digits.
     Octet(usize),
@@ -72,12 +72,12 @@ pub enum ParseMacAddressError {
 impl fmt::Display for ParseMacAddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ParseMacAddressError::Parts(n) => write!(f, "{n} part(s) where a MAC address has 6")?,
+            ParseMacAddressError::Parts(n) => write!(f, "{n} part(s), but a MAC address has 6")?,
             ParseMacAddressError::Octet(n) => {
                 write!(f, "part {n} of the MAC address is not two hexadecimal digits")?;
             }
         }
-        f.write_str("; write it as 02:00:00:00:00:01")
+        f.write_str("; example: 02:00:00:00:00:01")
     }
 }
 
@@ -86,7 +86,7 @@ impl core::error::Error for ParseMacAddressError {}
 impl FromStr for MacAddress {
     type Err = ParseMacAddressError;
 
-    /// Six octets of two hexadecimal digits, all parted by `:` or all by `-`.
+    /// Parses six octets of two hexadecimal digits, all separated by `:` or all by `-`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let separator = if text.contains(':') { ':' } else { '-' };
         let count = text.split(separator).count();
@@ -95,7 +95,7 @@ impl FromStr for MacAddress {
         }
         let mut octets = [0; 6];
         for (i, (octet, part)) in octets.iter_mut().zip(text.split(separator)).enumerate() {
-            // from_str_radix alone would take a sign.
+            // from_str_radix alone would accept a sign.
             let digits = part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
             *octet = u8::from_str_radix(part, 16)
                 .ok()
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_text_says_what_is_wrong() {
+    fn invalid_text_is_refused_with_a_reason() {
         use ParseMacAddressError::{Octet, Parts};
         for (text, error) in [
             ("", Parts(1)),
@@ -136,7 +136,7 @@ mod tests {
         }
         assert_eq!(
             "1".parse::<MacAddress>().unwrap_err().to_string(),
-            "1 part(s) where a MAC address has 6; write it as 02:00:00:00:00:01"
+            "1 part(s), but a MAC address has 6; example: 02:00:00:00:00:01"
         );
     }
 

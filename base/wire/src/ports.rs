@@ -27,13 +27,13 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// The ports at the start of a UDP, TCP or SCTP header.
+    /// Reads the ports at the start of a UDP, TCP or SCTP header.
     pub fn parse(octets: &[u8]) -> Result<Self, Truncated> {
         let (&[a, b, c, d], _) = split::<PORTS_LEN>(WHAT, octets)?;
         Ok(Ports { source: u16::from_be_bytes([a, b]), destination: u16::from_be_bytes([c, d]) })
     }
 
-    /// Octets [`emit`](Self::emit) writes.
+    /// Returns the number of octets that [`emit`](Self::emit) writes.
     pub const fn buffer_len(&self) -> usize {
         PORTS_LEN
     }

@@ -1,9 +1,9 @@
 //! The PRP redundancy control trailer (IEC 62439-3), the last six octets before the FCS:
 //! sequence number, LAN id and LSDU size, 0x88FB.
 //!
-//! Nothing in front of the trailer announces it, so any frame may end like one by chance. The LSDU
-//! size tells: it counts all octets after the EtherType and VLAN tags, the trailer and the padding
-//! in front of it included. A sender pads a short frame first and appends the trailer then.
+//! No field before the trailer announces it, so any frame may end like one by chance. The LSDU size
+//! distinguishes them: it counts all octets after the EtherType and VLAN tags, including the trailer and the
+//! padding before it. A sender pads a short frame first and then appends the trailer.
 
 use core::fmt;
 
@@ -24,7 +24,7 @@ pub const TRAILER_LEN: usize = field::SUFFIX.end;
 
 const WHAT: &str = "PRP trailer";
 
-/// Which of the two networks a frame took.
+/// The network that a frame was sent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lan {
     /// LAN id 0xA.
@@ -33,18 +33,18 @@ pub enum Lan {
     B,
 }
 
-/// Why a frame has no trailer.
+/// The reason why a frame has no trailer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrailerError {
-    /// Too short to have one.
+    /// Too short for a trailer.
     Truncated(Truncated),
-    /// The last two octets are something else.
+    /// The last two octets differ from the suffix.
     Suffix(u16),
     /// The LAN id is neither 0xA nor 0xB.
     LanId(u8),
     /// The size is not that of this frame: it ends like a trailer by chance.
     LsduSize {
-        /// What the trailer says, in octets.
+        /// The size in the trailer, in octets.
         said: u16,
         /// The LSDU's octets.
         found: usize,
@@ -70,7 +70,7 @@ impl fmt::Display for TrailerError {
 
 impl core::error::Error for TrailerError {}
 
-/// A trailer that fits the frame it ends.
+/// A trailer that is valid for its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View<'a> {
     trailer: &'a [u8; TRAILER_LEN],
@@ -78,8 +78,8 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The trailer at the end of `lsdu`, which is all that stands after the EtherType that follows
-    /// the VLAN tags.
+    /// Reads the trailer at the end of `lsdu`, which is the part of the frame after the EtherType that
+    /// follows the VLAN tags.
     pub fn new_checked(lsdu: &'a [u8]) -> Result<Self, TrailerError> {
         let trailer: &[u8; TRAILER_LEN] =
             lsdu.last_chunk().ok_or(TrailerError::Truncated(Truncated {
@@ -108,12 +108,12 @@ impl<'a> View<'a> {
         u16::from_be_bytes([self.trailer[0], self.trailer[1]])
     }
 
-    /// The network the frame took.
+    /// Returns the network of the frame.
     pub fn lan(&self) -> Lan {
         self.lan
     }
 
-    /// Octets of the LSDU, the trailer's included.
+    /// Returns the octets of the LSDU, including the trailer.
     pub fn lsdu_size(&self) -> u16 {
         u16::from_be_bytes([self.trailer[2], self.trailer[3]]) & MAX_LSDU_SIZE
     }
@@ -126,17 +126,17 @@ pub struct Repr {
     pub sequence: u16,
     /// The network.
     pub lan: Lan,
-    /// Octets of the LSDU, the trailer's included, `6..=4095`.
+    /// Octets of the LSDU, including the trailer, `6..=4095`.
     pub lsdu_size: u16,
 }
 
 impl Repr {
-    /// The fields of a trailer.
+    /// Returns the fields of a trailer.
     pub fn parse(trailer: &View<'_>) -> Self {
         Repr { sequence: trailer.sequence(), lan: trailer.lan(), lsdu_size: trailer.lsdu_size() }
     }
 
-    /// Octets [`emit`](Self::emit) writes.
+    /// Returns the number of octets that [`emit`](Self::emit) writes.
     pub const fn buffer_len(&self) -> usize {
         TRAILER_LEN
     }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_like_a_trailer_by_chance_is_none() {
+    fn an_accidental_trailer_is_refused() {
         let with = |at: usize, octet| {
             let mut lsdu = LSDU;
             lsdu[at] = octet;
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_off() {
+    fn truncated() {
         for len in 0..TRAILER_LEN {
             let error = View::new_checked(&LSDU[10 - len..]).unwrap_err();
             assert!(matches!(error, TrailerError::Truncated(t) if t.len == len));

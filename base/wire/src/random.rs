@@ -1,4 +1,4 @@
-//! Seeded random numbers for synthetic frames, simulations and tests: the same on every machine and in every
+//! Seeded random numbers for synthetic frames, simulations and tests: equal on every machine and in every
 //! version.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014).
@@ -6,13 +6,13 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of this seed.
+    /// Creates the sequence of this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -21,36 +21,36 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Uniform in `0..bound`; 0 for a bound of 0.
+    /// Returns a uniform number in `0..bound`; 0 for a bound of 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.number()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Uniform in `from..=to`.
+    /// Returns a uniform number in `from..=to`.
     pub fn between(&mut self, from: i64, to: i64) -> i64 {
         from + self.below((to - from + 1) as u64) as i64
     }
 
-    /// True once in `times`.
+    /// Returns true with probability 1/`times`.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// One of these.
+    /// Returns a random element.
     ///
     /// # Panics
-    /// Where there is none.
+    /// The slice is empty.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len() as u64) as usize]
     }
 
-    /// Uniform in `0.0..1.0`.
+    /// Returns a uniform number in `0.0..1.0`.
     pub fn uniform(&mut self) -> f64 {
-        // 53 bits are what a float in 0..1 holds.
+        // A float in 0..1 has 53 bits.
         (self.number() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// True with the given probability.
+    /// Returns true with the given probability.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.uniform() < probability
     }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn chances_are_what_they_say() {
+    fn chances_have_the_given_probability() {
         let mut random = Random::new(7);
         let count = (0..1_000_000).filter(|_| random.chance(0.01)).count();
         assert!((9_500..10_500).contains(&count), "{count}");

@@ -13,19 +13,19 @@ mod field {
     pub(super) const SEQUENCE: Range<usize> = 4..6;
 }
 
-/// Octets of an R-TAG: what a frame grows by.
+/// Octets of an R-TAG: the growth of a frame.
 pub const TAG_LEN: usize = field::SEQUENCE.end;
 
 const WHAT: &str = "R-TAG";
 
-/// An R-TAG, its EtherType included.
+/// An R-TAG, including its EtherType.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View<'a> {
     tag: &'a [u8; TAG_LEN],
 }
 
 impl<'a> View<'a> {
-    /// The tag at the start of `octets`, which is one where it begins with its EtherType.
+    /// Reads the tag at the start of `octets`, which starts with its EtherType.
     pub fn new_checked(octets: &'a [u8]) -> Result<Self, TagError> {
         let (tag, _) = split::<TAG_LEN>(WHAT, octets)?;
         let found = EtherType::from([tag[0], tag[1]]);
@@ -36,7 +36,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Sent as 0, ignored on receipt.
+    /// Returns the reserved field: sent as 0, ignored on receipt.
     pub fn reserved(&self) -> u16 {
         u16::from_be_bytes([self.tag[2], self.tag[3]])
     }
@@ -55,12 +55,12 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// The fields of a tag; the reserved octets are ignored, as the standard has it.
+    /// Returns the fields of a tag; the reserved octets are ignored, as required by the standard.
     pub fn parse(tag: &View<'_>) -> Self {
         Repr { sequence: tag.sequence() }
     }
 
-    /// Octets [`emit`](Self::emit) writes.
+    /// Returns the number of octets that [`emit`](Self::emit) writes.
     pub const fn buffer_len(&self) -> usize {
         TAG_LEN
     }

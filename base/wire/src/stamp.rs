@@ -1,9 +1,8 @@
 //! STAMP, the Simple Two-way Active Measurement Protocol (RFC 8762), with the session identifier of
 //! RFC 8972.
 //!
-//! Both packets have 44 octets, or 112 where they are authenticated, so that a measurement is the same
-//! in both directions. What follows, padding or the TLVs of RFC 8972, is a payload that the reflector
-//! sends back.
+//! Both packets have 44 octets, or 112 if authenticated, so that a measurement is equal in both directions.
+//! The octets after them, padding or the TLVs of RFC 8972, are a payload that the reflector returns.
 
 mod authenticated;
 mod reflected;
@@ -17,53 +16,53 @@ pub use authenticated::{AUTHENTICATED_LEN, COVERED_LEN, HMAC_LEN, View as Authen
 pub use reflected::{Repr as Reflected, View as ReflectedView};
 pub use test::{Repr as Test, View as TestView};
 
-/// UDP port that a reflector listens on where nothing else is agreed.
+/// Default UDP port of a reflector.
 pub const PORT: u16 = 862;
 /// Octets of either packet, unauthenticated.
 pub const PACKET_LEN: usize = 44;
-/// Octets of the fields of TWAMP's test packet (RFC 5357 4.1.2), which are the first of STAMP's; any
-/// number of octets of padding follows.
+/// Octets of the fields of TWAMP's test packet (RFC 5357 4.1.2), which equal the first ones of STAMP's; any
+/// number of padding octets follows.
 pub const TWAMP_TEST_LEN: usize = 14;
-/// Octets of the fields of TWAMP's reflected packet (RFC 5357 4.2.1), which are the first of STAMP's.
+/// Octets of the fields of TWAMP's reflected packet (RFC 5357 4.2.1), which equal the first ones of STAMP's.
 pub const TWAMP_REFLECTED_LEN: usize = 41;
 
-/// From 1900, where NTP's time begins, to 1970, in seconds.
+/// From 1900, the epoch of NTP, to 1970, in seconds.
 const NTP_TO_UNIX_S: i64 = 2_208_988_800;
 const NS_PER_S: i64 = 1_000_000_000;
 
 /// The form of a time stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Format {
-    /// NTP's: seconds since 1900 and a fraction in 32 bits each. Of UTC.
+    /// NTP: seconds since 1900 and a fraction, in 32 bits each. UTC.
     #[default]
     Ntp,
-    /// PTPv2's, its seconds cut to 32 bits: seconds since 1970 and nanoseconds. Of TAI.
+    /// PTPv2, with seconds truncated to 32 bits: seconds since 1970 and nanoseconds. TAI.
     Ptp,
 }
 
-/// A time stamp as it is on the wire.
+/// A time stamp in wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Timestamp(pub [u8; 8]);
 
 impl Timestamp {
-    /// The stamp of a time in nanoseconds since 1970, of the clock that the format wants. NTP's is
-    /// rounded to the nearest of its fractions, which are a quarter of a nanosecond.
+    /// Creates the time stamp of a time in nanoseconds since 1970, of the clock of the format. NTP's is
+    /// rounded to its nearest fraction, a quarter of a nanosecond.
     pub fn new(format: Format, time_ns: i64) -> Self {
         let (seconds, ns) = (time_ns.div_euclid(NS_PER_S), time_ns.rem_euclid(NS_PER_S) as u64);
         let (seconds, fraction) = match format {
-            // A rounded fraction is below 2^32: the last nanosecond is more than one of them away.
+            // A rounded fraction is below 2^32: the last nanosecond is further away than one fraction.
             Format::Ntp => {
                 let fraction = ((ns << 32) + NS_PER_S as u64 / 2) / NS_PER_S as u64;
                 (seconds.wrapping_add(NTP_TO_UNIX_S), fraction)
             }
             Format::Ptp => (seconds, ns),
         };
-        // The era is left out on the wire.
+        // The era is omitted on the wire.
         Timestamp((u64::from(seconds as u32) << 32 | fraction).to_be_bytes())
     }
 
-    /// The time in nanoseconds since 1970. The wire holds it modulo 136 years: the one nearest to
-    /// `near_ns` is meant. `None` where the fraction is none.
+    /// Returns the time in nanoseconds since 1970. The wire format is modulo 136 years: the time nearest to
+    /// `near_ns` is returned. `None`: invalid fraction.
     pub fn time_ns(self, format: Format, near_ns: i64) -> Option<i64> {
         let [a, b, c, d, e, f, g, h] = self.0;
         let seconds = u32::from_be_bytes([a, b, c, d]);
@@ -82,12 +81,12 @@ impl Timestamp {
     }
 }
 
-/// How good the time stamps of a packet are, and their form (RFC 4656 4.1.2, RFC 8762 4.2.1).
+/// The error of a packet's time stamps, and their format (RFC 4656 4.1.2, RFC 8762 4.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorEstimate {
-    /// Whether the clock is synchronised to UTC by an external source.
+    /// Whether the clock is synchronized to UTC by an external source.
     pub synchronised: bool,
-    /// The form of the packet's time stamps.
+    /// The format of the packet's time stamps.
     pub format: Format,
     /// Scale, `0..=63`.
     pub scale: u8,
@@ -96,7 +95,7 @@ pub struct ErrorEstimate {
 }
 
 impl ErrorEstimate {
-    /// The smallest estimate that covers an error in nanoseconds.
+    /// Returns the smallest estimate that covers an error in nanoseconds.
     pub fn of(error_ns: u64, synchronised: bool, format: Format) -> Self {
         let mut units = ((u128::from(error_ns) << 32).div_ceil(NS_PER_S as u128)).max(1);
         let mut scale = 0;
@@ -107,8 +106,7 @@ impl ErrorEstimate {
         ErrorEstimate { synchronised, format, scale, multiplier: units as u8 }
     }
 
-    /// The error in nanoseconds, rounded up; `None` where the multiplier is 0, which says that the
-    /// estimate is none.
+    /// Returns the error in nanoseconds, rounded up; `None`: the multiplier is 0, an invalid estimate.
     pub fn error_ns(&self) -> Option<u64> {
         let units = u128::from(self.multiplier) << self.scale;
         let error = (units * NS_PER_S as u128).div_ceil(1 << 32);
@@ -148,7 +146,7 @@ mod tests {
 
     #[test]
     fn times_there_and_back() {
-        // 2036-02-07 06:28:16 UTC, when NTP's seconds begin anew.
+        // 2036-02-07 06:28:16 UTC, when NTP's seconds wrap around.
         let era = 2_085_978_496 * NS_PER_S;
         for time in [0, 1, 999_999_999, 1_767_323_045_123_456_789, era - 1, era, era + 1] {
             for format in [Format::Ntp, Format::Ptp] {

@@ -20,12 +20,12 @@ pub const HEADER_LEN: usize = field::CHECKSUM.end;
 
 const WHAT: &str = "UDP datagram";
 
-/// Why octets are not a UDP datagram.
+/// The reason why octets are not a UDP datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatagramError {
-    /// Header or payload is cut off.
+    /// Header or payload is truncated.
     Truncated(Truncated),
-    /// The length does not even cover the header.
+    /// The length does not cover the header.
     Length(u16),
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for DatagramError {
 
 impl core::error::Error for DatagramError {}
 
-/// A datagram that is there in full. Its checksum is not looked at.
+/// A complete datagram. Its checksum is not verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View<'a> {
     header: &'a [u8; HEADER_LEN],
@@ -56,7 +56,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The datagram at the start of `octets`; what stands behind its length is not its.
+    /// Reads the datagram at the start of `octets`; octets after its length are ignored.
     pub fn new_checked(octets: &'a [u8]) -> Result<Self, DatagramError> {
         let (header, rest) = split::<HEADER_LEN>(WHAT, octets)?;
         let length = u16::from_be_bytes([header[4], header[5]]);
@@ -70,18 +70,18 @@ impl<'a> View<'a> {
         Ok(View { header, payload })
     }
 
-    /// Both ports.
+    /// Returns both ports.
     pub fn ports(&self) -> Ports {
         let [a, b, c, d, ..] = *self.header;
         Ports { source: u16::from_be_bytes([a, b]), destination: u16::from_be_bytes([c, d]) }
     }
 
-    /// The checksum; 0: none was made (IPv4 only).
+    /// Returns the checksum; 0: none (IPv4 only).
     pub fn checksum(&self) -> u16 {
         u16::from_be_bytes([self.header[6], self.header[7]])
     }
 
-    /// What stands after the header.
+    /// Returns the octets after the header.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
@@ -97,13 +97,13 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// The fields of a header.
+    /// Returns the fields of a header.
     pub fn parse(datagram: &View<'_>) -> Self {
         // The payload came from a 16-bit length.
         Repr { ports: datagram.ports(), payload_len: datagram.payload.len() as u16 }
     }
 
-    /// Octets [`emit`](Self::emit) writes.
+    /// Returns the number of octets that [`emit`](Self::emit) writes.
     pub const fn buffer_len(&self) -> usize {
         HEADER_LEN
     }
@@ -121,8 +121,8 @@ impl Repr {
     }
 }
 
-/// Writes the checksum of the datagram that `octets` begins with, once its payload is there.
-/// IPv6 demands one.
+/// Writes the checksum of the datagram at the start of `octets`, after its payload is complete. IPv6 requires
+/// one.
 pub fn fill_checksum(
     octets: &mut [u8],
     source: IpAddr,
@@ -133,7 +133,7 @@ pub fn fill_checksum(
     datagram[field::CHECKSUM].fill(0);
     let mut sum = Checksum::pseudo_header(source, destination, Protocol::UDP, len as u32);
     sum.add(datagram);
-    // 0 stands for "no checksum"; in one's complement all ones has the same value.
+    // 0 means "no checksum"; in one's complement all ones has the same value.
     let checksum = match sum.finish() {
         0 => u16::MAX,
         sum => sum,

@@ -14,21 +14,21 @@ mod field {
 
 /// Octets of a VLAN tag.
 pub const TAG_LEN: usize = field::TCI.end;
-/// The greatest number a VLAN id field holds; 4095 itself is reserved, 0 means "no VLAN".
+/// Maximum value of a VLAN id field; 4095 itself is reserved, 0 means "no VLAN".
 pub const MAX_VID: u16 = 0x0fff;
-/// The greatest priority code point.
+/// Maximum priority code point.
 pub const MAX_PCP: u8 = 7;
 
 const WHAT: &str = "VLAN tag";
 
-/// A VLAN tag, TPID included.
+/// A VLAN tag, including its TPID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View<'a> {
     tag: &'a [u8; TAG_LEN],
 }
 
 impl<'a> View<'a> {
-    /// The tag at the start of `octets`, which is one where it begins with a VLAN TPID.
+    /// Reads the tag at the start of `octets`, which starts with a VLAN TPID.
     pub fn new_checked(octets: &'a [u8]) -> Result<Self, TagError> {
         let (tag, _) = split(WHAT, octets)?;
         let view = View { tag };
@@ -36,22 +36,22 @@ impl<'a> View<'a> {
         if found.is_vlan() { Ok(view) } else { Err(TagError::OtherEtherType { what: WHAT, found }) }
     }
 
-    /// [`EtherType::C_VLAN`] or [`EtherType::S_VLAN`].
+    /// Returns [`EtherType::C_VLAN`] or [`EtherType::S_VLAN`].
     pub fn tpid(&self) -> EtherType {
         EtherType::from([self.tag[0], self.tag[1]])
     }
 
-    /// Priority code point, `0..=7`.
+    /// Returns the priority code point, `0..=7`.
     pub fn pcp(&self) -> u8 {
         self.tag[2] >> 5
     }
 
-    /// Drop eligible indicator.
+    /// Returns the drop eligible indicator.
     pub fn dei(&self) -> bool {
         self.tag[2] & 0x10 != 0
     }
 
-    /// VLAN id, `0..=4095`.
+    /// Returns the VLAN id, `0..=4095`.
     pub fn vid(&self) -> u16 {
         u16::from_be_bytes([self.tag[2], self.tag[3]]) & MAX_VID
     }
@@ -60,7 +60,7 @@ impl<'a> View<'a> {
 /// A VLAN tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VlanTag {
-    /// Which kind of tag: [`EtherType::C_VLAN`] or [`EtherType::S_VLAN`].
+    /// The kind of tag: [`EtherType::C_VLAN`] or [`EtherType::S_VLAN`].
     pub tpid: EtherType,
     /// Priority code point, `0..=7`.
     pub pcp: u8,
@@ -71,17 +71,17 @@ pub struct VlanTag {
 }
 
 impl VlanTag {
-    /// A customer VLAN tag with priority 0.
+    /// Creates a customer VLAN tag with priority 0.
     pub const fn new(vid: u16) -> Self {
         VlanTag { tpid: EtherType::C_VLAN, pcp: 0, dei: false, vid }
     }
 
-    /// The fields of a tag.
+    /// Returns the fields of a tag.
     pub fn parse(tag: &View<'_>) -> Self {
         VlanTag { tpid: tag.tpid(), pcp: tag.pcp(), dei: tag.dei(), vid: tag.vid() }
     }
 
-    /// Octets [`emit`](Self::emit) writes.
+    /// Returns the number of octets that [`emit`](Self::emit) writes.
     pub const fn buffer_len(&self) -> usize {
         TAG_LEN
     }

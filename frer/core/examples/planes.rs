@@ -1,13 +1,13 @@
-//! What the streams of two nodes cost a frame, without the sockets around them: one numbers it, the
-//! other eliminates and takes the number off. A batch at a time, streams in turn.
+//! Processing time of the streams of two nodes per frame, without sockets: one node numbers frames, the other
+//! eliminates replicas and removes the number. Batches of frames, streams in turn.
 //!
-//! `planes [ROUNDS [KIB]]`: the shortest time of so many rounds, and their median; before each batch
-//! so much other memory is touched, as a kernel does that brings frames.
+//! `planes [ROUNDS [KIB]]`: the shortest time of ROUNDS rounds, and their median; before each batch KIB KiB
+//! of other memory are touched, like a kernel that delivers frames.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use onbeat_frer::plane::{Fate, Identity, Plane};
+use onbeat_frer::plane::{Disposition, FrameIdentity, Plane};
 use onbeat_frer::spec::{
     Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, Tagged,
     VlanMatch,
@@ -61,13 +61,13 @@ fn nodes(streams: u32) -> [Plane; 2] {
         let numbers = Stream { generate: true, ..stream(HOST, PATH, SequenceTag::RTag) };
         let eliminates = Stream { recover, ..stream(PATH, HOST, SequenceTag::Remove) };
         for (node, stream) in nodes.iter_mut().zip([numbers, eliminates]) {
-            node.set(&stream).expect("a stream that can be had");
+            node.set(&stream).expect("a valid stream");
         }
     }
     nodes
 }
 
-/// Each stream once or more to warm up, then as often to measure.
+/// Runs each stream once or more to warm up, then the same number of times to measure.
 fn frame_ns(nodes: &mut [Plane; 2], streams: u32, others: &mut [u8]) -> f64 {
     let [a, b] = nodes;
     let mut sent = vec![[0; OCTETS].to_vec(); BATCH];
@@ -94,17 +94,17 @@ fn frame_ns(nodes: &mut [Plane; 2], streams: u32, others: &mut [u8]) -> f64 {
 }
 
 fn forward(node: &mut Plane, port: PortId, frames: &[Vec<u8>], to: &mut [Vec<u8>]) {
-    let mut identities = [Identity::default(); BATCH];
+    let mut identities = [FrameIdentity::default(); BATCH];
     node.identify_all(port, frames.iter().map(Vec::as_slice), &mut identities);
     for ((octets, identity), out) in frames.iter().zip(identities).zip(to) {
-        let Fate::Sent(replicas) = node.decide(port, identity, 1, octets) else {
-            panic!("a frame that the node does not send");
+        let Disposition::Sent(replicas) = node.decide(port, identity, 1, octets) else {
+            panic!("the node sends no such frame");
         };
         for replica in replicas {
             let parts = replica.parts();
             out.clear();
             out.extend_from_slice(&parts.head);
-            // The rest is the same for all, and none of the node's business.
+            // The remaining octets are the same in all frames and not read by the node.
             out.extend_from_slice(&parts.rest[..64]);
         }
     }

@@ -1,15 +1,15 @@
-//! What FRER counts (802.1CB 9.2, 9.3, 10.8, 10.9): 64 bits each.
+//! Counters of FRER (802.1CB 9.2, 9.3, 10.8, 10.9), 64 bits each.
 //!
-//! Three readings of the standard are fixed here, for every data plane:
+//! Three interpretations of the standard hold for every data plane:
 //!
 //! * **Rogue and Discarded.** The 2017 text counts a rogue packet in both; the YANG module's port
 //!   sum adds the two, which would count it twice. Here a rogue packet is in `rogue` *and* in
 //!   `discarded`, and the port's `discard` is the sum of `discarded` alone: each packet once.
-//! * **Tagless.** A packet with no sequence number that is not taken counts in `tagless` only. It
-//!   is not in `discarded`: latent error detection reads that as "replicas eliminated".
-//! * **Lost.** Every number that leaves the history unseen is `lost`, as the standard has it, and
-//!   so are those from before the first accepted packet after a reset, which nobody lost.
-//!   `lost_before_first` says how many of `lost` are of that kind.
+//! * **Tagless.** A packet without a sequence number that is discarded counts in `tagless` only. It is not in
+//!   `discarded`: latent error detection reads that as "replicas eliminated".
+//! * **Lost.** Every number that leaves the history unseen is `lost`, as the standard requires. This includes
+//!   numbers from before the first accepted packet after a reset, which were not lost on the network.
+//!   `lost_before_first` counts these.
 
 use core::iter::Sum;
 use core::ops::{Add, AddAssign};
@@ -17,19 +17,19 @@ use core::ops::{Add, AddAssign};
 /// A counter of the set `S`.
 #[derive(Debug, Clone, Copy)]
 pub struct Field<S> {
-    /// Its name in the set and in JSON.
+    /// The name in the set and in JSON.
     pub name: &'static str,
-    /// The clause of 802.1CB that defines it, or `extension`.
+    /// The clause of 802.1CB with the definition, or `extension`.
     pub clause: &'static str,
-    /// One line of help.
+    /// A description of one line.
     pub help: &'static str,
-    /// Reads it.
+    /// Returns the value.
     pub value: fn(&S) -> u64,
-    /// Gives access to it.
+    /// Returns a mutable reference to the value.
     pub value_mut: fn(&mut S) -> &mut u64,
 }
 
-/// A set of counters: its fields, their list and their sum come from one table.
+/// A set of counters: fields, list and sum are generated from one table.
 macro_rules! counters {
     ($(#[$meta:meta])* $set:ident { $($field:ident, $clause:literal, $doc:literal;)* }) => {
         $(#[$meta])*
@@ -48,12 +48,12 @@ macro_rules! counters {
                 value_mut: |set| &mut set.$field,
             }),*];
 
-            /// The counter with this name.
+            /// Returns the counter of this name.
             pub fn field(name: &str) -> Option<&'static Field<Self>> {
                 Self::FIELDS.iter().find(|field| field.name == name)
             }
 
-            /// What each counter has above that of `other`.
+            /// Returns the growth of each counter since `other`; 0 where it decreased.
             #[must_use]
             pub fn saturating_sub(self, other: Self) -> Self {
                 Self { $($field: self.$field.saturating_sub(other.$field)),* }
@@ -84,45 +84,45 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Counters of a recovery function (10.8). A generator's resets (10.8.2) and packets whose tag
-    /// could not be decoded (10.8.11) are in [`reading`](crate::reading).
+    /// Counters of a recovery function (10.8). Resets of a generator (10.8.2) and packets whose tag could not
+    /// be decoded (10.8.11) are in [`reading`](crate::reading).
     Counters {
         out_of_order, "10.8.3", "Accepted packets that did not follow the one before them by 1";
         rogue, "10.8.4", "Discarded packets whose number lies outside the history";
         passed, "10.8.5", "Accepted packets";
-        discarded, "10.8.6", "Discarded packets, the rogue ones among them";
+        discarded, "10.8.6", "Discarded packets, including rogue ones";
         lost, "10.8.7", "Numbers that left the history unseen";
-        lost_before_first, "extension", "How many of `lost` precede the first packet after a reset";
+        lost_before_first, "extension", "The part of `lost` that precedes the first packet after a reset";
         tagless, "10.8.8", "Packets with no sequence number, whether accepted or not";
-        resets, "10.8.9", "Resets of sequence recovery, BEGIN and time-outs among them";
-        latent_error_resets, "10.8.10", "Times latent error detection took its base anew";
+        resets, "10.8.9", "Resets of sequence recovery, including BEGIN and time-outs";
+        latent_error_resets, "10.8.10", "Resets of the base of latent error detection";
     }
 }
 
 counters! {
-    /// Per port and stream (9.2).
+    /// Counters of a port and stream (9.2).
     StreamCounters {
-        input_packets, "9.2.1", "Packets of the stream that came in at the port";
-        output_packets, "9.2.2", "Packets of the stream that left by the port";
+        input_packets, "9.2.1", "Packets of the stream received at the port";
+        output_packets, "9.2.2", "Packets of the stream sent by the port";
     }
 }
 
 counters! {
-    /// Per port, over all its streams (9.3, 10.9).
+    /// Counters of a port over all its streams (9.3, 10.9).
     PortCounters {
-        input_packets, "9.3.1", "Packets of any stream that came in at the port";
-        output_packets, "9.3.2", "Packets of any stream that left by the port";
+        input_packets, "9.3.1", "Packets of any stream received at the port";
+        output_packets, "9.3.2", "Packets of any stream sent by the port";
         passed, "10.9.1", "Packets that recovery accepted";
-        discard, "10.9.2", "Packets that recovery discarded, rogue ones counted once";
+        discard, "10.9.2", "Packets that recovery discarded; rogue packets count once";
     }
 }
 
 impl PortCounters {
-    /// The port's sums, each packet counted once.
+    /// Returns the sums of a port; each packet counts once.
     ///
-    /// `last` are the functions that decide on delivery: a stream's sequence recovery, or its
-    /// individual recovery where it has nothing else. `before` are individual functions with
-    /// another one behind them: what those discard is gone, what they pass is counted by `last`.
+    /// `last` are the functions that decide on delivery: the sequence recovery of a stream, or its individual
+    /// recovery if it has no sequence recovery. `before` are individual functions followed by another
+    /// function: packets that they discard count here, packets that they pass are counted by `last`.
     pub fn sum(
         streams: impl IntoIterator<Item = StreamCounters>,
         last: impl IntoIterator<Item = Counters>,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_counts_a_rogue_packet_once_and_a_packet_of_two_functions_once() {
+    fn a_port_sum_counts_each_packet_once() {
         let sequence = Counters { passed: 5, discarded: 3, rogue: 2, ..<_>::default() };
         let individual = Counters { passed: 8, discarded: 4, rogue: 1, ..<_>::default() };
         let traffic = StreamCounters { input_packets: 12, output_packets: 5 };
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_do_not_stop_at_32_bits() {
+    fn sums_exceed_32_bits() {
         let half = Counters { passed: u64::from(u32::MAX), ..<_>::default() };
         let sum: Counters = [half, half].into_iter().sum();
         assert_eq!(sum.passed, 2 * u64::from(u32::MAX));

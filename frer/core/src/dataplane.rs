@@ -8,17 +8,17 @@ use core::fmt;
 use crate::reading::StreamReading;
 use crate::spec::Stream;
 
-/// How a program runs on an interface.
+/// The XDP mode of a program on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// In the driver, before the kernel makes a socket buffer.
     Native,
-    /// In the network stack, where the driver cannot.
+    /// In the network stack, for drivers without native XDP.
     Generic,
 }
 
 impl Mode {
-    /// As users write it.
+    /// Returns the name used in configuration files.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Native => "native",
@@ -30,45 +30,45 @@ impl Mode {
 /// A port to attach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortSpec {
-    /// Unique within the node.
+    /// A name that is unique within the node.
     pub name: String,
-    /// Its interface, for messages.
+    /// The name of its interface, for messages.
     pub interface: String,
-    /// The interface's index.
+    /// The index of the interface.
     pub ifindex: u32,
-    /// How programs are to run on it.
+    /// The requested XDP mode.
     pub mode: Mode,
-    /// XDP programs that the interface runs now.
-    pub running: Vec<Running>,
+    /// XDP programs that the interface runs at present.
+    pub running: Vec<RunningProgram>,
 }
 
-/// An XDP program that an interface runs.
+/// An XDP program that runs on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Running {
-    /// Its id.
+pub struct RunningProgram {
+    /// The program id.
     pub program: u32,
-    /// How it runs; `None`: in the device.
+    /// The XDP mode; `None`: offloaded to the device.
     pub mode: Option<Mode>,
 }
 
-/// How a data plane receives a port's frames.
+/// The method by which a data plane receives frames of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attachment {
     /// A program in the kernel.
     Xdp(Mode),
     /// Packet sockets.
     Packet,
-    /// AF_XDP sockets, and a program in front of them.
+    /// AF_XDP sockets, with a program that selects their frames.
     Xsk {
-        /// How that program runs.
+        /// The XDP mode of that program.
         mode: Mode,
-        /// The driver receives into the memory of the sockets.
+        /// Whether the driver receives into the memory of the sockets.
         zero_copy: bool,
     },
 }
 
 impl Attachment {
-    /// As logs have it.
+    /// Returns the name used in log messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -81,28 +81,28 @@ impl Attachment {
     }
 }
 
-/// A port that is attached.
+/// An attached port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachedPort {
     /// Its name.
     pub name: String,
-    /// The index of its interface when it was attached.
+    /// The index of its interface at the time of attachment.
     pub ifindex: u32,
-    /// How its frames are received.
+    /// The receive method.
     pub attachment: Attachment,
 }
 
-/// Memory of a node's tables.
+/// Memory of the tables of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Streams that there is room for.
+    /// Capacity, in streams.
     pub streams: u32,
-    /// Octets of all tables, as the kernel tells them.
+    /// Octets of all tables, as reported by the kernel.
     pub octets: u64,
 }
 
 impl Memory {
-    /// Octets for each stream that there is room for.
+    /// Returns the octets per stream of capacity.
     pub fn octets_per_stream(&self) -> u64 {
         self.octets / u64::from(self.streams.max(1))
     }
@@ -111,119 +111,121 @@ impl Memory {
 /// Result of one [`DataPlane::apply`] or [`DataPlane::change`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// Streams that are new.
+    /// Added streams.
     pub added: usize,
-    /// Streams that are otherwise than before.
+    /// Changed streams.
     pub changed: usize,
-    /// Streams that are gone.
+    /// Removed streams.
     pub removed: usize,
-    /// Streams that stayed as they are.
+    /// Unchanged streams.
     pub kept: usize,
 }
 
-/// A node's data plane: ports, streams, counters. `E` is the error of the program that holds it.
+/// The data plane of a node: ports, streams, counters. `E` is the error type of the calling program.
 pub trait DataPlane<E>: fmt::Debug {
-    /// Whether it goes on without the daemon.
+    /// Returns whether forwarding continues without the daemon.
     fn is_in_kernel(&self) -> bool;
 
-    /// Attaches a port by a program, in place of its former attachment.
+    /// Attaches a port by a program and replaces its former attachment.
     ///
     /// # Errors
-    /// A foreign program, unless `replace`; a driver that does not support the port's mode.
+    /// A program of another owner is attached and `replace` is false; the driver does not support the
+    /// requested mode.
     fn attach(&mut self, port: &PortSpec, replace: bool) -> Result<(), E>;
 
-    /// As [`DataPlane::attach`], by packet sockets where the data plane has them.
+    /// Attaches a port by packet sockets if the data plane supports them, otherwise like
+    /// [`DataPlane::attach`].
     ///
     /// # Errors
-    /// A foreign program.
+    /// A program of another owner is attached.
     fn attach_packet(&mut self, port: &PortSpec) -> Result<(), E> {
         self.attach(port, false)
     }
 
-    /// Detaches a port, attached by this process or an earlier one.
+    /// Detaches a port that this or an earlier process attached.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     fn detach(&mut self, port: &str) -> Result<(), E>;
 
-    /// Ports that are attached.
+    /// Returns the attached ports.
     fn ports(&self) -> Vec<AttachedPort>;
 
-    /// Names of ports that an earlier daemon or configuration attached, those of now among them.
+    /// Returns the names of all ports attached by this or an earlier daemon or configuration.
     ///
     /// # Errors
     /// The pin directory cannot be read.
     fn known_ports(&self) -> Result<Vec<String>, E>;
 
-    /// Whether a port's program, where it has one, runs where it was attached.
+    /// Returns whether the program of a port, if it has one, runs on the interface it was attached to.
     fn runs(&self, port: &str) -> bool;
 
-    /// Whether pins outlive this process's mount namespace; `None` where nothing is pinned, or that
+    /// Returns whether pins outlive the mount namespace of this process; `None` if nothing is pinned or that
     /// cannot be read.
     fn pins_last(&self) -> Option<bool> {
         None
     }
 
-    /// Notes that a port's interface was turned on or off. Sockets see that by themselves.
+    /// Records that the interface of a port was set up or down. Sockets observe that themselves.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     fn set_up(&mut self, _port: &str, _up: bool) -> Result<(), E> {
         Ok(())
     }
 
-    /// Makes `streams` the node's, without losing a frame of any that stays. Port number `n` of the
-    /// streams is `names[n]`.
+    /// Replaces the streams of the node by `streams` without losing a frame of any stream that stays. Port
+    /// number `n` of the streams is `names[n]`.
     ///
     /// # Errors
-    /// What this data plane does not support, or has no room for; nothing has changed then.
+    /// This data plane does not support a stream, or has no room for it; nothing has changed.
     fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes, E>;
 
-    /// Removes the streams named in `gone`, and adds or changes `streams`, all or none, in a time that
-    /// depends on these alone.
+    /// Removes the streams named in `gone` and adds or changes `streams`, all or none. The time depends on
+    /// the number of these streams only.
     ///
     /// # Errors
-    /// As [`DataPlane::apply`].
+    /// Those of [`DataPlane::apply`].
     fn change(&mut self, names: &[String], gone: &[&str], streams: &[Stream])
     -> Result<Changes, E>;
 
-    /// A stream's counters; `None` where there is no such stream.
+    /// Returns the counters of a stream; `None`: no such stream.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     fn read_stream(&self, name: &str) -> Result<Option<StreamReading>, E>;
 
-    /// The counters of some streams, in their order.
+    /// Returns the counters of several streams, in their order.
     ///
     /// # Errors
-    /// As [`DataPlane::read_stream`].
+    /// Those of [`DataPlane::read_stream`].
     fn read_streams(&self, names: &[Rc<str>]) -> Result<Vec<Option<StreamReading>>, E> {
         names.iter().map(|name| self.read_stream(name)).collect()
     }
 
-    /// Memory of the tables for streams; `None` where each stream allocates its own.
+    /// Returns the memory of the stream tables; `None` if each stream allocates its own.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     fn memory(&self) -> Result<Option<Memory>, E> {
         Ok(None)
     }
 
-    /// Frames of no stream that came in at a port.
+    /// Returns the number of frames received at a port that match no stream.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     fn unmatched(&self, port: &str) -> Result<u64, E>;
 
-    /// Resets a stream's functions; whether there is such a stream.
+    /// Resets the functions of a stream; returns whether the stream exists.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     fn reset(&self, stream: &str) -> Result<bool, E>;
 
-    /// Resets recovery functions whose time ran out without a packet.
+    /// Resets recovery functions whose time-out has passed without a packet.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     fn expire(&self) -> Result<(), E>;
 }

@@ -1,8 +1,8 @@
 //! SequenceHistory of vector recovery (802.1CB 7.4.3.2.2), without shifting.
 //!
-//! A number has its bit at `number modulo ring size`. The ring size is a power of two and so
-//! divides 65536: the wrap-around of numbers is that of the ring. Bits of numbers outside the
-//! history are stale and are cleared when the window moves over them.
+//! The bit of a number is at `number modulo ring size`. The ring size is a power of two and so divides 65536:
+//! numbers wrap around together with the ring. Bits of numbers outside the history are stale and are cleared
+//! when the window moves over them.
 
 use core::num::NonZero;
 
@@ -10,27 +10,27 @@ use crate::spec::MAX_HISTORY;
 
 const WORDS: usize = MAX_HISTORY as usize / 64;
 
-/// The last `length` sequence numbers: which were seen.
+/// The last `length` sequence numbers, with a bit for each number seen.
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub(crate) struct History {
     length: NonZero<u16>,
     /// Ring size - 1.
     mask: u16,
-    /// How many numbers have entered since the first accepted packet, that one included; at most
-    /// `length`. Older positions stand for numbers from before it. Kept only while `unborn > 0`.
+    /// Numbers that entered since the first accepted packet, including that packet; at most `length`. Older
+    /// positions represent numbers from before it. Maintained only while `unborn > 0`.
     born: u16,
     /// Unseen numbers in the history from before the first accepted packet.
     unborn: u16,
     words: [u64; WORDS],
 }
 
-/// What left the history unseen.
+/// Numbers that left the history unseen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fallen {
-    /// All of it.
+pub(crate) struct EvictedNumbers {
+    /// All of them.
     pub(crate) lost: u16,
-    /// The part that precedes the first accepted packet.
+    /// Those that precede the first accepted packet.
     pub(crate) before_first: u16,
 }
 
@@ -39,7 +39,7 @@ impl History {
     #[cfg(test)]
     pub(crate) const FIRST_WORD_ENDS: usize = core::mem::offset_of!(Self, words) + 8;
 
-    /// An empty history of `2..=MAX_HISTORY` numbers.
+    /// Creates an empty history of `2..=MAX_HISTORY` numbers.
     pub(crate) fn new(length: u16) -> Self {
         debug_assert!((2..=MAX_HISTORY).contains(&length));
         let mask = length.max(64).next_power_of_two() - 1;
@@ -47,12 +47,12 @@ impl History {
         Self { length, mask, born: 0, unborn: 0, words: [0; WORDS] }
     }
 
-    /// HistoryLength.
+    /// Returns HistoryLength.
     pub(crate) fn length(&self) -> u16 {
         self.length.get()
     }
 
-    /// Starts over with `number` as the only one seen.
+    /// Clears the history and records `number` as the only one seen.
     pub(crate) fn start(&mut self, number: u16) {
         self.words = [0; WORDS];
         self.insert(number);
@@ -60,7 +60,7 @@ impl History {
         self.unborn = self.length() - 1;
     }
 
-    /// Notes the number `behind < length` places behind `newest`; false when it was seen before.
+    /// Records the number `behind < length` positions behind `newest`; returns false if it was seen before.
     pub(crate) fn note_behind(&mut self, newest: u16, behind: u16) -> bool {
         let unseen = self.insert(newest.wrapping_sub(behind));
         if unseen && self.unborn > 0 && behind >= self.born {
@@ -69,8 +69,8 @@ impl History {
         unseen
     }
 
-    /// Moves the newest number from `newest` to `newest + delta`, `1 <= delta < length`.
-    pub(crate) fn advance(&mut self, newest: u16, delta: u16) -> Fallen {
+    /// Advances the newest number from `newest` to `newest + delta`, `1 <= delta < length`.
+    pub(crate) fn advance(&mut self, newest: u16, delta: u16) -> EvictedNumbers {
         let oldest = newest.wrapping_sub(self.length() - 1);
         let lost = if delta == 1 {
             u16::from(!self.contains(oldest))
@@ -81,13 +81,13 @@ impl History {
         };
         self.insert(newest.wrapping_add(delta));
 
-        // Numbers from before the first packet are older than all others: they fall first.
+        // Numbers from before the first packet are the oldest: they leave first.
         let before_first = lost.min(self.unborn);
         if self.unborn > 0 {
             self.unborn -= before_first;
             self.born = self.length().min(self.born + delta);
         }
-        Fallen { lost, before_first }
+        EvictedNumbers { lost, before_first }
     }
 
     fn place(&self, number: u16) -> (usize, u64) {
@@ -100,7 +100,7 @@ impl History {
         self.words[word] & bit != 0
     }
 
-    /// False when the number was there.
+    /// Records a number; returns false if it was recorded before.
     fn insert(&mut self, number: u16) -> bool {
         let (word, bit) = self.place(number);
         let unseen = self.words[word] & bit == 0;
@@ -121,7 +121,7 @@ impl History {
     }
 }
 
-/// The words, and the bits in each, that hold `count` numbers from `first` on.
+/// Yields the words, with the bits of each, that hold `count` numbers starting at `first`.
 fn spans(mask: u16, first: u16, mut count: u16) -> impl Iterator<Item = (usize, u64)> {
     let mut position = first & mask;
     core::iter::from_fn(move || {
@@ -152,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_comes_back_unseen_after_the_window_passed_over_it() {
+    fn a_number_is_unseen_again_after_the_window_passed_it() {
         let mut history = History::new(2);
         history.start(0);
         for newest in 0..200u16 {
             history.advance(newest, 1);
         }
         // 137 shares its bit with 200 + 1 in a ring of 64; the stale bit must not count as seen.
-        assert_eq!(history.advance(200, 1), Fallen { lost: 0, before_first: 0 });
+        assert_eq!(history.advance(200, 1), EvictedNumbers { lost: 0, before_first: 0 });
         assert!(!history.note_behind(201, 0));
     }
 }

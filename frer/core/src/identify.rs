@@ -1,11 +1,11 @@
-//! Stream identification (802.1CB clause 6, managed by 9.1): which stream a frame is of.
+//! Stream identification (802.1CB clause 6, managed by 9.1): maps a frame to its stream.
 //!
-//! How `tagged` and the VLAN id read (9.1.2.2, 9.1.2.3):
+//! Interpretation of `tagged` and the VLAN id (9.1.2.2, 9.1.2.3):
 //!
-//! * A frame is *tagged* when its outer VLAN tag has a VLAN id other than 0. VLAN id 0 says "no
-//!   VLAN", so that a priority-tagged frame is treated as one without a tag.
-//! * A VLAN id that is asked for (not 0) is compared where the frame has one: with
-//!   [`Tagged::All`], frames without a VLAN match as well.
+//! * A frame is *tagged* if its outer VLAN tag has a VLAN id other than 0. VLAN id 0 means "no VLAN", so a
+//!   priority-tagged frame is treated like an untagged one.
+//! * A required VLAN id (not 0) is compared only if the frame has one: with [`Tagged::All`], frames without a
+//!   VLAN match as well.
 
 mod group;
 mod index;
@@ -22,23 +22,23 @@ use crate::spec::{Identification, IpMatch, MaskAndMatch, NextProtocol, Tagged, V
 pub use shape::MemberRef;
 pub use table::{Conflict, Table};
 
-/// The fields of a frame that identification looks at.
+/// The fields of a frame that identification reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fields<'a> {
     /// Destination address.
     pub destination: MacAddress,
     /// Source address.
     pub source: MacAddress,
-    /// VLAN id of the outer VLAN tag, where there is one.
+    /// VLAN id of the outer VLAN tag, if present.
     pub vlan: Option<u16>,
-    /// The IP packet in the frame, behind VLAN tags and sequence tag.
+    /// The IP packet in the frame, after VLAN tags and sequence tag.
     pub ip: Option<IpFields>,
-    /// What follows addresses and VLAN tags: EtherType or length first. A sequence tag is part
-    /// of it, as identification stands below sequence decoding (figure 6-1).
+    /// The octets after addresses and VLAN tags, from EtherType or length on. This includes a sequence tag,
+    /// as identification is below sequence decoding (figure 6-1).
     pub msdu: &'a [u8],
 }
 
-/// The fields of an IP packet that identification looks at.
+/// The fields of an IP packet that identification reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IpFields {
     /// Source address.
@@ -47,14 +47,13 @@ pub struct IpFields {
     pub destination: IpAddr,
     /// The upper six bits of the traffic class.
     pub dscp: u8,
-    /// Protocol of the payload, behind IPv6 extension headers.
+    /// Protocol of the payload, after IPv6 extension headers.
     pub protocol: u8,
-    /// Source and destination port; `None` where the protocol has none, and in all fragments of
-    /// a packet but the first.
+    /// Source and destination port; `None` if the protocol has none, and in all fragments except the first.
     pub ports: Option<(u16, u16)>,
 }
 
-/// IP headers that cannot be read are none: such a frame is of no stream that IP identifies.
+/// Unreadable IP headers are treated as absent: such a frame matches no IP identification.
 impl<'a> From<&Frame<'a>> for Fields<'a> {
     fn from(frame: &Frame<'a>) -> Self {
         let ip = frame.ip().ok().flatten().map(IpFields::from);
@@ -75,7 +74,7 @@ impl From<Ip> for IpFields {
 }
 
 impl<'a> Fields<'a> {
-    /// A frame's fields but for those of IP.
+    /// Reads all fields of a frame except those of IP.
     pub(crate) fn without_ip(frame: &Frame<'a>) -> Self {
         Self {
             destination: frame.destination(),
@@ -86,16 +85,16 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// VLAN id other than 0.
+    /// Returns a VLAN id other than 0.
     fn vid(&self) -> Option<u16> {
         self.vlan.filter(|vid| *vid != 0)
     }
 }
 
 impl Identification {
-    /// Whether a frame with these fields is of the stream.
+    /// Returns whether a frame with these fields matches the identification.
     ///
-    /// Which one takes a frame that several match: [`Table`].
+    /// [`Table`] defines the precedence if several match.
     pub fn matches(&self, fields: &Fields<'_>) -> bool {
         self.key().matches(fields)
     }
@@ -124,7 +123,7 @@ impl IpMatch {
 }
 
 impl NextProtocol {
-    /// IP protocol number, source port and destination port; `None`: any.
+    /// Returns the IP protocol number, source port and destination port; `None`: any.
     #[must_use]
     pub fn parts(self) -> (Option<u8>, Option<u16>, Option<u16>) {
         match self {

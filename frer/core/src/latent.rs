@@ -1,9 +1,8 @@
-//! Latent error detection (802.1CB 7.4.4): tells that a path has stopped delivering while the
-//! others still hide it.
+//! Latent error detection (802.1CB 7.4.4): detects a path that has stopped delivering while the other paths
+//! mask it.
 //!
-//! Of every packet over `paths` paths one replica is passed and `paths - 1` are discarded, so that
-//! `passed * (paths - 1) - discarded` stands still while all paths deliver, and drifts when one
-//! does not.
+//! Of every packet over `paths` paths one replica is passed and `paths - 1` are discarded. `passed * (paths -
+//! 1) - discarded` is therefore constant while all paths deliver, and drifts when one does not.
 
 use crate::counters::Counters;
 use crate::spec::LatentErrorDetection;
@@ -13,35 +12,35 @@ const NS_PER_MS: u64 = 1_000_000;
 
 /// The latent error detection of one sequence recovery function.
 #[derive(Debug, Clone)]
-pub struct Latent {
+pub struct LatentErrorDetector {
     allowed: u32,
     paths: u16,
-    test: Every,
-    reset: Every,
+    test: PeriodicTimer,
+    reset: PeriodicTimer,
     /// CurBaseDifference.
     base: i128,
     counters: Counters,
-    /// Since the base was taken: tests, and whether one of them signalled.
+    /// Since the base was taken: whether a test ran, and whether a test signaled.
     tested: bool,
     signalled: bool,
     active: bool,
 }
 
-/// SIGNAL_LATENT_ERROR: the paths do not deliver alike.
+/// SIGNAL_LATENT_ERROR: the paths deliver different numbers of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatentError {
-    /// Replicas that are missing since the base was taken; negative: that are too many.
+    /// Replicas missing since the base was taken; negative: surplus replicas.
     pub difference: i64,
     /// frerSeqRcvyLatentErrorDifference, which `difference` exceeds.
     pub allowed: u32,
 }
 
-impl Latent {
-    /// Latent error detection that starts at `now_ns` from what recovery has `counted`. Taking the
-    /// first base is not counted as a reset.
+impl LatentErrorDetector {
+    /// Creates latent error detection that starts at `now_ns` from the counters of recovery, `counted`. The
+    /// first base does not count as a reset.
     ///
     /// # Errors
-    /// A period of 0, or fewer than two paths.
+    /// The period is 0, or there are fewer than two paths.
     pub fn new(
         config: &LatentErrorDetection,
         now_ns: u64,
@@ -51,8 +50,8 @@ impl Latent {
         let mut latent = Self {
             allowed: config.difference,
             paths: config.paths,
-            test: Every::new(config.period_ms, now_ns),
-            reset: Every::new(config.reset_period_ms, now_ns),
+            test: PeriodicTimer::new(config.period_ms, now_ns),
+            reset: PeriodicTimer::new(config.reset_period_ms, now_ns),
             base: 0,
             counters: Counters::default(),
             tested: false,
@@ -63,10 +62,10 @@ impl Latent {
         Ok(latent)
     }
 
-    /// Does what is due at `now_ns`, given what the recovery function has `counted` by then.
+    /// Runs the tests and resets due at `now_ns`, given the counters of the recovery function at that time.
     ///
-    /// Where test and reset fall together the test comes first, as it would otherwise look at
-    /// nothing. A late call does each of them once.
+    /// If test and reset coincide, the test runs first: after a reset it would compare with an empty
+    /// interval. A late call runs each of them once.
     pub fn poll(&mut self, now_ns: u64, counted: &Counters) -> Option<LatentError> {
         let current = self.current(counted);
         let difference = current - self.base;
@@ -88,24 +87,24 @@ impl Latent {
         })
     }
 
-    /// When to call [`Latent::poll`].
+    /// Returns when to call [`LatentErrorDetector::poll`].
     pub fn next_deadline(&self) -> u64 {
         self.test.next_ns.min(self.reset.next_ns)
     }
 
-    /// Whether there is a latent error: from the first signal until a base has been taken anew and
-    /// no test against it, up to the next, signalled. One test alone says little: a slow stream
-    /// needs several until its difference is above the allowed one again.
+    /// Returns whether a latent error is present: from the first signal until a new base has been taken and
+    /// no test against it, up to the next base, has signaled. A single test is not sufficient: a slow stream
+    /// needs several tests until its difference exceeds the allowed one again.
     pub fn is_active(&self) -> bool {
         self.active
     }
 
-    /// CurBaseDifference.
+    /// Returns CurBaseDifference.
     pub fn base_difference(&self) -> i128 {
         self.base
     }
 
-    /// What the function counted: `latent_error_resets`.
+    /// Returns the counters of this function: `latent_error_resets`.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -115,20 +114,20 @@ impl Latent {
     }
 }
 
-/// Something that is due once per period, on a fixed grid.
+/// A periodic timer on a fixed grid.
 #[derive(Debug, Clone)]
-struct Every {
+struct PeriodicTimer {
     period_ns: u64,
     next_ns: u64,
 }
 
-impl Every {
+impl PeriodicTimer {
     fn new(period_ms: u32, now_ns: u64) -> Self {
         let period_ns = u64::from(period_ms) * NS_PER_MS;
         Self { period_ns, next_ns: now_ns.saturating_add(period_ns) }
     }
 
-    /// True once per period; periods that were slept through are skipped.
+    /// Returns true once per period; missed periods are skipped.
     fn due(&mut self, now_ns: u64) -> bool {
         let Some(late) = now_ns.checked_sub(self.next_ns) else { return false };
         let periods = late / self.period_ns + 1;

@@ -1,16 +1,15 @@
 //! IEEE 802.1CB functions as pure code: no clock, no socket, no kernel.
 //!
-//! A frame's way through the modules: [`identify`] tells which member stream it is of,
-//! [`generate`] numbers it at a talker, [`recover`] decides at a listener whether it is the first
-//! replica. [`latent`] watches whether the redundancy is still there, [`counters`] is what all of
-//! them count, [`reading`] how that is told, [`watch`] what of it somebody should know of. [`plane`]
-//! is all of it at work. [`spec`] is the description that a data plane is given, [`validate`] its
-//! rules, [`dataplane`] the interface of each.
+//! The path of a frame through the modules: [`identify`] maps it to a member stream, [`generate`] numbers it
+//! at a talker, [`recover`] decides at a listener whether it is the first replica. [`latent`] detects lost
+//! redundancy. [`counters`] defines the counters of all functions, [`reading`] the state that a data plane
+//! reports, [`watch`] the events derived from it. [`plane`] combines the functions into one node. [`spec`] is
+//! the configuration of a data plane, [`validate`] its rules, [`dataplane`] the interface of each data plane.
 //!
-//! Time is passed in as nanoseconds of a monotonic clock; what has to happen later comes out of
-//! `next_deadline`.
+//! Time is passed in as nanoseconds of a monotonic clock; `next_deadline` returns the time of the next
+//! action.
 #![no_std]
-// But for one instruction: see prefetch.
+// Except for one instruction, see prefetch.
 #![deny(unsafe_code)]
 
 extern crate alloc;

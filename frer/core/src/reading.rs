@@ -1,13 +1,13 @@
-//! What a data plane tells of a stream: the same, whichever plane it is.
+//! State of a stream as reported by a data plane, in the same form for every data plane.
 
 use alloc::vec::Vec;
 
 use crate::counters::Counters;
 
-/// A recovery function's state.
+/// State of a recovery function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoveryReading {
-    /// What it counted; generation and latent error detection are not its.
+    /// Its counters, without those of generation and latent error detection.
     pub counters: Counters,
     /// RecovSeqNum.
     pub recov_seq_num: u16,
@@ -15,35 +15,35 @@ pub struct RecoveryReading {
     pub take_any: bool,
 }
 
-/// A sequence generator's state.
+/// State of a sequence generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GenerationReading {
-    /// GenSeqNum: the number the next packet will carry.
+    /// GenSeqNum: the number of the next packet.
     pub next: u16,
-    /// 10.8.2, BEGIN among them.
+    /// SeqGenResets (10.8.2), including BEGIN.
     pub resets: u64,
 }
 
-/// A member stream's counters.
+/// Counters of a member stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemberReading {
-    /// 9.2.1
+    /// Received packets (9.2.1).
     pub input: u64,
-    /// 10.8.11
+    /// Packets whose tag could not be decoded (10.8.11).
     pub enc_errored: u64,
-    /// Its individual recovery function, where it has one.
+    /// Its individual recovery function, if configured.
     pub individual: Option<RecoveryReading>,
 }
 
-/// All of a stream.
+/// State of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamReading {
     /// In the order of configuration.
     pub members: Vec<MemberReading>,
-    /// Its generator, where it has one.
+    /// Its generator, if configured.
     pub generation: Option<GenerationReading>,
-    /// Its sequence recovery, where it has one.
+    /// Its sequence recovery, if configured.
     pub recovery: Option<RecoveryReading>,
-    /// 9.2.2 of each of its egress ports: a frame goes to all of them or to none.
+    /// Sent packets (9.2.2) of each of its egress ports: a frame is sent by all of them or by none.
     pub output: u64,
 }

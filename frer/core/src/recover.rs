@@ -1,42 +1,42 @@
 //! The base recovery function (802.1CB 7.4.3), used for sequence recovery (7.4.2) and for
 //! individual recovery (7.5).
 //!
-//! The time-out needs no timer: each call first does what a timer at [`Recover::next_deadline`]
-//! would have done. An idle stream's time-out is seen by [`Recover::expire`]; call that also
-//! before reading counters.
+//! The time-out needs no timer: each call first performs what a timer at [`RecoveryFunction::next_deadline`] would
+//! have performed. [`RecoveryFunction::expire`] applies the time-out of an idle stream; call it before reading
+//! counters too.
 
 use crate::counters::Counters;
 use crate::history::History;
 use crate::spec::{Algorithm, Recovery, Role};
 use crate::validate::RecoveryError;
 
-/// RecovSeqSpace - 1: where RecovSeqNum stands after a reset.
+/// RecovSeqSpace - 1: the value of RecovSeqNum after a reset.
 const LAST_NUMBER: u16 = u16::MAX;
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// What becomes of a packet.
+/// The decision on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
-    /// It goes on.
+    /// The packet is passed on.
     Accept,
-    /// It ends here.
+    /// The packet is discarded.
     Discard(Reason),
 }
 
-/// Why a packet is discarded.
+/// The reason for discarding a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// Its number was accepted before.
     Duplicate,
     /// Its number lies outside the history.
     Rogue,
-    /// It has no number, and the function takes none such.
+    /// It has no number, and the function does not accept such packets.
     Tagless,
 }
 
 impl Verdict {
-    /// Whether the packet goes on.
+    /// Returns whether the packet is passed on.
     pub fn is_accept(self) -> bool {
         self == Self::Accept
     }
@@ -44,33 +44,33 @@ impl Verdict {
 
 /// A base recovery function.
 ///
-/// What each packet needs stands in one line of the cache: all up to the history's first 64 numbers.
+/// The state that each packet needs is in one cache line: all up to the first 64 numbers of the history.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
-pub struct Recover {
-    /// When the timer was last restarted; `None`: not since the last reset, it is not running.
+pub struct RecoveryFunction {
+    /// Time of the last restart of the timer; `None`: not running since the last reset.
     restarted_ns: Option<u64>,
     /// frerSeqRcvyResetMSec; 0: no time-out.
     reset_timeout_ns: u64,
     passed: u64,
     discarded: u64,
-    /// RecovSeqNum: of vector recovery the highest accepted number, of match recovery the last.
+    /// RecovSeqNum: the highest accepted number with vector recovery, the last with match recovery.
     recov_seq_num: u16,
-    /// TakeAny: the next number is accepted, whichever it is.
+    /// TakeAny: the next number is accepted, whatever it is.
     take_any: bool,
     role: Role,
     take_no_sequence: bool,
-    /// SequenceHistory; match recovery has none.
+    /// SequenceHistory; absent with match recovery.
     history: Option<History>,
-    /// All but `passed` and `discarded`.
+    /// All counters except `passed` and `discarded`.
     rarer: Counters,
 }
 
-impl Recover {
-    /// A function at BEGIN, which counts as its first reset (7.4.3.3).
+impl RecoveryFunction {
+    /// Creates a function at BEGIN, which counts as its first reset (7.4.3.3).
     ///
     /// # Errors
-    /// Parameters out of range, and latent error detection on an individual function.
+    /// A parameter is out of range, or latent error detection is set on an individual function.
     pub fn new(config: &Recovery, role: Role) -> Result<Self, RecoveryError> {
         config.validate(role)?;
         let history = match config.algorithm {
@@ -93,8 +93,8 @@ impl Recover {
         Ok(recover)
     }
 
-    /// Decides on a packet with sequence number `number`, which came at `now_ns`; `None`: it carries
-    /// none.
+    /// Decides on a packet with sequence number `number` that arrived at `now_ns`; `None`: it carries no
+    /// number.
     pub fn packet(&mut self, now_ns: u64, number: Option<u16>) -> Verdict {
         self.expire(now_ns);
         let verdict = match number {
@@ -108,13 +108,13 @@ impl Recover {
             Verdict::Discard(Reason::Tagless) => {}
         }
         if verdict.is_accept() || self.role == Role::Individual {
-            // Of packets that came by several ports one may be looked at late.
+            // Packets that arrived by several ports may be processed out of order.
             self.restarted_ns = self.restarted_ns.max(Some(now_ns));
         }
         verdict
     }
 
-    /// Resets the function if its time-out has come; true if so. One reset per time-out, however
+    /// Resets the function if its time-out has passed; returns true if so. One reset per time-out, however
     /// late the call.
     pub fn expire(&mut self, now_ns: u64) -> bool {
         let expired = self.next_deadline().is_some_and(|deadline| now_ns >= deadline);
@@ -124,41 +124,41 @@ impl Recover {
         expired
     }
 
-    /// When to call [`Recover::expire`]: the time-out, while the timer is running.
+    /// Returns when to call [`RecoveryFunction::expire`]: the time-out, while the timer is running.
     pub fn next_deadline(&self) -> Option<u64> {
         let restarted = self.restarted_ns.filter(|_| self.reset_timeout_ns != 0)?;
         Some(restarted.saturating_add(self.reset_timeout_ns))
     }
 
-    /// Resets the function by management (frerSeqRcvyReset, 10.4).
+    /// Resets the function on management request (frerSeqRcvyReset, 10.4).
     pub fn reset(&mut self, now_ns: u64) {
         self.expire(now_ns);
         self.start_over();
     }
 
-    /// RecovSeqNum: of vector recovery the highest accepted number, of match recovery the last.
+    /// Returns RecovSeqNum: the highest accepted number with vector recovery, the last with match recovery.
     pub fn recov_seq_num(&self) -> u16 {
         self.recov_seq_num
     }
 
-    /// TakeAny: the next number is accepted, whichever it is.
+    /// Returns TakeAny: the next number is accepted, whatever it is.
     pub fn take_any(&self) -> bool {
         self.take_any
     }
 
-    /// What the function counted.
+    /// Returns the counters of the function.
     pub fn counters(&self) -> Counters {
         Counters { passed: self.passed, discarded: self.discarded, ..self.rarer }
     }
 
-    /// Goes on from what an earlier instance counted: `earlier` is added to the counters.
+    /// Continues the counters of an earlier instance: adds `earlier`.
     pub fn carry_over(&mut self, earlier: Counters) {
         self.passed += earlier.passed;
         self.discarded += earlier.discarded;
         self.rarer += Counters { passed: 0, discarded: 0, ..earlier };
     }
 
-    /// SequenceRecoveryReset (7.4.3.3). The history is emptied when the next packet is taken.
+    /// SequenceRecoveryReset (7.4.3.3). The next packet clears the history.
     fn start_over(&mut self) {
         self.recov_seq_num = LAST_NUMBER;
         self.take_any = true;
@@ -171,7 +171,7 @@ impl Recover {
         if self.take_no_sequence { Verdict::Accept } else { Verdict::Discard(Reason::Tagless) }
     }
 
-    /// The first number after a reset.
+    /// Accepts the first number after a reset.
     fn first(&mut self, number: u16) -> Verdict {
         self.take_any = false;
         self.recov_seq_num = number;
@@ -181,7 +181,7 @@ impl Recover {
         Verdict::Accept
     }
 
-    /// A number once TakeAny is over.
+    /// Decides on a number when TakeAny is false.
     fn next(&mut self, number: u16) -> Verdict {
         let (last, counters) = (&mut self.recov_seq_num, &mut self.rarer);
         match &mut self.history {
@@ -215,7 +215,7 @@ fn vector(
         counters.out_of_order += 1;
     }
     let fallen = history.advance(*highest, distance);
-    // Else what nothing is added to would be written to all the same.
+    // Otherwise unchanged counters would be written too.
     if fallen.lost > 0 {
         counters.lost += u64::from(fallen.lost);
         counters.lost_before_first += u64::from(fallen.before_first);
@@ -224,8 +224,7 @@ fn vector(
     Verdict::Accept
 }
 
-/// MatchRecoveryAlgorithm (7.4.3.5). It keeps no history, so that it can tell neither rogue nor
-/// lost packets.
+/// MatchRecoveryAlgorithm (7.4.3.5). It keeps no history, so it detects neither rogue nor lost packets.
 fn matching(number: u16, last: &mut u16, counters: &mut Counters) -> Verdict {
     match calc_delta(number, *last) {
         0 => return Verdict::Discard(Reason::Duplicate),
@@ -236,7 +235,7 @@ fn matching(number: u16, last: &mut u16, counters: &mut Counters) -> Verdict {
     Verdict::Accept
 }
 
-/// The signed distance from `b` to `a` in the space of sequence numbers, `-32768..=32767`.
+/// Returns the signed distance from `b` to `a` in the space of sequence numbers, `-32768..=32767`.
 fn calc_delta(a: u16, b: u16) -> i16 {
     a.wrapping_sub(b) as i16
 }
@@ -246,9 +245,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_each_packet_needs_is_in_one_line() {
+    fn per_packet_state_is_in_one_cache_line() {
         use core::mem::offset_of;
-        assert!(offset_of!(Recover, history) + History::FIRST_WORD_ENDS <= 64);
+        assert!(offset_of!(RecoveryFunction, history) + History::FIRST_WORD_ENDS <= 64);
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! What a FRER node is told to do: ports, streams, members, recovery and egress, as plain data.
+//! Configuration of a FRER node as plain data: ports, streams, members, recovery and egress.
 //!
-//! Every data plane (the one in XDP, the one in user space) takes this description, so that a
-//! configuration file means the same on each. Nothing here refers to an interface by name: a port
-//! is a small number that the assembly maps to an interface.
+//! Every data plane (in XDP, in user space) accepts this configuration, so that a configuration file means
+//! the same on each. It refers to no interface by name: a port is a small number that the assembly maps to an
+//! interface.
 
 mod identification;
 mod rewrite;
@@ -20,40 +20,39 @@ pub use rewrite::{Rewrite, RewriteError, VlanAction};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u8);
 
-/// Ports a node may have: the set of a stream's egress ports is one 64-bit mask.
+/// Maximum number of ports of a node: the set of a stream's egress ports is one 64-bit mask.
 pub const MAX_PORTS: usize = 64;
 
-/// Egress ports a stream may have.
+/// Maximum number of egress ports of a stream.
 pub const MAX_EGRESS: usize = 16;
 
-/// One compound stream (802.1CB 3.x): its member streams in, its replicas out.
+/// A compound stream (802.1CB 3.x): its member streams in, its replicas out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stream {
-    /// Unique within the node.
+    /// A name that is unique within the node.
     pub name: String,
-    /// Where frames of the stream come in and what tells them there; at least one.
+    /// Ingress ports of the stream and the identification of its frames there; at least one.
     pub members: Vec<Member>,
-    /// Sequence generation (7.4.1): a frame that carries no sequence number is given one.
-    /// A frame that carries one keeps it.
+    /// Sequence generation (7.4.1): numbers frames without a sequence number. A frame with a number keeps it.
     pub generate: bool,
-    /// Sequence recovery (7.4.2) over all members; never together with `generate`.
+    /// Sequence recovery (7.4.2) over all members; never combined with `generate`.
     pub recover: Option<Recovery>,
-    /// Where frames of the stream go; `1..=MAX_EGRESS`, each port at most once.
+    /// Ports that send frames of the stream; `1..=MAX_EGRESS`, each port at most once.
     pub egress: Vec<Egress>,
 }
 
 /// A member stream: one port and the frames on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// The port that receives it.
+    /// The receiving port.
     pub port: PortId,
-    /// The identification function (clause 6) that tells it.
+    /// The identification function (clause 6) of its frames.
     pub identification: Identification,
-    /// Individual recovery (7.4.2): weeds out a sender stuck on one number, before members join.
+    /// Individual recovery (7.4.2): eliminates packets of a sender stuck on one number, before members join.
     pub individual: Option<Recovery>,
 }
 
-/// What a recovery function stands behind.
+/// The packets that a recovery function processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// All member streams of a compound stream; accepted packets restart the timer.
@@ -67,7 +66,7 @@ pub enum Role {
 pub struct Recovery {
     /// frerSeqRcvyAlgorithm.
     pub algorithm: Algorithm,
-    /// frerSeqRcvyResetMSec; 0: never resets by itself.
+    /// frerSeqRcvyResetMSec; 0: no time-out.
     pub reset_timeout_ms: u32,
     /// frerSeqRcvyTakeNoSequence: pass frames that carry no sequence number.
     pub take_no_sequence: bool,
@@ -76,7 +75,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// Vector recovery without a time-out.
+    /// Returns vector recovery without a time-out.
     #[must_use]
     pub const fn vector(history_length: u16) -> Self {
         let algorithm = Algorithm::Vector { history_length };
@@ -112,24 +111,24 @@ pub struct LatentErrorDetection {
     pub reset_period_ms: u32,
 }
 
-/// One egress port of a stream, and what a replica looks like there.
+/// An egress port of a stream, and the edits of its replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Egress {
-    /// The port that sends it.
+    /// The sending port.
     pub port: PortId,
-    /// What becomes of the sequence tag.
+    /// Handling of the sequence tag.
     pub tag: SequenceTag,
-    /// What becomes of addresses and VLAN tags.
+    /// Edits of addresses and VLAN tags.
     pub rewrite: Rewrite,
 }
 
-/// What becomes of the sequence tag at an egress port (10.5).
+/// Handling of the sequence tag at an egress port (10.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SequenceTag {
-    /// As the frame came in: an intermediate node touches nothing.
+    /// Leaves the frame as received: an intermediate node.
     Keep,
-    /// The frame leaves with an R-TAG (7.8); one that is there stays.
+    /// Sends the frame with an R-TAG (7.8); keeps an existing one.
     RTag,
-    /// The frame leaves without a sequence tag.
+    /// Sends the frame without a sequence tag.
     Remove,
 }

@@ -1,6 +1,6 @@
-//! The rules a [`Stream`] must keep, and what to do where it does not.
+//! The rules for a [`Stream`], and the remedy for each violation.
 //!
-//! [`crate::identify::Table`] checks what concerns several streams: equal identifications.
+//! [`crate::identify::Table`] checks the rule across streams: no two equal identifications.
 
 mod error;
 
@@ -12,7 +12,7 @@ use crate::spec::{
 };
 
 impl Stream {
-    /// Index of the first egress port whose replica differs from that of the first one.
+    /// Returns the index of the first egress port whose replica differs from that of the first port.
     #[must_use]
     pub fn unlike_replica(&self) -> Option<usize> {
         let first = self.egress.first()?;
@@ -20,10 +20,10 @@ impl Stream {
         self.egress.iter().position(unlike)
     }
 
-    /// Checks everything that concerns this stream alone.
+    /// Checks all rules that concern this stream alone.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first violated rule.
     pub fn validate(&self) -> Result<(), StreamError> {
         if self.members.is_empty() {
             return Err(StreamError::NoMember);
@@ -38,7 +38,7 @@ impl Stream {
             member.validate().map_err(|error| StreamError::Member { index, error })?;
         }
         if let Some(recovery) = &self.recover {
-            recovery.validate(Role::Sequence).map_err(StreamError::Recover)?;
+            recovery.validate(Role::Sequence).map_err(StreamError::RecoveryFunction)?;
         }
         for (index, egress) in self.egress.iter().enumerate() {
             egress.validate().map_err(|error| StreamError::Egress { index, error })?;
@@ -54,7 +54,7 @@ impl Member {
     /// Checks port, identification and individual recovery.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first violated rule.
     pub fn validate(&self) -> Result<(), MemberError> {
         check_port(self.port).map_err(MemberError::Port)?;
         self.identification.validate().map_err(MemberError::Identification)?;
@@ -69,7 +69,7 @@ impl Recovery {
     /// Checks the parameters of a recovery function in the given role.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first violated rule.
     pub fn validate(&self, role: Role) -> Result<(), RecoveryError> {
         if let Algorithm::Vector { history_length } = self.algorithm {
             if !(2..=MAX_HISTORY).contains(&history_length) {
@@ -88,7 +88,7 @@ impl LatentErrorDetection {
     /// Checks periods and paths.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first violated rule.
     pub fn validate(&self) -> Result<(), LatentError> {
         if self.period_ms == 0 {
             return Err(LatentError::Period);
@@ -104,7 +104,7 @@ impl Egress {
     /// Checks port and rewrite.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first violated rule.
     pub fn validate(&self) -> Result<(), EgressError> {
         check_port(self.port).map_err(EgressError::Port)?;
         self.rewrite.validate().map_err(EgressError::Rewrite)

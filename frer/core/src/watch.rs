@@ -1,23 +1,22 @@
-//! Tells from what a stream's functions count what somebody should know of: a path that no longer
-//! contributes while the others hide it, a flood of rogue packets, resets.
+//! Derives events from the counters of a stream: a path that no longer contributes while the others mask it,
+//! a flood of rogue packets, resets.
 //!
-//! A [`Watch`] is fed with readings as often as its owner likes, and tells what has begun or ended
-//! since the one before. Its rules:
+//! The caller passes readings to a [`StreamMonitor`] at any interval; it emits the events since the previous reading.
+//! Its rules:
 //!
-//! * **Path loss.** A member of a stream with sequence recovery is lost once the stream has passed
-//!   [`Rules::path_packets`] packets since the member's last, and [`Rules::path_ns`] have gone by
-//!   since it was first seen to do so. What is counted is the stream's own packets: a talker that
-//!   is silent, over all paths alike, loses no path, and a stream of one packet a second has as
-//!   many chances as a fast one. The member is back with as many packets of its own, unless it is
-//!   lost again between them. A loss is told within the longer of `path_ns` and the time that
-//!   `path_packets` take, and three looks more.
-//! * **Rogue flood.** It begins with [`Rules::rogue_packets`] rogue packets of a function that come
-//!   without a pause of [`Rules::rogue_quiet_ns`], and ends with such a pause.
-//! * **Resets.** Those that were asked for are told at once; time-outs, which a stream slower than
-//!   its reset time-out has all the time, then at most once in [`Rules::repeat_ns`], together.
+//! * **Path loss.** A member of a stream with sequence recovery is lost when the stream has passed
+//!   [`EventRules::path_packets`] packets since the member's last, and [`EventRules::path_ns`] have passed since this
+//!   was first observed. The rule counts packets of the stream: a silent talker loses no path, and a stream
+//!   of one packet per second has the same margin as a fast one. The member is back after the same number of
+//!   packets of its own, unless it is lost again in between. A loss is reported within the longer of
+//!   `path_ns` and the time of `path_packets` packets, plus three readings.
+//! * **Rogue flood.** It starts with [`EventRules::rogue_packets`] rogue packets of a function without a pause of
+//!   [`EventRules::rogue_quiet_ns`], and ends with such a pause.
+//! * **Resets.** Requested resets are reported immediately. Time-outs, which are frequent in a stream slower
+//!   than its reset time-out, are reported together, at most once per [`EventRules::repeat_ns`].
 //!
-//! A member contributes what its individual recovery passes, where it has one, so that a sender
-//! stuck on one number is lost too; else what comes in with a tag that can be decoded.
+//! A member contributes the packets that its individual recovery passes, so a sender stuck on one number is
+//! lost too. Without individual recovery it contributes the packets with a decodable tag.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -25,22 +24,22 @@ use core::fmt;
 use crate::reading::{MemberReading, RecoveryReading, StreamReading};
 use crate::spec::Stream;
 
-/// From when on something is told; times in nanoseconds.
+/// Thresholds of events; times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
+pub struct EventRules {
     /// Packets that a stream passes without one of a member's before that member is lost.
     pub path_packets: u64,
-    /// How long a replica may come after the first. More than the delay difference of the paths.
+    /// Maximum delay of a replica after the first. Set it above the delay difference of the paths.
     pub path_ns: u64,
-    /// Rogue packets that are a flood.
+    /// Number of rogue packets that are a flood.
     pub rogue_packets: u64,
     /// The pause that ends a flood.
     pub rogue_quiet_ns: u64,
-    /// How long further time-outs are kept back.
+    /// Minimum interval between reports of time-outs.
     pub repeat_ns: u64,
 }
 
-impl Default for Rules {
+impl Default for EventRules {
     fn default() -> Self {
         const S: u64 = 1_000_000_000;
         Self {
@@ -66,7 +65,7 @@ pub enum Function {
     Individual,
 }
 
-/// Why functions were reset.
+/// The cause of a reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -77,16 +76,16 @@ pub enum Cause {
     Request,
 }
 
-/// What happened to a stream.
+/// An event of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// The number of the member that it is about.
+    /// The number of the member concerned; `None`: the stream.
     pub member: Option<usize>,
-    /// What happened.
+    /// The event.
     pub kind: EventKind,
 }
 
-/// What can happen to a stream.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(tag = "event", rename_all = "snake_case"))]
@@ -97,7 +96,7 @@ pub enum EventKind {
         function: Function,
         /// The cause.
         cause: Cause,
-        /// Resets since the event before of this function.
+        /// Resets since the previous event of this function.
         count: u64,
     },
     /// A member no longer contributes, while others do.
@@ -105,7 +104,7 @@ pub enum EventKind {
         /// Packets that the stream has passed without it.
         packets: u64,
     },
-    /// It contributes again.
+    /// A lost member contributes again.
     PathBack {
         /// Packets that the stream had passed without it.
         packets: u64,
@@ -117,11 +116,11 @@ pub enum EventKind {
         /// Rogue packets so far.
         packets: u64,
     },
-    /// No more of them come.
+    /// The flood of rogue packets has ended.
     RogueFloodEnded {
         /// The function.
         function: Function,
-        /// Rogue packets in all.
+        /// Total of rogue packets.
         packets: u64,
     },
 }
@@ -168,68 +167,77 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// The watch over one stream.
+/// Monitors one stream.
 #[derive(Debug, Clone)]
-pub struct Watch {
-    generation: Option<Resets>,
+pub struct StreamMonitor {
+    generation: Option<ResetState>,
     sequence: Option<Recovery>,
-    members: Vec<Member>,
+    members: Vec<MemberState>,
 }
 
-impl Watch {
-    /// What is counted by now is past.
+impl StreamMonitor {
+    /// Creates a monitor that ignores everything counted before `reading`.
     pub fn new(reading: &StreamReading) -> Self {
         let passed = passed(reading);
         Self {
-            generation: reading.generation.map(|generation| Resets::new(generation.resets)),
+            generation: reading.generation.map(|generation| ResetState::new(generation.resets)),
             sequence: reading.recovery.as_ref().map(Recovery::new),
-            members: reading.members.iter().map(|member| Member::new(member, passed)).collect(),
+            members: reading
+                .members
+                .iter()
+                .map(|member| MemberState::new(member, passed))
+                .collect(),
         }
     }
 
-    /// Whether anything can happen to a stream that nobody asks for, so that it must be looked at.
+    /// Returns whether a stream can have events other than requested resets, so that it must be monitored.
     pub fn is_needed(stream: &Stream) -> bool {
         stream.recover.is_some() || stream.members.iter().any(|member| member.individual.is_some())
     }
 
-    /// Tells what happened since the look before. Resets since then have this `cause`; a reading of
-    /// other functions than before begins anew.
-    pub fn look(
+    /// Emits the events since the previous reading. Resets since then have this `cause`. A reading of other
+    /// functions than before restarts the monitor.
+    pub fn update(
         &mut self,
-        rules: &Rules,
+        rules: &EventRules,
         now_ns: u64,
         reading: &StreamReading,
         cause: Cause,
-        mut tell: impl FnMut(Event),
+        mut emit: impl FnMut(Event),
     ) {
         if !self.is_of(reading) {
             *self = Self::new(reading);
             return;
         }
-        let moment = Moment { rules, now_ns, cause };
-        let mut tell_stream = |kind| tell(Event { member: None, kind });
+        let update_context = Update { rules, now_ns, cause };
+        let mut emit_stream = |kind| emit(Event { member: None, kind });
         if let (Some(resets), Some(generation)) = (&mut self.generation, reading.generation) {
-            resets.look(&moment, Function::Generation, generation.resets, &mut tell_stream);
+            resets.update(
+                &update_context,
+                Function::Generation,
+                generation.resets,
+                &mut emit_stream,
+            );
         }
         if let (Some(recovery), Some(reading)) = (&mut self.sequence, &reading.recovery) {
-            recovery.look(&moment, Function::Sequence, reading, &mut tell_stream);
+            recovery.update(&update_context, Function::Sequence, reading, &mut emit_stream);
         }
         let others = self.members.len() > 1 && self.sequence.is_some();
         let passed = passed(reading);
         for (number, (member, reading)) in self.members.iter_mut().zip(&reading.members).enumerate()
         {
-            let mut tell = |kind| tell(Event { member: Some(number), kind });
+            let mut emit = |kind| emit(Event { member: Some(number), kind });
             if let (Some(recovery), Some(reading)) = (&mut member.individual, &reading.individual) {
-                recovery.look(&moment, Function::Individual, reading, &mut tell);
+                recovery.update(&update_context, Function::Individual, reading, &mut emit);
             }
             if others {
-                let change = member.path.look(&moment, contributed(reading), passed);
-                change.into_iter().for_each(tell);
+                let change = member.path.update(&update_context, contributed(reading), passed);
+                change.into_iter().for_each(emit);
             }
         }
     }
 
-    /// Whether the member of this number is lost.
+    /// Returns whether the member of this number is lost.
     pub fn is_lost(&self, member: usize) -> bool {
         self.members.get(member).is_some_and(|member| member.path.lost.is_some())
     }
@@ -253,166 +261,171 @@ fn contributed(member: &MemberReading) -> u64 {
     }
 }
 
-/// What a look goes by.
-struct Moment<'a> {
-    rules: &'a Rules,
+/// Parameters of one update.
+struct Update<'a> {
+    rules: &'a EventRules,
     now_ns: u64,
     cause: Cause,
 }
 
 #[derive(Debug, Clone)]
-struct Member {
+struct MemberState {
     individual: Option<Recovery>,
-    path: Path,
+    path: PathState,
 }
 
-impl Member {
+impl MemberState {
     fn new(reading: &MemberReading, passed: u64) -> Self {
         Self {
             individual: reading.individual.as_ref().map(Recovery::new),
-            path: Path::new(contributed(reading), passed),
+            path: PathState::new(contributed(reading), passed),
         }
     }
 }
 
-/// What a recovery function does.
+/// State of a recovery function.
 #[derive(Debug, Clone)]
 struct Recovery {
-    resets: Resets,
-    rogue: Rogue,
+    resets: ResetState,
+    rogue: RogueState,
 }
 
 impl Recovery {
     fn new(reading: &RecoveryReading) -> Self {
         let counters = &reading.counters;
-        Self { resets: Resets::new(counters.resets), rogue: Rogue::new(counters.rogue) }
+        Self { resets: ResetState::new(counters.resets), rogue: RogueState::new(counters.rogue) }
     }
 
-    fn look(
+    fn update(
         &mut self,
-        moment: &Moment<'_>,
+        update_context: &Update<'_>,
         function: Function,
         reading: &RecoveryReading,
-        tell: &mut impl FnMut(EventKind),
+        emit: &mut impl FnMut(EventKind),
     ) {
-        self.resets.look(moment, function, reading.counters.resets, tell);
-        self.rogue.look(moment, function, reading.counters.rogue, tell);
+        self.resets.update(update_context, function, reading.counters.resets, emit);
+        self.rogue.update(update_context, function, reading.counters.rogue, emit);
     }
 }
 
-/// What a counter has grown by; one that is less than before began anew, and has not.
+/// Returns the growth of a counter; 0 if it is less than before, as it was restarted.
 fn growth(before: &mut u64, now: u64) -> u64 {
     now.saturating_sub(core::mem::replace(before, now))
 }
 
 #[derive(Debug, Clone)]
-struct Resets {
+struct ResetState {
     counted: u64,
-    /// Time-outs kept back.
-    untold: u64,
-    /// When time-outs were last told.
-    told_ns: Option<u64>,
+    /// Time-outs not yet reported.
+    unreported: u64,
+    /// Time of the last report of time-outs.
+    reported_ns: Option<u64>,
 }
 
-impl Resets {
+impl ResetState {
     fn new(counted: u64) -> Self {
-        Self { counted, untold: 0, told_ns: None }
+        Self { counted, unreported: 0, reported_ns: None }
     }
 
-    fn look(
+    fn update(
         &mut self,
-        moment: &Moment<'_>,
+        update_context: &Update<'_>,
         function: Function,
         counted: u64,
-        tell: &mut impl FnMut(EventKind),
+        emit: &mut impl FnMut(EventKind),
     ) {
-        let Moment { rules, now_ns, cause } = *moment;
+        let Update { rules, now_ns, cause } = *update_context;
         let mut count = growth(&mut self.counted, counted);
         if cause == Cause::TimeOut {
-            self.untold += count;
-            let lately = |told| now_ns.saturating_sub(told) < rules.repeat_ns;
-            if self.untold == 0 || self.told_ns.is_some_and(lately) {
+            self.unreported += count;
+            let lately = |reported| now_ns.saturating_sub(reported) < rules.repeat_ns;
+            if self.unreported == 0 || self.reported_ns.is_some_and(lately) {
                 return;
             }
-            self.told_ns = Some(now_ns);
-            count = core::mem::take(&mut self.untold);
+            self.reported_ns = Some(now_ns);
+            count = core::mem::take(&mut self.unreported);
         }
         if count > 0 {
-            tell(EventKind::Reset { function, cause, count });
+            emit(EventKind::Reset { function, cause, count });
         }
     }
 }
 
 #[derive(Debug, Clone)]
-struct Rogue {
+struct RogueState {
     counted: u64,
-    /// Those without a pause up to now.
+    /// Rogue packets since the last pause.
     run: u64,
-    /// When the last of them was seen.
+    /// Time of the last of them.
     last_ns: u64,
     flood: bool,
 }
 
-impl Rogue {
+impl RogueState {
     fn new(counted: u64) -> Self {
         Self { counted, run: 0, last_ns: 0, flood: false }
     }
 
-    fn look(
+    fn update(
         &mut self,
-        moment: &Moment<'_>,
+        update_context: &Update<'_>,
         function: Function,
         counted: u64,
-        tell: &mut impl FnMut(EventKind),
+        emit: &mut impl FnMut(EventKind),
     ) {
-        let Moment { rules, now_ns, .. } = *moment;
+        let Update { rules, now_ns, .. } = *update_context;
         let new = growth(&mut self.counted, counted);
         if new > 0 {
             self.run += new;
             self.last_ns = now_ns;
             if !self.flood && self.run >= rules.rogue_packets {
                 self.flood = true;
-                tell(EventKind::RogueFlood { function, packets: self.run });
+                emit(EventKind::RogueFlood { function, packets: self.run });
             }
         } else if now_ns.saturating_sub(self.last_ns) >= rules.rogue_quiet_ns {
             let packets = core::mem::take(&mut self.run);
             if core::mem::take(&mut self.flood) {
-                tell(EventKind::RogueFloodEnded { function, packets });
+                emit(EventKind::RogueFloodEnded { function, packets });
             }
         }
     }
 }
 
-/// Whether a member contributes to its stream.
+/// Contribution of a member to its stream.
 #[derive(Debug, Clone)]
-struct Path {
+struct PathState {
     contributed: u64,
-    /// What the stream had passed when the member was last seen to contribute.
+    /// Packets that the stream had passed when the member last contributed.
     passed: u64,
-    /// When the stream was first seen to go on without it.
+    /// Time at which the stream was first observed to continue without it.
     alone_ns: Option<u64>,
-    lost: Option<Lost>,
+    lost: Option<LostPath>,
 }
 
 #[derive(Debug, Clone)]
-struct Lost {
-    /// What the stream had passed when the member was last seen to contribute.
+struct LostPath {
+    /// Packets that the stream had passed when the member last contributed.
     passed: u64,
-    /// What the member had contributed when it was last found lost.
+    /// Packets that the member had contributed when it was last found lost.
     contributed: u64,
 }
 
-impl Path {
+impl PathState {
     fn new(contributed: u64, passed: u64) -> Self {
         Self { contributed, passed, alone_ns: None, lost: None }
     }
 
-    fn look(&mut self, moment: &Moment<'_>, contributed: u64, passed: u64) -> Option<EventKind> {
-        let Moment { rules, now_ns, .. } = *moment;
+    fn update(
+        &mut self,
+        update_context: &Update<'_>,
+        contributed: u64,
+        passed: u64,
+    ) -> Option<EventKind> {
+        let Update { rules, now_ns, .. } = *update_context;
         if contributed != self.contributed || passed < self.passed {
             (self.contributed, self.passed, self.alone_ns) = (contributed, passed, None);
             let lost = self.lost.as_ref()?;
-            // A counter that began anew is less than it was: that, too, is a packet at least.
+            // A restarted counter is less than before: that, too, is at least one packet.
             let back = contributed.checked_sub(lost.contributed);
             if back.is_some_and(|packets| packets < rules.path_packets) {
                 return None;
@@ -433,7 +446,7 @@ impl Path {
             lost.contributed = contributed;
             return None;
         }
-        self.lost = Some(Lost { passed: self.passed, contributed });
+        self.lost = Some(LostPath { passed: self.passed, contributed });
         Some(EventKind::PathLoss { packets: alone })
     }
 }

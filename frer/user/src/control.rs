@@ -1,4 +1,4 @@
-//! How others reach the streams of a forwarding thread.
+//! Access to the streams of a forwarding thread.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,48 +13,48 @@ use onbeat_link::raw::{Clock, Pool};
 use crate::port::{Input, Output, Port};
 use crate::{Error, QUEUE_FRAMES, Result, Traffic};
 
-/// What a piece of work may look at and change.
+/// The state that a request may read and change.
 #[derive(Debug)]
-pub struct Inside {
+pub struct ThreadState {
     /// The streams.
     pub plane: Plane,
-    /// Nanoseconds of CLOCK_MONOTONIC, up to which all frames that came have been decided on.
+    /// Nanoseconds of CLOCK_MONOTONIC; all frames that arrived before have been decided on.
     pub now_ns: u64,
-    /// When the last frame came that was decided on.
+    /// Arrival time of the last frame that was decided on.
     pub(crate) latest_ns: u64,
     pub(crate) inputs: Vec<Option<Input>>,
     pub(crate) outputs: Vec<Option<Output>>,
-    /// Room for the frames of ports by AF_XDP.
+    /// Memory for frames of AF_XDP ports.
     pub(crate) pool: Option<Pool>,
-    /// How much of it each of their queues has.
+    /// The share of each queue.
     pub(crate) level: u32,
 }
 
-impl Inside {
+impl ThreadState {
     pub(crate) fn new(plane: Plane) -> Self {
         let (inputs, outputs) = (Vec::new(), Vec::new());
         let mut inside =
             Self { plane, now_ns: 0, latest_ns: 0, inputs, outputs, pool: None, level: 0 };
-        inside.look_at_clock();
+        inside.read_clock();
         inside
     }
 
-    /// Looks at the clock. Where frames wait it is no later than they are: a thread that had no CPU
-    /// for a while begins no time-out that they end.
-    pub(crate) fn look_at_clock(&mut self) {
-        // Before the ports: what comes in between is later.
+    /// Reads the clock. If frames wait, the time is no later than their arrival: after a delay of this
+    /// thread, no time-out expires that they prevent.
+    pub(crate) fn read_clock(&mut self) {
+        // Before reading the ports: frames that arrive in between are later.
         let now_ns = Clock::read().now_ns();
         let none_waits = self.inputs.iter_mut().flatten().all(Input::is_empty);
         self.now_ns = if none_waits { now_ns } else { now_ns.min(self.latest_ns) };
     }
 
-    /// Room for the frames of ports by AF_XDP, which all share its memory. To be set once, before
-    /// the first of them.
+    /// Sets the memory for frames of AF_XDP ports, which all share it. Call it once, before adding the first
+    /// of them.
     pub fn set_pool(&mut self, pool: Pool) {
         self.pool = Some(pool);
     }
 
-    /// What came and went at a port since it was opened; `None` where there is none.
+    /// Returns the traffic of a port since it was opened; `None`: no such port.
     pub fn traffic(&mut self, index: PortId) -> Option<Result<Traffic>> {
         let index = usize::from(index.0);
         let input = self.inputs.get_mut(index)?.as_mut()?;
@@ -62,7 +62,7 @@ impl Inside {
         Some(input.traffic().map(|traffic| output.add_to(traffic)))
     }
 
-    /// Makes `port` the streams' port number `index`, and gives the one before.
+    /// Sets `port` as port number `index` of the streams; returns the former one.
     fn exchange(&mut self, index: PortId, port: Option<Port>) -> Option<Port> {
         let index = usize::from(index.0);
         let many = self.inputs.len().max(index + 1);
@@ -78,8 +78,8 @@ impl Inside {
         Some(Port { input, output })
     }
 
-    /// Shares the pool's frames among the queues: half of them, so that the other half can be on
-    /// their way out.
+    /// Shares the pool's frames among the queues: half of them, so that the other half can be in
+    /// transmission.
     fn share(&mut self) {
         let Some(pool) = &self.pool else { return };
         let queues: usize = self.inputs.iter().flatten().map(Input::queues).sum();
@@ -88,11 +88,11 @@ impl Inside {
         self.refill();
     }
 
-    /// Gives all queues room for frames to come.
+    /// Refills all queues for reception.
     pub(crate) fn refill(&mut self) {
         let Some(pool) = &mut self.pool else { return };
         for output in self.outputs.iter_mut().flatten() {
-            // Takes back what has left meanwhile.
+            // Reclaims transmitted frames.
             output.flush(Some(pool));
         }
         for input in self.inputs.iter_mut().flatten() {
@@ -107,29 +107,29 @@ impl Inside {
     }
 }
 
-type Work = Box<dyn FnOnce(&mut Inside) + Send>;
+type Work = Box<dyn FnOnce(&mut ThreadState) + Send>;
 
-/// A handle on a forwarding thread, which ends when the last one is gone.
+/// A handle on a forwarding thread, which ends with its last handle.
 #[derive(Debug, Clone)]
 pub struct Control {
-    // Gone before the thread is woken.
+    // Dropped before the thread is woken.
     work: Option<Sender<Work>>,
     wake: Arc<EventFd>,
 }
 
 impl Control {
-    /// Has the forwarding thread do something between two batches of frames, and waits for its
-    /// result. Frames wait meanwhile: what takes long is better done before.
+    /// Runs a function in the forwarding thread between two batches of frames, and waits for its result.
+    /// Frames wait meanwhile: perform lengthy work before the call.
     ///
     /// # Errors
     /// [`Error::Ended`].
     pub fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Inside) -> T + Send + 'static,
+        work: impl FnOnce(&mut ThreadState) -> T + Send + 'static,
     ) -> Result<T> {
         let (done, result) = sync_channel(1);
         let work: Work = Box::new(move |inside| {
-            // That nobody waits any more is no concern of the thread's.
+            // The caller may have stopped waiting.
             let _ = done.send(work(inside));
         });
         let sender = self.work.as_ref().ok_or(Error::Ended)?;
@@ -138,19 +138,18 @@ impl Control {
         result.recv().map_err(|_| Error::Ended)
     }
 
-    /// Makes `port` the streams' port number `index`, in place of the one before, which is closed.
-    ///
+    /// Sets `port` as port number `index` of the streams; the former one is closed.
     /// # Errors
     /// [`Error::Ended`].
     pub fn set_port(&self, index: PortId, port: Option<Port>) -> Result<()> {
         let before = self.run(move |inside| inside.exchange(index, port))?;
-        // Not by the thread: it takes the kernel milliseconds.
+        // Not in the thread: closing takes the kernel milliseconds.
         let sockets = before.map(Port::close).unwrap_or_default();
         if sockets.is_empty() { Ok(()) } else { self.run(move |inside| inside.reclaim(&sockets)) }
     }
 
     fn wake(&self) {
-        // Full means that it is awake.
+        // A full pipe means that the thread is awake.
         let _ = self.wake.write(1);
     }
 }
@@ -162,7 +161,7 @@ impl Drop for Control {
     }
 }
 
-/// The thread's end.
+/// The thread's end of the channel.
 #[derive(Debug)]
 pub(crate) struct Requests {
     work: Receiver<Work>,
@@ -170,8 +169,8 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Does what is asked for; false where nobody will ask any more.
-    pub(crate) fn serve(&self, inside: &mut Inside) -> bool {
+    /// Serves requests; returns false if no handle exists any more.
+    pub(crate) fn serve(&self, inside: &mut ThreadState) -> bool {
         loop {
             match self.work.try_recv() {
                 Ok(work) => work(inside),
@@ -181,9 +180,9 @@ impl Requests {
         }
     }
 
-    /// Has the descriptor be silent until the next request.
+    /// Clears the descriptor until the next request.
     pub(crate) fn woken(&self) {
-        // Nothing to read means that nobody called.
+        // Nothing to read: no request.
         let _ = self.wake.read();
     }
 }

@@ -1,11 +1,11 @@
-//! What can go wrong.
+//! Errors of the data plane in user space.
 
 use std::io;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why forwarding cannot begin, or ended.
+/// The reason why forwarding cannot start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An interface, or the sockets on it.
@@ -14,10 +14,10 @@ pub enum Error {
     /// Network devices in general.
     #[error(transparent)]
     Device(#[from] onbeat_netdev::Error),
-    /// The program in front of AF_XDP sockets.
+    /// The program that selects frames for AF_XDP sockets.
     #[error(transparent)]
     Steering(#[from] onbeat_frer_xdp::Error),
-    /// An XDP program that receives frames before packet sockets do.
+    /// An XDP program receives frames before packet sockets do.
     #[error("port {port:?}: {source}")]
     Programmed {
         /// The port.
@@ -25,11 +25,11 @@ pub enum Error {
         /// The program.
         source: onbeat_link::Error,
     },
-    /// An interface whose frames somebody else forwards, too.
+    /// A bridge or bond also forwards the frames of an interface.
     #[error(
-        "port {port:?}: interface {interface} is a bridge's or a bond's, which would forward frames of \
-         streams once more, as packet sockets see but copies: take it out (ip link set {interface} \
-         nomaster), or use backend \"xdp\""
+        "port {port:?}: interface {interface} belongs to a bridge or a bond, which would forward frames of \
+         streams a second time, as packet sockets receive only copies: remove it from there (ip link set \
+         {interface} nomaster), or use backend \"xdp\""
     )]
     Enslaved {
         /// The port.
@@ -37,11 +37,11 @@ pub enum Error {
         /// Its interface.
         interface: String,
     },
-    /// A stream that the data plane in user space does not take.
+    /// A stream that the data plane in user space refuses.
     #[error("{refusal}")]
     Refused {
-        /// Why.
-        refusal: onbeat_frer::plane::Refusal,
+        /// The reason.
+        refusal: onbeat_frer::plane::StreamRefusal,
     },
     /// A stream uses a port that could not be attached.
     #[error("stream {stream:?}: port {port:?} is not attached")]
@@ -51,21 +51,21 @@ pub enum Error {
         /// The port.
         port: String,
     },
-    /// More ports at once than a data plane has room for.
-    #[error("more than {most} ports, those before this change among them; remove some first")]
+    /// More ports at the same time than a data plane supports.
+    #[error("more than {most} ports, including those that this change replaces; remove some first")]
     Ports {
-        /// How many there may be.
+        /// The maximum.
         most: usize,
     },
-    /// Something of the forwarding thread itself.
+    /// A system call of the forwarding thread failed.
     #[error("{what}: {source}")]
     System {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The cause.
         source: io::Error,
     },
     /// The forwarding thread has ended.
-    #[error("the forwarding thread has ended; start the node again and see its log")]
+    #[error("the forwarding thread has ended; restart the node and read its log")]
     Ended,
 }

@@ -1,30 +1,30 @@
-//! The thread that frames go through.
+//! The forwarding thread.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
-use onbeat_frer::plane::{Fate, Identity, Plane, Replica};
+use onbeat_frer::plane::{Disposition, FrameIdentity, Plane, Replica};
 use onbeat_frer::spec::PortId;
 use onbeat_link::raw::{BATCH, Clock, Pool};
 use onbeat_wire::edit::Edited;
 
-use crate::control::{self, Control, Inside, Requests};
+use crate::control::{self, Control, Requests, ThreadState};
 use crate::port::{Input, Output, PacketInput, XskInput};
 use crate::{Error, Result};
 
-/// Rounds without a frame after which a busy thread looks for control requests again: they then
-/// wait for some microseconds.
+/// Rounds without a frame after which a busy thread polls for control requests: they then wait for some
+/// microseconds.
 const IDLE_ROUNDS: u32 = 64;
 
-/// How the thread waits for frames.
+/// The method by which the thread waits for frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Poll {
+pub enum PollMode {
     /// It sleeps until the kernel wakes it.
     #[default]
     Sleep,
-    /// It never sleeps: a core of its own for the shortest delay.
+    /// It never sleeps: minimum delay at the cost of a CPU.
     Busy,
 }
 
@@ -36,19 +36,19 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Begins to forward by the streams of `plane`, at first without ports. `prepare` is what the
-    /// thread does first: priority, affinity, locked memory; what it gives is kept until the end.
+    /// Starts to forward by the streams of `plane`, initially without ports. The thread first calls
+    /// `prepare`: priority, affinity, locked memory; the returned value is kept until it ends.
     ///
     /// # Errors
-    /// What `prepare` says; no thread.
+    /// The error of `prepare`; no thread.
     pub fn start<T>(
         plane: Plane,
-        poll: Poll,
+        poll: PollMode,
         prepare: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> Result<Self> {
         let system = |what| move |source| Error::System { what, source };
-        let (control, requests) = control::pair().map_err(system("make a control channel"))?;
-        let inside = Inside::new(plane);
+        let (control, requests) = control::pair().map_err(system("create a control channel"))?;
+        let inside = ThreadState::new(plane);
         let forwarding = Forwarding { inside, requests, polled: Vec::new() };
         let (ready, is_ready) = sync_channel(1);
         let run = move || {
@@ -57,7 +57,7 @@ impl Forwarder {
                 Err(error) => (None, Err(error)),
             };
             let go = prepared.is_ok();
-            // Who started it waits for this.
+            // The starting thread waits for this.
             let _ = ready.send(prepared);
             if go {
                 forwarding.run(poll);
@@ -70,12 +70,12 @@ impl Forwarder {
         Ok(Self { thread, control })
     }
 
-    /// A handle on it.
+    /// Returns a handle on the thread.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Ends it, where no other handle is left.
+    /// Stops the thread if no other handle exists.
     pub fn stop(self) {
         drop(self.control);
         if self.thread.join().is_err() {
@@ -85,40 +85,40 @@ impl Forwarder {
 }
 
 struct Forwarding {
-    inside: Inside,
+    inside: ThreadState,
     requests: Requests,
-    /// What is waited for: kept, so that waiting takes no memory.
+    /// Polled descriptors: kept, so that waiting allocates no memory.
     polled: Vec<libc::pollfd>,
 }
 
 impl Forwarding {
-    fn run(mut self, poll: Poll) {
+    fn run(mut self, poll: PollMode) {
         let mut idle = 0;
         loop {
             if self.round() > 0 {
                 idle = 0;
-            } else if poll == Poll::Busy && idle < IDLE_ROUNDS {
+            } else if poll == PollMode::Busy && idle < IDLE_ROUNDS {
                 idle += 1;
                 std::hint::spin_loop();
                 continue;
             } else {
                 idle = 0;
                 self.inside.refill();
-                if poll == Poll::Sleep {
+                if poll == PollMode::Sleep {
                     self.sleep();
                 }
             }
-            // Under load, too.
-            self.inside.look_at_clock();
+            // Under load too.
+            self.inside.read_clock();
             if !self.requests.serve(&mut self.inside) {
                 return;
             }
         }
     }
 
-    /// Forwards up to a batch of each port; how many frames that were.
+    /// Forwards up to one batch of each port; returns the number of frames.
     fn round(&mut self) -> usize {
-        let Inside { plane, inputs, outputs, pool, level, latest_ns, .. } = &mut self.inside;
+        let ThreadState { plane, inputs, outputs, pool, level, latest_ns, .. } = &mut self.inside;
         let mut times = Times { clock: Clock::read(), latest_ns };
         let mut frames = 0;
         for (port, input) in (0..).map(PortId).zip(inputs) {
@@ -138,10 +138,10 @@ impl Forwarding {
         frames
     }
 
-    /// Until a frame or a request comes.
+    /// Sleeps until a frame or a request arrives.
     ///
-    /// By poll, not by an epoll set: that would be told of each frame while this thread is at work,
-    /// too, which costs the kernel more than to be asked anew each time.
+    /// It uses poll instead of an epoll set: the kernel would notify the set of each frame also while this
+    /// thread is running, which costs more than to poll again each time.
     fn sleep(&mut self) {
         let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let inputs = || self.inside.inputs.iter().flatten();
@@ -149,11 +149,11 @@ impl Forwarding {
         self.polled.push(entry(self.requests.as_fd().as_raw_fd()));
         self.polled.extend(inputs().flat_map(Input::fds).map(entry));
         let count = self.polled.len() as libc::nfds_t;
-        // SAFETY: as many entries as told, which live through the call.
+        // SAFETY: the array has the stated number of entries and outlives the call.
         if unsafe { libc::poll(self.polled.as_mut_ptr(), count, -1) } < 0 {
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::Interrupted {
-                tracing::error!("waiting for frames: {error}");
+                tracing::error!("cannot wait for frames: {error}");
             }
             return;
         }
@@ -166,22 +166,22 @@ impl Forwarding {
     }
 }
 
-/// When frames came. Not when this thread gets to them: without CPU for a while it would begin
-/// time-outs that the frames which wait end, and take duplicates for the first ones after them.
+/// Arrival times of frames. The processing time would be wrong: after a delay of this thread, time-outs would
+/// expire that the waiting frames prevent, and duplicates would be accepted as first replicas.
 struct Times<'a> {
     clock: Clock,
     latest_ns: &'a mut u64,
 }
 
 impl Times<'_> {
-    /// Takes note of a frame that is decided on.
+    /// Records the arrival time of a frame before its decision.
     fn note(&mut self, at_ns: u64) -> u64 {
         *self.latest_ns = at_ns.max(*self.latest_ns);
         at_ns
     }
 }
 
-/// Forwards frames that a packet socket got copies of.
+/// Forwards frames of which a packet socket received copies.
 fn copies(
     plane: &mut Plane,
     input: &mut PacketInput,
@@ -191,17 +191,19 @@ fn copies(
     times: &mut Times<'_>,
 ) -> usize {
     let frames = input.frames();
-    let mut identities = [Identity::default(); BATCH];
-    // One that is not there in full is looked up as if it had no octets, which is none of a stream.
+    let mut identities = [FrameIdentity::default(); BATCH];
+    // An incomplete frame is looked up as an empty one, which matches no stream.
     plane.identify_all(port, frames.iter().map(Option::unwrap_or_default), &mut identities);
     let arrivals = frames.arrivals(times.clock);
     for ((identity, octets), at_ns) in identities.into_iter().zip(frames.iter()).zip(arrivals) {
         let at_ns = times.note(at_ns);
-        // None of a frame that is not there in full can be sent.
+        // An incomplete frame cannot be sent.
         let Some(octets) = octets else { continue };
-        let Fate::Sent(replicas) = plane.decide(port, identity, at_ns, octets) else { continue };
+        let Disposition::Sent(replicas) = plane.decide(port, identity, at_ns, octets) else {
+            continue;
+        };
         for replica in replicas {
-            // A port that is away takes nothing.
+            // A detached port drops frames.
             let Some(output) = output(outputs, replica.port) else { continue };
             let parts = replica.parts();
             output.push(&parts.head, parts.rest, pool.as_deref_mut());
@@ -210,7 +212,7 @@ fn copies(
     frames.len()
 }
 
-/// Forwards frames in memory that is shared with the kernel: the last replica is the frame itself.
+/// Forwards frames in memory shared with the kernel: the last replica is the frame itself.
 fn originals(
     plane: &mut Plane,
     input: &mut XskInput,
@@ -227,13 +229,13 @@ fn originals(
             continue;
         }
         frames += batch.len();
-        let mut identities = [Identity::default(); BATCH];
+        let mut identities = [FrameIdentity::default(); BATCH];
         plane.identify_all(port, batch.iter().map(|frame| umem.octets(frame)), &mut identities);
         for (mut frame, identity) in batch.drain(..).zip(identities) {
             let at_ns = times.note(times.clock.arrival(umem.leading_metadata(&frame)));
             let octets = umem.octets(&frame);
             let mut last: Option<Replica<'_>> = None;
-            if let Fate::Sent(replicas) = plane.decide(port, identity, at_ns, octets) {
+            if let Disposition::Sent(replicas) = plane.decide(port, identity, at_ns, octets) {
                 for replica in replicas {
                     if output(outputs, replica.port).is_none() {
                         continue;

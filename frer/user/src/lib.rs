@@ -9,16 +9,15 @@
 //!                         Control: changes of streams, counters, resets
 //! ```
 //!
-//! The streams are an [`onbeat_frer::plane::Plane`], which belongs to the forwarding thread alone:
-//! no frame waits for a lock. Who wants to look at it or to change it sends a piece of work, which
-//! is done between two batches.
+//! The streams are an [`onbeat_frer::plane::Plane`] owned by the forwarding thread alone: no frame waits for
+//! a lock. Other threads submit requests, which are served between two batches.
 //!
-//! - By packet sockets ([`Port::packet`]) it gets copies. Frames of no stream are none of its
-//!   business: the network stack has got them as well. Frames of streams it gets too; on an interface
-//!   without addresses the stack drops them, but a bridge would forward them once more.
-//! - By AF_XDP ([`Port::xsk`]) it gets what an XDP program hands to it, and the network stack the
-//!   rest. All such ports share memory: of a frame's replicas one is the frame itself, its headers
-//!   changed where it lies; the others are copies.
+//! - With packet sockets ([`Port::packet`]) it receives copies. Frames that match no stream are ignored: the
+//!   network stack receives them as well. The stack also receives frames of streams; on an interface without
+//!   addresses it drops them, but a bridge would forward them a second time.
+//! - With AF_XDP ([`Port::xsk`]) it receives the frames that an XDP program redirects, and the network stack
+//!   receives the rest. All such ports share memory: one replica of a frame is the frame itself, its headers
+//!   edited in place; the others are copies.
 
 mod control;
 mod error;
@@ -26,26 +25,26 @@ mod forwarder;
 mod plane;
 mod port;
 
-pub use control::{Control, Inside};
+pub use control::{Control, ThreadState};
 pub use error::{Error, Result};
-pub use forwarder::{Forwarder, Poll};
+pub use forwarder::{Forwarder, PollMode};
 pub use plane::{Options, UserPlane};
-pub use port::{Copies, Port};
+pub use port::{CopyMode, Port};
 
-/// Frames that came in by a queue over AF_XDP and were not looked at, at most.
+/// Maximum number of frames in an AF_XDP receive queue.
 pub const QUEUE_FRAMES: u32 = 2048;
 
-/// What came and went at a port, streams or not.
+/// Traffic of a port, whether or not it matches streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
     /// Frames received.
     pub received: u64,
-    /// Of these: longer than the interface's MTU allows.
+    /// Received frames longer than the interface's MTU allows.
     pub too_long: u64,
-    /// Frames that the ring had no room for, and that nobody looked at.
+    /// Frames dropped because the ring was full.
     pub no_room: u64,
     /// Frames sent.
     pub sent: u64,
-    /// Frames that the interface did not take.
+    /// Frames that the interface did not accept.
     pub not_sent: u64,
 }

@@ -6,57 +6,57 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Mode, PortSpec};
-use onbeat_frer::plane::{Plane, Refusal};
+use onbeat_frer::plane::{Plane, StreamRefusal};
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
 use onbeat_frer_xdp::Steering;
 use onbeat_link::raw::Umem;
 use onbeat_netdev::{Handle, Link, Namespace};
 
-use crate::{Copies, Error, Forwarder, Inside, Poll, Port, Result};
+use crate::{CopyMode, Error, Forwarder, PollMode, Port, Result, ThreadState};
 
-/// Frames that a port has room for while the thread is busy: at 150,000 a second, 50 ms. By AF_XDP,
-/// of a port's share of the memory half is for frames to come ([`crate::QUEUE_FRAMES`]).
+/// Ring size of a port, in frames, for times at which the thread is busy: at 150,000 frames/s, 50 ms. With
+/// AF_XDP, half of a port's share of the memory is for reception ([`crate::QUEUE_FRAMES`]).
 const FRAMES: u32 = 8192;
 
-/// Streams that are changed, or looked at, between two batches of frames: some tens of microseconds.
+/// Streams that are changed, or checked, between two batches of frames: some tens of microseconds.
 const AT_ONCE: usize = 64;
 const SWEPT_AT_ONCE: usize = 1024;
 
-/// Ports whose frames there is memory for at most; more share it.
+/// Maximum number of ports with separate memory for frames; more ports share it.
 const SHARES: u32 = 16;
 
-/// How a data plane is started.
+/// Options of a data plane.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Streams to make room for.
+    /// Capacity in streams.
     pub max_streams: u32,
-    /// How its thread waits for frames.
-    pub poll: Poll,
-    /// Ports that share the memory for frames by AF_XDP.
+    /// The method by which its thread waits for frames.
+    pub poll: PollMode,
+    /// Number of ports that share the memory for AF_XDP frames.
     pub ports: u32,
 }
 
-/// A node's data plane in this process.
+/// The data plane of a node in this process.
 #[derive(Debug)]
 pub struct UserPlane {
     forwarder: Forwarder,
-    /// By name. A port keeps its place while it is there, whatever its number in the file.
+    /// By name. A port keeps its index while it is attached, whatever its number in the configuration.
     ports: BTreeMap<String, Opened>,
-    /// As the thread has them, by name.
+    /// The streams in the thread, by name.
     streams: HashMap<String, Stream>,
     max_streams: u32,
-    /// Frames that ports by AF_XDP share the room for.
+    /// Frames in the memory shared by AF_XDP ports.
     frames: u32,
-    /// Where there is, or was, a port by AF_XDP.
+    /// Present once there has been an AF_XDP port.
     xsk: Option<Xsk>,
 }
 
-/// What ports by AF_XDP have in common.
+/// State shared by AF_XDP ports.
 #[derive(Debug)]
 struct Xsk {
     umem: Umem,
-    /// Tells frames of streams from all others in front of the sockets.
+    /// Selects frames of streams for the sockets.
     steering: Steering,
 }
 
@@ -68,10 +68,10 @@ struct Opened {
 }
 
 impl UserPlane {
-    /// A data plane without ports and streams. `prepare`: as for [`Forwarder::start`].
+    /// Creates a data plane without ports and streams. `prepare`: as for [`Forwarder::start`].
     ///
     /// # Errors
-    /// As [`Forwarder::start`].
+    /// Those of [`Forwarder::start`].
     pub fn start<T>(
         options: Options,
         prepare: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -88,7 +88,7 @@ impl UserPlane {
         })
     }
 
-    /// Opens a port's interface by packet sockets, in place of the one before.
+    /// Opens a port's interface by packet sockets, in place of the former port.
     fn attach_packet(&mut self, spec: &PortSpec) -> Result<()> {
         let (name, namespace) = (&spec.name, Namespace::current()?);
         let place = self.place(name)?;
@@ -106,16 +106,16 @@ impl UserPlane {
         self.open(name, Opened { place, index: link.index, attachment }, port)
     }
 
-    /// Opens a port's interface by AF_XDP, in place of the one before.
+    /// Opens a port's interface by AF_XDP, in place of the former port.
     fn attach_xsk(&mut self, spec: &PortSpec, replace: bool) -> Result<()> {
         let place = self.place(&spec.name)?;
-        // A queue is one socket's.
+        // A queue has one socket at a time.
         self.forwarder.control().set_port(place, None)?;
         let Xsk { umem, steering } = match &mut self.xsk {
             Some(xsk) => xsk,
             None => {
                 let (umem, pool) = Umem::new(self.frames).map_err(|source| Error::System {
-                    what: "cannot take memory for frames",
+                    what: "cannot allocate memory for frames",
                     source,
                 })?;
                 self.forwarder.control().run(move |inside| inside.set_pool(pool))?;
@@ -124,13 +124,13 @@ impl UserPlane {
             }
         };
         steering.attach(spec, replace)?;
-        // Zero copy is the driver's, and needs the program there.
+        // Zero copy depends on the driver, and requires the attached program.
         let copy = spec.mode == Mode::Generic;
         let deliver = |queue, socket: BorrowedFd<'_>| -> Result<()> {
             Ok(steering.deliver(&spec.name, queue, socket)?)
         };
         let opened = Port::xsk(&Namespace::current()?, &spec.interface, umem, copy, deliver);
-        // Without sockets its program would keep frames from everybody.
+        // Without sockets, its program would keep frames from all receivers.
         let port = match opened {
             Ok(port) => port,
             Err(error) => {
@@ -138,13 +138,13 @@ impl UserPlane {
                 return Err(error);
             }
         };
-        let zero_copy = port.copies() == Some(Copies::None);
+        let zero_copy = port.copies() == Some(CopyMode::None);
         let attachment = Attachment::Xsk { mode: spec.mode, zero_copy };
         self.open(&spec.name, Opened { place, index: spec.ifindex, attachment }, port)?;
         self.steer()
     }
 
-    /// Steers all streams by the ports that there are now.
+    /// Steers all streams by the present ports.
     fn steer(&mut self) -> Result<()> {
         let (ports, streams) = (self.names(), self.streams.values().cloned().collect::<Vec<_>>());
         if let Some(xsk) = &mut self.xsk {
@@ -153,7 +153,7 @@ impl UserPlane {
         Ok(())
     }
 
-    /// The program of one of these ports that runs on an interface.
+    /// Returns the program of one of these ports that runs on an interface.
     fn own_program(&self, link: &Link) -> Option<u32> {
         let steering = &self.xsk.as_ref()?.steering;
         let here = self.ports.iter().filter(|(_, opened)| opened.index == link.index);
@@ -166,7 +166,7 @@ impl UserPlane {
         Ok(())
     }
 
-    /// Place of a port: the one it has, or a free one.
+    /// Returns the index of a port: its present one, or a free one.
     fn place(&self, name: &str) -> Result<PortId> {
         self.ports.get(name).map_or_else(|| self.free_place(), |opened| Ok(opened.place))
     }
@@ -178,7 +178,7 @@ impl UserPlane {
         free.map(PortId).ok_or(Error::Ports { most: MAX_PORTS })
     }
 
-    /// Names of ports by their places.
+    /// Returns the names of ports by index.
     fn names(&self) -> Vec<String> {
         let mut names = vec![String::new(); MAX_PORTS];
         for (name, opened) in &self.ports {
@@ -187,14 +187,19 @@ impl UserPlane {
         names
     }
 
-    /// Has the thread change streams, some at a time, so that frames do not wait for all of them.
+    /// Changes streams in the thread, several at a time, so that frames do not wait for all of them.
     ///
     /// # Errors
-    /// A refusal: what was steered before is steered again.
-    fn make_so(&mut self, names: &[String], gone: &[&str], streams: &[Stream]) -> Result<()> {
+    /// A refusal: the former steering is restored.
+    fn change_in_steps(
+        &mut self,
+        names: &[String],
+        gone: &[&str],
+        streams: &[Stream],
+    ) -> Result<()> {
         let mut done = 0;
         for some in streams.chunks(AT_ONCE) {
-            // What takes frames of one whose turn comes later can only change together with it.
+            // A stream that takes frames of a later one can only change together with it.
             if self.change_some(&[], some)?.is_err() {
                 break;
             }
@@ -204,7 +209,7 @@ impl UserPlane {
         let gone_with = if rest.is_empty() { &[] } else { gone };
         let Err(refusal) = self.change_some(gone_with, rest)? else {
             for some in gone[gone_with.len()..].chunks(AT_ONCE) {
-                // To take streams away is never refused.
+                // Removing streams is never refused.
                 let _ = self.change_some(some, &[])?;
             }
             return Ok(());
@@ -213,7 +218,7 @@ impl UserPlane {
             .iter()
             .map(|stream| (stream.name.as_str(), self.streams.get(&stream.name).cloned()))
             .unzip();
-        // All of it was there.
+        // All of them existed.
         let _ = self.change_some(&new, &before.into_iter().flatten().collect::<Vec<_>>())?;
         self.steer()?;
         Err(self.refused(names, refusal))
@@ -223,7 +228,7 @@ impl UserPlane {
         &self,
         gone: &[&str],
         streams: &[Stream],
-    ) -> Result<std::result::Result<(), Refusal>> {
+    ) -> Result<std::result::Result<(), StreamRefusal>> {
         let gone: Vec<String> = gone.iter().map(|name| (*name).to_owned()).collect();
         let streams = streams.to_vec();
         self.run(move |inside| {
@@ -232,9 +237,9 @@ impl UserPlane {
         })
     }
 
-    /// The plane's refusal, with the numbers of ports for their places.
-    fn refused(&self, names: &[String], mut refusal: Refusal) -> Error {
-        if let Refusal::Conflict(conflict) = &mut refusal {
+    /// Converts the plane's refusal to port numbers of the configuration.
+    fn refused(&self, names: &[String], mut refusal: StreamRefusal) -> Error {
+        if let StreamRefusal::Conflict(conflict) = &mut refusal {
             let place = |name: &String| self.ports.get(name).map(|opened| opened.place);
             let number = names.iter().position(|name| place(name) == Some(conflict.port));
             conflict.port = number.map_or(conflict.port, |number| PortId(number as u8));
@@ -242,8 +247,8 @@ impl UserPlane {
         Error::Refused { refusal }
     }
 
-    /// Removes the streams named in `gone`, and adds or changes `streams`; `steer` does the same in
-    /// front of the sockets.
+    /// Removes the streams named in `gone`, and adds or changes `streams`; `steer` does the same in the
+    /// steering program.
     fn update(
         &mut self,
         names: &[String],
@@ -259,12 +264,12 @@ impl UserPlane {
         let changed = streams.iter().filter(there).count();
         let (added, removed) = (streams.len() - changed, gone.len());
         let kept = self.streams.len() - changed - removed;
-        // First what may be refused for want of room, and can be taken back without a loss.
+        // First the part that may be refused for lack of room, and can be reverted without loss.
         let ports = self.names();
         if let Some(xsk) = &mut self.xsk {
             steer(&mut xsk.steering, &ports, &streams)?;
         }
-        self.make_so(names, gone, &streams)?;
+        self.change_in_steps(names, gone, &streams)?;
         gone.iter().for_each(|name| _ = self.streams.remove(*name));
         self.streams.extend(streams.into_iter().map(|stream| (stream.name.clone(), stream)));
         Ok(Changes { added, changed, removed, kept })
@@ -274,7 +279,7 @@ impl UserPlane {
         streams.iter().map(|stream| self.placed(names, stream)).collect()
     }
 
-    /// The stream with the places of its ports for their numbers.
+    /// Returns the stream with indexes of ports instead of their numbers.
     fn placed(&self, names: &[String], stream: &Stream) -> Result<Stream> {
         let place = |port: PortId| {
             let name = &names[usize::from(port.0)];
@@ -296,7 +301,7 @@ impl UserPlane {
 
     fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Inside) -> T + Send + 'static,
+        work: impl FnOnce(&mut ThreadState) -> T + Send + 'static,
     ) -> Result<T> {
         self.forwarder.control().run(work)
     }
@@ -379,7 +384,7 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
     fn read_streams(&self, names: &[Rc<str>]) -> Result<Vec<Option<StreamReading>>, E> {
         let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
         // One request to the thread for all of them.
-        let read = move |inside: &mut Inside| {
+        let read = move |inside: &mut ThreadState| {
             names.iter().map(|name| inside.plane.read(name, inside.now_ns)).collect()
         };
         Ok(self.run(read)?)
@@ -404,7 +409,7 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
     fn expire(&self) -> Result<(), E> {
         let mut next = Some(0);
         while let Some(from) = next {
-            let some = move |inside: &mut Inside| {
+            let some = move |inside: &mut ThreadState| {
                 inside.plane.expire_some(inside.now_ns, from, SWEPT_AT_ONCE)
             };
             next = self.run(some)?;
@@ -420,10 +425,10 @@ mod tests {
 
     use super::*;
 
-    /// A port changes from AF_XDP to packet sockets: its own program gives way, that of another
-    /// process is refused.
+    /// A port changes from AF_XDP to packet sockets: its own program is detached, that of another process is
+    /// refused.
     #[test]
-    fn a_program_that_replaced_that_of_a_port_is_not_the_port_s() {
+    fn a_program_that_replaced_the_port_s_is_foreign() {
         if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf]) {
             return;
         }
@@ -441,13 +446,13 @@ mod tests {
             mode: Mode::Native,
             running: Vec::new(),
         };
-        let options = Options { max_streams: 16, poll: Poll::Sleep, ports: 1 };
+        let options = Options { max_streams: 16, poll: PollMode::Sleep, ports: 1 };
         let mut plane = UserPlane::start(options, || Ok(())).unwrap();
         plane.attach_xsk(&spec("p"), false).unwrap();
         plane.attach_packet(&spec("p")).unwrap();
 
         plane.attach_xsk(&spec("p"), false).unwrap();
-        // As another process does that detaches the program and attaches one of its own.
+        // Like another process that detaches the program and attaches its own.
         plane.xsk.as_mut().unwrap().steering.detach("p").unwrap();
         let mut foreign = Steering::open(16).unwrap();
         foreign.attach(&spec("foreign"), false).unwrap();

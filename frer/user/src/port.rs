@@ -1,4 +1,4 @@
-//! An interface that frames are received from and sent by.
+//! An interface for receiving and sending frames.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -10,16 +10,16 @@ use onbeat_netdev::{Handle, Namespace};
 
 use crate::{QUEUE_FRAMES, Result, Traffic};
 
-/// An interface, by packet sockets or by AF_XDP.
+/// An interface opened by packet sockets or by AF_XDP.
 #[derive(Debug)]
 pub struct Port {
     pub(crate) input: Input,
     pub(crate) output: Output,
 }
 
-/// How the kernel and AF_XDP sockets share frames.
+/// The method by which the kernel and AF_XDP sockets share frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Copies {
+pub enum CopyMode {
     /// Frames are copied.
     Made,
     /// The driver works on the sockets' memory.
@@ -27,11 +27,11 @@ pub enum Copies {
 }
 
 impl Port {
-    /// Opens an interface of `namespace` by packet sockets, for frames as long as its MTU says, with
-    /// room for `frames` that came and were not looked at.
+    /// Opens an interface of `namespace` by packet sockets, for frames up to its MTU, with a ring of `frames`
+    /// frames.
     ///
     /// # Errors
-    /// An interface that is not there; CAP_NET_RAW is missing.
+    /// The interface does not exist; CAP_NET_RAW is missing.
     pub fn packet(namespace: &Namespace, interface: &str, frames: usize) -> Result<Self> {
         let receiver = PacketReceiver::open(namespace, interface, frames)?;
         let sender = PacketSender::open(namespace, interface)?;
@@ -39,13 +39,13 @@ impl Port {
         Ok(Self { input: Input::Packet(input), output: Output::Packet(sender) })
     }
 
-    /// Opens all receive queues of an interface of `namespace` by AF_XDP, each with room for
-    /// [`QUEUE_FRAMES`] that came and were not looked at, and has `steer` hand each queue's frames to
-    /// its socket. `copy`: with copies even where the driver could do without.
+    /// Opens all receive queues of an interface of `namespace` by AF_XDP, each with a ring of
+    /// [`QUEUE_FRAMES`] frames; `steer` redirects the frames of each queue to its socket. `copy`: use copies
+    /// even if the driver supports zero copy.
     ///
     /// # Errors
-    /// An interface that is not there or whose MTU is too large; a queue that another socket has;
-    /// what `steer` says; CAP_NET_RAW is missing.
+    /// The interface does not exist or its MTU is too large; another socket has a queue; the error of
+    /// `steer`; CAP_NET_RAW is missing.
     pub fn xsk<E: From<crate::Error>>(
         namespace: &Namespace,
         interface: &str,
@@ -59,19 +59,19 @@ impl Port {
             .map_err(|source| error(source.into()))?;
         let mut receivers = Vec::new();
         let mut closed = Vec::new();
-        let mut copies = Copies::None;
+        let mut copies = CopyMode::None;
         let mut output = None;
         for queue in 0..XskSocket::queues(namespace, &link) {
             let socket = XskSocket::open(namespace, interface, queue, umem, QUEUE_FRAMES, copy);
             let socket = socket.map_err(error)?;
             steer(queue, socket.as_fd())?;
             if !socket.zero_copy() {
-                copies = Copies::Made;
+                copies = CopyMode::Made;
             }
             closed.push(socket.closed(namespace));
             let (receiver, sender) = socket.split();
             receivers.push(receiver);
-            // One queue is enough to send by, and keeps the order of frames.
+            // One queue is sufficient for sending, and preserves the order of frames.
             output.get_or_insert(sender);
         }
         let output = output.expect("an interface has a queue");
@@ -80,15 +80,15 @@ impl Port {
         Ok(Self { input: Input::Xsk(input), output: Output::Xsk(output) })
     }
 
-    /// Of a port by AF_XDP, whether frames are copied.
-    pub fn copies(&self) -> Option<Copies> {
+    /// Returns whether frames of an AF_XDP port are copied.
+    pub fn copies(&self) -> Option<CopyMode> {
         match &self.input {
             Input::Packet(_) => None,
             Input::Xsk(input) => Some(input.copies),
         }
     }
 
-    /// Closes it: the numbers of sockets whose memory the kernel has let go of.
+    /// Closes the port; returns the numbers of sockets whose memory the kernel has released.
     pub(crate) fn close(self) -> Vec<u32> {
         match self.input {
             Input::Packet(_) => Vec::new(),
@@ -104,14 +104,14 @@ impl Port {
     }
 }
 
-/// Where frames come in.
+/// The receiving side.
 #[derive(Debug)]
 pub(crate) enum Input {
     Packet(PacketInput),
     Xsk(XskInput),
 }
 
-/// Copies of what comes in.
+/// Receives copies of frames.
 #[derive(Debug)]
 pub(crate) struct PacketInput {
     receiver: PacketReceiver,
@@ -119,21 +119,21 @@ pub(crate) struct PacketInput {
     too_long: u64,
 }
 
-/// What an XDP program hands over.
+/// Receives frames that an XDP program redirects.
 #[derive(Debug)]
 pub(crate) struct XskInput {
     receivers: Vec<XskReceiver>,
-    /// Frames that are at hand: kept, so that it takes no memory.
+    /// Received frames: kept, so that receiving allocates no memory.
     pub(crate) batch: Vec<Frame>,
     pub(crate) umem: Umem,
-    copies: Copies,
-    /// Of each socket, what is to be known once it is closed.
+    copies: CopyMode,
+    /// State of each socket that is needed after it is closed.
     closed: Vec<ClosedSocket>,
     received: u64,
 }
 
 impl PacketInput {
-    /// The oldest frames that came.
+    /// Returns the oldest received frames.
     pub(crate) fn frames(&mut self) -> FrameBatch<'_> {
         let frames = self.receiver.frames();
         self.received += frames.len() as u64;
@@ -143,26 +143,26 @@ impl PacketInput {
 }
 
 impl XskInput {
-    /// Queues that frames come in by.
+    /// Returns the number of receive queues.
     pub(crate) fn queues(&self) -> usize {
         self.receivers.len()
     }
 
-    /// Takes the oldest frames that came in by a queue, [`BATCH`] at most.
+    /// Takes the oldest frames received by a queue, at most [`BATCH`].
     pub(crate) fn take(&mut self, queue: usize, pool: &mut Pool) {
         let frames = std::iter::from_fn(|| self.receivers[queue].frame(pool));
         self.batch.extend(frames.take(BATCH));
         self.received += self.batch.len() as u64;
     }
 
-    /// Gives a queue room for frames to come.
+    /// Refills a queue for reception.
     pub(crate) fn refill(&mut self, queue: usize, pool: &mut Pool, level: u32) {
         self.receivers[queue].refill(pool, level);
     }
 }
 
 impl Input {
-    /// Whether nothing came that was not taken.
+    /// Returns whether all received frames have been taken.
     pub(crate) fn is_empty(&mut self) -> bool {
         match self {
             Self::Packet(input) => input.receiver.is_empty(),
@@ -170,7 +170,7 @@ impl Input {
         }
     }
 
-    /// What came in, up to now.
+    /// Returns the traffic received so far.
     pub(crate) fn traffic(&mut self) -> Result<Traffic> {
         Ok(match self {
             Self::Packet(PacketInput { receiver, received, too_long }) => Traffic {
@@ -187,7 +187,7 @@ impl Input {
         })
     }
 
-    /// Queues that want room in the pool.
+    /// Returns the number of queues that need memory of the pool.
     pub(crate) fn queues(&self) -> usize {
         match self {
             Self::Packet(_) => 0,
@@ -195,23 +195,23 @@ impl Input {
         }
     }
 
-    /// Gives all queues room for frames to come.
+    /// Refills all queues for reception.
     pub(crate) fn refill(&mut self, pool: &mut Pool, level: u32) {
         if let Self::Xsk(input) = self {
             (0..input.queues()).for_each(|queue| input.refill(queue, pool, level));
         }
     }
 
-    /// Takes the error off a socket that makes it ready without a frame.
+    /// Clears the error of a socket, which makes it ready without a frame.
     pub(crate) fn take_error(&self) {
         match self {
             Self::Packet(input) => input.receiver.take_error(),
-            // These tell of none.
+            // These report none.
             Self::Xsk(_) => {}
         }
     }
 
-    /// What is to be waited for.
+    /// Returns the descriptors to poll.
     pub(crate) fn fds(&self) -> impl Iterator<Item = i32> {
         let (packet, xsk) = match self {
             Self::Packet(input) => (Some(&input.receiver), None),
@@ -222,7 +222,7 @@ impl Input {
     }
 }
 
-/// Where frames go out.
+/// The sending side.
 #[derive(Debug)]
 pub(crate) enum Output {
     Packet(PacketSender),
@@ -230,7 +230,7 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// Adds a frame that consists of these two parts. `pool` is there where a port by AF_XDP is.
+    /// Adds a frame that consists of two parts. `pool` is required with AF_XDP ports.
     pub(crate) fn push(&mut self, head: &[u8], rest: &[u8], pool: Option<&mut Pool>) {
         match (self, pool) {
             (Self::Packet(sender), _) => sender.push(head, rest),
@@ -239,7 +239,7 @@ impl Output {
         }
     }
 
-    /// Sends what was added.
+    /// Sends the added frames.
     pub(crate) fn flush(&mut self, pool: Option<&mut Pool>) {
         match (self, pool) {
             (Self::Packet(sender), _) => sender.flush(),
@@ -248,7 +248,7 @@ impl Output {
         }
     }
 
-    /// What went out, beside what came in.
+    /// Adds the sent frames to the received ones.
     pub(crate) fn add_to(&self, traffic: Traffic) -> Traffic {
         let (sent, not_sent) = match self {
             Self::Packet(sender) => (sender.sent(), sender.dropped()),

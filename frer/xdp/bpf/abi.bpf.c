@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Never loaded: the build makes the Rust side of abi/frer.h from this object's type information. */
+/* Never loaded: the build generates the Rust side of abi/frer.h from its type information. */
 #include "export.h"
 #include "frer.h"
 

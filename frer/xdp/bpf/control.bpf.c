@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What the daemon may not do from outside, since only a program can hold a recovery function's
- * lock across a change: the loader runs this by BPF_PROG_RUN with a struct frer_request as the
+ * Changes of recovery functions, which require a program: only a program can hold a function's
+ * lock across a change. The loader runs it by BPF_PROG_RUN with a struct frer_request as the
  * "frame". Never attached to an interface.
  */
 #include "recover.h"
 
 const volatile bool test_clock;
 
-/* One run visits this many slots at most; the caller goes on from there. */
+/* Maximum number of slots per run; the caller continues from there. */
 #define MAX_SWEEP 1024
 
-/* A global function: the verifier looks at it once, and not for each slot of a sweep. */
+/* A global function: the verifier checks it once instead of once per slot of a sweep. */
 __noinline int expire(__u32 slot, __u64 now)
 {
 	struct recovery f;
@@ -32,7 +32,7 @@ static __always_inline void reset(__u32 slot, __u64 now)
 	if (!find_recovery(slot, &f))
 		return;
 	bpf_spin_lock(&f.r->lock);
-	/* A time-out that nobody has looked at yet came first. */
+	/* An expired time-out that has not been applied yet came first. */
 	if (timer_expired(f.r, now))
 		recovery_reset(&f);
 	recovery_reset(&f);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a frame looks like where it leaves, and where that is. */
+/* Edits of replicas, and replication to egress ports. */
 #ifndef ONBEAT_EGRESS_H
 #define ONBEAT_EGRESS_H
 
 #include "maps.h"
 #include "parse.h"
 
-/* Headers that are to be written anew, as far as any change to them goes. */
+/* Headers to rewrite. */
 struct edit {
-	__u32 mac[3]; /* destination, source: as they stand */
+	__u32 mac[3]; /* destination, source; wire order */
 	struct vlan_tag vlan[2];
 	__u8 vlans;
 	__u8 tag; /* enum sequence_tag */
 	__u16 sequence;
-	__be16 reserved; /* of an R-TAG that came in: it leaves as it was */
-	__u16 length;	 /* octets that all this stood in */
+	__be16 reserved; /* of a received R-TAG; kept */
+	__u16 length;	 /* octets of the original headers */
 };
 
 static __always_inline bool begin_edit(struct xdp_md *ctx, const struct headers *h, struct edit *e)
@@ -66,7 +66,7 @@ static __always_inline void rewrite(struct edit *e, const struct frer_rewrite *t
 			e->vlan[0].tci = 0;
 			e->vlans = 1;
 		}
-		/* PCP and DEI stay as they are. */
+		/* PCP and DEI are kept. */
 		tci = bpf_ntohs(e->vlan[0].tci);
 		e->vlan[0].tci = bpf_htons((tci & ~VID_MASK) | to->vid);
 	}
@@ -80,7 +80,7 @@ static __always_inline void rewrite(struct edit *e, const struct frer_rewrite *t
 	}
 }
 
-/* What stands in a frame that leaves, by what stands in it now. */
+/* The sequence tag of a replica, given that of the frame. */
 static __always_inline __u8 tag_after(__u8 tag, __u8 action)
 {
 	if (action == FRER_TAG_PUSH && tag == TAG_GENERATED)
@@ -89,8 +89,8 @@ static __always_inline __u8 tag_after(__u8 tag, __u8 action)
 }
 
 /*
- * Write the headers in front of the EtherType that ended what they were read from: room for all
- * that came, went or changed is made once, then everything is written once.
+ * Write the headers before the EtherType that follows the original ones: the head of the frame is
+ * resized once, then all headers are written once.
  */
 static __always_inline bool end_edit(struct xdp_md *ctx, const struct edit *e)
 {
@@ -134,8 +134,8 @@ static __always_inline bool end_edit(struct xdp_md *ctx, const struct edit *e)
 }
 
 /*
- * Every change that a split can ask for before replication. A global function: the verifier looks
- * at it once, by itself.
+ * All edits of a split before replication. A global function: the verifier checks it once, by
+ * itself.
  */
 __noinline int edit(struct xdp_md *ctx, const struct headers *h, const struct frer_split *split)
 {
@@ -150,8 +150,8 @@ __noinline int edit(struct xdp_md *ctx, const struct headers *h, const struct fr
 }
 
 /*
- * The usual change is that an R-TAG comes or goes: what stands in front of it, `length` octets,
- * known when this is compiled, moves by the length of a tag.
+ * The usual edit adds or removes an R-TAG: the `length` octets before it, a compile-time constant,
+ * move by the length of a tag.
  */
 
 static __always_inline void move_head(void *to, const void *from, __u32 length)
@@ -218,7 +218,7 @@ static __always_inline bool pop_tag(struct xdp_md *ctx, __u8 vlans)
 	return pop_behind(ctx, ADDRESSES + 8);
 }
 
-/* What all replicas have in common. */
+/* Apply the edits common to all replicas. */
 static __always_inline bool change(struct xdp_md *ctx, const struct frer_split *split,
 				   const struct headers *h)
 {
@@ -234,7 +234,7 @@ static __always_inline bool change(struct xdp_md *ctx, const struct frer_split *
 	return true;
 }
 
-/* Counts a frame that a driver's limits keep from leaving. */
+/* Count a frame that the driver's limits prevent from being sent. */
 static __always_inline int no_room(__u32 port)
 {
 	struct frer_port_counters *counters = port_counters_of(port);
@@ -283,7 +283,7 @@ static __always_inline int replicate(struct xdp_md *ctx, __u32 slot, const struc
 	return bpf_redirect_map(group, 0, BPF_F_BROADCAST);
 }
 
-/* The replica that leaves by `port`, where replicas differ. */
+/* Edit the replica that leaves by `port`, if replicas differ. */
 static __always_inline int finish_replica(struct xdp_md *ctx, __u8 port)
 {
 	struct frer_meta *meta = (void *)(long)ctx->data_meta;

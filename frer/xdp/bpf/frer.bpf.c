@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * FRER on one port: what its interface receives, and what replicas look like that leave by it.
+ * FRER on one port: frames that its interface receives, and edits of replicas that it sends.
  * One instance of these programs is loaded per port; all share the tables of maps.h.
  */
 #include "egress.h"
@@ -14,7 +14,7 @@ const volatile __u8 port;
 /* Programs under test take the time from the node table. */
 const volatile bool test_clock;
 
-/* A time-out is told in milliseconds: the clock that costs next to nothing is good enough. */
+/* Time-outs have a resolution of milliseconds: the cheap coarse clock is sufficient. */
 static __always_inline __u64 now_ns(void)
 {
 	struct frer_node *n;
@@ -26,7 +26,7 @@ static __always_inline __u64 now_ns(void)
 	return n ? n->test_now_ns : 0;
 }
 
-/* An R-TAG that is cut off cannot be read: 10.8.11. */
+/* A truncated R-TAG cannot be decoded: 10.8.11. */
 static __always_inline void count_truncated(__u32 slot)
 {
 	struct frer_member_record *record = bpf_map_lookup_elem(&member_records, &slot);
@@ -61,8 +61,8 @@ static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct heade
 	if (!member)
 		return XDP_DROP;
 	/*
-	 * Where many streams are in use, none of these lines is in a cache near. An atomic addition
-	 * waits for its line and lets no later access begin: have both lines on their way before.
+	 * With many streams, none of these lines is in a near cache. An atomic addition waits for
+	 * its line and blocks later accesses: prefetch both lines before.
 	 */
 	functions = READ_ONCE(member->functions);
 	if (kind == FRER_STATE_RECOVERY) {

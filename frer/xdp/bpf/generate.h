@@ -6,8 +6,7 @@
 #include "maps.h"
 #include "parse.h"
 
-/* A frame that has no number draws the next one; on several CPUs at once each number is drawn once.
- */
+/* Draw the next number for a frame without one; concurrent CPUs draw each number once. */
 static __always_inline void generate(struct frer_generator *generator, struct headers *h)
 {
 	if (h->tag != TAG_NONE)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Stream identification (802.1CB clause 6): which member stream a frame is of, if any. */
+/* Stream identification (802.1CB clause 6): maps a frame to its member stream, if any. */
 #ifndef ONBEAT_IDENTIFY_H
 #define ONBEAT_IDENTIFY_H
 
 #include "maps.h"
 #include "parse_ip.h"
 
-/* Lines of the first third of the index, which are a power of two, less one. */
+/* Number of lines in the first third of the index, a power of two, less one. */
 const volatile __u32 index_mask;
 
 /*
- * The VID to look up a shape with, or -1 where the shape cannot match a frame whose outer VID is
- * `vid`. A tag with VID 0 carries a priority and no VLAN: it counts as no tag.
+ * The VID to look up a shape with, or -1 if the shape cannot match a frame with outer VID `vid`.
+ * A tag with VID 0 carries a priority and no VLAN: it counts as no tag.
  */
 static __always_inline int key_vid(__u16 shape, __u16 vid)
 {
@@ -32,7 +32,7 @@ static __always_inline int key_vid(__u16 shape, __u16 vid)
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	       "keys and hashes are made of a frame's octets as this byte order reads them");
 
-/* What is found under this layer 2 key among the entries of one line of the index. */
+/* Look up a layer 2 key in one line of the index. */
 static __always_inline __u64 find_in_line(__u32 line, __u64 address, __u64 found_key)
 {
 	struct frer_index_line *entries = bpf_map_lookup_elem(&l2_index, &line);
@@ -50,7 +50,7 @@ static __always_inline __u64 find_in_line(__u32 line, __u64 address, __u64 found
 	return 0;
 }
 
-/* The line for an address: the last three octets count lines of two addresses. */
+/* The line of an address: its last three octets number lines of two addresses. */
 static __always_inline __u32 first_line(__u64 address)
 {
 	__u32 number = (__u32)(__builtin_bswap64(address) >> 16);
@@ -86,8 +86,8 @@ static __always_inline __u64 find_l2(const __u32 *mac, __u16 frame_vid, __u32 sh
 }
 
 /*
- * The functions below are global: the verifier looks at each once, by itself, and not again for
- * every way through its caller, of which a list of shapes has many.
+ * The functions below are global: the verifier checks each once, by itself, instead of once per
+ * path through its caller, of which a list of shapes has many.
  */
 
 __noinline __u64 find_ip(const struct ip_fields *ip, __u32 shape, __u32 frame_vid, __u32 port)
@@ -130,7 +130,7 @@ __noinline int read_ip(struct xdp_md *ctx, __u32 ethertype, __u32 payload, struc
 	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
 	__u8 *mac = take(&c, ADDRESSES);
 
-	/* The mask tells the verifier what parse_headers already knows. */
+	/* The mask shows the verifier a bound that parse_headers ensures. */
 	if (!ip || !mac || !take(&c, (payload - ADDRESSES) & 0x1f))
 		return false;
 	__builtin_memcpy(ip->mac, mac, 6);
@@ -158,8 +158,7 @@ __noinline __u64 identify_ip(struct xdp_md *ctx, __u32 ethertype, __u32 payload,
 	return 0;
 }
 
-/* Among the members with the masks in place `index` of the node's list; the MSDU begins at `msdu`.
- */
+/* Look up the members with the masks at `index` of the node's list; the MSDU starts at `msdu`. */
 __noinline __u64 find_mask(struct xdp_md *ctx, __u32 index, __u32 msdu, __u32 port)
 {
 	struct frer_mask_key key = {.port = port};
@@ -179,8 +178,8 @@ __noinline __u64 find_mask(struct xdp_md *ctx, __u32 index, __u32 msdu, __u32 po
 		return 0;
 	if (length) {
 		/*
-		 * The loader sees to it that there is no more. From the comparison alone the
-		 * verifier of Linux 6.1 does not know that the length is not 0.
+		 * The loader ensures that it is not longer. From the comparison alone the
+		 * verifier of Linux 6.1 does not infer that the length is not 0.
 		 */
 		length = ((length - 1) & (FRER_MASK_MSDU - 1)) + 1;
 		if (bpf_xdp_load_bytes(ctx, msdu, key.octets + ADDRESSES, length))
@@ -205,9 +204,9 @@ __noinline __u64 identify_masked(struct xdp_md *ctx, __u32 count, __u32 msdu, __
 }
 
 /*
- * What the frame is found to be (abi/frer.h), or 0. A frame is only looked into as far as the
- * node's streams ask for. Of `offsets` the lower half tells where the payload begins, the upper
- * half where the MSDU does.
+ * The word of the frame's member (abi/frer.h), or 0. Only the fields that the node's streams require
+ * are read. The lower half of `offsets` is the offset of the payload, the upper half that of the
+ * MSDU.
  */
 __noinline __u64 identify(struct xdp_md *ctx, __u32 ethertype, __u32 offsets, __u32 vid, __u32 port)
 {

@@ -21,9 +21,9 @@
 	} name_ SEC(".maps")
 
 /*
- * Arrays that can be mapped into memory begin on a page, so that an entry of 64 octets is one cache
- * line and not a part of two. The loader does map those without a lock, to change one word of an
- * entry at a time.
+ * Arrays that can be mapped into memory start on a page, so that an entry of 64 octets is one cache
+ * line and not a part of two. The loader maps those without a lock, to change one word of an entry
+ * at a time.
  */
 #define LINES BPF_F_MMAPABLE
 
@@ -41,10 +41,10 @@ TABLE(BPF_MAP_TYPE_ARRAY, recovery_records, __u32, struct frer_recovery_record, 
 TABLE(BPF_MAP_TYPE_ARRAY, splits, __u32, struct frer_split, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, egresses, __u32, struct frer_egress, 0);
 
-/* By port: where a frame with one egress port goes. */
+/* By port: destinations of frames with one egress port. */
 TABLE(BPF_MAP_TYPE_DEVMAP, egress_ports, __u32, struct bpf_devmap_val, 0);
 
-/* By set of egress ports: where a frame with several goes, all of them at once. */
+/* By set of egress ports: destinations of frames with several, for one redirect. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
@@ -63,7 +63,7 @@ static __always_inline void count(__u64 *counter)
 	__sync_fetch_and_add(counter, 1);
 }
 
-/* Reads once, here: neither later nor again. */
+/* Read exactly once, at this point. */
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 
 static __always_inline struct frer_port_counters *port_counters_of(__u32 port)
@@ -71,7 +71,7 @@ static __always_inline struct frer_port_counters *port_counters_of(__u32 port)
 	return bpf_map_lookup_elem(&port_counters, &port);
 }
 
-/* A frame of no stream: it is the network stack's. */
+/* Pass a frame of no stream to the network stack. */
 static __always_inline int unmatched(__u32 port)
 {
 	struct frer_port_counters *counters = port_counters_of(port);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Headers of a frame, out of octets nobody has checked: every bounds check stands here. */
+/* Parse the headers of a frame from unchecked octets: all bounds checks are here. */
 #ifndef ONBEAT_PARSE_H
 #define ONBEAT_PARSE_H
 
@@ -24,10 +24,10 @@
 
 enum sequence_tag {
 	TAG_NONE,
-	TAG_R,	       /* an R-TAG stands in the frame */
-	TAG_HSR,       /* an HSR tag does: its number is not ours to read, write or remove */
-	TAG_GENERATED, /* a number was drawn; no tag stands in the frame yet */
-	TAG_TRUNCATED, /* an R-TAG's EtherType with less than an R-TAG behind it */
+	TAG_R,	       /* the frame has an R-TAG */
+	TAG_HSR,       /* the frame has an HSR tag, which is not read, written or removed */
+	TAG_GENERATED, /* a number was drawn; the frame has no tag yet */
+	TAG_TRUNCATED, /* an R-TAG's EtherType followed by less than an R-TAG */
 };
 
 struct vlan_tag {
@@ -41,14 +41,14 @@ struct rtag {
 	__be16 sequence;
 };
 
-/* What the usual frame needs told. Its octets stay where they are. */
+/* Parsed headers; the octets stay in the frame. */
 struct headers {
 	__u8 vlans;
 	__u8 tag; /* enum sequence_tag */
 	__u16 sequence;
-	__u16 vid;	  /* of the outer VLAN tag; 0 where there is none */
-	__be16 ethertype; /* behind all tags */
-	__u16 payload;	  /* octets in front of what follows the EtherType */
+	__u16 vid;	  /* of the outer VLAN tag; 0: none */
+	__be16 ethertype; /* after all tags */
+	__u16 payload;	  /* offset of the octets after the EtherType */
 };
 
 struct cursor {
@@ -56,7 +56,7 @@ struct cursor {
 	void *end;
 };
 
-/* The next `size` octets, or NULL where the frame ends before. */
+/* The next `size` octets, or NULL if the frame ends before. */
 static __always_inline void *take(struct cursor *c, __u32 size)
 {
 	void *p = c->at;
@@ -73,8 +73,8 @@ static __always_inline bool is_vlan(__be16 ethertype)
 }
 
 /*
- * False: too short to be a frame, or it ends within a VLAN tag or HSR tag. One that ends within an
- * R-TAG can still be told by what stands in front of that (802.1CB figure 6-1).
+ * Returns false if the frame is too short, or ends within a VLAN tag or HSR tag. One that ends within
+ * an R-TAG is identified by the octets before it (802.1CB figure 6-1).
  */
 static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 {
@@ -89,7 +89,7 @@ static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 	h->vid = 0;
 	h->payload = ADDRESSES + 2;
 
-	/* Two tags at most; a third is payload of a kind we do not know. */
+	/* At most two tags; a third is payload of unknown type. */
 #pragma unroll
 	for (int i = 0; i < 2; i++) {
 		if (!is_vlan(*ethertype))
@@ -107,7 +107,7 @@ static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 	if (*ethertype == bpf_htons(ETHERTYPE_RTAG) || *ethertype == bpf_htons(ETHERTYPE_HSR)) {
 		bool hsr = *ethertype == bpf_htons(ETHERTYPE_HSR);
 
-		/* Either has four octets behind its EtherType; with the EtherType that follows. */
+		/* Either has four octets after its EtherType, then the next EtherType. */
 		tag = take(c, 6);
 		if (!tag && hsr)
 			return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The IP fields that IP Stream identification (802.1CB 6.7) looks at. */
+/* The IP fields that IP Stream identification (802.1CB 6.7) reads. */
 #ifndef ONBEAT_PARSE_IP_H
 #define ONBEAT_PARSE_IP_H
 
@@ -8,8 +8,8 @@
 #include "parse.h"
 
 /*
- * Extension headers that are walked over. RFC 8200 4.1 recommends an order of six that can be
- * walked over, destination options twice among them.
+ * Maximum number of extension headers to skip. RFC 8200 4.1 recommends an order of six that can be
+ * skipped, with destination options twice.
  */
 #define MAX_EXTENSIONS 6
 
@@ -42,8 +42,8 @@ static __always_inline void map_ipv4(__u8 *to, __be32 address)
 }
 
 /*
- * TCP, UDP and SCTP all begin with source port and destination port. `length` octets are left of
- * the packet; what stands behind is padding.
+ * TCP, UDP and SCTP all start with source port and destination port. `length` octets of the packet
+ * remain; octets after it are padding.
  */
 static __always_inline bool parse_ports(struct cursor *c, __u32 length, struct ip_fields *ip)
 {
@@ -84,7 +84,7 @@ static __always_inline bool parse_ipv4(struct cursor *c, __u32 length, struct ip
 	       parse_ports(c, total - header_length, ip);
 }
 
-/* The octets that all extension headers have. */
+/* The octets common to all extension headers. */
 struct extension {
 	__u8 next;
 	__u8 length; /* octets beyond, in units of 8; of the authentication header, of 4 */
@@ -124,7 +124,7 @@ static __always_inline bool parse_ipv6(struct cursor *c, __u32 length, struct ip
 		left -= sizeof(*extension);
 		if (next == EXTENSION_FRAGMENT) {
 			next = extension->next;
-			/* What follows in a later fragment is no header. */
+			/* A later fragment contains no header. */
 			if (extension->fragment & bpf_htons(0xfff8)) {
 				ip->protocol = next;
 				return true;
@@ -142,8 +142,8 @@ static __always_inline bool parse_ipv6(struct cursor *c, __u32 length, struct ip
 }
 
 /*
- * Headers that cannot be read in full are none, as in user space: `length` octets follow the
- * EtherType, and neither packet nor header may reach beyond.
+ * Incomplete headers are treated as absent, as in user space: `length` octets follow the EtherType,
+ * and neither packet nor header may exceed them.
  */
 static __always_inline bool parse_ip(struct cursor *c, __be16 ethertype, __u32 length,
 				     struct ip_fields *ip)

@@ -2,10 +2,10 @@
 /*
  * The base recovery function (802.1CB 7.4.3): individual and sequence recovery are instances of it.
  *
- * The history is a ring: number n stands at bit n mod ring, so that the usual step of one number
- * writes one bit instead of shifting all. A ring of 64 stands in the function's cache line, a
- * longer one in its record. The reset timer is a time stamp: whoever looks first, the next packet
- * or the control program's sweep, finds that it ran out, and resets.
+ * The history is a ring: number n is at bit n mod ring, so that the usual step of one number
+ * writes one bit instead of shifting all. A ring of 64 is in the function's cache line, a longer
+ * one in its record. The reset timer is a time stamp: the next packet or the control program's
+ * sweep, whichever is first, detects that it has expired and resets the function.
  */
 #ifndef ONBEAT_RECOVER_H
 #define ONBEAT_RECOVER_H
@@ -47,9 +47,9 @@ static __always_inline __u64 history_bit(__u32 number)
 }
 
 /*
- * Counts those of the `count` numbers from `number` on that are set, and clears them if `clear`.
- * `count` is at least one and less than the ring. A ring of 64 is one word. The loop's turns must
- * not branch but to leave it: with the choice between word and record inside, Linux 6.1 verifies
+ * Count the set bits of `count` numbers starting at `number`, and clear them if `clear`. `count` is
+ * at least one and less than the ring. A ring of 64 is one word. Iterations of the loop must not
+ * branch except to leave it: with the choice between word and record inside, Linux 6.1 verifies
  * more than a million instructions and rejects the program.
  */
 static __always_inline __u32 history_range(const struct recovery *f, __u32 number, __u32 count,
@@ -102,13 +102,13 @@ static __always_inline void recovery_reset(const struct recovery *f)
 
 static __always_inline void timer_restart(struct frer_recovery *r, __u64 now)
 {
-	/* `now` was read before the lock was taken: another CPU may have been later, and first. */
+	/* `now` was read before locking: another CPU may have read a later time and locked first. */
 	if (!r->running || (__s64)(now - r->restarted_ns) > 0)
 		r->restarted_ns = now;
 	r->running = 1;
 }
 
-/* 7.4.3.2.4: when to reset a recovery function that nothing has passed for its reset time-out. */
+/* 7.4.3.2.4: whether no packet has passed the function for its reset time-out. */
 static __always_inline bool timer_expired(const struct frer_recovery *r, __u64 now)
 {
 	return r->running && r->config.timeout_ns &&
@@ -188,7 +188,7 @@ static __always_inline bool take_first(const struct recovery *f, __u16 sequence)
 	return true;
 }
 
-/* True: the packet passes. */
+/* Returns true if the packet passes. */
 static __always_inline bool recover(const struct recovery *f, bool has_sequence, __u16 sequence,
 				    __u64 now)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * In front of a data plane in user space: frames of streams go to its AF_XDP sockets, all others to
- * the network stack, untouched. One instance of this program is loaded per port.
+ * Steering for a data plane in user space: frames of streams go to its AF_XDP sockets, all others
+ * unmodified to the network stack. One instance of this program is loaded per port.
  */
 #include "identify.h"
 
@@ -17,8 +17,8 @@ struct {
 } sockets SEC(".maps");
 
 /*
- * Tells when a frame came, in front of it, where the driver has room for that: CLOCK_MONOTONIC, to
- * a tick, as time-outs are told.
+ * Write the arrival time before the frame if the driver has room for meta data: CLOCK_MONOTONIC, with
+ * the resolution of a tick, as for time-outs.
  */
 static __always_inline void stamp(struct xdp_md *ctx)
 {
@@ -44,7 +44,7 @@ int frer_steer(struct xdp_md *ctx)
 	if (!identify(ctx, h.ethertype, h.payload | msdu << 16, h.vid, port))
 		return unmatched(port);
 	stamp(ctx);
-	/* Nobody else is to forward a stream's frame, be there a socket or not. */
+	/* The stack must not forward a stream's frame, even without a socket. */
 	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_DROP);
 }
 

@@ -1,11 +1,11 @@
-//! What changes cost on a node with 65,536 streams, in the kernel and in user space.
+//! Duration of changes on a node with 65,536 streams, in the kernel and in user space.
 //!
 //! ```console
 //! # cargo run --release -p onbeat-frer-xdp --example scale
 //! ```
 //!
-//! The kernel's plane is changed while another thread runs its programs on frames of streams that do
-//! not change. The plane in user space is changed between two batches of such frames, as the thread
+//! The kernel's plane is changed while another thread runs its programs on frames of unchanged streams. The
+//! plane in user space is changed between two batches of such frames, like by its forwarding thread.
 //! does that forwards with it.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::libbpf_sys as sys;
 use onbeat_frer::dataplane::{Mode, PortSpec};
-use onbeat_frer::plane::Fate;
+use onbeat_frer::plane::Disposition;
 use onbeat_frer::spec::{PortId, Stream};
 use onbeat_frer_xdp::Options;
 
@@ -24,17 +24,17 @@ mod mixed;
 
 use mixed::{PORTS, STREAMS};
 
-/// Streams that frames are of; all others change.
+/// Streams with traffic; all others change.
 const STEADY: u32 = STREAMS / 10;
 const CHANGES: u32 = 1_000;
 const RELOADED: usize = 10_000;
 /// Frames between two changes, in user space.
 const BATCH: u32 = 64;
 
-/// What is measured of either plane.
+/// The measured interface of a plane.
 trait Plane {
     fn change(&mut self, gone: &[&str], streams: &[Stream]);
-    /// What it does between two changes.
+    /// The work between two changes.
     fn between(&mut self) {}
 }
 
@@ -45,7 +45,7 @@ struct Kernel {
 
 impl Plane for Kernel {
     fn change(&mut self, gone: &[&str], streams: &[Stream]) {
-        self.plane.change(&self.names, gone, streams).expect("a change that fits");
+        self.plane.change(&self.names, gone, streams).expect("a change within the capacity");
     }
 }
 
@@ -66,7 +66,7 @@ impl Plane for UserSpace {
             self.next = self.next.wrapping_add(1);
             let port = PortId(mixed::port(index) as u8);
             let fate = self.plane.frame(port, 1, &self.frames[index as usize]);
-            assert!(matches!(fate, Fate::Sent(_)), "stream {index} while others change");
+            assert!(matches!(fate, Disposition::Sent(_)), "stream {index} while others change");
         }
     }
 }
@@ -77,7 +77,7 @@ fn time(work: impl FnOnce()) -> Duration {
     begin.elapsed()
 }
 
-fn tell(what: &str, mut times: Vec<Duration>) {
+fn print(what: &str, mut times: Vec<Duration>) {
     times.sort();
     let at = |share: usize| times[(times.len() - 1) * share / 1000].as_secs_f64() * 1e6;
     let (p50, p99, max) = (at(500), at(990), at(1000));
@@ -87,7 +87,7 @@ fn tell(what: &str, mut times: Vec<Duration>) {
 fn measure(plane: &mut impl Plane, all: &[Stream]) {
     let mut times: [Vec<Duration>; 3] = Default::default();
     for number in 0..CHANGES {
-        // All over the place, none twice.
+        // Distributed over all streams, without repetition.
         let index = STEADY + number * 7_919 % (STREAMS - STEADY);
         let stream = mixed::stream(index);
         let mut changed = stream.clone();
@@ -100,7 +100,7 @@ fn measure(plane: &mut impl Plane, all: &[Stream]) {
         plane.between();
     }
     for (what, times) in ["change", "remove", "add"].into_iter().zip(times) {
-        tell(what, times);
+        print(what, times);
     }
     let mut reloaded = all[STEADY as usize..][..RELOADED].to_vec();
     reloaded.iter_mut().for_each(|stream| stream.egress[0].rewrite.priority = Some(3));
@@ -118,14 +118,14 @@ fn kernel(all: &[Stream]) {
         let spec = PortSpec { name, interface, ifindex: 1, mode: Mode::Native, running: vec![] };
         plane.attach_for_test(&spec).expect("programs of a port");
     }
-    let took = time(|| _ = plane.apply(&names, all).expect("streams that fit"));
+    let took = time(|| _ = plane.apply(&names, all).expect("streams within the capacity"));
     println!("  start with {STREAMS} streams: {:.0} ms", took.as_secs_f64() * 1e3);
-    let memory = plane.memory().expect("what the kernel tells");
+    let memory = plane.memory().expect("memory of the tables");
     let megabytes = memory.octets as f64 / 1e6;
-    println!("  tables: {megabytes:.1} MB, {} octets a stream", memory.octets_per_stream());
+    println!("  tables: {megabytes:.1} MB, {} octets per stream", memory.octets_per_stream());
 
     let program = |name: &String| {
-        let (ingress, _) = plane.programs(name).expect("a port of ours");
+        let (ingress, _) = plane.programs(name).expect("an attached port");
         ingress.as_fd().try_clone_to_owned().expect("a descriptor")
     };
     let programs: Vec<OwnedFd> = names.iter().map(program).collect();
@@ -155,8 +155,8 @@ fn run(program: &OwnedFd, frame: &[u8]) {
         repeat: 1,
         ..Default::default()
     };
-    // SAFETY: the descriptor is open, and the frame, alive until the call returns, is as long as
-    // the options say; their other pointers are null.
+    // SAFETY: the descriptor is open, and the frame, alive until the call returns, has the length in the
+    // options; their other pointers are null.
     let error = unsafe { sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut options) };
     assert_eq!((error, options.retval), (0, XDP_REDIRECT), "while others change");
 }

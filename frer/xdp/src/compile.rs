@@ -1,4 +1,4 @@
-//! Streams as table entries: pure, so that what the kernel will be told can be tested without one.
+//! Conversion of streams to table entries: pure, so that it is tested without a kernel.
 
 use std::cmp::{Ordering, Reverse};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,7 +27,7 @@ pub enum Key {
     Mask(frer_mask_key),
 }
 
-/// What a frame is looked up by: once for each that is in use.
+/// The kind of a key: frames are looked up once per kind in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A shape of layer 2.
@@ -39,7 +39,7 @@ pub enum Kind {
 }
 
 impl Key {
-    /// The kind of identification that it is of.
+    /// Returns the kind of the key.
     pub fn kind(&self) -> Kind {
         match self {
             Key::L2(key) => Kind::L2(key.shape_port & 0xff),
@@ -48,7 +48,7 @@ impl Key {
         }
     }
 
-    /// The VLAN id in it; 0: none.
+    /// Returns the VLAN id of the key; 0: none.
     pub fn vid(&self) -> u16 {
         match self {
             Key::L2(key) => (key.address >> 48) as u16 & !(c::KEY as u16),
@@ -57,7 +57,7 @@ impl Key {
         }
     }
 
-    /// Its octets, which are as many as no other kind of key has.
+    /// Returns the octets of the key; their number is unique to the kind of key.
     fn octets(&self) -> &[u8] {
         match self {
             Key::L2(key) => key.octets(),
@@ -93,10 +93,10 @@ impl Ord for Key {
     }
 }
 
-/// The function whose state most frames of a member touch, by its slot.
+/// The function whose state most frames of a member access, by its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Neither of these.
+    /// Neither function.
     None,
     /// Sequence generation.
     Generator(u32),
@@ -104,17 +104,17 @@ pub enum State {
     Recovery(u32),
 }
 
-/// What a frame is found to be.
+/// The result of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct MatchedMember {
     /// Slot of the member.
     pub member: u32,
-    /// The member's state.
+    /// The function of the member.
     pub state: State,
 }
 
-impl Found {
-    /// The kernel's form, of a frame that is found under `key`.
+impl MatchedMember {
+    /// Returns the kernel's form for a frame found under `key`.
     pub fn word(self, key: &Key) -> u64 {
         let (kind, slot) = match self.state {
             State::None => (c::STATE_NONE, 0),
@@ -132,7 +132,7 @@ impl Found {
             | u64::from(slot)
     }
 
-    /// From the kernel's form; `None`: of no stream.
+    /// Converts from the kernel's form; `None`: no stream.
     pub fn read(word: u64) -> Option<Self> {
         if word == 0 {
             return None;
@@ -147,13 +147,13 @@ impl Found {
     }
 }
 
-/// What stands above in the word that frames with this key find.
+/// Returns the upper part of the word of frames with this key.
 pub fn found_key(key: &frer_l2_key) -> u64 {
     u64::from(c::FOUND) | u64::from(key.shape_port)
 }
 
-/// Class and VID of a VLAN requirement. `Tagged::All` with a VID matches frames without a tag too,
-/// under a key of its own.
+/// Returns class and VID of a VLAN requirement. `Tagged::All` with a VID also matches frames without a tag,
+/// under a separate key.
 fn vlan_keys(vlan: &VlanMatch) -> Vec<(u32, u16)> {
     match (vlan.tagged, vlan.vlan) {
         (Tagged::Tagged, 0) => vec![(c::VLAN_ANY, 0)],
@@ -164,8 +164,8 @@ fn vlan_keys(vlan: &VlanMatch) -> Vec<(u32, u16)> {
     }
 }
 
-/// The keys under which frames of `identification` on `port` are found, that with the VLAN id that it
-/// asks for first.
+/// Returns the keys of frames that match `identification` on `port`; the key with the required VLAN id is
+/// first.
 pub fn keys(identification: &Identification, port: u8) -> Vec<Key> {
     let l2 = |mac: [u8; 6], vlan: &VlanMatch, source: u32| {
         vlan_keys(vlan)
@@ -188,21 +188,21 @@ pub fn keys(identification: &Identification, port: u8) -> Vec<Key> {
     }
 }
 
-/// Checks that the kernel can look up what it matches.
+/// Checks that the kernel can look up the identification.
 ///
 /// # Errors
-/// What it cannot look up, and the remedy.
+/// The unsupported parameter, and the remedy.
 pub fn check(identification: &Identification) -> Result<(), String> {
     let LookupKey::Mask(mask) = identification.key() else { return Ok(()) };
     match (mask.msdu_mask.len(), c::MASK_MSDU) {
-        (octets, most) if octets > most as usize => Err(format!(
-            "its msdu-mask has {octets} octets and XDP looks at {most}; a shorter mask may do"
-        )),
+        (octets, most) if octets > most as usize => {
+            Err(format!("msdu-mask: {octets} octets; XDP reads at most {most}: shorten the mask"))
+        }
         _ => Ok(()),
     }
 }
 
-/// The masks that an identification is looked up by; `None`: by no mask.
+/// Returns the masks of an identification; `None`: looked up without masks.
 pub fn mask(identification: &Identification) -> Option<frer_mask> {
     match identification.key() {
         LookupKey::Mask(mask) => Some(masks(mask)),
@@ -210,7 +210,7 @@ pub fn mask(identification: &Identification) -> Option<frer_mask> {
     }
 }
 
-/// The kernel's form of masks, of which that over the MSDU is not too long for it.
+/// Returns the kernel's form of masks whose MSDU mask fits into it.
 fn masks(mask: &MaskAndMatch) -> frer_mask {
     let octets = masked_octets(&mask.destination_mask, &mask.source_mask, &mask.msdu_mask);
     let msdu_length = mask.msdu_mask.len() as u32;
@@ -231,7 +231,7 @@ fn masked_octets(
     octets
 }
 
-/// Where masks stand in the order of precedence: lower are looked up first.
+/// Returns the precedence of masks: lower ones are looked up first.
 pub fn mask_rank(mask: &frer_mask) -> Reverse<(u32, Vec<u8>)> {
     let bits = mask.octets.iter().map(|octet| octet.count_ones()).sum();
     let length = 12 + mask.msdu_length as usize;
@@ -290,7 +290,7 @@ fn ip_key(ip: &IpMatch, class: u32, vid: u16, port: u8) -> frer_ip_key {
     key
 }
 
-/// Where a shape stands in the order of precedence: lower is looked up first. The order is that of
+/// Returns the precedence of a shape: lower ones are looked up first. The order is that of
 /// `onbeat_frer::identify::Table`.
 pub fn rank(shape: u16) -> (bool, u32, Reverse<(usize, [bool; 5])>) {
     let shape = u32::from(shape);
@@ -300,7 +300,7 @@ pub fn rank(shape: u16) -> (bool, u32, Reverse<(usize, [bool; 5])>) {
     (shape & c::SHAPE_SOURCE != 0, shape & c::SHAPE_VLAN, Reverse((count, given)))
 }
 
-/// The kernel's form of a rewrite.
+/// Returns the kernel's form of a rewrite.
 pub fn rewrite(rewrite: &Rewrite) -> frer_rewrite {
     let mut out = frer_rewrite::default();
     let mut flags = 0;
@@ -332,21 +332,21 @@ fn tag(tag: SequenceTag) -> u8 {
     }) as u8
 }
 
-/// How a stream's replicas are made.
+/// The replication of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replication {
-    /// Egress ports, lowest first, by their slot in the tables.
+    /// Slots of the egress ports, lowest first.
     pub ports: Vec<u8>,
-    /// What is done before replication.
+    /// Handling of the sequence tag before replication.
     pub tag: u8,
-    /// And to addresses and VLAN tag.
+    /// Edits of addresses and VLAN tag before replication.
     pub rewrite: Rewrite,
-    /// What each port does with its replica, in the order of `ports`; empty: nothing.
+    /// Edits of the replica of each port, in the order of `ports`; empty: none.
     pub egresses: Vec<Egress>,
 }
 
 impl Replication {
-    /// `slot` tells a port's place in the tables.
+    /// Compiles the replication of a stream. `slot` returns the slot of a port.
     pub fn of(stream: &Stream, slot: impl Fn(&Egress) -> u8) -> Self {
         let mut egress: Vec<_> = stream.egress.iter().map(|e| (slot(e), e.clone())).collect();
         egress.sort_by_key(|(port, _)| *port);
@@ -356,14 +356,14 @@ impl Replication {
         if egresses.iter().all(|e| (e.tag, e.rewrite) == (first.tag, first.rewrite)) {
             return Self { ports, tag: tag(first.tag), rewrite: first.rewrite, egresses: vec![] };
         }
-        // A number that was drawn is written once, before replication, where any replica is to
-        // carry it; ports that are to send none take it out again.
+        // A drawn number is inserted once, before replication, if any replica carries it; ports that send
+        // none remove it again.
         let push = egresses.iter().any(|e| e.tag == SequenceTag::RTag);
         let action = if push { c::TAG_PUSH } else { c::TAG_KEEP } as u8;
         Self { ports, tag: action, rewrite: Rewrite::default(), egresses }
     }
 
-    /// The kernel's form of what port number `index` of `ports` does.
+    /// Returns the kernel's form of the edits at port number `index` of `ports`.
     pub fn egress(&self, index: usize) -> frer_egress {
         let egress = &self.egresses[index];
         frer_egress {
@@ -374,8 +374,8 @@ impl Replication {
     }
 }
 
-/// The kernel's form of a recovery function's parameters. Its clock moves by `tick_ns` at a time, so
-/// that a time stamp may be that old: a time-out that long later is never early.
+/// Returns the kernel's form of a recovery function's parameters. Its clock advances in steps of `tick_ns`,
+/// so a time stamp may be that old: with this addition to the time-out it never expires early.
 pub fn recovery(recovery: &Recovery, individual: bool, tick_ns: u64) -> frer_recovery_config {
     let mut flags = 0;
     let history_length = match recovery.algorithm {

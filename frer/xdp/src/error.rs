@@ -1,21 +1,21 @@
-//! What can go wrong between a description of streams and programs that run in the kernel.
+//! Errors of the XDP data plane.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why the data plane could not be set up or changed.
+/// The reason why the data plane could not be set up or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The pin directory is not in a BPF file system.
     #[error(
-        "pin directory {path:?}: no BPF file system there, so state cannot outlive the daemon; set pin \
+        "pin directory {path:?}: not in a BPF file system, so state cannot outlive the daemon; set pin \
          under [node] to a directory in one, or mount one: mount -t bpf bpf /sys/fs/bpf"
     )]
     NoBpfFilesystem {
         /// The pin directory.
         path: PathBuf,
     },
-    /// A path that cannot be a pin directory.
+    /// A path that is invalid as a pin directory.
     #[error(
         "pin directory {path:?} {reason}; set pin under [node] to a directory of its own in a BPF \
          file system, such as /sys/fs/bpf/onbeat/NAME"
@@ -23,30 +23,30 @@ pub enum Error {
     PinPath {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The pin directory holds what no node puts there.
+    /// The pin directory contains an entry that no node creates.
     #[error(
-        "pin directory {path:?} holds {foreign:?}, which is not of a node; set pin under [node] to a \
+        "pin directory {path:?} contains {foreign:?}, which no node created; set pin under [node] to a \
          directory of its own"
     )]
     ForeignPin {
         /// The pin directory.
         path: PathBuf,
-        /// What it holds.
+        /// The entry.
         foreign: PathBuf,
     },
-    /// A process that is of no node has locked the pin directory.
+    /// A process that belongs to no node has locked the pin directory.
     #[error(
-        "pin directory {path:?} is locked by another process, and no node is recorded in it; end that \
-         process, which lslocks shows"
+        "pin directory {path:?} is locked by another process, and records no node; stop that \
+         process (lslocks shows it)"
     )]
     PinLocked {
         /// The pin directory.
         path: PathBuf,
     },
-    /// The pin directory is another node's.
+    /// The pin directory belongs to another node.
     #[error(
         "pin directory {path:?} {how} the node with control socket {control:?}; set pin under [node] to \
          another directory, or remove that node first with: onbeat down"
@@ -54,15 +54,15 @@ pub enum Error {
     PinOwner {
         /// The pin directory.
         path: PathBuf,
-        /// Whether that node uses it now.
+        /// Whether that node uses it at present.
         how: &'static str,
         /// The other node's control socket.
         control: PathBuf,
     },
-    /// The former version pinned it for a node that is unknown.
+    /// The former version pinned it for an unknown node.
     #[error(
-        "pin directory {path:?} is of the former version, which recorded no node, and nothing shows that \
-         it is this node's; set pin under [node] to another directory, or remove it with: rm -r {path:?}"
+        "pin directory {path:?} was created by the former version, which recorded no node, and it cannot be \
+         assigned to this node; set pin under [node] to another directory, or remove it with: rm -r {path:?}"
     )]
     PinUnknown {
         /// The pin directory.
@@ -71,26 +71,26 @@ pub enum Error {
     /// The kernel refused a program or a table.
     #[error(transparent)]
     Bpf(#[from] onbeat_bpf::Error),
-    /// A thread cannot be had.
+    /// A thread cannot be started.
     #[error("cannot start the thread that waits for programs: {source}")]
     Thread {
-        /// The answer.
+        /// The cause.
         source: io::Error,
     },
     /// A file operation on the pin directory.
     #[error("cannot {what} {path}: {source}", path = .path.display())]
     Pin {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// On which path.
+        /// The path.
         path: PathBuf,
-        /// The answer.
+        /// The cause.
         source: io::Error,
     },
-    /// An interface already runs a program that is not ours.
+    /// An interface already runs a program of another owner.
     #[error(
         "port {port:?}: interface {interface:?} already runs XDP program {program} (id {id}); \
-         take it off, or say --replace to replace it"
+         detach it, or replace it with --replace"
     )]
     ForeignProgram {
         /// The port.
@@ -102,9 +102,9 @@ pub enum Error {
         /// Its id.
         id: u32,
     },
-    /// The driver cannot run XDP in the mode asked for.
+    /// The driver does not support XDP in the requested mode.
     #[error(
-        "port {port:?}: interface {interface:?} takes no XDP program in {mode} mode: {source}; \
+        "port {port:?}: interface {interface:?} rejects XDP programs in {mode} mode: {source}; \
          {remedy}"
     )]
     Attach {
@@ -112,48 +112,48 @@ pub enum Error {
         port: String,
         /// Its interface.
         interface: String,
-        /// The mode that was tried.
+        /// The requested mode.
         mode: &'static str,
         /// The kernel's answer.
         source: libbpf_rs::Error,
-        /// What to do about it.
+        /// The remedy.
         remedy: &'static str,
     },
     /// A table is full.
     #[error(
         "no room for stream {stream:?}: all {capacity} {what} are in use; raise max-streams under \
-         [node] (onbeat down NODE first: tables are made when a node starts)"
+         [node] (onbeat down NODE first: tables are created when a node starts)"
     )]
     Full {
-        /// The stream that found no room.
+        /// The stream.
         stream: String,
         /// The kind of entry.
         what: &'static str,
-        /// How many there are.
+        /// The number of entries.
         capacity: u32,
     },
-    /// A part of a stream this data plane does not do.
+    /// A feature of a stream that this data plane does not support.
     #[error("stream {stream:?}: {what}")]
     Unsupported {
         /// The stream.
         stream: String,
-        /// What, and what to do instead.
+        /// The feature, and the remedy.
         what: String,
     },
     /// Two member streams on a port with the same identification.
     #[error(transparent)]
     Conflict(#[from] onbeat_frer::identify::Conflict),
-    /// Pinned state of another layout or size.
+    /// Pinned state with another layout or size.
     #[error(
-        "{path}: pinned state of another version or size of this node; onbeat down removes it \
+        "{path}: pinned state of another version or size of this node; remove it with onbeat down \
          (frames pass unprotected until the node runs again)", path = .path.display()
     )]
     Incompatible {
         /// The pin directory.
         path: PathBuf,
     },
-    /// More ports than the tables can name.
-    #[error("port {port:?}: a node has {max} ports at most", max = onbeat_frer::spec::MAX_PORTS)]
+    /// More ports than the tables can hold.
+    #[error("port {port:?}: too many ports; a node has at most {max}", max = onbeat_frer::spec::MAX_PORTS)]
     TooManyPorts {
         /// The port.
         port: String,
@@ -163,7 +163,7 @@ pub enum Error {
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Says what was being done when the kernel refused.
+/// Adds the failed operation to an error of the kernel.
 pub(crate) trait Context<T> {
     /// `what` completes "cannot ...".
     fn context(self, what: impl FnOnce() -> String) -> Result<T>;

@@ -1,8 +1,8 @@
 //! IEEE 802.1CB FRER in XDP: one program per port, driven by tables that outlive the process.
 //!
-//! A frame's way is told by the files in `bpf/`: `parse`, `identify`, `recover`, `generate`,
-//! `egress`; the tables they share with this crate are described in `abi/frer.h`. [`Plane`] loads
-//! the programs, attaches them to ports and turns streams into table entries.
+//! The files in `bpf/` are the stages of a frame: `parse`, `identify`, `recover`, `generate`, `egress`.
+//! `abi/frer.h` describes the tables that they share with this crate. [`Plane`] loads the programs, attaches
+//! them to ports and converts streams to table entries.
 
 pub mod abi;
 pub mod compile;

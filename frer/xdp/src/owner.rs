@@ -1,14 +1,14 @@
-//! Owners of pinned state: 64-bit hashes that find a stream's slots again after a restart.
+//! Owners of pinned state: 64-bit hashes that identify a stream's slots after a restart.
 
 use std::hash::{DefaultHasher, Hasher};
 
 use onbeat_frer::spec::Identification;
 
-/// Owner of one function of one stream, the same over restarts of the daemon. Never 0, which marks a
-/// free slot.
+/// Returns the owner of one function of one stream, constant across restarts of the daemon. Never 0, which
+/// marks a free slot.
 pub(crate) fn owner(role: &str, parts: &[&str]) -> u64 {
-    // DefaultHasher::new() has fixed keys; a change of its algorithm costs one reset of sequence
-    // state at an upgrade, no more.
+    // DefaultHasher::new() has fixed keys; a change of its algorithm only costs one reset of sequence state
+    // at an upgrade.
     let mut hasher = DefaultHasher::new();
     hasher.write(role.as_bytes());
     for part in parts {
@@ -18,7 +18,7 @@ pub(crate) fn owner(role: &str, parts: &[&str]) -> u64 {
     hasher.finish().max(1)
 }
 
-/// Owner of a member stream's state, or of its individual recovery function.
+/// Returns the owner of a member stream's state, or of its individual recovery function.
 pub(crate) fn of_member(
     role: &str,
     stream: &str,
@@ -94,7 +94,7 @@ mod tests {
 
     /// A running node's state is found by these values after an upgrade: none may ever change.
     #[test]
-    fn owners_stay_the_same_over_versions() {
+    fn owners_are_constant_across_versions() {
         const GOLDEN: [u64; 11] = [
             0x14d4_2ab0_94ae_b10f,
             0xd7ee_a4fb_9781_9887,

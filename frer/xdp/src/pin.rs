@@ -1,13 +1,12 @@
 //! A node's directory in a BPF file system.
 //!
-//! Its path comes from a configuration file, and root creates and removes what is in it. So nothing
-//! is done by path: the directory is opened component by component, without following a symbolic
-//! link, and stays open; it must be in a BPF file system, below the root of the mount, and only the caller
-//! and root may write to it. Nothing is removed recursively: only links and tables by names that a
-//! node gives, then directories that are empty.
+//! Its path comes from a configuration file, and root creates and removes its content. Therefore nothing is
+//! done by path: the directory is opened component by component, without following a symbolic link, and stays
+//! open. It must be in a BPF file system, below the root of the mount, and only the caller and root may write
+//! to it. Nothing is removed recursively: only links and tables with names of a node, then empty directories.
 //!
-//! A directory belongs to one node. A process that changes it locks it (flock), which excludes others
-//! while it runs. A symbolic link in it names the node's control socket, also after `kill -9`.
+//! A directory belongs to one node. A process that changes it locks it (flock), which excludes others while
+//! it runs. A symbolic link in it records the node's control socket, also after `kill -9`.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -26,7 +25,7 @@ use crate::error::{Context, Error, Result};
 use crate::link::pinned_object;
 use crate::programs::is_table;
 
-/// Where a BPF file system is mounted by convention.
+/// The conventional mount point of a BPF file system.
 pub const BPF_MOUNT: &str = "/sys/fs/bpf";
 
 /// Subdirectory of pinned links: one for each port, named `SLOT-PORT`.
@@ -35,8 +34,7 @@ const LINKS: &str = "links";
 /// Subdirectory of pinned tables, by their names.
 const TABLES: &str = "tables";
 
-/// Symbolic link whose target is the control socket of the node that the directory belongs to. It is
-/// read and never followed.
+/// Symbolic link whose target is the control socket of the owning node. It is read and never followed.
 const OWNER: &str = "node";
 
 /// An open pin directory.
@@ -44,13 +42,13 @@ const OWNER: &str = "node";
 pub struct PinDirectory {
     path: PathBuf,
     fd: OwnedFd,
-    /// The directory that it is in.
+    /// Its parent directory.
     parent: OwnedFd,
-    /// Excludes other processes, once it is claimed.
+    /// Excludes other processes, once claimed.
     lock: Option<Flock<File>>,
 }
 
-/// The node that a pin directory is to belong to.
+/// The node that claims a pin directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinOwner {
     control: PathBuf,
@@ -58,19 +56,19 @@ pub struct PinOwner {
 }
 
 impl PinOwner {
-    /// The node with this control socket. `adopts`: a directory that the former version pinned, which
-    /// names no node, is this node's.
+    /// Creates the owner with this control socket. `adopts`: a directory of the former version, which records
+    /// no node, is accepted as this node's.
     #[must_use]
     pub fn new(control: &Path, adopts: bool) -> Self {
-        // One spelling of the path.
+        // Normalize the path.
         Self { control: control.components().collect(), adopts }
     }
 }
 
-/// Why a path cannot be a pin directory, as far as the path alone shows.
+/// Checks the path of a pin directory, without access to it.
 ///
 /// # Errors
-/// The reason, to follow the path in a message.
+/// The reason for rejecting it, to follow the path in a message.
 pub fn check_path(path: &Path) -> std::result::Result<(), &'static str> {
     if !path.is_absolute() {
         return Err("is not an absolute path");
@@ -86,22 +84,22 @@ pub fn check_path(path: &Path) -> std::result::Result<(), &'static str> {
 }
 
 impl PinDirectory {
-    /// Opens a pin directory; `None` where it does not exist.
+    /// Opens a pin directory; `None`: it does not exist.
     ///
     /// # Errors
-    /// The path does not lead to a directory below the root of a BPF file system that only this user
-    /// and root may write to.
+    /// The path does not lead to a directory below the root of a BPF file system that only this user and root
+    /// may write to.
     pub fn open(path: &Path) -> Result<Option<Self>> {
         walk(path, false)
     }
 
-    /// As [`PinDirectory::open`], creates the directory where it does not exist, and claims it for a
-    /// node. One that holds anything that is not of a node is refused.
+    /// Opens like [`PinDirectory::open`], creates a missing directory, and claims it for a node. A directory
+    /// with entries that no node creates is refused.
     ///
     /// # Errors
-    /// As [`PinDirectory::open`] and [`PinDirectory::claim`]; nothing was created then.
+    /// Those of [`PinDirectory::open`] and [`PinDirectory::claim`]; nothing was created.
     pub fn create(path: &Path, owner: &PinOwner) -> Result<Self> {
-        let directory = walk(path, true)?.expect("it was created");
+        let directory = walk(path, true)?.expect("walk creates it");
         directory.require_own()?;
         let directory = directory.claim(owner)?;
         for part in [LINKS, TABLES] {
@@ -114,8 +112,8 @@ impl PinDirectory {
     /// Refuses the directory of another node.
     ///
     /// # Errors
-    /// [`Error::PinOwner`] names the other node; [`Error::PinUnknown`]: the former version pinned it,
-    /// and `owner` does not adopt it.
+    /// [`Error::PinOwner`] with the other node; [`Error::PinUnknown`]: the former version pinned it, and
+    /// `owner` does not adopt it.
     pub fn check_owner(&self, owner: &PinOwner) -> Result<()> {
         let content = self.content()?;
         match &content.owner {
@@ -127,16 +125,16 @@ impl PinDirectory {
         }
     }
 
-    /// Locks the directory for a node, and records the node in it.
+    /// Locks the directory for a node and records the node in it.
     ///
     /// # Errors
-    /// As [`PinDirectory::check_owner`]; [`Error::PinOwner`] where the node's process has the lock,
-    /// [`Error::PinLocked`] where another one has it.
+    /// Those of [`PinDirectory::check_owner`]; [`Error::PinOwner`] if the node's process has the lock,
+    /// [`Error::PinLocked`] if another process has it.
     pub fn claim(mut self, owner: &PinOwner) -> Result<Self> {
         let failed = |errno| self.failed("lock", "", errno);
         let file = File::from(open_directory(&self.fd, ".", OFlag::O_RDONLY).map_err(failed)?);
         self.check_owner(owner)?;
-        // A process that can open it can lock it.
+        // Any process that can open it can lock it.
         fchmod(&file, Mode::S_IRWXU).map_err(failed)?;
         let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => lock,
@@ -162,7 +160,7 @@ impl PinDirectory {
         Error::PinOwner { path: self.path.clone(), how, control: control.to_path_buf() }
     }
 
-    /// Refuses a directory that holds anything that is not of a node.
+    /// Refuses a directory with entries that no node creates.
     ///
     /// # Errors
     /// The first such entry.
@@ -173,16 +171,16 @@ impl PinDirectory {
         }
     }
 
-    /// Whether a node left something in it.
+    /// Returns whether it contains entries of a node.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The directory cannot be read.
     pub fn is_of_node(&self) -> Result<bool> {
         Ok(self.content()?.is_of_node())
     }
 
-    /// Whether its file system is mounted in the mount namespace of process 1, so that it outlives
-    /// the mount namespace of this process; `None` where that cannot be read.
+    /// Returns whether its file system is mounted in the mount namespace of process 1, so that it outlives
+    /// the mount namespace of this process; `None` if that cannot be read.
     #[must_use]
     pub fn is_lasting(&self) -> Option<bool> {
         let device = fstat(&self.fd).ok()?.st_dev;
@@ -191,17 +189,17 @@ impl PinDirectory {
         Some(mounts.lines().any(|line| line.split(' ').nth(2) == Some(&device)))
     }
 
-    /// Its path, as configured.
+    /// Returns the path as configured.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Path by which the kernel finds the pin of a link, whatever becomes of the configured path.
+    /// Returns a path to the pin of a link that stays valid if the configured path changes.
     pub(crate) fn link(&self, slot: u8, port: &str) -> PathBuf {
         self.at(LINKS).join(format!("{slot}-{port}"))
     }
 
-    /// As [`PinDirectory::link`], of a table.
+    /// Returns a path like [`PinDirectory::link`], for a table.
     pub(crate) fn table(&self, name: &str) -> PathBuf {
         self.at(TABLES).join(name)
     }
@@ -210,17 +208,17 @@ impl PinDirectory {
         format!("/proc/self/fd/{}/{part}", self.fd.as_raw_fd()).into()
     }
 
-    /// Slots and names of ports whose links are pinned.
+    /// Returns slots and names of ports whose links are pinned.
     pub(crate) fn links(&self) -> Result<Vec<(u8, String)>> {
         Ok(self.content()?.links)
     }
 
-    /// Names of pinned tables.
+    /// Returns the names of pinned tables.
     pub(crate) fn tables(&self) -> Result<Vec<String>> {
         Ok(self.content()?.tables)
     }
 
-    /// Removes the pin of a link, if there is one.
+    /// Removes the pin of a link, if present.
     pub(crate) fn remove_link(&self, slot: u8, port: &str) -> Result<()> {
         self.unlink(LINKS, &format!("{slot}-{port}"))
     }
@@ -234,11 +232,11 @@ impl PinDirectory {
         }
     }
 
-    /// Detaches and removes what a node pinned here, and the directory where nothing else is in it.
-    /// Returns what else is in it. The directory is claimed.
+    /// Detaches and removes all pins of a node, and the directory if it is empty then. Returns the remaining
+    /// entries. The directory is claimed.
     ///
     /// # Errors
-    /// What cannot be removed.
+    /// An entry cannot be removed.
     pub fn remove(self) -> Result<Vec<PathBuf>> {
         debug_assert!(self.lock.is_some());
         let content = self.content()?;
@@ -265,8 +263,8 @@ impl PinDirectory {
         Ok(content.foreign)
     }
 
-    /// Detaches a program from its interface and removes the link's pin. Without the former the
-    /// kernel detaches some time after the latter, and a node that starts meanwhile finds a program.
+    /// Detaches a program from its interface and removes the link's pin. Without the former, the kernel
+    /// detaches some time after the latter, and a node that starts in between finds a program.
     pub(crate) fn detach_link(&self, slot: u8, port: &str) -> Result<()> {
         if let Some(link) = self.open_link(slot, port)? {
             link.detach().context(|| format!("detach link {}", self.shown_link(slot, port)))?;
@@ -274,13 +272,13 @@ impl PinDirectory {
         self.remove_link(slot, port)
     }
 
-    /// Opens the link of a port; `None` where none is pinned.
+    /// Opens the link of a port; `None`: none is pinned.
     pub(crate) fn open_link(&self, slot: u8, port: &str) -> Result<Option<Link>> {
         let what = || format!("open link {}", self.shown_link(slot, port));
         Link::open(&self.link(slot, port)).context(what)
     }
 
-    /// The pin of a link by the configured path, for messages.
+    /// Returns the pin of a link by the configured path, for messages.
     fn shown_link(&self, slot: u8, port: &str) -> String {
         self.path.join(LINKS).join(format!("{slot}-{port}")).display().to_string()
     }
@@ -325,7 +323,7 @@ impl PinDirectory {
         Ok(())
     }
 
-    /// Names in the directory, or in a part of it.
+    /// Returns the names in the directory, or in a part of it.
     fn names(&self, part: &str) -> Result<Vec<String>> {
         let failed =
             |source| Error::Pin { what: "read directory", path: self.path.join(part), source };
@@ -335,7 +333,7 @@ impl PinDirectory {
             .collect()
     }
 
-    /// The type of an entry, a symbolic link not followed; `None` where there is no entry.
+    /// Returns the type of an entry, without following a symbolic link; `None`: no entry.
     fn file_type(&self, part: &str, name: &str) -> Result<Option<SFlag>> {
         let path = Path::new(part).join(name);
         match fstatat(&self.fd, &path, AtFlags::AT_SYMLINK_NOFOLLOW) {
@@ -352,21 +350,21 @@ impl PinDirectory {
     }
 }
 
-/// What is in a pin directory.
+/// Content of a pin directory.
 #[derive(Debug, Default)]
 struct Content {
-    /// Its subdirectories that a node creates.
+    /// Subdirectories that a node creates.
     parts: Vec<&'static str>,
     links: Vec<(u8, String)>,
     tables: Vec<String>,
-    /// Control socket of the node that it belongs to.
+    /// Control socket of the owning node.
     owner: Option<PathBuf>,
-    /// Everything else.
+    /// All other entries.
     foreign: Vec<PathBuf>,
 }
 
 impl Content {
-    /// Whether a node left it: links or tables of it, its record, or at least its two empty
+    /// Returns whether a node created it: it contains links, tables, an owner, or at least both empty
     /// subdirectories.
     fn is_of_node(&self) -> bool {
         let empty = self.parts.len() == 2 && self.foreign.is_empty();
@@ -374,7 +372,7 @@ impl Content {
     }
 }
 
-/// Slot and port of a pinned link.
+/// Parses slot and port of a pinned link.
 fn link_name(name: &str) -> Option<(u8, String)> {
     let (slot, port) = name.split_once('-')?;
     let number: u8 = slot.parse().ok().filter(|&number| usize::from(number) < MAX_PORTS)?;
@@ -385,7 +383,7 @@ fn is_bpf(directory: impl AsFd) -> nix::Result<bool> {
     Ok(fstatfs(directory)?.filesystem_type() == BPF_FS_MAGIC)
 }
 
-/// Removes a directory if it is there and empty.
+/// Removes a directory if it exists and is empty.
 fn remove_empty(parent: impl AsFd, name: &Path) -> nix::Result<()> {
     match unlinkat(parent, name, UnlinkatFlags::RemoveDir) {
         Err(Errno::ENOENT | Errno::ENOTEMPTY | Errno::EEXIST) => Ok(()),
@@ -393,12 +391,12 @@ fn remove_empty(parent: impl AsFd, name: &Path) -> nix::Result<()> {
     }
 }
 
-/// Opens the directory that the components of paths start from, and returns the components.
+/// Opens the directory at which the components of a path start, and returns the components.
 ///
-/// `ip netns exec` gives its command a /sys of its own without a BPF file system. One mounted there
-/// would vanish with the command, and with it the data plane that is to outlive the daemon. The
-/// mount of process 1 is used instead where it shows the same root directory: then no container is
-/// left by that, and `onbeat down` finds the pins from anywhere.
+/// `ip netns exec` gives its command a separate /sys without a BPF file system. One mounted there would
+/// vanish with the command, and with it the data plane that is to outlive the daemon. The mount of process 1
+/// is used instead if it has the same root directory: this crosses no container boundary, and `onbeat down`
+/// finds the pins from anywhere.
 fn start(path: &Path) -> nix::Result<(OwnedFd, &Path)> {
     let root = || File::open("/").map(OwnedFd::from).map_err(|error| errno(&error));
     if let Ok(below) = path.strip_prefix(BPF_MOUNT) {
@@ -412,7 +410,7 @@ fn start(path: &Path) -> nix::Result<(OwnedFd, &Path)> {
     Ok((root()?, path.strip_prefix("/").unwrap_or(path)))
 }
 
-/// The BPF file system of process 1, where it has this root directory.
+/// Opens the BPF file system of process 1 if it has this root directory.
 fn bpf_of_init() -> Option<OwnedFd> {
     let place = |path: &str| nix::sys::stat::stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino));
     if place("/")? != place("/proc/1/root/")? {
@@ -422,7 +420,7 @@ fn bpf_of_init() -> Option<OwnedFd> {
     is_bpf(&shared).unwrap_or(false).then_some(shared)
 }
 
-/// Whether pins under [`BPF_MOUNT`] go to the BPF file system of process 1, as none is mounted here.
+/// Returns whether pins under [`BPF_MOUNT`] go to the BPF file system of process 1, as none is mounted here.
 #[must_use]
 pub fn uses_mount_of_init() -> bool {
     start(&Path::new(BPF_MOUNT).join("-")).is_ok_and(|(_, rest)| rest == Path::new("-"))
@@ -432,7 +430,7 @@ fn errno(error: &std::io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
-/// Opens a pin directory, or creates it with those above it that are missing in the BPF file system.
+/// Opens a pin directory, or creates it with its missing parents in the BPF file system.
 fn walk(path: &Path, create: bool) -> Result<Option<PinDirectory>> {
     let refused = |reason: String| Error::PinPath { path: path.to_path_buf(), reason };
     check_path(path).map_err(|reason| refused(reason.to_string()))?;
@@ -460,7 +458,7 @@ fn walk(path: &Path, create: bool) -> Result<Option<PinDirectory>> {
         };
         let next = next.map_err(failed("open"))?;
         let device = |fd: &OwnedFd| fstat(fd).map(|stat| stat.st_dev).map_err(failed("read"));
-        // Of a mount's root, the parent is in another file system, and of no use here.
+        // The parent of a mount's root is in another file system.
         let below = device(&directory)? == device(&next)?;
         if below && is_bpf(&next).map_err(failed("read"))? {
             check_directory(path, next.as_fd(), true)?;
@@ -477,8 +475,8 @@ fn walk(path: &Path, create: bool) -> Result<Option<PinDirectory>> {
     }
 }
 
-/// Whether directories may be created, and objects pinned, in an open directory on the way to `path`.
-/// The root of a BPF file system may be one that all users write to, with the sticky bit.
+/// Checks that directories may be created, and objects pinned, in an open directory on the way to `path`. The
+/// root of a BPF file system may be writable by all users, with the sticky bit.
 fn check_directory(path: &Path, directory: BorrowedFd<'_>, below_root: bool) -> Result<()> {
     let path = path.to_path_buf();
     let read = |errno: Errno| Error::Pin { what: "read", path: path.clone(), source: errno.into() };
@@ -504,7 +502,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_that_cannot_be_a_pin_directory() {
+    fn invalid_paths_of_a_pin_directory() {
         for path in
             ["", "onbeat/a", "/", "/sys", "/sys/fs", "/sys/fs/bpf", "/sys/fs/bpf/", "/sys/fs/./bpf"]
         {
@@ -519,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_cannot_be_read_is_not_an_empty_one() {
+    fn an_unreadable_directory_is_not_empty() {
         let file = || OwnedFd::from(File::open("/dev/null").unwrap());
         let path = PathBuf::from("/sys/fs/bpf/hx");
         let directory = PinDirectory { path, fd: file(), parent: file(), lock: None };

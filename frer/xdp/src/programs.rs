@@ -1,4 +1,4 @@
-//! Loading: one instance of the programs per port, all on the same tables.
+//! Loading of programs: one instance per port, all on the same tables.
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -20,50 +20,50 @@ onbeat_bpf::bpf_skeleton!(steer_skeleton, "steer.skel.rs");
 
 onbeat_bpf::bpf_skeleton!(control_skeleton, "control.skel.rs");
 
-/// A table of each steering program by itself.
+/// The table that each steering program has for itself.
 const SOCKETS: &str = "sockets";
 
-/// The program that replicas are rewritten by, as the kernel test-runs it.
+/// The program that edits replicas, in a form that the kernel can test-run.
 const EGRESS_TEST: &str = "frer_egress_test";
 
-/// What the programs on ports do.
+/// The purpose of the programs on ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum ProgramPurpose {
     /// FRER.
     Forward,
-    /// They hand frames of streams to sockets.
+    /// Redirection of frames of streams to sockets.
     Steer,
 }
 
-/// Whether a node has a table of this name, which is that of its pin.
+/// Returns whether a node has a table of this name, which is also the name of its pin.
 pub(crate) fn is_table(name: &str) -> bool {
-    entries(name, Purpose::Forward, 1).is_some()
+    entries(name, ProgramPurpose::Forward, 1).is_some()
 }
 
-/// The number of entries of a table for a number of streams; `None`: not a table of a node.
-fn entries(map: &str, purpose: Purpose, streams: u32) -> Option<u32> {
+/// Returns the number of entries of a table for a number of streams; `None`: not a table of a node.
+fn entries(map: &str, purpose: ProgramPurpose, streams: u32) -> Option<u32> {
     Some(match map {
-        // Their functions are elsewhere.
+        // Their functions are in user space.
         "recoveries" | "recovery_records" | "generators" | "generator_records" | "egresses"
-            if purpose == Purpose::Steer =>
+            if purpose == ProgramPurpose::Steer =>
         {
             1
         }
-        "splits" if purpose == Purpose::Steer => 2 * c::MAX_PORTS,
+        "splits" if purpose == ProgramPurpose::Steer => 2 * c::MAX_PORTS,
         "node" => 1,
         "port_counters" | "egress_ports" => c::MAX_PORTS,
-        // Two members a stream; each of them, and the stream, with a recovery function. A third more
-        // than streams can have: what a change leaves is used anew only later.
+        // Two members per stream; a recovery function for each of them and for the stream. A third more than
+        // streams can have: slots that a change releases are reused only later.
         "recoveries" | "recovery_records" => 4 * streams,
         "generators" | "generator_records" => 2 * streams,
-        // A change of every stream at once needs the old and the new.
+        // A change of all streams at once needs the old and the new entries.
         "members" | "member_records" | "ip_streams" | "mask_streams" => 4 * streams,
         "splits" => 2 * streams,
-        // Lines of four entries: the first third as many as streams, so that it is dense.
+        // Lines of four entries: the first third has a line per stream, so that it is dense.
         "l2_index" => 3 * streams.next_power_of_two(),
-        // And the one that nobody sends by.
+        // And the group that no split uses.
         "groups" => (2 * streams).max(64) + 1,
-        // Each split has its own, where replicas differ.
+        // One per split, where replicas differ.
         "egresses" => 2 * streams * MAX_EGRESS as u32,
         _ => return None,
     })
@@ -72,17 +72,18 @@ fn entries(map: &str, purpose: Purpose, streams: u32) -> Option<u32> {
 /// The tables of a node by name, shared by all instances.
 #[derive(Debug)]
 pub(crate) struct Maps {
-    purpose: Purpose,
+    purpose: ProgramPurpose,
     streams: u32,
     directory: Option<Arc<PinDirectory>>,
     maps: BTreeMap<String, MapHandle>,
 }
 
 impl Maps {
-    /// Tables pinned in `directory`, or ones that will be; `None`: tables that die with us.
+    /// Opens the tables pinned in `directory`, or prepares to create them; `None`: tables end with this
+    /// process.
     pub(crate) fn open(
         directory: Option<Arc<PinDirectory>>,
-        purpose: Purpose,
+        purpose: ProgramPurpose,
         streams: u32,
     ) -> Result<Self> {
         let mut maps = BTreeMap::new();
@@ -96,7 +97,7 @@ impl Maps {
         Ok(Self { purpose, streams: streams.max(1), directory, maps })
     }
 
-    /// Replaces an object's map by the node's table, or sets its size where there is none yet.
+    /// Replaces a map of an object by the node's table, or sets its size if there is none yet.
     fn prepare(&self, map: &mut OpenMapMut<'_>) -> Result<()> {
         let name = map.name().to_string_lossy().into_owned();
         let Some(entries) = entries(&name, self.purpose, self.streams) else {
@@ -122,14 +123,14 @@ impl Maps {
         Error::Incompatible { path: path.unwrap_or_default() }
     }
 
-    /// Takes what an object made into the node's tables.
+    /// Adds the maps created by an object to the node's tables.
     fn adopt(&mut self, object: &Object) -> Result<()> {
         for map in object.maps() {
             let name = map.name().to_string_lossy().into_owned();
             if !is_table(&name) || self.maps.contains_key(&name) {
                 continue;
             }
-            let mut handle = MapHandle::try_from(&map).context(|| format!("hold table {name}"))?;
+            let mut handle = MapHandle::try_from(&map).context(|| format!("open table {name}"))?;
             if let Some(directory) = &self.directory {
                 handle
                     .pin(directory.table(&name))
@@ -140,23 +141,23 @@ impl Maps {
         Ok(())
     }
 
-    /// All of them.
+    /// Returns all tables.
     pub(crate) fn all(&self) -> impl Iterator<Item = &MapHandle> {
         self.maps.values()
     }
 
-    /// A second handle on a table.
+    /// Returns a second handle on a table.
     pub(crate) fn handle(&self, name: &str) -> Result<MapHandle> {
-        let map = self.maps.get(name).expect("every table is made by the first load");
-        MapHandle::try_from(map).context(|| format!("hold table {name}"))
+        let map = self.maps.get(name).expect("the first load creates every table");
+        MapHandle::try_from(map).context(|| format!("open table {name}"))
     }
 
-    /// What the number of a line in the first third of the index is cut to.
+    /// Returns the mask of line numbers in the first third of the index.
     fn index_mask(&self) -> Result<u32> {
         Ok(self.handle("l2_index")?.max_entries() / 3 - 1)
     }
 
-    /// Loads an object onto the node's tables.
+    /// Loads an object with the node's tables.
     fn load(
         &mut self,
         file: &[u8],
@@ -177,10 +178,10 @@ impl Maps {
 pub(crate) struct Instance(Object);
 
 impl Instance {
-    /// Loads them; `test_clock` makes them take the time from the node table, and callable.
+    /// Loads the programs; with `test_clock` they read the time from the node table and can be test-run.
     pub(crate) fn load(maps: &mut Maps, port: u8, test_clock: bool) -> Result<Self> {
         let index_mask = maps.index_mask()?.to_ne_bytes();
-        if maps.purpose == Purpose::Steer {
+        if maps.purpose == ProgramPurpose::Steer {
             use steer_skeleton::types::rodata;
             let file = bpf_object!("steer.bpf.o");
             let object = maps.load(file, "the steering program of a port", |object| {
@@ -205,23 +206,23 @@ impl Instance {
         object.map(Self)
     }
 
-    /// What runs on the port's interface.
+    /// Returns the program for the interface of the port.
     pub(crate) fn ingress(&self) -> ProgramMut<'_> {
         let ours = |p: &ProgramMut<'_>| p.name() == "frer_ingress" || p.name() == "frer_steer";
-        self.0.programs().find(ours).expect("the object holds it")
+        self.0.programs().find(ours).expect("a program of the object")
     }
 
-    /// Sockets by receive queue, where frames are steered to them.
+    /// Returns the sockets by receive queue, if frames are steered to them.
     pub(crate) fn sockets(&self) -> Result<MapHandle> {
-        MapHandle::try_from(&self.0.map(SOCKETS)).context(|| format!("hold table {SOCKETS}"))
+        MapHandle::try_from(&self.0.map(SOCKETS)).context(|| format!("open table {SOCKETS}"))
     }
 
-    /// What runs on replicas that leave by the port.
+    /// Returns the program for replicas that leave by the port.
     pub(crate) fn egress(&self) -> ProgramMut<'_> {
         self.0.program("frer_egress")
     }
 
-    /// The same, as tests can call it; only where loaded with `test_clock`.
+    /// Returns the egress program in the form for tests; only if loaded with `test_clock`.
     pub(crate) fn egress_test(&self) -> ProgramMut<'_> {
         self.0.program(EGRESS_TEST)
     }
@@ -232,7 +233,7 @@ impl Instance {
 pub(crate) struct Control(Object);
 
 impl Control {
-    /// Loads it, and makes the tables that are not there yet.
+    /// Loads the program and creates missing tables.
     pub(crate) fn load(maps: &mut Maps, test_clock: bool) -> Result<Self> {
         use control_skeleton::types::rodata;
         let clock = (offset_of!(rodata, test_clock), &[test_clock.into()][..]);
@@ -244,7 +245,7 @@ impl Control {
         self.0.program("frer_control")
     }
 
-    /// Carries out one request.
+    /// Runs one request.
     pub(crate) fn run(&self, request: &frer_request) -> Result<()> {
         let program = self.program();
         let mut out = [0; size_of::<frer_request>()];
@@ -254,7 +255,7 @@ impl Control {
             ..Default::default()
         };
         let output = program.test_run(input).context(|| "run the control program".to_string())?;
-        assert_ne!(output.return_value, 0, "the control program knows every request we make");
+        assert_ne!(output.return_value, 0, "unknown request of the control program");
         Ok(())
     }
 }

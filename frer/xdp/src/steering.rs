@@ -1,4 +1,4 @@
-//! What stands in front of a data plane in user space.
+//! Selection of frames for a data plane in user space.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -9,34 +9,35 @@ use onbeat_frer::spec::{Egress, Member, Rewrite, SequenceTag, Stream};
 use crate::error::{Context, Result};
 use crate::plane::Plane;
 
-/// Hands frames of streams to AF_XDP sockets, and leaves all others to the network stack.
+/// Redirects frames of streams to AF_XDP sockets and passes all others to the network stack.
 ///
-/// It identifies frames by the tables and the code of [`Plane`], of which it is one that gives frames
-/// away instead of doing something with them. Nothing of it is pinned: it ends with this process.
+/// It identifies frames by the tables and the code of [`Plane`]: it is a plane that redirects frames instead
+/// of processing them. Nothing of it is pinned: it ends with this process.
 #[derive(Debug)]
 pub struct Steering(Plane);
 
 impl Steering {
-    /// One for up to `max_streams` streams, at first without ports.
+    /// Creates steering for up to `max_streams` streams, initially without ports.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn open(max_streams: u32) -> Result<Self> {
         Plane::open_steering(max_streams).map(Self)
     }
 
-    /// Puts its program on a port's interface, or a new one in place of ours that runs there.
+    /// Attaches the program to the interface of a port, or replaces an own program there.
     ///
     /// # Errors
-    /// A foreign program, unless `replace`; a driver that cannot.
+    /// A program of another owner is attached and `replace` is false; the driver does not support the
+    /// requested mode.
     pub fn attach(&mut self, port: &PortSpec, replace: bool) -> Result<()> {
         self.0.attach(port, replace)
     }
 
-    /// Takes the program off a port's interface.
+    /// Detaches the program from the interface of a port.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn detach(&mut self, port: &str) -> Result<()> {
         self.0.detach(port)
     }
@@ -53,36 +54,36 @@ impl Steering {
         self.0.running_program(port)
     }
 
-    /// Has frames of streams that come in by a receive queue of a port go to this socket.
+    /// Redirects frames of streams received on a queue of a port to this socket.
     ///
     /// # Errors
-    /// What the kernel refuses: a socket of another queue is none of its errors.
+    /// The kernel refuses. A socket of another queue is not detected.
     ///
-    /// # Panics
-    /// Where the port is not attached.
+    /// The port is not attached.
+    /// The port is not attached.
     pub fn deliver(&self, port: &str, queue: u32, socket: BorrowedFd<'_>) -> Result<()> {
         let sockets = self.0.sockets(port)?;
         sockets
             .update(&queue.to_ne_bytes(), &socket.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
-            .context(|| format!("hand queue {queue} of port {port:?} to a socket"))
+            .context(|| format!("assign queue {queue} of port {port:?} to a socket"))
     }
 
-    /// Makes `streams` those whose frames are handed over. Port number `n` of the streams is
-    /// `names[n]`; members on ports that are not attached here are not looked at.
+    /// Redirects the frames of `streams`, and only these. Port number `n` of the streams is `names[n]`;
+    /// members on ports that are not attached here are ignored.
     ///
     /// # Errors
-    /// What the tables have no room for; nothing has changed then.
+    /// The tables have no room; nothing has changed.
     pub fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes> {
         let streams: Vec<_> =
             streams.iter().filter_map(|stream| self.identified(names, stream)).collect();
         self.0.apply(names, &streams)
     }
 
-    /// Has frames of the streams named in `gone` no longer be handed over, and those of `streams`, as
-    /// [`Plane::change`] does.
+    /// Stops redirecting frames of the streams named in `gone` and redirects those of `streams`, like
+    /// [`Plane::change`].
     ///
     /// # Errors
-    /// As [`Steering::apply`].
+    /// Those of [`Steering::apply`].
     pub fn change(
         &mut self,
         names: &[String],
@@ -100,10 +101,10 @@ impl Steering {
         self.0.change(names, &gone, &new)
     }
 
-    /// Frames of no stream that came in at a port.
+    /// Returns the number of frames received at a port that match no stream.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn unmatched(&self, port: &str) -> Result<u64> {
         Ok(self.0.read_port(port)?.unmatched)
     }
@@ -114,17 +115,17 @@ impl Steering {
         self.0.attach_for_test(port)
     }
 
-    /// The program of a port.
+    /// Returns the program of a port.
     #[doc(hidden)]
     pub fn program(&self, port: &str) -> Option<ProgramMut<'_>> {
         self.0.ingress(port)
     }
 
-    /// What is needed of a stream to know its frames.
+    /// Reduces a stream to its identifications on attached ports.
     fn identified(&self, names: &[String], stream: &Stream) -> Option<Stream> {
         let here = |member: &&Member| self.0.is_attached(&names[usize::from(member.port.0)]);
         let members: Vec<Member> = stream.members.iter().filter(here).map(identified).collect();
-        // Where a frame leaves is not asked, but it has to leave somewhere.
+        // The egress port is irrelevant, but one is required.
         let port = members.first()?.port;
         let egress = vec![Egress { port, tag: SequenceTag::Keep, rewrite: Rewrite::default() }];
         let (name, generate, recover) = (stream.name.clone(), false, None);
@@ -132,7 +133,7 @@ impl Steering {
     }
 }
 
-/// The member, with nothing but which frames are its.
+/// Reduces a member to its identification.
 fn identified(member: &Member) -> Member {
     let mut identification = member.identification.clone();
     if let Some(rewrite) = identification.parameters_mut().rewrite {

@@ -15,14 +15,14 @@ pub(crate) struct Table<K, V> {
 }
 
 impl<K: Plain, V: Plain> Table<K, V> {
-    /// `map` must hold keys and values of these sizes.
+    /// Wraps `map`, whose keys and values must have these sizes.
     pub(crate) fn new(map: MapHandle) -> Self {
         assert_eq!(map.key_size() as usize, size_of::<K>(), "key of {:?}", map.name());
         assert_eq!(map.value_size() as usize, size_of::<V>(), "value of {:?}", map.name());
         Self { map, types: PhantomData }
     }
 
-    /// Most entries it can hold.
+    /// Returns the maximum number of entries.
     pub(crate) fn capacity(&self) -> u32 {
         self.map.max_entries()
     }
@@ -31,12 +31,12 @@ impl<K: Plain, V: Plain> Table<K, V> {
         self.map.name().to_string_lossy().into_owned()
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub(crate) fn get(&self, key: &K) -> Result<Option<V>> {
         self.read(key, MapFlags::ANY)
     }
 
-    /// The value of `key`, read under the lock that it holds.
+    /// Returns the value of `key`, read under its lock.
     pub(crate) fn get_locked(&self, key: &K) -> Result<Option<V>> {
         self.read(key, MapFlags::LOCK)
     }
@@ -49,14 +49,14 @@ impl<K: Plain, V: Plain> Table<K, V> {
         Ok(bytes.and_then(|bytes| V::from_octets(&bytes)))
     }
 
-    /// Gives `key` this value.
+    /// Sets the value of `key`.
     pub(crate) fn set(&self, key: &K, value: &V) -> Result<()> {
         self.map
             .update(key.octets(), value.octets(), MapFlags::ANY)
             .context(|| format!("write table {}", self.name()))
     }
 
-    /// Removes `key`, where it is there.
+    /// Removes `key`, if present.
     pub(crate) fn remove(&self, key: &K) -> Result<()> {
         match self.map.delete(key.octets()) {
             Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
@@ -64,7 +64,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
         }
     }
 
-    /// All keys.
+    /// Returns all keys.
     pub(crate) fn keys(&self) -> Vec<K> {
         self.map.keys().filter_map(|bytes| K::from_octets(&bytes)).collect()
     }

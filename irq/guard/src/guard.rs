@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use onbeat_host::settings::{
-    Change as Made, Entry, Host, Kind, Log, NapiThread, Outcome, Place, PutBack, Restored, Setting,
-    Tuning, apply, change_all, restore,
+    Change as Made, Entry, Host, Log, NapiThread, Outcome, RestoreOutcome, Restored, Setting,
+    SettingKind, SettingLocation, Tuning, apply, change_all, restore,
 };
 
 use super::candidates::{Candidates, WaitingThread};
@@ -50,7 +50,7 @@ impl<'a> Guard<'a> {
     ) -> Result<(Self, Vec<Event>)> {
         let policy = Policy::new(config.settings)?;
         let left = restore(host, log)?;
-        if let Some(stuck) = left.iter().find(|one| one.outcome == PutBack::Failed) {
+        if let Some(stuck) = left.iter().find(|one| one.outcome == RestoreOutcome::Failed) {
             let reason = stuck.reason.clone().unwrap_or_default();
             return Err(Error::NotRestored { place: stuck.entry.place.to_string(), reason });
         }
@@ -155,7 +155,7 @@ impl<'a> Guard<'a> {
         let tuning = tuning(self.config, &[name.to_owned()]);
         let report = apply(self.host, self.log, &tuning, false)?;
         let not_made = report.changes.iter().filter(|change| {
-            let needed = change.setting.kind == Kind::ThreadedNapi;
+            let needed = change.setting.kind == SettingKind::ThreadedNapi;
             change.outcome != Outcome::Changed && (needed || change.outcome != Outcome::Skipped)
         });
         // Those that were restored since another one failed have no reason of their own.
@@ -229,9 +229,9 @@ impl<'a> Guard<'a> {
         let now = thread.policy.clone().filter(|now| *now != wanted)?;
         let (interface, pid) = (name.to_owned(), thread.pid);
         Some(Setting {
-            kind: Kind::NapiPriority,
+            kind: SettingKind::NapiPriority,
             interface: Some(name.to_owned()),
-            place: Place::ThreadPolicy { interface, pid, name: thread.name.clone() },
+            place: SettingLocation::ThreadPolicy { interface, pid, name: thread.name.clone() },
             now,
             wanted,
         })
@@ -241,9 +241,9 @@ impl<'a> Guard<'a> {
     fn affinity(&self, name: &str, thread: &NapiThread) -> Option<Setting> {
         let wanted = self.config.cpus.as_ref()?.to_string();
         let (interface, pid) = (name.to_owned(), thread.pid);
-        let place = Place::ThreadCpus { interface, pid, name: thread.name.clone() };
+        let place = SettingLocation::ThreadCpus { interface, pid, name: thread.name.clone() };
         (!place.agrees(&thread.cpus, &wanted)).then(|| Setting {
-            kind: Kind::NapiAffinity,
+            kind: SettingKind::NapiAffinity,
             interface: Some(name.to_owned()),
             place,
             now: thread.cpus.clone(),
@@ -306,7 +306,7 @@ pub(super) fn tuning(config: &Config, interfaces: &[String]) -> Tuning {
     Tuning {
         interfaces: interfaces.to_vec(),
         cpus: config.cpus.clone(),
-        only: vec![Kind::ThreadedNapi, Kind::IrqAffinity, Kind::NapiAffinity],
+        only: vec![SettingKind::ThreadedNapi, SettingKind::IrqAffinity, SettingKind::NapiAffinity],
         ..Tuning::default()
     }
 }

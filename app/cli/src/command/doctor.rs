@@ -111,7 +111,7 @@ mod tests {
         fn map_names(&self) -> Vec<&'static str>;
     }
 
-    impl Names for Vec<onbeat_host::settings::Kind> {
+    impl Names for Vec<onbeat_host::settings::SettingKind> {
         fn map_names(&self) -> Vec<&'static str> {
             self.iter().map(|kind| kind.name()).collect()
         }

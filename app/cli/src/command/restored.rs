@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use onbeat_host::settings::{Journal, PutBack, Restored, RestoredLine, restored_table};
+use onbeat_host::settings::{Journal, RestoreOutcome, Restored, RestoredLine, restored_table};
 use onbeat_link::Claim;
 use onbeat_link::raw::NicStamps;
 use serde::Serialize;
@@ -38,7 +38,7 @@ fn discarded(path: &Path) -> String {
 
 /// Tells it; bad where something could not be put back, and is not to be forgotten.
 pub(super) fn tell(restored: Vec<Restored>, forget: bool, json: bool) -> Result {
-    let ok = forget || restored.iter().all(|one| one.outcome != PutBack::Failed);
+    let ok = forget || restored.iter().all(|one| one.outcome != RestoreOutcome::Failed);
     if json {
         let restored = restored.into_iter().map(RestoredLine::from).collect();
         output::print_json(&Done { ok, restored })?;

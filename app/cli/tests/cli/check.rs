@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::run;
-use onbeat_testing::{Ran, TemporaryDirectory, root};
+use onbeat_testing::{CommandOutput, TemporaryDirectory, root};
 
 fn configurations(below: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(below).expect("a directory") {
@@ -20,7 +20,7 @@ fn configurations(below: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn check(file: &Path) -> Ran {
+fn check(file: &Path) -> CommandOutput {
     run(&["run", "--check", file.to_str().expect("a path that is text")])
 }
 
@@ -34,7 +34,7 @@ fn every_example_is_good() {
         // A copy: another user may own the sources.
         let copy = directory.file("example.toml");
         std::fs::copy(&file, &copy).expect("a copy");
-        let Ran { code, out, err } = check(&copy);
+        let CommandOutput { code, out, err } = check(&copy);
         assert_eq!((code, err.as_str()), (0, ""), "{}", file.display());
         assert!(out.starts_with("node ") && out.contains("\n  port "), "{out}");
         assert!(out.contains("\n  stream ") && out.contains(" -> "), "{out}");
@@ -48,7 +48,7 @@ fn a_fault_is_shown_where_it_is() {
     let file = directory.file("broken.toml");
     let text = "[[port]]\nname = \"a\"\ninterface = \"eth0\"\nmodee = \"native\"\n\n[[strem]]\n";
     std::fs::write(&file, text).expect("a file");
-    let Ran { code, out, err } = check(&file);
+    let CommandOutput { code, out, err } = check(&file);
     assert_eq!((code, out.as_str()), (2, ""));
     let place = |line| format!("{}:{line}:", file.display());
     assert!(err.starts_with(&format!("onbeat: {}", place(4))), "{err}");
@@ -76,7 +76,7 @@ recover = {}
 egress = [{ port = "host", tag = "none" }]
 "#;
     std::fs::write(&file, text).expect("a file");
-    let Ran { code, out, err } = check(&file);
+    let CommandOutput { code, out, err } = check(&file);
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("\n  stream back  path1 -> recover -> host\n"), "{out}");
     let place = |line| format!("{}:{line}: warning: ", file.display());
@@ -101,14 +101,14 @@ member = [{ port = "talker", identify = { type = "null", destination = "01:00:5e
 egress = [{ port = "path1", tag = "r-tag" }]
 "#;
     std::fs::write(&file, text).expect("a file");
-    let Ran { code, out, err } = check(&file);
+    let CommandOutput { code, out, err } = check(&file);
     assert_eq!((code, out.as_str()), (2, ""), "{err}");
     assert!(err.contains("set mtu = 1506 on port \"path1\""), "{err}");
 }
 
 #[test]
 fn a_file_that_is_not_there_is_named() {
-    let Ran { code, err, .. } = run(&["run", "--check", "/nowhere/a.toml"]);
+    let CommandOutput { code, err, .. } = run(&["run", "--check", "/nowhere/a.toml"]);
     assert_eq!(code, 2);
     assert!(
         err.starts_with("onbeat: configuration file \"/nowhere/a.toml\" cannot be read"),

@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
 use onbeat_netdev::{Ethtool, PrivateMounts, napi};
-use onbeat_testing::{Feature, Ran, TemporaryDirectory, require_all, veth_with_napi};
+use onbeat_testing::{CommandOutput, Feature, TemporaryDirectory, require_all, veth_with_napi};
 
 const THROTTLING: &str = "proc/sys/kernel/sched_rt_runtime_us";
 const JOURNAL: &str = "run/onbeat/realtime/journal.json";
@@ -53,7 +53,7 @@ impl Host {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
         self.doctor(arguments).output().unwrap().into()
     }
 }
@@ -70,7 +70,7 @@ const INTERRUPTS: &str = " 41:   1  0  PCI-MSI 1-edge  eth9-TxRx-0\n";
 const BEFORE: [&str; 6] = ["0-1", "powersave", "schedutil", "950000", "0-1", "0"];
 const FIXED: [&str; 6] = ["0-1", "performance", "performance", "-1", "1", "1"];
 
-fn json(ran: &Ran) -> serde_json::Value {
+fn json(ran: &CommandOutput) -> serde_json::Value {
     serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
 }
 
@@ -90,7 +90,7 @@ fn a_host_is_fixed_and_restored() {
     assert_eq!((ran.code, host.all()), (0, FIXED.map(str::to_owned).to_vec()), "{ran:?}");
     for line in [
         "changed  throttling of real-time tasks: 950000 -> -1",
-        "changed  eth9: CPUs that take its interrupts: 0-1 -> 1",
+        "changed  eth9: CPUs of its interrupts: 0-1 -> 1",
         "/proc/irq/41/smp_affinity_list",
         "put back with: onbeat doctor --restore",
     ] {
@@ -147,7 +147,7 @@ fn where_a_change_fails_all_is_put_back_unless_told_otherwise() {
     );
     assert!(ran.out.contains("undone   CPU frequency governor"), "{ran:?}");
     assert!(ran.out.contains("FAILED   throttling of real-time tasks"), "{ran:?}");
-    assert!(ran.out.contains("-1 was written without an error, and it is"), "{ran:?}");
+    assert!(ran.out.contains("-1 was written without an error, but the value is"), "{ran:?}");
     assert!(!host.path(JOURNAL).exists());
 
     let ran = host.run(&["--fix", "--keep-going"]);
@@ -269,7 +269,7 @@ fn a_veth_is_fixed_and_restored_by_the_program() {
     let in_namespace = || {
         let _mounts = PrivateMounts::enter().unwrap();
         mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
-        let doctor = |arguments: &[&str]| -> Ran {
+        let doctor = |arguments: &[&str]| -> CommandOutput {
             onbeat().arg("doctor").args(arguments).output().unwrap().into()
         };
         let ran = doctor(&["--fix", "rt0", "--cpu", "0", "--only", ONLY, "--json"]);

@@ -13,7 +13,7 @@ use crate::common::onbeat;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use onbeat_testing::{Feature, Ran, TemporaryDirectory, require_all};
+use onbeat_testing::{CommandOutput, Feature, TemporaryDirectory, require_all};
 
 const MEMORY: u64 = 1 << 30;
 const BOUND: Duration = Duration::from_secs(20);
@@ -140,7 +140,7 @@ fn refused_to_overwrite(line: &str, option: &str, output: &str) {
     let output = path(output);
     let words: Vec<String> = words.chain([option.to_owned(), output.clone()]).collect();
     let stdin = File::open(&file).unwrap();
-    let ran: Ran = onbeat().args(&words).stdin(stdin).output().unwrap().into();
+    let ran: CommandOutput = onbeat().args(&words).stdin(stdin).output().unwrap().into();
     let expected = format!("onbeat: {option} {output:?}: ");
     assert!(ran.code == 2 && ran.err.starts_with(&expected), "{words:?}: {}", ran.err);
     assert!(ran.err.contains("; name another file"), "{words:?}: {}", ran.err);

@@ -1,7 +1,7 @@
 //! What the program says about itself.
 
 use onbeat_terminal::version;
-use onbeat_testing::{Ran, TemporaryDirectory};
+use onbeat_testing::{CommandOutput, TemporaryDirectory};
 
 use crate::common::{onbeat, run};
 
@@ -100,7 +100,7 @@ fn offered(words: &[&str]) -> Vec<String> {
     let mut command = onbeat();
     command.env("ONBEAT_COMPLETE", "bash").args(["--", "onbeat"]).args(words);
     command.env("_CLAP_COMPLETE_INDEX", words.len().to_string());
-    let ran = Ran::from(command.output().expect("it starts"));
+    let ran = CommandOutput::from(command.output().expect("it starts"));
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{words:?}");
     ran.out.lines().map(str::to_owned).collect()
 }
@@ -125,7 +125,7 @@ fn the_script_for_bash_completes_words() {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_onbeat"));
     let mut bash = std::process::Command::new("bash");
     bash.args(["-c", script]).arg(program).arg(program.parent().expect("a directory"));
-    let ran = Ran::from(bash.output().expect("bash starts"));
+    let ran = CommandOutput::from(bash.output().expect("bash starts"));
     assert_eq!(ran.out, "--only\n", "{}", ran.err);
 }
 

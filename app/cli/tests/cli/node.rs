@@ -9,7 +9,7 @@ use onbeat_frer::watch::EventKind;
 use onbeat_node::control::{
     Event, NodeStatus, Reply, Request, Response, Server, Since, StreamStatus, What,
 };
-use onbeat_testing::{Feature, Ran, TemporaryDirectory, require_all};
+use onbeat_testing::{CommandOutput, Feature, TemporaryDirectory, require_all};
 
 fn answer(request: &Request) -> Reply {
     Reply::Now(match request {
@@ -72,7 +72,7 @@ fn events(since: Option<&Since>, wait: bool) -> Response {
 }
 
 /// Runs a command line while the node answers.
-fn run_beside_node(server: &mut Server, line: &[&str]) -> Ran {
+fn run_beside_node(server: &mut Server, line: &[&str]) -> CommandOutput {
     std::thread::scope(|scope| {
         let command = scope.spawn(|| run(line));
         let end = Instant::now() + Duration::from_secs(60);
@@ -96,47 +96,49 @@ fn a_node_is_asked_and_told() {
     let node = socket.to_str().expect("a path that is text");
     let mut ran = |line: &[&str]| run_beside_node(&mut server, line);
 
-    let Ran { code, out, err } = ran(&["show", node]);
+    let CommandOutput { code, out, err } = ran(&["show", node]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.starts_with("node a  ") && out.contains("\naxis-2 "), "{out}");
 
-    let Ran { code, out, .. } = ran(&["show", node, "--json"]);
+    let CommandOutput { code, out, .. } = ran(&["show", node, "--json"]);
     let status: NodeStatus = serde_json::from_str(&out).expect("what the node said");
     assert_eq!((code, status.streams.len()), (0, 2));
 
-    let Ran { code, out, .. } = ran(&["show", node, "--stream", "axis-2"]);
+    let CommandOutput { code, out, .. } = ran(&["show", node, "--stream", "axis-2"]);
     assert_eq!(code, 0);
     assert!(out.starts_with("stream axis-2  "), "{out}");
 
-    let Ran { code, out, .. } = ran(&["show", node, "--stream", "axis-2", "--json"]);
+    let CommandOutput { code, out, .. } = ran(&["show", node, "--stream", "axis-2", "--json"]);
     let stream: StreamStatus = serde_json::from_str(&out).expect("what the node said");
     assert_eq!((code, stream.name.as_str()), (0, "axis-2"));
 
-    let Ran { code, out, err } = ran(&["show", node, "--stream", "axis-3"]);
+    let CommandOutput { code, out, err } = ran(&["show", node, "--stream", "axis-3"]);
     assert_eq!((code, out.as_str()), (2, ""));
     let expected = "onbeat: node \"a\" has no stream \"axis-3\"; streams there: axis-1, axis-2\n";
     assert_eq!(err, expected);
 
-    let Ran { code, out, err } = ran(&["reset", "axis-1", "--node", node]);
+    let CommandOutput { code, out, err } = ran(&["reset", "axis-1", "--node", node]);
     assert_eq!((code, out.as_str(), err.as_str()), (0, "stream \"axis-1\" is reset\n", ""));
 
-    let Ran { code, out, err } = ran(&["reset", "axis-3", "--node", node]);
+    let CommandOutput { code, out, err } = ran(&["reset", "axis-3", "--node", node]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert_eq!(err, "onbeat: no stream \"axis-3\"\n");
 
-    let Ran { code, out, err } = ran(&["show", node, "--events"]);
+    let CommandOutput { code, out, err } = ran(&["show", node, "--events"]);
     let lost = "2025-01-31T12:00:08.000000Z  8  stream \"axis-1\": member 1 (port \"path2\"): path lost: 5 packets passed without it\n";
     let back = "2025-01-31T12:00:09.000000Z  9  stream \"axis-1\": member 1 (port \"path2\"): path back, after 1234 packets without it\n";
     assert_eq!((code, out.as_str(), err.as_str()), (0, [lost, back].concat().as_str(), ""));
 
-    let Ran { code, out, err } = ran(&["show", node, "--events", "--since", "8"]);
+    let CommandOutput { code, out, err } = ran(&["show", node, "--events", "--since", "8"]);
     assert_eq!((code, out.as_str(), err.as_str()), (0, back, ""));
-    let Ran { code, out, err } = ran(&["show", node, "--events", "--since", "2025-01-31"]);
+    let CommandOutput { code, out, err } =
+        ran(&["show", node, "--events", "--since", "2025-01-31"]);
     assert_eq!((code, out.as_str(), err.as_str()), (0, [lost, back].concat().as_str(), ""));
-    let Ran { out, .. } = ran(&["show", node, "--events", "--stream", "axis-2"]);
+    let CommandOutput { out, .. } = ran(&["show", node, "--events", "--stream", "axis-2"]);
     assert_eq!(out, "");
 
-    let Ran { code, out, err } = ran(&["show", node, "--events", "--since", "4", "--json"]);
+    let CommandOutput { code, out, err } =
+        ran(&["show", node, "--events", "--since", "4", "--json"]);
     let events: Vec<Event> =
         out.lines().map(|line| serde_json::from_str(line).expect("an event")).collect();
     assert_eq!((code, events.len(), events[1].number), (0, 2, 9));
@@ -146,20 +148,22 @@ fn a_node_is_asked_and_told() {
     assert_eq!((&json["port"], &json["member"]), (&"path2".into(), &1.into()));
 
     // It asks on from the last one.
-    let Ran { code, out, err } = ran(&["show", node, "--events", "--follow", "--since", "8"]);
+    let CommandOutput { code, out, err } =
+        ran(&["show", node, "--events", "--follow", "--since", "8"]);
     assert_eq!((code, out.as_str(), err.as_str()), (2, back, "onbeat: the node ends\n"));
 
     let file = directory.file("axis.toml");
     std::fs::write(&file, "[[stream]]\nname = \"axis-3\"\n").expect("a file");
     let file = file.to_str().expect("a path that is text");
-    let Ran { code, out, err } = ran(&["stream", "add", file, "--node", node]);
+    let CommandOutput { code, out, err } = ran(&["stream", "add", file, "--node", node]);
     assert_eq!((code, out, err.as_str()), (0, format!("{file}: 2 lines\n"), ""));
-    let Ran { code, out, err } = ran(&["stream", "change", "-", "--node", node]);
+    let CommandOutput { code, out, err } = ran(&["stream", "change", "-", "--node", node]);
     assert_eq!((code, out.as_str(), err.as_str()), (2, "", "onbeat: standard input:1:1\n"));
-    let Ran { code, out, .. } = ran(&["stream", "remove", "axis-1", "axis-2", "--node", node]);
+    let CommandOutput { code, out, .. } =
+        ran(&["stream", "remove", "axis-1", "axis-2", "--node", node]);
     assert_eq!((code, out.as_str()), (0, "gone: axis-1, axis-2\n"));
 
-    let Ran { code, out, err } = ran(&["reload", node]);
+    let CommandOutput { code, out, err } = ran(&["reload", node]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert_eq!(err, "onbeat: a.toml:3:1: unknown key \"x\"\n");
 }
@@ -191,7 +195,7 @@ fn a_follower_exits_with_the_node() {
         drop(server);
         command.join().expect("it runs")
     });
-    let Ran { code, out, err } = ran;
+    let CommandOutput { code, out, err } = ran;
     assert_eq!((code, out.lines().count()), (0, 2), "{err}");
     assert_eq!(err, "onbeat: the node has exited: no more events\n");
 }
@@ -206,13 +210,13 @@ fn a_file_of_another_user_is_neither_a_node_nor_a_configuration() {
     let file = directory.file("nx-planted");
     let text = "[node]\nname = \"victim\"\n[[port]]\nname = \"p\"\ninterface = \"nx0\"\n";
     std::fs::write(&file, text).expect("a file");
-    let here = |line: &[&str], sudo: Option<&str>| -> Ran {
+    let here = |line: &[&str], sudo: Option<&str>| -> CommandOutput {
         let mut command = onbeat();
         command.args(line).current_dir(directory.file(""));
         sudo.map(|uid| command.env("SUDO_UID", uid));
         command.output().expect("it starts").into()
     };
-    let Ran { code, err, .. } = here(&["down", "nx-planted"], None);
+    let CommandOutput { code, err, .. } = here(&["down", "nx-planted"], None);
     assert_eq!(code, 2);
     assert!(
         err.contains("nothing of node \"nx-planted\" at /sys/fs/bpf/onbeat/nx-planted"),
@@ -223,15 +227,15 @@ fn a_file_of_another_user_is_neither_a_node_nor_a_configuration() {
     let file = file.to_str().expect("a path that is text");
     let refusal = format!("configuration file {file:?} is refused: {file:?} belongs to user 65534");
     for line in [["down", file], ["run", file]] {
-        let Ran { code, out, err } = here(&line, None);
+        let CommandOutput { code, out, err } = here(&line, None);
         assert_eq!((code, out.as_str()), (2, ""), "{line:?}: {err}");
         assert!(err.contains(&refusal), "{line:?}: {err}");
     }
-    let Ran { code, out, err } = here(&["run", "--check", file], None);
+    let CommandOutput { code, out, err } = here(&["run", "--check", file], None);
     assert_eq!(code, 0, "{err}");
     assert!(out.starts_with("node victim: ") && err.contains(&refusal), "{out}{err}");
     // The user who became root by sudo.
-    let Ran { code, err, .. } = here(&["down", "./nx-planted"], Some("65534"));
+    let CommandOutput { code, err, .. } = here(&["down", "./nx-planted"], Some("65534"));
     assert_eq!(code, 2);
     assert!(err.contains("nothing of node \"victim\""), "{err}");
 }
@@ -248,7 +252,7 @@ fn a_node_that_is_not_there_is_told_with_how_to_start_one() {
         &["stream", "remove", "axis-1", "--node", nowhere],
         &["show", "no-node-has-this-name"],
     ] {
-        let Ran { code, out, err } = run(line);
+        let CommandOutput { code, out, err } = run(line);
         assert_eq!((code, out.as_str()), (2, ""), "{line:?}");
         assert!(err.starts_with("onbeat: ") && err.contains("onbeat run FILE"), "{line:?}: {err}");
     }
@@ -256,12 +260,12 @@ fn a_node_that_is_not_there_is_told_with_how_to_start_one() {
 
 #[test]
 fn what_is_no_node_cannot_be_taken_down() {
-    let Ran { code, out, err } = run(&["down", "no-node-has-this-name"]);
+    let CommandOutput { code, out, err } = run(&["down", "no-node-has-this-name"]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.starts_with("onbeat: ") && err.contains("no-node-has-this-name"), "{err}");
 
     for elsewhere in ["..", "/", "/sys/fs", "missing/a.toml"] {
-        let Ran { code, out, err } = run(&["down", elsewhere]);
+        let CommandOutput { code, out, err } = run(&["down", elsewhere]);
         assert_eq!((code, out.as_str()), (2, ""));
         assert!(err.starts_with(&format!("onbeat: node {elsewhere:?}: ")), "{err}");
     }

@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_netdev::{Ethtool, Handle, Namespace, PrivateMounts, VethEnd};
 use onbeat_node::control::{NodeStatus, PortMode};
-use onbeat_testing::{Feature, Ran, TemporaryDirectory, require_all, root};
+use onbeat_testing::{CommandOutput, Feature, TemporaryDirectory, require_all, root};
 
 const BOUND: Duration = Duration::from_secs(60);
 
@@ -78,13 +78,13 @@ fn private_mounts() -> PrivateMounts {
 }
 
 fn good(line: &[&str]) -> String {
-    let Ran { code, out, err } = run(line);
+    let CommandOutput { code, out, err } = run(line);
     assert_eq!((code, err.as_str()), (0, ""), "{line:?}: {out}");
     out
 }
 
 fn bad(line: &[&str]) -> String {
-    let Ran { code, out, err } = run(line);
+    let CommandOutput { code, out, err } = run(line);
     assert_eq!((code, out.as_str()), (2, ""), "{line:?}: {err}");
     assert!(err.starts_with("onbeat: "), "{line:?}: {err}");
     err

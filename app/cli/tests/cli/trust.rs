@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
 
 use crate::common::run;
-use onbeat_testing::{Feature, Ran, TemporaryDirectory, require_all, root};
+use onbeat_testing::{CommandOutput, Feature, TemporaryDirectory, require_all, root};
 
 const NETWORK: &str = "[network]\ncycle-us = 5000\n[managing]\ninterface = \"sx0\"\n[[node]]\nid = 3\n\
                        interface = \"sx0\"\n";
@@ -36,7 +36,7 @@ impl Files {
     }
 
     /// The command, and the file in it by its name.
-    fn run(&self, line: &str) -> Ran {
+    fn run(&self, line: &str) -> CommandOutput {
         let path = |word: &str| {
             let is_file = word.ends_with(".toml");
             if is_file { self.path(word).display().to_string() } else { word.to_owned() }
@@ -65,7 +65,7 @@ fn each_command_refuses_files_that_another_user_could_have_written() {
         let path = files.path(file);
         let refusal = format!("configuration file {path:?} is refused: ");
         let refused = |cause: &str| {
-            let Ran { code, out, err } = files.run(line);
+            let CommandOutput { code, out, err } = files.run(line);
             assert_eq!((code, out.as_str()), (2, ""), "{line}: {err}");
             assert!(err.contains(&refusal) && err.contains(cause), "{line}: {err}");
         };
@@ -78,7 +78,7 @@ fn each_command_refuses_files_that_another_user_could_have_written() {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("the former mode");
         // A guard would run until it is interrupted.
         if !line.starts_with("irq") {
-            let Ran { err, .. } = files.run(line);
+            let CommandOutput { err, .. } = files.run(line);
             assert!(!err.contains("is refused"), "{line}: {err}");
         }
     }
@@ -98,7 +98,7 @@ fn a_check_warns_of_files_that_another_user_could_have_written() {
     ] {
         let path = files.path(file);
         chown(&path, Some(65534), None).expect("another owner");
-        let Ran { code, err, .. } = files.run(line);
+        let CommandOutput { code, err, .. } = files.run(line);
         let warning = format!(
             "onbeat: warning: a run would fail: configuration file {path:?} is refused: {path:?} \
              belongs to user 65534"
@@ -107,7 +107,7 @@ fn a_check_warns_of_files_that_another_user_could_have_written() {
         // There is no interface sx0 to preview.
         assert!(code == 0 || line.starts_with("irq"), "{line}: {err}");
         chown(&path, Some(0), None).expect("the former owner");
-        let Ran { err, .. } = files.run(line);
+        let CommandOutput { err, .. } = files.run(line);
         assert!(!err.contains("is refused"), "{line}: {err}");
     }
 }
@@ -127,14 +127,15 @@ fn files_that_a_network_names_are_as_the_network() {
     let text = format!("{NETWORK}xdd = \"io.xdd\"\ncdc = \"io.cdc\"\n");
     fs::write(files.path("bus.toml"), text).expect("a file");
     let check = || files.run("powerlink cn --check bus.toml --node 3");
-    let Ran { code, err, .. } = check();
+    let CommandOutput { code, err, .. } = check();
     assert_eq!((code, err.as_str()), (0, ""));
     for file in [&xdd, &concise] {
         chown(file, Some(65534), None).expect("another owner");
         let refusal = format!("configuration file {file:?} is refused: ");
-        let Ran { code, err, .. } = check();
+        let CommandOutput { code, err, .. } = check();
         assert!(code == 0 && err.contains(&refusal), "{err}");
-        let Ran { code, err, .. } = files.run("powerlink cn bus.toml --node 3 --seconds 1");
+        let CommandOutput { code, err, .. } =
+            files.run("powerlink cn bus.toml --node 3 --seconds 1");
         assert!(code == 2 && err.contains(&refusal), "{err}");
         chown(file, Some(0), None).expect("the former owner");
     }

@@ -11,7 +11,7 @@ use nix::fcntl::OFlag;
 use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 
 use crate::common::{onbeat, run};
-use onbeat_testing::Ran;
+use onbeat_testing::CommandOutput;
 
 #[test]
 fn wrong_usage_ends_with_2_and_the_way_out() {
@@ -27,7 +27,7 @@ fn wrong_usage_ends_with_2_and_the_way_out() {
         &["completions", "sh"],
     ];
     for line in lines {
-        let Ran { code, out, err } = run(line);
+        let CommandOutput { code, out, err } = run(line);
         assert_eq!((code, out.as_str()), (2, ""), "{line:?}");
         assert!(err.starts_with("onbeat: "), "{line:?}: {err}");
         assert!(err.contains("--help"), "{line:?}: {err}");
@@ -37,14 +37,14 @@ fn wrong_usage_ends_with_2_and_the_way_out() {
 
 #[test]
 fn no_command_at_all_shows_help_as_an_error() {
-    let Ran { code, out, err } = run(&[]);
+    let CommandOutput { code, out, err } = run(&[]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.contains("Examples:\n  onbeat "), "{err}");
 }
 
 #[test]
 fn a_misspelt_command_is_guessed() {
-    let Ran { err, .. } = run(&["docter"]);
+    let CommandOutput { err, .. } = run(&["docter"]);
     assert!(err.contains("doctor"), "{err}");
 }
 
@@ -53,7 +53,8 @@ fn a_reader_that_has_gone_is_no_error() {
     for line in [&["man"][..], &["--help"], &["completions", "bash"]] {
         let (reader, writer) = nix::unistd::pipe().expect("a pipe");
         drop(reader);
-        let ran: Ran = onbeat().args(line).stdout(writer).output().expect("it starts").into();
+        let ran: CommandOutput =
+            onbeat().args(line).stdout(writer).output().expect("it starts").into();
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{line:?}");
     }
 }
@@ -61,7 +62,7 @@ fn a_reader_that_has_gone_is_no_error() {
 #[test]
 fn a_full_disk_is_told() {
     let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
-    let ran: Ran = onbeat().arg("man").stdout(full).output().expect("it starts").into();
+    let ran: CommandOutput = onbeat().arg("man").stdout(full).output().expect("it starts").into();
     assert_eq!(ran.code, 2);
     assert!(ran.err.starts_with("onbeat: standard output cannot be written: "), "{}", ran.err);
 }
@@ -76,7 +77,7 @@ fn nobody_to_complain_to_is_no_reason_to_panic() {
 
 #[test]
 fn a_log_level_that_is_none_is_refused() {
-    let ran: Ran =
+    let ran: CommandOutput =
         onbeat().arg("doctor").env("RUST_LOG", "a=b=c").output().expect("it starts").into();
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert!(ran.err.starts_with("onbeat: RUST_LOG=\"a=b=c\" is not understood: "), "{}", ran.err);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onbeat_frer::watch::Rules;
+use onbeat_frer::watch::EventRules;
 
 use super::reader::Value;
 
@@ -14,12 +14,12 @@ pub struct EventsConfig {
     /// Events kept for who asks later.
     pub keep: usize,
     /// From when on something is told.
-    pub rules: Rules,
+    pub rules: EventRules,
 }
 
 impl Default for EventsConfig {
     fn default() -> Self {
-        Self { interval: Duration::from_millis(250), keep: 4096, rules: Rules::default() }
+        Self { interval: Duration::from_millis(250), keep: 4096, rules: EventRules::default() }
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) use onbeat_config::text::{is_name, name_rule};
 pub use onbeat_config::{ConfigError, LoadError, Warnings};
 use onbeat_config::{diagnostic, interface, reader, realtime, suggest, text};
 use onbeat_frer::spec::{PortId, Stream};
-use onbeat_frer_user::Poll;
+use onbeat_frer_user::PollMode;
 use onbeat_host::{Error, PrivateDirectory};
 use onbeat_realtime::Profile;
 
@@ -77,7 +77,7 @@ pub struct NodeConfig {
     /// What moves its frames.
     pub backend: Backend,
     /// How the data plane in user space waits for frames.
-    pub poll: Poll,
+    pub poll: PollMode,
     /// What its thread asks of the host.
     pub realtime: Profile,
     /// Streams the node has room for without being built anew.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use onbeat_frer::spec::{MAX_PORTS, PortId};
-use onbeat_frer_user::Poll;
+use onbeat_frer_user::PollMode;
 use onbeat_frer_xdp::check_pin_path;
 use onbeat_netdev::MAX_NAME;
 use onbeat_realtime::Profile;
@@ -32,7 +32,7 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
     let mut config = NodeConfig {
         name: stem.filter(|stem| is_name(stem)).unwrap_or("node").into(),
         backend: Backend::default(),
-        poll: Poll::default(),
+        poll: PollMode::default(),
         realtime: Profile::default(),
         max_streams: DEFAULT_MAX_STREAMS,
         control: PathBuf::new(),
@@ -47,7 +47,7 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
         }
         let backend = table.take("backend").and_then(|value| value.choice(&Backend::ALL));
         config.backend = backend.unwrap_or_default();
-        let poll = [("epoll", Poll::Sleep), ("busy", Poll::Busy)];
+        let poll = [("epoll", PollMode::Sleep), ("busy", PollMode::Busy)];
         let poll = table.take("poll").and_then(|value| value.choice(&poll));
         config.poll = poll.unwrap_or_default();
         config.realtime =

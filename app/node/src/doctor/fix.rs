@@ -75,7 +75,7 @@ impl Target {
 pub struct Fixed {
     /// Whether everything is as wanted, or would be.
     pub ok: bool,
-    changes: Vec<settings::Line>,
+    changes: Vec<settings::ChangeLine>,
     /// What follows once the changes are made.
     later: Vec<String>,
     cannot: Vec<String>,

@@ -1,6 +1,6 @@
 //! What delays a frame on this host: clocks that slow down, CPUs that sleep, tasks that wait.
 
-use onbeat_host::settings::Kind;
+use onbeat_host::settings::SettingKind;
 
 use super::root::Root;
 use super::{Finding, Level};
@@ -42,7 +42,7 @@ fn governor(root: &Root<'_>) -> Finding {
         (_, 0) => Finding::ok("governor", what, "performance"),
         _ => Finding::new("governor", Level::Warn, what, shortened(&slow))
             .remedy("cpupower frequency-set -g performance")
-            .fix(Kind::Governor),
+            .fix(SettingKind::Governor),
     }
 }
 
@@ -116,7 +116,7 @@ fn rt_throttling(root: &Root<'_>) -> Finding {
                 format!("on: they get {runtime} us of every {} us", period.unwrap_or(1_000_000));
             Finding::new("rt-throttling", Level::Warn, what, value)
                 .remedy("sysctl -w kernel.sched_rt_runtime_us=-1")
-                .fix(Kind::RtThrottling)
+                .fix(SettingKind::RtThrottling)
         }
         (None, _) => Finding::new("rt-throttling", Level::Info, what, "unknown"),
     }

@@ -1,6 +1,6 @@
 //! Whether an interface can be a port.
 
-use onbeat_host::settings::Kind;
+use onbeat_host::settings::SettingKind;
 use onbeat_link::{BackendReport, Backends, Purpose};
 use onbeat_netdev::VethPeer;
 use onbeat_report::format::count;
@@ -193,7 +193,7 @@ fn merging(device: &Device, interface: &str) -> Finding {
     if on(device, "rx-lro") {
         return Finding::new("lro", Level::Warn, what, "yes")
             .remedy(format!("ethtool -K {interface} lro off"))
-            .fix(Kind::Offloads);
+            .fix(SettingKind::Offloads);
     }
     Finding::ok("lro", what, "no")
 }
@@ -205,7 +205,7 @@ fn gro(device: &Device, interface: &str) -> Option<Finding> {
     }
     let what = "frames wait to be merged for the network stack (GRO)";
     let remedy = format!("for a control loop: ethtool -K {interface} gro off");
-    Some(Finding::new("gro", Level::Info, what, "yes").remedy(remedy).fix(Kind::Offloads))
+    Some(Finding::new("gro", Level::Info, what, "yes").remedy(remedy).fix(SettingKind::Offloads))
 }
 
 /// Nothing for a device that has none.
@@ -224,7 +224,11 @@ fn coalescing(device: &Device, interface: &str) -> Option<Finding> {
         count(coalescing.tx_frames.into(), "frame")
     );
     let remedy = format!("ethtool -C {interface} adaptive-rx off rx-usecs 0 tx-usecs 0");
-    Some(Finding::new("coalescing", Level::Warn, what, value).remedy(remedy).fix(Kind::Coalescing))
+    Some(
+        Finding::new("coalescing", Level::Warn, what, value)
+            .remedy(remedy)
+            .fix(SettingKind::Coalescing),
+    )
 }
 
 /// Nothing for a device that cannot.
@@ -236,7 +240,7 @@ fn energy_efficient(device: &Device, interface: &str) -> Option<Finding> {
     Some(
         Finding::new("energy-efficient", Level::Warn, what, "yes")
             .remedy(format!("ethtool --set-eee {interface} eee off"))
-            .fix(Kind::EnergyEfficient),
+            .fix(SettingKind::EnergyEfficient),
     )
 }
 
@@ -336,7 +340,7 @@ fn threaded_napi(root: &Root<'_>, interface: &str) -> Finding {
         .remedy(format!(
             "echo 1 > {path}; for p in $(pgrep napi/{interface}); do chrt -f -p 50 $p; done"
         ))
-        .fix(Kind::ThreadedNapi),
+        .fix(SettingKind::ThreadedNapi),
         Some(_) => Finding::ok("threaded-napi", what, "yes"),
         None => Finding::new(
             "threaded-napi",
@@ -374,7 +378,7 @@ fn interrupts(root: &Root<'_>, interface: &str) -> Option<Finding> {
                     "spread them: echo CPU > /proc/irq/N/smp_affinity_list for N in {}",
                     shortened(&numbers)
                 ))
-                .fix(Kind::IrqAffinity),
+                .fix(SettingKind::IrqAffinity),
         ),
         _ => {
             Some(Finding::ok("irq-affinity", what, format!("{count} on CPU {}", shortened(&found))))

@@ -11,7 +11,7 @@ mod root;
 
 use std::fmt::Write;
 
-use onbeat_host::settings::Kind;
+use onbeat_host::settings::SettingKind;
 use serde::{Deserialize, Serialize};
 
 pub use device::{Device, Devices, Live};
@@ -49,7 +49,7 @@ pub struct Finding {
     pub remedy: Option<String>,
     /// The setting with which `onbeat doctor --fix` changes it, where there is one.
     #[serde(default)]
-    pub fix: Option<Kind>,
+    pub fix: Option<SettingKind>,
 }
 
 impl Finding {
@@ -67,7 +67,7 @@ impl Finding {
         self
     }
 
-    fn fix(mut self, kind: Kind) -> Finding {
+    fn fix(mut self, kind: SettingKind) -> Finding {
         self.fix = Some(kind);
         self
     }
@@ -78,8 +78,8 @@ impl Finding {
         let interface = self.interface.as_ref().map_or(String::new(), |name| format!(" {name}"));
         let with = match kind {
             // A thread of normal priority would wait longer than softirq does.
-            Kind::ThreadedNapi => format!(",{}", Kind::NapiPriority),
-            Kind::IrqAffinity => " --cpu CPUS".to_owned(),
+            SettingKind::ThreadedNapi => format!(",{}", SettingKind::NapiPriority),
+            SettingKind::IrqAffinity => " --cpu CPUS".to_owned(),
             _ => String::new(),
         };
         Some(format!("onbeat doctor --fix{interface} --only {kind}{with}"))

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use onbeat_frer::dataplane::DataPlane;
 use onbeat_frer::spec::Stream;
-use onbeat_frer_user::{Options as UserOptions, Poll, UserPlane};
+use onbeat_frer_user::{Options as UserOptions, PollMode, UserPlane};
 use onbeat_frer_xdp::{
     BPF_MOUNT, Error as PlaneError, Options as PlaneOptions, PinDirectory, PinOwner, Plane,
 };
@@ -227,7 +227,7 @@ impl Node {
             return needs_restart("backend", &old.backend, &now.backend);
         }
         if old.poll != now.poll {
-            let name = |poll| if poll == Poll::Busy { "busy" } else { "epoll" };
+            let name = |poll| if poll == PollMode::Busy { "busy" } else { "epoll" };
             return needs_restart("poll", &name(old.poll), &name(now.poll));
         }
         if old.realtime != now.realtime {

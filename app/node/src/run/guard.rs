@@ -1,6 +1,6 @@
 //! The guard of bottom halves, beside the node.
 
-use onbeat_host::settings::PutBack;
+use onbeat_host::settings::RestoreOutcome;
 use onbeat_irq_guard::{Background, Config, Event, journal_directory};
 
 use super::error::{Error, Result};
@@ -30,14 +30,14 @@ pub(super) fn end(guard: Background) -> bool {
             false
         }
         Ok(restored) => {
-            for one in restored.iter().filter(|one| one.outcome == PutBack::Failed) {
+            for one in restored.iter().filter(|one| one.outcome == RestoreOutcome::Failed) {
                 let reason = one.reason.as_deref().unwrap_or_default();
                 tracing::warn!(
                     "guard: {} is not as before: {reason}; try: onbeat irq guard --restore",
                     one.entry.place
                 );
             }
-            restored.iter().all(|one| one.outcome != PutBack::Failed)
+            restored.iter().all(|one| one.outcome != RestoreOutcome::Failed)
         }
     }
 }

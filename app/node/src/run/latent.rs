@@ -1,7 +1,7 @@
 //! Latent error detection (7.4.4) of a stream that asks for it.
 
 use onbeat_frer::counters::Counters;
-use onbeat_frer::latent::Latent;
+use onbeat_frer::latent::LatentErrorDetector;
 use onbeat_frer::spec::LatentErrorDetection;
 
 use crate::control::What;
@@ -11,7 +11,7 @@ use crate::control::What;
 pub(super) struct Detection {
     pub(super) config: LatentErrorDetection,
     /// From the first look on.
-    latent: Option<Latent>,
+    latent: Option<LatentErrorDetector>,
     /// Latent errors signalled.
     pub(super) errors: u64,
 }
@@ -23,7 +23,7 @@ impl Detection {
 
     /// When to look next.
     pub(super) fn next_deadline_ns(&self) -> Option<u64> {
-        self.latent.as_ref().map(Latent::next_deadline)
+        self.latent.as_ref().map(LatentErrorDetector::next_deadline)
     }
 
     /// 10.8.10: how often the base difference was taken anew.
@@ -35,7 +35,7 @@ impl Detection {
     pub(super) fn look(&mut self, now_ns: u64, counted: &Counters) -> Option<What> {
         let Some(latent) = &mut self.latent else {
             // The configuration was checked when it was read.
-            self.latent = Latent::new(&self.config, now_ns, counted).ok();
+            self.latent = LatentErrorDetector::new(&self.config, now_ns, counted).ok();
             return None;
         };
         let before = latent.is_active();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-use onbeat_frer::dataplane::{Mode, PortSpec, Running};
+use onbeat_frer::dataplane::{Mode, PortSpec, RunningProgram};
 use onbeat_netdev::xdp::{self, XdpFeatures};
 use onbeat_netdev::{Link, VethEnd, XdpAttachment, XdpMode};
 use onbeat_wire::MacAddress;
@@ -178,13 +178,13 @@ fn random_address() -> MacAddress {
     MacAddress([first & 0xfc | 2, rest[0], rest[1], rest[2], rest[3], rest[4]])
 }
 
-fn running(attachment: &XdpAttachment) -> Running {
+fn running(attachment: &XdpAttachment) -> RunningProgram {
     let mode = match attachment.mode {
         XdpMode::Native => Some(Mode::Native),
         XdpMode::Generic => Some(Mode::Generic),
         XdpMode::Offload => None,
     };
-    Running { program: attachment.program_id, mode }
+    RunningProgram { program: attachment.program_id, mode }
 }
 
 /// The data plane's description of a port.

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use onbeat_frer::dataplane::DataPlane;
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::Stream;
-use onbeat_frer::watch::{Cause, Watch};
+use onbeat_frer::watch::{Cause, StreamMonitor};
 
 use super::error::{Error, Result};
 use super::events::{About, Events};
@@ -39,7 +39,7 @@ pub(super) struct Watcher {
 struct Watched {
     due_ns: u64,
     /// From the first look on.
-    watch: Option<Watch>,
+    watch: Option<StreamMonitor>,
     latent: Option<Detection>,
 }
 
@@ -63,7 +63,7 @@ impl Watcher {
     /// Watches a stream that is new, or not what it was.
     pub(super) fn set(&mut self, stream: &Stream) {
         let before = self.take(&stream.name);
-        if !Watch::is_needed(stream) {
+        if !StreamMonitor::is_needed(stream) {
             return;
         }
         let latent = stream.recover.and_then(|recover| recover.latent).map(|config| {
@@ -161,8 +161,8 @@ impl Watched {
         cause: Cause,
         teller: &mut Teller<'_>,
     ) {
-        let watch = self.watch.get_or_insert_with(|| Watch::new(reading));
-        watch.look(&config.rules, now_ns, reading, cause, |event| {
+        let watch = self.watch.get_or_insert_with(|| StreamMonitor::new(reading));
+        watch.update(&config.rules, now_ns, reading, cause, |event| {
             teller.tell(event.member, What::Watch(event.kind));
         });
         if let (Some(latent), Some(recovery)) = (&mut self.latent, &reading.recovery) {

@@ -1,6 +1,6 @@
 //! What warnings say of recovery functions is true of them.
 
-use onbeat_frer::recover::Recover;
+use onbeat_frer::recover::RecoveryFunction;
 use onbeat_frer::spec::Role;
 use onbeat_node::config::Config;
 
@@ -12,11 +12,11 @@ fn at(packet: u64) -> u64 {
 }
 
 /// The recovery functions of a configuration that is warned of, over all members and of the first.
-fn functions(file: &str) -> (Option<Recover>, Option<Recover>) {
+fn functions(file: &str) -> (Option<RecoveryFunction>, Option<RecoveryFunction>) {
     let path = format!("{}/tests/warnings/{file}.toml", env!("CARGO_MANIFEST_DIR"));
     let config = Config::load(path.as_ref()).unwrap_or_else(|error| panic!("{error}"));
     let stream = &config.streams[0];
-    let function = |recovery, role| Recover::new(&recovery, role).unwrap();
+    let function = |recovery, role| RecoveryFunction::new(&recovery, role).unwrap();
     let all = stream.recover.map(|recovery| function(recovery, Role::Sequence));
     let one = stream.members[0].individual;
     (all, one.map(|recovery| function(recovery, Role::Individual)))
@@ -24,7 +24,7 @@ fn functions(file: &str) -> (Option<Recover>, Option<Recover>) {
 
 /// How many packets after `jump` are discarded, where packets have consecutive numbers, one every
 /// ms, and number 1000 is followed by number 1000 + `jump`.
-fn dead_for(function: &mut Recover, jump: u16) -> u64 {
+fn dead_for(function: &mut RecoveryFunction, jump: u16) -> u64 {
     for number in 0..=1000 {
         assert!(function.packet(at(number.into()), Some(number)).is_accept(), "{number}");
     }

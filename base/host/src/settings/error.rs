@@ -1,19 +1,19 @@
-//! Why a setting was not changed.
+//! Errors of changing settings.
 
 /// A result of changing settings.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a setting was not changed.
+/// The reason why a setting was not changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The journal, or its lock.
+    /// The journal, or its lock, failed.
     #[error(transparent)]
     Host(#[from] crate::Error),
-    /// An interface that cannot be identified cannot be restored.
-    #[error("cannot write the identity of an interface into the journal: {0}")]
+    /// An interface cannot be identified, and so could not be restored.
+    #[error("cannot record the identity of an interface in the journal: {0}")]
     Identity(String),
-    /// A network device or namespace.
+    /// An operation on a network device or namespace failed.
     #[error(transparent)]
     Netdev(#[from] onbeat_netdev::Error),
 }

@@ -1,4 +1,4 @@
-//! Values from before, in a file that any later process finds.
+//! Former values of settings, in a file for later processes.
 
 use std::path::{Path, PathBuf};
 
@@ -44,11 +44,11 @@ impl Content for Entries {
 }
 
 impl Journal {
-    /// Where the journal is, from the root of the file system.
+    /// The directory of the journal.
     pub const DIRECTORY: &str = crate::run_directory!("realtime");
 
-    /// Opens the journal in a directory, with the entries that an earlier process left. `discard`
-    /// is the command that discards a damaged one ([`Journal::set_aside`]).
+    /// Opens the journal in a directory, with the entries that an earlier process left. `discard` is the
+    /// command that discards a damaged one ([`Journal::set_aside`]).
     ///
     /// # Errors
     /// [`Error::Host`]: another process has it, it cannot be used, other users can write to
@@ -60,17 +60,17 @@ impl Journal {
         Ok(Self { file, entries, _lock: lock, _directory })
     }
 
-    /// Discards a damaged journal: moves it aside, and returns where it is then. `None` where the
-    /// journal can be used, or there is none.
+    /// Discards a damaged journal: moves it aside and returns its new path. `None`: the journal is usable, or
+    /// does not exist.
     ///
     /// # Errors
-    /// As [`Journal::open`], except that it cannot be used.
+    /// Those of [`Journal::open`], except that it is unusable.
     pub fn set_aside(directory: &Path) -> Result<Option<PathBuf>> {
         let (_lock, file) = locked(directory, "")?;
         Ok(file.set_aside()?)
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.file.path()
@@ -83,7 +83,7 @@ fn locked(directory: &Path, discard: &str) -> Result<(Lock, crate::Journal<Entri
         Lock::refuse_former(&directory, None)?;
         match Lock::take(&directory, "journal.lock", &command_line()) {
             Ok(lock) => break (lock, directory),
-            // By the process that had the journal before.
+            // Removed by the former owner of the journal.
             Err(_) if directory.is_removed()? => {}
             Err(error) => return Err(error.into()),
         }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_directory_is_removed_with_the_last_journal_and_none_is_refused_for_it() {
+    fn the_last_journal_removes_the_directory_without_refusing_others() {
         let parent = onbeat_testing::TemporaryDirectory::new("realtime-journal");
         let path = parent.file("journal");
         let opened = AtomicUsize::new(0);

@@ -1,22 +1,22 @@
-//! The settings there are, with what each is for and what it costs.
+//! The available settings, with purpose and cost of each.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A setting, by the name under which `onbeat doctor` finds it.
+/// A setting, by the name that `onbeat doctor` uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Kind {
+pub enum SettingKind {
     /// The frequency governor of each CPU.
     Governor,
     /// Throttling of real-time tasks.
     RtThrottling,
     /// GRO, LRO, GSO, TSO.
     Offloads,
-    /// How long the device holds interrupts back.
+    /// Delay of interrupts by the device.
     Coalescing,
     /// IEEE 802.3az.
     EnergyEfficient,
@@ -30,7 +30,7 @@ pub enum Kind {
     NapiAffinity,
 }
 
-/// What is said of a setting.
+/// Descriptions of a setting.
 struct Text {
     name: &'static str,
     what: &'static str,
@@ -38,124 +38,124 @@ struct Text {
     cost: &'static str,
 }
 
-impl Kind {
-    /// All of them, in the order in which they are changed.
-    pub const ALL: [Kind; 9] = [
-        Kind::Governor,
-        Kind::RtThrottling,
-        Kind::Offloads,
-        Kind::Coalescing,
-        Kind::EnergyEfficient,
-        Kind::ThreadedNapi,
-        Kind::IrqAffinity,
-        Kind::NapiPriority,
-        Kind::NapiAffinity,
+impl SettingKind {
+    /// All settings, in the order in which they are changed.
+    pub const ALL: [SettingKind; 9] = [
+        SettingKind::Governor,
+        SettingKind::RtThrottling,
+        SettingKind::Offloads,
+        SettingKind::Coalescing,
+        SettingKind::EnergyEfficient,
+        SettingKind::ThreadedNapi,
+        SettingKind::IrqAffinity,
+        SettingKind::NapiPriority,
+        SettingKind::NapiAffinity,
     ];
 
-    /// Its stable name, such as `rt-throttling`.
+    /// Returns its stable name, such as `rt-throttling`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.text().name
     }
 
-    /// What is set.
+    /// Returns a description.
     #[must_use]
     pub fn what(self) -> &'static str {
         self.text().what
     }
 
-    /// Why it is changed.
+    /// Returns the reason for changing it.
     #[must_use]
     pub fn why(self) -> &'static str {
         self.text().why
     }
 
-    /// What the change costs.
+    /// Returns the cost of the change.
     #[must_use]
     pub fn cost(self) -> &'static str {
         self.text().cost
     }
 
-    /// Whether it is a setting of an interface, not of the host.
+    /// Returns whether it is a setting of an interface instead of the host.
     #[must_use]
     pub fn is_of_interface(self) -> bool {
-        !matches!(self, Kind::Governor | Kind::RtThrottling)
+        !matches!(self, SettingKind::Governor | SettingKind::RtThrottling)
     }
 
     fn text(self) -> Text {
         let text = |name, what, why, cost| Text { name, what, why, cost };
         match self {
-            Kind::Governor => text(
+            SettingKind::Governor => text(
                 "governor",
                 "CPU frequency governor",
-                "a CPU that was slowed down takes longer for the next frame",
+                "a CPU at low frequency processes the next frame later",
                 "power and heat",
             ),
-            Kind::RtThrottling => text(
+            SettingKind::RtThrottling => text(
                 "rt-throttling",
                 "throttling of real-time tasks",
-                "the kernel stops real-time tasks that used up their share of the period",
-                "a real-time task that never waits keeps its CPU for good",
+                "the kernel throttles real-time tasks that exceed their share of the period",
+                "a real-time task that never waits blocks its CPU",
             ),
-            Kind::Offloads => text(
+            SettingKind::Offloads => text(
                 "offloads",
                 "merging and segmentation (GRO, LRO, GSO, TSO)",
-                "a frame waits for others to be merged with, or behind up to 64 KiB of one send",
+                "a frame waits to be merged with others, or after up to 64 KiB of one send",
                 "CPU time for bulk traffic on this interface",
             ),
-            Kind::Coalescing => text(
+            SettingKind::Coalescing => text(
                 "coalescing",
                 "interrupt coalescing",
-                "the device holds the interrupt for a frame back to gather more",
+                "the device delays the interrupt of a frame to collect more frames",
                 "an interrupt per frame under load",
             ),
-            Kind::EnergyEfficient => text(
+            SettingKind::EnergyEfficient => text(
                 "energy-efficient",
                 "energy-efficient Ethernet",
                 "a link that sleeps between frames takes microseconds to wake up",
-                "power; the link is negotiated anew and is down for seconds",
+                "power; the link is renegotiated and down for seconds",
             ),
-            Kind::ThreadedNapi => text(
+            SettingKind::ThreadedNapi => text(
                 "threaded-napi",
-                "reception in a thread of its own (threaded NAPI)",
-                "in softirq frames wait for those of all other interfaces",
+                "reception in a dedicated thread (threaded NAPI)",
+                "in softirq, frames wait for those of all other interfaces",
                 "a context switch per batch of frames",
             ),
-            Kind::IrqAffinity => text(
+            SettingKind::IrqAffinity => text(
                 "irq-affinity",
-                "CPUs that take its interrupts",
-                "interrupts on another CPU disturb, and cost the cache",
-                "these CPUs take all of the interface's load",
+                "CPUs of its interrupts",
+                "interrupts on other CPUs disturb their tasks and lose cache locality",
+                "these CPUs carry all of the interface's load",
             ),
-            Kind::NapiPriority => text(
+            SettingKind::NapiPriority => text(
                 "napi-priority",
                 "priority of its NAPI threads",
-                "at normal priority frames wait for every task that is due",
-                "a flood of frames keeps its CPU from all below that priority",
+                "at normal priority, frames wait for every runnable task",
+                "a flood of frames starves lower priorities on its CPU",
             ),
-            Kind::NapiAffinity => text(
+            SettingKind::NapiAffinity => text(
                 "napi-affinity",
                 "CPUs of its NAPI threads",
-                "a thread that wanders finds a cold cache, and disturbs",
-                "these CPUs take all of the interface's load",
+                "a migrating thread loses cache locality and disturbs other CPUs",
+                "these CPUs carry all of the interface's load",
             ),
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SettingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for SettingKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
-            let names = Kind::ALL.map(Kind::name).join(", ");
-            format!("{text:?} is no setting; they are: {names}")
+        SettingKind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
+            let names = SettingKind::ALL.map(SettingKind::name).join(", ");
+            format!("unknown setting {text:?}; settings: {names}")
         })
     }
 }
@@ -165,11 +165,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_read_and_serialised_alike() {
-        for kind in Kind::ALL {
+    fn every_name_is_parsed_and_serialized_consistently() {
+        for kind in SettingKind::ALL {
             assert_eq!(kind.name().parse(), Ok(kind));
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
-        assert!("gro".parse::<Kind>().unwrap_err().contains("offloads, coalescing"));
+        assert!("gro".parse::<SettingKind>().unwrap_err().contains("offloads, coalescing"));
     }
 }

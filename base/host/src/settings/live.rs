@@ -1,4 +1,4 @@
-//! This host: files below a root, ethtool, threads.
+//! The settings of this host: files below a root, ethtool, threads.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use onbeat_netdev::{Error as Netdev, Ethtool, Handle, InterfaceIdentity, Namespace, napi};
 
 use super::value::{Fields, is_merging, list, words};
-use super::{Host, NapiThread, Place, Refusal, Survey};
+use super::{Host, NapiThread, Refusal, SettingLocation, Survey};
 use onbeat_realtime::CpuSet;
 use onbeat_realtime::scheduling::{ThreadPolicy, affinity, set_affinity};
 
@@ -16,11 +16,11 @@ use super::Result;
 
 type Answer<T> = std::result::Result<T, Refusal>;
 
-/// This host and the interfaces of a network namespace, or a host made of files.
+/// This host and the interfaces of a network namespace, or a host simulated by files.
 #[derive(Debug)]
 pub struct Live {
     pub(super) root: PathBuf,
-    /// `None` for a host made of files: its numbers of threads are none of this host.
+    /// `None` for a host simulated by files: its thread ids do not belong to this host.
     pub(super) devices: Option<Devices>,
 }
 
@@ -32,11 +32,11 @@ pub(super) struct Devices {
 }
 
 impl Live {
-    /// Runs `f` with this host and the interfaces of the calling thread's network namespace, on a
-    /// thread whose /sys shows these: sysfs shows those of the namespace it was mounted in.
+    /// Runs `f` with this host and the interfaces of the calling thread's network namespace, on a thread with
+    /// a /sys for that namespace: sysfs shows the namespace that it was mounted in.
     ///
     /// # Errors
-    /// Without root.
+    /// The caller is not root.
     pub fn run<T: Send>(f: impl FnOnce(&mut Live) -> T + Send) -> Result<T> {
         let namespace = Namespace::current()?;
         namespace.run_with_sysfs(|| {
@@ -46,7 +46,7 @@ impl Live {
         })?
     }
 
-    /// A host whose files are below a directory; without ethtool, and without threads.
+    /// Creates a host simulated by files below a directory, without ethtool and threads.
     pub fn below(root: impl Into<PathBuf>) -> Live {
         Live { root: root.into(), devices: None }
     }
@@ -55,16 +55,16 @@ impl Live {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// The text of a file without the white space around it; `None` where it cannot be read.
+    /// Returns the trimmed text of a file; `None`: it cannot be read.
     pub(super) fn text(&self, path: &str) -> Option<String> {
         Some(fs::read_to_string(self.path(path)).ok()?.trim().to_owned())
     }
 
     fn devices(&self) -> Answer<&Devices> {
-        self.devices.as_ref().ok_or_else(|| Refusal::Unsupported("it has no devices".into()))
+        self.devices.as_ref().ok_or_else(|| Refusal::Unsupported("the host has no devices".into()))
     }
 
-    /// That the thread of this number is still the one of this name.
+    /// Checks that the thread with this id still has this name.
     fn check_thread(&self, pid: i32, name: &str) -> Answer<()> {
         self.devices()?;
         let there = self.text(&format!("/proc/{pid}/comm"));
@@ -82,14 +82,14 @@ impl Live {
         fs::write(self.path(path), value).map_err(|error| file(path, &operation, error))
     }
 
-    /// An interface that is not there may be elsewhere, and come back: not gone for good.
+    /// A missing interface may be in another namespace and come back: it is not removed for good.
     fn threaded_file(&self, interface: &str) -> Answer<String> {
         let directory = format!("/sys/class/net/{interface}");
         if self.path(&directory).exists() {
             return Ok(format!("{directory}/threaded"));
         }
         Err(Refusal::Failed(format!(
-            "interface {interface:?} is not here; bring it back, or discard its settings with --forget"
+            "interface {interface:?} not found; bring it back, or discard its settings with --forget"
         )))
     }
 
@@ -110,7 +110,7 @@ impl Live {
 
 impl Host for Live {
     fn survey(&mut self, interfaces: &[String]) -> Result<Survey> {
-        self.look(interfaces)
+        self.survey_interfaces(interfaces)
     }
 
     fn napi_threads(&mut self, interface: &str) -> Result<Vec<NapiThread>> {
@@ -122,59 +122,63 @@ impl Host for Live {
         }
     }
 
-    fn read(&mut self, place: &Place) -> Answer<String> {
+    fn read(&mut self, place: &SettingLocation) -> Answer<String> {
         match place {
-            Place::File { path } => self.read_file(path),
-            Place::Irq { irq } => self.read_file(&affinity_file(*irq)),
-            Place::Threaded { interface } => self.read_file(&self.threaded_file(interface)?),
-            Place::Offloads { interface } => self.devices()?.offloads(interface).map_err(netdev),
-            Place::Coalescing { interface } => {
+            SettingLocation::File { path } => self.read_file(path),
+            SettingLocation::Irq { irq } => self.read_file(&affinity_file(*irq)),
+            SettingLocation::Threaded { interface } => {
+                self.read_file(&self.threaded_file(interface)?)
+            }
+            SettingLocation::Offloads { interface } => {
+                self.devices()?.offloads(interface).map_err(netdev)
+            }
+            SettingLocation::Coalescing { interface } => {
                 self.devices()?.ethtool.coalescing(interface).map(Fields::text).map_err(netdev)
             }
-            Place::EnergyEfficient { interface } => self
+            SettingLocation::EnergyEfficient { interface } => self
                 .devices()?
                 .ethtool
                 .energy_efficient(interface)
                 .map(Fields::text)
                 .map_err(netdev),
-            Place::ThreadPolicy { pid, name, .. } => {
+            SettingLocation::ThreadPolicy { pid, name, .. } => {
                 self.check_thread(*pid, name)?;
                 let policy = ThreadPolicy::of(*pid).map_err(thread)?;
                 policy.text().ok_or_else(|| Refusal::Failed(format!("{name} has another policy")))
             }
-            Place::ThreadCpus { pid, name, .. } => {
+            SettingLocation::ThreadCpus { pid, name, .. } => {
                 self.check_thread(*pid, name)?;
                 affinity(*pid).map(|cpus| cpus.to_string()).map_err(thread)
             }
         }
     }
 
-    fn write(&mut self, place: &Place, value: &str) -> Answer<()> {
-        let malformed = || Refusal::Failed(format!("{value:?} is no value for {place}"));
+    fn write(&mut self, place: &SettingLocation, value: &str) -> Answer<()> {
+        let malformed = || Refusal::Failed(format!("{value:?} is not a valid value of {place}"));
         match place {
-            Place::File { path } => self.write_file(path, value),
-            Place::Irq { irq } => self.write_file(&affinity_file(*irq), value),
-            Place::Threaded { interface } => {
+            SettingLocation::File { path } => self.write_file(path, value),
+            SettingLocation::Irq { irq } => self.write_file(&affinity_file(*irq), value),
+            SettingLocation::Threaded { interface } => {
                 self.write_file(&self.threaded_file(interface)?, value)
             }
-            Place::Offloads { interface } => self.write_offloads(interface, value),
-            Place::Coalescing { interface } => {
+            SettingLocation::Offloads { interface } => self.write_offloads(interface, value),
+            SettingLocation::Coalescing { interface } => {
                 let ethtool = &self.devices()?.ethtool;
                 let mut coalescing = ethtool.coalescing(interface).map_err(netdev)?;
                 coalescing.set(value).ok_or_else(malformed)?;
                 ethtool.set_coalescing(interface, &coalescing).map_err(netdev_value)
             }
-            Place::EnergyEfficient { interface } => {
+            SettingLocation::EnergyEfficient { interface } => {
                 let ethtool = &self.devices()?.ethtool;
                 let mut eee = ethtool.energy_efficient(interface).map_err(netdev)?;
                 eee.set(value).ok_or_else(malformed)?;
                 ethtool.set_energy_efficient(interface, &eee).map_err(netdev_value)
             }
-            Place::ThreadPolicy { pid, name, .. } => {
+            SettingLocation::ThreadPolicy { pid, name, .. } => {
                 self.check_thread(*pid, name)?;
                 ThreadPolicy::parse(value).ok_or_else(malformed)?.set(*pid).map_err(thread)
             }
-            Place::ThreadCpus { pid, name, .. } => {
+            SettingLocation::ThreadCpus { pid, name, .. } => {
                 self.check_thread(*pid, name)?;
                 let cpus: CpuSet = value.parse().map_err(|_| malformed())?;
                 set_affinity(*pid, &cpus).map_err(thread)
@@ -195,7 +199,7 @@ impl Host for Live {
 }
 
 impl Devices {
-    /// The merging offloads that are on and can be turned off.
+    /// Returns the merging offloads that are on and can be turned off.
     pub(super) fn offloads(&self, interface: &str) -> onbeat_netdev::Result<String> {
         let features = self.ethtool.features(interface)?;
         let on = features
@@ -212,14 +216,16 @@ pub(super) fn affinity_file(irq: u32) -> String {
 fn file(path: &str, operation: &str, error: io::Error) -> Refusal {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOENT) => Refusal::Gone,
-        Some(Errno::EOPNOTSUPP) => Refusal::Unsupported(format!("{path}: the device has none")),
+        Some(Errno::EOPNOTSUPP) => {
+            Refusal::Unsupported(format!("{path}: not supported by the device"))
+        }
         Some(Errno::EPERM | Errno::EACCES) => {
-            Refusal::Failed(format!("cannot {operation} {path}: {error}; it takes root"))
+            Refusal::Failed(format!("cannot {operation} {path}: {error}; run it as root"))
         }
         Some(Errno::EROFS) => Refusal::Failed(format!(
             "cannot {operation} {path}: {error}; run it on the host, not in a container"
         )),
-        // An interrupt whose CPUs the kernel manages says so.
+        // An interrupt whose CPUs the kernel manages returns this error.
         Some(Errno::EIO) => Refusal::Unsupported(format!(
             "cannot {operation} {path}: {error}; the kernel manages it (boot with irqaffinity= or \
              isolcpus=managed_irq)"
@@ -231,7 +237,9 @@ fn file(path: &str, operation: &str, error: io::Error) -> Refusal {
 fn thread(errno: Errno) -> Refusal {
     match errno {
         Errno::ESRCH => Refusal::Gone,
-        Errno::EPERM => Refusal::Failed(format!("{errno}; it takes CAP_SYS_NICE: run as root")),
+        Errno::EPERM => {
+            Refusal::Failed(format!("{errno}; CAP_SYS_NICE is required: run it as root"))
+        }
         _ => Refusal::Failed(errno.to_string()),
     }
 }
@@ -249,7 +257,8 @@ fn netdev(error: Netdev) -> Refusal {
     }
 }
 
-/// As [`netdev`], of a value: which ones a driver takes is its own, and cannot be asked.
+/// Converts an error like [`netdev`], for a value: the valid values depend on the driver and cannot be
+/// queried.
 fn netdev_value(error: Netdev) -> Refusal {
     match error.errno() {
         Some(Errno::EINVAL | Errno::ERANGE | Errno::EOPNOTSUPP) => {

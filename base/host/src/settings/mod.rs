@@ -1,22 +1,22 @@
-//! What belongs to the host and to its interfaces: planned, journalled, changed, verified, put back.
+//! Settings of the host and its interfaces: planned, journaled, changed, verified, restored.
 //!
 //! ```text
 //!  Host::survey ──> plan ──> Log (the journal) ──> Host::write, Host::read ──> Change
 //!  what there is    pure     before any change     one by one, verified         what came of it
 //! ```
 //!
-//! [`plan`] and [`apply`] know no file: a [`Host`] reads and writes, a [`Log`] remembers. [`Live`]
-//! and [`Journal`] are this host's; tests have others, which fail where they are told to.
+//! [`plan`] and [`apply`] access no file: a [`Host`] reads and writes, a [`Log`] stores former values.
+//! [`Live`] and [`Journal`] are the implementations for this host; tests have others with simulated failures.
 //!
-//! Whatever happens, each change is undone in the reverse order: at once where a later one fails,
-//! by [`roll_back`] at the end of a session, by [`restore`] in any later process.
+//! In any case, each change is undone in reverse order: immediately if a later one fails, by [`roll_back`] at
+//! the end of a session, or by [`restore`] in any later process.
 
 mod error;
 mod journal;
 mod kind;
 mod live;
-mod look;
-mod place;
+mod live_survey;
+mod location;
 mod plan;
 mod report;
 mod survey;
@@ -27,88 +27,88 @@ use std::fmt;
 
 pub use error::{Error, Result};
 pub use journal::Journal;
-pub use kind::Kind;
+pub use kind::SettingKind;
 pub use live::Live;
-pub use place::Place;
+pub use location::SettingLocation;
 pub use plan::{Plan, Setting, Tuning, plan};
-pub use report::{Line, RestoredLine, lines, restored_table, table};
+pub use report::{ChangeLine, RestoredLine, lines, restored_table, table};
 pub use survey::{Governor, InterfaceSurvey, NapiThread, Survey};
 pub use transaction::{
-    Change, Entry, Outcome, PutBack, Report, Restored, apply, change_all, restore, roll_back,
+    Change, Entry, Outcome, Report, RestoreOutcome, Restored, apply, change_all, restore, roll_back,
 };
 
 use onbeat_netdev::InterfaceIdentity;
 
-/// Where settings are read and written.
+/// Access to the settings of a host.
 pub trait Host {
-    /// What there is to set on the host and on these interfaces.
+    /// Returns the present settings of the host and of these interfaces.
     ///
     /// # Errors
-    /// Where an interface does not exist.
+    /// An interface does not exist.
     fn survey(&mut self, interfaces: &[String]) -> Result<Survey>;
 
-    /// The threads that an interface's NAPI instances run in; none where they do not.
+    /// Returns the threads of an interface's NAPI instances; empty if they do not run in threads.
     ///
     /// # Errors
-    /// Where the interface does not exist.
+    /// The interface does not exist.
     fn napi_threads(&mut self, interface: &str) -> Result<Vec<NapiThread>> {
         let survey = self.survey(&[interface.to_owned()])?;
         Ok(survey.interfaces.into_iter().flat_map(|survey| survey.threads).collect())
     }
 
-    /// The value there now.
+    /// Returns the present value.
     ///
     /// # Errors
     /// [`Refusal`].
-    fn read(&mut self, place: &Place) -> std::result::Result<String, Refusal>;
+    fn read(&mut self, place: &SettingLocation) -> std::result::Result<String, Refusal>;
 
-    /// Writes a value, which was read there or planned for it.
+    /// Writes a value that was read from or planned for this location.
     ///
     /// # Errors
     /// [`Refusal`].
-    fn write(&mut self, place: &Place, value: &str) -> std::result::Result<(), Refusal>;
+    fn write(&mut self, place: &SettingLocation, value: &str) -> std::result::Result<(), Refusal>;
 
-    /// The identity of an interface, for the journal.
+    /// Returns the identity of an interface, for the journal.
     ///
     /// # Errors
     /// [`Refusal`]: it does not exist.
     fn identify(&self, interface: &str) -> std::result::Result<InterfaceIdentity, Refusal>;
 
-    /// The present name of an interface of the journal; `None` where it does not exist.
+    /// Returns the present name of an interface of the journal; `None`: it does not exist.
     ///
     /// # Errors
     /// [`Refusal`]: another interface has its index or name, or it is in another network namespace.
     fn find(&self, identity: &InterfaceIdentity) -> std::result::Result<Option<String>, Refusal>;
 }
 
-/// What was there before, kept where it outlives the process.
+/// Storage of former values that outlives the process.
 pub trait Log {
-    /// What is not put back yet, oldest first.
+    /// Returns the entries to restore, oldest first.
     fn entries(&self) -> Vec<Entry>;
 
-    /// Keeps these in place of those, all or nothing.
+    /// Replaces all entries atomically.
     ///
     /// # Errors
     /// [`Error::Host`].
     fn replace(&mut self, entries: Vec<Entry>) -> Result<()>;
 }
 
-/// Why a value could not be read or written.
+/// The reason why a value could not be read or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The place is gone for good, and its value with it: a thread that ended, an interrupt that
-    /// was freed.
+    /// The location no longer exists, and neither does its value: a thread that exited, an interrupt that was
+    /// freed.
     Gone,
-    /// This kernel, driver or device does not have it; says which.
+    /// Not supported by this kernel, driver or device; with the cause.
     Unsupported(String),
-    /// It should work and does not; says why, with the way out.
+    /// Supported, but failed; with the cause and the remedy.
     Failed(String),
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Gone => f.write_str("it is gone"),
+            Refusal::Gone => f.write_str("it no longer exists"),
             Refusal::Unsupported(why) | Refusal::Failed(why) => f.write_str(why),
         }
     }

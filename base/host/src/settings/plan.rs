@@ -1,33 +1,33 @@
-//! What to change, in which order: pure.
+//! Planning of changes and their order: pure.
 
 use serde::{Deserialize, Serialize};
 
 use super::value::{changed, least_coalescing, list, words};
-use super::{InterfaceSurvey, Kind, Place, Survey};
+use super::{InterfaceSurvey, SettingKind, SettingLocation, Survey};
 use onbeat_realtime::{CpuSet, Scheduling};
 
-/// What is wanted of a host.
+/// The requested settings of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tuning {
-    /// The interfaces that carry real-time traffic.
+    /// The interfaces with real-time traffic.
     pub interfaces: Vec<String>,
-    /// The CPUs for their interrupts and NAPI threads; `None` leaves them where they are.
+    /// The CPUs for their interrupts and NAPI threads; `None`: unchanged.
     pub cpus: Option<CpuSet>,
     /// The policy of their NAPI threads.
     pub napi: Scheduling,
     /// The settings that may be changed.
-    pub only: Vec<Kind>,
+    pub only: Vec<SettingKind>,
 }
 
-/// Everything, with NAPI threads at SCHED_FIFO 50, where PREEMPT_RT has its interrupt threads.
+/// All settings, with NAPI threads at SCHED_FIFO 50, the priority of interrupt threads of PREEMPT_RT.
 impl Default for Tuning {
     fn default() -> Self {
         Self {
             interfaces: Vec::new(),
             cpus: None,
             napi: Scheduling::Fifo(50),
-            only: Kind::ALL.to_vec(),
+            only: SettingKind::ALL.to_vec(),
         }
     }
 }
@@ -35,24 +35,24 @@ impl Default for Tuning {
 /// A value to change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// Which setting it is.
-    pub kind: Kind,
-    /// The interface that it is for.
+    /// The setting.
+    pub kind: SettingKind,
+    /// The interface, if any.
     pub interface: Option<String>,
-    /// Where it is.
-    pub place: Place,
-    /// The value there now.
+    /// Its location.
+    pub place: SettingLocation,
+    /// The present value.
     pub now: String,
-    /// The value it shall have.
+    /// The requested value.
     pub wanted: String,
 }
 
 impl Setting {
-    /// The value before, as far as the change concerns it.
+    /// Returns the part of the present value that the change concerns.
     #[must_use]
     pub fn shown(&self) -> String {
         match self.place {
-            Place::Coalescing { .. } | Place::EnergyEfficient { .. } => {
+            SettingLocation::Coalescing { .. } | SettingLocation::EnergyEfficient { .. } => {
                 changed(&self.now, &self.wanted)
             }
             _ => self.now.clone(),
@@ -60,19 +60,19 @@ impl Setting {
     }
 }
 
-/// What to change now, and what can be planned only then.
+/// The changes to make now, and those that can be planned only afterwards.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// In this order; back in the reverse.
+    /// In this order; undone in reverse order.
     pub settings: Vec<Setting>,
-    /// What follows when these are changed, in words.
+    /// Descriptions of changes that become possible after these.
     pub later: Vec<String>,
-    /// What is wanted and cannot be, in words.
+    /// Descriptions of requested settings that are impossible.
     pub cannot: Vec<String>,
 }
 
-/// Compares what is wanted with what is. Once all of it is changed, a new plan holds what `later`
-/// told of, and then nothing.
+/// Compares the requested with the present settings. After these changes, a new plan contains those of
+/// `later`, and finally none.
 #[must_use]
 pub fn plan(tuning: &Tuning, survey: &Survey) -> Plan {
     let cpus = tuning.cpus.as_ref();
@@ -87,18 +87,25 @@ pub fn plan(tuning: &Tuning, survey: &Survey) -> Plan {
 
 struct Planner<'a> {
     tuning: &'a Tuning,
-    /// Those of the tuning, if they can be had.
+    /// The CPUs of the tuning, if they are all online.
     cpus: Option<&'a CpuSet>,
     plan: Plan,
 }
 
 impl Planner<'_> {
-    fn wants(&self, kind: Kind) -> bool {
+    fn wants(&self, kind: SettingKind) -> bool {
         self.tuning.only.contains(&kind)
     }
 
-    /// Plans a change where it makes a difference.
-    fn set(&mut self, kind: Kind, interface: Option<&str>, place: Place, now: &str, wanted: &str) {
+    /// Plans a change if the values differ.
+    fn set(
+        &mut self,
+        kind: SettingKind,
+        interface: Option<&str>,
+        place: SettingLocation,
+        now: &str,
+        wanted: &str,
+    ) {
         if self.wants(kind) && !place.agrees(now, wanted) {
             let interface = interface.map(str::to_owned);
             let (now, wanted) = (now.to_owned(), wanted.to_owned());
@@ -110,7 +117,7 @@ impl Planner<'_> {
         let Some(cpus) = &self.tuning.cpus else { return };
         if !survey.cpus.is_empty() && !survey.cpus.contains_all(cpus) {
             let online = &survey.cpus;
-            self.plan.cannot.push(format!("CPUs {cpus} are not all online; these are: {online}"));
+            self.plan.cannot.push(format!("CPUs {cpus} are not all online; online CPUs: {online}"));
             self.cpus = None;
         }
     }
@@ -121,45 +128,45 @@ impl Planner<'_> {
             let offered = governor.available.is_empty()
                 || governor.available.iter().any(|name| name == FASTEST);
             if offered {
-                let place = Place::File { path: governor.path.clone() };
-                self.set(Kind::Governor, None, place, &governor.now, FASTEST);
-            } else if self.wants(Kind::Governor) {
+                let place = SettingLocation::File { path: governor.path.clone() };
+                self.set(SettingKind::Governor, None, place, &governor.now, FASTEST);
+            } else if self.wants(SettingKind::Governor) {
                 let available = governor.available.join(", ");
                 self.plan.cannot.push(format!(
-                    "{}: no governor {FASTEST}, only {available}; load its module (cpufreq_performance)",
+                    "{}: governor {FASTEST} is not available, only {available}; load its module (cpufreq_performance)",
                     governor.path
                 ));
             }
         }
         if let Some(now) = &survey.rt_runtime {
-            let place = Place::File { path: super::survey::RT_RUNTIME.into() };
-            self.set(Kind::RtThrottling, None, place, now, "-1");
+            let place = SettingLocation::File { path: super::survey::RT_RUNTIME.into() };
+            self.set(SettingKind::RtThrottling, None, place, now, "-1");
         }
     }
 
-    /// Threads last: a driver may start its queues anew for what comes before.
+    /// Threads last: a driver may restart its queues because of the other changes.
     fn interface(&mut self, survey: &InterfaceSurvey) {
         let interface = || survey.name.clone();
         let name = Some(survey.name.as_str());
         if let Some(now) = &survey.offloads {
             // Without GRO a veth has no NAPI instance.
             let kept = words(now).into_iter().filter(|word| survey.veth && *word == "rx-gro");
-            let place = Place::Offloads { interface: interface() };
-            self.set(Kind::Offloads, name, place, now, &list(kept));
+            let place = SettingLocation::Offloads { interface: interface() };
+            self.set(SettingKind::Offloads, name, place, now, &list(kept));
         }
         if let Some((now, wanted)) =
             survey.coalescing.as_ref().and_then(|now| Some((now, least_coalescing(now)?)))
         {
-            let place = Place::Coalescing { interface: interface() };
-            self.set(Kind::Coalescing, name, place, now, &wanted);
+            let place = SettingLocation::Coalescing { interface: interface() };
+            self.set(SettingKind::Coalescing, name, place, now, &wanted);
         }
         if let Some(now) = &survey.energy_efficient {
-            let place = Place::EnergyEfficient { interface: interface() };
-            self.set(Kind::EnergyEfficient, name, place, now, "enabled=0");
+            let place = SettingLocation::EnergyEfficient { interface: interface() };
+            self.set(SettingKind::EnergyEfficient, name, place, now, "enabled=0");
         }
         if let Some(now) = survey.threaded.as_ref().filter(|now| *now == "0") {
-            let place = Place::Threaded { interface: interface() };
-            self.set(Kind::ThreadedNapi, name, place, now, "1");
+            let place = SettingLocation::Threaded { interface: interface() };
+            self.set(SettingKind::ThreadedNapi, name, place, now, "1");
         }
         self.affinity_of_interrupts(survey);
         self.threads(survey);
@@ -169,8 +176,8 @@ impl Planner<'_> {
         let Some(cpus) = self.cpus else { return };
         let cpus = cpus.to_string();
         for (irq, now) in &survey.irqs {
-            let place = Place::Irq { irq: *irq };
-            self.set(Kind::IrqAffinity, Some(&survey.name), place, now, &cpus);
+            let place = SettingLocation::Irq { irq: *irq };
+            self.set(SettingKind::IrqAffinity, Some(&survey.name), place, now, &cpus);
         }
     }
 
@@ -183,26 +190,32 @@ impl Planner<'_> {
             match &thread.policy {
                 Some(now) => {
                     let wanted = tuning.napi.to_string();
-                    let place = Place::ThreadPolicy { interface, pid, name: thread_name };
-                    self.set(Kind::NapiPriority, Some(name), place, now, &wanted);
+                    let place = SettingLocation::ThreadPolicy { interface, pid, name: thread_name };
+                    self.set(SettingKind::NapiPriority, Some(name), place, now, &wanted);
                 }
-                None if self.wants(Kind::NapiPriority) => self.plan.cannot.push(format!(
-                    "{name}: thread {thread_name} has a policy that could not be given back; it stays"
+                None if self.wants(SettingKind::NapiPriority) => self.plan.cannot.push(format!(
+                    "{name}: thread {thread_name} has a policy that could not be restored; it is not changed"
                 )),
                 None => {}
             }
             if let Some(cpus) = self.cpus {
                 let (interface, thread_name) = (name.clone(), thread.name.clone());
-                let place = Place::ThreadCpus { interface, pid, name: thread_name };
-                self.set(Kind::NapiAffinity, Some(name), place, &thread.cpus, &cpus.to_string());
+                let place = SettingLocation::ThreadCpus { interface, pid, name: thread_name };
+                self.set(
+                    SettingKind::NapiAffinity,
+                    Some(name),
+                    place,
+                    &thread.cpus,
+                    &cpus.to_string(),
+                );
             }
         }
         let starts = |setting: &Setting| {
-            setting.kind == Kind::ThreadedNapi && setting.interface.as_ref() == Some(name)
+            setting.kind == SettingKind::ThreadedNapi && setting.interface.as_ref() == Some(name)
         };
         if self.plan.settings.iter().any(starts) {
-            let priority = self.wants(Kind::NapiPriority).then(|| tuning.napi.to_string());
-            let cpus = self.cpus.filter(|_| self.wants(Kind::NapiAffinity));
+            let priority = self.wants(SettingKind::NapiPriority).then(|| tuning.napi.to_string());
+            let cpus = self.cpus.filter(|_| self.wants(SettingKind::NapiAffinity));
             let cpus = cpus.map(|cpus| format!("CPUs {cpus}"));
             let follows: Vec<String> = priority.into_iter().chain(cpus).collect();
             if !follows.is_empty() {

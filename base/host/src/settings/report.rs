@@ -1,19 +1,19 @@
-//! What came of it, for people and for programs.
+//! Reports of changes, as text and JSON.
 
 use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::{Change, Entry, Outcome, PutBack, Report, Restored};
+use super::{Change, Entry, Outcome, Report, RestoreOutcome, Restored};
 
-/// A change as `--json` shows it.
+/// A change in the `--json` output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Line {
+pub struct ChangeLine {
     /// The setting, such as `rt-throttling`.
     id: &'static str,
     interface: Option<String>,
     what: &'static str,
-    /// File or command by which a person finds it.
+    /// The file or command with which a user reads the value.
     r#where: String,
     before: String,
     after: String,
@@ -23,14 +23,14 @@ pub struct Line {
     cost: &'static str,
 }
 
-/// A value that was put back, as `--json` shows it.
+/// A restored value in the `--json` output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RestoredLine {
     id: &'static str,
     interface: Option<String>,
     r#where: String,
     before: String,
-    outcome: PutBack,
+    outcome: RestoreOutcome,
     reason: Option<String>,
 }
 
@@ -42,12 +42,12 @@ impl From<Restored> for RestoredLine {
     }
 }
 
-/// The changes as `--json` shows them.
+/// Returns the changes for the `--json` output.
 #[must_use]
-pub fn lines(changes: &[Change]) -> Vec<Line> {
+pub fn lines(changes: &[Change]) -> Vec<ChangeLine> {
     let line = |change: &Change| {
         let setting = &change.setting;
-        Line {
+        ChangeLine {
             id: setting.kind.name(),
             interface: setting.interface.clone(),
             what: setting.kind.what(),
@@ -63,7 +63,7 @@ pub fn lines(changes: &[Change]) -> Vec<Line> {
     changes.iter().map(line).collect()
 }
 
-/// The report for people: each change with where it is; why and what it costs once for each kind.
+/// Returns the text report: each change with its location; reason and cost once per kind.
 #[must_use]
 pub fn table(report: &Report) -> String {
     let mut text = String::new();
@@ -88,7 +88,7 @@ pub fn table(report: &Report) -> String {
             let _ = writeln!(text, "         {reason}");
         }
         if explained != Some((kind, &setting.interface)) {
-            let _ = writeln!(text, "         why: {}; it costs: {}", kind.why(), kind.cost());
+            let _ = writeln!(text, "         why: {}; cost: {}", kind.why(), kind.cost());
             explained = Some((kind, &setting.interface));
         }
     }
@@ -101,16 +101,16 @@ pub fn table(report: &Report) -> String {
     text
 }
 
-/// What was put back, for people.
+/// Returns the text report of restored values.
 #[must_use]
 pub fn restored_table(restored: &[Restored]) -> String {
     let mut text = String::new();
     for Restored { entry, outcome, reason } in restored {
         let subject = entry.place.interface().map_or(String::new(), |name| format!("{name}: "));
         let outcome = match outcome {
-            PutBack::Restored => "restored",
-            PutBack::Gone => "gone",
-            PutBack::Failed => "FAILED",
+            RestoreOutcome::Restored => "restored",
+            RestoreOutcome::Gone => "gone",
+            RestoreOutcome::Failed => "FAILED",
         };
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{outcome:<8} {subject}{}: {}", entry.kind.what(), entry.before);

@@ -1,40 +1,40 @@
-//! What there is to set, as it is now.
+//! The present settings.
 
 use onbeat_realtime::CpuSet;
 
-/// How long real-time tasks may run in a period.
+/// The time that real-time tasks may run per period.
 pub(super) const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// What there is to set on a host and on interfaces of it.
+/// The present settings of a host and of interfaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// The CPUs that are online; empty where the kernel does not say.
+    /// The online CPUs; empty if the kernel does not report them.
     pub cpus: CpuSet,
-    /// Of each CPU whose frequency the kernel scales.
+    /// One for each CPU with frequency scaling.
     pub governors: Vec<Governor>,
-    /// `kernel.sched_rt_runtime_us`, where there is one.
+    /// `kernel.sched_rt_runtime_us`, if present.
     pub rt_runtime: Option<String>,
-    /// The interfaces, in the order asked for.
+    /// The interfaces, in the requested order.
     pub interfaces: Vec<InterfaceSurvey>,
 }
 
 /// The frequency governor of a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Governor {
-    /// Its file.
+    /// The path of its file.
     pub path: String,
-    /// The governor now.
+    /// The present governor.
     pub now: String,
-    /// Those that the driver offers; empty where it does not say.
+    /// The governors that the driver offers; empty if unknown.
     pub available: Vec<String>,
 }
 
-/// An interface. A value is `None` where the device has no such thing.
+/// The settings of an interface. A value is `None` if the device does not support it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InterfaceSurvey {
     /// Its name.
     pub name: String,
-    /// It is one end of a veth pair: it has NAPI only while it has GRO, or an XDP program.
+    /// Whether it is one end of a veth pair, which has NAPI only with GRO or an XDP program.
     pub veth: bool,
     /// The merging offloads that are on and can be turned off.
     pub offloads: Option<String>,
@@ -44,20 +44,20 @@ pub struct InterfaceSurvey {
     pub energy_efficient: Option<String>,
     /// Whether NAPI runs in threads.
     pub threaded: Option<String>,
-    /// Its interrupts, and the CPUs that may take each.
+    /// Its interrupts, with the CPUs of each.
     pub irqs: Vec<(u32, String)>,
-    /// The threads that its NAPI instances run in.
+    /// The threads of its NAPI instances.
     pub threads: Vec<NapiThread>,
 }
 
-/// A thread of NAPI.
+/// A NAPI thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NapiThread {
-    /// Its number.
+    /// The process id.
     pub pid: i32,
     /// Its name, such as `napi/eth0-8193`.
     pub name: String,
-    /// Its policy; `None` for one that could not be given back.
+    /// Its policy; `None`: one that cannot be restored.
     pub policy: Option<String>,
     /// The CPUs it may run on.
     pub cpus: String,

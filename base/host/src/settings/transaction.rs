@@ -1,30 +1,30 @@
-//! Changing by a plan, and putting back: knows neither files nor devices.
+//! Changes according to a plan, and their restoration; independent of files and devices.
 
 use onbeat_netdev::InterfaceIdentity;
 use serde::{Deserialize, Serialize};
 
 use super::{Error, Result};
-use super::{Host, Kind, Log, Place, Plan, Refusal, Setting, Tuning, plan};
+use super::{Host, Log, Plan, Refusal, Setting, SettingKind, SettingLocation, Tuning, plan};
 
-/// What a journal keeps of a change.
+/// The journal entry of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StoredEntry")]
 pub struct Entry {
-    /// Which setting it is.
-    pub kind: Kind,
-    /// Where it is.
-    pub place: Place,
-    /// The value before.
+    /// The setting.
+    pub kind: SettingKind,
+    /// Its location.
+    pub place: SettingLocation,
+    /// The former value.
     pub before: String,
-    /// The interface, where the place is within a network namespace.
+    /// The interface, if the location is within a network namespace.
     pub interface: Option<InterfaceIdentity>,
 }
 
-/// An entry of this version or of the former one, which held the inode of the namespace alone.
+/// An entry of this version or of the former one, which recorded only the inode of the namespace.
 #[derive(Deserialize)]
 struct StoredEntry {
-    kind: Kind,
-    place: Place,
+    kind: SettingKind,
+    place: SettingLocation,
     before: String,
     #[serde(default)]
     interface: Option<InterfaceIdentity>,
@@ -42,8 +42,8 @@ impl From<StoredEntry> for Entry {
 }
 
 impl Entry {
-    /// Whether it is of the place of this interface.
-    fn is_of(&self, place: &Place, interface: Option<&InterfaceIdentity>) -> bool {
+    /// Returns whether it is for this location of this interface.
+    fn is_of(&self, place: &SettingLocation, interface: Option<&InterfaceIdentity>) -> bool {
         let is_same = match (&self.interface, interface) {
             (Some(own), Some(other)) => own.is_same(other),
             (own, other) => own.is_none() && other.is_none(),
@@ -52,71 +52,72 @@ impl Entry {
     }
 }
 
-/// What came of a planned change.
+/// The outcome of a planned change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It would be made.
+    /// A dry run: the change would be made.
     Planned,
-    /// Made, and read back.
+    /// Made and verified.
     Changed,
-    /// This kernel, driver or device does not have it.
+    /// Not supported by this kernel, driver or device.
     Skipped,
-    /// It could not be made. The value is as before.
+    /// Failed; the value is unchanged.
     Failed,
-    /// Made, and undone.
+    /// Made and undone.
     RolledBack,
-    /// The value is neither as wanted nor as before; the journal keeps it.
+    /// The value is neither the new nor the former one; the journal keeps it.
     Stuck,
 }
 
-/// A planned change, and what came of it.
+/// A planned change with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The change.
     pub setting: Setting,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why, where it was not made.
+    /// The reason, if it was not made.
     pub reason: Option<String>,
 }
 
-/// What came of putting back a value.
+/// The outcome of restoring a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum PutBack {
-    /// It is as before.
+pub enum RestoreOutcome {
+    /// The former value is restored.
     Restored,
-    /// Its place is gone.
+    /// The location no longer exists.
     Gone,
-    /// It is not as before; the journal keeps it.
+    /// The former value is not restored; the journal keeps it.
     Failed,
 }
 
-/// An entry of the journal, and what came of putting it back.
+/// An entry of the journal with the outcome of restoring it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     /// The entry.
     pub entry: Entry,
-    /// What came of it.
-    pub outcome: PutBack,
-    /// Why it failed.
+    /// The outcome.
+    pub outcome: RestoreOutcome,
+    /// The reason of a failure.
     pub reason: Option<String>,
 }
 
-/// What [`apply`] made of a plan.
+/// The result of [`apply`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Every change that was tried, in order.
+    /// All attempted changes, in order.
     pub changes: Vec<Change>,
-    /// What follows when these are made, in words; nothing once they are.
+    /// Descriptions of changes that become possible after these; empty once they are made.
     pub later: Vec<String>,
-    /// What was wanted and cannot be, in words.
+    /// Descriptions of requested settings that are impossible.
     pub cannot: Vec<String>,
 }
 
 impl Report {
-    /// Whether everything is as wanted, or would be: what this host does not have is no fault.
+    /// Returns whether all settings are as requested, or would be; unsupported settings do not count as
+    /// failures.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let good = [Outcome::Planned, Outcome::Changed, Outcome::Skipped];
@@ -124,7 +125,7 @@ impl Report {
     }
 }
 
-/// What would be changed first.
+/// The initial changes of a plan, as a dry run.
 impl From<Plan> for Report {
     fn from(plan: Plan) -> Report {
         let planned = |setting| Change { setting, outcome: Outcome::Planned, reason: None };
@@ -133,15 +134,14 @@ impl From<Plan> for Report {
     }
 }
 
-/// Changes what differs from what is wanted: plans, writes the journal, changes one by one, reads
-/// each back, and plans again until nothing new is left. Where one cannot be changed, all are put
-/// back as they were before this call; with `keep_going` only that one.
+/// Applies the requested settings: plans, writes the journal, makes and verifies one change after the other,
+/// and plans again until no change is left. If one fails, all changes of this call are undone; with
+/// `keep_going` only the failed one.
 ///
-/// A value that an earlier call changed keeps the entry it has: [`restore`] goes back to the very
-/// first.
+/// A value that an earlier call changed keeps its journal entry: [`restore`] restores the original value.
 ///
 /// # Errors
-/// Where the host cannot be surveyed or the journal not be written; what was changed is rolled back.
+/// The host cannot be surveyed or the journal cannot be written; the changes are rolled back.
 pub fn apply(
     host: &mut dyn Host,
     log: &mut dyn Log,
@@ -152,7 +152,7 @@ pub fn apply(
     let earlier = log.entries();
     match phases(host, log, tuning, keep_going, &mut report) {
         Ok(true) => {
-            // Of what was not changed there is nothing to put back.
+            // Unchanged values need no restoration.
             let unchanged = |entry: &Entry| {
                 !earlier.contains(entry)
                     && report.changes.iter().any(|change| {
@@ -160,10 +160,8 @@ pub fn apply(
                             && matches!(change.outcome, Outcome::Skipped | Outcome::Failed)
                     })
             };
-            if let Err(error) = forget(log, unchanged) {
-                tracing::warn!(
-                    "{error}; it names values that were not changed, which does no harm"
-                );
+            if let Err(error) = remove_entries(log, unchanged) {
+                tracing::warn!("{error}; it contains unchanged values, which is harmless");
             }
             Ok(report)
         }
@@ -177,7 +175,7 @@ pub fn apply(
     }
 }
 
-/// Whether all went well, as far as `keep_going` asks.
+/// Runs the phases; returns whether all succeeded, as required by `keep_going`.
 fn phases(
     host: &mut dyn Host,
     log: &mut dyn Log,
@@ -195,7 +193,7 @@ fn phases(
         if settings.is_empty() {
             return Ok(true);
         }
-        remember(host, log, &settings)?;
+        record(host, log, &settings)?;
         for setting in settings {
             let change = change(host, setting);
             let failed = matches!(change.outcome, Outcome::Failed | Outcome::Stuck);
@@ -207,24 +205,24 @@ fn phases(
     }
 }
 
-/// Makes changes that are not of a plan: writes the journal, changes one by one, reads each back. One
-/// that fails is put back, and the others are made.
+/// Makes changes without a plan: writes the journal, makes and verifies one change after the other. A failed
+/// change is undone, and the others are made.
 ///
-/// As with [`apply`], a value that was changed before keeps the entry it has.
+/// As with [`apply`], a value that was changed before keeps its journal entry.
 ///
 /// # Errors
-/// Where the journal cannot be written; nothing was changed.
+/// The journal cannot be written; no change is made.
 pub fn change_all(
     host: &mut dyn Host,
     log: &mut dyn Log,
     settings: Vec<Setting>,
 ) -> Result<Vec<Change>> {
-    remember(host, log, &settings)?;
+    record(host, log, &settings)?;
     Ok(settings.into_iter().map(|setting| change(host, setting)).collect())
 }
 
-/// Writes the journal of changes to come, where they are news to it.
-fn remember(host: &dyn Host, log: &mut dyn Log, settings: &[Setting]) -> Result<()> {
+/// Writes the journal entries of coming changes, except those it already contains.
+fn record(host: &dyn Host, log: &mut dyn Log, settings: &[Setting]) -> Result<()> {
     let mut entries = log.entries();
     let known = entries.len();
     for setting in settings {
@@ -240,7 +238,7 @@ fn remember(host: &dyn Host, log: &mut dyn Log, settings: &[Setting]) -> Result<
     if entries.len() == known { Ok(()) } else { log.replace(entries) }
 }
 
-/// Makes one change; what comes of it by halves is put back.
+/// Makes one change; undoes it if it is incomplete.
 fn change(host: &mut dyn Host, setting: Setting) -> Change {
     let made = host.write(&setting.place, &setting.wanted).and_then(|()| {
         let now = host.read(&setting.place)?;
@@ -248,11 +246,13 @@ fn change(host: &mut dyn Host, setting: Setting) -> Change {
             return Ok(());
         }
         let wanted = &setting.wanted;
-        Err(Refusal::Failed(format!("{wanted} was written without an error, and it is {now}")))
+        Err(Refusal::Failed(format!(
+            "{wanted} was written without an error, but the value is {now}"
+        )))
     });
     let (outcome, reason) = match made {
         Ok(()) => (Outcome::Changed, None),
-        Err(refusal) => match (put_back(host, &setting.place, &setting.now), &refusal) {
+        Err(refusal) => match (restore_value(host, &setting.place, &setting.now), &refusal) {
             (Err(why), _) => (Outcome::Stuck, Some(format!("{refusal}; not as before: {why}"))),
             (Ok(_), Refusal::Failed(_)) => (Outcome::Failed, Some(refusal.to_string())),
             (Ok(_), _) => (Outcome::Skipped, Some(refusal.to_string())),
@@ -261,13 +261,12 @@ fn change(host: &mut dyn Host, setting: Setting) -> Change {
     Change { setting, outcome, reason }
 }
 
-/// Puts back what [`apply`] changed, in the reverse order; of earlier calls, nothing.
+/// Undoes the changes of [`apply`] in reverse order; changes of earlier calls stay.
 ///
 /// # Errors
-/// Where the journal cannot be written. Values that could not be put back are
-/// [`Outcome::Stuck`] in `changes`.
+/// The journal cannot be written. Values that could not be restored are [`Outcome::Stuck`] in `changes`.
 pub fn roll_back(host: &mut dyn Host, log: &mut dyn Log, changes: &mut [Change]) -> Result<()> {
-    // Where an earlier call had changed the same place, its entry is older than what this one found.
+    // If an earlier call changed the same location, its entry is older than the value found by this call.
     let settled = |entry: &Entry| {
         changes
             .iter()
@@ -278,8 +277,8 @@ pub fn roll_back(host: &mut dyn Host, log: &mut dyn Log, changes: &mut [Change])
     undo(host, log, changes, &entries)
 }
 
-/// Puts back the changes, and takes out of the journal all but `earlier` entries and those that are
-/// stuck: what was planned and never tried is in it, too.
+/// Undoes the changes and removes all journal entries except `earlier` ones and those that are stuck; also
+/// entries that were planned and not attempted.
 fn undo(
     host: &mut dyn Host,
     log: &mut dyn Log,
@@ -291,7 +290,7 @@ fn undo(
             continue;
         }
         let made = change.outcome == Outcome::Changed;
-        match put_back(host, &change.setting.place, &change.setting.now) {
+        match restore_value(host, &change.setting.place, &change.setting.now) {
             Ok(_) => change.outcome = if made { Outcome::RolledBack } else { Outcome::Failed },
             Err(why) => {
                 change.outcome = Outcome::Stuck;
@@ -299,18 +298,18 @@ fn undo(
             }
         }
     }
-    let stuck = |place: &Place| {
+    let stuck = |place: &SettingLocation| {
         changes
             .iter()
             .any(|change| change.setting.place == *place && change.outcome == Outcome::Stuck)
     };
-    forget(log, |entry| !earlier.contains(entry) && !stuck(&entry.place))
+    remove_entries(log, |entry| !earlier.contains(entry) && !stuck(&entry.place))
 }
 
-/// Puts back everything that the journal knows, in the reverse order, and takes it out.
+/// Restores all values of the journal in reverse order and removes their entries.
 ///
 /// # Errors
-/// Where the journal cannot be written.
+/// The journal cannot be written.
 pub fn restore(host: &mut dyn Host, log: &mut dyn Log) -> Result<Vec<Restored>> {
     let mut restored = Vec::new();
     for entry in log.entries().into_iter().rev() {
@@ -318,50 +317,52 @@ pub fn restore(host: &mut dyn Host, log: &mut dyn Log) -> Result<Vec<Restored>> 
         let result = match found {
             Err(refusal) => Err(refusal.to_string()),
             Ok(Some(None)) => Err(format!(
-                "interface {:?} is not here; bring it back, or discard its settings with --forget",
+                "interface {:?} not found; bring it back, or discard its settings with --remove_entries",
                 entry.place.interface().unwrap_or_default()
             )),
-            Ok(Some(Some(name))) => put_back(host, &entry.place.renamed(&name), &entry.before),
-            Ok(None) => put_back(host, &entry.place, &entry.before),
+            Ok(Some(Some(name))) => restore_value(host, &entry.place.renamed(&name), &entry.before),
+            Ok(None) => restore_value(host, &entry.place, &entry.before),
         };
         let (outcome, reason) = match result {
             Ok(outcome) => (outcome, None),
-            Err(why) => (PutBack::Failed, Some(why)),
+            Err(why) => (RestoreOutcome::Failed, Some(why)),
         };
         restored.push(Restored { entry, outcome, reason });
     }
     let failed = |entry: &Entry| {
         restored
             .iter()
-            .any(|restored| restored.entry == *entry && restored.outcome == PutBack::Failed)
+            .any(|restored| restored.entry == *entry && restored.outcome == RestoreOutcome::Failed)
     };
-    forget(log, |entry| !failed(entry))?;
+    remove_entries(log, |entry| !failed(entry))?;
     Ok(restored)
 }
 
-/// Writes a value of before, and reads it back; nothing where it is there already.
-fn put_back(
+/// Writes a former value and verifies it; does nothing if it is present already.
+fn restore_value(
     host: &mut dyn Host,
-    place: &Place,
+    place: &SettingLocation,
     before: &str,
-) -> std::result::Result<PutBack, String> {
+) -> std::result::Result<RestoreOutcome, String> {
     let there = |host: &mut dyn Host| host.read(place).map(|now| (place.agrees(&now, before), now));
     let result = match there(host) {
-        Ok((true, _)) => return Ok(PutBack::Restored),
+        Ok((true, _)) => return Ok(RestoreOutcome::Restored),
         Ok((false, _)) => host.write(place, before).and_then(|()| there(host)),
         Err(refusal) => Err(refusal),
     };
     match result {
-        Ok((true, _)) => Ok(PutBack::Restored),
-        Ok((false, now)) => Err(format!("{before} was written without an error, and it is {now}")),
-        Err(Refusal::Gone) => Ok(PutBack::Gone),
+        Ok((true, _)) => Ok(RestoreOutcome::Restored),
+        Ok((false, now)) => {
+            Err(format!("{before} was written without an error, but the value is {now}"))
+        }
+        Err(Refusal::Gone) => Ok(RestoreOutcome::Gone),
         Err(refusal) => Err(refusal.to_string()),
     }
 }
 
-/// Takes entries out of the journal; writes it only where that changes it.
-fn forget(log: &mut dyn Log, forgotten: impl Fn(&Entry) -> bool) -> Result<()> {
+/// Removes entries from the journal; writes it only if it changed.
+fn remove_entries(log: &mut dyn Log, removed: impl Fn(&Entry) -> bool) -> Result<()> {
     let entries = log.entries();
-    let kept: Vec<Entry> = entries.iter().filter(|entry| !forgotten(entry)).cloned().collect();
+    let kept: Vec<Entry> = entries.iter().filter(|entry| !removed(entry)).cloned().collect();
     if kept.len() == entries.len() { Ok(()) } else { log.replace(kept) }
 }

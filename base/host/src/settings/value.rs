@@ -7,26 +7,26 @@ use onbeat_netdev::ethtool::{Coalescing, EnergyEfficient};
 
 use onbeat_realtime::CpuSet;
 
-/// What stands for an empty list.
+/// The text of an empty list.
 const NONE: &str = "none";
 
-/// The words of a list; none of `none`.
+/// Returns the words of a list; none for `none`.
 pub(super) fn words(text: &str) -> BTreeSet<&str> {
     text.split_whitespace().filter(|word| *word != NONE).collect()
 }
 
-/// A list of words.
+/// Formats a list of words.
 pub(super) fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let words: Vec<&str> = words.into_iter().collect();
     if words.is_empty() { NONE.to_owned() } else { words.join(" ") }
 }
 
-/// Whether each word of `wanted` is in `now`.
+/// Returns whether each word of `wanted` is in `now`.
 pub(super) fn includes(now: &str, wanted: &str) -> bool {
     words(wanted).is_subset(&words(now))
 }
 
-/// Whether both are the same list of CPUs.
+/// Returns whether both are the same list of CPUs.
 pub(super) fn same_cpus(now: &str, wanted: &str) -> bool {
     match (now.parse::<CpuSet>(), wanted.parse::<CpuSet>()) {
         (Ok(now), Ok(wanted)) => now == wanted,
@@ -34,7 +34,7 @@ pub(super) fn same_cpus(now: &str, wanted: &str) -> bool {
     }
 }
 
-/// The offloads that hold frames back or make large ones of many: by the kernel's names.
+/// Returns whether an offload delays frames or merges them, by the kernel's name.
 pub(super) fn is_merging(offload: &str) -> bool {
     offload.starts_with("rx-gro")
         || matches!(offload, "rx-lro" | "rx-udp-gro-forwarding")
@@ -43,10 +43,10 @@ pub(super) fn is_merging(offload: &str) -> bool {
 
 /// A structure of ethtool as `key=number` words.
 pub(super) trait Fields: Sized {
-    /// Its fields, by the names that ethtool has for them.
+    /// Returns its fields, by the names of ethtool.
     fn fields(&mut self) -> Vec<(&'static str, Field<'_>)>;
 
-    /// All fields.
+    /// Returns all fields as text.
     fn text(mut self) -> String {
         let mut text = String::new();
         for (key, field) in self.fields() {
@@ -57,7 +57,7 @@ pub(super) trait Fields: Sized {
         text
     }
 
-    /// Sets the fields that the text names; `None` where it names others, or no number.
+    /// Sets the fields in the text; `None`: an unknown name or an invalid number.
     fn set(&mut self, text: &str) -> Option<()> {
         for word in words(text) {
             let (key, number) = word.split_once('=')?;
@@ -115,11 +115,10 @@ impl Fields for EnergyEfficient {
     }
 }
 
-/// What of interrupt coalescing is to change so that nothing is held back; `None` if nothing is.
+/// Returns the changes of interrupt coalescing that avoid any delay; `None`: no change.
 ///
-/// It is illegal to have no time and no number of frames (linux/ethtool.h: the interrupt would never
-/// come), but 0 frames is also what a driver shows that does not count any. So a number that is in
-/// use becomes 1, and one that is not stays.
+/// Both time and number of frames must not be 0 (linux/ethtool.h: the interrupt would never occur), but a
+/// driver that does not count frames also reports 0. Therefore a number in use becomes 1, and 0 stays.
 pub(super) fn least_coalescing(now: &str) -> Option<String> {
     let changed = words_in_order(now).filter_map(|word| {
         let (key, number) = word.split_once('=')?;
@@ -134,7 +133,7 @@ pub(super) fn least_coalescing(now: &str) -> Option<String> {
     (!changed.is_empty()).then(|| changed.join(" "))
 }
 
-/// Of `now`, what `wanted` changes: what a person wants to see of a long value.
+/// Returns the part of `now` that `wanted` changes, to display a long value.
 pub(super) fn changed(now: &str, wanted: &str) -> String {
     let keys: BTreeSet<&str> =
         words(wanted).into_iter().filter_map(|word| Some(word.split_once('=')?.0)).collect();
@@ -151,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_as_text_is_read_again() {
+    fn written_text_is_read_again() {
         let text = "adaptive-rx=1 adaptive-tx=0 rx-usecs=50 rx-frames=8 tx-usecs=7 tx-frames=0";
         let mut coalescing = Coalescing::default();
         assert_eq!(coalescing.set(text), Some(()));
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn only_numbers_of_frames_in_use_become_one() {
+    fn only_frame_counts_in_use_become_one() {
         for (now, least) in [
             ("adaptive-rx=1 rx-usecs=50 rx-frames=0", Some("adaptive-rx=0 rx-usecs=0")),
             ("rx-usecs=0 rx-frames=16 tx-frames=1", Some("rx-frames=1")),
@@ -178,12 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_value_only_what_changes_is_shown() {
+    fn only_the_changed_part_of_a_long_value_is_shown() {
         assert_eq!(changed("a=1 b=2 c=3", "c=0 a=0"), "a=1 c=3");
     }
 
     #[test]
-    fn offloads_that_merge_are_told_from_others() {
+    fn merging_offloads_are_recognized() {
         for name in
             ["rx-gro", "rx-gro-hw", "rx-lro", "tx-tcp-segmentation", "tx-generic-segmentation"]
         {

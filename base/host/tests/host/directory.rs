@@ -8,7 +8,7 @@ use crate::common::{mode, set_mode};
 use onbeat_host::{Error, PrivateDirectory};
 use onbeat_testing::{Feature, TemporaryDirectory, Unprivileged, require};
 
-const NOBODY: u32 = 65534;
+const OTHER_USER: u32 = 65534;
 
 #[track_caller]
 fn refused(path: &Path, why: &str) {
@@ -63,7 +63,7 @@ fn directories_of_other_users_are_refused_on_the_whole_path() {
     let path = temporary.file("a/b");
     fs::create_dir_all(&path).unwrap();
     for of_other in [&path, &temporary.file("a")] {
-        chown(of_other, Some(NOBODY), Some(NOBODY)).unwrap();
+        chown(of_other, Some(OTHER_USER), Some(OTHER_USER)).unwrap();
         refused(&path, "it belongs to user 65534");
         chown(of_other, Some(0), Some(0)).unwrap();
     }

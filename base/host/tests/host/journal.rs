@@ -1,4 +1,4 @@
-//! A journal is the former one or the new one; what is neither is refused with a remedy.
+//! A journal is the former one or the new one; anything else is refused with a remedy.
 
 use std::env;
 use std::fs;
@@ -18,7 +18,7 @@ use onbeat_host::{Content, Error, Journal, PrivateDirectory};
 use onbeat_testing::{Feature, TemporaryDirectory, require};
 use serde::{Deserialize, Serialize};
 
-/// Names to a copy of this program the directory to write to.
+/// Environment variable with the directory to write to.
 const WRITE_IN: &str = "ONBEAT_TEST_WRITE_IN";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ fn journal(temporary: &TemporaryDirectory) -> Journal<Mtu> {
 }
 
 #[test]
-fn what_was_written_is_read_until_it_is_removed() {
+fn written_content_is_read_until_removed() {
     let temporary = TemporaryDirectory::new("written");
     let journal = journal(&temporary);
     assert_eq!(journal.read().unwrap(), None);
@@ -53,10 +53,10 @@ fn what_was_written_is_read_until_it_is_removed() {
     assert_eq!(journal.read().unwrap(), None);
 }
 
-/// Not a test of its own: writes until it is killed, on several threads, of which most wait for the
-/// directory in the middle of a write.
+/// Not a test by itself: writes until it is killed, on several threads, most of which wait for the directory
+/// during a write.
 #[test]
-fn writes_where_told_to() {
+fn writes_to_the_given_directory() {
     let Some(path) = env::var_os(WRITE_IN) else { return };
     let path = Path::new(&path);
     let journals = journals(path);
@@ -85,7 +85,7 @@ fn a_killed_process_leaves_whole_journals_and_the_next_reader_removes_the_rest()
     let temporary = TemporaryDirectory::below(Path::new("/dev/shm"), "killed");
     let journals = journals(temporary.path());
     let mut child =
-        copy("journal::writes_where_told_to", WRITE_IN, temporary.path()).spawn().unwrap();
+        copy("journal::writes_to_the_given_directory", WRITE_IN, temporary.path()).spawn().unwrap();
     wait_for_line(&mut child, "writing");
     stop_while_it_writes(&child, temporary.path());
     child.kill().unwrap();
@@ -114,7 +114,7 @@ fn stop_while_it_writes(child: &Child, directory: &Path) {
     }
 }
 
-/// Files of a directory that are no whole journals.
+/// Returns the files of a directory that are incomplete journals.
 fn unfinished(directory: &Path) -> Vec<PathBuf> {
     let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     names.filter(|name| name.extension() != Some("json".as_ref())).collect()

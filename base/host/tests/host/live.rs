@@ -5,25 +5,26 @@ use std::os::fd::AsRawFd;
 
 use onbeat_host::settings::Error;
 use onbeat_host::settings::{
-    Host, Journal, Kind, Live, Log, Outcome, Place, PutBack, Tuning, apply, plan, restore,
+    Host, Journal, Live, Log, Outcome, RestoreOutcome, SettingKind, SettingLocation, Tuning, apply,
+    plan, restore,
 };
 use onbeat_netdev::{Ethtool, Handle, Namespace};
 use onbeat_testing::{Feature, TemporaryDirectory, require_all, require_that, veth_with_napi};
 
 const FORGET: &str = "onbeat doctor --restore --forget";
 
-/// Everything of an interface; nothing of the host, which others use.
+/// All settings of an interface; none of the host, which is shared.
 fn tuning(interface: &str) -> Tuning {
     Tuning {
         interfaces: vec![interface.to_owned()],
         cpus: Some("0".parse().unwrap()),
-        only: Kind::ALL.into_iter().filter(|kind| kind.is_of_interface()).collect(),
+        only: SettingKind::ALL.into_iter().filter(|kind| kind.is_of_interface()).collect(),
         ..Tuning::default()
     }
 }
 
 #[test]
-fn a_veth_is_tuned_and_put_back() {
+fn a_veth_is_tuned_and_restored() {
     if !require_all(&[Feature::Root, Feature::Veth, Feature::Kernel(6, 8)]) {
         return;
     }
@@ -39,12 +40,13 @@ fn a_veth_is_tuned_and_put_back() {
 
             let report = apply(host, &mut journal, &tuning("rt0"), false).unwrap();
             assert!(report.is_good(), "{report:?}");
-            let changed = |kind: Kind| {
+            let changed = |kind: SettingKind| {
                 let mut changes = report.changes.iter();
                 changes
                     .any(|change| change.setting.kind == kind && change.outcome == Outcome::Changed)
             };
-            let expected = [Kind::Offloads, Kind::ThreadedNapi, Kind::NapiPriority];
+            let expected =
+                [SettingKind::Offloads, SettingKind::ThreadedNapi, SettingKind::NapiPriority];
             assert!(expected.into_iter().all(changed), "{report:?}");
             let found = host.survey(&interfaces).unwrap();
             assert_eq!(found.interfaces[0].offloads.as_deref(), Some("rx-gro"));
@@ -63,12 +65,15 @@ fn a_veth_is_tuned_and_put_back() {
             let busy = Journal::open(directory.path(), FORGET).unwrap_err();
             assert!(matches!(&busy, Error::Host(busy) if busy.is_busy()), "{busy}");
             assert!(busy.to_string().contains(&std::process::id().to_string()), "{busy}");
-            // Another one, later.
+            // Another process, later.
             drop(journal);
             let mut journal = Journal::open(directory.path(), FORGET).unwrap();
             assert_eq!(journal.entries().len(), report.changes.len());
             let restored = restore(host, &mut journal).unwrap();
-            assert!(restored.iter().all(|one| one.outcome == PutBack::Restored), "{restored:?}");
+            assert!(
+                restored.iter().all(|one| one.outcome == RestoreOutcome::Restored),
+                "{restored:?}"
+            );
             assert_eq!(journal.entries(), []);
             drop(journal);
             assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
@@ -81,13 +86,13 @@ fn a_veth_is_tuned_and_put_back() {
 }
 
 #[test]
-fn settings_of_an_interface_in_another_namespace_wait_for_it() {
+fn settings_of_a_moved_interface_are_kept() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
     let (handle, directory) = (veth_with_napi(), TemporaryDirectory::new("elsewhere"));
     let mut journal = Journal::open(directory.path(), FORGET).unwrap();
-    let only = vec![Kind::Offloads];
+    let only = vec![SettingKind::Offloads];
     let tuning = Tuning { only, ..tuning("rt0") };
     let mut run = |namespace: &Namespace, f: &mut (dyn FnMut(&mut Live, &mut Journal) + Send)| {
         namespace.run(|| Live::run(|host| f(host, &mut journal))).unwrap().unwrap();
@@ -98,7 +103,7 @@ fn settings_of_an_interface_in_another_namespace_wait_for_it() {
     });
     run(&Namespace::new().unwrap(), &mut |host, journal| {
         let restored = restore(host, journal).unwrap();
-        assert_eq!((restored[0].outcome, journal.entries().len()), (PutBack::Failed, 1));
+        assert_eq!((restored[0].outcome, journal.entries().len()), (RestoreOutcome::Failed, 1));
     });
     let elsewhere = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
     handle.move_to("rt0", elsewhere.namespace()).unwrap();
@@ -119,12 +124,12 @@ fn settings_of_an_interface_in_another_namespace_wait_for_it() {
     // The same interface under another name.
     handle.rename("rt0", "other").unwrap();
     run(handle.namespace(), &mut |host, journal| {
-        assert_eq!(restore(host, journal).unwrap()[0].outcome, PutBack::Restored);
+        assert_eq!(restore(host, journal).unwrap()[0].outcome, RestoreOutcome::Restored);
         assert_eq!(journal.entries(), []);
     });
 }
 
-/// A tap device of the calling thread's namespace; it goes with the file.
+/// A tap device in the calling thread's namespace; removed when the file is closed.
 fn tap(name: &str) -> std::io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
     let mut request = libc::ifreq {
@@ -142,7 +147,7 @@ fn tap(name: &str) -> std::io::Result<File> {
 }
 
 #[test]
-fn coalescing_is_turned_down_and_put_back() {
+fn coalescing_is_reduced_and_restored() {
     if !require_all(&[Feature::Root]) {
         return;
     }
@@ -158,12 +163,19 @@ fn coalescing_is_turned_down_and_put_back() {
     let in_namespace = || {
         Live::run(|host| {
             let mut journal = Journal::open(directory.path(), FORGET).unwrap();
-            let only = vec![Kind::Coalescing, Kind::EnergyEfficient, Kind::ThreadedNapi];
+            let only = vec![
+                SettingKind::Coalescing,
+                SettingKind::EnergyEfficient,
+                SettingKind::ThreadedNapi,
+            ];
             let report =
                 apply(host, &mut journal, &Tuning { only, ..tuning("rt0") }, false).unwrap();
             assert!(report.is_good(), "{report:?}");
             let change = &report.changes[0];
-            assert_eq!(change.setting.place, Place::Coalescing { interface: "rt0".into() });
+            assert_eq!(
+                change.setting.place,
+                SettingLocation::Coalescing { interface: "rt0".into() }
+            );
             assert_eq!(
                 (change.setting.shown().as_str(), change.outcome),
                 ("rx-frames=16", Outcome::Changed)
@@ -178,7 +190,7 @@ fn coalescing_is_turned_down_and_put_back() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_named_before_anything_is_changed() {
+fn a_missing_interface_is_reported_before_any_change() {
     if !require_all(&[Feature::Root]) {
         return;
     }

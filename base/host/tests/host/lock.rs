@@ -18,22 +18,22 @@ use onbeat_host::{Error, InterfaceLock, Lock, PrivateDirectory};
 use onbeat_netdev::Namespace;
 use onbeat_testing::{Feature, TemporaryDirectory, Unprivileged, require};
 
-/// Names to a copy of this program the directory to lock.
+/// Environment variable with the directory to lock.
 const LOCK_IN: &str = "ONBEAT_TEST_LOCK_IN";
-/// And how often to take and release the lock in a race.
+/// Environment variable with the directory of a race.
 const RACE_IN: &str = "ONBEAT_TEST_RACE_IN";
-/// Makes a copy of this program, of another user, lock an interface.
+/// Environment variable to lock an interface as another user.
 const UNPRIVILEGED: &str = "ONBEAT_TEST_UNPRIVILEGED";
 
 fn holder(directory: &Path) -> Child {
-    let mut child = copy("lock::locks_where_told_to", LOCK_IN, directory).spawn().unwrap();
+    let mut child = copy("lock::locks_the_given_directory", LOCK_IN, directory).spawn().unwrap();
     wait_for_line(&mut child, "locked");
     child
 }
 
-/// Not a test of its own: the program of [`holder`].
+/// Not a test by itself: the program of [`holder`].
 #[test]
-fn locks_where_told_to() {
+fn locks_the_given_directory() {
     let Some(directory) = env::var_os(LOCK_IN) else { return };
     let directory = PrivateDirectory::create(Path::new(&directory)).unwrap();
     let _lock = Lock::take(&directory, "a.lock", "node \"a\"").unwrap();
@@ -43,7 +43,7 @@ fn locks_where_told_to() {
 }
 
 #[test]
-fn one_process_has_it_and_its_name_is_told_and_kill_9_releases_it() {
+fn one_process_has_it_and_is_reported_and_kill_9_releases_it() {
     let temporary = TemporaryDirectory::new("one");
     let directory = PrivateDirectory::create(&temporary.file("a")).unwrap();
     let mut child = holder(&temporary.file("a"));
@@ -73,7 +73,7 @@ fn one_process_has_it_and_its_name_is_told_and_kill_9_releases_it() {
     assert!(!Lock::take(&directory, "a.lock", "fifth").unwrap().is_inherited());
 }
 
-/// Other processes take an empty file for that of another program.
+/// Other processes treat an empty file as that of another program.
 #[test]
 fn its_file_is_at_no_time_without_content() {
     let temporary = TemporaryDirectory::new("content");
@@ -122,7 +122,7 @@ fn a_process_that_is_not_root_is_warned_that_it_has_no_lock() {
     }
 }
 
-/// Not a test of its own: the program of the one above.
+/// Not a test by itself: the program of the test above.
 #[test]
 fn locks_an_interface_unprivileged() {
     if env::var_os(UNPRIVILEGED).is_none() {
@@ -135,7 +135,7 @@ fn locks_an_interface_unprivileged() {
 
 /// The content is of a dead process; the process that has the lock wrote none.
 #[test]
-fn the_holder_is_told_by_the_kernel_and_not_by_the_file() {
+fn the_kernel_has_precedence_over_the_file_for_the_holder() {
     let temporary = TemporaryDirectory::new("real");
     let directory = PrivateDirectory::create(&temporary.file("a")).unwrap();
     fs::write(temporary.file("a/a.lock"), r#"{"pid":1,"start":1,"boot":"","what":"nothing"}"#)
@@ -199,7 +199,7 @@ fn a_former_lock_counts_only_while_a_process_of_this_user_has_it() {
 }
 
 #[test]
-fn what_is_planted_at_its_path_is_refused_and_stays() {
+fn a_planted_file_is_refused_and_not_changed() {
     let temporary = TemporaryDirectory::new("planted");
     let directory = PrivateDirectory::create(&temporary.file("a")).unwrap();
     let (path, canary) = (temporary.file("a/a.lock"), temporary.file("canary"));
@@ -234,9 +234,9 @@ fn what_is_planted_at_its_path_is_refused_and_stays() {
     assert_eq!(mode(&path), 0o600);
 }
 
-/// Not a test of its own: takes and releases a lock, and leaves a mark while it has it.
+/// Not a test by itself: takes and releases a lock, and creates a mark while it has it.
 #[test]
-fn races_where_told_to() {
+fn races_in_the_given_directory() {
     let Some(path) = env::var_os(RACE_IN) else { return };
     race(Path::new(&path));
 }
@@ -260,11 +260,11 @@ fn race(path: &Path) {
 }
 
 #[test]
-fn of_processes_that_race_one_at_a_time_has_it() {
+fn racing_processes_have_it_one_at_a_time() {
     let temporary = TemporaryDirectory::new("race");
     let path = temporary.file("a");
     let mut others: Vec<Child> = (0..2)
-        .map(|_| copy("lock::races_where_told_to", RACE_IN, &path).spawn().unwrap())
+        .map(|_| copy("lock::races_in_the_given_directory", RACE_IN, &path).spawn().unwrap())
         .collect();
     thread::scope(|scope| {
         (0..2).for_each(|_| _ = scope.spawn(|| race(&path)));
@@ -275,7 +275,7 @@ fn of_processes_that_race_one_at_a_time_has_it() {
 }
 
 #[test]
-fn an_interface_is_of_one_at_a_time() {
+fn an_interface_has_one_owner_at_a_time() {
     if !require(Feature::Root) {
         return;
     }

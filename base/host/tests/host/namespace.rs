@@ -24,7 +24,7 @@ use onbeat_host::{Error, InterfaceLock, NamespaceLock, Result};
 use onbeat_netdev::{Namespace, PrivateMounts};
 use onbeat_testing::{Feature, TemporaryDirectory, require};
 
-/// Names to a copy of this program what it does.
+/// Environment variable with the task of a copy of this program.
 const TASK: &str = "ONBEAT_TEST_TASK";
 
 /// The socket of the lock on interface 7.
@@ -50,7 +50,7 @@ impl Drop for Copy {
     }
 }
 
-/// Not a test of its own: the program of [`Copy`].
+/// Not a test by itself: the program of [`Copy`].
 #[test]
 fn does_its_task() {
     let Ok(task) = env::var(TASK) else { return };
@@ -92,7 +92,7 @@ fn does_its_task() {
     drop(held);
 }
 
-/// Takes the lock on interface 7 as a program does whose /run is its own.
+/// Acquires the lock on interface 7 like a program with a separate /run.
 fn take_elsewhere(namespace: &Namespace) -> Result<InterfaceLock> {
     thread::scope(|scope| {
         let take = || {
@@ -123,7 +123,7 @@ fn a_program_with_another_run_directory_is_refused_until_the_holder_is_killed() 
     let refused = refusal(&namespace);
     assert!(refused.contains(&expected), "{refused}");
     take_elsewhere(&other).unwrap();
-    // Connections of another user, as many as there is room for, change nothing.
+    // Connections of another user, up to the backlog, have no effect.
     let _filler = Copy::start(&namespace, "fill");
     let refused = refusal(&namespace);
     assert!(refused.contains(&expected), "{refused}");
@@ -161,7 +161,7 @@ fn another_user_cannot_hold_the_lock_and_is_named() {
     }
 }
 
-/// Each type of socket has names of its own, and the name of another socket may contain this one.
+/// Each type of socket has a separate name space, and the name of another socket may contain this one.
 #[test]
 fn sockets_with_similar_names_are_not_the_owner() {
     if !require(Feature::Root) {

@@ -1,4 +1,4 @@
-//! Plans and transactions on hosts that are made up, fail where they are told to, and are killed.
+//! Plans and transactions on simulated hosts that fail at defined steps, and are killed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -6,48 +6,48 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use onbeat_host::settings::Result;
 use onbeat_host::settings::{
-    Change, Entry, Governor, Host, InterfaceSurvey, Kind, Log, NapiThread, Outcome, Place, PutBack,
-    Refusal, Report, Survey, Tuning, apply, plan, restore, roll_back,
+    Change, Entry, Governor, Host, InterfaceSurvey, Log, NapiThread, Outcome, Refusal, Report,
+    RestoreOutcome, SettingKind, SettingLocation, Survey, Tuning, apply, plan, restore, roll_back,
 };
 use onbeat_netdev::InterfaceIdentity;
 use proptest::prelude::*;
 
-/// A host with one interface, whose NAPI threads come and go.
+/// A host with one interface, whose NAPI threads are created and removed.
 #[derive(Debug, Clone, Default)]
 struct Fake {
-    values: BTreeMap<String, (Place, String)>,
-    /// Threads stay when NAPI is not threaded any more, as before Linux 6.17.
+    values: BTreeMap<String, (SettingLocation, String)>,
+    /// Threads remain after NAPI is no longer threaded, as before Linux 6.17.
     threads_stay: bool,
     veth: bool,
     namespace: u64,
-    /// Writes so far, and what happens at one of them.
+    /// Number of writes, and the failure at one of them.
     writes: usize,
-    at_write: Option<(usize, Trouble)>,
+    at_write: Option<(usize, Failure)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trouble {
+enum Failure {
     /// Refused once.
     Fails,
-    /// Says it is done, and is not.
-    Lies,
-    /// Does something else, and refuses.
+    /// Reports success without effect.
+    FalseSuccess,
+    /// Partly applied, then refused.
     Halfway,
-    /// The device has no such thing.
+    /// Not supported by the device.
     Unsupported,
-    /// The process is killed before it happens.
+    /// The process is killed before the write.
     DiesBefore,
-    /// The process is killed after it happened.
+    /// The process is killed after the write.
     DiesAfter,
 }
 
-const ALL: [Trouble; 6] = [
-    Trouble::Fails,
-    Trouble::Lies,
-    Trouble::Halfway,
-    Trouble::Unsupported,
-    Trouble::DiesBefore,
-    Trouble::DiesAfter,
+const ALL: [Failure; 6] = [
+    Failure::Fails,
+    Failure::FalseSuccess,
+    Failure::Halfway,
+    Failure::Unsupported,
+    Failure::DiesBefore,
+    Failure::DiesAfter,
 ];
 
 const INTERFACE: &str = "eth0";
@@ -56,8 +56,8 @@ fn governor(cpu: u32) -> String {
     format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor")
 }
 
-fn throttling() -> Place {
-    Place::File { path: "/proc/sys/kernel/sched_rt_runtime_us".into() }
+fn throttling() -> SettingLocation {
+    SettingLocation::File { path: "/proc/sys/kernel/sched_rt_runtime_us".into() }
 }
 
 fn interface() -> String {
@@ -71,40 +71,43 @@ fn name(pid: i32) -> String {
 const THREADS: [i32; 2] = [71, 72];
 
 impl Fake {
-    /// A host where everything is to do.
+    /// Creates a host on which every setting needs a change.
     fn untuned() -> Self {
         let mut fake = Self { namespace: 1, ..Self::default() };
         for cpu in 0..2 {
-            fake.put(Place::File { path: governor(cpu) }, "powersave");
+            fake.put(SettingLocation::File { path: governor(cpu) }, "powersave");
         }
         fake.put(throttling(), "950000");
-        fake.put(Place::Offloads { interface: interface() }, "rx-gro tx-tcp-segmentation");
+        fake.put(
+            SettingLocation::Offloads { interface: interface() },
+            "rx-gro tx-tcp-segmentation",
+        );
         let coalescing =
             "adaptive-rx=1 adaptive-tx=0 rx-usecs=50 rx-frames=8 tx-usecs=0 tx-frames=0";
-        fake.put(Place::Coalescing { interface: interface() }, coalescing);
+        fake.put(SettingLocation::Coalescing { interface: interface() }, coalescing);
         let eee = "enabled=1 advertised=40 tx-lpi=1 tx-lpi-timer-us=17";
-        fake.put(Place::EnergyEfficient { interface: interface() }, eee);
-        fake.put(Place::Threaded { interface: interface() }, "0");
+        fake.put(SettingLocation::EnergyEfficient { interface: interface() }, eee);
+        fake.put(SettingLocation::Threaded { interface: interface() }, "0");
         for irq in [40, 41] {
-            fake.put(Place::Irq { irq }, "0-3");
+            fake.put(SettingLocation::Irq { irq }, "0-3");
         }
         fake
     }
 
-    fn put(&mut self, place: Place, value: &str) {
+    fn put(&mut self, place: SettingLocation, value: &str) {
         self.values.insert(place.to_string(), (place, value.to_owned()));
     }
 
-    fn get(&self, place: &Place) -> Option<&String> {
+    fn get(&self, place: &SettingLocation) -> Option<&String> {
         self.values.get(&place.to_string()).map(|(_, value)| value)
     }
 
-    /// What a write means to the device.
-    fn take(&mut self, place: &Place, value: &str) {
+    /// Applies a write to the device.
+    fn take(&mut self, place: &SettingLocation, value: &str) {
         let mut value = value.to_owned();
         match place {
-            // Keys that are not named stay.
-            Place::Coalescing { .. } | Place::EnergyEfficient { .. } => {
+            // Omitted keys are unchanged.
+            SettingLocation::Coalescing { .. } | SettingLocation::EnergyEfficient { .. } => {
                 let now = self.get(place).unwrap().clone();
                 let words = now.split(' ').map(|word| {
                     let key = word.split_once('=').unwrap().0;
@@ -113,7 +116,7 @@ impl Fake {
                 });
                 value = words.collect::<Vec<_>>().join(" ");
             }
-            Place::Threaded { .. } => {
+            SettingLocation::Threaded { .. } => {
                 for pid in THREADS {
                     for (thread, begins) in threads(pid) {
                         if value == "1" && self.get(&thread).is_none() {
@@ -129,30 +132,31 @@ impl Fake {
         self.put(place.clone(), &value);
     }
 
-    /// Values, less those of threads that nothing runs in.
+    /// Returns the values, except those of threads without a NAPI instance.
     fn state(&self) -> Vec<(String, String)> {
-        let threaded = self.get(&Place::Threaded { interface: interface() });
+        let threaded = self.get(&SettingLocation::Threaded { interface: interface() });
         let runs = threaded.is_some_and(|threaded| threaded != "0");
-        let counts = |place: &Place| runs || !THREADS.iter().any(|pid| is_of(place, *pid));
+        let counts =
+            |place: &SettingLocation| runs || !THREADS.iter().any(|pid| is_of(place, *pid));
         let values = self.values.iter().filter(|(_, (place, _))| counts(place));
         values.map(|(name, (_, value))| (name.clone(), value.clone())).collect()
     }
 }
 
-fn threads(pid: i32) -> [(Place, &'static str); 2] {
+fn threads(pid: i32) -> [(SettingLocation, &'static str); 2] {
     [
-        (Place::ThreadPolicy { interface: interface(), pid, name: name(pid) }, "other"),
-        (Place::ThreadCpus { interface: interface(), pid, name: name(pid) }, "0-3"),
+        (SettingLocation::ThreadPolicy { interface: interface(), pid, name: name(pid) }, "other"),
+        (SettingLocation::ThreadCpus { interface: interface(), pid, name: name(pid) }, "0-3"),
     ]
 }
 
-fn is_of(place: &Place, thread: i32) -> bool {
+fn is_of(place: &SettingLocation, thread: i32) -> bool {
     threads(thread).iter().any(|(of_thread, _)| of_thread == place)
 }
 
 impl Host for Fake {
     fn survey(&mut self, interfaces: &[String]) -> Result<Survey> {
-        let path = |cpu| Place::File { path: governor(cpu) };
+        let path = |cpu| SettingLocation::File { path: governor(cpu) };
         let governors = (0..2).filter_map(|cpu| {
             let now = self.get(&path(cpu))?.clone();
             Some(Governor { path: governor(cpu), now, available: Vec::new() })
@@ -162,17 +166,17 @@ impl Host for Fake {
             let policy = Some(self.get(&policy)?.clone());
             Some(NapiThread { pid, name: name(pid), policy, cpus: self.get(&cpus)?.clone() })
         };
-        let value = |place: Place| self.get(&place).cloned();
-        let threaded = value(Place::Threaded { interface: interface() });
+        let value = |place: SettingLocation| self.get(&place).cloned();
+        let threaded = value(SettingLocation::Threaded { interface: interface() });
         let found = InterfaceSurvey {
             name: interface(),
             veth: self.veth,
-            offloads: value(Place::Offloads { interface: interface() }),
-            coalescing: value(Place::Coalescing { interface: interface() }),
-            energy_efficient: value(Place::EnergyEfficient { interface: interface() }),
+            offloads: value(SettingLocation::Offloads { interface: interface() }),
+            coalescing: value(SettingLocation::Coalescing { interface: interface() }),
+            energy_efficient: value(SettingLocation::EnergyEfficient { interface: interface() }),
             irqs: [40, 41]
                 .into_iter()
-                .filter_map(|irq| Some((irq, value(Place::Irq { irq })?)))
+                .filter_map(|irq| Some((irq, value(SettingLocation::Irq { irq })?)))
                 .collect(),
             threads: match threaded.as_deref() {
                 Some("1") => THREADS.into_iter().filter_map(thread).collect(),
@@ -188,11 +192,11 @@ impl Host for Fake {
         })
     }
 
-    fn read(&mut self, place: &Place) -> std::result::Result<String, Refusal> {
+    fn read(&mut self, place: &SettingLocation) -> std::result::Result<String, Refusal> {
         self.get(place).cloned().ok_or(Refusal::Gone)
     }
 
-    fn write(&mut self, place: &Place, value: &str) -> std::result::Result<(), Refusal> {
+    fn write(&mut self, place: &SettingLocation, value: &str) -> std::result::Result<(), Refusal> {
         if self.get(place).is_none() {
             return Err(Refusal::Gone);
         }
@@ -200,16 +204,16 @@ impl Host for Fake {
         self.writes += 1;
         match trouble {
             None => self.take(place, value),
-            Some(Trouble::Fails) => return Err(Refusal::Failed("refused".into())),
-            Some(Trouble::Unsupported) => return Err(Refusal::Unsupported("not here".into())),
-            Some(Trouble::Lies) => {}
-            Some(Trouble::Halfway) => {
+            Some(Failure::Fails) => return Err(Refusal::Failed("refused".into())),
+            Some(Failure::Unsupported) => return Err(Refusal::Unsupported("not here".into())),
+            Some(Failure::FalseSuccess) => {}
+            Some(Failure::Halfway) => {
                 let now = self.get(place).unwrap().replace(|c: char| c.is_ascii_digit(), "9");
                 self.put(place.clone(), if now.contains('=') { &now } else { "neither" });
                 return Err(Refusal::Failed("refused".into()));
             }
-            Some(Trouble::DiesBefore) => resume_unwind(Box::new("killed")),
-            Some(Trouble::DiesAfter) => {
+            Some(Failure::DiesBefore) => resume_unwind(Box::new("killed")),
+            Some(Failure::DiesAfter) => {
                 self.take(place, value);
                 resume_unwind(Box::new("killed"));
             }
@@ -230,11 +234,11 @@ impl Host for Fake {
     }
 }
 
-/// A journal that outlives what is killed.
+/// A journal that survives a simulated kill.
 #[derive(Debug, Default)]
 struct Memory {
     entries: RefCell<Vec<Entry>>,
-    /// Writes that succeed from now on.
+    /// Number of further writes that succeed.
     room: Cell<Option<usize>>,
 }
 
@@ -269,11 +273,11 @@ fn outcomes(changes: &[Change], outcome: Outcome) -> usize {
     changes.iter().filter(|change| change.outcome == outcome).count()
 }
 
-/// Writes of an untroubled run.
+/// Number of writes without failures.
 const WRITES: usize = 13;
 
 #[test]
-fn everything_is_changed_and_put_back() {
+fn all_settings_are_changed_and_restored() {
     let (mut fake, mut log) = (Fake::untuned(), Memory::default());
     let before = fake.state();
     let report = try_apply(&mut fake, &mut log, false).unwrap();
@@ -284,14 +288,17 @@ fn everything_is_changed_and_put_back() {
     assert_eq!((fake.read(&policy), fake.read(&cpus)), (Ok("fifo 50".into()), Ok("1".into())));
 
     let again = try_apply(&mut fake, &mut log, false).unwrap();
-    assert_eq!((again.changes.len(), fake.writes), (0, WRITES), "there is nothing left to do");
+    assert_eq!((again.changes.len(), fake.writes), (0, WRITES), "no further change");
     let restored = restore(&mut fake, &mut log).unwrap();
-    assert!(restored.iter().all(|restored| restored.outcome == PutBack::Restored), "{restored:?}");
+    assert!(
+        restored.iter().all(|restored| restored.outcome == RestoreOutcome::Restored),
+        "{restored:?}"
+    );
     assert_eq!((fake.state(), log.entries()), (before, vec![]));
 }
 
 #[test]
-fn threads_are_told_of_before_they_exist() {
+fn threads_are_announced_before_they_exist() {
     let mut fake = Fake::untuned();
     let found = plan(&tuning(), &fake.survey(&[interface()]).unwrap());
     let expected = "eth0: its NAPI threads, once they exist: fifo 50, CPUs 1";
@@ -299,42 +306,45 @@ fn threads_are_told_of_before_they_exist() {
 }
 
 #[test]
-fn only_what_may_be_changed_is() {
+fn only_permitted_settings_are_changed() {
     let mut fake = Fake::untuned();
     let survey = fake.survey(&[interface()]).unwrap();
-    for kind in Kind::ALL {
+    for kind in SettingKind::ALL {
         let only = Tuning { only: vec![kind], ..tuning() };
         let settings = plan(&only, &survey).settings;
         assert!(settings.iter().all(|setting| setting.kind == kind), "{kind}: {settings:?}");
-        let of_threads = matches!(kind, Kind::NapiPriority | Kind::NapiAffinity);
+        let of_threads = matches!(kind, SettingKind::NapiPriority | SettingKind::NapiAffinity);
         assert_eq!(settings.is_empty(), of_threads, "{kind}");
     }
 }
 
 #[test]
-fn without_cpus_nothing_is_moved_and_cpus_that_are_not_there_are_named() {
+fn without_cpus_nothing_is_moved_and_offline_cpus_are_reported() {
     let mut fake = Fake::untuned();
     let survey = fake.survey(&[interface()]).unwrap();
     let moves = |tuning: &Tuning| {
         let found = plan(tuning, &survey);
-        (found.settings.iter().any(|setting| setting.kind == Kind::IrqAffinity), found.cannot)
+        (
+            found.settings.iter().any(|setting| setting.kind == SettingKind::IrqAffinity),
+            found.cannot,
+        )
     };
     assert_eq!(moves(&Tuning { cpus: None, ..tuning() }), (false, vec![]));
-    let cannot = "CPUs 3-4 are not all online; these are: 0-3".to_owned();
+    let cannot = "CPUs 3-4 are not all online; online CPUs: 0-3".to_owned();
     let cpus = Some("3-4".parse().unwrap());
     assert_eq!(moves(&Tuning { cpus, ..tuning() }), (false, vec![cannot]));
 }
 
 #[test]
-fn a_veth_keeps_what_gives_it_napi() {
+fn a_veth_keeps_its_napi() {
     let mut fake = Fake { veth: true, ..Fake::untuned() };
     let settings = plan(&tuning(), &fake.survey(&[interface()]).unwrap()).settings;
-    let offloads = settings.iter().find(|setting| setting.kind == Kind::Offloads).unwrap();
+    let offloads = settings.iter().find(|setting| setting.kind == SettingKind::Offloads).unwrap();
     assert_eq!(offloads.wanted, "rx-gro");
 }
 
 #[test]
-fn a_governor_that_the_driver_does_not_offer_is_named() {
+fn an_unavailable_governor_is_reported() {
     let available = vec!["powersave".to_owned(), "userspace".to_owned()];
     let governor = Governor { path: "/g".into(), now: "powersave".into(), available };
     let survey = Survey { governors: vec![governor], ..Survey::default() };
@@ -343,9 +353,10 @@ fn a_governor_that_the_driver_does_not_offer_is_named() {
     assert!(found.cannot[0].contains("only powersave, userspace"), "{:?}", found.cannot);
 }
 
-/// Troubled anywhere, the host is as it was, at once or after the next process restored it.
+/// After a failure at any step, the host has its former state, immediately or after a restore by the next
+/// process.
 #[test]
-fn after_trouble_at_any_step_the_host_is_as_it_was() {
+fn after_a_failure_at_any_step_the_host_is_unchanged() {
     for threads_stay in [false, true] {
         for at in 0..WRITES {
             for trouble in ALL {
@@ -356,10 +367,10 @@ fn after_trouble_at_any_step_the_host_is_as_it_was() {
                 let mut log = Memory::default();
                 let report = try_apply(&mut fake, &mut log, false);
                 match (&report, trouble) {
-                    (None, Trouble::DiesBefore | Trouble::DiesAfter) => {
+                    (None, Failure::DiesBefore | Failure::DiesAfter) => {
                         assert!(!log.entries().is_empty(), "{case}");
                     }
-                    (Some(report), Trouble::Unsupported) => {
+                    (Some(report), Failure::Unsupported) => {
                         assert!(report.is_good(), "{case}");
                         assert_eq!(outcomes(&report.changes, Outcome::Skipped), 1, "{case}");
                     }
@@ -372,10 +383,10 @@ fn after_trouble_at_any_step_the_host_is_as_it_was() {
                     (None, _) => panic!("{case}"),
                 }
                 let restored = restore(&mut fake, &mut log).unwrap();
-                let failed = restored.iter().find(|one| one.outcome == PutBack::Failed);
+                let failed = restored.iter().find(|one| one.outcome == RestoreOutcome::Failed);
                 assert_eq!(failed, None, "{case}");
                 assert_eq!((fake.state(), log.entries()), (before, vec![]), "{case}");
-                // A thread that nothing runs in any more has no priority left either.
+                // A thread without a NAPI instance has no relevant priority.
                 for (place, begins) in THREADS.into_iter().flat_map(threads) {
                     assert!(fake.get(&place).is_none_or(|now| now == begins), "{case}");
                 }
@@ -385,9 +396,9 @@ fn after_trouble_at_any_step_the_host_is_as_it_was() {
 }
 
 #[test]
-fn with_keep_going_only_what_failed_is_as_before() {
+fn with_keep_going_only_the_failed_change_is_undone() {
     for at in 0..WRITES {
-        for trouble in [Trouble::Fails, Trouble::Lies, Trouble::Halfway] {
+        for trouble in [Failure::Fails, Failure::FalseSuccess, Failure::Halfway] {
             let (mut fake, mut log) = (Fake::untuned(), Memory::default());
             let before = fake.state();
             fake.at_write = Some((at, trouble));
@@ -418,12 +429,12 @@ fn without_a_journal_nothing_is_changed() {
 }
 
 #[test]
-fn the_first_value_is_what_is_restored_and_a_session_undoes_only_its_own() {
+fn the_original_value_is_restored_and_a_session_undoes_its_own_changes() {
     let (mut fake, mut log) = (Fake::untuned(), Memory::default());
     let before = fake.state();
     let host_only = Tuning { interfaces: Vec::new(), ..tuning() };
     apply(&mut fake, &mut log, &host_only, false).unwrap();
-    // Meanwhile somebody changes one of the values.
+    // Meanwhile another process changes one of the values.
     fake.put(throttling(), "400000");
     let between = fake.state();
 
@@ -437,25 +448,28 @@ fn the_first_value_is_what_is_restored_and_a_session_undoes_only_its_own() {
 }
 
 #[test]
-fn what_is_elsewhere_is_kept_and_what_is_gone_is_forgotten() {
+fn moved_interfaces_are_kept_and_removed_ones_expire() {
     let (mut fake, mut log) = (Fake::untuned(), Memory::default());
     try_apply(&mut fake, &mut log, false).unwrap();
     fake.namespace = 2;
-    fake.values.remove(&Place::Irq { irq: 41 }.to_string());
+    fake.values.remove(&SettingLocation::Irq { irq: 41 }.to_string());
     let restored = restore(&mut fake, &mut log).unwrap();
     let count = |outcome| restored.iter().filter(|one| one.outcome == outcome).count();
     // Offloads, coalescing, energy-efficient Ethernet, threaded.
-    assert_eq!((count(PutBack::Failed), count(PutBack::Gone), log.entries().len()), (4, 1, 4));
+    assert_eq!(
+        (count(RestoreOutcome::Failed), count(RestoreOutcome::Gone), log.entries().len()),
+        (4, 1, 4)
+    );
     let reason = restored.iter().find_map(|one| one.reason.clone()).unwrap();
     assert!(reason.contains("another network namespace (net:[1])"), "{reason}");
     fake.namespace = 1;
     restore(&mut fake, &mut log).unwrap();
     assert_eq!(log.entries(), []);
-    assert_eq!(fake.get(&Place::Threaded { interface: interface() }).unwrap(), "0");
+    assert_eq!(fake.get(&SettingLocation::Threaded { interface: interface() }).unwrap(), "0");
 }
 
 proptest! {
-    /// Whatever the values are and whatever goes wrong twice, first process and second.
+    /// For any values and two failures, in the first and in the second process.
     #[test]
     fn any_host_is_restored(
         governors in proptest::collection::vec("performance|powersave|schedutil", 2),
@@ -470,25 +484,25 @@ proptest! {
     ) {
         let mut fake = Fake::untuned();
         for (cpu, governor_now) in (0..).zip(&governors) {
-            fake.put(Place::File { path: governor(cpu) }, governor_now);
+            fake.put(SettingLocation::File { path: governor(cpu) }, governor_now);
         }
         fake.put(throttling(), &runtime);
-        fake.put(Place::Offloads { interface: interface() }, &offloads);
-        let place = Place::Coalescing { interface: interface() };
+        fake.put(SettingLocation::Offloads { interface: interface() }, &offloads);
+        let place = SettingLocation::Coalescing { interface: interface() };
         fake.put(place, &format!("rx-usecs={usecs} rx-frames={frames}"));
-        fake.take(&Place::Threaded { interface: interface() }, &threaded);
+        fake.take(&SettingLocation::Threaded { interface: interface() }, &threaded);
         let before = fake.state();
 
         let mut log = Memory::default();
         fake.at_write = trouble;
         try_apply(&mut fake, &mut log, keep_going);
-        // The process that restores is killed, too.
+        // The restoring process is killed, too.
         fake.writes = 0;
-        fake.at_write = second.map(|at| (at, Trouble::DiesAfter));
+        fake.at_write = second.map(|at| (at, Failure::DiesAfter));
         let _ = catch_unwind(AssertUnwindSafe(|| restore(&mut fake, &mut log)));
         fake.at_write = None;
         let restored = restore(&mut fake, &mut log).unwrap();
-        prop_assert!(restored.iter().all(|one| one.outcome != PutBack::Failed), "{:?}", restored);
+        prop_assert!(restored.iter().all(|one| one.outcome != RestoreOutcome::Failed), "{:?}", restored);
         prop_assert_eq!((fake.state(), log.entries()), (before, vec![]));
     }
 }

@@ -8,8 +8,8 @@ use onbeat_host::PrivateDirectory;
 use onbeat_testing::{TemporaryDirectory, alone};
 
 #[test]
-fn what_is_missing_is_made_private_whatever_the_umask() {
-    if !alone("umask::what_is_missing_is_made_private_whatever_the_umask") {
+fn created_directories_are_private_with_any_umask() {
+    if !alone("umask::created_directories_are_private_with_any_umask") {
         return;
     }
     let temporary = TemporaryDirectory::new("made");

@@ -1,36 +1,36 @@
-//! How long a device holds an interrupt back, in the hope of more to tell by it.
+//! Interrupt coalescing: the delay of interrupts by a device, to signal more frames with one interrupt.
 
-use super::{Ethtool, ioctl::Words};
+use super::{Ethtool, ioctl::CommandWords};
 use crate::Result;
 
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_SCOALESCE: u32 = 0x0f;
-/// Words of `struct ethtool_coalesce`, the command among them.
+/// Words of `struct ethtool_coalesce`, including the command.
 const WORDS: usize = 23;
 
 /// The part of interrupt coalescing that delays a frame at low load (`struct ethtool_coalesce`).
 ///
-/// A driver shows 0 for what it does not have. Its documentation says what 0 means where it has it:
-/// of the times, "at once"; of the numbers of frames, mostly "do not count".
+/// A driver reports 0 for unsupported parameters. For supported ones its documentation defines 0: for times,
+/// "immediately"; for numbers of frames, mostly "not counted".
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Coalescing {
-    /// The driver changes the times of reception by itself.
+    /// Whether the driver adapts the times of reception.
     pub adaptive_rx: bool,
-    /// The driver changes the times of transmission by itself.
+    /// Whether the driver adapts the times of transmission.
     pub adaptive_tx: bool,
-    /// Longest wait after a received frame, in microseconds.
+    /// Maximum delay after a received frame, in microseconds.
     pub rx_usecs: u32,
-    /// Received frames after which it waits no longer.
+    /// Maximum number of received frames per interrupt.
     pub rx_frames: u32,
-    /// Longest wait after a transmitted frame, in microseconds.
+    /// Maximum delay after a transmitted frame, in microseconds.
     pub tx_usecs: u32,
-    /// Transmitted frames after which it waits no longer.
+    /// Maximum number of transmitted frames per interrupt.
     pub tx_frames: u32,
 }
 
 impl Coalescing {
-    /// Whether an interrupt may be held back: for a time, or for more than one frame.
+    /// Returns whether an interrupt may be delayed: for a time, or for more than one frame.
     #[must_use]
     pub fn holds_back(&self) -> bool {
         self.adaptive_rx
@@ -42,7 +42,7 @@ impl Coalescing {
     }
 }
 
-/// Where in the structure each stands.
+/// Positions of fields in the structure.
 mod at {
     pub(super) const RX_USECS: usize = 1;
     pub(super) const RX_FRAMES: usize = 2;
@@ -53,12 +53,12 @@ mod at {
 }
 
 impl Ethtool {
-    /// The device's interrupt coalescing.
+    /// Returns the device's interrupt coalescing.
     ///
     /// # Errors
-    /// As [`Ethtool::driver`]; [`crate::Error::Unsupported`] where the driver has none.
+    /// Those of [`Ethtool::driver`]; [`crate::Error::Unsupported`]: not supported by the driver.
     pub fn coalescing(&self, interface: &str) -> Result<Coalescing> {
-        let Words(words) = self.read_coalescing(interface)?;
+        let CommandWords(words) = self.read_coalescing(interface)?;
         Ok(Coalescing {
             adaptive_rx: words[at::ADAPTIVE_RX] != 0,
             adaptive_tx: words[at::ADAPTIVE_TX] != 0,
@@ -69,10 +69,10 @@ impl Ethtool {
         })
     }
 
-    /// Sets the device's interrupt coalescing; what [`Coalescing`] does not name stays.
+    /// Sets the device's interrupt coalescing; parameters that are not in [`Coalescing`] stay.
     ///
     /// # Errors
-    /// As [`Ethtool::coalescing`]; the driver's refusal of a value, often EINVAL.
+    /// Those of [`Ethtool::coalescing`]; the driver refuses a value, often with EINVAL.
     pub fn set_coalescing(&self, interface: &str, wanted: &Coalescing) -> Result<()> {
         let mut request = self.read_coalescing(interface)?;
         let words = &mut request.0;
@@ -87,8 +87,8 @@ impl Ethtool {
         Ok(())
     }
 
-    fn read_coalescing(&self, interface: &str) -> Result<Words> {
-        let mut request = Words(vec![0; WORDS]);
+    fn read_coalescing(&self, interface: &str) -> Result<CommandWords> {
+        let mut request = CommandWords(vec![0; WORDS]);
         request.0[0] = ETHTOOL_GCOALESCE;
         self.call(interface, "read the interrupt coalescing", &mut request)?;
         Ok(request)

@@ -1,29 +1,29 @@
-//! Energy-efficient Ethernet (IEEE 802.3az): a link that sleeps between frames, and takes
-//! microseconds to wake up.
+//! Energy-efficient Ethernet (IEEE 802.3az): a link that sleeps between frames, and requires microseconds to
+//! wake up.
 
-use super::{Ethtool, ioctl::Words};
+use super::{Ethtool, ioctl::CommandWords};
 use crate::Result;
 
 const ETHTOOL_GEEE: u32 = 0x44;
 const ETHTOOL_SEEE: u32 = 0x45;
-/// Words of `struct ethtool_eee`, the command among them.
+/// Words of `struct ethtool_eee`, including the command.
 const WORDS: usize = 10;
 
-/// The device's energy-efficient Ethernet (`struct ethtool_eee`).
+/// The settings of energy-efficient Ethernet (`struct ethtool_eee`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EnergyEfficient {
-    /// It is offered to the link partner.
+    /// Whether it is advertised to the link partner.
     pub enabled: bool,
-    /// The speeds it is offered for (bits `ADVERTISED_*` of linux/ethtool.h).
+    /// The speeds for which it is advertised (bits `ADVERTISED_*` of linux/ethtool.h).
     pub advertised: u32,
-    /// The transmitter sleeps when it is idle.
+    /// Whether the transmitter sleeps when idle.
     pub tx_lpi_enabled: bool,
-    /// It sleeps after so many microseconds.
+    /// Idle time before it sleeps, in microseconds.
     pub tx_lpi_timer_us: u32,
 }
 
-/// Where in the structure each stands.
+/// Positions of fields in the structure.
 mod at {
     pub(super) const ADVERTISED: usize = 2;
     pub(super) const ENABLED: usize = 5;
@@ -32,12 +32,12 @@ mod at {
 }
 
 impl Ethtool {
-    /// The device's energy-efficient Ethernet.
+    /// Returns the device's energy-efficient Ethernet.
     ///
     /// # Errors
-    /// As [`Ethtool::driver`]; [`crate::Error::Unsupported`] where the device has none.
+    /// Those of [`Ethtool::driver`]; [`crate::Error::Unsupported`]: not supported by the device.
     pub fn energy_efficient(&self, interface: &str) -> Result<EnergyEfficient> {
-        let Words(words) = self.read_eee(interface)?;
+        let CommandWords(words) = self.read_eee(interface)?;
         Ok(EnergyEfficient {
             enabled: words[at::ENABLED] != 0,
             advertised: words[at::ADVERTISED],
@@ -46,11 +46,11 @@ impl Ethtool {
         })
     }
 
-    /// Sets the device's energy-efficient Ethernet. A change negotiates the link anew: it is down
-    /// for seconds.
+    /// Sets the device's energy-efficient Ethernet. A change renegotiates the link, which is down for
+    /// seconds.
     ///
     /// # Errors
-    /// As [`Ethtool::energy_efficient`]; the driver's refusal of a value.
+    /// Those of [`Ethtool::energy_efficient`]; the driver refuses a value.
     pub fn set_energy_efficient(&self, interface: &str, wanted: &EnergyEfficient) -> Result<()> {
         let mut request = self.read_eee(interface)?;
         let words = &mut request.0;
@@ -64,8 +64,8 @@ impl Ethtool {
         Ok(())
     }
 
-    fn read_eee(&self, interface: &str) -> Result<Words> {
-        let mut request = Words(vec![0; WORDS]);
+    fn read_eee(&self, interface: &str) -> Result<CommandWords> {
+        let mut request = CommandWords(vec![0; WORDS]);
         request.0[0] = ETHTOOL_GEEE;
         self.call(interface, "read the energy-efficient Ethernet", &mut request)?;
         Ok(request)

@@ -1,8 +1,8 @@
-//! Offloads of a device: show, set, undo.
+//! Offloads of a device: reading, setting, undoing.
 
 use super::{
     Ethtool,
-    ioctl::{Words, text},
+    ioctl::{CommandWords, text},
 };
 use crate::{Error, Result};
 
@@ -24,32 +24,31 @@ const SET_BLOCK: usize = 2;
 pub struct Feature {
     /// The kernel's name: "rx-gro", "tx-checksum-ipv4".
     pub name: String,
-    /// It is on.
+    /// Whether it is on.
     pub active: bool,
-    /// Someone wants it on; it is off where another feature that it needs is off.
+    /// Whether it is requested; it is off if another feature that it requires is off.
     pub requested: bool,
-    /// It can be changed.
+    /// Whether it can be changed.
     pub changeable: bool,
 }
 
-/// What a change of features did, and how to undo it.
+/// The effect of a change of features, and its reverse.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
-    /// The features that are in another state now, with that state: those asked for, and those
-    /// that follow them.
+    /// Features whose state changed, with the new state: the requested ones, and those that depend on them.
     pub changed: Vec<(String, bool)>,
-    /// What to hand to [`Ethtool::set_features`] to have the former state again.
+    /// Arguments of [`Ethtool::set_features`] that restore the former state.
     pub undo: Vec<(String, bool)>,
 }
 
 impl Change {
-    /// The features to set to be back at the former state.
+    /// Returns the features to set to restore the former state.
     pub fn undo(&self) -> Vec<(&str, bool)> {
         self.undo.iter().map(|(name, on)| (name.as_str(), *on)).collect()
     }
 }
 
-/// Whether a name, as `ethtool -K` takes it or as the kernel has it, stands for a feature.
+/// Returns whether a name of `ethtool -K` or of the kernel means a feature.
 fn stands_for(name: &str, feature: &str) -> bool {
     let within =
         |prefix: &str, suffix: &str| feature.starts_with(prefix) && feature.ends_with(suffix);
@@ -70,7 +69,7 @@ fn stands_for(name: &str, feature: &str) -> bool {
 }
 
 impl Ethtool {
-    /// The features of the device, in the kernel's order.
+    /// Returns the features of the device, in the kernel's order.
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
@@ -78,10 +77,10 @@ impl Ethtool {
         Ok(self.numbered_features(interface)?.into_iter().map(|(_, feature)| feature).collect())
     }
 
-    /// Whether a feature is on; of a group ("tx", "tso"), whether any of it is.
+    /// Returns whether a feature is on; for a group ("tx", "tso"), whether any of its features is on.
     ///
     /// # Errors
-    /// As [`Ethtool::driver`]; [`Error::Unsupported`] where the kernel knows no such feature.
+    /// Those of [`Ethtool::driver`]; [`Error::Unsupported`]: unknown feature.
     pub fn feature(&self, interface: &str, name: &str) -> Result<bool> {
         let features = self.features(interface)?;
         let mut known =
@@ -96,12 +95,12 @@ impl Ethtool {
     /// "rx-vlan-hw-parse"), or by the short names of `ethtool -K` ("gro", "gso", "tso", "lro",
     /// "sg", "rx", "tx", "rxvlan", "txvlan", "ntuple", "rxhash"), of which some are groups.
     ///
-    /// All or nothing: where one does not take its state, those that did get their former state
-    /// back. Of a group, features that cannot change are left alone.
+    /// All or nothing: if one does not change, those that did are restored. Unchangeable features of a group
+    /// are ignored.
     ///
     /// # Errors
-    /// As [`Ethtool::driver`]; [`Error::Unsupported`] for a name that the kernel does not know;
-    /// [`Error::Feature`] for a feature that cannot take the state.
+    /// Those of [`Ethtool::driver`]; [`Error::Unsupported`] for an unknown name; [`Error::Feature`] for a
+    /// feature that cannot be set.
     pub fn set_features(&self, interface: &str, wanted: &[(&str, bool)]) -> Result<Change> {
         let before = self.numbered_features(interface)?;
         let mut settings = Vec::new();
@@ -111,11 +110,11 @@ impl Ethtool {
                 return Err(unknown(name));
             }
             for (number, feature) in known {
-                // What is as it should be needs no right to change; of a group, fixed ones stay.
+                // A feature in the requested state need not be changeable; unchangeable ones of a group stay.
                 if feature.changeable {
                     settings.push((*number, feature, on));
                 } else if feature.active != on && feature.name == name {
-                    return Err(refused(interface, name, on, "the driver fixes it"));
+                    return Err(refused(interface, name, on, "the driver does not allow changes"));
                 }
             }
         }
@@ -138,25 +137,25 @@ impl Ethtool {
             after.iter().any(|(other, feature)| *other == number && feature.active != on)
         });
         let Some(&(_, feature, on)) = failed else { return Ok(change) };
-        // Numbers rather than names: the former state is set whatever a name stands for.
+        // By number: restores the former state independent of the names.
         let former = settings.iter().map(|&(number, feature, _)| (number, feature.requested));
         self.write(interface, former)?;
         Err(refused(
             interface,
             &feature.name,
             on,
-            "the driver, or a feature it depends on, is against it",
+            "the driver, or a feature that it depends on, prevents it",
         ))
     }
 
-    /// Features with their numbers: bits of the blocks. Numbers without a name are left out.
+    /// Returns the features with their numbers: bits of the blocks. Numbers without a name are omitted.
     fn numbered_features(&self, interface: &str) -> Result<Vec<(usize, Feature)>> {
         let names = self.feature_names(interface)?;
         let blocks = names.len().div_ceil(32);
         let mut words = vec![0; 2 + blocks * GET_BLOCK];
         words[0] = ETHTOOL_GFEATURES;
         words[1] = count(blocks);
-        let mut request = Words(words);
+        let mut request = CommandWords(words);
         self.call(interface, "read the features", &mut request)?;
         let blocks: Vec<_> = request.0[2..].chunks_exact(GET_BLOCK).collect();
         let features = names.into_iter().enumerate().filter(|(_, name)| !name.is_empty());
@@ -172,17 +171,17 @@ impl Ethtool {
 
     fn feature_names(&self, interface: &str) -> Result<Vec<String>> {
         const OPERATION: &str = "read the names of features";
-        // struct ethtool_sset_info: command, reserved, 64-bit mask, one count for each bit set.
+        // struct ethtool_sset_info: command, reserved, 64-bit mask, one count per set bit.
         let mask = (1_u64 << ETH_SS_FEATURES).to_ne_bytes();
         let [a, b, c, d, e, f, g, h] = mask;
         let mask = [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])];
-        let mut request = Words(vec![ETHTOOL_GSSET_INFO, 0, mask[0], mask[1], 0]);
+        let mut request = CommandWords(vec![ETHTOOL_GSSET_INFO, 0, mask[0], mask[1], 0]);
         self.call(interface, OPERATION, &mut request)?;
         let number = request.0[4] as usize;
         // struct ethtool_gstrings: command, set, number, then the names.
         let mut words = vec![0; 3 + number * ETH_GSTRING_LEN / 4];
         words[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count(number)]);
-        let mut request = Words(words);
+        let mut request = CommandWords(words);
         self.call(interface, OPERATION, &mut request)?;
         let octets: Vec<u8> = request.0[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();
         Ok(octets.chunks_exact(ETH_GSTRING_LEN).map(text).collect())
@@ -193,7 +192,7 @@ impl Ethtool {
         if settings.is_empty() {
             return Ok(());
         }
-        // The kernel takes the number of blocks that all its features fill, and no other.
+        // The kernel requires exactly the number of blocks of all its features.
         let blocks = self.feature_names(interface)?.len().div_ceil(32);
         let mut words = vec![0; 2 + blocks * SET_BLOCK];
         words[0] = ETHTOOL_SFEATURES;
@@ -204,8 +203,8 @@ impl Ethtool {
             words[block] |= bit;
             words[block + 1] = if on { words[block + 1] | bit } else { words[block + 1] & !bit };
         }
-        // A positive result says that some did not take; reading them back says which.
-        self.call(interface, "set features", &mut Words(words)).map(drop)
+        // A positive result means that some did not change; reading shows which.
+        self.call(interface, "set features", &mut CommandWords(words)).map(drop)
     }
 }
 
@@ -216,8 +215,7 @@ fn count(number: usize) -> u32 {
 fn unknown(name: &str) -> Error {
     Error::Unsupported {
         what: format!("device feature {name:?}"),
-        remedy: "this kernel knows no feature of that name; `ethtool -k` lists those it knows"
-            .into(),
+        remedy: "unknown to this kernel; `ethtool -k` lists the features".into(),
     }
 }
 

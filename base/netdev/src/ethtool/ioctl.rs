@@ -1,4 +1,4 @@
-//! `SIOCETHTOOL` and the structures it takes (linux/ethtool.h).
+//! `SIOCETHTOOL` and its structures (linux/ethtool.h).
 
 use std::{
     ffi::c_char,
@@ -17,20 +17,20 @@ const ETHTOOL_GET_TS_INFO: u32 = 0x41;
 /// Bit of `rx_filters`: every frame is stamped.
 pub(super) const HWTSTAMP_FILTER_ALL: u32 = 1;
 
-/// A structure that an ethtool command reads and fills.
+/// A structure that an ethtool command reads and writes.
 ///
 /// # Safety
-/// The structure is the one that its ioctl takes; for SIOCETHTOOL, its first field is the command,
-/// and it is at least as long as that command writes.
+/// The structure is the one of its ioctl; for SIOCETHTOOL, its first field is the command, and it is at least
+/// as long as that command writes.
 pub(super) unsafe trait Request {
-    /// Where the structure begins.
+    /// Returns a pointer to the structure.
     fn start(&mut self) -> *mut libc::c_void;
 }
 
 macro_rules! request {
     ($name:ident) => {
-        // SAFETY: the structure is the one linux/ethtool.h gives for its command, which its
-        // constructor sets; sizes are asserted below.
+        // SAFETY: the structure is the one of linux/ethtool.h for its command, which its constructor sets;
+        // sizes are asserted below.
         unsafe impl Request for $name {
             fn start(&mut self) -> *mut libc::c_void {
                 std::ptr::from_mut(self).cast()
@@ -120,14 +120,14 @@ impl ChannelCounts {
     }
 }
 
-/// A structure whose length depends on the device: 32-bit words, the command first. Whoever
-/// builds it leaves room for what the command writes.
-pub(super) struct Words(pub(super) Vec<u32>);
+/// A structure whose length depends on the device: 32-bit words, the command first. Its creator provides
+/// enough room for the command.
+pub(super) struct CommandWords(pub(super) Vec<u32>);
 
-// SAFETY: the first word is the command; features.rs builds each with the counts inside that bound
-// what the kernel writes, and with the room for them; coalescing.rs and eee.rs with the fixed number
-// of words that their commands write.
-unsafe impl Request for Words {
+// SAFETY: the first word is the command; features.rs creates each with the counts that limit what the kernel
+// writes, and with room for them; coalescing.rs and eee.rs with the fixed number of words that their commands
+// write.
+unsafe impl Request for CommandWords {
     fn start(&mut self) -> *mut libc::c_void {
         self.0.as_mut_ptr().cast()
     }
@@ -144,14 +144,14 @@ pub(super) struct StampConfig {
 const _: () = assert!(size_of::<StampConfig>() == 12);
 request!(StampConfig);
 
-/// Text up to the first NUL.
+/// Returns the text up to the first NUL.
 pub(super) fn text(field: &[u8]) -> String {
     let end = field.iter().position(|&octet| octet == 0).unwrap_or(field.len());
     String::from_utf8_lossy(&field[..end]).into_owned()
 }
 
 impl Ethtool {
-    /// Runs one request and returns what the ioctl returns.
+    /// Runs one request and returns the result of the ioctl.
     pub(super) fn call(
         &self,
         interface: &str,
@@ -161,7 +161,7 @@ impl Ethtool {
         self.call_by(libc::SIOCETHTOOL, interface, operation, request)
     }
 
-    /// As [`Ethtool::call`], by another ioctl of devices.
+    /// Runs a request like [`Ethtool::call`], by another ioctl of devices.
     pub(super) fn call_by(
         &self,
         code: libc::c_ulong,
@@ -171,7 +171,7 @@ impl Ethtool {
     ) -> Result<i32> {
         check_name(interface)?;
         ioctl(self.socket.as_fd(), code, interface, request).map_err(|errno| match errno {
-            // The handle's error names the interfaces that exist.
+            // The handle's error lists the interfaces that exist.
             Errno::ENODEV => match self.handle.link(interface) {
                 Err(error) => error,
                 Ok(_) => Failure::Refused { errno, detail: None }.of(operation, interface),
@@ -192,15 +192,15 @@ fn ioctl(
     request: &mut impl Request,
 ) -> std::result::Result<i32, Errno> {
     let mut name: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
-    // check_name left room for the NUL.
+    // check_name ensures room for the NUL.
     for (to, from) in name.iter_mut().zip(interface.bytes().take(libc::IFNAMSIZ - 1)) {
         *to = from as c_char;
     }
     let data = request.start().cast::<c_char>();
     let mut ifreq =
         libc::ifreq { ifr_name: name, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: data } };
-    // SAFETY: the socket is open, `ifreq` is what the code takes, and `data` points to a
-    // structure that is borrowed for the call and as long as its command needs (trait Request).
+    // SAFETY: the socket is open, `ifreq` is the type of this ioctl, and `data` points to a structure that is
+    // borrowed for the call and as long as its command requires (trait Request).
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), code as _, &raw mut ifreq) };
     Errno::result(result)
 }

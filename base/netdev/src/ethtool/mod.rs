@@ -1,4 +1,4 @@
-//! What drivers tell and let change beside rtnetlink: the ethtool interface.
+//! Driver properties and settings beyond rtnetlink: the ethtool interface.
 
 mod coalescing;
 mod eee;
@@ -20,7 +20,7 @@ use crate::{Error, Handle, Namespace, Result};
 #[derive(Debug)]
 pub struct Ethtool {
     socket: OwnedFd,
-    /// For the names that exist, where one does not.
+    /// For the names of existing interfaces in errors.
     handle: Handle,
 }
 
@@ -30,15 +30,15 @@ pub struct Ethtool {
 pub struct Driver {
     /// Name.
     pub name: String,
-    /// Version; the kernel's, for most drivers in it.
+    /// Version; the kernel's, for most in-tree drivers.
     pub version: String,
-    /// Version of the firmware; empty where there is none.
+    /// Version of the firmware; empty if there is none.
     pub firmware: String,
-    /// Where the device is attached, for example a PCI address; empty for a virtual device.
+    /// The bus address of the device, for example a PCI address; empty for a virtual device.
     pub bus: String,
 }
 
-/// Which time stamps a device gives.
+/// Time stamps that a device supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timestamping {
@@ -50,16 +50,16 @@ pub struct Timestamping {
     pub tx_software: bool,
     /// By the stack, on reception.
     pub rx_software: bool,
-    /// The device can stamp every frame it receives, not only those of PTP.
+    /// The device can stamp every received frame, not only those of PTP.
     pub rx_all: bool,
     /// Number N of the device's clock /dev/ptpN.
     pub phc: Option<u32>,
 }
 
-/// How many channels (queues with an interrupt) a device has, and may have.
+/// Present and maximum numbers of channels (queues with an interrupt) of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub struct Channels {
     pub rx: u32,
     pub max_rx: u32,
@@ -73,28 +73,28 @@ pub struct Channels {
 }
 
 impl Ethtool {
-    /// A socket of the calling thread's namespace.
+    /// Opens a socket in the calling thread's namespace.
     ///
     /// # Errors
-    /// Where no socket can be opened.
+    /// No socket can be opened.
     pub fn open() -> Result<Self> {
         let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
             .map_err(|errno| Error::io("open a socket for ethtool", errno))?;
         Ok(Self { socket, handle: Handle::open()? })
     }
 
-    /// A socket of `namespace`.
+    /// Opens a socket in `namespace`.
     ///
     /// # Errors
-    /// As [`Ethtool::open`], and where the caller may not enter the namespace.
+    /// Those of [`Ethtool::open`]; the caller may not enter the namespace.
     pub fn in_namespace(namespace: &Namespace) -> Result<Self> {
         namespace.run(Self::open)?
     }
 
-    /// The driver of the device.
+    /// Returns the driver of the device.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; the kernel's refusal. So for every request here.
+    /// [`Error::NotFound`]; the kernel refuses. The same holds for all requests here.
     pub fn driver(&self, interface: &str) -> Result<Driver> {
         let mut request = ioctl::DriverInfo::request();
         self.call(interface, "read the driver", &mut request)?;
@@ -106,7 +106,7 @@ impl Ethtool {
         })
     }
 
-    /// Whether the device has a link.
+    /// Returns whether the device has a link.
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
@@ -116,13 +116,13 @@ impl Ethtool {
         Ok(request.data != 0)
     }
 
-    /// Which time stamps the device gives.
+    /// Returns the time stamps that the device supports.
     ///
     /// # Errors
     /// As [`Ethtool::driver`].
     pub fn timestamping(&self, interface: &str) -> Result<Timestamping> {
         let mut request = ioctl::TimestampInfo::request();
-        self.call(interface, "read the time stamping abilities", &mut request)?;
+        self.call(interface, "read the time stamping capabilities", &mut request)?;
         let has = |flag: u32| request.so_timestamping & flag != 0;
         Ok(Timestamping {
             tx_hardware: has(libc::SOF_TIMESTAMPING_TX_HARDWARE),
@@ -134,10 +134,10 @@ impl Ethtool {
         })
     }
 
-    /// The channels of the device.
+    /// Returns the channels of the device.
     ///
     /// # Errors
-    /// As [`Ethtool::driver`]; [`Error::Unsupported`] where the driver does not say.
+    /// Those of [`Ethtool::driver`]; [`Error::Unsupported`]: not reported by the driver.
     pub fn channels(&self, interface: &str) -> Result<Channels> {
         let mut request = ioctl::ChannelCounts::request();
         self.call(interface, "read the channels", &mut request)?;

@@ -1,16 +1,16 @@
-//! Which frames a NIC stamps by its own clock (linux/net_tstamp.h).
+//! Hardware time stamping of a NIC (linux/net_tstamp.h).
 
 use super::Ethtool;
 use super::ioctl::{HWTSTAMP_FILTER_ALL, StampConfig};
 use crate::Result;
 
-/// Which frames a NIC stamps.
+/// The frames that a NIC stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HardwareStamps {
-    /// Those sent for which the sender asked; how (by PTP's one-step synchronisation, say) is left as it
-    /// is where they are already.
+    /// Sent frames for which the sender requests it. The method (such as PTP's one-step synchronization) is
+    /// kept if already enabled.
     pub tx: bool,
-    /// Those received: a number of `enum hwtstamp_rx_filters`.
+    /// Received frames: a number of `enum hwtstamp_rx_filters`.
     pub rx_filter: i32,
 }
 
@@ -22,10 +22,10 @@ impl HardwareStamps {
 }
 
 impl Ethtool {
-    /// Which frames the NIC stamps at present.
+    /// Returns the frames that the NIC stamps at present.
     ///
     /// # Errors
-    /// As [`Ethtool::driver`]; [`crate::Error::Unsupported`] of a driver without such stamps.
+    /// Those of [`Ethtool::driver`]; [`crate::Error::Unsupported`]: not supported by the driver.
     pub fn hardware_stamps(&self, interface: &str) -> Result<HardwareStamps> {
         let mut config = StampConfig::default();
         let operation = "read the hardware time stamping";
@@ -33,18 +33,18 @@ impl Ethtool {
         Ok(HardwareStamps { tx: config.tx_type != 0, rx_filter: config.rx_filter })
     }
 
-    /// Has the NIC stamp these frames, for whoever uses the interface; what it then does, which may
-    /// be more.
+    /// Makes the NIC stamp these frames, for all users of the interface; returns the resulting setting, which
+    /// may include more frames.
     ///
     /// # Errors
-    /// As [`Ethtool::hardware_stamps`]; the driver's refusal of a filter.
+    /// Those of [`Ethtool::hardware_stamps`]; the driver refuses a filter.
     pub fn set_hardware_stamps(
         &self,
         interface: &str,
         stamps: HardwareStamps,
     ) -> Result<HardwareStamps> {
         let mut now = StampConfig::default();
-        // Some old drivers can be told and not asked: then it is as if none were stamped.
+        // Some old drivers support setting and not reading: assume that none were stamped.
         let operation = "read the hardware time stamping";
         let _ = self.call_by(libc::SIOCGHWTSTAMP, interface, operation, &mut now);
         let mut config = StampConfig::default();
@@ -56,8 +56,8 @@ impl Ethtool {
     }
 }
 
-/// A number of `enum hwtstamp_tx_types` that stamps or does not, and is not another one needlessly: more
-/// than one stamps.
+/// Returns a number of `enum hwtstamp_tx_types` that stamps or does not, and keeps the present one if
+/// possible: more than one stamps.
 fn tx_type(wanted: bool, now: i32) -> i32 {
     if wanted && now != 0 { now } else { wanted.into() }
 }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_frames_are_stamped_that_are_sent_is_left_as_it_is() {
+    fn the_method_of_transmit_time_stamps_is_kept() {
         // HWTSTAMP_TX_OFF, HWTSTAMP_TX_ON, HWTSTAMP_TX_ONESTEP_SYNC.
         for (wanted, now, then) in [(true, 0, 1), (true, 1, 1), (true, 2, 2), (false, 2, 0)] {
             assert_eq!(tx_type(wanted, now), then, "{wanted} {now}");

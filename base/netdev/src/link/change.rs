@@ -1,4 +1,4 @@
-//! Changing a device that exists.
+//! Changes of existing devices.
 
 use std::os::fd::AsRawFd;
 
@@ -12,26 +12,26 @@ use super::{Handle, create::named};
 use crate::{Namespace, Result, check_name};
 
 impl Handle {
-    /// Turns the device on.
+    /// Sets the device up.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`]; the kernel's refusal. So for every change here.
+    /// [`crate::Error::NotFound`]; the kernel refuses. The same holds for all changes here.
     pub fn set_up(&self, name: &str) -> Result<()> {
-        self.set_flag(name, LinkFlags::Up, true, "turn on")
+        self.set_flag(name, LinkFlags::Up, true, "set up")
     }
 
-    /// Turns the device off.
+    /// Sets the device down.
     ///
     /// # Errors
     /// As [`Handle::set_up`].
     pub fn set_down(&self, name: &str) -> Result<()> {
-        self.set_flag(name, LinkFlags::Up, false, "turn off")
+        self.set_flag(name, LinkFlags::Up, false, "set down")
     }
 
-    /// Makes the device take frames for every destination, or only for its own.
+    /// Makes the device receive frames to all addresses, or only to its own.
     ///
-    /// This is the flag an administrator sets. The kernel counts it once beside those who ask for
-    /// the mode themselves (a bridge, a packet socket): see [`super::Link::promiscuity`].
+    /// This is the flag of an administrator. The kernel counts it in addition to other users of the mode
+    /// (bridges, packet sockets): see [`super::Link::promiscuity`].
     ///
     /// # Errors
     /// As [`Handle::set_up`].
@@ -39,7 +39,7 @@ impl Handle {
         self.set_flag(name, LinkFlags::Promisc, on, &format!("set promiscuous to {on}"))
     }
 
-    /// Turns address resolution (ARP, and for IPv6 neighbour discovery) on the device on or off.
+    /// Turns address resolution (ARP, and for IPv6 neighbor discovery) on the device on or off.
     ///
     /// # Errors
     /// As [`Handle::set_up`].
@@ -47,7 +47,7 @@ impl Handle {
         self.set_flag(name, LinkFlags::Noarp, !on, &format!("set ARP to {on}"))
     }
 
-    /// Sets the longest payload of a frame, in octets: without Ethernet header and FCS.
+    /// Sets the MTU, the maximum payload of a frame, in octets: without Ethernet header and FCS.
     ///
     /// # Errors
     /// As [`Handle::set_up`].
@@ -63,10 +63,10 @@ impl Handle {
         self.set(name, LinkAttribute::Address(mac.0.to_vec()), &format!("set MAC address to {mac}"))
     }
 
-    /// Makes the device a port of `bridge`, or takes it out of the bridge it is a port of.
+    /// Makes the device a port of `bridge`, or removes it from its bridge.
     ///
     /// # Errors
-    /// As [`Handle::set_up`], and where there is no such bridge.
+    /// Those of [`Handle::set_up`]; there is no such bridge.
     pub fn set_master(&self, name: &str, bridge: Option<&str>) -> Result<()> {
         let index = bridge.map_or(Ok(0), |bridge| self.index(bridge))?;
         let operation =
@@ -77,7 +77,7 @@ impl Handle {
     /// Renames the device.
     ///
     /// # Errors
-    /// As [`Handle::set_up`], and where the new name is taken or none.
+    /// Those of [`Handle::set_up`]; the new name is in use or invalid.
     pub fn rename(&self, name: &str, new: &str) -> Result<()> {
         check_name(new)?;
         let mut message = LinkMessage::default();
@@ -86,10 +86,10 @@ impl Handle {
         self.set_link(message, name, &format!("rename to {new:?}"))
     }
 
-    /// Adds an alternative name, by which lookups find the device as well.
+    /// Adds an alternative name, which lookups accept as well.
     ///
     /// # Errors
-    /// As [`Handle::set_up`], and where the name is taken.
+    /// Those of [`Handle::set_up`]; the name is in use.
     pub fn add_alternative_name(&self, name: &str, other: &str) -> Result<()> {
         check_name(other)?;
         let mut message = named(name)?;
@@ -100,18 +100,18 @@ impl Handle {
         })
     }
 
-    /// Moves the device to another namespace. It arrives turned off and without addresses.
+    /// Moves the device to another namespace. It is down there, without addresses.
     ///
     /// # Errors
-    /// As [`Handle::set_up`], and where the name is taken there or the device cannot move.
+    /// Those of [`Handle::set_up`]; the name is in use there, or the device cannot be moved.
     pub fn move_to(&self, name: &str, namespace: &Namespace) -> Result<()> {
         self.set(name, LinkAttribute::NetNsFd(namespace.as_raw_fd()), "move to another namespace")
     }
 
-    /// Deletes the device; of a veth pair, both ends.
+    /// Deletes the device; both ends of a veth pair.
     ///
     /// # Errors
-    /// As [`Handle::set_up`], and where the device is no virtual one.
+    /// Those of [`Handle::set_up`]; the device is not virtual.
     pub fn delete(&self, name: &str) -> Result<()> {
         let message = RouteNetlinkMessage::DelLink(named(name)?);
         self.rtnl.change(&message, 0).map_err(|failure| self.explain(failure, "delete", name))

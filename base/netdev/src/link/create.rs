@@ -1,4 +1,4 @@
-//! Making virtual devices.
+//! Creation of virtual devices.
 
 use std::os::fd::AsRawFd;
 
@@ -15,8 +15,8 @@ use crate::{Error, Namespace, Result, check_name};
 
 /// One end of a veth pair.
 ///
-/// What is not set, the kernel chooses: a random address, an MTU of 1500, one queue for each
-/// possible CPU (one where that is many).
+/// The kernel chooses omitted parameters: a random address, an MTU of 1500, one queue per possible CPU (one
+/// if there are many).
 #[derive(Debug, Clone)]
 pub struct VethEnd {
     name: String,
@@ -27,35 +27,35 @@ pub struct VethEnd {
 }
 
 impl VethEnd {
-    /// An end of that name, in the namespace of the handle that makes it.
+    /// Creates an end of that name, in the namespace of the creating handle.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), namespace: None, mac: None, mtu: None, queues: None }
     }
 
-    /// Puts the end into `namespace`.
+    /// Sets its namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: &Namespace) -> Self {
         self.namespace = Some(namespace.clone());
         self
     }
 
-    /// Gives the end a hardware address.
+    /// Sets its hardware address.
     #[must_use]
     pub fn mac(mut self, mac: MacAddress) -> Self {
         self.mac = Some(mac);
         self
     }
 
-    /// Gives the end an MTU, in octets.
+    /// Sets its MTU, in octets.
     #[must_use]
     pub fn mtu(mut self, mtu: u32) -> Self {
         self.mtu = Some(mtu);
         self
     }
 
-    /// Gives the end numbers of transmit and receive queues. XDP_REDIRECT to a veth uses the
-    /// receive queues of the other end, CPU by CPU.
+    /// Sets the numbers of its transmit and receive queues. XDP_REDIRECT to a veth uses the receive queues of
+    /// the other end, one per CPU.
     #[must_use]
     pub fn queues(mut self, transmit: u32, receive: u32) -> Self {
         self.queues = Some((transmit, receive));
@@ -67,7 +67,7 @@ impl VethEnd {
         let mut message = LinkMessage::default();
         let attributes = &mut message.attributes;
         attributes.push(LinkAttribute::IfName(self.name.clone()));
-        // Always said: which namespace the other end falls into otherwise differs by kernel.
+        // Always set: the default namespace of the other end depends on the kernel.
         let namespace = self.namespace.as_ref().unwrap_or(home);
         attributes.push(LinkAttribute::NetNsFd(namespace.as_raw_fd()));
         if let Some(mac) = self.mac {
@@ -84,7 +84,7 @@ impl VethEnd {
     }
 }
 
-/// A bridge to be made: no spanning tree, no VLAN filtering, no forward delay.
+/// A bridge to create: no spanning tree, no VLAN filtering, no forward delay.
 #[derive(Debug, Clone)]
 pub struct Bridge {
     name: String,
@@ -94,29 +94,29 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// A bridge of that name.
+    /// Creates the parameters of a bridge of that name.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), mac: None, multicast_snooping: true, group_forward_mask: 0 }
     }
 
-    /// Gives the bridge a hardware address, rather than the lowest of its ports.
+    /// Sets the hardware address; default: the lowest of its ports.
     #[must_use]
     pub fn mac(mut self, mac: MacAddress) -> Self {
         self.mac = Some(mac);
         self
     }
 
-    /// Whether the bridge learns who listens to which multicast group (the kernel's default), or
-    /// floods multicast frames to all ports.
+    /// Sets whether the bridge learns the listeners of multicast groups (the kernel's default), or floods
+    /// multicast frames to all ports.
     #[must_use]
     pub fn multicast_snooping(mut self, on: bool) -> Self {
         self.multicast_snooping = on;
         self
     }
 
-    /// Which link-local groups 01-80-C2-00-00-0X the bridge forwards: bit X for each. LLDP, on
-    /// 0E, is bit 14. The kernel forwards none, and refuses bits 0 to 2.
+    /// Sets the link-local groups 01-80-C2-00-00-0X that the bridge forwards: bit X for each. LLDP, on 0E, is
+    /// bit 14. By default the kernel forwards none; it refuses bits 0 to 2.
     #[must_use]
     pub fn group_forward_mask(mut self, mask: u16) -> Self {
         self.group_forward_mask = mask;
@@ -125,27 +125,27 @@ impl Bridge {
 }
 
 impl Handle {
-    /// Makes a veth pair. Frames sent on one end arrive at the other.
+    /// Creates a veth pair. Frames sent on one end arrive at the other.
     ///
     /// # Errors
-    /// Where a name is taken or invalid, or the kernel refuses.
+    /// A name is in use or invalid; the kernel refuses.
     pub fn create_veth(&self, end: &VethEnd, peer: &VethEnd) -> Result<()> {
         let peer = peer.message(&self.namespace)?;
         let data = InfoData::Veth(InfoVeth::Peer(peer));
         self.create(end.message(&self.namespace)?, InfoKind::Veth, Some(data), &end.name)
     }
 
-    /// Makes a bridge.
+    /// Creates a bridge.
     ///
     /// # Errors
-    /// As [`Handle::create_veth`]; [`Error::Unsupported`] where the kernel has no bridges.
+    /// Those of [`Handle::create_veth`]; [`Error::Unsupported`]: the kernel has no bridges.
     pub fn create_bridge(&self, bridge: &Bridge) -> Result<()> {
         let mut message = named(&bridge.name)?;
         if let Some(mac) = bridge.mac {
             message.attributes.push(LinkAttribute::Address(mac.0.to_vec()));
         }
         let mut data = vec![InfoBridge::ForwardDelay(0)];
-        // Kernels built without snooping refuse the attribute, so it is only sent to turn it off.
+        // Kernels built without snooping refuse the attribute, so it is sent only to turn snooping off.
         if !bridge.multicast_snooping {
             data.push(InfoBridge::MulticastSnooping(false));
         }
@@ -155,10 +155,10 @@ impl Handle {
         self.create(message, InfoKind::Bridge, Some(InfoData::Bridge(data)), &bridge.name)
     }
 
-    /// Makes a dummy device: it takes every frame and drops it.
+    /// Creates a dummy device: it drops every frame.
     ///
     /// # Errors
-    /// As [`Handle::create_veth`]; [`Error::Unsupported`] where the kernel has no dummy devices.
+    /// Those of [`Handle::create_veth`]; [`Error::Unsupported`]: the kernel has no dummy devices.
     pub fn create_dummy(&self, name: &str) -> Result<()> {
         self.create(named(name)?, InfoKind::Dummy, None, name)
     }

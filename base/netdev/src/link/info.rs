@@ -1,4 +1,4 @@
-//! What a device is, as the kernel shows it.
+//! Properties of a device, as reported by the kernel.
 
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp, State};
 use onbeat_wire::MacAddress;
@@ -7,32 +7,31 @@ use onbeat_wire::MacAddress;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Link {
-    /// Unique in its namespace, and kept when the device is renamed.
+    /// Unique in its namespace, and constant when the device is renamed.
     pub index: u32,
     /// Name.
     pub name: String,
-    /// Hardware address, where it has six octets.
+    /// Hardware address, if it has six octets.
     pub mac: Option<MacAddress>,
-    /// Hardware address that the device was made with, which no process changes; virtual devices have
-    /// none.
+    /// Permanent hardware address of the device, which no process changes; virtual devices have none.
     pub permanent_mac: Option<MacAddress>,
-    /// Longest payload of a frame, in octets.
+    /// Maximum payload of a frame, in octets.
     pub mtu: u32,
-    /// Smallest MTU the driver takes.
+    /// Minimum MTU of the driver.
     pub min_mtu: u32,
-    /// Largest MTU the driver takes; `None` where it names no limit.
+    /// Maximum MTU of the driver; `None`: no limit.
     pub max_mtu: Option<u32>,
-    /// Turned on (`IFF_UP`).
+    /// Set up (`IFF_UP`).
     pub up: bool,
-    /// The medium is there (`IFF_LOWER_UP`); of a veth, that the other end is turned on.
+    /// Carrier (`IFF_LOWER_UP`); for a veth, the other end is up.
     pub carrier: bool,
-    /// Operational state "up" of RFC 2863, or unknown, which drivers without the notion show.
+    /// Operational state "up" of RFC 2863, or unknown, which drivers without operational state report.
     pub operational: bool,
-    /// The promiscuous flag, as an administrator sets it.
+    /// The promiscuous flag, as set by an administrator.
     pub promiscuous: bool,
-    /// How many asked for promiscuous mode: the flag, bridges, packet sockets. Above 0 it is on.
+    /// Number of requests of promiscuous mode: the flag, bridges, packet sockets. Above 0 it is on.
     pub promiscuity: u32,
-    /// Addresses are resolved on the device (no `IFF_NOARP`).
+    /// Address resolution on the device (no `IFF_NOARP`).
     pub arp: bool,
     /// The loopback device.
     pub loopback: bool,
@@ -42,7 +41,7 @@ pub struct Link {
     pub qdisc: Option<String>,
     /// Index of the bridge that the device is a port of.
     pub master: Option<u32>,
-    /// Index of the device behind this one; of a veth, the other end, by its own namespace.
+    /// Index of the device linked to this one; for a veth, the other end, in its own namespace.
     pub peer: Option<u32>,
     /// Id of the namespace of `peer` in that of this device; `None`: the same.
     pub peer_namespace: Option<i32>,
@@ -50,7 +49,7 @@ pub struct Link {
     pub tx_queues: u32,
     /// Receive queues.
     pub rx_queues: u32,
-    /// Number of times the carrier came or went.
+    /// Number of carrier changes.
     pub carrier_changes: u32,
     /// XDP programs: none, one, or one for each of several modes.
     pub xdp: Vec<XdpAttachment>,
@@ -59,20 +58,20 @@ pub struct Link {
 /// An XDP program on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct XdpAttachment {
-    /// Where it runs.
+    /// The XDP mode.
     pub mode: XdpMode,
     /// The kernel's id of the program.
     pub program_id: u32,
 }
 
-/// Where an XDP program runs.
+/// The execution point of an XDP program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum XdpMode {
-    /// In the driver, before there is a socket buffer.
+    /// In the driver, before allocation of a socket buffer.
     Native,
     /// In the stack, on socket buffers.
     Generic,
-    /// In the device.
+    /// Offloaded to the device.
     Offload,
 }
 
@@ -117,7 +116,7 @@ impl Link {
             }
             LinkAttribute::Mtu(mtu) => self.mtu = mtu,
             LinkAttribute::MinMtu(mtu) => self.min_mtu = mtu,
-            // 0 says that the driver names no limit.
+            // 0: the driver has no limit.
             LinkAttribute::MaxMtu(mtu) => self.max_mtu = (mtu != 0).then_some(mtu),
             LinkAttribute::OperState(state) => {
                 self.operational = matches!(state, State::Up | State::Unknown);
@@ -143,7 +142,7 @@ impl Link {
         }
     }
 
-    /// The XDP program on the device, where there is one; of several, that which runs first.
+    /// Returns the XDP program on the device, if any; the first one to run if there are several.
     #[must_use]
     pub fn xdp_program(&self) -> Option<XdpAttachment> {
         let of = |mode| self.xdp.iter().copied().find(move |program| program.mode == mode);
@@ -151,7 +150,7 @@ impl Link {
     }
 }
 
-/// A program by the attribute of its mode, which every kernel sends beside `IFLA_XDP_PROG_ID`.
+/// Converts the attribute of a mode, which every kernel sends in addition to `IFLA_XDP_PROG_ID`.
 fn attachment(attribute: &LinkXdp) -> Option<XdpAttachment> {
     let (mode, program_id) = match *attribute {
         LinkXdp::DrvProgId(id) => (XdpMode::Native, id),

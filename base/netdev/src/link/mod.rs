@@ -1,4 +1,4 @@
-//! Network devices as rtnetlink shows, makes and changes them.
+//! Network devices by rtnetlink: reading, creation and changes.
 
 mod change;
 mod create;
@@ -27,9 +27,9 @@ pub use self::{
 };
 use crate::{Error, Monitor, Namespace, Result, check_name, netlink::Failure, rtnl::Rtnl};
 
-/// An rtnetlink socket of one namespace: what makes, changes and shows the devices there.
+/// An rtnetlink socket of one namespace: creates, changes and reads the devices there.
 ///
-/// Requests of several threads take turns.
+/// Requests of several threads are serialized.
 #[derive(Debug)]
 pub struct Handle {
     rtnl: Rtnl,
@@ -37,18 +37,18 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// A handle of the calling thread's namespace, which it keeps when the thread leaves.
+    /// Opens a handle of the calling thread's namespace, independent of later moves of the thread.
     ///
     /// # Errors
-    /// Where no netlink socket can be opened or /proc cannot be read.
+    /// No netlink socket can be opened or /proc cannot be read.
     pub fn open() -> Result<Self> {
         Ok(Self { rtnl: Rtnl::open()?, namespace: Namespace::current()? })
     }
 
-    /// A handle of `namespace`.
+    /// Opens a handle of `namespace`.
     ///
     /// # Errors
-    /// As [`Handle::open`], and where the caller may not enter the namespace.
+    /// Those of [`Handle::open`]; the caller may not enter the namespace.
     pub fn in_namespace(namespace: &Namespace) -> Result<Self> {
         namespace.run(Self::open)?
     }
@@ -57,16 +57,16 @@ impl Handle {
         &self.rtnl
     }
 
-    /// The namespace the handle is of.
+    /// Returns the namespace of the handle.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// All devices, in the order of their index.
+    /// Returns all devices, in the order of their index.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// The kernel refuses.
     pub fn links(&self) -> Result<Vec<Link>> {
         let mut query = LinkMessage::default();
         query.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
@@ -74,7 +74,7 @@ impl Handle {
         Ok(links.into_iter().map(Link::from).collect())
     }
 
-    /// The devices of the namespace that has this id in the handle's namespace.
+    /// Returns the devices of the namespace with this id in the handle's namespace.
     pub(crate) fn links_of(&self, namespace_id: i32) -> Result<Vec<Link>> {
         let mut query = LinkMessage::default();
         query.attributes.push(LinkAttribute::IfNetnsId(namespace_id));
@@ -84,18 +84,18 @@ impl Handle {
         Ok(links.into_iter().map(Link::from).collect())
     }
 
-    /// The device of that name.
+    /// Returns the device of that name.
     ///
     /// # Errors
-    /// [`Error::NotFound`], which carries the names that exist.
+    /// [`Error::NotFound`], with the existing names.
     pub fn link(&self, name: &str) -> Result<Link> {
         self.message(name, vec![LinkExtentMask::SkipStats]).map(Link::from)
     }
 
-    /// The device of that index.
+    /// Returns the device of that index.
     ///
     /// # Errors
-    /// [`Error::NotFound`], which carries the names that exist.
+    /// [`Error::NotFound`], with the existing names.
     pub fn link_by_index(&self, index: u32) -> Result<Link> {
         let mut query = LinkMessage::default();
         query.header.index = index;
@@ -105,18 +105,18 @@ impl Handle {
         found.map(Link::from).map_err(|failure| self.explain(failure, "look up", &name))
     }
 
-    /// The index of the device of that name.
+    /// Returns the index of the device of that name.
     ///
     /// # Errors
-    /// [`Error::NotFound`], which carries the names that exist.
+    /// [`Error::NotFound`], with the existing names.
     pub fn index(&self, name: &str) -> Result<u32> {
         self.link(name).map(|link| link.index)
     }
 
-    /// The counters of the device.
+    /// Returns the counters of the device.
     ///
     /// # Errors
-    /// [`Error::NotFound`], which carries the names that exist.
+    /// [`Error::NotFound`], with the existing names.
     pub fn statistics(&self, name: &str) -> Result<Statistics> {
         let message = self.message(name, vec![])?;
         Statistics::of(&message).ok_or_else(|| Error::Malformed {
@@ -125,11 +125,11 @@ impl Handle {
         })
     }
 
-    /// Gives the device an address. IPv6 addresses are usable at once: no duplicate address
-    /// detection holds them back.
+    /// Adds an address to the device. IPv6 addresses are usable immediately, without duplicate address
+    /// detection.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; or the kernel's refusal, for example of an address that is there.
+    /// [`Error::NotFound`]; the kernel refuses, for example an existing address.
     pub fn add_address(&self, name: &str, address: IpAddr, prefix: u8) -> Result<()> {
         let mut message = AddressMessage::default();
         message.header.index = self.index(name)?;
@@ -147,11 +147,11 @@ impl Handle {
             })
     }
 
-    /// Leads what is for `destination`/`prefix` through the device to its neighbour `via`.
+    /// Adds a route to `destination`/`prefix` through the device, via the neighbor `via`.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; or the kernel's refusal, for example of a neighbour that none of the
-    /// device's addresses reaches.
+    /// [`Error::NotFound`]; the kernel refuses, for example a neighbor that is not reachable from the
+    /// device's addresses.
     pub fn add_route(
         &self,
         name: &str,
@@ -177,12 +177,12 @@ impl Handle {
             })
     }
 
-    /// Turns IPv6 on the device off or on. Off, the device sends nothing by itself: no router
-    /// solicitation, no neighbour discovery, no multicast report.
+    /// Turns IPv6 on the device off or on. Without IPv6, the device sends no frames by itself: no router
+    /// solicitation, no neighbor discovery, no multicast report.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; where /proc/sys cannot be written. A kernel without IPv6 has nothing
-    /// to turn off, which is no error.
+    /// [`Error::NotFound`]; /proc/sys cannot be written. On a kernel without IPv6, turning it off is no
+    /// error.
     pub fn set_ipv6(&self, name: &str, on: bool) -> Result<()> {
         check_name(name)?;
         self.index(name)?;
@@ -193,11 +193,10 @@ impl Handle {
         }
     }
 
-    /// Has the namespace route IPv4 packets between its devices, or not: all devices, those that come
-    /// later among them.
+    /// Makes the namespace route IPv4 packets between its devices, or not: all devices, including later ones.
     ///
     /// # Errors
-    /// Where /proc/sys cannot be written.
+    /// /proc/sys cannot be written.
     pub fn set_forwarding(&self, on: bool) -> Result<()> {
         let path = "/proc/sys/net/ipv4/ip_forward";
         let result = self.write(path, if on { "1" } else { "0" })?;
@@ -210,11 +209,11 @@ impl Handle {
         self.namespace.run(|| fs::write(path, value))
     }
 
-    /// Waits until `condition` holds for the device, which need not exist yet, and returns it.
-    /// `what` says the condition in an error: "up", "gone from its bridge".
+    /// Waits until `condition` holds for the device, which need not exist yet, and returns it. `what`
+    /// describes the condition in an error: "up", "out of its bridge".
     ///
     /// # Errors
-    /// [`Error::Timeout`]; where the kernel refuses.
+    /// [`Error::Timeout`]; the kernel refuses.
     pub fn wait_for(
         &self,
         name: &str,
@@ -222,9 +221,9 @@ impl Handle {
         timeout: Duration,
         mut condition: impl FnMut(&Link) -> bool,
     ) -> Result<Link> {
-        // Some changes (a queueing discipline, an XDP program) are announced late or to other
-        // groups, so that the device is also looked at this often without an event.
-        const LOOK: Duration = Duration::from_millis(20);
+        // Some changes (a queueing discipline, an XDP program) are reported late or to other groups, so the
+        // device is also polled at this interval.
+        const POLL_INTERVAL: Duration = Duration::from_millis(20);
         let deadline = Instant::now() + timeout;
         let mut monitor = Monitor::in_namespace(&self.namespace)?;
         loop {
@@ -241,7 +240,7 @@ impl Handle {
                     timeout,
                 });
             }
-            monitor.next_within(left.min(LOOK))?;
+            monitor.next_within(left.min(POLL_INTERVAL))?;
         }
     }
 
@@ -261,7 +260,7 @@ impl Handle {
         self.rtnl.link(query).map_err(|failure| self.explain(failure, "look up", name))
     }
 
-    /// The error for a failed operation; for a device that does not exist, with those that do.
+    /// Returns the error of a failed operation; for a missing device, with the existing names.
     fn explain(&self, failure: Failure, operation: &str, name: &str) -> Error {
         if failure.errno() != Some(Errno::ENODEV) {
             return failure.of(operation, name);

@@ -2,11 +2,11 @@
 
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 
-/// The standard counters of a device (`rtnl_link_stats64`). What XDP takes, drops or redirects is
-/// counted by each driver as it sees fit.
+/// The standard counters of a device (`rtnl_link_stats64`). Counting of frames that XDP processes depends on
+/// the driver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the names are the kernel's, and say it")]
+#[allow(missing_docs, reason = "the names are the kernel's")]
 pub struct Statistics {
     pub rx_packets: u64,
     pub tx_packets: u64,
@@ -16,20 +16,20 @@ pub struct Statistics {
     pub tx_bytes: u64,
     pub rx_errors: u64,
     pub tx_errors: u64,
-    /// Received well and dropped for want of room.
+    /// Received correctly and dropped for lack of room.
     pub rx_dropped: u64,
-    /// Dropped on the way to the medium.
+    /// Dropped before transmission.
     pub tx_dropped: u64,
     pub multicast: u64,
     pub collisions: u64,
     pub rx_length_errors: u64,
     pub rx_crc_errors: u64,
     pub rx_fifo_errors: u64,
-    /// Frames the device itself had no room for.
+    /// Frames dropped by the device itself for lack of room.
     pub rx_missed_errors: u64,
     pub tx_carrier_errors: u64,
     pub tx_fifo_errors: u64,
-    /// Received, and no protocol wanted it.
+    /// Received, but no protocol handled it.
     pub rx_nohandler: u64,
 }
 

@@ -1,4 +1,4 @@
-//! `struct tcmsg`, and the attributes behind it (linux/pkt_sched.h).
+//! `struct tcmsg` and its attributes (linux/pkt_sched.h).
 
 use netlink_packet_core::{DefaultNla, Emitable};
 
@@ -47,17 +47,17 @@ fn header(index: u32, handle: QdiscHandle, parent: QdiscHandle) -> Vec<u8> {
     [0, index, handle.number(), parent.number(), 0].map(u32::to_ne_bytes).concat()
 }
 
-/// Asks for those of a device.
+/// Builds a query for the disciplines of a device.
 pub(super) fn query(index: u32) -> Vec<u8> {
     header(index, QdiscHandle::NONE, QdiscHandle::NONE)
 }
 
-/// Names the root of a device.
+/// Builds a reference to the root of a device.
 pub(super) fn root(index: u32) -> Vec<u8> {
     header(index, QdiscHandle::NONE, QdiscHandle::ROOT)
 }
 
-/// Describes a discipline to the kernel.
+/// Serializes a discipline.
 pub(super) fn emit(index: u32, qdisc: &Qdisc) -> Vec<u8> {
     let kind = [qdisc.discipline.kind().as_bytes(), b"\0"].concat();
     let mut message = header(index, qdisc.handle, qdisc.parent);
@@ -119,7 +119,7 @@ fn taprio_octets(taprio: &Taprio) -> Vec<u8> {
     ])
 }
 
-/// Reads what the kernel tells of a discipline. `None`: it is another device's.
+/// Parses the kernel's description of a discipline. `None`: of another device.
 pub(super) fn parse(octets: &[u8], of: u32) -> Result<Option<Qdisc>, Failure> {
     let short = || Failure::Malformed("a short qdisc".into());
     let word = |at| number(octets, at).ok_or_else(short);
@@ -149,7 +149,7 @@ pub(super) fn parse(octets: &[u8], of: u32) -> Result<Option<Qdisc>, Failure> {
     }))
 }
 
-/// Those that are whole.
+/// Returns the complete attributes.
 fn attributes(octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = octets;
     std::iter::from_fn(move || {
@@ -188,7 +188,7 @@ fn parse_map(options: &[u8]) -> Option<QueueMap> {
 
 fn parse_taprio(options: &[u8]) -> Option<Taprio> {
     let mut taprio = Taprio::default();
-    // A schedule that has yet to begin goes before the one that runs.
+    // A schedule that has not started yet has precedence over the running one.
     let next = attributes(options).find(|(kind, _)| *kind == TAPRIO_NEXT);
     let next = attributes(next.map_or(&[], |(_, schedule)| schedule));
     for (kind, value) in attributes(options).chain(next) {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_emitted_is_parsed() {
+    fn emitted_disciplines_are_parsed() {
         for qdisc in all() {
             let message = emit(7, &qdisc);
             assert_eq!(parse(&message, 7).unwrap(), Some(qdisc));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_cut_short_anywhere_is_read_without_a_panic() {
+    fn a_truncated_message_does_not_panic() {
         for message in all().map(|qdisc| emit(7, &qdisc)) {
             for len in 0..message.len() {
                 let _ = parse(&message[..len], 7);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_are_named_as_tc_names_them() {
+    fn handles_have_the_notation_of_tc() {
         let [class, discipline] = [2, 0].map(|minor| QdiscHandle { major: 0x100, minor });
         let names = [class, discipline, QdiscHandle::ROOT].map(|handle| handle.to_string());
         assert_eq!(names, ["100:2", "100:", "root"]);

@@ -1,4 +1,4 @@
-//! Queueing disciplines, as far as launch times and schedules need them: etf, taprio and mqprio.
+//! Queueing disciplines for launch times and schedules: etf, taprio and mqprio.
 
 mod message;
 
@@ -18,9 +18,9 @@ pub struct QdiscHandle {
 }
 
 impl QdiscHandle {
-    /// The parent of the discipline that all frames of a device come to.
+    /// The parent of the discipline that receives all frames of a device.
     pub const ROOT: Self = Self { major: 0xffff, minor: 0xffff };
-    /// The kernel chooses.
+    /// Chosen by the kernel.
     pub const NONE: Self = Self { major: 0, minor: 0 };
 }
 
@@ -37,42 +37,42 @@ impl std::fmt::Display for QdiscHandle {
 /// A queueing discipline on a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qdisc {
-    /// Its own name; [`QdiscHandle::NONE`] has the kernel choose one.
+    /// Its handle; [`QdiscHandle::NONE`]: chosen by the kernel.
     pub handle: QdiscHandle,
-    /// [`QdiscHandle::ROOT`], or the class that it stands behind.
+    /// [`QdiscHandle::ROOT`], or the parent class.
     pub parent: QdiscHandle,
-    /// What it does.
+    /// Its kind and parameters.
     pub discipline: Discipline,
 }
 
-/// What a queueing discipline does.
+/// The kind of a queueing discipline, with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Discipline {
-    /// Launches each frame at the time it carries. tc-etf(8).
+    /// Sends each frame at its launch time. tc-etf(8).
     Etf(Etf),
     /// Transmit queues by priority. tc-mqprio(8).
     Mqprio(QueueMap),
-    /// Transmit queues by priority, that send by a schedule. tc-taprio(8).
+    /// Transmit queues by priority, with a transmission schedule. tc-taprio(8).
     Taprio(Taprio),
-    /// Another, by its kind.
+    /// Another kind, by name.
     Other(String),
 }
 
 /// Earliest TxTime first: frames wait for their launch time (CLOCK_TAI).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Etf {
-    /// A frame is handed to the driver so long before its launch time, in nanoseconds.
+    /// Time before the launch time at which a frame is passed to the driver, in nanoseconds.
     pub delta_ns: i32,
-    /// The launch time is the latest one: frames leave as soon as may be.
+    /// Whether the launch time is a deadline: frames are sent as early as possible.
     pub deadline: bool,
-    /// The NIC keeps the launch time.
+    /// Whether the NIC observes the launch time.
     pub offload: bool,
-    /// Sockets without launch times may send as well.
+    /// Whether sockets without launch times may send.
     pub skip_socket_check: bool,
 }
 
-/// Which priority is of which traffic class, and which transmit queues a class has.
+/// The traffic class of each priority, and the transmit queues of each class.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueMap {
     /// Traffic class of each priority (`SO_PRIORITY`).
@@ -86,14 +86,14 @@ pub struct QueueMap {
 pub struct Taprio {
     /// Classes and queues.
     pub queues: QueueMap,
-    /// When the schedule begins, in nanoseconds.
+    /// Start of the schedule, in nanoseconds.
     pub base_time_ns: i64,
-    /// Open gates, one bit for each class, and for how long, in nanoseconds.
+    /// Open gates, one bit per class, and their duration, in nanoseconds.
     pub entries: Vec<(u32, u32)>,
 }
 
 impl Discipline {
-    /// The name that tc gives it.
+    /// Returns the name in tc.
     #[must_use]
     pub fn kind(&self) -> &str {
         match self {
@@ -106,10 +106,10 @@ impl Discipline {
 }
 
 impl Handle {
-    /// The queueing disciplines of a device.
+    /// Returns the queueing disciplines of a device.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; where the kernel refuses.
+    /// [`Error::NotFound`]; the kernel refuses.
     pub fn qdiscs(&self, name: &str) -> Result<Vec<Qdisc>> {
         let index = self.index(name)?;
         let failed = |failure: crate::netlink::Failure| failure.of("list qdiscs", name);
@@ -124,11 +124,10 @@ impl Handle {
         Ok(found)
     }
 
-    /// Puts a queueing discipline in the place of what its parent had.
+    /// Replaces the queueing discipline of its parent.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Unsupported`] where the kernel has none of that kind; the
-    /// kernel's refusal.
+    /// [`Error::NotFound`]; [`Error::Unsupported`]: the kernel has none of that kind; the kernel refuses.
     pub fn replace_qdisc(&self, name: &str, qdisc: &Qdisc) -> Result<()> {
         let request = message::emit(self.index(name)?, qdisc);
         let kind = qdisc.discipline.kind();
@@ -144,10 +143,10 @@ impl Handle {
         })
     }
 
-    /// Takes the queueing disciplines of a device away; the kernel puts its own there.
+    /// Removes the queueing disciplines of a device; the kernel installs its default.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; the kernel's refusal, for example where there is none but its own.
+    /// [`Error::NotFound`]; the kernel refuses, for example if there is only its default.
     pub fn delete_root_qdisc(&self, name: &str) -> Result<()> {
         let request = message::root(self.index(name)?);
         self.rtnl()

@@ -14,7 +14,7 @@ fn cable() -> Option<(Cable, Ethtool)> {
 }
 
 #[test]
-fn a_veth_tells_of_its_driver() {
+fn a_veth_reports_its_driver() {
     let Some((_cable, ethtool)) = cable() else { return };
     assert_eq!(ethtool.driver("l0").unwrap().name, "veth");
     assert!(ethtool.link_detected("l0").unwrap());
@@ -26,7 +26,7 @@ fn a_veth_tells_of_its_driver() {
 }
 
 #[test]
-fn what_a_driver_lacks_or_a_device_that_is_missing_is_said() {
+fn unsupported_requests_and_missing_devices_are_reported() {
     let Some((_cable, ethtool)) = cable() else { return };
     let error = ethtool.channels("lo").unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
@@ -45,7 +45,7 @@ fn features_are_set_and_undone() {
     assert!(!ethtool.feature("l0", "tx-checksum-ip-generic").unwrap());
     assert!(!ethtool.feature("l0", "rx-vlan-hw-parse").unwrap());
     assert!(change.changed.contains(&("rx-gro".into(), true)), "{change:?}");
-    // Segmentation needs the checksum: it follows, and comes back by itself.
+    // Segmentation requires the checksum: it follows, and is restored automatically.
     assert!(change.changed.contains(&("tx-tcp-segmentation".into(), false)), "{change:?}");
     assert!(!change.undo.iter().any(|(name, _)| name == "tx-tcp-segmentation"), "{change:?}");
     let nothing = ethtool.set_features("l0", &wanted).unwrap();
@@ -65,12 +65,12 @@ fn features_that_cannot_change_or_are_unknown_are_refused() {
     let error = ethtool.set_features("l0", &[("gro", true), ("warp-drive", true)]).unwrap_err();
     assert!(error.to_string().contains("\"warp-drive\""), "{error}");
     assert_eq!(ethtool.features("l0").unwrap(), before, "nothing was changed");
-    // A fixed feature that is as it should be is no error.
+    // A fixed feature in the requested state is no error.
     ethtool.set_features("l0", &[(&fixed.name, false)]).unwrap();
 }
 
 #[test]
-fn a_feature_that_its_dependence_holds_back_undoes_the_rest() {
+fn a_feature_with_an_unmet_dependency_undoes_the_rest() {
     let Some((_cable, ethtool)) = cable() else { return };
     ethtool.set_features("l0", &[("tx", false)]).unwrap();
     let before = ethtool.features("l0").unwrap();
@@ -102,7 +102,7 @@ fn xdp_redirect_to_a_veth_needs_napi_at_its_other_end() {
 }
 
 #[test]
-fn napi_is_threaded_where_there_is_one() {
+fn an_existing_napi_instance_becomes_threaded() {
     let Some((cable, ethtool)) = cable() else { return };
     let inside = |f: &(dyn Fn() + Sync)| cable.left.namespace().run_with_sysfs(f).unwrap();
     inside(&|| {

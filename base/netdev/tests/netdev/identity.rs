@@ -1,4 +1,4 @@
-//! The interface of a journal is recognized under another name, and not confused with another one.
+//! The interface of a journal is identified under another name, and distinguished from others.
 
 use onbeat_netdev::{Error, Handle, InterfaceIdentity, Namespace, VethEnd};
 use onbeat_testing::{Feature, require_all};
@@ -53,7 +53,7 @@ fn cookies_of_namespaces_differ() {
     let refused = refusal(&identity(&one), &two);
     let inode = format!("net:[{}]; run this command there", one.namespace().inode());
     assert!(refused.contains(&inode), "{refused}");
-    // Only descriptors keep these two; this process is in the third.
+    // Only descriptors refer to these two; this process is in the third.
     assert!(!identity(&one).has_namespace(&two));
     let here = Handle::open().unwrap();
     let lo = InterfaceIdentity::of(&here, &here.link("lo").unwrap()).unwrap();
@@ -61,12 +61,12 @@ fn cookies_of_namespaces_differ() {
 }
 
 #[test]
-fn an_interface_in_another_namespace_is_not_gone() {
+fn an_interface_in_another_namespace_still_exists() {
     let Some(handle) = pair() else { return };
     let other = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
     let known = identity(&handle);
     handle.move_to("a0", other.namespace()).unwrap();
-    // No file leads to that namespace.
+    // No file refers to that namespace.
     let refused = refusal(&known, &handle);
     assert!(refused.contains("it is interface \"a0\" of network namespace"), "{refused}");
     assert!(refused.contains("move it back"), "{refused}");

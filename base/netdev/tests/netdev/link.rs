@@ -1,4 +1,4 @@
-//! Devices: made, shown, changed, and refused with a reason.
+//! Devices: created, read, changed, and refused with a reason.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn runs() -> bool {
 }
 
 #[test]
-fn a_veth_pair_is_as_ordered() {
+fn a_veth_pair_has_the_requested_properties() {
     if !runs() {
         return;
     }
@@ -39,7 +39,7 @@ fn a_veth_pair_is_as_ordered() {
 }
 
 #[test]
-fn both_ends_may_be_elsewhere() {
+fn both_ends_may_be_in_other_namespaces() {
     if !runs() {
         return;
     }
@@ -70,7 +70,7 @@ fn frames_and_carrier_pass_a_cable() {
 }
 
 #[test]
-fn flags_are_set_and_given_back() {
+fn flags_are_set_and_restored() {
     if !runs() {
         return;
     }
@@ -135,7 +135,7 @@ fn ip_addresses_are_usable_at_once() {
 }
 
 #[test]
-fn a_route_leads_to_what_is_behind_a_neighbour() {
+fn a_route_reaches_addresses_behind_a_neighbor() {
     if !runs() {
         return;
     }
@@ -154,7 +154,7 @@ fn a_route_leads_to_what_is_behind_a_neighbour() {
         let receiver = right.namespace().run(bind(beyond)).unwrap();
         receiver.set_read_timeout(Some(BOUND)).unwrap();
         let to = receiver.local_addr().unwrap();
-        assert!(sender.send_to(b"hello", to).is_err(), "there is no way yet");
+        assert!(sender.send_to(b"hello", to).is_err(), "no route yet");
         left.add_route("l0", beyond, host, far).unwrap();
         sender.send_to(b"hello", to).unwrap();
         let mut buffer = [0; 16];
@@ -187,7 +187,7 @@ fn ipv6_is_turned_off_for_one_device() {
 }
 
 #[test]
-fn a_namespace_routes_or_does_not() {
+fn forwarding_is_set_per_namespace() {
     if !runs() {
         return;
     }
@@ -203,7 +203,7 @@ fn a_namespace_routes_or_does_not() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_named_with_those_that_are() {
+fn a_missing_device_is_reported_with_the_existing_ones() {
     if !runs() {
         return;
     }
@@ -247,7 +247,7 @@ fn an_mtu_out_of_range_is_refused_with_the_kernels_reason() {
 }
 
 #[test]
-fn names_that_are_taken_or_impossible_are_refused() {
+fn names_in_use_and_invalid_names_are_refused() {
     if !runs() {
         return;
     }
@@ -265,11 +265,11 @@ fn names_that_are_taken_or_impossible_are_refused() {
     ] {
         assert!(matches!(error, Error::InvalidName { .. }), "{error}");
     }
-    assert_eq!(left.links().unwrap().len(), 2, "nothing was made");
+    assert_eq!(left.links().unwrap().len(), 2, "no device was created");
 }
 
 #[test]
-fn a_dummy_is_made_or_the_missing_module_named() {
+fn a_dummy_is_created_or_the_missing_module_reported() {
     if !require(Feature::Root) {
         return;
     }
@@ -323,7 +323,7 @@ fn a_bridge_passes_a_frame_between_namespaces() {
 
     let (from, to) = (raw_socket(&left, "a"), raw_socket(&right, "b"));
     assert!(passes(&from, &to, &frame(b"through the bridge")));
-    // To the group of LLDP, which a bridge forwards only where it is told to.
+    // To the LLDP group, which a bridge forwards only if configured.
     let mut lldp = frame(b"link-local");
     lldp[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 0x0e]);
     assert!(passes(&from, &to, &lldp));

@@ -10,7 +10,7 @@ use nix::{
 use onbeat_netdev::{Bridge, LinkEvent, Monitor, VethEnd};
 use onbeat_testing::{Feature, require_all};
 
-/// The first event that `wanted` takes.
+/// Returns the first event that matches `wanted`.
 fn find(monitor: &mut Monitor, mut wanted: impl FnMut(&LinkEvent) -> bool) -> Option<LinkEvent> {
     let deadline = Instant::now() + BOUND;
     loop {
@@ -24,7 +24,7 @@ fn find(monitor: &mut Monitor, mut wanted: impl FnMut(&LinkEvent) -> bool) -> Op
 }
 
 #[test]
-fn devices_come_change_and_go() {
+fn added_changed_and_removed_devices_are_reported() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
@@ -64,7 +64,7 @@ fn devices_come_change_and_go() {
 }
 
 #[test]
-fn a_port_that_leaves_its_bridge_was_not_removed() {
+fn a_port_that_leaves_its_bridge_still_exists() {
     if !require_all(&[Feature::Root, Feature::Veth, Feature::Bridge]) {
         return;
     }
@@ -73,7 +73,7 @@ fn a_port_that_leaves_its_bridge_was_not_removed() {
     left.set_master("l0", Some("br")).unwrap();
     let mut monitor = Monitor::in_namespace(left.namespace()).unwrap();
     left.set_master("l0", None).unwrap();
-    // What comes after it in order: had the port been reported as removed, that came before.
+    // A later event: a removal of the port would have been reported before it.
     left.rename("br", "fence").unwrap();
     let mut removed = false;
     let fence = find(&mut monitor, |event| {
@@ -84,13 +84,13 @@ fn a_port_that_leaves_its_bridge_was_not_removed() {
 }
 
 #[test]
-fn an_overrun_is_said_and_survived() {
+fn an_overrun_is_reported() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
     let Cable { left, right: _right } = Cable::new();
     let mut monitor = Monitor::in_namespace(left.namespace()).unwrap();
-    // The kernel raises it to its minimum, which holds a few events.
+    // The kernel raises it to its minimum, which is sufficient for a few events.
     setsockopt(&monitor.as_fd(), sockopt::RcvBuf, &1).unwrap();
     for mtu in 1000..1100 {
         left.set_mtu("l0", mtu).unwrap();
@@ -105,7 +105,7 @@ fn an_overrun_is_said_and_survived() {
 }
 
 #[test]
-fn silence_ends_at_its_bound() {
+fn a_wait_without_events_ends_at_its_bound() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }

@@ -1,4 +1,4 @@
-//! Namespaces: what runs in them, and that nothing stays of them.
+//! Namespaces: code that runs in them, and their removal.
 
 use std::{
     fs,
@@ -12,7 +12,8 @@ use crate::common::BOUND;
 use onbeat_netdev::{Handle, LinkEvent, Monitor, Namespace, VethEnd};
 use onbeat_testing::{Feature, require, require_all};
 
-/// A veth pair from `namespace` to a namespace that watches: its end vanishes with the other's.
+/// Creates a veth pair from `namespace` to a monitored namespace: its end is removed together with the
+/// other's.
 fn watched(namespace: &Namespace) -> (Handle, Monitor) {
     let watch = Namespace::new().unwrap();
     let handle = Handle::in_namespace(&watch).unwrap();
@@ -34,16 +35,16 @@ fn removal(monitor: &mut Monitor) -> bool {
     }
 }
 
-/// Also where /sys shows it already: the kernel mounts no file system on itself.
+/// Also if /sys already shows the namespace: the kernel refuses to mount a file system on itself.
 #[test]
-fn a_sysfs_of_the_namespace_one_is_in_can_be_asked_for() {
+fn a_sysfs_of_the_present_namespace_is_available() {
     if !require(Feature::Root) {
         return;
     }
     let here = Namespace::current().unwrap();
     let names = || std::fs::read_dir("/sys/class/net").unwrap().count();
     let links = Handle::in_namespace(&here).unwrap().links().unwrap().len();
-    // Twice: where tests run in a namespace, /sys is that of another one.
+    // Twice: if tests run in a namespace, /sys is that of another one.
     let seen = here.run_with_sysfs(|| (names(), here.run_with_sysfs(names).unwrap())).unwrap();
     assert_eq!(seen, (links, links));
 }
@@ -57,7 +58,7 @@ fn a_new_namespace_is_another_and_empty() {
     let namespace = Namespace::new().unwrap();
     assert_ne!(namespace, here);
     assert_ne!(namespace.inode(), 0);
-    assert_eq!(Namespace::current().unwrap(), here, "the caller stays where it is");
+    assert_eq!(Namespace::current().unwrap(), here, "the caller stays in its namespace");
     let links = Handle::in_namespace(&namespace).unwrap().links().unwrap();
     let names: Vec<_> = links.iter().map(|link| (link.name.as_str(), link.up)).collect();
     assert_eq!(names, [("lo", false)]);
@@ -73,7 +74,7 @@ fn loopback_comes_up_on_request() {
 }
 
 #[test]
-fn a_closure_runs_inside_and_its_result_comes_back() {
+fn a_closure_runs_in_the_namespace_and_returns_its_result() {
     if !require(Feature::Root) {
         return;
     }
@@ -83,7 +84,7 @@ fn a_closure_runs_inside_and_its_result_comes_back() {
 }
 
 #[test]
-fn a_panic_inside_goes_on_outside() {
+fn a_panic_continues_in_the_caller() {
     if !require(Feature::Root) {
         return;
     }
@@ -94,7 +95,7 @@ fn a_panic_inside_goes_on_outside() {
 }
 
 #[test]
-fn a_thread_enters_for_good() {
+fn a_thread_enters_permanently() {
     if !require(Feature::Root) {
         return;
     }
@@ -109,7 +110,7 @@ fn a_thread_enters_for_good() {
 }
 
 #[test]
-fn the_path_and_a_child_lead_there() {
+fn path_and_child_are_of_the_namespace() {
     if !require(Feature::Root) {
         return;
     }
@@ -154,7 +155,7 @@ fn devices_vanish_with_a_killed_process() {
     }
     let namespace = Namespace::new().unwrap();
     let (handle, mut monitor) = watched(&namespace);
-    // The child's standard input is all that holds the namespace; nothing of it can clean up.
+    // The child's standard input is the only reference to the namespace; the child cannot clean up.
     let descriptor = namespace.as_fd().try_clone_to_owned().unwrap();
     let mut child =
         Command::new("sleep").arg("1000").stdin(Stdio::from(descriptor)).spawn().unwrap();

@@ -9,7 +9,7 @@ use onbeat_wire::MacAddress;
 
 const BOUND: Duration = Duration::from_secs(30);
 
-/// The next frame of an EtherType.
+/// Returns the next frame of an EtherType.
 fn receive(tap: &mut TapInterface, ether_type: [u8; 2]) -> Vec<u8> {
     let (begun, mut buffer) = (Instant::now(), [0; 2048]);
     while begun.elapsed() < BOUND {
@@ -35,10 +35,10 @@ fn the_network_stack_is_at_the_other_end() {
     handle.set_ipv6("tap0", false).unwrap();
     handle.add_address("tap0", Ipv4Addr::new(192, 0, 2, 1).into(), 24).unwrap();
     let mut buffer = [0; 64];
-    assert!(tap.send(&[0; 60]).is_err(), "it is off");
+    assert!(tap.send(&[0; 60]).is_err(), "it is down");
     handle.set_up("tap0").unwrap();
-    assert_eq!(tap.receive(&mut buffer).unwrap(), None, "nobody said anything");
-    // Somebody asks for an address of ours, and the stack answers.
+    assert_eq!(tap.receive(&mut buffer).unwrap(), None, "no frame");
+    // An ARP request for an address of the stack, which replies.
     let asker = [2, 0, 0, 0, 0, 9];
     let arp = [
         &[0xff; 6][..],
@@ -53,14 +53,14 @@ fn the_network_stack_is_at_the_other_end() {
     assert!(tap.send(&arp).unwrap());
     let answer = receive(&mut tap, [8, 6]);
     assert_eq!((&answer[..6], &answer[6..12], answer[21]), (&asker[..], &mac.0[..], 2));
-    // And it sends to who asked.
+    // The stack sends to the requester.
     let socket = namespace.run(|| UdpSocket::bind("192.0.2.1:0")).unwrap().unwrap();
     socket.send_to(b"hello", "192.0.2.9:9").unwrap();
     let sent = receive(&mut tap, [8, 0]);
     assert_eq!((&sent[..6], &sent[sent.len() - 5..]), (&asker[..], &b"hello"[..]));
 
     let again = TapInterface::create(&namespace, "tap0").unwrap_err();
-    assert!(again.to_string().contains("take another"), "{again}");
+    assert!(again.to_string().contains("use another name"), "{again}");
     drop(tap);
-    assert!(handle.link("tap0").is_err_and(|error| error.is_not_found()), "it went with the value");
+    assert!(handle.link("tap0").is_err_and(|error| error.is_not_found()), "it was removed on drop");
 }

@@ -1,4 +1,4 @@
-//! What a device shows of the XDP program on it.
+//! Properties of an XDP program on a device.
 
 use std::{
     fs, io,
@@ -16,11 +16,11 @@ const BPF_XDP: u64 = 37;
 const XDP_FLAGS_SKB_MODE: u64 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u64 = 1 << 2;
 
-/// A `union bpf_attr` as 64-bit words, zero where the command needs nothing.
+/// Calls bpf with a `union bpf_attr` as 64-bit words, zero where unused.
 fn bpf(command: i32, words: &[u64]) -> io::Result<OwnedFd> {
     let mut attributes = [0_u64; 16];
     attributes[..words.len()].copy_from_slice(words);
-    // SAFETY: the attributes are as long as said; the pointers inside are of what the callers
+    // SAFETY: the attributes have the stated length; the pointers in them refer to memory that the callers
     // keep alive across the call.
     let fd = unsafe {
         libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size_of_val(&attributes))
@@ -28,7 +28,7 @@ fn bpf(command: i32, words: &[u64]) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: both commands return a new descriptor, which belongs to nobody else.
+    // SAFETY: both commands return a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 

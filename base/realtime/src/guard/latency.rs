@@ -1,4 +1,4 @@
-//! Keeping the CPUs out of idle states that they are slow to leave.
+//! Limits the wake-up latency of idle CPUs.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -6,15 +6,14 @@ use std::path::Path;
 
 use crate::{Error, Result};
 
-/// A request that no CPU of the host enters an idle state with a longer wake-up than this.
+/// A request that no CPU of the host enters an idle state with a longer wake-up latency.
 ///
-/// The kernel keeps it while the file is open, and forgets it with the process, however that ends
-/// (Documentation/power/pm_qos_interface.rst). What it costs: power and heat, on all CPUs; at 0 they
-/// do not sleep at all. A CPU that cannot cool may slow down: prefer the largest value that the cycle
-/// can bear.
+/// The kernel keeps it while the file is open and drops it when the process exits
+/// (Documentation/power/pm_qos_interface.rst). Cost: power and heat on all CPUs; at 0 they do not enter idle
+/// states. A hot CPU may reduce its frequency: prefer the largest latency that the cycle tolerates.
 #[derive(Debug)]
 pub struct DmaLatency {
-    /// Open for as long as the request is to hold.
+    /// Open for as long as the request holds.
     _device: File,
     latency_us: u32,
 }
@@ -23,22 +22,22 @@ impl DmaLatency {
     /// The kernel's device.
     pub const DEVICE: &str = "/dev/cpu_dma_latency";
 
-    /// Asks for a wake-up of at most so many microseconds.
+    /// Requests a maximum wake-up latency, in microseconds.
     ///
     /// # Errors
-    /// [`Error::System`]: where the device is missing (CONFIG_CPU_IDLE) or may not be written.
+    /// [`Error::System`]: the device is missing (CONFIG_CPU_IDLE) or not writable.
     pub fn hold(latency_us: u32) -> Result<Self> {
         Self::hold_device(Path::new(Self::DEVICE), latency_us)
     }
 
-    /// As [`DmaLatency::hold`], of a device elsewhere.
+    /// Requests it like [`DmaLatency::hold`], from another device.
     ///
     /// # Errors
-    /// As [`DmaLatency::hold`].
+    /// Those of [`DmaLatency::hold`].
     pub fn hold_device(device: &Path, latency_us: u32) -> Result<Self> {
         let hold = || -> io::Result<File> {
             let mut device = OpenOptions::new().write(true).open(device)?;
-            // The kernel takes it as a signed number, and a negative one as no request.
+            // The kernel reads it as a signed number, and a negative one as no request.
             let value = i32::try_from(latency_us).unwrap_or(i32::MAX);
             device.write_all(&value.to_ne_bytes())?;
             Ok(device)
@@ -48,12 +47,12 @@ impl DmaLatency {
             Err(source) => Err(Error::system(
                 format!("hold {} at {latency_us} us", device.display()),
                 source,
-                "it takes root, or write access to the device, and a kernel with CONFIG_CPU_IDLE",
+                "run it as root, or grant write access to the device; requires a kernel with CONFIG_CPU_IDLE",
             )),
         }
     }
 
-    /// The longest wake-up that is asked for, in microseconds.
+    /// Returns the requested maximum latency, in microseconds.
     #[must_use]
     pub fn latency_us(&self) -> u32 {
         self.latency_us

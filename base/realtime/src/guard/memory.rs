@@ -1,4 +1,4 @@
-//! Keeping the process in memory.
+//! Locking of the process in memory.
 
 use std::fs;
 use std::sync::{Mutex, PoisonError};
@@ -7,15 +7,15 @@ use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
 
 use crate::{Error, Result};
 
-/// Guards alive in this process: the last gives the memory back.
+/// Number of guards in this process: the last one unlocks the memory.
 static GUARDS: Mutex<usize> = Mutex::new(0);
 
-/// All memory of the process is in RAM and stays there: no access waits for a page (mlockall(2),
-/// now and in future).
+/// Locks all memory of the process in RAM, so that no access waits for a page (mlockall(2), present and
+/// future pages).
 ///
-/// What it costs: everything that the process maps takes RAM whether it is used or not, the stacks
-/// of its threads (8 MiB each, by default) among it. [`LockedMemory::octets`] says how much that
-/// is. Drop unlocks all, also what the process had locked by other means.
+/// Cost: all mappings of the process use RAM, whether used or not, including the stacks of its threads (8 MiB
+/// each, by default). [`LockedMemory::octets`] returns the amount. Dropping it unlocks all memory, including
+/// memory locked by other means.
 #[derive(Debug)]
 pub struct LockedMemory(());
 
@@ -23,7 +23,7 @@ impl LockedMemory {
     /// Locks the memory of this process.
     ///
     /// # Errors
-    /// [`Error::System`]: without CAP_IPC_LOCK, where the limit is too low.
+    /// [`Error::System`]: CAP_IPC_LOCK is missing, or the limit is too low.
     pub fn lock() -> Result<Self> {
         let mut guards = GUARDS.lock().unwrap_or_else(PoisonError::into_inner);
         if *guards == 0 {
@@ -31,7 +31,7 @@ impl LockedMemory {
                 Error::system(
                     "lock the memory of the process",
                     errno,
-                    "it takes CAP_IPC_LOCK (root), or a limit above what it maps: ulimit -l",
+                    "run it as root (CAP_IPC_LOCK), or raise the limit above its mappings: ulimit -l",
                 )
             })?;
         }
@@ -39,7 +39,7 @@ impl LockedMemory {
         Ok(Self(()))
     }
 
-    /// Octets that are locked in RAM; 0 where /proc does not say.
+    /// Returns the octets locked in RAM; 0 if /proc does not report them.
     #[must_use]
     pub fn octets(&self) -> u64 {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -52,7 +52,7 @@ impl Drop for LockedMemory {
         let mut guards = GUARDS.lock().unwrap_or_else(PoisonError::into_inner);
         *guards -= 1;
         if *guards == 0 {
-            // It fails for no reason that a process could meet: unlocking takes no right.
+            // Not reachable: unlocking requires no privilege.
             let _ = munlockall();
         }
     }

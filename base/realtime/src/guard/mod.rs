@@ -1,4 +1,4 @@
-//! What belongs to this thread or process: each is a guard that gives back on drop.
+//! Settings of this thread or process: each is a guard that restores the former value on drop.
 
 mod latency;
 mod memory;

@@ -1,4 +1,4 @@
-//! A stack whose pages are there before they are needed.
+//! Prefaulting of stacks.
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;
@@ -7,21 +7,21 @@ use nix::errno::Errno;
 
 use crate::{Error, Result};
 
-/// Octets of stack that one step of [`touch`] takes at least: the smallest page there is.
+/// Minimum octets of stack per step of [`touch`]: the smallest page size.
 const PAGE: usize = 4096;
 
-/// What is left below: frames of `touch` are larger than what they hold, signals may come.
+/// Octets to leave below: frames of `touch` are larger than their content, and signals may occur.
 const MARGIN: usize = 64 * 1024;
 
-/// Touches so many octets of the calling thread's stack, so that their pages are in memory. With
-/// [`crate::LockedMemory`] they stay there; it costs that much RAM.
+/// Touches `octets` octets of the calling thread's stack, so that their pages are in memory. With
+/// [`crate::LockedMemory`] they stay there; the cost is that much RAM.
 ///
 /// # Errors
-/// [`Error::Stack`] where the thread has less.
+/// [`Error::Stack`]: the stack is smaller.
 pub fn prefault_stack(octets: usize) -> Result<()> {
     let here = std::ptr::from_ref(&octets).addr();
     let room = here.saturating_sub(lowest()?).saturating_sub(MARGIN);
-    // In an unoptimised build a step takes more than its page.
+    // In an unoptimized build a step uses more than its page.
     if octets.saturating_add(octets / 8) > room {
         return Err(Error::Stack { wanted: octets, room: room - room / 8 });
     }
@@ -29,7 +29,7 @@ pub fn prefault_stack(octets: usize) -> Result<()> {
     Ok(())
 }
 
-/// The lowest address of the calling thread's stack.
+/// Returns the lowest address of the calling thread's stack.
 fn lowest() -> Result<usize> {
     let failed = |code| {
         Error::system("find the stack of the thread", Errno::from_raw(code), "free some memory")
@@ -58,6 +58,6 @@ fn touch(pages: usize) {
     if pages > 1 {
         touch(pages - 1);
     }
-    // A use after the call keeps it from becoming a jump that needs no stack.
+    // Prevents a tail call, which would use no stack.
     black_box(&page);
 }

@@ -1,4 +1,4 @@
-//! Figures: what was measured, each kind with what makes it honest.
+//! Figures: measured values, each kind with its error or limit.
 
 mod series;
 
@@ -10,24 +10,24 @@ use crate::topology::Topology;
 
 pub use series::{Loss, MAX_LOSSES, MAX_POINTS, Phase, PhaseState, Series, TimeSeries, downsample};
 
-/// Figures by name, in the order in which they were taken.
+/// Figures by name, in the order of measurement.
 pub type Figures = IndexMap<String, Figure>;
 
-/// One figure; `kind` tells in JSON which it is.
+/// One figure; `kind` identifies it in JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Figure {
-    /// One value and its spread.
+    /// A value and its spread.
     Measurement(Measurement),
-    /// A value beside the best it could be.
+    /// A value and its theoretical or practical limit.
     Ratio(Ratio),
-    /// How delays are distributed.
+    /// The distribution of delays.
     Distribution(Distribution),
     /// Values over time.
     TimeSeries(TimeSeries),
-    /// Counters, or anything in rows and columns.
+    /// Counters, or any table.
     Counters(Counters),
-    /// The network that was measured.
+    /// The measured network.
     Topology(Topology),
 }
 
@@ -42,7 +42,7 @@ macro_rules! figure_from {
 }
 figure_from!(Measurement, Ratio, Distribution, TimeSeries, Counters, Topology);
 
-/// How far a value may be off.
+/// The error of a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Spread {
@@ -69,7 +69,7 @@ pub enum Spread {
 }
 
 impl Spread {
-    /// The spread of repeated runs; `None` without a run. Values that are no number are left out.
+    /// Returns the spread of repeated runs; `None` without a run. Values that are not numbers are omitted.
     pub fn of_runs(values: &[f64]) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -98,30 +98,30 @@ fn median(values: &[f64]) -> (Number, Option<Spread>) {
     }
 }
 
-/// One value and its spread.
+/// A value and its spread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The value; of several runs their median.
+    /// The value; the median of several runs.
     pub value: Number,
     /// Its unit.
     pub unit: String,
-    /// How far it may be off; `None` for one that was counted.
+    /// Its error; `None` for a count.
     pub spread: Option<Spread>,
 }
 
 impl Measurement {
-    /// A value without a spread.
+    /// Creates a value without a spread.
     pub fn new(unit: impl Into<String>, value: impl Into<Number>) -> Self {
         Self { value: value.into(), unit: unit.into(), spread: None }
     }
 
-    /// The median of repeated runs, with their spread.
+    /// Creates the median of repeated runs, with their spread.
     pub fn of_runs(unit: impl Into<String>, values: &[f64]) -> Self {
         let (value, spread) = median(values);
         Self { value, unit: unit.into(), spread }
     }
 
-    /// A value with its confidence interval.
+    /// Adds a confidence interval.
     pub fn with_interval(mut self, low: f64, high: f64, confidence: f64) -> Self {
         let (low, high) = (low.into(), high.into());
         self.spread = Some(Spread::Interval { low, high, confidence });
@@ -129,25 +129,25 @@ impl Measurement {
     }
 }
 
-/// A value beside its limit: the best it could be, measured in the same run.
+/// A value and its limit, the best possible value, measured in the same run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// The value; of several runs their median.
+    /// The value; the median of several runs.
     pub value: Number,
-    /// The limit; of several runs their median.
+    /// The limit; the median of several runs.
     pub limit: Number,
-    /// What the limit is: `plain XDP redirect`.
+    /// The name of the limit: `plain XDP redirect`.
     pub limit_name: String,
     /// Unit of value and limit.
     pub unit: String,
-    /// Value to limit; of several runs the median of their ratios.
+    /// Value divided by limit; the median of several runs' ratios.
     pub ratio: Number,
     /// Spread of the ratio.
     pub spread: Option<Spread>,
 }
 
 impl Ratio {
-    /// The ratio of one run.
+    /// Creates the ratio of one run.
     pub fn new(
         unit: impl Into<String>,
         value: impl Into<Number>,
@@ -159,8 +159,8 @@ impl Ratio {
         Self { value, limit, limit_name: limit_name.into(), unit: unit.into(), ratio, spread: None }
     }
 
-    /// The ratio of runs taken in pairs of (value, limit): what disturbs both halves of a pair
-    /// falls out of its ratio.
+    /// Creates the ratio of runs measured in pairs of (value, limit): a disturbance of both halves of a pair
+    /// cancels out.
     pub fn of_runs(
         unit: impl Into<String>,
         pairs: &[(f64, f64)],
@@ -181,28 +181,27 @@ impl Ratio {
     }
 }
 
-/// Delay distributions to be seen side by side. Made by [`Recorder`](crate::Recorder).
+/// Delay distributions to compare. Created by [`Recorder`](crate::Recorder).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Unit of the delays.
     pub unit: String,
-    /// How far a percentile may be off, relative to its value; min, max and mean are exact.
+    /// Relative error of a percentile; min, max and mean are exact.
     pub relative_error: f64,
     /// The distributions, one per phase or load.
     pub series: Vec<DistributionSeries>,
 }
 
-/// One distribution. Where nothing arrived there is no delay, and the values are `None`.
+/// One distribution. If no frame was received, the values are `None`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DistributionSeries {
     /// Phase or load.
     pub name: String,
     /// Delays recorded.
     pub count: u64,
-    /// What was sent and never arrived: delays without end, in none of the values below.
+    /// Frames sent and not received; they are in none of the values below.
     pub lost: u64,
-    /// Delays above the recorder's range, recorded as its upper end; `max` and `mean` have them
-    /// in full.
+    /// Delays above the recorder's range, recorded as its upper end; exact in `max` and `mean`.
     pub clamped: u64,
     /// Smallest.
     pub min: Option<u64>,
@@ -214,8 +213,7 @@ pub struct DistributionSeries {
     pub p99: Option<u64>,
     /// 99.9th percentile.
     pub p99_9: Option<u64>,
-    /// 99.99th percentile; `None` of fewer than 10,000 delays, of which no share so small can be
-    /// taken.
+    /// 99.99th percentile; `None` with fewer than 10,000 delays.
     #[serde(default)]
     pub p99_99: Option<u64>,
     /// Largest.
@@ -226,7 +224,7 @@ pub struct DistributionSeries {
     pub curve: Vec<(f64, u64)>,
 }
 
-/// Rows and columns.
+/// A table.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Counters {
     /// Headings.
@@ -236,12 +234,12 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// A table with these headings; a unit, where there is one, after the name: see [`Column`].
+    /// Creates a table with these headings, each with an optional unit: see [`Column`].
     pub fn new<C: Into<Column>>(columns: impl IntoIterator<Item = C>) -> Self {
         Self { columns: columns.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// A table of names and their numbers.
+    /// Creates a table of names and numbers.
     pub fn named<C: Into<Column>, N: Into<Cell>, V: Into<Cell>>(
         columns: [C; 2],
         rows: impl IntoIterator<Item = (N, V)>,
@@ -253,7 +251,7 @@ impl Counters {
         table
     }
 
-    /// Adds a row. One that is shorter than the headings is filled up, a longer one is cut.
+    /// Adds a row. A row shorter than the headings is padded, a longer one is truncated.
     pub fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
         let mut row: Vec<Cell> = cells.into_iter().map(Into::into).collect();
         row.resize(self.columns.len(), Cell::Text(String::new()));
@@ -264,7 +262,7 @@ impl Counters {
 /// A heading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// What the column holds.
+    /// The name of the column.
     pub name: String,
     /// Unit of its numbers; empty for counts and text.
     pub unit: String,
@@ -282,7 +280,7 @@ impl<N: Into<String>> From<(N, &str)> for Column {
     }
 }
 
-/// What stands in a row.
+/// The content of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
@@ -322,7 +320,7 @@ impl From<Number> for Cell {
     }
 }
 
-/// Without a value it is [`Number::MISSING`].
+/// No value becomes [`Number::MISSING`].
 impl<N: Into<Number>> From<Option<N>> for Cell {
     fn from(value: Option<N>) -> Self {
         Self::Number(value.map_or(Number::MISSING, Into::into))
@@ -347,14 +345,14 @@ mod tests {
 
     #[test]
     fn a_ratio_of_runs_is_the_median_of_paired_ratios() {
-        // The machine halves its speed in the second pair: both halves of the pair see it.
+        // The machine halves its speed in the second pair, which affects both halves.
         let ratio = Ratio::of_runs("frames/s", &[(90.0, 100.0), (45.0, 50.0), (91.0, 100.0)], "x");
         assert!((ratio.ratio.as_f64() - 0.9).abs() < 1e-9);
         assert_eq!(ratio.limit, 100.0.into());
     }
 
     #[test]
-    fn a_ratio_to_nothing_is_missing() {
+    fn a_ratio_without_a_limit_is_missing() {
         let json = serde_json::to_value(Ratio::new("1", 0_u64, 0_u64, "x")).unwrap();
         assert_eq!(json["ratio"], serde_json::Value::Null);
     }

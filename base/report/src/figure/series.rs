@@ -1,27 +1,26 @@
-//! Values over time, small enough to be kept and still true at their extremes.
+//! Values over time, downsampled with exact extremes.
 
 use serde::{Deserialize, Serialize};
 
-/// Most points a series keeps: [`downsample`] in 1,000 columns, about the pixels of a plot.
+/// Maximum number of points of a series: [`downsample`] to 1,000 columns, about the pixels of a plot.
 pub const MAX_POINTS: usize = 4 * COLUMNS;
 const COLUMNS: usize = 1000;
 
-/// Most losses a series keeps; closer ones are joined.
+/// Maximum number of losses of a series; close ones are joined.
 pub const MAX_LOSSES: usize = 500;
 
-/// Values over time, with the phases of the run and what was lost when.
+/// Values over time, with the phases of the run and the losses.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TimeSeries {
-    /// Unit of the values; time is in seconds from the beginning.
+    /// Unit of the values; time is in seconds from the start.
     pub unit: String,
     /// The series.
     pub series: Vec<Series>,
-    /// Phases, to be shaded.
+    /// Phases, shown shaded.
     pub phases: Vec<Phase>,
-    /// What was lost, in order of time.
+    /// Losses, in order of time.
     pub losses: Vec<Loss>,
-    /// Whether the values are of something that is there all the time, such as a load: they are drawn
-    /// as lines, and nothing of them can be lost.
+    /// Whether the values are continuous, such as a load: they are drawn as lines, and no value can be lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub continuous: bool,
 }
@@ -31,7 +30,7 @@ pub struct TimeSeries {
 pub struct Series {
     /// Stream or direction.
     pub name: String,
-    /// Points there were, before the series was down-sampled.
+    /// Number of points before downsampling.
     pub total: u64,
     /// (time in seconds, value), in order of time.
     pub points: Vec<(f64, f64)>,
@@ -42,49 +41,49 @@ pub struct Series {
 pub struct Phase {
     /// `path 1 down`.
     pub name: String,
-    /// Begin, in seconds.
+    /// Start, in seconds.
     pub from_s: f64,
     /// End, in seconds.
     pub to_s: f64,
-    /// What the network could do in it.
+    /// The state of the network.
     pub state: PhaseState,
 }
 
-/// What the network could do in a phase.
+/// The state of the network in a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PhaseState {
     /// Every path is up.
     Up,
-    /// Some path is down, and another carries on.
+    /// A path is down, and another one delivers.
     Degraded,
     /// No path is left.
     Down,
 }
 
-/// Frames that were sent in `from_s..=to_s` and never arrived.
+/// Frames that were sent in `from_s..=to_s` and not received.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Loss {
-    /// When the first was sent, in seconds.
+    /// Send time of the first, in seconds.
     pub from_s: f64,
-    /// When the last was sent, in seconds.
+    /// Send time of the last, in seconds.
     pub to_s: f64,
-    /// How many.
+    /// The number of frames.
     pub frames: u64,
 }
 
 impl TimeSeries {
-    /// Without a series yet.
+    /// Creates a figure without series.
     pub fn new(unit: impl Into<String>) -> Self {
         Self { unit: unit.into(), ..Self::default() }
     }
 
-    /// Of something that is there all the time, without a series yet.
+    /// Creates a figure of continuous values without series.
     pub fn continuous(unit: impl Into<String>) -> Self {
         Self { continuous: true, ..Self::new(unit) }
     }
 
-    /// Adds a series of (time in seconds, value); points that are no number are left out.
+    /// Adds a series of (time in seconds, value); points that are not numbers are omitted.
     #[must_use]
     pub fn series(mut self, name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         self.series.push(Series::new(name, points));
@@ -104,7 +103,7 @@ impl TimeSeries {
         self
     }
 
-    /// Sets what was lost; joins losses until at most [`MAX_LOSSES`] are left.
+    /// Sets the losses; joins them until at most [`MAX_LOSSES`] remain.
     #[must_use]
     pub fn losses(mut self, losses: Vec<Loss>) -> Self {
         self.losses = join_losses(losses);
@@ -113,7 +112,7 @@ impl TimeSeries {
 }
 
 impl Series {
-    /// A series of (time in seconds, value) in any order.
+    /// Creates a series of (time in seconds, value) in any order.
     pub fn new(name: impl Into<String>, mut points: Vec<(f64, f64)>) -> Self {
         points.retain(|(x, y)| x.is_finite() && y.is_finite());
         for (x, _) in &mut points {
@@ -128,13 +127,13 @@ impl Series {
     }
 }
 
-/// Nothing a person sees is shorter than a microsecond here, and JSON stays short.
+/// Rounds to a microsecond: shorter times are not visible, and the JSON stays short.
 fn round_us(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
 
-/// Divides time into `columns` and keeps of each its first, smallest, largest and last point: at
-/// that many pixels the plot looks as if every point were there. `points` are in order of time.
+/// Divides time into `columns` and keeps the first, smallest, largest and last point of each: with that
+/// number of pixels the plot looks as if it had all points. `points` are in order of time.
 pub fn downsample(points: &[(f64, f64)], columns: usize) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     let columns = columns.max(1);
@@ -166,7 +165,7 @@ fn join_losses(mut losses: Vec<Loss>) -> Vec<Loss> {
         (loss.from_s, loss.to_s) = (round_us(loss.from_s), round_us(loss.to_s));
     }
     losses.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
-    // Begin with the resolution of a plot and coarsen: one pass is enough nearly always.
+    // Start with the resolution of a plot and coarsen: one pass is mostly sufficient.
     let begin = losses.first().map_or(0.0, |loss| loss.from_s);
     let span = losses.last().map_or(0.0, |loss| loss.from_s) - begin;
     let mut distance = span / COLUMNS as f64;
@@ -216,7 +215,7 @@ mod tests {
             prop_assert_eq!(kept.first(), points.first());
             prop_assert_eq!(kept.last(), points.last());
             prop_assert_eq!(extremes(&kept), extremes(&points));
-            // In order, and nothing that was not there.
+            // In order, and only original points.
             prop_assert!(kept.windows(2).all(|pair| pair[0].0 <= pair[1].0));
             prop_assert!(kept.iter().all(|point| points.contains(point)));
         }
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_series_is_bounded_and_says_how_long_it_was() {
+    fn a_long_series_is_bounded_and_records_its_length() {
         let points: Vec<_> =
             (0..50_000).map(|i| (f64::from(i) * 1e-3, f64::from(i % 977))).collect();
         let series = Series::new("a", points);

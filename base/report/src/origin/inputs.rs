@@ -11,15 +11,15 @@ use sha2::{Digest, Sha256};
 pub struct Input {
     /// Path or name, as on the command line; `-` is standard input.
     pub name: String,
-    /// What it is.
+    /// The kind.
     pub kind: InputKind,
-    /// Octets of a file, or read from a pipe to its end.
+    /// Octets of a file, or of a pipe read to its end.
     pub size_octets: Option<u64>,
     /// SHA-256 of these octets, hexadecimal.
     pub sha256: Option<String>,
 }
 
-/// What an input is.
+/// The kind of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InputKind {
@@ -34,7 +34,7 @@ pub enum InputKind {
 }
 
 impl Input {
-    /// An interface that is captured live.
+    /// Creates an interface that is captured live.
     pub fn interface(name: impl Into<String>) -> Self {
         Self::without_hash(name, InputKind::Interface)
     }
@@ -44,7 +44,7 @@ impl Input {
         Self::without_hash(name, InputKind::Secret)
     }
 
-    /// A file whose whole content is at hand.
+    /// Creates a file from its whole content.
     pub fn of_file(name: impl Into<String>, content: &[u8]) -> Self {
         let digest = Sha256::digest(content);
         Self {
@@ -63,19 +63,19 @@ fn hexadecimal(digest: &[u8]) -> String {
     digest.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
-/// The inputs of a command, in the order in which it opens them.
+/// The inputs of a command, in the order of opening.
 #[derive(Debug, Clone, Default)]
 pub struct Inputs(Arc<Mutex<Vec<Entry>>>);
 
 #[derive(Debug)]
 enum Entry {
     Known(Input),
-    Read { name: String, kind: InputKind, stream: Shared },
+    Read { name: String, kind: InputKind, stream: SharedStream },
 }
 
-type Shared = Arc<Mutex<Stream>>;
+type SharedStream = Arc<Mutex<Stream>>;
 
-/// A stream, and the hash of what was read of it.
+/// A stream with the hash of its content read so far.
 struct Stream {
     from: Box<dyn Read + Send>,
     hash: Sha256,
@@ -84,7 +84,7 @@ struct Stream {
 }
 
 impl Inputs {
-    /// Adds an input; one of the same name and kind is replaced.
+    /// Adds an input; replaces one of the same name and kind.
     pub fn add(&self, input: Input) {
         let mut entries = lock(&self.0);
         let known = entries.iter_mut().find(|entry| entry.is(&input.name, input.kind));
@@ -94,8 +94,8 @@ impl Inputs {
         }
     }
 
-    /// Adds a file or a pipe, which is hashed while the result is read. Of an input that is opened more
-    /// than once, the first reading that gets to the end is hashed.
+    /// Adds a file or a pipe, which is hashed while the returned reader is read. If an input is opened more
+    /// than once, the first reader that reaches the end is used.
     pub fn read(
         &self,
         name: &str,
@@ -118,7 +118,7 @@ impl Inputs {
         Box::new(HashedReader(stream))
     }
 
-    /// All inputs. What was not read of a file is read now; a pipe that was not read to its end has no
+    /// Returns all inputs. Reads the remaining part of files; a pipe that was not read to its end has no
     /// hash.
     pub(crate) fn finish(&self) -> Vec<Input> {
         lock(&self.0).iter().map(Entry::finish).collect()
@@ -181,9 +181,9 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-/// Hashes what is read through it.
+/// Hashes the content that is read through it.
 #[derive(Debug)]
-struct HashedReader(Shared);
+struct HashedReader(SharedStream);
 
 impl Read for HashedReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
@@ -191,7 +191,7 @@ impl Read for HashedReader {
     }
 }
 
-/// A reader that panicked has changed nothing that another could not use.
+/// A reader that panicked leaves consistent state.
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_file_is_hashed_and_of_a_pipe_is_not_waited_for() {
+    fn the_rest_of_a_file_is_hashed_and_of_a_pipe_is_not_read() {
         for (kind, hashed) in [(InputKind::File, true), (InputKind::Pipe, false)] {
             let inputs = Inputs::default();
             let mut reader = open(&inputs, kind, TEXT);
@@ -251,9 +251,9 @@ mod tests {
     }
 
     #[test]
-    fn an_input_that_is_read_again_is_one_and_hashed_once() {
-        struct Counted(Arc<Mutex<u32>>, &'static [u8]);
-        impl Read for Counted {
+    fn an_input_read_twice_is_recorded_and_hashed_once() {
+        struct CountingReader(Arc<Mutex<u32>>, &'static [u8]);
+        impl Read for CountingReader {
             fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
                 *lock(&self.0) += 1;
                 self.1.read(into)
@@ -262,7 +262,7 @@ mod tests {
         let inputs = Inputs::default();
         let reads = Arc::default();
         let open = || {
-            let counted = Counted(Arc::clone(&reads), TEXT);
+            let counted = CountingReader(Arc::clone(&reads), TEXT);
             inputs.read("in.pcap", InputKind::File, Box::new(counted))
         };
         open().read_exact(&mut [0; 3]).unwrap();
@@ -273,7 +273,7 @@ mod tests {
         let found = inputs.finish();
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].sha256, Input::of_file("", TEXT).sha256);
-        assert_eq!(*lock(&reads), before, "a complete reading is not repeated");
+        assert_eq!(*lock(&reads), before, "a complete input is not read again");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Distributions as curves (figures 7 to 9 of the paper): the share of frames that took longer, on
-//! a logarithmic axis, over the delay. The tail, which matters, takes the most room.
+//! Distributions as curves (figures 7 to 9 of the paper): the share of frames with a longer delay, on a
+//! logarithmic axis, over the delay. The relevant tail takes the most room.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::figure::{Distribution, DistributionSeries};
 use crate::format;
 use crate::svg::{Anchor, Svg, short};
 
-/// Beyond this ratio of the largest to the smallest delay the axis of delays is logarithmic.
+/// Above this ratio of the largest to the smallest delay the axis of delays is logarithmic.
 const LOGARITHMIC_FROM: f64 = 20.0;
 
 /// Draws distributions.
@@ -43,7 +43,7 @@ pub fn distribution(figure: &Distribution, title: &str, layout: Layout) -> Strin
             let _ = write!(path, "{command}{} {}", short(point.0), short(point.1));
         }
         svg.path(&format!("curve {class}"), &path);
-        // The worst frame of all ends the curve.
+        // The longest delay ends the curve.
         if let Some(&(x, y)) = points.last() {
             svg.path(&format!("end {class}"), &format!("M{} {}h0", short(x), short(y)));
         }
@@ -51,7 +51,7 @@ pub fn distribution(figure: &Distribution, title: &str, layout: Layout) -> Strin
     svg.finish()
 }
 
-/// The series of a distribution, for below its plot.
+/// Returns the series of a distribution, for the legend of its plot.
 pub fn distribution_legend(figure: &Distribution) -> String {
     legend(
         figure
@@ -79,14 +79,14 @@ fn delay_axis(figure: &Distribution, area: Area) -> Scale {
     }
 }
 
-/// Places of the curve's points; those that fall together become one.
+/// Returns the coordinates of the curve's points; coinciding ones are merged.
 fn curve(series: &DistributionSeries, x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
     let one = 1.0 / series.count.max(1) as f64;
     let mut points: Vec<(f64, f64)> = series
         .curve
         .iter()
         .map(|&(percentile, value)| {
-            // No delay is longer than the longest: it stands at the share of one frame.
+            // No delay is longer than the longest: it is at the share of one frame.
             (x.at(value as f64), y.at((1.0 - percentile / 100.0).max(one)))
         })
         .collect();
@@ -94,7 +94,7 @@ fn curve(series: &DistributionSeries, x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
     points
 }
 
-/// A share of frames: `1 %`, `0.001 %`.
+/// Formats a share of frames: `1 %`, `0.001 %`.
 fn share_label(share: f64) -> String {
     format!("{} %", format::float(share * 100.0))
 }

@@ -1,4 +1,4 @@
-//! Plots as SVG. Their colours and letters come from the style sheet of the report.
+//! Plots as SVG. The style sheet of the report defines colors and fonts.
 
 mod curves;
 mod ratios;
@@ -16,20 +16,20 @@ use crate::table::width;
 use crate::topology::Colour;
 use scale::Scale;
 
-/// The width that a picture is drawn for. Each picture is in a page in both, which shows the one that fits.
+/// The width of a picture. A page contains each picture in both widths and shows the one that fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// A window on a desk.
+    /// A desktop window.
     Wide,
     /// A phone.
     Narrow,
 }
 
 impl Layout {
-    /// Both.
+    /// Both layouts.
     pub const ALL: [Self; 2] = [Self::Wide, Self::Narrow];
 
-    /// Class of the picture in a page.
+    /// Returns the class of the picture in a page.
     pub fn class(self) -> &'static str {
         match self {
             Self::Wide => "wide",
@@ -37,7 +37,7 @@ impl Layout {
         }
     }
 
-    /// Width in units of the image, in which small letters are 12 high.
+    /// Returns the width in units of the image, in which small letters are 12 high.
     pub(crate) fn width(self) -> f64 {
         match self {
             Self::Wide => 800.0,
@@ -45,7 +45,7 @@ impl Layout {
         }
     }
 
-    /// `wide` or `narrow`, by the layout.
+    /// Returns `wide` or `narrow`, depending on the layout.
     fn of(self, wide: f64, narrow: f64) -> f64 {
         match self {
             Self::Wide => wide,
@@ -54,10 +54,10 @@ impl Layout {
     }
 }
 
-/// Width of a letter of the small text in the mean, in the units of the image.
+/// Mean width of a letter of the small text, in units of the image.
 const LETTER: f64 = 7.2;
 
-/// The rectangle in which values are drawn.
+/// The rectangle of the values.
 #[derive(Debug, Clone, Copy)]
 struct Area {
     left: f64,
@@ -79,7 +79,7 @@ impl Area {
         }
     }
 
-    /// Labels stand within the image, and those that would touch the one before are left out.
+    /// Labels stay within the image; a label that would touch the previous one is omitted.
     fn vertical_grid(self, svg: &mut Svg, scale: &Scale, y: f64, label: impl Fn(f64) -> String) {
         let mut taken = f64::NEG_INFINITY;
         for tick in scale.ticks() {
@@ -96,7 +96,7 @@ impl Area {
     }
 }
 
-/// Width of a small text, by the widths of DejaVu Sans, which has wide letters.
+/// Returns the width of a small text, based on DejaVu Sans, which has wide letters.
 pub(crate) fn text_width(text: &str) -> f64 {
     let letter = |c: char| match c {
         ' ' | ',' | '.' | ':' | ';' | '\'' | '|' | 'i' | 'j' | 'l' | 't' | 'f' | 'r' | '('
@@ -107,12 +107,12 @@ pub(crate) fn text_width(text: &str) -> f64 {
     text.chars().map(letter).sum()
 }
 
-/// Room for the labels of an upright axis, with a gap.
+/// Returns the room for the labels of a vertical axis, with a gap.
 fn label_room<'a>(labels: impl IntoIterator<Item = &'a str>) -> f64 {
     labels.into_iter().map(text_width).fold(0.0, f64::max) + 10.0
 }
 
-/// A value on an axis, without the zeros that a table would show: `20 µs`.
+/// Formats a value on an axis, without trailing zeros: `20 µs`.
 fn tick_label(value: f64, unit: &str) -> String {
     let text = format::quantity(Number::Float(value), unit);
     let (number, unit) = text.split_once(' ').map_or((text.as_str(), None), |(n, u)| (n, Some(u)));
@@ -128,13 +128,13 @@ fn tick_label(value: f64, unit: &str) -> String {
     }
 }
 
-/// What the series with this index looks like: where colours repeat, lines are dashed and dots faint.
+/// Returns the class of the series with this index: when colors repeat, lines are dashed and dots faint.
 fn class_of_series(index: usize) -> String {
     let colour = Colour::of_series(index).class();
     if index < Colour::ALL.len() { colour.into() } else { format!("{colour} again") }
 }
 
-/// The names of series beside what they look like, as a list in HTML.
+/// Returns the names of series with their appearance, as a list in HTML.
 pub(crate) fn legend(entries: impl IntoIterator<Item = (String, String)>) -> String {
     let entry = |(class, name): (String, String)| {
         format!(
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn series_can_be_told_apart_where_colours_repeat() {
+    fn series_are_distinguishable_when_colors_repeat() {
         let classes: Vec<String> = (0..2 * Colour::ALL.len()).map(class_of_series).collect();
         assert!((1..classes.len()).all(|place| !classes[..place].contains(&classes[place])));
     }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn tick_labels_have_no_idle_zeros() {
+    fn tick_labels_have_no_trailing_zeros() {
         assert_eq!(tick_label(20_000.0, "ns"), "20 µs");
         assert_eq!(tick_label(1_500_000.0, "ns"), "1.5 ms");
         assert_eq!(tick_label(0.0, "ns"), "0");

@@ -1,4 +1,4 @@
-//! Ratios to a limit as bars: how near to the best that could be.
+//! Ratios to a limit as bars.
 
 use super::scale::Scale;
 use super::{Area, LETTER, Layout, text_width};
@@ -13,7 +13,7 @@ const TEXT: f64 = 17.0;
 /// Width of a letter of a name, which is larger than small text.
 const NAME_LETTER: f64 = 1.3 * LETTER;
 
-/// What a bar is of, in lines above it.
+/// The label of a bar, in lines above it.
 struct Label {
     name: Vec<String>,
     text: Vec<String>,
@@ -102,7 +102,7 @@ fn draw_bar(svg: &mut Svg, ratio: &Ratio, x: &Scale, top: f64) {
         }
         beyond = beyond.max(high);
     }
-    // Inside the bar where there is room, so that it does not meet the limit's line.
+    // Inside the bar if there is room, to avoid the line of the limit.
     let text = format::percent(value);
     let text_width = text_width(&text);
     let room = text_width + 12.0;
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_for_each_ratio_and_a_line_for_the_limit() {
+    fn each_ratio_has_a_bar_and_the_limit_a_line() {
         let fast = Ratio::of_runs("frames/s", &[(9e5, 1e6), (9.1e5, 1e6)], "plain redirect");
         let none = Ratio::new("frames/s", 0_u64, 0_u64, "plain redirect");
         let svg = ratios(&[("1 stream", &fast), ("broken", &none)], "bench", Layout::Wide);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_limit_fits() {
+    fn a_bar_above_the_limit_fits() {
         let slow = Ratio::new("ns", 3000_u64, 1000_u64, "plain redirect");
         let svg = ratios(&[("delay", &slow)], "bench", Layout::Narrow);
         assert!(svg.contains(">300 %<") || svg.contains("300.0 %"), "{svg}");

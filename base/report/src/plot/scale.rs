@@ -1,4 +1,4 @@
-//! From values to coordinates, with ticks at round values.
+//! Conversion of values to coordinates, with ticks at round values.
 
 /// A linear or logarithmic axis.
 #[derive(Debug, Clone)]
@@ -12,7 +12,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Linear over at least `low..=high`, from coordinate `from` to `to`, with its ends at ticks.
+    /// Creates a linear scale over at least `low..=high`, from coordinate `from` to `to`, with ends at ticks.
     pub(super) fn linear(low: f64, high: f64, from: f64, to: f64) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         let step = round_step((high - low) / 5.0);
@@ -22,7 +22,8 @@ impl Scale {
         Self { logarithmic: false, low, high, from, to, ticks }
     }
 
-    /// Linear over exactly `low..=high`, with ticks where they fall: for time, which has its ends.
+    /// Creates a linear scale over exactly `low..=high`, with ticks in between: for time, which has fixed
+    /// ends.
     pub(super) fn exact(low: f64, high: f64, from: f64, to: f64) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         let step = round_step((high - low) / 8.0);
@@ -31,7 +32,8 @@ impl Scale {
         Self { logarithmic: false, low, high, from, to, ticks }
     }
 
-    /// Logarithmic over at least `low..=high`, both above 0; its ends are 1, 2 or 5 of a decade.
+    /// Creates a logarithmic scale over at least `low..=high`, both above 0; its ends are 1, 2 or 5 of a
+    /// decade.
     pub(super) fn logarithmic(low: f64, high: f64, from: f64, to: f64) -> Self {
         let low = low.max(f64::MIN_POSITIVE);
         let high = high.max(low);
@@ -39,7 +41,7 @@ impl Scale {
         let steps: Vec<f64> = (first..=last)
             .flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(decade)))
             .collect();
-        // A value at a tick must not be pushed to the next one by rounding.
+        // Rounding must not move a value at a tick to the next one.
         let begin = steps.iter().rposition(|step| *step <= low * (1.0 + 1e-9)).unwrap_or(0);
         let end = steps.iter().position(|step| *step >= high * (1.0 - 1e-9));
         let mut end = end.unwrap_or(steps.len() - 1);
@@ -61,7 +63,7 @@ impl Scale {
         Self { logarithmic: true, low, high, from, to, ticks }
     }
 
-    /// The coordinate of a value; at the ends for one outside.
+    /// Returns the coordinate of a value, limited to the ends.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = if self.logarithmic {
             let value = value.max(self.low);
@@ -77,7 +79,7 @@ impl Scale {
     }
 }
 
-/// The next of 1, 2, 5 x 10^n.
+/// Returns the next of 1, 2, 5 x 10^n.
 fn round_step(step: f64) -> f64 {
     let decade = 10_f64.powf(step.log10().floor());
     let digit = [1.0, 2.0, 5.0].into_iter().find(|digit| digit * decade >= step * 0.999_999);
@@ -103,7 +105,7 @@ mod tests {
         let scale = Scale::logarithmic(3_000.0, 90_000.0, 0.0, 1.0);
         let ticks = scale.ticks();
         assert_eq!((ticks[0], ticks[ticks.len() - 1]), (2_000.0, 100_000.0));
-        assert_eq!(scale.at(0.0), 0.0, "zero has no logarithm, but a place");
+        assert_eq!(scale.at(0.0), 0.0, "zero has no logarithm, but a coordinate");
     }
 
     proptest! {

@@ -1,5 +1,5 @@
-//! Values over time. Delays (figure 6 of the paper): every frame a point, phases shaded, losses
-//! marked. Loads: lines.
+//! Values over time. Delays (figure 6 of the paper): a point per frame, phases shaded, losses marked. Loads:
+//! lines.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -14,10 +14,11 @@ use crate::table::width;
 /// The strip below the plot in which losses are marked.
 const STRIP: f64 = 20.0;
 
-/// Units of at most this length stand at each tick, others once above the axis.
+/// Maximum length of units shown at each tick; longer ones are shown once above the axis.
 const SHORT_UNIT: usize = 3;
 
-/// Beyond this ratio of the largest to the middle value, a linear axis shows one spike and a line.
+/// Above this ratio of the largest to the median value the axis is logarithmic: a linear one would show one
+/// spike and a line.
 const LOGARITHMIC_FROM: f64 = 20.0;
 
 /// Draws values over time.
@@ -58,7 +59,7 @@ pub fn time_series(figure: &TimeSeries, title: &str, layout: Layout) -> String {
     svg.finish()
 }
 
-/// The series where there is more than one, for below the plot.
+/// Returns the series if there is more than one, for the legend of the plot.
 pub fn time_series_legend(figure: &TimeSeries) -> String {
     if figure.series.len() < 2 {
         return String::new();
@@ -72,7 +73,7 @@ pub fn time_series_legend(figure: &TimeSeries) -> String {
     )
 }
 
-/// Whether each phase has room for its name; where one has not, all have numbers.
+/// Returns whether each phase has room for its name; otherwise all have numbers.
 pub fn phase_names_fit(figure: &TimeSeries, layout: Layout) -> bool {
     let area = Area { left: 0.0, top: 0.0, right: layout.width() - 80.0, bottom: 0.0 };
     let x = time_axis(figure, area);
@@ -111,7 +112,7 @@ fn value_axis(figure: &TimeSeries, bottom: f64, top: f64) -> Scale {
     }
 }
 
-/// A dot for each point; points that fall on the same half pixel become one.
+/// Draws a dot per point; points on the same half pixel are merged.
 fn dots(series: &Series, area: Area, x: &Scale, y: &Scale) -> String {
     let half_pixel = |value: f64| (value * 2.0).round() as i64;
     let mut drawn = BTreeSet::new();
@@ -154,13 +155,13 @@ fn draw_phases(svg: &mut Svg, figure: &TimeSeries, area: Area, x: &Scale, layout
     }
 }
 
-/// Losses are bars in the strip, and how many there were stands at its left.
+/// Draws losses as bars in the strip, with their number at its left.
 fn draw_losses(svg: &mut Svg, figure: &TimeSeries, area: Area, x: &Scale) {
     let top = area.bottom + STRIP - 11.0;
     svg.rect("strip", (area.left, top), (area.right - area.left, STRIP / 2.0), 0.0);
     for loss in &figure.losses {
         let (from, to) = (x.at(loss.from_s), x.at(loss.to_s));
-        // A single lost frame must be seen, too.
+        // A single lost frame must be visible, too.
         let bar = (to - from).max(2.0);
         let from = from.min(area.right - bar);
         svg.rect("lost", (from, top), (bar, STRIP / 2.0), 0.0);
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_loss_is_seen() {
+    fn a_single_loss_is_visible() {
         let loss = Loss { from_s: 0.5, to_s: 0.5, frames: 1 };
         let svg = time_series(&figure(1000).losses(vec![loss]), "delay", Layout::Wide);
         let bar = svg.lines().find(|line| line.contains("class=\"lost\"")).expect("a bar");
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_lines_and_lose_nothing() {
+    fn loads_are_lines_without_losses() {
         let points = vec![(0.0, 1.0), (1.0, 40.0), (2.0, 2.0)];
         let figure = TimeSeries::continuous("%").series("a", points);
         let svg = time_series(&figure, "load", Layout::Wide);
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_draw_is_drawn() {
+    fn an_empty_series_is_drawn() {
         let svg = time_series(&TimeSeries::new("ns"), "delay", Layout::Wide);
         assert!(svg.contains(">0 lost<") && !svg.contains("NaN"));
     }

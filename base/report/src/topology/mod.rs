@@ -1,5 +1,5 @@
-//! Pictures of a network: for the terminal ([`Topology::text`]) and for the report
-//! ([`Topology::svg`]). The caller says in which column and row a node stands.
+//! Pictures of a network: for the terminal ([`Topology::text`]) and for the report ([`Topology::svg`]). The
+//! caller defines column and row of each node.
 
 mod picture;
 mod text;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plot::Layout;
 
-/// A network to be drawn.
+/// A network to draw.
 ///
 /// ```
 /// use onbeat_report::topology::{Colour, LinkState, Topology};
@@ -23,9 +23,9 @@ use crate::plot::Layout;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Topology {
-    /// Hosts and nodes, each name once.
+    /// Hosts and nodes, with unique names.
     pub nodes: Vec<Node>,
-    /// Links between them; one to a node that is not there is not drawn.
+    /// Links between them; a link to a missing node is not drawn.
     pub links: Vec<Link>,
     /// Streams, for their colours.
     pub streams: Vec<Stream>,
@@ -36,7 +36,7 @@ pub struct Topology {
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its role.
     pub role: Role,
     /// A second line, `replicates`; may be empty.
     pub detail: String,
@@ -46,11 +46,11 @@ pub struct Node {
     pub row: u16,
 }
 
-/// What a node is.
+/// The role of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Sends or receives, and knows nothing of FRER.
+    /// Sends or receives, without FRER.
     Host,
     /// Runs FRER.
     Node,
@@ -63,22 +63,22 @@ pub struct Link {
     pub a: String,
     /// Name of the node at the other end.
     pub b: String,
-    /// What is written on it; may be empty.
+    /// Its inscription; may be empty.
     pub label: String,
-    /// How it is.
+    /// Its state.
     pub state: LinkState,
     /// Names of the streams that use it.
     pub streams: Vec<String>,
 }
 
-/// How a link is.
+/// The state of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkState {
     /// Carries frames.
     #[default]
     Up,
-    /// Carries none, or is cut in the course of the run.
+    /// Carries no frames, or is cut during the run.
     Down,
 }
 
@@ -91,10 +91,10 @@ pub struct Stream {
     pub colour: Colour,
 }
 
-/// Colours that can be told apart, on light and on dark.
+/// Colors that are distinguishable, on light and on dark background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "a colour is a colour")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum Colour {
     Blue,
     Orange,
@@ -105,16 +105,16 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// In the order in which series take them.
+    /// In the order of assignment to series.
     pub const ALL: [Self; 6] =
         [Self::Blue, Self::Orange, Self::Green, Self::Violet, Self::Teal, Self::Red];
 
-    /// The colour of the series with this index; they repeat.
+    /// Returns the color of the series with this index; they repeat.
     pub fn of_series(index: usize) -> Self {
         Self::ALL[index % Self::ALL.len()]
     }
 
-    /// Its class in SVG.
+    /// Returns its class in SVG.
     pub(crate) fn class(self) -> &'static str {
         match self {
             Self::Blue => "blue",
@@ -126,7 +126,7 @@ impl Colour {
         }
     }
 
-    /// Its number in the select-graphic-rendition sequence of a terminal.
+    /// Returns its number in the select-graphic-rendition sequence of a terminal.
     fn sgr(self) -> u8 {
         match self {
             Self::Blue => 94,
@@ -155,7 +155,7 @@ impl Topology {
         self
     }
 
-    /// Writes a second line into the node of this name.
+    /// Adds a second line to the node of this name.
     pub fn detail(&mut self, name: &str, detail: &str) -> &mut Self {
         if let Some(node) = self.nodes.iter_mut().find(|node| node.name == name) {
             node.detail = detail.into();
@@ -189,22 +189,22 @@ impl Topology {
         self
     }
 
-    /// The picture for a terminal, with ANSI colours or without.
+    /// Renders the picture for a terminal, with or without ANSI colors.
     pub fn text(&self, colours: bool) -> String {
         text::draw(self, colours)
     }
 
-    /// The picture as SVG; colours come from the style sheet of the report.
+    /// Renders the picture as SVG; the style sheet of the report defines the colors.
     pub fn svg(&self, layout: Layout) -> String {
         picture::draw(self, layout)
     }
 
-    /// The names of its streams, for below the picture.
+    /// Returns the names of its streams, for the legend of the picture.
     pub(crate) fn legend(&self) -> String {
         picture::stream_legend(self)
     }
 
-    /// The two ends of a link, the one further left (or further up) first.
+    /// Returns the two ends of a link, the one further left (or further up) first.
     fn ends(&self, link: &Link) -> Option<(usize, usize)> {
         let find = |name: &str| self.nodes.iter().position(|node| node.name == name);
         let (a, b) = (find(&link.a)?, find(&link.b)?);
@@ -248,7 +248,7 @@ pub(crate) mod samples {
         network
     }
 
-    /// Two relays between the end systems: the links bend.
+    /// Two relays between the end systems, with bent links.
     pub(crate) fn diamond() -> Topology {
         let mut network = Topology::default();
         network.node("talker", 0, 1).node("up", 1, 0).node("down", 1, 2).node("listener", 2, 1);

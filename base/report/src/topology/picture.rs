@@ -10,28 +10,28 @@ const ROW: f64 = 110.0;
 const MARGIN: f64 = 16.0;
 const NODE_WIDTH: f64 = 96.0;
 const NODE_HEIGHT: f64 = 56.0;
-/// Between parallel links.
+/// Distance of parallel links.
 const LINK_DISTANCE: f64 = 26.0;
-/// Between the streams on a link.
+/// Distance of the streams on a link.
 const STREAM_DISTANCE: f64 = 4.0;
 
-/// How nodes are laid out.
+/// The layout of nodes.
 struct Grid {
     column: f64,
     row: f64,
     node_width: f64,
-    /// Columns of the network are rows of the picture.
+    /// Whether columns of the network are rows of the picture.
     upright: bool,
-    /// Left of the first column.
+    /// Left edge of the first column.
     left: f64,
 }
 
 impl Grid {
-    /// Columns from left to right; on a narrow page from top to bottom, where that takes less width.
+    /// Lays out columns from left to right; on a narrow page from top to bottom, if that is narrower.
     fn new(network: &Topology, layout: Layout) -> Self {
         let node_width = node_width(network);
         let lying = Self { column: COLUMN, row: ROW, node_width, upright: false, left: MARGIN };
-        // Labels stand beside upright links, and between the nodes of others.
+        // Labels are beside vertical links, and between the nodes of others.
         let label = network.links.iter().map(|link| text_width(&link.label));
         let label = label.fold(0.0, f64::max);
         let aside = (label + LINK_DISTANCE - node_width / 2.0).max(0.0);
@@ -44,7 +44,7 @@ impl Grid {
         }
     }
 
-    /// Column and row in the picture.
+    /// Returns column and row in the picture.
     fn place(&self, node: &Node) -> (f64, f64) {
         let (column, row) = (f64::from(node.column), f64::from(node.row));
         if self.upright { (row, column) } else { (column, row) }
@@ -86,7 +86,7 @@ pub(super) fn draw(network: &Topology, layout: Layout) -> String {
     svg.finish()
 }
 
-/// The streams where there is more than one, for below the picture.
+/// Returns the streams if there is more than one, for the legend of the picture.
 pub(super) fn stream_legend(network: &Topology) -> String {
     if network.streams.len() < 2 {
         return String::new();
@@ -106,7 +106,7 @@ fn node_width(network: &Topology) -> f64 {
 
 type Segment = ((f64, f64), (f64, f64));
 
-/// The segment moved sideways, to the right of its direction.
+/// Returns the segment shifted to the right of its direction.
 fn shifted(from: (f64, f64), to: (f64, f64), aside: f64) -> Segment {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let length = dx.hypot(dy).max(1.0);
@@ -128,8 +128,8 @@ fn draw_link(svg: &mut Svg, network: &Topology, index: usize, (from, to): Segmen
         svg.line(&format!("stream {}{state}", colour.class()), from, to);
     }
     let middle = (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1));
-    // On an upright link the label stands beside the line, else above it, and below the lower of
-    // two parallel links. Of upright ones, what is moved to the right of a downward line is on its left.
+    // The label of a vertical link is beside the line, otherwise above it, and below the lower of two
+    // parallel links. A vertical link that is shifted to the right of a downward line is on the left.
     let half = 7.0 + STREAM_DISTANCE * colours.len() as f64 / 2.0;
     let (label, anchor) = if (to.0 - from.0).abs() < 1.0 {
         match below {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_picture_goes_down() {
+    fn a_narrow_picture_is_vertical() {
         let size = |svg: String| {
             let view_box = svg.split("viewBox=\"0 0 ").nth(1).unwrap().split('"').next().unwrap();
             let (width, height) = view_box.split_once(' ').unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_nowhere_is_left_out() {
+    fn a_link_to_a_missing_node_is_not_drawn() {
         let mut network = two_paths();
         network.link("A", "Z", "lost", &[]);
         assert!(!draw(&network, Layout::Wide).contains("lost"));

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::{Colour, Link, LinkState, Topology};
 use crate::table::{printable, width};
 
-// Which neighbours a line of the cell runs to.
+// Directions of the lines of a cell.
 const UP: u8 = 1;
 const DOWN: u8 = 2;
 const LEFT: u8 = 4;
@@ -55,7 +55,7 @@ impl Canvas {
 
     fn line(&mut self, x: usize, y: usize, lines: u8, pen: Pen) {
         let cell = self.cell(x, y);
-        // Where lines meet, the first one (that of a box) gives the colour.
+        // Where lines meet, the first one (that of a box) determines the color.
         if cell.lines == 0 {
             cell.colour = pen.colour;
         }
@@ -169,7 +169,7 @@ pub(super) fn draw(network: &Topology, colours: bool) -> String {
     canvas.render(colours) + &legend(network, &marks, colours)
 }
 
-/// A letter for each stream, where there is more than one to tell apart: its first, or a number.
+/// Returns a letter per stream, if there is more than one: its first letter, or a number.
 fn stream_marks(network: &Topology) -> Vec<char> {
     if network.streams.len() < 2 {
         return Vec::new();
@@ -202,7 +202,7 @@ fn legend(network: &Topology, marks: &[char], colours: bool) -> String {
     if parts.is_empty() { String::new() } else { format!("\n{}\n", parts.join("   ")) }
 }
 
-/// What is written on a link: `╳` where it is cut, its label, the streams on it.
+/// Returns the inscription of a link: `╳` if it is cut, its label, its streams.
 fn inscription(network: &Topology, link: &Link, marks: &[char]) -> Vec<(char, Option<Colour>)> {
     let mut text: Vec<(char, Option<Colour>)> = Vec::new();
     let mut part = |letters: Vec<(char, Option<Colour>)>| {
@@ -226,14 +226,14 @@ fn inscription_width(network: &Topology, link: &Link, marks: &[char]) -> usize {
     width(&text)
 }
 
-/// Where links leave their nodes: for each link and end, how far from the middle of the side.
+/// Positions of links at their nodes: for each link and end, the distance from the middle of the side.
 #[derive(Debug)]
 struct Ports {
     offsets: Vec<[isize; 2]>,
-    /// Room that a node needs on its sides: half the height, half the width.
+    /// Room required on the sides of a node: half the height, half the width.
     half_height: Vec<usize>,
     half_width: Vec<usize>,
-    /// Each bent link has its own vertical; numbered within the gap right of a column.
+    /// Each bent link has a separate vertical line; numbered within the gap right of a column.
     lanes: BTreeMap<usize, (u16, usize)>,
     lanes_in_gap: BTreeMap<u16, usize>,
 }
@@ -275,7 +275,7 @@ impl Ports {
     }
 }
 
-/// Boxes of all nodes: every column as wide and every row as high as its largest node.
+/// Places the boxes of all nodes: every column is as wide and every row as high as its largest node.
 fn place(network: &Topology, ports: &Ports, marks: &[char]) -> Vec<Frame> {
     let mut half_widths: BTreeMap<u16, usize> = BTreeMap::new();
     let mut half_heights: BTreeMap<u16, usize> = BTreeMap::new();
@@ -289,7 +289,7 @@ fn place(network: &Topology, ports: &Ports, marks: &[char]) -> Vec<Frame> {
         *entry = (ports.half_height[index].max(lines) + 1).max(*entry);
     }
 
-    // What is written on the links decides how far apart columns and rows stand.
+    // The inscriptions of links determine the distances of columns and rows.
     let mut gaps: BTreeMap<u16, usize> = BTreeMap::new();
     let mut row_gap = 1;
     for link in &network.links {
@@ -371,7 +371,7 @@ fn draw_link(
     }
     let y_a = from.middle().1.saturating_add_signed(offset_a);
     let y_b = to.middle().1.saturating_add_signed(offset_b);
-    // A straight link is written on in its middle, a bent one beyond the verticals of its gap.
+    // A straight link has its inscription in the middle, a bent one after the verticals of its gap.
     let mut label_from = from.right;
     if y_a == y_b {
         canvas.horizontal((from.right, to.left), y_a, pen);
@@ -439,7 +439,7 @@ r red   g green   b blue   ╳ cut
     }
 
     #[test]
-    fn colours_change_nothing_but_the_colour() {
+    fn colors_do_not_change_the_text() {
         let coloured = ladder().text(true);
         let mut plain = String::new();
         let mut letters = coloured.chars();
@@ -455,11 +455,11 @@ r red   g green   b blue   ╳ cut
     }
 
     #[test]
-    fn odd_networks_are_drawn_without_a_fuss() {
+    fn unusual_networks_are_drawn() {
         assert_eq!(Topology::default().text(false), "");
         let mut odd = Topology::default();
         odd.node("A\u{1b}[2J", 7, 9).node("B", 7, 9).host("停", 300, 9);
-        odd.link("A", "A", "loop", &[]).link("B", "nobody", "", &["none"]);
+        odd.link("A", "A", "loop", &[]).link("B", "missing", "", &["none"]);
         odd.link("B", "停", "", &["none"]).link("停", "B", "", &[]);
         let text = odd.text(false);
         assert!(text.contains('停') && !text.contains('\u{1b}'), "{text}");

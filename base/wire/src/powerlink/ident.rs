@@ -1,4 +1,4 @@
-//! IdentResponse: what a node is (EPSG DS 301, 7.3.3.2).
+//! IdentResponse: identification of a node (EPSG DS 301, 7.3.3.2).
 
 use core::fmt;
 use core::net::Ipv4Addr;
@@ -41,12 +41,12 @@ pub(super) const LEN: usize = field::END;
 
 const WHAT: &str = "POWERLINK IdentResponse";
 
-/// A DNS host name, filled up with zeros.
+/// A DNS host name, padded with zeros.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HostName(pub [u8; 32]);
 
 impl HostName {
-    /// Without the zeros at its end.
+    /// Returns the name without padding.
     pub fn octets(&self) -> &[u8] {
         let len = self.0.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
         self.0.get(..len).unwrap_or_default()
@@ -65,7 +65,7 @@ impl fmt::Debug for HostName {
     }
 }
 
-/// What a node is and can do: its answer to an IdentRequest.
+/// Identity and features of a node: its response to an IdentRequest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IdentResponse<'a> {
     /// EN.
@@ -74,21 +74,21 @@ pub struct IdentResponse<'a> {
     pub exception_clear: bool,
     /// Status of the node's links.
     pub links: Links,
-    /// What the node wants to send.
+    /// Frames that the node requests to send.
     pub request: SendRequest,
     /// State of the node.
     pub state: NmtState,
-    /// Version of POWERLINK it speaks.
+    /// Its version of POWERLINK.
     pub version: EplVersion,
-    /// What it can do (0x1F82).
+    /// Its features (0x1F82).
     pub features: u32,
-    /// Longest asynchronous frame it takes, in octets behind the EtherType (0x1F98/8).
+    /// Maximum length of an asynchronous frame, in octets after the EtherType (0x1F98/8).
     pub mtu: u16,
     /// Payload octets of its PReq (0x1F98/4).
     pub poll_in_size: u16,
     /// Payload octets of its PRes (0x1F98/5).
     pub poll_out_size: u16,
-    /// Longest time from PReq to PRes, in nanoseconds (0x1F98/3).
+    /// Maximum time from PReq to PRes, in nanoseconds (0x1F98/3).
     pub response_time_ns: u32,
     /// 0x1000.
     pub device_type: u32,
@@ -100,7 +100,7 @@ pub struct IdentResponse<'a> {
     pub revision_number: u32,
     /// 0x1018/4.
     pub serial_number: u32,
-    /// The vendor's.
+    /// Defined by the vendor.
     pub vendor_extension_1: u64,
     /// Date of its configuration (0x1020/1), in days since 1984-01-01.
     pub configuration_date: u32,
@@ -118,7 +118,7 @@ pub struct IdentResponse<'a> {
     pub gateway: Ipv4Addr,
     /// Its name (0x1F9A).
     pub host_name: HostName,
-    /// The vendor's.
+    /// Defined by the vendor.
     pub vendor_extension_2: &'a [u8; 48],
 }
 
@@ -126,7 +126,7 @@ impl<'a> IdentResponse<'a> {
     pub(super) fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
         let (message, _) = split::<LEN>(WHAT, octets)?;
         let (vendor_extension_2, _) = split(WHAT, &message[field::VENDOR_EXTENSION_2..])?;
-        // Addresses are numbers here, so that the last part of an address comes first.
+        // Addresses are little-endian numbers, so the last part of an address is first.
         let address = |at| Ipv4Addr::from(u32_at(message, at));
         Ok(IdentResponse {
             exception_new: bit(message[field::FLAGS], 4),

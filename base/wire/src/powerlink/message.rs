@@ -1,4 +1,4 @@
-//! The message: its header, and which kind it is.
+//! The message: its header, and its type.
 
 use core::fmt;
 
@@ -13,12 +13,12 @@ mod field {
     pub(super) const KIND: usize = 0;
     pub(super) const DESTINATION: usize = 1;
     pub(super) const SOURCE: usize = 2;
-    /// Of an ASnd.
+    /// In an ASnd.
     pub(super) const SERVICE: usize = 3;
     pub(super) const BEHIND_SERVICE: usize = 4;
 }
 
-/// Octets of the header that all messages have.
+/// Octets of the common header of all messages.
 const HEADER_LEN: usize = field::SOURCE + 1;
 
 const WHAT: &str = "POWERLINK message";
@@ -43,12 +43,12 @@ impl MessageType {
     pub const AMNI: MessageType = MessageType(7);
 }
 
-/// Why octets are no message.
+/// The reason why octets are not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageError {
-    /// The message is cut off.
+    /// The message is truncated.
     Truncated(Truncated),
-    /// A kind of message that is unknown.
+    /// The message type is unknown.
     Type(MessageType),
 }
 
@@ -72,21 +72,21 @@ impl core::error::Error for MessageError {}
 /// The services of an ASnd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Service<'a> {
-    /// What a node is.
+    /// Identification of a node.
     IdentResponse(IdentResponse<'a>),
-    /// A node's errors.
+    /// Errors of a node.
     StatusResponse(StatusResponse<'a>),
-    /// A node asks for an NMT command.
+    /// A request of a node for an NMT command.
     NmtRequest(NmtRequest<'a>),
-    /// The managing node commands.
+    /// An NMT command of the managing node.
     NmtCommand(NmtCommand<'a>),
     /// A frame of an SDO connection.
     Sdo(Sdo<'a>),
-    /// Another: a manufacturer's, or of an extension.
+    /// Another service: of a manufacturer, or of an extension.
     Other {
         /// The service.
         id: u8,
-        /// What it says, and the padding behind it.
+        /// Its data, and the padding after it.
         data: &'a [u8],
     },
 }
@@ -98,7 +98,7 @@ impl<'a> Service<'a> {
     const NMT_COMMAND: u8 = 4;
     const SDO: u8 = 5;
 
-    /// The service's number.
+    /// Returns the service id.
     pub const fn id(&self) -> u8 {
         match self {
             Service::IdentResponse(_) => Self::IDENT_RESPONSE,
@@ -150,7 +150,7 @@ impl<'a> Service<'a> {
     }
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Body<'a> {
     /// Start of cycle.
@@ -163,26 +163,26 @@ pub enum Body<'a> {
     Soa(Soa),
     /// Asynchronous send.
     Asnd(Service<'a>),
-    /// A managing node is active (EPSG DS 302-A). What follows the header is reserved.
+    /// A managing node is active (EPSG DS 302-A). The octets after the header are reserved.
     Amni,
 }
 
-/// A message: what follows the EtherType.
+/// A message: the octets after the EtherType.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Message<'a> {
-    /// The node it is for.
+    /// The destination node.
     pub destination: NodeId,
-    /// The node it is from.
+    /// The source node.
     pub source: NodeId,
-    /// What it says.
+    /// Its content.
     pub body: Body<'a>,
 }
 
 impl<'a> Message<'a> {
-    /// The message at the start of `octets`; padding may follow.
+    /// Parses the message at the start of `octets`; padding may follow.
     ///
     /// # Errors
-    /// Octets are missing, or the message is of a kind that is unknown.
+    /// The message is truncated, or its type is unknown.
     pub fn parse(octets: &'a [u8]) -> Result<Self, MessageError> {
         let (header, _) = split::<HEADER_LEN>(WHAT, octets)?;
         let body = match MessageType(header[field::KIND] & 0x7f) {
@@ -198,7 +198,7 @@ impl<'a> Message<'a> {
         Ok(Message { destination, source: NodeId(header[field::SOURCE]), body })
     }
 
-    /// What kind of message it is.
+    /// Returns the message type.
     pub const fn kind(&self) -> MessageType {
         match self.body {
             Body::Soc(_) => MessageType::SOC,
@@ -210,7 +210,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Octets [`emit`](Self::emit) writes.
+    /// Returns the number of octets that [`emit`](Self::emit) writes.
     pub fn buffer_len(&self) -> usize {
         match &self.body {
             Body::Soc(_) => soc::LEN,

@@ -1,10 +1,10 @@
-//! Ethernet POWERLINK (EPSG DS 301): what stands behind EtherType 0x88AB.
+//! Ethernet POWERLINK (EPSG DS 301): frames with EtherType 0x88AB.
 //!
-//! [`Message::parse`] reads all of it, [`Message::emit`] writes it; each kind of message has a file
-//! of its own. Numbers are little-endian. A message is read in whole, so there is no view between
-//! octets and fields; what is long or of any length stays borrowed. Reserved bits are not looked at
-//! and are written as 0. Messages are followed by padding, up to Ethernet's least length or to the
-//! payload limit of a poll: `parse` leaves it, the caller of `emit` adds it.
+//! [`Message::parse`] reads all messages, [`Message::emit`] writes them; each type of message has a separate
+//! file. Numbers are little-endian. A message is parsed as a whole, so there is no view between octets and
+//! fields; long fields and fields of variable length are borrowed. Reserved bits are ignored and written as
+//! 0. Messages are followed by padding, up to Ethernet's minimum length or to the payload limit of a poll:
+//! `parse` ignores it, the caller of `emit` adds it.
 
 mod ident;
 mod message;

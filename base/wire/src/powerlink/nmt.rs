@@ -8,45 +8,45 @@ use crate::{EmitError, Truncated};
 
 mod field {
     pub(super) const COMMAND: usize = 4;
-    /// Of a request; reserved in a command.
+    /// In a request; reserved in a command.
     pub(super) const TARGET: usize = 5;
     pub(super) const DATA: usize = 6;
 }
 
-/// Octets in front of a command's or request's data.
+/// Octets before the data of a command or request.
 pub(super) const HEADER_LEN: usize = field::DATA;
 
 const COMMAND: &str = "POWERLINK NMTCommand";
 const REQUEST: &str = "POWERLINK NMTRequest";
 
-/// State of a node as frames tell it. Managing and controlled nodes use the same numbers.
+/// State of a node in frames. Managing and controlled nodes use the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NmtState(pub u8);
 
 impl NmtState {
     /// The node is off.
     pub const OFF: NmtState = NmtState(0);
-    /// The node starts its hardware and software.
+    /// The node initializes its hardware and software.
     pub const INITIALISING: NmtState = NmtState(0x19);
-    /// The node brings its application to its defaults.
+    /// The node sets its application to defaults.
     pub const RESET_APPLICATION: NmtState = NmtState(0x29);
-    /// The node brings its communication to its defaults.
+    /// The node sets its communication to defaults.
     pub const RESET_COMMUNICATION: NmtState = NmtState(0x39);
-    /// The node makes its configuration effective.
+    /// The node applies its configuration.
     pub const RESET_CONFIGURATION: NmtState = NmtState(0x79);
-    /// The node listens.
+    /// The node listens without sending.
     pub const NOT_ACTIVE: NmtState = NmtState(0x1c);
-    /// The network is managed by nobody: a node like any other of an Ethernet.
+    /// No managing node is active: the node uses standard Ethernet.
     pub const BASIC_ETHERNET: NmtState = NmtState(0x1e);
     /// Reduced cycle: asynchronous phases only.
     pub const PRE_OPERATIONAL_1: NmtState = NmtState(0x1d);
-    /// Isochronous cycle, no valid process data yet.
+    /// Isochronous cycle without valid process data.
     pub const PRE_OPERATIONAL_2: NmtState = NmtState(0x5d);
-    /// Configured, and ready to be started.
+    /// Configured and ready to start.
     pub const READY_TO_OPERATE: NmtState = NmtState(0x6d);
     /// Process data are valid.
     pub const OPERATIONAL: NmtState = NmtState(0xfd);
-    /// The node is polled no more.
+    /// The node is no longer polled.
     pub const STOPPED: NmtState = NmtState(0x4d);
 }
 
@@ -70,11 +70,11 @@ impl fmt::Display for NmtState {
     }
 }
 
-/// What an NMT command, or a request for one, is for.
+/// The id of an NMT command, or of a request for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NmtCommandId(pub u8);
 
-/// Names of commands that are in use, for the constants and for [`fmt::Display`].
+/// Names of assigned commands, for the constants and for [`fmt::Display`].
 macro_rules! commands {
     ($($(#[$doc:meta])* $constant:ident = $number:literal $name:literal;)*) => {
         impl NmtCommandId {
@@ -109,7 +109,7 @@ commands! {
     RESET_CONFIGURATION = 0x2a "ResetConfiguration";
     /// To INITIALISING.
     SW_RESET = 0x2b "SwReset";
-    /// A managing node hands over to another (EPSG DS 302-A).
+    /// A managing node passes control to another one (EPSG DS 302-A).
     GO_TO_STANDBY = 0x2c "GoToStandby";
     /// StartNode for a list of nodes.
     START_NODE_EX = 0x41 "StartNodeEx";
@@ -129,11 +129,11 @@ commands! {
     SW_RESET_EX = 0x4b "SwResetEx";
     /// Sets a node's host name.
     NET_HOST_NAME_SET = 0x62 "NetHostNameSet";
-    /// A node's IP address is to be looked up anew.
+    /// Requests a new address resolution of a node's IP address.
     FLUSH_ARP_ENTRY = 0x63 "FlushArpEntry";
     /// Nodes of the configuration.
     PUBLISH_CONFIGURED_NODES = 0x80 "PublishConfiguredNodes";
-    /// Nodes that were identified.
+    /// Identified nodes.
     PUBLISH_ACTIVE_NODES = 0x90 "PublishActiveNodes";
     /// Nodes in PRE_OPERATIONAL_1.
     PUBLISH_PRE_OPERATIONAL_1 = 0x91 "PublishPreOperational1";
@@ -147,20 +147,20 @@ commands! {
     PUBLISH_STOPPED = 0x95 "PublishStopped";
     /// The state of every node.
     PUBLISH_NODE_STATES = 0x96 "PublishNodeStates";
-    /// Nodes with errors that are new.
+    /// Nodes with new errors.
     PUBLISH_EMERGENCY_NEW = 0xa0 "PublishEmergencyNew";
     /// Date and time.
     PUBLISH_TIME = 0xb0 "PublishTime";
-    /// Asks a managing node to identify a node (a request only).
+    /// Requests that the managing node identifies a node (request only).
     IDENT_REQUEST = 0x01 "IdentRequest";
-    /// Asks a managing node for a node's status (a request only).
+    /// Requests a node's status from the managing node (request only).
     STATUS_REQUEST = 0x02 "StatusRequest";
-    /// A request for a service that is unknown.
+    /// A request for an unknown service.
     INVALID_SERVICE = 0xff "InvalidService";
 }
 
 impl NmtCommandId {
-    /// What an extended command commands to the nodes of its list.
+    /// Returns the plain command of an extended one.
     pub const fn plain(self) -> Option<NmtCommandId> {
         match self.0 {
             0x41..=0x44 | 0x48..=0x4b => Some(NmtCommandId(self.0 - 0x20)),
@@ -168,7 +168,7 @@ impl NmtCommandId {
         }
     }
 
-    /// The form of a plain state command that has a list of nodes.
+    /// Returns the extended form of a plain state command, with a list of nodes.
     pub const fn extended(self) -> Option<NmtCommandId> {
         match self.0 {
             0x21..=0x24 | 0x28..=0x2b => Some(NmtCommandId(self.0 + 0x20)),
@@ -177,12 +177,12 @@ impl NmtCommandId {
     }
 }
 
-/// The managing node commands the message's destination, or those of a list.
+/// A command of the managing node to the destination of the message, or to the nodes of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NmtCommand<'a> {
-    /// What is commanded.
+    /// The command.
     pub command: NmtCommandId,
-    /// What the command needs to say, and the padding behind it.
+    /// The data of the command, and the padding after it.
     pub data: &'a [u8],
 }
 
@@ -196,19 +196,18 @@ impl<'a> NmtCommand<'a> {
         emit(COMMAND, buffer, self.command, 0, self.data)
     }
 
-    /// The nodes of an extended command, or of one that publishes a list of them.
+    /// Returns the nodes of an extended command, or of one that publishes a list of nodes.
     ///
     /// # Errors
-    /// The list is cut off.
+    /// The list is truncated.
     pub fn nodes(&self) -> Result<NodeSet, Truncated> {
         split(COMMAND, self.data).map(|(set, _)| NodeSet(*set))
     }
 
-    /// What the command means for a node, where it is addressed to `destination`: the plain
-    /// command, or nothing where others are meant.
+    /// Returns the plain command for a node when addressed to `destination`; `None`: it is for other nodes.
     ///
     /// # Errors
-    /// The list of an extended command is cut off.
+    /// The list of an extended command is truncated.
     pub fn to(&self, node: NodeId, destination: NodeId) -> Result<Option<NmtCommandId>, Truncated> {
         if destination != node && destination != NodeId::BROADCAST {
             return Ok(None);
@@ -234,14 +233,14 @@ impl fmt::Display for NmtCommand<'_> {
     }
 }
 
-/// A node asks the managing node for a command.
+/// A node's request for a command of the managing node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NmtRequest<'a> {
     /// The command.
     pub command: NmtCommandId,
-    /// The node it is for.
+    /// The target node.
     pub target: NodeId,
-    /// What the command needs to say, and the padding behind it.
+    /// The data of the command, and the padding after it.
     pub data: &'a [u8],
 }
 
@@ -302,7 +301,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn who_is_meant() {
+    fn commands_apply_to_their_destination() {
         let (one, two) = (NodeId(1), NodeId(2));
         let plain = NmtCommand { command: NmtCommandId::START_NODE, data: &[] };
         assert_eq!(plain.to(one, one), Ok(Some(NmtCommandId::START_NODE)));

@@ -1,4 +1,4 @@
-//! Nodes: their ids, sets of them, and the groups their frames go to.
+//! Nodes: ids, sets of nodes, and multicast groups.
 
 use core::fmt;
 
@@ -18,7 +18,7 @@ pub mod multicast {
     pub const AMNI: MacAddress = MacAddress([0x01, 0x11, 0x1e, 0, 0, 5]);
 }
 
-/// The number of a node in its network.
+/// The id of a node in its network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u8);
 
@@ -29,16 +29,16 @@ impl NodeId {
     pub const MN: NodeId = NodeId(240);
     /// The node itself.
     pub const SELF: NodeId = NodeId(251);
-    /// A node that is not there.
+    /// A non-existing node.
     pub const DUMMY: NodeId = NodeId(252);
     /// A diagnostic device.
     pub const DIAGNOSTIC: NodeId = NodeId(253);
-    /// A router to a network of another kind.
+    /// A router to a different network.
     pub const ROUTER: NodeId = NodeId(254);
     /// All nodes.
     pub const BROADCAST: NodeId = NodeId(255);
 
-    /// Whether this is the id of a controlled node (CN): `1..=239`.
+    /// Returns whether this is the id of a controlled node (CN): `1..=239`.
     pub const fn is_controlled(self) -> bool {
         self.0 >= 1 && self.0 < Self::MN.0
     }
@@ -50,7 +50,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// A set of nodes, as extended NMT commands carry it: one bit for each id.
+/// A set of nodes in the form of extended NMT commands: one bit per id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct NodeSet(pub [u8; 32]);
 
@@ -61,7 +61,7 @@ impl NodeSet {
     /// No node.
     pub const EMPTY: NodeSet = NodeSet([0; 32]);
 
-    /// Whether a node is one of them.
+    /// Returns whether a node is in the set.
     pub const fn contains(&self, node: NodeId) -> bool {
         self.0[(node.0 / 8) as usize] >> (node.0 % 8) & 1 == 1
     }
@@ -71,12 +71,12 @@ impl NodeSet {
         self.0[usize::from(node.0 / 8)] |= 1 << (node.0 % 8);
     }
 
-    /// Takes a node away.
+    /// Removes a node.
     pub fn remove(&mut self, node: NodeId) {
         self.0[usize::from(node.0 / 8)] &= !(1 << (node.0 % 8));
     }
 
-    /// Those in it, by id.
+    /// Returns the nodes of the set, by id.
     pub fn iter(&self) -> impl Iterator<Item = NodeId> + '_ {
         (0..=u8::MAX).map(NodeId).filter(|node| self.contains(*node))
     }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_holds_every_id_at_its_bit() {
+    fn every_id_has_its_bit_in_a_set() {
         let mut set = NodeSet::EMPTY;
         for id in 0..=255 {
             set.insert(NodeId(id));

@@ -1,6 +1,6 @@
-//! Little-endian numbers at fixed places of a message.
+//! Little-endian numbers at fixed positions of a message.
 
-/// `N` octets at `at`, which the caller's layout has.
+/// Returns `N` octets at `at`, which the caller's layout contains.
 pub(super) fn array<const N: usize>(octets: &[u8], at: usize) -> [u8; N] {
     core::array::from_fn(|i| octets[at + i])
 }
@@ -17,17 +17,17 @@ pub(super) fn u64_at(octets: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(array(octets, at))
 }
 
-/// Writes `value`, in the order of the wire already, to `at`.
+/// Writes `value`, already in wire order, to `at`.
 pub(super) fn put<const N: usize>(octets: &mut [u8], at: usize, value: [u8; N]) {
     octets[at..at + N].copy_from_slice(&value);
 }
 
-/// The octet in which the bits with a `true` are set.
+/// Returns the octet with the bits set that have `true`.
 pub(super) fn bits<const N: usize>(flags: [(u8, bool); N]) -> u8 {
     flags.into_iter().filter(|(_, set)| *set).fold(0, |octet, (bit, _)| octet | 1 << bit)
 }
 
-/// Whether a bit is set.
+/// Returns whether a bit is set.
 pub(super) fn bit(octet: u8, number: u8) -> bool {
     octet >> number & 1 == 1
 }

@@ -17,9 +17,9 @@ mod field {
     pub(super) const PAYLOAD: usize = 10;
 }
 
-/// Octets in front of the payload.
+/// Octets before the payload.
 pub(super) const HEADER_LEN: usize = field::PAYLOAD;
-/// Greatest number of payload octets.
+/// Maximum number of payload octets.
 pub const MAX_PAYLOAD: usize = 1490;
 
 const PREQ: &str = "POWERLINK PReq";
@@ -31,12 +31,12 @@ const PAYLOAD: &str = "POWERLINK PDO payload";
 pub struct PdoVersion(pub u8);
 
 impl PdoVersion {
-    /// The main version: only the same one can be read.
+    /// Returns the main version: only an equal one is compatible.
     pub const fn main(self) -> u8 {
         self.0 >> 4
     }
 
-    /// The sub version: a greater one only has more at the end.
+    /// Returns the sub version: a higher one only adds data at the end.
     pub const fn sub(self) -> u8 {
         self.0 & 0xf
     }
@@ -48,12 +48,12 @@ impl fmt::Display for PdoVersion {
     }
 }
 
-/// The managing node polls a controlled node.
+/// A poll of a controlled node by the managing node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Preq<'a> {
     /// MS: this is a multiplexed slot.
     pub multiplexed_slot: bool,
-    /// EA: the node's EN as the managing node saw it last.
+    /// EA: the node's EN as last received by the managing node.
     pub exception_acknowledge: bool,
     /// RD: the payload is valid.
     pub ready: bool,
@@ -61,7 +61,7 @@ pub struct Preq<'a> {
     pub links: Links,
     /// Version of the mapping.
     pub pdo_version: PdoVersion,
-    /// The PDO, without what pads it to the payload limit.
+    /// The PDO, without padding to the payload limit.
     pub payload: &'a [u8],
 }
 
@@ -97,24 +97,24 @@ impl fmt::Display for Preq<'_> {
     }
 }
 
-/// A node's response to its poll, which all nodes receive. The managing node sends one as well.
+/// A node's response to its poll, received by all nodes. The managing node sends one as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pres<'a> {
     /// State of the node.
     pub state: NmtState,
     /// MS: this is a multiplexed slot.
     pub multiplexed_slot: bool,
-    /// EN: changes its value with every new entry of the status response.
+    /// EN: toggles with every new entry of the status response.
     pub exception_new: bool,
     /// RD: the payload is valid.
     pub ready: bool,
     /// Status of the node's links.
     pub links: Links,
-    /// What the node wants to send in the asynchronous phase.
+    /// Frames that the node requests to send in the asynchronous phase.
     pub request: SendRequest,
     /// Version of the mapping.
     pub pdo_version: PdoVersion,
-    /// The PDO, without what pads it to the payload limit.
+    /// The PDO, without padding to the payload limit.
     pub payload: &'a [u8],
 }
 
@@ -154,7 +154,7 @@ impl fmt::Display for Pres<'_> {
     }
 }
 
-/// Header, and payload by the header's size.
+/// Returns header and payload, limited to the size in the header.
 fn parts<'a>(
     what: &'static str,
     octets: &'a [u8],
@@ -165,7 +165,7 @@ fn parts<'a>(
     Ok((header, payload))
 }
 
-/// Writes what PReq and PRes have in common; returns the header.
+/// Writes the common part of PReq and PRes; returns the header.
 fn emit_parts<'b>(
     what: &'static str,
     buffer: &'b mut [u8],

@@ -1,4 +1,4 @@
-//! What a managing node publishes: lists of nodes, their states, date and time (EPSG DS 301, 7.3.4).
+//! Data that a managing node publishes: lists of nodes, their states, date and time (EPSG DS 301, 7.3.4).
 
 use core::fmt;
 
@@ -12,10 +12,10 @@ const TIME: &str = "POWERLINK NMTPublishTime";
 
 const SECONDS_OF_DAY: u64 = 86_400;
 
-/// Days from 1970-01-01, where [`NetTime`] begins, to 1984-01-01, where [`TimeOfDay`] does.
+/// Days from 1970-01-01, the epoch of [`NetTime`], to 1984-01-01, the epoch of [`TimeOfDay`].
 const DAYS_TO_1984: u64 = 5_113;
 
-/// TIME_OF_DAY: date and time as NMTPublishTime and objects of that type have it.
+/// TIME_OF_DAY: date and time in NMTPublishTime and objects of that type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TimeOfDay {
     /// Days since 1984-01-01.
@@ -25,26 +25,26 @@ pub struct TimeOfDay {
 }
 
 impl TimeOfDay {
-    /// Octets of it.
+    /// Its length in octets.
     pub const LEN: usize = 6;
 
-    /// Milliseconds have 28 bits; those above are reserved.
+    /// Milliseconds have 28 bits; the higher bits are reserved.
     const MILLISECONDS: u32 = (1 << 28) - 1;
 
-    /// As it is on the wire.
+    /// Converts to the wire format.
     pub fn to_octets(self) -> [u8; Self::LEN] {
         let [a, b, c, d] = (self.milliseconds & Self::MILLISECONDS).to_le_bytes();
         let [e, f] = self.days.to_le_bytes();
         [a, b, c, d, e, f]
     }
 
-    /// From the wire.
+    /// Converts from the wire format.
     pub fn from_octets(octets: &[u8; Self::LEN]) -> Self {
         let milliseconds = u32_at(octets, 0) & Self::MILLISECONDS;
         TimeOfDay { days: u16::from_le_bytes(array(octets, 4)), milliseconds }
     }
 
-    /// The time of the network; `None` behind 2106, where its seconds end.
+    /// Returns the network time; `None` after 2106, where its seconds overflow.
     pub fn net_time(self) -> Option<NetTime> {
         let days = DAYS_TO_1984 + u64::from(self.days);
         let seconds = days * SECONDS_OF_DAY + u64::from(self.milliseconds / 1000);
@@ -54,14 +54,14 @@ impl TimeOfDay {
 }
 
 impl From<NetTime> for TimeOfDay {
-    /// To the millisecond; what is before 1984 is its first one.
+    /// Converts with a resolution of milliseconds; times before 1984 become the start of 1984.
     fn from(time: NetTime) -> Self {
         let seconds = u64::from(time.seconds);
         let Some(days) = (seconds / SECONDS_OF_DAY).checked_sub(DAYS_TO_1984) else {
             return TimeOfDay::default();
         };
         let second = (seconds % SECONDS_OF_DAY) as u32;
-        // 32 bits of seconds are 44,597 days behind 1984 at most.
+        // 32 bits of seconds are at most 44,597 days after 1984.
         TimeOfDay {
             days: days as u16,
             milliseconds: second * 1000 + time.nanoseconds.min(999_999_999) / 1_000_000,
@@ -75,24 +75,24 @@ impl fmt::Display for TimeOfDay {
     }
 }
 
-/// The state of every node: an octet for each, that of node 1 the first one.
+/// The state of every node: an octet for each, starting with node 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeStates(pub [u8; Self::LEN]);
 
 impl NodeStates {
-    /// Octets of it: nodes 1 to 240, the managing node the last of them.
+    /// Its length in octets: nodes 1 to 240; the managing node is the last.
     pub const LEN: usize = 240;
 
-    /// Every node is off.
+    /// All nodes are off.
     pub const OFF: NodeStates = NodeStates([NmtState::OFF.0; Self::LEN]);
 
-    /// The state of a node, 1 to 240.
+    /// Returns the state of a node, 1 to 240.
     pub fn get(&self, node: NodeId) -> Option<NmtState> {
         let place = usize::from(node.0).checked_sub(1)?;
         self.0.get(place).copied().map(NmtState)
     }
 
-    /// Says the state of a node; that of one that has no place is left out.
+    /// Sets the state of a node; other ids are ignored.
     pub fn set(&mut self, node: NodeId, state: NmtState) {
         let place = usize::from(node.0).checked_sub(1).and_then(|place| self.0.get_mut(place));
         if let Some(octet) = place {
@@ -100,14 +100,14 @@ impl NodeStates {
         }
     }
 
-    /// Every node and its state.
+    /// Returns every node and its state.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, NmtState)> + '_ {
         (1..).map(NodeId).zip(self.0.iter().copied().map(NmtState))
     }
 }
 
 impl NmtCommandId {
-    /// Whether it tells which nodes are in some way, as a list.
+    /// Returns whether the command publishes a list of nodes.
     pub const fn publishes_nodes(self) -> bool {
         matches!(
             self,
@@ -122,7 +122,7 @@ impl NmtCommandId {
         )
     }
 
-    /// Whether it tells something of the network to all of it, and commands nothing.
+    /// Returns whether the command publishes data to the whole network instead of changing states.
     pub const fn publishes(self) -> bool {
         self.publishes_nodes()
             || matches!(self, NmtCommandId::PUBLISH_NODE_STATES | NmtCommandId::PUBLISH_TIME)
@@ -130,18 +130,18 @@ impl NmtCommandId {
 }
 
 impl NmtCommand<'_> {
-    /// The states of NMTPublishNodeStates.
+    /// Returns the states of NMTPublishNodeStates.
     ///
     /// # Errors
-    /// They are cut off.
+    /// They are truncated.
     pub fn node_states(&self) -> Result<NodeStates, Truncated> {
         split(STATES, self.data).map(|(states, _)| NodeStates(*states))
     }
 
-    /// Date and time of NMTPublishTime.
+    /// Returns date and time of NMTPublishTime.
     ///
     /// # Errors
-    /// They are cut off.
+    /// They are truncated.
     pub fn time_of_day(&self) -> Result<TimeOfDay, Truncated> {
         split(TIME, self.data).map(|(time, _)| TimeOfDay::from_octets(time))
     }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_have_no_place() {
+    fn times_out_of_range() {
         assert_eq!(
             TimeOfDay::from(NetTime { seconds: 441_763_199, nanoseconds: 9 }),
             TimeOfDay::default()

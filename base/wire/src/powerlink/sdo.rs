@@ -1,5 +1,4 @@
-//! SDO: sequence layer and command layer (EPSG DS 301, 6.3.2). In an ASnd they stand behind the
-//! service id.
+//! SDO: sequence layer and command layer (EPSG DS 301, 6.3.2). In an ASnd they follow the service id.
 
 use core::fmt;
 
@@ -10,19 +9,19 @@ use crate::{EmitError, Truncated};
 mod field {
     pub(super) const RECEIVE: usize = 0;
     pub(super) const SEND: usize = 1;
-    /// Of the command layer, from its own start.
+    /// In the command layer, from its start.
     pub(super) const TRANSACTION: usize = 1;
     pub(super) const FLAGS: usize = 2;
     pub(super) const COMMAND: usize = 3;
     pub(super) const SIZE: usize = 4;
-    /// Of the first segment of several; else the payload.
+    /// In the first of several segments; otherwise the payload.
     pub(super) const DATA_SIZE: usize = 8;
 }
 
 const SEQUENCE_LEN: usize = 4;
-/// Octets of the command layer in front of the data size or the payload.
+/// Octets of the command layer before the data size or the payload.
 const COMMAND_LEN: usize = field::DATA_SIZE;
-/// The greatest sequence number.
+/// Maximum sequence number.
 pub const MAX_SEQUENCE: u8 = 0x3f;
 
 const SEQUENCE: &str = "POWERLINK SDO sequence layer";
@@ -32,13 +31,13 @@ const SEGMENT: &str = "POWERLINK SDO segment";
 /// State of one direction of a connection: ReceiveCon and SendCon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Connection {
-    /// There is none; it is closed.
+    /// Not connected.
     None,
-    /// It is being opened.
+    /// Initialization.
     Initialise,
-    /// It is open.
+    /// Connected.
     Valid,
-    /// Sent: it is open, and an acknowledgement is asked for. Received: frames are missing.
+    /// Sent: connected, with a request for an acknowledgment. Received: frames are missing.
     ValidAcknowledge,
 }
 
@@ -53,7 +52,7 @@ impl Connection {
     }
 }
 
-/// A direction of a connection: its sequence number and its state.
+/// Sequence number and state of one direction of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SequenceCount {
     /// `0..=63`.
@@ -82,7 +81,7 @@ pub struct Sequence {
     pub send: SequenceCount,
 }
 
-/// What is done with an object.
+/// The operation on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CommandId(pub u8);
 
@@ -101,7 +100,7 @@ impl CommandId {
     pub const WRITE_MULTIPLE_BY_INDEX: CommandId = CommandId(0x31);
     /// Reads several objects.
     pub const READ_MULTIPLE_BY_INDEX: CommandId = CommandId(0x32);
-    /// The longest segment a peer takes.
+    /// The maximum segment size of a peer.
     pub const MAX_SEGMENT_SIZE: CommandId = CommandId(0x70);
 }
 
@@ -121,34 +120,34 @@ impl fmt::Display for CommandId {
     }
 }
 
-/// Which part of a transfer a segment is.
+/// The position of a segment in a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Segmentation {
-    /// All of it.
+    /// The whole transfer.
     Expedited,
-    /// The first one.
+    /// The first segment.
     Initiate {
-        /// Octets of payload in all segments together.
+        /// Octets of payload in all segments.
         data_size: u32,
     },
-    /// Neither first nor last.
+    /// A middle segment.
     Segment,
-    /// The last one.
+    /// The last segment.
     Complete,
 }
 
 /// The command layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Command<'a> {
-    /// Ties a response to its request.
+    /// Assigns a response to its request.
     pub transaction: u8,
-    /// A response, else a request.
+    /// Whether it is a response instead of a request.
     pub response: bool,
-    /// The transfer is given up; the payload is the reason, a number of 32 bits.
+    /// The transfer is aborted; the payload is the reason, a number of 32 bits.
     pub abort: bool,
-    /// Which part of the transfer this is.
+    /// The position of the segment in the transfer.
     pub segmentation: Segmentation,
-    /// What is done.
+    /// The operation.
     pub command: CommandId,
     /// The segment, without padding.
     pub payload: &'a [u8],
@@ -209,7 +208,7 @@ impl<'a> Command<'a> {
         Ok(())
     }
 
-    /// Why the transfer is given up, where it is.
+    /// Returns the reason of an abort, if aborted.
     pub fn abort_code(&self) -> Option<u32> {
         let code = self.payload.first_chunk().filter(|_| self.abort)?;
         Some(u32::from_le_bytes(*code))
@@ -221,7 +220,7 @@ impl<'a> Command<'a> {
 pub struct Sdo<'a> {
     /// Sequence layer.
     pub sequence: Sequence,
-    /// Command layer; a frame without one opens, acknowledges or closes.
+    /// Command layer; a frame without one opens, acknowledges or closes a connection.
     pub command: Option<Command<'a>>,
 }
 
@@ -232,7 +231,7 @@ impl<'a> Sdo<'a> {
             receive: SequenceCount::from_octet(sequence[field::RECEIVE]),
             send: SequenceCount::from_octet(sequence[field::SEND]),
         };
-        // No command is a command layer of zeros, or none at all; what is reserved says nothing.
+        // No command is a command layer of zeros, or an absent one; reserved octets are ignored.
         let said = |at: usize| {
             let mask = if at == field::FLAGS { 0xf0 } else { 0xff };
             rest.get(at).is_some_and(|octet| octet & mask != 0)
@@ -244,7 +243,7 @@ impl<'a> Sdo<'a> {
         Ok(Sdo { sequence, command })
     }
 
-    /// Octets of both layers.
+    /// Returns the octets of both layers.
     pub(super) fn buffer_len(&self) -> usize {
         SEQUENCE_LEN + self.command.map_or(COMMAND_LEN, |command| command.buffer_len())
     }

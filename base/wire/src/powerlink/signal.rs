@@ -1,18 +1,18 @@
-//! What a node says of itself in every response: link status and frames that wait to be sent.
+//! Status in every response of a node: link status and queued frames.
 
 use core::fmt;
 
 use super::octets::{bit, bits};
 use crate::EmitError;
 
-/// Priority of what a node wants to send in the asynchronous phase, 7 being the highest.
+/// Priority of a queued asynchronous frame; 7 is the highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(pub u8);
 
 impl Priority {
-    /// The lowest; also that of a node with nothing to send.
+    /// The lowest priority; also that of a node with an empty queue.
     pub const LOWEST: Priority = Priority(0);
-    /// Frames of no kind in particular, SDO among them.
+    /// Generic frames, including SDO.
     pub const GENERIC: Priority = Priority(3);
     /// NMT requests.
     pub const NMT_REQUEST: Priority = Priority(7);
@@ -21,16 +21,16 @@ impl Priority {
 /// A node's request to send: PR and RS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SendRequest {
-    /// PR: the highest priority that has a frame waiting, `0..=7`.
+    /// PR: the highest priority with a queued frame, `0..=7`.
     pub priority: Priority,
-    /// RS: frames of that priority that wait, `0..=7`; 7 stands for more as well.
+    /// RS: number of queued frames of that priority, `0..=7`; 7 means 7 or more.
     pub pending: u8,
 }
 
 impl SendRequest {
-    /// Nothing to send.
+    /// An empty queue.
     pub const NONE: SendRequest = SendRequest { priority: Priority::LOWEST, pending: 0 };
-    /// The greatest priority and number.
+    /// Maximum of priority and number.
     pub const MAX: u8 = 7;
 
     pub(super) const fn from_octet(octet: u8) -> Self {

@@ -17,27 +17,27 @@ mod field {
     pub(super) const END: usize = 10;
 }
 
-/// Octets of a SoA; what is reserved behind them is padding.
+/// Octets of a SoA; the reserved octets after them are padding.
 pub(super) const LEN: usize = field::END;
 
 const WHAT: &str = "POWERLINK SoA";
 
-/// What the managing node grants the asynchronous phase for.
+/// The service for which the managing node grants the asynchronous phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RequestedService(pub u8);
 
 impl RequestedService {
-    /// Nobody may send.
+    /// No node may send.
     pub const NO_SERVICE: RequestedService = RequestedService(0);
     /// The target identifies itself.
     pub const IDENT_REQUEST: RequestedService = RequestedService(1);
-    /// The target tells its status.
+    /// The target reports its status.
     pub const STATUS_REQUEST: RequestedService = RequestedService(2);
     /// The target sends its NMT request; the managing node its NMT command.
     pub const NMT_REQUEST_INVITE: RequestedService = RequestedService(3);
-    /// The target tells how late it responds (EPSG DS 302-C).
+    /// The target reports its response delay (EPSG DS 302-C).
     pub const SYNC_REQUEST: RequestedService = RequestedService(6);
-    /// The target sends any one frame.
+    /// The target sends any frame.
     pub const UNSPECIFIED_INVITE: RequestedService = RequestedService(0xff);
 }
 
@@ -70,18 +70,18 @@ impl fmt::Display for EplVersion {
     }
 }
 
-/// The start of the asynchronous phase: who may send what in it.
+/// The start of the asynchronous phase, with the grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Soa {
     /// State of the managing node.
     pub state: NmtState,
-    /// EA: the target's EN as the managing node saw it last.
+    /// EA: the target's EN as last received by the managing node.
     pub exception_acknowledge: bool,
-    /// ER: the target is to begin error signalling anew.
+    /// ER: the target shall restart error signaling.
     pub exception_reset: bool,
-    /// What may be sent.
+    /// The granted service.
     pub service: RequestedService,
-    /// By whom.
+    /// The node that receives the grant.
     pub target: NodeId,
     /// The network's version of POWERLINK.
     pub version: EplVersion,

@@ -19,7 +19,7 @@ pub(super) const LEN: usize = field::END;
 
 const WHAT: &str = "POWERLINK SoC";
 
-/// A time of the network: NetTime, and the time stamps of error entries.
+/// A network time: NetTime, and the time stamps of error entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NetTime {
     /// Seconds since 1970-01-01.
@@ -34,16 +34,16 @@ impl fmt::Display for NetTime {
     }
 }
 
-/// The start of a cycle: nodes take their inputs and give their outputs now.
+/// The start of a cycle: nodes sample their inputs and set their outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Soc {
-    /// MC: with this cycle a multiplexed cycle ended.
+    /// MC: a multiplexed cycle ended with this cycle.
     pub multiplexed_cycle_completed: bool,
-    /// PS: changes its value every so many cycles as the prescaler says (0x1F98/9).
+    /// PS: toggles every N cycles according to the prescaler (0x1F98/9).
     pub prescaled_slot: bool,
     /// Time of day.
     pub net_time: NetTime,
-    /// Time since the network began to cycle, in microseconds.
+    /// Time since the start of the cyclic operation, in microseconds.
     pub relative_time_us: u64,
 }
 

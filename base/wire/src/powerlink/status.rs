@@ -14,7 +14,7 @@ mod field {
     pub(super) const STATIC_ERRORS: usize = 10;
     pub(super) const ENTRIES: usize = 18;
 
-    /// Of an entry.
+    /// In an entry.
     pub(super) mod entry {
         pub(in super::super) const KIND: usize = 0;
         pub(in super::super) const CODE: usize = 2;
@@ -25,23 +25,23 @@ mod field {
     }
 }
 
-/// Octets in front of the entries.
+/// Octets before the entries.
 pub(super) const HEADER_LEN: usize = field::ENTRIES;
 
 const WHAT: &str = "POWERLINK StatusResponse";
 
-/// An entry of the error history, or of the errors there are (0x1003).
+/// An entry of the error history, or of the present errors (0x1003).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ErrorEntry {
-    /// Bit 15: an entry of the status, else of the history; bit 14: goes to the emergency queue as
-    /// well; bits 13 and 12: 0 end of the list, 1 an error appeared, 2 it is gone, 3 it happened;
-    /// the rest: whose code it is.
+    /// Bit 15: an entry of the status, otherwise of the history; bit 14: also added to the emergency queue;
+    /// bits 13 and 12: 0 end of the list, 1 an error occurred, 2 it was cleared, 3 an event occurred; other
+    /// bits: the origin of the code.
     pub kind: u16,
     /// The error.
     pub code: u16,
-    /// When it was.
+    /// Time of the event.
     pub time: NetTime,
-    /// What else is to be said.
+    /// Additional information.
     pub additional: u64,
 }
 
@@ -57,7 +57,7 @@ impl ErrorEntry {
         additional: 0,
     };
 
-    /// Whether the entry ends a list.
+    /// Returns whether the entry ends a list.
     pub const fn is_end(&self) -> bool {
         self.kind >> 12 & 3 == 0
     }
@@ -74,7 +74,7 @@ impl ErrorEntry {
         }
     }
 
-    /// As it is on the wire.
+    /// Converts to the wire format.
     pub fn to_octets(&self) -> [u8; Self::LEN] {
         let mut octets = [0; Self::LEN];
         put(&mut octets, field::entry::KIND, self.kind.to_le_bytes());
@@ -86,47 +86,47 @@ impl ErrorEntry {
     }
 }
 
-/// Entries one behind the other, as they are on the wire.
+/// Consecutive entries in the wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorEntries<'a> {
     octets: &'a [u8],
 }
 
 impl<'a> ErrorEntries<'a> {
-    /// The entries in `octets`; what is left behind the last whole one is padding.
+    /// Wraps the entries in `octets`; octets after the last complete one are padding.
     pub fn new(octets: &'a [u8]) -> Self {
         let whole = octets.len() - octets.len() % ErrorEntry::LEN;
         ErrorEntries { octets: octets.get(..whole).unwrap_or_default() }
     }
 
-    /// The entries in front of the one that ends the list.
+    /// Returns the entries before the one that ends the list.
     pub fn iter(&self) -> impl Iterator<Item = ErrorEntry> + use<'a> {
         self.all().take_while(|entry| !entry.is_end())
     }
 
-    /// All there is room for.
+    /// Returns all entries.
     pub fn all(&self) -> impl Iterator<Item = ErrorEntry> + use<'a> {
         let entries = self.octets.chunks_exact(ErrorEntry::LEN);
         entries.filter_map(|entry| entry.first_chunk()).map(ErrorEntry::parse)
     }
 }
 
-/// A node's errors: its answer to a StatusRequest.
+/// A node's errors: its response to a StatusRequest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StatusResponse<'a> {
-    /// EN: changes its value with every new entry.
+    /// EN: toggles with every new entry.
     pub exception_new: bool,
-    /// EC: error signalling begins anew, as ER asked for.
+    /// EC: error signaling restarts, as requested by ER.
     pub exception_clear: bool,
     /// Status of the node's links.
     pub links: Links,
-    /// What the node wants to send.
+    /// Frames that the node requests to send.
     pub request: SendRequest,
     /// State of the node.
     pub state: NmtState,
-    /// Errors that last: the error register (0x1001), an octet that is reserved, then the device's.
+    /// Static errors: the error register (0x1001), a reserved octet, then device-specific ones.
     pub static_errors: [u8; 8],
-    /// What happened.
+    /// Entries of events and errors.
     pub entries: ErrorEntries<'a>,
 }
 
@@ -144,7 +144,7 @@ impl<'a> StatusResponse<'a> {
         })
     }
 
-    /// Octets of the message.
+    /// Returns the octets of the message.
     pub(super) fn buffer_len(&self) -> usize {
         HEADER_LEN + self.entries.octets.len()
     }

@@ -1,8 +1,8 @@
 //! Packets with integrity protection (RFC 8762 4.2.2, 4.3.2, 4.4).
 //!
-//! Both are seven blocks of 16 octets, the last of which is the HMAC over the six before it. What
-//! follows is covered by nothing. Nothing here knows a key: who emits brings the HMAC, who parses
-//! verifies it before he believes a field.
+//! Both are seven blocks of 16 octets; the last one is the HMAC over the six before it. The payload is not
+//! covered. This code has no key: the caller provides the HMAC to emit, and verifies it before it uses a
+//! parsed field.
 
 use core::fmt;
 
@@ -12,9 +12,9 @@ use crate::{EmitError, Truncated};
 
 /// Octets of either packet.
 pub const AUTHENTICATED_LEN: usize = COVERED_LEN + HMAC_LEN;
-/// Octets that the HMAC is over, from the first on.
+/// Octets covered by the HMAC, from the first one.
 pub const COVERED_LEN: usize = 96;
-/// Octets of the HMAC: HMAC-SHA-256, cut to its first 128 bits.
+/// Octets of the HMAC: HMAC-SHA-256, truncated to its first 128 bits.
 pub const HMAC_LEN: usize = 16;
 
 mod field {
@@ -24,7 +24,7 @@ mod field {
     pub(super) const TIMESTAMP: usize = 16;
     pub(super) const ERROR_ESTIMATE: usize = 24;
     pub(super) const SESSION: usize = 26;
-    // A reflected packet's; zeros in a test packet.
+    // In a reflected packet; zeros in a test packet.
     pub(super) const RECEIVED: usize = 32;
     pub(super) const TEST_SEQUENCE: usize = 48;
     pub(super) const TEST_TIMESTAMP: usize = 64;
@@ -35,8 +35,7 @@ mod field {
 
 const WHAT: &str = "authenticated STAMP packet";
 
-/// An authenticated packet and what follows it. A test packet and a reflected one are told apart by who
-/// sent them, and by nothing else.
+/// An authenticated packet and its payload. Only the sender distinguishes a test packet from a reflected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View<'a> {
     packet: &'a [u8; AUTHENTICATED_LEN],
@@ -44,7 +43,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The packet at the start of a datagram.
+    /// Reads the packet at the start of a datagram.
     pub fn new_checked(octets: &'a [u8]) -> Result<Self, Truncated> {
         let (packet, payload) = split::<AUTHENTICATED_LEN>(WHAT, octets)?;
         Ok(View { packet, payload })
@@ -54,17 +53,17 @@ impl<'a> View<'a> {
         core::array::from_fn(|i| self.packet[at + i])
     }
 
-    /// What the HMAC is over, as it came: also what must be zero.
+    /// Returns the octets covered by the HMAC as received, including must-be-zero fields.
     pub fn covered(&self) -> [u8; COVERED_LEN] {
         self.at(0)
     }
 
-    /// The HMAC, which is right or not.
+    /// Returns the HMAC, which is not verified.
     pub fn hmac(&self) -> [u8; HMAC_LEN] {
         self.at(field::HMAC.start)
     }
 
-    /// The fields of a test packet; what must be zero is ignored.
+    /// Returns the fields of a test packet; must-be-zero fields are ignored.
     pub fn test(&self) -> Test {
         Test {
             sequence: u32::from_be_bytes(self.at(field::SEQUENCE)),
@@ -74,7 +73,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The fields of a reflected packet; what must be zero is ignored.
+    /// Returns the fields of a reflected packet; must-be-zero fields are ignored.
     pub fn reflected(&self) -> Reflected {
         let own = self.test();
         Reflected {
@@ -92,7 +91,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What follows: padding or TLVs, which the HMAC is not over.
+    /// Returns the payload: padding or TLVs, not covered by the HMAC.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
@@ -104,7 +103,7 @@ impl fmt::Display for View<'_> {
     }
 }
 
-/// Writes fields and zeros, and behind them the HMAC over both.
+/// Writes fields and zeros, then the HMAC over both.
 fn emit<const N: usize>(
     buffer: &mut [u8],
     fields: [(usize, &[u8]); N],
@@ -182,7 +181,7 @@ mod tests {
         error_estimate: error(24),
         session: 0x1a1b,
     };
-    /// Every octet is its own place; the scale of an error estimate has room for 63 at most.
+    /// Each octet has its position as value; the scale of an error estimate is at most 63.
     const REFLECTED: Reflected = Reflected {
         sequence: 0x0001_0203,
         timestamp: stamp(16),
@@ -202,7 +201,8 @@ mod tests {
         test_ttl: 80,
     };
 
-    /// What is not the place's number, and must be zero, by the figures of RFC 8762.
+    /// Returns whether an octet has its position as value; other ones must be zero, see the figures of RFC
+    /// 8762.
     fn is_own_place(at: usize, reflected: bool) -> bool {
         let of_both = at < 4 || (16..28).contains(&at);
         let of_reflected = [32..40, 48..52, 64..74, 80..81].iter().any(|range| range.contains(&at));
@@ -233,7 +233,7 @@ mod tests {
             assert_eq!((refused.needed, refused.len), (AUTHENTICATED_LEN, len));
             let mut short = [0xa5; AUTHENTICATED_LEN];
             assert!(emit(&mut short[..len], &mut seen).is_err());
-            assert_eq!(short, [0xa5; AUTHENTICATED_LEN], "nothing is written by halves");
+            assert_eq!(short, [0xa5; AUTHENTICATED_LEN], "no partial write");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a session reflector sends back (RFC 8762 4.3.1).
+//! The reflected packet of a session reflector (RFC 8762 4.3.1).
 
 use core::fmt;
 
@@ -24,7 +24,7 @@ mod field {
 
 const WHAT: &str = "STAMP reflected packet";
 
-/// A reflected packet and what follows it.
+/// A reflected packet and its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View<'a> {
     packet: &'a [u8; PACKET_LEN],
@@ -32,7 +32,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The packet at the start of a datagram.
+    /// Reads the packet at the start of a datagram.
     pub fn new_checked(octets: &'a [u8]) -> Result<Self, Truncated> {
         let (packet, payload) = split::<PACKET_LEN>(WHAT, octets)?;
         Ok(View { packet, payload })
@@ -50,32 +50,32 @@ impl<'a> View<'a> {
         Timestamp(core::array::from_fn(|i| self.packet[at + i]))
     }
 
-    /// The reflector's number of the packet: its own where it keeps state, else the sender's.
+    /// Returns the reflector's sequence number: a separate one if it keeps state, otherwise the sender's.
     pub fn sequence(&self) -> u32 {
         self.be32(field::SEQUENCE.start)
     }
 
-    /// When it was sent back.
+    /// Returns the time of reflection.
     pub fn timestamp(&self) -> Timestamp {
         self.timestamp_at(field::TIMESTAMP.start)
     }
 
-    /// How good the reflector's time stamps are, and their form.
+    /// Returns the error of the reflector's time stamps, and their format.
     pub fn error_estimate(&self) -> ErrorEstimate {
         ErrorEstimate::parse(self.be16(field::ERROR_ESTIMATE.start).to_be_bytes())
     }
 
-    /// The session (RFC 8972 3); 0 where the reflector has none.
+    /// Returns the session (RFC 8972 3); 0: none.
     pub fn session(&self) -> u16 {
         self.be16(field::SESSION.start)
     }
 
-    /// When the test packet was received.
+    /// Returns the receive time of the test packet.
     pub fn received(&self) -> Timestamp {
         self.timestamp_at(field::RECEIVED.start)
     }
 
-    /// The test packet, as the reflector saw it; its session is the packet's.
+    /// Returns the test packet as received by the reflector, with the session of this packet.
     pub fn test(&self) -> Test {
         let error_estimate = self.be16(field::TEST_ERROR_ESTIMATE.start).to_be_bytes();
         Test {
@@ -86,12 +86,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// TTL or hop limit with which the test packet was received.
+    /// Returns the TTL or hop limit of the received test packet.
     pub fn test_ttl(&self) -> u8 {
         self.packet[field::TEST_TTL]
     }
 
-    /// What follows: what followed the test packet.
+    /// Returns the payload: that of the test packet.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
@@ -100,22 +100,22 @@ impl<'a> View<'a> {
 /// A reflected packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Repr {
-    /// The reflector's number of the packet: its own where it keeps state, else the sender's.
+    /// The reflector's sequence number: a separate one if it keeps state, otherwise the sender's.
     pub sequence: u32,
-    /// When it is sent back.
+    /// The time of reflection.
     pub timestamp: Timestamp,
-    /// How good the reflector's time stamps are, and their form.
+    /// The error of the reflector's time stamps, and their format.
     pub error_estimate: ErrorEstimate,
-    /// When the test packet was received.
+    /// The receive time of the test packet.
     pub received: Timestamp,
-    /// The test packet; its session is the packet's.
+    /// The test packet, with the session of this packet.
     pub test: Test,
-    /// TTL or hop limit with which the test packet was received.
+    /// The TTL or hop limit of the received test packet.
     pub test_ttl: u8,
 }
 
 impl Repr {
-    /// The fields of a packet; what must be zero is ignored.
+    /// Returns the fields of a packet; must-be-zero fields are ignored.
     pub fn parse(packet: &View<'_>) -> Self {
         Repr {
             sequence: packet.sequence(),
@@ -127,7 +127,7 @@ impl Repr {
         }
     }
 
-    /// Octets [`emit`](Self::emit) writes.
+    /// Returns the number of octets that [`emit`](Self::emit) writes.
     pub const fn buffer_len(&self) -> usize {
         PACKET_LEN
     }
@@ -181,7 +181,7 @@ mod tests {
         test_ttl: 40,
     };
 
-    /// Every octet is its own place, but for those that are zero.
+    /// Each octet has its position as value, except zeros.
     #[test]
     fn there_and_back() {
         let mut buffer = [0xa5; PACKET_LEN + 2];

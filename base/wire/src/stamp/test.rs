@@ -1,4 +1,4 @@
-//! What a session sender sends (RFC 8762 4.2.1).
+//! The test packet of a session sender (RFC 8762 4.2.1).
 
 use core::fmt;
 
@@ -18,7 +18,7 @@ mod field {
 
 const WHAT: &str = "STAMP test packet";
 
-/// A test packet and what follows it.
+/// A test packet and its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View<'a> {
     packet: &'a [u8; PACKET_LEN],
@@ -26,34 +26,33 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The packet at the start of a datagram. There is nothing to tell it from another protocol's
-    /// but the port.
+    /// Reads the packet at the start of a datagram. Only the port distinguishes it from other protocols.
     pub fn new_checked(octets: &'a [u8]) -> Result<Self, Truncated> {
         let (packet, payload) = split::<PACKET_LEN>(WHAT, octets)?;
         Ok(View { packet, payload })
     }
 
-    /// The sender's number of the packet.
+    /// Returns the sender's sequence number.
     pub fn sequence(&self) -> u32 {
         u32::from_be_bytes(core::array::from_fn(|i| self.packet[field::SEQUENCE.start + i]))
     }
 
-    /// When it was sent.
+    /// Returns the send time.
     pub fn timestamp(&self) -> Timestamp {
         Timestamp(core::array::from_fn(|i| self.packet[field::TIMESTAMP.start + i]))
     }
 
-    /// How good that is.
+    /// Returns the error of the send time.
     pub fn error_estimate(&self) -> ErrorEstimate {
         ErrorEstimate::parse([self.packet[12], self.packet[13]])
     }
 
-    /// The session (RFC 8972 3); 0 where the sender has none.
+    /// Returns the session (RFC 8972 3); 0: none.
     pub fn session(&self) -> u16 {
         u16::from_be_bytes([self.packet[14], self.packet[15]])
     }
 
-    /// What follows: padding or TLVs.
+    /// Returns the payload: padding or TLVs.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
@@ -62,18 +61,18 @@ impl<'a> View<'a> {
 /// A test packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Repr {
-    /// The sender's number of the packet.
+    /// The sender's sequence number.
     pub sequence: u32,
-    /// When it is sent, in the form that `error_estimate` names.
+    /// The send time, in the format of `error_estimate`.
     pub timestamp: Timestamp,
-    /// How good that is.
+    /// The error of the send time.
     pub error_estimate: ErrorEstimate,
     /// The session (RFC 8972 3); 0: none.
     pub session: u16,
 }
 
 impl Repr {
-    /// The fields of a packet; what must be zero is ignored.
+    /// Returns the fields of a packet; must-be-zero fields are ignored.
     pub fn parse(packet: &View<'_>) -> Self {
         Repr {
             sequence: packet.sequence(),
@@ -83,7 +82,7 @@ impl Repr {
         }
     }
 
-    /// Octets [`emit`](Self::emit) writes.
+    /// Returns the number of octets that [`emit`](Self::emit) writes.
     pub const fn buffer_len(&self) -> usize {
         PACKET_LEN
     }

@@ -1,4 +1,4 @@
-//! Codecs against vectors, and with any octets.
+//! Codecs compared with vectors, and with random octets.
 
 mod no_panic;
 mod observe;

@@ -1,5 +1,5 @@
-//! No octets make a codec panic, and what it emits it reads again. The targets in fuzz/ search
-//! longer; these run with every test.
+//! No octets make a codec panic, and emitted octets are parsed again. The targets in fuzz/ search longer;
+//! these run with every test.
 
 use onbeat_wire::edit::{Edit, EditError, MAX_GROWTH, RTagAction, VlanAction, edit};
 use onbeat_wire::{
@@ -9,7 +9,7 @@ use onbeat_wire::{
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Octets any of which may begin with an EtherType that leads on.
+/// Octets, any of which may start with a known EtherType.
 fn octets() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         4 => prop::collection::vec(any::<u8>(), 0..24),
@@ -116,7 +116,7 @@ fn any_edit() -> impl Strategy<Value = Edit> {
         .prop_map(|(destination, vlan, priority, rtag)| Edit { destination, vlan, priority, rtag })
 }
 
-/// What `emit` writes into a buffer of 0xa5.
+/// Returns the octets that `emit` writes into a buffer of 0xa5.
 fn emitted(emit: impl Fn(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
     let mut buffer = [0xa5; 64];
     let len = emit(&mut buffer).expect("values that fit");
@@ -249,7 +249,7 @@ proptest! {
     }
 
     #[test]
-    fn edits_do_what_they_say(parts in parts(), edit_ in any_edit()) {
+    fn edits_have_their_defined_effect(parts in parts(), edit_ in any_edit()) {
         let octets = parts.octets();
         let frame = Frame::parse(&octets).unwrap();
         let mut out = vec![0xa5; octets.len() + MAX_GROWTH];

@@ -1,4 +1,4 @@
-//! What the codecs make of octets, in the words of `vectors/frames.toml`.
+//! Results of the codecs by the names of `vectors/frames.toml`.
 
 use onbeat_wire::edit::{Edit, EditError, MAX_GROWTH, RTagAction, VlanAction, edit};
 use onbeat_wire::ip::IpError;
@@ -10,7 +10,7 @@ use onbeat_wire::{
 };
 use toml::{Table, Value};
 
-/// An error's name.
+/// The name of an error.
 trait Named {
     fn name(&self) -> &'static str;
 }
@@ -121,7 +121,7 @@ fn text(value: impl ToString) -> Value {
     Value::String(value.to_string())
 }
 
-/// What `emit` writes into a buffer of 0xa5.
+/// Returns the octets that `emit` writes into a buffer of 0xa5.
 fn emitted(emit: impl Fn(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
     let mut buffer = [0xa5; 64];
     let len = emit(&mut buffer).expect("fields that were parsed");
@@ -129,7 +129,7 @@ fn emitted(emit: impl Fn(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
     buffer[..len].to_vec()
 }
 
-/// The fields of `octets`, and what emitting them writes.
+/// Returns the fields of `octets`, and the octets that emitting them writes.
 pub(crate) fn parsed(codec: &str, octets: &[u8]) -> Result<(Table, Option<Vec<u8>>), &'static str> {
     Ok(match codec {
         "ethernet" => {
@@ -293,7 +293,7 @@ fn frame(frame: &Frame<'_>) -> Table {
     fields
 }
 
-/// A frame with the changes that `wanted` names.
+/// Returns a frame with the edits in `wanted`.
 pub(crate) fn edited(octets: &[u8], wanted: &Table) -> Result<Vec<u8>, &'static str> {
     let number = |value: &Value| value.as_integer().expect("a number");
     let short = |value: &Value| u16::try_from(number(value)).expect("16 bits");

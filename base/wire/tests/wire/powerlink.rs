@@ -1,5 +1,5 @@
-//! POWERLINK against `vectors/powerlink/messages.toml`, where tshark says what messages mean, and
-//! with octets of any kind.
+//! POWERLINK codecs compared with `vectors/powerlink/messages.toml`, the interpretation of tshark, and with
+//! random octets.
 
 use std::collections::BTreeSet;
 
@@ -32,13 +32,13 @@ fn cases() -> Vec<Case> {
     vectors::read::<File>("powerlink/messages.toml").case
 }
 
-/// Fields in the words of the vectors.
+/// Fields by the names of the vectors.
 #[derive(Default)]
 struct Fields(Table);
 
 impl Fields {
     fn int(mut self, name: &str, value: impl TryInto<i64>) -> Self {
-        // Numbers of 64 bits are there as TOML has them: below 2^63.
+        // TOML numbers are below 2^63, which holds for all 64-bit fields.
         let value = value.try_into().unwrap_or_else(|_| panic!("{name} is too great for TOML"));
         self.0.insert(name.to_owned(), Value::Integer(value));
         self
@@ -221,7 +221,7 @@ fn time(time: NetTime) -> Vec<Value> {
     vec![Value::Integer(time.seconds.into()), Value::Integer(time.nanoseconds.into())]
 }
 
-/// What kind a message is, and its fields.
+/// Returns the type of a message, and its fields.
 fn observe(message: &Message<'_>) -> (&'static str, Table) {
     let fields =
         Fields::default().int("destination", message.destination.0).int("source", message.source.0);
@@ -241,12 +241,12 @@ fn observe(message: &Message<'_>) -> (&'static str, Table) {
     (kind, fields.0)
 }
 
-/// What `emit` writes, whatever is in the buffer before.
+/// Returns the octets that `emit` writes, independent of the former content of the buffer.
 fn emitted(message: &Message<'_>) -> Vec<u8> {
     let len = message.buffer_len();
     let [first, second] = [0xa5, 0x5a].map(|fill| {
         let mut buffer = vec![fill; len + 4];
-        assert_eq!(message.emit(&mut buffer), Ok(len), "what was parsed must fit again");
+        assert_eq!(message.emit(&mut buffer), Ok(len), "parsed values fit");
         assert!(buffer[len..].iter().all(|octet| *octet == fill), "written past the end");
         buffer.truncate(len);
         buffer
@@ -257,7 +257,7 @@ fn emitted(message: &Message<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn every_field_is_as_tshark_reads_it() {
+fn every_field_agrees_with_tshark() {
     for case in cases() {
         let octets = octets(&case.octets);
         let message =
@@ -271,7 +271,7 @@ fn every_field_is_as_tshark_reads_it() {
 }
 
 #[test]
-fn every_message_is_written_as_it_was_read() {
+fn every_message_is_emitted_as_parsed() {
     for case in cases() {
         let octets = octets(&case.octets);
         let message = Message::parse(&octets).unwrap();
@@ -281,7 +281,7 @@ fn every_message_is_written_as_it_was_read() {
 }
 
 #[test]
-fn every_message_cut_off_is_refused_or_shorter() {
+fn every_truncated_message_is_refused_or_shorter() {
     for case in cases() {
         let octets = octets(&case.octets);
         let whole = Message::parse(&octets).unwrap();

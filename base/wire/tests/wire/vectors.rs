@@ -1,4 +1,4 @@
-//! Runs `vectors/frames.toml`; its head says what the cases mean.
+//! Runs `vectors/frames.toml`; its header defines the cases.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ impl Case {
     fn check(&self) {
         let given = octets(&self.octets);
         if self.codec == "edit" {
-            let edit = self.edit.as_ref().expect("what to change");
+            let edit = self.edit.as_ref().expect("an edit");
             let expected = match (&self.result, &self.error) {
                 (Some(result), None) => Ok(octets(result)),
                 (None, Some(error)) => Err(error.as_str()),
@@ -76,7 +76,7 @@ fn every_case() {
 fn the_file_covers_every_codec_under_unique_numbers() {
     let file: File = vectors::read(NAME);
     let numbers: BTreeSet<u32> = file.case.iter().map(|case| case.number).collect();
-    assert_eq!(numbers.len(), file.case.len(), "a number twice");
+    assert_eq!(numbers.len(), file.case.len(), "duplicate number");
     for codec in
         ["ethernet", "vlan", "rtag", "hsr", "prp", "arp", "ipv4", "ipv6", "udp", "frame", "edit"]
     {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use onbeat_bpf::Reasons;
 use onbeat_bpf::Runs;
-use onbeat_bpf::statistics::Watched;
+use onbeat_bpf::statistics::MeasuredRuns;
 use onbeat_hooks::{Counts, Fate, Packet, Stage, Tracer};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::figure::DistributionSeries;
@@ -220,7 +220,7 @@ const WATCHED_EVERY_NS: u64 = 1_000_000_000;
 /// The cost of the programs, sampled periodically.
 pub(super) struct HookCost {
     /// With the number of packets received before.
-    under_way: Option<(Watched, u64)>,
+    under_way: Option<(MeasuredRuns, u64)>,
     next_ns: u64,
     until_ns: u64,
     runs: Runs,
@@ -236,7 +236,7 @@ impl HookCost {
     /// Starts or stops recording, when it is time.
     pub(super) fn watch(&mut self, tracer: &Tracer, now_ns: u64) -> Result<()> {
         if self.under_way.is_none() && now_ns >= self.next_ns {
-            let watched = Watched::begin(|| tracer.runs())?;
+            let watched = MeasuredRuns::begin(|| tracer.runs())?;
             self.under_way = Some((watched, tracer.counts()?.begun));
             self.until_ns = now_ns + WATCHED_NS;
             self.next_ns = now_ns + WATCHED_EVERY_NS;

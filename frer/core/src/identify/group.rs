@@ -1,4 +1,4 @@
-//! Members that look at the same fields, found by the values of those.
+//! Members that read the same fields, indexed by the values of these.
 
 use alloc::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use onbeat_wire::MacAddress;
 
 use super::Fields;
 use super::index::Index;
-use super::shape::{MemberRef, Packed, Shape};
+use super::shape::{MemberRef, PackedMember, Shape};
 
 /// Members of one kind.
 #[derive(Debug, Clone)]
 pub(super) struct Group<S: Shape> {
     shape: S,
     members: Index<S::Key>,
-    /// Those that take frames without a VLAN too, by the key for these and the VLAN id that they
-    /// ask for. The lowest one is among `members` under that key.
-    untagged: BTreeMap<(S::Key, u16), Packed>,
+    /// Members that also take frames without a VLAN, by the key of such frames and the required VLAN id. The
+    /// lowest one is in `members` under that key.
+    untagged: BTreeMap<(S::Key, u16), PackedMember>,
 }
 
 impl<S: Shape> Group<S> {
@@ -52,7 +52,7 @@ impl<S: Shape> Group<S> {
         Some(member.into())
     }
 
-    /// Gives frames without a VLAN to the member with the lowest VLAN id.
+    /// Assigns frames without a VLAN to the member with the lowest VLAN id.
     fn choose(&mut self, untagged: S::Key) {
         match self.untagged.range((untagged, 0)..=(untagged, u16::MAX)).next() {
             Some((_, &lowest)) => self.members.insert(untagged, lowest),
@@ -64,7 +64,7 @@ impl<S: Shape> Group<S> {
         self.members.get(&self.shape.key(mac, fields)?).map(MemberRef::from)
     }
 
-    /// Has the processor fetch what [`Group::lookup`] looks at first.
+    /// Prefetches the entry that [`Group::lookup`] reads first.
     pub(super) fn prefetch(&self, mac: MacAddress, fields: &Fields<'_>) {
         if let Some(key) = self.shape.key(mac, fields) {
             self.members.prefetch(&key);

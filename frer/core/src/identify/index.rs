@@ -1,22 +1,22 @@
-//! Members by key, in a table of which it is known where a key would be before it is looked for: so
-//! that the place can be fetched ahead, which a hash map of a library does not offer.
+//! An index of members by key. The position of a key is known before the search, so that it can be
+//! prefetched, which library hash maps do not offer.
 
 use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash};
 
 use hashbrown::DefaultHashBuilder;
 
-use super::shape::Packed;
+use super::shape::PackedMember;
 use crate::prefetch;
 
-/// Entries of an empty table.
+/// Minimum number of entries.
 const FEWEST: usize = 8;
 
-/// Open addressing: a key stands where its hash says, or behind that without a gap.
+/// An open-addressing table: a key is at the position of its hash, or after it without a gap.
 #[derive(Debug, Clone)]
 pub(super) struct Index<K> {
-    /// As many as a power of two, a third of which at least is free.
-    entries: Vec<Option<(K, Packed)>>,
+    /// A power of two, of which at least a third is free.
+    entries: Vec<Option<(K, PackedMember)>>,
     used: usize,
     hasher: DefaultHashBuilder,
 }
@@ -31,17 +31,17 @@ impl<K: Copy + Eq + Hash> Index<K> {
         self.used == 0
     }
 
-    /// Has the processor fetch where a key would be.
+    /// Prefetches the entry of a key.
     pub(super) fn prefetch(&self, key: &K) {
         prefetch::lines(&self.entries[self.home(key)], 1);
     }
 
-    pub(super) fn get(&self, key: &K) -> Option<Packed> {
+    pub(super) fn get(&self, key: &K) -> Option<PackedMember> {
         self.entries[self.find(key)].map(|(_, at)| at)
     }
 
-    /// Enters a key, or has it mean something else.
-    pub(super) fn insert(&mut self, key: K, at: Packed) {
+    /// Inserts a key, or replaces its value.
+    pub(super) fn insert(&mut self, key: K, at: PackedMember) {
         if 3 * (self.used + 1) > 2 * self.entries.len() {
             self.grow();
         }
@@ -50,11 +50,11 @@ impl<K: Copy + Eq + Hash> Index<K> {
         self.used += usize::from(before.is_none());
     }
 
-    pub(super) fn remove(&mut self, key: &K) -> Option<Packed> {
+    pub(super) fn remove(&mut self, key: &K) -> Option<PackedMember> {
         let mut gap = self.find(key);
         let (_, removed) = self.entries[gap].take()?;
         self.used -= 1;
-        // What stands behind the gap and belongs in front of it, or into it, moves there.
+        // Entries after the gap that belong before or into it move there.
         let mut place = gap;
         loop {
             place = self.behind(place);
@@ -67,7 +67,7 @@ impl<K: Copy + Eq + Hash> Index<K> {
         }
     }
 
-    /// Where a key is, or else where it would go.
+    /// Returns the position of a key, or the position at which to insert it.
     fn find(&self, key: &K) -> usize {
         let mut place = self.home(key);
         while self.entries[place].as_ref().is_some_and(|(other, _)| other != key) {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_holds_what_a_map_holds() {
+    fn an_index_equals_a_map() {
         const KEYS: u64 = 80;
         let (mut index, mut map) = (Index::new(), HashMap::new());
         let mut random = 1u64;
@@ -115,7 +115,7 @@ mod tests {
             // Nearly full and nearly empty in turn.
             let of_four = if stream / 1_000 % 2 == 0 { 3 } else { 1 };
             if random >> 62 < of_four {
-                let at = Packed::from(MemberRef { stream, member: 0 });
+                let at = PackedMember::from(MemberRef { stream, member: 0 });
                 index.insert(key, at);
                 map.insert(key, at);
             } else {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn no_entry_stands_in_two_cache_lines() {
-        assert_eq!(size_of::<Option<(Layer2Key, Packed)>>(), 16);
+    fn an_entry_fits_in_one_cache_line() {
+        assert_eq!(size_of::<Option<(Layer2Key, PackedMember)>>(), 16);
     }
 }

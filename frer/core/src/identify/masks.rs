@@ -9,10 +9,10 @@ use onbeat_wire::MacAddress;
 
 use super::Fields;
 use super::masked;
-use super::shape::{MemberRef, Packed};
+use super::shape::{MemberRef, PackedMember};
 use crate::spec::MaskAndMatch;
 
-/// Members with the same masks, found by a hash over the masked octets.
+/// Members with the same masks, indexed by a hash over the masked octets.
 #[derive(Debug, Clone)]
 pub(super) struct MaskGroup {
     bits: u32,
@@ -20,10 +20,10 @@ pub(super) struct MaskGroup {
     source: MacAddress,
     msdu: Vec<u8>,
     hasher: DefaultHashBuilder,
-    members: HashTable<(Values, Packed)>,
+    members: HashTable<(Values, PackedMember)>,
 }
 
-/// What the masked octets must be.
+/// Required values of the masked octets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Values {
     destination: MacAddress,
@@ -53,7 +53,7 @@ impl MaskGroup {
         }
     }
 
-    /// Where this group stands to that of `mask` in the order of precedence.
+    /// Compares the precedence of this group with that of `mask`.
     pub(super) fn order(&self, mask: &MaskAndMatch) -> Ordering {
         let own = Reverse((self.bits, self.destination, self.source, self.msdu.as_slice()));
         let (destination, source) = (mask.destination_mask, mask.source_mask);
@@ -104,7 +104,7 @@ impl MaskGroup {
     }
 }
 
-/// A hash over octets as far as their masks let them through.
+/// Returns a hash over the masked octets.
 fn hash_of<'a>(
     hasher: &DefaultHashBuilder,
     masked: impl Iterator<Item = (&'a [u8], &'a [u8])>,
@@ -123,7 +123,7 @@ fn hash_of<'a>(
     hasher.finish()
 }
 
-/// How many bits count.
+/// Returns the number of bits in the masks.
 fn bits(mask: &MaskAndMatch) -> u32 {
     let octets = mask.destination_mask.0.iter().chain(&mask.source_mask.0).chain(&mask.msdu_mask);
     octets.map(|octet| octet.count_ones()).sum()

@@ -1,4 +1,4 @@
-//! Shapes of identifications, the keys that each shape takes from a frame, and the member behind a key.
+//! Shapes of identifications, the keys that each shape extracts from a frame, and references to members.
 
 use core::cmp::Reverse;
 use core::fmt;
@@ -10,50 +10,49 @@ use onbeat_wire::MacAddress;
 use super::Fields;
 use crate::spec::{IpMatch, Tagged, VlanMatch};
 
-/// A member stream by its place in the configuration; orders as configured.
+/// A member stream by its position in the configuration; ordered as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberRef {
     /// Index of the stream.
     pub stream: usize,
-    /// Index among its members.
+    /// Index among the members of the stream.
     pub member: usize,
 }
 
-/// A member in half the octets: a node has fewer than 2^32 - 1 of either.
+/// A member reference in half the octets: a node has fewer than 2^32 - 1 of either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Packed {
-    /// One more, so that there is room for none.
+pub(super) struct PackedMember {
+    /// Index + 1, so that `None` needs no octets.
     stream: NonZero<u32>,
     member: u32,
 }
 
-impl From<MemberRef> for Packed {
+impl From<MemberRef> for PackedMember {
     fn from(at: MemberRef) -> Self {
         let stream = NonZero::<u32>::MIN.saturating_add(at.stream as u32);
         Self { stream, member: at.member as u32 }
     }
 }
 
-impl From<Packed> for MemberRef {
-    fn from(packed: Packed) -> Self {
+impl From<PackedMember> for MemberRef {
+    fn from(packed: PackedMember) -> Self {
         Self { stream: packed.stream.get() as usize - 1, member: packed.member as usize }
     }
 }
 
-/// What members of one kind look at, and where they are found.
+/// The fields that members of one kind read, and their keys.
 pub(super) trait Shape: Copy + Ord {
-    /// The values that they are found by.
+    /// The values that the members are indexed by.
     type Key: Copy + Eq + Ord + core::hash::Hash + fmt::Debug;
 
-    /// Where a frame would be found, whose address is `mac`; `None` where it lacks a field that
-    /// is looked at.
+    /// Returns the key of a frame whose address is `mac`; `None` if it lacks a required field.
     fn key(self, mac: MacAddress, fields: &Fields<'_>) -> Option<Self::Key>;
 
-    /// Which frames without a VLAN are found by too: the key for those.
+    /// Returns the key of frames without a VLAN if these match too.
     fn untagged(self, key: Self::Key) -> Option<Self::Key>;
 }
 
-/// What a kind asks of the VLAN, in the order of precedence.
+/// The VLAN requirement of a kind, in the order of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum VlanShape {
     TaggedVid,
@@ -117,11 +116,11 @@ impl Shape for VlanShape {
     }
 }
 
-/// Which fields a kind of IP identification looks at; orders by precedence.
+/// The fields that a kind of IP identification reads; ordered by precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct IpShape {
     vlan: VlanShape,
-    /// How many are looked at: more go first.
+    /// Number of fields: more have precedence.
     given: Reverse<u8>,
     source: Reverse<bool>,
     dscp: Reverse<bool>,
@@ -130,7 +129,7 @@ pub(super) struct IpShape {
     destination_port: Reverse<bool>,
 }
 
-/// The values of those fields; of others, `None`.
+/// The values of those fields; `None` for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct IpKey {
     layer2: Layer2Key,

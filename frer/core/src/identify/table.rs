@@ -1,8 +1,8 @@
-//! All identifications of a port in one look-up.
+//! All identifications of a port in one lookup.
 //!
-//! Members that look at the same fields form a group with one hash map from the values of those
-//! fields to the member, so that a look-up costs one map access per *kind* of identification in
-//! use, however many streams there are.
+//! Members that read the same fields form a group with one hash map from the values of these fields to the
+//! member. A lookup therefore costs one map access per *kind* of identification in use, independent of the
+//! number of streams.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -17,14 +17,14 @@ use super::masks::MaskGroup;
 use super::shape::{IpShape, MemberRef, Shape, VlanShape};
 use crate::spec::{Identification, LookupKey, PortId, Stream};
 
-/// Two members on one port that take the same frames.
+/// Two members on one port that match the same frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The port.
     pub port: PortId,
-    /// Name of the stream that comes first in the configuration.
+    /// Name of the stream that is first in the configuration.
     pub first: String,
-    /// Name of the other one; the same where one stream has two equal members.
+    /// Name of the other stream; the same if one stream has two equal members.
     pub second: String,
 }
 
@@ -43,19 +43,19 @@ impl fmt::Display for Conflict {
 
 /// The identification functions of one port.
 ///
-/// A frame that several members match is given to the first by this order:
+/// If a frame matches several members, this order decides:
 ///
 /// 1. IP (type 4), Mask-and-match (5), Active destination and Null (3, 1), Source MAC (2);
 /// 2. tagged with a VLAN id, tagged with any, priority, all with a VLAN id, all;
 ///    for Mask-and-match: more bits in the masks;
 /// 3. for IP: more of source address, DSCP, protocol and the two ports given;
-/// 4. what still is equal: for IP the one that gives the first of source address, DSCP, protocol,
-///    source port, destination port that the other does not; for Mask-and-match the greater masks,
-///    those over destination, source and MSDU read as one number; of members with "all" and
-///    different VLAN ids, which all take frames without one, the lowest VLAN id.
+/// 4. for equal ones: for IP, the one that gives the first of source address, DSCP, protocol, source port,
+///   destination port that the other does not; for Mask-and-match, the greater masks, those over destination,
+///   source and MSDU read as one number; of members with "all" and different VLAN ids, which all take frames
+///   without one, the lowest VLAN id.
 ///
-/// The order of configuration does not count, so that members may come and go one by one and a
-/// frame still finds the one that it would find had they all come at once.
+/// The order of configuration does not matter: members may be added and removed one by one, and a frame
+/// matches the same member as if all had been added at once.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     ip: Vec<Group<IpShape>>,
@@ -65,10 +65,10 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table of `port`.
+    /// Creates the table of `port`.
     ///
     /// # Errors
-    /// Two members that take the same frames.
+    /// Two members match the same frames.
     pub fn new(streams: &[Stream], port: PortId) -> Result<Self, Conflict> {
         let mut table = Self::default();
         for (index, stream) in streams.iter().enumerate() {
@@ -87,10 +87,10 @@ impl Table {
         Ok(table)
     }
 
-    /// Gives the frames that `identification` matches to `at`.
+    /// Assigns the frames that `identification` matches to `at`.
     ///
     /// # Errors
-    /// The member that has the same identification; nothing has changed then.
+    /// The member that has the same identification; nothing has changed.
     pub fn insert(
         &mut self,
         identification: &Identification,
@@ -119,8 +119,7 @@ impl Table {
         }
     }
 
-    /// Takes the frames that `identification` matches away from the member that has them, and
-    /// tells which that was.
+    /// Removes the member with this `identification` and returns it.
     pub fn remove(&mut self, identification: &Identification) -> Option<MemberRef> {
         match identification.key() {
             LookupKey::Ip(ip) => {
@@ -148,7 +147,7 @@ impl Table {
         }
     }
 
-    /// The member that takes a frame with these fields.
+    /// Returns the member that matches a frame with these fields.
     pub fn lookup(&self, fields: &Fields<'_>) -> Option<MemberRef> {
         first_of(&self.ip, fields.destination, fields)
             .or_else(|| self.masks.iter().find_map(|group| group.lookup(fields)))
@@ -156,14 +155,12 @@ impl Table {
             .or_else(|| first_of(&self.source, fields.source, fields))
     }
 
-    /// The fields of a frame that a member of the table may look at: IP headers are read only where
-    /// one does.
+    /// Reads the fields of a frame that members of the table need: IP headers only if a member reads them.
     pub fn fields<'a>(&self, frame: &Frame<'a>) -> Fields<'a> {
         if self.ip.is_empty() { Fields::without_ip(frame) } else { Fields::from(frame) }
     }
 
-    /// Has the processor fetch what [`Table::lookup`] will look at, where there are few kinds of
-    /// identification, and waits for nothing.
+    /// Prefetches the entries that [`Table::lookup`] will read if there are few kinds of identification.
     pub fn prefetch(&self, fields: &Fields<'_>) {
         self.ip.iter().for_each(|group| group.prefetch(fields.destination, fields));
         self.destination.iter().for_each(|group| group.prefetch(fields.destination, fields));
@@ -172,7 +169,7 @@ impl Table {
 }
 
 impl LookupKey<'_> {
-    /// Whether a frame has these fields and values.
+    /// Returns whether a frame has these fields and values.
     pub(super) fn matches(&self, fields: &Fields<'_>) -> bool {
         match self {
             Self::Destination { address, vlan } => {
@@ -187,7 +184,7 @@ impl LookupKey<'_> {
     }
 }
 
-/// The group of a shape, in its place in the order.
+/// Returns the group of a shape; inserts it in its position in the order.
 fn group<S: Shape>(groups: &mut Vec<Group<S>>, shape: S) -> &mut Group<S> {
     let place = groups.binary_search_by_key(&shape, Group::shape).unwrap_or_else(|place| {
         groups.insert(place, Group::new(shape));
@@ -203,7 +200,7 @@ fn remove<S: Shape>(
 ) -> Option<MemberRef> {
     let place = groups.binary_search_by_key(&shape, Group::shape).ok()?;
     let member = from(&mut groups[place]);
-    // A kind that nobody uses costs no look-up.
+    // An unused kind costs no lookup.
     if groups[place].is_empty() {
         groups.remove(place);
     }

@@ -1,4 +1,4 @@
-//! A node's streams as one machine: a frame in at a port, its replicas out.
+//! The streams of a node as one machine: a frame in at a port, its replicas out.
 //!
 //! ```text
 //! frame ── identify ── recover (individual, sequence) ── generate ── replicate ── Replicas
@@ -6,9 +6,9 @@
 //!          Unmatched            Dropped                                    Replica::write
 //! ```
 //!
-//! Pure as all of this crate: whoever has sockets brings frames and time, and sends what comes
-//! out. Streams come and go one by one, in a time that does not depend on how many there are; what
-//! a stream's functions know outlives its changes as far as these leave it its meaning.
+//! Pure, as all of this crate: the owner of the sockets passes in frames and time, and sends the output. The
+//! time to add or remove a stream does not depend on the number of streams. State of a stream's functions is
+//! kept across changes that do not change its meaning.
 
 mod replica;
 mod stream;
@@ -28,42 +28,41 @@ use crate::reading::StreamReading;
 use crate::spec::{PortId, Stream};
 use crate::validate::RecoveryError;
 
-/// The longest frame that ends within its headers: two addresses, two VLAN tags, a sequence tag and
-/// half of the EtherType behind it.
+/// The longest frame that ends within its headers: two addresses, two VLAN tags, a sequence tag and half of
+/// the EtherType after it.
 const LONGEST_TRUNCATED: usize = 12 + 2 * 4 + SequenceTag::LEN + 1;
 
-/// What completes every sequence tag, the EtherType behind it included.
+/// Octets that complete any sequence tag, including the EtherType after it.
 const COMPLETION: usize = SequenceTag::LEN + 2;
 
-/// Frames whose places in a table are asked for before the first of them is looked up: by then it is
-/// there.
+/// Number of frames whose table entries are prefetched before the first of them is looked up.
 const AHEAD: usize = 8;
 
-/// What becomes of a frame.
+/// The result of processing a frame.
 #[derive(Debug)]
-pub enum Fate<'a> {
-    /// It is of no stream: FRER has no business with it.
+pub enum Disposition<'a> {
+    /// The frame matches no stream.
     Unmatched,
-    /// It is of a stream, and ends here.
+    /// The frame matches a stream and is discarded.
     Dropped,
-    /// It leaves by these ports.
+    /// The frame is sent by these ports.
     Sent(Replicas<'a>),
 }
 
-/// Whose a frame is, as [`Plane::identify`] or [`Plane::identify_all`] found.
+/// The member stream of a frame, as found by [`Plane::identify`] or [`Plane::identify_all`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Identity(Option<MemberRef>);
+pub struct FrameIdentity(Option<MemberRef>);
 
-/// Why a stream cannot be had.
+/// The reason for refusing a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// Frames of one of its members are another stream's.
+pub enum StreamRefusal {
+    /// A member matches the frames of another stream's member.
     Conflict(Conflict),
-    /// A recovery function's parameters.
+    /// Invalid parameters of a recovery function.
     Recovery(RecoveryError),
 }
 
-impl core::fmt::Display for Refusal {
+impl core::fmt::Display for StreamRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Conflict(conflict) => conflict.fmt(f),
@@ -72,13 +71,13 @@ impl core::fmt::Display for Refusal {
     }
 }
 
-impl core::error::Error for Refusal {}
+impl core::error::Error for StreamRefusal {}
 
-/// The streams of a node, and what their functions know.
+/// The streams of a node with the state of their functions.
 #[derive(Debug)]
 pub struct Plane {
     tables: Vec<Table>,
-    /// By port: frames of no stream.
+    /// Frames that match no stream, by port.
     unmatched: Vec<u64>,
     streams: Vec<Option<State>>,
     free: Vec<usize>,
@@ -87,13 +86,13 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// A node of so many ports, without streams.
+    /// Creates a node of `ports` ports without streams.
     pub fn new(ports: usize) -> Self {
         Self::with_room(ports, 0)
     }
 
-    /// As [`Plane::new`], with room for so many streams: until there are more, none of them is moved
-    /// when one is added.
+    /// Creates a node like [`Plane::new`] with capacity for `streams` streams: up to that number, adding one
+    /// moves no other.
     pub fn with_room(ports: usize, streams: usize) -> Self {
         Self {
             tables: (0..ports).map(|_| Table::default()).collect(),
@@ -105,41 +104,41 @@ impl Plane {
         }
     }
 
-    /// Adds a stream, or changes the one of the same name. A generator, a recovery function and a
-    /// member's counters go on where the change leaves them as they were: a function with new
-    /// parameters begins anew and keeps its counters.
+    /// Adds a stream, or changes the one of the same name. A generator, a recovery function and the counters
+    /// of a member continue if the change leaves their parameters as they were. A function with new
+    /// parameters restarts and keeps its counters.
     ///
     /// # Errors
-    /// Nothing has changed then.
+    /// The stream is refused; nothing has changed.
     ///
     /// # Panics
-    /// Where a member names a port that the node does not have.
-    pub fn set(&mut self, stream: &Stream) -> Result<(), Refusal> {
+    /// A member names a port that the node does not have.
+    pub fn set(&mut self, stream: &Stream) -> Result<(), StreamRefusal> {
         self.change(&[], core::slice::from_ref(stream))
     }
 
-    /// Takes the streams named in `gone` away and sets `streams`, all or none, as [`Plane::set`]
-    /// does: what one gives up, another may take. Each name stands in `streams` once; one that
-    /// stands in both changes. Names in `gone` of which there is no stream mean nothing.
+    /// Removes the streams named in `gone` and sets `streams`, all or none, like [`Plane::set`]: a stream may
+    /// take the frames that another one releases. Each name is in `streams` at most once; a name in both
+    /// changes the stream. Unknown names in `gone` are ignored.
     ///
     /// # Errors
-    /// Nothing has changed then.
+    /// A stream is refused; nothing has changed.
     ///
     /// # Panics
     /// As [`Plane::set`].
-    pub fn change(&mut self, gone: &[&str], streams: &[Stream]) -> Result<(), Refusal> {
+    pub fn change(&mut self, gone: &[&str], streams: &[Stream]) -> Result<(), StreamRefusal> {
         let Self { names, streams: states, splits, .. } = self;
         let state = |stream: &Stream| {
             let place = names.get(&stream.name).copied();
             let before = place.and_then(|place| states[place].as_ref());
-            Ok((place, State::new(stream, before, splits).map_err(Refusal::Recovery)?))
+            Ok((place, State::new(stream, before, splits).map_err(StreamRefusal::Recovery)?))
         };
         let states = streams.iter().map(state).collect::<Result<Vec<_>, _>>()?;
         let places: Vec<_> =
             states.iter().map(|(place, _)| place.unwrap_or_else(|| self.place())).collect();
         let mut before: Vec<_> =
             places.iter().map(|place| (*place, self.streams[*place].take())).collect();
-        // Those that change have left their places by now.
+        // The streams to change have released their frames by now.
         let gone: Vec<_> = gone
             .iter()
             .filter_map(|name| self.names.get(*name).copied())
@@ -148,12 +147,12 @@ impl Plane {
         let gone_places: Vec<_> = gone.iter().map(|(place, _)| *place).collect();
         before.extend(gone.into_iter().map(|(place, state)| (place, Some(state))));
         for (_, before) in &before {
-            before.iter().for_each(|before| self.unlist(before.spec()));
+            before.iter().for_each(|before| self.unregister(before.spec()));
         }
         for (n, (place, (_, state))) in places.iter().zip(states).enumerate() {
-            if let Err(conflict) = self.list(state.spec(), *place) {
-                self.put_back(&places[..n], before);
-                return Err(Refusal::Conflict(conflict));
+            if let Err(conflict) = self.register(state.spec(), *place) {
+                self.restore(&places[..n], before);
+                return Err(StreamRefusal::Conflict(conflict));
             }
             self.streams[*place] = Some(state);
         }
@@ -166,18 +165,18 @@ impl Plane {
         Ok(())
     }
 
-    /// Has in its place again what was there before, where some are listed by now.
-    fn put_back(&mut self, listed: &[usize], before: Vec<(usize, Option<State>)>) {
+    /// Restores the former streams after some of the new ones were registered.
+    fn restore(&mut self, listed: &[usize], before: Vec<(usize, Option<State>)>) {
         for place in listed {
             if let Some(state) = self.streams[*place].take() {
-                self.unlist(state.spec());
+                self.unregister(state.spec());
             }
         }
         for (place, before) in before {
             match before {
                 Some(before) => {
-                    let listed = self.list(before.spec(), place);
-                    debug_assert!(listed.is_ok(), "it was there before");
+                    let listed = self.register(before.spec(), place);
+                    debug_assert!(listed.is_ok(), "it was registered before");
                     self.streams[place] = Some(before);
                 }
                 None => self.free.push(place),
@@ -185,56 +184,56 @@ impl Plane {
         }
     }
 
-    /// Takes a stream away; whether it was there.
+    /// Removes a stream; returns whether it existed.
     pub fn remove(&mut self, name: &str) -> bool {
         let Some(place) = self.names.remove(name) else { return false };
         if let Some(state) = self.streams[place].take() {
-            self.unlist(state.spec());
+            self.unregister(state.spec());
         }
         self.free.push(place);
         true
     }
 
-    /// How many streams there are.
+    /// Returns the number of streams.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no streams.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Decides on a frame that came in at `port`. What it tells to send, the stream counts as sent.
+    /// Decides on a frame received at `port`. The stream counts the returned replicas as sent.
     ///
     /// # Panics
-    /// Where the node does not have the port.
-    pub fn frame<'a>(&'a mut self, port: PortId, now_ns: u64, octets: &'a [u8]) -> Fate<'a> {
+    /// The node does not have the port.
+    pub fn frame<'a>(&'a mut self, port: PortId, now_ns: u64, octets: &'a [u8]) -> Disposition<'a> {
         let identity = self.identify(port, octets);
         self.decide(port, identity, now_ns, octets)
     }
 
-    /// Whose a frame is that came in at `port`.
+    /// Returns the member stream of a frame received at `port`.
     ///
     /// # Panics
-    /// Where the node does not have the port.
-    pub fn identify(&self, port: PortId, octets: &[u8]) -> Identity {
-        let mut identity = [Identity::default()];
+    /// The node does not have the port.
+    pub fn identify(&self, port: PortId, octets: &[u8]) -> FrameIdentity {
+        let mut identity = [FrameIdentity::default()];
         self.identify_all(port, core::iter::once(octets), &mut identity);
         identity[0]
     }
 
-    /// Whose frames are that came in at `port`, into as many `identities`. Where there are more
-    /// streams than the processor's caches hold, it is told ahead what to fetch: of some frames at a
-    /// time first where they are looked up, then of their streams what [`Plane::decide`] needs.
+    /// Identifies frames received at `port`, into the same number of `identities`. With more streams than the
+    /// processor's caches hold, it prefetches for several frames at a time: first the table entries, then the
+    /// stream state that [`Plane::decide`] needs.
     ///
     /// # Panics
-    /// Where the node does not have the port.
+    /// The node does not have the port.
     pub fn identify_all<'a>(
         &self,
         port: PortId,
         frames: impl IntoIterator<Item = &'a [u8]>,
-        identities: &mut [Identity],
+        identities: &mut [FrameIdentity],
     ) {
         let table = &self.tables[usize::from(port.0)];
         let mut frames = frames.into_iter().zip(identities);
@@ -252,7 +251,7 @@ impl Plane {
                     None => self.identify_truncated(port, octets),
                 };
                 at.iter().for_each(|at| prefetch::lines(&self.streams[at.stream], State::LINES));
-                *identity = Identity(at);
+                *identity = FrameIdentity(at);
             }
             if !full {
                 return;
@@ -260,55 +259,57 @@ impl Plane {
         }
     }
 
-    /// As [`Plane::frame`], of a frame that was identified; streams must not have changed since.
+    /// Decides like [`Plane::frame`] on an identified frame; streams must not have changed since.
     ///
     /// # Panics
-    /// Where they have, and it was of one that is gone.
+    /// Streams have changed, and the frame's stream was removed.
     pub fn decide<'a>(
         &'a mut self,
         port: PortId,
-        identity: Identity,
+        identity: FrameIdentity,
         now_ns: u64,
         octets: &'a [u8],
-    ) -> Fate<'a> {
-        let Identity(Some(at)) = identity else {
+    ) -> Disposition<'a> {
+        let FrameIdentity(Some(at)) = identity else {
             self.unmatched[usize::from(port.0)] += 1;
-            return Fate::Unmatched;
+            return Disposition::Unmatched;
         };
         let frame = Frame::parse(octets);
-        let state = self.streams[at.stream].as_mut().expect("a member that is listed is there");
+        let state = self.streams[at.stream].as_mut().expect("a registered member exists");
         match frame {
-            Ok(frame) => state.frame(at.member, now_ns, frame).map_or(Fate::Dropped, Fate::Sent),
+            Ok(frame) => state
+                .frame(at.member, now_ns, frame)
+                .map_or(Disposition::Dropped, Disposition::Sent),
             Err(_) => {
                 state.cannot_decode(at.member);
-                Fate::Dropped
+                Disposition::Dropped
             }
         }
     }
 
-    /// Frames of no stream that came in at `port`.
+    /// Returns the number of frames received at `port` that match no stream.
     pub fn unmatched(&self, port: PortId) -> u64 {
         self.unmatched[usize::from(port.0)]
     }
 
-    /// A stream's counters; `None` where there is no such stream.
+    /// Returns the counters of a stream; `None`: no such stream.
     pub fn read(&mut self, name: &str, now_ns: u64) -> Option<StreamReading> {
         Some(self.stream(name)?.read(now_ns))
     }
 
-    /// Resets a stream's generator and recovery functions (frerSeqGenReset, frerSeqRcvyReset);
-    /// whether there is such a stream.
+    /// Resets the generator and recovery functions of a stream (frerSeqGenReset, frerSeqRcvyReset); returns
+    /// whether the stream exists.
     pub fn reset(&mut self, name: &str, now_ns: u64) -> bool {
         self.stream(name).map(|state| state.reset(now_ns)).is_some()
     }
 
-    /// Resets recovery functions whose time ran out without a packet.
+    /// Resets recovery functions whose time-out has passed without a packet.
     pub fn expire(&mut self, now_ns: u64) {
         self.expire_some(now_ns, 0, usize::MAX);
     }
 
-    /// As [`Plane::expire`], of so many streams at most: the first ones from 0 on, then those from
-    /// where it says on, until it says `None`. For who has frames to move meanwhile.
+    /// Expires like [`Plane::expire`], at most `at_most` streams per call, starting at `from`. Returns the
+    /// start of the next call; `None`: all done. For callers that forward frames between the calls.
     pub fn expire_some(&mut self, now_ns: u64, from: usize, at_most: usize) -> Option<usize> {
         let end = from.saturating_add(at_most).min(self.streams.len());
         for state in self.streams[from.min(end)..end].iter_mut().flatten() {
@@ -332,8 +333,8 @@ impl Plane {
         self.tables[usize::from(port.0)].lookup(fields)
     }
 
-    /// A frame that ends within its R-TAG is of the stream that what stands in front of the tag
-    /// says: identification stands below sequence decoding.
+    /// A frame that ends within its R-TAG is identified by the octets before the tag: identification is below
+    /// sequence decoding.
     fn identify_truncated(&self, port: PortId, octets: &[u8]) -> Option<MemberRef> {
         let mut longer = [0; LONGEST_TRUNCATED + COMPLETION];
         let len = octets.len() + COMPLETION;
@@ -343,18 +344,18 @@ impl Plane {
         if !r_tag || frame.msdu_offset() + 2 > octets.len() {
             return None;
         }
-        // Octets that the frame does not have are none that a mask could match.
+        // Missing octets cannot match a mask.
         let msdu = &octets[frame.msdu_offset()..];
         self.lookup(port, &Fields { ip: None, msdu, ..Fields::from(&frame) })
     }
 
-    /// Enters a stream's members into the tables, all or none.
-    fn list(&mut self, stream: &Stream, place: usize) -> Result<(), Conflict> {
+    /// Registers the members of a stream in the tables, all or none.
+    fn register(&mut self, stream: &Stream, place: usize) -> Result<(), Conflict> {
         for (member, parameters) in stream.members.iter().enumerate() {
             let table = &mut self.tables[usize::from(parameters.port.0)];
             let at = MemberRef { stream: place, member };
             if let Err(earlier) = table.insert(&parameters.identification, at) {
-                self.unlist_members(&stream.members[..member]);
+                self.unregister_members(&stream.members[..member]);
                 let first = if earlier.stream == place {
                     stream.name.clone()
                 } else {
@@ -369,11 +370,11 @@ impl Plane {
         Ok(())
     }
 
-    fn unlist(&mut self, stream: &Stream) {
-        self.unlist_members(&stream.members);
+    fn unregister(&mut self, stream: &Stream) {
+        self.unregister_members(&stream.members);
     }
 
-    fn unlist_members(&mut self, members: &[crate::spec::Member]) {
+    fn unregister_members(&mut self, members: &[crate::spec::Member]) {
         for member in members {
             self.tables[usize::from(member.port.0)].remove(&member.identification);
         }

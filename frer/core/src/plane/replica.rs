@@ -1,4 +1,4 @@
-//! What leaves: which port, and how the frame looks there.
+//! Replicas of a frame: the port and the edits of each.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -10,16 +10,16 @@ use onbeat_wire::edit::{self, Edit, EditError, Edited, RTagAction, edit_all, edi
 
 use crate::spec::{Egress, PortId, Rewrite, SequenceTag, VlanAction};
 
-/// An egress port of a stream, made ready.
+/// An egress port of a stream, prepared for forwarding.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Outgoing {
+pub(super) struct PreparedEgress {
     pub(super) port: PortId,
-    /// A number that was drawn is written here.
+    /// Whether to insert a drawn number.
     push: bool,
     edit: Edit,
 }
 
-impl Outgoing {
+impl PreparedEgress {
     pub(super) fn new(egress: &Egress) -> Self {
         let rtag = match egress.tag {
             SequenceTag::Remove => RTagAction::Remove,
@@ -33,32 +33,32 @@ impl Outgoing {
     }
 }
 
-/// The ways to leave that streams have in common, so that frames of many find them in the cache.
+/// Egress sets shared by streams, so that frames of many streams use the same cache lines.
 #[derive(Debug, Default)]
 pub(super) struct Splits {
-    /// The last ones that were asked for.
-    recent: VecDeque<Arc<[Outgoing]>>,
+    /// The most recently used sets.
+    recent: VecDeque<Arc<[PreparedEgress]>>,
 }
 
 impl Splits {
-    /// More are not looked for: streams by the thousand leave in a few ways.
+    /// Maximum number of sets to compare: thousands of streams use few sets.
     const KNOWN: usize = 32;
 
-    /// The egress ports, lowest first.
-    pub(super) fn of(&mut self, egress: &[Egress]) -> Arc<[Outgoing]> {
-        let mut outgoing: Vec<_> = egress.iter().map(Outgoing::new).collect();
+    /// Returns the egress ports, lowest first.
+    pub(super) fn of(&mut self, egress: &[Egress]) -> Arc<[PreparedEgress]> {
+        let mut outgoing: Vec<_> = egress.iter().map(PreparedEgress::new).collect();
         outgoing.sort_by_key(|outgoing| outgoing.port);
         if let Some(known) = self.recent.iter().find(|known| ***known == *outgoing) {
             return known.clone();
         }
-        let split: Arc<[Outgoing]> = outgoing.into();
+        let split: Arc<[PreparedEgress]> = outgoing.into();
         self.recent.truncate(Self::KNOWN - 1);
         self.recent.push_front(split.clone());
         split
     }
 }
 
-/// A rewrite as the codecs have it.
+/// Converts a rewrite to the form of the codecs.
 pub(super) fn rewrite(rewrite: &Rewrite) -> Edit {
     Edit {
         destination: rewrite.destination,
@@ -77,7 +77,7 @@ pub(super) fn rewrite(rewrite: &Rewrite) -> Edit {
 pub struct Replicas<'a> {
     frame: Frame<'a>,
     up: Option<&'a Edit>,
-    egress: slice::Iter<'a, Outgoing>,
+    egress: slice::Iter<'a, PreparedEgress>,
     /// The number drawn for the frame.
     drawn: Option<u16>,
 }
@@ -86,7 +86,7 @@ impl<'a> Replicas<'a> {
     pub(super) fn new(
         frame: Frame<'a>,
         up: Option<&'a Edit>,
-        egress: &'a [Outgoing],
+        egress: &'a [PreparedEgress],
         drawn: Option<u16>,
     ) -> Self {
         Self { frame, up, egress: egress.iter(), drawn }
@@ -98,7 +98,7 @@ impl<'a> Iterator for Replicas<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Replica<'a>> {
-        let Outgoing { port, push, edit } = self.egress.next()?;
+        let PreparedEgress { port, push, edit } = self.egress.next()?;
         let edit = match self.drawn {
             Some(number) if *push => Edit { rtag: RTagAction::Push(number), ..*edit },
             _ => *edit,
@@ -113,7 +113,7 @@ impl<'a> Iterator for Replicas<'a> {
 
 impl ExactSizeIterator for Replicas<'_> {}
 
-/// A frame as it leaves by one port.
+/// A frame as sent by one port.
 #[derive(Debug, Clone, Copy)]
 pub struct Replica<'a> {
     /// The port.
@@ -124,16 +124,16 @@ pub struct Replica<'a> {
 }
 
 impl<'a> Replica<'a> {
-    /// The frame, where it leaves as it came.
+    /// Returns the frame if it leaves as received.
     pub fn unchanged(&self) -> Option<&'a [u8]> {
         (self.up.is_none() && self.edit == Edit::default()).then(|| self.frame.octets())
     }
 
-    /// Its headers, and what follows them: the end of the frame as it came. It is not padded: the
-    /// port that sends it does that.
+    /// Returns the headers, and the octets after them: the end of the received frame. The frame is not
+    /// padded: the sending port does that.
     ///
     /// # Panics
-    /// Never: what cannot be done to a frame is not asked for.
+    /// Never: only edits that are possible for the frame are requested.
     #[inline]
     pub fn parts(&self) -> Edited<'a> {
         let parts = match (self.unchanged(), self.up) {
@@ -141,19 +141,19 @@ impl<'a> Replica<'a> {
             (None, None) => edit_head(&self.frame, &[&self.edit]),
             (None, Some(up)) => edit_head(&self.frame, &[up, &self.edit]),
         };
-        parts.expect("a change that the frame can have")
+        parts.expect("an edit that is possible for the frame")
     }
 
-    /// The longest that it can be.
+    /// Returns the maximum length.
     pub fn max_len(&self) -> usize {
         self.frame.octets().len() + edit::MAX_GROWTH
     }
 
-    /// Writes it to the start of `out`, of [`Replica::max_len`] octets or more, and tells its
-    /// length. It is not padded: the port that sends it does that.
+    /// Writes the frame to the start of `out`, which has at least [`Replica::max_len`] octets; returns its
+    /// length. The frame is not padded: the sending port does that.
     ///
     /// # Errors
-    /// Only where `out` is too short.
+    /// `out` is too short.
     pub fn write(&self, out: &mut [u8]) -> Result<usize, EditError> {
         match self.up {
             None => edit_all(&self.frame, &[&self.edit], out),

@@ -1,4 +1,4 @@
-//! One stream: its functions, what they count, and how its replicas look.
+//! One stream: its functions, counters and replicas.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -7,40 +7,40 @@ use onbeat_wire::edit::Edit;
 use onbeat_wire::{Frame, SequenceTag};
 use smallvec::SmallVec;
 
-use super::replica::{Outgoing, Replicas, Splits, rewrite};
-use crate::generate::Generate;
+use super::replica::{PreparedEgress, Replicas, Splits, rewrite};
+use crate::generate::SequenceGenerator;
 use crate::reading::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
-use crate::recover::Recover;
+use crate::recover::RecoveryFunction;
 use crate::spec::{Recovery, Role, Stream};
 use crate::validate::RecoveryError;
 
-/// Of very many streams, what a frame touches decides how long it takes: two lines of the cache for
-/// the stream and up to two members, and the first line of its recovery function, side by side.
+/// With very many streams, the memory that a frame touches determines its processing time: two cache lines
+/// for the stream and up to two members, and the first line of its recovery function, side by side.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct State {
-    generate: Option<Generate>,
+    generate: Option<SequenceGenerator>,
     output: u64,
-    egress: Arc<[Outgoing]>,
+    egress: Arc<[PreparedEgress]>,
     spec: Box<Stream>,
     members: SmallVec<[Member; 2]>,
-    sequence: Option<Recover>,
+    sequence: Option<RecoveryFunction>,
 }
 
 #[derive(Debug)]
 struct Member {
     input: u64,
     enc_errored: u64,
-    /// What becomes of addresses and tag on the way in.
+    /// Edits of addresses and tag at the input.
     up: Option<Box<Edit>>,
-    individual: Option<Box<Recover>>,
+    individual: Option<Box<RecoveryFunction>>,
 }
 
 impl State {
-    /// Cache lines that a frame touches, of a stream with up to two members.
+    /// Cache lines that a frame touches, for a stream with up to two members.
     pub(super) const LINES: usize = 3;
 
-    /// A stream at BEGIN, or what `before` becomes.
+    /// Creates a stream at BEGIN, or continues `before` with a new configuration.
     pub(super) fn new(
         spec: &Stream,
         before: Option<&State>,
@@ -86,7 +86,7 @@ impl State {
         &self.spec
     }
 
-    /// The replicas of a frame of a member, unless it ends here.
+    /// Returns the replicas of a frame of a member, unless it is discarded.
     #[inline]
     pub(super) fn frame<'a>(
         &'a mut self,
@@ -108,21 +108,21 @@ impl State {
             }
         }
         let drawn = match frame.sequence_tag() {
-            None => self.generate.as_mut().map(Generate::next),
+            None => self.generate.as_mut().map(SequenceGenerator::next),
             Some(_) => None,
         };
         self.output += 1;
         Some(Replicas::new(frame, member.up.as_deref(), &self.egress, drawn))
     }
 
-    /// Counts a frame whose sequence tag is not there in full.
+    /// Counts a frame with an incomplete sequence tag.
     pub(super) fn cannot_decode(&mut self, member: usize) {
         let member = &mut self.members[member];
         member.input += 1;
         member.enc_errored += 1;
     }
 
-    fn functions(&mut self) -> impl Iterator<Item = &mut Recover> {
+    fn functions(&mut self) -> impl Iterator<Item = &mut RecoveryFunction> {
         let individual = self.members.iter_mut().filter_map(|m| m.individual.as_deref_mut());
         individual.chain(self.sequence.as_mut())
     }
@@ -161,7 +161,7 @@ impl State {
     }
 }
 
-fn read(function: &Recover) -> RecoveryReading {
+fn read(function: &RecoveryFunction) -> RecoveryReading {
     RecoveryReading {
         counters: function.counters(),
         recov_seq_num: function.recov_seq_num(),
@@ -169,24 +169,24 @@ fn read(function: &Recover) -> RecoveryReading {
     }
 }
 
-/// A recovery function: the one before, where it does what is wanted, else one at BEGIN that goes
-/// on counting.
+/// Returns the former recovery function if its parameters are unchanged, otherwise one at BEGIN that
+/// continues the counters.
 fn recover(
     wanted: Option<&Recovery>,
     role: Role,
-    before: Option<(&Recovery, &Recover)>,
-) -> Result<Option<Recover>, RecoveryError> {
+    before: Option<(&Recovery, &RecoveryFunction)>,
+) -> Result<Option<RecoveryFunction>, RecoveryError> {
     let Some(wanted) = wanted else { return Ok(None) };
-    // Latent error detection is none of the function's.
+    // Latent error detection is not part of the function.
     let alike = |other: &Recovery| Recovery { latent: None, ..*other };
     let function = match before {
         Some((config, function)) if alike(config) == alike(wanted) => function.clone(),
         Some((_, function)) => {
-            let mut new = Recover::new(wanted, role)?;
+            let mut new = RecoveryFunction::new(wanted, role)?;
             new.carry_over(function.counters());
             new
         }
-        None => Recover::new(wanted, role)?,
+        None => RecoveryFunction::new(wanted, role)?,
     };
     Ok(Some(function))
 }
@@ -199,7 +199,7 @@ mod tests {
     use crate::prefetch::LINE;
 
     #[test]
-    fn what_a_frame_touches_is_what_is_fetched_ahead() {
+    fn the_state_that_a_frame_touches_is_prefetched() {
         assert_eq!(offset_of!(State, sequence), (State::LINES - 1) * LINE);
     }
 }

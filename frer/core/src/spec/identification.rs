@@ -1,4 +1,4 @@
-//! Stream identification functions (clause 6, managed by 9.1): all that depends on the type of one.
+//! Stream identification functions (clause 6, managed by 9.1): all definitions that depend on the type.
 
 mod error;
 mod parameters;
@@ -30,14 +30,14 @@ pub enum Identification {
         /// VLAN to match.
         vlan: VlanMatch,
     },
-    /// Type 3, Active Destination MAC and VLAN Stream identification (6.6), on the input side:
-    /// matches what the lower layer shows (`down`) and offers `up` to the node.
+    /// Type 3, Active Destination MAC and VLAN Stream identification (6.6), at the input: matches the form of
+    /// the lower layer (`down`) and offers `up` to the node.
     ActiveDestination {
         /// Destination address on the wire.
         destination: MacAddress,
         /// VLAN on the wire.
         vlan: VlanMatch,
-        /// What the frame is rewritten to on its way in.
+        /// The edits of the frame at the input.
         up: Rewrite,
     },
     /// Type 4, IP Stream identification (6.7).
@@ -65,7 +65,7 @@ impl IdentificationKind {
     /// All types.
     pub const ALL: [Self; 5] = [Self::Null, Self::Source, Self::Active, Self::Ip, Self::Mask];
 
-    /// `type` in configuration files and reports.
+    /// Returns `type` as in configuration files and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ impl IdentificationKind {
     }
 }
 
-/// Fields of a frame, and their values, that a data plane looks up.
+/// Fields of a frame, with their values, that a data plane looks up.
 #[derive(Debug, Clone, Copy)]
 pub enum LookupKey<'a> {
     /// Destination address and VLAN.
@@ -101,8 +101,8 @@ pub enum LookupKey<'a> {
     Mask(&'a MaskAndMatch),
 }
 
-/// Parameters that identify one stream among many of the same type; `None`: the type does not have
-/// it, or any value matches.
+/// Parameters that distinguish streams of the same type; `None`: the type does not have it, or any value
+/// matches.
 #[derive(Debug, Default)]
 pub struct Parameters<'a> {
     /// Destination address.
@@ -119,12 +119,12 @@ pub struct Parameters<'a> {
     pub source_port: Option<&'a mut u16>,
     /// Destination port.
     pub destination_port: Option<&'a mut u16>,
-    /// Change of the frame at the input.
+    /// Edit of the frame at the input.
     pub rewrite: Option<&'a mut Rewrite>,
 }
 
 impl Identification {
-    /// Its type.
+    /// Returns the type.
     #[must_use]
     pub fn kind(&self) -> IdentificationKind {
         match self {
@@ -136,7 +136,7 @@ impl Identification {
         }
     }
 
-    /// The fields and values that its frames have.
+    /// Returns the fields and values of matching frames.
     #[must_use]
     pub fn key(&self) -> LookupKey<'_> {
         match self {
@@ -152,7 +152,7 @@ impl Identification {
         }
     }
 
-    /// Change of a frame at the input (6.6); `None`: the frame stays as it is.
+    /// Returns the edit of a frame at the input (6.6); `None`: unchanged.
     #[must_use]
     pub fn rewrite(&self) -> Option<Rewrite> {
         match self {
@@ -161,7 +161,7 @@ impl Identification {
         }
     }
 
-    /// Its parameters, to be changed.
+    /// Returns the parameters for modification.
     pub fn parameters_mut(&mut self) -> Parameters<'_> {
         match self {
             Self::Null { destination, vlan } => Parameters {
@@ -194,8 +194,8 @@ impl Identification {
         }
     }
 
-    /// Text that is hashed into the owner of a member's pinned state. Its octets never change: after
-    /// an upgrade, sequence state is found by them.
+    /// Returns the text that is hashed into the owner of a member's pinned state. Its octets never change:
+    /// after an upgrade, they identify the sequence state.
     #[must_use]
     pub fn owner_text(&self) -> String {
         match self {
@@ -219,10 +219,10 @@ impl Identification {
         }
     }
 
-    /// Checks that a frame could match at all.
+    /// Checks that frames can match.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first violated rule.
     pub fn validate(&self) -> Result<(), IdentificationError> {
         match self {
             Self::Null { vlan, .. } => vlan.validate(),

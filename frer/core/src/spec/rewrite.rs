@@ -1,4 +1,4 @@
-//! Change of addresses and VLAN tag of a frame.
+//! Edits of addresses and VLAN tag of a frame.
 
 use alloc::format;
 use alloc::string::String;
@@ -7,30 +7,30 @@ use core::fmt;
 
 use onbeat_wire::MacAddress;
 
-/// A change of addresses and VLAN tag. PCP and DEI stay as they are unless `priority` says else.
+/// An edit of addresses and VLAN tag. PCP and DEI are kept unless `priority` is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rewrite {
     /// New destination address.
     pub destination: Option<MacAddress>,
-    /// What becomes of the outer VLAN tag.
+    /// Handling of the outer VLAN tag.
     pub vlan: VlanAction,
-    /// New PCP, `0..=7`, of the outer VLAN tag, where there is one.
+    /// New PCP, `0..=7`, of the outer VLAN tag, if present.
     pub priority: Option<u8>,
 }
 
-/// What becomes of the outer VLAN tag.
+/// Handling of the outer VLAN tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VlanAction {
-    /// Nothing.
+    /// Keeps the tag.
     #[default]
     Keep,
-    /// The VLAN id of an existing tag is replaced; an untagged frame gets a tag with PCP 0, DEI 0.
+    /// Replaces the VLAN id of an existing tag; adds a tag with PCP 0, DEI 0 to an untagged frame.
     Set(u16),
-    /// The outer tag is removed, where there is one.
+    /// Removes the outer tag, if present.
     Remove,
 }
 
-/// A rule that a rewrite breaks.
+/// A violated rule of a rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RewriteError {
     /// The VLAN id to set is out of range.
@@ -51,7 +51,7 @@ impl fmt::Display for RewriteError {
 }
 
 impl Rewrite {
-    /// Part of an identification's [`owner_text`](super::Identification::owner_text).
+    /// Returns the part of an identification's [`owner_text`](super::Identification::owner_text).
     pub(super) fn owner_text(&self) -> String {
         let destination = match self.destination {
             Some(MacAddress(octets)) => format!("Some(MacAddress({octets:?}))"),
@@ -69,7 +69,7 @@ impl Rewrite {
     /// Checks VLAN id and priority.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first violated rule.
     pub fn validate(&self) -> Result<(), RewriteError> {
         match (self.vlan, self.priority) {
             (VlanAction::Set(vlan), _) if !(1..=4094).contains(&vlan) => {

@@ -1,40 +1,40 @@
-//! What can be wrong with a stream; each text names the field, its value and the remedy.
+//! Violated rules of a stream; each text names the field, its value and the remedy.
 
 use core::error::Error;
 use core::fmt;
 
 use crate::spec::{IdentificationError, MAX_EGRESS, MAX_HISTORY, MAX_PORTS, PortId, RewriteError};
 
-/// A rule that a stream breaks.
+/// A violated rule of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamError {
     /// `members` is empty.
     NoMember,
-    /// `egress` has this many ports.
+    /// Invalid number of ports in `egress`.
     EgressCount(usize),
-    /// `egress` has this port more than once.
+    /// A port that is in `egress` more than once.
     EgressTwice(PortId),
-    /// Both `generate` and `recover`.
+    /// Both `generate` and `recover` are set.
     GenerateAndRecover,
     /// In `members`.
     Member {
-        /// Which one, from 0.
+        /// The member, from 0.
         index: usize,
-        /// What is wrong with it.
+        /// The violated rule.
         error: MemberError,
     },
     /// In `recover`.
-    Recover(RecoveryError),
+    RecoveryFunction(RecoveryError),
     /// In `egress`.
     Egress {
-        /// Which one, from 0.
+        /// The egress port, from 0.
         index: usize,
-        /// What is wrong with it.
+        /// The violated rule.
         error: EgressError,
     },
 }
 
-/// A rule that a member stream breaks.
+/// A violated rule of a member stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemberError {
     /// `port` is out of range.
@@ -45,18 +45,18 @@ pub enum MemberError {
     Individual(RecoveryError),
 }
 
-/// A rule that a recovery function breaks.
+/// A violated rule of a recovery function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecoveryError {
     /// `history_length` is out of range.
     HistoryLength(u16),
-    /// Latent error detection on an individual recovery function.
+    /// Latent error detection is set on an individual recovery function.
     IndividualWithLatent,
     /// In `latent`.
     Latent(LatentError),
 }
 
-/// A rule that latent error detection breaks.
+/// A violated rule of latent error detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LatentError {
     /// `period_ms` is 0.
@@ -67,7 +67,7 @@ pub enum LatentError {
     Paths(u16),
 }
 
-/// A rule that an egress port breaks.
+/// A violated rule of an egress port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EgressError {
     /// `port` is out of range.
@@ -86,22 +86,22 @@ impl fmt::Display for StreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoMember => {
-                f.write_str("members: empty; name at least one port and its identification")
+                f.write_str("members: empty; add at least one port with its identification")
             }
             Self::EgressCount(count) => {
                 write!(f, "egress: {count} ports; give 1 to {MAX_EGRESS}")
             }
             Self::EgressTwice(port) => write!(
                 f,
-                "egress: port {} more than once; name it once, replicas on one port protect nothing",
+                "egress: port {} more than once; list it once: two replicas on one port add no redundancy",
                 port.0
             ),
             Self::GenerateAndRecover => f.write_str(
-                "generate and recover: both on; a stream is numbered at its talker or recovered \
-                 at its listener, remove one",
+                "generate and recover: both set; a talker generates, a listener recovers: \
+                 remove one of them",
             ),
             Self::Member { index, error } => write!(f, "members[{index}].{error}"),
-            Self::Recover(error) => write!(f, "recover.{error}"),
+            Self::RecoveryFunction(error) => write!(f, "recover.{error}"),
             Self::Egress { index, error } => write!(f, "egress[{index}].{error}"),
         }
     }

@@ -1,4 +1,4 @@
-//! The table against a search through all members by the documented order, on random members.
+//! Compares the table with a search through all members in the documented order, for random members.
 
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr};
@@ -115,7 +115,7 @@ fn frame() -> impl Strategy<Value = Owned> {
     )
 }
 
-/// The documented precedence; lower goes first.
+/// The documented precedence; lower has precedence.
 type Rank = (u32, i64, Reverse<(u32, [bool; 5])>, Reverse<Vec<u8>>, u16);
 
 fn rank(identification: &Identification) -> Rank {
@@ -170,8 +170,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn lookup_finds_what_a_search_finds(
-        // Each with its port; frames come in at port 0.
+    fn lookup_equals_a_linear_search(
+        // Each with its port; frames arrive at port 0.
         identifications in prop::collection::vec((identification(), 0..2u8), 1..25),
         frames in prop::collection::vec(frame(), 1..40),
         gone in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
@@ -182,7 +182,7 @@ proptest! {
                 identification: identification.clone(),
                 individual: None,
             };
-            // Two members to a stream.
+            // Two members per stream.
             let streams = identifications.chunks(2).map(|pair| Stream {
                 name: String::new(),
                 members: pair.iter().map(member).collect(),
@@ -203,7 +203,7 @@ proptest! {
         let conflict = [0, 1].iter().any(|port| Table::new(&all, PortId(*port)).is_err());
         prop_assert_eq!(conflict, apart.len() < identifications.len());
 
-        // As they are all together, and as they are left when some of them are gone.
+        // With all members, and after some of them have been removed.
         let mut table = Table::new(&streams(&apart), PortId(0)).unwrap();
         let mut there = vec![true; apart.len()];
         for index in std::iter::once(None).chain(gone.into_iter().map(Some)) {

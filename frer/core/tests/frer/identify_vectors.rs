@@ -1,4 +1,4 @@
-//! Runs vectors/identify.toml; its head says what the fields mean.
+//! Runs vectors/identify.toml; its header defines the fields.
 
 use onbeat_frer::identify::{Fields, Table};
 use onbeat_frer::spec::{IdentificationKind, Member, PortId, Stream};

@@ -1,4 +1,4 @@
-//! The functions: against their vectors and oracles, their properties, and the plane that they make up.
+//! The functions, compared with vectors and oracles; their properties; and the plane that combines them.
 
 mod identify_oracle;
 mod identify_vectors;

@@ -1,9 +1,8 @@
-//! The plane: streams that come, change and go while frames flow.
+//! The plane: streams are added, changed and removed while frames flow.
 //!
-//! What it makes of frames is compared with the programs in the kernel, octet for octet, in
-//! frer/xdp/tests.
+//! frer/xdp/tests compares its frames with those of the programs in the kernel, octet by octet.
 
-use onbeat_frer::plane::{Fate, Identity, Plane, Refusal};
+use onbeat_frer::plane::{Disposition, FrameIdentity, Plane, StreamRefusal};
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
     Tagged, VlanAction, VlanMatch,
@@ -27,7 +26,7 @@ fn egress(port: u8, tag: SequenceTag) -> Egress {
     Egress { port: PortId(port), tag, rewrite: Rewrite::default() }
 }
 
-/// A stream that numbers what comes in at port 0 and sends it by ports 1 and 2.
+/// A stream that numbers frames received at port 0 and sends them by ports 1 and 2.
 fn talker(name: &str, destination: u16) -> Stream {
     let identification = null(mac(destination), 10);
     Stream {
@@ -39,7 +38,7 @@ fn talker(name: &str, destination: u16) -> Stream {
     }
 }
 
-/// A stream that takes its replicas from ports 1 and 2 and sends one of each by port 0.
+/// A stream that receives its replicas from ports 1 and 2 and sends one of each by port 0.
 fn listener(name: &str, destination: u16) -> Stream {
     let member = |port| Member {
         port: PortId(port),
@@ -65,11 +64,11 @@ fn frame(destination: u16, number: Option<u16>) -> Vec<u8> {
     [&head[..], tag.as_ref().map_or(&[], |tag| &tag[..]), &rest].concat()
 }
 
-fn sent(fate: Fate<'_>) -> Option<Vec<(u8, Vec<u8>)>> {
-    let Fate::Sent(replicas) = fate else { return None };
+fn sent(fate: Disposition<'_>) -> Option<Vec<(u8, Vec<u8>)>> {
+    let Disposition::Sent(replicas) = fate else { return None };
     let replicas = replicas.map(|replica| {
         let mut out = vec![0; replica.max_len()];
-        let len = replica.write(&mut out).expect("room for every change");
+        let len = replica.write(&mut out).expect("room for every edit");
         out.truncate(len);
         (replica.port.0, out)
     });
@@ -77,7 +76,7 @@ fn sent(fate: Fate<'_>) -> Option<Vec<(u8, Vec<u8>)>> {
 }
 
 #[test]
-fn a_talker_s_frames_reach_the_listener_once() {
+fn frames_of_a_talker_reach_the_listener_once() {
     let mut talking = Plane::new(3);
     let mut listening = Plane::new(3);
     talking.set(&talker("t", 1)).unwrap();
@@ -87,7 +86,7 @@ fn a_talker_s_frames_reach_the_listener_once() {
         assert_eq!(replicas, [(1, frame(1, Some(number))), (2, frame(1, Some(number)))]);
         let once = sent(listening.frame(PortId(1), 0, &replicas[0].1)).unwrap();
         assert_eq!(once, [(0, frame(1, None))]);
-        assert!(matches!(listening.frame(PortId(2), 0, &replicas[1].1), Fate::Dropped));
+        assert!(matches!(listening.frame(PortId(2), 0, &replicas[1].1), Disposition::Dropped));
     }
     let read = listening.read("l", 0).unwrap();
     assert_eq!(read.members.iter().map(|member| member.input).collect::<Vec<_>>(), [3, 3]);
@@ -96,25 +95,25 @@ fn a_talker_s_frames_reach_the_listener_once() {
 }
 
 #[test]
-fn frames_of_no_stream_are_told_and_counted() {
+fn frames_of_no_stream_are_counted() {
     let mut plane = Plane::new(3);
     plane.set(&talker("t", 1)).unwrap();
-    assert!(matches!(plane.frame(PortId(0), 0, &frame(2, None)), Fate::Unmatched));
-    assert!(matches!(plane.frame(PortId(1), 0, &frame(1, None)), Fate::Unmatched));
-    assert!(matches!(plane.frame(PortId(1), 0, &[]), Fate::Unmatched));
+    assert!(matches!(plane.frame(PortId(0), 0, &frame(2, None)), Disposition::Unmatched));
+    assert!(matches!(plane.frame(PortId(1), 0, &frame(1, None)), Disposition::Unmatched));
+    assert!(matches!(plane.frame(PortId(1), 0, &[]), Disposition::Unmatched));
     assert_eq!([0, 1, 2].map(|port| plane.unmatched(PortId(port))), [1, 2, 0]);
 }
 
 #[test]
-fn frames_that_are_identified_together_are_whose_they_are_alone() {
+fn batch_identification_equals_single_identification() {
     const STREAMS: u16 = 100;
     let mut plane = Plane::new(3);
     (0..STREAMS).for_each(|n| plane.set(&listener(&format!("s{n}"), n)).unwrap());
     let frames: Vec<_> = (0..2 * STREAMS).map(|n| frame(n * 7 % (2 * STREAMS), Some(n))).collect();
-    // Some end within their R-TAG, or before their stream can be told; some have no octets.
+    // Some end within their R-TAG, or before the stream can be identified; some are empty.
     let octets = |n: usize| &frames[n][..frames[n].len().min([usize::MAX, 19, 13, 0][n % 4])];
     let alone: Vec<_> = (0..frames.len()).map(|n| plane.identify(PortId(1), octets(n))).collect();
-    let known = alone.iter().filter(|identity| **identity != Identity::default()).count();
+    let known = alone.iter().filter(|identity| **identity != FrameIdentity::default()).count();
     assert!((20..180).contains(&known), "{known}");
     for count in 0..20 {
         for first in [0, 1, 50, frames.len() - count] {
@@ -126,37 +125,37 @@ fn frames_that_are_identified_together_are_whose_they_are_alone() {
 }
 
 #[test]
-fn a_stream_that_cannot_be_had_changes_nothing() {
+fn a_refused_stream_changes_nothing() {
     let mut plane = Plane::new(3);
     plane.set(&talker("first", 1)).unwrap();
     plane.set(&talker("second", 2)).unwrap();
-    assert!(matches!(plane.frame(PortId(0), 0, &frame(2, None)), Fate::Sent(_)));
+    assert!(matches!(plane.frame(PortId(0), 0, &frame(2, None)), Disposition::Sent(_)));
     let before = plane.read("second", 0);
 
-    let Err(Refusal::Conflict(conflict)) = plane.set(&talker("third", 1)) else { panic!() };
+    let Err(StreamRefusal::Conflict(conflict)) = plane.set(&talker("third", 1)) else { panic!() };
     assert_eq!((conflict.first.as_str(), conflict.second.as_str()), ("first", "third"));
     assert_eq!((plane.len(), plane.read("third", 0)), (2, None));
-    // Changed into what another has, with a member that fits in front.
+    // Changed to another stream's identification, with a valid member before it.
     let mut changed = talker("second", 3);
     changed.members.push(talker("", 1).members.remove(0));
-    assert!(matches!(plane.set(&changed), Err(Refusal::Conflict(_))));
+    assert!(matches!(plane.set(&changed), Err(StreamRefusal::Conflict(_))));
     assert_eq!(plane.read("second", 0), before);
-    assert!(matches!(plane.frame(PortId(0), 0, &frame(3, None)), Fate::Unmatched));
-    assert!(matches!(plane.frame(PortId(0), 0, &frame(2, None)), Fate::Sent(_)));
+    assert!(matches!(plane.frame(PortId(0), 0, &frame(3, None)), Disposition::Unmatched));
+    assert!(matches!(plane.frame(PortId(0), 0, &frame(2, None)), Disposition::Sent(_)));
 
     let mut twice = talker("fourth", 4);
     twice.members.push(twice.members[0].clone());
-    let Err(Refusal::Conflict(conflict)) = plane.set(&twice) else { panic!() };
+    let Err(StreamRefusal::Conflict(conflict)) = plane.set(&twice) else { panic!() };
     assert_eq!((conflict.first.as_str(), conflict.second.as_str()), ("fourth", "fourth"));
 
     let mut bad = listener("fifth", 5);
     bad.recover = Some(Recovery { algorithm: Algorithm::Vector { history_length: 1 }, ..VECTOR });
-    assert!(matches!(plane.set(&bad), Err(Refusal::Recovery(_))));
+    assert!(matches!(plane.set(&bad), Err(StreamRefusal::Recovery(_))));
     assert_eq!(plane.len(), 2);
 }
 
 #[test]
-fn streams_changed_at_once_may_exchange_what_they_match() {
+fn streams_changed_together_may_swap_identifications() {
     let mut plane = Plane::new(3);
     plane.change(&[], &[talker("first", 1), talker("second", 2)]).unwrap();
     for _ in 0..3 {
@@ -164,12 +163,12 @@ fn streams_changed_at_once_may_exchange_what_they_match() {
     }
     assert!(plane.set(&talker("first", 2)).is_err());
     plane.change(&[], &[talker("first", 2), talker("second", 1), talker("third", 3)]).unwrap();
-    // The generator is the stream's, wherever its frames come from.
+    // The generator belongs to the stream, wherever its frames arrive.
     let replicas = sent(plane.frame(PortId(0), 0, &frame(2, None))).unwrap();
     assert_eq!(replicas[0].1, frame(2, Some(3)));
 
     let refused = [talker("first", 1), talker("second", 2), talker("fourth", 3)];
-    let Err(Refusal::Conflict(conflict)) = plane.change(&[], &refused) else { panic!() };
+    let Err(StreamRefusal::Conflict(conflict)) = plane.change(&[], &refused) else { panic!() };
     assert_eq!((conflict.first.as_str(), conflict.second.as_str()), ("third", "fourth"));
     assert_eq!(plane.len(), 3);
     let replicas = sent(plane.frame(PortId(0), 0, &frame(2, None))).unwrap();
@@ -179,13 +178,13 @@ fn streams_changed_at_once_may_exchange_what_they_match() {
 }
 
 #[test]
-fn streams_go_and_come_at_once_or_not_at_all() {
+fn a_change_removes_and_adds_all_streams_or_none() {
     let mut plane = Plane::new(3);
     plane.change(&[], &[talker("first", 1), talker("second", 2), talker("third", 3)]).unwrap();
     plane.frame(PortId(0), 0, &frame(3, None));
     let counted = |plane: &mut Plane, name: &str| plane.read(name, 0).map(|read| read.output);
 
-    // One of these matches what "third" does: none of it happens.
+    // One of these matches the frames of "third": no change happens.
     let refused = [talker("new", 1), talker("other", 3)];
     assert!(plane.change(&["first", "second"], &refused).is_err());
     assert_eq!((plane.len(), counted(&mut plane, "new")), (3, None));
@@ -193,12 +192,13 @@ fn streams_go_and_come_at_once_or_not_at_all() {
         assert!(sent(plane.frame(PortId(0), 0, &frame(destination, None))).is_some());
     }
 
-    // What goes leaves its frames to what comes; who stands in both changes; others mean nothing.
+    // Removed streams release their frames to added ones; a name in both lists changes; unknown names are
+    // ignored.
     let new = [talker("new", 1), talker("third", 2)];
-    plane.change(&["first", "second", "third", "nobody"], &new).unwrap();
+    plane.change(&["first", "second", "third", "unknown"], &new).unwrap();
     assert_eq!(plane.len(), 2);
     assert!(sent(plane.frame(PortId(0), 0, &frame(1, None))).is_some());
-    assert!(matches!(plane.frame(PortId(0), 0, &frame(3, None)), Fate::Unmatched));
+    assert!(matches!(plane.frame(PortId(0), 0, &frame(3, None)), Disposition::Unmatched));
     assert_eq!((counted(&mut plane, "new"), counted(&mut plane, "third")), (Some(1), Some(2)));
     plane.change(&["new", "third"], &[]).unwrap();
     assert!(plane.is_empty());
@@ -216,7 +216,7 @@ fn no_frame_allocates() {
     let before = taken();
     for octets in frames.iter().flatten() {
         for port in 0..3 {
-            if let Fate::Sent(replicas) = plane.frame(PortId(port), 5, octets) {
+            if let Disposition::Sent(replicas) = plane.frame(PortId(port), 5, octets) {
                 for replica in replicas {
                     replica.write(&mut out).expect("room");
                 }
@@ -250,10 +250,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// After any changes frames go where they would in a plane that had only what is left, and
+    /// After any changes, frames are processed as in a plane that only ever had the remaining streams, and
     /// counters add up.
     #[test]
-    fn what_is_left_counts(steps in prop::collection::vec(step(), 1..80)) {
+    fn processing_depends_on_the_remaining_streams_only(steps in prop::collection::vec(step(), 1..80)) {
         let mut plane = Plane::new(3);
         let mut left: Vec<Stream> = Vec::new();
         for step in steps {
@@ -288,23 +288,23 @@ proptest! {
                     let octets = frame(destination, number);
                     let mut fresh = Plane::new(3);
                     left.iter().for_each(|stream| fresh.set(stream).unwrap());
-                    let of_none = matches!(fresh.frame(PortId(port), 0, &octets), Fate::Unmatched);
+                    let of_none = matches!(fresh.frame(PortId(port), 0, &octets), Disposition::Unmatched);
                     let fate = plane.frame(PortId(port), 0, &octets);
-                    prop_assert_eq!(matches!(fate, Fate::Unmatched), of_none);
+                    prop_assert_eq!(matches!(fate, Disposition::Unmatched), of_none);
                 }
             }
             prop_assert_eq!(plane.len(), left.len());
             for stream in &left {
                 let read = plane.read(&stream.name, 0).unwrap();
                 prop_assert_eq!(read.members.len(), stream.members.len());
-                // Also those that the stream sent before it recovered.
+                // Including those that the stream sent before it recovered.
                 let passed = read.recovery.map_or(0, |recovery| recovery.counters.passed);
                 prop_assert!(passed <= read.output);
             }
         }
     }
 
-    /// A change of what only one port does with its replica leaves numbers going on.
+    /// A change of the replica of a single port keeps the sequence running.
     #[test]
     fn a_change_of_egress_keeps_the_generator(before in 0..20u16, vid in 1..4095u16) {
         let mut plane = Plane::new(3);

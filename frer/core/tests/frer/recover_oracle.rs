@@ -1,7 +1,7 @@
-//! The ring implementation against the standard's text, packet by packet, on random and on
-//! adversarial sequences: verdict and every counter.
+//! Compares the ring implementation with the standard's text, packet by packet, on random and on adversarial
+//! sequences: decision and every counter.
 
-use onbeat_frer::recover::Recover;
+use onbeat_frer::recover::RecoveryFunction;
 use onbeat_frer::spec::{Algorithm, MAX_HISTORY, Recovery, Role};
 use proptest::prelude::*;
 
@@ -15,13 +15,13 @@ enum Step {
     Near(i32),
     /// Consecutive numbers above the highest.
     Burst(u16),
-    /// Any number at all.
+    /// Any number.
     Any(u16),
-    /// The number before, this often.
+    /// The previous number, repeated.
     Stuck(u8),
-    /// As far from the highest as the history is long, plus this, ahead or behind.
+    /// At the history length from the highest, plus this offset, ahead or behind.
     Edge(bool, i32),
-    /// Half the space away.
+    /// Half of the number space away.
     Antipode,
     Tagless,
     AdvanceMs(u32),
@@ -72,7 +72,7 @@ fn config() -> impl Strategy<Value = (Recovery, Role)> {
 }
 
 struct Pair {
-    ring: Recover,
+    ring: RecoveryFunction,
     oracle: Oracle,
     now_ns: u64,
 }
@@ -98,13 +98,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn ring_does_what_the_text_says(
+    fn the_ring_equals_the_text(
         (config, role) in config(),
         start in prop_oneof![Just(65530u16), any::<u16>()],
         steps in prop::collection::vec(step(), 1..120),
     ) {
         let mut pair = Pair {
-            ring: Recover::new(&config, role).unwrap(),
+            ring: RecoveryFunction::new(&config, role).unwrap(),
             oracle: Oracle::new(config, role),
             now_ns: 7,
         };
@@ -168,16 +168,16 @@ proptest! {
     }
 }
 
-/// Every distance at every history length from 2 to 130, both ways, from a full history.
+/// Every distance at every history length from 2 to 130, in both directions, from a full history.
 #[test]
 fn every_distance_at_every_length() {
     for history_length in 2..=130u16 {
         let config = Recovery::vector(history_length);
         let reach = i32::from(history_length) + 1;
         for distance in -reach..=reach {
-            let mut ring = Recover::new(&config, Role::Sequence).unwrap();
+            let mut ring = RecoveryFunction::new(&config, Role::Sequence).unwrap();
             let mut oracle = Oracle::new(config, Role::Sequence);
-            // Every third number is missing, and the numbers wrap around on the way.
+            // Every third number is missing, and the numbers wrap around.
             let start = 65536 - 2 * i32::from(history_length);
             let sent = (0..3 * i32::from(history_length)).filter(|n| n % 3 != 1);
             let highest = 3 * i32::from(history_length) - 1;

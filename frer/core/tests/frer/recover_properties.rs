@@ -1,17 +1,18 @@
-//! What recovery is for: no number twice, and nothing lost that one path delivered in time.
+//! Properties of recovery: no number is accepted twice, and no number is lost that one path delivered in
+//! time.
 
 use std::collections::HashSet;
 
-use onbeat_frer::recover::Recover;
+use onbeat_frer::recover::RecoveryFunction;
 use onbeat_frer::spec::{MAX_HISTORY, Recovery, Role};
 use proptest::prelude::*;
 
-fn vector(history_length: u16) -> Recover {
+fn vector(history_length: u16) -> RecoveryFunction {
     let config = Recovery::vector(history_length);
-    Recover::new(&config, Role::Sequence).unwrap()
+    RecoveryFunction::new(&config, Role::Sequence).unwrap()
 }
 
-/// One packet of a stream: its losses on two paths and how much later than on time each brings it.
+/// One packet of a stream: its losses on two paths, and its delay on each path.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     delivered: [bool; 2],
@@ -23,7 +24,7 @@ fn sent(jitter: u32) -> impl Strategy<Value = Sent> {
         .prop_map(|(delivered, late)| Sent { delivered, late })
 }
 
-/// A history, the jitter and the common burst of loss that it can bear, and a stream.
+/// A history, the jitter and the common burst of loss that it tolerates, and a stream.
 fn world() -> impl Strategy<Value = (u16, u32, u16, Vec<Sent>)> {
     (4..=MAX_HISTORY).prop_flat_map(|length| {
         (0..=u32::from(length) - 4).prop_flat_map(move |jitter| {
@@ -41,8 +42,8 @@ proptest! {
     fn the_union_of_two_lossy_paths_arrives_once(
         (history_length, burst, start, mut stream) in world(),
     ) {
-        // At most `burst` numbers in a row are lost on both paths: beyond that the next number is
-        // rogue by the standard.
+        // At most `burst` consecutive numbers are lost on both paths: after more, the next number is rogue by
+        // the standard.
         let mut gap = 0;
         for sent in &mut stream {
             if sent.delivered == [false; 2] && gap == burst {
@@ -76,8 +77,8 @@ proptest! {
         prop_assert_eq!(counters.passed + counters.discarded, arrivals.len() as u64);
     }
 
-    /// Within the last `history_length` accepted steps of the window no number comes twice,
-    /// whatever arrives; and what is accepted and discarded adds up.
+    /// Within the last `history_length` accepted steps of the window no number is accepted twice, whatever
+    /// arrives; accepted and discarded packets add up.
     #[test]
     fn no_number_twice_within_the_window(
         history_length in 2..=MAX_HISTORY,
@@ -86,7 +87,7 @@ proptest! {
     ) {
         let mut recover = vector(history_length);
         let mut accepted: HashSet<i64> = HashSet::new();
-        // The numbers as they would be without an end, so that they can be told apart.
+        // The numbers without wrap-around, to distinguish them.
         let mut highest = i64::from(start) + 65536;
         for (count, step) in steps.iter().enumerate() {
             let endless = if count == 0 { highest } else { highest + i64::from(*step) };

@@ -1,14 +1,14 @@
-//! Runs vectors/recover.toml; its head says what the steps mean.
+//! Runs vectors/recover.toml; its header defines the steps.
 
 use onbeat_frer::counters::Counters;
-use onbeat_frer::generate::Generate;
-use onbeat_frer::recover::Recover;
+use onbeat_frer::generate::SequenceGenerator;
+use onbeat_frer::recover::RecoveryFunction;
 
-use crate::recover_cases::{Function, Functions, Generator, Told, vectors};
+use crate::recover_cases::{Decision, Function, Functions, Generator, vectors};
 
-impl Functions for Vec<Recover> {
-    fn packet(&mut self, function: usize, now_ns: u64, number: Option<u16>) -> Told {
-        Told::Verdict(self[function].packet(now_ns, number))
+impl Functions for Vec<RecoveryFunction> {
+    fn packet(&mut self, function: usize, now_ns: u64, number: Option<u16>) -> Decision {
+        Decision::Verdict(self[function].packet(now_ns, number))
     }
 
     fn expire(&mut self, now_ns: u64) {
@@ -26,14 +26,14 @@ impl Functions for Vec<Recover> {
     }
 }
 
-/// Which port a packet came in at must make no difference.
-impl Generator for Generate {
+/// The ingress port of a packet makes no difference.
+impl Generator for SequenceGenerator {
     fn next(&mut self, _port: usize) -> u16 {
-        Generate::next(self)
+        SequenceGenerator::next(self)
     }
 
     fn reset(&mut self) {
-        Generate::reset(self);
+        SequenceGenerator::reset(self);
     }
 
     fn seq_gen_resets(&self) -> u64 {
@@ -45,8 +45,8 @@ impl Generator for Generate {
 fn recover() {
     for case in vectors().recover {
         let build = |function: &Function| {
-            let mut recover =
-                Recover::new(&function.config(), function.role()).expect("a valid configuration");
+            let mut recover = RecoveryFunction::new(&function.config(), function.role())
+                .expect("a valid configuration");
             recover.carry_over(function.preset.into());
             recover
         };
@@ -57,7 +57,7 @@ fn recover() {
 #[test]
 fn generate() {
     for case in vectors().generate {
-        case.run(&mut Generate::new());
+        case.run(&mut SequenceGenerator::new());
     }
 }
 
@@ -67,7 +67,7 @@ fn cases_are_numbered_named_apart_and_cover_the_mistakes() {
     let mut names: Vec<_> = vectors.recover.iter().map(|case| &case.name).collect();
     names.extend(vectors.generate.iter().map(|case| &case.name));
     names.sort();
-    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "a name stands twice");
+    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "duplicate name");
 
     assert!(vectors.recover.len() >= 60);
     assert!(vectors.recover.iter().zip(1..).all(|(case, number)| case.number == number));

@@ -1,6 +1,6 @@
-//! Each rule of a stream, broken once, and what is said about it.
+//! Violates each rule of a stream once and compares the message.
 
-use onbeat_frer::recover::Recover;
+use onbeat_frer::recover::RecoveryFunction;
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, IpMatch, LatentErrorDetection, MaskAndMatch, Member,
     NextProtocol, PortId, Recovery, Rewrite, Role, SequenceTag, Stream, Tagged, VlanAction,
@@ -55,20 +55,20 @@ fn mask() -> MaskAndMatch {
     }
 }
 
-/// What is said about the stream once it is `changed`.
-fn told(change: impl FnOnce(&mut Stream)) -> String {
+/// Returns the message about the `changed` stream.
+fn message(change: impl FnOnce(&mut Stream)) -> String {
     let mut stream = stream();
     change(&mut stream);
-    stream.validate().expect_err("a rule is broken").to_string()
+    stream.validate().expect_err("a violated rule").to_string()
 }
 
-/// What is said about the identification.
-fn told_of(identification: Identification) -> String {
-    told(|stream| stream.members[0].identification = identification)
+/// Returns the message about the identification.
+fn identification_message(identification: Identification) -> String {
+    message(|stream| stream.members[0].identification = identification)
 }
 
 #[test]
-fn what_keeps_the_rules_passes() {
+fn valid_streams_pass() {
     assert_eq!(stream().validate(), Ok(()));
     let mut generating = Stream { generate: true, recover: None, ..stream() };
     generating.egress = (1..=16).map(egress).collect();
@@ -108,29 +108,29 @@ fn what_keeps_the_rules_passes() {
 #[test]
 fn streams() {
     assert_eq!(
-        told(|stream| stream.members.clear()),
-        "members: empty; name at least one port and its identification"
+        message(|stream| stream.members.clear()),
+        "members: empty; add at least one port with its identification"
     );
-    assert_eq!(told(|stream| stream.egress.clear()), "egress: 0 ports; give 1 to 16");
+    assert_eq!(message(|stream| stream.egress.clear()), "egress: 0 ports; give 1 to 16");
     assert_eq!(
-        told(|stream| stream.egress = (0..17).map(egress).collect()),
+        message(|stream| stream.egress = (0..17).map(egress).collect()),
         "egress: 17 ports; give 1 to 16"
     );
     assert_eq!(
-        told(|stream| stream.egress.push(egress(1))),
-        "egress: port 1 more than once; name it once, replicas on one port protect nothing"
+        message(|stream| stream.egress.push(egress(1))),
+        "egress: port 1 more than once; list it once: two replicas on one port add no redundancy"
     );
     assert_eq!(
-        told(|stream| stream.generate = true),
-        "generate and recover: both on; a stream is numbered at its talker or recovered at its \
-         listener, remove one"
+        message(|stream| stream.generate = true),
+        "generate and recover: both set; a talker generates, a listener recovers: remove one of \
+         them"
     );
     assert_eq!(
-        told(|stream| stream.members[0].port = PortId(64)),
+        message(|stream| stream.members[0].port = PortId(64)),
         "members[0].port: 64; give 0 to 63"
     );
     assert_eq!(
-        told(|stream| stream.egress[1].port = PortId(99)),
+        message(|stream| stream.egress[1].port = PortId(99)),
         "egress[1].port: 99; give 0 to 63"
     );
 }
@@ -139,34 +139,37 @@ fn streams() {
 fn recovery() {
     for history_length in [0, 1, 1025, u16::MAX] {
         let recovery = Recovery { algorithm: Algorithm::Vector { history_length }, ..RECOVERY };
-        let said = format!("history_length: {history_length}; give 2 to 1024");
-        assert_eq!(told(|stream| stream.recover = Some(recovery)), format!("recover.{said}"));
+        let expected = format!("history_length: {history_length}; give 2 to 1024");
         assert_eq!(
-            told(|stream| stream.members[0].individual = Some(recovery)),
-            format!("members[0].individual.{said}")
+            message(|stream| stream.recover = Some(recovery)),
+            format!("recover.{expected}")
         );
-        let error = Recover::new(&recovery, Role::Sequence).unwrap_err();
+        assert_eq!(
+            message(|stream| stream.members[0].individual = Some(recovery)),
+            format!("members[0].individual.{expected}")
+        );
+        let error = RecoveryFunction::new(&recovery, Role::Sequence).unwrap_err();
         assert_eq!(error, RecoveryError::HistoryLength(history_length));
     }
     let with_latent = Recovery { latent: Some(LATENT), ..RECOVERY };
     assert_eq!(
-        told(|stream| stream.members[0].individual = Some(with_latent)),
+        message(|stream| stream.members[0].individual = Some(with_latent)),
         "members[0].individual.latent: set on individual recovery, which sees one path only; set \
          it on the stream's recovery"
     );
-    let told_latent = |latent| {
-        told(|stream| stream.recover = Some(Recovery { latent: Some(latent), ..RECOVERY }))
+    let latent_message = |latent| {
+        message(|stream| stream.recover = Some(Recovery { latent: Some(latent), ..RECOVERY }))
     };
     assert_eq!(
-        told_latent(LatentErrorDetection { period_ms: 0, ..LATENT }),
+        latent_message(LatentErrorDetection { period_ms: 0, ..LATENT }),
         "recover.latent.period_ms: 0; give 1 or more (default 2000)"
     );
     assert_eq!(
-        told_latent(LatentErrorDetection { reset_period_ms: 0, ..LATENT }),
+        latent_message(LatentErrorDetection { reset_period_ms: 0, ..LATENT }),
         "recover.latent.reset_period_ms: 0; give 1 or more (default 30000)"
     );
     assert_eq!(
-        told_latent(LatentErrorDetection { paths: 1, ..LATENT }),
+        latent_message(LatentErrorDetection { paths: 1, ..LATENT }),
         "recover.latent.paths: 1; give the number of paths that deliver the stream, 2 or more"
     );
 }
@@ -175,39 +178,45 @@ fn recovery() {
 fn identification() {
     let null = |vlan| Identification::Null { destination: MAC, vlan };
     assert_eq!(
-        told_of(null(VlanMatch { tagged: Tagged::All, vlan: 4095 })),
+        identification_message(null(VlanMatch { tagged: Tagged::All, vlan: 4095 })),
         "members[0].identification.vlan: 4095; give 1 to 4094, or 0 for any"
     );
     assert_eq!(
-        told_of(null(VlanMatch { tagged: Tagged::Priority, vlan: 10 })),
-        "members[0].identification.vlan: 10 with tagged = priority, whose frames have no VLAN id; \
+        identification_message(null(VlanMatch { tagged: Tagged::Priority, vlan: 10 })),
+        "members[0].identification.vlan: 10 with tagged = priority, but such frames have no VLAN id; \
          give 0, or tagged = tagged"
     );
     assert_eq!(
-        told_of(Identification::SourceMacVlan {
+        identification_message(Identification::SourceMacVlan {
             source: MacAddress([1, 0, 0x5e, 0, 0, 0x0a]),
             vlan: VLAN
         }),
-        "members[0].identification.source: 01:00:5e:00:00:0a is a group address, which no frame \
-         comes from; give the talker's own"
+        "members[0].identification.source: 01:00:5e:00:00:0a is a group address, which is never a \
+         source; give the talker's own address"
     );
     assert_eq!(
-        told_of(Identification::Ip(IpMatch { dscp: Some(64), ..ip() })),
-        "members[0].identification.dscp: 64; give 0 to 63, or nothing for any"
+        identification_message(Identification::Ip(IpMatch { dscp: Some(64), ..ip() })),
+        "members[0].identification.dscp: 64; give 0 to 63, or omit it for any"
     );
     assert_eq!(
-        told_of(Identification::Ip(IpMatch { ip_source: Some([0u16; 8].into()), ..ip() })),
+        identification_message(Identification::Ip(IpMatch {
+            ip_source: Some([0u16; 8].into()),
+            ..ip()
+        })),
         "members[0].identification.ip_source: :: with ip_destination 10.0.0.2; give both as IPv4 \
          or both as IPv6"
     );
     assert_eq!(
-        told_of(Identification::MaskAndMatch(MaskAndMatch { msdu_match: vec![8], ..mask() })),
-        "members[0].identification.msdu_match: 1 octets with an msdu_mask of 2; give as many"
+        identification_message(Identification::MaskAndMatch(MaskAndMatch {
+            msdu_match: vec![8],
+            ..mask()
+        })),
+        "members[0].identification.msdu_match: 1 octets, but msdu_mask has 2; give both the same length"
     );
     for length in [1, 1985] {
         let msdu = vec![0; length];
         assert_eq!(
-            told_of(Identification::MaskAndMatch(MaskAndMatch {
+            identification_message(Identification::MaskAndMatch(MaskAndMatch {
                 msdu_mask: msdu.clone(),
                 msdu_match: msdu,
                 ..mask()
@@ -218,7 +227,10 @@ fn identification() {
         );
     }
     assert_eq!(
-        told_of(Identification::MaskAndMatch(MaskAndMatch { source_match: MAC, ..mask() })),
+        identification_message(Identification::MaskAndMatch(MaskAndMatch {
+            source_match: MAC,
+            ..mask()
+        })),
         "members[0].identification.source_match: octet 0 has a bit that source_mask lacks, so \
          that no frame matches; clear it or set it in the mask"
     );
@@ -228,18 +240,21 @@ fn identification() {
 fn rewrites() {
     for vlan in [0, 4095] {
         let rewrite = Rewrite { vlan: VlanAction::Set(vlan), ..Rewrite::default() };
-        let said = format!("vlan: {vlan}; give 1 to 4094");
+        let expected = format!("vlan: {vlan}; give 1 to 4094");
         assert_eq!(
-            told(|stream| stream.egress[0].rewrite = rewrite),
-            format!("egress[0].rewrite.{said}")
+            message(|stream| stream.egress[0].rewrite = rewrite),
+            format!("egress[0].rewrite.{expected}")
         );
         let active =
             Identification::ActiveDestination { destination: MAC, vlan: VLAN, up: rewrite };
-        assert_eq!(told_of(active), format!("members[0].identification.up.{said}"));
+        assert_eq!(
+            identification_message(active),
+            format!("members[0].identification.up.{expected}")
+        );
     }
     let rewrite = Rewrite { priority: Some(8), ..Rewrite::default() };
     assert_eq!(
-        told(|stream| stream.egress[1].rewrite = rewrite),
+        message(|stream| stream.egress[1].rewrite = rewrite),
         "egress[1].rewrite.priority: 8; give 0 to 7"
     );
 }

@@ -1,5 +1,5 @@
-//! Frames of all kinds through one node, octet for octet and counter for counter as
-//! [`onbeat_frer::plane`] has them.
+//! Frames of all kinds through one node, compared octet by octet and counter by counter with
+//! [`onbeat_frer::plane`].
 //!
 //! ```text
 //!   talker t0 ---- a0 A a1 ---- b1 a packet socket
@@ -9,12 +9,12 @@
 use std::time::Instant;
 
 use crate::common::{ALL, BOUND, PORTS, TAG, VID, World, egress};
-use onbeat_frer::plane::{Fate, Plane};
+use onbeat_frer::plane::{Disposition, Plane};
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
     Tagged, VlanAction, VlanMatch,
 };
-use onbeat_frer_user::Poll;
+use onbeat_frer_user::PollMode;
 use onbeat_testing::{Feature, RawSocket, require_all};
 use onbeat_wire::MacAddress;
 
@@ -38,7 +38,7 @@ fn edited(port: u8, tag: SequenceTag, vlan: VlanAction, priority: Option<u8>) ->
     Egress { rewrite, ..egress(port, tag) }
 }
 
-/// Generation and recovery; replicas that are alike, that differ, and one alone.
+/// Generation and recovery; equal, different and single replicas.
 fn streams() -> Vec<Stream> {
     let to = |last| MacAddress([0x02, 0, 0, 0, 0, last]);
     let vlan = |tagged| VlanMatch { tagged, vlan: 0 };
@@ -73,13 +73,13 @@ fn streams() -> Vec<Stream> {
     ]
 }
 
-/// Whether packet sockets get a frame: of one that ends two octets behind its VLAN tag, or earlier,
-/// the kernel cannot take the tag off for them, and drops it.
+/// Returns whether packet sockets receive a frame: if it ends two octets after its VLAN tag, or earlier, the
+/// kernel cannot remove the tag for them, and drops it.
 fn reaches_sockets(frame: &[u8]) -> bool {
     !matches!(frame[12..14], [0x81, 0x00] | [0x88, 0xa8]) || frame.len() >= 20
 }
 
-/// Each destination with each kind of tags, at lengths from cut off within them to the longest.
+/// Returns each destination with each kind of tags, at lengths from truncated tags to the maximum.
 fn frames() -> Vec<Vec<u8>> {
     let tags: [&[u8]; 4] =
         [&[], &TAG, &[0x88, 0xa8, 0x60, 0x05], &[0x88, 0xa8, 0x60, 0x05, 0x81, 0x00, 0x00, 0x07]];
@@ -104,12 +104,12 @@ fn frames() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn frames_leave_as_the_plane_says() {
+fn frames_agree_with_the_plane() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
     for by in ALL {
-        let mut world = World::bare(Poll::Sleep, by);
+        let mut world = World::bare(PollMode::Sleep, by);
         let mut model = Plane::new(PORTS.into());
         for stream in streams() {
             world.a.set(&stream);
@@ -120,7 +120,7 @@ fn frames_leave_as_the_plane_says() {
         let (mut sent, mut others) = (0, 0);
         for octets in frames() {
             world.talker.send(&octets);
-            let Fate::Sent(replicas) = model.frame(PortId(0), 1, &octets) else {
+            let Disposition::Sent(replicas) = model.frame(PortId(0), 1, &octets) else {
                 others += 1;
                 continue;
             };
@@ -131,14 +131,14 @@ fn frames_leave_as_the_plane_says() {
                     continue;
                 }
                 let socket = &sockets[usize::from(replica.port.0) - 1];
-                // Nothing else came before: what is no stream's is not sent on.
+                // No other frame arrived before: frames that match no stream are not sent.
                 let received = socket.receive(BOUND);
                 assert_eq!(received.as_deref(), Some(&expected[..len]), "{by:?}: {octets:02x?}");
                 sent += 1;
             }
         }
         assert!(sent > 300 && others > 100, "{sent} {others}");
-        // The last ones leave by no port: they are waited for by what they count.
+        // The last ones leave by no port: wait for their counters.
         let deadline = Instant::now() + BOUND;
         for stream in streams() {
             let expected = model.read(&stream.name, 1);

@@ -1,8 +1,8 @@
-//! Two nodes that forward in user space, in network namespaces. Needs root.
+//! Two nodes that forward in user space, in network namespaces. Requires root.
 
 mod allocation;
 mod common;
-mod forward;
+mod forwarding;
 mod frames;
 
 onbeat_testing::count_allocations!();

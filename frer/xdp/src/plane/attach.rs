@@ -1,10 +1,10 @@
-//! Ports: programs on interfaces, and where replicas leave.
+//! Ports: programs on interfaces, and egress groups.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use onbeat_bpf::Link;
-use onbeat_frer::dataplane::{Mode, PortSpec, Running};
+use onbeat_frer::dataplane::{Mode, PortSpec, RunningProgram};
 use onbeat_frer::spec::MAX_PORTS;
 
 use super::groups::egress_port;
@@ -14,10 +14,11 @@ use crate::link;
 use crate::programs::Instance;
 
 impl Plane {
-    /// Puts the programs on a port's interface, or new ones in place of ours that run there.
+    /// Attaches the programs to the interface of a port, or replaces own programs there.
     ///
     /// # Errors
-    /// A foreign program, unless `replace`; a driver that cannot.
+    /// A program of another owner is attached and `replace` is false; the driver does not support the
+    /// requested mode.
     pub fn attach(&mut self, spec: &PortSpec, replace: bool) -> Result<()> {
         let slot = self.port_slot(&spec.name)?;
         let programs = Instance::load(&mut self.maps, slot, self.test_clock)?;
@@ -25,10 +26,10 @@ impl Plane {
         self.register(spec, slot, programs, Some(link))
     }
 
-    /// Loads a port's programs without an interface to run on, for tests that call them.
+    /// Loads the programs of a port without an interface, for test runs.
     ///
     /// # Errors
-    /// As [`Plane::attach`].
+    /// Those of [`Plane::attach`].
     pub fn attach_for_test(&mut self, spec: &PortSpec) -> Result<()> {
         let slot = self.port_slot(&spec.name)?;
         let programs = Instance::load(&mut self.maps, slot, self.test_clock)?;
@@ -51,12 +52,12 @@ impl Plane {
         self.rewrite_groups(slot)
     }
 
-    /// Where a port runs in generic mode: takes a port whose interface is turned off out of the sets
-    /// of ports that frames leave by, or puts it back. In generic mode the kernel sends a frame to
-    /// none of a set where one of it is off; in native mode it leaves that one out by itself.
+    /// For a port in generic mode: removes the port from the egress groups if its interface is down, or
+    /// restores it if up. In generic mode the kernel sends a frame to no port of a group if one of them is
+    /// down; in native mode it skips that port.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn set_up(&mut self, name: &str, up: bool) -> Result<()> {
         match self.ports.get_mut(name) {
             Some(port) if port.up != up => {
@@ -68,7 +69,7 @@ impl Plane {
         }
     }
 
-    /// Writes the sets of ports that hold a port anew.
+    /// Rewrites the groups that contain a port.
     fn rewrite_groups(&self, slot: u8) -> Result<()> {
         for (set, group) in self.groups.with_port(slot) {
             self.write_group(set, group)?;
@@ -76,7 +77,8 @@ impl Plane {
         Ok(())
     }
 
-    /// The slot of a port: the one it has, or had before the daemon was restarted, or a free one.
+    /// Returns the slot of a port: its present one, the one from before a restart of the daemon, or a free
+    /// one.
     fn port_slot(&self, name: &str) -> Result<u8> {
         if let Some(port) = self.ports.get(name) {
             return Ok(port.slot);
@@ -93,7 +95,7 @@ impl Plane {
             .ok_or_else(|| Error::TooManyPorts { port: name.to_string() })
     }
 
-    /// Slots and names of ports whose links are pinned.
+    /// Returns slots and names of ports whose links are pinned.
     pub(super) fn pinned_links(&self) -> Result<Vec<(u8, String)>> {
         self.directory.as_ref().map_or_else(|| Ok(Vec::new()), |directory| directory.links())
     }
@@ -107,15 +109,15 @@ impl Plane {
     ) -> Result<Link> {
         let directory = self.directory.clone();
         let ingress = programs.ingress();
-        // Where nothing is pinned, the port itself holds the link.
+        // If nothing is pinned, the port itself holds the link.
         if directory.is_none() {
             self.ports.remove(&spec.name);
         }
         let mut ours = None;
         let pinned = directory.as_ref().map(|directory| directory.open_link(slot, &spec.name));
         if let Some(link) = pinned.transpose()?.flatten() {
-            let info = link.info().context(|| "ask for a link".to_string())?;
-            let runs = |running: &&Running| running.program == info.program;
+            let info = link.info().context(|| "read a link".to_string())?;
+            let runs = |running: &&RunningProgram| running.program == info.program;
             match spec.running.iter().find(runs) {
                 Some(running) if info.ifindex == spec.ifindex => {
                     if running.mode == Some(spec.mode) {
@@ -123,19 +125,19 @@ impl Plane {
                             .context(|| format!("replace the program on {}", spec.interface))?;
                         return Ok(link);
                     }
-                    // A link keeps its mode: for another one the port is without programs for a
-                    // moment.
+                    // A link keeps its mode: to change it, the port is briefly without programs.
                     link.detach().context(|| format!("detach from {}", spec.interface))?;
                     ours = Some(info.program);
                 }
-                // The interface went away, and another came in its place.
+                // The interface was removed, and another one has its name.
                 _ => {}
             }
         }
         if let Some(directory) = &directory {
             directory.remove_link(slot, &spec.name)?;
         }
-        for &Running { program: id, .. } in spec.running.iter().filter(|r| ours != Some(r.program))
+        for &RunningProgram { program: id, .. } in
+            spec.running.iter().filter(|r| ours != Some(r.program))
         {
             if !replace {
                 return Err(Error::ForeignProgram {
@@ -150,7 +152,7 @@ impl Plane {
                 None => link::detach_unlinked(spec.ifindex, Mode::Native)
                     .or_else(|_| link::detach_unlinked(spec.ifindex, Mode::Generic)),
             };
-            detached.context(|| format!("take XDP program {id} off {}", spec.interface))?;
+            detached.context(|| format!("detach XDP program {id} from {}", spec.interface))?;
         }
         let link =
             Link::xdp(ingress.as_fd(), spec.ifindex, link::flag(spec.mode)).map_err(|source| {
@@ -160,7 +162,7 @@ impl Plane {
                     mode: spec.mode.name(),
                     source: source.into(),
                     remedy: match spec.mode {
-                        Mode::Native => "say mode = \"generic\", or lower its MTU below a page",
+                        Mode::Native => "set mode = \"generic\", or lower the MTU below a page",
                         Mode::Generic => "see onbeat doctor",
                     },
                 }
@@ -172,11 +174,10 @@ impl Plane {
         Ok(link)
     }
 
-    /// Takes the programs off a port that is no longer configured, attached by this process or an
-    /// earlier one.
+    /// Detaches the programs of a port that is no longer configured, attached by this or an earlier process.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn detach(&mut self, name: &str) -> Result<()> {
         let pinned = self.pinned_links()?.into_iter().find(|(_, pinned)| pinned == name);
         let attached = self.ports.remove(name).map(|port| port.slot);
@@ -184,18 +185,18 @@ impl Plane {
         if let Some(directory) = &self.directory {
             directory.detach_link(slot, name)?;
         }
-        self.splits.forget_port(slot);
-        self.groups.forget_port(slot);
+        self.splits.exclude_port(slot);
+        self.groups.exclude_port(slot);
         Ok(())
     }
 
-    /// Whether a port's program runs where it was attached: no other process detached or replaced it.
+    /// Returns whether a port's program runs on its interface: no other process detached or replaced it.
     #[must_use]
     pub fn runs(&self, name: &str) -> bool {
         self.running_program(name).is_some()
     }
 
-    /// The kernel's id of a port's program, while it runs where it was attached.
+    /// Returns the kernel's id of a port's program while it is attached.
     #[must_use]
     pub fn running_program(&self, name: &str) -> Option<u32> {
         let port = self.ports.get(name)?;
@@ -204,12 +205,12 @@ impl Plane {
         runs.then_some(info.program)
     }
 
-    /// Whether there is such a port.
+    /// Returns whether the port is attached.
     pub(crate) fn is_attached(&self, name: &str) -> bool {
         self.ports.contains_key(name)
     }
 
-    /// Of a port whose frames are steered: sockets by receive queue.
+    /// Returns the sockets by receive queue of a port whose frames are steered.
     pub(crate) fn sockets(&self, name: &str) -> Result<libbpf_rs::MapHandle> {
         self.ports[name].programs.sockets()
     }

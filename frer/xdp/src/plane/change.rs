@@ -1,8 +1,7 @@
-//! From the streams that come, change and go, to the table entries that make it so.
+//! Changes of streams: from streams to add, change and remove to table entries.
 //!
-//! All that can be refused is refused before anything is changed: `plan` thinks the change through,
-//! `prepare` takes slots and writes what nothing refers to yet, and can be undone. `commit` then
-//! switches one entry after the other.
+//! All refusals come before any change: `plan` determines the change, `prepare` allocates slots and writes
+//! entries that are not yet referenced, and can be undone. `commit` then switches one entry after the other.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,41 +10,41 @@ use onbeat_frer::dataplane::Changes;
 use onbeat_frer::identify::Conflict;
 use onbeat_frer::spec::{Recovery, Stream};
 
-use super::claims::{Heir, Member, Step};
-use super::entries::{Does, Entry, Room};
-use super::owned::Owned;
-use super::wanted::{Wanted, WantedMember, port_slots};
-use super::{Applied, AppliedMember, Plane, Retiree, splits};
+use super::claims::{KeyChange, KeyOwner, Member};
+use super::entries::{Entry, MemberActions, ReservedEntry};
+use super::owned_slots::OwnedSlots;
+use super::requested_stream::{RequestedMember, RequestedStream, port_slots};
+use super::{AppliedMember, AppliedStream, Plane, RetiredItem, splits};
 use crate::abi::constants as c;
 use crate::abi::*;
-use crate::compile::{self, Found, Key, Kind, State};
+use crate::compile::{self, Key, Kind, MatchedMember, State};
 use crate::error::{Error, Result};
 
-/// A change that can be made, as far as streams among themselves are concerned.
-struct Plan<'a> {
-    wanted: Vec<Wanted<'a>>,
-    /// Numbers of streams that go, those that are to change among them.
+/// A change without conflicts between streams.
+struct ChangePlan<'a> {
+    wanted: Vec<RequestedStream<'a>>,
+    /// Numbers of streams to remove, including those to change.
     leaving: HashSet<usize>,
-    steps: Vec<Step>,
+    steps: Vec<KeyChange>,
     changes: Changes,
 }
 
-/// A step with the room taken for it.
-struct PreparedStep {
+/// A key change with the entry reserved for it.
+struct PreparedKeyChange {
     key: Key,
-    heir: Option<Heir>,
-    room: Option<Room>,
+    new_owner: Option<KeyOwner>,
+    room: Option<ReservedEntry>,
 }
 
-/// What was taken for a change.
+/// Slots and entries allocated for a change.
 #[derive(Default)]
-struct Prepared {
-    /// In the order of `Plan::wanted`.
-    applied: Vec<Applied>,
-    steps: Vec<PreparedStep>,
+struct PreparedChange {
+    /// In the order of `ChangePlan::wanted`.
+    applied: Vec<AppliedStream>,
+    steps: Vec<PreparedKeyChange>,
     generators: Vec<u64>,
     recoveries: Vec<u64>,
-    /// Recovery functions that go on with other parameters.
+    /// Recovery functions that continue with new parameters.
     configure: Vec<(u32, frer_recovery_config)>,
     splits: Vec<u32>,
 }
@@ -61,7 +60,7 @@ pub(super) fn change(
     streams: &[Stream],
 ) -> Result<Changes> {
     plane.reclaim();
-    plane.unlist_kinds()?;
+    plane.remove_unused_kinds()?;
     plane.keep_groups_ready()?;
     let plan = plan(plane, names, gone, streams)?;
     if plan.steps.is_empty() && plan.wanted.is_empty() && plan.leaving.is_empty() {
@@ -69,7 +68,7 @@ pub(super) fn change(
     }
     check_room(plane, &plan)?;
     check_kinds(plane, &plan)?;
-    let mut prepared = Prepared::default();
+    let mut prepared = PreparedChange::default();
     if let Err(error) = prepare(plane, &plan, &mut prepared) {
         undo(plane, prepared);
         return Err(error);
@@ -84,7 +83,7 @@ fn plan<'a>(
     names: &[String],
     gone: &[&str],
     streams: &'a [Stream],
-) -> Result<Plan<'a>> {
+) -> Result<ChangePlan<'a>> {
     let mut changes = Changes::default();
     let mut wanted = Vec::new();
     let mut leaving: HashSet<usize> =
@@ -106,7 +105,7 @@ fn plan<'a>(
             }
             None => changes.added += 1,
         }
-        wanted.push(Wanted::of(plane, names, stream, slots)?);
+        wanted.push(RequestedStream::of(plane, names, stream, slots)?);
     }
     let before = leaving.iter().flat_map(|number| &plane.stream(*number).members);
     let new = wanted.iter().enumerate().flat_map(|(stream, w)| {
@@ -115,29 +114,36 @@ fn plan<'a>(
     });
     let steps = plane.claims.plan(&leaving, before.map(|m| m.keys.as_slice()), new);
     let steps = steps.map_err(|clash| conflict(plane, &wanted, clash.first, clash.second))?;
-    Ok(Plan { wanted, leaving, steps, changes })
+    Ok(ChangePlan { wanted, leaving, steps, changes })
 }
 
-fn conflict(plane: &Plane, wanted: &[Wanted<'_>], first: Heir, second: Heir) -> Error {
-    let stream = |heir| match heir {
-        Heir::There(member) => &plane.stream(member.stream).stream,
-        Heir::New(member) => wanted[member.stream].stream,
+fn conflict(
+    plane: &Plane,
+    wanted: &[RequestedStream<'_>],
+    first: KeyOwner,
+    second: KeyOwner,
+) -> Error {
+    let stream = |new_owner| match new_owner {
+        KeyOwner::Existing(member) => &plane.stream(member.stream).stream,
+        KeyOwner::New(member) => wanted[member.stream].stream,
     };
     let port = match second {
-        Heir::There(member) | Heir::New(member) => stream(second).members[member.member].port,
+        KeyOwner::Existing(member) | KeyOwner::New(member) => {
+            stream(second).members[member.member].port
+        }
     };
-    let [first, second] = [first, second].map(|heir| stream(heir).name.clone());
+    let [first, second] = [first, second].map(|new_owner| stream(new_owner).name.clone());
     Conflict { port, first, second }.into()
 }
 
-/// Refuses what there are not enough functions for.
-fn check_room(plane: &Plane, plan: &Plan<'_>) -> Result<()> {
+/// Refuses a change that needs more functions than are free.
+fn check_room(plane: &Plane, plan: &ChangePlan<'_>) -> Result<()> {
     let Some(last) = plan.wanted.last() else { return Ok(()) };
     if !plane.swept {
-        // What an earlier process left counts among what streams have.
+        // Functions left by an earlier process count as those of streams.
         return Ok(());
     }
-    let check = |owned: &Owned, what, before: HashSet<u64>, after: HashSet<u64>| {
+    let check = |owned: &OwnedSlots, what, before: HashSet<u64>, after: HashSet<u64>| {
         let gone = before.difference(&after).count();
         let new = after.iter().filter(|owner| owned.get(**owner).is_none()).count();
         match owned.too_many(gone, new) {
@@ -156,14 +162,14 @@ fn check_room(plane: &Plane, plan: &Plan<'_>) -> Result<()> {
     check(
         &plane.recoveries,
         "recovery functions",
-        leaving().flat_map(Applied::recoveries).collect(),
-        wanted.flat_map(Wanted::recoveries).collect(),
+        leaving().flat_map(AppliedStream::recoveries).collect(),
+        wanted.flat_map(RequestedStream::recoveries).collect(),
     )
 }
 
-/// Refuses what the lists of shapes and the kernel's tables have no room for: while streams are
-/// switched, they hold what was and what will be.
-fn check_kinds(plane: &Plane, plan: &Plan<'_>) -> Result<()> {
+/// Refuses a change that exceeds the lists of shapes and the kernel's tables: while streams are switched,
+/// these hold the old and the new entries.
+fn check_kinds(plane: &Plane, plan: &ChangePlan<'_>) -> Result<()> {
     type Class = fn(Kind) -> bool;
     const KINDS: &str = "kinds of identification";
     let classes: [(Class, u32, &str, u32); 3] = [
@@ -181,7 +187,7 @@ fn check_kinds(plane: &Plane, plan: &Plan<'_>) -> Result<()> {
         let mut entries = plane.shapes.count(is);
         let new = plan.steps.iter().filter(|step| is(step.key.kind()));
         for step in new.filter(|step| !plane.entries.contains_key(&step.key)) {
-            let Some(Heir::New(member)) = step.heir else { continue };
+            let Some(KeyOwner::New(member)) = step.new_owner else { continue };
             let name = &plan.wanted[member.stream].stream.name;
             entries += 1;
             kinds.insert(step.key.kind());
@@ -190,8 +196,8 @@ fn check_kinds(plane: &Plane, plan: &Plan<'_>) -> Result<()> {
             }
             if kinds.len() > most_kinds as usize {
                 let what = format!(
-                    "more than {most_kinds} {what}, those of the streams before this change among \
-                     them; use fewer, or remove those streams first"
+                    "more than {most_kinds} {what}, including those of streams that this change replaces; \
+                     use fewer, or remove those streams first"
                 );
                 return Err(Error::Unsupported { stream: name.clone(), what });
             }
@@ -200,40 +206,40 @@ fn check_kinds(plane: &Plane, plan: &Plan<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Takes slots, and writes what nothing refers to yet.
-fn prepare(plane: &mut Plane, plan: &Plan<'_>, prepared: &mut Prepared) -> Result<()> {
+/// Allocates slots and writes entries that are not yet referenced.
+fn prepare(plane: &mut Plane, plan: &ChangePlan<'_>, prepared: &mut PreparedChange) -> Result<()> {
     for w in &plan.wanted {
         let applied = prepare_stream(plane, w, prepared)?;
         prepared.applied.push(applied);
     }
     plane.put_groups()?;
     for step in &plan.steps {
-        let room = match step.heir {
+        let room = match step.new_owner {
             None => None,
-            Some(heir) => prepare_entry(plane, plan, prepared, &step.key, heir)?,
+            Some(new_owner) => prepare_entry(plane, plan, prepared, &step.key, new_owner)?,
         };
-        prepared.steps.push(PreparedStep { key: step.key, heir: step.heir, room });
+        prepared.steps.push(PreparedKeyChange { key: step.key, new_owner: step.new_owner, room });
     }
-    let kinds = plan.steps.iter().filter(|step| step.heir.is_some()).map(|s| s.key.kind());
-    plane.list_kinds(kinds, plan.wanted.iter().flat_map(Wanted::masks))
+    let kinds = plan.steps.iter().filter(|step| step.new_owner.is_some()).map(|s| s.key.kind());
+    plane.add_kinds(kinds, plan.wanted.iter().flat_map(RequestedStream::masks))
 }
 
-/// Room for an entry where what is there cannot become what is to be.
+/// Reserves an entry if the present one cannot be modified in place.
 fn prepare_entry(
     plane: &mut Plane,
-    plan: &Plan<'_>,
-    prepared: &Prepared,
+    plan: &ChangePlan<'_>,
+    prepared: &PreparedChange,
     key: &Key,
-    heir: Heir,
-) -> Result<Option<Room>> {
+    new_owner: KeyOwner,
+) -> Result<Option<ReservedEntry>> {
     let there = plane.entries.get(key).copied();
-    let (owner, _, does) = heir_of(plane, prepared, heir);
+    let (owner, _, does) = owner_entry(plane, prepared, new_owner);
     if there.is_some_and(|entry| entry.owner == owner && entry.does.state == does.state) {
         return Ok(None);
     }
-    let name = || match heir {
-        Heir::There(member) => plane.stream(member.stream).stream.name.clone(),
-        Heir::New(member) => plan.wanted[member.stream].stream.name.clone(),
+    let name = || match new_owner {
+        KeyOwner::Existing(member) => plane.stream(member.stream).stream.name.clone(),
+        KeyOwner::New(member) => plan.wanted[member.stream].stream.name.clone(),
     };
     let name = name();
     let capacity = plane.tables.members.capacity();
@@ -245,28 +251,36 @@ fn prepare_entry(
             match place {
                 Ok(Some(place)) => Some(place),
                 other => {
-                    plane.members.give(slot);
+                    plane.members.free_slot(slot);
                     return Err(other.err().unwrap_or_else(none));
                 }
             }
         }
         _ => None,
     };
-    Ok(Some(Room { slot, place }))
+    Ok(Some(ReservedEntry { slot, place }))
 }
 
-/// What an heir is to have: owners of member and stream, and what becomes of its frames.
-fn heir_of(plane: &Plane, prepared: &Prepared, heir: Heir) -> (u64, u64, Does) {
-    let (applied, member) = match heir {
-        Heir::There(member) => (plane.stream(member.stream), member.member),
-        Heir::New(member) => (&prepared.applied[member.stream], member.member),
+/// Returns the entry of a new owner: owners of member and stream, and the actions on its frames.
+fn owner_entry(
+    plane: &Plane,
+    prepared: &PreparedChange,
+    new_owner: KeyOwner,
+) -> (u64, u64, MemberActions) {
+    let (applied, member) = match new_owner {
+        KeyOwner::Existing(member) => (plane.stream(member.stream), member.member),
+        KeyOwner::New(member) => (&prepared.applied[member.stream], member.member),
     };
     let member = &applied.members[member];
     (member.owner, applied.owner, member.does)
 }
 
-/// Takes and writes the functions of a stream.
-fn prepare_stream(plane: &mut Plane, w: &Wanted<'_>, prepared: &mut Prepared) -> Result<Applied> {
+/// Allocates and writes the functions of a stream.
+fn prepare_stream(
+    plane: &mut Plane,
+    w: &RequestedStream<'_>,
+    prepared: &mut PreparedChange,
+) -> Result<AppliedStream> {
     let name = &w.stream.name;
     let replication = w.replication();
     let mut splits = Vec::new();
@@ -288,8 +302,8 @@ fn prepare_stream(plane: &mut Plane, w: &Wanted<'_>, prepared: &mut Prepared) ->
             }
             _ => c::NONE,
         };
-        let does = Does { state, individual, split };
-        let WantedMember { owner, individual, keys } = wanted;
+        let does = MemberActions { state, individual, split };
+        let RequestedMember { owner, individual, keys } = wanted;
         members.push(AppliedMember {
             owner: *owner,
             individual: *individual,
@@ -297,7 +311,7 @@ fn prepare_stream(plane: &mut Plane, w: &Wanted<'_>, prepared: &mut Prepared) ->
             does,
         });
     }
-    Ok(Applied {
+    Ok(AppliedStream {
         stream: w.stream.clone(),
         port_slots: w.port_slots.clone(),
         owner: w.owner,
@@ -312,7 +326,7 @@ fn prepare_generator(
     plane: &mut Plane,
     name: &str,
     owner: u64,
-    prepared: &mut Prepared,
+    prepared: &mut PreparedChange,
 ) -> Result<u32> {
     if let Some(slot) = plane.generators.get(owner) {
         return Ok(slot);
@@ -333,11 +347,11 @@ fn prepare_recovery(
     owner: u64,
     config: &Recovery,
     individual: bool,
-    prepared: &mut Prepared,
+    prepared: &mut PreparedChange,
 ) -> Result<u32> {
     let config = compile::recovery(config, individual, plane.tick_ns);
     if let Some(slot) = plane.recoveries.get(owner) {
-        // A function that goes on as it was keeps its history; one that changes begins anew.
+        // An unchanged function keeps its history; a changed one restarts.
         let before = plane.tables.recoveries.get(&slot)?.unwrap_or_default().config;
         if before.octets() != config.octets() {
             prepared.configure.push((slot, config));
@@ -356,48 +370,48 @@ fn prepare_recovery(
     Ok(slot)
 }
 
-/// Gives back what was taken: no program has seen any of it.
-fn undo(plane: &mut Plane, prepared: Prepared) {
+/// Releases the allocations: no program has used them.
+fn undo(plane: &mut Plane, prepared: PreparedChange) {
     let mut left = Vec::new();
     for step in &prepared.steps {
         let Some(room) = step.room else { continue };
-        plane.members.give(room.slot);
+        plane.members.free_slot(room.slot);
         if let (Some(place), Key::L2(_)) = (room.place, step.key) {
             plane.tables.l2().leave(place);
-            left.push(Retiree::Place(place));
+            left.push(RetiredItem::IndexSlot(place));
         }
     }
-    plane.leave_functions(prepared.generators, prepared.recoveries, &mut left);
-    plane.leave_unused_splits(&prepared.splits, &mut left);
+    plane.retire_functions(prepared.generators, prepared.recoveries, &mut left);
+    plane.retire_unused_splits(&prepared.splits, &mut left);
     plane.retire(left);
 }
 
-/// Makes the change. Keys that are new come first and those that go last, so that each frame of a
-/// stream that is told otherwise finds it at all times.
-fn commit(plane: &mut Plane, plan: Plan<'_>, prepared: Prepared) -> Result<()> {
+/// Applies the change. New keys are added first and old ones removed last, so that each frame of a changed
+/// stream matches it at all times.
+fn commit(plane: &mut Plane, plan: ChangePlan<'_>, prepared: PreparedChange) -> Result<()> {
     let mut left = Vec::new();
-    // Where the kernel fails, the rest is done all the same: the next change does the part anew.
+    // If the kernel fails, the remaining steps are still applied: the next change repeats the failed ones.
     let mut outcome = Ok(());
     for &(slot, config) in &prepared.configure {
         let op = c::OP_CONFIGURE;
         let configured = plane.control.run(&frer_request { op, slot, config, ..<_>::default() });
         outcome = outcome.and(configured);
     }
-    let switched = prepared.steps.iter().filter_map(|step| Some((step, step.heir?)));
+    let switched = prepared.steps.iter().filter_map(|step| Some((step, step.new_owner?)));
     let (new, there): (Vec<_>, Vec<_>) =
         switched.partition(|(step, _)| !plane.entries.contains_key(&step.key));
-    for (PreparedStep { key, room, .. }, heir) in new.into_iter().chain(there) {
-        outcome = outcome.and(switch(plane, &prepared, key, heir, *room, &mut left));
+    for (PreparedKeyChange { key, room, .. }, new_owner) in new.into_iter().chain(there) {
+        outcome = outcome.and(switch(plane, &prepared, key, new_owner, *room, &mut left));
     }
-    for step in prepared.steps.iter().filter(|step| step.heir.is_none()) {
+    for step in prepared.steps.iter().filter(|step| step.new_owner.is_none()) {
         outcome = outcome.and(plane.lose(&step.key, &mut left));
     }
     let numbers = note(plane, plan, prepared.applied, &mut left);
-    plane.leave_unused_splits(&prepared.splits, &mut left);
+    plane.retire_unused_splits(&prepared.splits, &mut left);
     plane.retire(left);
     if outcome.is_err() {
         for number in numbers {
-            let applied = plane.streams[number].as_mut().expect("it was just noted");
+            let applied = plane.streams[number].as_mut().expect("recorded above");
             applied.port_slots.clear();
         }
         plane.swept = false;
@@ -405,16 +419,16 @@ fn commit(plane: &mut Plane, plan: Plan<'_>, prepared: Prepared) -> Result<()> {
     outcome
 }
 
-/// Has frames with a key find its heir.
+/// Points a key at its new owner.
 fn switch(
     plane: &mut Plane,
-    prepared: &Prepared,
+    prepared: &PreparedChange,
     key: &Key,
-    heir: Heir,
-    room: Option<Room>,
-    left: &mut Vec<Retiree>,
+    new_owner: KeyOwner,
+    room: Option<ReservedEntry>,
+    left: &mut Vec<RetiredItem>,
 ) -> Result<()> {
-    let (owner, stream, does) = heir_of(plane, prepared, heir);
+    let (owner, stream, does) = owner_entry(plane, prepared, new_owner);
     let there = plane.entries.get(key).copied();
     let slot = match (room, there) {
         (None, Some(entry)) if entry.does == does => return Ok(()),
@@ -422,22 +436,22 @@ fn switch(
             plane.tables.exchange(entry.slot, &does);
             entry.slot
         }
-        (Some(Room { slot, place }), there) => {
+        (Some(ReservedEntry { slot, place }), there) => {
             let entry = Entry { slot, owner, stream, does };
             plane.tables.write_member(&entry);
-            let found = Found { member: slot, state: does.state };
+            let found = MatchedMember { member: slot, state: does.state };
             if let Err(error) = plane.tables.find(key, place, found) {
-                left.push(Retiree::Member { slot, stream });
+                left.push(RetiredItem::Member { slot, stream });
                 return Err(error);
             }
             plane.hold(&entry);
             match &there {
-                Some(before) => plane.unhold(before, left),
+                Some(before) => plane.release_slot(before, left),
                 None => plane.shapes.add(key.kind()),
             }
             slot
         }
-        (None, None) => unreachable!("an entry that is not there has room taken"),
+        (None, None) => unreachable!("a missing entry is reserved"),
     };
     plane.splits.refer(does.split);
     if let Some(before) = there {
@@ -448,46 +462,46 @@ fn switch(
 }
 
 impl Plane {
-    /// From now on nothing is found by a key.
-    pub(super) fn lose(&mut self, key: &Key, left: &mut Vec<Retiree>) -> Result<()> {
+    /// Removes a key: frames with it match no stream.
+    pub(super) fn lose(&mut self, key: &Key, left: &mut Vec<RetiredItem>) -> Result<()> {
         let Some(entry) = self.entries.get(key).copied() else { return Ok(()) };
-        left.extend(self.tables.lose(key)?.map(Retiree::Place));
+        left.extend(self.tables.lose(key)?.map(RetiredItem::IndexSlot));
         self.entries.remove(key);
-        self.unhold(&entry, left);
+        self.release_slot(&entry, left);
         self.unrefer_split(entry.does.split, left);
         self.shapes.remove(key.kind());
         Ok(())
     }
 
-    /// Leaves the functions of these owners.
-    pub(super) fn leave_functions(
+    /// Retires the functions of these owners.
+    pub(super) fn retire_functions(
         &mut self,
         generators: impl IntoIterator<Item = u64>,
         recoveries: impl IntoIterator<Item = u64>,
-        left: &mut Vec<Retiree>,
+        left: &mut Vec<RetiredItem>,
     ) {
         for slot in generators.into_iter().filter_map(|owner| self.generators.leave(owner)) {
             self.tables.generator_records.set(slot, &Default::default());
-            left.push(Retiree::Generator(slot));
+            left.push(RetiredItem::Generator(slot));
         }
         for slot in recoveries.into_iter().filter_map(|owner| self.recoveries.leave(owner)) {
             self.tables.disown_recovery(slot);
-            left.push(Retiree::Recovery(slot));
+            left.push(RetiredItem::Recovery(slot));
         }
     }
 }
 
-/// Notes what is in the tables now, and leaves what streams no longer have; the numbers of those that
-/// came or changed.
+/// Records the entries now in the tables and retires those that streams no longer use; returns the numbers of
+/// added and changed streams.
 fn note(
     plane: &mut Plane,
-    plan: Plan<'_>,
-    applied: Vec<Applied>,
-    left: &mut Vec<Retiree>,
+    plan: ChangePlan<'_>,
+    applied: Vec<AppliedStream>,
+    left: &mut Vec<RetiredItem>,
 ) -> Vec<usize> {
     let (mut before, mut numbers) = (HashMap::new(), Vec::new());
     for number in plan.leaving {
-        let stream = plane.streams[number].take().expect("a stream that leaves was there");
+        let stream = plane.streams[number].take().expect("a removed stream exists");
         stream.members.iter().for_each(|member| plane.claims.remove(&member.keys));
         plane.names.remove(&stream.stream.name);
         plane.free_numbers.push(number);
@@ -498,7 +512,7 @@ fn note(
             let stays: HashSet<u64> = applied.recoveries().collect();
             let generator = before.generator.filter(|_| applied.generator.is_none());
             let recoveries = before.recoveries().filter(|owner| !stays.contains(owner));
-            plane.leave_functions(generator, recoveries, left);
+            plane.retire_functions(generator, recoveries, left);
         }
         let number = plane.free_numbers.pop().unwrap_or_else(|| {
             plane.streams.push(None);
@@ -509,11 +523,11 @@ fn note(
         }
         plane.names.insert(applied.stream.name.clone(), number);
         plane.streams[number] = Some(applied);
-        plane.disown_members(number);
+        plane.clear_owners_of_members(number);
         numbers.push(number);
     }
     for gone in before.into_values() {
-        plane.leave_functions(gone.generator, gone.recoveries(), left);
+        plane.retire_functions(gone.generator, gone.recoveries(), left);
         plane.disown(gone.owner);
     }
     numbers

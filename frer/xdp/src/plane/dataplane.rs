@@ -1,4 +1,4 @@
-//! The data plane as a node uses it.
+//! Implementation of the data plane interface.
 
 use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Memory, PortSpec};
 use onbeat_frer::reading::StreamReading;

@@ -1,5 +1,5 @@
-//! A thread that waits for programs, so that no change has to: it tells that no program uses what
-//! was left, and puts groups in their places.
+//! A thread that waits for running programs on behalf of changes: it reports when no program uses retired
+//! items any more, and inserts groups into their slots.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,53 +9,53 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::sys::signal::SigSet;
 use onbeat_bpf::Plain;
 
-use super::groups::{Placed, new_group, put};
+use super::groups::{GroupSlot, new_group, put};
 use crate::error::{Context, Error, Result};
 
-/// A moment: what was left before it is free once its grace period is over.
-pub(super) type Moment = u64;
+/// An epoch: items retired before it are free once its grace period is over.
+pub(super) type Epoch = u64;
 
 /// The thread that waits for programs.
 #[derive(Debug)]
-pub(super) struct Grace {
-    shared: Arc<Shared>,
+pub(super) struct GracePeriods {
+    shared: Arc<GraceShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct GraceShared {
+    state: Mutex<GraceState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// The last moment that somebody asked about.
-    asked: Moment,
-    /// Every run of a program that began before this moment has ended.
-    over: Moment,
-    /// Why the kernel does not tell any more.
+struct GraceState {
+    /// The last requested epoch.
+    asked: Epoch,
+    /// Every program run that started before this epoch has finished.
+    over: Epoch,
+    /// The reason for which the kernel no longer reports it.
     failed: Option<Error>,
-    /// Groups to put in their places, and those that are there.
-    groups: Vec<Placed>,
-    placed: Vec<Placed>,
+    /// Groups to insert, and those inserted.
+    groups: Vec<GroupSlot>,
+    placed: Vec<GroupSlot>,
     ended: bool,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl GraceShared {
+    fn lock(&self) -> MutexGuard<'_, GraceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Grace {
-    /// `groups`: the table of groups, and a slot that nobody sends by.
+impl GracePeriods {
+    /// `groups`: the table of groups, and an unused slot.
     pub(super) fn start(groups: MapHandle, slot: u32) -> Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let waits = Waits { groups, slot, nobody: new_group(1)? };
+        let shared = Arc::new(GraceShared::default());
+        let waits = ProgramBarrier { groups, slot, unused: new_group(1)? };
         let theirs = shared.clone();
         let body = move || {
-            // Signals are for the daemon's own threads.
+            // Signals are for the other threads of the daemon.
             let _ = SigSet::all().thread_block();
             serve(&theirs, &waits);
         };
@@ -64,36 +64,36 @@ impl Grace {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// The moment after all that was done so far.
-    pub(super) fn now(&self) -> Moment {
+    /// Returns the epoch after all actions so far.
+    pub(super) fn now(&self) -> Epoch {
         let mut state = self.shared.lock();
         state.asked += 1;
         self.shared.changed.notify_all();
         state.asked
     }
 
-    /// Has groups that nobody sends by put in their places.
-    pub(super) fn put(&self, groups: Vec<Placed>) {
+    /// Submits unused groups for insertion.
+    pub(super) fn put(&self, groups: Vec<GroupSlot>) {
         self.shared.lock().groups.extend(groups);
         self.shared.changed.notify_all();
     }
 
-    /// Those that are there by now.
-    pub(super) fn placed(&self) -> Vec<Placed> {
+    /// Returns the groups inserted since the last call.
+    pub(super) fn placed(&self) -> Vec<GroupSlot> {
         std::mem::take(&mut self.shared.lock().placed)
     }
 
-    /// Whether no program of before a moment runs any more.
-    pub(super) fn is_over(&self, moment: Moment) -> bool {
+    /// Returns whether no program run from before an epoch is in progress.
+    pub(super) fn is_over(&self, moment: Epoch) -> bool {
         self.shared.lock().over >= moment
     }
 
-    /// Waits until no program of before a moment runs any more.
-    pub(super) fn wait(&self, moment: Moment) -> Result<()> {
+    /// Waits until no program run from before an epoch is in progress.
+    pub(super) fn wait(&self, moment: Epoch) -> Result<()> {
         let mut state = self.shared.lock();
         while state.over < moment {
             if let Some(error) = state.failed.take() {
-                // The next one who waits has it tried again.
+                // The next waiting caller retries it.
                 state.asked += 1;
                 self.shared.changed.notify_all();
                 return Err(error);
@@ -104,7 +104,7 @@ impl Grace {
     }
 }
 
-impl Drop for Grace {
+impl Drop for GracePeriods {
     fn drop(&mut self) {
         self.shared.lock().ended = true;
         self.shared.changed.notify_all();
@@ -114,7 +114,7 @@ impl Drop for Grace {
     }
 }
 
-fn serve(shared: &Shared, waits: &Waits) {
+fn serve(shared: &GraceShared, waits: &ProgramBarrier) {
     let mut state = shared.lock();
     let mut tried = state.over;
     while !state.ended {
@@ -125,7 +125,7 @@ fn serve(shared: &Shared, waits: &Waits) {
             state = shared.lock();
             match put {
                 Ok(()) => state.placed.extend(groups),
-                Err(error) => tracing::warn!("no groups are kept ready: {error}"),
+                Err(error) => tracing::warn!("cannot keep groups ready: {error}"),
             }
             continue;
         }
@@ -140,7 +140,7 @@ fn serve(shared: &Shared, waits: &Waits) {
         match waited {
             Ok(()) => (state.over, state.failed) = (tried, None),
             Err(error) => {
-                tracing::warn!("what streams left cannot be used anew: {error}");
+                tracing::warn!("cannot reuse entries of removed streams: {error}");
                 state.failed = Some(error);
             }
         }
@@ -148,22 +148,21 @@ fn serve(shared: &Shared, waits: &Waits) {
     }
 }
 
-/// How to wait for programs.
+/// The means of waiting for programs.
 #[derive(Debug)]
-struct Waits {
+struct ProgramBarrier {
     groups: MapHandle,
     slot: u32,
-    nobody: MapHandle,
+    unused: MapHandle,
 }
 
-impl Waits {
-    /// Returns when every run of a program that began before has ended. The kernel waits for that
-    /// when a map in a map of maps is exchanged, for callers to know that no program uses the old
-    /// one.
+impl ProgramBarrier {
+    /// Returns when every program run that started before has finished. The kernel waits for that when a map
+    /// in a map of maps is replaced, so that callers know that no program uses the old one.
     fn for_programs(&self) -> Result<()> {
-        let nobody = self.nobody.as_fd().as_raw_fd();
+        let unused = self.unused.as_fd().as_raw_fd();
         self.groups
-            .update(self.slot.octets(), nobody.octets(), MapFlags::ANY)
+            .update(self.slot.octets(), unused.octets(), MapFlags::ANY)
             .context(|| "wait for running programs".to_string())
     }
 }

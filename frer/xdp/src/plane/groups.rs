@@ -1,8 +1,8 @@
-//! The sets of egress ports that frames leave by.
+//! Groups: the sets of egress ports of splits.
 //!
-//! A group is a device map in a map of maps. To exchange one makes the kernel wait for programs, and
-//! the caller with it; to fill one that stands there already does not. So a few empty groups of
-//! each size are kept ready (grace.rs), and what a change needs beyond is exchanged all at once.
+//! A group is a device map in a map of maps. Replacing one makes the kernel, and with it the caller, wait for
+//! running programs; filling an existing one does not. Therefore a few empty groups of each size are kept
+//! ready (grace.rs), and further ones of a change are inserted together.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,42 +18,42 @@ use crate::abi::bpf_devmap_val;
 use crate::error::{Context, Result};
 use crate::slots::Slots;
 
-/// A set of egress ports, by their slots; with a program on each replica, or without.
+/// A set of egress ports, by slot; with or without a program on each replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Set {
     pub(super) ports: u64,
     pub(super) egresses: bool,
 }
 
-/// A group and its slot.
-pub(super) type Placed = (u32, MapHandle);
+/// A group with its slot.
+pub(super) type GroupSlot = (u32, MapHandle);
 
-/// Groups that splits send by.
+/// Groups used by splits.
 #[derive(Debug)]
 pub(super) struct Groups {
     slots: Slots,
-    /// Those that the programs loaded by this process send by.
+    /// Groups used by the programs of this process.
     by_set: HashMap<Set, u32>,
-    /// How many splits send by each.
+    /// Number of splits that use each group.
     splits: HashMap<u32, usize>,
-    /// Empty ones in their places, by how many ports they have room for.
-    ready: BTreeMap<usize, Vec<Placed>>,
-    /// How many of these are on their way there.
+    /// Empty groups in their slots, by capacity.
+    ready: BTreeMap<usize, Vec<GroupSlot>>,
+    /// Number of empty groups being inserted.
     coming: usize,
-    /// Filled ones that are not in their places yet.
-    waiting: Vec<Placed>,
+    /// Filled groups not yet in their slots.
+    waiting: Vec<GroupSlot>,
 }
 
-/// How many empty groups of each size are kept ready.
+/// Number of empty groups of each size to keep ready.
 const READY: usize = 2;
 
-/// The size of the group that is kept ready for so many ports: a frame looks at each place of it.
+/// Returns the size of a ready group for `ports` ports: a frame reads each entry of it.
 fn ready_size(ports: usize) -> usize {
     if ports <= 8 { ports } else { MAX_EGRESS }
 }
 
 impl Groups {
-    /// `found`: slots that splits send by, once for each.
+    /// `found`: slots used by splits, once per use.
     pub(super) fn new(capacity: u32, found: impl Iterator<Item = u32>) -> Self {
         let mut splits = HashMap::new();
         found.for_each(|group| *splits.entry(group).or_insert(0) += 1);
@@ -67,12 +67,12 @@ impl Groups {
         self.slots.capacity()
     }
 
-    /// One more split sends by a group.
+    /// Adds a use of a group.
     pub(super) fn refer(&mut self, group: u32) {
         *self.splits.entry(group).or_insert(0) += 1;
     }
 
-    /// One split fewer sends by a group; true: it was the last.
+    /// Removes a use of a group; returns true if it was the last.
     pub(super) fn unrefer(&mut self, group: u32) -> bool {
         let Some(splits) = self.splits.get_mut(&group) else { return false };
         *splits -= 1;
@@ -85,22 +85,22 @@ impl Groups {
         true
     }
 
-    /// A slot that was left is free.
+    /// Frees a retired slot.
     pub(super) fn free(&mut self, group: u32) {
-        self.slots.give(group);
+        self.slots.free_slot(group);
     }
 
-    /// The slot of a group that was ready for later.
-    fn unready(&mut self) -> Option<u32> {
+    /// Returns the slot of a ready group that is no longer kept.
+    fn evict_ready(&mut self) -> Option<u32> {
         self.ready.values_mut().find_map(Vec::pop).map(|(slot, _)| slot)
     }
 
-    /// Later streams get groups of their own in place of those with this port.
-    pub(super) fn forget_port(&mut self, port: u8) {
+    /// Excludes groups with this port from reuse: later streams get new ones.
+    pub(super) fn exclude_port(&mut self, port: u8) {
         self.by_set.retain(|set, _| set.ports & (1 << port) == 0);
     }
 
-    /// Groups of this process with a port.
+    /// Returns the groups of this process with a port.
     pub(super) fn with_port(&self, port: u8) -> Vec<(Set, u32)> {
         let groups = self.by_set.iter().filter(|(set, _)| set.ports & (1 << port) != 0);
         groups.map(|(set, slot)| (*set, *slot)).collect()
@@ -108,8 +108,8 @@ impl Groups {
 }
 
 impl Plane {
-    /// The slot of the group with these ports; `None`: there is no room. A new one may have to be
-    /// put in its place yet, by [`Plane::put_groups`].
+    /// Returns the slot of the group with these ports; `None`: no room. [`Plane::put_groups`] must insert a
+    /// new group before use.
     pub(super) fn group(&mut self, set: Set) -> Result<Option<u32>> {
         if let Some(&group) = self.groups.by_set.get(&set) {
             return Ok(Some(group));
@@ -125,7 +125,9 @@ impl Plane {
                 let map = new_group(size)?;
                 self.fill(&map, set)?;
                 let slot = self.take(|plane| plane.groups.slots.take())?;
-                let Some(slot) = slot.or_else(|| self.groups.unready()) else { return Ok(None) };
+                let Some(slot) = slot.or_else(|| self.groups.evict_ready()) else {
+                    return Ok(None);
+                };
                 self.groups.waiting.push((slot, map));
                 slot
             }
@@ -134,7 +136,7 @@ impl Plane {
         Ok(Some(slot))
     }
 
-    /// Puts new groups in their places.
+    /// Inserts new groups into their slots.
     pub(super) fn put_groups(&mut self) -> Result<()> {
         match std::mem::take(&mut self.groups.waiting) {
             waiting if waiting.is_empty() => Ok(()),
@@ -142,7 +144,7 @@ impl Plane {
         }
     }
 
-    /// Sees to it that empty groups are ready for later.
+    /// Keeps empty groups ready for later changes.
     pub(super) fn keep_groups_ready(&mut self) -> Result<()> {
         let placed = self.grace.placed();
         self.groups.coming -= placed.len();
@@ -158,7 +160,7 @@ impl Plane {
         for size in (2..=most).filter(|size| ready_size(*size) == *size) {
             let there = self.groups.ready.get(&size).map_or(0, Vec::len);
             for _ in there..READY {
-                // Where there is no room left, none is kept.
+                // Without room, none is kept.
                 let Some(slot) = self.groups.slots.take() else { break };
                 new.push((slot, new_group(size)?));
             }
@@ -170,8 +172,7 @@ impl Plane {
         Ok(())
     }
 
-    /// Writes the ports of a group that may be in use: a new map, put in place of the one there at
-    /// once.
+    /// Writes the ports of a group that may be in use: a new map replaces the present one atomically.
     pub(super) fn write_group(&self, set: Set, slot: u32) -> Result<()> {
         let map = new_group(self.members_of(set).len())?;
         self.fill(&map, set)?;
@@ -182,8 +183,7 @@ impl Plane {
     }
 
     fn members_of(&self, set: Set) -> Vec<&Port> {
-        // Native mode leaves a port that is off out by itself, and takes it again the moment it is
-        // on: nobody must wait for this process.
+        // Native mode skips a port that is down and uses it again as soon as it is up, without this process.
         let leaves_out = self.ports.values().all(|port| port.mode == Mode::Native);
         let of_group = |port: &&Port| (port.up || leaves_out) && set.ports & (1 << port.slot) != 0;
         self.ports.values().filter(of_group).collect()
@@ -200,8 +200,8 @@ impl Plane {
     }
 }
 
-/// Puts groups in their places, all of them within one wait for programs.
-pub(super) fn put(table: &MapHandle, groups: &[Placed]) -> Result<()> {
+/// Inserts groups into their slots, with a single wait for programs.
+pub(super) fn put(table: &MapHandle, groups: &[GroupSlot]) -> Result<()> {
     let slots: Vec<u8> = groups.iter().flat_map(|(slot, _)| slot.to_ne_bytes()).collect();
     let maps = groups.iter().flat_map(|(_, map)| map.as_fd().as_raw_fd().to_ne_bytes());
     let maps: Vec<u8> = maps.collect();
@@ -211,7 +211,7 @@ pub(super) fn put(table: &MapHandle, groups: &[Placed]) -> Result<()> {
         .context(|| format!("write {count} groups of egress ports"))
 }
 
-/// An empty group with room for so many ports.
+/// Creates an empty group for `ports` ports.
 pub(super) fn new_group(ports: usize) -> Result<MapHandle> {
     let options = sys::bpf_map_create_opts {
         sz: size_of::<sys::bpf_map_create_opts>() as sys::size_t,
@@ -220,10 +220,10 @@ pub(super) fn new_group(ports: usize) -> Result<MapHandle> {
     let value_size = size_of::<bpf_devmap_val>() as u32;
     let entries = ports.max(1) as u32;
     MapHandle::create(MapType::Devmap, Some("frer_group"), 4, value_size, entries, &options)
-        .context(|| "make a group of egress ports".to_string())
+        .context(|| "create a group of egress ports".to_string())
 }
 
-/// An entry of a device map: an interface, and a program for frames on their way there.
+/// Returns an entry of a device map: an interface, and a program for frames sent there.
 pub(super) fn egress_port(ifindex: u32, program: Option<i32>) -> bpf_devmap_val {
     let mut value = bpf_devmap_val { ifindex, ..Default::default() };
     value.bpf_prog.fd = program.unwrap_or(-1);

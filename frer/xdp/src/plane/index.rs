@@ -1,7 +1,7 @@
 //! The index of layer 2 keys (abi/frer.h: l2_index).
 //!
-//! What frames with a key find is one word, written at once: a program finds it or does not,
-//! whatever else changes at that moment. Entries are never moved.
+//! The value of a key is one word, written atomically: a program finds it or does not, independent of
+//! concurrent changes. Entries are never moved.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,9 +15,9 @@ const ENTRIES: usize = c::INDEX_ENTRIES as usize;
 const WORDS: usize = 2 * ENTRIES;
 
 /// Number of an entry.
-pub(super) type Place = u32;
+pub(super) type IndexSlot = u32;
 
-/// Where a key may stand, as bpf/identify.h computes it.
+/// Returns the possible lines of a key, computed as in bpf/identify.h.
 fn lines(key: &frer_l2_key, mask: usize) -> [usize; 3] {
     let number = (key.address.swap_bytes() >> 16) & 0xff_ffff;
     let rest = (key.address & 0xff_ffff) | key.address >> 48 << 24;
@@ -28,44 +28,43 @@ fn lines(key: &frer_l2_key, mask: usize) -> [usize; 3] {
     [first as usize & mask, behind(hash >> 32), behind(hash & 0xffff_ffff)]
 }
 
-/// The index, in memory that programs read.
+/// The index, in memory shared with programs.
 #[derive(Debug)]
 pub(super) struct Index<'a> {
     words: &'a [AtomicU64],
-    /// Lines of the first third less one.
+    /// Number of lines in the first third, less one.
     mask: usize,
 }
 
 impl<'a> Index<'a> {
-    /// `words`: of three times as many lines as a power of two.
+    /// Wraps `words`: three times a power of two of lines.
     pub(super) fn new(words: &'a [AtomicU64]) -> Self {
         let third = words.len() / WORDS / 3;
         assert!(third.is_power_of_two() && words.len() == 3 * third * WORDS, "{}", words.len());
         Self { words, mask: third - 1 }
     }
 
-    fn address(&self, place: Place) -> &'a AtomicU64 {
+    fn address(&self, place: IndexSlot) -> &'a AtomicU64 {
         &self.words[2 * place as usize]
     }
 
-    fn found(&self, place: Place) -> &'a AtomicU64 {
+    fn found(&self, place: IndexSlot) -> &'a AtomicU64 {
         &self.words[2 * place as usize + 1]
     }
 
-    fn line(line: usize) -> impl Iterator<Item = Place> {
-        (0..ENTRIES).map(move |entry| (line * ENTRIES + entry) as Place)
+    fn line(line: usize) -> impl Iterator<Item = IndexSlot> {
+        (0..ENTRIES).map(move |entry| (line * ENTRIES + entry) as IndexSlot)
     }
 
-    fn is_free(&self, place: Place) -> bool {
+    fn is_free(&self, place: IndexSlot) -> bool {
         self.address(place).load(Ordering::Relaxed) == 0
     }
 
-    /// Takes a free entry for a key, under which programs do not find anything yet; `None`: there
-    /// is no room.
+    /// Reserves a free entry for a key, without a value for programs yet; `None`: no room.
     ///
-    /// The second and third line take what the first has no room for. With one key to a line on
-    /// average, of millions none finds both full.
-    pub(super) fn insert(&self, key: &frer_l2_key) -> Option<Place> {
+    /// The second and third line take keys that do not fit into the first. With one key per line on average,
+    /// no key among millions finds both full.
+    pub(super) fn insert(&self, key: &frer_l2_key) -> Option<IndexSlot> {
         let [first, others @ ..] = lines(key, self.mask);
         let free = |line| Self::line(line).filter(|place| self.is_free(*place));
         let emptier = others.into_iter().max_by_key(|line| free(*line).count());
@@ -74,8 +73,8 @@ impl<'a> Index<'a> {
         Some(place)
     }
 
-    /// Where frames with this key find something.
-    pub(super) fn find(&self, key: &frer_l2_key) -> Option<Place> {
+    /// Returns the entry of a key that has a value.
+    pub(super) fn find(&self, key: &frer_l2_key) -> Option<IndexSlot> {
         let places = lines(key, self.mask).into_iter().flat_map(Self::line);
         let mut places = places.filter(|place| {
             self.found(*place).load(Ordering::Relaxed) >> c::FOUND_KEY == found_key(key)
@@ -83,26 +82,26 @@ impl<'a> Index<'a> {
         places.find(|place| self.address(*place).load(Ordering::Relaxed) == key.address)
     }
 
-    /// What frames with the key of an entry find from now on.
-    pub(super) fn set(&self, place: Place, found: u64) {
-        // What it refers to was written before.
+    /// Sets the value of a key.
+    pub(super) fn set(&self, place: IndexSlot, found: u64) {
+        // The data that it refers to were written before.
         self.found(place).store(found, Ordering::Release);
     }
 
-    /// From now on no frame finds an entry.
-    pub(super) fn leave(&self, place: Place) {
+    /// Removes the value of an entry.
+    pub(super) fn leave(&self, place: IndexSlot) {
         self.found(place).store(0, Ordering::Release);
         self.address(place).store(c::LEAVING.into(), Ordering::Release);
     }
 
-    /// An entry that left can be taken: no program can have read its address before it did.
-    pub(super) fn free(&self, place: Place) {
+    /// Frees an entry after removal: no program can still have read its address.
+    pub(super) fn free(&self, place: IndexSlot) {
         debug_assert_eq!(self.found(place).load(Ordering::Relaxed), 0);
         self.address(place).store(0, Ordering::Release);
     }
 
-    /// All that are not free, with address and what frames find.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (Place, u64, u64)> + use<'a> {
+    /// Returns all entries that are not free, with address and value.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (IndexSlot, u64, u64)> + use<'a> {
         let entries = self.words.chunks_exact(2).zip(0..);
         let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let entries = entries.map(move |(entry, place)| (place, read(&entry[0]), read(&entry[1])));
@@ -116,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// Group addresses that count up, on some ports each.
+    /// Consecutive group addresses, on several ports each.
     fn key(number: u64, ports: u64) -> frer_l2_key {
         let [low, high, more, ..] = (number / ports).to_le_bytes();
         let address = u64::from_le_bytes([0x01, 0, 0x5e, more, high, low, 10, 0x80]);
@@ -132,10 +131,10 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_where_programs_look_for_it() {
+    fn a_key_is_in_a_line_that_programs_search() {
         const THIRD: usize = 1 << 14;
-        // As many keys as the loader may have, of streams with few members; and with many, as many as
-        // it has but in the midst of a change.
+        // The maximum number of keys of the loader, for streams with few members; and with many members, the
+        // maximum outside of a change.
         for (ports, to_a_line) in [(1, 4), (2, 4), (3, 4), (64, 2)] {
             let words = words(THIRD);
             let index = Index::new(&words);
@@ -148,13 +147,13 @@ mod tests {
                 assert_eq!(index.find(&key), Some(place));
                 assert!(lines(&key, index.mask).contains(&(place as usize / ENTRIES)));
             }
-            let places: HashSet<Place> = index.entries().map(|(place, ..)| place).collect();
+            let places: HashSet<IndexSlot> = index.entries().map(|(place, ..)| place).collect();
             assert_eq!(places.len(), keys);
         }
     }
 
     #[test]
-    fn addresses_that_count_up_fill_lines() {
+    fn consecutive_addresses_fill_lines() {
         let words = words(1 << 10);
         let index = Index::new(&words);
         for number in 0..64 {
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_left_is_taken_only_once_it_is_free() {
+    fn a_removed_entry_is_reused_only_once_it_is_free() {
         let words = words(1);
         let index = Index::new(&words);
         let mut taken = Vec::new();

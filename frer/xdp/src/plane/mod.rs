@@ -1,8 +1,8 @@
 //! The data plane of one node: ports with programs on them, streams as table entries.
 //!
-//! The tables are the truth. A daemon that starts reads what is there, a daemon that reloads or
-//! changes one stream compares with what is there, and all then do the same: write new slots, switch
-//! the entries that refer to them, and leave what nothing refers to any more to be free later.
+//! The tables are authoritative. A daemon reads them at start; a reload and a change of one stream compare
+//! with them. All then proceed alike: write new slots, switch the entries that refer to them, and retire
+//! items that are no longer referenced, to be freed later.
 
 mod attach;
 mod change;
@@ -13,13 +13,13 @@ mod grace;
 mod groups;
 mod index;
 mod memory;
-mod owned;
+mod owned_slots;
 mod read;
+mod requested_stream;
 mod retire;
 mod shapes;
 mod splits;
 mod testing;
-mod wanted;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -36,28 +36,28 @@ use crate::abi::*;
 use crate::compile::{Key, State};
 use crate::error::Result;
 use crate::pin::PinDirectory;
-use crate::programs::{Control, Instance, Maps, Purpose};
+use crate::programs::{Control, Instance, Maps, ProgramPurpose};
 use crate::slots::Slots;
 use crate::table::Table;
 use claims::Claims;
-use entries::{Does, Entry, Held};
-use grace::{Grace, Moment};
+use entries::{CounterSlot, Entry, MemberActions};
+use grace::{Epoch, GracePeriods};
 use groups::Groups;
 use index::Index;
-use owned::Owned;
-use retire::Retiree;
+use owned_slots::OwnedSlots;
+use retire::RetiredItem;
 use shapes::Shapes;
 use splits::Splits;
 
-/// How a data plane is opened.
+/// Options of a data plane.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Directory in a BPF file system that outlives the daemon, claimed for a node; `None`: nothing is
-    /// pinned, and everything ends with this process.
+    /// pinned, and all state ends with this process.
     pub directory: Option<Arc<PinDirectory>>,
-    /// Streams to make room for, where the tables are not there yet.
+    /// Capacity in streams, if the tables do not exist yet.
     pub max_streams: u32,
-    /// Programs take the time from [`Plane::set_test_clock`] instead of the kernel's clock.
+    /// Whether programs read the time from [`Plane::set_test_clock`] instead of the kernel's clock.
     pub test_clock: bool,
 }
 
@@ -66,23 +66,22 @@ struct Port {
     slot: u8,
     ifindex: u32,
     mode: Mode,
-    /// The program that was attached.
+    /// The attached program.
     program: Option<u32>,
-    /// Its interface is turned on.
+    /// Whether its interface is up.
     up: bool,
     programs: Instance,
-    /// Holds the programs on the interface as long as no pin does; `None` in tests, where they are
-    /// only called.
+    /// Keeps the programs on the interface if no pin does; `None` in tests, which only test-run them.
     link: Option<Link>,
 }
 
-/// What of a stream is in the tables.
+/// A stream in the tables.
 #[derive(Debug)]
-struct Applied {
+struct AppliedStream {
     stream: Stream,
-    /// Slot of each port that `stream` names, in the order of its members and egress ports.
+    /// Slot of each port in `stream`, in the order of members and egress ports.
     port_slots: Vec<u8>,
-    /// Of the stream itself, and of its functions.
+    /// Owners of the stream and of its functions.
     owner: u64,
     generator: Option<u64>,
     recovery: Option<u64>,
@@ -95,12 +94,12 @@ struct AppliedMember {
     owner: u64,
     individual: Option<u64>,
     keys: Vec<Key>,
-    /// What becomes of frames that are found under one of these keys, unless another member has it.
-    does: Does,
+    /// Processing of frames with these keys, unless another member has the key.
+    does: MemberActions,
 }
 
-impl Applied {
-    /// Owners of its recovery functions.
+impl AppliedStream {
+    /// Returns the owners of its recovery functions.
     fn recoveries(&self) -> impl Iterator<Item = u64> {
         self.recovery.into_iter().chain(self.members.iter().filter_map(|m| m.individual))
     }
@@ -125,7 +124,7 @@ struct Tables {
     groups: MapHandle,
 }
 
-/// The word of a function's record that tells its owner.
+/// The word of a function's record with its owner.
 const GENERATOR_OWNER: usize = std::mem::offset_of!(frer_generator_record, owner) / 8;
 const RECOVERY_OWNER: usize = std::mem::offset_of!(frer_recovery_record, owner) / 8;
 
@@ -154,13 +153,13 @@ impl Tables {
         Index::new(self.l2_index.words())
     }
 
-    /// A recovery function has no owner any more; programs may still count in it.
+    /// Clears the owner of a recovery function; programs may still count in it.
     fn disown_recovery(&self, slot: u32) {
         self.recovery_records.entry(slot)[RECOVERY_OWNER].store(0, Ordering::Relaxed);
     }
 }
 
-/// Slots with an owner, which stands in this word of their records.
+/// Returns the slots with an owner, which is in this word of their records.
 fn owners<V: Plain>(
     records: &Mapped<V>,
     word: usize,
@@ -171,55 +170,55 @@ fn owners<V: Plain>(
     slots.map(owner).filter(|(owner, _)| *owner != 0)
 }
 
-/// A node's data plane in XDP.
+/// The XDP data plane of a node.
 #[derive(Debug)]
 pub struct Plane {
     directory: Option<Arc<PinDirectory>>,
     test_clock: bool,
-    /// How much the programs' clock moves at a time.
+    /// Step of the programs' clock.
     tick_ns: u64,
     maps: Maps,
     tables: Tables,
     control: Control,
     ports: BTreeMap<String, Port>,
-    /// Streams by their numbers, and numbers by name.
-    streams: Vec<Option<Applied>>,
+    /// Streams by number; the numbers by name.
+    streams: Vec<Option<AppliedStream>>,
     free_numbers: Vec<usize>,
     names: HashMap<String, usize>,
     claims: Claims,
-    /// What frames are found by.
+    /// Lookup entries by key.
     entries: HashMap<Key, Entry>,
-    /// Where streams count, by owner.
-    held: HashMap<u64, Vec<Held>>,
+    /// Slots with counters, by owner of the stream.
+    held: HashMap<u64, Vec<CounterSlot>>,
     members: Slots,
-    generators: Owned,
-    recoveries: Owned,
+    generators: OwnedSlots,
+    recoveries: OwnedSlots,
     splits: Splits,
     groups: Groups,
     shapes: Shapes,
-    /// What changes left, and programs may still look at: not free before the moment it has with it.
-    retired: VecDeque<(Moment, Retiree)>,
-    grace: Grace,
-    /// What an earlier process left is known to be a stream's, or taken away.
+    /// Items retired by changes; each is freed once its epoch is over.
+    retired: VecDeque<(Epoch, RetiredItem)>,
+    grace: GracePeriods,
+    /// Whether items left by an earlier process have been assigned to streams or removed.
     swept: bool,
 }
 
 impl Plane {
-    /// Opens a node's data plane: takes over what is pinned, or makes it.
+    /// Opens the data plane of a node: adopts pinned state or creates it.
     ///
     /// # Errors
-    /// No BPF file system; pinned state of another version; what the kernel refuses.
+    /// No BPF file system; pinned state of another version; the kernel refuses.
     pub fn open(options: &Options) -> Result<Self> {
-        Self::open_for(options, Purpose::Forward)
+        Self::open_for(options, ProgramPurpose::Forward)
     }
 
-    /// One that hands frames of streams to sockets.
+    /// Opens a plane that redirects frames of streams to sockets.
     pub(crate) fn open_steering(max_streams: u32) -> Result<Self> {
         let options = Options { directory: None, max_streams, test_clock: false };
-        Self::open_for(&options, Purpose::Steer)
+        Self::open_for(&options, ProgramPurpose::Steer)
     }
 
-    fn open_for(options: &Options, purpose: Purpose) -> Result<Self> {
+    fn open_for(options: &Options, purpose: ProgramPurpose) -> Result<Self> {
         let directory = options.directory.clone();
         let mut maps = Maps::open(directory.clone(), purpose, options.max_streams)?;
         let control = Control::load(&mut maps, options.test_clock)?;
@@ -236,7 +235,7 @@ impl Plane {
         Self::take_over(options, directory, maps, tables, control, &node, fresh)
     }
 
-    /// A plane with what there is in its tables.
+    /// Creates a plane from the content of its tables.
     fn take_over(
         options: &Options,
         directory: Option<Arc<PinDirectory>>,
@@ -246,11 +245,11 @@ impl Plane {
         node: &frer_node,
         fresh: bool,
     ) -> Result<Self> {
-        // The last group is one that nobody sends by.
+        // The last group is unused.
         let groups = tables.groups.max_entries() - 1;
-        let grace = Grace::start(maps.handle("groups")?, groups)?;
+        let grace = GracePeriods::start(maps.handle("groups")?, groups)?;
         if !fresh {
-            // What another process freed is free.
+            // Items freed by another process.
             grace.wait(grace.now())?;
         }
         let read = entries::read(&tables, fresh)?;
@@ -260,9 +259,9 @@ impl Plane {
         let recoveries = owners(&tables.recovery_records, RECOVERY_OWNER, fresh);
         let most = |capacity: u32, of: u32| (capacity, capacity / (of + 1) * of);
         let (capacity, most_generators) = most(tables.generators.capacity(), 1);
-        let generators = Owned::new(capacity, most_generators, generators);
+        let generators = OwnedSlots::new(capacity, most_generators, generators);
         let (capacity, most_recoveries) = most(tables.recoveries.capacity(), 3);
-        let recoveries = Owned::new(capacity, most_recoveries, recoveries);
+        let recoveries = OwnedSlots::new(capacity, most_recoveries, recoveries);
         let groups = Groups::new(groups, splits.groups());
         let shapes = Shapes::new(node, read.entries.keys().map(Key::kind));
         let now = grace.now();
@@ -292,11 +291,11 @@ impl Plane {
         })
     }
 
-    /// Makes `streams` the node's streams, without losing a frame of any that stays. Port number
-    /// `n` of the streams is the attached port `names[n]`.
+    /// Replaces the streams of the node by `streams` without losing a frame of any stream that stays. Port
+    /// number `n` of the streams is the attached port `names[n]`.
     ///
     /// # Errors
-    /// What this data plane cannot do, or has no room for; nothing has changed then.
+    /// This data plane does not support a stream, or has no room for it; nothing has changed.
     pub fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes> {
         let wanted: HashSet<&str> = streams.iter().map(|stream| stream.name.as_str()).collect();
         let gone: Vec<String> =
@@ -307,15 +306,15 @@ impl Plane {
         Ok(changes)
     }
 
-    /// Has the streams named in `gone` go and `streams` come, or change where they are there, all or
-    /// none, without losing a frame of any other: in a time that does not depend on how many these
-    /// are, and without waiting for programs that run. Each name stands in `streams` once; one that
-    /// stands in both changes. Names in `gone` of which there is no stream mean nothing.
+    /// Removes the streams named in `gone` and adds or changes `streams`, all or none, without losing a frame
+    /// of any other stream. The time depends on the number of these streams only, without waiting for running
+    /// programs. Each name is in `streams` at most once; a name in both changes the stream. Unknown names in
+    /// `gone` are ignored.
     ///
     /// Port number `n` of the streams is the attached port `names[n]`.
     ///
     /// # Errors
-    /// As [`Plane::apply`].
+    /// Those of [`Plane::apply`].
     pub fn change(
         &mut self,
         names: &[String],
@@ -325,7 +324,7 @@ impl Plane {
         change::change(self, names, gone, streams)
     }
 
-    /// Takes away what an earlier process left and no stream came to claim.
+    /// Removes items left by an earlier process that no stream uses.
     fn sweep(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.swept, true) {
             return Ok(());
@@ -338,10 +337,10 @@ impl Plane {
         let streams = || self.streams.iter().flatten();
         let generators = streams().filter_map(|stream| stream.generator).collect();
         let generators = self.generators.others(&generators);
-        let recoveries = streams().flat_map(Applied::recoveries).collect();
+        let recoveries = streams().flat_map(AppliedStream::recoveries).collect();
         let recoveries = self.recoveries.others(&recoveries);
-        self.leave_functions(generators, recoveries, &mut left);
-        (0..self.streams.len()).for_each(|number| self.disown_members(number));
+        self.retire_functions(generators, recoveries, &mut left);
+        (0..self.streams.len()).for_each(|number| self.clear_owners_of_members(number));
         let streams: HashSet<u64> =
             self.streams.iter().flatten().map(|stream| stream.owner).collect();
         let gone = self.held.keys().filter(|owner| !streams.contains(owner));
@@ -352,14 +351,14 @@ impl Plane {
         Ok(())
     }
 
-    fn stream(&self, number: usize) -> &Applied {
+    fn stream(&self, number: usize) -> &AppliedStream {
         self.streams[number].as_ref().expect("the number of a stream")
     }
 
-    /// Resets recovery functions whose time ran out without a packet.
+    /// Resets recovery functions whose time-out has passed without a packet.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn expire(&self) -> Result<()> {
         let bound = self.recoveries.bound();
         for slot in (0..bound).step_by(1024) {
@@ -372,7 +371,7 @@ impl Plane {
     /// Sets the clock of programs loaded with `test_clock`.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn set_test_clock(&self, now_ns: u64) -> Result<()> {
         let mut node = self.tables.node.get(&0)?.unwrap_or_default();
         node.test_now_ns = now_ns;
@@ -380,8 +379,8 @@ impl Plane {
     }
 }
 
-/// Resolution of CLOCK_MONOTONIC_COARSE, which the programs read: to read the precise clock for each
-/// packet would cost more than all of recovery.
+/// Returns the resolution of CLOCK_MONOTONIC_COARSE, which the programs read: reading the precise clock for
+/// each packet would cost more than all of recovery.
 fn tick_ns() -> u64 {
     let resolution = nix::time::clock_getres(ClockId::CLOCK_MONOTONIC_COARSE);
     resolution

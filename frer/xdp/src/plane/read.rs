@@ -1,19 +1,19 @@
-//! What the node counted, and resets.
+//! Counters of the node, and resets.
 
 use onbeat_frer::counters::Counters;
 use onbeat_frer::reading::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
 
-use super::{Applied, Plane};
+use super::{AppliedStream, Plane};
 use crate::abi::constants as c;
 use crate::abi::{frer_port_counters, frer_recovery, frer_recovery_record, frer_request};
 use crate::compile::State;
 use crate::error::Result;
 
 impl Plane {
-    /// A stream's counters; `None` where there is no such stream.
+    /// Returns the counters of a stream; `None`: no such stream.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn read_stream(&self, name: &str) -> Result<Option<StreamReading>> {
         let Some(stream) = self.applied(name) else { return Ok(None) };
         let held = self.held.get(&stream.owner).map_or(&[][..], Vec::as_slice);
@@ -44,7 +44,7 @@ impl Plane {
         Ok(Some(StreamReading { members, generation, recovery, output }))
     }
 
-    pub(super) fn applied(&self, name: &str) -> Option<&Applied> {
+    pub(super) fn applied(&self, name: &str) -> Option<&AppliedStream> {
         self.names.get(name).map(|number| self.stream(*number))
     }
 
@@ -58,10 +58,10 @@ impl Plane {
         })
     }
 
-    /// What a port's programs did with frames that no stream counts.
+    /// Returns the counters of a port's programs for frames that no stream counts.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn read_port(&self, name: &str) -> Result<frer_port_counters> {
         match self.ports.get(name) {
             Some(port) => Ok(self.tables.port_counters.get(&port.slot.into())?.unwrap_or_default()),
@@ -69,11 +69,11 @@ impl Plane {
         }
     }
 
-    /// Resets a stream's generator and recovery functions (frerSeqGenReset, frerSeqRcvyReset);
-    /// false where there is no such stream.
+    /// Resets the generator and recovery functions of a stream (frerSeqGenReset, frerSeqRcvyReset); returns
+    /// false if there is no such stream.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn reset(&self, name: &str) -> Result<bool> {
         let Some(stream) = self.applied(name) else { return Ok(false) };
         let run = |op, slot| self.control.run(&frer_request { op, slot, ..Default::default() });
@@ -90,8 +90,8 @@ impl Plane {
     }
 }
 
-/// The counters of a recovery function. All are named here and in [`add`]: the compiler
-/// finds a new one that is missing.
+/// Returns the counters of a recovery function. All are listed here and in [`add`]: the compiler detects a
+/// missing one.
 fn counters(r: &frer_recovery, record: &frer_recovery_record) -> Counters {
     Counters {
         out_of_order: record.out_of_order,

@@ -1,31 +1,31 @@
-//! What nothing refers to any more, and programs that looked earlier may still use.
+//! Deferred release of entries that are no longer referenced but may still be in use by running programs.
 
 use super::Plane;
-use super::index::Place;
+use super::index::IndexSlot;
 use crate::error::Result;
 
-/// Something that is free once no program can still use it.
+/// An item to free once no program can still use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Retiree {
+pub(super) enum RetiredItem {
     /// A member's slot, with the owner of its stream.
     Member {
         slot: u32,
         stream: u64,
     },
-    Place(Place),
+    IndexSlot(IndexSlot),
     Generator(u32),
     Recovery(u32),
     Split(u32),
     Group(u32),
 }
 
-/// How many are freed within one change at most: to free what a change of thousands of streams left
-/// must not make the next one late.
+/// Maximum number of items freed per change: releasing those of a change of thousands of streams must not
+/// delay the next one.
 const AT_ONCE: usize = 256;
 
 impl Plane {
-    /// Notes what a change left, after all of its stores.
-    pub(super) fn retire(&mut self, left: Vec<Retiree>) {
+    /// Retires the items of a change, after all of its stores.
+    pub(super) fn retire(&mut self, left: Vec<RetiredItem>) {
         if left.is_empty() {
             return;
         }
@@ -33,7 +33,7 @@ impl Plane {
         self.retired.extend(left.into_iter().map(|retiree| (moment, retiree)));
     }
 
-    /// Frees some of what no program can use any more.
+    /// Frees some of the items that no program can use any more.
     pub(super) fn reclaim(&mut self) {
         self.reclaim_some(AT_ONCE);
     }
@@ -50,8 +50,8 @@ impl Plane {
         }
     }
 
-    /// Takes something of which there may be none free before what was left is: only where more was
-    /// changed within one grace period than the tables have room for, this waits.
+    /// Allocates an item; if none is free, waits for retired ones. It waits only if more was changed within
+    /// one grace period than the tables can hold.
     pub(super) fn take<T>(&mut self, take: impl Fn(&mut Self) -> Option<T>) -> Result<Option<T>> {
         if let Some(taken) = take(self) {
             return Ok(Some(taken));
@@ -62,14 +62,14 @@ impl Plane {
         Ok(take(self))
     }
 
-    fn free(&mut self, retiree: Retiree) {
+    fn free(&mut self, retiree: RetiredItem) {
         match retiree {
-            Retiree::Member { slot, stream } => self.free_member(slot, stream),
-            Retiree::Place(place) => self.tables.l2().free(place),
-            Retiree::Generator(slot) => self.generators.free(slot),
-            Retiree::Recovery(slot) => self.recoveries.free(slot),
-            Retiree::Split(slot) => self.splits.free(slot),
-            Retiree::Group(slot) => self.groups.free(slot),
+            RetiredItem::Member { slot, stream } => self.free_member(slot, stream),
+            RetiredItem::IndexSlot(place) => self.tables.l2().free(place),
+            RetiredItem::Generator(slot) => self.generators.free(slot),
+            RetiredItem::Recovery(slot) => self.recoveries.free(slot),
+            RetiredItem::Split(slot) => self.splits.free(slot),
+            RetiredItem::Group(slot) => self.groups.free(slot),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The list of what frames are looked up by.
+//! The list of kinds that frames are looked up by.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::Plane;
-use super::grace::Moment;
+use super::grace::Epoch;
 use crate::abi::constants as c;
 use crate::abi::{frer_mask, frer_node, frer_shapes};
 use crate::compile::{self, Kind};
@@ -14,18 +14,18 @@ const SETS: usize = c::SHAPE_SETS as usize;
 /// Kinds of identification, and the sets of the node table that list them.
 #[derive(Debug)]
 pub(super) struct Shapes {
-    /// How many entries are found by each.
+    /// Number of entries of each kind.
     entries: HashMap<Kind, usize>,
-    /// Those that frames are looked up by, of which none may have an entry any more.
+    /// Kinds that frames are looked up by; a kind may have no entry any more.
     listed: BTreeSet<Kind>,
-    /// Masks among these, by their id.
+    /// Masks of listed kinds, by id.
     masks: HashMap<u64, frer_mask>,
-    /// When a set ceased to be the active one.
-    left: [Moment; SETS],
+    /// End of use of each set as the active one.
+    left: [Epoch; SETS],
 }
 
 impl Shapes {
-    /// `node`: as it is in its table. `entries`: kinds that entries are found by, once for each.
+    /// `node`: the node table. `entries`: the kind of each entry.
     pub(super) fn new(node: &frer_node, entries: impl Iterator<Item = Kind>) -> Self {
         let active = &node.shapes[node.active as usize % SETS];
         let masks = active.masks.iter().take(active.mask_count as usize);
@@ -38,12 +38,12 @@ impl Shapes {
         shapes
     }
 
-    /// One more entry is found by `kind`.
+    /// Adds an entry of `kind`.
     pub(super) fn add(&mut self, kind: Kind) {
         *self.entries.entry(kind).or_insert(0) += 1;
     }
 
-    /// One entry fewer is found by `kind`.
+    /// Removes an entry of `kind`.
     pub(super) fn remove(&mut self, kind: Kind) {
         if let Some(entries) = self.entries.get_mut(&kind) {
             *entries -= 1;
@@ -53,17 +53,17 @@ impl Shapes {
         }
     }
 
-    /// Kinds that entries are found by.
+    /// Returns the kinds of present entries.
     pub(super) fn kinds(&self) -> impl Iterator<Item = Kind> {
         self.entries.keys().copied()
     }
 
-    /// How many entries there are of these kinds.
+    /// Returns the number of entries of these kinds.
     pub(super) fn count(&self, of: impl Fn(Kind) -> bool) -> usize {
         self.entries.iter().filter(|(kind, _)| of(**kind)).map(|(_, entries)| entries).sum()
     }
 
-    /// The kinds in their order of precedence.
+    /// Returns the kinds in their order of precedence.
     fn in_order(&self, kinds: &BTreeSet<Kind>) -> frer_shapes {
         let (mut ip, mut l2, mut masks) = (Vec::new(), Vec::new(), Vec::new());
         for kind in kinds {
@@ -82,7 +82,7 @@ impl Shapes {
             mask_count: masks.len() as u32,
             ..Default::default()
         };
-        // That there is room for them, was seen before.
+        // The capacity was checked before.
         shapes.ip[..ip.len()].copy_from_slice(&ip);
         shapes.l2[..l2.len()].copy_from_slice(&l2);
         shapes.masks[..masks.len()].copy_from_slice(&masks);
@@ -91,8 +91,8 @@ impl Shapes {
 }
 
 impl Plane {
-    /// Has frames looked up by these kinds too.
-    pub(super) fn list_kinds(
+    /// Adds kinds to the lookup.
+    pub(super) fn add_kinds(
         &mut self,
         new: impl Iterator<Item = Kind>,
         masks: impl Iterator<Item = frer_mask>,
@@ -109,9 +109,8 @@ impl Plane {
         self.write_shapes(&mut node, next, kinds)
     }
 
-    /// Spares frames the look-up by kinds that no entry is of any more, where that can be had
-    /// without waiting.
-    pub(super) fn unlist_kinds(&mut self) -> Result<()> {
+    /// Removes kinds without entries from the lookup, if that is possible without waiting.
+    pub(super) fn remove_unused_kinds(&mut self) -> Result<()> {
         let kinds: BTreeSet<Kind> = self.shapes.kinds().collect();
         if kinds == self.shapes.listed {
             return Ok(());

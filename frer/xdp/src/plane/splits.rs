@@ -1,4 +1,4 @@
-//! How frames leave: splits, shared by all streams that leave alike.
+//! Stream splitting: splits, shared by all streams with equal egress.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use onbeat_bpf::Plain;
 use onbeat_frer::spec::{MAX_EGRESS, Rewrite};
 
 use super::groups::Set;
-use super::{Plane, Retiree};
+use super::{Plane, RetiredItem};
 use crate::abi::constants as c;
 use crate::abi::*;
 use crate::compile::{self, Replication};
@@ -17,24 +17,24 @@ use crate::slots::Slots;
 #[derive(Debug)]
 pub(super) struct Splits {
     slots: Slots,
-    /// Those that this process wrote, by what they say.
+    /// Splits written by this process, by content.
     by_content: HashMap<Vec<u8>, u32>,
     in_use: HashMap<u32, Split>,
 }
 
 #[derive(Debug)]
 struct Split {
-    /// How many entries refer to it.
+    /// Number of entries that refer to it.
     entries: usize,
     /// The set of its egress ports.
     ports: u64,
-    /// Slot of the group that it sends by.
+    /// Slot of its group.
     group: Option<u32>,
     content: Option<Vec<u8>>,
 }
 
 impl Splits {
-    /// `found`: slots that entries refer to, once for each, and what stands there.
+    /// `found`: slots that entries refer to, once per reference, with their content.
     pub(super) fn new(capacity: u32, found: impl Iterator<Item = (u32, frer_split)>) -> Self {
         let mut in_use: HashMap<u32, Split> = HashMap::new();
         for (slot, split) in found {
@@ -46,25 +46,25 @@ impl Splits {
         Self { slots: Slots::new(capacity, &used), by_content: HashMap::new(), in_use }
     }
 
-    /// Groups that splits send by.
+    /// Returns the groups of the splits.
     pub(super) fn groups(&self) -> impl Iterator<Item = u32> {
         self.in_use.values().filter_map(|split| split.group)
     }
 
-    /// One more entry refers to a split.
+    /// Adds a reference to a split.
     pub(super) fn refer(&mut self, slot: u32) {
         if let Some(split) = self.in_use.get_mut(&slot) {
             split.entries += 1;
         }
     }
 
-    /// A slot that was left is free.
+    /// Frees a retired slot.
     pub(super) fn free(&mut self, slot: u32) {
-        self.slots.give(slot);
+        self.slots.free_slot(slot);
     }
 
-    /// Later streams get splits of their own in place of those with this port.
-    pub(super) fn forget_port(&mut self, port: u8) {
+    /// Excludes splits with this port from reuse: later streams get new ones.
+    pub(super) fn exclude_port(&mut self, port: u8) {
         let Self { by_content, in_use, .. } = self;
         by_content.retain(|_, slot| in_use[slot].ports & (1 << port) == 0);
     }
@@ -74,7 +74,7 @@ fn full(stream: &str, what: &'static str, capacity: u32) -> Error {
     Error::Full { stream: stream.to_string(), what, capacity }
 }
 
-/// The slot of a split, written where there is none yet: then it stands in `new`, and no entry
+/// Returns the slot of a split; writes it if there is none yet. A new slot is added to `new`, and no entry
 /// refers to it.
 pub(super) fn split(
     plane: &mut Plane,
@@ -111,7 +111,7 @@ pub(super) fn split(
     let capacity = plane.splits.slots.capacity();
     let slot = plane.take(|plane| plane.splits.slots.take())?;
     let slot = slot.ok_or_else(|| full(stream, "splits", capacity))?;
-    // From here on it is in use, so that whoever undoes this gives it back.
+    // From here on the slot is in use, so that undoing the change releases it.
     let note = Split { entries: 0, ports: split.ports, group: None, content: None };
     plane.splits.in_use.insert(slot, note);
     new.push(slot);
@@ -128,45 +128,45 @@ pub(super) fn split(
         let group = group.ok_or_else(|| full(stream, "sets of egress ports", capacity))?;
         split.group = group;
         plane.groups.refer(group);
-        plane.splits.in_use.get_mut(&slot).expect("noted above").group = Some(group);
+        plane.splits.in_use.get_mut(&slot).expect("recorded above").group = Some(group);
     }
     plane.tables.splits.set(slot, &split);
     plane.splits.by_content.insert(content.clone(), slot);
-    plane.splits.in_use.get_mut(&slot).expect("noted above").content = Some(content);
+    plane.splits.in_use.get_mut(&slot).expect("recorded above").content = Some(content);
     Ok(slot)
 }
 
 impl Plane {
-    /// One entry fewer refers to a split; what nothing refers to any more is left.
-    pub(super) fn unrefer_split(&mut self, slot: u32, left: &mut Vec<Retiree>) {
+    /// Removes a reference to a split; retires it if none remains.
+    pub(super) fn unrefer_split(&mut self, slot: u32, left: &mut Vec<RetiredItem>) {
         let Some(split) = self.splits.in_use.get_mut(&slot) else { return };
         split.entries -= 1;
         if split.entries == 0 {
-            self.leave_split(slot, left);
+            self.retire_split(slot, left);
         }
     }
 
-    /// Leaves splits among these that no entry came to refer to.
-    pub(super) fn leave_unused_splits(&mut self, slots: &[u32], left: &mut Vec<Retiree>) {
+    /// Retires those of these splits that no entry refers to.
+    pub(super) fn retire_unused_splits(&mut self, slots: &[u32], left: &mut Vec<RetiredItem>) {
         for &slot in slots {
             if self.splits.in_use.get(&slot).is_some_and(|split| split.entries == 0) {
-                self.leave_split(slot, left);
+                self.retire_split(slot, left);
             }
         }
     }
 
-    fn leave_split(&mut self, slot: u32, left: &mut Vec<Retiree>) {
+    fn retire_split(&mut self, slot: u32, left: &mut Vec<RetiredItem>) {
         let Some(split) = self.splits.in_use.remove(&slot) else { return };
         if let Some(content) = split.content {
-            // It may have been forgotten, and another been written for it.
+            // It may have been excluded from reuse, and another one written for the same content.
             if self.splits.by_content.get(&content) == Some(&slot) {
                 self.splits.by_content.remove(&content);
             }
         }
-        left.push(Retiree::Split(slot));
+        left.push(RetiredItem::Split(slot));
         if let Some(group) = split.group {
             if self.groups.unrefer(group) {
-                left.push(Retiree::Group(group));
+                left.push(RetiredItem::Group(group));
             }
         }
     }

@@ -1,5 +1,4 @@
-//! What only tests may do: make a counter large without sending that many frames, and look at
-//! programs.
+//! Access for tests: sets counters to large values without sending frames, and inspects programs.
 
 use libbpf_rs::ProgramMut;
 use onbeat_frer::counters::Counters;
@@ -11,7 +10,7 @@ use crate::compile::State;
 use crate::error::Result;
 
 impl Plane {
-    /// The program on a port's interface, and the one on replicas that leave by it, of a plane
+    /// Returns the program on a port's interface, and the one for replicas that leave by it, of a plane
     /// opened with `test_clock`.
     #[doc(hidden)]
     pub fn programs(&self, name: &str) -> Option<(ProgramMut<'_>, ProgramMut<'_>)> {
@@ -19,25 +18,25 @@ impl Plane {
         Some((port.programs.ingress(), port.programs.egress_test()))
     }
 
-    /// The program on a port's interface.
+    /// Returns the program on a port's interface.
     pub(crate) fn ingress(&self, name: &str) -> Option<ProgramMut<'_>> {
         Some(self.ports.get(name)?.programs.ingress())
     }
 
-    /// The control program.
+    /// Returns the control program.
     #[doc(hidden)]
     pub fn control_program(&self) -> ProgramMut<'_> {
         self.control.program()
     }
 
-    /// Adds to the counters of a stream's sequence recovery, or of a member's individual recovery.
-    /// Not for planes that frames run through: what they count meanwhile may be lost.
+    /// Adds to the counters of a stream's sequence recovery, or of a member's individual recovery. Not for
+    /// planes with traffic: concurrent increments may be lost.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     ///
     /// # Panics
-    /// Where there is no such function.
+    /// There is no such function.
     #[doc(hidden)]
     pub fn add_to_counters(
         &self,

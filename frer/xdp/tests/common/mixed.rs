@@ -1,4 +1,4 @@
-//! As many streams as a node may have, of all kinds of identification, on all of its ports.
+//! The maximum number of streams of a node, of all kinds of identification, on all of its ports.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,13 +11,13 @@ use onbeat_wire::MacAddress;
 pub(crate) const PORTS: u32 = 64;
 pub(crate) const STREAMS: u32 = 65_536;
 
-/// The port that stream number `index` comes in at.
+/// Returns the ingress port of stream number `index`.
 pub(crate) fn port(index: u32) -> usize {
     (index % PORTS) as usize
 }
 
-/// Stream number `index`, which leaves by port 0: three of five are told by address and given
-/// numbers, one is told by IP, one by a mask and eliminates replicas, frames without a number apart.
+/// Returns stream number `index`, which leaves by port 0: three of five are identified by address and
+/// numbered, one is identified by IP, one by a mask and eliminates replicas but not frames without a number.
 pub(crate) fn stream(index: u32) -> Stream {
     let port = PortId(port(index) as u8);
     let [_, _, high, low] = (index / PORTS).to_be_bytes();
@@ -60,7 +60,7 @@ pub(crate) fn stream(index: u32) -> Stream {
     }
 }
 
-/// A frame of that stream, without a number.
+/// Returns a frame of that stream, without a number.
 pub(crate) fn frame(index: u32) -> Vec<u8> {
     let [_, _, high, low] = (index / PORTS).to_be_bytes();
     let head = [0x01, 0, 0x5e, 0, high, low, 2, 0, 0, 0, 0, 0x0a];

@@ -1,4 +1,4 @@
-//! One stream on several CPUs at once: each number is drawn once, and passes once.
+//! One stream on several CPUs concurrently: each number is drawn once and passes once.
 
 use std::sync::Barrier;
 use std::thread;
@@ -10,30 +10,31 @@ use onbeat_testing::require_that;
 
 use crate::harness::{Node, XDP_DROP, XDP_REDIRECT, can_run, frame, member, stream, talker};
 
-/// Equal frames in a row: more than a time slice of a busy machine's scheduler, so that CPUs meet.
+/// Consecutive equal frames: more than a time slice of the scheduler on a busy machine, so that CPUs run
+/// concurrently.
 const STORM: u32 = 1_000_000;
 const STORMS: u16 = 5;
 
 const VID: u16 = 10;
 const NUMBERS: usize = 65_536;
 
-/// CPUs this test may use; at least two, or the test says that it cannot run.
+/// Returns the CPUs available to this test; at least two, otherwise the test is skipped.
 fn cpus() -> Option<Vec<usize>> {
     if !can_run() {
         return None;
     }
-    let set = sched_getaffinity(Pid::from_raw(0)).expect("our affinity");
+    let set = sched_getaffinity(Pid::from_raw(0)).expect("affinity of this thread");
     let cpus: Vec<usize> = (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap()).collect();
     require_that(cpus.len() >= 2, "two CPUs").then_some(cpus)
 }
 
 fn pin(cpu: usize) {
     let mut set = CpuSet::new();
-    set.set(cpu).expect("a CPU of ours");
-    sched_setaffinity(Pid::from_raw(0), &set).expect("a CPU of ours");
+    set.set(cpu).expect("an allowed CPU");
+    sched_setaffinity(Pid::from_raw(0), &set).expect("an allowed CPU");
 }
 
-/// Runs `work(index, cpu)` on a thread of each CPU; the results, in the order of CPUs.
+/// Runs `work(index, cpu)` on a thread of each CPU; returns the results in the order of CPUs.
 fn on_each<T: Send>(cpus: &[usize], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let start = Barrier::new(cpus.len());
     thread::scope(|scope| {
@@ -59,7 +60,7 @@ fn each_number_is_drawn_once_on_several_cpus() {
     node.apply(&[talker("talker", members)]);
     let (share, rest) = (NUMBERS / cpus.len(), NUMBERS % cpus.len());
     let lap_done = Barrier::new(cpus.len());
-    // What each CPU draws in each lap; the first one draws what the division leaves over.
+    // The numbers per CPU and lap; the first CPU draws the remainder of the division.
     let drawn = on_each(&cpus, |index| {
         let ingress = node.ingress(index);
         let draw = || {
@@ -124,7 +125,7 @@ fn each_number_passes_once_on_several_cpus() {
     let sent = (cpus.len() * LAPS * NUMBERS) as u64;
     assert_eq!(counters.passed, (LAPS * NUMBERS) as u64);
     assert_eq!(counters.discarded, sent - counters.passed);
-    // All but what the history held before the first packet.
+    // All except those in the history before the first packet.
     assert_eq!((counters.rogue, counters.lost), (0, counters.lost_before_first));
     let input: u64 = node.read("listener").members.iter().map(|member| member.input).sum();
     assert_eq!(input, sent);
@@ -132,12 +133,12 @@ fn each_number_passes_once_on_several_cpus() {
 
 /// Without an atomic addition some numbers are drawn twice and counted once.
 #[test]
-fn a_storm_draws_as_many_numbers_as_it_has_frames() {
+fn a_storm_draws_one_number_per_frame() {
     let Some(cpus) = cpus() else { return };
     let mut node = Node::new(cpus.len(), 4);
     let members = (0..cpus.len() as u8).map(|port| member(port, VID, None)).collect();
     let mut stream = talker("talker", members);
-    // Frames leave as they came, so that each of a row can be given a number.
+    // Frames leave unmodified, so that each of a series can be numbered.
     stream.egress[0].tag = SequenceTag::Remove;
     node.apply(&[stream]);
     for round in 1..=STORMS {
@@ -149,7 +150,7 @@ fn a_storm_draws_as_many_numbers_as_it_has_frames() {
     }
 }
 
-/// Without the lock a number passes twice now and then, and much that is discarded is not counted.
+/// Without the lock a number sometimes passes twice, and many discarded packets are not counted.
 #[test]
 fn a_number_of_a_storm_passes_once_and_all_frames_count() {
     let Some(cpus) = cpus() else { return };

@@ -1,14 +1,13 @@
-//! A million packets and more through the programs in the kernel and through `onbeat_frer`: after
-//! each packet the verdict and all counters of its stream must be equal, after each world those of
-//! all its streams.
+//! At least a million packets through the programs in the kernel and through `onbeat_frer`: after each packet
+//! the verdict and all counters of its stream are equal, after each world those of all its streams.
 //!
-//! A world is a few random streams that share a clock. The sequence recovery functions of all
-//! worlds together have every history length there is.
+//! A world is a set of random streams that share a clock. The sequence recovery functions of all worlds
+//! together have every possible history length.
 
 use onbeat_frer::counters::Counters;
-use onbeat_frer::generate::Generate;
+use onbeat_frer::generate::SequenceGenerator;
 use onbeat_frer::reading::{RecoveryReading, StreamReading};
-use onbeat_frer::recover::Recover;
+use onbeat_frer::recover::RecoveryFunction;
 use onbeat_frer::spec::{Algorithm, MAX_HISTORY, Recovery, Role, Stream};
 use onbeat_wire::random::Random;
 
@@ -22,8 +21,8 @@ const STREAMS: usize = 8;
 const PACKETS_PER_STREAM: u64 = 1_000;
 const NS_PER_MS: u64 = 1_000_000;
 
-/// `ONBEAT_DIFFERENTIAL_PACKETS` asks for more.
-fn packets_wanted() -> u64 {
+/// Returns the number of packets; `ONBEAT_DIFFERENTIAL_PACKETS` increases it.
+fn packet_count() -> u64 {
     let asked = std::env::var("ONBEAT_DIFFERENTIAL_PACKETS").ok();
     asked.map_or(0, |text| text.parse().expect("a number of packets")).max(1_000_000)
 }
@@ -33,19 +32,19 @@ struct Pair {
     name: String,
     vid: u16,
     stream: Stream,
-    generate: Option<Generate>,
-    individual: Vec<Option<Recover>>,
-    sequence: Option<Recover>,
+    generate: Option<SequenceGenerator>,
+    individual: Vec<Option<RecoveryFunction>>,
+    sequence: Option<RecoveryFunction>,
     input: Vec<u64>,
     enc_errored: Vec<u64>,
     output: u64,
-    /// Of the longest history among its functions.
+    /// The longest history of its functions.
     length: i64,
     highest: u16,
     last: u16,
 }
 
-/// History lengths in an order that mixes short and long, each once in 1,023.
+/// Returns history lengths in an order that mixes short and long, each once in 1,023.
 fn nth_length(n: u64) -> u16 {
     2 + (n * 389 % u64::from(MAX_HISTORY - 1)) as u16
 }
@@ -88,7 +87,8 @@ impl Pair {
             let members = (0..members).map(|port| member(port, vid, individual())).collect();
             stream(&name, members, sequence)
         };
-        let function = |config: &Recovery, role| Recover::new(config, role).expect("valid");
+        let function =
+            |config: &Recovery, role| RecoveryFunction::new(config, role).expect("valid");
         let individual: Vec<Option<Recovery>> =
             stream.members.iter().map(|m| m.individual).collect();
         let lengths = individual.iter().flatten().chain(&stream.recover).map(length);
@@ -97,7 +97,7 @@ impl Pair {
             name,
             vid,
             length: lengths.max().unwrap_or(2),
-            generate: stream.generate.then(Generate::new),
+            generate: stream.generate.then(SequenceGenerator::new),
             sequence: stream.recover.map(|config| function(&config, Role::Sequence)),
             input: vec![0; individual.len()],
             enc_errored: vec![0; individual.len()],
@@ -112,10 +112,10 @@ impl Pair {
         }
     }
 
-    /// Verdict of the model.
+    /// Returns the verdict of the model.
     fn packet(&mut self, member: usize, now_ns: u64, number: Option<u16>) -> bool {
         self.input[member] += 1;
-        let passes = |function: &mut Option<Recover>| {
+        let passes = |function: &mut Option<RecoveryFunction>| {
             function.as_mut().is_none_or(|function| function.packet(now_ns, number).is_accept())
         };
         let accepted = passes(&mut self.individual[member]) && passes(&mut self.sequence);
@@ -128,12 +128,13 @@ impl Pair {
         accepted
     }
 
-    fn functions(&mut self) -> impl Iterator<Item = &mut Recover> {
+    fn functions(&mut self) -> impl Iterator<Item = &mut RecoveryFunction> {
         self.individual.iter_mut().flatten().chain(&mut self.sequence)
     }
 
     fn compare(&self, reading: &StreamReading, context: &dyn Fn() -> String) {
-        let counters = |function: &Option<Recover>| function.as_ref().map(|f| f.counters());
+        let counters =
+            |function: &Option<RecoveryFunction>| function.as_ref().map(|f| f.counters());
         let read = |reading: &Option<RecoveryReading>| reading.map(|r| r.counters);
         let same = |a: Option<Counters>, b: Option<Counters>, what: &str| {
             assert_eq!(a, b, "{what}, kernel left, user space right; {}", context());
@@ -181,7 +182,7 @@ impl World<'_> {
         self.compare(pair);
     }
 
-    /// A frame that ends within its R-TAG.
+    /// Runs a frame that ends within its R-TAG.
     fn truncated(&mut self, pair: usize, member: usize) {
         self.packets += 1;
         let octets = frame(self.pairs[pair].vid, Some(1));
@@ -213,7 +214,7 @@ impl World<'_> {
         }
     }
 
-    /// A number as far from the highest one sent.
+    /// Sends a number at a distance from the highest one sent.
     fn near(&mut self, pair: usize, member: usize, distance: i64) {
         let p = &mut self.pairs[pair];
         let number = (i64::from(p.highest) + distance).rem_euclid(65_536) as u16;
@@ -246,7 +247,7 @@ impl World<'_> {
                     self.near(pair, member, 1);
                 }
             }
-            // The edges of the history, both ways.
+            // The edges of the history, in both directions.
             42..48 => {
                 let edge = length + random.between(-2, 2);
                 self.near(pair, member, if random.one_in(2) { edge } else { -edge });
@@ -282,12 +283,12 @@ impl World<'_> {
 }
 
 #[test]
-fn kernel_and_user_space_decide_and_count_alike() {
+fn kernel_and_user_space_agree_on_verdicts_and_counters() {
     if !can_run() {
         return;
     }
-    let wanted = packets_wanted();
-    // Room for three members a stream: tables are made for two.
+    let wanted = packet_count();
+    // Capacity for three members per stream: tables are sized for two.
     let mut node = Node::new(PORTS, 2 * STREAMS as u32);
     let ingress: Vec<Program> = (0..PORTS).map(|port| node.ingress(port)).collect();
     let mut random = Random::new(SEED);

@@ -1,5 +1,4 @@
-//! Frames through ingress program and egress programs, octet for octet against what the plane in
-//! user space makes of them.
+//! Frames through ingress and egress programs, compared octet by octet with those of the plane in user space.
 
 pub(crate) mod random;
 
@@ -7,7 +6,7 @@ use crate::harness::{
     Node, Program, Run, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, egress, frame, member, talker,
     user_space,
 };
-use onbeat_frer::plane::{Fate, Plane};
+use onbeat_frer::plane::{Disposition, Plane};
 use onbeat_frer::spec::{PortId, SequenceTag, Stream};
 use onbeat_wire::random::Random;
 
@@ -16,7 +15,7 @@ const PORTS: usize = 17;
 const WORLDS: u64 = 60;
 const FRAMES: u64 = 2_500;
 
-/// What leaves by each of these ports, after the egress programs.
+/// Returns the replica of each of these ports, after the egress programs.
 fn replicas(node: &Ports<'_>, run: &Run, ports: impl Iterator<Item = u8>) -> Vec<(u8, Vec<u8>)> {
     if run.meta.is_empty() {
         return ports.map(|port| (port, run.frame.clone())).collect();
@@ -45,19 +44,19 @@ impl<'a> Ports<'a> {
         }
     }
 
-    /// Gives a frame to both, and compares.
+    /// Passes a frame to both implementations and compares the results.
     fn check(&self, plane: &mut Plane, port: u8, octets: &[u8], context: &dyn Fn() -> String) {
         let fate = plane.frame(PortId(port), 1, octets);
         let run = self.ingress[usize::from(port)].run(&[], octets);
         let context = || format!("{}, port {port}, frame {octets:02x?}", context());
         let verdict = match fate {
-            Fate::Unmatched => XDP_PASS,
-            Fate::Dropped => XDP_DROP,
-            Fate::Sent(_) => XDP_REDIRECT,
+            Disposition::Unmatched => XDP_PASS,
+            Disposition::Dropped => XDP_DROP,
+            Disposition::Sent(_) => XDP_REDIRECT,
         };
         assert_eq!(run.verdict, verdict, "{}", context());
-        let Fate::Sent(expected) = fate else {
-            // Not a bit of it was touched.
+        let Disposition::Sent(expected) = fate else {
+            // The frame is unmodified.
             assert_eq!((&run.meta[..], &run.frame[..]), (&[][..], octets), "{}", context());
             return;
         };
@@ -78,7 +77,7 @@ impl<'a> Ports<'a> {
 }
 
 #[test]
-fn replicas_leave_as_the_description_says() {
+fn replicas_agree_with_user_space() {
     if !can_run() {
         return;
     }
@@ -112,9 +111,9 @@ fn replicas_leave_as_the_description_says() {
     assert!(sent > 1_000 && dropped > 1_000 && unmatched > 1_000, "frames of one kind only");
 }
 
-/// Every length of a frame with all tags, 14 octets at least, in every kind of stream.
+/// Every length of a frame with all tags, from 14 octets, in every kind of stream.
 #[test]
-fn a_frame_cut_at_any_octet() {
+fn a_frame_truncated_at_any_octet() {
     if !can_run() {
         return;
     }
@@ -139,9 +138,9 @@ fn a_frame_cut_at_any_octet() {
     assert!(whole > 10);
 }
 
-/// All of the most ports a stream may have, each with a replica of its own.
+/// The maximum number of egress ports of a stream, each with a different replica.
 #[test]
-fn sixteen_replicas_that_differ() {
+fn sixteen_different_replicas() {
     if !can_run() {
         return;
     }
@@ -151,7 +150,7 @@ fn sixteen_replicas_that_differ() {
     for (vid, egress) in (100..).zip(&mut stream.egress) {
         egress.rewrite.vlan = onbeat_frer::spec::VlanAction::Set(vid);
     }
-    // In an order that is not that of the ports.
+    // In an order different from that of the ports.
     stream.egress.rotate_left(5);
     let streams: [Stream; 1] = [stream];
     node.apply(&streams);
@@ -162,7 +161,7 @@ fn sixteen_replicas_that_differ() {
     }
 }
 
-/// The cases of vectors/frames.toml that a stream can ask for, each as the one stream's rewrite.
+/// The cases of vectors/frames.toml that a stream supports, each as the rewrite of one stream.
 #[test]
 fn edits_of_the_vectors() {
     if !can_run() {
@@ -174,7 +173,7 @@ fn edits_of_the_vectors() {
         let Some(stream) = case.stream() else { continue };
         node.apply(&[]);
         node.apply(std::slice::from_ref(&stream));
-        // Sequence numbers begin at 0: draw those before the one that the case asks for.
+        // Sequence numbers start at 0: draw those before the required one.
         for _ in 0..case.number() {
             assert_eq!(node.ingress(0).verdict(&case.octets), XDP_REDIRECT);
         }

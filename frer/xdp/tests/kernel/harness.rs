@@ -1,4 +1,4 @@
-//! A node whose programs are called by BPF_PROG_TEST_RUN, frame by frame, under a clock of ours.
+//! A node whose programs are run by BPF_PROG_TEST_RUN, frame by frame, under virtual time.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(crate) const XDP_DROP: u32 = 1;
 pub(crate) const XDP_PASS: u32 = 2;
 pub(crate) const XDP_REDIRECT: u32 = 4;
 
-/// The loopback interface: nothing is sent, but a port must be somewhere.
+/// The loopback interface: nothing is sent, but a port needs an interface.
 const IFINDEX: u32 = 1;
 
 /// Loaded programs with their ports.
@@ -29,12 +29,12 @@ pub(crate) struct Node {
     pub(crate) names: Vec<String>,
 }
 
-/// Whether programs can be loaded here; says so by name where not.
+/// Returns whether programs can be loaded here; prints the missing feature if not.
 pub(crate) fn can_run() -> bool {
     require(Feature::Root)
 }
 
-/// A pin directory of the node that tests run.
+/// Returns the pin directory of the test node.
 pub(crate) fn pins(path: &Path) -> Option<Arc<PinDirectory>> {
     Some(Arc::new(PinDirectory::create(path, &owner()).expect("a pin directory")))
 }
@@ -44,7 +44,7 @@ pub(crate) fn owner() -> PinOwner {
 }
 
 impl Node {
-    /// A node with this many ports whose tables end with it.
+    /// Creates a node with this many ports whose tables end with it.
     pub(crate) fn new(ports: usize, max_streams: u32) -> Self {
         Self::open(ports, &Options { directory: None, max_streams, test_clock: true })
     }
@@ -66,21 +66,21 @@ impl Node {
         Self { plane, names }
     }
 
-    /// Makes these its streams, each new and changed one at BEGIN unless it was there before.
+    /// Sets its streams; each new or changed one starts at BEGIN.
     pub(crate) fn apply(&mut self, streams: &[Stream]) {
         for stream in streams {
             stream.validate().expect("a valid stream");
         }
-        self.plane.apply(&self.names, streams).expect("streams the data plane can do");
+        self.plane.apply(&self.names, streams).expect("supported streams");
     }
 
-    /// What runs on frames that come in at a port.
+    /// Returns the program for frames received at a port.
     pub(crate) fn ingress(&self, port: usize) -> Program {
         let (ingress, _) = self.plane.programs(&self.names[port]).expect("an attached port");
         Program::of(&ingress)
     }
 
-    /// What runs on replicas that leave by a port.
+    /// Returns the program for replicas that leave by a port.
     pub(crate) fn egress(&self, port: usize) -> Program {
         let (_, egress) = self.plane.programs(&self.names[port]).expect("an attached port");
         Program::of(&egress)
@@ -94,28 +94,28 @@ impl Node {
 /// A loaded program, callable from any thread.
 pub(crate) struct Program(OwnedFd);
 
-/// What a program made of a frame.
+/// The result of a program run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) verdict: u32,
-    /// What stands in front of the frame for the next program.
+    /// Meta data before the frame for the next program.
     pub(crate) meta: Vec<u8>,
     pub(crate) frame: Vec<u8>,
 }
 
 impl Program {
-    /// A loaded one.
+    /// Wraps a loaded program.
     pub(crate) fn of(program: &ProgramMut<'_>) -> Self {
         Self(program.as_fd().try_clone_to_owned().expect("a descriptor"))
     }
 
-    /// The verdict on a frame.
+    /// Returns the verdict on a frame.
     pub(crate) fn verdict(&self, frame: &[u8]) -> u32 {
         self.verdict_on(frame, 1)
     }
 
-    /// The verdict on the last of so many equal frames, which follow each other as fast as can be.
-    /// A program that changes the frame is given it as it left it.
+    /// Returns the verdict on the last of `times` equal frames, in immediate succession. A program that
+    /// modifies the frame receives the modified frame.
     pub(crate) fn verdict_on(&self, frame: &[u8], times: u32) -> u32 {
         let mut options = sys::bpf_test_run_opts {
             sz: size_of::<sys::bpf_test_run_opts>() as sys::size_t,
@@ -128,7 +128,7 @@ impl Program {
         options.retval
     }
 
-    /// Verdict on a frame with `meta` in front, and both as they are afterwards.
+    /// Runs a frame with `meta` before it; returns the verdict, and both as they are afterwards.
     pub(crate) fn run(&self, meta: &[u8], frame: &[u8]) -> Run {
         let data = [meta, frame].concat();
         let mut out = vec![0xa5; data.len() + 64];
@@ -158,14 +158,14 @@ impl Program {
     }
 
     fn call(&self, options: &mut sys::bpf_test_run_opts) {
-        // SAFETY: the descriptor is open, and the pointers in `options` are null or stand for as
-        // many octets as it says, alive until the call returns.
+        // SAFETY: the descriptor is open, and the pointers in `options` are null or reference as many octets
+        // as it states, alive until the call returns.
         let error = unsafe { sys::bpf_prog_test_run_opts(self.0.as_raw_fd(), options) };
         assert_eq!(error, 0, "BPF_PROG_TEST_RUN: {}", std::io::Error::from_raw_os_error(-error));
     }
 }
 
-/// Where streams of these tests go, unless they say else.
+/// The default destination of streams of these tests.
 pub(crate) const DESTINATION: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x0d]);
 
 pub(crate) fn null(vid: u16) -> Identification {
@@ -181,19 +181,19 @@ pub(crate) fn egress(port: u8, tag: SequenceTag) -> Egress {
     Egress { port: PortId(port), tag, rewrite: Rewrite::default() }
 }
 
-/// A stream that leaves by port 0 as it came.
+/// Returns a stream that leaves by port 0 unmodified.
 pub(crate) fn stream(name: &str, members: Vec<Member>, recover: Option<Recovery>) -> Stream {
     let egress = vec![egress(0, SequenceTag::Keep)];
     Stream { name: name.into(), members, generate: false, recover, egress }
 }
 
-/// A stream that numbers frames and leaves by port 0.
+/// Returns a stream that numbers frames and leaves by port 0.
 pub(crate) fn talker(name: &str, members: Vec<Member>) -> Stream {
     let egress = vec![egress(0, SequenceTag::RTag)];
     Stream { name: name.into(), members, generate: true, recover: None, egress }
 }
 
-/// A frame of `null(vid)`, with an R-TAG where it has a number.
+/// Returns a frame of `null(vid)`, with an R-TAG if it has a number.
 pub(crate) fn frame(vid: u16, number: Option<u16>) -> Vec<u8> {
     let mut octets = [&DESTINATION.0[..], &[2, 0, 0, 0, 0, 0x0a, 0x81, 0]].concat();
     octets.extend(vid.to_be_bytes());
@@ -205,7 +205,7 @@ pub(crate) fn frame(vid: u16, number: Option<u16>) -> Vec<u8> {
     octets
 }
 
-/// The same streams in user space, as if they were all there is.
+/// Returns a plane in user space with these streams only.
 pub(crate) fn user_space(streams: &[Stream], ports: usize) -> onbeat_frer::plane::Plane {
     let mut plane = onbeat_frer::plane::Plane::new(ports);
     for stream in streams {

@@ -22,7 +22,7 @@ fn streams(members: &[MemberCase]) -> Vec<Stream> {
     members.map(|(index, member)| stream(&format!("stream{index}"), vec![member], None)).collect()
 }
 
-/// How many frames each stream has taken.
+/// Returns the number of frames that each stream has received.
 fn taken(node: &Node, streams: &[Stream]) -> Vec<u64> {
     streams.iter().map(|stream| node.read(&stream.name).members[0].input).collect()
 }
@@ -81,15 +81,15 @@ fn conflict() {
     }
 }
 
-/// Addresses and ports that share a line of the index, and more of them than one line has room for.
+/// Addresses and ports that share a line of the index, more of them than fit into one line.
 #[test]
-fn keys_that_crowd_in_the_index() {
+fn keys_overflow_a_line_of_the_index() {
     const VID: u16 = 10;
     const KEYS: u8 = 24;
     if !can_run() {
         return;
     }
-    // So small that all keys begin in one of eight lines.
+    // So small that all keys belong to one of eight lines.
     let ports = 3;
     let mut node = Node::new(ports, 8);
     let address = |key: u8| MacAddress([2, 0, 0, 0, 0, key / 3]);

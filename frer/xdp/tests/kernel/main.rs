@@ -1,8 +1,8 @@
-//! The programs in the kernel, called by BPF_PROG_TEST_RUN, against the vectors and against
-//! `onbeat_frer` and `onbeat_wire`. Needs root.
+//! The programs in the kernel, run by BPF_PROG_TEST_RUN, compared with the vectors and with `onbeat_frer` and
+//! `onbeat_wire`. Requires root.
 //!
-//! A test run executes the program on one frame and tells verdict and frame; frames that the
-//! program redirects go nowhere. The kernel refuses to run on fewer than 14 octets.
+//! A test run executes the program on one frame and returns verdict and frame; redirected frames are not
+//! sent. The kernel refuses frames of fewer than 14 octets.
 
 mod cpus;
 mod differential;
@@ -15,11 +15,11 @@ mod scale;
 mod steering;
 mod verifier;
 
-#[allow(dead_code, reason = "not every runner looks at every field")]
+#[allow(dead_code, reason = "not every runner reads every field")]
 #[path = "../../../core/tests/frer/common/identify.rs"]
 mod identify_cases;
 #[path = "../common/mixed.rs"]
 mod mixed;
-#[allow(dead_code, reason = "not every runner looks at every field")]
+#[allow(dead_code, reason = "not every runner reads every field")]
 #[path = "../../../core/tests/frer/common/recover.rs"]
 mod recover_cases;

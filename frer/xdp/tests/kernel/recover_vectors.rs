@@ -6,11 +6,11 @@ use onbeat_frer::spec::{Role, Stream};
 use crate::harness::{
     Node, Program, XDP_DROP, XDP_REDIRECT, can_run, frame, member, stream, talker,
 };
-use crate::recover_cases::{Function, Functions, Generator, RecoverCase, Told, vectors};
+use crate::recover_cases::{Decision, Function, Functions, Generator, RecoverCase, vectors};
 
 const FIRST_VID: u16 = 10;
 
-/// One stream per function, told by its VLAN.
+/// One stream per function, identified by its VLAN.
 struct Recoveries<'a> {
     node: &'a Node,
     ingress: Program,
@@ -44,11 +44,11 @@ impl<'a> Recoveries<'a> {
 }
 
 impl Functions for Recoveries<'_> {
-    fn packet(&mut self, function: usize, now_ns: u64, number: Option<u16>) -> Told {
+    fn packet(&mut self, function: usize, now_ns: u64, number: Option<u16>) -> Decision {
         self.node.plane.set_test_clock(now_ns).unwrap();
         match self.ingress.verdict(&frame(FIRST_VID + function as u16, number)) {
-            XDP_REDIRECT => Told::Accepted(true),
-            XDP_DROP => Told::Accepted(false),
+            XDP_REDIRECT => Decision::Accepted(true),
+            XDP_DROP => Decision::Accepted(false),
             other => panic!("verdict {other}"),
         }
     }
@@ -69,12 +69,12 @@ impl Functions for Recoveries<'_> {
             Role::Sequence => reading.recovery,
             Role::Individual => reading.members[0].individual,
         }
-        .expect("the function that the stream was given")
+        .expect("the function of the stream")
         .counters
     }
 }
 
-/// One stream with a member at each of these ports.
+/// One stream with a member at each of several ports.
 struct Talker<'a> {
     node: &'a Node,
     ports: Vec<Program>,

@@ -1,4 +1,4 @@
-//! What stays over reloads and restarts of the daemon, what ends, and what is refused.
+//! State kept and state removed by reloads and restarts of the daemon, and refused changes.
 
 mod pin;
 mod private_bpffs;
@@ -34,7 +34,7 @@ fn readings(node: &Node, streams: &[Stream]) -> Vec<StreamReading> {
     streams.iter().map(|stream| node.read(&stream.name)).collect()
 }
 
-/// Some frames of every kind, so that no counter of interest is 0.
+/// Runs frames of every kind, so that no relevant counter is 0.
 fn run_some(node: &Node) {
     let (first, second) = (node.ingress(0), node.ingress(1));
     for number in 0..100 {
@@ -48,7 +48,7 @@ fn run_some(node: &Node) {
 }
 
 #[test]
-fn numbers_history_and_counters_go_on_after_a_restart() {
+fn a_restart_keeps_numbers_history_and_counters() {
     with_private_bpffs(|directory| {
         let streams = streams();
         let mut node = open(directory);
@@ -76,7 +76,7 @@ fn numbers_history_and_counters_go_on_after_a_restart() {
 }
 
 #[test]
-fn a_changed_stream_starts_anew_and_the_others_do_not() {
+fn a_change_restarts_the_changed_stream_only() {
     with_private_bpffs(|directory| {
         let mut streams = streams();
         let mut node = open(directory);
@@ -96,7 +96,7 @@ fn a_changed_stream_starts_anew_and_the_others_do_not() {
             assert_eq!(after[0], before[0], "the talker did not change");
             assert_eq!(after[1].members, before[1].members);
             assert_eq!(after[1].output, before[1].output);
-            // The function with other parameters was reset, once, and counts on.
+            // The function with new parameters was reset once and keeps its counters.
             let (old, new) = (before[1].recovery.unwrap(), after[1].recovery.unwrap());
             assert!(new.take_any);
             assert_eq!(new.counters.resets, old.counters.resets + 1);
@@ -106,7 +106,7 @@ fn a_changed_stream_starts_anew_and_the_others_do_not() {
 }
 
 #[test]
-fn a_removed_stream_is_gone_and_comes_back_at_begin() {
+fn a_removed_stream_restarts_at_begin() {
     with_private_bpffs(|directory| {
         let streams = streams();
         let mut node = open(directory);
@@ -130,8 +130,8 @@ fn a_removed_stream_is_gone_and_comes_back_at_begin() {
     });
 }
 
-/// As many streams as there is room for, each found by its own frame; and all of them changed at
-/// once, with as many replicas as there may be.
+/// The maximum number of streams, each identified by its own frame; all of them changed at once, with the
+/// maximum number of replicas.
 #[test]
 fn four_thousand_streams() {
     if !can_run() {
@@ -139,7 +139,7 @@ fn four_thousand_streams() {
     }
     const STREAMS: u16 = 4_096;
     let mut node = Node::new(MAX_EGRESS, STREAMS.into());
-    // Told by VLAN and, as there are fewer of those than streams, by port.
+    // Identified by VLAN and, as there are fewer VLANs than streams, by port.
     let place = |index: u16| (index / 2_048, 1 + index % 2_048);
     let mut streams: Vec<Stream> = (0..STREAMS)
         .map(|index| {

@@ -1,5 +1,5 @@
-//! As many streams as a node may have, of all kinds of identification, that come and go under
-//! traffic: others notice nothing.
+//! The maximum number of streams, of all kinds of identification, added and removed under traffic: other
+//! streams are not affected.
 
 mod crash;
 
@@ -50,7 +50,7 @@ fn sixty_five_thousand_streams_under_traffic() {
     };
     find_all(&node, 0);
 
-    // Streams of the first tenth have traffic, the others come and go.
+    // Streams of the first tenth have traffic, the others are added and removed.
     let steady = STREAMS / 10;
     let ended = AtomicBool::new(false);
     let begun = Barrier::new(3);
@@ -83,7 +83,7 @@ fn sixty_five_thousand_streams_under_traffic() {
             let mut changed = mixed::stream(index);
             changed.egress[0].rewrite.priority = Some(random.below(8) as u8);
             let mut change = |gone: &[&str], streams: &[Stream]| {
-                node.plane.change(&names, gone, streams).expect("a change that fits")
+                node.plane.change(&names, gone, streams).expect("a change within the capacity")
             };
             assert_eq!(change(&[], &[changed]).changed, 1);
             assert_eq!(change(&[&name], &[]).removed, 1);
@@ -93,7 +93,7 @@ fn sixty_five_thousand_streams_under_traffic() {
         for stream in &mut reloaded[steady as usize..][..RELOADED as usize] {
             stream.egress[0].rewrite.priority = Some(7);
         }
-        let changes = node.plane.apply(&names, &reloaded).expect("a reload that fits");
+        let changes = node.plane.apply(&names, &reloaded).expect("a reload within the capacity");
         let kept = (STREAMS - RELOADED) as usize;
         let changed = RELOADED as usize;
         assert_eq!(changes, Changes { kept, changed, ..Changes::default() });
@@ -116,7 +116,7 @@ fn sixty_five_thousand_streams_under_traffic() {
     find_all(&node, 0);
 }
 
-/// Has threads end where the test does not.
+/// Stops threads when a test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -125,7 +125,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Runs `change` over and over while `check` looks at what becomes of frames.
+/// Runs `change` repeatedly while `check` verifies the processing of frames.
 fn while_frames_flow(mut change: impl FnMut(u32), check: impl Fn() + Sync) {
     const CHANGES: u32 = 2_000;
     let (ended, begun) = (AtomicBool::new(false), Barrier::new(2));
@@ -140,13 +140,13 @@ fn while_frames_flow(mut change: impl FnMut(u32), check: impl Fn() + Sync) {
         let stop = Stop(&ended);
         (0..CHANGES).for_each(&mut change);
         drop(stop);
-        thread.join().expect("frames as they should be");
+        thread.join().expect("correct frames");
     });
 }
 
-/// Between a form that numbers frames and one that does not: each frame is of one or the other.
+/// Alternates between a form that numbers frames and one that does not: each frame matches one of the two.
 #[test]
-fn no_frame_sees_half_a_change() {
+fn a_change_is_atomic_for_each_frame() {
     if !can_run() {
         return;
     }
@@ -166,7 +166,9 @@ fn no_frame_sees_half_a_change() {
     let sent = std::sync::atomic::AtomicU64::new(0);
     while_frames_flow(
         |round| {
-            node.plane.change(&names, &[], &[form(round + 1)]).expect("a change that fits");
+            node.plane
+                .change(&names, &[], &[form(round + 1)])
+                .expect("a change within the capacity");
         },
         || {
             let run = ingress.run(&[], &frame(10, None));
@@ -178,15 +180,15 @@ fn no_frame_sees_half_a_change() {
             assert!(whole.contains(&(vid, numbered)), "{:02x?}", run.frame);
         },
     );
-    // What was counted by one form goes on in the other.
+    // Counters of one form continue in the other.
     let reading = node.read("stream");
     let sent = sent.into_inner();
     assert_eq!((reading.members[0].input, reading.output), (sent, sent));
 }
 
-/// Streams that come where another went, in the same lines of the index.
+/// Streams added where another was removed, in the same lines of the index.
 #[test]
-fn no_frame_is_taken_by_what_comes_in_its_place() {
+fn a_reused_entry_matches_no_frame_of_the_former_stream() {
     if !can_run() {
         return;
     }
@@ -196,8 +198,10 @@ fn no_frame_is_taken_by_what_comes_in_its_place() {
     while_frames_flow(
         |round| {
             let old = stream("old", vec![member(0, 10, None)], None);
-            node.plane.change(&names, &["new"], &[old]).expect("a change that fits");
-            node.plane.change(&names, &["old"], &[new(round)]).expect("a change that fits");
+            node.plane.change(&names, &["new"], &[old]).expect("a change within the capacity");
+            node.plane
+                .change(&names, &["old"], &[new(round)])
+                .expect("a change within the capacity");
             assert_eq!(node.read("new").members[0].input, 0, "round {round}");
         },
         || {
@@ -207,7 +211,7 @@ fn no_frame_is_taken_by_what_comes_in_its_place() {
     );
 }
 
-/// A change that goes only half its way goes none of it.
+/// A change that fails in part has no effect.
 #[test]
 fn a_refused_change_changes_nothing() {
     if !can_run() {
@@ -221,14 +225,14 @@ fn a_refused_change_changes_nothing() {
     node.apply(&streams);
     let vid = |stream: &Stream| match stream.members[0].identification {
         Identification::Null { vlan, .. } => vlan.vlan,
-        _ => unreachable!("these have no other"),
+        _ => unreachable!("no other kind"),
     };
     let (ingress, names) = (node.ingress(0), node.names.clone());
     for stream in &streams {
         assert_eq!(ingress.verdict(&frame(vid(stream), Some(1))), XDP_REDIRECT);
     }
     let before = streams.clone().map(|stream| node.read(&stream.name));
-    // "a" may go and "c" come, but "d" wants what "b" has.
+    // "a" may be removed and "c" added, but "d" requests a key of "b".
     let c = stream("c", vec![member(0, vid(&streams[0]), None)], Some(VECTOR));
     let d = stream("d", vec![member(1, 7, None), member(0, vid(&streams[1]), None)], None);
     let error = node.plane.change(&names, &["a"], &[c.clone(), d]).expect_err("a conflict");
@@ -238,8 +242,9 @@ fn a_refused_change_changes_nothing() {
     assert_eq!(streams.clone().map(|stream| node.read(&stream.name)), before);
     assert_eq!(ingress.verdict(&frame(vid(&streams[0]), Some(1))), XDP_DROP);
 
-    // Without "d" it can be had, and begins anew.
-    let changes = node.plane.change(&names, &["a", "nobody"], &[c]).expect("a change that fits");
+    // Without "d" the change is valid, and the stream restarts.
+    let changes =
+        node.plane.change(&names, &["a", "unknown"], &[c]).expect("a change within the capacity");
     assert_eq!(changes, Changes { added: 1, removed: 1, ..Changes::default() });
     assert_eq!(ingress.verdict(&frame(vid(&streams[0]), Some(1))), XDP_REDIRECT);
     assert_eq!(ingress.verdict(&frame(vid(&streams[1]), Some(1))), XDP_DROP);

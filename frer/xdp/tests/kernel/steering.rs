@@ -1,7 +1,7 @@
-//! Steering hands over the frames that a plane takes, and no other.
+//! Steering redirects the frames that match a stream of a plane, and no others.
 
 use onbeat_frer::dataplane::{Mode, PortSpec};
-use onbeat_frer::plane::Fate;
+use onbeat_frer::plane::Disposition;
 use onbeat_frer::spec::{Identification, Member, PortId, Stream};
 use onbeat_frer_xdp::Steering;
 use onbeat_testing::vectors::octets;
@@ -17,7 +17,7 @@ const PORTS: usize = 3;
 const WORLDS: u64 = 60;
 const FRAMES: u64 = 500;
 
-/// One without sockets: what it would hand over, it drops.
+/// Steering without sockets: it drops frames that it would redirect.
 struct Bench {
     steering: Steering,
     names: Vec<String>,
@@ -42,7 +42,7 @@ impl Bench {
 
     fn apply(&mut self, streams: &[Stream]) {
         self.steering.apply(&[], &[]).expect("no streams");
-        self.steering.apply(&self.names, streams).expect("streams there is room for");
+        self.steering.apply(&self.names, streams).expect("streams within the capacity");
     }
 
     fn program(&self, port: usize) -> Program {
@@ -51,7 +51,7 @@ impl Bench {
 }
 
 #[test]
-fn what_the_plane_takes_is_handed_over() {
+fn frames_of_streams_are_redirected() {
     if !require(Feature::Root) {
         return;
     }
@@ -70,12 +70,12 @@ fn what_the_plane_takes_is_handed_over() {
             }
             let port = random.below(PORTS as u64) as usize;
             let expected = match plane.frame(PortId(port as u8), 1, &octets) {
-                Fate::Unmatched => XDP_PASS,
-                Fate::Dropped | Fate::Sent(_) => XDP_DROP,
+                Disposition::Unmatched => XDP_PASS,
+                Disposition::Dropped | Disposition::Sent(_) => XDP_DROP,
             };
             let run = programs[port].run(&[], &octets);
             let context = format!("seed {SEED:#x}, world {world}, frame {number}: {octets:02x?}");
-            // What is handed over has its arrival time in front.
+            // A redirected frame has its arrival time before it.
             let meta = if expected == XDP_DROP { 8 } else { 0 };
             assert_eq!((run.verdict, run.meta.len()), (expected, meta), "{context}");
             assert_eq!(run.frame, octets, "{context}");
@@ -88,7 +88,7 @@ fn what_the_plane_takes_is_handed_over() {
 }
 
 #[test]
-fn identification_is_that_of_the_vectors() {
+fn identification_agrees_with_the_vectors() {
     if !require(Feature::Root) {
         return;
     }

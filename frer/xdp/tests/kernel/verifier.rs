@@ -1,5 +1,5 @@
-//! What the programs cost to verify: a kernel refuses more than a million instructions, and a new
-//! compiler must not bring us near.
+//! Verification cost of the programs: a kernel refuses more than a million instructions, and a new compiler
+//! must stay well below that.
 
 use std::os::fd::AsFd;
 
@@ -7,7 +7,7 @@ use onbeat_bpf::ProgramInfo;
 
 use crate::harness::{Node, can_run};
 
-/// On each kernel that the suite `frer-verifier` of tests/vm runs on. Linux 6.1 walks the most.
+/// Maximum on each kernel of the suite `frer-verifier` of tests/vm. Linux 6.1 verifies the most.
 const MOST: u32 = 250_000;
 
 fn verified_instructions(program: &impl AsFd) -> u32 {
@@ -15,7 +15,7 @@ fn verified_instructions(program: &impl AsFd) -> u32 {
 }
 
 #[test]
-fn programs_are_cheap_to_verify() {
+fn programs_stay_below_the_verification_limit() {
     if !can_run() {
         return;
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use onbeat_host::settings::{
-    Entry, Host, InterfaceSurvey, Log, NapiThread, Place, Refusal, Survey,
+    Entry, Host, InterfaceSurvey, Log, NapiThread, Refusal, SettingLocation, Survey,
 };
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::policy::Rank;
@@ -16,7 +16,7 @@ use onbeat_netdev::InterfaceIdentity;
 pub(crate) struct FakeHost {
     pub(crate) interfaces: BTreeMap<String, Interface>,
     /// Settings that cannot be written.
-    pub(crate) unwritable: Vec<Place>,
+    pub(crate) unwritable: Vec<SettingLocation>,
     /// All writes, in order.
     pub(crate) writes: Vec<(String, String)>,
 }
@@ -85,26 +85,28 @@ impl Host for FakeHost {
         Ok(Survey { cpus: "0-3".parse().unwrap(), interfaces, ..Survey::default() })
     }
 
-    fn read(&mut self, place: &Place) -> std::result::Result<String, Refusal> {
+    fn read(&mut self, place: &SettingLocation) -> std::result::Result<String, Refusal> {
         match place {
-            Place::Threaded { interface } => {
+            SettingLocation::Threaded { interface } => {
                 Ok(u8::from(self.interface(interface)?.threaded).to_string())
             }
-            Place::ThreadPolicy { pid, .. } => Ok(self.thread(*pid)?.0.clone()),
-            Place::ThreadCpus { pid, .. } => Ok(self.thread(*pid)?.1.clone()),
+            SettingLocation::ThreadPolicy { pid, .. } => Ok(self.thread(*pid)?.0.clone()),
+            SettingLocation::ThreadCpus { pid, .. } => Ok(self.thread(*pid)?.1.clone()),
             other => panic!("unexpected read of {other}"),
         }
     }
 
-    fn write(&mut self, place: &Place, value: &str) -> std::result::Result<(), Refusal> {
+    fn write(&mut self, place: &SettingLocation, value: &str) -> std::result::Result<(), Refusal> {
         if self.unwritable.contains(place) {
             return Err(Refusal::Failed("not supported".into()));
         }
         self.writes.push((place.to_string(), value.to_owned()));
         match place {
-            Place::Threaded { interface } => self.interface(interface)?.threaded = value == "1",
-            Place::ThreadPolicy { pid, .. } => self.thread(*pid)?.0 = value.to_owned(),
-            Place::ThreadCpus { pid, .. } => self.thread(*pid)?.1 = value.to_owned(),
+            SettingLocation::Threaded { interface } => {
+                self.interface(interface)?.threaded = value == "1"
+            }
+            SettingLocation::ThreadPolicy { pid, .. } => self.thread(*pid)?.0 = value.to_owned(),
+            SettingLocation::ThreadCpus { pid, .. } => self.thread(*pid)?.1 = value.to_owned(),
             other => panic!("unexpected write of {other}"),
         }
         Ok(())

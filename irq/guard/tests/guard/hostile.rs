@@ -14,7 +14,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, sets
 use nix::sys::wait::waitpid;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{ForkResult, Pid, fork};
-use onbeat_host::settings::PutBack;
+use onbeat_host::settings::RestoreOutcome;
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::policy::{Budget, Limit, Settings};
 use onbeat_irq_guard::{Config, DropAt, Event, Rule, Usage, run};
@@ -389,7 +389,10 @@ fn busy_processes_do_not_blind_the_guard() {
                 stops.recv_timeout(length) == Err(RecvTimeoutError::Timeout)
             };
             let restored = run(&config, directory.path(), &mut go_on, &mut |_, _| ()).unwrap();
-            assert!(restored.iter().all(|one| one.outcome != PutBack::Failed), "{restored:?}");
+            assert!(
+                restored.iter().all(|one| one.outcome != RestoreOutcome::Failed),
+                "{restored:?}"
+            );
             pauses
         };
         let guard = world.receiver.namespace().run(|| scope.spawn(guard)).unwrap();

@@ -14,7 +14,7 @@ use onbeat_irq_core::policy::{Budget, Limit, Settings};
 use onbeat_irq_guard::{Config, DropAt, Event, Namespaces, Rule};
 use onbeat_netdev::{Handle, Namespace, XdpMode, napi};
 use onbeat_realtime::Profile;
-use onbeat_testing::{Feature, ForeignProgram, Hold, TemporaryDirectory, require_all};
+use onbeat_testing::{AttachMethod, Feature, ForeignProgram, TemporaryDirectory, require_all};
 
 use crate::harness::{BOUND, Flow, World};
 use crate::reader::Reader;
@@ -266,7 +266,7 @@ fn with_another_xdp_program_packets_are_dropped_at_tc_ingress() {
         return;
     };
     let world = World::with_napi();
-    for hold in [Hold::Link, Hold::Interface] {
+    for hold in [AttachMethod::Link, AttachMethod::Interface] {
         let other = ForeignProgram::attach(&world.receiver, "r0", hold, XdpMode::Native);
         let guard = RunningGuard::start(&world, |config: &mut Config| {
             let budget = Budget { ns_per_s: 10_000 };

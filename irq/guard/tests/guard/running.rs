@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use onbeat_host::settings::PutBack;
+use onbeat_host::settings::RestoreOutcome;
 use onbeat_irq_guard::{Background, Config, Event, Usage};
 use onbeat_testing::TemporaryDirectory;
 
@@ -93,7 +93,7 @@ impl RunningGuard {
     /// Stops the guard; all settings are restored.
     pub(crate) fn stop(mut self) {
         let restored = self.guard.take().expect("it runs").stop().unwrap();
-        assert!(restored.iter().all(|one| one.outcome != PutBack::Failed), "{restored:?}");
+        assert!(restored.iter().all(|one| one.outcome != RestoreOutcome::Failed), "{restored:?}");
         assert!(!self.directory.file("journal.json").exists());
     }
 }

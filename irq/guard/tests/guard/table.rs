@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use onbeat_host::settings::{
-    Host, Kind, Log, NapiThread, Place, PutBack, Refusal, Setting, Survey, change_all,
+    Host, Log, NapiThread, Refusal, RestoreOutcome, Setting, SettingKind, SettingLocation, Survey,
+    change_all,
 };
 use onbeat_irq_core::policy::{Rank, Settings};
 use onbeat_irq_guard::{Candidates, Config, Event, Guard, HostObserver, Usage};
@@ -40,11 +41,11 @@ impl Host for World {
         self.host.borrow_mut().napi_threads(interface)
     }
 
-    fn read(&mut self, place: &Place) -> std::result::Result<String, Refusal> {
+    fn read(&mut self, place: &SettingLocation) -> std::result::Result<String, Refusal> {
         self.host.borrow_mut().read(place)
     }
 
-    fn write(&mut self, place: &Place, value: &str) -> std::result::Result<(), Refusal> {
+    fn write(&mut self, place: &SettingLocation, value: &str) -> std::result::Result<(), Refusal> {
         self.host.borrow_mut().write(place, value)
     }
 
@@ -117,7 +118,7 @@ fn run(config: &Config, table: &[Row<'_>]) {
         assert_eq!(world.policies(), are(expected), "row {row}: {ms} ms");
     }
     let restored = guard.stop().unwrap();
-    assert!(restored.iter().all(|one| one.outcome != PutBack::Failed), "{restored:?}");
+    assert!(restored.iter().all(|one| one.outcome != RestoreOutcome::Failed), "{restored:?}");
     assert!(log.entries().is_empty(), "{log:?}");
     let lasting = |(pid, _): &&(i32, String)| before.iter().any(|(known, _)| known == pid);
     let now = world.policies();
@@ -275,7 +276,7 @@ fn an_error_names_the_interface_and_restores_all_settings() {
     assert_eq!(error, "interface \"eth7\" not found; list interfaces: ip link");
     assert_eq!(world.threaded(), [false, false]);
 
-    let threaded = Place::Threaded { interface: "eth1".into() };
+    let threaded = SettingLocation::Threaded { interface: "eth1".into() };
     world.host.borrow_mut().unwritable.push(threaded);
     let error = begin(&["eth0", "eth1"]);
     assert_eq!(error, "interface \"eth1\" cannot be guarded: not supported");
@@ -288,8 +289,11 @@ fn a_thread_that_cannot_be_set_is_reported_once() {
     let world = World::new();
     let config = config(&["eth1"]);
     let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
-    let place =
-        Place::ThreadPolicy { interface: "eth1".into(), pid: 30, name: "napi/eth1-30".into() };
+    let place = SettingLocation::ThreadPolicy {
+        interface: "eth1".into(),
+        pid: 30,
+        name: "napi/eth1-30".into(),
+    };
     world.host.borrow_mut().unwritable.push(place);
     let (mut guard, _) = Guard::start(&config, &mut host, &mut log, &mut observer).unwrap();
     world.wait(3, 7, fifo(50));
@@ -305,10 +309,10 @@ fn a_thread_that_cannot_be_set_is_reported_once() {
 fn a_setting_that_cannot_be_restored_is_an_error() {
     let world = World::new();
     let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
-    let place = Place::Threaded { interface: "eth9".into() };
+    let place = SettingLocation::Threaded { interface: "eth9".into() };
     world.host.borrow_mut().add("eth9", &[]);
     let (now, wanted) = ("0".to_owned(), "1".to_owned());
-    let setting = Setting { kind: Kind::ThreadedNapi, interface: None, place, now, wanted };
+    let setting = Setting { kind: SettingKind::ThreadedNapi, interface: None, place, now, wanted };
     change_all(&mut host, &mut log, vec![setting]).unwrap();
     world.host.borrow_mut().interfaces.remove("eth9");
     let config = config(&["eth0"]);

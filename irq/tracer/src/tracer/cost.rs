@@ -8,13 +8,13 @@ use nix::unistd::{SysconfVar, sysconf};
 
 use super::Tracer;
 use crate::error::{Error, Result};
-use onbeat_bpf::statistics::Watched;
+use onbeat_bpf::statistics::MeasuredRuns;
 use onbeat_irq_core::OwnCost;
 
 /// Observes the ledger's own cost, now and then: the kernel's statistics cost as much as the programs.
 #[derive(Debug)]
 pub struct CostMeter {
-    under_way: Option<(Watched, Instant)>,
+    under_way: Option<(MeasuredRuns, Instant)>,
     programs: ProgramTime,
     process_ns: u64,
 }
@@ -71,7 +71,7 @@ impl CostMeter {
     /// # Errors
     /// The kernel does not measure the time of programs.
     pub fn start(&mut self, tracer: &Tracer) -> Result<()> {
-        self.under_way = Some((Watched::begin(|| tracer.runs())?, Instant::now()));
+        self.under_way = Some((MeasuredRuns::begin(|| tracer.runs())?, Instant::now()));
         Ok(())
     }
 

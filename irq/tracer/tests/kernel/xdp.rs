@@ -6,7 +6,7 @@ use std::time::Instant;
 use onbeat_irq::Tracer;
 use onbeat_irq_core::charge::{Accounts, Cause, Class, Device};
 use onbeat_netdev::XdpMode;
-use onbeat_testing::{ForeignProgram, Hold, Instruction};
+use onbeat_testing::{AttachMethod, ForeignProgram, Instruction};
 
 use crate::harness::{BOUND, Flow, World, caused, possible, this_process, total};
 
@@ -59,7 +59,7 @@ fn class(accounts: &Accounts, wanted: impl Fn(&Class) -> bool) -> u64 {
 }
 
 /// Attaches a program to the receiver's device.
-fn attach(world: &World, hold: Hold, code: &[Instruction]) -> ForeignProgram {
+fn attach(world: &World, hold: AttachMethod, code: &[Instruction]) -> ForeignProgram {
     ForeignProgram::attach_code(&world.receiver, "r0", hold, XdpMode::Native, code)
 }
 
@@ -70,7 +70,7 @@ fn dropped_packets_are_of_class_xdp_however_the_program_is_attached() {
     if !possible() {
         return;
     }
-    for hold in [Hold::Link, Hold::Interface] {
+    for hold in [AttachMethod::Link, AttachMethod::Interface] {
         let world = World::with_napi();
         let flow = world.flow();
         flow.pass(1, 100);
@@ -102,7 +102,7 @@ impl Filtered {
         let bind = || UdpSocket::bind("0.0.0.0:0");
         let taken = world.sender.namespace().run(bind).unwrap().unwrap();
         taken.connect((passed.reader.local_addr().unwrap().ip(), TAKEN_PORT)).unwrap();
-        let _program = attach(&world, Hold::Link, &takes_port());
+        let _program = attach(&world, AttachMethod::Link, &takes_port());
         Self { world, passed, taken, _program }
     }
 

@@ -153,7 +153,7 @@ fn invalid_frames() {
         "not an Ethernet frame: length 59",
     );
     finds(|trace| set(trace, "1 -> 255 PRes", 0, 0x0d), "message type 13");
-    finds(|trace| set(trace, "1 -> 255 PRes", 9, 9), "is cut off");
+    finds(|trace| set(trace, "1 -> 255 PRes", 9, 9), "is truncated");
 }
 
 #[test]

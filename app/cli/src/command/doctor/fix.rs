@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::process::Command;
 
-use onbeat_host::settings::{Host, Kind, Report, Tuning, apply, plan};
+use onbeat_host::settings::{Host, Report, SettingKind, Tuning, apply, plan};
 use onbeat_node::doctor::{Fixed, Target, UNDO};
-use onbeat_realtime::{CpuSet, DmaLatency, HeldSignals, Scheduling};
+use onbeat_realtime::{BlockedSignals, CpuSet, DmaLatency, Scheduling};
 use onbeat_terminal::exit::{Answer, Result, warn};
 use onbeat_terminal::output;
 
@@ -26,7 +26,7 @@ pub(super) struct Fix {
     /// Change these settings only: governor, rt-throttling, offloads, coalescing, energy-efficient,
     /// threaded-napi, irq-affinity, napi-priority, napi-affinity
     #[arg(long, requires = "fix", value_name = "SETTING", value_delimiter = ',')]
-    only: Vec<Kind>,
+    only: Vec<SettingKind>,
     /// Where a change fails, keep the others instead of putting all back
     #[arg(long, requires = "fix")]
     pub(super) keep_going: bool,
@@ -70,7 +70,7 @@ impl Fix {
             return print(&plan(&tuning, &survey).into());
         }
         // From here on a signal must not end the process between two changes.
-        let signals = HeldSignals::begin()?;
+        let signals = BlockedSignals::begin()?;
         let mut journal = at.journal()?;
         let latency = self.hold_latency(at)?;
         let report = at.settings(|host| apply(host, &mut journal, &tuning, self.keep_going))??;
@@ -97,7 +97,7 @@ impl Fix {
     }
 
     /// Until the command or the user ends it.
-    fn session(&self, signals: &HeldSignals, latency: &DmaLatency) -> Result {
+    fn session(&self, signals: &BlockedSignals, latency: &DmaLatency) -> Result {
         let us = latency.latency_us();
         let Some((program, words)) = self.command.split_first() else {
             output::print(&format!(

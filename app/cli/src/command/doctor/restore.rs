@@ -4,7 +4,7 @@ use onbeat_host::settings::{Log, restore};
 use onbeat_link::Claim;
 use onbeat_link::raw::CaptureSocket;
 use onbeat_node::doctor::Target;
-use onbeat_realtime::HeldSignals;
+use onbeat_realtime::BlockedSignals;
 
 use crate::command::restored;
 use onbeat_terminal::exit::Result;
@@ -26,7 +26,7 @@ pub(super) struct Restore {
 
 impl Restore {
     pub(super) fn execute(self, at: &Target, json: bool) -> Result {
-        let _signals = HeldSignals::begin()?;
+        let _signals = BlockedSignals::begin()?;
         if self.forget {
             restored::discard_damaged(&at.journal_directory())?;
             let (claims, taps) = (at.below(Claim::DIRECTORY), at.below(CaptureSocket::DIRECTORY));

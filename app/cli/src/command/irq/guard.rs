@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use onbeat_host::settings::{self, Line, PutBack};
+use onbeat_host::settings::{self, ChangeLine, RestoreOutcome};
 use onbeat_host::trust;
 use onbeat_irq_guard::{self as guard, Event, Usage, journal_directory};
 use onbeat_node::config::load_guard;
-use onbeat_realtime::HeldSignals;
+use onbeat_realtime::BlockedSignals;
 use serde::Serialize;
 
 use crate::command::restored;
@@ -56,7 +56,7 @@ pub(super) struct Guard {
 /// What `--dry-run --json` prints.
 #[derive(Serialize)]
 struct Would {
-    changes: Vec<Line>,
+    changes: Vec<ChangeLine>,
     later: Vec<String>,
     cannot: Vec<String>,
     follows: Vec<Event>,
@@ -69,7 +69,7 @@ impl Guard {
     pub(super) fn execute(self) -> Result {
         let directory = journal_directory()?;
         let Some(file) = &self.file else {
-            let _signals = HeldSignals::begin()?;
+            let _signals = BlockedSignals::begin()?;
             if self.forget {
                 restored::discard_damaged(&directory)?;
             }
@@ -82,7 +82,7 @@ impl Guard {
         }
         let config = trust::load(file, load_guard)?;
         // Before any other thread: what is being changed is finished, or undone.
-        let signals = HeldSignals::begin()?;
+        let signals = BlockedSignals::begin()?;
         let mut printer = Printer::new(self.json);
         let mut failure = None;
         let restored = {
@@ -102,14 +102,15 @@ impl Guard {
             return Err(failure);
         }
         let count = |outcome| restored.iter().filter(|one| one.outcome == outcome).count();
-        let (restored_now, failed) = (count(PutBack::Restored), count(PutBack::Failed));
+        let (restored_now, failed) =
+            (count(RestoreOutcome::Restored), count(RestoreOutcome::Failed));
         printer.tell(&[Event::Restored { restored: restored_now, failed }], &[])?;
-        for one in restored.iter().filter(|one| one.outcome == PutBack::Failed) {
+        for one in restored.iter().filter(|one| one.outcome == RestoreOutcome::Failed) {
             let reason = one.reason.as_deref().unwrap_or_default();
             let place = &one.entry.place;
             warn(format!("{place} is not as before: {reason}; try: onbeat irq guard --restore"));
         }
-        Ok(Answer::good_if(restored.iter().all(|one| one.outcome != PutBack::Failed)))
+        Ok(Answer::good_if(restored.iter().all(|one| one.outcome != RestoreOutcome::Failed)))
     }
 
     fn preview(&self, preview: guard::Preview) -> Result {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use onbeat_testing::{Ran, command};
+use onbeat_testing::{CommandOutput, command};
 
 /// The program under test.
 pub(crate) fn program() -> &'static Path {
@@ -14,6 +14,6 @@ pub(crate) fn onbeat() -> Command {
     command(program())
 }
 
-pub(crate) fn run(arguments: &[&str]) -> Ran {
+pub(crate) fn run(arguments: &[&str]) -> CommandOutput {
     onbeat().args(arguments).output().expect("it starts").into()
 }

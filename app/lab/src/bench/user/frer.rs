@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use onbeat_frer::plane::Plane;
 use onbeat_frer::spec::{PortId, Stream};
-use onbeat_frer_user::{Copies, Forwarder, Poll, Port, Traffic};
+use onbeat_frer_user::{CopyMode, Forwarder, PollMode, Port, Traffic};
 use onbeat_frer_xdp::Steering;
 use onbeat_link::raw::Umem;
 use onbeat_netdev::Handle;
@@ -96,7 +96,7 @@ impl Node {
             Cpus::go_first();
             Ok(pinned)
         };
-        let forwarder = Forwarder::start(plane, Poll::Sleep, prepare).map_err(failed)?;
+        let forwarder = Forwarder::start(plane, PollMode::Sleep, prepare).map_err(failed)?;
         let mut node = Self {
             forwarder: Some(forwarder),
             zero_copy: false,
@@ -148,7 +148,7 @@ impl Node {
                 },
             );
             let port = port.map_err(failed)?;
-            self.zero_copy &= port.copies() == Some(Copies::None);
+            self.zero_copy &= port.copies() == Some(CopyMode::None);
             self.set_port(number, port)?;
         }
         let names: Vec<String> =
@@ -165,7 +165,7 @@ impl Node {
 
     fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut onbeat_frer_user::Inside) -> T + Send + 'static,
+        work: impl FnOnce(&mut onbeat_frer_user::ThreadState) -> T + Send + 'static,
     ) -> Result<T> {
         self.forwarder.as_ref().expect("it runs").control().run(work).map_err(failed)
     }

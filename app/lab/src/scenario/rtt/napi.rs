@@ -3,7 +3,7 @@
 
 use std::io;
 
-use onbeat_host::settings::{Entry, Host, Kind, Live, Log, Tuning, apply};
+use onbeat_host::settings::{Entry, Host, Live, Log, SettingKind, Tuning, apply};
 use onbeat_netdev::Namespace;
 use onbeat_realtime::{CpuSet, Scheduling};
 
@@ -37,9 +37,9 @@ pub(super) fn thread(
     cpu: u16,
     realtime: bool,
 ) -> Result<()> {
-    let mut only = vec![Kind::ThreadedNapi, Kind::NapiAffinity];
+    let mut only = vec![SettingKind::ThreadedNapi, SettingKind::NapiAffinity];
     if realtime {
-        only.push(Kind::NapiPriority);
+        only.push(SettingKind::NapiPriority);
     }
     let tuning = Tuning {
         interfaces: interfaces.iter().map(|name| (*name).to_owned()).collect(),

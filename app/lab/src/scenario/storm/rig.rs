@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use onbeat_host::settings::PutBack;
+use onbeat_host::settings::RestoreOutcome;
 use onbeat_irq::names::Stat;
 use onbeat_irq_guard::{Background, Config, Event};
 use onbeat_netdev::{Ethtool, Namespace, napi};
@@ -139,7 +139,7 @@ impl Rig {
     /// Ends the guard: how many settings it could not put back.
     pub(super) fn end_guard(&mut self) -> Result<u64> {
         let restored = self.guard.take().map(Background::stop).transpose()?.unwrap_or_default();
-        Ok(restored.iter().filter(|one| one.outcome == PutBack::Failed).count() as u64)
+        Ok(restored.iter().filter(|one| one.outcome == RestoreOutcome::Failed).count() as u64)
     }
 
     /// What the guard could not set.

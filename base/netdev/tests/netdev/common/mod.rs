@@ -1,11 +1,11 @@
-//! What the tests share: two namespaces with a cable between, and a raw socket.
+//! Shared parts of the tests: two namespaces with a cable, and a raw socket.
 
 use std::time::{Duration, Instant};
 
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 use onbeat_testing::RawSocket;
 
-/// Longest wait for something that comes at once unless it never comes.
+/// Maximum wait for an event that is immediate if it occurs.
 pub(crate) const BOUND: Duration = Duration::from_secs(10);
 
 /// An EtherType for experiments (IEEE 802, 9.2.4), which no protocol of the kernel sends.
@@ -17,7 +17,7 @@ pub(crate) const ETHER_TYPE: u16 = 0x88b5;
 ///   left: "l0" --------- right: "r0"
 /// ```
 ///
-/// Both handles must be kept: the device vanishes with the namespace at either end.
+/// Keep both handles: the device is removed with the namespace at either end.
 pub(crate) struct Cable {
     pub(crate) left: Handle,
     pub(crate) right: Handle,
@@ -52,8 +52,8 @@ pub(crate) fn frame(payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Sends `frame` again and again until it arrives: a path comes up when the kernel gets round to
-/// it. Whether it arrived within the bound.
+/// Sends `frame` repeatedly until it arrives, as the kernel activates a path with a delay. Returns whether it
+/// arrived within the bound.
 pub(crate) fn passes(from: &RawSocket, to: &RawSocket, frame: &[u8]) -> bool {
     let deadline = Instant::now() + BOUND;
     while Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! Faults in an identification; each text names the field, its value and the remedy.
+//! Errors in an identification; each text names the field, its value and the remedy.
 
 use core::error::Error;
 use core::fmt;
@@ -8,7 +8,7 @@ use onbeat_wire::MacAddress;
 
 use crate::spec::rewrite::RewriteError;
 
-/// A rule that an identification breaks.
+/// A violated rule of an identification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdentificationError {
     /// `vlan` is out of range.
@@ -19,7 +19,7 @@ pub enum IdentificationError {
     GroupSource(MacAddress),
     /// `dscp` is out of range.
     Dscp(u8),
-    /// `ip_source` and `ip_destination` are of different versions of IP.
+    /// `ip_source` and `ip_destination` have different IP versions.
     IpFamilies {
         /// `ip_source`.
         source: IpAddr,
@@ -33,13 +33,13 @@ pub enum IdentificationError {
         /// Octets of `msdu_match`.
         value: usize,
     },
-    /// `msdu_mask` has this many octets.
+    /// Invalid length of `msdu_mask`, in octets.
     MsduLength(usize),
-    /// A match has a bit that its mask does not have.
+    /// A match has a bit that its mask lacks.
     MatchOutsideMask {
         /// `destination`, `source` or `msdu`.
         field: &'static str,
-        /// Which octet, from 0.
+        /// The octet, from 0.
         octet: usize,
     },
     /// In `up`.
@@ -54,22 +54,25 @@ impl fmt::Display for IdentificationError {
             Self::VlanId(vlan) => write!(f, "vlan: {vlan}; give 1 to 4094, or 0 for any"),
             Self::PriorityWithVlan(vlan) => write!(
                 f,
-                "vlan: {vlan} with tagged = priority, whose frames have no VLAN id; give 0, or \
+                "vlan: {vlan} with tagged = priority, but such frames have no VLAN id; give 0, or \
                  tagged = tagged"
             ),
             Self::GroupSource(source) => write!(
                 f,
-                "source: {source} is a group address, which no frame comes from; give the \
-                 talker's own"
+                "source: {source} is a group address, which is never a source; give the talker's \
+                 own address"
             ),
-            Self::Dscp(dscp) => write!(f, "dscp: {dscp}; give 0 to 63, or nothing for any"),
+            Self::Dscp(dscp) => write!(f, "dscp: {dscp}; give 0 to 63, or omit it for any"),
             Self::IpFamilies { source, destination } => write!(
                 f,
                 "ip_source: {source} with ip_destination {destination}; give both as IPv4 or both \
                  as IPv6"
             ),
             Self::MsduLengths { mask, value } => {
-                write!(f, "msdu_match: {value} octets with an msdu_mask of {mask}; give as many")
+                write!(
+                    f,
+                    "msdu_match: {value} octets, but msdu_mask has {mask}; give both the same length"
+                )
             }
             Self::MsduLength(length) => {
                 write!(f, "msdu_mask: {length} octets; give 2 to 1984, or none")

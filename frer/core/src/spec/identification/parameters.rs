@@ -8,10 +8,10 @@ use onbeat_wire::MacAddress;
 
 use super::error::IdentificationError;
 
-/// MSDU octets that Mask-and-match looks at (9.1.6).
+/// Number of MSDU octets that Mask-and-match can read (9.1.6).
 const MSDU_LENGTHS: core::ops::RangeInclusive<usize> = 2..=1984;
 
-/// Whether a frame must carry a VLAN tag to be of a stream (9.1.2.2).
+/// The VLAN tag that a frame must carry to match (9.1.2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tagged {
     /// A VLAN tag with a VLAN id other than 0.
@@ -27,7 +27,7 @@ pub enum Tagged {
 pub struct VlanMatch {
     /// Whether a tag is required.
     pub tagged: Tagged,
-    /// VLAN id `1..=4094`, or 0: not looked at. Only looked at on frames with a tag.
+    /// VLAN id `1..=4094`, or 0: any. Compared only in frames with a tag.
     pub vlan: u16,
 }
 
@@ -51,7 +51,7 @@ pub struct IpMatch {
 /// Next protocol of IP Stream identification (9.1.5.6 to 9.1.5.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NextProtocol {
-    /// Not looked at, and neither are ports.
+    /// Any protocol; ports are ignored.
     None,
     /// UDP with these ports.
     Udp {
@@ -87,15 +87,15 @@ pub struct MaskAndMatch {
     pub source_mask: MacAddress,
     /// Value of the masked source address.
     pub source_match: MacAddress,
-    /// Mask over the first octets of the MSDU (what follows the addresses and VLAN tags);
-    /// empty, or `2..=1984` octets.
+    /// Mask over the first octets of the MSDU (the octets after addresses and VLAN tags); empty, or
+    /// `2..=1984` octets.
     pub msdu_mask: Vec<u8>,
-    /// Value of the masked MSDU; as long as `msdu_mask`.
+    /// Value of the masked MSDU; of the same length as `msdu_mask`.
     pub msdu_match: Vec<u8>,
 }
 
 impl VlanMatch {
-    /// Part of [`owner_text`](super::Identification::owner_text).
+    /// Returns the part of [`owner_text`](super::Identification::owner_text).
     pub(super) fn owner_text(&self) -> String {
         let tagged = match self.tagged {
             Tagged::Tagged => "Tagged",
@@ -105,7 +105,7 @@ impl VlanMatch {
         format!("VlanMatch {{ tagged: {tagged}, vlan: {} }}", self.vlan)
     }
 
-    /// VLAN id, unless it is "any".
+    /// Returns the VLAN id, unless it is "any".
     pub(super) fn id_mut(&mut self) -> Option<&mut u16> {
         Some(&mut self.vlan).filter(|vlan| **vlan != 0)
     }
@@ -122,7 +122,7 @@ impl VlanMatch {
 }
 
 impl IpMatch {
-    /// Part of [`owner_text`](super::Identification::owner_text).
+    /// Returns the part of [`owner_text`](super::Identification::owner_text).
     pub(super) fn owner_text(&self) -> String {
         format!(
             "IpMatch {{ destination: MacAddress({:?}), vlan: {}, ip_source: {:?}, \
@@ -161,7 +161,7 @@ impl NextProtocol {
         format!("{name} {{ source: {source:?}, destination: {destination:?} }}")
     }
 
-    /// Source and destination port, where they are required.
+    /// Returns source and destination port, if required.
     pub(super) fn ports_mut(&mut self) -> (Option<&mut u16>, Option<&mut u16>) {
         match self {
             Self::None => (None, None),
@@ -173,7 +173,7 @@ impl NextProtocol {
 }
 
 impl MaskAndMatch {
-    /// Part of [`owner_text`](super::Identification::owner_text).
+    /// Returns the part of [`owner_text`](super::Identification::owner_text).
     pub(super) fn owner_text(&self) -> String {
         format!(
             "MaskAndMatch {{ destination_mask: MacAddress({:?}), \

@@ -1,4 +1,4 @@
-//! Reads vectors/identify.toml, for every implementation.
+//! Reads vectors/identify.toml for every implementation.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

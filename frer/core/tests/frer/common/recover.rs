@@ -1,4 +1,4 @@
-//! Reads vectors/recover.toml and does the steps of its cases, for every implementation.
+//! Reads vectors/recover.toml and runs its cases, for every implementation.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Default for Function {
     }
 }
 
-/// Counters by name; those that a case does not name are 0.
+/// Counters by name; omitted ones are 0.
 #[derive(Deserialize, Default, Clone, Copy)]
 #[serde(from = "BTreeMap<String, u64>")]
 pub(crate) struct Expected(Counters);
@@ -119,37 +119,37 @@ fn number(text: &str) -> u16 {
     .unwrap_or_else(|error| panic!("number {text:?}: {error}"))
 }
 
-/// The numbers from A up to B of `A..B`, modulo 65536.
+/// Returns the numbers from A up to B of `A..B`, modulo 65536.
 fn range(text: &str) -> impl Iterator<Item = u16> {
     let (from, to) = text.split_once("..").expect("a range A..B");
     let (from, to) = (number(from), number(to));
     (0..=to.wrapping_sub(from)).map(move |offset| from.wrapping_add(offset))
 }
 
-/// Takes `@I` off the front of a step; 0 where there is none.
+/// Splits `@I` off the start of a step; 0 if absent.
 fn address(step: &str) -> (usize, &str) {
     match step.strip_prefix('@') {
         Some(rest) => {
-            let (index, step) = rest.split_once(' ').expect("a step behind @I");
+            let (index, step) = rest.split_once(' ').expect("a step after @I");
             (index.parse().expect("an index"), step)
         }
         None => (0, step),
     }
 }
 
-/// What an implementation tells of a packet.
-#[allow(dead_code, reason = "an implementation tells one of them")]
-pub(crate) enum Told {
+/// The decision that an implementation reports for a packet.
+#[allow(dead_code, reason = "an implementation reports one of them")]
+pub(crate) enum Decision {
     Verdict(Verdict),
-    /// Whether it goes on; the counters tell why.
+    /// Whether the packet is passed on; the counters show the reason.
     Accepted(bool),
 }
 
-impl Told {
+impl Decision {
     fn agrees(&self, expected: &str) -> bool {
         let verdict = match self {
-            Told::Verdict(verdict) => verdict,
-            Told::Accepted(accepted) => return *accepted == (expected == "accept"),
+            Decision::Verdict(verdict) => verdict,
+            Decision::Accepted(accepted) => return *accepted == (expected == "accept"),
         };
         let name = match verdict {
             Verdict::Accept => "accept",
@@ -163,14 +163,14 @@ impl Told {
 
 /// The recovery functions of a case, in some implementation.
 pub(crate) trait Functions {
-    fn packet(&mut self, function: usize, now_ns: u64, number: Option<u16>) -> Told;
+    fn packet(&mut self, function: usize, now_ns: u64, number: Option<u16>) -> Decision;
     fn expire(&mut self, now_ns: u64);
     fn reset(&mut self, function: usize, now_ns: u64);
     fn counters(&self, function: usize) -> Counters;
 }
 
 impl RecoverCase {
-    /// Does the steps; panics with the case and step that went otherwise.
+    /// Runs the steps; panics with the failing case and step.
     pub(crate) fn run(&self, functions: &mut impl Functions) {
         let mut now_ns = 1;
         let name = format!("recover {} ({})", self.number, self.name);
@@ -181,7 +181,7 @@ impl RecoverCase {
         let counters: Vec<Counters> =
             (0..self.functions.len()).map(|function| functions.counters(function)).collect();
         let expected: Vec<Counters> = self.counters.iter().map(|c| (*c).into()).collect();
-        assert_eq!(counters, expected, "{name}: counters at the end");
+        assert_eq!(counters, expected, "{name}: final counters");
     }
 }
 
@@ -190,8 +190,8 @@ fn do_step(functions: &mut impl Functions, now_ns: &mut u64, step: &str, context
     let words: Vec<&str> = step.split_whitespace().collect();
     let now = *now_ns;
     let mut packet = |number, expected: &str| {
-        let told = functions.packet(function, now, number);
-        assert!(told.agrees(expected), "{context}: {number:?}");
+        let decision = functions.packet(function, now, number);
+        assert!(decision.agrees(expected), "{context}: {number:?}");
     };
     match words[..] {
         ["packet", n, expected] => packet(Some(number(n)), expected),
@@ -220,16 +220,16 @@ fn do_step(functions: &mut impl Functions, now_ns: &mut u64, step: &str, context
     }
 }
 
-/// A sequence generation function, in some implementation.
+/// A sequence generation function of some implementation.
 pub(crate) trait Generator {
-    /// The number of a packet that came in at `port`.
+    /// Returns the number of a packet received at `port`.
     fn next(&mut self, port: usize) -> u16;
     fn reset(&mut self);
     fn seq_gen_resets(&self) -> u64;
 }
 
 impl GenerateCase {
-    /// Does the steps; panics with the case and step that went otherwise.
+    /// Runs the steps; panics with the failing case and step.
     pub(crate) fn run(&self, generator: &mut impl Generator) {
         let name = format!("generate {} ({})", self.number, self.name);
         for step in &self.steps {

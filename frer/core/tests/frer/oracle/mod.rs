@@ -1,5 +1,5 @@
-//! The recovery functions of 802.1CB 7.4.3 word for word, as slowly as the text reads: a history
-//! that shifts one place at a time, a timer that ticks once per millisecond.
+//! The recovery functions of 802.1CB 7.4.3 literally, without optimization: a history that shifts one
+//! position at a time, a timer that ticks once per millisecond.
 
 use std::collections::VecDeque;
 
@@ -8,9 +8,9 @@ use onbeat_frer::spec::{Algorithm, Recovery, Role};
 
 /// One bit of SequenceHistory.
 #[derive(Clone, Copy)]
-struct Place {
+struct HistoryBit {
     seen: bool,
-    /// Stands for a number from before the first accepted packet.
+    /// Represents a number from before the first accepted packet.
     before_first: bool,
 }
 
@@ -18,7 +18,7 @@ pub(crate) struct Oracle {
     config: Recovery,
     individual: bool,
     recov_seq_num: i32,
-    history: VecDeque<Place>,
+    history: VecDeque<HistoryBit>,
     take_any: bool,
     remaining_ticks: u32,
     pub(crate) counters: Counters,
@@ -45,7 +45,7 @@ impl Oracle {
             Algorithm::Vector { history_length } => history_length.into(),
             Algorithm::Match => 0,
         };
-        self.history = VecDeque::from(vec![Place { seen: false, before_first: true }; length]);
+        self.history = VecDeque::from(vec![HistoryBit { seen: false, before_first: true }; length]);
         self.take_any = true;
         self.remaining_ticks = 0;
         self.counters.resets += 1;
@@ -61,7 +61,7 @@ impl Oracle {
         }
     }
 
-    /// True: accepted.
+    /// Processes a packet; returns true if accepted.
     pub(crate) fn packet(&mut self, number: Option<u16>) -> bool {
         let accepted = match (number, self.config.algorithm) {
             (None, _) => self.tagless(),
@@ -85,7 +85,7 @@ impl Oracle {
     fn vector(&mut self, number: i32) -> bool {
         if self.take_any {
             self.take_any = false;
-            self.history[0] = Place { seen: true, before_first: false };
+            self.history[0] = HistoryBit { seen: true, before_first: false };
             self.recov_seq_num = number;
             self.counters.passed += 1;
             return true;
@@ -113,7 +113,7 @@ impl Oracle {
         }
         while delta > 0 {
             delta -= 1;
-            self.history.push_front(Place { seen: delta == 0, before_first: false });
+            self.history.push_front(HistoryBit { seen: delta == 0, before_first: false });
             let fallen = self.history.pop_back().unwrap();
             if !fallen.seen {
                 self.counters.lost += 1;

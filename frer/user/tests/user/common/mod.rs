@@ -1,4 +1,4 @@
-//! What the tests share: two nodes in user space and two paths between them.
+//! Shared parts of the tests: two nodes in user space and two paths between them.
 //!
 //! ```text
 //!   talker t0 ---- a0 A a1 ---- b1 B b0 ---- l0 listener
@@ -15,7 +15,7 @@ use onbeat_frer::spec::{
     Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, Tagged,
     VlanMatch,
 };
-use onbeat_frer_user::{Error, Forwarder, Poll, Port};
+use onbeat_frer_user::{Error, Forwarder, PollMode, Port};
 use onbeat_frer_xdp::Steering;
 use onbeat_link::raw::Umem;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
@@ -29,28 +29,29 @@ pub(crate) const VID: u16 = 10;
 pub(crate) const TAG: [u8; 4] = [0x81, 0x00, 0xb0, 0x0a];
 pub(crate) const PORTS: u8 = 3;
 
-/// With room for the R-TAG, and for tags that the kernel does not know as such.
+/// With room for the R-TAG, and for tags unknown to the kernel.
 const MTU: u32 = 1510;
 const MAX_STREAMS: u32 = 64;
 const CHUNKS: u32 = 4096;
 
-/// What ports are.
+/// The kind of sockets of ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum PortSockets {
     Packet,
     Xsk,
-    /// Those to the hosts and the first path are not of the same kind.
+    /// Ports to the hosts and the first path have different kinds.
     Mixed,
 }
 
-pub(crate) const ALL: [By; 3] = [By::Packet, By::Xsk, By::Mixed];
+pub(crate) const ALL: [PortSockets; 3] =
+    [PortSockets::Packet, PortSockets::Xsk, PortSockets::Mixed];
 
-impl By {
+impl PortSockets {
     fn is_xsk(self, port: u8) -> bool {
         match self {
-            By::Packet => false,
-            By::Xsk => true,
-            By::Mixed => port == 1,
+            PortSockets::Packet => false,
+            PortSockets::Xsk => true,
+            PortSockets::Mixed => port == 1,
         }
     }
 }
@@ -58,7 +59,7 @@ impl By {
 /// A node that forwards in a thread of this process.
 pub(crate) struct Node {
     pub(crate) handle: Handle,
-    by: By,
+    by: PortSockets,
     names: Vec<String>,
     forwarder: Option<Forwarder>,
     umem: Umem,
@@ -67,7 +68,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    fn start(handle: Handle, letter: char, poll: Poll, by: By) -> Self {
+    fn start(handle: Handle, letter: char, poll: PollMode, by: PortSockets) -> Self {
         let forwarder = Forwarder::start(Plane::new(PORTS.into()), poll, || Ok(())).unwrap();
         let (umem, pool) = Umem::new(CHUNKS).unwrap();
         forwarder.control().run(move |inside| inside.set_pool(pool)).unwrap();
@@ -99,7 +100,7 @@ impl Node {
                 mode: Mode::Native,
                 running: Vec::new(),
             };
-            // An interface is told by its index, which is one of the thread's namespace.
+            // An interface is identified by its index in the namespace of the thread.
             namespace.run(|| self.steering.attach(&spec, false)).unwrap().unwrap();
             let steer = |queue, socket: BorrowedFd<'_>| {
                 self.steering.deliver(interface, queue, socket).unwrap();
@@ -112,7 +113,7 @@ impl Node {
         self.forwarder().control().set_port(PortId(port), Some(opened)).unwrap();
     }
 
-    /// Takes a port away.
+    /// Removes a port.
     pub(crate) fn close(&mut self, port: u8) {
         self.steering.detach(&self.names[usize::from(port)]).unwrap();
         self.forwarder().control().set_port(PortId(port), None).unwrap();
@@ -153,13 +154,13 @@ pub(crate) struct World {
     pub(crate) b: Node,
     pub(crate) talker: RawSocket,
     pub(crate) listener: RawSocket,
-    // The interfaces go with their namespaces.
+    // The interfaces are removed with their namespaces.
     _hosts: [Handle; 2],
 }
 
 impl World {
-    /// Without streams.
-    pub(crate) fn bare(poll: Poll, by: By) -> Self {
+    /// Creates the network without streams.
+    pub(crate) fn bare(poll: PollMode, by: PortSockets) -> Self {
         let [t, a, b, l] =
             [(); 4].map(|()| Handle::in_namespace(&Namespace::new().unwrap()).unwrap());
         pair((&t, "t0"), (&a, "a0"));
@@ -171,8 +172,8 @@ impl World {
         Self { a, b, talker, listener, _hosts: [t, l] }
     }
 
-    /// With one stream, over both paths.
-    pub(crate) fn new(poll: Poll, by: By) -> Self {
+    /// Creates the network with one stream over both paths.
+    pub(crate) fn new(poll: PollMode, by: PortSockets) -> Self {
         let mut world = Self::bare(poll, by);
         world.a.set(&talker(DESTINATION));
         world.b.set(&listener(DESTINATION));

@@ -1,4 +1,4 @@
-//! Random streams and random frames that meet: few values for each field.
+//! Random streams and random frames with few values for each field, so that many frames match.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -53,7 +53,7 @@ fn ip(random: &mut Random) -> IpMatch {
     }
 }
 
-/// One of six sets of masks, with values that frames have.
+/// Returns one of six sets of masks, with values that occur in frames.
 fn mask_and_match(random: &mut Random) -> MaskAndMatch {
     let last = |octet| MacAddress([0, 0, 0, 0, 0, octet]);
     let mut long = vec![0; 64];
@@ -155,7 +155,7 @@ fn stream(random: &mut Random, index: usize, ports: u8) -> Stream {
     }
 }
 
-/// Streams with members at ports 0 to 2, none with the identification of another.
+/// Returns streams with members at ports 0 to 2; no two have the same identification.
 pub(crate) fn streams(random: &mut Random, ports: u8) -> Vec<Stream> {
     let mut streams = Vec::new();
     let wanted = random.between(1, 24) as usize;
@@ -168,7 +168,8 @@ pub(crate) fn streams(random: &mut Random, ports: u8) -> Vec<Stream> {
     streams
 }
 
-/// Addresses, up to three VLAN tags, perhaps a sequence tag, perhaps IP, perhaps cut off or wrong.
+/// Returns a frame of addresses, up to three VLAN tags, an optional sequence tag, optional IP headers,
+/// possibly truncated or invalid.
 pub(crate) fn frame(random: &mut Random) -> Vec<u8> {
     let mut octets = [mac(random).0, mac(random).0].concat();
     let vlans = *random.pick(&[0, 0, 1, 1, 1, 2, 2]);
@@ -180,7 +181,7 @@ pub(crate) fn frame(random: &mut Random) -> Vec<u8> {
     match random.below(8) {
         0..3 => octets.extend(r_tag(random)),
         3 => octets.extend([0x89, 0x2f, 0x10, 0x10, 0, random.below(8) as u8]),
-        // Nested wrongly: a tag behind the R-TAG is payload.
+        // Nested incorrectly: a tag after the R-TAG is payload.
         4 => octets.extend([&r_tag(random)[..], &r_tag(random), &[0x81, 0, 0, 1]].concat()),
         _ => {}
     }
@@ -201,7 +202,7 @@ fn r_tag(random: &mut Random) -> [u8; 6] {
     [0xf1, 0xc1, 0, reserved, 0, random.below(8) as u8]
 }
 
-/// A header's octet; now and then one near it, or any other.
+/// Returns an octet of a header; sometimes a value near it, or any other.
 fn perhaps(random: &mut Random, octet: u8) -> u8 {
     match random.below(16) {
         0 => random.number() as u8,
@@ -223,7 +224,7 @@ fn v4(random: &mut Random) -> Vec<u8> {
     let (IpAddr::V4(source), IpAddr::V4(destination)) =
         (address(random, false), address(random, false))
     else {
-        unreachable!("IPv4 was asked for")
+        unreachable!("IPv4 was requested")
     };
     let fragment = if random.one_in(6) { random.below(3) as u8 } else { 0 };
     let first = perhaps(random, 0x45 + options);
@@ -266,12 +267,12 @@ fn v6(random: &mut Random) -> Vec<u8> {
     let (IpAddr::V6(source), IpAddr::V6(destination)) =
         (address(random, true), address(random, true))
     else {
-        unreachable!("IPv6 was asked for")
+        unreachable!("IPv6 was requested")
     };
-    // The traffic class lies across two octets: DSCP 0 or 1, any ECN.
+    // The traffic class spans two octets: DSCP 0 or 1, any ECN.
     let class = (random.below(2) as u8) << 2 | random.below(4) as u8;
     let mut octets = vec![0x86, 0xdd, perhaps(random, 0x60 | class >> 4), class << 4, 0, 0, 0];
-    // Now and then the packet ends earlier, and the rest is padding.
+    // Sometimes the packet ends earlier, and the rest is padding.
     let cut = if random.one_in(6) { random.below(16) as u8 } else { 0 };
     octets.extend([perhaps(random, (body.len() as u8).saturating_sub(cut)), kinds[0], 64]);
     octets.extend(source.octets());
@@ -293,7 +294,7 @@ struct Vectors {
     case: Vec<Case>,
 }
 
-/// What this test looks at of a case; base/wire checks that the file holds nothing else.
+/// The fields of a case that this test uses; base/wire checks that the file contains no others.
 #[derive(Deserialize)]
 struct Case {
     number: u32,
@@ -315,7 +316,7 @@ struct Edit {
     remove_rtag: bool,
 }
 
-/// Cases with a result; those that end in an error cannot be configured.
+/// Returns cases with a result; those with an error cannot be configured.
 pub(crate) fn edit_cases() -> Vec<EditCase> {
     let vectors: Vectors = vectors::read("frames.toml");
     vectors
@@ -333,13 +334,13 @@ pub(crate) fn edit_cases() -> Vec<EditCase> {
 }
 
 impl EditCase {
-    /// Frames to draw numbers for before this one.
+    /// Returns the number of frames to draw numbers for before this one.
     pub(crate) fn number(&self) -> u16 {
         self.edit.push_rtag.unwrap_or(0)
     }
 
-    /// A stream that takes the frame and does this to it; `None`: pushing VLAN tags onto others is
-    /// nothing a stream can ask for.
+    /// Returns a stream that takes the frame and makes this edit; `None`: a stream cannot push VLAN tags onto
+    /// others.
     pub(crate) fn stream(&self) -> Option<Stream> {
         let edit = &self.edit;
         if edit.push_vlan.is_some() {

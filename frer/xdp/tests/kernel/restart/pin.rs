@@ -1,5 +1,5 @@
-//! What is done in pin directories of all kinds: a node's own links and tables come and go, and
-//! nothing else is touched.
+//! Operations on pin directories of all kinds: links and tables of a node are added and removed, and nothing
+//! else is changed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -14,7 +14,7 @@ use onbeat_frer_xdp::{Error, Options, PinDirectory, PinOwner, Plane};
 use super::with_private_bpffs;
 use crate::harness::{can_run, owner};
 
-/// Each path below, with its type, mode, owner and inode, and the text of files.
+/// Returns each path below, with its type, mode, owner and inode, and the text of files.
 fn listing(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut left = vec![root.to_path_buf()];
@@ -37,7 +37,7 @@ fn open(pin: &Path) -> Result<Plane, Error> {
     Plane::open(&Options { directory, max_streams: 4, test_clock: true })
 }
 
-/// Removes what the node of these tests pinned, as `onbeat down` does.
+/// Removes the pins of the node of these tests, like `onbeat down`.
 fn remove(pin: &Path, owner: &PinOwner) -> Result<Vec<PathBuf>, Error> {
     match PinDirectory::open(pin)? {
         Some(directory) if directory.is_of_node()? => directory.claim(owner)?.remove(),
@@ -45,7 +45,7 @@ fn remove(pin: &Path, owner: &PinOwner) -> Result<Vec<PathBuf>, Error> {
     }
 }
 
-/// Neither a start nor a removal changes anything below `root`, and both refuse `pin`.
+/// Checks that neither a start nor a removal changes anything below `root`, and that both refuse `pin`.
 #[track_caller]
 fn refused(root: &Path, pin: &Path) -> Error {
     let before = listing(root);
@@ -57,7 +57,7 @@ fn refused(root: &Path, pin: &Path) -> Error {
     error
 }
 
-/// A tree that could be mistaken for a node's.
+/// Creates a tree that resembles a node's.
 fn plant(root: &Path) {
     for directory in ["links", "tables", "own/deep"] {
         fs::create_dir_all(root.join(directory)).expect("a directory");
@@ -69,7 +69,7 @@ fn plant(root: &Path) {
 }
 
 #[test]
-fn an_ordinary_directory_is_not_touched() {
+fn an_ordinary_directory_is_not_changed() {
     if !can_run() {
         return;
     }
@@ -84,7 +84,7 @@ fn an_ordinary_directory_is_not_touched() {
         let error = refused(&root, &root.join(pin));
         assert!(matches!(error, Error::PinPath { .. }), "{error}");
     }
-    fs::remove_dir_all(&root).expect("what the test made");
+    fs::remove_dir_all(&root).expect("the directory of the test");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn pins_and_directories_of_others_stay() {
     with_private_bpffs(|directory| {
         let root = directory.parent().expect("the mount");
         let node = |name: &str| root.join(name);
-        // Links and maps of another program, under names of a node's as well.
+        // Links and maps of another program, some under names of a node.
         drop(open(&node("other")).expect("a data plane"));
         fs::create_dir_all(node("foreign/links")).expect("a directory");
         fs::rename(node("other/tables/node"), node("foreign/links/0-path1")).expect("a pin");
@@ -105,7 +105,7 @@ fn pins_and_directories_of_others_stay() {
             let error = refused(root, &node(pin));
             assert!(matches!(error, Error::ForeignPin { .. }), "{error}");
         }
-        // The root of a mount, whatever it is called.
+        // The root of a mount, with any name.
         let error = refused(root, root);
         assert!(matches!(error, Error::PinPath { .. }), "{error}");
         let before = listing(root);
@@ -115,7 +115,7 @@ fn pins_and_directories_of_others_stay() {
         assert!(remove(&node("none"), &owner()).expect("no directory").is_empty());
         assert_eq!(listing(root), before);
 
-        // What another program put beside a node's own pins stays, and is named.
+        // An entry of another program beside a node's own pins stays and is reported.
         drop(open(&node("node")).expect("a data plane"));
         fs::rename(node("mixed/groups"), node("node/tables/foreign")).expect("a pin");
         assert!(
@@ -135,7 +135,7 @@ fn pins_and_directories_of_others_stay() {
 }
 
 #[test]
-fn directories_that_others_may_write_to_are_refused() {
+fn directories_writable_by_others_are_refused() {
     with_private_bpffs(|directory| {
         let root = directory.parent().expect("the mount");
         fs::create_dir_all(directory).expect("a directory");
@@ -149,7 +149,7 @@ fn directories_that_others_may_write_to_are_refused() {
         std::os::unix::fs::chown(directory, Some(65534), None).expect("another owner");
         assert!(matches!(refused(root, &directory.join("below")), Error::PinPath { .. }));
 
-        // A mount on a directory of another one is a root, too.
+        // A mount on a directory of another owner is a root, too.
         let inner = root.join("inner");
         fs::create_dir(&inner).expect("a directory");
         mount(Some("bpf"), &inner, Some("bpf"), MsFlags::empty(), None::<&str>).expect("a mount");
@@ -161,11 +161,11 @@ fn directories_that_others_may_write_to_are_refused() {
 
 /// A process that can open a directory can lock it.
 #[test]
-fn a_pin_directory_that_others_can_read_is_made_private() {
+fn a_pin_directory_becomes_private() {
     with_private_bpffs(|directory| {
         fs::create_dir_all(directory).expect("a directory");
         fs::set_permissions(directory, Permissions::from_mode(0o755)).expect("a mode");
-        let other = fs::File::open(directory).expect("as another user could");
+        let other = fs::File::open(directory).expect("opened like another user");
         let lock = Flock::lock(other, FlockArg::LockExclusiveNonblock).expect("a lock");
         let error = PinDirectory::create(directory, &owner()).map(drop).expect_err("it is locked");
         assert!(matches!(error, Error::PinLocked { .. }), "{error}");
@@ -176,10 +176,10 @@ fn a_pin_directory_that_others_can_read_is_made_private() {
     });
 }
 
-/// A directory is one node's: while its process runs, after it was killed, and where the version before
-/// named none.
+/// A directory belongs to one node: while its process runs, after it was killed, and if the former version
+/// recorded none.
 #[test]
-fn a_pin_directory_of_another_node_is_refused_and_names_it() {
+fn a_pin_directory_of_another_node_is_refused_with_its_name() {
     with_private_bpffs(|directory| {
         let other = PinOwner::new(Path::new("/run/onbeat/other.sock"), false);
         let refused = |owner: &PinOwner, why: &str| {
@@ -197,10 +197,10 @@ fn a_pin_directory_of_another_node_is_refused_and_names_it() {
         refused(&owner(), "is in use by the node with control socket \"/run/onbeat/test.sock\"");
         drop(plane);
         refused(&other, "belongs to the node with control socket \"/run/onbeat/test.sock\"");
-        drop(open(directory).expect("its own again"));
+        drop(open(directory).expect("a data plane"));
 
         fs::remove_file(directory.join("node")).expect("the record");
-        refused(&other, "of the former version");
+        refused(&other, "by the former version");
         let adopting = PinOwner::new(Path::new("/run//onbeat/./other.sock"), true);
         drop(PinDirectory::create(directory, &adopting).expect("adopted"));
         refused(&owner(), "belongs to the node with control socket \"/run/onbeat/other.sock\"");

@@ -1,4 +1,4 @@
-//! What there is no room for is refused as a whole: the streams that are there notice nothing.
+//! A change without room is refused as a whole: existing streams are not affected.
 
 use onbeat_frer::spec::{
     Identification, IpMatch, MaskAndMatch, Member, NextProtocol, PortId, Stream, Tagged,
@@ -15,7 +15,7 @@ use crate::harness::{
 const PORTS: usize = 3;
 const ROOM: u32 = 4;
 
-/// Streams that are there, with some history.
+/// Existing streams with some history.
 fn occupied() -> (Node, Vec<Stream>) {
     let mut node = Node::new(PORTS, ROOM);
     let listener = stream("listener", vec![member(0, 20, Some(VECTOR))], Some(VECTOR));
@@ -28,8 +28,8 @@ fn occupied() -> (Node, Vec<Stream>) {
     (node, streams)
 }
 
-/// Applies what cannot be: `new` in front of the streams there, all of those changed. Returns the
-/// message, having looked that nothing else happened.
+/// Applies an invalid configuration: `new` before the existing streams, all of those changed. Returns the
+/// message after checking that nothing else changed.
 fn refusal(new: Vec<Stream>) -> Error {
     let (mut node, streams) = occupied();
     let before: Vec<_> = streams.iter().map(|stream| node.read(&stream.name)).collect();
@@ -41,19 +41,19 @@ fn refusal(new: Vec<Stream>) -> Error {
         }
     }
     wanted.extend(new);
-    let error = node.plane.apply(&node.names, &wanted).expect_err("more than there is room for");
+    let error = node.plane.apply(&node.names, &wanted).expect_err("more than the capacity");
     let after: Vec<_> = streams.iter().map(|stream| node.read(&stream.name)).collect();
     assert_eq!(after, before, "{error}");
 
-    // They go on where they were, as they were.
+    // The existing streams continue unchanged.
     let run = node.ingress(0).run(&[], &frame(10, None));
     assert_eq!((run.verdict, run.frame), (XDP_REDIRECT, frame(10, Some(10))), "{error}");
     assert_eq!(node.ingress(0).verdict(&frame(20, Some(9))), XDP_DROP, "{error}");
     let run = node.ingress(0).run(&[], &frame(20, Some(10)));
     assert_eq!((run.verdict, run.frame), (XDP_REDIRECT, frame(20, Some(10))), "{error}");
-    // A refused reload leaves room for one that fits, and that one keeps their state.
+    // After a refused reload, one within the capacity succeeds and keeps their state.
     for _ in 0..20 {
-        node.plane.apply(&node.names, &wanted).expect_err("still too much");
+        node.plane.apply(&node.names, &wanted).expect_err("still above the capacity");
     }
     node.apply(&streams);
     assert_eq!(node.read("talker").generation.unwrap().next, 11);
@@ -89,7 +89,7 @@ fn too_many_of_each_kind() {
     is_full(&refusal(recoveries), "recovery functions");
 }
 
-/// So has the list of masks, and each of these: how many octets programs look at.
+/// Masks and their length are limited too.
 #[test]
 fn too_many_masks_and_too_long_ones() {
     if !can_run() {
@@ -118,12 +118,12 @@ fn too_many_masks_and_too_long_ones() {
     let longest = masked("longest", [vec![0; 63], vec![1]].concat());
     let longer = masked("longer", [vec![0; 64], vec![1]].concat());
     let error = node.plane.apply(&node.names, &[longer]).expect_err("65 octets");
-    assert!(error.to_string().contains("msdu-mask has 65 octets and XDP looks at 64"), "{error}");
+    assert!(error.to_string().contains("msdu-mask: 65 octets; XDP reads at most 64"), "{error}");
     node.apply(&[]);
     node.apply(&[longest]);
 }
 
-/// One table of shapes is looked through for each frame: it has an end.
+/// A table of shapes is searched for each frame: its size is limited.
 #[test]
 fn too_many_kinds_of_identification() {
     if !can_run() {
@@ -157,7 +157,7 @@ fn too_many_kinds_of_identification() {
     assert!(error.to_string().contains("kind32"), "{error}");
     assert!(error.to_string().contains("more than 32 kinds"), "{error}");
     node.apply(&kinds[..32]);
-    // Thirty-two others at once are refused, and can be had in two steps.
+    // Thirty-two others at once are refused, but accepted in two steps.
     let others: Vec<Stream> = kinds[1..].to_vec();
     node.plane.apply(&node.names, &others).expect_err("both at once");
     node.apply(&kinds[1..32]);

@@ -1,8 +1,8 @@
-//! Many reloads at random, with restarts between: state follows as in user space, frames find the
-//! stream that a fresh start would give them, and nothing is used up.
+//! Many random reloads with restarts in between: state agrees with user space, frames match the same stream
+//! as after a fresh start, and no slots leak.
 
 use onbeat_frer::identify::{Fields, Table};
-use onbeat_frer::plane::{Fate, Plane};
+use onbeat_frer::plane::{Disposition, Plane};
 use onbeat_frer::spec::{
     Algorithm, Identification, Member, PortId, Recovery, SequenceTag, Stream, Tagged, VlanMatch,
 };
@@ -30,7 +30,7 @@ fn recovery(random: &mut Random) -> Recovery {
     Recovery { algorithm, take_no_sequence: random.one_in(2), ..VECTOR }
 }
 
-/// One of a few forms of the stream with this index, told from all others by its VLANs.
+/// Returns one of several forms of the stream with this index, distinguished from all others by its VLANs.
 fn form(random: &mut Random, index: u64) -> Stream {
     let name = format!("stream{index}");
     let vid = |place: u64| (10 * (index + 1) + place) as u16;
@@ -60,7 +60,7 @@ fn form(random: &mut Random, index: u64) -> Stream {
 fn vid_of(member: &Member) -> u16 {
     match &member.identification {
         Identification::Null { vlan, .. } => vlan.vlan,
-        _ => unreachable!("these streams have no other"),
+        _ => unreachable!("no other kind"),
     }
 }
 
@@ -80,9 +80,9 @@ fn send_some(
             let octets = frame(vid_of(member), number);
             let verdict = ports[usize::from(member.port.0)].verdict(&octets);
             let expected = match plane.frame(member.port, 1, &octets) {
-                Fate::Sent(_) => XDP_REDIRECT,
-                Fate::Dropped => XDP_DROP,
-                Fate::Unmatched => XDP_PASS,
+                Disposition::Sent(_) => XDP_REDIRECT,
+                Disposition::Dropped => XDP_DROP,
+                Disposition::Unmatched => XDP_PASS,
             };
             assert_eq!(verdict, expected, "{context}: {stream:?}");
         }
@@ -105,7 +105,7 @@ fn state_follows_streams_over_reloads_and_restarts() {
             if random.one_in(10) {
                 drop(node);
                 node = Node::open(PORTS, &options());
-                // The new process must see what the old one did before it may change anything.
+                // The new process must read the state of the old one before it may change anything.
                 node.apply(&streams);
             }
             streams.retain(|_| !random.one_in(5));
@@ -128,10 +128,10 @@ fn state_follows_streams_over_reloads_and_restarts() {
                     plane.remove(&name);
                 }
             }
-            streams.iter().for_each(|stream| plane.set(stream).expect("streams apart"));
+            streams.iter().for_each(|stream| plane.set(stream).expect("streams without conflict"));
             send_some(&node, &mut random, &mut plane, &streams, &context);
         }
-        // Nothing was used up: a full house still fits.
+        // No slots leaked: the maximum number of streams still fits.
         node.apply(&[]);
         let full: Vec<Stream> = (0..ROOM)
             .map(|index| {
@@ -146,9 +146,9 @@ fn state_follows_streams_over_reloads_and_restarts() {
     });
 }
 
-/// Which stream takes a frame depends on what is configured, not on what was before.
+/// The stream that a frame matches depends on the configuration only, not on former ones.
 #[test]
-fn frames_find_the_stream_that_a_fresh_start_gives_them() {
+fn frames_match_the_same_stream_as_after_a_fresh_start() {
     if !can_run() {
         return;
     }
@@ -171,7 +171,7 @@ fn frames_find_the_stream_that_a_fresh_start_gives_them() {
                 next.remove(place);
             }
         }
-        // What was and what will be may be of too many kinds together.
+        // The old and the new configuration may have too many kinds together.
         while let Err(error) = node.plane.apply(&node.names, &next) {
             assert!(error.to_string().contains("kinds of identification"), "{error}");
             next.truncate(next.len() / 2);
@@ -198,10 +198,10 @@ fn frames_find_the_stream_that_a_fresh_start_gives_them() {
     assert!(matched > 1_000, "{matched}");
 }
 
-/// Frames without a VLAN match "all" whatever VLAN id it names: the lowest has them, also when it
-/// comes later than the other or goes before it.
+/// Frames without a VLAN match "all" with any VLAN id: the lowest has precedence, also if it is added after
+/// the other or removed before it.
 #[test]
-fn a_key_that_two_streams_share_goes_to_the_lowest_vlan() {
+fn the_lowest_vlan_owns_a_shared_key() {
     if !can_run() {
         return;
     }

@@ -1,4 +1,4 @@
-//! A daemon killed in the midst of a change: the next start repairs what it left.
+//! A daemon killed during a change: the next start repairs the remaining state.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,7 +15,7 @@ const PORTS: usize = 2;
 const ROOM: u32 = 64;
 const KILLS: u16 = 12;
 
-/// Where the process that is to be killed finds its tables.
+/// The directory of the tables of the process to be killed.
 const DIRECTORY: &str = "ONBEAT_TEST_CRASH_DIRECTORY";
 
 fn open(directory: &Path) -> Node {
@@ -28,7 +28,7 @@ fn steady() -> Stream {
     talker("steady", vec![member(0, 10, None)])
 }
 
-/// One of a few forms of stream number `index`.
+/// Returns one of several forms of stream number `index`.
 fn form(index: u16, form: u64) -> Stream {
     let name = format!("stream{index}");
     let vid = 100 + 2 * index;
@@ -43,7 +43,7 @@ fn form(index: u16, form: u64) -> Stream {
     new
 }
 
-/// Changes streams until it is killed; not a test of its own.
+/// Changes streams until the process is killed; not a test by itself.
 #[test]
 fn changes_until_it_is_killed() {
     let Some(directory) = std::env::var_os(DIRECTORY) else { return };
@@ -58,36 +58,36 @@ fn changes_until_it_is_killed() {
         let gone = [some(&mut random), some(&mut random)].map(|index| format!("stream{index}"));
         let new = form(some(&mut random), random.number());
         let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
-        node.plane.change(&names, &gone, &[new]).expect("a change that fits");
+        node.plane.change(&names, &gone, &[new]).expect("a change within the capacity");
         println!("changed");
     }
 }
 
 #[test]
-fn what_a_killed_daemon_left_is_repaired() {
+fn state_of_a_killed_daemon_is_repaired() {
     with_private_bpffs(|directory| {
         let mut random = Random::new(super::SEED);
         for kill in 0..KILLS {
-            // By no path: in a mount namespace of its own, below another root, there may be none.
+            // Not by path: a separate mount namespace below another root may not have it.
             let mut child = Command::new("/proc/self/exe")
                 .args(["--exact", "scale::crash::changes_until_it_is_killed", "--nocapture"])
                 .env(DIRECTORY, directory)
                 .stdout(Stdio::piped())
                 .spawn()
-                .expect("this program again");
-            // It goes on while we count, so that it may be anywhere when it is killed.
-            let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+                .expect("this program");
+            // It continues meanwhile, so that it is killed at a random point.
+            let lines = BufReader::new(child.stdout.take().expect("output of the child")).lines();
             let changes = lines.map_while(Result::ok).filter(|line| line == "changed");
             let seen = changes.take(random.between(1, 200) as usize).count();
-            child.kill().expect("a child of ours");
-            child.wait().expect("a child of ours");
-            assert!(seen > 0, "kill {kill}: it made changes");
+            child.kill().expect("a running child");
+            child.wait().expect("a running child");
+            assert!(seen > 0, "kill {kill}: no changes");
 
             let mut node = open(directory);
             let streams: Vec<Stream> =
                 (0..ROOM as u16 / 2).map(|index| form(index, random.number())).collect();
             node.apply(&[streams.clone(), vec![steady()]].concat());
-            // The stream that nobody changed draws on: one number after each kill.
+            // The unchanged stream continues its sequence: one number after each kill.
             let ingress = [node.ingress(0), node.ingress(1)];
             let run = ingress[0].run(&[], &frame(10, None));
             assert_eq!(run.frame, frame(10, Some(kill)), "kill {kill}");
@@ -97,7 +97,7 @@ fn what_a_killed_daemon_left_is_repaired() {
                     let onbeat_frer::spec::Identification::Null { vlan, .. } =
                         &member.identification
                     else {
-                        unreachable!("these have no other")
+                        unreachable!("no other kind")
                     };
                     let number = (!stream.generate).then_some(index as u16);
                     let octets = frame(vlan.vlan, number);
@@ -107,7 +107,7 @@ fn what_a_killed_daemon_left_is_repaired() {
                     assert_eq!(counted, before.members[index].input + 1, "kill {kill}");
                 }
             }
-            // Frames of what is no longer configured are nobody's.
+            // Frames of removed streams match none.
             node.apply(&[steady()]);
             for vid in 100..100 + 2 * ROOM as u16 {
                 for ingress in &ingress {
@@ -115,7 +115,7 @@ fn what_a_killed_daemon_left_is_repaired() {
                 }
             }
         }
-        // Nothing was used up: a full house still fits, one after the other.
+        // No slots leaked: the maximum number of streams still fits, one after the other.
         let mut node = open(directory);
         for name in ["full", "again"] {
             node.apply(&[]);

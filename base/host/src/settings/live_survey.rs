@@ -1,4 +1,4 @@
-//! Looking at this host: which CPUs, interrupts and threads there are.
+//! Survey of this host: its CPUs, interrupts and threads.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use onbeat_realtime::scheduling::{ThreadPolicy, affinity};
 use super::Result;
 
 impl Live {
-    pub(super) fn look(&self, interfaces: &[String]) -> Result<Survey> {
+    pub(super) fn survey_interfaces(&self, interfaces: &[String]) -> Result<Survey> {
         let cpus = self.text("/sys/devices/system/cpu/online").and_then(|text| text.parse().ok());
         let cpus: CpuSet = cpus.unwrap_or_default();
         Ok(Survey {
@@ -56,7 +56,7 @@ impl Live {
             Some(devices) => {
                 let link = devices.handle.link(name)?;
                 survey.veth = link.kind.as_deref() == Some("veth");
-                // A device need not have any of these.
+                // A device may lack any of these.
                 survey.offloads = devices.offloads(name).ok();
                 survey.coalescing = devices.ethtool.coalescing(name).ok().map(Fields::text);
                 survey.energy_efficient =
@@ -77,10 +77,10 @@ impl Live {
         Ok(survey)
     }
 
-    /// The interrupts of an interface: those of its device, and those named for it.
+    /// Returns the interrupts of an interface: those of its device, and those with its name.
     fn irqs(&self, name: &str) -> BTreeSet<u32> {
         let device = format!("/sys/class/net/{name}/device");
-        // A virtio device has none itself, its PCI device does.
+        // A virtio device has none itself; its PCI device has.
         let of_device = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")]
             .iter()
             .map(|path| self.list(path))
@@ -91,8 +91,8 @@ impl Live {
         numbers.chain(irqs_named_for(&table, name)).collect()
     }
 
-    /// The threads of NAPI by their names, for kernels that do not tell: `napi/eth0-8193`. A name
-    /// does not tell apart interfaces of that name in several network namespaces.
+    /// Returns the NAPI threads by name, for kernels that do not report them: `napi/eth0-8193`. A name does
+    /// not distinguish interfaces of the same name in several network namespaces.
     fn threads_by_name(&self, interface: &str) -> Vec<u32> {
         let prefix = format!("napi/{interface}-");
         let is_one = |pid: &u32| {
@@ -104,7 +104,7 @@ impl Live {
         pids.filter(is_one).collect()
     }
 
-    /// The threads of an interface's NAPI instances, of which older kernels cannot tell.
+    /// Returns the threads of an interface's NAPI instances, which older kernels do not report.
     pub(super) fn threads(
         &self,
         instances: &Option<Vec<napi::Instance>>,
@@ -117,7 +117,7 @@ impl Live {
         pids.into_iter().filter_map(|pid| self.thread(pid)).collect()
     }
 
-    /// `None` where it ended meanwhile.
+    /// Returns a thread; `None`: it has exited.
     fn thread(&self, pid: u32) -> Option<NapiThread> {
         let name = self.text(&format!("/proc/{pid}/comm"))?;
         let pid = i32::try_from(pid).ok()?;
@@ -126,7 +126,7 @@ impl Live {
         Some(NapiThread { pid, name, policy, cpus })
     }
 
-    /// The names in a directory; none where there is none.
+    /// Returns the names in a directory; empty if there is none.
     fn list(&self, path: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(path)).into_iter().flatten().flatten();
         let mut names: Vec<String> =
@@ -136,7 +136,8 @@ impl Live {
     }
 }
 
-/// The interrupts whose handlers bear the interface's name: `eth0`, `eth0-rx-0`, `i40e-eth0-TxRx-0`.
+/// Returns the interrupts whose handlers contain the interface's name: `eth0`, `eth0-rx-0`,
+/// `i40e-eth0-TxRx-0`.
 fn irqs_named_for(table: &str, interface: &str) -> Vec<u32> {
     let bears_name = |word: &str| {
         word.match_indices(interface).any(|(at, _)| {

@@ -1,4 +1,4 @@
-//! What a stream will need in the tables.
+//! The table entries that a stream requires.
 
 use onbeat_frer::dataplane::Mode;
 use onbeat_frer::spec::{Egress, PortId, Rewrite, SequenceTag, Stream};
@@ -9,20 +9,20 @@ use crate::compile::{self, Key, Replication};
 use crate::error::{Error, Result};
 use crate::owner::{self, owner};
 
-/// A stream with the owners of its functions.
+/// A stream to set, with the owners of its functions.
 #[derive(Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct RequestedStream<'a> {
     pub(super) stream: &'a Stream,
-    /// Slot of each port that `stream` names, in the order of its members and egress ports.
+    /// Slot of each port in `stream`, in the order of members and egress ports.
     pub(super) port_slots: Vec<u8>,
     pub(super) owner: u64,
     pub(super) generator: Option<u64>,
     pub(super) recovery: Option<u64>,
-    pub(super) members: Vec<WantedMember>,
+    pub(super) members: Vec<RequestedMember>,
 }
 
 #[derive(Debug)]
-pub(super) struct WantedMember {
+pub(super) struct RequestedMember {
     pub(super) owner: u64,
     pub(super) individual: Option<u64>,
     pub(super) keys: Vec<Key>,
@@ -32,7 +32,7 @@ fn unsupported(stream: &Stream, what: impl Into<String>) -> Error {
     Error::Unsupported { stream: stream.name.clone(), what: what.into() }
 }
 
-/// Slots of the ports that a stream names, in the order of its members and egress ports.
+/// Returns the slots of the ports in a stream, in the order of members and egress ports.
 pub(super) fn port_slots(plane: &Plane, names: &[String], stream: &Stream) -> Result<Vec<u8>> {
     let slot = |port: PortId| {
         let name = &names[usize::from(port.0)];
@@ -43,7 +43,7 @@ pub(super) fn port_slots(plane: &Plane, names: &[String], stream: &Stream) -> Re
     members.chain(stream.egress.iter().map(|egress| egress.port)).map(slot).collect()
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> RequestedStream<'a> {
     pub(super) fn of(
         plane: &Plane,
         names: &[String],
@@ -53,14 +53,14 @@ impl<'a> Wanted<'a> {
         if stream.generate && stream.egress.iter().any(|e| e.tag == SequenceTag::Keep) {
             return Err(unsupported(
                 stream,
-                "generates numbers, so say tag = \"r-tag\" or \"none\" at each egress port",
+                "generate is set; set tag = \"r-tag\" or \"none\" at each egress port",
             ));
         }
         let member = |(member, slot): (&onbeat_frer::spec::Member, &u8)| {
             compile::check(&member.identification).map_err(|what| unsupported(stream, what))?;
             let port = &names[usize::from(member.port.0)];
             let owner = |role| owner::of_member(role, &stream.name, port, &member.identification);
-            Ok(WantedMember {
+            Ok(RequestedMember {
                 owner: owner("member"),
                 individual: member.individual.map(|_| owner("individual")),
                 keys: compile::keys(&member.identification, *slot),
@@ -77,16 +77,16 @@ impl<'a> Wanted<'a> {
             members,
             port_slots,
         };
-        // In generic mode the kernel's copies of a frame share one buffer.
+        // In generic mode the copies of a frame share one buffer.
         let names = stream.members.iter().map(|m| &names[usize::from(m.port.0)]);
         let generic =
             |name: &&String| plane.ports.get(*name).is_some_and(|port| port.mode == Mode::Generic);
         if let Some(port) = names.into_iter().find(generic) {
             if !wanted.replication().egresses.is_empty() {
                 let what = format!(
-                    "its port {port:?} runs XDP in generic mode, where all replicas of a frame are \
-                     alike: give each egress port the same tag, vlan, priority and destination, or \
-                     use an interface whose driver has native XDP"
+                    "port {port:?} runs XDP in generic mode, where all replicas of a frame are identical; \
+                     set the same tag, vlan, priority and destination at each egress port, or use an \
+                     interface whose driver supports native XDP"
                 );
                 return Err(unsupported(stream, what));
             }
@@ -94,23 +94,23 @@ impl<'a> Wanted<'a> {
         Ok(wanted)
     }
 
-    /// How the stream's replicas are made.
+    /// Returns the replication of the stream.
     pub(super) fn replication(&self) -> Replication {
         Replication::of(self.stream, |egress| self.egress_slot(egress))
     }
 
-    /// What each member does to a frame on its way in.
+    /// Returns the edit of each member at its input.
     pub(super) fn ups(&self) -> impl Iterator<Item = Rewrite> {
         let members = self.stream.members.iter();
         members.map(|member| member.identification.rewrite().unwrap_or_default())
     }
 
-    /// Masks that its members are told by.
+    /// Returns the masks that identify its members.
     pub(super) fn masks(&self) -> impl Iterator<Item = frer_mask> {
         self.stream.members.iter().filter_map(|member| compile::mask(&member.identification))
     }
 
-    /// Owners of its recovery functions.
+    /// Returns the owners of its recovery functions.
     pub(super) fn recoveries(&self) -> impl Iterator<Item = u64> {
         self.recovery.into_iter().chain(self.members.iter().filter_map(|m| m.individual))
     }

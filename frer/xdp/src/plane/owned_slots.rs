@@ -1,38 +1,37 @@
-//! Slots of functions that keep their state while their stream stays, over reloads and restarts.
+//! Slots of functions that keep their state as long as their stream exists, across reloads and restarts.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::slots::Slots;
 
-/// Slots of one table by who owns them.
+/// Slots of one table by owner.
 #[derive(Debug)]
-pub(super) struct Owned {
+pub(super) struct OwnedSlots {
     slots: Slots,
     by_owner: HashMap<u64, u32>,
-    /// Most that streams may have; the table has more slots, for those that were left and are not
-    /// free yet.
+    /// Maximum number for streams; the table has more slots, for retired ones that are not free yet.
     most: usize,
 }
 
-impl Owned {
-    /// `owners`: of each slot of the table that is not free.
+impl OwnedSlots {
+    /// `owners`: owner and slot of each slot in use.
     pub(super) fn new(capacity: u32, most: u32, owners: impl Iterator<Item = (u64, u32)>) -> Self {
         let by_owner: HashMap<u64, u32> = owners.collect();
         let used: BTreeSet<u32> = by_owner.values().copied().collect();
         Self { slots: Slots::new(capacity, &used), by_owner, most: most as usize }
     }
 
-    /// The slot that an owner has.
+    /// Returns the slot of an owner.
     pub(super) fn get(&self, owner: u64) -> Option<u32> {
         self.by_owner.get(&owner).copied()
     }
 
-    /// Whether there would be more than streams may have.
+    /// Returns whether the maximum would be exceeded.
     pub(super) fn too_many(&self, gone: usize, new: usize) -> bool {
         self.by_owner.len() + new > self.most + gone
     }
 
-    /// A slot for an owner that has none; `None`: all are in use.
+    /// Allocates a slot for an owner without one; `None`: all are in use.
     pub(super) fn take(&mut self, owner: u64) -> Option<u32> {
         let slot = self.slots.take()?;
         let before = self.by_owner.insert(owner, slot);
@@ -40,27 +39,27 @@ impl Owned {
         Some(slot)
     }
 
-    /// From now on an owner has no slot; the one it had is not free yet.
+    /// Removes the slot of an owner; the slot is not free yet.
     pub(super) fn leave(&mut self, owner: u64) -> Option<u32> {
         self.by_owner.remove(&owner)
     }
 
-    /// A slot that was left is free.
+    /// Frees a retired slot.
     pub(super) fn free(&mut self, slot: u32) {
-        self.slots.give(slot);
+        self.slots.free_slot(slot);
     }
 
-    /// Owners that are not among these.
+    /// Returns owners that are not in `owners`.
     pub(super) fn others(&self, owners: &HashSet<u64>) -> Vec<u64> {
         self.by_owner.keys().copied().filter(|owner| !owners.contains(owner)).collect()
     }
 
-    /// One past the highest slot that was ever in use.
+    /// Returns one past the highest slot that was ever in use.
     pub(super) fn bound(&self) -> u32 {
         self.slots.bound()
     }
 
-    /// Most that streams may have.
+    /// Returns the maximum number for streams.
     pub(super) fn most(&self) -> u32 {
         self.most as u32
     }

@@ -8,9 +8,11 @@
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use crate::common::{ALL, BOUND, By, DESTINATION, TAG, World, frame, listener, name, talker};
+use crate::common::{
+    ALL, BOUND, DESTINATION, PortSockets, TAG, World, frame, listener, name, talker,
+};
 use onbeat_frer::spec::PortId;
-use onbeat_frer_user::{Error, Poll, Port};
+use onbeat_frer_user::{Error, PollMode, Port};
 use onbeat_link::raw::Umem;
 use onbeat_netdev::Namespace;
 use onbeat_testing::{Feature, RawSocket, require_all};
@@ -19,15 +21,17 @@ use onbeat_wire::MacAddress;
 const NEEDED: [Feature; 2] = [Feature::Root, Feature::Veth];
 
 #[test]
-fn each_frame_arrives_once_and_as_it_was() {
+fn each_frame_arrives_once_and_unmodified() {
     if !require_all(&NEEDED) {
         return;
     }
-    for (poll, by) in [Poll::Sleep, Poll::Busy].into_iter().flat_map(|p| ALL.map(|by| (p, by))) {
+    for (poll, by) in
+        [PollMode::Sleep, PollMode::Busy].into_iter().flat_map(|p| ALL.map(|by| (p, by)))
+    {
         let world = World::new(poll, by);
         let lengths = [60, 64, 1000, 1514, 1518];
         for number in 0..500 {
-            // Priority and drop eligibility stay, and so does the kind of tag.
+            // Priority, drop eligibility and kind of tag are kept.
             let [mut tpid, pcp] = [[0x81, 0x00], [(number as u8) << 5 | 0x10, 0x0a]];
             if number % 3 == 0 {
                 tpid = [0x88, 0xa8];
@@ -37,7 +41,7 @@ fn each_frame_arrives_once_and_as_it_was() {
         }
         let name = name(DESTINATION);
         assert_eq!(world.a.read(&name).generation.unwrap().next, 500, "{by:?}");
-        // The last one's second replica may still be under way.
+        // The second replica of the last one may still be in transit.
         let deadline = Instant::now() + BOUND;
         loop {
             let counters = world.b.read(&name).recovery.unwrap().counters;
@@ -65,14 +69,14 @@ fn nothing_is_lost_with_one_path() {
         return;
     }
     for by in ALL {
-        let world = World::new(Poll::Sleep, by);
+        let world = World::new(PollMode::Sleep, by);
         let mut number = 0;
         let mut some = |world: &World| {
             for _ in 0..50 {
                 number += 1;
                 world.passes(&frame(DESTINATION, TAG, number, 200));
             }
-            // Now the other replica of the last one has left, too.
+            // By now the other replica of the last one has been sent, too.
             world.a.forwarder().control().run(|_| ()).unwrap();
         };
         for path in ["a1", "a2", "a1"] {
@@ -83,7 +87,7 @@ fn nothing_is_lost_with_one_path() {
             world.a.handle.wait_carrier(path, BOUND).unwrap();
         }
         some(&world);
-        // What could not be sent by a path that was off does not leave later.
+        // Frames that could not be sent while a path was down are not sent later.
         let [sent, not_sent] = {
             let control = world.a.forwarder().control();
             let traffic = control.run(|inside| [1, 2].map(|port| inside.traffic(PortId(port))));
@@ -98,17 +102,18 @@ fn nothing_is_lost_with_one_path() {
 }
 
 #[test]
-fn streams_come_change_and_go_while_others_flow() {
+fn streams_are_added_changed_and_removed_under_traffic() {
     if !require_all(&NEEDED) {
         return;
     }
     let other = MacAddress([0x02, 0, 0, 0, 0, 0x0e]);
     for by in ALL {
-        let mut world = World::new(Poll::Sleep, by);
+        let mut world = World::new(PollMode::Sleep, by);
         for number in 0..100 {
             world.a.set(&talker(other));
             world.b.set(&listener(other));
-            // Of no stream while it is away: nobody sends it on, so that what comes next is next.
+            // It matches no stream while that is removed: it is not sent, so the next received frame is the
+            // next one sent.
             let frame = |destination| frame(destination, TAG, number, 64);
             if number % 2 == 0 {
                 world.a.remove(&name(other));
@@ -123,7 +128,7 @@ fn streams_come_change_and_go_while_others_flow() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_named() {
+fn a_missing_interface_is_reported_by_name() {
     if !require_all(&NEEDED) {
         return;
     }
@@ -137,13 +142,13 @@ fn an_interface_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_port_goes_away_and_comes_back() {
+fn a_port_is_removed_and_added_again() {
     if !require_all(&NEEDED) {
         return;
     }
     for by in ALL {
-        let mut world = World::new(Poll::Sleep, by);
-        // Of AF_XDP's memory nothing is lost.
+        let mut world = World::new(PollMode::Sleep, by);
+        // No memory of AF_XDP is lost.
         for round in 0..20 {
             world.passes(&frame(DESTINATION, TAG, 3 * round, 64));
             world.a.close(1);
@@ -160,26 +165,26 @@ fn a_port_goes_away_and_comes_back() {
 }
 
 #[test]
-fn frames_of_no_stream_are_the_network_stacks_and_those_of_streams_are_not() {
+fn the_network_stack_receives_only_frames_of_no_stream() {
     if !require_all(&NEEDED) {
         return;
     }
-    let world = World::new(Poll::Sleep, By::Xsk);
+    let world = World::new(PollMode::Sleep, PortSockets::Xsk);
     let stack = RawSocket::open(&world.a.handle, "a0");
     let other = MacAddress([0x02, 0, 0, 0, 0, 0x0e]);
     for number in 0..100 {
         world.passes(&frame(DESTINATION, TAG, number, 64));
         let frame = frame(other, TAG, number, 64);
         world.talker.send(&frame);
-        // The next that the stack sees.
+        // The next frame that the stack receives.
         assert_eq!(stack.receive(BOUND).as_deref(), Some(&frame[..]));
     }
 }
 
 const TIMEOUT_MS: u32 = 1000;
 
-/// How often B's function began anew over frames that come while B's thread does something else for
-/// longer than the time-out; `None`: this test did not get the CPU to send them in time.
+/// Returns the number of resets of B's function by frames that arrive while B's thread is busy for longer
+/// than the time-out; `None`: this test did not get the CPU time to send them in time.
 fn resets_over_a_stall(world: &World) -> Option<u64> {
     const GAP: Duration = Duration::from_millis(50);
     const LONGEST: Duration = Duration::from_millis(TIMEOUT_MS as u64 * 8 / 10);
@@ -209,12 +214,12 @@ fn resets_over_a_stall(world: &World) -> Option<u64> {
 }
 
 #[test]
-fn a_thread_without_cpu_begins_no_time_out() {
+fn a_delayed_thread_expires_no_time_out() {
     if !require_all(&NEEDED) {
         return;
     }
     for by in ALL {
-        let mut world = World::new(Poll::Sleep, by);
+        let mut world = World::new(PollMode::Sleep, by);
         let mut stream = listener(DESTINATION);
         stream.recover.as_mut().unwrap().reset_timeout_ms = TIMEOUT_MS;
         world.b.set(&stream);
