@@ -15,7 +15,7 @@ use crate::{Error, Result};
 pub(crate) struct Child(Pid);
 
 impl Child {
-    /// Starts one that is at rest soon, and begins with [`Child::go`].
+    /// Starts one that is at rest soon, and begins with [`Child::resume`].
     ///
     /// `task` makes system calls and nothing else: no memory is taken, no lock.
     pub(crate) fn fork(task: impl FnOnce()) -> Result<Self> {
@@ -52,7 +52,7 @@ impl Child {
     }
 
     /// Waits until it has stopped.
-    pub(crate) fn at_rest(&self) -> Result<()> {
+    pub(crate) fn wait_stopped(&self) -> Result<()> {
         match waitpid(self.0, Some(WaitPidFlag::WUNTRACED)) {
             Ok(WaitStatus::Stopped(..)) => Ok(()),
             Ok(other) => {
@@ -63,7 +63,7 @@ impl Child {
     }
 
     /// Lets it go on.
-    pub(crate) fn go(&self) -> Result<()> {
+    pub(crate) fn resume(&self) -> Result<()> {
         self.signal(Signal::SIGCONT)
     }
 

@@ -3,27 +3,27 @@
 use onbeat_report::{Cell, Check, Counters, Measurement};
 
 use super::chain::ChainDrops;
-use super::protected::NodeCounters;
+use super::protected::FrerNodeCounters;
 
 /// Unit of throughput.
 pub(super) const RATE: &str = "frames/s";
 
 /// Frames sent into a chain, received from it, and counted in between.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(super) struct FrameAccount {
     pub(super) paths: usize,
     pub(super) streams: u32,
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) dropped: ChainDrops,
-    pub(super) counted: NodeCounters,
+    pub(super) counted: FrerNodeCounters,
 }
 
 /// That frames are conserved, in the order of their path: numbered on A, on the paths, recovered on B,
 /// delivered.
-pub(super) fn conserved(what: &str, accounts: &[Account]) -> [Check; 4] {
-    let check = |name, value: fn(&Account) -> u64, limit: fn(&Account) -> u64| {
-        let sum = |of: fn(&Account) -> u64| accounts.iter().map(of).sum::<u64>();
+pub(super) fn conservation_checks(what: &str, accounts: &[FrameAccount]) -> [Check; 4] {
+    let check = |name, value: fn(&FrameAccount) -> u64, limit: fn(&FrameAccount) -> u64| {
+        let sum = |of: fn(&FrameAccount) -> u64| accounts.iter().map(of).sum::<u64>();
         Check::eq(format!("{what}: {name}"), sum(value), sum(limit), "frames")
     };
     [
@@ -51,7 +51,7 @@ pub(super) fn conserved(what: &str, accounts: &[Account]) -> [Check; 4] {
 }
 
 /// A table of chains.
-pub(super) fn accounts<'a>(chains: impl Iterator<Item = (String, &'a Account)>) -> Counters {
+pub(super) fn accounts<'a>(chains: impl Iterator<Item = (String, &'a FrameAccount)>) -> Counters {
     let mut table = Counters::new([
         "chain",
         "sent",

@@ -52,13 +52,13 @@ impl Cpus {
 
     /// Keeps this thread, and the threads it starts meanwhile, off the measured CPU where there is
     /// another one.
-    pub(super) fn keep_off(&self) -> Result<Pinned> {
+    pub(super) fn pin_to_others(&self) -> Result<Pinned> {
         Pinned::to(&self.others)
     }
 
     /// Makes this thread, until it ends, go before all that is not real-time work, so that what
     /// else the machine does is not measured as well. False where that is not allowed.
-    pub(super) fn go_first() -> bool {
+    pub(super) fn raise_priority() -> bool {
         let parameters = libc::sched_param { sched_priority: 1 };
         // SAFETY: the parameters live through the call.
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }

@@ -11,7 +11,7 @@ use onbeat_report::format::count;
 use onbeat_report::{Outcome, Progress, Run, Topology};
 
 pub(super) use self::case::{CycleCase, Quantity, Values, distributions, over_rounds, ratios};
-use super::port::place::Machine;
+use super::port::placement::Machine;
 use crate::{Error, Result};
 
 /// What else the machine does.
@@ -82,7 +82,7 @@ impl Options {
     /// Real-time priority of nodes: below the kernel's own interrupt threads, which are at 50.
     pub(super) const PRIORITY: u8 = 49;
 
-    pub(super) fn usual(cycles: u64, rounds: u32, periods_us: [u64; 3]) -> Self {
+    pub(super) fn defaults(cycles: u64, rounds: u32, periods_us: [u64; 3]) -> Self {
         Self {
             backends: Vec::new(),
             cycles,
@@ -131,8 +131,8 @@ impl Options {
     }
 
     /// Whether a row is asked for, by name or because it is measured unless it is told otherwise.
-    pub(super) fn wants(&self, name: &str, usually: bool) -> bool {
-        if self.backends.is_empty() { usually } else { self.backends.iter().any(|b| b == name) }
+    pub(super) fn includes(&self, name: &str, by_default: bool) -> bool {
+        if self.backends.is_empty() { by_default } else { self.backends.iter().any(|b| b == name) }
     }
 
     pub(super) fn note_on_ratios(&self) -> String {
@@ -162,7 +162,7 @@ pub(super) fn run<F: FnOnce(&mut Outcome)>(
 }
 
 /// What a bench measured.
-pub(super) struct Results<B: 'static, C> {
+pub(super) struct CyclicResults<B: 'static, C> {
     /// The rows of the options.
     pub(super) rows: Vec<RowState<B>>,
     pub(super) cases: Vec<C>,
@@ -220,26 +220,27 @@ mod tests {
             periods: Duration::from_micros(200)..=Duration::from_secs(1),
             whole_us,
         };
-        let usual = || Options::usual(1000, 5, [200, 1_000, 1_000_000]);
-        assert!(usual().check(&bounds(true)).is_ok());
-        let refusal = Options { backends: vec!["netmap".into()], ..usual() }.check(&bounds(true));
+        let defaults = || Options::defaults(1000, 5, [200, 1_000, 1_000_000]);
+        assert!(defaults().check(&bounds(true)).is_ok());
+        let refusal =
+            Options { backends: vec!["netmap".into()], ..defaults() }.check(&bounds(true));
         let refusal = refusal.unwrap_err().to_string();
         assert!(
             refusal.starts_with("back end netmap cannot be used here: back ends are packet, xdp")
         );
         for options in [
-            Options { cycles: 0, ..usual() },
-            Options { cycles: 1001, ..usual() },
-            Options { rounds: 0, ..usual() },
-            Options { periods: vec![], ..usual() },
-            Options { loads: vec![], ..usual() },
-            Options { periods: vec![Duration::from_micros(199)], ..usual() },
-            Options { periods: vec![Duration::from_millis(1001)], ..usual() },
-            Options { priority: 99, ..usual() },
+            Options { cycles: 0, ..defaults() },
+            Options { cycles: 1001, ..defaults() },
+            Options { rounds: 0, ..defaults() },
+            Options { periods: vec![], ..defaults() },
+            Options { loads: vec![], ..defaults() },
+            Options { periods: vec![Duration::from_micros(199)], ..defaults() },
+            Options { periods: vec![Duration::from_millis(1001)], ..defaults() },
+            Options { priority: 99, ..defaults() },
         ] {
             assert!(options.check(&bounds(false)).is_err(), "{options:?}");
         }
-        let odd = Options { periods: vec![Duration::from_nanos(1_000_500)], ..usual() };
+        let odd = Options { periods: vec![Duration::from_nanos(1_000_500)], ..defaults() };
         assert!(odd.check(&bounds(false)).is_ok());
         let refusal = odd.check(&bounds(true)).unwrap_err().to_string();
         assert!(refusal.ends_with("use 200µs to 1s, in whole microseconds"), "{refusal}");
@@ -247,10 +248,10 @@ mod tests {
 
     #[test]
     fn some_rows_are_measured_on_demand_only() {
-        let options = Options::usual(1, 1, [1, 2, 3]);
-        assert!(options.wants("packet", true) && !options.wants("packet-spin", false));
+        let options = Options::defaults(1, 1, [1, 2, 3]);
+        assert!(options.includes("packet", true) && !options.includes("packet-spin", false));
         let options = Options { backends: vec!["packet-spin".into()], ..options };
-        assert!(options.wants("packet-spin", false) && !options.wants("packet", true));
+        assert!(options.includes("packet-spin", false) && !options.includes("packet", true));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use onbeat_report::{Distribution, Progress, Recorder};
 
 use super::chain::Chain;
 use super::frames;
-use super::throughput::Bed;
+use super::throughput::ThroughputBed;
 use crate::traffic::{Delivery, ExpectedStream, Rate, Sink, Source, SourceConfig};
 use crate::{Error, Result};
 
@@ -27,7 +27,7 @@ const STREAM: u32 = 1;
 
 /// What became of the probes of one chain.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Fate {
+pub(super) struct ProbeCounts {
     pub(super) sent: u64,
     pub(super) lost: u64,
     pub(super) duplicated: u64,
@@ -35,7 +35,7 @@ pub(super) struct Fate {
     pub(super) wrong: u64,
 }
 
-impl Fate {
+impl ProbeCounts {
     fn add(&mut self, delivery: &Delivery, corrupted: u64) {
         let record = &delivery.record;
         self.sent += delivery.sent();
@@ -48,15 +48,15 @@ impl Fate {
 
 /// The delays of all four cases, and what became of the frames: by redirect, by FRER.
 pub(super) fn measure(
-    bed: &Bed<'_>,
+    bed: &ThroughputBed<'_>,
     chains: [&Chain; 2],
     progress: &mut Progress,
-) -> Result<(Distribution, [Fate; 2])> {
+) -> Result<(Distribution, [ProbeCounts; 2])> {
     const NAMES: [[&str; 2]; 2] =
         [["redirect, idle", "FRER, idle"], ["redirect, CPU hog", "FRER, CPU hog"]];
     let options = bed.options;
     let mut recorder = Recorder::new();
-    let mut fates = [Fate::default(); 2];
+    let mut fates = [ProbeCounts::default(); 2];
     let slices = (options.probes * SECOND / options.probe_rate).div_ceil(SLICE.as_nanos() as u64);
     let mut left = options.probes;
     for slice in 0..slices {
@@ -86,12 +86,12 @@ pub(super) fn measure(
     Ok((figure, fates))
 }
 
-fn probe(bed: &Bed<'_>, chain: &Chain, probes: u64) -> Result<(Delivery, u64)> {
-    let Bed { stations, options, cpus, .. } = bed;
+fn probe(bed: &ThroughputBed<'_>, chain: &Chain, probes: u64) -> Result<(Delivery, u64)> {
+    let ThroughputBed { stations, options, cpus, .. } = bed;
     let frame = frames::spec(options.probe_octets);
     let expected = ExpectedStream { stream: STREAM, vlans: frame.vlans.clone() };
     let sink = {
-        let _elsewhere = cpus.keep_off()?;
+        let _elsewhere = cpus.pin_to_others()?;
         Sink::start(stations.listener.namespace(), &chain.listener.name, &[expected])?
     };
     let source = {

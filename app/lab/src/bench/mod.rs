@@ -14,7 +14,6 @@ use onbeat_realtime::interrupt;
 
 mod account;
 mod chain;
-mod counted;
 mod cpu;
 pub mod cyclic;
 mod delay;
@@ -23,6 +22,7 @@ mod frer;
 pub mod irq;
 pub mod port;
 pub mod powerlink;
+mod program_costs;
 mod programs;
 mod protected;
 mod redirect;
@@ -170,7 +170,8 @@ pub fn run_frer(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     let mut outcome = run.finish();
     outcome.conditions.driver = Some("veth".into());
     let modes = found.as_ref().map(|_| "xdp-native").into_iter();
-    let modes: Vec<&str> = modes.chain(in_user_space.iter().map(user::Results::mode)).collect();
+    let modes: Vec<&str> =
+        modes.chain(in_user_space.iter().map(user::UserSpaceResults::mode)).collect();
     outcome.conditions.mode = Some(modes.join(", "));
     if let Some(found) = &found {
         frer::figures::fill(&mut outcome, options, &cpus, found);

@@ -25,7 +25,7 @@ fn path_port(path: usize) -> PortId {
 
 /// A chain with FRER.
 #[derive(Debug)]
-pub(super) struct Protected {
+pub(super) struct ProtectedChain {
     pub(super) chain: Chain,
     /// Paths in use, 1 or 2.
     pub(super) paths: usize,
@@ -37,7 +37,7 @@ pub(super) struct Protected {
 
 /// What both nodes counted, all streams together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct NodeCounters {
+pub(super) struct FrerNodeCounters {
     /// Frames of streams that A received.
     pub(super) a_input: u64,
     /// Frames that A sent, by each path.
@@ -52,7 +52,7 @@ pub(super) struct NodeCounters {
     pub(super) b_output: u64,
 }
 
-impl Protected {
+impl ProtectedChain {
     pub(super) fn start(
         stations: &Stations,
         chain: Chain,
@@ -67,15 +67,15 @@ impl Protected {
     }
 
     /// What the nodes counted so far.
-    pub(super) fn counted(&self) -> Result<NodeCounters> {
-        NodeCounters::sum(self.streams, |node, stream| {
+    pub(super) fn counted(&self) -> Result<FrerNodeCounters> {
+        FrerNodeCounters::sum(self.streams, |node, stream| {
             let plane = if node == 0 { &self.a } else { &self.b };
             plane.read_stream(stream).map_err(failed(format!("read stream {stream:?}")))
         })
     }
 }
 
-impl NodeCounters {
+impl FrerNodeCounters {
     /// Of all streams, as `read` tells of each on node A (0) and B (1).
     pub(super) fn sum(
         streams: u32,

@@ -19,14 +19,14 @@ pub(super) enum Redirect {
 
 /// A chain of redirects.
 #[derive(Debug)]
-pub(super) struct Redirects {
+pub(super) struct RedirectChain {
     pub(super) chain: Chain,
     a: Link,
     now: Redirect,
     _b: [Link; 2],
 }
 
-impl Redirects {
+impl RedirectChain {
     pub(super) fn start(
         stations: &Stations,
         chain: Chain,

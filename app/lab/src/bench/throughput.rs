@@ -24,7 +24,7 @@ const BOUND: Duration = Duration::from_millis(100);
 
 /// What measurements need.
 #[derive(Debug)]
-pub(super) struct Bed<'a> {
+pub(super) struct ThroughputBed<'a> {
     pub(super) stations: &'a Stations,
     pub(super) programs: &'a mut Programs,
     pub(super) cpus: Cpus,
@@ -35,7 +35,7 @@ pub(super) struct Bed<'a> {
 
 /// A source, ready to send.
 #[derive(Debug)]
-enum Sender {
+enum FrameSender {
     Socket(Talker),
     /// The program writes the header into these octets.
     Kernel {
@@ -44,20 +44,22 @@ enum Sender {
     },
 }
 
-impl Sender {
+impl FrameSender {
     /// Sends so many frames; how many nanoseconds a frame took.
     fn send(&mut self, programs: &mut Programs, frames: u32) -> Result<f64> {
         match self {
-            Sender::Socket(talker) => talker.send(frames),
-            Sender::Kernel { octets, batch } => programs.send("source", octets, frames, *batch),
+            FrameSender::Socket(talker) => talker.send(frames),
+            FrameSender::Kernel { octets, batch } => {
+                programs.send("source", octets, frames, *batch)
+            }
         }
     }
 
     /// Frames sent so far.
     fn sent(&self, programs: &mut Programs) -> Result<u64> {
         match self {
-            Sender::Socket(talker) => Ok(talker.sent()),
-            Sender::Kernel { .. } => programs.sent(),
+            FrameSender::Socket(talker) => Ok(talker.sent()),
+            FrameSender::Kernel { .. } => programs.sent(),
         }
     }
 
@@ -74,7 +76,7 @@ impl Sender {
     }
 }
 
-impl Bed<'_> {
+impl ThroughputBed<'_> {
     /// Sends frames of `streams` streams through a chain, as fast as it goes; how many the sink
     /// received per second.
     pub(super) fn measure(
@@ -83,22 +85,22 @@ impl Bed<'_> {
         streams: u32,
         source: Source,
     ) -> Result<f64> {
-        let Bed { stations, programs, cpus, options, undisturbed } = self;
+        let ThroughputBed { stations, programs, cpus, options, undisturbed } = self;
         let mut sender = match source {
             Source::Socket => {
                 let talker = stations.talker.namespace();
                 let opened = Talker::open(talker, &chain.talker, streams, options.frame_octets)?;
-                Sender::Socket(opened.taking_turns(chain.of_threads))
+                FrameSender::Socket(opened.taking_turns(chain.of_threads))
             }
             Source::Kernel => {
                 programs.aim(&chain.talker, streams)?;
-                Sender::Kernel { octets: vec![0; options.frame_octets], batch: options.batch }
+                FrameSender::Kernel { octets: vec![0; options.frame_octets], batch: options.batch }
             }
         };
         let (rate, received) = stations.talker.namespace().run(|| {
             let _pinned = cpus.pin()?;
             // In softirq the chain runs as the thread does that it interrupts.
-            *undisturbed &= Cpus::go_first();
+            *undisturbed &= Cpus::raise_priority();
             let received_before = programs.received()?;
             // Each stream once or more, so that tables and code are where they will be.
             let warm_up = streams.max(*FRAMES.start());

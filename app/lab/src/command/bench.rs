@@ -84,8 +84,8 @@ impl Arguments {
             Bench::Delay(delay) => delay.execute(),
             Bench::Frer(frer) => frer.execute(),
             Bench::Irq(irq) => irq.execute(),
-            Bench::Port(options) => options.measure(port::usual(), port::run),
-            Bench::Powerlink(options) => options.measure(powerlink::usual(), powerlink::run),
+            Bench::Port(options) => options.measure(port::defaults(), port::run),
+            Bench::Powerlink(options) => options.measure(powerlink::defaults(), powerlink::run),
         }
     }
 }
@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn back_ends_are_said_by_name() {
-        for (bench, usual) in [("port", port::usual()), ("powerlink", powerlink::usual())] {
+        for (bench, defaults) in [("port", port::defaults()), ("powerlink", powerlink::defaults())]
+        {
             let line = format!("bench {bench} --backends packet,xdp --cycles 200");
             let Command::Bench(Arguments {
                 command: Bench::Port(cyclic) | Bench::Powerlink(cyclic),
@@ -134,7 +135,7 @@ mod tests {
             else {
                 panic!("{line}")
             };
-            let options = cyclic.options(usual).unwrap();
+            let options = cyclic.options(defaults).unwrap();
             assert_eq!(options.backends, ["packet", "xdp"]);
             assert_eq!(options.cycles, 200);
             assert!(parse(&format!("bench {bench} --backends netmap")).is_err());

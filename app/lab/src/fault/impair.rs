@@ -54,7 +54,7 @@ impl Impairment {
 
 /// What becomes of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fate {
+pub struct FrameFate {
     /// How often it arrives: 0 (lost), 1 or 2.
     pub copies: u8,
     /// By how much it is delayed, in nanoseconds.
@@ -65,12 +65,12 @@ pub struct Fate {
 
 /// Deals out fates, one after the other.
 #[derive(Debug, Clone)]
-pub struct Model {
+pub struct ImpairmentModel {
     impairment: Impairment,
     random: Random,
 }
 
-impl Model {
+impl ImpairmentModel {
     /// The model of a wire.
     #[must_use]
     pub fn new(impairment: Impairment) -> Self {
@@ -78,7 +78,7 @@ impl Model {
     }
 
     /// The fate of the next frame.
-    pub fn next_fate(&mut self) -> Fate {
+    pub fn next_fate(&mut self) -> FrameFate {
         let Impairment { loss, duplicate, delay_us, jitter_us, reorder, .. } = self.impairment;
         // Every frame takes the same number of draws: changing one share does not change what the
         // others hit.
@@ -86,7 +86,7 @@ impl Model {
             (self.random.chance(loss), self.random.chance(duplicate), self.random.chance(reorder));
         let jitter_ns = self.random.below(jitter_us * 1000 + 1);
         let overtaken = 1 + self.random.below(u64::from(self.impairment.max_held())) as u16;
-        Fate {
+        FrameFate {
             copies: if lost { 0 } else { 1 + u8::from(twice) },
             delay_ns: delay_us * 1000 + jitter_ns,
             held: if held { overtaken } else { 0 },
@@ -99,24 +99,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const CLEAN: Fate = Fate { copies: 1, delay_ns: 0, held: 0 };
+    const CLEAN: FrameFate = FrameFate { copies: 1, delay_ns: 0, held: 0 };
 
     #[test]
     fn a_clean_wire_does_nothing() {
-        let mut model = Model::new(Impairment::default());
+        let mut model = ImpairmentModel::new(Impairment::default());
         assert!((0..10_000).all(|_| model.next_fate() == CLEAN));
     }
 
     #[test]
     fn certainties() {
-        let mut lost = Model::new(Impairment { loss: 1.0, duplicate: 1.0, ..Default::default() });
+        let mut lost =
+            ImpairmentModel::new(Impairment { loss: 1.0, duplicate: 1.0, ..Default::default() });
         assert!((0..1000).all(|_| lost.next_fate().copies == 0));
-        let mut twice = Model::new(Impairment { duplicate: 1.0, ..Default::default() });
+        let mut twice = ImpairmentModel::new(Impairment { duplicate: 1.0, ..Default::default() });
         assert!((0..1000).all(|_| twice.next_fate().copies == 2));
-        let mut held = Model::new(Impairment { reorder: 1.0, ..Default::default() });
+        let mut held = ImpairmentModel::new(Impairment { reorder: 1.0, ..Default::default() });
         assert!((0..1000).all(|_| (1..=MAX_HELD).contains(&held.next_fate().held)));
         let far = Impairment { reorder: 1.0, overtaken: 500, ..Default::default() };
-        let mut far = Model::new(far);
+        let mut far = ImpairmentModel::new(far);
         let most = (0..1000).map(|_| far.next_fate().held).max();
         assert!(most.is_some_and(|most| (MAX_HELD + 1..=500).contains(&most)));
     }
@@ -124,8 +125,12 @@ mod tests {
     #[test]
     fn one_share_does_not_disturb_another() {
         let lost = |duplicate| {
-            let mut model =
-                Model::new(Impairment { loss: 0.3, duplicate, seed: 5, ..Default::default() });
+            let mut model = ImpairmentModel::new(Impairment {
+                loss: 0.3,
+                duplicate,
+                seed: 5,
+                ..Default::default()
+            });
             (0..1000).map(|_| model.next_fate().copies == 0).collect::<Vec<_>>()
         };
         assert_eq!(lost(0.0), lost(0.9));
@@ -136,8 +141,8 @@ mod tests {
         fn shares_are_hit(share in 0.0..=1.0_f64, seed: u64) {
             const FRAMES: u32 = 20_000;
             let mut model =
-                Model::new(Impairment { loss: share, reorder: share, seed, ..Default::default() });
-            let fates: Vec<Fate> = (0..FRAMES).map(|_| model.next_fate()).collect();
+                ImpairmentModel::new(Impairment { loss: share, reorder: share, seed, ..Default::default() });
+            let fates: Vec<FrameFate> = (0..FRAMES).map(|_| model.next_fate()).collect();
             // Six standard deviations of a binomial: one false alarm in 500 million.
             let slack = 6.0 * (share * (1.0 - share) / f64::from(FRAMES)).sqrt() + 1e-9;
             for hits in [
@@ -153,7 +158,7 @@ mod tests {
             delay_us in 0..1000_u64, jitter_us in 0..1000_u64, seed: u64,
         ) {
             let impairment = Impairment { delay_us, jitter_us, seed, ..Default::default() };
-            let (mut model, mut again) = (Model::new(impairment), Model::new(impairment));
+            let (mut model, mut again) = (ImpairmentModel::new(impairment), ImpairmentModel::new(impairment));
             for _ in 0..200 {
                 let fate = model.next_fate();
                 prop_assert!(fate.delay_ns >= delay_us * 1000);

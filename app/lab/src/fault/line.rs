@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Impairment, MAX_HELD, Model};
+use super::{Impairment, ImpairmentModel, MAX_HELD};
 
 /// Longest time that a frame is held back for [`MAX_HELD`] others to overtake it;
 /// for more of them, so much longer, [`MAX_HOLD_NS`] at most.
@@ -11,8 +11,8 @@ const MAX_HOLD_NS: u64 = 500_000_000;
 
 /// One direction of a wire.
 #[derive(Debug)]
-pub(super) struct Line {
-    model: Model,
+pub(super) struct WireLine {
+    model: ImpairmentModel,
     hold_ns: u64,
     /// When due, in order.
     queue: VecDeque<(u64, Vec<u8>)>,
@@ -33,10 +33,10 @@ struct DelayedFrame {
     octets: Vec<u8>,
 }
 
-impl Line {
+impl WireLine {
     pub(super) fn new(impairment: Impairment) -> Self {
         Self {
-            model: Model::new(impairment),
+            model: ImpairmentModel::new(impairment),
             hold_ns: hold_ns(&impairment),
             queue: VecDeque::new(),
             held: Vec::new(),
@@ -49,7 +49,7 @@ impl Line {
 
     /// From the next frame on. What is on its way stays so.
     pub(super) fn set(&mut self, impairment: Impairment) {
-        self.model = Model::new(impairment);
+        self.model = ImpairmentModel::new(impairment);
         self.hold_ns = hold_ns(&impairment);
     }
 
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn drain(line: &mut Line, now_ns: u64) -> Vec<u16> {
+    fn drain(line: &mut WireLine, now_ns: u64) -> Vec<u16> {
         std::iter::from_fn(|| line.pop(now_ns))
             .map(|octets| u16::from_be_bytes([octets[0], octets[1]]))
             .collect()
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_delay_is_a_delay() {
-        let mut line = Line::new(Impairment { delay_us: 300, ..Default::default() });
+        let mut line = WireLine::new(Impairment { delay_us: 300, ..Default::default() });
         line.push(&[0, 1], 1000);
         assert_eq!(line.next_due_ns(), Some(301_000));
         assert!(drain(&mut line, 300_999).is_empty());
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_held_frame_without_a_successor_comes_nevertheless() {
-        let mut line = Line::new(Impairment { reorder: 1.0, ..Default::default() });
+        let mut line = WireLine::new(Impairment { reorder: 1.0, ..Default::default() });
         line.push(&[0, 1], 0);
         assert_eq!(line.next_due_ns(), Some(HOLD_NS));
         assert!(drain(&mut line, HOLD_NS - 1).is_empty());
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_held_frame_is_overtaken_by_few() {
         for seed in 0..50 {
-            let mut line = Line::new(Impairment { reorder: 1.0, seed, ..Default::default() });
+            let mut line = WireLine::new(Impairment { reorder: 1.0, seed, ..Default::default() });
             line.push(&[0, 0], 0);
             line.set(Impairment::default());
             (1..10).for_each(|number| line.push(&[0, number], u64::from(number)));
@@ -181,7 +181,7 @@ mod tests {
         /// What goes in comes out, as often as the line says itself.
         #[test]
         fn frames_are_lost_and_doubled_as_counted(impairment in impairment(), frames in 0..500_u16) {
-            let mut line = Line::new(impairment);
+            let mut line = WireLine::new(impairment);
             for number in 0..frames {
                 line.push(&number.to_be_bytes(), u64::from(number) * 10_000);
             }
@@ -199,7 +199,7 @@ mod tests {
         /// Only frames that are held back are overtaken.
         #[test]
         fn the_order_is_kept_but_for_held_frames(impairment in impairment()) {
-            let mut line = Line::new(Impairment { duplicate: 0.0, ..impairment });
+            let mut line = WireLine::new(Impairment { duplicate: 0.0, ..impairment });
             for number in 0..200_u16 {
                 line.push(&number.to_be_bytes(), u64::from(number) * 10_000);
             }

@@ -5,6 +5,6 @@ mod impair;
 mod line;
 mod wire;
 
-pub use impair::{Fate, Impairment, MAX_HELD, Model};
+pub use impair::{FrameFate, Impairment, ImpairmentModel, MAX_HELD};
 pub(crate) use wire::prefer_this_thread;
 pub use wire::{Direction, Wire, WireCounters};

@@ -18,7 +18,7 @@ use onbeat_netdev::{Handle, Namespace};
 use onbeat_realtime::clock::{now_ns, realtime_offset_ns, sleep_until};
 
 use super::Impairment;
-use super::line::Line;
+use super::line::WireLine;
 use crate::Result;
 use crate::traffic::{Receiver, socket};
 use crate::worker::Worker;
@@ -92,7 +92,7 @@ impl Wire {
         let relay = Relay {
             directions: Arc::clone(&directions),
             receivers,
-            lines: [Line::new(Impairment::default()), Line::new(Impairment::default())],
+            lines: [WireLine::new(Impairment::default()), WireLine::new(Impairment::default())],
             handle: Handle::in_namespace(namespace)?,
             interfaces: interfaces.map(Into::into),
         };
@@ -151,7 +151,7 @@ struct Relay {
     directions: Arc<[DirectionState; 2]>,
     receivers: [Receiver; 2],
     /// By direction: line 0 is fed by receiver 0 and ends at receiver 1.
-    lines: [Line; 2],
+    lines: [WireLine; 2],
     handle: Handle,
     interfaces: [String; 2],
 }
@@ -197,33 +197,33 @@ impl Relay {
         while let Some(frame) = self.lines[direction].pop(now_ns()) {
             let half = &self.directions[direction];
             let held = half.held.load(Ordering::Acquire);
-            let sent = if held { Delivery::NoCarrier } else { self.send(far, &frame, stop) };
+            let sent = if held { SendResult::NoCarrier } else { self.send(far, &frame, stop) };
             let counter = match sent {
-                Delivery::Yes => &half.forwarded,
-                Delivery::NoCarrier => &half.cut,
-                Delivery::NoRoom => &half.overrun,
+                SendResult::Yes => &half.forwarded,
+                SendResult::NoCarrier => &half.cut,
+                SendResult::NoRoom => &half.overrun,
             };
             counter.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     /// A device that has no room for the moment gets the frame again: a wire does not drop.
-    fn send(&self, far: usize, frame: &[u8], stop: &AtomicBool) -> Delivery {
+    fn send(&self, far: usize, frame: &[u8], stop: &AtomicBool) -> SendResult {
         const PATIENCE_NS: u64 = 100_000_000;
         /// This thread may have real-time priority, and who makes room has none: it must sleep.
         const PAUSE_NS: u64 = 20_000;
         let deadline = now_ns() + PATIENCE_NS;
         loop {
             match self.receivers[far].socket().send(frame) {
-                Ok(()) => return Delivery::Yes,
+                Ok(()) => return SendResult::Yes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => {
                     let link = self.handle.link(&self.interfaces[far]);
                     if !link.is_ok_and(|link| link.up && link.carrier) {
-                        return Delivery::NoCarrier;
+                        return SendResult::NoCarrier;
                     }
                     if now_ns() > deadline || stop.load(Ordering::Acquire) {
-                        return Delivery::NoRoom;
+                        return SendResult::NoRoom;
                     }
                     sleep_until(now_ns() + PAUSE_NS);
                 }
@@ -241,7 +241,7 @@ impl Relay {
     /// Until a frame comes or is due.
     fn wait(&self) {
         const LOOK_NS: u64 = 10_000_000;
-        let due = self.lines.iter().filter_map(Line::next_due_ns).min();
+        let due = self.lines.iter().filter_map(WireLine::next_due_ns).min();
         let left = due.map_or(LOOK_NS, |due| due.saturating_sub(now_ns()).min(LOOK_NS));
         let fd = |receiver| {
             let receiver: &Receiver = receiver;
@@ -255,7 +255,7 @@ impl Relay {
     }
 }
 
-enum Delivery {
+enum SendResult {
     Yes,
     NoCarrier,
     NoRoom,

@@ -20,7 +20,7 @@ const LOOK_NS: u64 = 20_000_000;
 /// A row of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Row {
+pub struct DutyRow {
     /// For so long it does not work, in microseconds...
     pub idle_us: u64,
     /// ... then for so long it does.
@@ -36,14 +36,14 @@ pub struct Row {
 pub struct DutyProfile {
     /// The rows, at least one.
     #[serde(rename = "row")]
-    pub rows: Vec<Row>,
+    pub rows: Vec<DutyRow>,
 }
 
 impl DutyProfile {
     /// The paper's table 1, which is also examples/load/paper.toml.
     #[must_use]
     pub fn paper() -> Self {
-        let row = |(idle_us, duty_us, busy_loop)| Row { idle_us, duty_us, busy_loop };
+        let row = |(idle_us, duty_us, busy_loop)| DutyRow { idle_us, duty_us, busy_loop };
         let rows = [
             (77, 100, false),
             (3000, 1560, false),
@@ -71,7 +71,7 @@ impl DutyProfile {
     pub fn parse(text: &str) -> std::result::Result<Self, String> {
         let profile: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         let most_us = 3600 * 1_000_000;
-        let wrong = |row: &Row| row.idle_us > most_us || row.duty_us > most_us;
+        let wrong = |row: &DutyRow| row.idle_us > most_us || row.duty_us > most_us;
         if let Some(place) = profile.rows.iter().position(wrong) {
             return Err(format!(
                 "row {}: idle-us and duty-us are {most_us} (an hour) at most",
@@ -93,7 +93,7 @@ impl DutyProfile {
     /// The share of a CPU that it takes where every sleep ends in time, and nobody else wants the CPU.
     #[must_use]
     pub fn share(&self) -> f64 {
-        let busy = |row: &Row| row.duty_us + if row.busy_loop { row.idle_us } else { 0 };
+        let busy = |row: &DutyRow| row.duty_us + if row.busy_loop { row.idle_us } else { 0 };
         let busy_us: u64 = self.rows.iter().map(busy).sum();
         busy_us as f64 * 1000.0 / self.cycle_ns().max(1) as f64
     }
@@ -103,12 +103,12 @@ impl DutyProfile {
 #[derive(Debug)]
 pub struct DutyLoad {
     stop: Arc<AtomicBool>,
-    threads: Vec<(CpuSet, JoinHandle<Work>)>,
+    threads: Vec<(CpuSet, JoinHandle<DutyWork>)>,
 }
 
 /// What a thread did.
 #[derive(Debug, Clone, Copy, Default)]
-struct Work {
+struct DutyWork {
     took_ns: u64,
     cpu_ns: u64,
     rows: u64,
@@ -178,9 +178,9 @@ impl Drop for DutyLoad {
     }
 }
 
-fn work(profile: &DutyProfile, stop: &AtomicBool) -> Work {
+fn work(profile: &DutyProfile, stop: &AtomicBool) -> DutyWork {
     let start_ns = now_ns();
-    let mut work = Work::default();
+    let mut work = DutyWork::default();
     'all: for row in profile.rows.iter().cycle() {
         let until = now_ns() + row.idle_us * 1000;
         if row.busy_loop {
@@ -256,8 +256,8 @@ mod tests {
         let places = places(usize::MAX);
         let profile = DutyProfile {
             rows: vec![
-                Row { idle_us: 100, duty_us: 50, busy_loop: false },
-                Row { idle_us: 10, duty_us: 10, busy_loop: true },
+                DutyRow { idle_us: 100, duty_us: 50, busy_loop: false },
+                DutyRow { idle_us: 10, duty_us: 10, busy_loop: true },
             ],
         };
         let load = DutyLoad::start(places.clone(), &profile).unwrap();
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn an_hour_of_idleness_ends_at_once() {
-        let row = Row { idle_us: 3_600_000_000, duty_us: 0, busy_loop: false };
+        let row = DutyRow { idle_us: 3_600_000_000, duty_us: 0, busy_loop: false };
         let report = DutyLoad::start(places(1), &DutyProfile { rows: vec![row] }).unwrap().stop();
         assert!(report[0].seconds < 60.0 && report[0].rows == 0, "{report:?}");
     }

@@ -36,7 +36,7 @@ impl Hackbench {
         for _ in 0..groups {
             all.add_group()?;
         }
-        all.tasks.iter().try_for_each(Child::at_rest)?;
+        all.tasks.iter().try_for_each(Child::wait_stopped)?;
         Ok(all)
     }
 
@@ -64,9 +64,9 @@ impl Hackbench {
     ///
     /// # Errors
     /// Where a task has ended.
-    pub fn run(&self) -> Result<Running<'_>> {
-        let running = Running(self);
-        self.tasks.iter().try_for_each(Child::go)?;
+    pub fn run(&self) -> Result<RunningHackbench<'_>> {
+        let running = RunningHackbench(self);
+        self.tasks.iter().try_for_each(Child::resume)?;
         Ok(running)
     }
 }
@@ -82,16 +82,16 @@ impl Drop for Hackbench {
 
 /// The load, running.
 #[derive(Debug)]
-pub struct Running<'a>(&'a Hackbench);
+pub struct RunningHackbench<'a>(&'a Hackbench);
 
-impl Drop for Running<'_> {
+impl Drop for RunningHackbench<'_> {
     fn drop(&mut self) {
         for task in &self.0.tasks {
             let _ = task.stop();
         }
         // What follows is not to be measured under their last breath.
         for task in &self.0.tasks {
-            let _ = task.at_rest();
+            let _ = task.wait_stopped();
         }
     }
 }

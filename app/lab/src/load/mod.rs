@@ -14,8 +14,8 @@ use onbeat_realtime::{CpuSet, Profile};
 
 use crate::{Error, Result};
 
-pub use duty::{DutyLoad, DutyProfile, DutyReport, Row};
-pub use hackbench::{Hackbench, Running};
+pub use duty::{DutyLoad, DutyProfile, DutyReport, DutyRow};
+pub use hackbench::{Hackbench, RunningHackbench};
 pub use report::{UdpReport, UdpSpec};
 pub use source::{UdpSource, UdpTarget};
 pub use stress::{Stress, Stressor};

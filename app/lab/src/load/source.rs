@@ -34,14 +34,14 @@ pub struct UdpTarget {
 /// A sender, until its profile ends or this is stopped or dropped.
 #[derive(Debug)]
 pub struct UdpSource {
-    counters: Arc<Counters>,
+    counters: Arc<UdpCounters>,
     start_ns: u64,
     /// Returns when it ended.
     worker: Worker<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct UdpCounters {
     sent: AtomicU64,
     refused: AtomicU64,
 }
@@ -67,7 +67,7 @@ impl UdpSource {
                 .map_err(|errno| Error::io(format!("send by interface {name}"), errno))?;
         }
         socket.connect(to).map_err(failed)?;
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(UdpCounters::default());
         let theirs = Arc::clone(&counters);
         let start_ns = now_ns();
         let worker = Worker::start("lab-udp-source", move |stop| {
@@ -110,7 +110,7 @@ impl UdpSource {
     }
 }
 
-impl Counters {
+impl UdpCounters {
     fn done(&self) -> u64 {
         self.sent.load(Ordering::Relaxed) + self.refused.load(Ordering::Relaxed)
     }

@@ -40,12 +40,12 @@ impl Stressor {
 /// Threads that take all the CPU time they get, at normal priority, until this is dropped.
 #[derive(Debug)]
 pub struct Stress {
-    shared: Arc<Shared>,
+    shared: Arc<StressState>,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct StressState {
     stop: AtomicBool,
     /// Pieces of work done, by thread.
     done: Vec<AtomicU64>,
@@ -59,7 +59,7 @@ impl Stress {
     pub fn start(cpus: &CpuSet, kinds: &[Stressor]) -> Result<Self> {
         let threads = cpus.iter().count() * kinds.len();
         let done = (0..threads).map(|_| AtomicU64::new(0)).collect();
-        let shared = Arc::new(Shared { stop: AtomicBool::new(false), done });
+        let shared = Arc::new(StressState { stop: AtomicBool::new(false), done });
         let mut all = Self { shared, threads: Vec::with_capacity(threads) };
         for cpu in cpus.iter() {
             for kind in kinds {

@@ -25,13 +25,13 @@ const BOUND: Duration = Duration::from_secs(10);
 /// Senders and receivers, until this is stopped or dropped.
 #[derive(Debug)]
 pub struct UdpLoad {
-    shared: Arc<Shared>,
+    shared: Arc<UdpLoadState>,
     start_ns: u64,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct UdpLoadState {
     stop: AtomicBool,
     sent: AtomicU64,
     refused: AtomicU64,
@@ -52,7 +52,7 @@ impl UdpLoad {
         spec: UdpSpec,
     ) -> Result<Self> {
         let received = addresses.iter().map(|_| AtomicU64::new(0)).collect();
-        let shared = Arc::new(Shared { received, ..Shared::default() });
+        let shared = Arc::new(UdpLoadState { received, ..UdpLoadState::default() });
         let mut load = Self { shared, start_ns: now_ns(), threads: Vec::new() };
         let mut targets = Vec::with_capacity(addresses.len());
         for (place, address) in addresses.iter().enumerate() {
@@ -134,13 +134,13 @@ impl Drop for UdpLoad {
     }
 }
 
-fn send(socket: &UdpSocket, shared: &Shared, spec: UdpSpec) {
+fn send(socket: &UdpSocket, shared: &UdpLoadState, spec: UdpSpec) {
     let payload = vec![0x5a; spec.payload_octets];
     let due = |after_ns| Some(spec.due(after_ns));
     source::send(socket, &payload, &shared.stop, due, [&shared.sent, &shared.refused]);
 }
 
-fn receive(socket: &UdpSocket, shared: &Shared, place: usize) {
+fn receive(socket: &UdpSocket, shared: &UdpLoadState, place: usize) {
     // What does not fit is cut off: only the number counts.
     let mut octets = [0; 8];
     while !shared.stop.load(Ordering::Relaxed) {

@@ -5,7 +5,7 @@ use onbeat_realtime::clock::SECOND;
 use onbeat_report::{Cell, Counters, Loss, Measurement, Recorder, TimeSeries};
 
 use super::flow::FlowResult;
-use super::phase::Course;
+use super::phase::PhaseLog;
 use super::stage::Stage;
 use crate::World;
 use crate::fault::Direction;
@@ -15,7 +15,7 @@ use crate::traffic::Delivery;
 pub(super) fn all(
     stage: &mut Stage<'_>,
     flowed: &[FlowResult],
-    course: &Course,
+    course: &PhaseLog,
     statuses: &[NodeStatus],
 ) {
     delays(stage, flowed, course);
@@ -23,8 +23,8 @@ pub(super) fn all(
     nodes(stage, statuses);
 }
 
-/// Delay over time, and its distribution by phase ([`Course::phase_of`]).
-fn delays(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &Course) {
+/// Delay over time, and its distribution by phase ([`PhaseLog::phase_of`]).
+fn delays(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &PhaseLog) {
     let Some(start_ns) = course.phases().first().map(|phase| phase.from_ns) else { return };
     let seconds = |at_ns: u64| (at_ns as f64 - start_ns as f64) / SECOND as f64;
     let mut series = TimeSeries::new("ns");
@@ -55,7 +55,7 @@ fn delays(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &Course) {
 }
 
 /// What arrived in each phase and how late, and what was lost.
-fn by_phase<'a>(deliveries: impl Iterator<Item = &'a Delivery>, course: &Course) -> Recorder {
+fn by_phase<'a>(deliveries: impl Iterator<Item = &'a Delivery>, course: &PhaseLog) -> Recorder {
     let mut recorder = Recorder::new();
     let ids: Vec<_> = course.phases().iter().map(|phase| recorder.phase(&phase.name)).collect();
     for (flow, delivery) in deliveries.enumerate() {

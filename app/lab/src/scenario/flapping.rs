@@ -17,11 +17,11 @@ use super::flow::{self, caught_up};
 use super::link_failure;
 use super::options::{DataPlaneOptions, FrameOptions, SeedOptions};
 use super::outage::check_clean;
-use super::phase::Course;
+use super::phase::PhaseLog;
 use super::stage::Stage;
 use super::two_paths;
 use crate::Result;
-use crate::world::Ends;
+use crate::world::CutEnds;
 use onbeat_wire::random::Random;
 
 /// Longest time that a path stays cut, in ns.
@@ -47,14 +47,14 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let world = stage.open(&link_failure::network(), &options.plane)?;
     let flows = two_paths::start(&world, &options.frames, 1000)?;
     let mut random = Random::new(options.seed.seed);
-    let mut course = Course::default();
+    let mut course = PhaseLog::default();
     course.begin("flapping", PhaseState::Degraded, &flows, || Ok(()))?;
     let mut done = 0;
     let mut by_path = [0_u64; 2];
     while done < cuts {
         let path = random.below(2) as usize;
         let link = ["path1", "path2"][path];
-        let ends = [Ends::Both, Ends::First, Ends::Second][random.below(3) as usize];
+        let ends = [CutEnds::Both, CutEnds::First, CutEnds::Second][random.below(3) as usize];
         let what = format!("cut {} of {cuts}: {link}", done + 1);
         world.cut(link, ends)?;
         stage.pass(&what, &flows, random.below(LONGEST_CUT_NS))?;
@@ -71,7 +71,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     }
     course.end();
     let flowed = flow::finish_all(flows)?;
-    stage.require_honest_wires(&world)?;
+    stage.require_intact_wires(&world)?;
     figures::wires(stage, &world);
     let statuses = stage.statuses(&world)?;
     let lost: u64 = flowed.iter().map(|flow| flow.delivery.lost()).sum();

@@ -20,9 +20,9 @@ use super::figures;
 use super::flow::{self, Flow, FlowSpec, caught_up};
 use super::options::StreamOptions;
 use super::outage::check_clean;
-use super::phase::Course;
+use super::phase::PhaseLog;
 use super::stage::Stage;
-use crate::world::Ends;
+use crate::world::CutEnds;
 use crate::{Result, Topology, World};
 
 /// Name, column and row, configuration.
@@ -87,12 +87,12 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
     let phase_ns = options.phases.ns(0.5)?;
     let world = stage.open(&network(), &options.plane)?;
     let flows = start(&world, options.frames.rate(1000), options.frames.size())?;
-    let mut course = Course::default();
+    let mut course = PhaseLog::default();
     course.begin("all up", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("all up", &flows, phase_ns)?;
     for link in PROTECTED {
         let what = format!("{link} down");
-        course.begin(&what, PhaseState::Degraded, &flows, || world.cut(link, Ends::Both))?;
+        course.begin(&what, PhaseState::Degraded, &flows, || world.cut(link, CutEnds::Both))?;
         stage.pass(&what, &flows, phase_ns)?;
         world.restore(link)?;
         // The next link fails only when nothing is left that this one alone did not carry.

@@ -10,7 +10,7 @@
 //! second path is slower, so that the delay shows which one carries the stream.
 
 use super::options::StreamOptions;
-use super::outage::{self, Step};
+use super::outage::{self, PhaseStep};
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
 use super::{figures, flow};
@@ -38,11 +38,11 @@ fn with_timeout(reset_timeout_ms: u64) -> Topology {
 pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
     let phase_ns = options.phases.ns(2.5)?;
     let steps = [
-        Step::new("both up", [true, true], phase_ns),
-        Step::new("path1 down", [false, true], phase_ns),
-        Step::new("both down", [false, false], phase_ns),
-        Step::new("path1 up", [true, false], phase_ns),
-        Step::new("both up again", [true, true], phase_ns),
+        PhaseStep::new("both up", [true, true], phase_ns),
+        PhaseStep::new("path1 down", [false, true], phase_ns),
+        PhaseStep::new("both down", [false, false], phase_ns),
+        PhaseStep::new("path1 up", [true, false], phase_ns),
+        PhaseStep::new("both up again", [true, true], phase_ns),
     ];
     play_steps(stage, options, phase_ns, &steps)
 }
@@ -52,7 +52,7 @@ pub(super) fn play_steps(
     stage: &mut Stage<'_>,
     options: &StreamOptions,
     outage_ns: u64,
-    steps: &[Step],
+    steps: &[PhaseStep],
 ) -> Result<()> {
     // A recovery function that has not been reset takes numbers far ahead for rogue (7.4.3.4):
     // the time-out has to be over when the stream comes back after an outage.
@@ -61,7 +61,7 @@ pub(super) fn play_steps(
     let flows = two_paths::start(&world, &options.frames, 1000)?;
     let course = outage::play(stage, &world, &flows, steps)?;
     let flowed = flow::finish_all(flows)?;
-    stage.require_honest_wires(&world)?;
+    stage.require_intact_wires(&world)?;
     let statuses = stage.statuses(&world)?;
     outage::check(stage, &flowed, &course);
     two_paths::check_counters(stage, &statuses, &flowed);

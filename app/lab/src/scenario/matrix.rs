@@ -17,7 +17,7 @@ use super::options::{SeedOptions, StreamOptions};
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
 use crate::fault::{Direction, Impairment, WireCounters};
-use crate::world::Ends;
+use crate::world::CutEnds;
 use crate::{Result, Topology, World};
 
 const ALGORITHMS: [&str; 2] = ["vector", "match"];
@@ -80,7 +80,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
             let after = wire(&world)?;
             judge(stage, &mut table, (algorithm, kind), &flowed, before, after);
         }
-        stage.require_honest_wires(&world)?;
+        stage.require_intact_wires(&world)?;
         for status in &mut stage.statuses(&world)? {
             status.node = format!("{} ({algorithm})", status.node);
             figures::nodes(stage, std::slice::from_ref(status));
@@ -102,7 +102,7 @@ fn cell(
     let what = format!("{algorithm} x {kind}");
     if kind == "cut" {
         stage.pass(&what, &flows, phase_ns / 3)?;
-        world.cut("path1", Ends::Both)?;
+        world.cut("path1", CutEnds::Both)?;
         stage.pass(&what, &flows, phase_ns / 3)?;
         world.restore("path1")?;
         caught_up(&flows)?;

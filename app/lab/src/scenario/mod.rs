@@ -292,7 +292,7 @@ impl Scenario {
     pub fn run(&self, matches: &ArgMatches, common: &Common) -> Result<Outcome> {
         let _signals = Guard::install();
         let mut stage = Stage::new(self.name, common);
-        stage.introduce(&self.introduction());
+        stage.print_description(&self.introduction());
         self.play.play(&mut stage, matches)?;
         let mut outcome = stage.finish();
         if let Ok(Some(seed)) = matches.try_get_one::<u64>("seed") {

@@ -1,7 +1,7 @@
 //! Phases with and without a path, and what may be lost in them: told by the frames themselves,
 //! without an assumption on how long anything takes.
 //!
-//! Frames that were on their way at the cut may arrive or not ([`Course::phase_of`]). Those sent
+//! Frames that were on their way at the cut may arrive or not ([`PhaseLog::phase_of`]). Those sent
 //! after it cannot arrive before the restoration begins; those that wait for a CPU that long may
 //! arrive after. Whatever is sent after the restoration must arrive.
 
@@ -9,24 +9,24 @@ use onbeat_report::format::count;
 use onbeat_report::{Check, PhaseState};
 
 use super::flow::{Flow, FlowResult};
-use super::phase::Course;
+use super::phase::PhaseLog;
 use super::stage::Stage;
 use crate::Result;
 use crate::World;
 use crate::traffic::Delivery;
-use crate::world::Ends;
+use crate::world::CutEnds;
 
 /// The names of the paths' links.
 const PATHS: [&str; 2] = ["path1", "path2"];
 
 /// What a scenario wants: paths that are up, for how long, under which name.
-pub(super) struct Step {
+pub(super) struct PhaseStep {
     pub(super) name: String,
     pub(super) up: [bool; 2],
     pub(super) for_ns: u64,
 }
 
-impl Step {
+impl PhaseStep {
     pub(super) fn new(name: impl Into<String>, up: [bool; 2], for_ns: u64) -> Self {
         Self { name: name.into(), up, for_ns }
     }
@@ -45,9 +45,9 @@ pub(super) fn play(
     stage: &mut Stage<'_>,
     world: &World,
     flows: &[Flow],
-    steps: &[Step],
-) -> Result<Course> {
-    let mut course = Course::default();
+    steps: &[PhaseStep],
+) -> Result<PhaseLog> {
+    let mut course = PhaseLog::default();
     let mut up = [true, true];
     for (number, step) in (1..).zip(steps) {
         course.begin(&step.name, step.state(), flows, || change(world, up, step.up))?;
@@ -64,7 +64,7 @@ pub(super) fn play(
 fn change(world: &World, from: [bool; 2], to: [bool; 2]) -> Result<()> {
     for path in [1, 0] {
         if from[path] && !to[path] {
-            world.cut(PATHS[path], Ends::Both)?;
+            world.cut(PATHS[path], CutEnds::Both)?;
         }
     }
     for path in [1, 0] {
@@ -77,7 +77,7 @@ fn change(world: &World, from: [bool; 2], to: [bool; 2]) -> Result<()> {
 
 /// What was lost and delivered against what may be, over all flows.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Verdict {
+struct OutageTotals {
     /// Lost though a path was up.
     unprotected: u64,
     /// Sent after the cut, and there before the restoration began.
@@ -91,8 +91,8 @@ struct Verdict {
 }
 
 /// `flow` is the number of the flow that `delivery` tells of.
-fn judge(flow: usize, delivery: &Delivery, course: &Course) -> Verdict {
-    let mut verdict = Verdict::default();
+fn judge(flow: usize, delivery: &Delivery, course: &PhaseLog) -> OutageTotals {
+    let mut verdict = OutageTotals::default();
     // By phase: the first and the last frame lost.
     let mut spans = vec![None; course.phases().len()];
     for frame in 0..delivery.sent() {
@@ -115,8 +115,8 @@ fn judge(flow: usize, delivery: &Delivery, course: &Course) -> Verdict {
 }
 
 /// What a run must show, whatever the machine.
-pub(super) fn check(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &Course) {
-    let mut all = Verdict::default();
+pub(super) fn check(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &PhaseLog) {
+    let mut all = OutageTotals::default();
     for (place, flow) in flowed.iter().enumerate() {
         let verdict = judge(place, &flow.delivery, course);
         all.unprotected += verdict.unprotected;
@@ -163,7 +163,7 @@ mod tests {
     use super::super::phase::tests::{course, delivery};
     use super::*;
 
-    fn judged(arrives: impl Fn(u64) -> Option<u64>) -> Verdict {
+    fn judged(arrives: impl Fn(u64) -> Option<u64>) -> OutageTotals {
         judge(0, &delivery(arrives), &course())
     }
 
@@ -177,7 +177,7 @@ mod tests {
         for (first, last) in [(40, 59), (41, 58), (42, 57)] {
             let verdict = judged(|n| at_once(n).filter(|_| !(first..=last).contains(&n)));
             let lost = last - first + 1;
-            assert_eq!(verdict, Verdict { lost, sent: lost, ..Verdict::default() });
+            assert_eq!(verdict, OutageTotals { lost, sent: lost, ..OutageTotals::default() });
         }
     }
 
@@ -201,7 +201,10 @@ mod tests {
         let gone = |n: u64| (42..57).contains(&n);
         let late = |n: u64| if n == 57 { Some(1058) } else { at_once(n) };
         let verdict = judged(|n| late(n).filter(|_| !gone(n)));
-        assert_eq!(verdict, Verdict { lost: 15, sent: 15, waited: 1, ..Verdict::default() });
+        assert_eq!(
+            verdict,
+            OutageTotals { lost: 15, sent: 15, waited: 1, ..OutageTotals::default() }
+        );
     }
 
     #[test]

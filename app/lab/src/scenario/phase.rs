@@ -41,7 +41,7 @@ struct FirstFrames {
 
 /// How far flows are at a moment. Numbers are by flow.
 #[derive(Debug, Clone)]
-struct Moment {
+struct FlowProgress {
     at_ns: u64,
     /// Frames below had arrived.
     complete: Vec<u64>,
@@ -49,7 +49,7 @@ struct Moment {
     begun: Vec<u64>,
 }
 
-impl Moment {
+impl FlowProgress {
     fn now(flows: &[Flow]) -> Self {
         let complete = flows.iter().map(Flow::complete_below).collect();
         let at_ns = now_ns();
@@ -59,11 +59,11 @@ impl Moment {
 
 /// The phases of a run, one after the other.
 #[derive(Debug, Default)]
-pub(super) struct Course {
+pub(super) struct PhaseLog {
     phases: Vec<Phase>,
 }
 
-impl Course {
+impl PhaseLog {
     /// Ends the phase that there is, changes the network, and begins another phase.
     pub(super) fn begin(
         &mut self,
@@ -72,10 +72,10 @@ impl Course {
         flows: &[Flow],
         change: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let before = Moment::now(flows);
+        let before = FlowProgress::now(flows);
         change()?;
         let restored = self.state() == Some(PhaseState::Down) && state != PhaseState::Down;
-        self.push(name, state, &before, &Moment::now(flows));
+        self.push(name, state, &before, &FlowProgress::now(flows));
         if let (true, Some(phase)) = (restored, self.phases.last()) {
             // What is missing below is lost; what counts from now on is what is sent now.
             flows.iter().zip(&phase.first).for_each(|(flow, first)| flow.expect_from(first.lost));
@@ -118,8 +118,8 @@ impl Course {
         &mut self,
         name: impl Into<String>,
         state: PhaseState,
-        before: &Moment,
-        after: &Moment,
+        before: &FlowProgress,
+        after: &FlowProgress,
     ) {
         let last = self.phases.last_mut();
         let first = match &last {
@@ -145,8 +145,8 @@ fn first(
     to: PhaseState,
     flow: usize,
     was: FirstFrames,
-    before: &Moment,
-    after: &Moment,
+    before: &FlowProgress,
+    after: &FlowProgress,
 ) -> FirstFrames {
     let paths = |state| match state {
         PhaseState::Up => 2,
@@ -195,15 +195,15 @@ pub(super) mod tests {
         Delivery::new(source, record)
     }
 
-    fn moment(at_ns: u64, complete: u64, begun: u64) -> Moment {
-        Moment { at_ns, complete: vec![complete], begun: vec![begun] }
+    fn moment(at_ns: u64, complete: u64, begun: u64) -> FlowProgress {
+        FlowProgress { at_ns, complete: vec![complete], begun: vec![begun] }
     }
 
     /// One path goes when frame 20 is sent, and 18 and 19 are on their way; the other when 41 is, and
     /// 40 is on its way, which takes until 42. One comes back when 58 is sent, which takes until 60,
     /// and the other when 80 is.
-    pub(in super::super) fn course() -> Course {
-        let mut course = Course::default();
+    pub(in super::super) fn course() -> PhaseLog {
+        let mut course = PhaseLog::default();
         let start = moment(1000, 0, 0);
         course.push("both up", PhaseState::Up, &start, &start);
         course.push("one down", PhaseState::Degraded, &moment(1020, 18, 20), &moment(1021, 19, 21));
@@ -245,7 +245,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_loss_of_long_ago_stays_where_it_was() {
-        let mut course = Course::default();
+        let mut course = PhaseLog::default();
         let start = moment(1000, 0, 0);
         course.push("up", PhaseState::Up, &start, &start);
         // Frame 5 is lost, so nothing after it counts as complete.

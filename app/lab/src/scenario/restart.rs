@@ -13,7 +13,7 @@ use onbeat_report::{Check, PhaseState};
 
 use super::options::StreamOptions;
 use super::outage::check_clean;
-use super::phase::Course;
+use super::phase::PhaseLog;
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
 use super::{figures, flow};
@@ -32,7 +32,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
     let phase_ns = options.phases.ns(0.5)?;
     let mut world = stage.open(&network(), &options.plane)?;
     let flows = two_paths::start(&world, &options.frames, 10_000)?;
-    let mut course = Course::default();
+    let mut course = PhaseLog::default();
     course.begin("daemons run", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("daemons run", &flows, phase_ns)?;
     let ends: [(&str, End); 2] = [("killed", Daemon::kill), ("stopped", Daemon::terminate)];

@@ -21,7 +21,7 @@ use onbeat_wire::MacAddress;
 use super::flow::Flow;
 use super::options::StreamOptions;
 use super::outage::check_clean;
-use super::phase::Course;
+use super::phase::PhaseLog;
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths, VLAN};
 use super::{figures, flow};
@@ -180,7 +180,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let others = OtherStreams::of(streams);
     let mut world = stage.open(&with_streams(streams, 0), &options.flows.plane)?;
     let flows = two_paths::start(&world, &options.flows.frames, 1000)?;
-    let mut course = Course::default();
+    let mut course = PhaseLog::default();
     course.begin("no change", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("no change", &flows, phase_ns / 5)?;
     let node = world.daemon("a")?;
@@ -236,7 +236,7 @@ fn change_singly(
             recorder.record(series, done(node, &request)?.as_nanos() as u64);
         }
         number += 1;
-        stage.tell(&format!("stream {number} changed, removed, added"), flows);
+        stage.show_flows(&format!("stream {number} changed, removed, added"), flows);
     }
     Ok(recorder)
 }
@@ -245,7 +245,7 @@ fn change_singly(
 fn reload(stage: &mut Stage<'_>, node: &Daemon, flows: &[Flow], streams: u32) -> Result<Vec<f64>> {
     let mut took = Vec::new();
     for number in 1..=RELOADS {
-        stage.tell(&format!("reload {number} of {RELOADS}"), flows);
+        stage.show_flows(&format!("reload {number} of {RELOADS}"), flows);
         node.configure(&config(streams, number as u8))?;
         took.push(done(node, &Request::Reload)?.as_secs_f64() * 1e3);
     }
@@ -277,15 +277,15 @@ fn memory(
         let kilobytes = line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?;
         kilobytes.parse::<u64>().ok()
     });
-    let mut tell = |what: &str, octets: u64| {
+    let mut report = |what: &str, octets: u64| {
         let name = format!("{what}, by each of {streams} streams");
         stage.figure(name, Measurement::new("octets", octets / u64::from(streams)));
     };
     if let Some(octets) = tables {
-        tell("tables in the kernel", octets);
+        report("tables in the kernel", octets);
     }
     if let Some(kilobytes) = resident {
-        tell("resident memory of the daemon", kilobytes * 1024);
+        report("resident memory of the daemon", kilobytes * 1024);
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Says what the scenario does.
-    pub(super) fn introduce(&self, text: &str) {
+    pub(super) fn print_description(&self, text: &str) {
         if !self.common.quiet {
             self.show(text);
         }
@@ -71,17 +71,17 @@ impl<'a> Stage<'a> {
     /// Draws the network, builds it, and starts its nodes.
     pub(super) fn open(&mut self, topology: &Topology, plane: &DataPlaneOptions) -> Result<World> {
         self.draw(topology);
-        self.tell_line("building the network");
+        self.show_step("building the network");
         let mut world = World::build(topology)?;
         world.set_backend(plane.backend);
         world.start_all(self.onbeat_bin())?;
         let nodes = topology.nodes.iter().map(|node| node.name.as_str());
-        self.look_at_ports(&world, nodes)?;
+        self.record_ports(&world, nodes)?;
         Ok(world)
     }
 
     /// Driver and mode of these nodes, for the conditions.
-    pub(super) fn look_at_ports<'n>(
+    pub(super) fn record_ports<'n>(
         &mut self,
         world: &World,
         nodes: impl Iterator<Item = &'n str>,
@@ -140,7 +140,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The live line, where nothing flows yet.
-    pub(super) fn tell_line(&mut self, what: &str) {
+    pub(super) fn show_step(&mut self, what: &str) {
         let name = self.name;
         self.progress.update(|| format!("{name}: {what}"));
     }
@@ -148,11 +148,11 @@ impl<'a> Stage<'a> {
     /// Lets frames flow for a while, and tells how they do.
     pub(super) fn pass(&mut self, what: &str, flows: &[Flow], for_ns: u64) -> Result<()> {
         let from = now_ns();
-        Ok(pause_until(from + for_ns, || self.tell(what, flows))?)
+        Ok(pause_until(from + for_ns, || self.show_flows(what, flows))?)
     }
 
     /// The live line.
-    pub(super) fn tell(&mut self, what: &str, flows: &[Flow]) {
+    pub(super) fn show_flows(&mut self, what: &str, flows: &[Flow]) {
         let name = self.name;
         self.progress.update(|| {
             let (sent, delivered) = flows.iter().fold((0, 0), |(sent, delivered), flow| {
@@ -163,7 +163,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Fails where a wire lost what it was not told to lose: the result would tell nothing.
-    pub(super) fn require_honest_wires(&self, world: &World) -> Result<()> {
+    pub(super) fn require_intact_wires(&self, world: &World) -> Result<()> {
         for (link, wire) in world.wires() {
             for direction in [Direction::Forward, Direction::Backward] {
                 let lost = wire.counters(direction).overrun;

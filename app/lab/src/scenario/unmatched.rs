@@ -22,7 +22,7 @@ use onbeat_report::{Cell, Check, Counters, PhaseState};
 
 use super::options::StreamOptions;
 use super::outage::check_clean;
-use super::phase::Course;
+use super::phase::PhaseLog;
 use super::probe::{self, Probe};
 use super::stage::Stage;
 use super::two_paths::{self, THERE, TwoPaths, VLAN};
@@ -43,7 +43,7 @@ pub(super) fn network() -> Topology {
 pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
     let world = stage.open(&network(), &options.plane)?;
     let flows = two_paths::start(&world, &options.frames, 1000)?;
-    let mut course = Course::default();
+    let mut course = PhaseLog::default();
     course.begin("with other frames", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("streams flow", &flows, options.phases.ns(0.5)?)?;
 
@@ -61,7 +61,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
     let source = talker.link("eth0")?.mac.unwrap_or_default();
     let invalid = |error| Error::Invalid(format!("a probe cannot be made: {error}"));
     let probes = probe::to_hosts(source, THERE, VLAN).map_err(invalid)?;
-    stage.tell("frames of no stream", &flows);
+    stage.show_flows("frames of no stream", &flows);
     let counts = exchange(&world, &probes, "listener", "eth0")?;
     for (probe, arrived) in probes.iter().zip(counts) {
         row(stage, probe.name, "listener", arrived);
@@ -70,7 +70,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
     for arrived in exchange(&world, &lldp, "a", "host")? {
         row(stage, lldp[0].name, "node a", arrived);
     }
-    stage.tell("programs of the hosts", &flows);
+    stage.show_flows("programs of the hosts", &flows);
     for (name, echoed) in echo(&world)? {
         stage.check(Check::eq(format!("{name} echo, host to host"), echoed, ROUNDS, "datagrams"));
         table.row([

@@ -120,7 +120,7 @@ pub struct Link {
     /// Its name, unique among links.
     pub name: String,
     /// Both ends.
-    pub ends: [End; 2],
+    pub ends: [LinkEnd; 2],
     /// What it does to frames, in each direction.
     pub impairment: Option<Impairment>,
     /// Whether packet sockets on the wire's own interfaces see what it sends, not only what it
@@ -135,7 +135,7 @@ pub struct Link {
 /// An end of a link, written `STATION:INTERFACE`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct End {
+pub struct LinkEnd {
     /// The host or node.
     pub station: String,
     /// The interface there.
@@ -152,7 +152,7 @@ pub struct Stream {
     pub colour: Colour,
 }
 
-impl FromStr for End {
+impl FromStr for LinkEnd {
     type Err = TopologyError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -164,7 +164,7 @@ impl FromStr for End {
     }
 }
 
-impl TryFrom<String> for End {
+impl TryFrom<String> for LinkEnd {
     type Error = TopologyError;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
@@ -172,7 +172,7 @@ impl TryFrom<String> for End {
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for LinkEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.station, self.interface)
     }

@@ -109,7 +109,7 @@ impl Source {
         let (frame, payload) = config.frame.build()?;
         let socket = socket::sender(namespace, interface)?;
         let progress = Arc::new(SourceProgress::default());
-        let sender = Sender {
+        let sender = SourceThread {
             frames: vec![frame; BATCH],
             payload,
             socket,
@@ -148,7 +148,7 @@ impl Source {
     }
 }
 
-struct Sender {
+struct SourceThread {
     config: SourceConfig,
     /// A frame for each place of a batch.
     frames: Vec<Vec<u8>>,
@@ -168,7 +168,7 @@ const PAUSE_NS: u64 = 50_000;
 /// Between the start of the thread and the first frame.
 const LEAD_NS: u64 = 200_000;
 
-impl Sender {
+impl SourceThread {
     fn run(mut self, stop: &AtomicBool) -> Result<SourceReport> {
         let start_ns = now_ns() + LEAD_NS;
         let spin_ns = self.config.spin.as_nanos() as u64;

@@ -17,7 +17,7 @@ pub use daemon::{Daemon, die_with_parent};
 pub use mounts::Mounts;
 
 use crate::fault::Wire;
-use crate::topology::{End, Link, Topology};
+use crate::topology::{Link, LinkEnd, Topology};
 use crate::{Error, Result};
 
 /// How long the kernel may take for what it does at once.
@@ -43,7 +43,7 @@ pub struct World {
 
 /// Which end of a link is turned off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ends {
+pub enum CutEnds {
     /// Both: the cable is out.
     Both,
     /// The first end.
@@ -52,13 +52,13 @@ pub enum Ends {
     Second,
 }
 
-impl Ends {
+impl CutEnds {
     /// For messages.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Ends::Both => "both ends",
-            Ends::First => "the first end",
-            Ends::Second => "the second end",
+            CutEnds::Both => "both ends",
+            CutEnds::First => "the first end",
+            CutEnds::Second => "the second end",
         }
     }
 
@@ -148,12 +148,12 @@ impl World {
     ///
     /// # Errors
     /// [`Error::Unknown`]; what the kernel says.
-    pub fn cut(&self, link: &str, ends: Ends) -> Result<()> {
+    pub fn cut(&self, link: &str, ends: CutEnds) -> Result<()> {
         let [first, second] = &self.link(link)?.ends;
-        let chosen: &[&End] = match ends {
-            Ends::Both => &[first, second],
-            Ends::First => &[first],
-            Ends::Second => &[second],
+        let chosen: &[&LinkEnd] = match ends {
+            CutEnds::Both => &[first, second],
+            CutEnds::First => &[first],
+            CutEnds::Second => &[second],
         };
         chosen.iter().try_for_each(|end| {
             self.handle(&end.station)?.set_down(&end.interface).map_err(Error::from)

@@ -3,10 +3,10 @@
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio, Topology};
 
-use super::super::account::{Account, RATE, accounts, conserved, times};
+use super::super::account::{FrameAccount, RATE, accounts, conservation_checks, times};
 use super::super::cpu::Cpus;
 use super::super::{Options, Source};
-use super::{Case, ProgramCost, Results, SourceRates, limit, streams_of, title};
+use super::{FrerCase, FrerResults, ProgramCost, SourceRates, limit, streams_of, title};
 use crate::traffic::BATCH;
 
 /// Adds the results to an outcome.
@@ -14,7 +14,7 @@ pub(in crate::bench) fn fill(
     outcome: &mut Outcome,
     options: &Options,
     cpus: &Cpus,
-    found: &Results,
+    found: &FrerResults,
 ) {
     checks(outcome, found);
     outcome.figure("topology", topology());
@@ -47,7 +47,7 @@ pub(in crate::bench) fn fill(
 }
 
 /// What was measured with the frames of one source.
-fn throughput(outcome: &mut Outcome, alone: &SourceRates, cases: &[&Case]) {
+fn throughput(outcome: &mut Outcome, alone: &SourceRates, cases: &[&FrerCase]) {
     let source = alone.source.name();
     for paths in [1, 2] {
         for case in cases.iter().filter(|case| case.paths == paths) {
@@ -84,17 +84,17 @@ fn throughput(outcome: &mut Outcome, alone: &SourceRates, cases: &[&Case]) {
 }
 
 /// FRER's frames per second, by round.
-fn rates(case: &Case) -> impl Iterator<Item = f64> {
+fn rates(case: &FrerCase) -> impl Iterator<Item = f64> {
     case.pairs.iter().map(|pair| pair.0)
 }
 
-fn partner<'a>(cases: &[&'a Case], paths: usize, streams: u32) -> &'a Case {
-    let same = |case: &&&Case| case.paths == paths && case.streams == streams;
+fn partner<'a>(cases: &[&'a FrerCase], paths: usize, streams: u32) -> &'a FrerCase {
+    let same = |case: &&&FrerCase| case.paths == paths && case.streams == streams;
     cases.iter().find(same).expect("each number of streams runs with one path and with two")
 }
 
-fn checks(outcome: &mut Outcome, found: &Results) {
-    let sum = |of: fn(&Account) -> u64| found.protected.iter().map(of).sum::<u64>();
+fn checks(outcome: &mut Outcome, found: &FrerResults) {
+    let sum = |of: fn(&FrameAccount) -> u64| found.protected.iter().map(of).sum::<u64>();
     let eq = |name: &str, value: u64, limit: u64| Check::eq(name, value, limit, "frames");
     let redirected = &found.redirected;
     let redirect_drops =
@@ -104,7 +104,8 @@ fn checks(outcome: &mut Outcome, found: &Results) {
         redirected.received + redirect_drops,
         redirected.sent,
     ));
-    let [numbered, replicated, recovered, delivered] = conserved("FRER", &found.protected);
+    let [numbered, replicated, recovered, delivered] =
+        conservation_checks("FRER", &found.protected);
     let once = eq(
         "FRER: frames that B passed, each number once",
         sum(|account| account.counted.passed),
@@ -121,7 +122,7 @@ fn checks(outcome: &mut Outcome, found: &Results) {
 
 /// Frames of which no copy can have arrived. Where both paths dropped, counters do not tell whether
 /// it was the same frame; then what B passed is all that is known.
-fn both_copies_dropped(account: &Account) -> u64 {
+fn both_copies_dropped(account: &FrameAccount) -> u64 {
     let [first, second] = account.dropped.on_path;
     let most = if account.paths == 1 { first } else { first.min(second) };
     most.min(account.counted.a_output.saturating_sub(account.counted.passed))
@@ -136,7 +137,7 @@ fn topology() -> Topology {
     network
 }
 
-fn times_of(alone: &SourceRates, cases: &[&Case]) -> Counters {
+fn times_of(alone: &SourceRates, cases: &[&FrerCase]) -> Counters {
     let mut rows = vec![("source alone".to_owned(), alone.rates.clone())];
     for paths in [1, 2] {
         for case in cases.iter().filter(|case| case.paths == paths) {

@@ -10,21 +10,21 @@ use onbeat_bpf::statistics::Statistics;
 use onbeat_realtime::interrupt;
 use onbeat_report::{Distribution, Progress};
 
-use super::account::Account;
+use super::account::FrameAccount;
 use super::chain::{Chain, Stations};
 use super::cpu::Cpus;
-use super::delay::{self, Fate};
+use super::delay::{self, ProbeCounts};
 use super::programs::Programs;
-use super::protected::{NodeCounters, Protected};
-use super::redirect::{Redirect, Redirects};
-use super::throughput::Bed;
+use super::protected::{FrerNodeCounters, ProtectedChain};
+use super::redirect::{Redirect, RedirectChain};
+use super::throughput::ThroughputBed;
 use super::{Options, Source};
 use crate::{Error, Result};
 
 /// Frames per second of FRER with so many paths and streams and frames of this source, and of its
 /// limit just before or after it, round by round.
 #[derive(Debug)]
-struct Case {
+struct FrerCase {
     source: Source,
     paths: usize,
     streams: u32,
@@ -32,7 +32,7 @@ struct Case {
     pairs: Vec<(f64, f64)>,
 }
 
-impl Case {
+impl FrerCase {
     fn title(&self) -> String {
         format!("{}, {}", title(self.paths, self.streams), self.source.name())
     }
@@ -55,32 +55,36 @@ struct ProgramCost {
 
 /// All that was found.
 #[derive(Debug)]
-pub(super) struct Results {
+pub(super) struct FrerResults {
     sources: Vec<SourceRates>,
-    cases: Vec<Case>,
+    cases: Vec<FrerCase>,
     /// Of frames from this source.
     costs: (Source, Vec<ProgramCost>),
-    redirected: Account,
-    protected: Vec<Account>,
+    redirected: FrameAccount,
+    protected: Vec<FrameAccount>,
     delays: Distribution,
     /// Of redirect, of FRER.
-    fates: [Fate; 2],
+    fates: [ProbeCounts; 2],
     /// Whether throughput was measured at real-time priority.
     undisturbed: bool,
 }
 
-pub(super) fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) -> Result<Results> {
+pub(super) fn measure(
+    options: &Options,
+    cpus: Cpus,
+    progress: &mut Progress,
+) -> Result<FrerResults> {
     let stations = Stations::new()?;
     let mut programs = Programs::load()?;
     let mut redirects =
-        Redirects::start(&stations, Chain::build(&stations, 0, true)?, &mut programs)?;
+        RedirectChain::start(&stations, Chain::build(&stations, 0, true)?, &mut programs)?;
     let mut protected = Vec::new();
     for &streams in &options.streams {
         for paths in [1, 2] {
             interrupt::check()?;
             progress.update(|| format!("starting FRER: {}", title(paths, streams)));
             let chain = Chain::build(&stations, 1 + protected.len(), true)?;
-            protected.push(Protected::start(&stations, chain, paths, streams)?);
+            protected.push(ProtectedChain::start(&stations, chain, paths, streams)?);
         }
     }
     let chains = protected.iter().map(|protected| &protected.chain).chain([&redirects.chain]);
@@ -88,8 +92,13 @@ pub(super) fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) ->
         .map(|chain| programs.attach("sink", &stations.listener, &chain.listener))
         .collect::<Result<_>>()?;
 
-    let mut bed =
-        Bed { stations: &stations, programs: &mut programs, cpus, options, undisturbed: true };
+    let mut bed = ThroughputBed {
+        stations: &stations,
+        programs: &mut programs,
+        cpus,
+        options,
+        undisturbed: true,
+    };
     let (sources, cases) = throughput(&mut bed, &mut redirects, &mut protected, progress)?;
     // A batch has programs and tables in the caches, so that what is left is the programs' own.
     let strictest =
@@ -97,9 +106,9 @@ pub(super) fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) ->
     let costs = (strictest, costs(&mut bed, &mut redirects, &mut protected, strictest)?);
     let account = |chain: &Chain, paths, streams, counted| {
         let (sent, received, dropped) = (chain.sent, chain.received, chain.dropped(&stations)?);
-        Ok(Account { paths, streams, sent, received, dropped, counted })
+        Ok(FrameAccount { paths, streams, sent, received, dropped, counted })
     };
-    let redirected = account(&redirects.chain, 0, 0, NodeCounters::default())?;
+    let redirected = account(&redirects.chain, 0, 0, FrerNodeCounters::default())?;
     let accounts = protected
         .iter()
         .map(|frer| account(&frer.chain, frer.paths, frer.streams, frer.counted()?))
@@ -110,7 +119,7 @@ pub(super) fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) ->
     redirects.set(Redirect::TwoPaths, bed.programs)?;
     let two_paths = protected.iter().find(|protected| protected.paths == 2).expect("built above");
     let (delays, fates) = delay::measure(&bed, [&redirects.chain, &two_paths.chain], progress)?;
-    Ok(Results {
+    Ok(FrerResults {
         sources,
         cases,
         costs,
@@ -128,20 +137,20 @@ fn limit(paths: usize) -> Redirect {
 }
 
 fn throughput(
-    bed: &mut Bed<'_>,
-    redirects: &mut Redirects,
-    protected: &mut [Protected],
+    bed: &mut ThroughputBed<'_>,
+    redirects: &mut RedirectChain,
+    protected: &mut [ProtectedChain],
     progress: &mut Progress,
-) -> Result<(Vec<SourceRates>, Vec<Case>)> {
+) -> Result<(Vec<SourceRates>, Vec<FrerCase>)> {
     let options = bed.options;
     let alone = |&source: &Source| SourceRates { source, rates: Vec::new() };
     let mut sources: Vec<SourceRates> = options.sources.iter().map(alone).collect();
-    let case = |source, chain: &Protected| {
+    let case = |source, chain: &ProtectedChain| {
         let (paths, streams) = (chain.paths, chain.streams);
-        Case { source, paths, streams, pairs: Vec::new() }
+        FrerCase { source, paths, streams, pairs: Vec::new() }
     };
     // Grouped by source, each group in the order of `protected`.
-    let mut cases: Vec<Case> = options
+    let mut cases: Vec<FrerCase> = options
         .sources
         .iter()
         .flat_map(|&source| protected.iter().map(move |chain| case(source, chain)))
@@ -177,9 +186,9 @@ fn throughput(
 
 /// What the programs cost, in a round of its own: counting costs, too.
 fn costs(
-    bed: &mut Bed<'_>,
-    redirects: &mut Redirects,
-    protected: &mut [Protected],
+    bed: &mut ThroughputBed<'_>,
+    redirects: &mut RedirectChain,
+    protected: &mut [ProtectedChain],
     source: Source,
 ) -> Result<Vec<ProgramCost>> {
     let _statistics = Statistics::enable()?;
@@ -193,7 +202,7 @@ fn costs(
             ("drop on B, path 2", "discard"),
             ("sink", "sink"),
         ];
-        let read = |bed: &mut Bed<'_>| {
+        let read = |bed: &mut ThroughputBed<'_>| {
             programs
                 .iter()
                 .map(|(_, name)| Ok(Runs::of(bed.programs.program(name).as_fd())?))
@@ -207,7 +216,7 @@ fn costs(
         }
     }
     for frer in protected {
-        let read = |frer: &Protected| {
+        let read = |frer: &ProtectedChain| {
             let ports = [
                 ("FRER on A", &frer.a, &frer.chain.a),
                 ("FRER on B, path 1", &frer.b, &frer.chain.b_paths[0]),

@@ -16,7 +16,7 @@ use onbeat_report::Progress;
 
 use super::super::cpu::Cpus;
 use super::Options;
-use super::flow::{Flow, Packets};
+use super::flow::{Flow, PacketKind};
 use super::ledger::Ledger;
 use super::reader::Reader;
 use super::rig::{Cable, Rig};
@@ -24,19 +24,19 @@ use crate::Result;
 
 /// Two flows, by what is sent of each in turn.
 #[derive(Debug)]
-pub(super) struct Case {
+pub(super) struct AccuracyCase {
     pub(super) name: &'static str,
     /// How far off the paper's goal allows shares to be, in percentage points.
     pub(super) goal: f64,
-    flows: [(Packets, u32); 2],
-    pub(super) rounds: Vec<Round>,
+    flows: [(PacketKind, u32); 2],
+    pub(super) rounds: Vec<AccuracyRound>,
 }
 
 /// What a round of a case came to.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Round {
-    pub(super) apart: Shares,
-    pub(super) together: Shares,
+pub(super) struct AccuracyRound {
+    pub(super) apart: AttributionShares,
+    pub(super) together: AttributionShares,
     /// Packets of both flows that the ledger charged to their readers, and small ones that were sent:
     /// merged ones depend on how polls fall.
     pub(super) charged_packets: u64,
@@ -47,7 +47,7 @@ pub(super) struct Round {
 
 /// The first flow's share of what both cost.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Shares {
+pub(super) struct AttributionShares {
     pub(super) charged: f64,
     pub(super) truth: f64,
     /// What was charged to both beside what the threads ran.
@@ -56,7 +56,7 @@ pub(super) struct Shares {
     pub(super) standard_error: Option<f64>,
 }
 
-impl Shares {
+impl AttributionShares {
     /// In percentage points.
     pub(super) fn error(&self) -> f64 {
         (self.charged - self.truth).abs() * 100.0
@@ -66,10 +66,10 @@ impl Shares {
 /// Packets of a small flow's batch: less than a poll takes, so that both flows come in one poll.
 const BATCH: usize = 40;
 
-fn cases() -> Vec<Case> {
-    use Packets::Merged;
-    const SMALL: Packets = Packets::Small(BATCH);
-    let case = |name, goal, flows| Case { name, goal, flows, rounds: Vec::new() };
+fn cases() -> Vec<AccuracyCase> {
+    use PacketKind::Merged;
+    const SMALL: PacketKind = PacketKind::Small(BATCH);
+    let case = |name, goal, flows| AccuracyCase { name, goal, flows, rounds: Vec::new() };
     vec![
         case("64 octets and 64 octets", 2.0, [(SMALL, 1), (SMALL, 1)]),
         case("three times 64 octets and 64 octets", 2.0, [(SMALL, 3), (SMALL, 1)]),
@@ -81,7 +81,7 @@ pub(super) fn measure(
     options: &Options,
     cpus: &Cpus,
     progress: &mut Progress,
-) -> Result<Vec<Case>> {
+) -> Result<Vec<AccuracyCase>> {
     let rig = Rig::new()?;
     let cables = [rig.lay(0, true)?, rig.lay(1, true)?];
     for cable in &cables {
@@ -105,7 +105,7 @@ pub(super) fn measure(
     Ok(cases)
 }
 
-impl Case {
+impl AccuracyCase {
     /// What a flow costs apart changes from round to round with all that the machine does: together
     /// it is held against the median.
     fn settle(&mut self) {
@@ -123,7 +123,7 @@ impl Case {
         cables: &[Cable; 2],
         ledger: &mut Ledger,
         options: &Options,
-    ) -> Result<Round> {
+    ) -> Result<AccuracyRound> {
         let [(first, _), (second, _)] = self.flows;
         let apart = [Flow::new(rig, &cables[0], first)?, Flow::new(rig, &cables[1], second)?];
         let together = [Flow::new(rig, &cables[0], first)?, Flow::new(rig, &cables[0], second)?];
@@ -133,8 +133,9 @@ impl Case {
         let truth = share(apart.ran_ns[0] as f64, apart.ran_ns[1] as f64);
         // A turn of the flows costs what it did apart.
         let ran_ns: u64 = together.ran_ns.iter().sum();
-        let charged_ns = |pass: &Pass| pass.charged.iter().map(|amount| amount.ns).sum::<u64>();
-        let shares = |pass: &Pass, ran_ns: u64| Shares {
+        let charged_ns =
+            |pass: &PassMeasurement| pass.charged.iter().map(|amount| amount.ns).sum::<u64>();
+        let shares = |pass: &PassMeasurement, ran_ns: u64| AttributionShares {
             charged: share(pass.charged[0].ns as f64, pass.charged[1].ns as f64),
             truth,
             of_run_time: charged_ns(pass) as f64 / ran_ns.max(1) as f64,
@@ -142,8 +143,8 @@ impl Case {
         };
         let both = [&apart, &together];
         let charged = both.iter().flat_map(|pass| pass.charged.iter().zip(self.flows));
-        let small = charged.filter(|(_, (packets, _))| matches!(packets, Packets::Small(_)));
-        Ok(Round {
+        let small = charged.filter(|(_, (packets, _))| matches!(packets, PacketKind::Small(_)));
+        Ok(AccuracyRound {
             apart: shares(&apart, apart.ran_ns.iter().sum()),
             together: shares(&together, ran_ns),
             charged_packets: small.map(|(amount, _)| amount.packets).sum(),
@@ -159,7 +160,7 @@ impl Case {
         cables: &[Cable; 2],
         ledger: &mut Ledger,
         options: &Options,
-    ) -> Result<Pass> {
+    ) -> Result<PassMeasurement> {
         let mut readers = [Reader::start(&flows[0])?, Reader::start(&flows[1])?];
         // Hosts know each other's addresses, and the ledger whose the sockets are.
         ledger.during(|| self.turn(flows, &mut readers, 0))?;
@@ -186,9 +187,10 @@ impl Case {
             }
             sum
         };
-        let small = self.flows.iter().filter(|(packets, _)| matches!(packets, Packets::Small(_)));
+        let small =
+            self.flows.iter().filter(|(packets, _)| matches!(packets, PacketKind::Small(_)));
         let small_per_turn: u64 = small.map(|(_, batches)| u64::from(*batches)).sum();
-        Ok(Pass {
+        Ok(PassMeasurement {
             charged: [charged(&readers[0]), charged(&readers[1])],
             ran_ns: [ran[0] - ran_before[0], ran[1] - ran_before[1]],
             small_packets: turns * small_per_turn * BATCH as u64,
@@ -217,7 +219,7 @@ impl Case {
 }
 
 /// What was found while packets passed.
-struct Pass {
+struct PassMeasurement {
     charged: [Amount; 2],
     ran_ns: [u64; 2],
     small_packets: u64,

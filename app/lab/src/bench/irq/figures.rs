@@ -3,14 +3,14 @@
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio};
 
-use super::accuracy::{self, Round, Shares};
-use super::overhead::{self, Rate};
-use super::{Options, Results};
+use super::accuracy::{self, AccuracyRound, AttributionShares};
+use super::overhead::{self, PacketRate};
+use super::{IrqResults, Options};
 
 /// What of a CPU's time may be missing in the accounts, in percent.
 const CONSERVED_PERCENT: f64 = 1.0;
 
-pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Results) {
+pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &IrqResults) {
     for case in &found.accuracy {
         checks(outcome, options, case);
         errors(outcome, case);
@@ -36,8 +36,8 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Results) {
     );
 }
 
-fn checks(outcome: &mut Outcome, options: &Options, case: &accuracy::Case) {
-    let sum = |of: fn(&Round) -> u64| case.rounds.iter().map(of).sum::<u64>();
+fn checks(outcome: &mut Outcome, options: &Options, case: &accuracy::AccuracyCase) {
+    let sum = |of: fn(&AccuracyRound) -> u64| case.rounds.iter().map(of).sum::<u64>();
     let (charged, sent) = (sum(|round| round.charged_packets), sum(|round| round.small_packets));
     let name = |what: &str| format!("{what}: {}", case.name);
     if options.sample.is_none() {
@@ -47,15 +47,15 @@ fn checks(outcome: &mut Outcome, options: &Options, case: &accuracy::Case) {
     outcome.check(Check::max(name("missing in the accounts"), worst, CONSERVED_PERCENT, "%"));
 }
 
-fn errors(outcome: &mut Outcome, case: &accuracy::Case) {
-    let [apart, together]: [fn(&Round) -> Shares; 2] =
+fn errors(outcome: &mut Outcome, case: &accuracy::AccuracyCase) {
+    let [apart, together]: [fn(&AccuracyRound) -> AttributionShares; 2] =
         [|round| round.apart, |round| round.together];
     for (how, of) in [("apart", apart), ("together", together)] {
-        let values = |value: fn(&Shares) -> f64| -> Vec<f64> {
+        let values = |value: fn(&AttributionShares) -> f64| -> Vec<f64> {
             case.rounds.iter().map(|round| value(&of(round))).collect()
         };
         let name = format!("attribution error, {how}: {} (goal {})", case.name, case.goal);
-        outcome.figure(name, Measurement::of_runs("points", &values(Shares::error)));
+        outcome.figure(name, Measurement::of_runs("points", &values(AttributionShares::error)));
         let stated: Vec<f64> = case
             .rounds
             .iter()
@@ -72,7 +72,7 @@ fn errors(outcome: &mut Outcome, case: &accuracy::Case) {
     }
 }
 
-fn shares(cases: &[accuracy::Case]) -> Counters {
+fn shares(cases: &[accuracy::AccuracyCase]) -> Counters {
     let mut counters = Counters::new([
         ("flows", ""),
         ("round", ""),
@@ -95,7 +95,7 @@ fn shares(cases: &[accuracy::Case]) -> Counters {
     counters
 }
 
-fn costs(outcome: &mut Outcome, case: &overhead::Case) {
+fn costs(outcome: &mut Outcome, case: &overhead::OverheadCase) {
     let name = |what: &str| format!("{what}, {}", case.name);
     let rates: Vec<(f64, f64)> = case
         .rounds
@@ -111,7 +111,8 @@ fn costs(outcome: &mut Outcome, case: &overhead::Case) {
         name("what the ledger adds to a packet, sent, received and read"),
         Measurement::of_runs("ns", &added),
     );
-    let thread = |(with, without): &(Rate, Rate)| Some(with.thread_ns? - without.thread_ns?);
+    let thread =
+        |(with, without): &(PacketRate, PacketRate)| Some(with.thread_ns? - without.thread_ns?);
     let added: Vec<f64> = case.rounds.iter().filter_map(thread).collect();
     if !added.is_empty() {
         let figure = Measurement::of_runs("ns", &added);

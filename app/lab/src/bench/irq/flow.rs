@@ -29,7 +29,7 @@ const SEGMENTS: usize = 46;
 
 /// How packets come up to the protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Packets {
+pub(super) enum PacketKind {
     /// In frames of 64 octets, each by itself; so many of a call, at most [`BATCH`].
     Small(usize),
     /// In long frames, which GRO merges.
@@ -45,7 +45,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn new(rig: &Rig, cable: &Cable, packets: Packets) -> Result<Self> {
+    pub(super) fn new(rig: &Rig, cable: &Cable, packets: PacketKind) -> Result<Self> {
         let failed = |error: io::Error| Error::io("open a flow", error);
         let bind = |host: &Handle, address: Ipv4Addr| -> Result<UdpSocket> {
             host.namespace().run(|| UdpSocket::bind((address, 0)))?.map_err(failed)
@@ -58,8 +58,8 @@ impl Flow {
             setsockopt(&reader, RcvBuf, &(4 << 20))?;
             match packets {
                 // The kernel cuts it, so that a batch costs one call.
-                Packets::Small(_) => setsockopt(&writer, UdpGsoSegment, &(SMALL as i32))?,
-                Packets::Merged => {
+                PacketKind::Small(_) => setsockopt(&writer, UdpGsoSegment, &(SMALL as i32))?,
+                PacketKind::Merged => {
                     setsockopt(&writer, UdpGsoSegment, &(SEGMENT as i32))?;
                     setsockopt(&reader, UdpGroSegment, &true)?;
                 }
@@ -68,8 +68,8 @@ impl Flow {
         };
         open().map_err(failed)?;
         let octets = match packets {
-            Packets::Small(packets) => SMALL * packets,
-            Packets::Merged => SEGMENT * SEGMENTS,
+            PacketKind::Small(packets) => SMALL * packets,
+            PacketKind::Merged => SEGMENT * SEGMENTS,
         };
         Ok(Self { writer, reader, payload: vec![0; octets] })
     }

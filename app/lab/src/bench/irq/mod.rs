@@ -62,9 +62,9 @@ impl Options {
 }
 
 /// All that was found.
-struct Results {
-    accuracy: Vec<accuracy::Case>,
-    overhead: Vec<overhead::Case>,
+struct IrqResults {
+    accuracy: Vec<accuracy::AccuracyCase>,
+    overhead: Vec<overhead::OverheadCase>,
     cpu: usize,
 }
 
@@ -78,7 +78,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     let _guard = interrupt::Guard::install();
     let run = Run::begin("irq");
     let cpus = Cpus::choose(options.cpu)?;
-    let found = Results {
+    let found = IrqResults {
         accuracy: accuracy::measure(options, &cpus, progress)?,
         overhead: overhead::measure(options, &cpus, progress)?,
         cpu: cpus.measured,

@@ -28,8 +28,8 @@ impl Reader {
         let (control, theirs) = UnixStream::pair().map_err(failed)?;
         control.set_read_timeout(Some(BOUND)).map_err(failed)?;
         let child = Child::fork(|| serve(flow.reader.as_raw_fd(), theirs.as_raw_fd()))?;
-        child.at_rest()?;
-        child.go()?;
+        child.wait_stopped()?;
+        child.resume()?;
         Ok(Self { control, process: child.process()?, _child: child })
     }
 

@@ -7,14 +7,14 @@ use onbeat_netdev::qdisc::{Discipline, Etf, Qdisc, QdiscHandle};
 use onbeat_netdev::{Handle, Namespace};
 
 use super::frames::ETHER_TYPE;
-use super::limit::{Bare, Reflector};
+use super::limit::{BareRequester, Reflector};
 use super::node::{ControlledNode, ManagingNode};
 use super::pcap;
-use super::rig::{Answers, CN, MN, Rig};
+use super::rig::{CN, MN, ResponseMode, Rig};
 use super::stack;
 
 /// The two ends, ready to run; or why they cannot be had here.
-type Nodes = Result<(Box<dyn ManagingNode>, Box<dyn ControlledNode>), String>;
+type NodePair = Result<(Box<dyn ManagingNode>, Box<dyn ControlledNode>), String>;
 
 /// A row of the bench.
 pub(super) struct Backend {
@@ -119,7 +119,7 @@ fn open(
 }
 
 /// A port at each end; the controlled node's spins if `spin`.
-fn ports(rig: &Rig, backend: PortBackend, spin: bool) -> Nodes {
+fn ports(rig: &Rig, backend: PortBackend, spin: bool) -> NodePair {
     prepare(&rig.mn, backend)?;
     let mn = open(rig.mn.namespace(), MN, backend, false)?;
     let cn = open(rig.cn.namespace(), CN, controlled(backend), spin)?;
@@ -130,19 +130,19 @@ fn ports(rig: &Rig, backend: PortBackend, spin: bool) -> Nodes {
 
 impl Backend {
     /// How its controlled node answers.
-    pub(super) fn answers(&self) -> Answers {
-        if self.kind == RowKind::Limit { Answers::Reflection } else { Answers::Response }
+    pub(super) fn answers(&self) -> ResponseMode {
+        if self.kind == RowKind::Limit { ResponseMode::Reflection } else { ResponseMode::Response }
     }
 
     /// Opens both ends on a rig.
-    pub(super) fn open(&self, rig: &Rig) -> Nodes {
+    pub(super) fn open(&self, rig: &Rig) -> NodePair {
         match self.kind {
             RowKind::Port(backend) => ports(rig, backend, self.spins),
             RowKind::Reference => {
                 Ok((Box::new(pcap::Requester::open(rig)?), Box::new(pcap::Responder::open(rig)?)))
             }
             RowKind::Limit => {
-                let asking = Bare::new(rig).map_err(|error| error.to_string())?;
+                let asking = BareRequester::new(rig).map_err(|error| error.to_string())?;
                 Ok((Box::new(asking), Box::new(Reflector)))
             }
         }

@@ -2,8 +2,8 @@
 
 use onbeat_report::Recorder;
 
-use super::node::NodeCounters;
-use super::round::{Cycles, RoundRecord};
+use super::node::PortNodeCounters;
+use super::round::{RoundCycles, RoundRecord};
 use super::series;
 use super::wire::WireCounters;
 use crate::bench::cyclic::{self, CycleCase, Load, Values};
@@ -35,7 +35,7 @@ impl cyclic::Quantity for Quantity {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Case {
+pub(super) struct PortCase {
     pub(super) backend: &'static str,
     pub(super) period_ns: u64,
     pub(super) load: Load,
@@ -50,7 +50,7 @@ pub(super) struct Case {
     pub(super) counted: u64,
     pub(super) passed: [WireCounters; 2],
     /// Managing node, controlled node.
-    pub(super) done: [NodeCounters; 2],
+    pub(super) counters: [PortNodeCounters; 2],
     /// Requests of rounds in which responses could not be told apart.
     pub(super) unmatched: u64,
     /// Answered after the next request was due.
@@ -59,13 +59,13 @@ pub(super) struct Case {
     pub(super) cpu_ns: [Vec<f64>; 2],
 }
 
-impl Case {
+impl PortCase {
     pub(super) fn new(backend: &'static str, period_ns: u64, load: Load, together: bool) -> Self {
         Self { backend, period_ns, load, together, ..Self::default() }
     }
 
     /// Takes in a round.
-    pub(super) fn add(&mut self, cycles: Cycles, taken: RoundRecord) {
+    pub(super) fn add(&mut self, cycles: RoundCycles, taken: RoundRecord) {
         self.planned += cycles.all();
         self.counted += cycles.counted;
         for (sum, passed) in self.passed.iter_mut().zip(taken.passed) {
@@ -73,8 +73,8 @@ impl Case {
             sum.wrong += passed.wrong;
             sum.foreign += passed.foreign;
         }
-        for (sum, done) in self.done.iter_mut().zip(taken.done) {
-            *sum += done;
+        for (sum, counters) in self.counters.iter_mut().zip(taken.counters) {
+            *sum += counters;
         }
         for (rounds, ns) in self.cpu_ns.iter_mut().zip(taken.cpu_ns) {
             rounds.push(ns as f64 / cycles.counted as f64);
@@ -106,7 +106,7 @@ impl Case {
     }
 }
 
-impl CycleCase for Case {
+impl CycleCase for PortCase {
     type Quantity = Quantity;
 
     fn backend(&self) -> &'static str {
@@ -130,7 +130,7 @@ impl CycleCase for Case {
 mod tests {
     use super::*;
 
-    const CYCLES: Cycles = Cycles { period_ns: 1_000, warm_up: 2, counted: 4, round: 0 };
+    const CYCLES: RoundCycles = RoundCycles { period_ns: 1_000, warm_up: 2, counted: 4, round: 0 };
 
     fn taken(requests: &[u64], responses: &[u64]) -> RoundRecord {
         let passed =
@@ -141,14 +141,14 @@ mod tests {
             responses: responses.to_vec(),
             passed: [passed(requests), passed(responses)],
             cpu_ns: [400, 800],
-            done: Default::default(),
+            counters: Default::default(),
             wakeups: Vec::new(),
         }
     }
 
     #[test]
     fn a_round_without_its_warm_up() {
-        let mut case = Case::new("packet", 1_000, Load::Idle, true);
+        let mut case = PortCase::new("packet", 1_000, Load::Idle, true);
         // The cycle after the warm-up is missed, the last one is answered late.
         let requests = [10_900, 11_800, 13_007, 14_005, 15_001];
         let responses = [11_000, 11_900, 13_057, 14_065, 16_071];
@@ -168,7 +168,7 @@ mod tests {
         // Late, but in no cycle that counts.
         responses[8] += 1_000;
         let round = || RoundRecord { wakeups: (0..9).collect(), ..taken(&requests, &responses) };
-        let mut case = Case::new("packet", 1_000, Load::Idle, true);
+        let mut case = PortCase::new("packet", 1_000, Load::Idle, true);
         case.add(CYCLES, round());
         assert_eq!((case.late, case.passed[0].count), (0, 9));
         let counts = [Quantity::Delay, Quantity::Lateness, Quantity::Jitter]
@@ -180,14 +180,14 @@ mod tests {
 
         // Which answers which is not known of those that count.
         responses.pop();
-        let mut case = Case::new("packet", 1_000, Load::Idle, true);
+        let mut case = PortCase::new("packet", 1_000, Load::Idle, true);
         case.add(CYCLES, taken(&requests, &responses));
         assert_eq!(case.unmatched, 4);
     }
 
     #[test]
     fn a_round_with_a_loss_yields_no_delay() {
-        let mut case = Case::new("packet", 1_000, Load::Idle, true);
+        let mut case = PortCase::new("packet", 1_000, Load::Idle, true);
         case.add(CYCLES, taken(&[10_000, 11_000, 12_000], &[10_050, 11_050]));
         assert_eq!(case.unmatched, 1);
         assert!(case.values[0].rounds.is_empty() && !case.values[1].rounds.is_empty());

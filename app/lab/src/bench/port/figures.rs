@@ -3,9 +3,9 @@
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome};
 
-use super::Results;
+use super::PortResults;
 use super::backend::{BASELINE, LIMIT};
-use super::case::{Case, Quantity};
+use super::case::{PortCase, Quantity};
 use super::plan::{LEAST_DISTANCE_NS, warm_up};
 use super::programs::Program;
 use crate::bench::cyclic::{
@@ -16,7 +16,7 @@ use crate::bench::cyclic::{
 pub(super) fn fill(
     outcome: &mut Outcome,
     options: &Options,
-    found: &Results,
+    found: &PortResults,
     programs: &[Program],
 ) {
     for (backend, why_not) in &found.rows {
@@ -41,15 +41,15 @@ pub(super) fn fill(
     notes(outcome, options, found);
 }
 
-fn checks(outcome: &mut Outcome, found: &Results, row: &str) {
-    let sum = |of: fn(&Case) -> u64| {
+fn checks(outcome: &mut Outcome, found: &PortResults, row: &str) {
+    let sum = |of: fn(&PortCase) -> u64| {
         found.cases.iter().filter(|case| case.backend == row).map(of).sum::<u64>()
     };
-    let requests = |case: &Case| case.passed[0].count;
+    let requests = |case: &PortCase| case.passed[0].count;
     outcome.check(Check::eq(
         format!("{row}: requests that reached the wire"),
         sum(requests),
-        sum(|case| case.done[0].sent),
+        sum(|case| case.counters[0].sent),
         "frames",
     ));
     outcome.check(Check::eq(
@@ -60,7 +60,7 @@ fn checks(outcome: &mut Outcome, found: &Results, row: &str) {
     ));
     outcome.check(Check::eq(
         format!("{row}: frames lost on the way into a node or refused on the way out"),
-        sum(|case| case.done.iter().map(|done| done.dropped + done.failed).sum()),
+        sum(|case| case.counters.iter().map(|counters| counters.dropped + counters.failed).sum()),
         0_u64,
         "frames",
     ));
@@ -73,7 +73,7 @@ fn checks(outcome: &mut Outcome, found: &Results, row: &str) {
     outcome.check(Check::min(format!("{row}: requests"), sum(requests), 1_u64, "frames"));
 }
 
-fn rows(found: &Results) -> Counters {
+fn rows(found: &PortResults) -> Counters {
     let mut table = Counters::new(["back end", "what it is", "state"]);
     for (backend, why_not) in &found.rows {
         let state = state(why_not.as_deref());
@@ -82,7 +82,7 @@ fn rows(found: &Results) -> Counters {
     table
 }
 
-fn cpu(found: &Results) -> Counters {
+fn cpu(found: &PortResults) -> Counters {
     let mut table = Counters::new([
         ("cycle", ""),
         ("load", ""),
@@ -122,7 +122,7 @@ fn cost(programs: &[Program]) -> Counters {
     table
 }
 
-fn accounts(found: &Results) -> Counters {
+fn accounts(found: &PortResults) -> Counters {
     let mut table = Counters::new([
         "cycle",
         "load",
@@ -138,7 +138,7 @@ fn accounts(found: &Results) -> Counters {
         let [requests, responses] = case.passed;
         let counts = [
             case.planned,
-            case.done[0].missed,
+            case.counters[0].missed,
             requests.count,
             responses.count,
             case.late,
@@ -149,7 +149,7 @@ fn accounts(found: &Results) -> Counters {
     table
 }
 
-fn notes(outcome: &mut Outcome, options: &Options, found: &Results) {
+fn notes(outcome: &mut Outcome, options: &Options, found: &PortResults) {
     outcome.note(format!(
         "Response delay: from the instant a request leaves the wire towards the controlled node to \
          the instant its response is back on it, by CLOCK_MONOTONIC in the wire's XDP programs, \

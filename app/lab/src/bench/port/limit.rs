@@ -5,42 +5,42 @@ use onbeat_netdev::PacketSocket;
 use onbeat_realtime::clock::sleep_until;
 
 use super::frames::Frame;
-use super::node::{ControlledNode, ManagingNode, NodeCounters};
+use super::node::{ControlledNode, ManagingNode, PortNodeCounters};
 use super::rig::{MN, Rig};
 use super::sleeper::Sleeper;
 use crate::Result;
 use crate::traffic::socket;
 
 #[derive(Debug)]
-pub(super) struct Bare {
+pub(super) struct BareRequester {
     socket: PacketSocket,
     request: Frame,
     sleeper: Sleeper,
-    done: NodeCounters,
+    counters: PortNodeCounters,
 }
 
-impl Bare {
+impl BareRequester {
     pub(super) fn new(rig: &Rig) -> Result<Self> {
         Ok(Self {
             socket: socket::sender(rig.mn.namespace(), MN)?,
             request: rig.request,
             sleeper: Sleeper::default(),
-            done: NodeCounters::default(),
+            counters: PortNodeCounters::default(),
         })
     }
 }
 
-impl ManagingNode for Bare {
-    fn ask(&mut self, first_ns: u64, period_ns: u64) -> Result<()> {
-        self.sleeper.ask(first_ns, period_ns);
+impl ManagingNode for BareRequester {
+    fn start_requests(&mut self, first_ns: u64, period_ns: u64) -> Result<()> {
+        self.sleeper.start_requests(first_ns, period_ns);
         Ok(())
     }
 
     fn serve(&mut self, until_ns: u64) -> Result<()> {
         while self.sleeper.sleep(until_ns) {
             match self.socket.send(&self.request) {
-                Ok(()) => self.done.sent += 1,
-                Err(_) => self.done.failed += 1,
+                Ok(()) => self.counters.sent += 1,
+                Err(_) => self.counters.failed += 1,
             }
         }
         Ok(())
@@ -51,8 +51,8 @@ impl ManagingNode for Bare {
         Ok(())
     }
 
-    fn done(&mut self) -> Result<NodeCounters> {
-        Ok(NodeCounters { missed: self.sleeper.missed, ..self.done })
+    fn counters(&mut self) -> Result<PortNodeCounters> {
+        Ok(PortNodeCounters { missed: self.sleeper.missed, ..self.counters })
     }
 
     fn take_wakeups(&mut self) -> Vec<u64> {
@@ -70,7 +70,7 @@ impl ControlledNode for Reflector {
         Ok(())
     }
 
-    fn done(&mut self) -> Result<NodeCounters> {
-        Ok(NodeCounters::default())
+    fn counters(&mut self) -> Result<PortNodeCounters> {
+        Ok(PortNodeCounters::default())
     }
 }

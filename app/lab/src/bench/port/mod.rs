@@ -21,7 +21,7 @@ mod frames;
 mod limit;
 mod node;
 mod pcap;
-pub(super) mod place;
+pub(super) mod placement;
 mod plan;
 mod programs;
 pub(super) mod rig;
@@ -39,12 +39,12 @@ use std::time::Duration;
 use onbeat_report::{Outcome, Progress, format};
 
 use self::backend::{BACKENDS, Backend};
-use self::case::Case;
-use self::place::{Awake, Machine, Placement};
+use self::case::PortCase;
+use self::placement::{Awake, Machine, Placement};
 use self::plan::Plan;
 use self::programs::Program;
 use self::rig::Rig;
-use self::round::{Cycles, Row};
+use self::round::{RoundCycles, Row};
 use super::cyclic::{self, Bounds, Load, Options, RowState};
 use crate::load::Hackbench;
 use crate::{Result, rounds};
@@ -59,8 +59,8 @@ pub fn backends() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 /// How it is run where nothing else is said: all rows but those that take a whole CPU.
 #[must_use]
-pub fn usual() -> Options {
-    Options::usual(100_000, 10, [5_000, 1_000, 250])
+pub fn defaults() -> Options {
+    Options::defaults(100_000, 10, [5_000, 1_000, 250])
 }
 
 /// What can be measured.
@@ -74,7 +74,7 @@ fn check(options: &Options) -> Result<()> {
 }
 
 /// All that was found.
-type Results = cyclic::Results<Backend, Case>;
+type PortResults = cyclic::CyclicResults<Backend, PortCase>;
 
 /// Runs the bench.
 ///
@@ -90,7 +90,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     })
 }
 
-fn measure(options: &Options, progress: &mut Progress) -> Result<(Results, Vec<Program>)> {
+fn measure(options: &Options, progress: &mut Progress) -> Result<(PortResults, Vec<Program>)> {
     let place = Placement::choose(options.cpus, options.priority)?;
     let loaded = options.loads.contains(&Load::Hackbench);
     // Before there is anything that its tasks could inherit.
@@ -98,13 +98,13 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<(Results, Vec<P
     let awake = Awake::begin();
     let (mut rows, states) = open(options, progress)?;
     let schedule = Schedule::new(options, &mut rows);
-    let mut clock = TimeLeft { planned_ns: schedule.duration_ns() };
+    let mut clock = RemainingTime { planned_ns: schedule.duration_ns() };
     for turn in &schedule.turns {
         let _running = (turn.load == Load::Hackbench).then(|| hackbench.run()).transpose()?;
-        for Part { group, cycles, case } in &turn.parts {
+        for RowGroup { group, cycles, case } in &turn.parts {
             interrupt::check()?;
             let begun = now_ns();
-            let (mut members, cases): (Vec<&mut Row>, Vec<&mut Case>) = rows
+            let (mut members, cases): (Vec<&mut Row>, Vec<&mut PortCase>) = rows
                 .iter_mut()
                 .enumerate()
                 .filter(|(index, _)| group.contains(index))
@@ -122,10 +122,10 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<(Results, Vec<P
     }
     progress.update(|| "counting what XDP programs cost".into());
     let programs = programs::measure(rows.iter_mut().map(|measured| &mut measured.row), &place)?;
-    let mut cases: Vec<Case> = rows.into_iter().flat_map(|measured| measured.cases).collect();
+    let mut cases: Vec<PortCase> = rows.into_iter().flat_map(|measured| measured.cases).collect();
     // Stable: the rows stay in their order.
     cases.sort_by_key(|case| (Reverse(case.period_ns), case.load as u8));
-    Ok((Results { rows: states, cases, machine: Machine::new(place, &awake) }, programs))
+    Ok((PortResults { rows: states, cases, machine: Machine::new(place, &awake) }, programs))
 }
 
 /// Builds a rig for each row and opens its back end.
@@ -139,7 +139,7 @@ fn open(
     });
     let stamps = (most.max().unwrap_or(0) + SPARE_STAMPS) as u32;
     let (mut rows, mut states) = (Vec::new(), Vec::new());
-    for backend in BACKENDS.iter().filter(|row| options.wants(row.name, !row.spins)) {
+    for backend in BACKENDS.iter().filter(|row| options.includes(row.name, !row.spins)) {
         interrupt::check()?;
         progress.update(|| format!("opening {}", backend.name));
         let rig = Rig::build(backend.answers(), stamps)?;
@@ -157,27 +157,27 @@ fn open(
 /// A row, and its case for each load and period.
 struct MeasuredRow {
     row: Row,
-    cases: Vec<Case>,
+    cases: Vec<PortCase>,
 }
 
 /// Rows that run together.
-struct Part {
+struct RowGroup {
     group: Vec<usize>,
-    cycles: Cycles,
+    cycles: RoundCycles,
     /// Index into the cases of each row.
     case: usize,
 }
 
 /// Under one load.
-struct Turn {
+struct LoadRounds {
     load: Load,
-    parts: Vec<Part>,
+    parts: Vec<RowGroup>,
 }
 
 /// All rounds, in their order: of each, idle and loaded, at each period, so that what changes on
 /// the machine meanwhile meets all of them.
 struct Schedule {
-    turns: Vec<Turn>,
+    turns: Vec<LoadRounds>,
 }
 
 impl Schedule {
@@ -194,18 +194,18 @@ impl Schedule {
                 for period in &options.periods {
                     let period_ns = period.as_nanos() as u64;
                     let warm_up = plan::warm_up(period_ns);
-                    let cycles = Cycles { period_ns, warm_up, counted, round: round as u32 };
+                    let cycles = RoundCycles { period_ns, warm_up, counted, round: round as u32 };
                     for group in Plan::new(period_ns, &spins).groups {
                         for index in group.iter().filter(|_| round == 0) {
                             let MeasuredRow { row, cases } = &mut rows[*index];
                             let together = group.len() > 1;
-                            cases.push(Case::new(row.backend.name, period_ns, load, together));
+                            cases.push(PortCase::new(row.backend.name, period_ns, load, together));
                         }
-                        parts.push(Part { group, cycles, case });
+                        parts.push(RowGroup { group, cycles, case });
                     }
                     case += 1;
                 }
-                turns.push(Turn { load, parts });
+                turns.push(LoadRounds { load, parts });
             }
         }
         Self { turns }
@@ -217,18 +217,18 @@ impl Schedule {
 }
 
 /// What is still to be done.
-struct TimeLeft {
+struct RemainingTime {
     planned_ns: u64,
 }
 
-impl TimeLeft {
+impl RemainingTime {
     /// In words; `since_ns` of the current round are over.
     fn left(&self, since_ns: u64) -> String {
         rounds::in_words(self.planned_ns.saturating_sub(since_ns))
     }
 }
 
-fn title(rows: &[&mut Row], cycles: Cycles, load: Load, rounds: u32) -> String {
+fn title(rows: &[&mut Row], cycles: RoundCycles, load: Load, rounds: u32) -> String {
     let names: Vec<&str> = rows.iter().map(|row| row.backend.name).collect();
     let period = format::duration_ns(cycles.period_ns as f64);
     format!("round {} of {rounds}, {period}, {load}, {}", cycles.round + 1, names.join(" + "))

@@ -4,7 +4,7 @@ use crate::Result;
 
 /// What a node did since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct NodeCounters {
+pub(super) struct PortNodeCounters {
     /// Frames handed over: requests or responses.
     pub(super) sent: u64,
     /// Frames that could not be handed over.
@@ -15,7 +15,7 @@ pub(super) struct NodeCounters {
     pub(super) dropped: u64,
 }
 
-impl NodeCounters {
+impl PortNodeCounters {
     /// What was done since `before`.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl NodeCounters {
     }
 }
 
-impl std::ops::AddAssign for NodeCounters {
+impl std::ops::AddAssign for PortNodeCounters {
     fn add_assign(&mut self, other: Self) {
         self.sent += other.sent;
         self.failed += other.failed;
@@ -39,7 +39,7 @@ impl std::ops::AddAssign for NodeCounters {
 /// Sends a request each cycle, and takes the responses.
 pub(super) trait ManagingNode: Send {
     /// Plans a request at `first_ns + n * period_ns` of CLOCK_MONOTONIC for each n.
-    fn ask(&mut self, first_ns: u64, period_ns: u64) -> Result<()>;
+    fn start_requests(&mut self, first_ns: u64, period_ns: u64) -> Result<()>;
 
     /// Sends what is due and takes what comes, until `until_ns` or a little less.
     fn serve(&mut self, until_ns: u64) -> Result<()>;
@@ -48,7 +48,7 @@ pub(super) trait ManagingNode: Send {
     fn finish(&mut self) -> Result<()>;
 
     /// What was done so far.
-    fn done(&mut self) -> Result<NodeCounters>;
+    fn counters(&mut self) -> Result<PortNodeCounters>;
 
     /// How late the thread itself was at each instant, in nanoseconds, since the last call; where
     /// the node sleeps by itself and so can tell.
@@ -63,5 +63,5 @@ pub(super) trait ControlledNode: Send {
     fn serve(&mut self, until_ns: u64) -> Result<()>;
 
     /// What was done so far.
-    fn done(&mut self) -> Result<NodeCounters>;
+    fn counters(&mut self) -> Result<PortNodeCounters>;
 }

@@ -5,12 +5,13 @@ use onbeat_bpf::Runs;
 use onbeat_bpf::statistics::Statistics;
 use onbeat_netdev::Handle;
 
-use super::place::Placement;
+use super::placement::Placement;
 use super::rig::{CN, MN};
-use super::round::{self, Cycles, Row};
+use super::round::{self, RoundCycles, Row};
 use crate::{Error, Result};
 
-const CYCLES: Cycles = Cycles { period_ns: 1_000_000, warm_up: 0, counted: 200, round: 0 };
+const CYCLES: RoundCycles =
+    RoundCycles { period_ns: 1_000_000, warm_up: 0, counted: 200, round: 0 };
 
 /// What a program did in some cycles.
 #[derive(Debug)]

@@ -30,7 +30,7 @@ const BOUND: Duration = Duration::from_secs(10);
 
 /// How the controlled node answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answers {
+pub(super) enum ResponseMode {
     /// With a poll response.
     Response,
     /// With the request itself, out of an XDP program: the limit.
@@ -50,7 +50,7 @@ pub(super) struct Rig {
 
 impl Rig {
     /// A rig whose wire has room for so many stamps each way.
-    pub(super) fn build(answers: Answers, stamps: u32) -> Result<Self> {
+    pub(super) fn build(answers: ResponseMode, stamps: u32) -> Result<Self> {
         let station = || Handle::in_namespace(&Namespace::with_loopback()?);
         let (mn, wire, cn) = (station()?, station()?, station()?);
         pair(&wire, TO_MN, &mn, MN, MN_MAC)?;
@@ -58,11 +58,11 @@ impl Rig {
         let request = frames::request(MN_MAC, CN_MAC);
         let response = frames::response(CN_MAC);
         let expected = match answers {
-            Answers::Response => response,
-            Answers::Reflection => request,
+            ResponseMode::Response => response,
+            ResponseMode::Reflection => request,
         };
         let mut wire_programs = Wire::start(&wire, [TO_MN, TO_CN], request, expected, stamps)?;
-        if answers == Answers::Reflection {
+        if answers == ResponseMode::Reflection {
             wire_programs.reflect(&cn, CN)?;
         }
         Ok(Self { mn, cn, wire: wire_programs, _wire: wire, request, response })

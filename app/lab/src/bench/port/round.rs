@@ -11,8 +11,8 @@ use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 use onbeat_realtime::interrupt;
 
 use super::backend::Backend;
-use super::node::{ControlledNode, ManagingNode, NodeCounters};
-use super::place::Placement;
+use super::node::{ControlledNode, ManagingNode, PortNodeCounters};
+use super::placement::Placement;
 use super::plan::Plan;
 use super::rig::Rig;
 use super::wire::WireCounters;
@@ -42,7 +42,7 @@ pub(super) struct Row {
 
 /// The cycles of a round.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cycles {
+pub(super) struct RoundCycles {
     pub(super) period_ns: u64,
     /// That do not count, before those that do.
     pub(super) warm_up: u64,
@@ -51,7 +51,7 @@ pub(super) struct Cycles {
     pub(super) round: u32,
 }
 
-impl Cycles {
+impl RoundCycles {
     pub(super) fn all(self) -> u64 {
         self.warm_up + self.counted
     }
@@ -73,12 +73,12 @@ pub(super) struct RoundRecord {
     /// CPU time of the threads in the cycles that count: managing node, controlled node.
     pub(super) cpu_ns: [u64; 2],
     /// Of this round: managing node, controlled node.
-    pub(super) done: [NodeCounters; 2],
+    pub(super) counters: [PortNodeCounters; 2],
     pub(super) wakeups: Vec<u64>,
 }
 
 /// What the threads of a round share.
-struct Shared {
+struct RoundState {
     /// Threads, and how many of them are there.
     threads: usize,
     ready: AtomicUsize,
@@ -89,15 +89,15 @@ struct Shared {
 
 /// One row's times.
 #[derive(Debug, Clone, Copy)]
-struct Times {
+struct RowTimes {
     first: u64,
     counts_from: u64,
     end: u64,
 }
 
-impl Shared {
+impl RoundState {
     /// Once every thread is there: the times of the row that begins `offset` after the first.
-    fn begin(&self, cycles: Cycles, offset: u64) -> Times {
+    fn begin(&self, cycles: RoundCycles, offset: u64) -> RowTimes {
         self.ready.fetch_add(1, Ordering::Relaxed);
         while self.ready.load(Ordering::Relaxed) < self.threads && !self.stopped() {
             sleep_until(now_ns() + LOOK_NS);
@@ -105,7 +105,7 @@ impl Shared {
         let first = *self.start_ns.get_or_init(|| now_ns() + LEAD_NS) + offset;
         // In the middle between two requests.
         let before = |cycle: u64| first + cycle * cycles.period_ns - cycles.period_ns / 2;
-        Times { first, counts_from: before(cycles.warm_up), end: before(cycles.all()) }
+        RowTimes { first, counts_from: before(cycles.warm_up), end: before(cycles.all()) }
     }
 
     fn stopped(&self) -> bool {
@@ -118,9 +118,9 @@ impl Shared {
 }
 
 /// Stops the round where its thread ends by itself, for an error or a panic.
-struct StopsOnDrop<'a>(&'a Shared);
+struct StopOnDrop<'a>(&'a RoundState);
 
-impl Drop for StopsOnDrop<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.stop();
     }
@@ -128,13 +128,13 @@ impl Drop for StopsOnDrop<'_> {
 
 /// CPU time of this thread between the instants that count.
 #[derive(Debug, Default)]
-struct Meter {
+struct CpuMeter {
     from: Option<u64>,
     to: Option<u64>,
 }
 
-impl Meter {
-    fn look(&mut self, times: Times) {
+impl CpuMeter {
+    fn look(&mut self, times: RowTimes) {
         let now = now_ns();
         if self.from.is_none() && now >= times.counts_from {
             self.from = Some(thread_time_ns());
@@ -145,7 +145,7 @@ impl Meter {
     }
 
     /// Until when to go on without a look.
-    fn next(&self, times: Times) -> u64 {
+    fn next(&self, times: RowTimes) -> u64 {
         let slice = now_ns() + SLICE_NS;
         match (self.from, self.to) {
             (None, _) => slice.min(times.counts_from),
@@ -161,17 +161,17 @@ impl Meter {
 
 fn manage(
     node: &mut dyn ManagingNode,
-    shared: &Shared,
+    shared: &RoundState,
     place: &Placement,
-    cycles: Cycles,
+    cycles: RoundCycles,
     offset: u64,
 ) -> Result<(u64, u64)> {
-    let _stop = StopsOnDrop(shared);
+    let _stop = StopOnDrop(shared);
     let placed = place.take(place.mn_cpu);
     let times = shared.begin(cycles, offset);
     let _placed = placed?;
-    node.ask(times.first, cycles.period_ns)?;
-    let mut meter = Meter::default();
+    node.start_requests(times.first, cycles.period_ns)?;
+    let mut meter = CpuMeter::default();
     while meter.to.is_none() && !shared.stopped() {
         node.serve(meter.next(times))?;
         meter.look(times);
@@ -186,16 +186,16 @@ fn manage(
 
 fn control(
     node: &mut dyn ControlledNode,
-    shared: &Shared,
+    shared: &RoundState,
     place: &Placement,
-    cycles: Cycles,
+    cycles: RoundCycles,
     offset: u64,
 ) -> Result<u64> {
-    let _stop = StopsOnDrop(shared);
+    let _stop = StopOnDrop(shared);
     let placed = place.take(place.cn_cpu);
     let times = shared.begin(cycles, offset);
     let _placed = placed?;
-    let mut meter = Meter::default();
+    let mut meter = CpuMeter::default();
     while !shared.stopped() {
         node.serve(meter.next(times))?;
         meter.look(times);
@@ -206,7 +206,7 @@ fn control(
 /// Runs a round of these rows; `tick` is called now and then.
 pub(super) fn run(
     rows: &mut [&mut Row],
-    cycles: Cycles,
+    cycles: RoundCycles,
     place: &Placement,
     mut tick: impl FnMut(),
 ) -> Result<Vec<RoundRecord>> {
@@ -215,9 +215,9 @@ pub(super) fn run(
     for row in rows.iter_mut() {
         row.rig.wire.begin()?;
         row.mn.take_wakeups();
-        before.push([row.mn.done()?, row.cn.done()?]);
+        before.push([row.mn.counters()?, row.cn.counters()?]);
     }
-    let shared = Shared {
+    let shared = RoundState {
         threads: 2 * count,
         ready: AtomicUsize::new(0),
         start_ns: OnceLock::new(),
@@ -279,14 +279,14 @@ pub(super) fn run(
         let (first_ns, mn_ns) = mn.map_err(started)??;
         let cn_ns = cn.map_err(started)??;
         let [requests, responses] = row.rig.wire.stamps()?;
-        let done = [row.mn.done()?.since(before[0]), row.cn.done()?.since(before[1])];
+        let counters = [row.mn.counters()?.since(before[0]), row.cn.counters()?.since(before[1])];
         taken.push(RoundRecord {
             first_ns,
             requests,
             responses,
             passed: row.rig.wire.passed()?,
             cpu_ns: [mn_ns, cn_ns],
-            done,
+            counters,
             wakeups: row.mn.take_wakeups(),
         });
     }

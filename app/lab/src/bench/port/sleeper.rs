@@ -16,7 +16,7 @@ pub(super) struct Sleeper {
 }
 
 impl Sleeper {
-    pub(super) fn ask(&mut self, first_ns: u64, period_ns: u64) {
+    pub(super) fn start_requests(&mut self, first_ns: u64, period_ns: u64) {
         self.plan = Some((first_ns, period_ns));
         // Nothing is allocated while cycles run.
         self.wakeups.reserve(ROOM);

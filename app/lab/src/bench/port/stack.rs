@@ -4,7 +4,7 @@ use onbeat_link::{Clock, Filter, Port, Slot, Time};
 use onbeat_realtime::clock::now_ns;
 
 use super::frames::{self, Frame, REQUEST_KEY};
-use super::node::{ControlledNode, ManagingNode, NodeCounters};
+use super::node::{ControlledNode, ManagingNode, PortNodeCounters};
 use crate::Result;
 
 /// The managing node: the port sends its slot every cycle.
@@ -23,7 +23,7 @@ impl Requester {
 }
 
 impl ManagingNode for Requester {
-    fn ask(&mut self, first_ns: u64, period_ns: u64) -> Result<()> {
+    fn start_requests(&mut self, first_ns: u64, period_ns: u64) -> Result<()> {
         let first = instant(&*self.port, first_ns);
         Ok(self.port.send_every(self.slot, first, period_ns)?)
     }
@@ -37,8 +37,8 @@ impl ManagingNode for Requester {
         Ok(())
     }
 
-    fn done(&mut self) -> Result<NodeCounters> {
-        done(&mut *self.port, |done| done.sent)
+    fn counters(&mut self) -> Result<PortNodeCounters> {
+        counters(&mut *self.port, |counters| counters.sent)
     }
 }
 
@@ -63,8 +63,8 @@ impl ControlledNode for Responder {
         serve(&mut *self.0, until_ns)
     }
 
-    fn done(&mut self) -> Result<NodeCounters> {
-        done(&mut *self.0, |done| done.responses)
+    fn counters(&mut self) -> Result<PortNodeCounters> {
+        counters(&mut *self.0, |counters| counters.responses)
     }
 }
 
@@ -94,12 +94,12 @@ fn instant(port: &dyn Port, ns: u64) -> Time {
     }
 }
 
-fn done(
+fn counters(
     port: &mut dyn Port,
     sent: impl Fn(&onbeat_link::Diagnostics) -> u64,
-) -> Result<NodeCounters> {
+) -> Result<PortNodeCounters> {
     let found = port.diagnostics()?;
-    Ok(NodeCounters {
+    Ok(PortNodeCounters {
         sent: sent(&found),
         failed: found.send_failures,
         missed: found.missed_cycles,

@@ -4,7 +4,7 @@ use onbeat_report::progress::{Progress, Style};
 use onbeat_report::{Cell, Figure, Outcome};
 use onbeat_testing::{Feature, require_all, require_that};
 
-use super::{run, usual};
+use super::{defaults, run};
 use crate::bench::cyclic::{Load, Options};
 
 fn silent() -> Progress {
@@ -18,7 +18,7 @@ fn short(backends: &[&str], periods_us: &[u64], loads: &[Load]) -> Options {
         rounds: 2,
         periods: periods_us.iter().copied().map(Duration::from_micros).collect(),
         loads: loads.to_vec(),
-        ..usual()
+        ..defaults()
     }
 }
 

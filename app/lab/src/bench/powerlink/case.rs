@@ -2,7 +2,7 @@
 
 use onbeat_powerlink_node::Counts;
 
-use super::row::Round;
+use super::row::RowRecord;
 use super::trace::TraceFigures;
 use crate::bench::cyclic::{self, CycleCase, Load, Values};
 
@@ -30,7 +30,7 @@ impl cyclic::Quantity for Quantity {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Case {
+pub(super) struct PowerlinkCase {
     pub(super) backend: &'static str,
     pub(super) period_us: u32,
     pub(super) load: Load,
@@ -53,14 +53,14 @@ pub(super) struct Case {
     pub(super) responses: u64,
 }
 
-impl Case {
+impl PowerlinkCase {
     pub(super) fn new(backend: &'static str, period_us: u32, load: Load) -> Self {
-        Case { backend, period_us, load, ..Self::default() }
+        PowerlinkCase { backend, period_us, load, ..Self::default() }
     }
 
     /// Takes in a round.
-    pub(super) fn add(&mut self, wanted: u64, round: &Round) {
-        let Round { taken, lost, foreign, counts: [mn, cn] } = round;
+    pub(super) fn add(&mut self, wanted: u64, round: &RowRecord) {
+        let RowRecord { taken, lost, foreign, counts: [mn, cn] } = round;
         self.wanted += wanted;
         self.lost += lost;
         self.foreign += foreign;
@@ -82,7 +82,7 @@ impl Case {
     }
 }
 
-impl CycleCase for Case {
+impl CycleCase for PowerlinkCase {
     type Quantity = Quantity;
 
     fn backend(&self) -> &'static str {
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn rounds_add_up() {
-        let mut case = Case::new("packet", 1000, Load::Idle);
+        let mut case = PowerlinkCase::new("packet", 1000, Load::Idle);
         let taken = TraceFigures {
             delays_ns: vec![30, 10, 20],
             unanswered: 1,
@@ -115,7 +115,7 @@ mod tests {
             unasked: 0,
         };
         let counts = [Counts::default(), Counts { answered: 2, responses: 1, ..Counts::default() }];
-        let round = Round { taken, lost: 0, foreign: 3, counts };
+        let round = RowRecord { taken, lost: 0, foreign: 3, counts };
         case.add(3, &round);
         case.add(3, &round);
         assert_eq!((case.wanted, case.cycles, case.missed, case.foreign), (6, 8, 2, 6));

@@ -4,14 +4,14 @@ use onbeat_powerlink_node::Sender;
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Outcome};
 
-use super::Results;
+use super::PowerlinkResults;
 use super::backend::BASELINE;
-use super::case::{Case, Quantity};
+use super::case::{PowerlinkCase, Quantity};
 use crate::bench::cyclic::{
     CycleCase, Load, Options, Quantity as _, distributions, over_rounds, ratios, state, topology,
 };
 
-pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Results) {
+pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &PowerlinkResults) {
     for (backend, why_not) in &found.rows {
         if why_not.is_none() {
             checks(outcome, found, backend.name, backend.response() == Sender::Automatic);
@@ -29,9 +29,9 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Results) {
     notes(outcome, options, found);
 }
 
-fn checks(outcome: &mut Outcome, found: &Results, row: &str, automatic: bool) {
+fn checks(outcome: &mut Outcome, found: &PowerlinkResults, row: &str, automatic: bool) {
     let cases = || found.cases.iter().filter(|case| case.backend == row);
-    let sum = |of: fn(&Case) -> u64| cases().map(of).sum::<u64>();
+    let sum = |of: fn(&PowerlinkCase) -> u64| cases().map(of).sum::<u64>();
     let seen = Check::min(
         format!("{row}: cycles seen on the wire"),
         sum(|case| case.cycles + case.missed),
@@ -50,7 +50,7 @@ fn checks(outcome: &mut Outcome, found: &Results, row: &str, automatic: bool) {
     }
 }
 
-fn rows(found: &Results) -> Counters {
+fn rows(found: &PowerlinkResults) -> Counters {
     let mut table = Counters::new(["back end", "what it is", "SoC by", "response by", "state"]);
     let by = |sender| match sender {
         Sender::Automatic => "the back end",
@@ -64,7 +64,7 @@ fn rows(found: &Results) -> Counters {
     table
 }
 
-fn accounts(found: &Results) -> Counters {
+fn accounts(found: &PowerlinkResults) -> Counters {
     let mut table = Counters::new([
         "cycle",
         "load",
@@ -94,7 +94,7 @@ fn accounts(found: &Results) -> Counters {
     table
 }
 
-fn notes(outcome: &mut Outcome, options: &Options, found: &Results) {
+fn notes(outcome: &mut Outcome, options: &Options, found: &PowerlinkResults) {
     outcome.note(
         "PReq to PRes: from the instant a poll leaves the wire towards the controlled node to the \
          instant its response is back on it, by CLOCK_MONOTONIC in the wire's XDP programs, which \

@@ -26,10 +26,10 @@ use std::time::Duration;
 use onbeat_report::{Outcome, Progress};
 
 use self::backend::{BACKENDS, Backend};
-use self::case::Case;
-use self::row::{Cycles, Row};
+use self::case::PowerlinkCase;
+use self::row::{Row, RowCycles};
 use super::cyclic::{self, Bounds, Load, Options, RowState};
-use super::port::place::{Awake, Machine, Placement};
+use super::port::placement::{Awake, Machine, Placement};
 use crate::load::Hackbench;
 use crate::{Result, rounds};
 
@@ -40,8 +40,8 @@ pub fn backends() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 /// How it is run where nothing else is said: all rows.
 #[must_use]
-pub fn usual() -> Options {
-    Options::usual(10_000, 5, [5_000, 1_000, 400])
+pub fn defaults() -> Options {
+    Options::defaults(10_000, 5, [5_000, 1_000, 400])
 }
 
 /// What can be measured.
@@ -55,7 +55,7 @@ fn check(options: &Options) -> Result<()> {
 }
 
 /// All that was found.
-type Results = cyclic::Results<Backend, Case>;
+type PowerlinkResults = cyclic::CyclicResults<Backend, PowerlinkCase>;
 
 /// Runs the bench.
 ///
@@ -71,13 +71,13 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     })
 }
 
-fn measure(options: &Options, progress: &mut Progress) -> Result<Results> {
+fn measure(options: &Options, progress: &mut Progress) -> Result<PowerlinkResults> {
     let place = Placement::choose(options.cpus, options.priority)?;
     let loaded = options.loads.contains(&Load::Hackbench);
     // Before there is anything that its tasks could inherit.
     let hackbench = Hackbench::start(if loaded { Hackbench::GROUPS } else { 0 })?;
     let awake = Awake::begin();
-    let wanted = BACKENDS.iter().filter(|backend| options.wants(backend.name, true));
+    let wanted = BACKENDS.iter().filter(|backend| options.includes(backend.name, true));
     let mut states: Vec<RowState<Backend>> = wanted.map(|backend| (backend, None)).collect();
     let mut cases = Vec::new();
     for period in &options.periods {
@@ -95,7 +95,7 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Results> {
                 let (last, begin) = rows.split_at_mut(at);
                 for MeasuredRow { row, cases } in begin.iter_mut().chain(last) {
                     let name = row.backend.name;
-                    let cycles = Cycles::new(period_us, counted);
+                    let cycles = RowCycles::new(period_us, counted);
                     let taken = row.run(cycles, &place, || {
                         let round = round + 1;
                         progress.update(|| {
@@ -107,19 +107,19 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Results> {
                 }
             }
         }
-        let mut of_period: Vec<Case> =
+        let mut of_period: Vec<PowerlinkCase> =
             rows.into_iter().flat_map(|measured| measured.cases).collect();
         // Stable: the rows stay in their order.
         of_period.sort_by_key(|case| options.loads.iter().position(|load| *load == case.load));
         cases.extend(of_period);
     }
-    Ok(Results { rows: states, cases, machine: Machine::new(place, &awake) })
+    Ok(PowerlinkResults { rows: states, cases, machine: Machine::new(place, &awake) })
 }
 
 /// A row, and its case for each load of the options.
 struct MeasuredRow {
     row: Row,
-    cases: Vec<Case>,
+    cases: Vec<PowerlinkCase>,
 }
 
 /// A network for each row, in OPERATIONAL.
@@ -138,7 +138,7 @@ fn open(
         match Row::open(backend, period_us, events)? {
             Ok(mut row) => {
                 row.boot(place)?;
-                let case = |load: &Load| Case::new(backend.name, period_us, *load);
+                let case = |load: &Load| PowerlinkCase::new(backend.name, period_us, *load);
                 rows.push(MeasuredRow { row, cases: options.loads.iter().map(case).collect() });
             }
             Err(why) => *why_not = Some(why),

@@ -17,7 +17,7 @@ use super::backend::Backend;
 use super::trace::TraceFigures;
 use super::wire::Wire;
 use crate::bench::port::backend::prepare;
-use crate::bench::port::place::Placement;
+use crate::bench::port::placement::Placement;
 use crate::bench::port::rig::{CN, CN_MAC, MN, MN_MAC, TO_CN, TO_MN, pair};
 use crate::{Error, Result};
 
@@ -32,17 +32,17 @@ const LOOK_NS: u64 = 1_000_000;
 
 /// The cycles of a round.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cycles {
+pub(super) struct RowCycles {
     period_us: u32,
     /// That do not count, before those that do: the network rested, and caches are cold.
     warm_up: u64,
     counted: u64,
 }
 
-impl Cycles {
+impl RowCycles {
     pub(super) fn new(period_us: u32, counted: u64) -> Self {
         let warm_up = (100_000 / u64::from(period_us)).clamp(20, 200);
-        Cycles { period_us, warm_up, counted }
+        RowCycles { period_us, warm_up, counted }
     }
 
     fn bound_ns(self) -> u64 {
@@ -57,7 +57,7 @@ pub(super) fn events(counted: Option<u64>) -> u32 {
 
 /// What a row gave in a round.
 #[derive(Debug)]
-pub(super) struct Round {
+pub(super) struct RowRecord {
     pub(super) taken: TraceFigures,
     /// Events that found no room, and frames of others.
     pub(super) lost: u64,
@@ -67,7 +67,7 @@ pub(super) struct Round {
 }
 
 /// A node and its process.
-struct End<S: Station> {
+struct NodeEnd<S: Station> {
     runner: Runner<S>,
     simulation: Simulation,
 }
@@ -76,8 +76,8 @@ struct End<S: Station> {
 pub(super) struct Row {
     pub(super) backend: &'static Backend,
     // Closed before the interfaces go.
-    mn: End<ManagingNode>,
-    cn: End<ControlledNode>,
+    mn: NodeEnd<ManagingNode>,
+    cn: NodeEnd<ControlledNode>,
     wire: Wire,
     _namespaces: [Handle; 3],
 }
@@ -133,8 +133,8 @@ impl Row {
         };
         Ok(Ok(Row {
             backend,
-            mn: End { runner: managing, simulation: Simulation::managing(&file) },
-            cn: End { runner: controlled, simulation: Simulation::controlled(&file, NODE) },
+            mn: NodeEnd { runner: managing, simulation: Simulation::managing(&file) },
+            cn: NodeEnd { runner: controlled, simulation: Simulation::controlled(&file, NODE) },
             wire: programs,
             _namespaces: [mn, wire, cn],
         }))
@@ -156,10 +156,10 @@ impl Row {
     /// Lets the network run for some cycles; `tick` is called now and then.
     pub(super) fn run(
         &mut self,
-        cycles: Cycles,
+        cycles: RowCycles,
         place: &Placement,
         mut tick: impl FnMut(),
-    ) -> Result<Round> {
+    ) -> Result<RowRecord> {
         let turns = AtomicU64::new(0);
         let bound_ns = now_ns() + cycles.bound_ns();
         let before = self.counts();
@@ -182,7 +182,7 @@ impl Row {
         let counts = [0, 1].map(|end| since(after[end], before[end]));
         let period_ns = u64::from(cycles.period_us) * 1000;
         let (lost, foreign) = (recorded.lost, recorded.foreign);
-        Ok(Round { taken: TraceFigures::of(recorded.events, period_ns), lost, foreign, counts })
+        Ok(RowRecord { taken: TraceFigures::of(recorded.events, period_ns), lost, foreign, counts })
     }
 
     fn counts(&self) -> [Counts; 2] {
@@ -219,9 +219,9 @@ impl Row {
 }
 
 /// Sets it however its thread ends: nobody waits for a node that is gone.
-struct SetsOnDrop<'a>(&'a AtomicBool);
+struct FlagOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for SetsOnDrop<'_> {
+impl Drop for FlagOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -229,15 +229,15 @@ impl Drop for SetsOnDrop<'_> {
 
 /// Runs a node on a CPU until it is told to stop.
 fn run_end<S: Station>(
-    end: &mut End<S>,
+    end: &mut NodeEnd<S>,
     place: &Placement,
     cpu: usize,
     stop: &AtomicBool,
     mut turn: impl FnMut(&mut S, &mut Simulation),
 ) -> Result<()> {
-    let _told = SetsOnDrop(stop);
+    let _told = FlagOnDrop(stop);
     let _placed = place.take(cpu)?;
-    let End { runner, simulation } = end;
+    let NodeEnd { runner, simulation } = end;
     Ok(runner.run(|node| turn(node, simulation), |_| !stop.load(Ordering::Relaxed))?)
 }
 

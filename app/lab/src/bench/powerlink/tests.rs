@@ -4,7 +4,7 @@ use onbeat_report::progress::{Progress, Style};
 use onbeat_report::{Cell, Figure, Outcome};
 use onbeat_testing::{Feature, require_all};
 
-use super::{run, usual};
+use super::{defaults, run};
 use crate::bench::cyclic::{Load, Options};
 
 fn series(outcome: &Outcome, name: &str) -> Vec<(String, u64)> {
@@ -24,7 +24,7 @@ fn whole_nodes_are_measured_idle_and_loaded_and_one_of_them_answers_in_the_drive
         cycles: 60,
         rounds: 2,
         periods: vec![Duration::from_millis(5)],
-        ..usual()
+        ..defaults()
     };
     let outcome = run(&options, &mut Progress::to(Box::new(std::io::sink()), Style::Silent));
     let outcome = outcome.unwrap();

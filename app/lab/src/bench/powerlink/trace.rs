@@ -12,12 +12,12 @@ pub(super) enum FrameKind {
 
 /// A frame on the wire, in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct WireEvent {
     pub(super) at_ns: u64,
     pub(super) kind: FrameKind,
 }
 
-impl Event {
+impl WireEvent {
     /// As the program writes it (bpf/powerlink.bpf.c); `None`: nothing was written.
     pub(super) fn of(written: u64) -> Option<Self> {
         const SHIFT: u32 = 62;
@@ -27,7 +27,7 @@ impl Event {
             3 => FrameKind::Pres,
             _ => return None,
         };
-        Some(Event { at_ns: written & ((1 << SHIFT) - 1), kind })
+        Some(WireEvent { at_ns: written & ((1 << SHIFT) - 1), kind })
     }
 }
 
@@ -53,13 +53,13 @@ pub(super) struct TraceFigures {
 impl TraceFigures {
     /// What events of both ends say, in any order. The n-th response answers the n-th poll: nodes answer
     /// each once, and a wire without losses keeps their order.
-    pub(super) fn of(mut events: Vec<Event>, period_ns: u64) -> Self {
+    pub(super) fn of(mut events: Vec<WireEvent>, period_ns: u64) -> Self {
         events.sort_by_key(|event| event.at_ns);
         let mut taken = TraceFigures::default();
         let (mut asked, mut soc) = (VecDeque::new(), None);
         // A response to what was asked before the trace began.
         let mut begun = false;
-        for Event { at_ns, kind } in events {
+        for WireEvent { at_ns, kind } in events {
             match kind {
                 FrameKind::Soc => {
                     taken.cycles += 1;
@@ -101,16 +101,16 @@ mod tests {
     use FrameKind::{Preq, Pres, Soc};
 
     fn trace(events: &[(u64, FrameKind)]) -> TraceFigures {
-        let events = events.iter().map(|&(at_ns, kind)| Event { at_ns, kind }).collect();
+        let events = events.iter().map(|&(at_ns, kind)| WireEvent { at_ns, kind }).collect();
         TraceFigures::of(events, 100)
     }
 
     #[test]
     fn events_as_they_are_written() {
-        assert_eq!(Event::of(1 << 62 | 5), Some(Event { at_ns: 5, kind: Soc }));
-        assert_eq!(Event::of(u64::MAX).map(|event| event.kind), Some(Pres));
-        assert_eq!(Event::of(0), None);
-        assert_eq!(Event::of(77), None);
+        assert_eq!(WireEvent::of(1 << 62 | 5), Some(WireEvent { at_ns: 5, kind: Soc }));
+        assert_eq!(WireEvent::of(u64::MAX).map(|event| event.kind), Some(Pres));
+        assert_eq!(WireEvent::of(0), None);
+        assert_eq!(WireEvent::of(77), None);
     }
 
     #[test]

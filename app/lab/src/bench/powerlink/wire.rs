@@ -6,7 +6,7 @@ use libbpf_rs::{Link, MapCore, MapFlags};
 use onbeat_bpf::{Plain, UnloadedObject};
 use onbeat_netdev::Handle;
 
-use super::trace::Event;
+use super::trace::WireEvent;
 use crate::Result;
 use crate::programs::{Programs, failed, number};
 
@@ -33,7 +33,7 @@ pub(super) struct Wire {
 /// What was recorded.
 #[derive(Debug)]
 pub(super) struct WireRecord {
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<WireEvent>,
     /// Events that found no room.
     pub(super) lost: u64,
     /// Frames of others.
@@ -69,7 +69,7 @@ impl Wire {
         for index in 0..kept as u32 {
             let found = map.lookup(&index.to_ne_bytes(), MapFlags::ANY);
             let octets = found.map_err(failed("read the events of the wire"))?;
-            events.extend(Event::of(number(&octets.unwrap_or_default())));
+            events.extend(WireEvent::of(number(&octets.unwrap_or_default())));
         }
         Ok(WireRecord { events, lost: next - kept, foreign })
     }

@@ -4,13 +4,17 @@ use onbeat_hooks::Detail;
 use onbeat_report::format::count;
 use onbeat_report::{Check, Counters, Measurement, Outcome, Ratio};
 
-use super::hooks::Round;
+use super::hooks::HookRound;
 use super::{Options, hooks, matching};
 
 /// Matches that must be right, as a share of those that are told to be certain or in order.
 const RIGHT: f64 = 0.9999;
 
-pub(super) fn matching(outcome: &mut Outcome, options: &Options, found: &matching::Results) {
+pub(super) fn matching(
+    outcome: &mut Outcome,
+    options: &Options,
+    found: &matching::MatchingResults,
+) {
     outcome.check(Check::min(
         "matches that are right, or told to be ambiguous",
         found.check.right_share(),
@@ -19,12 +23,12 @@ pub(super) fn matching(outcome: &mut Outcome, options: &Options, found: &matchin
     ));
     outcome.check(Check::eq("departures without an arrival", found.counts.unmatched, 0_u64, ""));
     let packets = options.packets as f64;
-    let rates = |of: fn(&matching::Round) -> f64, per_s: f64| -> Vec<(f64, f64)> {
+    let rates = |of: fn(&matching::MatchingRound) -> f64, per_s: f64| -> Vec<(f64, f64)> {
         found.rounds.iter().map(|round| (per_s / of(round), per_s / round.plain_s)).collect()
     };
     let limit = "plain reading of both files";
     for (what, of) in [
-        ("matching", (|round| round.matching_s) as fn(&matching::Round) -> f64),
+        ("matching", (|round| round.matching_s) as fn(&matching::MatchingRound) -> f64),
         ("reading packets", |round| round.reading_s),
     ] {
         let figure = Ratio::of_runs("packets/s", &rates(of, packets), limit);
@@ -56,7 +60,7 @@ pub(super) fn matching(outcome: &mut Outcome, options: &Options, found: &matchin
 pub(super) fn hooks(
     outcome: &mut Outcome,
     options: &Options,
-    found: &[hooks::Results],
+    found: &[hooks::HookResults],
     cpu: usize,
 ) {
     found.iter().for_each(|found| case(outcome, found));
@@ -69,13 +73,13 @@ pub(super) fn hooks(
     ));
 }
 
-fn case(outcome: &mut Outcome, found: &hooks::Results) {
+fn case(outcome: &mut Outcome, found: &hooks::HookResults) {
     let detail = match found.detail {
         Detail::Stages => "stages",
         Detail::Whole => "whole time",
     };
     let case = format!("packets {}, {detail}", found.arrivals.name());
-    let runs = |of: fn(&Round) -> f64| found.rounds.iter().map(of).collect::<Vec<_>>();
+    let runs = |of: fn(&HookRound) -> f64| found.rounds.iter().map(of).collect::<Vec<_>>();
     outcome.check(Check::eq(format!("{case}: told"), found.reported, found.passed, ""));
     let pairs = found.rounds.iter().map(|round| (1e9 / round.with, 1e9 / round.without));
     outcome.figure(

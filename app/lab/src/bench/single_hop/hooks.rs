@@ -7,33 +7,33 @@ use onbeat_bpf::statistics::Statistics;
 use onbeat_hooks::{Detail, Hop, Tracer};
 use onbeat_report::Progress;
 
-use super::super::counted::ProgramCosts;
 use super::super::cpu::Cpus;
+use super::super::program_costs::ProgramCosts;
 use super::Options;
-use super::router::{Arrivals, Router};
+use super::router::{ArrivalMode, Router};
 use crate::Result;
 
 /// What is compared.
-pub(super) const CASES: [(Arrivals, Detail); 4] = [
-    (Arrivals::Polled, Detail::Stages),
-    (Arrivals::Polled, Detail::Whole),
-    (Arrivals::Queued, Detail::Stages),
-    (Arrivals::Queued, Detail::Whole),
+pub(super) const CASES: [(ArrivalMode, Detail); 4] = [
+    (ArrivalMode::Polled, Detail::Stages),
+    (ArrivalMode::Polled, Detail::Whole),
+    (ArrivalMode::Queued, Detail::Stages),
+    (ArrivalMode::Queued, Detail::Whole),
 ];
 
 /// Nanoseconds of a packet in a round.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Round {
+pub(super) struct HookRound {
     pub(super) without: f64,
     /// With the programs, which follow nothing.
     pub(super) called: f64,
     pub(super) with: f64,
 }
 
-pub(super) struct Results {
-    pub(super) arrivals: Arrivals,
+pub(super) struct HookResults {
+    pub(super) arrivals: ArrivalMode,
     pub(super) detail: Detail,
-    pub(super) rounds: Vec<Round>,
+    pub(super) rounds: Vec<HookRound>,
     /// Packets that came out while they were followed, and those that the tracer reported.
     pub(super) passed: u64,
     pub(super) reported: u64,
@@ -42,7 +42,7 @@ pub(super) struct Results {
 }
 
 /// What is measured.
-struct Bed {
+struct HookBed {
     router: Router,
     hop: Hop,
     slice: Duration,
@@ -54,14 +54,14 @@ pub(super) fn measure(
     options: &Options,
     cpus: &Cpus,
     progress: &mut Progress,
-) -> Result<Vec<Results>> {
+) -> Result<Vec<HookResults>> {
     let _pinned = cpus.pin()?;
     CASES
         .into_iter()
         .map(|(arrivals, detail)| {
             let router = Router::new(arrivals)?;
             let hop = router.hop(detail)?;
-            let mut bed = Bed { router, hop, slice: options.slice, passed: 0, reported: 0 };
+            let mut bed = HookBed { router, hop, slice: options.slice, passed: 0, reported: 0 };
             bed.without()?;
             let mut rounds = Vec::new();
             for round in 0..options.rounds {
@@ -72,16 +72,16 @@ pub(super) fn measure(
                 rounds.push(bed.round(round)?);
             }
             let programs = bed.programs()?;
-            let Bed { passed, reported, .. } = bed;
-            Ok(Results { arrivals, detail, rounds, passed, reported, programs })
+            let HookBed { passed, reported, .. } = bed;
+            Ok(HookResults { arrivals, detail, rounds, passed, reported, programs })
         })
         .collect()
 }
 
-impl Bed {
+impl HookBed {
     /// All three, of which none is always the first.
-    fn round(&mut self, number: u32) -> Result<Round> {
-        let mut round = Round::default();
+    fn round(&mut self, number: u32) -> Result<HookRound> {
+        let mut round = HookRound::default();
         for turn in 0..3 {
             match (number + turn) % 3 {
                 0 => round.without = self.without()?,

@@ -20,10 +20,10 @@ use super::super::cpu::Cpus;
 use super::Options;
 use crate::{Error, Result};
 
-pub(super) struct Results {
+pub(super) struct MatchingResults {
     pub(super) octets: u64,
     pub(super) truth: Truth,
-    pub(super) rounds: Vec<Round>,
+    pub(super) rounds: Vec<MatchingRound>,
     pub(super) counts: Counts,
     pub(super) check: Check,
     /// Most memory that the process had while it matched, in octets; `None` where the kernel does not tell.
@@ -31,7 +31,7 @@ pub(super) struct Results {
 }
 
 /// Seconds on the CPU.
-pub(super) struct Round {
+pub(super) struct MatchingRound {
     /// Both files, in pieces.
     pub(super) plain_s: f64,
     /// Their packets.
@@ -42,13 +42,17 @@ pub(super) struct Round {
 /// Packets fed between two looks at the progress.
 const BATCH: u64 = 65_536;
 
-pub(super) fn measure(options: &Options, cpus: &Cpus, progress: &mut Progress) -> Result<Results> {
+pub(super) fn measure(
+    options: &Options,
+    cpus: &Cpus,
+    progress: &mut Progress,
+) -> Result<MatchingResults> {
     let traffic = Traffic::of(options.packets);
     progress.update(|| format!("making captures of {}", count(options.packets, "packet")));
-    let captures = Captures::write(&options.directory, &traffic)?;
+    let captures = CapturePair::write(&options.directory, &traffic)?;
     let _pinned = cpus.pin()?;
     captures.read_plainly()?;
-    let mut found = Results {
+    let mut found = MatchingResults {
         octets: captures.octets,
         truth: captures.truth,
         rounds: Vec::new(),
@@ -66,14 +70,14 @@ pub(super) fn measure(options: &Options, cpus: &Cpus, progress: &mut Progress) -
             (found.counts, found.check) = captures.matched(&traffic)?;
             Ok(())
         })?;
-        found.rounds.push(Round { plain_s, reading_s, matching_s });
+        found.rounds.push(MatchingRound { plain_s, reading_s, matching_s });
     }
     found.peak = peak();
     Ok(found)
 }
 
 /// Two files, gone with this.
-struct Captures {
+struct CapturePair {
     directory: PathBuf,
     arrivals: PathBuf,
     departures: PathBuf,
@@ -81,7 +85,7 @@ struct Captures {
     truth: Truth,
 }
 
-impl Captures {
+impl CapturePair {
     fn write(directory: &Path, traffic: &Traffic) -> Result<Self> {
         let directory = directory.join(format!("onbeat-bench-{}", std::process::id()));
         let failed = |error| Error::io(format!("write captures to {}", directory.display()), error);
@@ -94,7 +98,8 @@ impl Captures {
             truth: Truth::default(),
         };
         let create = |path: &Path| {
-            File::create(path).map(|file| BufWriter::with_capacity(1 << 20, Interruptible(file)))
+            File::create(path)
+                .map(|file| BufWriter::with_capacity(1 << 20, InterruptibleFile(file)))
         };
         let write = || {
             let truth =
@@ -158,7 +163,7 @@ impl Captures {
     }
 }
 
-impl Drop for Captures {
+impl Drop for CapturePair {
     fn drop(&mut self) {
         // What is left is in the directory for temporary files.
         let _ = fs::remove_file(&self.arrivals);
@@ -168,9 +173,9 @@ impl Drop for Captures {
 }
 
 /// A file that is not written to after Ctrl-C.
-struct Interruptible(File);
+struct InterruptibleFile(File);
 
-impl Write for Interruptible {
+impl Write for InterruptibleFile {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         interrupt::check().map_err(io::Error::other)?;
         self.0.write(octets)

@@ -32,7 +32,7 @@ const BOUND: Duration = Duration::from_secs(10);
 
 /// How packets come to the router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arrivals {
+pub(super) enum ArrivalMode {
     /// One by one, from a packet socket: the driver puts each into the CPU's queue, and each has a
     /// softirq of its own.
     Queued,
@@ -40,7 +40,7 @@ pub(super) enum Arrivals {
     Polled,
 }
 
-impl Arrivals {
+impl ArrivalMode {
     /// As tables have it.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ pub(super) struct Router {
 }
 
 impl Router {
-    pub(super) fn new(arrivals: Arrivals) -> Result<Self> {
+    pub(super) fn new(arrivals: ArrivalMode) -> Result<Self> {
         let host = || Handle::in_namespace(&Namespace::with_loopback()?);
         let (sender, router, receiver) = (host()?, host()?, host()?);
         let ends = [(&sender, ARRIVES, net(1, 1)), (&receiver, LEAVES, net(2, 1))];
@@ -81,7 +81,7 @@ impl Router {
             // A veth has a poll where it may merge packets. The other end asks for that when it is
             // turned on, before it takes any from XDP.
             let ethtool = Ethtool::in_namespace(router.namespace())?;
-            ethtool.set_features(near, &[("gro", arrivals == Arrivals::Polled)])?;
+            ethtool.set_features(near, &[("gro", arrivals == ArrivalMode::Polled)])?;
             for (handle, name) in [(host, "eth0"), (&router, near)] {
                 handle.set_ipv6(name, false)?;
                 // Nobody behind it answers, and nobody has to: frames go to the interface's own address.
@@ -101,12 +101,12 @@ impl Router {
         let header = header(&router, &sender)?;
         let payload = vec![0; FRAME - HEADERS];
         let source = match arrivals {
-            Arrivals::Queued => Source::Socket {
+            ArrivalMode::Queued => Source::Socket {
                 socket: socket::sender(sender.namespace(), "eth0")?,
                 headers: vec![header; BATCH],
                 payload,
             },
-            Arrivals::Polled => {
+            ArrivalMode::Polled => {
                 programs.replay(&interface(&sender)?, &header)?;
                 Source::Kernel { frame: [&header[..], &payload].concat() }
             }

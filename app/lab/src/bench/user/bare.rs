@@ -16,9 +16,9 @@ use onbeat_node::config::Backend;
 use super::super::chain::{Chain, ChainDrops, Interface, Stations};
 use super::super::cpu::Cpus;
 use super::super::programs::Programs;
-use super::super::protected::NodeCounters;
-use super::Nodes;
-use crate::bench::account::Account;
+use super::super::protected::FrerNodeCounters;
+use super::ChainNodes;
+use crate::bench::account::FrameAccount;
 use crate::worker::Worker;
 use crate::{Error, Result};
 
@@ -62,12 +62,13 @@ impl BareForwarders {
         let mut forward = |handle: &Handle, interfaces: &[&Interface], routes: Routes| {
             if backend == Backend::Xsk {
                 let mut programs = Programs::load()?;
-                let (forwarder, links) = Xsk::open(handle, interfaces, routes, &mut programs)?;
+                let (forwarder, links) =
+                    XskForwarder::open(handle, interfaces, routes, &mut programs)?;
                 zero_copy &= forwarder.zero_copy;
                 attached.push((programs, links));
                 start(forwarder, cpus)
             } else {
-                start(Packet::open(handle, interfaces, routes)?, cpus)
+                start(PacketForwarder::open(handle, interfaces, routes)?, cpus)
             }
         };
         let threads = [forward(&stations.a, &a, to_paths)?, forward(&stations.b, &b, to_listener)?];
@@ -75,7 +76,7 @@ impl BareForwarders {
     }
 }
 
-impl Nodes for BareForwarders {
+impl ChainNodes for BareForwarders {
     fn chain(&mut self) -> &mut Chain {
         &mut self.chain
     }
@@ -84,15 +85,15 @@ impl Nodes for BareForwarders {
         self.zero_copy
     }
 
-    fn account(&self, dropped: ChainDrops) -> Result<Account> {
+    fn account(&self, dropped: ChainDrops) -> Result<FrameAccount> {
         let Chain { sent, received, .. } = self.chain;
-        let (paths, counted) = (self.paths, NodeCounters::default());
-        Ok(Account { paths, streams: 0, sent, received, dropped, counted })
+        let (paths, counted) = (self.paths, FrerNodeCounters::default());
+        Ok(FrameAccount { paths, streams: 0, sent, received, dropped, counted })
     }
 }
 
 /// What a thread does again and again.
-trait Forward: Send + 'static {
+trait Forwarder: Send + 'static {
     /// Sends on up to a batch of each port; how many frames those were.
     fn round(&mut self) -> usize;
 
@@ -100,10 +101,10 @@ trait Forward: Send + 'static {
     fn fds(&self) -> Vec<libc::pollfd>;
 }
 
-fn start(mut forward: impl Forward, cpus: Cpus) -> Result<Worker<()>> {
+fn start(mut forward: impl Forwarder, cpus: Cpus) -> Result<Worker<()>> {
     let run = move |stop: &AtomicBool| {
         let Ok(_pinned) = cpus.pin() else { return };
-        Cpus::go_first();
+        Cpus::raise_priority();
         let mut fds = forward.fds();
         while !stop.load(Ordering::Relaxed) {
             while forward.round() > 0 {}
@@ -121,13 +122,13 @@ fn entry(fd: &impl AsFd) -> libc::pollfd {
     libc::pollfd { fd: fd.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 }
 }
 
-struct Packet {
+struct PacketForwarder {
     receivers: Vec<PacketReceiver>,
     senders: Vec<PacketSender>,
     routes: Routes,
 }
 
-impl Packet {
+impl PacketForwarder {
     fn open(handle: &Handle, interfaces: &[&Interface], routes: Routes) -> Result<Self> {
         let namespace = handle.namespace();
         let (mut receivers, mut senders) = (Vec::new(), Vec::new());
@@ -139,7 +140,7 @@ impl Packet {
     }
 }
 
-impl Forward for Packet {
+impl Forwarder for PacketForwarder {
     fn round(&mut self) -> usize {
         let mut frames = 0;
         for (receiver, routes) in self.receivers.iter_mut().zip(&self.routes) {
@@ -160,7 +161,7 @@ impl Forward for Packet {
     }
 }
 
-struct Xsk {
+struct XskForwarder {
     receivers: Vec<XskReceiver>,
     senders: Vec<XskSender>,
     umem: Umem,
@@ -169,7 +170,7 @@ struct Xsk {
     zero_copy: bool,
 }
 
-impl Xsk {
+impl XskForwarder {
     fn open(
         handle: &Handle,
         interfaces: &[&Interface],
@@ -198,7 +199,7 @@ impl Xsk {
     }
 }
 
-impl Forward for Xsk {
+impl Forwarder for XskForwarder {
     fn round(&mut self) -> usize {
         let Self { receivers, senders, umem, pool, routes, .. } = self;
         let mut frames = 0;

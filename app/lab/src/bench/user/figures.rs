@@ -4,9 +4,9 @@ use onbeat_node::config::Backend;
 use onbeat_report::{Counters, Outcome, Ratio};
 
 use super::super::Options;
-use super::super::account::{RATE, accounts, conserved, times};
+use super::super::account::{RATE, accounts, conservation_checks, times};
 use super::super::cpu::Cpus;
-use super::{Case, Results, title};
+use super::{UserSpaceCase, UserSpaceResults, title};
 use crate::traffic::BATCH;
 
 /// Adds the results to an outcome.
@@ -14,10 +14,10 @@ pub(in crate::bench) fn fill(
     outcome: &mut Outcome,
     options: &Options,
     cpus: &Cpus,
-    found: &Results,
+    found: &UserSpaceResults,
 ) {
     let backend = found.backend;
-    for check in conserved(&backend.to_string(), &found.protected) {
+    for check in conservation_checks(&backend.to_string(), &found.protected) {
         outcome.check(check);
     }
     for case in &found.cases {
@@ -27,7 +27,7 @@ pub(in crate::bench) fn fill(
     }
     let fewest = found.cases.iter().map(|case| case.streams).min().unwrap_or(1);
     for case in found.cases.iter().filter(|case| case.streams > fewest) {
-        let of_fewest = |few: &&Case| few.paths == case.paths && few.streams == fewest;
+        let of_fewest = |few: &&UserSpaceCase| few.paths == case.paths && few.streams == fewest;
         let Some(few) = found.cases.iter().find(of_fewest) else { continue };
         let pairs: Vec<_> = rates(case).zip(rates(few)).collect();
         let name =
@@ -52,11 +52,11 @@ fn paths(paths: usize) -> &'static str {
 }
 
 /// FRER's frames per second, by round.
-fn rates(case: &Case) -> impl Iterator<Item = f64> {
+fn rates(case: &UserSpaceCase) -> impl Iterator<Item = f64> {
     case.pairs.iter().map(|pair| pair.0)
 }
 
-fn times_of(found: &Results) -> Counters {
+fn times_of(found: &UserSpaceResults) -> Counters {
     times(found.cases.iter().flat_map(|case| {
         let limits = case.pairs.iter().map(|pair| pair.1).collect();
         let bare =
@@ -65,7 +65,7 @@ fn times_of(found: &Results) -> Counters {
     }))
 }
 
-fn accounts_of(found: &Results) -> Counters {
+fn accounts_of(found: &UserSpaceResults) -> Counters {
     let bare = found
         .bare
         .iter()
@@ -75,7 +75,7 @@ fn accounts_of(found: &Results) -> Counters {
     accounts(bare.chain(protected))
 }
 
-fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Results) {
+fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &UserSpaceResults) {
     let backend = found.backend;
     outcome.note(format!(
         "{backend}: frames of {} octets from a talker's packet socket. The source, both nodes, which \

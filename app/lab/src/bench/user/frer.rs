@@ -13,9 +13,9 @@ use onbeat_node::config::Backend;
 
 use super::super::chain::{Chain, ChainDrops, Interface, Stations};
 use super::super::cpu::Cpus;
-use super::super::protected::{NodeCounters, configuration};
-use super::Nodes;
-use crate::bench::account::Account;
+use super::super::protected::{FrerNodeCounters, configuration};
+use super::ChainNodes;
+use crate::bench::account::FrameAccount;
 use crate::{Error, Result};
 
 /// Frames that a port by packet sockets has room for, as a node's.
@@ -23,24 +23,24 @@ const FRAMES: usize = 8192;
 
 /// A chain with FRER in two threads.
 #[derive(Debug)]
-pub(super) struct Protected {
+pub(super) struct UserSpaceChain {
     chain: Chain,
     /// Paths in use, 1 or 2.
     pub(super) paths: usize,
     /// Streams configured.
     pub(super) streams: u32,
-    nodes: [Node; 2],
+    nodes: [UserSpaceNode; 2],
 }
 
 #[derive(Debug)]
-struct Node {
+struct UserSpaceNode {
     forwarder: Option<Forwarder>,
     zero_copy: bool,
     ports: usize,
     _steering: Option<Steering>,
 }
 
-impl Protected {
+impl UserSpaceChain {
     pub(super) fn start(
         stations: &Stations,
         chain: Chain,
@@ -51,13 +51,13 @@ impl Protected {
     ) -> Result<Self> {
         let [generate, recover] = configuration(paths, streams);
         let [a, b] = chain.ports(paths);
-        let a = Node::start(&stations.a, &a, &generate, backend, cpus)?;
-        let b = Node::start(&stations.b, &b, &recover, backend, cpus)?;
+        let a = UserSpaceNode::start(&stations.a, &a, &generate, backend, cpus)?;
+        let b = UserSpaceNode::start(&stations.b, &b, &recover, backend, cpus)?;
         Ok(Self { chain, paths, streams, nodes: [a, b] })
     }
 }
 
-impl Nodes for Protected {
+impl ChainNodes for UserSpaceChain {
     fn chain(&mut self) -> &mut Chain {
         &mut self.chain
     }
@@ -66,8 +66,8 @@ impl Nodes for Protected {
         self.nodes.iter().all(|node| node.zero_copy)
     }
 
-    fn account(&self, mut dropped: ChainDrops) -> Result<Account> {
-        let counted = NodeCounters::sum(self.streams, |node, stream| {
+    fn account(&self, mut dropped: ChainDrops) -> Result<FrameAccount> {
+        let counted = FrerNodeCounters::sum(self.streams, |node, stream| {
             let stream = stream.to_owned();
             self.nodes[node].run(move |inside| inside.plane.read(&stream, inside.now_ns))
         })?;
@@ -77,11 +77,11 @@ impl Nodes for Protected {
         }
         let Chain { sent, received, .. } = self.chain;
         let (paths, streams) = (self.paths, self.streams);
-        Ok(Account { paths, streams, sent, received, dropped, counted })
+        Ok(FrameAccount { paths, streams, sent, received, dropped, counted })
     }
 }
 
-impl Node {
+impl UserSpaceNode {
     fn start(
         handle: &Handle,
         interfaces: &[&Interface],
@@ -93,7 +93,7 @@ impl Node {
         plane.change(&[], streams).map_err(|refusal| Error::Invalid(refusal.to_string()))?;
         let prepare = move || {
             let pinned = cpus.pin().map_err(io::Error::other)?;
-            Cpus::go_first();
+            Cpus::raise_priority();
             Ok(pinned)
         };
         let forwarder = Forwarder::start(plane, Poll::Sleep, prepare).map_err(failed)?;
@@ -177,7 +177,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for UserSpaceNode {
     fn drop(&mut self) {
         self.forwarder.take().into_iter().for_each(Forwarder::stop);
     }

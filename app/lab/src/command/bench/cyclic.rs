@@ -42,23 +42,23 @@ impl Cyclic {
     /// Measures, and shows the result.
     pub(super) fn measure(
         &self,
-        usual: Options,
+        defaults: Options,
         bench: impl FnOnce(&Options, &mut Progress) -> onbeat_lab::Result<Outcome>,
     ) -> Result {
-        let options = self.options(usual)?;
+        let options = self.options(defaults)?;
         self.shown.run(|progress| bench(&options, progress))
     }
 
     /// As it is said, else as usual.
-    pub(super) fn options(&self, usual: Options) -> Result<Options> {
+    pub(super) fn options(&self, defaults: Options) -> Result<Options> {
         let loads = Load::ALL.into_iter().filter(|load| {
             self.load.is_empty() || self.load.iter().any(|name| name == load.name())
         });
         Ok(Options {
             backends: self.backends.clone(),
-            cycles: self.cycles.unwrap_or(usual.cycles),
-            rounds: self.rounds.unwrap_or(usual.rounds),
-            periods: if self.periods.is_empty() { usual.periods } else { self.periods.clone() },
+            cycles: self.cycles.unwrap_or(defaults.cycles),
+            rounds: self.rounds.unwrap_or(defaults.rounds),
+            periods: if self.periods.is_empty() { defaults.periods } else { self.periods.clone() },
             loads: loads.collect(),
             cpus: match self.cpus[..] {
                 [] => None,
@@ -72,7 +72,7 @@ impl Cyclic {
                     )));
                 }
             },
-            priority: self.priority.unwrap_or(usual.priority),
+            priority: self.priority.unwrap_or(defaults.priority),
         })
     }
 }
@@ -92,14 +92,14 @@ mod tests {
     fn options(line: &str) -> std::result::Result<Options, String> {
         let words = std::iter::once("bench").chain(line.split_whitespace());
         let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
-        let usual = onbeat_lab::bench::port::usual();
-        line.cyclic.options(usual).map_err(|error| format!("{error:?}"))
+        let defaults = onbeat_lab::bench::port::defaults();
+        line.cyclic.options(defaults).map_err(|error| format!("{error:?}"))
     }
 
     #[test]
     fn what_is_not_said_is_as_usual() {
-        let usual = onbeat_lab::bench::port::usual();
-        assert_eq!(format!("{:?}", options("").unwrap()), format!("{usual:?}"));
+        let defaults = onbeat_lab::bench::port::defaults();
+        assert_eq!(format!("{:?}", options("").unwrap()), format!("{defaults:?}"));
     }
 
     #[test]

@@ -29,12 +29,12 @@ pub(super) struct Actor<'a> {
     pub(super) captures: &'a PortCaptures,
     pub(super) rates: &'a Rates,
     pub(super) program: &'a Path,
-    pub(super) log: Log,
+    pub(super) log: ActionLog,
 }
 
 /// What was done when.
 #[derive(Debug, Clone)]
-pub(super) struct Log {
+pub(super) struct ActionLog {
     /// By node and stream.
     pub(super) eras: Vec<Vec<Vec<Era>>>,
     pub(super) disturbances: Vec<Disturbance>,
@@ -44,7 +44,7 @@ pub(super) struct Log {
     pub(super) overrun: u64,
 }
 
-impl Log {
+impl ActionLog {
     pub(super) fn new(plan: &Plan) -> Self {
         let begin = |function: &Option<Function>| {
             vec![Era { begins: Span::default(), function: function.clone(), step: None }]
@@ -112,7 +112,7 @@ impl Actor<'_> {
                 self.world.raise_carrier(name(*link), *end)?;
             }
             Action::Turn { link, end, on: false } => {
-                self.world.cut(name(*link), crate::world::Ends::one(*end))?;
+                self.world.cut(name(*link), crate::world::CutEnds::one(*end))?;
             }
             Action::Turn { link, on: true, .. } => self.world.restore(name(*link))?,
             Action::Remove { link, end } => {
@@ -255,7 +255,7 @@ pub(super) fn topology(plan: &Plan, functions: &[Vec<Option<Function>>]) -> crat
         network.link(&link.name, &end(0), &end(1)).tapped();
     }
     for (at, link) in plan.links.iter().enumerate() {
-        let on = plan.streams.iter().filter(|stream| stream.looks.contains_key(&at));
+        let on = plan.streams.iter().filter(|stream| stream.check_headers.contains_key(&at));
         let names: Vec<&str> = on.map(|stream| stream.name.as_str()).collect();
         if let Some(known) = network.links.iter_mut().find(|known| known.name == link.name) {
             known.streams = names.into_iter().map(Into::into).collect();

@@ -63,12 +63,12 @@ impl CapturedFrames {
 
 /// Captures that are being taken.
 pub(super) struct PortCaptures {
-    shared: Arc<Shared>,
+    shared: Arc<CaptureState>,
     worker: Worker<CapturedFrames>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct CaptureState {
     added: Mutex<Vec<(Point, Receiver)>>,
     /// When a frame was found last, and when one was last looked for.
     found_ns: AtomicU64,
@@ -78,7 +78,7 @@ struct Shared {
 
 impl PortCaptures {
     pub(super) fn start() -> Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(CaptureState::default());
         let inside = Arc::clone(&shared);
         let worker = Worker::start("lab-capture", move |stop| capture(&inside, stop))?;
         Ok(Self { shared, worker })
@@ -109,7 +109,7 @@ impl PortCaptures {
     }
 }
 
-fn capture(shared: &Shared, stop: &AtomicBool) -> CapturedFrames {
+fn capture(shared: &CaptureState, stop: &AtomicBool) -> CapturedFrames {
     let mut captured = CapturedFrames::default();
     let mut receivers: Vec<(Point, Receiver)> = Vec::new();
     let (offset, mut last) = (realtime_offset_ns(), false);

@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 
 use onbeat_wire::MacAddress;
 
-use super::spec::{Egress, Function, Look, Recovery};
+use super::spec::{Egress, FrameHeaders, Function, Recovery};
 use onbeat_wire::random::Random;
 
 /// What every port to a host is called.
@@ -92,9 +92,9 @@ pub(super) struct Stream {
     pub(super) source: MacAddress,
     pub(super) group: Ipv4Addr,
     /// How its talker sends it, and how its listener gets it but for the number.
-    pub(super) look: Look,
+    pub(super) headers: FrameHeaders,
     /// How it looks on each link that it takes.
-    pub(super) looks: BTreeMap<usize, Look>,
+    pub(super) check_headers: BTreeMap<usize, FrameHeaders>,
     /// The talker numbers its frames itself, from here on.
     pub(super) numbered_from: Option<u16>,
     /// Frames per second.
@@ -156,10 +156,10 @@ impl Plan {
         let vlan = tagged.then_some(100 + 10 * u16::from(id));
         let destination = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x10, id]);
         let numbered_from = random.chance(0.35).then(|| (64_500 + random.below(1036)) as u16);
-        let look = Look { destination, vlan, numbered: numbered_from.is_some() };
+        let headers = FrameHeaders { destination, vlan, numbered: numbered_from.is_some() };
         let translated = vlan.is_some() && random.chance(0.5);
         let rewritten = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x20, id]);
-        let on_link = |link: usize| Look {
+        let on_link = |link: usize| FrameHeaders {
             destination: if kind == StreamKind::Active { rewritten } else { destination },
             vlan: vlan.map(|vlan| match (kind, translated) {
                 (StreamKind::Active, _) => vlan + 1000,
@@ -168,7 +168,7 @@ impl Plan {
             }),
             numbered: true,
         };
-        let looks: BTreeMap<usize, Look> =
+        let check_headers: BTreeMap<usize, FrameHeaders> =
             taken.into_iter().map(|link| (link, on_link(link))).collect();
         let fast = self.nodes.len() <= 3 && random.chance(0.5);
         let rate = if fast { 4000 } else { [100, 250, 500, 1000][random.below(4) as usize] };
@@ -178,8 +178,8 @@ impl Plan {
             kind,
             source: MacAddress([0x02, 0x0c, 0, 0, 0, id]),
             group: Ipv4Addr::new(239, 1, 0, id),
-            look,
-            looks,
+            headers,
+            check_headers,
             numbered_from,
             rate,
             size: 100 + random.below(400) as usize,
@@ -198,14 +198,14 @@ impl Plan {
             match leads.at {
                 PortPeer::Host if first => members.push(port),
                 PortPeer::Host => {
-                    let look = Look { numbered: false, ..stream.look };
-                    egress.push(Egress { port, look });
+                    let headers = FrameHeaders { numbered: false, ..stream.headers };
+                    egress.push(Egress { port, headers });
                 }
                 PortPeer::Link(link) => {
-                    let Some(&look) = stream.looks.get(&link) else { continue };
+                    let Some(&headers) = stream.check_headers.get(&link) else { continue };
                     let upwards = self.links[link].nodes[0] == node;
                     if upwards == stream.east {
-                        egress.push(Egress { port, look });
+                        egress.push(Egress { port, headers });
                     } else {
                         members.push(port);
                     }
@@ -226,7 +226,10 @@ impl Plan {
 
     /// Frames that pass over links per second, and over those of hosts.
     fn passes(&self) -> u64 {
-        self.streams.iter().map(|stream| stream.rate * (2 + stream.looks.len() as u64)).sum()
+        self.streams
+            .iter()
+            .map(|stream| stream.rate * (2 + stream.check_headers.len() as u64))
+            .sum()
     }
 
     /// Slows streams down until links carry no more than what can be followed.

@@ -104,7 +104,7 @@ impl fmt::Display for Action {
                 "n{node} has s{stream} with members {:?}, egress {:?} (numbered {:?}), {:?}",
                 function.members,
                 function.egress.iter().map(|egress| egress.port).collect::<Vec<_>>(),
-                function.egress.iter().map(|egress| egress.look.numbered).collect::<Vec<_>>(),
+                function.egress.iter().map(|egress| egress.headers.numbered).collect::<Vec<_>>(),
                 function.recover
             ),
             Action::Rate { stream, rate, .. } => write!(f, "s{stream} at {rate} frames/s"),
@@ -114,7 +114,7 @@ impl fmt::Display for Action {
 
 /// The schedule of a network, in order.
 pub(super) fn draw(plan: &Plan) -> Vec<Step> {
-    let mut drawing = Drawing {
+    let mut drawing = ScheduleDraw {
         plan,
         random: Random::new(plan.seed ^ 0x5eed),
         links: vec![0; plan.links.len()],
@@ -131,7 +131,7 @@ pub(super) fn draw(plan: &Plan) -> Vec<Step> {
     drawing.steps
 }
 
-struct Drawing<'a> {
+struct ScheduleDraw<'a> {
     plan: &'a Plan,
     random: Random,
     /// Until when a link is taken by a fault.
@@ -141,7 +141,7 @@ struct Drawing<'a> {
     steps: Vec<Step>,
 }
 
-impl Drawing<'_> {
+impl ScheduleDraw<'_> {
     /// One fault that begins now and is over by `end`, where what it would befall is free.
     fn fault(&mut self, now: u64, end: u64) {
         let link = self.below(self.plan.links.len());
@@ -263,7 +263,7 @@ impl Drawing<'_> {
             4 if usual.egress.len() > 1 && numbers_are_needed => {
                 // A path strips the numbers.
                 let place = self.below(usual.egress.len());
-                changed.egress[place].look.numbered = false;
+                changed.egress[place].headers.numbered = false;
                 Some(changed)
             }
             _ => return,

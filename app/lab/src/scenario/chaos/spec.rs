@@ -5,7 +5,7 @@ use onbeat_wire::MacAddress;
 
 /// How frames of a stream look somewhere, as far as a node may change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct FrameHeaders {
     /// Destination address.
     pub destination: MacAddress,
     /// VLAN id of the one tag that there may be.
@@ -31,7 +31,7 @@ pub struct Egress {
     /// Number of the node's port.
     pub port: usize,
     /// How frames look there.
-    pub look: Look,
+    pub headers: FrameHeaders,
 }
 
 /// What a node does with a stream.

@@ -37,7 +37,7 @@ impl Talker {
         let socket = socket::visible_sender(namespace, interface)?;
         let mut own = Vec::new();
         for (id, stream) in streams.iter().enumerate().filter(|(_, stream)| stream.east == east) {
-            own.push(Line::new(id, stream)?);
+            own.push(TalkerStream::new(id, stream)?);
         }
         let rates = Arc::clone(rates);
         let talk = move |stop: &AtomicBool| talk(&socket, &mut own, &rates, stop);
@@ -50,7 +50,12 @@ impl Talker {
     }
 }
 
-fn talk(socket: &PacketSocket, lines: &mut [Line], rates: &Rates, stop: &AtomicBool) -> u64 {
+fn talk(
+    socket: &PacketSocket,
+    lines: &mut [TalkerStream],
+    rates: &Rates,
+    stop: &AtomicBool,
+) -> u64 {
     let mut refused = 0;
     while !stop.load(Ordering::Acquire) {
         let now = now_ns();
@@ -72,7 +77,7 @@ fn talk(socket: &PacketSocket, lines: &mut [Line], rates: &Rates, stop: &AtomicB
 }
 
 /// A stream on its way out.
-struct Line {
+struct TalkerStream {
     id: usize,
     frame: Vec<u8>,
     /// Where the R-TAG's number stands, and the number of the first frame.
@@ -82,12 +87,12 @@ struct Line {
     due_ns: u64,
 }
 
-impl Line {
+impl TalkerStream {
     fn new(id: usize, stream: &Stream) -> Result<Self> {
         let mut frame = Vec::with_capacity(stream.size);
-        frame.extend(stream.look.destination.0);
+        frame.extend(stream.headers.destination.0);
         frame.extend(stream.source.0);
-        if let Some(vlan) = stream.look.vlan {
+        if let Some(vlan) = stream.headers.vlan {
             let mut tag = [0; 4];
             VlanTag { pcp: PCP, ..VlanTag::new(vlan) }.emit(&mut tag).map_err(frame_error)?;
             frame.extend(tag);
@@ -153,7 +158,7 @@ mod tests {
     fn every_frame_is_read_back() {
         for seed in 0..100 {
             for (id, stream) in Plan::draw(seed).streams.iter().enumerate() {
-                let line = Line::new(id, stream).unwrap();
+                let line = TalkerStream::new(id, stream).unwrap();
                 let mut frame = line.frame.clone();
                 let stamp = Stamp { stream: 3, sequence: 9, intended_ns: 1, actual_ns: 2 };
                 stamp.emit(&mut frame[line.payload..]);
@@ -161,8 +166,8 @@ mod tests {
                 let Decoded::TalkerFrame(seen) = decode(&frame) else { panic!("{stream:?}") };
                 assert_eq!((seen.stream, seen.sequence), (3, 9));
                 assert_eq!(seen.number, stream.numbered_from);
-                let look = (seen.destination, seen.vlan);
-                assert_eq!(look, (stream.look.destination, stream.look.vlan));
+                let headers = (seen.destination, seen.vlan);
+                assert_eq!(headers, (stream.headers.destination, stream.headers.vlan));
                 *frame.last_mut().unwrap() ^= 1;
                 assert_eq!(decode(&frame), Decoded::Corrupted);
             }

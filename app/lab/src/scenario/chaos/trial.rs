@@ -13,10 +13,10 @@ use onbeat_report::format::count;
 
 use super::super::options::DataPlaneOptions;
 use super::super::stage::Stage;
-use super::act::{self, Actor, Log, host, topology};
+use super::act::{self, ActionLog, Actor, host, topology};
 use super::capture::{CapturedFrames, PortCaptures};
 use super::check::{
-    Case, NodeCounters, RecoveryCounters, Sighting, StreamCounters, Verdict, check,
+    NodeCounters, RecoveryCounters, Sighting, StreamCounters, TrialCase, Verdict, check,
 };
 use super::decode::Decoded;
 use super::plan::{HOST, Node, Plan};
@@ -35,7 +35,7 @@ const BOUND: Duration = Duration::from_secs(30);
 pub(super) struct Trial {
     pub(super) plan: Plan,
     pub(super) steps: Vec<Step>,
-    pub(super) log: Log,
+    pub(super) log: ActionLog,
     pub(super) captured: CapturedFrames,
     /// What makes the captures tell less than everything; empty: nothing.
     pub(super) inconclusive: Vec<String>,
@@ -43,10 +43,10 @@ pub(super) struct Trial {
 }
 
 /// What nodes are configured for instead of what the plan says, by node and stream.
-pub(super) type Configured = Vec<Vec<Option<Function>>>;
+pub(super) type NodeFunctions = Vec<Vec<Option<Function>>>;
 
 /// What the plan says.
-pub(super) fn as_planned(plan: &Plan) -> Configured {
+pub(super) fn as_planned(plan: &Plan) -> NodeFunctions {
     let nodes = 0..plan.nodes.len();
     nodes.map(|node| plan.streams.iter().map(|s| s.functions[node].clone()).collect()).collect()
 }
@@ -56,7 +56,7 @@ pub(super) fn run(
     stage: &mut Stage<'_>,
     plane: &DataPlaneOptions,
     plan: Plan,
-    configured: &Configured,
+    configured: &NodeFunctions,
     steps: Vec<Step>,
     end_ns: u64,
 ) -> Result<Trial> {
@@ -65,7 +65,7 @@ pub(super) fn run(
     let (captures, ticks) = (PortCaptures::start()?, tick::ClockMonitor::start()?);
     let rates: Rates =
         Arc::new(plan.streams.iter().map(|stream| AtomicU64::new(stream.rate)).collect());
-    let log = Log::new(&plan);
+    let log = ActionLog::new(&plan);
     let mut actor = Actor {
         plan: &plan,
         world: &mut world,
@@ -82,7 +82,7 @@ pub(super) fn run(
         talkers.push(Talker::start(namespace, "eth0", &plan.streams, east, &rates)?);
     }
     let start_ns = now_ns();
-    let mut tell = |what: &str| {
+    let mut show = |what: &str| {
         let frames = count(captures.frames(), "frame");
         stage
             .progress
@@ -102,10 +102,10 @@ pub(super) fn run(
             continue;
         }
         let what = step.action.to_string();
-        pause_until(due.min(life_ns), || tell(&what))?;
+        pause_until(due.min(life_ns), || show(&what))?;
         actor.act(number, step)?;
     }
-    pause_until(life_ns, || tell("no more faults"))?;
+    pause_until(life_ns, || show("no more faults"))?;
     let refused: u64 = talkers.into_iter().map(Talker::stop).sum();
     let log = actor.log;
     let mut inconclusive = doubts(&plan, &world, refused, log.overrun)?;
@@ -166,7 +166,7 @@ fn doubts(plan: &Plan, world: &World, refused: u64, overrun: u64) -> Result<Vec<
 pub(super) fn judge(
     plan: Plan,
     steps: Vec<Step>,
-    log: Log,
+    log: ActionLog,
     captured: CapturedFrames,
     (statuses, clock_late_ns): (&[NodeStatus], u64),
     mut inconclusive: Vec<String>,
@@ -209,7 +209,7 @@ pub(super) fn judge(
         let status = statuses.iter().find(|status| status.node == node.name);
         status.map(|status| counted(&plan, node, status))
     });
-    let case = Case {
+    let case = TrialCase {
         nodes: plan.nodes.iter().map(names).collect(),
         streams: plan.streams.iter().map(|stream| stream.name.clone()).collect(),
         eras: log.eras.clone(),

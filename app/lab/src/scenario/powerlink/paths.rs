@@ -20,7 +20,7 @@ use super::real::Bus;
 use super::{CYCLE_US, MANAGING, REAL, cable, figures, file, name};
 use crate::scenario::options::{DataPlaneOptions, PhaseOptions, PowerlinkOptions};
 use crate::scenario::stage::Stage;
-use crate::world::Ends;
+use crate::world::CutEnds;
 use crate::{Error, Result, Topology, World};
 
 /// What of a recovery function is checked of each node.
@@ -116,31 +116,31 @@ pub(in crate::scenario) fn play(stage: &mut Stage<'_>, options: &Options) -> Res
     let phase_ns = options.phases.ns(2.0)?;
     let network = topology(nodes);
     stage.draw(&network);
-    stage.tell_line("building the network");
+    stage.show_step("building the network");
     let mut world = World::build(&network)?;
     world.set_backend(options.plane.backend);
     world.start_all(stage.onbeat_bin())?;
-    stage.look_at_ports(&world, ["a", "b"].into_iter())?;
+    stage.record_ports(&world, ["a", "b"].into_iter())?;
     let observer = BusObserver::start(world.namespace("hub")?, "p0")?;
     let mut file = file(nodes, cycle_us);
     // Frames are counted: how fast this machine answers is no reason to begin anew.
     file.network.threshold = 0;
     let all = u64::from(nodes);
 
-    stage.tell_line("the network boots");
+    stage.show_step("the network boots");
     let mut times = figures::times();
     let mut bus = Bus::start(&world, &file)?;
     let (up, took_ns) = bus.settle()?;
     stage.check(Check::eq("in OPERATIONAL after the boot", up, all, "nodes"));
     times.row(figures::time("boot", took_ns));
-    pause_until(now_ns() + phase_ns, || stage.tell_line("both paths are up"))?;
+    pause_until(now_ns() + phase_ns, || stage.show_step("both paths are up"))?;
     for path in ["path1", "path2"] {
-        world.cut(path, Ends::Both)?;
-        pause_until(now_ns() + phase_ns, || stage.tell_line(&format!("{path} is cut")))?;
+        world.cut(path, CutEnds::Both)?;
+        pause_until(now_ns() + phase_ns, || stage.show_step(&format!("{path} is cut")))?;
         let up = bus.operational();
         stage.check(Check::eq(format!("in OPERATIONAL while {path} is cut"), up, all, "nodes"));
         world.restore(path)?;
-        pause_until(now_ns() + phase_ns, || stage.tell_line(&format!("{path} is back")))?;
+        pause_until(now_ns() + phase_ns, || stage.show_step(&format!("{path} is back")))?;
     }
     let (up, _) = bus.settle()?;
     stage.check(Check::eq("in OPERATIONAL at the end", up, all, "nodes"));

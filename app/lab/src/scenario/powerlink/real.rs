@@ -14,7 +14,7 @@ use super::observer::BusObserver;
 use super::{BOUND_NS, LOSS, MANAGING, Options, cable, figures, name, topology};
 use crate::fault::Impairment;
 use crate::scenario::stage::Stage;
-use crate::world::Ends;
+use crate::world::CutEnds;
 use crate::{Result, World};
 
 /// The priority of nodes: a machine that has other work must not be what is measured.
@@ -95,21 +95,21 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options, file: &File) -> Res
 fn faults(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Result<()> {
     let network = topology(count, None);
     stage.draw(&network);
-    stage.tell_line("building the network");
+    stage.show_step("building the network");
     let world = World::build(&network)?;
     let observer = BusObserver::start(world.namespace("hub")?, "p0")?;
     let all = u64::from(count);
     let mut times = figures::times();
     let in_operational = |name: &str, value| Check::eq(name, value, all, "nodes");
 
-    stage.tell_line("the network boots");
+    stage.show_step("the network boots");
     let mut bus = Bus::start(&world, file)?;
     let (up, took_ns) = bus.settle()?;
     stage.check(in_operational("in OPERATIONAL after the boot", up));
     times.row(figures::time("boot", took_ns));
-    pause_until(now_ns() + phase_ns, || stage.tell_line("the network runs"))?;
+    pause_until(now_ns() + phase_ns, || stage.show_step("the network runs"))?;
 
-    stage.tell_line("node 1 dies, and comes back");
+    stage.show_step("node 1 dies, and comes back");
     let begun = now_ns();
     let dead = bus.nodes[0].take();
     dead.map(Controlled::stop).transpose()?;
@@ -124,9 +124,9 @@ fn faults(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Resul
     stage.check(in_operational("in OPERATIONAL after it came back", up));
     times.row(figures::time("until it is back in OPERATIONAL", took_ns));
 
-    stage.tell_line("a cable is cut, and mended");
+    stage.show_step("a cable is cut, and mended");
     let (last, begun) = (count, now_ns());
-    world.cut(&cable(last), Ends::one(0))?;
+    world.cut(&cable(last), CutEnds::one(0))?;
     let cut_off = || {
         let node = bus.nodes[usize::from(last) - 1].as_ref();
         !bus.knows(last) && node.is_some_and(|node| !node.is_operational())
@@ -155,7 +155,7 @@ fn faults(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Resul
 /// It boots, and runs, while one frame of a hundred is lost on the managing node's cable.
 fn losses(stage: &mut Stage<'_>, options: &Options, file: &File, phase_ns: u64) -> Result<()> {
     let count = file.network.nodes.len() as u8;
-    stage.tell_line("one frame of a hundred is lost");
+    stage.show_step("one frame of a hundred is lost");
     let impairment = Impairment { loss: LOSS, seed: options.seed.seed, ..Impairment::default() };
     let world = World::build(&topology(count, Some(impairment)))?;
     let mut bus = Bus::start(&world, file)?;

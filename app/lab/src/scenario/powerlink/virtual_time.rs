@@ -79,7 +79,7 @@ pub(super) fn play(
     stage.check(up("in OPERATIONAL after 1 % of the frames was lost", &watched.network, nodes));
     times.row(figures::time("until all are back after losses", took_ns));
 
-    tell(stage, &watched.network, times);
+    report(stage, &watched.network, times);
     figures::bus(stage, &watched.seen);
     Ok(())
 }
@@ -106,7 +106,7 @@ fn run(
     while network.bus.now_ns() < end_ns {
         interrupt::check()?;
         let now_s = network.bus.now_ns() as f64 / SECOND as f64;
-        stage.tell_line(&format!("{what}; {now_s:.1} s of virtual time"));
+        stage.show_step(&format!("{what}; {now_s:.1} s of virtual time"));
         let step_ns = STEP_NS.min(end_ns - network.bus.now_ns());
         network.run_watched(step_ns, |time_ns, frame| seen.bus.observe(time_ns, frame));
     }
@@ -142,7 +142,7 @@ fn exchange(watched: &mut ObservedNetwork, nodes: u8, cycle_us: u32) -> u64 {
     (1..=nodes).map(arrived).sum()
 }
 
-fn tell(stage: &mut Stage<'_>, network: &Network, times: Counters) {
+fn report(stage: &mut Stage<'_>, network: &Network, times: Counters) {
     let checker = &network.checker;
     let violations = checker.violations();
     stage.check(Check::eq("rules of POWERLINK broken", violations.len() as u64, 0_u64, ""));

@@ -10,7 +10,7 @@ use crate::traffic::{Delivery, SettledStream};
 
 /// What one row gave under one load, over all rounds.
 #[derive(Debug)]
-pub(super) struct Case {
+pub(super) struct RttCase {
     pub(super) row: Row,
     pub(super) load: Load,
     /// From the moment a probe was handed to the kernel to its return; one phase, of the row's name.
@@ -33,7 +33,7 @@ pub(super) struct Case {
     pub(super) background: UdpReport,
 }
 
-impl Case {
+impl RttCase {
     pub(super) fn new(row: Row, load: Load) -> Self {
         Self {
             row,
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_late_probe_is_late_from_when_it_was_due() {
-        let mut case = Case::new(ROWS[1], Load::Idle);
+        let mut case = RttCase::new(ROWS[1], Load::Idle);
         case.add(&turn(), 2, 1000);
         let [actual, intended] =
             [&case.actual, &case.intended].map(|recorder| recorder.figure().series.remove(0));
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn turns_add_up_and_keep_their_time() {
-        let mut case = Case::new(ROWS[1], Load::Idle);
+        let mut case = RttCase::new(ROWS[1], Load::Idle);
         case.add(&turn(), 2, 1000);
         case.add(&turn(), 8, 0);
         assert_eq!((case.sent, case.lost, case.changed, case.reordered), (20, 2, 4, 2));

@@ -6,8 +6,8 @@ use onbeat_report::{
     Cell, Check, Column, Counters, Distribution, Loss, Measurement, Recorder, TimeSeries,
 };
 
-use super::case::Case;
-use super::place::CpuLayout;
+use super::case::RttCase;
+use super::cpu_layout::CpuLayout;
 use super::row::{REDIRECT, Row};
 use super::schedule::Schedule;
 use super::{Load, RATE};
@@ -52,7 +52,7 @@ pub(super) fn fill(
     stage: &mut Stage<'_>,
     frames: &FrameOptions,
     rows: &[(Row, Option<String>)],
-    cases: &[Case],
+    cases: &[RttCase],
     schedule: &Schedule,
     place: &CpuLayout,
 ) {
@@ -79,14 +79,14 @@ pub(super) fn fill(
     notes(stage, frames, &loads, schedule, place);
 }
 
-fn of(cases: &[Case], load: Load) -> impl Iterator<Item = &Case> {
+fn of(cases: &[RttCase], load: Load) -> impl Iterator<Item = &RttCase> {
     cases.iter().filter(move |case| case.load == load)
 }
 
 /// What must hold on any machine. Background traffic may take more room than there is: then probes
 /// are lost, which is told and no failure.
-fn checks(stage: &mut Stage<'_>, load: Load, cases: &[&Case]) {
-    let sum = |count: fn(&Case) -> u64| cases.iter().map(|case| count(case)).sum::<u64>();
+fn checks(stage: &mut Stage<'_>, load: Load, cases: &[&RttCase]) {
+    let sum = |count: fn(&RttCase) -> u64| cases.iter().map(|case| count(case)).sum::<u64>();
     let mut eq = |name: &str, value: u64| {
         let name = format!("{}: {name}", load.name());
         stage.check(Check::eq(name, value, 0_u64, "probes"));
@@ -111,7 +111,7 @@ fn states(rows: &[(Row, Option<String>)]) -> Counters {
 }
 
 /// Curves of several loads in one figure; rows that could not be had are left out.
-fn paper(cases: &[Case], curves: &[(&str, Load)]) -> Distribution {
+fn paper(cases: &[RttCase], curves: &[(&str, Load)]) -> Distribution {
     let mut figure = Recorder::new().figure();
     figure.series = curves
         .iter()
@@ -128,8 +128,8 @@ fn distributions(
     stage: &mut Stage<'_>,
     what: &str,
     loads: &[Load],
-    cases: &[Case],
-    recorder: fn(&Case) -> &Recorder,
+    cases: &[RttCase],
+    recorder: fn(&RttCase) -> &Recorder,
 ) {
     for load in loads {
         let mut all = Recorder::new();
@@ -139,9 +139,9 @@ fn distributions(
 }
 
 /// Beside the reference.
-fn added(stage: &mut Stage<'_>, loads: &[Load], cases: &[Case]) {
+fn added(stage: &mut Stage<'_>, loads: &[Load], cases: &[RttCase]) {
     for load in loads {
-        let median = |case: &Case| case.actual.figure().series.first()?.p50;
+        let median = |case: &RttCase| case.actual.figure().series.first()?.p50;
         let reference = of(cases, *load).find(|case| case.row.name == REDIRECT).and_then(median);
         for case in of(cases, *load).filter(|case| case.row.name != REDIRECT) {
             let (Some(reference), Some(median)) = (reference, median(case)) else { continue };
@@ -152,7 +152,7 @@ fn added(stage: &mut Stage<'_>, loads: &[Load], cases: &[Case]) {
     }
 }
 
-fn probes(cases: &[Case]) -> Counters {
+fn probes(cases: &[RttCase]) -> Counters {
     let mut table = Counters::new([
         Column::from("load"),
         "row".into(),
@@ -189,7 +189,7 @@ fn probes(cases: &[Case]) -> Counters {
     table
 }
 
-fn over_time<'a>(cases: impl Iterator<Item = &'a Case>) -> TimeSeries {
+fn over_time<'a>(cases: impl Iterator<Item = &'a RttCase>) -> TimeSeries {
     let mut series = TimeSeries::new("ns");
     let mut losses: Vec<Loss> = Vec::new();
     for case in cases {
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_row_that_is_not_there_is_no_curve() {
         let row = |name: &str| *ROWS.iter().find(|row| row.name == name).unwrap();
-        let mut xdp = Case::new(row("XDP"), Load::Idle);
+        let mut xdp = RttCase::new(row("XDP"), Load::Idle);
         let phase = xdp.actual.phase("XDP");
         xdp.actual.record(phase, 5000);
         let figure = paper(&[xdp], PAPER[1].1);

@@ -16,9 +16,9 @@
 
 mod background;
 mod case;
+mod cpu_layout;
 mod figures;
 mod napi;
-mod place;
 mod programs;
 mod rig;
 mod row;
@@ -31,8 +31,8 @@ use onbeat_realtime::interrupt;
 use onbeat_report::CpuTimes;
 use onbeat_wire::VlanTag;
 
-use self::case::Case;
-use self::place::CpuLayout;
+use self::case::RttCase;
+use self::cpu_layout::CpuLayout;
 use self::rig::Rig;
 use self::row::Row;
 use self::schedule::{Block, Schedule};
@@ -118,14 +118,14 @@ fn play(stage: &mut Stage<'_>, options: &Options, loads: &[Load]) -> Result<()> 
     let _hosts = place.with_hosts()?;
     let rig = Rig::build(stage, plane, loads, &place)?;
     let rows: Vec<Row> = rig.present().collect();
-    let mut cases: Vec<Case> = loads
+    let mut cases: Vec<RttCase> = loads
         .iter()
-        .flat_map(|load| rows.iter().map(move |row| Case::new(*row, *load)))
+        .flat_map(|load| rows.iter().map(move |row| RttCase::new(*row, *load)))
         .filter(|case| case.row.is_for(case.load))
         .collect();
     let of_load = |load| (0..cases.len()).filter(|case| cases[*case].load == load).collect();
     let schedule = Schedule::new(loads, of_load, *probes, frames.rate(RATE));
-    Run {
+    RttRun {
         stage,
         frames,
         rig: &rig,
@@ -140,7 +140,7 @@ fn play(stage: &mut Stage<'_>, options: &Options, loads: &[Load]) -> Result<()> 
 }
 
 /// A measurement as it goes on.
-struct Run<'r, 's> {
+struct RttRun<'r, 's> {
     stage: &'r mut Stage<'s>,
     frames: &'r FrameOptions,
     rig: &'r Rig,
@@ -150,8 +150,8 @@ struct Run<'r, 's> {
     start_ns: u64,
 }
 
-impl Run<'_, '_> {
-    fn all(&mut self, cases: &mut [Case]) -> Result<()> {
+impl RttRun<'_, '_> {
+    fn all(&mut self, cases: &mut [RttCase]) -> Result<()> {
         self.left_ns = self.schedule.duration_ns();
         let announced = format!("this takes about {}", rounds::in_words(self.left_ns));
         self.stage.progress.line(&announced);
@@ -168,7 +168,7 @@ impl Run<'_, '_> {
     }
 
     /// A row's turn in a round.
-    fn turn(&mut self, block: &Block, case: &mut Case) -> Result<()> {
+    fn turn(&mut self, block: &Block, case: &mut RttCase) -> Result<()> {
         let world = &self.rig.world;
         let background = (block.load == Load::Background)
             .then(|| background::start(world, &case.row))

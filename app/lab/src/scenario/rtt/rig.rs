@@ -3,7 +3,7 @@
 
 use libbpf_rs::Link;
 
-use super::place::CpuLayout;
+use super::cpu_layout::CpuLayout;
 use super::row::{Napi, Plane, REDIRECT, ROWS, Row};
 use super::{Load, background, napi, programs};
 use crate::scenario::options::DataPlaneOptions;
@@ -40,10 +40,10 @@ impl Rig {
             network.nodes.extend(nodes);
             network.links.extend(links);
         }
-        stage.tell_line("building the network");
+        stage.show_step("building the network");
         let mut rig = Self { links: Vec::new(), world: World::build(&network)?, rows: Vec::new() };
         for row in rows {
-            stage.tell_line(&format!("starting {}", row.name));
+            stage.show_step(&format!("starting {}", row.name));
             let opened = rig.open(stage, &row, loads, place);
             let why_not = match opened {
                 Ok(()) => None,
@@ -57,7 +57,7 @@ impl Rig {
         let nodes = rig.present().filter(|row| row.plane != Plane::Redirect);
         let nodes: Vec<String> =
             nodes.flat_map(|row| ["a", "b"].map(|node| row.station(node))).collect();
-        stage.look_at_ports(&rig.world, nodes.iter().map(String::as_str))?;
+        stage.record_ports(&rig.world, nodes.iter().map(String::as_str))?;
         Ok(rig)
     }
 

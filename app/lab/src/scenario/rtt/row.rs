@@ -3,7 +3,7 @@
 use onbeat_node::config::Backend;
 
 use super::Load;
-use super::place::CpuLayout;
+use super::cpu_layout::CpuLayout;
 use crate::Topology;
 use crate::scenario::two_paths::TwoPaths;
 

@@ -113,8 +113,8 @@ pub(super) fn play(
     };
     let takes = rounds::in_words(matrix.takes_ns() + null.takes_ns());
     stage.progress.line(&format!("this takes about {takes}"));
-    let null = null.measure(stage.onbeat_bin(), &mut |line| stage.tell_line(line))?;
-    let cells = matrix.measure(stage.onbeat_bin(), &mut |line| stage.tell_line(line))?;
+    let null = null.measure(stage.onbeat_bin(), &mut |line| stage.show_step(line))?;
+    let cells = matrix.measure(stage.onbeat_bin(), &mut |line| stage.show_step(line))?;
     stage.set_driver("veth");
     fill(stage, &null, &cells, &matrix);
     Ok(())

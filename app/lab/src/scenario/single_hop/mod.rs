@@ -72,7 +72,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     };
     let takes = rounds::in_words(matrix.takes_ns());
     stage.progress.line(&format!("this takes about {takes}"));
-    let found = matrix.measure(stage.onbeat_bin(), &mut |line| stage.tell_line(line))?;
+    let found = matrix.measure(stage.onbeat_bin(), &mut |line| stage.show_step(line))?;
     figures::fill(stage, &found, length);
     Ok(())
 }

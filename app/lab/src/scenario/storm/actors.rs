@@ -29,7 +29,7 @@ pub(super) struct Actor {
 
 /// When a task works.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Work {
+pub(super) enum TaskSchedule {
     /// All the time.
     Steady { from_ns: u64, to_ns: u64 },
     /// Jobs of so much work, one released each period and due at its end.
@@ -37,13 +37,13 @@ pub(super) enum Work {
 }
 
 impl Actor {
-    /// A task that computes, at rest until [`Actor::go`].
-    pub(super) fn task(board: &Board, work: Work) -> Result<Self> {
+    /// A task that computes, at rest until [`Actor::resume`].
+    pub(super) fn task(board: &Board, work: TaskSchedule) -> Result<Self> {
         let child = Child::fork(|| {
             keep_open(None);
             match work {
-                Work::Steady { from_ns, to_ns } => compute(board, from_ns, to_ns),
-                Work::Periodic { from_ns, to_ns, period_ns, work_ns } => {
+                TaskSchedule::Steady { from_ns, to_ns } => compute(board, from_ns, to_ns),
+                TaskSchedule::Periodic { from_ns, to_ns, period_ns, work_ns } => {
                     jobs(board, from_ns, to_ns, period_ns, work_ns);
                 }
             }
@@ -52,7 +52,7 @@ impl Actor {
                 sleep_until(u64::MAX / 2);
             }
         })?;
-        Self::at_rest(child)
+        Self::wait_stopped(child)
     }
 
     /// A server that counts what comes.
@@ -64,7 +64,7 @@ impl Actor {
                 board.received.fetch_add(1, Relaxed);
             }
         })?;
-        Self::at_rest(child)
+        Self::wait_stopped(child)
     }
 
     /// A receiver that measures how old a stamp at the beginning of what comes is.
@@ -79,16 +79,16 @@ impl Actor {
                 board.latencies_ns[number % LATENCIES].store(now.saturating_sub(stamp), Relaxed);
             }
         })?;
-        Self::at_rest(child)
+        Self::wait_stopped(child)
     }
 
-    fn at_rest(child: Child) -> Result<Self> {
-        child.at_rest()?;
+    fn wait_stopped(child: Child) -> Result<Self> {
+        child.wait_stopped()?;
         Ok(Self { child })
     }
 
     /// Has it run on a CPU, by SCHED_FIFO at `priority` or, with 0, normally.
-    pub(super) fn go(&self, cpu: u16, priority: u8) -> Result<()> {
+    pub(super) fn resume(&self, cpu: u16, priority: u8) -> Result<()> {
         let failed = |errno| Error::io("place a process of the storm", errno);
         let mut cpus = CpuSet::new();
         cpus.set(cpu.into()).map_err(failed)?;
@@ -100,7 +100,7 @@ impl Actor {
             libc::sched_setscheduler(self.child.pid().as_raw(), policy, &raw const parameters)
         };
         nix::errno::Errno::result(set).map_err(failed)?;
-        self.child.go()
+        self.child.resume()
     }
 
     /// As the ledger names it.

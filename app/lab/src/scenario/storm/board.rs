@@ -15,7 +15,7 @@ pub(super) const LATENCIES: usize = 1 << 18;
 /// What processes tell. All zero at first.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Content {
+pub(super) struct BoardContent {
     /// The task is at work now.
     pub(super) busy: AtomicBool,
     /// Work done, in nanoseconds that it takes when nothing interrupts it.
@@ -30,11 +30,11 @@ pub(super) struct Content {
 
 /// A board that processes forked from now on write to.
 #[derive(Debug)]
-pub(super) struct Board(NonNull<Content>);
+pub(super) struct Board(NonNull<BoardContent>);
 
 impl Board {
     pub(super) fn new() -> Result<Self> {
-        const LENGTH: NonZeroUsize = NonZeroUsize::new(size_of::<Content>()).unwrap();
+        const LENGTH: NonZeroUsize = NonZeroUsize::new(size_of::<BoardContent>()).unwrap();
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping, of nothing that was there before.
         let memory = unsafe { mmap_anonymous(None, LENGTH, access, MapFlags::MAP_SHARED) };
@@ -44,9 +44,9 @@ impl Board {
 }
 
 impl Deref for Board {
-    type Target = Content;
+    type Target = BoardContent;
 
-    fn deref(&self) -> &Content {
+    fn deref(&self) -> &BoardContent {
         // SAFETY: the mapping is as long as the content and aligned to a page, lives as long as this,
         // and its zeros are a value of every field; all of them are atomic.
         unsafe { self.0.as_ref() }
@@ -56,6 +56,6 @@ impl Deref for Board {
 impl Drop for Board {
     fn drop(&mut self) {
         // SAFETY: the mapping was made with this length, and nothing refers to it any more.
-        let _ = unsafe { munmap(self.0.cast(), size_of::<Content>()) };
+        let _ = unsafe { munmap(self.0.cast(), size_of::<BoardContent>()) };
     }
 }

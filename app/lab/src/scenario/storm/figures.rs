@@ -4,14 +4,14 @@ use onbeat_irq_core::TICK_NS;
 use onbeat_realtime::clock::SECOND;
 use onbeat_report::{Cell, Check, Counters, Recorder};
 
-use super::latency::{RECEIVER_PRIORITY, STAMPS, Stamped};
+use super::latency::{RECEIVER_PRIORITY, STAMPS, StampResult};
 use super::measure::{StormResult, TASK_PRIORITY};
 use super::rig::Side;
 use super::{PERIOD_S, Plan, Row, UTILISATION, WORK_S};
 use crate::scenario::stage::Stage;
 
 /// A side, whether it was flooded, and what was found.
-type Stamps = (Side, bool, Stamped);
+type Stamps = (Side, bool, StampResult);
 
 /// What must hold on any machine; how fast it is, is no question of these. `left` counts threads of
 /// NAPI before, settings that could not be put back, threads after.

@@ -22,7 +22,7 @@ const BOUND: Duration = Duration::from_secs(20);
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Stamped {
+pub(super) struct StampResult {
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) flood_sent: u64,
@@ -40,14 +40,14 @@ pub(super) fn measure(
     for_ns: u64,
     flood: Option<u64>,
     recorder: &mut Recorder,
-) -> Result<Stamped> {
+) -> Result<StampResult> {
     let (board, flood_board) = (Board::new()?, Board::new()?);
     let (receives, sends) = rig.sockets(side, StormLink::Stamps)?;
     let (flood_receives, flood_sends) = rig.sockets(side, StormLink::Storm)?;
     let receiver = Actor::receiver(&board, receives)?;
     let server = Actor::server(&flood_board, flood_receives)?;
-    server.go(cpu, 0)?;
-    receiver.go(cpu, RECEIVER_PRIORITY)?;
+    server.resume(cpu, 0)?;
+    receiver.resume(cpu, RECEIVER_PRIORITY)?;
     let priority = |way| rig.priority(side, way);
     if side == Side::Guarded {
         let wanted = u64::from(RECEIVER_PRIORITY);
@@ -80,5 +80,5 @@ pub(super) fn measure(
     }
     recorder.lose(phase, sent.saturating_sub(received));
     let flood_received = flood_board.received.load(Relaxed);
-    Ok(Stamped { sent, received, flood_sent, flood_received, priorities })
+    Ok(StampResult { sent, received, flood_sent, flood_received, priorities })
 }

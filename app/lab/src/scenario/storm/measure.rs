@@ -9,7 +9,7 @@ use onbeat_irq_core::charge::{Accounts, Amount, Cause, Process, Runner};
 use onbeat_realtime::clock::{SECOND, now_ns};
 use onbeat_realtime::interrupt::pause_until;
 
-use super::actors::{Actor, Work};
+use super::actors::{Actor, TaskSchedule};
 use super::board::Board;
 use super::client::{Pattern, Sender};
 use super::rig::{Rig, Side, StormLink};
@@ -80,16 +80,16 @@ pub(super) fn measure(
     let from_ns = now_ns() + SETTLE_NS;
     let to_ns = from_ns + length.work_ns;
     let work = match task {
-        Task::Busy => Work::Steady { from_ns, to_ns },
+        Task::Busy => TaskSchedule::Steady { from_ns, to_ns },
         Task::Periodic { period_ns, work_ns } => {
-            Work::Periodic { from_ns, to_ns, period_ns, work_ns }
+            TaskSchedule::Periodic { from_ns, to_ns, period_ns, work_ns }
         }
     };
     let (receives, sends) = rig.sockets(side, StormLink::Storm)?;
     let server = Actor::server(&board, receives)?;
     let worker = Actor::task(&board, work)?;
-    server.go(cpu, 0)?;
-    worker.go(cpu, TASK_PRIORITY)?;
+    server.resume(cpu, 0)?;
+    worker.resume(cpu, TASK_PRIORITY)?;
     let processes = [worker.process()?, server.process()?];
     let mut ledger = Ledger::new(&tracer, cpu, processes)?;
     pause_until(from_ns, || ())?;
@@ -194,7 +194,7 @@ pub(super) fn top_rate(rig: &Rig, side: Side, cpu: u16, for_ns: u64) -> Result<u
     let board = Board::new()?;
     let (receives, sends) = rig.sockets(side, StormLink::Storm)?;
     let server = Actor::server(&board, receives)?;
-    server.go(cpu, 0)?;
+    server.resume(cpu, 0)?;
     let start = now_ns();
     let sender = Sender::start(sends, Pattern::FlatOut)?;
     pause_until(start + for_ns, || ())?;

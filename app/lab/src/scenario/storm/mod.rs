@@ -110,10 +110,10 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     // This program, and whatever it starts, is not where the packets are received.
     let name = "onbeat lab run interrupt-storm";
     let _cpu = CpuLock::take(last, name, HOLDER_BOUND, |holder| {
-        stage.tell_line(&format!("waiting for CPU {last}, where {holder} runs real-time tasks"));
+        stage.show_step(&format!("waiting for CPU {last}, where {holder} runs real-time tasks"));
     })?;
     let _place = Profile::default().on_cpus([first].into_iter().collect()).enter()?;
-    stage.tell_line("building the network");
+    stage.show_step("building the network");
     let mut rig = Rig::build(last)?;
     let before = rig.threads(Side::Guarded)?;
     let plan = plan(stage, &rig, last, options)?;
@@ -126,7 +126,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     for flooded in [false, true] {
         for side in Side::BOTH {
             interrupt::check()?;
-            stage.tell_line(&format!("{}: a receiver of high priority", side.name()));
+            stage.show_step(&format!("{}: a receiver of high priority", side.name()));
             let for_ns = plan.length.work_ns;
             let flood = flooded.then_some(plan.top);
             let found = latency::measure(&rig, side, last, for_ns, flood, &mut recorder)?;
@@ -147,7 +147,7 @@ fn plan(stage: &mut Stage<'_>, rig: &Rig, cpu: u16, options: &Options) -> Result
     let Options { scale, seed: SeedOptions { seed } } = *options;
     let ns = |seconds: f64| (seconds * scale * SECOND as f64) as u64;
     let length = Length { work_ns: ns(WORK_S), sleep_ns: ns(SLEEP_S) };
-    stage.tell_line("the sender alone");
+    stage.show_step("the sender alone");
     let top = top_rate(rig, Side::Stock, cpu, length.sleep_ns.max(SECOND / 5))?;
     let period_ns = ns(PERIOD_S);
     let work_ns = (UTILISATION * period_ns as f64) as u64;
@@ -182,7 +182,7 @@ fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: u64, rate: u64) ->
             let repeated;
             (*found, repeated) = until_it_ran(|| {
                 interrupt::check()?;
-                stage.tell_line(&format!("{name}: a task {what}, {rate} packets/s"));
+                stage.show_step(&format!("{name}: a task {what}, {rate} packets/s"));
                 measure(rig, side, plan.cpu, task, plan.length, pattern)
             })?;
             row.repeated += repeated;

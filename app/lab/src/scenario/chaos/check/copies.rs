@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::super::spec::{Disturbance, Era, Function, Span};
 use super::element::{Acceptance, Arrival, Departure, Element};
 use super::member::Member;
-use super::{Case, NodeStream, Sighting};
+use super::{NodeStream, Sighting, TrialCase};
 
 /// A frame whose way through a node nobody saw took no longer than twice the longest way that was
 /// seen at about that time, and this.
@@ -26,7 +26,7 @@ pub(super) struct NodeTraffic {
 }
 
 impl NodeTraffic {
-    pub(super) fn new(case: &Case, node: usize) -> Self {
+    pub(super) fn new(case: &TrialCase, node: usize) -> Self {
         let here = || case.sightings.iter().filter(|sighting| sighting.node == node).copied();
         let ins: Vec<Sighting> = here().filter(|sighting| sighting.entering).collect();
         let outs: Vec<Sighting> = here().filter(|sighting| !sighting.entering).collect();

@@ -50,17 +50,17 @@ pub struct RecoveryCounters {
 
 /// At least and at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Range {
+struct CounterRange {
     least: u64,
     most: u64,
 }
 
-impl Range {
+impl CounterRange {
     fn exactly(value: u64) -> Self {
         Self { least: value, most: value }
     }
 
-    fn add(&mut self, other: Range) {
+    fn add(&mut self, other: CounterRange) {
         self.least += other.least;
         self.most += other.most;
     }
@@ -77,14 +77,14 @@ impl Range {
 
 /// What must have been counted of a stream.
 pub(super) struct ExpectedCounters {
-    inputs: Vec<(usize, Range)>,
-    individual: Vec<(usize, Range)>,
-    accepted: Range,
-    discarded: Range,
-    rogue: Range,
-    tagless: Range,
+    inputs: Vec<(usize, CounterRange)>,
+    individual: Vec<(usize, CounterRange)>,
+    accepted: CounterRange,
+    discarded: CounterRange,
+    rogue: CounterRange,
+    tagless: CounterRange,
     /// By port: copies that came where the node did not have the stream.
-    unmatched: Vec<Range>,
+    unmatched: Vec<CounterRange>,
     /// By port: copies that came since the data plane began, at most.
     came: Vec<u64>,
     function: Option<Function>,
@@ -103,7 +103,7 @@ impl ExpectedCounters {
             // A member's counter is as old as the member.
             let has = |function: &Function| function.members.contains(port);
             let since = place.last_reset(|before, after| has(before) == has(after));
-            let mut discarded = Range::default();
+            let mut discarded = CounterRange::default();
             for (copy, passes) in came().filter(|(copy, _)| copy.port == *port) {
                 if copy.number.is_some() && copy.until >= since.from {
                     let surely = *passes == Acceptance::Not && copy.sure && copy.at >= since.to;
@@ -111,7 +111,7 @@ impl ExpectedCounters {
                     discarded.most += u64::from(*passes != Acceptance::Surely);
                 }
             }
-            ((*port, Range::count(of_port(*port), since)), (*port, discarded))
+            ((*port, CounterRange::count(of_port(*port), since)), (*port, discarded))
         });
         let (inputs, individual) = inputs.unzip();
         let ports = place.case.nodes[place.node].1.len();
@@ -119,7 +119,7 @@ impl ExpectedCounters {
         let began = place.planes_end();
         let unmatched = (0..ports).map(|port| {
             let never = element.unmatched.iter().filter(|copy| copy.port == port);
-            let mut range = Range::count_settled(place, never, began);
+            let mut range = CounterRange::count_settled(place, never, began);
             // A data plane that begins may have its ports before it has its streams.
             let starting = |copy: &Arrival| copy.at <= began.to || place.had_not(copy);
             let maybe = of_port(port).filter(|copy| copy.until >= began.from && starting(copy));
@@ -129,24 +129,24 @@ impl ExpectedCounters {
         let came_by = |port| of_port(port).filter(|copy| copy.until >= began.from).count() as u64;
         let came = (0..ports).map(came_by).collect();
         let numbered = |copy: &&Arrival| copy.number.is_some();
-        let all = Range::count(element.ins.iter().filter(numbered), since);
-        let tagless = Range::count(element.ins.iter().filter(|copy| !numbered(copy)), since);
+        let all = CounterRange::count(element.ins.iter().filter(numbered), since);
+        let tagless = CounterRange::count(element.ins.iter().filter(|copy| !numbered(copy)), since);
         let recover = function.as_ref().and_then(|function| function.recover);
         let mut accepted = match recover {
             Some(_) => {
                 let (least, most) = window.count(since);
-                Range { least, most }
+                CounterRange { least, most }
             }
-            None => Range::count(element.ins.iter(), since),
+            None => CounterRange::count(element.ins.iter(), since),
         };
-        let discarded = Range {
+        let discarded = CounterRange {
             least: all.least.saturating_sub(accepted.most),
             most: all.most.saturating_sub(accepted.least),
         };
         if recover.is_some_and(|recover| recover.take_no_sequence) {
             accepted.add(tagless);
         }
-        let mut rogue = Range::default();
+        let mut rogue = CounterRange::default();
         for copy in element.ins.iter().filter(|copy| copy.until >= since.from) {
             let Some(number) = copy.number else { continue };
             // Where the function changes it may have been either that had the copy.
@@ -170,7 +170,7 @@ impl ExpectedCounters {
     }
 }
 
-impl Range {
+impl CounterRange {
     /// Copies that surely came where the node did not have their stream.
     fn count_settled<'a>(
         place: NodeStream<'_>,
@@ -215,14 +215,14 @@ pub(super) fn check(any: NodeStream<'_>, through: &[ExpectedCounters], verdict: 
     let NodeStream { case, node, .. } = any;
     let Some(counted) = &case.counted[node] else { return };
     let ports = &case.nodes[node].1;
-    let mut unmatched: Vec<Range> =
-        case.foreign[node].iter().map(|count| Range::exactly(*count)).collect();
+    let mut unmatched: Vec<CounterRange> =
+        case.foreign[node].iter().map(|count| CounterRange::exactly(*count)).collect();
     for (stream, through) in through.iter().enumerate() {
         let place = NodeStream { stream, ..any };
         for (sum, more) in unmatched.iter_mut().zip(&through.unmatched) {
             sum.add(*more);
         }
-        let mut compare = |what: String, value: u64, range: Range| {
+        let mut compare = |what: String, value: u64, range: CounterRange| {
             hold(place, &what, value, range, verdict);
         };
         let counted = counted.streams[stream].as_ref();
@@ -231,7 +231,7 @@ pub(super) fn check(any: NodeStream<'_>, through: &[ExpectedCounters], verdict: 
             (None, None) => continue,
             (counted, _) => {
                 let had = u64::from(counted.is_some());
-                compare("streams of that name".into(), had, Range::exactly(1 - had));
+                compare("streams of that name".into(), had, CounterRange::exactly(1 - had));
                 continue;
             }
         };
@@ -271,11 +271,11 @@ pub(super) fn check(any: NodeStream<'_>, through: &[ExpectedCounters], verdict: 
         let what = format!("packets of all streams that came by {name}");
         // Streams that the node no longer has count on, but for packets that came while they changed.
         let most = through.iter().map(|through| through.came[port]).sum::<u64>().max(sum);
-        hold(any, &what, counted.inputs[port], Range { least: sum, most }, verdict);
+        hold(any, &what, counted.inputs[port], CounterRange { least: sum, most }, verdict);
     }
 }
 
-fn hold(place: NodeStream<'_>, what: &str, value: u64, range: Range, verdict: &mut Verdict) {
+fn hold(place: NodeStream<'_>, what: &str, value: u64, range: CounterRange, verdict: &mut Verdict) {
     verdict.tally.counters += 1;
     verdict.tally.exact += u64::from(range.least == range.most);
     if (range.least..=range.most).contains(&value) {

@@ -13,7 +13,7 @@ pub(super) fn check(
     verdict: &mut Verdict,
 ) {
     for (sequence, came, left) in element.frames() {
-        let frame = Frame { place, window, sequence, came, left };
+        let frame = FrameCopies { place, window, sequence, came, left };
         frame.origin(verdict);
         frame.delivery(verdict);
     }
@@ -32,7 +32,7 @@ fn copies_of(element: &Element, sequence: u64) -> Vec<usize> {
     came.chain(left.map(|out| out.sighting.index)).collect()
 }
 
-struct Frame<'a> {
+struct FrameCopies<'a> {
     place: NodeStream<'a>,
     window: &'a Window,
     sequence: u64,
@@ -40,7 +40,7 @@ struct Frame<'a> {
     left: &'a [Departure],
 }
 
-impl Frame<'_> {
+impl FrameCopies<'_> {
     fn copies(&self) -> Vec<usize> {
         let came = self.came.iter().map(|copy| copy.index);
         came.chain(self.left.iter().map(|out| out.sighting.index)).collect()
@@ -73,7 +73,8 @@ impl Frame<'_> {
                 continue;
             }
             let fits = |function: &Function| {
-                egress(function).is_some_and(|egress| self.looks(function, &egress, out, &before))
+                egress(function)
+                    .is_some_and(|egress| self.check_headers(function, &egress, out, &before))
             };
             if !functions().any(fits) {
                 let seen = &out.sighting;
@@ -85,12 +86,12 @@ impl Frame<'_> {
                     or_none(seen.number),
                     or_none(first.number)
                 );
-                violate(Rule::Look, text);
+                violate(Rule::Headers, text);
             }
         }
     }
 
-    fn looks(
+    fn check_headers(
         &self,
         function: &Function,
         egress: &Egress,
@@ -98,8 +99,8 @@ impl Frame<'_> {
         before: &[&Arrival],
     ) -> bool {
         let seen = &out.sighting;
-        let look = &egress.look;
-        let number = match (look.numbered, seen.number) {
+        let headers = &egress.headers;
+        let number = match (headers.numbered, seen.number) {
             (false, number) => number.is_none(),
             // A number that came with it stays; one that is given is looked at elsewhere.
             (true, number) => before.iter().any(|copy| match copy.number {
@@ -107,7 +108,7 @@ impl Frame<'_> {
                 None => number.is_some() == function.generate,
             }),
         };
-        number && (seen.destination, seen.vlan) == (look.destination, look.vlan)
+        number && (seen.destination, seen.vlan) == (headers.destination, headers.vlan)
     }
 
     /// It leaves as often as it must and may.

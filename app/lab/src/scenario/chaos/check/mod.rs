@@ -61,7 +61,7 @@ pub struct Sighting {
 
 /// Everything that is judged.
 #[derive(Debug, Clone, Default)]
-pub struct Case {
+pub struct TrialCase {
     /// By node: its name and those of its ports.
     pub nodes: Vec<(String, Vec<String>)>,
     /// Names of the streams.
@@ -92,7 +92,7 @@ pub enum Rule {
     /// A frame leaves only where it shall, and only after it came.
     Ghost,
     /// It looks as it shall.
-    Look,
+    Headers,
     /// A number outside of the history, or none where one must be, is not accepted.
     Window,
     /// Numbers given are gapless, and each is given once.
@@ -109,7 +109,7 @@ impl Rule {
         Rule::Delivered,
         Rule::Once,
         Rule::Ghost,
-        Rule::Look,
+        Rule::Headers,
         Rule::Window,
         Rule::Numbers,
         Rule::Order,
@@ -123,7 +123,7 @@ impl Rule {
             Rule::Delivered => "legitimate frames rejected",
             Rule::Once => "duplicates delivered",
             Rule::Ghost => "frames where none belong",
-            Rule::Look => "frames changed",
+            Rule::Headers => "frames changed",
             Rule::Window => "frames accepted from outside of the history",
             Rule::Numbers => "numbers missing or given twice",
             Rule::Order => "frames out of order without a cause",
@@ -237,7 +237,7 @@ impl Verdict {
 /// A stream at a node.
 #[derive(Clone, Copy)]
 struct NodeStream<'a> {
-    case: &'a Case,
+    case: &'a TrialCase,
     node: usize,
     stream: usize,
     /// What was taken from the node.
@@ -252,11 +252,11 @@ impl NodeStream<'_> {
 
 /// Judges everything.
 #[must_use]
-pub fn check(case: &Case) -> Verdict {
+pub fn check(case: &TrialCase) -> Verdict {
     let mut verdict = Verdict::default();
     if case.corrupted > 0 {
         verdict.violations.push(Violation {
-            rule: Rule::Look,
+            rule: Rule::Headers,
             node: "(any)".into(),
             stream: "(any)".into(),
             port: None,

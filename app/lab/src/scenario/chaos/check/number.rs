@@ -31,7 +31,7 @@ pub(super) fn check(place: NodeStream<'_>, element: &Element, verdict: &mut Verd
     for copy in copies {
         let numbers = given.get(&copy.sequence).map_or(&[][..], Vec::as_slice);
         if resets.iter().any(|reset| reset.meets(Span { from: last_at, to: copy.until })) {
-            next.maybe_anew();
+            next.may_reset();
         }
         last_at = copy.at;
         let Some(&(number, _)) = numbers.first() else {
@@ -54,7 +54,7 @@ pub(super) fn check(place: NodeStream<'_>, element: &Element, verdict: &mut Verd
     let counted = counted.and_then(|counted| counted.streams[place.stream].as_ref());
     let Some(number) = counted.and_then(|counted| counted.next_number) else { return };
     if resets.iter().any(|reset| reset.to >= last_at) {
-        next.maybe_anew();
+        next.may_reset();
     }
     verdict.tally.counters += 1;
     verdict.tally.exact += 1;
@@ -71,7 +71,7 @@ struct NextNumber {
     number: u16,
     least: u16,
     most: u16,
-    anew: Option<u16>,
+    since_reset: Option<u16>,
     begun: bool,
 }
 
@@ -81,19 +81,19 @@ impl NextNumber {
         (self.least..=self.most).contains(&number.wrapping_sub(self.number))
     }
 
-    fn maybe_anew(&mut self) {
-        self.anew = Some(0);
+    fn may_reset(&mut self) {
+        self.since_reset = Some(0);
     }
 
     fn unseen(&mut self, surely: bool) {
         self.most = self.most.saturating_add(1);
         self.least += u16::from(surely);
-        self.anew = self.anew.map(|most| most.saturating_add(1));
+        self.since_reset = self.since_reset.map(|most| most.saturating_add(1));
     }
 
     fn seen(&mut self, number: u16) -> Result<(), String> {
         let in_line = self.follows(number);
-        let anew = self.anew.is_some_and(|most| number <= most);
+        let since_reset = self.since_reset.is_some_and(|most| number <= most);
         let expected = format!(
             "the next is {} to {}",
             self.number.wrapping_add(self.least),
@@ -101,6 +101,6 @@ impl NextNumber {
         );
         // Whatever it was, the next one follows it.
         *self = Self { number: number.wrapping_add(1), begun: true, ..Self::default() };
-        if in_line || anew { Ok(()) } else { Err(expected) }
+        if in_line || since_reset { Ok(()) } else { Err(expected) }
     }
 }

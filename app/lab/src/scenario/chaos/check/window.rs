@@ -132,7 +132,7 @@ impl Window {
                 resets += u32::from(self.may_reset(&before, &now));
                 sure += u32::from(self.must_reset(before.span.to, now.span.from, &before.recover));
             }
-            let anew = before.is_none_or(|before| self.may_reset(&before, &now));
+            let since_reset = before.is_none_or(|before| self.may_reset(&before, &now));
             let earlier = place.checked_sub(1).map_or(&[][..], |before| &self.newest[before]);
             let mut newest: Vec<u16> = match now.recover.history {
                 Some(history) => earlier
@@ -142,7 +142,7 @@ impl Window {
                     .collect(),
                 None => vec![now.number],
             };
-            if anew {
+            if since_reset {
                 newest.push(now.number);
             } else if newest.is_empty() {
                 // It should not have been accepted, or left later than the next one: those that

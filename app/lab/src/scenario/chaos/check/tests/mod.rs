@@ -194,16 +194,16 @@ fn a_frame_that_looks_otherwise_is_found() {
     for change in changes {
         let mut trace = Trace::eliminated(Some(16));
         change(trace.frame(0, false, 33));
-        trace.breaks(&[Rule::Look]);
+        trace.breaks(&[Rule::Headers]);
     }
     let mut trace = Trace::eliminated(Some(16));
     trace.frame(0, false, 33).number = Some(33);
-    trace.breaks(&[Rule::Look]);
+    trace.breaks(&[Rule::Headers]);
     let mut trace = Trace::generated(0).uncounted();
     trace.frame(1, false, 33).number = None;
-    trace.breaks(&[Rule::Look]);
-    let trace = Trace { case: Case { corrupted: 1, ..Trace::generated(0).case } };
-    trace.breaks(&[Rule::Look]);
+    trace.breaks(&[Rule::Headers]);
+    let trace = Trace { case: TrialCase { corrupted: 1, ..Trace::generated(0).case } };
+    trace.breaks(&[Rule::Headers]);
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn a_frame_that_was_accepted_before_its_port_came_is_not_waited_for_there() {
     let eras = &mut trace.case.eras[0][0];
     let mut function = eliminator(Some(64));
     function.members = vec![1];
-    function.egress.push(Egress { port: 2, look: look(true) });
+    function.egress.push(Egress { port: 2, headers: headers(true) });
     let at = BEGIN + 100 * PERIOD;
     let begins = Span { from: at + 10 * MS, to: at + 20 * MS };
     eras.push(Era { begins, function: Some(function), step: Some(0) });
@@ -444,7 +444,7 @@ fn a_frame_that_comes_while_its_function_changes_may_be_rogue_to_the_one_before(
 #[test]
 fn a_frame_may_leave_again_by_its_ports_in_another_order_once_its_function_has_changed() {
     let two_ways = |history: u16| {
-        let egress = |port| Egress { port, look: look(false) };
+        let egress = |port| Egress { port, headers: headers(false) };
         Function { egress: vec![egress(0), egress(2)], ..eliminator(Some(history)) }
     };
     let twice = |changes: bool| {
@@ -497,13 +497,13 @@ fn match_recovery_may_accept_a_frame_again_while_its_way_out_is_away() {
 }
 
 /// The plainest vector recovery: a list of what was accepted.
-struct Plain {
+struct ListRecovery {
     history: u16,
     newest: Option<u16>,
     accepted: Vec<u16>,
 }
 
-impl Plain {
+impl ListRecovery {
     fn packet(&mut self, number: u16) -> bool {
         let Some(newest) = self.newest else {
             (self.newest, self.accepted) = (Some(number), vec![number]);
@@ -553,7 +553,7 @@ proptest! {
             work.push((worked[*port], turn, *sequence, *number));
         }
         work.sort_unstable();
-        let mut function = Plain { history, newest: None, accepted: Vec::new() };
+        let mut function = ListRecovery { history, newest: None, accepted: Vec::new() };
         for (at, _, sequence, number) in work {
             if function.packet(number) {
                 trace.add(at, 0, false, sequence, None);

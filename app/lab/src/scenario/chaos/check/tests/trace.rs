@@ -1,6 +1,6 @@
 //! Traces of a node with a host and two paths that is right, to be changed.
 
-use super::super::super::spec::{Egress, Function, Look, Recovery};
+use super::super::super::spec::{Egress, FrameHeaders, Function, Recovery};
 use super::*;
 
 pub(super) const MS: u64 = 1_000_000;
@@ -12,8 +12,8 @@ pub(super) const FRAMES: u64 = 400;
 pub(super) const GROUP: MacAddress = MacAddress([1, 0, 0x5e, 0, 0, 1]);
 pub(super) const BEGIN: u64 = 1_000 * MS;
 
-pub(super) fn look(numbered: bool) -> Look {
-    Look { destination: GROUP, vlan: Some(10), numbered }
+pub(super) fn headers(numbered: bool) -> FrameHeaders {
+    FrameHeaders { destination: GROUP, vlan: Some(10), numbered }
 }
 
 pub(super) fn recover(history: Option<u16>) -> Recovery {
@@ -27,13 +27,13 @@ pub(super) fn eliminator(history: Option<u16>) -> Function {
         individual_ms: None,
         generate: false,
         recover: Some(recover(history)),
-        egress: vec![Egress { port: 0, look: look(false) }],
+        egress: vec![Egress { port: 0, headers: headers(false) }],
     }
 }
 
 /// One way in, two paths out.
 pub(super) fn generator() -> Function {
-    let egress = |port| Egress { port, look: look(true) };
+    let egress = |port| Egress { port, headers: headers(true) };
     Function {
         members: vec![0],
         individual_ms: None,
@@ -45,26 +45,26 @@ pub(super) fn generator() -> Function {
 
 /// One way in, one path out.
 pub(super) fn relay() -> Function {
-    let egress = vec![Egress { port: 1, look: look(false) }];
+    let egress = vec![Egress { port: 1, headers: headers(false) }];
     Function { members: vec![0], individual_ms: None, generate: false, recover: None, egress }
 }
 
 /// A node with a host and two paths, and one stream.
 pub(super) struct Trace {
-    pub(super) case: Case,
+    pub(super) case: TrialCase,
 }
 
 impl Trace {
     pub(super) fn new(function: Function) -> Self {
         let ports = ["host", "path1", "path2"].map(Into::into).to_vec();
         let era = Era { begins: Span::default(), function: Some(function), step: None };
-        let case = Case {
+        let case = TrialCase {
             nodes: vec![("n".into(), ports)],
             streams: vec!["s".into()],
             eras: vec![vec![vec![era]]],
             foreign: vec![vec![0; 3]],
             counted: vec![None],
-            ..Case::default()
+            ..TrialCase::default()
         };
         Self { case }
     }
