@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
 use crate::common::{build, can_run, input, program, show, start, stream, wait_for};
-use onbeat_lab::world::CutEnds;
+use onbeat_lab::world::Ends;
 use onbeat_lab::{Topology, World};
 use onbeat_netdev::{Ethtool, Namespace};
 use onbeat_node::control::PortMode;
@@ -194,7 +194,7 @@ fn programs_at_both_ends_notice_no_cut_path() {
     let mut talk = |paths| programs.iter_mut().for_each(|programs| programs.talk(paths));
     talk(2);
     for path in ["path1", "path2"] {
-        world.cut(path, CutEnds::Both).unwrap();
+        world.cut(path, Ends::Both).unwrap();
         talk(1);
         world.restore(path).unwrap();
         // Until the programs of both nodes send and take by it again.

@@ -19,7 +19,7 @@ use crate::common::{
     program, replicate, run, start, two_paths, wait_for,
 };
 use onbeat_frer::watch::{Cause, EventKind, Function};
-use onbeat_lab::world::CutEnds;
+use onbeat_lab::world::Ends;
 use onbeat_netdev::VethEnd;
 use onbeat_node::config::Backend;
 use onbeat_node::control::{Event, Link, What};
@@ -97,7 +97,7 @@ fn a_path_goes_and_comes_back(backend: Option<Backend>) {
     assert_eq!(follower.all().len(), 1, "nothing has happened: {:?}", follower.all());
 
     // Its carrier goes with the other end.
-    world.cut("path2", CutEnds::First).unwrap();
+    world.cut("path2", Ends::First).unwrap();
     let away = follower.wait(1, "the port", |event| matches!(event.what, What::PortAway { .. }));
     let interface = "path2".to_owned();
     assert_eq!(away.what, What::PortAway { link: Link::Down, interface: interface.clone() });

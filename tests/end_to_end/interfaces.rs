@@ -16,7 +16,7 @@ use crate::common::{
     replicate, run, run_in, show, start, stream, two_paths, wait_for,
 };
 use onbeat_lab::World;
-use onbeat_lab::world::CutEnds;
+use onbeat_lab::world::Ends;
 use onbeat_netdev::VethEnd;
 use onbeat_node::config::Backend;
 use onbeat_node::control::{Link, PortMode};
@@ -213,20 +213,20 @@ fn an_interface_that_is_turned_off_and_on_keeps_its_program() {
     let before = programs();
     assert!(before.iter().all(|programs| programs.len() == 1), "{before:?}");
 
-    world.cut("path1", CutEnds::First).unwrap();
+    world.cut("path1", Ends::First).unwrap();
     assert!(!device(&world, "a", "path1").up);
     wait_for("the node tells that it is off", || port(&show("a"), "path1").link == Link::Down);
     flow.advance(WHILE);
     world.restore("path1").unwrap();
     assert_eq!(programs(), before);
     wait_arriving("path1");
-    world.cut("path2", CutEnds::First).unwrap();
+    world.cut("path2", Ends::First).unwrap();
     flow.advance(WHILE);
     world.restore("path2").unwrap();
     flow.finish_whole();
 
     // The only interface that frames come in by.
-    world.cut("access", CutEnds::Second).unwrap();
+    world.cut("access", Ends::Second).unwrap();
     wait_for("the node tells that it is off", || port(&show("a"), "host").link == Link::Down);
     world.restore("access").unwrap();
     assert_eq!(programs(), before);
@@ -274,7 +274,7 @@ fn an_interface_that_comes_back_gets_its_program_back() {
         assert_eq!(device(&world, node, "path1").mtu, WANTED, "MTU of path1 of {node}");
     }
     wait_arriving("path1");
-    world.cut("path2", CutEnds::Both).unwrap();
+    world.cut("path2", Ends::Both).unwrap();
     flow.advance(WHILE);
     flow.finish_whole();
 }

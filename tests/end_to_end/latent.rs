@@ -12,7 +12,7 @@ use crate::common::{
     Flow, GROUP, PORTS, VLAN, can_run, eliminate_to, log, machine, replicate, show, start, stream,
     two_paths, wait_for,
 };
-use onbeat_lab::world::CutEnds;
+use onbeat_lab::world::Ends;
 
 const RATE: u64 = 2000;
 const WHILE: u64 = 600;
@@ -44,7 +44,7 @@ fn a_path_that_fails_is_told() {
     flow.advance(WHILE);
     assert_eq!(latent_errors(), 0, "{}", log("b"));
 
-    world.cut("path2", CutEnds::Second).unwrap();
+    world.cut("path2", Ends::Second).unwrap();
     wait_for("the missing path is told", || latent_errors() > 0);
     let told = log("b");
     assert!(told.contains("stream \"axis\": latent error: "), "{told}");

@@ -18,7 +18,7 @@ use crate::common::{
     log, one_node, port, program, replicate, run, run_in, show, start, two_paths, wait_for,
 };
 use onbeat_lab::World;
-use onbeat_lab::world::CutEnds;
+use onbeat_lab::world::Ends;
 use onbeat_netdev::{Ethtool, XdpMode as DeviceMode};
 use onbeat_node::control::{Link, PortMode};
 use onbeat_testing::{Feature, require_all};
@@ -74,7 +74,7 @@ fn survives_cuts(world: &World) {
     let flow = flow(world);
     flow.advance(WHILE);
     for path in ["path1", "path2"] {
-        world.cut(path, CutEnds::Second).unwrap();
+        world.cut(path, Ends::Second).unwrap();
         flow.advance(WHILE);
         world.restore(path).unwrap();
         // The other path is cut next: this one must be in use again.
@@ -153,7 +153,7 @@ fn generic_mode() {
 
     // Turned off at the near side, a port keeps frames from the other one until the node knows. It
     // acts on what it was told before it answers, the second time at the latest.
-    world.cut("path1", CutEnds::First).unwrap();
+    world.cut("path1", Ends::First).unwrap();
     wait_for("the node tells that it is off", || port(&show("a"), "path1").link == Link::Down);
     show("a");
     let flow = flow(&world);

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use onbeat_lab::fault::Impairment;
-use onbeat_lab::world::CutEnds;
+use onbeat_lab::world::Ends;
 use onbeat_lab::{Error, Topology};
 use onbeat_realtime::interrupt::Interrupted;
 use onbeat_realtime::interrupt::wait_until;
@@ -50,7 +50,7 @@ fn a_cut_takes_the_carrier_and_a_repair_brings_it_back() {
     let world = build(&network());
     let carrier = || world.handle("talker").unwrap().link("eth0").unwrap().carrier;
     assert!(carrier());
-    for ends in [CutEnds::Both, CutEnds::First, CutEnds::Second] {
+    for ends in [Ends::Both, Ends::First, Ends::Second] {
         world.cut("access", ends).unwrap();
         assert!(wait_until(BOUND, || !carrier()).unwrap(), "{ends:?}");
         world.restore("access").unwrap();

@@ -26,7 +26,7 @@ use common::{
     replicate,
 };
 use onbeat_delay::capture::{LinkType, Writer};
-use onbeat_lab::world::CutEnds;
+use onbeat_lab::world::Ends;
 use onbeat_lab::{Topology, World};
 use onbeat_netdev::Ethtool;
 use onbeat_realtime::interrupt::wait_until;
@@ -211,7 +211,7 @@ fn run(peer: &Peer, peer_replicates: bool) {
     }
     let captured = taps.map(|mut tap| tap.take().to_vec());
     for (path, cut) in [("path1", true), ("path1", false), ("path2", true), ("path2", false)] {
-        if cut { world.cut(path, CutEnds::Both) } else { world.restore(path) }.expect("a link");
+        if cut { world.cut(path, Ends::Both) } else { world.restore(path) }.expect("a link");
         flow.advance(1000);
     }
     // A peer may forward its ports in parallel.

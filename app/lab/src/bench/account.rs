@@ -1,4 +1,4 @@
-//! Frames of a chain of nodes, counted and timed: for all benches of FRER.
+//! Frames of a chain of nodes, counted and timed, for all benches of FRER.
 
 use onbeat_report::{Cell, Check, Counters, Measurement};
 
@@ -8,7 +8,7 @@ use super::protected::FrerNodeCounters;
 /// Unit of throughput.
 pub(super) const RATE: &str = "frames/s";
 
-/// Frames sent into a chain, received from it, and counted in between.
+/// Frames sent into a chain, received from it, and counted on its nodes.
 #[derive(Debug)]
 pub(super) struct FrameAccount {
     pub(super) paths: usize,
@@ -19,7 +19,7 @@ pub(super) struct FrameAccount {
     pub(super) counted: FrerNodeCounters,
 }
 
-/// That frames are conserved, in the order of their path: numbered on A, on the paths, recovered on B,
+/// Checks that frames are conserved, in path order: numbered on A, on the paths, recovered on B,
 /// delivered.
 pub(super) fn conservation_checks(what: &str, accounts: &[FrameAccount]) -> [Check; 4] {
     let check = |name, value: fn(&FrameAccount) -> u64, limit: fn(&FrameAccount) -> u64| {
@@ -80,7 +80,7 @@ pub(super) fn accounts<'a>(chains: impl Iterator<Item = (String, &'a FrameAccoun
     table
 }
 
-/// A table of chains with their throughput, in frames/s round by round.
+/// A table of chains with their throughput per round, in frames/s.
 pub(super) fn times(chains: impl IntoIterator<Item = (String, Vec<f64>)>) -> Counters {
     let mut table = Counters::new([
         ("chain", ""),

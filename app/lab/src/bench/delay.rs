@@ -1,8 +1,8 @@
-//! One-way delay of single frames, on an idle CPU and beside a CPU hog.
+//! One-way delay of single frames, on an idle CPU and with a CPU hog.
 //!
-//! A frame is stamped just before it is given to the kernel, and again where the listener's kernel
-//! takes it in. Source, softirq and hog share the measured CPU; the sink, which only reads what was
-//! stamped, is kept off it.
+//! A frame is stamped just before it is passed to the kernel, and again when the kernel of the listener
+//! receives it. Source, softirq and hog share the measured CPU; the sink, which only reads stamps, runs
+//! elsewhere.
 
 use std::time::Duration;
 
@@ -17,21 +17,21 @@ use super::throughput::ThroughputBed;
 use crate::traffic::{Delivery, ExpectedStream, Rate, Sink, Source, SourceConfig};
 use crate::{Error, Result};
 
-/// What is measured at a time.
+/// Probes per slice.
 const SLICE: Duration = Duration::from_secs(1);
 
-/// Within this time after the last one was sent, a frame has arrived or is lost.
+/// Time after the last transmission within which a frame has arrived or is lost.
 const BOUND: Duration = Duration::from_secs(2);
 
 const STREAM: u32 = 1;
 
-/// What became of the probes of one chain.
+/// Results of the probes of one chain.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ProbeCounts {
     pub(super) sent: u64,
     pub(super) lost: u64,
     pub(super) duplicated: u64,
-    /// Not as they were sent: changed, tagged, of another VLAN, out of order.
+    /// Frames with a difference: changed, tagged, of another VLAN, out of order.
     pub(super) wrong: u64,
 }
 
@@ -46,7 +46,7 @@ impl ProbeCounts {
     }
 }
 
-/// The delays of all four cases, and what became of the frames: by redirect, by FRER.
+/// Measures the delays of all four cases, and the results of the probes: by redirect, by FRER.
 pub(super) fn measure(
     bed: &ThroughputBed<'_>,
     chains: [&Chain; 2],
@@ -65,7 +65,7 @@ pub(super) fn measure(
         for (loaded, names) in NAMES.iter().enumerate() {
             let _hog = (loaded == 1).then(|| bed.cpus.hog()).transpose()?;
             for turn in 0..2 {
-                // Neither is always the first.
+                // The order alternates.
                 let which = (turn + slice as usize) % 2;
                 let name = names[which];
                 progress.update(|| format!("delay {} of {slices}: {name}", slice + 1));

@@ -1,4 +1,4 @@
-//! The limit: the chain with plain redirects in the place of FRER.
+//! The limit: the chain with plain redirects in place of FRER.
 
 use libbpf_rs::Link;
 
@@ -6,18 +6,18 @@ use super::chain::{Chain, Stations};
 use super::programs::Programs;
 use crate::Result;
 
-/// What node A does with a frame.
+/// Action of node A on a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Redirect {
-    /// Counts and drops it: what is left is the source.
+    /// Counts and drops it: only the source remains.
     Nothing,
     /// Sends it by path 1.
     OnePath,
-    /// Sends it by both paths; B drops what comes by path 2.
+    /// Sends it by both paths; B drops frames of path 2.
     TwoPaths,
 }
 
-/// A chain of redirects.
+/// A chain with redirects.
 #[derive(Debug)]
 pub(super) struct RedirectChain {
     pub(super) chain: Chain,
@@ -44,7 +44,7 @@ impl RedirectChain {
         Ok(Self { chain, a, now: Redirect::OnePath, _b: b })
     }
 
-    /// Makes node A do `redirect` from now on.
+    /// Sets the action of node A.
     pub(super) fn set(&mut self, redirect: Redirect, programs: &mut Programs) -> Result<()> {
         if self.now != redirect {
             programs.exchange(&mut self.a, redirect.program())?;
@@ -64,10 +64,10 @@ impl Redirect {
         }
     }
 
-    /// As figures name it.
+    /// Its name in figures.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Redirect::Nothing => "source alone",
+            Redirect::Nothing => "source only",
             Redirect::OnePath => "one path",
             Redirect::TwoPaths => "two paths",
         }

@@ -1,9 +1,9 @@
-//! Frames per second: a source that sends as fast as the chain takes, on one CPU.
+//! Frames per second of a source that sends as fast as the chain accepts, on one CPU.
 //!
-//! What frames cause - every program of the chain and all that moves frames between them - the
-//! kernel does in softirq of the CPU that they were sent on, before the source goes on. A frame's
-//! share of the time is the sum of what it costs. A packet socket gives the chain one frame at a
-//! time; BPF_PROG_TEST_RUN runs the source of `bpf/bench.bpf.c` on live frames, a batch at a time.
+//! The kernel does all work for a frame - every program of the chain and all forwarding between them -
+//! in softirq of the sending CPU, before the source continues. A frame's share of the time is the sum
+//! of its costs. A packet socket passes one frame at a time to the chain; BPF_PROG_TEST_RUN runs the
+//! source of `bpf/bench.bpf.c` on live frames, a batch at a time.
 
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ use crate::Result;
 /// Frames of one measurement.
 const FRAMES: std::ops::RangeInclusive<u32> = 1 << 12..=1 << 24;
 
-/// Within this time the sink has what is not lost.
+/// Time within which the sink has received all frames that are not lost.
 const BOUND: Duration = Duration::from_millis(100);
 
-/// What measurements need.
+/// The objects of a measurement.
 #[derive(Debug)]
 pub(super) struct ThroughputBed<'a> {
     pub(super) stations: &'a Stations,
     pub(super) programs: &'a mut Programs,
     pub(super) cpus: Cpus,
     pub(super) options: &'a Options,
-    /// Whether other work on the machine could not take the CPU away in a measurement.
+    /// The source runs at real-time priority, so that other work cannot preempt the measurement.
     pub(super) undisturbed: bool,
 }
 
@@ -45,7 +45,7 @@ enum FrameSender {
 }
 
 impl FrameSender {
-    /// Sends so many frames; how many nanoseconds a frame took.
+    /// Sends this number of frames; returns nanoseconds per frame.
     fn send(&mut self, programs: &mut Programs, frames: u32) -> Result<f64> {
         match self {
             FrameSender::Socket(talker) => talker.send(frames),
@@ -63,8 +63,7 @@ impl FrameSender {
         }
     }
 
-    /// Frames received beyond those before, once all that were sent are there or will not come any
-    /// more.
+    /// Frames received since `before`, once all sent frames have arrived or are lost.
     fn settled(&self, programs: &mut Programs, before: u64) -> Result<u64> {
         let sent = self.sent(programs)?;
         let mut received = Ok(0);
@@ -77,8 +76,8 @@ impl FrameSender {
 }
 
 impl ThroughputBed<'_> {
-    /// Sends frames of `streams` streams through a chain, as fast as it goes; how many the sink
-    /// received per second.
+    /// Sends frames of `streams` streams through a chain at full speed; returns the number received per
+    /// second.
     pub(super) fn measure(
         &mut self,
         chain: &mut Chain,
@@ -99,10 +98,10 @@ impl ThroughputBed<'_> {
         };
         let (rate, received) = stations.talker.namespace().run(|| {
             let _pinned = cpus.pin()?;
-            // In softirq the chain runs as the thread does that it interrupts.
+            // In softirq the chain runs at the priority of the interrupted thread.
             *undisturbed &= Cpus::raise_priority();
             let received_before = programs.received()?;
-            // Each stream once or more, so that tables and code are where they will be.
+            // Each stream at least once, so that caches are warm.
             let warm_up = streams.max(*FRAMES.start());
             let frame_ns = sender.send(programs, warm_up)?;
             let warm = sender.settled(programs, received_before)?;

@@ -1,5 +1,5 @@
-//! What goes wrong on purpose: links that are cut ([`crate::World::cut`]), and wires that lose,
-//! delay, duplicate and reorder frames.
+//! Injected faults: links that are cut ([`crate::World::cut`]), and wires that lose, delay, duplicate
+//! and reorder frames.
 
 mod impair;
 mod line;

@@ -1,4 +1,4 @@
-//! Both paths fail at once, several times, and one of them comes back first.
+//! Both paths fail at the same time, repeatedly; one of them recovers first.
 //!
 //! ```text
 //!                        path1
@@ -19,7 +19,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
     let mut steps = vec![PhaseStep::new("both up", [true, true], phase_ns)];
     for number in 1..=OUTAGES {
         steps.push(PhaseStep::new(format!("both down ({number})"), [false, false], phase_ns));
-        // The paths take turns in being the first.
+        // The first path to recover alternates.
         let (first, up) =
             if number % 2 == 1 { ("path1", [true, false]) } else { ("path2", [false, true]) };
         steps.push(PhaseStep::new(format!("{first} up ({number})"), up, phase_ns));

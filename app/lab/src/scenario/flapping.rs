@@ -1,4 +1,4 @@
-//! Either path fails again and again, in random order, never both at a time.
+//! Either path fails repeatedly, in random order, never both at the same time.
 //!
 //! ```text
 //!                        path1
@@ -6,9 +6,9 @@
 //!                  path2 (+ 300 us)
 //! ```
 //!
-//! Before the next cut, what was sent while one path carried the stream alone must have arrived:
-//! a frame that is on its way on a path when that path is cut is lost with it, and only frames
-//! that the other path carries, too, are protected.
+//! Before the next cut, all frames sent while one path carried the stream alone must have arrived: a
+//! frame in flight on a path that is cut is lost there, and only frames that the other path carries as
+//! well are protected.
 
 use onbeat_report::{Check, Measurement, PhaseState};
 
@@ -24,7 +24,7 @@ use crate::Result;
 use crate::world::CutEnds;
 use onbeat_wire::random::Random;
 
-/// Longest time that a path stays cut, in ns.
+/// Maximum time that a path stays cut, in ns.
 const LONGEST_CUT_NS: u64 = 10_000_000;
 
 /// Options of the scenario.
@@ -34,7 +34,7 @@ pub(super) struct Options {
     plane: DataPlaneOptions,
     #[command(flatten)]
     frames: FrameOptions,
-    /// How often a link is cut
+    /// Number of cuts
     #[arg(long, value_name = "NUMBER", default_value_t = 1000,
         value_parser = clap::value_parser!(u32).range(1..))]
     cuts: u32,

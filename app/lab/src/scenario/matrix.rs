@@ -1,4 +1,4 @@
-//! Every kind of bad path beside a good one, with each recovery algorithm.
+//! Each kind of impaired path next to a clean one, with each recovery algorithm.
 //!
 //! ```text
 //!                path1 (clean, cut, lossy, ...)
@@ -6,8 +6,8 @@
 //!                path2 (clean)
 //! ```
 //!
-//! With a good path beside it, nothing is lost. Vector recovery lets no duplicate through; match
-//! recovery, which remembers one number only, lets those through that come late (7.4.3.5).
+//! With one clean path, no frame is lost. Vector recovery passes no duplicate; match recovery, which
+//! stores one number only, passes duplicates that arrive late (7.4.3.5).
 
 use onbeat_report::{Cell, Check, Counters};
 
@@ -113,7 +113,7 @@ fn cell(
     flow::finish_all(flows)
 }
 
-/// What path1 did, both directions together.
+/// Counters of path1, both directions together.
 fn wire(world: &World) -> Result<WireCounters> {
     let wire = world.wire("path1")?;
     let (there, back) = (wire.counters(Direction::Forward), wire.counters(Direction::Backward));
@@ -147,11 +147,11 @@ fn judge(
         stage.check(Check::eq(format!("{cell}: duplicated"), duplicated, 0_u64, "frames"));
     }
     let changed = sum(|flow| flow.changed);
-    stage.check(Check::eq(format!("{cell}: changed on the way"), changed, 0_u64, "frames"));
+    stage.check(Check::eq(format!("{cell}: changed in transit"), changed, 0_u64, "frames"));
     let did = |count: fn(&WireCounters) -> u64| count(&after) - count(&before);
     let (path_lost, copies) = (did(|wire| wire.lost), did(|wire| wire.duplicated));
     let held = did(|wire| wire.reordered);
-    // A cell whose path was not bad shows nothing.
+    // A cell without an effective impairment shows nothing.
     let bad = match kind {
         "loss" => Some(("lost on path1", path_lost)),
         "duplicate" => Some(("copies on path1", copies)),

@@ -1,4 +1,4 @@
-//! The daemons are killed, stopped and started again under traffic.
+//! The daemons are killed, stopped and restarted under traffic.
 //!
 //! ```text
 //!                 path1
@@ -6,8 +6,7 @@
 //!                 path2
 //! ```
 //!
-//! Frames are moved by the kernel alone: nothing is lost, no frame arrives twice, and the counters
-//! go on where they were.
+//! The kernel alone forwards frames: none is lost or duplicated, and the counters continue.
 
 use onbeat_report::{Check, PhaseState};
 
@@ -20,7 +19,7 @@ use super::{figures, flow};
 use crate::world::Daemon;
 use crate::{Result, Topology};
 
-/// How a daemon ends.
+/// A function that stops a daemon.
 type End = fn(&mut Daemon) -> Result<()>;
 
 /// The network.

@@ -1,4 +1,4 @@
-//! What every scenario has at hand: progress, and the result as it grows.
+//! Environment of a scenario: progress, and its result.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::Path;
@@ -42,17 +42,17 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Says what the scenario does.
+    /// Prints the description of the scenario.
     pub(super) fn print_description(&self, text: &str) {
         if !self.common.quiet {
             self.show(text);
         }
     }
 
-    /// Prints a text before the result, beside standard output where that is for JSON.
+    /// Prints a text before the result; to standard error if standard output is for JSON.
     fn show(&self, text: &str) {
         let text = text.as_bytes();
-        // What no one can read is no reason to stop; a full disk shows at the result.
+        // Errors of the terminal are ignored; a full disk is reported with the result.
         let _ = if self.common.json { stderr().write_all(text) } else { stdout().write_all(text) };
     }
 
@@ -80,7 +80,7 @@ impl<'a> Stage<'a> {
         Ok(world)
     }
 
-    /// Driver and mode of these nodes, for the conditions.
+    /// Records driver and mode of these nodes in the conditions.
     pub(super) fn record_ports<'n>(
         &mut self,
         world: &World,
@@ -123,35 +123,35 @@ impl<'a> Stage<'a> {
         self.notes.push(note.into());
     }
 
-    /// The program that nodes run.
+    /// The program of the nodes.
     pub(super) fn onbeat_bin(&self) -> &'a Path {
         &self.common.onbeat_bin
     }
 
-    /// Gives the result another name than the scenario's.
+    /// Sets a name of the result that differs from the scenario's.
     pub(super) fn rename(&mut self, name: &'static str) {
         self.name = name;
         self.run = Run::begin(name);
     }
 
-    /// Names the driver of the ports, for the conditions.
+    /// Sets the driver of the ports in the conditions.
     pub(super) fn set_driver(&mut self, driver: &str) {
         self.driver = Some(driver.to_owned());
     }
 
-    /// The live line, where nothing flows yet.
+    /// Updates the progress line while no flow is active.
     pub(super) fn show_step(&mut self, what: &str) {
         let name = self.name;
         self.progress.update(|| format!("{name}: {what}"));
     }
 
-    /// Lets frames flow for a while, and tells how they do.
+    /// Runs the flows for a time, with progress.
     pub(super) fn pass(&mut self, what: &str, flows: &[Flow], for_ns: u64) -> Result<()> {
         let from = now_ns();
         Ok(pause_until(from + for_ns, || self.show_flows(what, flows))?)
     }
 
-    /// The live line.
+    /// Updates the progress line.
     pub(super) fn show_flows(&mut self, what: &str, flows: &[Flow]) {
         let name = self.name;
         self.progress.update(|| {
@@ -162,7 +162,7 @@ impl<'a> Stage<'a> {
         });
     }
 
-    /// Fails where a wire lost what it was not told to lose: the result would tell nothing.
+    /// Fails if a wire lost frames unintentionally: the result would be meaningless.
     pub(super) fn require_intact_wires(&self, world: &World) -> Result<()> {
         for (link, wire) in world.wires() {
             for direction in [Direction::Forward, Direction::Backward] {
@@ -178,7 +178,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// The nodes' own counters, in the order of the description.
+    /// The nodes' own counters, in the order of the topology.
     pub(super) fn statuses(&self, world: &World) -> Result<Vec<NodeStatus>> {
         world.topology().nodes.iter().map(|node| world.status(&node.name)).collect()
     }

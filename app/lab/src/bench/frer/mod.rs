@@ -1,4 +1,4 @@
-//! The bench `frer`: FRER in XDP beside plain XDP redirect.
+//! The bench `frer`: FRER in XDP compared with plain XDP redirect.
 
 pub(super) mod figures;
 
@@ -21,14 +21,14 @@ use super::throughput::ThroughputBed;
 use super::{Options, Source};
 use crate::{Error, Result};
 
-/// Frames per second of FRER with so many paths and streams and frames of this source, and of its
-/// limit just before or after it, round by round.
+/// Frames per second of FRER with this number of paths and streams and frames of this source, and of
+/// its limit measured directly before or after, per round.
 #[derive(Debug)]
 struct FrerCase {
     source: Source,
     paths: usize,
     streams: u32,
-    /// FRER, limit.
+    /// Pairs of FRER and limit.
     pairs: Vec<(f64, f64)>,
 }
 
@@ -38,14 +38,14 @@ impl FrerCase {
     }
 }
 
-/// Frames per second of a source by itself.
+/// Frames per second of a source without a chain.
 #[derive(Debug)]
 struct SourceRates {
     source: Source,
     rates: Vec<f64>,
 }
 
-/// What a program costs.
+/// Run time of a program.
 #[derive(Debug)]
 struct ProgramCost {
     chain: String,
@@ -53,17 +53,17 @@ struct ProgramCost {
     runs: Runs,
 }
 
-/// All that was found.
+/// Results of the bench.
 #[derive(Debug)]
 pub(super) struct FrerResults {
     sources: Vec<SourceRates>,
     cases: Vec<FrerCase>,
-    /// Of frames from this source.
+    /// Run times with frames of this source.
     costs: (Source, Vec<ProgramCost>),
     redirected: FrameAccount,
     protected: Vec<FrameAccount>,
     delays: Distribution,
-    /// Of redirect, of FRER.
+    /// Delays by redirect and by FRER.
     fates: [ProbeCounts; 2],
     /// Whether throughput was measured at real-time priority.
     undisturbed: bool,
@@ -100,7 +100,7 @@ pub(super) fn measure(
         undisturbed: true,
     };
     let (sources, cases) = throughput(&mut bed, &mut redirects, &mut protected, progress)?;
-    // A batch has programs and tables in the caches, so that what is left is the programs' own.
+    // A batch keeps programs and tables in the caches; what remains is the programs' own time.
     let strictest =
         if options.sources.contains(&Source::Kernel) { Source::Kernel } else { Source::Socket };
     let costs = (strictest, costs(&mut bed, &mut redirects, &mut protected, strictest)?);
@@ -114,7 +114,7 @@ pub(super) fn measure(
         .map(|frer| account(&frer.chain, frer.paths, frer.streams, frer.counted()?))
         .collect::<Result<_>>()?;
 
-    // Without the program on the listener's interface its kernel takes the frames in.
+    // Without the program on its interface, the listener's kernel receives the frames.
     drop(sinks);
     redirects.set(Redirect::TwoPaths, bed.programs)?;
     let two_paths = protected.iter().find(|protected| protected.paths == 2).expect("built above");
@@ -131,7 +131,7 @@ pub(super) fn measure(
     })
 }
 
-/// The redirect that FRER with so many paths is held against.
+/// The redirect that is the limit of FRER with `paths` paths.
 fn limit(paths: usize) -> Redirect {
     if paths == 1 { Redirect::OnePath } else { Redirect::TwoPaths }
 }
@@ -162,14 +162,14 @@ fn throughput(
         };
         for (alone, cases) in sources.iter_mut().zip(cases.chunks_mut(protected.len())) {
             let source = alone.source;
-            measuring("the source alone", source);
+            measuring("the source only", source);
             redirects.set(Redirect::Nothing, bed.programs)?;
             alone.rates.push(bed.measure(&mut redirects.chain, 1, source)?);
             for (case, frer) in cases.iter_mut().zip(protected.iter_mut()) {
                 let (paths, streams) = (case.paths, case.streams);
                 measuring(&title(paths, streams), source);
                 redirects.set(limit(paths), bed.programs)?;
-                // Neither is always the first.
+                // The order alternates.
                 let pair = if round % 2 == 0 {
                     let limit = bed.measure(&mut redirects.chain, streams, source)?;
                     (bed.measure(&mut frer.chain, streams, source)?, limit)
@@ -184,7 +184,7 @@ fn throughput(
     Ok((sources, cases))
 }
 
-/// What the programs cost, in a round of its own: counting costs, too.
+/// Measures the run time of the programs in a round of its own, as counting has a cost.
 fn costs(
     bed: &mut ThroughputBed<'_>,
     redirects: &mut RedirectChain,

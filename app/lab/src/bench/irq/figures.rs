@@ -1,4 +1,4 @@
-//! From what was found to checks and figures.
+//! Checks and figures of the bench `irq`.
 
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio};
@@ -7,7 +7,7 @@ use super::accuracy::{self, AccuracyRound, AttributionShares};
 use super::overhead::{self, PacketRate};
 use super::{IrqResults, Options};
 
-/// What of a CPU's time may be missing in the accounts, in percent.
+/// Maximum share of a CPU's time that may be missing in the accounts, in percent.
 const CONSERVED_PERCENT: f64 = 1.0;
 
 pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &IrqResults) {
@@ -31,8 +31,9 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &IrqResults)
         ));
     }
     outcome.note(
-        "apart: each flow over a device of its own, whose thread's run time is the truth; together: \
-         both over one, where each is taken to cost what it did apart, in the median of all rounds",
+        "separate: each flow over a device of its own, whose thread's run time is the true cost; \
+         shared: both over one device, where each is assumed to cost its median separate cost over \
+         all rounds",
     );
 }
 
@@ -50,7 +51,7 @@ fn checks(outcome: &mut Outcome, options: &Options, case: &accuracy::AccuracyCas
 fn errors(outcome: &mut Outcome, case: &accuracy::AccuracyCase) {
     let [apart, together]: [fn(&AccuracyRound) -> AttributionShares; 2] =
         [|round| round.apart, |round| round.together];
-    for (how, of) in [("apart", apart), ("together", together)] {
+    for (how, of) in [("separate", apart), ("shared", together)] {
         let values = |value: fn(&AttributionShares) -> f64| -> Vec<f64> {
             case.rounds.iter().map(|round| value(&of(round))).collect()
         };
@@ -63,10 +64,10 @@ fn errors(outcome: &mut Outcome, case: &accuracy::AccuracyCase) {
             .map(|error| error * 100.0)
             .collect();
         if !stated.is_empty() {
-            let name = format!("standard error stated, {how}: {}", case.name);
+            let name = format!("reported standard error, {how}: {}", case.name);
             outcome.figure(name, Measurement::of_runs("points", &stated));
         }
-        let name = format!("charged of the threads' run time, {how}: {}", case.name);
+        let name = format!("share of the threads' run time charged, {how}: {}", case.name);
         let of_run_time = values(|shares| shares.of_run_time * 100.0);
         outcome.figure(name, Measurement::of_runs("%", &of_run_time));
     }
@@ -77,8 +78,8 @@ fn shares(cases: &[accuracy::AccuracyCase]) -> Counters {
         ("flows", ""),
         ("round", ""),
         ("truth", "%"),
-        ("charged, apart", "%"),
-        ("charged, together", "%"),
+        ("charged, separate", "%"),
+        ("charged, shared", "%"),
     ]);
     for case in cases {
         for (number, round) in case.rounds.iter().enumerate() {
@@ -103,12 +104,12 @@ fn costs(outcome: &mut Outcome, case: &overhead::OverheadCase) {
         .map(|(with, without)| (with.packets_per_s, without.packets_per_s))
         .collect();
     outcome.figure(
-        name("packets a second with the ledger"),
-        Ratio::of_runs("packets/s", &rates, "without it"),
+        name("packets per second with the ledger"),
+        Ratio::of_runs("packets/s", &rates, "without the ledger"),
     );
     let added: Vec<f64> = rates.iter().map(|(with, without)| 1e9 / with - 1e9 / without).collect();
     outcome.figure(
-        name("what the ledger adds to a packet, sent, received and read"),
+        name("time added to a packet by the ledger, sent, received and read"),
         Measurement::of_runs("ns", &added),
     );
     let thread =
@@ -116,8 +117,8 @@ fn costs(outcome: &mut Outcome, case: &overhead::OverheadCase) {
     let added: Vec<f64> = case.rounds.iter().filter_map(thread).collect();
     if !added.is_empty() {
         let figure = Measurement::of_runs("ns", &added);
-        outcome.figure(name("what the ledger adds to a packet, received"), figure);
+        outcome.figure(name("time added to a packet by the ledger, received"), figure);
     }
-    let counted = name("time of the ledger's programs, while it is counted");
+    let counted = name("run time of the ledger's programs, measured separately");
     outcome.figure(counted, case.programs.table());
 }

@@ -1,4 +1,4 @@
-//! What the ledger costs: the same packets with and without it, in turns, on one CPU.
+//! Overhead of the ledger: the same packets with and without it, alternating, on one CPU.
 
 use std::time::Instant;
 
@@ -14,25 +14,25 @@ use super::ledger::Ledger;
 use super::rig::{Cable, Rig};
 use crate::Result;
 
-/// A way to receive.
+/// A receive mode.
 #[derive(Debug)]
 pub(super) struct OverheadCase {
     pub(super) name: &'static str,
     /// With the ledger, and without it.
     pub(super) rounds: Vec<(PacketRate, PacketRate)>,
-    /// The ledger's programs, while they were counted.
+    /// Run times of the ledger's programs.
     pub(super) programs: ProgramCosts,
 }
 
-/// How packets passed.
+/// Throughput of packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PacketRate {
     pub(super) packets_per_s: f64,
-    /// Run time of the thread of NAPI for a packet; `None` in softirq.
+    /// Run time of the NAPI thread per packet; `None` in softirq.
     pub(super) thread_ns: Option<f64>,
 }
 
-/// What is measured.
+/// The objects under measurement.
 struct OverheadBed<'a> {
     cable: Cable,
     flow: Flow,
@@ -56,7 +56,7 @@ pub(super) fn measure(
         for round in 0..options.rounds {
             progress
                 .update(|| format!("overhead, {name}, round {} of {}", round + 1, options.rounds));
-            // Neither is always the first.
+            // The order alternates.
             let pair = if round % 2 == 0 {
                 let without = bed.rate(options)?.0;
                 (bed.rate_with(&mut ledger, options)?, without)
@@ -77,7 +77,7 @@ impl OverheadBed<'_> {
         Ok(ledger.during(|| self.rate(options))?.0.0)
     }
 
-    /// Passes packets for a slice; how fast, and how many.
+    /// Passes packets for a slice; returns the rate and the number of packets.
     fn rate(&self, options: &Options) -> Result<(PacketRate, u64)> {
         let _pinned = self.cpus.pin()?;
         for _ in 0..BATCH {
@@ -99,7 +99,7 @@ impl OverheadBed<'_> {
         Ok((PacketRate { packets_per_s: packets as f64 / seconds, thread_ns }, packets))
     }
 
-    /// What each program takes, in a round of its own: counting costs, too.
+    /// Measures the run time of each program in a round of its own, as counting has a cost.
     fn programs(&self, ledger: &mut Ledger, options: &Options) -> Result<ProgramCosts> {
         let _statistics = Statistics::enable()?;
         let before = ledger.runs()?;

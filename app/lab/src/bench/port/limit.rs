@@ -1,5 +1,5 @@
-//! The limit: an XDP program answers at once ([`super::wire::Wire::reflect`]), so that what is
-//! left is the wire itself; and the managing node is a bare loop around a system call.
+//! The limit: an XDP program responds at once ([`super::wire::Wire::reflect`]), so that only the delay
+//! of the wire remains. The managing node is a minimal loop around a system call.
 
 use onbeat_netdev::PacketSocket;
 use onbeat_realtime::clock::sleep_until;
@@ -60,7 +60,7 @@ impl ManagingNode for BareRequester {
     }
 }
 
-/// The program on its interface does all the work.
+/// The controlled node: the XDP program on its interface does all the work.
 #[derive(Debug)]
 pub(super) struct Reflector;
 

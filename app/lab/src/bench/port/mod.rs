@@ -1,5 +1,5 @@
-//! The bench `port`: the back ends of the real-time port beside each other, beside what a plain
-//! libpcap program does, and beside the least that can be.
+//! The bench `port`: compares the back ends of the real-time port with each other, with a plain libpcap
+//! program, and with the minimum possible delay.
 //!
 //! ```text
 //!  managing node       wire                                    controlled node
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Each back end has a `rig` of its own, whose `wire` observes; `backend` is the table of rows,
-//! `stack`, `pcap` and `limit` what runs on them. A `round` runs some rows for some cycles, `plan`
-//! says which, `series` and `case` make delays of stamps, and `figures` makes the result.
+//! `stack`, `pcap` and `limit` run on the rigs. A `round` runs some rows for some cycles in the order
+//! of `plan`; `series` and `case` compute delays from stamps, and `figures` builds the result.
 
 use onbeat_realtime::clock::now_ns;
 use onbeat_realtime::interrupt;
@@ -49,21 +49,21 @@ use super::cyclic::{self, Bounds, Load, Options, RowState};
 use crate::load::Hackbench;
 use crate::{Result, rounds};
 
-/// Room for the stamps of what is sent beyond the plan, so that it shows.
+/// Room for the stamps of frames beyond the plan, so that these are noticed.
 const SPARE_STAMPS: u64 = 64;
 
-/// Names and descriptions of the rows there are.
+/// Names and descriptions of all rows.
 pub fn backends() -> impl Iterator<Item = (&'static str, &'static str)> {
     BACKENDS.iter().map(|backend| (backend.name, backend.summary))
 }
 
-/// How it is run where nothing else is said: all rows but those that take a whole CPU.
+/// The default options: all rows but those that occupy a whole CPU.
 #[must_use]
 pub fn defaults() -> Options {
     Options::defaults(100_000, 10, [5_000, 1_000, 250])
 }
 
-/// What can be measured.
+/// Checks the options against the limits of this bench.
 fn check(options: &Options) -> Result<()> {
     options.check(&Bounds {
         backends: &BACKENDS.iter().map(|backend| backend.name).collect::<Vec<_>>(),
@@ -73,15 +73,14 @@ fn check(options: &Options) -> Result<()> {
     })
 }
 
-/// All that was found.
+/// Results of the bench.
 type PortResults = cyclic::CyclicResults<Backend, PortCase>;
 
 /// Runs the bench.
 ///
 /// # Errors
-/// Where an option cannot be used, or the kernel or its privileges do not allow it;
-/// [`crate::Error::Interrupted`]. Whatever was made is gone then. A back end that cannot be had is no
-/// error but a row that says why.
+/// Invalid options; missing support or privileges; [`crate::Error::Interrupted`]. All namespaces and
+/// programs are removed then. An unavailable back end is no error, but a row with the reason.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     check(options)?;
     cyclic::run("port", progress, |progress| {
@@ -93,7 +92,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
 fn measure(options: &Options, progress: &mut Progress) -> Result<(PortResults, Vec<Program>)> {
     let place = Placement::choose(options.cpus, options.priority)?;
     let loaded = options.loads.contains(&Load::Hackbench);
-    // Before there is anything that its tasks could inherit.
+    // Before any object exists that its tasks could inherit.
     let hackbench = Hackbench::start(if loaded { Hackbench::GROUPS } else { 0 })?;
     let awake = Awake::begin();
     let (mut rows, states) = open(options, progress)?;
@@ -112,7 +111,7 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<(PortResults, V
                 .unzip();
             let title = title(&members, *cycles, turn.load, options.rounds);
             let taken = round::run(&mut members, *cycles, &place, || {
-                progress.update(|| format!("{title}: {} left", clock.left(now_ns() - begun)));
+                progress.update(|| format!("{title}: {} remaining", clock.left(now_ns() - begun)));
             })?;
             clock.planned_ns -= cycles.duration_ns();
             for (case, taken) in cases.into_iter().zip(taken) {
@@ -120,10 +119,10 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<(PortResults, V
             }
         }
     }
-    progress.update(|| "counting what XDP programs cost".into());
+    progress.update(|| "measuring the run time of XDP programs".into());
     let programs = programs::measure(rows.iter_mut().map(|measured| &mut measured.row), &place)?;
     let mut cases: Vec<PortCase> = rows.into_iter().flat_map(|measured| measured.cases).collect();
-    // Stable: the rows stay in their order.
+    // Stable: the rows keep their order.
     cases.sort_by_key(|case| (Reverse(case.period_ns), case.load as u8));
     Ok((PortResults { rows: states, cases, machine: Machine::new(place, &awake) }, programs))
 }
@@ -168,20 +167,20 @@ struct RowGroup {
     case: usize,
 }
 
-/// Under one load.
+/// Rounds under one load.
 struct LoadRounds {
     load: Load,
     parts: Vec<RowGroup>,
 }
 
-/// All rounds, in their order: of each, idle and loaded, at each period, so that what changes on
-/// the machine meanwhile meets all of them.
+/// All rounds in order; each runs idle and loaded, at each period, so that changes of the machine
+/// affect all of them.
 struct Schedule {
     turns: Vec<LoadRounds>,
 }
 
 impl Schedule {
-    /// Gives each row an empty case for each load and period.
+    /// Gives each row an empty case per load and period.
     fn new(options: &Options, rows: &mut [MeasuredRow]) -> Self {
         let spins: Vec<bool> = rows.iter().map(|measured| measured.row.backend.spins).collect();
         let mut turns = Vec::new();
@@ -216,13 +215,13 @@ impl Schedule {
     }
 }
 
-/// What is still to be done.
+/// The remaining rounds.
 struct RemainingTime {
     planned_ns: u64,
 }
 
 impl RemainingTime {
-    /// In words; `since_ns` of the current round are over.
+    /// The remaining time as text; `since_ns` of the current round have passed.
     fn left(&self, since_ns: u64) -> String {
         rounds::in_words(self.planned_ns.saturating_sub(since_ns))
     }

@@ -1,5 +1,5 @@
-//! What a plain libpcap program does, for reference: immediate mode, a filter, pcap_sendpacket on
-//! receipt; cycles by clock_nanosleep and pcap_sendpacket.
+//! A plain libpcap program, for reference: immediate mode, a filter, pcap_sendpacket on receipt; cycles
+//! by clock_nanosleep and pcap_sendpacket.
 
 use onbeat_realtime::clock::now_ns;
 
@@ -10,10 +10,10 @@ use super::rig::{CN, MN, Rig};
 use super::sleeper::Sleeper;
 use crate::{Error, Result};
 
-/// What was opened, or why not, as libpcap says it.
+/// An opened end, or libpcap's error message.
 type PcapResult<T> = std::result::Result<T, String>;
 
-/// How long a wait for a request lasts before the program looks whether it is to end.
+/// Longest wait for a request until the program checks whether to stop.
 const WAIT_MS: u8 = 20;
 
 pub(super) struct Requester {

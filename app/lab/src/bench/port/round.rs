@@ -1,4 +1,4 @@
-//! A round: some back ends at the same time, so many cycles, two threads each.
+//! A round: some back ends run at the same time for a number of cycles, with two threads each.
 
 use std::panic::resume_unwind;
 use std::sync::OnceLock;
@@ -18,23 +18,23 @@ use super::rig::Rig;
 use super::wire::WireCounters;
 use crate::{Error, Result};
 
-/// From the moment that all threads are there to the first cycle.
+/// From the start of all threads to the first cycle.
 const LEAD_NS: u64 = 20_000_000;
-/// How often a thread looks whether the others are there.
+/// Interval at which a thread checks whether the others have started.
 const LOOK_NS: u64 = 200_000;
-/// How long a node is let alone: how late it may notice that it is to stop.
+/// Longest uninterrupted run of a node: the maximum delay until it stops.
 const SLICE_NS: u64 = 20_000_000;
-/// By how much a round may be longer than its cycles, at worst.
+/// Maximum duration of a round beyond its cycles.
 const BOUND_NS: u64 = 60 * SECOND;
-/// Within this time after the last request the last response has come, or is lost.
+/// Time after the last request within which the last response has arrived or is lost.
 const DRAIN: Duration = Duration::from_secs(2);
-/// All of it is locked into memory.
+/// Stack size, all of it locked into memory.
 const STACK: usize = 256 << 10;
 
-/// A back end, and what it is measured on.
+/// A back end with its rig.
 pub(super) struct Row {
     pub(super) backend: &'static Backend,
-    // Closed before the interfaces go.
+    // Closed before the interfaces are removed.
     pub(super) mn: Box<dyn ManagingNode>,
     pub(super) cn: Box<dyn ControlledNode>,
     pub(super) rig: Rig,
@@ -44,10 +44,10 @@ pub(super) struct Row {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RoundCycles {
     pub(super) period_ns: u64,
-    /// That do not count, before those that do.
+    /// Cycles of warm-up, which do not count.
     pub(super) warm_up: u64,
     pub(super) counted: u64,
-    /// Which round of its kind.
+    /// Number of the round at this period and load.
     pub(super) round: u32,
 }
 
@@ -56,30 +56,30 @@ impl RoundCycles {
         self.warm_up + self.counted
     }
 
-    /// How long it takes, in nanoseconds.
+    /// Its duration in nanoseconds.
     pub(super) fn duration_ns(self) -> u64 {
         self.all() * self.period_ns + LEAD_NS + 2 * SLICE_NS
     }
 }
 
-/// What one row gave in a round.
+/// The record of one row in a round.
 #[derive(Debug)]
 pub(super) struct RoundRecord {
-    /// When the first request was due, warm-up included.
+    /// Time of the first planned request, including warm-up.
     pub(super) first_ns: u64,
     pub(super) requests: Vec<u64>,
     pub(super) responses: Vec<u64>,
     pub(super) passed: [WireCounters; 2],
     /// CPU time of the threads in the cycles that count: managing node, controlled node.
     pub(super) cpu_ns: [u64; 2],
-    /// Of this round: managing node, controlled node.
+    /// Counters of this round: managing node, controlled node.
     pub(super) counters: [PortNodeCounters; 2],
     pub(super) wakeups: Vec<u64>,
 }
 
-/// What the threads of a round share.
+/// State shared by the threads of a round.
 struct RoundState {
-    /// Threads, and how many of them are there.
+    /// Number of threads, and of those that have started.
     threads: usize,
     ready: AtomicUsize,
     start_ns: OnceLock<u64>,
@@ -87,7 +87,7 @@ struct RoundState {
     finished: AtomicUsize,
 }
 
-/// One row's times.
+/// Time table of one row.
 #[derive(Debug, Clone, Copy)]
 struct RowTimes {
     first: u64,
@@ -96,14 +96,14 @@ struct RowTimes {
 }
 
 impl RoundState {
-    /// Once every thread is there: the times of the row that begins `offset` after the first.
+    /// Waits for all threads; returns the times of the row that starts `offset` after the first.
     fn begin(&self, cycles: RoundCycles, offset: u64) -> RowTimes {
         self.ready.fetch_add(1, Ordering::Relaxed);
         while self.ready.load(Ordering::Relaxed) < self.threads && !self.stopped() {
             sleep_until(now_ns() + LOOK_NS);
         }
         let first = *self.start_ns.get_or_init(|| now_ns() + LEAD_NS) + offset;
-        // In the middle between two requests.
+        // Halfway between two requests.
         let before = |cycle: u64| first + cycle * cycles.period_ns - cycles.period_ns / 2;
         RowTimes { first, counts_from: before(cycles.warm_up), end: before(cycles.all()) }
     }
@@ -117,7 +117,7 @@ impl RoundState {
     }
 }
 
-/// Stops the round where its thread ends by itself, for an error or a panic.
+/// Stops the round if its thread exits because of an error or a panic.
 struct StopOnDrop<'a>(&'a RoundState);
 
 impl Drop for StopOnDrop<'_> {
@@ -126,7 +126,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// CPU time of this thread between the instants that count.
+/// CPU time of this thread in the cycles that count.
 #[derive(Debug, Default)]
 struct CpuMeter {
     from: Option<u64>,
@@ -144,7 +144,7 @@ impl CpuMeter {
         }
     }
 
-    /// Until when to go on without a look.
+    /// The time until which no sample is needed.
     fn next(&self, times: RowTimes) -> u64 {
         let slice = now_ns() + SLICE_NS;
         match (self.from, self.to) {
@@ -203,7 +203,7 @@ fn control(
     Ok(meter.ns())
 }
 
-/// Runs a round of these rows; `tick` is called now and then.
+/// Runs a round of these rows; `tick` is called periodically.
 pub(super) fn run(
     rows: &mut [&mut Row],
     cycles: RoundCycles,

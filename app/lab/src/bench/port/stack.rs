@@ -1,4 +1,4 @@
-//! A protocol stack of the least size, over any [`Port`].
+//! A minimal protocol stack over any [`Port`].
 
 use onbeat_link::{Clock, Filter, Port, Slot, Time};
 use onbeat_realtime::clock::now_ns;
@@ -7,7 +7,7 @@ use super::frames::{self, Frame, REQUEST_KEY};
 use super::node::{ControlledNode, ManagingNode, PortNodeCounters};
 use crate::Result;
 
-/// The managing node: the port sends its slot every cycle.
+/// The managing node: the port sends its slot each cycle.
 pub(super) struct Requester {
     port: Box<dyn Port>,
     slot: Slot,
@@ -42,7 +42,7 @@ impl ManagingNode for Requester {
     }
 }
 
-/// The controlled node: the port answers with its slot.
+/// The controlled node: the port responds with its slot.
 pub(super) struct Responder(Box<dyn Port>);
 
 impl Responder {
@@ -52,7 +52,7 @@ impl Responder {
         let mut mask = [0; REQUEST_KEY.end];
         mask[REQUEST_KEY].fill(0xff);
         let filter = Filter::new(&request[..REQUEST_KEY.end], &mask)?;
-        // It answers for as long as the port is open.
+        // It responds as long as the port is open.
         let _response = port.respond(filter, slot)?;
         Ok(Self(port))
     }
@@ -74,13 +74,13 @@ fn serve(port: &mut dyn Port, until_ns: u64) -> Result<()> {
         while let Some(frame) = port.receive()? {
             port.release(frame);
         }
-        // Nothing but of launches that failed, which are counted.
+        // Events report failed launches only, which are counted.
         while port.confirmation()?.is_some() {}
     }
     Ok(())
 }
 
-/// An instant of CLOCK_MONOTONIC by the port's clock, which may be CLOCK_TAI.
+/// An instant of CLOCK_MONOTONIC on the port's clock, which may be CLOCK_TAI.
 fn instant(port: &dyn Port, ns: u64) -> Time {
     match port.clock() {
         Clock::Monotonic => Time(ns),

@@ -1,4 +1,4 @@
-//! What one row gave at one period under one load, over all rounds.
+//! The result of one row at one period under one load, over all rounds.
 
 use onbeat_powerlink_node::Counts;
 
@@ -6,12 +6,12 @@ use super::row::RowRecord;
 use super::trace::TraceFigures;
 use crate::bench::cyclic::{self, CycleCase, Load, Values};
 
-/// What is measured.
+/// A measured quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
     /// From PReq on the wire to PRes on the wire.
     Response,
-    /// Distance of two SoC on the wire, against the cycle.
+    /// Deviation of the interval between two SoC on the wire from the cycle.
     Jitter,
 }
 
@@ -28,26 +28,26 @@ impl cyclic::Quantity for Quantity {
     }
 }
 
-/// See the module.
+/// The result of one row at one period under one load.
 #[derive(Debug, Default)]
 pub(super) struct PowerlinkCase {
     pub(super) backend: &'static str,
     pub(super) period_us: u32,
     pub(super) load: Load,
-    /// By quantity.
+    /// Values by quantity.
     pub(super) values: [Values; 2],
-    /// Cycles that were asked for, and that were seen.
+    /// Planned cycles, and those seen on the wire.
     pub(super) wanted: u64,
     pub(super) cycles: u64,
     pub(super) missed: u64,
     pub(super) unanswered: u64,
-    /// Responses that came behind the next poll.
+    /// Responses that arrived after the next poll.
     pub(super) late: u64,
     pub(super) unasked: u64,
-    /// Events that found no room, and frames of others.
+    /// Events that did not fit in the record, and foreign frames.
     pub(super) lost: u64,
     pub(super) foreign: u64,
-    /// Managing node, controlled node; what they did before the cycles that count, too.
+    /// Counters of the managing and the controlled node, including the cycles before the measured ones.
     pub(super) launched: u64,
     pub(super) answered: u64,
     pub(super) responses: u64,
@@ -58,7 +58,7 @@ impl PowerlinkCase {
         PowerlinkCase { backend, period_us, load, ..Self::default() }
     }
 
-    /// Takes in a round.
+    /// Adds a round.
     pub(super) fn add(&mut self, wanted: u64, round: &RowRecord) {
         let RowRecord { taken, lost, foreign, counts: [mn, cn] } = round;
         self.wanted += wanted;

@@ -1,4 +1,4 @@
-//! The wire of a row: `bpf/powerlink.bpf.c`, which stamps what passes.
+//! The wire of a row: `bpf/powerlink.bpf.c`, which stamps passing frames.
 
 use std::mem::{offset_of, size_of};
 
@@ -18,30 +18,30 @@ use skeleton::types::{bss, wire_state};
 
 onbeat_bpf::bpf_plain!(unsafe: wire_state);
 
-// `state` is all of the section: it is written and read as octets.
+// `state` is the whole section: it is written and read as octets.
 const _: () = assert!(offset_of!(bss, state) == 0 && size_of::<bss>() == size_of::<wire_state>());
 
-/// A row's programs, loaded.
+/// The loaded programs of a row.
 #[derive(Debug)]
 pub(super) struct Wire {
     programs: Programs,
-    /// Events that there is room for.
+    /// Capacity of the event table.
     room: u32,
     _links: Vec<Link>,
 }
 
-/// What was recorded.
+/// A recording of events.
 #[derive(Debug)]
 pub(super) struct WireRecord {
     pub(super) events: Vec<WireEvent>,
-    /// Events that found no room.
+    /// Events that did not fit in the table.
     pub(super) lost: u64,
-    /// Frames of others.
+    /// Foreign frames.
     pub(super) foreign: u64,
 }
 
 impl Wire {
-    /// A wire between two ends of a namespace, with room for so many events.
+    /// Starts a wire between two interfaces of a namespace, with room for this number of events.
     pub(super) fn start(handle: &Handle, [to_mn, to_cn]: [&str; 2], room: u32) -> Result<Self> {
         let size = |object: &mut UnloadedObject| object.set_entries("events", room);
         let programs = Programs::load_sized(OBJECT, "the wire", size)?;
@@ -53,15 +53,15 @@ impl Wire {
         Ok(Self { programs, room, _links: links })
     }
 
-    /// Records from now on.
+    /// Starts recording.
     pub(super) fn begin(&mut self) -> Result<()> {
         self.programs.set_state(wire_state { recording: 1, ..wire_state::default() }.octets())
     }
 
-    /// What was recorded since.
+    /// Stops recording; returns the recorded events.
     pub(super) fn end(&mut self) -> Result<WireRecord> {
         let wire_state { next, foreign, .. } = self.programs.state()?;
-        // Counters go on where something passes meanwhile: they are put back before the next time.
+        // Frames that pass meanwhile still advance the counters; the next start resets them.
         self.programs.set_state(wire_state::default().octets())?;
         let kept = next.min(self.room.into());
         let map = self.programs.map("events");

@@ -1,5 +1,5 @@
-//! What the hooks cost: the same packets through a router with and without them, in turns, on one CPU;
-//! beside it the limit, the same programs while they follow nothing.
+//! Overhead of the hooks: the same packets through a router with and without them, alternating, on one
+//! CPU; and with the limit, the same programs while no packet is followed.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::Options;
 use super::router::{ArrivalMode, Router};
 use crate::Result;
 
-/// What is compared.
+/// The compared cases.
 pub(super) const CASES: [(ArrivalMode, Detail); 4] = [
     (ArrivalMode::Polled, Detail::Stages),
     (ArrivalMode::Polled, Detail::Whole),
@@ -21,11 +21,11 @@ pub(super) const CASES: [(ArrivalMode, Detail); 4] = [
     (ArrivalMode::Queued, Detail::Whole),
 ];
 
-/// Nanoseconds of a packet in a round.
+/// Nanoseconds per packet in a round.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct HookRound {
     pub(super) without: f64,
-    /// With the programs, which follow nothing.
+    /// With the programs, while no packet is followed.
     pub(super) called: f64,
     pub(super) with: f64,
 }
@@ -34,14 +34,14 @@ pub(super) struct HookResults {
     pub(super) arrivals: ArrivalMode,
     pub(super) detail: Detail,
     pub(super) rounds: Vec<HookRound>,
-    /// Packets that came out while they were followed, and those that the tracer reported.
+    /// Packets forwarded while they were followed, and those that the tracer reported.
     pub(super) passed: u64,
     pub(super) reported: u64,
-    /// The programs, while they were counted.
+    /// Run times of the programs.
     pub(super) programs: ProgramCosts,
 }
 
-/// What is measured.
+/// The objects under measurement.
 struct HookBed {
     router: Router,
     hop: Hop,
@@ -79,7 +79,7 @@ pub(super) fn measure(
 }
 
 impl HookBed {
-    /// All three, of which none is always the first.
+    /// Measures all three variants in an order that changes.
     fn round(&mut self, number: u32) -> Result<HookRound> {
         let mut round = HookRound::default();
         for turn in 0..3 {
@@ -102,10 +102,10 @@ impl HookBed {
         self.without()
     }
 
-    /// With the hooks, which tell of each packet.
+    /// Measures with the hooks, which report each packet.
     fn with(&mut self) -> Result<f64> {
         let mut tracer = Tracer::start(&self.hop)?;
-        // In pieces, between which they are taken: nothing is lost, and taking is not measured.
+        // In pieces; reports are read between them: none is lost, and reading is not measured.
         let pieces = 1 + (self.slice.as_millis() / 20) as u32;
         let (mut time_ns, mut packets) = (0.0, 0);
         for _ in 0..pieces {
@@ -119,7 +119,7 @@ impl HookBed {
         Ok(time_ns / packets.max(1) as f64)
     }
 
-    /// What each program takes, in a round of its own: counting costs, too.
+    /// Measures the run time of each program in a round of its own, as counting has a cost.
     fn programs(&mut self) -> Result<ProgramCosts> {
         let _statistics = Statistics::enable()?;
         let tracer = Tracer::start(&self.hop)?;

@@ -1,5 +1,5 @@
-//! The limit: threads that send every frame on, by the same sockets and in the same batches as FRER,
-//! and look at none.
+//! The limit: threads that forward every frame by the same sockets and in the same batches as FRER,
+//! without parsing it.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,13 +22,13 @@ use crate::bench::account::FrameAccount;
 use crate::worker::Worker;
 use crate::{Error, Result};
 
-/// Places in a ring for copies of frames, as FRER's ports have them.
+/// Capacity of a ring for copies of frames, as in FRER's ports.
 const FRAMES: usize = 8192;
 
-/// How soon a thread sees that it is to end.
+/// Maximum delay until a thread notices that it shall stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Where frames go that come in by each port.
+/// Egress ports of the frames of each ingress port.
 type Routes = Vec<Vec<usize>>;
 
 /// A chain of two bare forwarders.
@@ -37,7 +37,7 @@ pub(super) struct BareForwarders {
     chain: Chain,
     paths: usize,
     zero_copy: bool,
-    // Before the programs, which hold the sockets' places.
+    // Dropped before the programs, which hold the entries of the sockets.
     _threads: [Worker<()>; 2],
     _attached: Vec<(Programs, Vec<Link>)>,
 }
@@ -54,7 +54,7 @@ impl BareForwarders {
         let b = [[&chain.b].as_slice(), &chain.b_paths.each_ref()[..paths]].concat();
         let mut to_paths: Routes = vec![Vec::new(); 1 + paths];
         to_paths[0] = (1..=paths).collect();
-        // What comes by path 2 are the copies that FRER would eliminate.
+        // Frames of path 2 are the copies that FRER would eliminate.
         let mut to_listener: Routes = vec![Vec::new(); 1 + paths];
         to_listener[1] = vec![0];
         let mut attached = Vec::new();
@@ -92,12 +92,12 @@ impl ChainNodes for BareForwarders {
     }
 }
 
-/// What a thread does again and again.
+/// A forwarding loop.
 trait Forwarder: Send + 'static {
-    /// Sends on up to a batch of each port; how many frames those were.
+    /// Forwards up to a batch per port; returns the number of frames.
     fn round(&mut self) -> usize;
 
-    /// What is to be waited for.
+    /// The descriptors to wait for.
     fn fds(&self) -> Vec<libc::pollfd>;
 }
 
@@ -108,8 +108,8 @@ fn start(mut forward: impl Forwarder, cpus: Cpus) -> Result<Worker<()>> {
         let mut fds = forward.fds();
         while !stop.load(Ordering::Relaxed) {
             while forward.round() > 0 {}
-            // SAFETY: the length is that of `fds`, which lives through the call. An early return
-            // does no harm.
+            // SAFETY: the length is that of `fds`, which lives through the call. A spurious wake-up is
+            // harmless.
             unsafe {
                 libc::poll(fds.as_mut_ptr(), fds.len() as _, LOOK.as_millis() as libc::c_int)
             };
@@ -178,7 +178,7 @@ impl XskForwarder {
         programs: &mut Programs,
     ) -> Result<(Self, Vec<Link>)> {
         let (umem, pool) = Umem::new((FRAMES * interfaces.len()) as u32)
-            .map_err(|error| Error::io("take memory for frames", error))?;
+            .map_err(|error| Error::io("allocate memory for frames", error))?;
         let (mut receivers, mut senders, mut links) = (Vec::new(), Vec::new(), Vec::new());
         let mut zero_copy = true;
         for interface in interfaces {

@@ -1,4 +1,4 @@
-//! Nodes A and B with FRER.
+//! Nodes A and B with FRER in user space.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -18,7 +18,7 @@ use super::ChainNodes;
 use crate::bench::account::FrameAccount;
 use crate::{Error, Result};
 
-/// Frames that a port by packet sockets has room for, as a node's.
+/// Frames of the queue of a port by packet sockets, as in a node.
 const FRAMES: usize = 8192;
 
 /// A chain with FRER in two threads.
@@ -27,7 +27,7 @@ pub(super) struct UserSpaceChain {
     chain: Chain,
     /// Paths in use, 1 or 2.
     pub(super) paths: usize,
-    /// Streams configured.
+    /// Number of streams configured.
     pub(super) streams: u32,
     nodes: [UserSpaceNode; 2],
 }
@@ -127,12 +127,12 @@ impl UserSpaceNode {
         let namespace = handle.namespace();
         let of_steering = |error| Error::io("steer frames to AF_XDP", io::Error::other(error));
         let (umem, pool) = Umem::new((FRAMES * interfaces.len()) as u32)
-            .map_err(|error| Error::io("take memory for frames", error))?;
+            .map_err(|error| Error::io("allocate memory for frames", error))?;
         self.run(move |inside| inside.set_pool(pool))?;
         let mut steering = Steering::open(streams.len() as u32).map_err(of_steering)?;
         self.zero_copy = true;
         for (number, interface) in interfaces.iter().enumerate() {
-            // Interfaces are named by their index, which is one of the thread's namespace.
+            // Interfaces are identified by their index in the thread's namespace.
             namespace.run(|| steering.attach(&interface.port(), false))?.map_err(of_steering)?;
             let port = Port::xsk(
                 namespace,
@@ -142,7 +142,7 @@ impl UserSpaceNode {
                 |queue, socket: BorrowedFd<'_>| {
                     let delivered = steering.deliver(&interface.name, queue, socket);
                     delivered.map_err(|error| onbeat_frer_user::Error::System {
-                        what: "hand a queue to its socket",
+                        what: "assign a queue to its socket",
                         source: io::Error::other(error),
                     })
                 },
@@ -159,7 +159,7 @@ impl UserSpaceNode {
     }
 
     fn set_port(&self, number: usize, port: Port) -> Result<()> {
-        let control = self.forwarder.as_ref().expect("it runs").control();
+        let control = self.forwarder.as_ref().expect("the forwarder runs").control();
         control.set_port(PortId(number as u8), Some(port)).map_err(failed)
     }
 
@@ -167,7 +167,7 @@ impl UserSpaceNode {
         &self,
         work: impl FnOnce(&mut onbeat_frer_user::Inside) -> T + Send + 'static,
     ) -> Result<T> {
-        self.forwarder.as_ref().expect("it runs").control().run(work).map_err(failed)
+        self.forwarder.as_ref().expect("the forwarder runs").control().run(work).map_err(failed)
     }
 
     fn traffic(&self, port: usize) -> Result<Traffic> {

@@ -1,12 +1,12 @@
-//! What is measured of FRER in user space: beside a bare forwarder over the same sockets.
+//! Throughput of FRER in user space, compared with a bare forwarder over the same sockets.
 //!
 //! ```text
 //! source -> talker -> A (bare | FRER) -> path1, path2 -> B (bare | FRER) -> listener -> sink
 //! ```
 //!
 //! Source and nodes are threads on one CPU, at one real-time priority. The source sends a batch and
-//! lets the others go on; each of them goes on until it has no more frames. So nothing runs dry or
-//! over, and a frame's share of the time is the sum of what it costs, as for FRER in XDP.
+//! yields; each node runs until it has no more frames. So no queue runs empty or overflows, and a
+//! frame's share of the time is the sum of its costs, as for FRER in XDP.
 
 mod bare;
 pub(super) mod figures;
@@ -28,20 +28,20 @@ use super::throughput::ThroughputBed;
 use super::{Options, Source};
 use crate::Result;
 
-/// Frames per second of FRER, and of its limit just before or after it, round by round.
+/// Frames per second of FRER, and of its limit measured directly before or after, per round.
 #[derive(Debug)]
 struct UserSpaceCase {
     paths: usize,
     streams: u32,
-    /// FRER, limit.
+    /// Pairs of FRER and limit.
     pairs: Vec<(f64, f64)>,
 }
 
-/// What was found of one back end.
+/// Results of one back end.
 #[derive(Debug)]
 pub(super) struct UserSpaceResults {
     backend: Backend,
-    /// Whether drivers work on AF_XDP's memory.
+    /// Drivers work on AF_XDP's memory.
     zero_copy: bool,
     cases: Vec<UserSpaceCase>,
     bare: Vec<FrameAccount>,
@@ -49,13 +49,13 @@ pub(super) struct UserSpaceResults {
     undisturbed: bool,
 }
 
-/// What moves the frames of a chain, and what is to be known of it.
+/// The nodes of a chain, by FRER or bare.
 trait ChainNodes {
     fn chain(&mut self) -> &mut Chain;
 
     fn zero_copy(&self) -> bool;
 
-    /// What came and went, given what interfaces had no room for.
+    /// The account of the frames, given the drops at interfaces.
     fn account(&self, dropped: ChainDrops) -> Result<FrameAccount>;
 }
 
@@ -129,7 +129,7 @@ fn throughput(
             let mut measure = |nodes: &mut dyn ChainNodes| {
                 bed.measure(nodes.chain(), case.streams, Source::Socket)
             };
-            // Neither is always the first.
+            // The order alternates.
             let pair = if round % 2 == 0 {
                 let limit = measure(limit)?;
                 (measure(frer)?, limit)
@@ -151,7 +151,7 @@ fn accounts<T: ChainNodes>(stations: &Stations, all: &mut [T]) -> Result<Vec<Fra
 }
 
 impl UserSpaceResults {
-    /// What ports are, for the conditions.
+    /// Name of the port mode, for the conditions.
     pub(super) fn mode(&self) -> &'static str {
         match (self.backend, self.zero_copy) {
             (Backend::Xsk, true) => "xsk-zero-copy",

@@ -1,4 +1,4 @@
-//! From what a node must do to its configuration file.
+//! Configuration files of nodes, from the specification of their functions.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use onbeat_wire::MacAddress;
 use super::plan::{Plan, PortPeer, Stream, StreamKind};
 use super::spec::{FrameHeaders, Function, Recovery};
 
-/// The file of a node that does this with each stream.
+/// The file of a node with these functions, one per stream.
 pub(super) fn text(plan: &Plan, node: usize, functions: &[Option<Function>]) -> String {
     let mut text = String::new();
     for port in &plan.nodes[node].ports {
@@ -58,7 +58,7 @@ fn write_stream(text: &mut String, plan: &Plan, node: usize, stream: &Stream, fu
             (false, _) => "none",
         };
         let _ = write!(text, "  {{ port = {:?}, tag = {tag:?}", port.name);
-        // What active identification has rewritten on the way in is as it shall be.
+        // Active identification has already rewritten the frame on ingress.
         let active = stream.kind == StreamKind::Active;
         if let Some(vlan) = egress.headers.vlan.filter(|_| !(active && last)) {
             let _ = write!(text, ", vlan = {vlan}");
@@ -102,7 +102,7 @@ fn identification(stream: &Stream, headers: FrameHeaders, last: bool) -> String 
     }
 }
 
-/// Destination port of the frames of streams that are known by IP.
+/// Destination port of the frames of streams identified by IP.
 pub(super) const UDP_PORT: u16 = 5000;
 
 fn recovery(recover: &Recovery) -> String {

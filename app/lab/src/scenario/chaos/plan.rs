@@ -4,9 +4,9 @@
 //!   west --- n0 --- n1 --- ... --- n5 --- east
 //! ```
 //!
-//! Links lead from a node to one with a higher number, so that no route of a stream is a circle:
-//! streams to the east take them upwards, streams to the west downwards. A stream takes two to four
-//! routes, with links in common or not; where routes meet, the node in between may eliminate.
+//! Links lead from a node to one with a higher number, so that no route of a stream has a loop: streams
+//! to the east follow them upwards, streams to the west downwards. A stream has two to four routes,
+//! with or without common links; nodes at which routes meet may eliminate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -16,24 +16,24 @@ use onbeat_wire::MacAddress;
 use super::spec::{Egress, FrameHeaders, Function, Recovery};
 use onbeat_wire::random::Random;
 
-/// What every port to a host is called.
+/// Name of every port to a host.
 pub(super) const HOST: &str = "host";
 
-/// Frames that pass over links per second at most, all streams together: what a relay in user
-/// space and two captures per link can follow on a small machine.
+/// Maximum number of frames per second over all links, all streams together: the capacity of a relay in
+/// user space and two captures per link on a small machine.
 const BUDGET: u64 = 9000;
-/// Frames per second of a stream, at least.
+/// Minimum number of frames per second of a stream.
 const SLOWEST: u64 = 20;
 const MOST_PORTS: usize = 7;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    /// From west to east.
+    /// Nodes from west to east.
     pub(super) nodes: Vec<Node>,
     pub(super) links: Vec<Link>,
     pub(super) streams: Vec<Stream>,
-    /// How long frames flow.
+    /// Duration of the traffic.
     pub(super) life_ms: u64,
 }
 
@@ -45,26 +45,26 @@ pub(super) struct Node {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Port {
-    /// Of the port and its interface.
+    /// Name of the port and its interface.
     pub(super) name: String,
     pub(super) at: PortPeer,
 }
 
-/// What a port leads to.
+/// Peer of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PortPeer {
     Host,
     Link(usize),
 }
 
-/// Between two nodes, the western one first.
+/// Link between two nodes, the western one first.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Link {
     pub(super) name: String,
     pub(super) nodes: [usize; 2],
 }
 
-/// By what nodes know the frames of a stream (802.1CB clause 6).
+/// Stream identification of the nodes (802.1CB clause 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamKind {
     Null,
@@ -91,22 +91,22 @@ pub(super) struct Stream {
     pub(super) kind: StreamKind,
     pub(super) source: MacAddress,
     pub(super) group: Ipv4Addr,
-    /// How its talker sends it, and how its listener gets it but for the number.
+    /// Headers of frames at the talker, and at the listener except for the number.
     pub(super) headers: FrameHeaders,
-    /// How it looks on each link that it takes.
+    /// Headers of frames on each link of its routes.
     pub(super) check_headers: BTreeMap<usize, FrameHeaders>,
-    /// The talker numbers its frames itself, from here on.
+    /// The talker numbers the frames itself, starting with this number.
     pub(super) numbered_from: Option<u16>,
     /// Frames per second.
     pub(super) rate: u64,
-    /// Octets of a frame as the talker sends it.
+    /// Octets of a frame at the talker.
     pub(super) size: usize,
-    /// By node.
+    /// Functions by node.
     pub(super) functions: Vec<Option<Function>>,
 }
 
 impl Plan {
-    /// The network of a seed.
+    /// Draws the network of a seed.
     pub(super) fn draw(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let (nodes, links, routes) = network(&mut random);
@@ -147,7 +147,7 @@ impl Plan {
             taken.iter().filter(|link| self.links[**link].nodes.contains(&talker)).count()
         };
         let mut taken = of_routes(count);
-        // Routes may share their links; the first two do not.
+        // Routes may share links; the first two do not.
         while ways(&taken) < 2 {
             count += 1;
             taken = of_routes(count);
@@ -224,7 +224,7 @@ impl Plan {
         Some(Function { members, individual_ms, generate, recover, egress })
     }
 
-    /// Frames that pass over links per second, and over those of hosts.
+    /// Frames per second over links, including those of hosts.
     fn passes(&self) -> u64 {
         self.streams
             .iter()
@@ -232,7 +232,7 @@ impl Plan {
             .sum()
     }
 
-    /// Slows streams down until links carry no more than what can be followed.
+    /// Reduces stream rates until the links carry no more than the capacity.
     fn keep_to_budget(&mut self) {
         let passes = self.passes();
         if passes > BUDGET {
@@ -243,7 +243,7 @@ impl Plan {
     }
 }
 
-/// A recovery function of any kind.
+/// Draws a recovery function of any kind.
 pub(super) fn draw_recover(random: &mut Random) -> Recovery {
     const HISTORIES: [u16; 8] = [2, 3, 8, 16, 64, 128, 256, 1024];
     const TIMEOUTS_MS: [u32; 5] = [100, 200, 500, 1000, 2000];
@@ -255,7 +255,7 @@ pub(super) fn draw_recover(random: &mut Random) -> Recovery {
     }
 }
 
-/// Nodes, links, and routes from the first node to the last, each a list of links.
+/// Draws nodes, links, and routes from the first node to the last; each route is a list of links.
 fn network(random: &mut Random) -> (Vec<Node>, Vec<Link>, Vec<Vec<usize>>) {
     let count = 2 + random.below(5) as usize;
     let routes = 2 + random.below(3) as usize;
@@ -263,7 +263,7 @@ fn network(random: &mut Random) -> (Vec<Node>, Vec<Link>, Vec<Vec<usize>>) {
     let mut links: Vec<Link> = Vec::new();
     let mut taken: Vec<Vec<usize>> = Vec::new();
     for route in 0..routes {
-        // Every relay is on one route at least.
+        // Every relay is on at least one route.
         let on = |relay: usize, random: &mut Random| {
             let drawn = random.chance(0.3);
             drawn || relay % routes == route
@@ -307,13 +307,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_a_network() {
+    fn a_seed_determines_the_network() {
         assert_eq!(Plan::draw(7), Plan::draw(7));
         assert_ne!(Plan::draw(7), Plan::draw(8));
     }
 
     #[test]
-    fn every_stream_has_a_way_and_is_recovered_at_its_end() {
+    fn every_stream_has_a_route_and_is_recovered_at_its_listener() {
         let mut kinds = 0;
         for seed in 0..300 {
             let plan = Plan::draw(seed);
@@ -336,10 +336,10 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_sent_than_can_be_followed() {
+    fn the_frame_rate_stays_within_the_capacity() {
         for seed in 0..300 {
             let plan = Plan::draw(seed);
-            // A little more where a stream is as slow as can be.
+            // Slightly more if a stream already has the minimum rate.
             assert!(plan.passes() <= BUDGET * 11 / 10, "{seed}: {}", plan.passes());
             assert!(plan.streams.iter().all(|stream| stream.rate >= SLOWEST), "{seed}");
         }

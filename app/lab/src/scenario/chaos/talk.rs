@@ -16,10 +16,10 @@ use crate::worker::Worker;
 use crate::{Error, Result};
 
 const PCP: u8 = 6;
-/// How often a talker looks whether it shall end or send at another rate.
+/// Interval at which a talker checks for stop or a new rate.
 const LOOK_NS: u64 = 10_000_000;
 
-/// A host that sends.
+/// A host that sends streams.
 pub(super) struct Talker(Worker<u64>);
 
 /// Frames per second of each stream.
@@ -44,7 +44,7 @@ impl Talker {
         Ok(Self(Worker::start("lab-talker", talk)?))
     }
 
-    /// Stops; how many frames its interface did not take.
+    /// Stops; returns the number of frames that its interface refused.
     pub(super) fn stop(self) -> u64 {
         self.0.stop()
     }
@@ -63,7 +63,7 @@ fn talk(
         for line in &mut *lines {
             let rate = rates[line.id].load(Ordering::Acquire);
             let Some(period) = SECOND.checked_div(rate) else { continue };
-            // Who was paused or late begins anew: what is due at once is a batch at most.
+            // After a pause or a delay, the schedule restarts: at most one batch is due at once.
             line.due_ns = line.due_ns.clamp(now.saturating_sub(16 * period), now + period);
             while line.due_ns <= now {
                 line.due_ns += period;
@@ -76,11 +76,11 @@ fn talk(
     refused
 }
 
-/// A stream on its way out.
+/// A stream at its talker.
 struct TalkerStream {
     id: usize,
     frame: Vec<u8>,
-    /// Where the R-TAG's number stands, and the number of the first frame.
+    /// Offset of the R-TAG's number, and the number of the first frame.
     number: Option<(usize, u16)>,
     payload: usize,
     sequence: u64,
@@ -153,9 +153,9 @@ mod tests {
     use super::super::plan::Plan;
     use super::*;
 
-    /// What a talker writes, the checker reads.
+    /// The checker decodes the frames of a talker.
     #[test]
-    fn every_frame_is_read_back() {
+    fn every_frame_is_decoded() {
         for seed in 0..100 {
             for (id, stream) in Plan::draw(seed).streams.iter().enumerate() {
                 let line = TalkerStream::new(id, stream).unwrap();

@@ -1,4 +1,4 @@
-//! One network: built, disturbed, captured, judged.
+//! Trial of one network: build, disturb, capture, check.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,32 +26,32 @@ use super::talk::{Rates, Talker};
 use super::tick;
 use crate::{Result, World};
 
-/// Nothing was captured for so long: nothing is on its way. A wire holds frames for half a second
-/// at most.
+/// Time without captured frames after which no frame is in flight. A wire holds frames for half a
+/// second at most.
 const QUIET_NS: u64 = 700_000_000;
 const BOUND: Duration = Duration::from_secs(30);
 
-/// What became of a network.
+/// Result of the trial of a network.
 pub(super) struct Trial {
     pub(super) plan: Plan,
     pub(super) steps: Vec<Step>,
     pub(super) log: ActionLog,
     pub(super) captured: CapturedFrames,
-    /// What makes the captures tell less than everything; empty: nothing.
+    /// Reasons why the captures are incomplete; empty: they are complete.
     pub(super) inconclusive: Vec<String>,
     pub(super) verdict: Verdict,
 }
 
-/// What nodes are configured for instead of what the plan says, by node and stream.
+/// Configured functions of nodes, by node and stream.
 pub(super) type NodeFunctions = Vec<Vec<Option<Function>>>;
 
-/// What the plan says.
+/// The functions of the plan.
 pub(super) fn as_planned(plan: &Plan) -> NodeFunctions {
     let nodes = 0..plan.nodes.len();
     nodes.map(|node| plan.streams.iter().map(|s| s.functions[node].clone()).collect()).collect()
 }
 
-/// Runs a network for its life, or until CLOCK_MONOTONIC shows `end_ns`.
+/// Runs a network for its planned time, or until CLOCK_MONOTONIC reaches `end_ns`.
 pub(super) fn run(
     stage: &mut Stage<'_>,
     plane: &DataPlaneOptions,
@@ -77,7 +77,7 @@ pub(super) fn run(
     actor.capture_all()?;
     let mut talkers = Vec::new();
     for east in [true, false] {
-        // Who talks to the east is in the west.
+        // The talkers of streams to the east are in the west.
         let namespace = actor.world.namespace(host(!east))?;
         talkers.push(Talker::start(namespace, "eth0", &plan.streams, east, &rates)?);
     }
@@ -92,7 +92,7 @@ pub(super) fn run(
     let mut open = BTreeSet::new();
     for (number, step) in steps.iter().enumerate() {
         let due = start_ns + step.at_ms * 1_000_000;
-        // Where there is less time, what has begun is brought to its end, and nothing else begins.
+        // With less time, started faults are reverted, and no other one starts.
         let object = step.action.object();
         let acts = match step.action.ends() {
             true => open.remove(&object),
@@ -111,7 +111,10 @@ pub(super) fn run(
     let mut inconclusive = doubts(&plan, &world, refused, log.overrun)?;
     let (statuses, settled) = settled_statuses(stage, &world, &captures)?;
     if !settled {
-        inconclusive.push(format!("frames still flowed {} s after the last", BOUND.as_secs()));
+        inconclusive.push(format!(
+            "frames still arrived {} s after the last transmission",
+            BOUND.as_secs()
+        ));
     }
     drop(world);
     let captured = captures.stop();
@@ -119,7 +122,7 @@ pub(super) fn run(
     Ok(judge(plan, steps, log, captured, (&statuses, clock_late_ns), inconclusive))
 }
 
-/// What nodes count when nothing flows any more, and whether that came about.
+/// Reads the counters of nodes until they are stable; also returns whether they became stable.
 fn settled_statuses(
     stage: &Stage<'_>,
     world: &World,
@@ -131,7 +134,7 @@ fn settled_statuses(
     loop {
         let frames = captures.frames();
         let statuses = stage.statuses(world)?;
-        // A node without CPU may have held frames while it was quiet, and counted them since.
+        // A node without CPU time may have counted queued frames since.
         let from_ns = now_ns();
         pause_until(from_ns + QUIET_NS, || ())?;
         let settled = quiet()? && captures.frames() == frames;
@@ -141,17 +144,18 @@ fn settled_statuses(
     }
 }
 
-/// What was captured and did not pass.
+/// Lost frames that make the trial inconclusive.
 fn doubts(plan: &Plan, world: &World, refused: u64, overrun: u64) -> Result<Vec<String>> {
     let mut doubts = Vec::new();
     if refused > 0 {
-        doubts.push(format!("the hosts' interfaces refused {}", count(refused, "frame")));
+        doubts.push(format!("interfaces of the hosts refused {}", count(refused, "frame")));
     }
     let overrun = overrun + world.wires().map(|(_, wire)| act::overrun(wire)).sum::<u64>();
     if overrun > 0 {
         doubts.push(format!("queues of links overflowed: {} lost", count(overrun, "frame")));
     }
-    // No fault befalls these: what they drop had no room, behind all that is judged.
+    // No fault affects these interfaces: they drop only if queues are full, outside of the checked
+    // nodes.
     for east in [false, true] {
         let node = &plan.nodes[plan.edge(east)].name;
         let dropped = world.handle(node)?.statistics(HOST)?.tx_dropped;
@@ -162,7 +166,7 @@ fn doubts(plan: &Plan, world: &World, refused: u64, overrun: u64) -> Result<Vec<
     Ok(doubts)
 }
 
-/// Hands everything to the checker.
+/// Runs the checker.
 pub(super) fn judge(
     plan: Plan,
     steps: Vec<Step>,
@@ -224,7 +228,7 @@ pub(super) fn judge(
     Trial { plan, steps, log, captured, inconclusive, verdict }
 }
 
-/// What a node says, by numbers instead of names.
+/// The counters in a node's status, by number instead of by name.
 fn counted(plan: &Plan, node: &Node, status: &NodeStatus) -> NodeCounters {
     let place = |name: &str| node.ports.iter().position(|port| port.name == name);
     let by_port = |value: fn(&onbeat_node::control::PortStatus) -> u64| {
@@ -266,7 +270,7 @@ fn counted(plan: &Plan, node: &Node, status: &NodeStatus) -> NodeCounters {
 }
 
 impl Trial {
-    /// The step of the schedule that was done last before a time, with its number.
+    /// The last executed step of the schedule before a time, with its number.
     pub(super) fn step_at(&self, at: u64) -> Option<(usize, &Step)> {
         let done = self.log.done.iter().rposition(|(_, span)| span.from <= at)?;
         let number = self.log.done[done].0;

@@ -1,5 +1,5 @@
-//! Background traffic through a row's nodes: datagrams that the network stacks of both nodes route,
-//! one half by each path. They are of no stream.
+//! Background traffic through the nodes of a row: datagrams that the network stacks of both nodes
+//! route, half by each path. They belong to no stream.
 //!
 //! ```text
 //!                             .5  path1  .6
@@ -16,7 +16,7 @@ use super::row::Row;
 use crate::load::{UdpLoad, UdpSpec};
 use crate::{Error, Result, World};
 
-/// A network of documentation (RFC 5737).
+/// A network for documentation (RFC 5737).
 #[derive(Clone, Copy)]
 enum TestNetwork {
     Talker,
@@ -35,7 +35,7 @@ impl TestNetwork {
     }
 }
 
-/// Where, on which interface, in which network, which host, and how long the prefix is.
+/// Addresses of stations: station, interface, network, host number, prefix length.
 const ADDRESSES: [(&str, &str, TestNetwork, u8, u8); 9] = [
     ("talker", "eth0", TestNetwork::Talker, 1, 24),
     ("a", "host", TestNetwork::Talker, 2, 24),
@@ -54,7 +54,7 @@ struct Route {
     via: (TestNetwork, u8),
 }
 
-/// To the listener by both paths, to the talker by the first.
+/// Routes to the listener by both paths, to the talker by the first.
 const ROUTES: [Route; 5] = [
     Route {
         at: ("talker", "eth0"),
@@ -71,7 +71,7 @@ const ROUTES: [Route; 5] = [
     },
 ];
 
-/// Gives a row's hosts and nodes what it takes to route.
+/// Adds addresses and routes to the hosts and nodes of a row.
 pub(super) fn prepare(world: &World, row: &Row) -> Result<()> {
     for (station, interface, net, host, prefix) in ADDRESSES {
         let handle = world.handle(&row.station(station))?;
@@ -91,7 +91,7 @@ pub(super) fn prepare(world: &World, row: &Row) -> Result<()> {
 
 fn forward(handle: &Handle) -> Result<()> {
     handle.set_forwarding(true)?;
-    // Answers would come by path1 only, and the kernel distrusts what comes another way.
+    // Replies arrive by path1 only, and the kernel drops packets from other directions (rp_filter).
     for interface in ["all", "path1", "path2"] {
         let path = format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter");
         // /proc/sys/net shows the namespace of the thread that opens it.
@@ -101,7 +101,7 @@ fn forward(handle: &Handle) -> Result<()> {
     Ok(())
 }
 
-/// Begins to send through a row's nodes, from where this thread runs.
+/// Starts to send through the nodes of a row, with the affinity of this thread.
 pub(super) fn start(world: &World, row: &Row) -> Result<UdpLoad> {
     let (talker, listener) = (row.station("talker"), row.station("listener"));
     let targets = [2, 3].map(|host| TestNetwork::Listener.address(host));

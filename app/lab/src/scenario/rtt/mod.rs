@@ -7,11 +7,12 @@
 //!                      path1
 //!   talker --- a ================== b --- listener        once for each row
 //!                      path2
-//!   sends, takes                          answers (XDP)
+//!   sends, receives                       reflects (XDP)
 //! ```
 //!
-//! `row` is the table of what is compared, `rig` builds it, `schedule` says who is measured when,
-//! `place` which CPU does what; `programs`, `napi` and `background` are parts of a row; `case` holds
+//! `row` is the table of compared data planes, `rig` builds them, `schedule` defines the order of
+//! measurements, `place` assigns CPUs; `programs`, `napi` and `background` are parts of a row; `case`
+//! holds its result, and `figures` builds the result of the scenario.
 //! what came of it, and `figures` makes the result.
 
 mod background;
@@ -46,7 +47,7 @@ use crate::traffic::{
 };
 use crate::{Error, Result, Topology, rounds};
 
-/// What else the machine does while probes are sent.
+/// Other load of the machine while probes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Load {
     Idle,
@@ -59,7 +60,7 @@ enum Load {
 impl Load {
     const ALL: [Load; 3] = [Load::Idle, Load::Stress, Load::Background];
 
-    /// As figures name it.
+    /// Its name in figures.
     fn name(self) -> &'static str {
         match self {
             Load::Idle => "idle",
@@ -76,7 +77,7 @@ pub(super) struct Options {
     plane: DataPlaneOptions,
     #[command(flatten)]
     frames: FrameOptions,
-    /// Round trips that are measured of each row under each load
+    /// Number of measured round trips per row and load
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000,
         value_parser = clap::value_parser!(u64).range(1..))]
     probes: u64,
@@ -139,7 +140,7 @@ fn play(stage: &mut Stage<'_>, options: &Options, loads: &[Load]) -> Result<()> 
     Ok(())
 }
 
-/// A measurement as it goes on.
+/// A measurement in progress.
 struct RttRun<'r, 's> {
     stage: &'r mut Stage<'s>,
     frames: &'r FrameOptions,
@@ -153,7 +154,7 @@ struct RttRun<'r, 's> {
 impl RttRun<'_, '_> {
     fn all(&mut self, cases: &mut [RttCase]) -> Result<()> {
         self.left_ns = self.schedule.duration_ns();
-        let announced = format!("this takes about {}", rounds::in_words(self.left_ns));
+        let announced = format!("estimated duration: {}", rounds::in_words(self.left_ns));
         self.stage.progress.line(&announced);
         for block in &self.schedule.blocks {
             let stressed = block.load == Load::Stress;
@@ -167,7 +168,7 @@ impl RttRun<'_, '_> {
         Ok(())
     }
 
-    /// A row's turn in a round.
+    /// Runs the turn of a row in a round.
     fn turn(&mut self, block: &Block, case: &mut RttCase) -> Result<()> {
         let world = &self.rig.world;
         let background = (block.load == Load::Background)
@@ -178,7 +179,7 @@ impl RttRun<'_, '_> {
         if let (Some(before), Some(now)) = (before, CpuTimes::now()) {
             case.cpu.add(before, now);
         }
-        // First of all, so that probes which wait behind it have their turn.
+        // Stopped first, so that probes queued behind it are processed.
         if let Some(background) = background {
             case.background.add(background.stop());
         }
@@ -188,7 +189,7 @@ impl RttRun<'_, '_> {
         Ok(())
     }
 
-    /// Sends a turn's probes; what takes them goes on.
+    /// Sends the probes of a turn; its receiver keeps running.
     fn probes(&mut self, block: &Block, row: &Row) -> Result<(SourceReport, Sink)> {
         let talker = self.rig.world.handle(&row.station("talker"))?;
         let vlans = vec![VlanTag { pcp: PCP, ..VlanTag::new(VLAN) }];
@@ -218,7 +219,7 @@ impl RttRun<'_, '_> {
         let sent = sent_all(source, self.schedule.turn_ns(block), || {
             progress.update(|| {
                 let left = rounds::in_words(left_ns.saturating_sub(now_ns() - begun));
-                format!("round {round} of {all}, {load}, {}: {left} left", row.name)
+                format!("round {round} of {all}, {load}, {}: {left} remaining", row.name)
             });
         })?;
         Ok((sent, sink))

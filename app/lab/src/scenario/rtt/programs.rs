@@ -1,4 +1,4 @@
-//! The programs of `bpf/rtt.bpf.c`: who answers probes, and nodes that redirect.
+//! The programs of `bpf/rtt.bpf.c`: a reflector of probes, and nodes that redirect.
 
 use libbpf_rs::Link;
 
@@ -13,14 +13,14 @@ fn load() -> Result<Programs> {
     Programs::load(OBJECT, "the round trips")
 }
 
-/// Has the listener of a row answer every probe, until the result is dropped.
+/// Makes the listener of a row reflect every probe, until the result is dropped.
 pub(super) fn answer(world: &World, row: &Row) -> Result<Link> {
     let programs = load()?;
     programs.set_state(&BACK.0)?;
     programs.attach("answer", world.handle(&row.station("listener"))?, "eth0")
 }
 
-/// Has the nodes of a row redirect, until the result is dropped.
+/// Makes the nodes of a row redirect, until the result is dropped.
 pub(super) fn redirect(world: &World, row: &Row) -> Result<Vec<Link>> {
     let mut links = Vec::new();
     for node in ["a", "b"] {

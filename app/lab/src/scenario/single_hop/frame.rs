@@ -1,21 +1,21 @@
-//! A probe as a frame.
+//! Frames of probes.
 
 use onbeat_wire::stamp::{PACKET_LEN, PORT};
 
-/// Ethernet, IPv4 and UDP around a probe.
+/// Octets of Ethernet, IPv4 and UDP headers.
 pub(super) const AROUND: usize = 42;
-/// Octets of the shortest probe's frame.
+/// Minimum size of a probe's frame in octets.
 pub(super) const LEAST_OCTETS: usize = AROUND + PACKET_LEN;
 
-/// A probe as a frame has it.
+/// A frame of a probe or reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NumberedFrame {
     pub(super) sequence: u32,
-    /// It comes from the reflector.
+    /// It is a reply of the reflector.
     pub(super) answer: bool,
 }
 
-/// The number of a probe, or of an answer to one, that a frame is; `None`: it is neither.
+/// The number of a probe or reply; `None`: another frame.
 pub(super) fn sequence(frame: &[u8]) -> Option<NumberedFrame> {
     const IPV4: [u8; 2] = [8, 0];
     const NO_OPTIONS: u8 = 0x45;
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn probes_are_told_from_other_frames() {
+    fn probes_are_distinguished_from_other_frames() {
         let mut frame = [0; LEAST_OCTETS];
         assert_eq!(sequence(&frame), None);
         (frame[12], frame[14], frame[23]) = (8, 0x45, 17);

@@ -1,4 +1,5 @@
-//! Frame by frame: whether it left where, and as often as, and as it had to.
+//! Checks of each frame: it left by the right ports, the right number of times, and with the right
+//! content.
 
 use super::super::spec::{Egress, Era, Function, Recovery, Span};
 use super::element::{Arrival, Departure, Element};
@@ -50,7 +51,7 @@ impl FrameCopies<'_> {
         self.place.eras()[copy.era?].function.as_ref()
     }
 
-    /// What leaves has come, leaves where it shall, and looks as it shall.
+    /// A frame that leaves has arrived, leaves by an egress port, and has the right content.
     fn origin(&self, verdict: &mut Verdict) {
         for out in self.left {
             let mut violate = |rule, text| {
@@ -58,7 +59,7 @@ impl FrameCopies<'_> {
             };
             let before: Vec<&Arrival> = self.came.iter().filter(|copy| copy.at <= out.at).collect();
             let Some(first) = before.first() else {
-                let text = format!("frame {} left and had not come", self.sequence);
+                let text = format!("frame {} left without having arrived", self.sequence);
                 violate(Rule::Ghost, text);
                 continue;
             };
@@ -68,7 +69,10 @@ impl FrameCopies<'_> {
                 function.egress.iter().find(|egress| egress.port == out.port).copied()
             };
             if !functions().any(|function| egress(function).is_some()) {
-                let text = format!("frame {} left by a port that is none of its", self.sequence);
+                let text = format!(
+                    "frame {} left by a port that is no egress port of the stream",
+                    self.sequence
+                );
                 violate(Rule::Ghost, text);
                 continue;
             }
@@ -102,7 +106,7 @@ impl FrameCopies<'_> {
         let headers = &egress.headers;
         let number = match (headers.numbered, seen.number) {
             (false, number) => number.is_none(),
-            // A number that came with it stays; one that is given is looked at elsewhere.
+            // A number present on arrival stays; a new number is checked elsewhere.
             (true, number) => before.iter().any(|copy| match copy.number {
                 Some(came) => number == Some(came),
                 None => number.is_some() == function.generate,
@@ -111,7 +115,7 @@ impl FrameCopies<'_> {
         number && (seen.destination, seen.vlan) == (headers.destination, headers.vlan)
     }
 
-    /// It leaves as often as it must and may.
+    /// A frame leaves as often as it must and may.
     fn delivery(&self, verdict: &mut Verdict) {
         let sure: Vec<&Arrival> = self.came.iter().filter(|copy| copy.sure).collect();
         let (Some(first), Some(last)) = (self.came.first(), self.came.last()) else { return };
@@ -181,7 +185,7 @@ impl FrameCopies<'_> {
                 continue;
             }
             let text = format!(
-                "frame {} left again {} us after it had left",
+                "frame {} left again, {} us after the first time",
                 self.sequence,
                 (pair[1].at - pair[0].at) / 1000
             );
@@ -192,8 +196,7 @@ impl FrameCopies<'_> {
             self.violate(Rule::Window, port, text, verdict);
         }
         let bound: Vec<&&Arrival> = sure.iter().filter(|copy| self.leads_to(copy, port)).collect();
-        // A copy that came when the port was none of the stream's may have been the one that was
-        // accepted.
+        // A copy that arrived while the stream did not have the port may have been the accepted one.
         let maybe_before =
             |copy: &Arrival| copy.era.is_none() || copy.sure && !self.leads_to(copy, port);
         if bound.is_empty() || left.is_empty() && self.came.iter().any(maybe_before) {
@@ -217,7 +220,7 @@ impl FrameCopies<'_> {
             verdict.tally.outside += 1;
             return;
         }
-        // One that was accepted while the port was away makes duplicates of those that came later.
+        // A copy accepted while the egress port was unavailable makes later copies duplicates.
         let excused = |copy: &&&&Arrival| {
             let mut before = self.came.iter().filter(|other| other.at <= copy.until);
             before.any(|other| self.was_away(other, port))
@@ -230,19 +233,19 @@ impl FrameCopies<'_> {
         let entered = &self.place.case.nodes[self.place.node].1[copy.port];
         let elsewhere = if self.left.is_empty() { "" } else { ", though by another port" };
         let text = format!(
-            "frame {}, number {number}, came by {entered}, was within the history, and did not \
+            "frame {}, number {number}, arrived by {entered}, was within the history, and did not \
              leave{elsewhere}",
             self.sequence
         );
         self.violate(Rule::Delivered, port, text, verdict);
     }
 
-    /// Whether the function that surely had the copy sends it out by the port.
+    /// Whether the function that certainly processed the copy sends it by the port.
     fn leads_to(&self, copy: &Arrival, port: usize) -> bool {
         self.function(copy).is_some_and(|f| f.egress.iter().any(|egress| egress.port == port))
     }
 
-    /// Whether the port may have been away when the copy should have left.
+    /// Whether the port may have been unavailable when the copy should have left.
     fn was_away(&self, copy: &Arrival, port: usize) -> bool {
         self.place.is_away(port, Span { from: copy.at, to: copy.gone })
     }
@@ -259,7 +262,7 @@ fn ports(eras: &[Era]) -> std::collections::BTreeSet<usize> {
     functions.flat_map(|function| &function.egress).map(|egress| egress.port).collect()
 }
 
-/// A tag's number for messages.
+/// The number of a tag, for messages.
 fn or_none(number: Option<u16>) -> String {
     number.map_or("none".into(), |number| number.to_string())
 }

@@ -1,8 +1,8 @@
-//! The numbers that a generator gives (802.1CB 7.4.1).
+//! Numbers assigned by a generator (802.1CB 7.4.1).
 //!
-//! Frames come to a generator by one port, in an order that is known: they have to be numbered one
-//! after the other. A frame that nobody saw leave may have a number, and surely has where it surely
-//! came.
+//! Frames reach a generator by one port, in a known order: it must number them consecutively. A frame
+//! without an observed exit may have a number, and certainly has one if it certainly reached the
+//! generator.
 
 use std::collections::HashMap;
 
@@ -64,8 +64,8 @@ pub(super) fn check(place: NodeStream<'_>, element: &Element, verdict: &mut Verd
     }
 }
 
-/// What the next number may be: from `number + least` to `number + most`, or as many after 0 as
-/// the frames since the generator may have begun anew.
+/// The range of the next number: `number + least` to `number + most`, or, if the generator may have
+/// been reset, 0 plus at most the number of frames since.
 #[derive(Debug, Default)]
 struct NextNumber {
     number: u16,
@@ -76,7 +76,7 @@ struct NextNumber {
 }
 
 impl NextNumber {
-    /// Whether a number is one that may come next, but for a new beginning.
+    /// Whether a number may come next, apart from a reset.
     fn follows(&self, number: u16) -> bool {
         (self.least..=self.most).contains(&number.wrapping_sub(self.number))
     }
@@ -99,7 +99,7 @@ impl NextNumber {
             self.number.wrapping_add(self.least),
             self.number.wrapping_add(self.most)
         );
-        // Whatever it was, the next one follows it.
+        // In any case, the next number follows it.
         *self = Self { number: number.wrapping_add(1), begun: true, ..Self::default() };
         if in_line || since_reset { Ok(()) } else { Err(expected) }
     }

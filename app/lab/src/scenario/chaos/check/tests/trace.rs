@@ -1,12 +1,12 @@
-//! Traces of a node with a host and two paths that is right, to be changed.
+//! Traces of a correct node with a host and two paths, to be changed by tests.
 
 use super::super::super::spec::{Egress, FrameHeaders, Function, Recovery};
 use super::*;
 
 pub(super) const MS: u64 = 1_000_000;
-/// From entering to leaving.
+/// Transit time of a frame.
 pub(super) const LATENCY: u64 = MS / 20;
-/// Between frames.
+/// Interval between frames.
 pub(super) const PERIOD: u64 = MS;
 pub(super) const FRAMES: u64 = 400;
 pub(super) const GROUP: MacAddress = MacAddress([1, 0, 0x5e, 0, 0, 1]);
@@ -20,7 +20,7 @@ pub(super) fn recover(history: Option<u16>) -> Recovery {
     Recovery { history, timeout_ms: 200, take_no_sequence: false }
 }
 
-/// Two paths in, one way out.
+/// Two ingress paths, one egress port.
 pub(super) fn eliminator(history: Option<u16>) -> Function {
     Function {
         members: vec![1, 2],
@@ -31,7 +31,7 @@ pub(super) fn eliminator(history: Option<u16>) -> Function {
     }
 }
 
-/// One way in, two paths out.
+/// One ingress port, two egress paths.
 pub(super) fn generator() -> Function {
     let egress = |port| Egress { port, headers: headers(true) };
     Function {
@@ -43,7 +43,7 @@ pub(super) fn generator() -> Function {
     }
 }
 
-/// One way in, one path out.
+/// One ingress port, one egress path.
 pub(super) fn relay() -> Function {
     let egress = vec![Egress { port: 1, headers: headers(false) }];
     Function { members: vec![0], individual_ms: None, generate: false, recover: None, egress }
@@ -92,7 +92,7 @@ impl Trace {
         });
     }
 
-    /// Every frame by both paths, the second one late; the first copy leaves.
+    /// Every frame arrives by both paths, by the second one later; the first copy leaves.
     pub(super) fn eliminated(history: Option<u16>) -> Self {
         let mut trace = Self::new(eliminator(history));
         for sequence in 0..FRAMES {
@@ -120,7 +120,7 @@ impl Trace {
         trace
     }
 
-    /// Every frame is numbered from `first` on and leaves by both paths.
+    /// Every frame is numbered, starting with `first`, and leaves by both paths.
     pub(super) fn generated(first: u16) -> Self {
         let mut trace = Self::new(generator());
         for sequence in 0..FRAMES {
@@ -143,7 +143,7 @@ impl Trace {
         trace
     }
 
-    /// The sighting of a frame at a port.
+    /// The index of the sighting of a frame at a port.
     pub(super) fn find(&self, port: usize, entering: bool, sequence: u64) -> usize {
         let wanted = (port, entering, sequence);
         let all = &self.case.sightings;
@@ -165,7 +165,7 @@ impl Trace {
         self.case.disturbances.push(Disturbance { node: 0, port, span, step: 0 });
     }
 
-    /// Captured in the order of time.
+    /// Sorts the captured frames by time.
     pub(super) fn sorted(mut self) -> Self {
         self.case.sightings.sort_by_key(|sighting| sighting.at);
         for (index, sighting) in self.case.sightings.iter_mut().enumerate() {
@@ -174,7 +174,7 @@ impl Trace {
         self
     }
 
-    /// Counters that were not asked for.
+    /// Removes the counters.
     pub(super) fn uncounted(mut self) -> Self {
         self.case.counted = vec![None];
         self
