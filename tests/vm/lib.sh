@@ -36,17 +36,17 @@ debian() {
 		-o APT::Sandbox::User= -o Acquire::Retries=3 -o APT::Architecture=amd64 "$@"
 }
 
-# Fetches the archive's lists where there are none, or a package of theirs is gone: $1 is "anew".
+# Fetches the archive's lists where there are none, or a package of theirs is gone, or if $1 is "refresh".
 update_lists() {
-	if [ "${1:-}" = anew ] || [ ! -e "$cache/apt/updated" ]; then
+	if [ "${1:-}" = refresh ] || [ ! -e "$cache/apt/updated" ]; then
 		debian apt-get update >&2 || die "apt-get update failed; is there a network?"
 		touch "$cache/apt/updated"
 	fi
 }
 
-# Downloads packages into the current directory. A list that is no longer true is fetched anew.
+# Downloads packages into the current directory. An outdated list is fetched again.
 download() {
 	debian apt-get download "$@" >&2 && return
-	update_lists anew
+	update_lists refresh
 	debian apt-get download "$@" >&2 || die "cannot download $*"
 }
