@@ -381,7 +381,6 @@ fn hooks_agree_with_captures_of_the_same_packets() {
     machine::exclusive();
     // CPU steal delays different steps in each run; a measurement of something else would disagree in
     // every run.
-    // in any run.
     let mut runs = Vec::new();
     let agreed = (0..4).any(|_| {
         let [hooks_ns, taps_ns, driver_ns] = hooks_and_captures();

@@ -99,7 +99,7 @@ impl Drop for RunningHackbench<'_> {
 fn receive(from: i32) {
     let mut message = [0_u8; MESSAGE];
     loop {
-        // SAFETY: the buffer is as long as said.
+        // SAFETY: the buffer has the given length.
         let read = unsafe { libc::read(from, message.as_mut_ptr().cast(), MESSAGE) };
         if read == 0 || read < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted
         {
@@ -112,7 +112,7 @@ fn send(to: &[i32]) {
     let message = [0_u8; MESSAGE];
     loop {
         for pipe in to {
-            // SAFETY: the buffer is as long as said.
+            // SAFETY: the buffer has the given length.
             let written = unsafe { libc::write(*pipe, message.as_ptr().cast(), MESSAGE) };
             if written < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
                 return;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  sender "s0" 10.9.0.1 ------- "r0" 10.9.0.2  receiver       r0 and r1 in threads of NAPI,
-//!         "s1" 10.9.1.1 ------- "r1" 10.9.1.2                 whose own run time is the truth
+//!         "s1" 10.9.1.1 ------- "r1" 10.9.1.2                 whose run time is the true cost
 //! ```
 //!
 //! `rig` builds these hosts, `reader` is a process that reads a flow, `flow` sends its packets,

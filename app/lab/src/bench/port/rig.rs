@@ -3,7 +3,7 @@
 //! ```text
 //!  managing node       wire                                    controlled node
 //!  mn ------------ to_mn  request, response: stamp, redirect  to_cn ------------ cn
-//!  asks                                                                          answers
+//!  sends requests                                                                responds
 //! ```
 //!
 //! Each box is a network namespace.

@@ -6,7 +6,6 @@ use crate::{Result, cpus};
 
 /// Priority of the sending thread: it stands for the interrupt of an interface, which preempts
 /// everything.
-/// keeps waiting.
 const PROBER: Scheduling = Scheduling::Fifo(80);
 
 /// Assignment of CPUs. Softirq work for a frame runs on the CPU that sent it: probes are sent from the

@@ -11,9 +11,8 @@
 //! ```
 //!
 //! `row` is the table of compared data planes, `rig` builds them, `schedule` defines the order of
-//! measurements, `place` assigns CPUs; `programs`, `napi` and `background` are parts of a row; `case`
+//! measurements, `cpu_layout` assigns CPUs; `programs`, `napi` and `background` are parts of a row; `case`
 //! holds its result, and `figures` builds the result of the scenario.
-//! what came of it, and `figures` makes the result.
 
 mod background;
 mod case;

@@ -134,7 +134,7 @@ fn keep_open(socket: Option<&UdpSocket>) -> i32 {
 }
 
 fn receive(socket: i32, octets: &mut [u8]) -> bool {
-    // SAFETY: the buffer is as long as said.
+    // SAFETY: the buffer has the given length.
     let read = unsafe { libc::recv(socket, octets.as_mut_ptr().cast(), octets.len(), 0) };
     read >= 0
 }
