@@ -41,7 +41,7 @@ says() {
 		die "no line matches \"$1\""
 	}
 }
-# control COMMAND...: a step would not notice a fault if this did not fail.
+# control COMMAND...: must fail; otherwise the step would not detect a fault.
 control() {
 	if ("$@") >"$output.control" 2>&1; then
 		cat "$output.control" >&2
@@ -77,7 +77,7 @@ set_up() {
 	done
 }
 
-# Every file, but those of apt, dpkg and logs, and caches.
+# All files, except those of apt, dpkg, logs and caches.
 files() {
 	(cd "$root" && find . -xdev \( -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./var/cache -o -path ./var/log \
 		-o -path ./packages -o -path ./tmp -o -path ./etc/ld.so.cache \) -prune -o -print
@@ -132,7 +132,7 @@ program() {
 check_page() {
 	inside sh -c 'zcat -f "$1" >/tmp/page.1 && man --warnings -E UTF-8 -l -Tutf8 -Z /tmp/page.1 2>&1 >/dev/null &&
 		mandoc -T lint -W warning /tmp/page.1' sh "$1" >"$output" 2>&1 || true
-	# A page has no date: it is the same whenever it is made.
+	# A page has no date, so that builds are reproducible.
 	! grep -v 'missing date' "$output" | grep . >/dev/null || {
 		cat "$output" >&2
 		return 1
@@ -155,7 +155,7 @@ manual() {
 	control inside man --where onbeat-xyzzy
 }
 
-# The words that bash offers for the last of a command line.
+# The completions of bash for the last word of a command line.
 offered() {
 	inside bash --norc -c '
 		. /usr/share/bash-completion/bash_completion
@@ -233,7 +233,7 @@ node_pid() {
 	inside onbeat show bridge --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])'
 }
 
-# Frames flow from start_frames to stop_frames; then all_arrived says whether each arrived on both paths.
+# Frames flow from start_frames to stop_frames; then all_arrived checks that each arrived on both paths.
 start_frames() {
 	python3 "$here/packages.frames.py" talker left right >"$work/$suite/frames" &
 	frames=$!
@@ -272,7 +272,7 @@ node() {
 	all_arrived || die "the node loses frames"
 }
 
-# Frames flow through the upgrade, and while the new version takes over.
+# Frames flow during the upgrade, and while the new version takes over.
 upgrade() {
 	before=$(node_pid)
 	start_frames
@@ -310,7 +310,7 @@ remove() {
 	all_arrived || die "the removal loses frames"
 	control inside sh -c 'command -v onbeat'
 	inside test -f /etc/onbeat/bridge.toml || die "the removal deletes a configuration"
-	# As the message says: install again, and take the node down.
+	# As in the message: install again, and take the node down.
 	expect 0 apt install /packages/given/onbeat.deb
 	expect 0 inside onbeat down bridge
 	start_frames
@@ -341,15 +341,15 @@ module() {
 purge() {
 	expect 0 apt purge onbeat onbeat-lab
 	inside test ! -e /etc/onbeat || die "the purge leaves /etc/onbeat"
-	# The packages that came along are purged, too.
+	# The dependencies are purged as well.
 	mapfile -t others < <(installed | comm -13 "$work/$suite/packages" -)
 	[ ${#others[@]} = 0 ] || expect 0 apt purge "${others[@]}"
 	control left_behind
 	touch "$root/etc/onbeat-forgotten"
-	left_behind || die "a file that is left is not noticed"
+	left_behind || die "a remaining file is not detected"
 }
 
-# Whether files are there that were not there before the first package, and that are of onbeat by their names.
+# Whether files exist that did not exist before the first package, and that have names of onbeat.
 left_behind() {
 	files | comm -13 "$work/$suite/before" - | grep -i onbeat
 }
