@@ -249,14 +249,14 @@ fn follow(name: &str, stations: &[&str], links: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_redundant_link_between_two_boxes() {
+fn two_boxes_tutorial() {
     if can_run() {
         follow("two-boxes.md", &["a", "b"], &[("a:eth1", "b:eth1"), ("a:eth2", "b:eth2")]);
     }
 }
 
 #[test]
-fn a_powerlink_network() {
+fn powerlink_tutorial() {
     // Its nodes run at real-time priority.
     machine::exclusive();
     if can_run() {
@@ -265,14 +265,14 @@ fn a_powerlink_network() {
 }
 
 #[test]
-fn which_process_uses_my_cpu() {
+fn softirq_time_tutorial() {
     if can(&[Feature::Btf, Feature::Kernel(6, 3)]) {
         follow("softirq-time.md", &["a", "b"], &[("a:eth1", "b:eth1")]);
     }
 }
 
 #[test]
-fn what_does_my_switch_delay() {
+fn switch_delay_tutorial() {
     let has_tcpdump = Command::new("tcpdump").arg("--version").output().is_ok();
     if can_run() && require_that(has_tcpdump, "tcpdump (apt-get install tcpdump)") {
         follow(

@@ -79,7 +79,7 @@ fn a_node_that_exits_at_once_is_reported_with_its_log() {
     }
     let mut world = build(&network());
     let error = world.start("a", Path::new("/bin/false")).unwrap_err().to_string();
-    assert_eq!(error, "node \"a\": it ended with exit status 1");
+    assert_eq!(error, "node \"a\": it exited with exit status 1");
     let error = world.start("a", Path::new("/bin/cat")).unwrap_err().to_string();
     assert!(error.contains("it said:\n") && error.contains("run"), "{error}");
 }

@@ -63,7 +63,13 @@ impl Programs {
     }
 
     /// Sets the target of a redirect.
-    pub(crate) fn lead(&self, map: &str, key: u32, handle: &Handle, interface: &str) -> Result<()> {
+    pub(crate) fn set_target(
+        &self,
+        map: &str,
+        key: u32,
+        handle: &Handle,
+        interface: &str,
+    ) -> Result<()> {
         let index = handle.index(interface)?;
         // The index is that in the namespace of the writing thread.
         handle.namespace().run(|| {

@@ -56,24 +56,28 @@ impl Programs {
     }
 
     /// Replaces the program of `link` by another one.
-    pub(super) fn exchange(&self, link: &mut Link, name: &str) -> Result<()> {
+    pub(super) fn replace_program(&self, link: &mut Link, name: &str) -> Result<()> {
         link.update_prog(&self.program(name)).map_err(failed(format!("replace by program {name}")))
     }
 
     /// Sets the target of a redirect.
-    pub(super) fn lead(
+    pub(super) fn set_target(
         &self,
         map: &str,
         key: u32,
         handle: &Handle,
         interface: &Interface,
     ) -> Result<()> {
-        self.0.lead(map, key, handle, &interface.name)
+        self.0.set_target(map, key, handle, &interface.name)
     }
 
     /// Redirects all frames that enter by an interface to a socket, if the program `to_socket` is
     /// attached to the interface. For one namespace: interfaces are identified by their index.
-    pub(super) fn deliver(&self, interface: &Interface, socket: BorrowedFd<'_>) -> Result<()> {
+    pub(super) fn redirect_to_socket(
+        &self,
+        interface: &Interface,
+        socket: BorrowedFd<'_>,
+    ) -> Result<()> {
         let (key, value) = (interface.index.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes());
         self.0
             .map("to_sockets")
@@ -83,7 +87,7 @@ impl Programs {
 
     /// Configures the source to send frames of `streams` streams by `interface`, and resets its
     /// counter.
-    pub(super) fn aim(&self, interface: &Interface, streams: u32) -> Result<()> {
+    pub(super) fn configure_source(&self, interface: &Interface, streams: u32) -> Result<()> {
         let state = source_state {
             interface: interface.index,
             streams,
@@ -113,7 +117,11 @@ impl Programs {
     }
 
     /// Configures `replay` to send frames with these headers by `interface`.
-    pub(super) fn replay(&self, interface: &Interface, headers: &[u8; REPLAYED]) -> Result<()> {
+    pub(super) fn configure_replay(
+        &self,
+        interface: &Interface,
+        headers: &[u8; REPLAYED],
+    ) -> Result<()> {
         let mut octets = interface.index.to_ne_bytes().to_vec();
         octets.extend(headers);
         octets.extend([0; 2]);

@@ -32,10 +32,10 @@ impl RedirectChain {
         chain: Chain,
         programs: &mut Programs,
     ) -> Result<Self> {
-        programs.lead("to_path", 0, &stations.a, &chain.a_paths[0])?;
-        programs.lead("to_paths", 0, &stations.a, &chain.a_paths[0])?;
-        programs.lead("to_paths", 1, &stations.a, &chain.a_paths[1])?;
-        programs.lead("to_listener", 0, &stations.b, &chain.b)?;
+        programs.set_target("to_path", 0, &stations.a, &chain.a_paths[0])?;
+        programs.set_target("to_paths", 0, &stations.a, &chain.a_paths[0])?;
+        programs.set_target("to_paths", 1, &stations.a, &chain.a_paths[1])?;
+        programs.set_target("to_listener", 0, &stations.b, &chain.b)?;
         let a = programs.attach(Redirect::OnePath.program(), &stations.a, &chain.a)?;
         let b = [
             programs.attach("deliver", &stations.b, &chain.b_paths[0])?,
@@ -47,7 +47,7 @@ impl RedirectChain {
     /// Sets the action of node A.
     pub(super) fn set(&mut self, redirect: Redirect, programs: &mut Programs) -> Result<()> {
         if self.now != redirect {
-            programs.exchange(&mut self.a, redirect.program())?;
+            programs.replace_program(&mut self.a, redirect.program())?;
             self.now = redirect;
         }
         Ok(())

@@ -92,7 +92,7 @@ impl ThroughputBed<'_> {
                 FrameSender::Socket(opened.taking_turns(chain.of_threads))
             }
             Source::Kernel => {
-                programs.aim(&chain.talker, streams)?;
+                programs.configure_source(&chain.talker, streams)?;
                 FrameSender::Kernel { octets: vec![0; options.frame_octets], batch: options.batch }
             }
         };

@@ -134,7 +134,7 @@ struct CpuMeter {
 }
 
 impl CpuMeter {
-    fn look(&mut self, times: RowTimes) {
+    fn sample(&mut self, times: RowTimes) {
         let now = now_ns();
         if self.from.is_none() && now >= times.counts_from {
             self.from = Some(thread_time_ns());
@@ -174,7 +174,7 @@ fn manage(
     let mut meter = CpuMeter::default();
     while meter.to.is_none() && !shared.stopped() {
         node.serve(meter.next(times))?;
-        meter.look(times);
+        meter.sample(times);
     }
     node.finish()?;
     shared.finished.fetch_add(1, Ordering::Relaxed);
@@ -198,7 +198,7 @@ fn control(
     let mut meter = CpuMeter::default();
     while !shared.stopped() {
         node.serve(meter.next(times))?;
-        meter.look(times);
+        meter.sample(times);
     }
     Ok(meter.ns())
 }

@@ -59,8 +59,8 @@ impl Wire {
             object.set_entries("responses", stamps)
         };
         let programs = Programs::load_sized(OBJECT, "the wire", size)?;
-        programs.lead("to_mn", 0, handle, to_mn)?;
-        programs.lead("to_cn", 0, handle, to_cn)?;
+        programs.set_target("to_mn", 0, handle, to_mn)?;
+        programs.set_target("to_cn", 0, handle, to_cn)?;
         let links = [("request", to_mn), ("response", to_cn)]
             .map(|(program, interface)| programs.attach(program, handle, interface));
         let links = links.into_iter().collect::<Result<_>>()?;

@@ -150,7 +150,7 @@ impl Row {
         let turn = |node: &ManagingNode| {
             up.store(node.step(NODE) == Some(Step::Operational), Ordering::Relaxed);
         };
-        let what = format!("OPERATIONAL of the network of {name}");
+        let what = format!("boot of the network of {name}");
         self.play(place, turn, |_, ended| {
             wait(&what, bound_ns, || up.load(Ordering::Relaxed) || ended())
         })

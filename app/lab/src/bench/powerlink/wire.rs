@@ -45,8 +45,8 @@ impl Wire {
     pub(super) fn start(handle: &Handle, [to_mn, to_cn]: [&str; 2], room: u32) -> Result<Self> {
         let size = |object: &mut UnloadedObject| object.set_entries("events", room);
         let programs = Programs::load_sized(OBJECT, "the wire", size)?;
-        programs.lead("to_mn", 0, handle, to_mn)?;
-        programs.lead("to_cn", 0, handle, to_cn)?;
+        programs.set_target("to_mn", 0, handle, to_mn)?;
+        programs.set_target("to_cn", 0, handle, to_cn)?;
         let links = [("from_mn", to_mn), ("from_cn", to_cn)]
             .map(|(program, interface)| programs.attach(program, handle, interface));
         let links = links.into_iter().collect::<Result<_>>()?;

@@ -62,7 +62,7 @@ pub(super) fn measure(
             let router = Router::new(arrivals)?;
             let hop = router.hop(detail)?;
             let mut bed = HookBed { router, hop, slice: options.slice, passed: 0, reported: 0 };
-            bed.without()?;
+            bed.measure_without_hooks()?;
             let mut rounds = Vec::new();
             for round in 0..options.rounds {
                 progress.update(|| {
@@ -84,26 +84,26 @@ impl HookBed {
         let mut round = HookRound::default();
         for turn in 0..3 {
             match (number + turn) % 3 {
-                0 => round.without = self.without()?,
-                1 => round.called = self.called()?,
-                _ => round.with = self.with()?,
+                0 => round.without = self.measure_without_hooks()?,
+                1 => round.called = self.measure_idle_hooks()?,
+                _ => round.with = self.measure_hooks()?,
             }
         }
         Ok(round)
     }
 
-    fn without(&mut self) -> Result<f64> {
+    fn measure_without_hooks(&mut self) -> Result<f64> {
         Ok(self.router.pass(self.slice)?.1)
     }
 
-    fn called(&mut self) -> Result<f64> {
+    fn measure_idle_hooks(&mut self) -> Result<f64> {
         let tracer = Tracer::start(&self.hop)?;
         tracer.follow(false)?;
-        self.without()
+        self.measure_without_hooks()
     }
 
     /// Measures with the hooks, which report each packet.
-    fn with(&mut self) -> Result<f64> {
+    fn measure_hooks(&mut self) -> Result<f64> {
         let mut tracer = Tracer::start(&self.hop)?;
         // In pieces; reports are read between them: none is lost, and reading is not measured.
         let pieces = 1 + (self.slice.as_millis() / 20) as u32;

@@ -107,7 +107,7 @@ impl Router {
                 payload,
             },
             ArrivalMode::Polled => {
-                programs.replay(&interface(&sender)?, &header)?;
+                programs.configure_replay(&interface(&sender)?, &header)?;
                 Source::Kernel { frame: [&header[..], &payload].concat() }
             }
         };

@@ -185,7 +185,7 @@ impl XskForwarder {
             links.push(programs.attach("to_socket", handle, interface)?);
             let (namespace, name) = (handle.namespace(), &interface.name);
             let socket = XskSocket::open(namespace, name, 0, &umem, QUEUE_FRAMES, false)?;
-            programs.deliver(interface, socket.as_fd())?;
+            programs.redirect_to_socket(interface, socket.as_fd())?;
             zero_copy &= socket.zero_copy();
             let (receiver, sender) = socket.split();
             receivers.push(receiver);

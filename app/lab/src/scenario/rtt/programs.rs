@@ -26,9 +26,9 @@ pub(super) fn redirect(world: &World, row: &Row) -> Result<Vec<Link>> {
     for node in ["a", "b"] {
         let handle = world.handle(&row.station(node))?;
         let programs = load()?;
-        programs.lead("to_paths", 0, handle, "path1")?;
-        programs.lead("to_paths", 1, handle, "path2")?;
-        programs.lead("to_host", 0, handle, "host")?;
+        programs.set_target("to_paths", 0, handle, "path1")?;
+        programs.set_target("to_paths", 1, handle, "path2")?;
+        programs.set_target("to_host", 0, handle, "host")?;
         for (program, interface) in
             [("replicate", "host"), ("deliver", "path1"), ("eliminate", "path2")]
         {

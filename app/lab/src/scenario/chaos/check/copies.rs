@@ -75,7 +75,7 @@ impl NodeTraffic {
         let mut members: Vec<Member> = (0..ports).map(|_| Member::new(place)).collect();
         for (sighting, until, gone) in self.ins.iter().filter(|(s, ..)| s.stream == place.stream) {
             let span = Span { from: sighting.at, to: *until };
-            let (era, possible) = (place.surely(span), place.possibly(span));
+            let (era, possible) = (place.certain_era(span), place.possible_eras(span));
             let member = |function: &Function| function.members.contains(&sighting.port);
             let sure = era.and_then(|era| place.eras()[era].function.as_ref()).is_some_and(member)
                 && !place.is_away(sighting.port, span);
@@ -157,7 +157,7 @@ impl TransitTimes {
 
 impl<'a> NodeStream<'a> {
     /// The era that is in effect during the whole span.
-    pub(super) fn surely(&self, span: Span) -> Option<usize> {
+    pub(super) fn certain_era(&self, span: Span) -> Option<usize> {
         let eras = self.eras();
         let era = eras.iter().rposition(|era| era.begins.to <= span.from)?;
         let next = eras.get(era + 1);
@@ -165,7 +165,7 @@ impl<'a> NodeStream<'a> {
     }
 
     /// The eras that may be in effect within a span.
-    pub(super) fn possibly(&self, span: Span) -> &'a [Era] {
+    pub(super) fn possible_eras(&self, span: Span) -> &'a [Era] {
         let eras: &'a [Era] = &self.case.eras[self.node][self.stream];
         let first = eras.iter().rposition(|era| era.begins.to <= span.from).unwrap_or(0);
         let end = eras.iter().rposition(|era| era.begins.from <= span.to).unwrap_or(0);

@@ -152,7 +152,7 @@ impl ExpectedCounters {
             // During a change of the function, either one may have processed the copy.
             let eras = match copy.era {
                 Some(era) => &place.eras()[era..=era],
-                None => place.possibly(copy.span()),
+                None => place.possible_eras(copy.span()),
             };
             let recovers = eras.iter().filter_map(|era| era.function.as_ref()?.recover);
             let mut recovers = recovers.peekable();
@@ -200,7 +200,7 @@ impl NodeStream<'_> {
 
     /// Whether the node may not have had the stream at the copy's port when the copy arrived.
     fn had_not(&self, copy: &Arrival) -> bool {
-        self.possibly(copy.span()).iter().any(|era| {
+        self.possible_eras(copy.span()).iter().any(|era| {
             era.function.as_ref().is_none_or(|function| !function.members.contains(&copy.port))
         })
     }

@@ -64,7 +64,8 @@ impl FrameCopies<'_> {
                 continue;
             };
             let span = Span { from: first.at, to: out.at };
-            let functions = || self.place.possibly(span).iter().filter_map(|e| e.function.as_ref());
+            let functions =
+                || self.place.possible_eras(span).iter().filter_map(|e| e.function.as_ref());
             let egress = |function: &Function| -> Option<Egress> {
                 function.egress.iter().find(|egress| egress.port == out.port).copied()
             };
@@ -119,7 +120,7 @@ impl FrameCopies<'_> {
     fn delivery(&self, verdict: &mut Verdict) {
         let sure: Vec<&Arrival> = self.came.iter().filter(|copy| copy.sure).collect();
         let (Some(first), Some(last)) = (self.came.first(), self.came.last()) else { return };
-        let eras = self.place.possibly(Span { from: first.at, to: last.until });
+        let eras = self.place.possible_eras(Span { from: first.at, to: last.until });
         for port in ports(eras) {
             let left: Vec<&Departure> = self.left.iter().filter(|out| out.port == port).collect();
             let all_alike = |key: fn(&Function) -> Option<Recovery>| {

@@ -78,7 +78,8 @@ impl Window {
             return;
         };
         let recovers = |span: Span| {
-            let functions = place.possibly(span).iter().filter_map(|era| era.function.as_ref());
+            let functions =
+                place.possible_eras(span).iter().filter_map(|era| era.function.as_ref());
             functions.filter_map(|function| function.recover)
         };
         let times = exits(left);
