@@ -1,7 +1,7 @@
 //! Compiles the programs of benches and scenarios.
 
 fn main() {
-    // Programs do not look at all arguments.
+    // The signature is fixed by the build-script interface.
     onbeat_bpf_build::compile(
         &["bench", "port", "powerlink", "rtt"],
         &[],

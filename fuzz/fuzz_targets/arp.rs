@@ -1,4 +1,4 @@
-//! ARP packet: what was parsed is emitted octet by octet.
+//! ARP packet: a parsed packet is emitted octet by octet.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

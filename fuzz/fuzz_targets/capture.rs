@@ -1,4 +1,4 @@
-//! Captures: whatever a file holds, reading ends, every packet has a key or a reason, interfaces are the
+//! Captures: for any file, reading terminates, every packet has a key or a reason, interfaces are the
 //! same by number and by name, and a pair that does not match is diagnosed.
 #![no_main]
 
@@ -13,7 +13,7 @@ fuzz_target!(|octets: &[u8]| {
     let Ok(input) = decompress(octets) else { return };
     let Ok(mut reader) = Reader::new(input) else { return };
     let recognitions = [Recognition::default(), Recognition { nat: true, reply: true, octets: 40 }];
-    // A few octets may stand for very many, compressed.
+    // A few compressed octets may expand to very many.
     for _ in 0..1000 {
         let Ok(Some(packet)) = reader.next_packet() else { break };
         assert!(packet.octets.len() <= packet.wire_len as usize);
@@ -28,7 +28,7 @@ fuzz_target!(|octets: &[u8]| {
     diagnose(octets);
 });
 
-/// The input, cut in two places, as both captures of a hop.
+/// Splits the input at two points into both captures of a hop.
 fn diagnose(octets: &[u8]) {
     let options = MatchingOptions { longest_ns: 1 << 30, two_clocks: false, min_matched: 1 };
     let mut lengths = [octets.len(), octets.len() / 2].into_iter();
@@ -55,14 +55,14 @@ fn sides(packet: &Packet<'_>) {
     };
     assert_eq!(side(&own, &other), Some(Side::Arrivals));
     assert_eq!(side(&other, &own), Some(Side::Departures));
-    assert_eq!(side(&own, &own), None, "both sides, and so neither");
+    assert_eq!(side(&own, &own), None, "both sides match, so that neither is chosen");
     let Some(name) = packet.interface_name else { return };
     assert!(name.len() <= 3 * 1024, "an octet that is no UTF-8 becomes three");
     let named = InterfaceId::Name(name.to_owned());
     assert_eq!(side(&named, &other), Some(Side::Arrivals));
     assert_eq!(side(&other, &named), Some(Side::Departures));
     assert_eq!(side(&named, &InterfaceId::Name(format!("{name} "))), Some(Side::Arrivals));
-    // As an option is read: a name that is a number is one.
+    // As an option is parsed: a name that is a number is parsed as a number.
     if let Ok(read) = name.parse::<InterfaceId>() {
         let number = name.parse::<u32>().ok();
         assert_eq!(read == named, number.is_none());

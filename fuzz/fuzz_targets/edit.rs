@@ -1,4 +1,4 @@
-//! Edits: the length is what it must be, what is not edited stays, what is pushed can be removed.
+//! Edits: the length is as computed, other octets are unchanged, a pushed tag can be removed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -72,7 +72,7 @@ fuzz_target!(|input: ([u8; 8], &[u8])| {
     if let (VlanAction::Set(vid), Some(old)) = (what.vlan, frame.vlan()) {
         let pcp = what.priority.unwrap_or(old.pcp);
         let new = Frame::parse(&out[..]).ok().and_then(|frame| frame.vlan());
-        // A removed R-TAG may leave a tag behind that is cut off: then there is no frame.
+        // After removal of the R-TAG, a truncated tag may follow: then there is no frame.
         assert!(new.is_none_or(|new| new == VlanTag { vid, pcp, ..old }));
     }
 

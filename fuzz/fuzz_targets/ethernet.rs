@@ -1,4 +1,4 @@
-//! Ethernet header: what was parsed is emitted octet by octet.
+//! Ethernet header: a parsed header is emitted octet by octet.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

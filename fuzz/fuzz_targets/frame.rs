@@ -1,4 +1,4 @@
-//! The walk over a frame's headers: what it found, written one after another, is the frame again.
+//! Parser of a frame's headers: the parsed headers, emitted in order, are the frame again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,7 @@ use onbeat_wire::{Frame, SequenceTag};
 fuzz_target!(|octets: &[u8]| {
     let Ok(frame) = Frame::parse(octets) else {
         // Two addresses, two VLAN tags, a sequence tag, an EtherType.
-        assert!(octets.len() < 12 + 2 * 4 + 6 + 2, "only a frame cut off within its headers");
+        assert!(octets.len() < 12 + 2 * 4 + 6 + 2, "only a frame truncated within its headers");
         return;
     };
     let mut again = Vec::new();

@@ -1,4 +1,4 @@
-//! HSR tag: what was parsed is emitted octet by octet.
+//! HSR tag: a parsed tag is emitted octet by octet.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! IPv4 packet: fields survive emit and parse; without options and with a right checksum so do the
-//! octets.
+//! IPv4 packet: fields are unchanged after emit and parse; without options and with a correct checksum,
+//! so are the octets.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

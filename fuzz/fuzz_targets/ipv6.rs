@@ -1,5 +1,5 @@
-//! IPv6 packet: what was parsed is emitted octet by octet; the walk over extension headers stays
-//! within the packet.
+//! IPv6 packet: a parsed packet is emitted octet by octet; the walk over extension headers stays within
+//! the packet.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! POWERLINK message: what was parsed and emitted is parsed as the same again.
+//! POWERLINK message: a parsed and emitted message is parsed to the same value.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

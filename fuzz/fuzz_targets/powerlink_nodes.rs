@@ -1,8 +1,8 @@
-//! A managing and a controlled node on a bus on which anybody says anything at any time: what they
-//! send can be read, is in their own name, and no deadline stays in the past.
+//! A managing and a controlled node on a bus with arbitrary frames at arbitrary times: their frames are
+//! valid and have their own source, and no deadline stays in the past.
 //!
-//! The input is a list of events: a kind, a time that passes, and for a frame its octets. Further bits of
-//! the kind are what the two applications do, and whether the node's parameters can be kept.
+//! The input is a list of events: a kind, a time step, and for a frame its octets. Further bits of the
+//! kind are actions of the two applications, and whether the node's parameters can be stored.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -55,7 +55,7 @@ fn network() -> Network {
     }
 }
 
-/// Calls a node until its next deadline is to come.
+/// Calls a node until its next deadline is in the future.
 fn run(node: &mut dyn Node, now_ns: u64) {
     for _ in 0..10_000 {
         match node.next_deadline_ns() {
@@ -66,7 +66,7 @@ fn run(node: &mut dyn Node, now_ns: u64) {
     panic!("a deadline stays in the past");
 }
 
-/// Takes what a node sends.
+/// Takes the frames that a node sends.
 fn sent(node: &mut dyn Node, name: NodeId, mac: MacAddress, to: &mut Vec<Vec<u8>>) {
     while let Some(frame) = node.poll_transmit() {
         assert!((60..=1514).contains(&frame.len()));
@@ -78,8 +78,8 @@ fn sent(node: &mut dyn Node, name: NodeId, mac: MacAddress, to: &mut Vec<Vec<u8>
 
 fuzz_target!(|octets: &[u8]| {
     let network = network();
-    let mut managing = network.managing(MN).expect("the network can be");
-    let mut controlled = network.controlled(NodeId(1), CN).expect("the node can be");
+    let mut managing = network.managing(MN).expect("the network is valid");
+    let mut controlled = network.controlled(NodeId(1), CN).expect("the node id is valid");
     let mut now_ns = 0;
     controlled.set_store(None).expect("the node has no store of its own");
     managing.start(now_ns, NetTime::default());
@@ -102,7 +102,7 @@ fuzz_target!(|octets: &[u8]| {
             let startup = u32::from(*time) << 8 | u32::from(*kind);
             managing
                 .set_object(profile::STARTUP, &startup.to_le_bytes())
-                .expect("it takes all bits");
+                .expect("all values are valid");
             managing.allow();
         }
         if kind & 0xe0 == 0xe0 {
@@ -117,7 +117,7 @@ fuzz_target!(|octets: &[u8]| {
                 wire.clear();
                 None
             }
-            // Somebody says something.
+            // An arbitrary frame arrives.
             _ => {
                 let len = rest.first().map_or(0, |len| usize::from(*len)).min(rest.len());
                 let (message, behind) = rest.split_at(len);
@@ -132,8 +132,8 @@ fuzz_target!(|octets: &[u8]| {
         }
         let keeps = match controlled.poll_store() {
             Some(StoreCommand::Write(octets)) => {
-                let mut other = network.controlled(NodeId(1), CN).expect("the node can be");
-                other.set_store(Some(octets)).expect("what a node keeps it begins with");
+                let mut other = network.controlled(NodeId(1), CN).expect("the node id is valid");
+                other.set_store(Some(octets)).expect("a node accepts the parameters that it stored");
                 true
             }
             Some(StoreCommand::Clear) => true,

@@ -1,4 +1,4 @@
-//! PRP trailer: what was parsed is emitted octet by octet, and its size is the LSDU's.
+//! PRP trailer: a parsed trailer is emitted octet by octet, and its size is the LSDU's.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

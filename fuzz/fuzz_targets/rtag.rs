@@ -1,4 +1,4 @@
-//! R-TAG: what was parsed is emitted octet by octet, the reserved ones as zero.
+//! R-TAG: a parsed tag is emitted octet by octet, with reserved octets as zero.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,5 @@
-//! STAMP: any packet is parsed and emitted octet by octet, what must be zero as zero; the same
-//! octets turned around are an answer to themselves. Authenticated, only what was made with the key
-//! is taken.
+//! STAMP: any packet is parsed and emitted octet by octet, with must-be-zero fields as zero; its
+//! reflection is a reply to it. With authentication, only packets made with the key are accepted.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -65,7 +64,7 @@ fn authenticated(octets: &[u8]) {
     let _ = view.to_string();
     let hmac = |_: &[u8; COVERED_LEN]| -> [u8; HMAC_LEN] { view.hmac() };
     let (test, reflected) = (view.test(), view.reflected());
-    // Fields are where they were, the rest is zeros.
+    // Fields keep their values, the rest is zeros.
     let again = emitted(AUTHENTICATED_LEN, |buffer| test.emit_authenticated(buffer, hmac));
     assert_eq!(AuthenticatedView::new_checked(&again).map(|view| view.test()), Ok(test));
     for (at, (written, there)) in again.iter().zip(octets).enumerate() {
@@ -75,23 +74,23 @@ fn authenticated(octets: &[u8]) {
     let again = emitted(AUTHENTICATED_LEN, |buffer| reflected.emit_authenticated(buffer, hmac));
     assert_eq!(AuthenticatedView::new_checked(&again).map(|view| view.reflected()), Ok(reflected));
 
-    // Whoever has no key would have to guess 128 bits.
+    // Without the key, a sender would have to guess 128 bits.
     assert_eq!(admit(octets, Some(&key)), Err(RejectedDatagram::Hmac));
     let mut datagram = octets.to_vec();
     let hmac = key.hmac(&view.covered());
     datagram[COVERED_LEN..AUTHENTICATED_LEN].copy_from_slice(&hmac);
-    assert_eq!(admit(&datagram, Some(&key)), Ok(test), "signed, it is taken");
+    assert_eq!(admit(&datagram, Some(&key)), Ok(test), "a signed packet is accepted");
     let len = reflect(&mut datagram, octets.len(), &test, &ANSWER, Some(&key));
     assert_eq!(len, Ok(octets.len()));
     assert_eq!(datagram[AUTHENTICATED_LEN..], octets[AUTHENTICATED_LEN..]);
     let Ok(answer) = AuthenticatedView::new_checked(&datagram) else {
-        unreachable!("it is as long as before")
+        unreachable!("the length is unchanged")
     };
     assert!(key.verifies(&answer));
     assert_eq!(answer.reflected().test, test);
 }
 
-/// Whatever comes, a sender counts it once.
+/// Any reply is counted exactly once by a sender.
 fn received(octets: &[u8], key: Option<Key>) {
     let mut sender = Sender::new(Session {
         profile: Profile::new(vec![ProfileSegment::constant(1.0, 1_000_000_000)]),

@@ -1,4 +1,4 @@
-//! UDP datagram: fields survive emit and parse; the checksum that is filled in is right.
+//! UDP datagram: fields are unchanged after emit and parse; the computed checksum is correct.
 #![no_main]
 
 use std::net::{IpAddr, Ipv4Addr};

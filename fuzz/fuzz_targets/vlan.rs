@@ -1,4 +1,4 @@
-//! VLAN tag: what was parsed is emitted octet by octet.
+//! VLAN tag: a parsed tag is emitted octet by octet.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

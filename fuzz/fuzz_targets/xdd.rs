@@ -1,4 +1,4 @@
-//! A device description: every text gives a dictionary or faults with a place in it.
+//! Device description: every text yields a dictionary, or faults with their position.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,7 @@ fuzz_target!(|octets: &[u8]| {
     let Ok(text) = std::str::from_utf8(octets) else { return };
     match onbeat_xdd::read(text) {
         Ok(device) => {
-            // What a configuration says its objects take.
+            // Values that a configuration gives to its objects.
             let mut objects = device.objects;
             for (object, value) in device.actual {
                 assert_eq!(objects.set(object, &value), Ok(()));

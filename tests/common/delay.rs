@@ -1,4 +1,4 @@
-//! What tests of delays share: captures, results, and a router to measure.
+//! Common functions of delay tests: captures, results, and a router to measure.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::json::{can_validate, cell, validate};
 use super::{BOUND, run, wait_for};
 
-/// A directory that goes with the test.
+/// A directory that is removed with the test.
 pub(crate) struct Directory(TemporaryDirectory);
 
 impl Directory {
@@ -38,7 +38,7 @@ impl Directory {
     }
 }
 
-/// What a command ends with, and its result.
+/// Exit status and result of a command.
 pub(crate) fn result(arguments: &[&str]) -> (i32, Value) {
     let ran = run(&[arguments, &["--json", "--quiet"]].concat());
     assert_eq!(ran.err, "", "{arguments:?}");
@@ -65,7 +65,7 @@ pub(crate) struct Router {
 }
 
 impl Router {
-    /// Sender and receiver know each other.
+    /// Sender and receiver resolve each other's addresses.
     pub(crate) fn new() -> Self {
         let [sender, router, receiver] =
             [(); 3].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
@@ -94,21 +94,21 @@ impl Router {
         router
     }
 
-    /// Sends a datagram, and waits until it has come through.
+    /// Sends a datagram, and waits until the receiver has received it.
     pub(crate) fn pass(&self, octets: &[u8]) {
         self.writer.send(octets).unwrap();
         self.reader.recv(&mut [0; 16]).unwrap();
     }
 
-    /// Two captures of datagrams with these numbers, and of a few besides.
+    /// Two captures of datagrams with these numbers, and of a few others.
     pub(crate) fn captured(&self, directory: &Directory, numbers: Range<u32>) -> [String; 2] {
         self.captured_while(directory, || numbers.for_each(|n| self.pass(&n.to_be_bytes())))
     }
 
-    /// Two captures of the datagrams that `send` sends, and of a few besides.
+    /// Two captures of the datagrams that `send` sends, and of a few others.
     pub(crate) fn captured_while(&self, directory: &Directory, send: impl FnOnce()) -> [String; 2] {
         let length = |path: &str| fs::metadata(path).map_or(0, |file| file.len());
-        // First where packets leave: what only that one saw is not taken for lost.
+        // The departures first: packets that only this capture contains are not counted as lost.
         let start = |interface, name| {
             let path = directory.path(name);
             let tcpdump = tap(&self.handle, interface, &path);
@@ -136,7 +136,7 @@ impl Router {
     }
 }
 
-/// Captures what passes an interface; ready when it has seen something.
+/// Captures packets of an interface; ready when it has captured a packet.
 pub(crate) fn tap(host: &Handle, interface: &str, path: &str) -> Child {
     let mut tcpdump = Command::new("tcpdump");
     let nano = ["-i", interface, "-n", "-U", "--time-stamp-precision=nano", "-w", path, "udp"];

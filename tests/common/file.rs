@@ -20,7 +20,7 @@ pub(crate) fn make_executable(path: &Path, content: impl AsRef<[u8]>) {
 pub(crate) struct TemporaryFile(PathBuf);
 
 impl TemporaryFile {
-    /// The file is not made.
+    /// Does not create the file.
     pub(crate) fn new(name: &str) -> Self {
         Self(std::env::temp_dir().join(format!("onbeat-{}-{name}", std::process::id())))
     }
@@ -42,7 +42,7 @@ impl TemporaryFile {
 
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        // The test may have removed it.
+        // The test may have removed it already.
         let _ = fs::remove_file(&self.0);
     }
 }

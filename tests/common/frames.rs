@@ -7,7 +7,7 @@ use onbeat_netdev::PacketSocket;
 use super::stream::address;
 use super::wait_for;
 
-/// Sends frames into an interface as they are.
+/// Sends raw frames into an interface.
 #[derive(Debug)]
 pub(crate) struct Injector(PacketSocket);
 
@@ -27,7 +27,7 @@ impl Injector {
     }
 }
 
-/// Frames that come in at an interface.
+/// Frames received at an interface.
 #[derive(Debug)]
 pub(crate) struct Capture {
     receiver: Receiver,
@@ -41,7 +41,7 @@ impl Capture {
         Capture { receiver: Receiver::new(socket), frames: Vec::new() }
     }
 
-    /// Takes what is there.
+    /// Reads pending frames; returns all.
     pub(crate) fn take(&mut self) -> &[Vec<u8>] {
         let frames = &mut self.frames;
         while self.receiver.receive(|frame| frames.push(frame.octets.to_vec())).expect("frames") > 0
@@ -51,7 +51,7 @@ impl Capture {
         &self.frames
     }
 
-    /// Waits until so many frames have come in since it was opened or cleared.
+    /// Waits until `count` frames have been received since it was opened or cleared.
     #[track_caller]
     pub(crate) fn wait(&mut self, count: usize, what: &str) -> &[Vec<u8>] {
         wait_for(&format!("{count} frames: {what}"), || self.take().len() >= count);
@@ -59,11 +59,11 @@ impl Capture {
     }
 }
 
-/// A frame as it is written down: addresses, VLAN tags, R-TAG, EtherType, payload.
+/// The description of a frame: addresses, VLAN tags, R-TAG, EtherType, payload.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FrameText {
     pub(crate) destination: &'static str,
-    /// Outer first; their tags carry priority 3 and DEI, which nobody may change.
+    /// Outer first; their tags have priority 3 and DEI, which no node may change.
     pub(crate) vlans: Vec<u16>,
     /// The sequence number.
     pub(crate) r_tag: Option<u16>,
@@ -71,7 +71,7 @@ pub(crate) struct FrameText {
 }
 
 impl FrameText {
-    /// EtherType of what is in the frames: for experiments (IEEE 802, 9.2.4).
+    /// EtherType of the frames' content: for experiments (IEEE 802, 9.2.4).
     pub(crate) const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
     pub(crate) fn new(destination: &'static str, vlans: &[u16], r_tag: Option<u16>) -> FrameText {

@@ -1,4 +1,4 @@
-//! Results: what stands where, and whether an independent validator of JSON Schema finds them valid.
+//! Results: access to values, and validation by an independent validator of JSON Schema.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,7 +13,7 @@ import json, sys, jsonschema
 jsonschema.validate(json.load(sys.stdin), json.load(open(sys.argv[1])))
 ";
 
-/// Whether there is a program to compare JSON with a schema; if not, says so.
+/// Whether a validator of JSON Schema is installed; if not, prints so.
 pub(crate) fn can_validate() -> bool {
     let try_it = Command::new("python3").args(["-c", "import jsonschema"]).output();
     require_that(
@@ -22,7 +22,7 @@ pub(crate) fn can_validate() -> bool {
     )
 }
 
-/// Fails where a result is not what docs/result.schema.json describes.
+/// Fails if a result does not conform to docs/result.schema.json.
 #[track_caller]
 pub(crate) fn validate(result: &str) {
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/result.schema.json");
@@ -34,7 +34,7 @@ pub(crate) fn validate(result: &str) {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
 }
 
-/// A cell of a table, by the text that its row begins with, and its heading; NaN where there is none.
+/// A cell of a table, by the first text of its row, and its heading; NaN if it is empty.
 #[track_caller]
 pub(crate) fn cell(result: &Value, figure: &str, row: &str, heading: &str) -> f64 {
     let table = &result["figures"][figure];

@@ -1,8 +1,7 @@
-//! What the end-to-end tests share: the built program, the network with two paths, streams, and
-//! single frames.
+//! Common functions of the end-to-end tests: the built program, the network with two paths, streams,
+//! and single frames.
 //!
-//! Tests wait for conditions, and [`BOUND`] is how long at most: how fast the machine is decides
-//! nothing.
+//! Tests wait for conditions, at most for [`BOUND`]: results do not depend on the speed of the machine.
 
 #![allow(dead_code, unused_imports, reason = "each test takes what it needs")]
 
@@ -39,27 +38,28 @@ pub(crate) use resident::Resident;
 pub(crate) use stream::{Flow, sink};
 pub(crate) use xdp::xdp_program;
 
-/// Longest wait for what comes at once unless it never comes.
+/// Maximum wait for an event that is expected at once.
 pub(crate) const BOUND: Duration = Duration::from_secs(60);
 
-/// Whether this machine can run a network of nodes; if not, says what it lacks.
+/// Whether this machine can run a network of nodes; if not, prints the missing feature.
 pub(crate) fn can_run() -> bool {
     can(&[Feature::Btf])
 }
 
-/// Whether this machine has what every network takes, and `features`; if not, says what it lacks.
+/// Whether this machine has the features that every network requires, and `features`; if not, prints
+/// the missing one.
 pub(crate) fn can(features: &[Feature]) -> bool {
     machine::shared();
     require_all(&[Feature::Root, Feature::Veth]) && require_all(features)
 }
 
-/// Waits until `condition` holds; fails with `what` where it does not within [`BOUND`].
+/// Waits until `condition` holds; fails with `what` if it does not within [`BOUND`].
 #[track_caller]
 pub(crate) fn wait_for(what: &str, condition: impl FnMut() -> bool) {
     assert!(wait_until(BOUND, condition).expect("no signal"), "not within {BOUND:?}: {what}");
 }
 
-/// As [`run`], in a network namespace.
+/// Like [`run`], in a network namespace.
 pub(crate) fn run_in(namespace: &Namespace, arguments: &[&str]) -> CommandOutput {
     namespace.start_in(onbeat().args(arguments)).output().expect("it starts").into()
 }
@@ -70,7 +70,7 @@ pub(crate) fn sources() -> Vec<String> {
     files.map(|file| fs::read_to_string(file.expect("a file").path()).expect("a test")).collect()
 }
 
-/// What `onbeat show NODE --json` prints.
+/// Output of `onbeat show NODE --json`.
 pub(crate) fn show(node: &str) -> NodeStatus {
     let CommandOutput { code, out, err } = run(&["show", node, "--json"]);
     assert_eq!((code, err.as_str()), (0, ""), "onbeat show {node} --json: {out}");
@@ -89,12 +89,12 @@ pub(crate) fn port<'a>(status: &'a NodeStatus, name: &str) -> &'a PortStatus {
     found.unwrap_or_else(|| panic!("node {} has no port {name}: {status:?}", status.node))
 }
 
-/// Packets of a stream that came in at any of its ports.
+/// Packets of a stream received at all of its ports.
 pub(crate) fn input(stream: &StreamStatus) -> u64 {
     stream.members.iter().map(|member| member.input_packets).sum()
 }
 
-/// What a node of a world wrote to its log.
+/// The log of a node of a world.
 pub(crate) fn log(node: &str) -> String {
     fs::read_to_string(format!("/run/onbeat/lab/{node}.log")).unwrap_or_default()
 }
@@ -115,7 +115,7 @@ pub(crate) fn left_behind(node: &str) -> Vec<PathBuf> {
     left
 }
 
-/// Nothing of a node is left.
+/// Checks that nothing of a node is left.
 #[track_caller]
 pub(crate) fn assert_gone(node: &str) {
     let left = left_behind(node);

@@ -14,7 +14,7 @@ use super::{machine, program};
 pub(crate) const GROUP: &str = "01:00:5e:00:00:01";
 pub(crate) const VLAN: u16 = 100;
 
-/// The ports of both nodes. Their paths have room for what hosts send, and the R-TAG.
+/// The ports of both nodes. Their paths have an MTU for the hosts' frames with R-TAG.
 pub(crate) const PORTS: &str = r#"
 [[port]]
 name = "host"
@@ -45,13 +45,13 @@ egress = [
     )
 }
 
-/// A stream of which a node takes one replica from the paths, and gives it its VLAN.
+/// A stream of which a node forwards one replica from the paths, with its VLAN.
 pub(crate) fn eliminate(name: &str, destination: &str, vlan: u16) -> String {
     let host = format!("tag = \"none\", vlan = {vlan}");
     eliminate_to(name, destination, &host, "{ history-length = 256, reset-timeout-ms = 0 }")
 }
 
-/// As [`eliminate`], with a host port and a recovery function of the caller's.
+/// Like [`eliminate`], with a host port and a recovery function of the caller.
 pub(crate) fn eliminate_to(name: &str, destination: &str, host: &str, recover: &str) -> String {
     format!(
         r#"

@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 
 use onbeat_testing::{CommandOutput, command};
 
-/// The program under test: beside that of the laboratory. The caller's test has its turn on the machine.
+/// The program under test, next to that of the laboratory. The caller's test holds a lock on the
+/// machine.
 pub(crate) fn program() -> &'static Path {
     super::machine::shared();
     static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -17,7 +18,7 @@ pub(crate) fn program() -> &'static Path {
     &PROGRAM
 }
 
-/// The program under test, without the variables of the environment that it reads.
+/// The program under test, without the environment variables that it reads.
 pub(crate) fn onbeat() -> Command {
     command(program())
 }

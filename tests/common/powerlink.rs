@@ -1,4 +1,4 @@
-//! Nodes of the program on a cable, and what they tell at their end.
+//! Nodes of the program connected by a cable, and their results.
 
 use std::process::{Child, Command, Stdio};
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::json::{can_validate, validate};
 use super::{TemporaryFile, program};
 
-/// A row of a table, by what its first cell is.
+/// A row of a table, by its first cell.
 pub(crate) fn row<'a>(result: &'a Value, figure: &str, first: &str) -> &'a Vec<Value> {
     let rows = result["figures"][figure]["rows"].as_array().expect("a table");
     let found = rows.iter().find(|row| row[0] == first);
     found.and_then(Value::as_array).unwrap_or_else(|| panic!("{first} in {rows:?}"))
 }
 
-/// A cycle and time-outs that a busy machine keeps.
+/// A cycle and time-outs that a busy machine can meet.
 pub(crate) const NETWORK: &str = r#"
 [network]
 cycle-us = 20000
@@ -34,7 +34,7 @@ input = [{ name = "back", type = "u16", simulate = "copy" }]
 output = [{ name = "there", type = "u16", simulate = "counter" }]
 "#;
 
-/// Sends Ctrl-C, and takes what the program said.
+/// Sends SIGINT, and returns exit status and result.
 pub(crate) fn end(child: Child) -> (Option<i32>, Value) {
     let pid = nix::unistd::Pid::from_raw(child.id() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
@@ -65,12 +65,12 @@ impl Pair {
         Pair { mn, cn }
     }
 
-    /// What the controlled node sends: the managing node's interface receives it.
+    /// Receiver of the controlled node's frames: on the managing node's interface.
     pub(crate) fn frames_of_controlled(&self) -> Receiver {
         Receiver::new(socket::receiver(self.mn.namespace(), "mn").unwrap())
     }
 
-    /// What the managing node sends.
+    /// Receiver of the managing node's frames.
     pub(crate) fn frames_of_managing(&self) -> Receiver {
         Receiver::new(socket::receiver(self.cn.namespace(), "cn").unwrap())
     }

@@ -12,7 +12,7 @@ use onbeat_wire::random::Random;
 
 use super::{BOUND, program};
 
-/// A process. It is killed on drop, and with the test.
+/// A process, killed on drop.
 pub(crate) struct Process(pub(crate) Child);
 
 impl Process {
@@ -24,7 +24,7 @@ impl Process {
         Process::spawn(command)
     }
 
-    /// Starts a command in the network namespace that it was given, or in that of this thread.
+    /// Starts a command in its network namespace, or in that of this thread.
     pub(crate) fn spawn(mut command: Command) -> Process {
         command.stdin(Stdio::null()).process_group(0);
         die_with_parent(&mut command);
@@ -36,14 +36,14 @@ impl Process {
         let _ = kill(Pid::from_raw(self.0.id() as i32), signal);
     }
 
-    /// Kills it (SIGKILL) at a random moment of `span`, unless it exits before.
+    /// Kills it (SIGKILL) at a random time within `span`, unless it exits before.
     pub(crate) fn kill_within(mut self, random: &mut Random, span: Duration) {
         std::thread::sleep(random_part(random, span));
         let _ = self.0.kill();
         self.0.wait().expect("its exit status");
     }
 
-    /// Waits until it exits; `None` where it does not within `bound`.
+    /// Waits until it exits; `None` if it does not within `bound`.
     pub(crate) fn wait(&mut self, bound: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + bound;
         loop {
@@ -54,7 +54,7 @@ impl Process {
         }
     }
 
-    /// Waits until it exits by itself; its exit status, or minus the signal that ended it.
+    /// Waits until it exits; returns its exit status, or minus the signal that terminated it.
     #[track_caller]
     pub(crate) fn code(mut self, what: &str) -> i32 {
         let status = self.wait(BOUND).unwrap_or_else(|| panic!("{what} does not exit"));

@@ -1,11 +1,11 @@
-//! Namespaces that are those of a process, as containers' are.
+//! Namespaces of a process, as those of containers.
 
 use std::process::{Child, Command, Stdio};
 
 use onbeat_lab::World;
 
 /// A process that stays in a host's namespace until it is dropped: other processes can find the
-/// namespace by it.
+/// namespace by its id.
 pub(crate) struct Resident(Child);
 
 impl Resident {

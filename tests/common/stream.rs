@@ -1,4 +1,4 @@
-//! Streams from a host to a host, each frame with its number.
+//! Streams between hosts; each frame has a number.
 
 use onbeat_lab::World;
 use onbeat_lab::traffic::{
@@ -8,10 +8,10 @@ use onbeat_wire::{MacAddress, VlanTag};
 
 use super::wait_for;
 
-/// Priority of the frames: a path that changes their VLAN may not change it.
+/// Priority of the frames: paths that change their VLAN must not change it.
 const PCP: u8 = 5;
 
-/// A stream that is sent by the interface eth0 of one host and taken from that of another.
+/// A stream from interface eth0 of one host to that of another.
 #[derive(Debug)]
 pub(crate) struct Flow {
     stream: u32,
@@ -19,9 +19,9 @@ pub(crate) struct Flow {
     pub(crate) sink: Sink,
 }
 
-/// What became of it.
+/// Delivery of a stream, with its record.
 #[derive(Debug)]
-pub(crate) struct Flowed {
+pub(crate) struct FinishedFlow {
     pub(crate) delivery: Delivery,
     pub(crate) report: SinkReport,
 }
@@ -44,7 +44,7 @@ impl Flow {
         Flow::tagged(world, (from, to), stream, (destination, tag(vlan)), rate, limit)
     }
 
-    /// As [`Flow::start`], with a tag of the caller's.
+    /// Like [`Flow::start`], with a tag of the caller.
     pub(crate) fn tagged(
         world: &World,
         (from, to): (&str, &str),
@@ -71,8 +71,7 @@ impl Flow {
         Flow { stream, source, sink }
     }
 
-    /// Waits until `frames` more frames than now have been sent and have arrived, all before them
-    /// among those.
+    /// Waits until `frames` more frames have been sent and have arrived, with all frames before them.
     #[track_caller]
     pub(crate) fn advance(&self, frames: u64) {
         let end = self.source.begun() + frames;
@@ -80,13 +79,13 @@ impl Flow {
         wait_for(&what, || self.sink.complete_below(self.stream) >= end);
     }
 
-    /// Frames below this number have been begun to be sent: another one is sent later than now.
+    /// The transmission of frames below this number has started; other frames are sent after this call.
     pub(crate) fn begun(&self) -> u64 {
         self.source.begun()
     }
 
-    /// Stops sending, waits until all has arrived, and requires that each frame did, once, in
-    /// order, and as it was sent.
+    /// Stops sending, waits until all frames have arrived, and requires that each arrived once, in
+    /// order and unchanged.
     #[track_caller]
     pub(crate) fn finish_whole(self) -> u64 {
         let delivery = self.finish_complete();
@@ -94,14 +93,14 @@ impl Flow {
         delivery.sent()
     }
 
-    /// As [`Flow::finish_whole`], in any order.
+    /// Like [`Flow::finish_whole`], in any order.
     #[track_caller]
     pub(crate) fn finish_complete(self) -> Delivery {
         let stream = self.stream;
         let sent = self.source.stop().expect("it sends to the end");
         let sink = self.sink;
         let all = || sink.complete_below(stream) >= sent.sent;
-        // What is missing is said below, frame by frame.
+        // Missing frames are reported below, frame by frame.
         let _ = onbeat_realtime::interrupt::wait_until(super::BOUND, all);
         let mut report = sink.stop().expect("it receives to the end");
         let record = report.take(stream).expect("the stream");
@@ -114,16 +113,16 @@ impl Flow {
         delivery
     }
 
-    /// Stops sending and taking. Nothing is waited for.
-    pub(crate) fn finish(self) -> Flowed {
+    /// Stops sending and receiving, without waiting for frames.
+    pub(crate) fn finish(self) -> FinishedFlow {
         let sent = self.source.stop().expect("it sends to the end");
         let mut report = self.sink.stop().expect("it receives to the end");
         let record = report.take(self.stream).expect("the stream");
-        Flowed { delivery: Delivery::new(sent, record), report }
+        FinishedFlow { delivery: Delivery::new(sent, record), report }
     }
 }
 
-/// Takes a stream from the interface eth0 of a host, where its frames should be of `vlan`.
+/// Receives a stream from interface eth0 of a host, where its frames must have `vlan`.
 pub(crate) fn sink(world: &World, host: &str, stream: u32, vlan: u16) -> Sink {
     tagged_sink(world, host, stream, tag(vlan))
 }
@@ -136,5 +135,5 @@ fn tagged_sink(world: &World, host: &str, stream: u32, tag: VlanTag) -> Sink {
 
 /// A MAC address from its text.
 pub(crate) fn address(text: &str) -> MacAddress {
-    text.parse().unwrap_or_else(|_| panic!("{text} is no MAC address"))
+    text.parse().unwrap_or_else(|_| panic!("{text} is not a MAC address"))
 }

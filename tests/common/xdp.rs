@@ -2,7 +2,7 @@
 
 use onbeat_netdev::Handle;
 
-/// The number of the XDP program that runs on an interface.
+/// The id of the XDP program on an interface.
 pub(crate) fn xdp_program(handle: &Handle, interface: &str) -> Option<u32> {
     let link = handle.link(interface).unwrap();
     link.xdp_program().map(|program| program.program_id)

@@ -1,5 +1,5 @@
-//! Frames that are cut off at every octet, tags in the wrong order, and floods of random numbers: they
-//! are counted or handed to the network stack, and good frames pass afterwards as before.
+//! Frames truncated at every octet, tags in the wrong order, and floods of random numbers: they are
+//! counted or passed to the network stack, and valid frames pass afterwards as before.
 //!
 //! ```text
 //!   host eth0 --- host [ a ] path1 --- eth0 path1
@@ -41,7 +41,7 @@ impl Rig {
         stream(&self.status(), "back").recovery.clone().expect("it recovers")
     }
 
-    /// Waits until so many frames in all came in at a port: of a stream, or of none.
+    /// Waits until `count` frames were received at a port: with or without a stream.
     #[track_caller]
     fn wait_input(&self, port_name: &str, count: u64) {
         wait_for(&format!("{count} frames came in at {port_name}"), || {
@@ -51,7 +51,7 @@ impl Rig {
         });
     }
 
-    /// Good frames pass, in both directions.
+    /// Checks that valid frames pass in both directions.
     #[track_caller]
     fn require_sound(&self) {
         const FRAMES: u16 = 50;
@@ -79,7 +79,7 @@ impl Rig {
         }
     }
 
-    /// Ends the node, which must have lived to now, and looks for what it leaves.
+    /// Stops the node, which must still run, and checks that nothing is left.
     fn end(mut self) {
         self.world.daemon("a").unwrap().interrupt().unwrap();
         assert_gone("a");
@@ -115,7 +115,7 @@ fn camera() -> Vec<u8> {
     frame
 }
 
-/// Sends a frame cut off after each of its octets; how many the socket took.
+/// Sends a frame truncated after each of its octets; returns the number that the socket accepted.
 fn send_cut_off(injector: &Injector, frame: &[u8]) -> u64 {
     for length in 1..SHORTEST {
         injector.try_send(&frame[..length]).expect_err("shorter than any frame");
@@ -125,19 +125,19 @@ fn send_cut_off(injector: &Injector, frame: &[u8]) -> u64 {
 }
 
 #[test]
-fn frames_cut_off_at_every_octet() {
+fn frames_truncated_at_every_octet_are_counted() {
     if !can_run() {
         return;
     }
     let rig = Rig::start(&config());
 
-    // Addresses and VLAN tag are 16 octets, the R-TAG 6, and an EtherType ends what is looked at.
+    // Addresses and VLAN tag are 16 octets, the R-TAG 6, and an EtherType is the last parsed field.
     let sent = send_cut_off(&rig.paths[0], &FrameText::new(BACK, &[11], Some(7)).octets());
     rig.wait_input("path1", sent);
     let status = rig.status();
     let back = stream(&status, "back");
-    assert_eq!(port(&status, "path1").unmatched, 4, "14 to 17 octets: cut off in the VLAN tag");
-    assert_eq!(back.seq_enc_errored, 6, "18 to 23 octets: cut off in the R-TAG");
+    assert_eq!(port(&status, "path1").unmatched, 4, "14 to 17 octets: truncated in the VLAN tag");
+    assert_eq!(back.seq_enc_errored, 6, "18 to 23 octets: truncated in the R-TAG");
     let recovery = rig.recovery();
     assert_eq!((recovery.counters.passed, recovery.counters.discarded), (1, sent - 4 - 6 - 1));
     assert_eq!((recovery.counters.tagless, recovery.counters.rogue), (0, 0));
@@ -146,7 +146,7 @@ fn frames_cut_off_at_every_octet() {
     let whole = FrameText::new(THERE, &[VLAN], None);
     let sent_there = send_cut_off(&rig.host, &whole.octets());
     rig.wait_input("host", sent_there);
-    // From 18 octets on the EtherType is there. Whatever follows it arrives behind the R-TAG.
+    // From 18 octets on the EtherType is present. Octets after it arrive behind the R-TAG.
     let matched = sent_there - 4;
     let status = rig.status();
     assert_eq!(port(&status, "host").unmatched, 4);
@@ -160,7 +160,7 @@ fn frames_cut_off_at_every_octet() {
     }
     rig.require_sound();
 
-    // An IP packet is one when all of it is there.
+    // An IP packet matches only if it is complete.
     let before = port(&rig.status(), "host").clone();
     let sent = send_cut_off(&rig.host, &camera());
     rig.wait_input("host", before.input_packets + before.unmatched + sent);
@@ -172,7 +172,7 @@ fn frames_cut_off_at_every_octet() {
 }
 
 #[test]
-fn tags_in_the_wrong_order() {
+fn tags_in_the_wrong_order_do_not_match() {
     if !can_run() {
         return;
     }
@@ -180,7 +180,7 @@ fn tags_in_the_wrong_order() {
     let mut stack = Capture::open(&rig.world, "a", "path1");
     let mut host = Capture::open(&rig.world, "host", "eth0");
 
-    // An R-TAG with the VLAN tag behind it is of no VLAN, and so of no stream.
+    // An R-TAG followed by a VLAN tag: the frame is untagged, and matches no stream.
     let plain = FrameText::new(BACK, &[11], None).octets();
     let r_tag = [0xf1, 0xc1, 0, 0, 0, 9];
     let mut behind = plain[..12].to_vec();
@@ -189,12 +189,12 @@ fn tags_in_the_wrong_order() {
     rig.paths[0].send(&behind);
     assert_eq!(stack.wait(1, "at the stack of a"), [behind]);
 
-    // Behind a third VLAN tag nobody looks: there is no number.
+    // A third VLAN tag ends the parsing: there is no number.
     rig.paths[0].send(&FrameText::new(BACK, &[11, 5, 6], Some(9)).octets());
     rig.wait_input("path1", 2);
     assert_eq!((rig.recovery().counters.tagless, rig.recovery().counters.passed), (1, 0));
 
-    // Of two R-TAGs the outer one counts, and is the one that goes.
+    // Of two R-TAGs the outer one is used and removed.
     let mut double = FrameText::new(BACK, &[11], Some(200)).octets();
     double.splice(22..22, [0xf1, 0xc1, 0, 0, 1, 44]);
     rig.paths[0].send(&double);
@@ -202,7 +202,7 @@ fn tags_in_the_wrong_order() {
     assert_eq!(host.wait(1, "at the host"), [inner]);
     assert_eq!((rig.recovery().counters.passed, rig.recovery().recov_seq_num), (1, 200));
 
-    // Two VLAN tags in front of the R-TAG are in order: the outer one is the stream's.
+    // Two VLAN tags before the R-TAG are in order: the outer one identifies the stream.
     rig.paths[0].send(&FrameText::new(BACK, &[11, 5], Some(201)).octets());
     let expected = FrameText::new(BACK, &[VLAN, 5], None).octets();
     assert_eq!(host.wait(2, "at the host")[1], expected);
@@ -213,7 +213,7 @@ fn tags_in_the_wrong_order() {
 }
 
 #[test]
-fn floods_of_random_numbers() {
+fn floods_of_random_numbers_are_counted_as_rogue() {
     if !can_run() {
         return;
     }
@@ -233,13 +233,13 @@ fn floods_of_random_numbers() {
                 path.send(&FrameText::new(BACK, &[vlan], Some(random())).octets());
             }
         }
-        // No more at a time than a ring of an interface holds.
+        // Each batch fits the ring of an interface.
         rig.wait_input("path1", round * BATCH);
         rig.wait_input("path2", round * BATCH);
     }
     let recovery = rig.recovery();
     assert_eq!(recovery.counters.passed + recovery.counters.discarded, 2 * ROUNDS * BATCH);
-    // All but few of them lie outside the history of 256.
+    // All but a few are outside of the history of 256.
     assert!(
         recovery.counters.rogue > ROUNDS * BATCH
             && recovery.counters.rogue <= recovery.counters.discarded
@@ -247,7 +247,7 @@ fn floods_of_random_numbers() {
     assert_eq!(recovery.counters.resets, 1);
     rig.require_sound();
 
-    // Numbers of other streams and tags nobody knows, in between.
+    // Numbers of other streams, and unknown tags, in between.
     let mut stack = Capture::open(&rig.world, "a", "path1");
     let before = port(&rig.status(), "path1").unmatched;
     const OTHERS: usize = 100;

@@ -1,5 +1,5 @@
-//! `onbeat bench irq`, with few short rounds: every packet is charged to who reads it, the accounts add
-//! up, and the result is what docs/result.schema.json describes.
+//! `onbeat bench irq`, with few short rounds: every packet is charged to its reader, the accounts add
+//! up, and the result conforms to docs/result.schema.json.
 //!
 //! ```text
 //!   s0 ---- r0   two flows, over two devices and over one
@@ -11,7 +11,7 @@ use crate::common::{can, machine, run};
 use onbeat_testing::Feature;
 
 #[test]
-fn packets_are_their_readers_and_the_result_conforms() {
+fn packets_are_charged_to_their_readers_and_the_result_conforms() {
     if !can(&[Feature::Btf, Feature::Kernel(6, 8)]) || !can_validate() {
         return;
     }
@@ -26,15 +26,15 @@ fn packets_are_their_readers_and_the_result_conforms() {
     };
     assert_eq!(checks.iter().filter(charged).count(), 3);
     assert!(checks.iter().filter(charged).all(|check| check["value"].as_u64() > Some(0)));
-    // How fast it is decides nothing.
+    // Absolute speed is not checked.
     let figures = &result["figures"];
     for how in ["threaded NAPI", "softirq"] {
-        let ratio = &figures[format!("packets a second with the ledger, {how}")]["ratio"];
+        let ratio = &figures[format!("packets per second with the ledger, {how}")]["ratio"];
         assert!(ratio.as_f64() > Some(0.0), "{how}: {ratio}");
         let programs =
-            &figures[format!("time of the ledger's programs, while it is counted, {how}")];
+            &figures[format!("run time of the ledger's programs, measured separately, {how}")];
         assert!(programs["rows"].as_array().is_some_and(|rows| rows.len() >= 4), "{programs}");
     }
-    let together = "attribution error, together: 64 octets and 64 octets (goal 2)";
+    let together = "attribution error, shared: 64 octets and 64 octets (goal 2)";
     assert!(figures[together].is_object(), "{figures}");
 }

@@ -1,5 +1,5 @@
-//! `onbeat bench port`, with few cycles: every row that this host can have answers every request
-//! once, and the result is what docs/result.schema.json describes.
+//! `onbeat bench port`, with few cycles: every available row responds to every request once, and the
+//! result conforms to docs/result.schema.json.
 //!
 //! ```text
 //!   mn ---- to_mn  wire  to_cn ---- cn          once for each back end
@@ -19,7 +19,7 @@ fn every_row_answers_every_request_and_the_result_conforms() {
     validate(&ran.out);
     let result: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     for row in ["limit", "packet"] {
-        let name = format!("{row}: requests answered, each once");
+        let name = format!("{row}: requests answered exactly once");
         let checks = result["checks"].as_array().unwrap();
         let check = checks.iter().find(|check| check["name"] == name.as_str()).expect(&name);
         assert!(check["value"].as_u64().unwrap() > 0, "{check}");

@@ -1,5 +1,5 @@
-//! Root runs commands whose configuration keys and options name files and directories of others, on
-//! file systems of several kinds. Whatever the commands print, nothing there changes.
+//! Root runs commands whose configuration keys and options name files and directories of other users,
+//! on file systems of several kinds. No command may change anything there.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -17,15 +17,15 @@ use onbeat_lab::scenario::{Common, chaos};
 
 const OTHER_USER: u32 = 65534;
 
-/// A tree that is not to change, and is removed with the test where it outlives the mounts.
+/// A tree that must not change, removed with the test if it outlives the mounts.
 struct Canary {
     root: PathBuf,
-    /// Of another program, which listens.
+    /// A socket of another program that listens.
     _sockets: Option<(UnixListener, UnixDatagram)>,
 }
 
 impl Canary {
-    /// Directories with the names that a node uses, and files where the file system has any.
+    /// Creates directories with the names that a node uses, and files if the file system supports them.
     fn plant(root: PathBuf, files: bool) -> Self {
         for directory in ["links", "tables", "own/deep", "links/0-path1", "tables/node", "empty"] {
             fs::create_dir_all(root.join(directory)).expect("a directory");
@@ -47,7 +47,7 @@ impl Canary {
         Self { root, _sockets: sockets }
     }
 
-    /// Each path with what shows a change.
+    /// All paths, each with its metadata and content.
     fn listing(&self) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         let mut left = vec![self.root.clone()];
@@ -88,7 +88,7 @@ fn world(test: &str) -> (World, [Canary; 3]) {
     let canaries = [
         Canary::plant(temporary, true),
         Canary::plant("/run/canary".into(), true),
-        // The whole of it: an own pin directory is not below.
+        // The whole BPF file system: its own pin directory would not be inside another one.
         Canary::plant("/sys/fs/bpf".into(), false),
     ];
     (world, canaries)
@@ -103,7 +103,7 @@ fn configuration(key: &str, path: &Path) -> String {
     file.to_owned()
 }
 
-/// The first line that `onbeat down` prints for a pin directory at this place of a canary.
+/// The first line of `onbeat down` for a pin directory at this place of a canary.
 fn down_refusal(place: &str, pin: &Path, in_bpf: bool) -> String {
     let text = pin.display();
     match place {
@@ -131,7 +131,7 @@ fn nothing_of_node(pin: &str, control: &str) -> String {
 }
 
 #[test]
-fn a_pin_directory_of_others_is_refused_by_every_command() {
+fn a_foreign_pin_directory_is_rejected_by_every_command() {
     if !can_run() {
         return;
     }
@@ -153,7 +153,7 @@ fn a_pin_directory_of_others_is_refused_by_every_command() {
         "own/new",
     ];
     for canary in &canaries {
-        // In a BPF file system an empty directory, or a new one, is as good as one of the node's own.
+        // In a BPF file system, an empty or new directory can be the node's own.
         let in_bpf = canary.root.starts_with("/sys/fs/bpf");
         let places =
             if in_bpf { &["", "own", "links", "tables", "own/../own"][..] } else { &ordinary };
@@ -165,7 +165,7 @@ fn a_pin_directory_of_others_is_refused_by_every_command() {
                 lines.extend([vec!["run", "--backend", "packet"], vec!["run", "--backend", "xsk"]]);
                 lines.push(vec!["run", "--check"]);
             }
-            // In user space nothing is pinned, and there is nothing yet to judge.
+            // In user space nothing is pinned, and there is nothing to check.
             lines.retain(|line| {
                 !place.contains("new") || line.len() == 1 || line.contains(&"--replace")
             });
@@ -189,7 +189,7 @@ fn a_pin_directory_of_others_is_refused_by_every_command() {
 
 /// A control socket replaces nothing: neither files nor sockets of other programs.
 #[test]
-fn a_control_path_of_others_is_refused_by_every_command() {
+fn a_foreign_control_path_is_rejected_by_every_command() {
     if !can_run() {
         return;
     }
@@ -238,12 +238,12 @@ fn a_control_path_of_others_is_refused_by_every_command() {
 
 /// Options that name output files, and `store` of a POWERLINK node.
 #[test]
-fn outputs_are_not_written_where_another_user_leads_them() {
+fn outputs_are_not_written_through_links_of_another_user() {
     if !can_run() {
         return;
     }
     let (world, canaries) = world("outputs");
-    // Delays that make a correction, so that calibrate has one to write.
+    // Delays that yield a correction, so that calibrate writes one.
     let inputs = Directory::new("canary");
     let packets = |delay_ns: i64| -> Vec<(i64, Vec<u8>)> {
         let frame = |number: u32| {
@@ -329,13 +329,13 @@ fn outputs_are_not_written_where_another_user_leads_them() {
     }
 }
 
-/// `--captures` of the scenario "chaos", which writes where a rule is broken.
+/// `--captures` of the scenario "chaos", which is written to on a violation.
 #[test]
-fn captures_are_not_written_where_another_user_leads_them() {
+fn captures_are_not_written_through_links_of_another_user() {
     if !can_run() {
         return;
     }
-    // Not in a world: the scenario makes mounts of its own.
+    // Not in a world: the scenario creates mounts of its own.
     let root = std::env::temp_dir().join(format!("onbeat-canary-{}-chaos", std::process::id()));
     let canary = Canary::plant(root, true);
     let shared = canary.root.join("shared");
@@ -346,7 +346,7 @@ fn captures_are_not_written_where_another_user_leads_them() {
     let before = canary.listing();
     let common = Common { quiet: true, json: true, ..Common::new(program()) };
     let error = chaos::without_elimination(shared.join("way"), &common);
-    let error = error.expect_err("it is refused").to_string();
+    let error = error.expect_err("the directory is rejected").to_string();
     assert!(error.contains("another user"), "{error}");
     assert_eq!(canary.listing(), before, "{error}");
 }

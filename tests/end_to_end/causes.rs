@@ -1,4 +1,4 @@
-//! `onbeat delay`: each cause by which packets do not match, alone, and its remedy.
+//! `onbeat delay`: each cause of unmatched packets by itself, with its remedy.
 //!
 //! ```text
 //!  captures made here, and cut, shifted by editcap: 10.9.1.2 --- [ router ] --- 10.9.2.2
@@ -17,10 +17,10 @@ use serde_json::Value;
 const START: i64 = 1_767_323_045_000_000_000;
 const PACKETS: u32 = 300;
 
-/// A packet as captures have it: when, and its octets.
-type Captured = (i64, Vec<u8>);
+/// A captured packet: time and octets.
+type CapturedPacket = (i64, Vec<u8>);
 
-/// A frame of UDP from one network of the router to the other, before it or behind it; in a VLAN.
+/// A UDP frame from one network of the router to the other, before or behind it; in a VLAN.
 fn frame(number: u32, backward: bool, behind: bool, vlan: Option<u16>) -> Vec<u8> {
     let [from, to] = if backward { [2, 1] } else { [1, 2] };
     let station = |net| [2, 0, 0, 0, net, 2];
@@ -49,13 +49,13 @@ fn side(
     backward: bool,
     behind: bool,
     vlan: Option<u16>,
-) -> Vec<Captured> {
+) -> Vec<CapturedPacket> {
     let delay_ns = if behind { 20_000 } else { 0 };
     numbers.map(|n| (time(n) + delay_ns, frame(n, backward, behind, vlan))).collect()
 }
 
 /// Arrivals and departures in this direction, and in the other.
-fn both_directions(vlans: [Option<u16>; 2]) -> [Vec<Captured>; 2] {
+fn both_directions(vlans: [Option<u16>; 2]) -> [Vec<CapturedPacket>; 2] {
     [0, 1].map(|at| {
         let there = side(0..PACKETS, false, at == 1, vlans[at]);
         let back = side(0..PACKETS / 2, true, at == 0, vlans[at]);
@@ -66,22 +66,22 @@ fn both_directions(vlans: [Option<u16>; 2]) -> [Vec<Captured>; 2] {
     })
 }
 
-/// The second half as a clock stamps it that was set back by 90 ms.
-fn set_back(capture: &mut [Captured]) {
+/// Shifts the second half back by 90 ms, as by a clock step.
+fn set_back(capture: &mut [CapturedPacket]) {
     let middle = time(PACKETS / 2);
     for (time_ns, _) in capture {
         *time_ns -= if *time_ns >= middle { 90_000_000 } else { 0 };
     }
 }
 
-/// What a command ends with, and its result.
+/// Exit status and result of a command.
 fn result(arguments: &[&str]) -> (i32, Value) {
     let ran = run(&[arguments, &["--json", "--quiet"]].concat());
     assert_eq!(ran.err, "", "{arguments:?}");
     (ran.code, serde_json::from_str(&ran.out).unwrap())
 }
 
-/// The names of the causes of a result, and all that is said of them.
+/// The names of the causes of a result, and their statements.
 fn causes(found: &Value) -> (Vec<&str>, String) {
     let causes = found["causes"].as_array().unwrap_or_else(|| panic!("{found:#}"));
     let names = causes.iter().map(|cause| cause["name"].as_str().unwrap()).collect();
@@ -90,7 +90,7 @@ fn causes(found: &Value) -> (Vec<&str>, String) {
     (names, statements.join("; "))
 }
 
-/// Matches, and returns what the command that a cause prints makes of it.
+/// Matches, and runs the command that the cause prints.
 fn remedied(name: &str, arguments: &[&str]) -> (i32, Value) {
     let (code, found) = result(arguments);
     let (names, statement) = causes(&found);
@@ -123,7 +123,7 @@ impl Hop {
         Self { directory, arrivals, departures }
     }
 
-    /// The causes of a match that is none.
+    /// Checks the single cause of a failed match.
     fn fails(&self, arguments: &[&str], name: &str, part: &str) {
         let (code, found) = result(&[&["delay", "match"], arguments].concat());
         let (names, statement) = causes(&found);
@@ -134,7 +134,7 @@ impl Hop {
 }
 
 #[test]
-fn a_match_that_is_one_has_no_cause() {
+fn a_valid_match_has_no_cause() {
     let hop = Hop::new("whole");
     let (code, found) = delay::result(&["delay", "match", &hop.arrivals, &hop.departures]);
     assert_eq!((code, causes(&found).0), (0, vec![]));
@@ -177,17 +177,17 @@ fn each_cause_is_named_alone() {
     let ran = run(&["delay", "match", arrivals, departures, "--filter-in", &many]);
     assert!(ran.code == 2 && ran.err.starts_with("onbeat: --filter-in "), "{}", ran.err);
     assert!(ran.err.contains("3000 terms, more than the limit of 128"), "{}", ran.err);
-    // Said to a person as to a program.
+    // The table for people names the cause as well.
     let ran = run(&["delay", "match", arrivals, arrivals, "--quiet"]);
     assert!(ran.code == 1 && ran.out.contains("one capture in both roles: "), "{}", ran.out);
 }
 
-/// Each of these matches packets, and none of them measures a delay.
+/// Each of these matches packets, but measures no delay.
 #[test]
 fn matches_without_a_measurement_fail() {
     let hop = Hop::new("unmeasured");
     let (directory, arrivals) = (&hop.directory, &hop.arrivals[..]);
-    // One packet again and again, with a delay of many intervals.
+    // Identical packets, with a delay of many intervals.
     let alike = |behind, delay_ns: i64| {
         let one = frame(0, false, behind, None);
         (0..PACKETS).map(|n| (time(n) + delay_ns, one.clone())).collect::<Vec<_>>()
@@ -202,7 +202,7 @@ fn matches_without_a_measurement_fail() {
         behind.map(|(time_ns, octets)| (time_ns + 50_000_000, octets)).collect::<Vec<_>>()
     });
     let numbered = |path: &str| {
-        let same = |(time_ns, mut octets): Captured| {
+        let same = |(time_ns, mut octets): CapturedPacket| {
             octets[18..20].fill(0);
             (time_ns, octets)
         };
@@ -220,7 +220,7 @@ fn matches_without_a_measurement_fail() {
     let (code, _) = result(&["delay", "match", arrivals, &different]);
     assert_eq!(code, 0);
 
-    // One point of the network on both sides.
+    // The same point of the network on both sides.
     let part = |numbers| directory.capture("part.pcap", &side(numbers, false, false, None));
     for numbers in [0..PACKETS - 1, 10..PACKETS + 3] {
         hop.fails(&[arrivals, &part(numbers)], "one capture in both roles", "same time stamps");
@@ -234,7 +234,7 @@ fn matches_without_a_measurement_fail() {
     let far = directory.capture("far.pcap", &far);
     hop.fails(&[&far, &far], "equal time stamps", "300 of 300 packets matched");
 
-    // Clocks that do not run.
+    // Clocks that have stopped.
     for time_ns in [0, START] {
         let stopped = [false, true].map(|behind| {
             let packets = side(0..PACKETS, false, behind, None).into_iter();
@@ -253,7 +253,7 @@ fn matches_without_a_measurement_fail() {
     let (code, found) = result(&["delay", "mirror", &equal, "--vlan", "101,102"]);
     assert_eq!((code, causes(&found).0), (1, vec!["equal time stamps"]), "{found:#}");
 
-    // Set by less than the time without packets: time stamps do not go back.
+    // A step shorter than the pause between packets: time stamps do not go backwards.
     let is_there = |number: &u32| !(160..260).contains(number);
     let numbers = || (0..PACKETS).filter(is_there);
     let gap: Vec<_> = numbers().map(|n| (time(n), frame(n, false, false, None))).collect();
@@ -270,8 +270,8 @@ fn matches_without_a_measurement_fail() {
     }
 }
 
-/// Contents repeat after 500 ms, and packets take 800 ms: where arrivals are captured from later on than
-/// departures, the captures match off by one period.
+/// Contents repeat after 500 ms, and packets take 800 ms: if the capture of arrivals starts later than
+/// that of departures, the captures match with an offset of one period.
 #[test]
 fn contents_that_repeat_do_not_match_off_by_a_period() {
     let hop = Hop::new("period");
@@ -285,7 +285,7 @@ fn contents_that_repeat_do_not_match_off_by_a_period() {
     let departures = capture("all-out.pcap", true, 800 * MS, &all);
     let late = capture("late-in.pcap", false, 0, &|at_ns| at_ns >= 500 * MS);
     hop.fails(&[&late, &departures], "packets alike", "1,500 of 1,500 packets matched");
-    // Both captures end at once, so that no departure is too many.
+    // Both captures end at the same time, so that there are no extra departures.
     let late = capture("later-in.pcap", false, 0, &|at_ns| at_ns >= 700 * MS);
     let cut = capture("cut-out.pcap", true, 800 * MS, &|at_ns| at_ns < 2000 * MS);
     hop.fails(&[&late, &cut], "packets alike", "1,000 of 1,000 packets matched");
@@ -297,9 +297,9 @@ fn contents_that_repeat_do_not_match_off_by_a_period() {
     assert_eq!(packets(&found, "matched by order among identical packets"), 1500);
 }
 
-/// As of `tcpdump` beside `tcpdump --time-stamp-precision=nano`.
+/// Captures of `tcpdump` and of `tcpdump --time-stamp-precision=nano`.
 #[test]
-fn one_point_is_one_point_at_another_resolution() {
+fn one_point_is_recognized_at_another_resolution() {
     let hop = Hop::new("resolution");
     let capture = |name: &str, behind: bool, resolution_ns: i64| {
         let jitter_ns = |n: u32| i64::from(n * 7919 % 1_000_000);
@@ -315,13 +315,13 @@ fn one_point_is_one_point_at_another_resolution() {
         .map(|(name, behind, resolution_ns)| capture(name, behind, resolution_ns));
     hop.fails(&[&coarse, &fine], "one capture in both roles", "300 of 300");
     hop.fails(&[&fine, &coarse], "one capture in both roles", "resolution of the coarser");
-    // In frames of another link, or of a hop that is faster than the clock.
+    // Frames of another link, or of a hop that is faster than the clock's resolution.
     hop.fails(&[&coarse, &behind], "equal time stamps", "300 of 300 packets matched");
 }
 
-/// The printed command makes a measurement of it.
+/// The printed command yields a measurement.
 #[test]
-fn the_remedy_remedies() {
+fn each_remedy_yields_a_measurement() {
     let hop = Hop::new("remedy");
     let (directory, arrivals, departures) =
         (&hop.directory, &hop.arrivals[..], &hop.departures[..]);
@@ -343,7 +343,7 @@ fn the_remedy_remedies() {
         let shifted = directory.path("shifted.pcap");
         editcap(&["-F", "nsecpcap", "-t", "3600", departures, &shifted]);
         found.push(remedied("clocks apart", &["delay", "match", arrivals, &shifted]));
-        // Both at once are both named.
+        // Both causes at the same time are both named.
         let both = directory.path("both.pcap");
         editcap(&["-F", "nsecpcap", "-s", "68", "-t", "-3600", departures, &both]);
         let (code, outcome) = result(&["delay", "match", arrivals, &both]);
@@ -355,14 +355,14 @@ fn the_remedy_remedies() {
     }
 }
 
-/// Each cause of several prints the command that undoes all of them, also those undone already.
+/// Each of several causes prints the command with all remedies, including those already applied.
 #[test]
-fn a_remedy_is_that_of_all_causes() {
+fn a_remedy_covers_all_causes() {
     let hop = Hop::new("several");
     let (directory, arrivals) = (&hop.directory, &hop.arrivals[..]);
-    let translated = |shift_ns: i64| -> Vec<Captured> {
+    let translated = |shift_ns: i64| -> Vec<CapturedPacket> {
         let departures = side(0..PACKETS, false, true, None).into_iter();
-        let translate = |(time_ns, mut octets): Captured| {
+        let translate = |(time_ns, mut octets): CapturedPacket| {
             octets[26..30].copy_from_slice(&[192, 0, 2, 9]);
             (time_ns + shift_ns, octets)
         };
@@ -428,7 +428,7 @@ fn captures_of_both_directions_and_of_a_clock_set_back_match() {
         assert_eq!(packets(&found, "lost") + packets(&found, "departed without an arrival"), 0);
     }
     assert_eq!(fs::read_to_string(&csv).unwrap().lines().count(), 1 + PACKETS as usize);
-    // Standard input is read but once: the cause is named, and a filter is the remedy.
+    // Standard input is read only once: the cause is named, and a filter is the remedy.
     for (options, expected) in [
         (&[][..], (1, vec!["both directions"])),
         (&["--filter", "src net 10.9.1.0/24"], (0, vec![])),
@@ -450,7 +450,7 @@ fn captures_of_both_directions_and_of_a_clock_set_back_match() {
     assert_eq!((code, names), (0, vec!["clock set back"]), "{statement}");
     assert_eq!(packets(&found, "matched uniquely"), u64::from(PACKETS));
 
-    // Ten packets late, every few: 10 ms.
+    // Ten packets late at intervals: 10 ms.
     let mut late = side(0..PACKETS, false, false, None);
     for place in (0..late.len() - 10).step_by(7) {
         let packet = late.remove(place);
@@ -466,7 +466,7 @@ fn captures_of_both_directions_and_of_a_clock_set_back_match() {
 #[test]
 fn causes_in_a_mirrored_capture() {
     let directory = Directory::new("mirrored");
-    let mirrored = |name: &str, sides: [Vec<Captured>; 2]| {
+    let mirrored = |name: &str, sides: [Vec<CapturedPacket>; 2]| {
         let mut all = sides.concat();
         all.sort_by_key(|(time_ns, _)| *time_ns);
         directory.capture(name, &all)
@@ -537,7 +537,7 @@ fn a_router_with_traffic_in_both_directions() {
 }
 
 #[test]
-fn hooks_that_follow_nothing_measure_nothing() {
+fn hooks_without_packets_yield_no_measurement() {
     if !can(&[Feature::Btf, Feature::Kernel(6, 3)]) {
         return;
     }

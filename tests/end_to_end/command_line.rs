@@ -1,4 +1,4 @@
-//! `onbeat lab`: what it prints, and how it ends.
+//! `onbeat lab`: output and exit status.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use onbeat_testing::TemporaryDirectory;
 
 #[test]
-fn wrong_usage_ends_with_2_and_the_way_out() {
+fn wrong_usage_exits_with_2_and_a_remedy() {
     let lines: [&[&str]; 6] = [
         &["lab", "run"],
         &["lab", "run", "no-such-scenario"],
@@ -32,9 +32,9 @@ fn wrong_usage_ends_with_2_and_the_way_out() {
     }
 }
 
-/// It would run with the privileges of the caller.
+/// A program found by PATH would run with the privileges of the caller.
 #[test]
-fn the_laboratory_is_never_taken_from_path() {
+fn the_laboratory_is_never_executed_by_path() {
     let directory = TemporaryDirectory::new("path");
     let bin = directory.file("bin");
     fs::create_dir_all(&bin).expect("a directory");
@@ -51,7 +51,7 @@ fn the_laboratory_is_never_taken_from_path() {
 }
 
 #[test]
-fn a_laboratory_of_another_version_is_refused() {
+fn a_laboratory_of_another_version_is_rejected() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat-lab"));
     let ran: CommandOutput = command
         .args(["lab", "list"])
@@ -64,7 +64,7 @@ fn a_laboratory_of_another_version_is_refused() {
 }
 
 #[test]
-fn manual_pages_are_sound() {
+fn manual_pages_are_valid() {
     let directory = TemporaryDirectory::new("manual-lab");
     let path = directory.file("pages");
     let written = Command::new(env!("CARGO_BIN_EXE_onbeat-lab")).arg("man").arg(&path).output();
@@ -76,7 +76,7 @@ fn manual_pages_are_sound() {
 
 /// `onbeat` makes the laboratory complete the words of its commands.
 #[test]
-fn words_of_the_laboratory_are_completed() {
+fn commands_of_the_laboratory_are_completed() {
     for (words, expected) in
         [(["lab", "run", "link-f"], "link-failure"), (["bench", "frer", "--js"], "--json")]
     {
@@ -88,7 +88,7 @@ fn words_of_the_laboratory_are_completed() {
 }
 
 #[test]
-fn scenarios_are_listed_for_people_and_programs() {
+fn scenarios_are_listed_as_text_and_json() {
     let text = run(&["lab", "list"]).out;
     let json: serde_json::Value =
         serde_json::from_str(&run(&["lab", "list", "--json"]).out).expect("JSON");
@@ -99,7 +99,7 @@ fn scenarios_are_listed_for_people_and_programs() {
     for (scenario, lines) in scenarios.iter().zip(lines.chunks(2)) {
         let line = lines[0];
         let (name, summary) = (scenario["name"].as_str(), scenario["summary"].as_str());
-        let (name, summary) = (name.expect("a name"), summary.expect("what it shows"));
+        let (name, summary) = (name.expect("a name"), summary.expect("a summary"));
         assert!(line.starts_with(name) && line.ends_with(summary), "{line}");
         let options = scenario["options"].as_array().expect("options").iter();
         let options: Vec<_> = options.map(|option| option.as_str().expect("text")).collect();
@@ -108,16 +108,16 @@ fn scenarios_are_listed_for_people_and_programs() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_is_told_at_once() {
+fn an_unwritable_report_fails_before_the_run() {
     let CommandOutput { code, out, err } =
         run(&["lab", "run", "link-failure", "--html", "/nowhere/at/all.html"]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.starts_with("onbeat: --html: ") && err.contains("mkdir -p /nowhere/at"), "{err}");
 }
 
-/// It would be ignored, and the result would claim what was not measured.
+/// An ignored option would make the result claim something that was not measured.
 #[test]
-fn an_option_that_the_scenario_does_not_have_is_a_usage_error() {
+fn an_unknown_option_of_a_scenario_is_a_usage_error() {
     for (option, value) in [("--streams", "99"), ("--cycle", "5ms")] {
         let CommandOutput { code, out, err } = run(&["lab", "run", "link-failure", option, value]);
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
@@ -151,7 +151,7 @@ fn a_command_that_moved_names_its_successor() {
 }
 
 #[test]
-fn a_result_and_its_exit_code_agree() {
+fn result_and_exit_status_agree() {
     if !can_run() {
         return;
     }
@@ -166,7 +166,7 @@ fn a_result_and_its_exit_code_agree() {
         (&result["schema"], &result["name"]),
         (&"onbeat-result/2".into(), &"link-failure".into())
     );
-    // The machine may be too loaded for the scenario to hold; the code must say which it is.
+    // The machine may be too loaded for the checks to hold; the exit status must match the result.
     assert_eq!(code, i32::from(result["ok"] != true), "{out}");
     let (origin, conditions) = (&result["origin"], &result["conditions"]);
     let words = [&["onbeat"][..], &line, &["--html", html]].concat();
@@ -206,10 +206,10 @@ fn a_run_prints_one_screen_and_all_tables_with_verbose() {
         assert!(verbose.out.contains(table), "{table}: {}", verbose.out);
     }
     assert!(verbose.out.lines().last().is_some_and(|line| line.contains(" link-failure: ")));
-    assert!(!verbose.err.contains("INFO"), "the first logs nothing: {}", verbose.err);
+    assert!(!verbose.err.contains("INFO"), "the first --verbose logs nothing: {}", verbose.err);
 }
 
-/// Captures of 41 GB are being written: that stops, and they are removed.
+/// A bench that is writing captures of 41 GB stops, and removes them.
 #[test]
 fn a_bench_that_is_interrupted_exits_and_removes_its_captures() {
     const BOUND: Duration = Duration::from_secs(20);
@@ -234,7 +234,7 @@ fn a_bench_that_is_interrupted_exits_and_removes_its_captures() {
             None if Instant::now() >= end => {
                 bench.kill().expect("it runs");
                 bench.wait().expect("its status");
-                panic!("it goes on after Ctrl-C");
+                panic!("it continues after Ctrl-C");
             }
             None => std::thread::sleep(Duration::from_millis(5)),
         }

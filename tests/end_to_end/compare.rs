@@ -7,10 +7,10 @@ use crate::common::{can, machine};
 use onbeat_testing::Feature;
 use serde_json::Value;
 
-/// How often it may be disturbed.
+/// Maximum number of repetitions after disturbances.
 const TURNS: u32 = 5;
 
-/// The rows of a table that have these cells at their beginning.
+/// The rows of a table that start with these cells.
 fn rows<'a>(found: &'a Value, figure: &str, begin: &[&str]) -> Vec<&'a Vec<Value>> {
     let table = &found["figures"][figure];
     let rows = table["rows"].as_array().unwrap_or_else(|| panic!("{figure}: {found:#}"));
@@ -18,24 +18,24 @@ fn rows<'a>(found: &'a Value, figure: &str, begin: &[&str]) -> Vec<&'a Vec<Value
     rows.filter(|row| begin.iter().zip(*row).all(|(cell, found)| found == cell)).collect()
 }
 
-/// Hops by all methods. Beside other work of the machine it is that which decides what a method sees: then
-/// once more.
+/// Compares methods on these hops. Other work of the machine affects the results: then the run is
+/// repeated.
 fn compared(hops: &str, options: &[&str]) -> (i32, Value) {
     machine::exclusive();
     let compare =
         || result(&[&["lab", "run", "single-hop", "--compare", hops][..], options].concat());
-    let mut told = compare();
+    let mut reported = compare();
     for _ in 0..TURNS {
-        if told.0 == 0 {
+        if reported.0 == 0 {
             break;
         }
-        told = compare();
+        reported = compare();
     }
-    told
+    reported
 }
 
-/// Whether methods agree is the machine's; that each measures every packet is not, nor what a table says
-/// of intervals that it shows.
+/// The agreement of methods depends on the machine; that each measures every packet, and the statements
+/// of a table about its intervals, do not.
 #[test]
 fn every_method_measures_the_same_packets() {
     if !can(&[Feature::Btf, Feature::Kernel(6, 3)]) {
@@ -46,7 +46,7 @@ fn every_method_measures_the_same_packets() {
     let options = ["--load", "idle,2000", "--cpus", "1", "--for", "200ms", "--html", &html];
     let (code, found) = compared("router,reflector", &options);
     assert_eq!((code, &found["name"]), (0, &"delay-compare".into()), "{found:#}");
-    let null = rows(&found, "the path without a hop: what is taken off", &[]);
+    let null = rows(&found, "path without a hop: subtracted delay", &[]);
     let methods: Vec<&Value> = null.iter().map(|row| &row[0]).collect();
     assert_eq!(methods, ["mirror", "probe, one way", "probe, round trip"]);
     for hop in ["router", "reflector"] {
@@ -59,8 +59,8 @@ fn every_method_measures_the_same_packets() {
             for row in &agreement {
                 let [from, to] = [5, 6].map(|at| number(row, at));
                 assert!(from < to, "{row:?}");
-                if let Some(told) = row[4].as_f64() {
-                    assert!((from..=to).contains(&told), "{row:?}");
+                if let Some(reported) = row[4].as_f64() {
+                    assert!((from..=to).contains(&reported), "{row:?}");
                 }
             }
             for other in &agreement[1..] {
@@ -68,7 +68,7 @@ fn every_method_measures_the_same_packets() {
                     number(other, 5) <= number(mirror, 6) && number(mirror, 5) <= number(other, 6);
                 assert_eq!(other[8], if overlap { "yes" } else { "no" }, "{other:?}");
             }
-            // What is around the hop is never less than nothing.
+            // The delay outside of the hop is never negative.
             assert!(number(mirror, 3) > agreement[0][4].as_f64().unwrap_or(0.0), "{mirror:?}");
         }
         let measured = rows(&found, &format!("{hop}: as measured"), &["1"]);
@@ -83,7 +83,8 @@ fn every_method_measures_the_same_packets() {
     }
 }
 
-/// XDP takes packets where the hooks see nothing: the others measure them, and it is said why not the hooks.
+/// XDP receives packets where hooks do not observe them: the other methods measure, and a note gives
+/// the reason.
 #[test]
 fn a_relay_is_measured_without_hooks() {
     if !can(&[Feature::Btf, Feature::Kernel(6, 3)]) {
@@ -97,5 +98,5 @@ fn a_relay_is_measured_without_hooks() {
     let measured = rows(&found, "FRER relay: as measured", &["1", "idle"]);
     let packets: Vec<f64> = measured.iter().map(|row| row[3].as_f64().unwrap()).collect();
     assert_eq!(packets, [200.0; 3], "each method has each packet");
-    assert!(found["notes"].to_string().contains("they tell nothing of it"), "{found:#}");
+    assert!(found["notes"].to_string().contains("which do not observe them"), "{found:#}");
 }

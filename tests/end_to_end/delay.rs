@@ -1,4 +1,4 @@
-//! `onbeat delay`: from captures to what is said of delays.
+//! `onbeat delay`: results computed from captures and by hooks.
 //!
 //! ```text
 //!  captures made here: each packet's delay is known
@@ -26,7 +26,7 @@ use serde_json::Value;
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_767_323_045 * SECOND;
 
-/// A frame of an experimental protocol, to `last`, that no other is like.
+/// A frame of an experimental protocol, to `last`, with unique content.
 fn frame(last: u8, number: u32) -> Vec<u8> {
     let mut octets = vec![2, 0, 0, 0, 0, last, 2, 0, 0, 0, 0, 9, 0x88, 0xb5];
     octets.extend(number.to_be_bytes());
@@ -34,12 +34,12 @@ fn frame(last: u8, number: u32) -> Vec<u8> {
     octets
 }
 
-/// A delay that depends on the packet: 5 to 15 us, evenly spread.
+/// A delay that depends on the packet: 5 to 15 us, uniformly distributed.
 fn delay_ns(number: u32) -> i64 {
     5_000 + i64::from(number) * 7919 % 10_001
 }
 
-/// 2,000 packets, 100 us apart; each hundredth is lost.
+/// 2,000 packets at intervals of 100 us; every hundredth is lost.
 fn hop(directory: &Directory) -> [String; 2] {
     let time = |number: u32| START + i64::from(number) * 100_000;
     let arrivals: Vec<_> = (0..2000).map(|n| (time(n), frame(1, n))).collect();
@@ -67,11 +67,11 @@ fn two_captures_of_a_hop() {
     delays.sort_unstable();
     for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {
         let exact = delays[(quantile * 1980.0_f64).ceil() as usize - 1] as f64;
-        let told = cell(&found, "percentiles", name, "delay");
-        assert!((told - exact).abs() <= 1e-3 * exact, "{name}: {told} {exact}");
+        let reported = cell(&found, "percentiles", name, "delay");
+        assert!((reported - exact).abs() <= 1e-3 * exact, "{name}: {reported} {exact}");
         let (from, to) =
             (cell(&found, "percentiles", name, "from"), cell(&found, "percentiles", name, "to"));
-        assert!(from <= told && told <= to, "{from} {told} {to}");
+        assert!(from <= reported && reported <= to, "{from} {reported} {to}");
     }
     let text = fs::read_to_string(&csv).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -81,7 +81,7 @@ fn two_captures_of_a_hop() {
     assert!(fs::read_to_string(&html).unwrap().contains("delay over time"));
 }
 
-/// The rows of a Parquet file, as CSV has them.
+/// The rows of a Parquet file, as CSV.
 fn parquet_lines(path: &str) -> Vec<String> {
     let reader = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
@@ -110,7 +110,7 @@ fn samples_are_the_same_in_either_format() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2001);
     assert_eq!(parquet_lines(&parquet), lines);
-    // A run that fails leaves no part of a file.
+    // A failed run leaves no partial file.
     let broken = directory.path("broken.pcap");
     let octets = fs::read(&departures).unwrap();
     fs::write(&broken, [&octets[..octets.len() / 2], &[0xff; 64]].concat()).unwrap();
@@ -128,7 +128,7 @@ fn samples_are_the_same_in_either_format() {
 }
 
 #[test]
-fn the_null_path_is_taken_off() {
+fn the_null_path_is_subtracted() {
     let directory = Directory::new("correct");
     let [arrivals, departures] = hop(&directory);
     let null: Vec<_> = (0..2000)
@@ -139,11 +139,14 @@ fn the_null_path_is_taken_off() {
     let calibrate = ["delay", "calibrate", "match", "--output", &correction, &arrivals];
     let (code, calibrated) = result(&[&calibrate[..], &[&null]].concat());
     assert_eq!((code, &calibrated["name"]), (0, &"delay-calibrate-match".into()));
-    let told = &calibrated["figures"]["correction"]["rows"][0];
-    // Delays of 1,000 to 1,010 ns, evenly spread but for the last turn: a deviation of √10.
-    assert!((told[0].as_f64().unwrap() - 1_005.0).abs() < 0.1, "{told}");
-    assert!((told[1].as_f64().unwrap() - 10_f64.sqrt()).abs() < 0.01, "{told}");
-    assert_eq!((&told[3], &told[4], &told[5]), (&1000.into(), &1010.into(), &2000.into()));
+    let reported = &calibrated["figures"]["correction"]["rows"][0];
+    // Delays of 1,000 to 1,010 ns, uniformly distributed except for the last turn: a deviation of √10.
+    assert!((reported[0].as_f64().unwrap() - 1_005.0).abs() < 0.1, "{reported}");
+    assert!((reported[1].as_f64().unwrap() - 10_f64.sqrt()).abs() < 0.01, "{reported}");
+    assert_eq!(
+        (&reported[3], &reported[4], &reported[5]),
+        (&1000.into(), &1010.into(), &2000.into())
+    );
 
     let (_, found) = result(&["delay", "match", &arrivals, &departures, "--correct", &correction]);
     let corrected = value(&found, "mean delay, corrected");
@@ -152,7 +155,8 @@ fn the_null_path_is_taken_off() {
     assert!((cell(&found, "percentiles", "p50", "corrected") - (p50 - 1_005.0)).abs() < 0.1);
     let notes = found["notes"].to_string();
     assert!(notes.contains("subtracted: 1005 ns ± 3 ns of 2,000 delays"), "{notes}");
-    // A result of the same path is as good; what was measured wrongly is none, and neither written nor read.
+    // A result of the same path is a valid correction; a failed measurement is none, and is neither
+    // written nor read.
     let (_, plain) = result(&["delay", "match", &arrivals, &null]);
     fs::write(&correction, plain.to_string()).unwrap();
     let (_, again) = result(&["delay", "match", &arrivals, &departures, "--correct", &correction]);
@@ -167,11 +171,11 @@ fn the_null_path_is_taken_off() {
     assert!(ran.code == 2 && ran.err.contains("a measurement that failed"), "{}", ran.err);
     let ran = run(&[&calibrate[..], &[&null, "--two-clocks"]].concat());
     assert!(ran.code == 2 && ran.err.contains("cannot compute a correction"), "{}", ran.err);
-    // What may be nothing is not told.
+    // A delay below its error is not reported.
     let (_, found) = result(&["delay", "match", &arrivals, &departures, "--correct", "9+-30us"]);
     assert!(cell(&found, "percentiles", "p50", "corrected").is_nan());
     assert!(value(&found, "mean delay, corrected").is_nan());
-    // A correction above every delay, or one that leaves less than its error, is no measurement.
+    // A correction above every delay, or one whose result is below its error, is no measurement.
     for correction in ["9+-30us", "100+-1us"] {
         let corrected = ["delay", "match", &arrivals, &departures, "--correct", correction];
         let (code, found) = result(&corrected);
@@ -184,7 +188,7 @@ fn the_null_path_is_taken_off() {
     }
 }
 
-/// The clock behind the hop is an hour ahead, 50 ppm fast, and is set back by 1 ms on the way.
+/// The clock behind the hop is an hour ahead, 50 ppm fast, and steps back by 1 ms during the capture.
 #[test]
 fn two_clocks() {
     let directory = Directory::new("clocks");
@@ -200,7 +204,7 @@ fn two_clocks() {
     let arrivals = directory.capture("in.pcap", &arrivals);
     let departures = directory.capture("out.pcap", &departures);
 
-    // By one clock nothing is found within a second.
+    // Assuming one clock, no packet matches within a second.
     let (_, alone) = result(&["delay", "match", &arrivals, &departures]);
     assert_eq!(packets(&alone, "lost") + packets(&alone, "in transit at the end"), 20_000);
 
@@ -212,7 +216,7 @@ fn two_clocks() {
         let ppm = segment[2].as_f64().unwrap();
         assert!((ppm - 50.0).abs() < 0.1, "{segment}");
     }
-    // The fastest takes 5 us, others up to 10 us more.
+    // The fastest packet takes 5 us, others up to 10 us more.
     let p50 = cell(&found, "percentiles", "p50", "delay");
     assert!((p50 - 5_000.0).abs() < 100.0, "{p50}");
     let error = run(&["delay", "match", "-", &departures, "--two-clocks"]);
@@ -221,7 +225,7 @@ fn two_clocks() {
 }
 
 #[test]
-fn a_mirror_holds_both_sides() {
+fn a_mirrored_capture_contains_both_sides() {
     let directory = Directory::new("mirror");
     let mut packets_of_both = Vec::new();
     for number in 0..100 {
@@ -240,10 +244,10 @@ fn a_mirror_holds_both_sides() {
 }
 
 #[test]
-fn negative_delays_are_a_bad_answer() {
+fn negative_delays_are_a_negative_result() {
     let directory = Directory::new("negative");
     let [arrivals, departures] = hop(&directory);
-    // The wrong way round.
+    // Captures swapped.
     let (code, found) = result(&["delay", "match", &departures, &arrivals]);
     assert_eq!((code, packets(&found, "matched uniquely")), (1, 1980));
     let check = &found["checks"][0];
@@ -252,7 +256,7 @@ fn negative_delays_are_a_bad_answer() {
 }
 
 #[test]
-fn what_is_no_capture_is_named() {
+fn a_file_that_is_no_capture_is_named() {
     let directory = Directory::new("errors");
     let [arrivals, _] = hop(&directory);
     let ran = run(&["delay", "match", &arrivals, "/no/such.pcap"]);
@@ -268,7 +272,7 @@ fn what_is_no_capture_is_named() {
 }
 
 #[test]
-fn an_oscilloscope_sees_the_wire() {
+fn an_oscilloscope_recording_is_decoded() {
     let directory = Directory::new("scope");
     let signal = Signal { rate: 250e6, ..Signal::default() };
     let frames: Vec<Vec<u8>> = (0..3).map(|n| frame(1, n)).collect();
@@ -299,7 +303,7 @@ fn an_oscilloscope_sees_the_wire() {
     assert!(ran.code == 2 && ran.err.contains("there are CH1, CH2"), "{}", ran.err);
     let ran = run(&["delay", "scope", &path, "--channels", "CH1,CH1"]);
     assert!(ran.code == 2 && ran.err.contains("the two sides are the same"), "{}", ran.err);
-    // A channel without a signal leaves nothing to match.
+    // Without a signal on one channel there is nothing to match.
     let mut silent = String::from("Model,DPO4032\nTIME,CH1,CH2\n");
     for (i, volts) in arrivals.iter().enumerate() {
         silent += &format!("{:.9e},{volts:.3},0.000\n", i as f64 / signal.rate);
@@ -309,7 +313,7 @@ fn an_oscilloscope_sees_the_wire() {
     assert_eq!((code, &found["ok"]), (1, &false.into()), "{found:#}");
 }
 
-/// What tcpdump sees on either side of a router is matched, packet by packet.
+/// Captures of tcpdump on both sides of a router match packet by packet.
 #[test]
 fn a_router_of_this_kernel() {
     const PACKETS: u32 = 500;
@@ -321,11 +325,11 @@ fn a_router_of_this_kernel() {
     let (code, found) = result(&["delay", "match", &paths[0], &paths[1]]);
     assert_eq!((code, packets(&found, "lost")), (0, 0), "{found:#}");
     assert!(packets(&found, "matched uniquely") > u64::from(PACKETS));
-    // As an independent program has it: the same packets by their IP identification.
+    // Compared with an independent program: the same packets by their IP identification.
     let tshark = |path: &str| -> Vec<(String, f64)> {
         let fields = ["-T", "fields", "-e", "ip.id", "-e", "frame.time_epoch"];
-        let told = Command::new("tshark").args(["-r", path]).args(fields).output().unwrap();
-        let text = String::from_utf8(told.stdout).unwrap();
+        let reported = Command::new("tshark").args(["-r", path]).args(fields).output().unwrap();
+        let text = String::from_utf8(reported.stdout).unwrap();
         let line = |line: &str| {
             let (id, time) = line.split_once('\t')?;
             Some((id.to_owned(), time.split('.').nth(1)?.parse::<f64>().ok()?))
@@ -346,13 +350,13 @@ fn a_router_of_this_kernel() {
     assert!((p50 - theirs).abs() <= 2e-2 * theirs, "{p50} {theirs}");
 }
 
-/// Follows packets by the hooks while `traffic` runs, which begins once they do.
+/// Follows packets by the hooks while `traffic` runs, which starts after them.
 fn hooked(router: &Router, arguments: &[&str], traffic: impl FnOnce()) -> Value {
     let mut onbeat = Command::new(crate::common::program());
     onbeat.args(["delay", "hooks", "eth0", "--json"]).args(arguments);
     onbeat.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = router.handle.namespace().start_in(&mut onbeat).spawn().unwrap();
-    // Its progress is that it has begun; a pipe is no terminal, so that it is a line.
+    // The progress line reports that the hooks have started; output to a pipe is line by line.
     let mut begun = BufReader::new(child.stderr.take().unwrap()).lines();
     crate::common::wait_for("the hooks", || {
         begun.next().is_none_or(|line| line.unwrap().contains("done"))
@@ -368,26 +372,26 @@ fn hooked(router: &Router, arguments: &[&str], traffic: impl FnOnce()) -> Value 
     serde_json::from_str(&text).unwrap()
 }
 
-/// The hooks see the packets that a capture on both sides of the router sees, and take as long for them.
+/// The hooks report the packets of a capture on both sides of the router, and the same delays.
 #[test]
 fn hooks_agree_with_captures_of_the_same_packets() {
     if !can_capture() || !require_all(&[Feature::Btf, Feature::Kernel(6, 3)]) {
         return;
     }
     machine::exclusive();
-    // Whose CPUs are taken away waits at other places each time; who measures something else does not agree
-    // in any run.
+    // CPU steal delays different steps in each run; a measurement of something else would disagree in
+    // every run.
     let mut runs = Vec::new();
     let agreed = (0..4).any(|_| {
         let [hooks_ns, taps_ns, driver_ns] = hooks_and_captures();
         runs.push((hooks_ns, taps_ns, driver_ns));
-        // Both ends of a capture lie within what the hooks see: a driver begins after the tap behind it.
+        // Both ends of a capture are within the interval of the hooks: the driver starts after the tap.
         (hooks_ns - taps_ns).abs() <= driver_ns + 0.3 * taps_ns
     });
     assert!(agreed, "{runs:?}");
 }
 
-/// Medians of what the hooks and a capture say of the same packets, and the mean of the driver's part.
+/// Medians of the same packets by hooks and by captures, and the mean of the driver's part.
 fn hooks_and_captures() -> [f64; 3] {
     const PACKETS: u32 = 500;
     let (directory, router) = (Directory::new("hooks"), Router::new());
@@ -410,7 +414,7 @@ fn hooks_and_captures() -> [f64; 3] {
     ]
 }
 
-/// A socket in the router, and where it is.
+/// A socket in the router, with its address.
 fn reader_in(router: &Router) -> (UdpSocket, SocketAddr) {
     let bind = || UdpSocket::bind("10.9.1.1:0");
     let reader = router.handle.namespace().run(bind).unwrap().unwrap();
@@ -419,9 +423,10 @@ fn reader_in(router: &Router) -> (UdpSocket, SocketAddr) {
     (reader, there)
 }
 
-/// Less is attached for the whole alone, and as much is told: what leaves, is read, answered, dropped.
+/// With less detail fewer programs are attached, and the same fates are reported: left, read, answered,
+/// dropped.
 #[test]
-fn the_whole_is_told_of_all_fates() {
+fn all_fates_are_reported_with_whole_times() {
     const FATES: [(&str, u64); 4] = [
         ("forwarded", 100),
         ("read by a process", 100),
@@ -431,9 +436,9 @@ fn the_whole_is_told_of_all_fates() {
     if !can(&[Feature::Btf, Feature::Kernel(6, 3)]) {
         return;
     }
-    // There are virtual machines where programs miss a tracepoint now and then.
+    // On some virtual machines, programs occasionally miss a tracepoint.
     let mut runs = Vec::new();
-    let told = (0..4).any(|_| {
+    let reported = (0..4).any(|_| {
         let found = whole();
         let names: Vec<&String> = found["figures"].as_object().unwrap().keys().collect();
         assert!(!names.iter().any(|name| name.contains("stages")), "{names:?}");
@@ -444,11 +449,11 @@ fn the_whole_is_told_of_all_fates() {
         runs.push(fates);
         fates == FATES
     });
-    assert!(told, "{runs:?}");
+    assert!(reported, "{runs:?}");
 }
 
-/// What the hooks tell of 100 packets that are routed, 100 that are read and answered, and one that nobody
-/// wants.
+/// Result of the hooks for 100 routed packets, 100 read and answered packets, and one packet without a
+/// receiver.
 fn whole() -> Value {
     let router = Router::new();
     let (reader, there) = reader_in(&router);
@@ -460,12 +465,12 @@ fn whole() -> Value {
             reader.send_to(b"answer", from).unwrap();
         }
         drop(reader);
-        router.writer.send_to(b"nobody", there).unwrap();
+        router.writer.send_to(b"unread", there).unwrap();
     })
 }
 
 #[test]
-fn hooks_see_who_reads_and_who_drops() {
+fn hooks_report_reads_replies_and_drops() {
     if !can(&[Feature::Btf, Feature::Kernel(6, 3)]) {
         return;
     }
@@ -480,8 +485,8 @@ fn hooks_see_who_reads_and_who_drops() {
             }
         }
         drop(reader);
-        // Now nobody is there.
-        router.writer.send_to(b"nobody", there).unwrap();
+        // Now no socket is bound.
+        router.writer.send_to(b"unread", there).unwrap();
     });
     assert_eq!(packets(&found, "read by a process"), 100, "{found:#}");
     assert_eq!(packets(&found, "of these answered by it"), 50);

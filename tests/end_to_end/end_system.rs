@@ -1,6 +1,5 @@
-//! The end systems of the examples, as they stand: a program sends UDP by an interface that the
-//! talker's node made, a program at the listener receives it by an ordinary socket, and one path
-//! after the other is cut.
+//! The end systems of the examples: a program sends UDP by an interface that the talker's node created,
+//! a program at the listener receives it by an ordinary socket, and one path after the other is cut.
 //!
 //! ```text
 //!         +-- talker ----------+  path1, VLAN 101  +---------- listener --+
@@ -14,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
 use crate::common::{build, can_run, input, program, show, start, stream, wait_for};
-use onbeat_lab::world::Ends;
+use onbeat_lab::world::CutEnds;
 use onbeat_lab::{Topology, World};
 use onbeat_netdev::{Ethtool, Namespace};
 use onbeat_node::control::PortMode;
@@ -22,21 +21,21 @@ use onbeat_node::control::PortMode;
 const TALKER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const LISTENER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 
-/// Datagrams of each stream between one event and the next.
+/// Datagrams of each stream between two events.
 const WHILE: u16 = 100;
 
-/// A stream of the examples, and how a program sends to it.
+/// A stream of the examples, with the parameters of a sending program.
 #[derive(Debug, Clone, Copy)]
 struct Stream {
     name: &'static str,
-    /// Its MAC address is the one that the stream is told by.
+    /// The MAC address that identifies the stream.
     group: Ipv4Addr,
     port: u16,
 }
 
-/// Told by its destination address, 01:00:5e:00:00:01.
+/// Identified by its destination address, 01:00:5e:00:00:01.
 const AXIS: Stream = Stream { name: "axis-1", group: Ipv4Addr::new(239, 0, 0, 1), port: 4000 };
-/// Told by IP addresses and port.
+/// Identified by IP addresses and port.
 const CAMERA: Stream = Stream { name: "camera", group: Ipv4Addr::new(239, 1, 2, 3), port: 5000 };
 
 fn network() -> Topology {
@@ -54,7 +53,7 @@ fn socket(namespace: &Namespace, address: Ipv4Addr, port: u16) -> UdpSocket {
     namespace.run(|| UdpSocket::bind((address, port))).unwrap().unwrap()
 }
 
-/// What is sent as datagram `number`: of every length, even and odd.
+/// Payload of datagram `number`: of various lengths, even and odd.
 fn payload(number: u16) -> Vec<u8> {
     let mut octets = number.to_be_bytes().to_vec();
     octets.extend((0..number % 301).map(|place| (place ^ number) as u8));
@@ -96,7 +95,7 @@ impl Programs {
         }
     }
 
-    /// Sends datagrams over so many paths, and waits until each replica and datagram has arrived.
+    /// Sends datagrams over `paths` paths, and waits until each replica and datagram has arrived.
     #[track_caller]
     fn talk(&mut self, paths: u64) {
         let name = self.stream.name;
@@ -113,7 +112,7 @@ impl Programs {
             self.receive();
             self.received.len() >= usize::from(self.sent)
         });
-        // Each once, in the order of sending: both replicas are in, and nothing else is to come.
+        // Each once, in order: both replicas have arrived, and no more datagrams follow.
         assert!(self.received.iter().copied().eq(0..self.sent), "{:?}", self.received);
         let status = show("listener");
         let stream = stream(&status, name);
@@ -131,11 +130,11 @@ fn give_addresses(world: &World) {
         wait_for("tsn0 carries frames", || handle.link("tsn0").unwrap().carrier);
         let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
         let offload = ethtool.feature("tsn0", "tx-checksum-ip-generic").unwrap();
-        assert!(!offload, "nobody behind tsn0 of {node} would make checksums");
+        assert!(!offload, "no device behind tsn0 of {node} would compute checksums");
     }
 }
 
-/// A node runs before the far ends of its paths are up, and its streams pass once they are.
+/// A node starts before the far ends of its paths are up, and its streams pass once these are up.
 fn in_order(first: &str, second: &str) {
     let mut world = build(&network());
     for path in ["eth0", "eth1"] {
@@ -156,7 +155,7 @@ fn in_order(first: &str, second: &str) {
         let up = onbeat_node::control::Link::Up;
         show(node).ports.iter().all(|port| port.link == up && port.frames_lost.is_none())
     };
-    wait_for("both nodes see both paths", || ready("talker") && ready("listener"));
+    wait_for("both nodes report both paths", || ready("talker") && ready("listener"));
     give_addresses(&world);
     for stream in [AXIS, CAMERA] {
         Programs::start(&world, stream).talk(2);
@@ -183,7 +182,7 @@ fn the_listener_may_start_first() {
 }
 
 #[test]
-fn programs_at_both_ends_notice_no_cut_path() {
+fn a_cut_path_does_not_affect_the_programs() {
     if !can_run() {
         return;
     }
@@ -194,27 +193,27 @@ fn programs_at_both_ends_notice_no_cut_path() {
     let mut talk = |paths| programs.iter_mut().for_each(|programs| programs.talk(paths));
     talk(2);
     for path in ["path1", "path2"] {
-        world.cut(path, Ends::Both).unwrap();
+        world.cut(path, CutEnds::Both).unwrap();
         talk(1);
         world.restore(path).unwrap();
-        // Until the programs of both nodes send and take by it again.
+        // Wait until the programs of both nodes use the path again.
         let port = |node| {
             let status = show(node);
             crate::common::port(&status, path).link
         };
         let up = onbeat_node::control::Link::Up;
-        wait_for("both nodes tell that it is up", || {
+        wait_for("both nodes report that it is up", || {
             port("talker") == up && port("listener") == up
         });
         talk(2);
     }
 
-    // No socket saw a wrong checksum.
+    // No socket received a wrong checksum.
     let statistics = world.namespace("listener").unwrap().run(udp_statistics).unwrap();
     assert_eq!((statistics("InCsumErrors"), statistics("InErrors")), (0, 0));
     assert_eq!(statistics("InDatagrams"), programs.iter().map(|p| u64::from(p.sent)).sum::<u64>());
 
-    // What the nodes made goes with them.
+    // The interfaces that the nodes created are removed with them.
     for node in ["talker", "listener"] {
         world.daemon(node).unwrap().interrupt().unwrap();
         assert!(world.handle(node).unwrap().link("tsn0").unwrap_err().is_not_found());

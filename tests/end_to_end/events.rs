@@ -1,5 +1,5 @@
-//! What happens on a node is told while it happens: paths that are cut and healed, latent errors,
-//! floods of rogue packets, resets, interfaces that go and come back.
+//! Events of a node are reported at once: paths that are cut and restored, latent errors, floods of
+//! rogue packets, resets, interfaces that are removed and restored.
 //!
 //! ```text
 //!                        path1
@@ -19,12 +19,12 @@ use crate::common::{
     program, replicate, run, start, two_paths, wait_for,
 };
 use onbeat_frer::watch::{Cause, EventKind, Function};
-use onbeat_lab::world::Ends;
+use onbeat_lab::world::CutEnds;
 use onbeat_netdev::VethEnd;
 use onbeat_node::config::Backend;
 use onbeat_node::control::{Event, Link, What};
 
-/// `onbeat show NODE --events --follow --json`, and what it has printed.
+/// `onbeat show NODE --events --follow --json`, with its events so far.
 struct Follower {
     child: Child,
     events: Arc<Mutex<Vec<Event>>>,
@@ -53,11 +53,11 @@ impl Follower {
         self.events.lock().expect("no panic").clone()
     }
 
-    /// Waits for an event after the one of this number.
+    /// Waits for an event after the one with this number.
     #[track_caller]
     fn wait(&self, after: u64, what: &str, is_it: impl Fn(&Event) -> bool) -> Event {
         let find = || self.all().into_iter().find(|event| event.number > after && is_it(event));
-        wait_for(&format!("{what} is told"), || find().is_some());
+        wait_for(&format!("{what} is reported"), || find().is_some());
         find().expect("it was there")
     }
 }
@@ -70,14 +70,14 @@ impl Drop for Follower {
     }
 }
 
-/// It is about a member of the stream "axis", or about this port.
+/// Whether the event concerns a member of the stream "axis", or this port.
 fn at(event: &Event, port: &str, member: Option<usize>) -> bool {
     let stream = member.map(|_| "axis");
     (event.port.as_deref(), event.member, event.stream.as_deref()) == (Some(port), member, stream)
 }
 
 fn a_path_goes_and_comes_back(backend: Option<Backend>) {
-    // 20 ms of latent error period tell as much in a second as the default in two minutes.
+    // A latent error period of 20 ms tests as many periods in a second as the default in two minutes.
     let recover = "{ history-length = 256, reset-timeout-ms = 0, latent-error = { difference = 100, \
                    paths = 2, period-ms = 20, reset-period-ms = 100 } }";
     let host = format!("tag = \"none\", vlan = {VLAN}");
@@ -96,8 +96,8 @@ fn a_path_goes_and_comes_back(backend: Option<Backend>) {
     flow.advance(2000);
     assert_eq!(follower.all().len(), 1, "nothing has happened: {:?}", follower.all());
 
-    // Its carrier goes with the other end.
-    world.cut("path2", Ends::First).unwrap();
+    // The carrier is lost with that of the other end.
+    world.cut("path2", CutEnds::First).unwrap();
     let away = follower.wait(1, "the port", |event| matches!(event.what, What::PortAway { .. }));
     let interface = "path2".to_owned();
     assert_eq!(away.what, What::PortAway { link: Link::Down, interface: interface.clone() });
@@ -131,7 +131,7 @@ fn a_path_goes_and_comes_back(backend: Option<Backend>) {
         .wait(last, "the end of the latent error", |event| event.what == What::LatentErrorEnded);
     flow.finish_whole();
 
-    // None was missed, none came twice, and each is in the log as well.
+    // No event is missing or duplicated, and each is in the log as well.
     let events = follower.all();
     let numbers: Vec<u64> = events.iter().map(|event| event.number).collect();
     assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>());
@@ -145,7 +145,7 @@ fn a_path_goes_and_comes_back(backend: Option<Backend>) {
 }
 
 #[test]
-fn a_path_that_goes_and_comes_back_is_told() {
+fn loss_and_restoration_of_a_path_are_reported() {
     if !can_run() {
         return;
     }
@@ -154,7 +154,7 @@ fn a_path_that_goes_and_comes_back_is_told() {
 }
 
 #[test]
-fn rogue_packets_resets_and_interfaces_are_told() {
+fn rogue_packets_resets_and_interfaces_are_reported() {
     if !can_run() {
         return;
     }
@@ -185,20 +185,21 @@ fn rogue_packets_resets_and_interfaces_are_told() {
         .wait(1, "its end", |e| matches!(e.what, What::Watch(EventKind::RogueFloodEnded { .. })));
     assert_eq!(ended.what, What::Watch(EventKind::RogueFloodEnded { function, packets: 10 }));
 
-    // The stream waits for any number then.
+    // After a reset the stream accepts any number.
     let reset = |function, cause| What::Watch(EventKind::Reset { function, cause, count: 1 });
     for (stream, function) in [("axis", Function::Sequence), ("there", Function::Generation)] {
         assert_eq!(run(&["reset", stream, "--node", "a"]).code, 0);
-        let told = follower.wait(1, "the reset", |event| {
+        let reported = follower.wait(1, "the reset", |event| {
             matches!(event.what, What::Watch(EventKind::Reset { .. }))
                 && event.stream.as_deref() == Some(stream)
         });
-        assert_eq!(told.what, reset(function, Cause::Request));
+        assert_eq!(reported.what, reset(function, Cause::Request));
     }
 
     send(other, 0);
-    let told = follower.wait(1, "the time-out", |event| event.stream.as_deref() == Some("pause"));
-    assert_eq!(told.what, reset(Function::Sequence, Cause::TimeOut));
+    let reported =
+        follower.wait(1, "the time-out", |event| event.stream.as_deref() == Some("pause"));
+    assert_eq!(reported.what, reset(Function::Sequence, Cause::TimeOut));
 
     let handle = world.handle("a").unwrap();
     handle.delete("path2").unwrap();

@@ -1,5 +1,5 @@
-//! Two nodes on one interface: the second is refused whatever moves the frames of either, and one that
-//! is taken down undoes nothing of the other.
+//! Two nodes on one interface: the second is rejected with any data planes of both, and `onbeat down`
+//! of one does not affect the other.
 //!
 //! ```text
 //!   host eth0 --- host [ a ] path1 --- eth0 path1
@@ -19,7 +19,7 @@ use onbeat_node::control::Client;
 
 const SECOND: &str = "/run/onbeat/lab/second.toml";
 const FRAMES: usize = 100;
-/// MTU of the paths as the network has them, and as "second" sets it; "a" sets 1506.
+/// MTU of the paths at the start, and as "second" sets it; "a" sets 1506.
 const MTU: u32 = 1500;
 const OTHER: u32 = 1510;
 
@@ -37,7 +37,7 @@ fn mtu(world: &World) -> u32 {
     world.handle("a").unwrap().link("path1").unwrap().mtu
 }
 
-/// 100 frames in are 100 frames out on each path, in sequence.
+/// Checks that 100 frames in are 100 frames out on each path, in sequence.
 fn check_frames(world: &World) {
     let mut replicas = ["path1", "path2"].map(|host| Capture::open(world, host, "eth0"));
     let host = Injector::open(world, "host", "eth0");
@@ -59,7 +59,7 @@ fn check_frames(world: &World) {
 }
 
 #[test]
-fn a_second_node_is_refused_by_name_whatever_moves_the_frames() {
+fn a_second_node_is_rejected_by_name_with_any_data_planes() {
     if !can_run() {
         return;
     }
@@ -79,7 +79,7 @@ fn a_second_node_is_refused_by_name_whatever_moves_the_frames() {
         check_frames(&world);
         if backend == Backend::Xdp {
             world.daemon("a").unwrap().kill().unwrap();
-            // The data plane goes on without its daemon.
+            // The data plane continues without its daemon.
             let second = |with: &str, named: &str| {
                 let namespace = world.namespace("a").unwrap();
                 let ran = run_in(namespace, &["run", SECOND, "--backend", with]);
@@ -98,7 +98,7 @@ fn a_second_node_is_refused_by_name_whatever_moves_the_frames() {
 }
 
 #[test]
-fn a_node_that_is_taken_down_undoes_nothing_that_another_needs() {
+fn down_restores_no_setting_that_another_node_needs() {
     if !can_run() {
         return;
     }
@@ -116,7 +116,7 @@ fn a_node_that_is_taken_down_undoes_nothing_that_another_needs() {
     let holder = format!("process {} (node \"second\")", second.0.id());
     assert!(refused.err.contains(&holder), "{refused:?}");
     assert!(refused.err.contains("onbeat down a --forget"), "{refused:?}");
-    // And again: what is not restored stays in the journal.
+    // Again: settings that are not restored stay in the journal.
     assert_eq!(down("a").code, 1);
 
     let ran = down("second");

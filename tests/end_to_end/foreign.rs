@@ -1,5 +1,5 @@
-//! An interface on which a program of somebody else runs: a node leaves it alone and says so, unless
-//! it is told to replace it.
+//! An interface with an XDP program of another application: a node leaves it in place and reports it,
+//! unless `--replace` is given.
 //!
 //! ```text
 //!   host eth0 --- host [ a ] path1 --- eth0 path1
@@ -18,7 +18,7 @@ use onbeat_netdev::XdpMode;
 use onbeat_node::control::PortMode;
 use onbeat_testing::{AttachMethod, ForeignProgram};
 
-/// `onbeat run FILE --replace`, for what can only say `run FILE`.
+/// `onbeat run FILE --replace`, for callers that only run `run FILE`.
 fn replacing() -> &'static Path {
     let path = Path::new("/run/onbeat/lab/replacing");
     let text = format!("#!/bin/sh\nexec '{}' \"$@\" --replace\n", program().display());
@@ -45,13 +45,13 @@ fn refuse_then_replace(hold: AttachMethod) {
     for named in [ForeignProgram::NAME, "\"path2\"", "--replace", &format!("id {}", stranger.id)] {
         assert!(refused.err.contains(named), "{named} in {}", refused.err);
     }
-    assert_eq!(running(&world, "path2"), Some(stranger.id), "it goes on");
+    assert_eq!(running(&world, "path2"), Some(stranger.id), "it still runs");
     for interface in ["host", "path1"] {
-        assert_eq!(running(&world, interface), None, "nothing of ours on {interface}");
+        assert_eq!(running(&world, interface), None, "no program of onbeat on {interface}");
     }
     for interface in ["path1", "path2"] {
         let mtu = world.handle("a").unwrap().link(interface).unwrap().mtu;
-        assert_eq!(mtu, 1500, "given back on {interface}");
+        assert_eq!(mtu, 1500, "restored on {interface}");
     }
     assert_gone("a");
     let mut stack = Capture::open(&world, "a", "path2");
@@ -77,7 +77,7 @@ fn refuse_then_replace(hold: AttachMethod) {
 }
 
 #[test]
-fn a_program_of_somebody_else_is_left_alone_or_replaced_as_told() {
+fn a_foreign_program_is_kept_or_replaced_on_request() {
     if !can_run() {
         return;
     }

@@ -66,7 +66,7 @@ impl Hosts {
         Guard(self.listener().start_in(&mut command).spawn().unwrap())
     }
 
-    /// The thread of NAPI, while there is one.
+    /// The NAPI thread, if there is one.
     fn thread(&self) -> Option<u32> {
         let handle = self.world.handle("listener").unwrap();
         let instances = napi::instances(handle, "eth0").unwrap().expect("Linux 6.8");
@@ -75,7 +75,7 @@ impl Hosts {
 
     fn priority(&self) -> Option<u32> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.thread()?)).ok()?;
-        // The first field behind the name is number 3.
+        // The first field after the name has number 3.
         stat.rsplit_once(") ")?.1.split(' ').nth(40 - 3)?.parse().ok()
     }
 
@@ -83,13 +83,13 @@ impl Hosts {
         format!("/run/onbeat/guard/{}/journal.json", self.listener().inode()).into()
     }
 
-    /// Whether nothing of a guard is left, its directory included.
+    /// Whether no state of a guard is left, including its directory.
     fn is_clean(&self) -> bool {
         !self.journal().parent().unwrap().exists()
     }
 }
 
-/// A guard that does not outlive its test.
+/// A guard that is killed with its test.
 struct Guard(Child);
 
 impl Guard {
@@ -105,7 +105,7 @@ impl Drop for Guard {
     }
 }
 
-/// Has a thread of SCHED_FIFO 40 wait for packets of the listener's eth0, while `f` runs.
+/// Makes a thread of SCHED_FIFO 40 wait for packets of the listener's eth0 while `f` runs.
 fn while_waiting(hosts: &Hosts, f: impl FnOnce()) {
     let socket = hosts.listener().run(|| UdpSocket::bind("192.0.2.2:9000").unwrap()).unwrap();
     let _realtime = Profile::default().scheduled("fifo 40".parse().unwrap()).enter().unwrap();
@@ -114,7 +114,7 @@ fn while_waiting(hosts: &Hosts, f: impl FnOnce()) {
 }
 
 #[test]
-fn it_guards_until_it_is_told_to_end_and_gives_all_back() {
+fn a_guard_runs_until_sigint_and_restores_all_settings() {
     if !possible() {
         return;
     }
@@ -146,7 +146,7 @@ fn it_guards_until_it_is_told_to_end_and_gives_all_back() {
 }
 
 #[test]
-fn after_kill_9_restore_or_the_next_guard_puts_all_back() {
+fn after_kill_9_restore_or_the_next_guard_restores_all_settings() {
     if !possible() {
         return;
     }
@@ -159,7 +159,7 @@ fn after_kill_9_restore_or_the_next_guard_puts_all_back() {
             guard.0.kill().unwrap();
             guard.0.wait().unwrap();
         });
-        assert_eq!(hosts.priority(), Some(40), "nobody has put it back");
+        assert_eq!(hosts.priority(), Some(40), "no process has restored it");
         assert!(hosts.journal().exists());
     };
     killed();
@@ -182,7 +182,7 @@ fn after_kill_9_restore_or_the_next_guard_puts_all_back() {
 }
 
 #[test]
-fn a_dry_run_says_what_would_be_and_changes_nothing() {
+fn a_dry_run_prints_the_changes_and_applies_none() {
     if !possible() {
         return;
     }
@@ -207,7 +207,7 @@ fn a_dry_run_says_what_would_be_and_changes_nothing() {
 }
 
 #[test]
-fn what_cannot_begin_says_why() {
+fn a_guard_that_cannot_start_reports_the_cause() {
     if !possible() {
         return;
     }
@@ -229,7 +229,7 @@ fn what_cannot_begin_says_why() {
     }
 }
 
-/// The guard is beside the node, and ends with it.
+/// The guard runs with the node, and stops with it.
 #[test]
 fn a_node_guards_while_it_runs() {
     if !possible() {
@@ -245,7 +245,7 @@ fn a_node_guards_while_it_runs() {
     assert_eq!(hosts.thread(), None);
     assert!(hosts.is_clean());
 
-    // What keeps the guard from beginning keeps the node from running.
+    // An error of the guard prevents the node from starting.
     let file = hosts.file("wrong.toml", &format!("{node}[guard]\ninterfaces = [\"eth7\"]\n"));
     let ran = run_in(hosts.listener(), &["run", &file]);
     assert!(ran.code == 2 && ran.err.contains("interface \"eth7\" not found"), "{ran:?}");

@@ -1,5 +1,5 @@
-//! Interfaces that are missing, too small, turned off, taken away and brought back; and what a node
-//! changed on them is given back at its end.
+//! Interfaces that are missing, have a small MTU, are down, removed and restored; and a node restores
+//! the settings of its interfaces on exit.
 //!
 //! ```text
 //!                        path1
@@ -16,7 +16,7 @@ use crate::common::{
     replicate, run, run_in, show, start, stream, two_paths, wait_for,
 };
 use onbeat_lab::World;
-use onbeat_lab::world::Ends;
+use onbeat_lab::world::CutEnds;
 use onbeat_netdev::VethEnd;
 use onbeat_node::config::Backend;
 use onbeat_node::control::{Link, PortMode};
@@ -24,9 +24,9 @@ use onbeat_node::control::{Link, PortMode};
 const STREAM: &str = "axis";
 const WHILE: u64 = 300;
 
-/// MTU of the paths as the network has them.
+/// MTU of the paths at the start.
 const MTU: u32 = 1600;
-/// And as the nodes ask for it.
+/// MTU that the nodes set.
 const WANTED: u32 = 1506;
 
 fn configurations() -> (String, String) {
@@ -40,7 +40,7 @@ fn flow(world: &World) -> Flow {
     Flow::start(world, ("talker", "listener"), 1, (GROUP, VLAN), 1000, None)
 }
 
-/// Sends frames for a while; all arrive.
+/// Sends frames for a while; all must arrive.
 fn frames_pass(world: &World) {
     let flow = flow(world);
     flow.advance(WHILE);
@@ -51,7 +51,7 @@ fn device(world: &World, node: &str, interface: &str) -> onbeat_netdev::Link {
     world.handle(node).unwrap().link(interface).unwrap()
 }
 
-/// Frames that came to b by a path.
+/// Frames received by b over a path.
 fn arrived(path: &str) -> u64 {
     let status = show("b");
     let members = &stream(&status, STREAM).members;
@@ -64,7 +64,7 @@ fn wait_arriving(path: &str) {
     wait_for(&format!("frames come over {path}"), || arrived(path) > before);
 }
 
-/// Nothing of a node is on its interfaces, and they are as they were.
+/// Checks that no state of a node is on its interfaces, and that their settings are restored.
 #[track_caller]
 fn assert_as_before(world: &World, node: &str) {
     for interface in ["host", "path1", "path2"] {
@@ -77,7 +77,7 @@ fn assert_as_before(world: &World, node: &str) {
     assert_gone(node);
 }
 
-/// Runs a node "a" that cannot run; its error names all of these.
+/// Runs a node "a" that cannot start; its error contains all of these.
 #[track_caller]
 fn assert_refused(config: &str, names: &[&str]) {
     let (plain, _) = configurations();
@@ -100,7 +100,7 @@ fn interfaces(world: &World) -> Vec<String> {
     links.into_iter().map(|link| link.name).collect()
 }
 
-/// Ports of which the first creates its interface, and the second has none.
+/// Ports of which the first creates its interface, and the second has no interface.
 const BROKEN_PORTS: &str = "[[port]]\nname = \"made\"\ninterface = \"x0\"\ncreate = \"veth\"\n\
                             [[port]]\nname = \"missing\"\ninterface = \"eth7\"\n";
 
@@ -117,7 +117,7 @@ fn a_start_or_a_reload_that_fails_removes_the_interfaces_that_it_created() {
     let before = interfaces(&world);
     let file = "/run/onbeat/lab/a.toml";
     let good = fs::read_to_string(file).unwrap();
-    // Its port path2 is attached to another interface before the port that is missing.
+    // Its port path2 uses another interface, before the port with the missing interface.
     let other = good.replace("interface = \"path2\"", "interface = \"x1\"\ncreate = \"veth\"");
     for broken in [format!("{good}{BROKEN_PORTS}"), format!("{other}{BROKEN_PORTS}")] {
         fs::write(file, &broken).unwrap();
@@ -128,17 +128,17 @@ fn a_start_or_a_reload_that_fails_removes_the_interfaces_that_it_created() {
     frames_pass(&world);
     ["path1", "path2"].iter().for_each(|path| assert!(arrived(path) >= WHILE, "{path}"));
 
-    // Beside what a killed daemon left.
+    // With the data plane of a killed daemon.
     world.daemon("a").unwrap().kill().unwrap();
     let ran = run_in(world.namespace("a").unwrap(), &["run", file]);
     assert!(ran.code == 2 && ran.err.contains("\"eth7\""), "{ran:?}");
     assert_eq!(interfaces(&world), before);
-    assert_eq!(device(&world, "a", "path1").mtu, WANTED, "the data plane of before goes on");
+    assert_eq!(device(&world, "a", "path1").mtu, WANTED, "the former data plane continues");
     frames_pass(&world);
 }
 
 #[test]
-fn an_interface_is_the_interface_of_one_port_by_whatever_name() {
+fn an_interface_belongs_to_one_port_by_any_of_its_names() {
     if !can_run() {
         return;
     }
@@ -162,7 +162,7 @@ fn an_interface_is_the_interface_of_one_port_by_whatever_name() {
         assert_as_before(&world, "a");
     }
 
-    // Alone the name is as good as the other one, which the node reports.
+    // For a single port an alternative name is valid; the node reports the main name.
     world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
     let program = || device(&world, "a", "path1").xdp;
     let before = program();
@@ -190,7 +190,7 @@ fn a_missing_interface_is_named_and_so_are_those_that_exist() {
 }
 
 #[test]
-fn an_interface_without_room_for_the_tag_is_named_with_the_one_that_brings_the_frames() {
+fn an_mtu_without_room_for_the_tag_names_both_interfaces() {
     if !can_run() {
         return;
     }
@@ -201,7 +201,7 @@ fn an_interface_without_room_for_the_tag_is_named_with_the_one_that_brings_the_f
 }
 
 #[test]
-fn an_interface_that_is_turned_off_and_on_keeps_its_program() {
+fn an_interface_set_down_and_up_keeps_its_program() {
     if !can_run() {
         return;
     }
@@ -213,28 +213,28 @@ fn an_interface_that_is_turned_off_and_on_keeps_its_program() {
     let before = programs();
     assert!(before.iter().all(|programs| programs.len() == 1), "{before:?}");
 
-    world.cut("path1", Ends::First).unwrap();
+    world.cut("path1", CutEnds::First).unwrap();
     assert!(!device(&world, "a", "path1").up);
-    wait_for("the node tells that it is off", || port(&show("a"), "path1").link == Link::Down);
+    wait_for("the node reports that it is down", || port(&show("a"), "path1").link == Link::Down);
     flow.advance(WHILE);
     world.restore("path1").unwrap();
     assert_eq!(programs(), before);
     wait_arriving("path1");
-    world.cut("path2", Ends::First).unwrap();
+    world.cut("path2", CutEnds::First).unwrap();
     flow.advance(WHILE);
     world.restore("path2").unwrap();
     flow.finish_whole();
 
-    // The only interface that frames come in by.
-    world.cut("access", Ends::Second).unwrap();
-    wait_for("the node tells that it is off", || port(&show("a"), "host").link == Link::Down);
+    // The only ingress interface.
+    world.cut("access", CutEnds::Second).unwrap();
+    wait_for("the node reports that it is down", || port(&show("a"), "host").link == Link::Down);
     world.restore("access").unwrap();
     assert_eq!(programs(), before);
     frames_pass(&world);
 }
 
 #[test]
-fn an_interface_that_comes_back_gets_its_program_back() {
+fn a_restored_interface_is_attached_again() {
     if !can_run() {
         return;
     }
@@ -243,21 +243,21 @@ fn an_interface_that_comes_back_gets_its_program_back() {
     let flow = flow(&world);
     flow.advance(WHILE);
 
-    // Both of its ends go.
+    // Both of its ends are removed.
     let (near, far) = (world.handle("a").unwrap(), world.handle("b").unwrap());
     let former = near.index("path1").unwrap();
     near.delete("path1").unwrap();
     for node in ["a", "b"] {
-        wait_for("the node tells that it is gone", || {
+        wait_for("the node reports that it is gone", || {
             let status = show(node);
             let port = port(&status, "path1");
             (port.link, port.mode) == (Link::Missing, PortMode::Detached)
         });
-        wait_for("the log says so", || log(node).contains("interface path1 is gone"));
+        wait_for("the log reports it", || log(node).contains("interface path1 is gone"));
     }
     flow.advance(WHILE);
 
-    // Indices may be given out anew: others take those that have become free.
+    // Indices may be reused: other interfaces take free ones.
     near.create_veth(&VethEnd::new("other1"), &VethEnd::new("other2")).unwrap();
     let end = VethEnd::new("path1").queues(1, 1);
     let peer = VethEnd::new("path1").queues(1, 1).namespace(far.namespace());
@@ -266,7 +266,7 @@ fn an_interface_that_comes_back_gets_its_program_back() {
     let lock = format!("/run/onbeat/interfaces/{}-{former}.lock", near.namespace().inode());
     wait_for("the lock on the former interface is released", || !fs::exists(&lock).unwrap());
     for node in ["a", "b"] {
-        wait_for("the node runs on it again", || {
+        wait_for("the node uses it again", || {
             let status = show(node);
             let port = port(&status, "path1");
             (port.link, port.mode) == (Link::Up, PortMode::Native)
@@ -274,13 +274,13 @@ fn an_interface_that_comes_back_gets_its_program_back() {
         assert_eq!(device(&world, node, "path1").mtu, WANTED, "MTU of path1 of {node}");
     }
     wait_arriving("path1");
-    world.cut("path2", Ends::Both).unwrap();
+    world.cut("path2", CutEnds::Both).unwrap();
     flow.advance(WHILE);
     flow.finish_whole();
 }
 
 #[test]
-fn what_was_changed_on_interfaces_is_given_back() {
+fn changed_settings_of_interfaces_are_restored() {
     if !can_run() {
         return;
     }
@@ -297,12 +297,12 @@ fn what_was_changed_on_interfaces_is_given_back() {
     changed(&world, "a");
     changed(&world, "b");
 
-    // Ctrl-C.
+    // SIGINT, as by Ctrl-C.
     world.daemon("a").unwrap().interrupt().unwrap();
     assert_as_before(&world, "a");
     changed(&world, "b");
 
-    // A daemon that was killed gives nothing back; onbeat down does, later.
+    // A killed daemon restores nothing; onbeat down does, later.
     world.daemon("b").unwrap().kill().unwrap();
     changed(&world, "b");
     let namespace = world.namespace("b").unwrap();
@@ -310,7 +310,7 @@ fn what_was_changed_on_interfaces_is_given_back() {
     assert_eq!((down.code, down.err.as_str()), (0, ""), "{down:?}");
     assert_as_before(&world, "b");
 
-    // And one that runs is ended by it.
+    // It also stops a running daemon.
     world.start("a", program()).unwrap();
     changed(&world, "a");
     let down = run_in(world.namespace("a").unwrap(), &["down", "a"]);

@@ -28,10 +28,10 @@ use onbeat_irq_core::recording;
 use onbeat_netdev::Handle;
 use serde_json::Value;
 
-/// A program that is told to end, and killed where the test fails before.
-struct Running(Child);
+/// A program that is stopped by SIGINT, and killed if the test fails before.
+struct RunningCommand(Child);
 
-impl Running {
+impl RunningCommand {
     fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(program());
         command.env_remove("RUST_LOG").args(arguments);
@@ -59,30 +59,30 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The row of what this process is certain to have caused.
+/// The row of the work that this process has certainly caused.
 fn ours(table: &Value) -> Option<&Value> {
     let rows = table["processes"].as_array().expect("rows");
     rows.iter().find(|row| row["pid"] == std::process::id() && row["estimate"] == false)
 }
 
 #[test]
-fn top_shows_who_reads_while_it_reads() {
+fn top_shows_the_reader_during_its_reads() {
     if !possible() {
         return;
     }
-    // Flows of two tests at a time would be one process's: this one's.
+    // Flows of two parallel tests would be charged to the same process.
     machine::exclusive();
     let world = World::new(true);
     let flow = world.flow();
     let device = format!("r0@{}", world.receiver.namespace().inode());
-    let mut top = Running::start(&[
+    let mut top = RunningCommand::start(&[
         "irq",
         "top",
         "--json",
@@ -96,16 +96,16 @@ fn top_shows_who_reads_while_it_reads() {
     ]);
     let mut lines = BufReader::new(top.0.stdout.take().expect("a pipe")).lines();
     let mut line = || -> Value {
-        let line = lines.next().expect("it goes on").expect("text");
+        let line = lines.next().expect("it continues").expect("text");
         serde_json::from_str(&line).expect(&line)
     };
-    // The first line is there: it watches.
+    // After the first line it records.
     assert_eq!(line()["schema"], "onbeat-irq-top/1");
     let bound = std::time::Instant::now() + crate::common::BOUND;
     let table = loop {
         flow.pass(200, 512);
         let table = line();
-        // The first packets are of a socket that nobody has read from.
+        // The first packets belong to a socket without a known reader.
         if ours(&table).is_some_and(|row| row["packets"].as_u64() > Some(0)) {
             break table;
         }
@@ -120,7 +120,7 @@ fn top_shows_who_reads_while_it_reads() {
     assert_eq!(part["ns"], row["caused_ns"]);
     let command = fs::read_to_string("/proc/self/comm").expect("/proc");
     assert_eq!(row["command"], command.trim_end());
-    // Nothing of another device, and each CPU by itself.
+    // No other device is listed, and each CPU is separate.
     for row in table["unowned"].as_array().expect("rows") {
         assert!([&row["device"], &row["to"]].contains(&&Value::from(device.as_str())), "{row}");
     }
@@ -134,7 +134,7 @@ fn top_shows_who_reads_while_it_reads() {
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
 }
 
-/// The ledger's programs and tables that are there, those of others among them.
+/// Existing programs and tables of ledgers, including those of other processes.
 fn objects() -> BTreeSet<(&'static str, u32)> {
     let programs = ProgInfoIter::default()
         .filter(|program| program.name.to_string_lossy().starts_with("on_"))
@@ -146,25 +146,25 @@ fn objects() -> BTreeSet<(&'static str, u32)> {
 }
 
 #[test]
-fn killed_it_leaves_nothing() {
+fn a_killed_top_leaves_no_bpf_objects() {
     if !possible() {
         return;
     }
     machine::exclusive();
     let before = objects();
-    let mut top = Running::start(&["irq", "top", "--json", "--interval", "50ms"]);
+    let mut top = RunningCommand::start(&["irq", "top", "--json", "--interval", "50ms"]);
     let mut line = String::new();
     BufReader::new(top.0.stdout.take().expect("a pipe")).read_line(&mut line).expect("text");
     let ours: BTreeSet<_> = objects().difference(&before).copied().collect();
     assert!(ours.len() >= 15, "{ours:?}");
     drop(top);
-    crate::common::wait_for("programs and tables go", || {
+    crate::common::wait_for("programs and tables are removed", || {
         objects().intersection(&ours).next().is_none()
     });
 }
 
 #[test]
-fn top_prints_lines_where_there_is_no_terminal() {
+fn top_prints_lines_without_a_terminal() {
     if !possible() {
         return;
     }
@@ -179,19 +179,19 @@ fn top_prints_lines_where_there_is_no_terminal() {
 }
 
 #[test]
-fn what_a_command_runs_through_is_recorded_and_reported() {
+fn the_run_of_a_command_is_recorded_and_reported() {
     if !possible() || !can_validate() {
         return;
     }
-    // Flows of two tests at a time would be one process's: this one's.
+    // Flows of two parallel tests would be charged to the same process.
     machine::exclusive();
     let (file, page) = (TemporaryFile::new("flow.irq"), TemporaryFile::new("flow.html"));
     let world = World::new(true);
     let flow = world.flow();
     flow.pass(10, 512);
-    // It ends with its standard input.
-    let record = Running::start(&["irq", "record", "-o", file.name(), "--", "cat"]);
-    crate::common::wait_for("the recording begins", || {
+    // The command exits at the end of its standard input.
+    let record = RunningCommand::start(&["irq", "record", "-o", file.name(), "--", "cat"]);
+    crate::common::wait_for("the recording starts", || {
         fs::metadata(file.path()).is_ok_and(|f| f.len() > 0)
     });
     const PACKETS: u32 = 20_000;
@@ -228,7 +228,7 @@ fn what_a_command_runs_through_is_recorded_and_reported() {
     let text = run(&["irq", "report", file.name()]);
     assert!(text.code == 0 && text.out.contains("20,000"), "{}", text.out);
 
-    // Without its last line it was cut off.
+    // Without its last line the recording is truncated.
     let whole = fs::read_to_string(file.path()).expect("text");
     let (cut, _) = whole.trim_end().rsplit_once('\n').expect("lines");
     fs::write(file.path(), format!("{cut}\n")).expect("written");
@@ -237,7 +237,7 @@ fn what_a_command_runs_through_is_recorded_and_reported() {
     assert!(ran.err.contains("--partial"), "{}", ran.err);
     let ran = run(&["irq", "report", file.name(), "--partial"]);
     assert!(ran.code == 0 && ran.out.contains("was cut off"), "{}{}", ran.out, ran.err);
-    // Without an interval it measured nothing.
+    // Without an interval it has no measurement.
     let (first, last) = (whole.lines().next(), whole.lines().last());
     for (lines, options) in [(vec![first], &["--partial"][..]), (vec![first, last], &[])] {
         let lines: Option<Vec<_>> = lines.into_iter().collect();
@@ -249,7 +249,7 @@ fn what_a_command_runs_through_is_recorded_and_reported() {
     }
 }
 
-/// A FRER node's programs take all frames of a stream from the port where they come in: a's from its host,
+/// The programs of a FRER node receive all frames of a stream at the ingress port: a's from its host,
 /// b's from both paths.
 #[test]
 fn frames_of_a_data_plane_are_of_class_xdp() {
@@ -257,14 +257,14 @@ fn frames_of_a_data_plane_are_of_class_xdp() {
     if !possible() || !crate::common::can_run() {
         return;
     }
-    // The listener's frames are this process's, too.
+    // Frames for the listener belong to this process as well.
     machine::exclusive();
     let file = TemporaryFile::new("frer.irq");
     let a = format!("{PORTS}{}", replicate("axis", GROUP, 100));
     let b = format!("{PORTS}{}", eliminate("axis", GROUP, 100));
     let world = crate::common::start(&two_paths(&a, &b));
-    let record = Running::start(&["irq", "record", "-o", file.name(), "--", "cat"]);
-    crate::common::wait_for("the recording begins", || {
+    let record = RunningCommand::start(&["irq", "record", "-o", file.name(), "--", "cat"]);
+    crate::common::wait_for("the recording starts", || {
         fs::metadata(file.path()).is_ok_and(|f| f.len() > 0)
     });
     let hosts = ("talker", "listener");
@@ -293,7 +293,7 @@ fn suffered(row: &impl Fn(&str) -> Value) -> f64 {
 }
 
 #[test]
-fn what_is_no_recording_is_told() {
+fn a_file_that_is_no_recording_is_rejected() {
     let file = TemporaryFile::with("no.irq", "hello\n");
     let ran = run(&["irq", "report", file.name()]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
@@ -303,7 +303,7 @@ fn what_is_no_recording_is_told() {
 }
 
 #[test]
-fn a_command_that_fails_or_is_not_there() {
+fn a_failed_or_missing_command_is_reported() {
     if !possible() {
         return;
     }
@@ -315,22 +315,22 @@ fn a_command_that_fails_or_is_not_there() {
     fs::remove_file(file.path()).expect("it was written");
     let ran = record("/no/such/program");
     assert!(ran.code == 2 && ran.err.contains("/no/such/program"), "{}", ran.err);
-    assert!(!file.path().exists(), "nothing is left of a recording that did not begin");
+    assert!(!file.path().exists(), "no file is left of a recording that did not start");
 }
 
 #[test]
-fn who_may_not_trace_is_told_the_way_out() {
+fn a_user_without_privileges_gets_a_remedy() {
     if !possible() {
         return;
     }
-    // Where everybody may run it.
+    // A directory in which all users may execute it.
     let copy = TemporaryFile::new("program");
     make_executable(copy.path(), fs::read(program()).expect("the program"));
-    let nobody = 65534;
+    let user = 65534;
     let output = Command::new(copy.path())
         .args(["irq", "top", "--count", "1"])
-        .uid(nobody)
-        .gid(nobody)
+        .uid(user)
+        .gid(user)
         .output()
         .expect("it starts");
     let ran: CommandOutput = output.into();

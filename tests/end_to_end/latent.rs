@@ -1,4 +1,4 @@
-//! Latent error detection (802.1CB 7.4.4): a path that fails costs no frame, and is told.
+//! Latent error detection (802.1CB 7.4.4): a failed path loses no frame, and is reported.
 //!
 //! ```text
 //!                        path1
@@ -12,12 +12,12 @@ use crate::common::{
     Flow, GROUP, PORTS, VLAN, can_run, eliminate_to, log, machine, replicate, show, start, stream,
     two_paths, wait_for,
 };
-use onbeat_lab::world::Ends;
+use onbeat_lab::world::CutEnds;
 
 const RATE: u64 = 2000;
 const WHILE: u64 = 600;
 
-/// Replicas that may be missing or on their way.
+/// Replicas that may be missing or in flight.
 const DIFFERENCE: u64 = 100;
 
 fn latent_errors() -> u64 {
@@ -25,7 +25,7 @@ fn latent_errors() -> u64 {
 }
 
 #[test]
-fn a_path_that_fails_is_told() {
+fn a_failed_path_is_reported() {
     if !can_run() {
         return;
     }
@@ -40,20 +40,20 @@ fn a_path_that_fails_is_told() {
     let world = start(&two_paths(&a, &b));
     let flow = Flow::start(&world, ("talker", "listener"), 1, (GROUP, VLAN), RATE, None);
 
-    // As many periods pass as later suffice to tell.
+    // Without an error, the number of periods that later suffice to detect one.
     flow.advance(WHILE);
     assert_eq!(latent_errors(), 0, "{}", log("b"));
 
-    world.cut("path2", Ends::Second).unwrap();
-    wait_for("the missing path is told", || latent_errors() > 0);
-    let told = log("b");
-    assert!(told.contains("stream \"axis\": latent error: "), "{told}");
-    let missing = told.split("latent error: ").nth(1).and_then(|rest| rest.split(' ').next());
+    world.cut("path2", CutEnds::Second).unwrap();
+    wait_for("the missing path is reported", || latent_errors() > 0);
+    let reported = log("b");
+    assert!(reported.contains("stream \"axis\": latent error: "), "{reported}");
+    let missing = reported.split("latent error: ").nth(1).and_then(|rest| rest.split(' ').next());
     let missing: u64 =
         missing.and_then(|number| number.parse().ok()).expect("a number of replicas");
-    assert!(missing > DIFFERENCE, "{told}");
+    assert!(missing > DIFFERENCE, "{reported}");
 
-    // What is told is the path, not a loss.
+    // The path is reported, and not a loss.
     flow.advance(WHILE);
     flow.finish_whole();
 }

@@ -1,5 +1,5 @@
-//! The two programs, end to end, on networks of namespaces; needs `cargo build -p onbeat`. One binary: each test
-//! has a turn on the machine (`common::machine`).
+//! End-to-end tests of both programs, on networks of namespaces; requires `cargo build -p onbeat`. One
+//! binary: each test holds a lock on the machine (`common::machine`).
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! `onbeat delay mirror`, live: an interface that both sides of a hop are mirrored to.
+//! `onbeat delay mirror`, live: an interface that receives mirrored packets of both sides of a hop.
 //!
 //! ```text
 //!   sender eth0 ---- eth0 [ router ] eth1 ---- eth0 receiver
@@ -19,26 +19,26 @@ use onbeat_netdev::{Handle, Namespace, VethEnd};
 use onbeat_testing::require_that;
 use serde_json::Value;
 
-/// Datagrams that are looked at one by one.
+/// Datagrams that are compared one by one.
 const PACKETS: u32 = 500;
 
-/// Has `tc` do something in a namespace; whether it did.
+/// Runs `tc` in a namespace; returns its success.
 fn tc(host: &Handle, line: &str) -> bool {
     let mut tc = Command::new("tc");
     tc.args(line.split_whitespace()).stderr(Stdio::null());
     host.namespace().start_in(&mut tc).status().is_ok_and(|status| status.success())
 }
 
-/// A router, and who sees what it receives and sends.
-struct Mirrored {
+/// A router, with a watcher of the packets that it receives and sends.
+struct MirroredRouter {
     router: Router,
     watcher: Handle,
-    /// The router's own addresses, as `--mac` takes them.
+    /// The router's own addresses, in the syntax of `--mac`.
     macs: String,
 }
 
-impl Mirrored {
-    /// `None` where the kernel cannot mirror: said by the test.
+impl MirroredRouter {
+    /// `None` if the kernel cannot mirror: the test reports it.
     fn new() -> Option<Self> {
         if !can_capture() {
             return None;
@@ -65,9 +65,9 @@ impl Mirrored {
         Some(Self { router, watcher, macs })
     }
 
-    /// Starts to watch; ready when its socket is bound.
+    /// Starts the watcher; ready when its socket is bound.
     fn watch(&self, options: &[&str]) -> Child {
-        // Their interface is in the fifth column; 0 is none, yet.
+        // The fifth column is the interface; 0 before the bind.
         let sockets = || {
             let read = || fs::read_to_string("/proc/thread-self/net/packet").unwrap();
             let text = self.watcher.namespace().run(read).unwrap();
@@ -84,7 +84,7 @@ impl Mirrored {
     }
 }
 
-fn told(child: Child) -> (i32, Value) {
+fn reported(child: Child) -> (i32, Value) {
     let ran: CommandOutput = child.wait_with_output().unwrap().into();
     assert_eq!(ran.err, "");
     (ran.code, serde_json::from_str(&ran.out).unwrap())
@@ -94,10 +94,10 @@ fn notes(found: &Value) -> String {
     found["notes"].to_string()
 }
 
-/// What tcpdump writes of the same interface, matched offline, has the very same delays.
+/// A capture of tcpdump on the same interface, matched offline, has identical delays.
 #[test]
-fn what_passes_is_what_a_capture_of_it_holds() {
-    let Some(mirrored) = Mirrored::new() else { return };
+fn live_delays_equal_those_of_a_capture() {
+    let Some(mirrored) = MirroredRouter::new() else { return };
     let directory = Directory::new("live");
     let (csv, capture) = (directory.path("live.csv"), directory.path("mon.pcap"));
     let watcher = mirrored.watch(&["--longest", "10s", "--csv", &csv]);
@@ -117,7 +117,7 @@ fn what_passes_is_what_a_capture_of_it_holds() {
     tcpdump.kill().unwrap();
     tcpdump.wait().unwrap();
     kill(Pid::from_raw(watcher.id() as i32), signal::SIGINT).unwrap();
-    let (code, found) = told(watcher);
+    let (code, found) = reported(watcher);
     assert_eq!((code, packets(&found, "lost")), (0, 0), "{found:#}");
     assert!(value(&found, "delays") > f64::from(PACKETS));
     let said = notes(&found);
@@ -139,18 +139,18 @@ fn what_passes_is_what_a_capture_of_it_holds() {
 }
 
 #[test]
-fn it_ends_by_number_and_by_time() {
-    let Some(mirrored) = Mirrored::new() else { return };
+fn it_stops_after_a_number_and_after_a_time() {
+    let Some(mirrored) = MirroredRouter::new() else { return };
     let watcher = mirrored.watch(&["--count", "200", "--longest", "100ms", "--stamps", "kernel"]);
-    // Nothing follows on the last one: that it can be judged is for the time to tell.
+    // No packet follows the last one: it is evaluated after the time.
     for number in 0..200_u32 {
         mirrored.router.pass(&number.to_be_bytes());
     }
-    let (code, found) = told(watcher);
+    let (code, found) = reported(watcher);
     assert_eq!((code, value(&found, "delays")), (0, 200.0), "{found:#}");
-    assert!(!notes(&found).contains("not by the NIC"), "nobody asked");
+    assert!(!notes(&found).contains("not by the NIC"), "NIC stamps were not requested");
 
-    let (code, found) = told(mirrored.watch(&["--for", "50ms"]));
+    let (code, found) = reported(mirrored.watch(&["--for", "50ms"]));
     assert_eq!((code, packets(&found, "arrived")), (1, 0), "{found:#}");
     let cause = &found["causes"][0];
     assert_eq!(cause["name"], "empty capture", "{found:#}");
@@ -158,8 +158,8 @@ fn it_ends_by_number_and_by_time() {
 }
 
 #[test]
-fn an_interface_that_cannot_be_watched_is_named() {
-    let Some(mirrored) = Mirrored::new() else { return };
+fn an_interface_that_cannot_be_captured_is_named() {
+    let Some(mirrored) = MirroredRouter::new() else { return };
     let watch = |options: &[&str]| {
         let ran = run_in(mirrored.watcher.namespace(), &[&["delay", "mirror"], options].concat());
         assert_eq!(ran.code, 2, "{options:?}: {}", ran.err);
@@ -179,7 +179,7 @@ fn an_interface_that_cannot_be_watched_is_named() {
     assert!(error.contains("is for pcapng files"), "{error}");
 }
 
-/// dumpcap names the interfaces that it captures on.
+/// dumpcap records the names of its interfaces.
 #[test]
 fn interfaces_of_a_capture_have_names() {
     let dumpcap = Command::new("dumpcap").arg("--version").output().is_ok();

@@ -1,6 +1,6 @@
-//! XDP in native and in generic mode: streams survive a cut path in both, replicas that differ are
-//! refused where they cannot be made, and frames of no stream reach the network stack of the node
-//! as they were sent.
+//! XDP in native and in generic mode: streams survive a cut path in both, different replicas are
+//! rejected if the mode does not support them, and frames without a stream reach the network stack of
+//! the node unchanged.
 //!
 //! ```text
 //!                        path1
@@ -18,7 +18,7 @@ use crate::common::{
     log, one_node, port, program, replicate, run, run_in, show, start, two_paths, wait_for,
 };
 use onbeat_lab::World;
-use onbeat_lab::world::Ends;
+use onbeat_lab::world::CutEnds;
 use onbeat_netdev::{Ethtool, XdpMode as DeviceMode};
 use onbeat_node::control::{Link, PortMode};
 use onbeat_testing::{Feature, require_all};
@@ -29,7 +29,7 @@ fn ports(mode: &str) -> String {
     PORTS.replace("interface =", &format!("mode = \"{mode}\"\ninterface ="))
 }
 
-/// A stream with the same replica on both paths, and where it ends.
+/// A stream with identical replicas on both paths, and its recovery.
 fn alike(mode: &str) -> (String, String) {
     let ports = ports(mode);
     let identify =
@@ -74,7 +74,7 @@ fn survives_cuts(world: &World) {
     let flow = flow(world);
     flow.advance(WHILE);
     for path in ["path1", "path2"] {
-        world.cut(path, Ends::Second).unwrap();
+        world.cut(path, CutEnds::Second).unwrap();
         flow.advance(WHILE);
         world.restore(path).unwrap();
         // The other path is cut next: this one must be in use again.
@@ -90,7 +90,7 @@ fn survives_cuts(world: &World) {
     flow.finish_whole();
 }
 
-/// Frames that stations send to their neighbours, and what looks like a stream and is none.
+/// Frames between neighbors, and frames that resemble a stream but match none.
 fn frames_of_others() -> Vec<Vec<u8>> {
     let plain = |destination, ethertype: [u8; 2], length: usize| {
         let mut frame = FrameText::new(destination, &[], None).octets();
@@ -122,7 +122,7 @@ fn leaves_other_frames_alone(world: &World) {
         talker.send(frame);
     }
     let mut found = stack.wait(frames.len(), "at the stack of a").to_vec();
-    // Where this thread moved to another CPU in between, the kernel may have changed their order.
+    // If this thread moved to another CPU in between, the kernel may have reordered them.
     frames.sort();
     found.sort();
     assert_eq!(found, frames, "as they were sent, and no frame of the stream among them");
@@ -151,24 +151,24 @@ fn generic_mode() {
     survives_cuts(&world);
     leaves_other_frames_alone(&world);
 
-    // Turned off at the near side, a port keeps frames from the other one until the node knows. It
-    // acts on what it was told before it answers, the second time at the latest.
-    world.cut("path1", Ends::First).unwrap();
-    wait_for("the node tells that it is off", || port(&show("a"), "path1").link == Link::Down);
+    // Set down at the near side, a port keeps frames of the other one until the node is notified. It
+    // handles notifications before requests, the second time at the latest.
+    world.cut("path1", CutEnds::First).unwrap();
+    wait_for("the node reports that it is down", || port(&show("a"), "path1").link == Link::Down);
     show("a");
     let flow = flow(&world);
     flow.advance(WHILE);
     flow.finish_whole();
 }
 
-/// How programs run on a node's interfaces, as the kernel has it.
+/// XDP modes of a node's interfaces, as reported by the kernel.
 fn modes(world: &World, node: &str) -> Vec<DeviceMode> {
     let handle = world.handle(node).unwrap();
     let attached = ["host", "path1", "path2"].map(|port| handle.link(port).unwrap().xdp);
     attached.iter().flatten().map(|attachment| attachment.mode).collect()
 }
 
-/// A link keeps the mode it was made with: for another one it has to be another link.
+/// A BPF link keeps its mode: another mode requires another link.
 #[test]
 fn a_reload_changes_the_mode() {
     if !can_run() {
@@ -179,7 +179,7 @@ fn a_reload_changes_the_mode() {
     sent.advance(WHILE);
     sent.finish_whole();
     let before = crate::common::stream(&show("b"), "axis").egress[0].output_packets;
-    for (mode, expected, told) in [
+    for (mode, expected, reported) in [
         ("generic", DeviceMode::Generic, PortMode::Generic),
         ("native", DeviceMode::Native, PortMode::Native),
     ] {
@@ -188,7 +188,7 @@ fn a_reload_changes_the_mode() {
             let text = format!("[node]\nname = \"{node}\"\n{text}");
             world.daemon(node).unwrap().reload(&text).unwrap();
             assert_eq!(modes(&world, node), [expected; 3], "{node}");
-            assert!(show(node).ports.iter().all(|port| port.mode == told), "{node}");
+            assert!(show(node).ports.iter().all(|port| port.mode == reported), "{node}");
         }
         survives_cuts(&world);
     }
@@ -196,7 +196,7 @@ fn a_reload_changes_the_mode() {
 }
 
 #[test]
-fn generic_mode_with_replicas_that_differ_is_refused() {
+fn generic_mode_with_different_replicas_is_rejected() {
     if !can_run() {
         return;
     }
@@ -215,7 +215,7 @@ fn generic_mode_with_replicas_that_differ_is_refused() {
     assert_gone("a");
 }
 
-/// Why a port of node "a" is not in native mode, as `show` has it, which the log has as well.
+/// The reason why a port of node "a" is not in native mode, as shown by `show` and the log.
 fn why_not_native(name: &str) -> String {
     let status = show("a");
     let port = port(&status, name);
@@ -228,7 +228,7 @@ fn why_not_native(name: &str) -> String {
 }
 
 #[test]
-fn a_veth_whose_other_end_does_not_poll_is_told_with_the_way_out() {
+fn a_veth_with_a_peer_that_does_not_poll_is_reported_with_a_remedy() {
     if !can_run() || !require_all(&[Feature::XdpFeatures]) {
         return;
     }
@@ -239,7 +239,7 @@ fn a_veth_whose_other_end_does_not_poll_is_told_with_the_way_out() {
         ethtool.set_features("eth0", &[("gro", on)]).unwrap();
     };
     gro(&world, false);
-    // Its namespace has no name; it is found by a process there.
+    // Its namespace has no name; it is found by a process in it.
     let mut sleep = Command::new("sleep");
     let mut sleep = world.namespace("path1").unwrap().start_in(sleep.arg("600")).spawn().unwrap();
     world.start("a", program()).unwrap();
@@ -258,7 +258,7 @@ fn a_veth_whose_other_end_does_not_poll_is_told_with_the_way_out() {
         );
     }
 
-    // The half of what it says is not enough, and that is told, too.
+    // Half of the remedy does not suffice, which is reported as well.
     gro(&world, true);
     world.daemon("a").unwrap().terminate().unwrap();
     world.start("a", program()).unwrap();
@@ -272,10 +272,10 @@ fn a_veth_whose_other_end_does_not_poll_is_told_with_the_way_out() {
     assert!(status.ports.iter().all(|port| port.not_native.is_none()), "{:?}", status.ports);
 }
 
-/// No veth of this network polls. The hosts' ends keep the paths' programs in generic mode; both nodes
-/// need native mode at the port of the host, and the paths must take its frames.
+/// No veth of this network polls. The hosts' ends keep the programs of the paths in generic mode; both
+/// nodes require native mode at the host port, and the paths must accept its frames.
 #[test]
-fn plain_veths_carry_replicas_that_differ() {
+fn plain_veths_support_different_replicas() {
     if !can_run() || !require_all(&[Feature::XdpFeatures]) {
         return;
     }
@@ -319,7 +319,7 @@ fn plain_veths_carry_replicas_that_differ() {
 }
 
 #[test]
-fn a_driver_without_native_mode_is_told_with_the_way_out() {
+fn a_driver_without_native_mode_is_reported_with_a_remedy() {
     if !can_run() || !require_all(&[Feature::Bridge, Feature::XdpFeatures]) {
         return;
     }
@@ -333,7 +333,7 @@ fn a_driver_without_native_mode_is_told_with_the_way_out() {
 }
 
 #[test]
-fn an_mtu_that_is_too_large_for_native_mode_is_told_with_the_way_out() {
+fn an_mtu_too_large_for_native_mode_is_reported_with_a_remedy() {
     if !can_run() {
         return;
     }

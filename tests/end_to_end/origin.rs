@@ -1,5 +1,5 @@
-//! Results of analyses carry their origin: the command line, which a shell repeats, and the inputs with the
-//! hashes that sha256sum prints; and no conditions of the machine that only reads.
+//! Results of analyses contain their origin: the command line, which a shell can repeat, and the inputs
+//! with the hashes of sha256sum; and no conditions of the analyzing machine.
 
 use std::fs;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn assert_conditions_unknown(result: &Value) {
     assert!(result["origin"]["analyzed_on"]["kernel"].is_string(), "{result:#}");
 }
 
-/// The text of the first element `pre`.
+/// The text of the first `pre` element.
 fn command_line(page: &str) -> String {
     let pre = page.split("<pre>").nth(1).and_then(|rest| rest.split("</pre>").next());
     let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];

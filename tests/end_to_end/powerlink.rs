@@ -1,4 +1,4 @@
-//! `onbeat powerlink`: what is told of a bus.
+//! `onbeat powerlink`: reports on a bus.
 //!
 //! ```text
 //!  captures of a real network, as files and live:   talker eth0 --- eth0 onbeat powerlink sniff
@@ -34,9 +34,9 @@ fn result(arguments: &[&str]) -> (i32, Value) {
     (ran.code, found)
 }
 
-/// The numbers are tshark's (vectors/powerlink/observed.toml).
+/// The expected numbers are tshark's (vectors/powerlink/observed.toml).
 #[test]
-fn a_capture_is_told() {
+fn a_capture_is_reported() {
     let (code, found) = result(&["powerlink", "sniff", &capture("boot-1cn-mandatory")]);
     assert_eq!((code, &found["ok"]), (0, &true.into()));
     for (kind, frames) in [("SoC", 143), ("PReq", 134), ("PRes", 134), ("SoA", 2179), ("ASnd", 122)]
@@ -55,9 +55,9 @@ fn a_capture_is_told() {
     assert_eq!(found["figures"]["cycle"]["series"][0]["count"], 142);
 }
 
-/// In this one the node was reset while the managing node polled it.
+/// In this capture the node was reset while the managing node polled it.
 #[test]
-fn lost_polls_are_a_bad_answer() {
+fn lost_polls_are_a_negative_result() {
     let (code, found) = result(&["powerlink", "sniff", &capture("boot-1cn-stock")]);
     assert_eq!(code, 1);
     let check = &found["checks"][0];
@@ -76,7 +76,7 @@ fn every_message_is_a_line() {
 }
 
 #[test]
-fn what_is_no_bus_is_named() {
+fn invalid_inputs_are_named() {
     let ran = run(&["powerlink", "sniff", "/no/such.pcap"]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("not a capture file"), "{}", ran.err);
@@ -84,9 +84,9 @@ fn what_is_no_bus_is_named() {
     assert!(ran.code == 2 && ran.err.contains("--seconds is for an interface"), "{}", ran.err);
 }
 
-/// The frames of a capture, sent again.
+/// Replays the frames of a capture.
 #[test]
-fn a_live_bus_is_told() {
+fn a_live_bus_is_reported() {
     if !can(&[]) {
         return;
     }
@@ -119,8 +119,9 @@ fn a_live_bus_is_told() {
         sent += 1;
     }
     let mut lines = BufReader::new(sniff.stdout.take().unwrap()).lines();
-    let told = lines.by_ref().take(sent).map(Result::unwrap).filter(|line| line.contains(" -> "));
-    assert_eq!(told.count(), sent, "a line for each message");
+    let reported =
+        lines.by_ref().take(sent).map(Result::unwrap).filter(|line| line.contains(" -> "));
+    assert_eq!(reported.count(), sent, "a line for each message");
     let pid = nix::unistd::Pid::from_raw(sniff.id() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
     let summary: Vec<String> = lines.map(Result::unwrap).collect();
@@ -133,7 +134,7 @@ fn a_live_bus_is_told() {
     assert_eq!(code, Some(0), "{summary:#?}");
 }
 
-/// A result that names this node as hidden, and judges no poll.
+/// Checks that the result names this node as hidden, and evaluates no poll.
 fn names_as_hidden(output: &Output, node: &str) {
     let text = String::from_utf8_lossy(&output.stdout);
     let found: Value = serde_json::from_str(&text)
@@ -149,8 +150,8 @@ fn names_as_hidden(output: &Output, node: &str) {
     assert!(cause["statement"].to_string().contains("mirror port"), "{text}");
 }
 
-/// Frames that a node transmits bypass captures on its own interface, and where it has an XDP program,
-/// those that it receives do so as well: that is no lost poll.
+/// Frames that a node sends bypass captures on its own interface; with an XDP program, so do received
+/// frames. These are no lost polls.
 fn frames_that_bypass_captures(backend: &str) {
     if !can_run() {
         return;
@@ -205,7 +206,7 @@ fn a_node_by_af_xdp_is_not_judged_at_its_own_interface() {
     frames_that_bypass_captures("xsk");
 }
 
-/// By two processes, which know nothing of each other but the file.
+/// Two processes with only the file in common boot.
 #[test]
 fn the_program_boots_a_network() {
     if !can(&[]) {
@@ -235,23 +236,23 @@ fn the_program_boots_a_network() {
     assert!(events.iter().any(|row| row[1] == "node 1: operational"), "{events:?}");
 }
 
-/// What went over the cable while a node was configured.
+/// Frames on the cable during the configuration of a node.
 #[derive(Default)]
 struct Configuration {
-    /// Index, sub-index and value of each object that was written.
+    /// Index, subindex and value of each object that was written.
     written: BTreeMap<(u16, u8), Vec<u8>>,
-    /// How each was answered: an abort's code, or 0.
+    /// Result of each write: an abort code, or 0.
     answers: Vec<u32>,
     /// Commands to the node.
     commands: Vec<NmtCommandId>,
-    /// Date and time of its configuration, as it said.
-    told: Vec<(u32, u32)>,
+    /// Date and time of its configuration, as reported by the node.
+    reported: Vec<(u32, u32)>,
     /// Responses to polls in OPERATIONAL.
     operational: u32,
 }
 
 impl Configuration {
-    /// Looks until the node is in OPERATIONAL.
+    /// Observes until the node is in OPERATIONAL.
     fn watch(taps: &mut [Receiver; 2]) -> Self {
         let mut seen = Configuration::default();
         let [managing, controlled] = taps;
@@ -284,7 +285,7 @@ impl Configuration {
                 self.operational += u32::from(pres.state == NmtState::OPERATIONAL);
             }
             Body::Asnd(Service::IdentResponse(ident)) => {
-                self.told.push((ident.configuration_date, ident.configuration_time));
+                self.reported.push((ident.configuration_date, ident.configuration_time));
             }
             Body::Asnd(Service::Sdo(Sdo { command: Some(command), .. })) => {
                 self.answers.push(command.abort_code().unwrap_or(0));
@@ -300,8 +301,8 @@ impl Configuration {
     }
 }
 
-/// A node that says another date and time than its file's is written its configuration, object by
-/// object, applies it and says the new one; so it is again once a managing node has another file.
+/// A node that reports another date and time than its file's is configured object by object, applies
+/// the configuration and reports the new date; and again after the managing node's file changes.
 #[test]
 fn a_node_is_configured_over_the_bus() {
     if !can(&[]) {
@@ -320,15 +321,16 @@ fn a_node_is_configured_over_the_bus() {
         let (code, found) = end(managing);
         assert_eq!(code, Some(0), "{found:#}");
 
-        // After NMTResetNode it says what it was built with, whoever configured it before.
-        assert_eq!(seen.told.first(), Some(&(0, 0)), "{:?}", seen.told);
+        // After NMTResetNode it reports its factory configuration, independent of earlier
+        // configurations.
+        assert_eq!(seen.reported.first(), Some(&(0, 0)), "{:?}", seen.reported);
         let now = (seen.number(0x1020, 1), seen.number(0x1020, 2));
-        assert_eq!(seen.told.last(), Some(&now), "it says that it has the new one");
+        assert_eq!(seen.reported.last(), Some(&now), "it reports the new configuration");
         assert_ne!(now, before);
         before = now;
         assert_eq!((seen.number(0x1006, 0), seen.number(0x1c0b, 3)), (20_000, threshold));
         assert_eq!(seen.written[&(0x1a00, 1)], [0, 0x60, 1, 0, 0, 0, 16, 0], "back, 16 bits");
-        // Restoring and storing are all that a node may refuse.
+        // A node may refuse restore and store commands only.
         let refused = seen.answers.iter().filter(|abort| **abort != 0);
         assert!(refused.clone().count() <= 2, "{:08x?}", seen.answers);
         assert!(refused.clone().all(|abort| *abort == 0x0602_0000), "{:08x?}", seen.answers);
@@ -342,7 +344,7 @@ fn a_node_is_configured_over_the_bus() {
     assert!(code.is_some(), "{found:#}");
 }
 
-/// A node with a store is configured once: when the power was off, it begins with what it kept.
+/// A node with a store is configured once: after power-off, it starts with the stored configuration.
 #[test]
 fn a_node_keeps_its_configuration() {
     if !can(&[]) {
@@ -371,12 +373,12 @@ fn a_node_keeps_its_configuration() {
             assert!(!notes.contains("written or removed 0 times"), "{notes}");
         } else {
             assert!(seen.written.is_empty(), "{:04x?}", seen.written);
-            assert_eq!(seen.told.first(), Some(&configured));
+            assert_eq!(seen.reported.first(), Some(&configured));
             assert!(notes.contains("written or removed 0 times"), "{notes}");
         }
         assert!(std::fs::metadata(kept.path()).unwrap().len() > 1000);
     }
-    // What is none of its own it does not begin with.
+    // It rejects a file that is not its own.
     std::fs::write(kept.path(), "something else").unwrap();
     let mut command = Command::new(program());
     command.args(["powerlink", "cn", file.name(), "--node", "1", "--quiet"]);
@@ -386,7 +388,7 @@ fn a_node_keeps_its_configuration() {
     assert!(error.contains(kept.name()) && error.contains("remove the file"), "{error}");
 }
 
-/// A node whose objects come from its device description, polled in every second cycle.
+/// A node with objects of a device description, polled in every second cycle.
 #[test]
 fn a_described_node_has_its_slot() {
     if !can(&[]) {
@@ -423,7 +425,7 @@ parameter = [{{ object = "2000/00", octets = "14 00" }}]
 }
 
 #[test]
-fn a_file_is_checked_before_anything_is_opened() {
+fn a_file_is_checked_before_interfaces_are_opened() {
     let file = format!("{}/../../examples/powerlink/drives.toml", env!("CARGO_MANIFEST_DIR"));
     let ran = run(&["powerlink", "mn", &file, "--check"]);
     assert_eq!(ran.code, 0, "{}", ran.err);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  watched, while the bus runs:   plk0 onbeat powerlink mn --- hub --- cn onbeat powerlink cn plk0
-//!  a bus that nobody manages:     plk0 onbeat powerlink mn --- cn, a host like any other
+//!  an unmanaged bus:     plk0 onbeat powerlink mn --- cn, a host like any other
 //! ```
 
 use crate::common::powerlink::{NETWORK, Pair, end, row, start};
@@ -12,7 +12,7 @@ use onbeat_netdev::{Bridge, Handle, Namespace, VethEnd};
 use onbeat_testing::Feature;
 use onbeat_wire::powerlink::{Body, Message, NmtState, NodeId, RequestedService, Service};
 
-/// A bus whose nodes are hosts of an IP network, too.
+/// A bus whose nodes are also hosts of an IP network.
 const HOSTS: &str = r#"
 [network]
 cycle-us = 5000
@@ -38,7 +38,7 @@ const EPL: [u8; 2] = [0x88, 0xab];
 const INVITES: [RequestedService; 2] =
     [RequestedService::NMT_REQUEST_INVITE, RequestedService::UNSPECIFIED_INVITE];
 
-/// An echo request, and what a socket for them gets: the network stack of the other end answers.
+/// Sends an echo request; the network stack of the other end replies.
 fn ping(socket: &std::os::fd::OwnedFd, to: std::net::Ipv4Addr, number: u16, octets: usize) {
     use nix::sys::socket::{MsgFlags, SockaddrIn, sendto};
     use std::os::fd::AsRawFd;
@@ -58,7 +58,7 @@ fn ping(socket: &std::os::fd::OwnedFd, to: std::net::Ipv4Addr, number: u16, octe
     assert_eq!(sent, Ok(octets), "to {to}");
 }
 
-/// Numbers of the echo replies that came.
+/// Numbers of the received echo replies.
 fn replies(socket: &std::os::fd::OwnedFd, octets: usize) -> Vec<u16> {
     use nix::sys::socket::{MsgFlags, recv};
     use std::os::fd::AsRawFd;
@@ -80,10 +80,10 @@ fn icmp(handle: &Handle) -> std::os::fd::OwnedFd {
     handle.namespace().run(open).unwrap().unwrap()
 }
 
-/// A managing node that leaves the network unmanaged: its host is one of plain Ethernet, which a host
-/// reaches that never heard of POWERLINK, and there is nothing of POWERLINK on the cable.
+/// A managing node that leaves the network unmanaged: its host is a plain Ethernet host that any other
+/// host can reach, and no POWERLINK frames are on the cable.
 #[test]
-fn a_host_in_basic_ethernet_is_reached_by_any_other() {
+fn a_host_in_basic_ethernet_is_reachable() {
     if !can(&[Feature::Tap]) {
         return;
     }
@@ -95,7 +95,7 @@ fn a_host_in_basic_ethernet_is_reached_by_any_other() {
     let mut tap = pair.frames_of_managing();
     let managing = pair.managing(&file);
     let (socket, mut number, mut came) = (icmp(&pair.cn), 0, 0);
-    // It listens for a second first, and takes no frames of its host meanwhile.
+    // It listens for a second first, and drops frames of its host meanwhile.
     wait_for("ten echoes", || {
         ping(&socket, std::net::Ipv4Addr::new(192, 168, 100, 240), number, 64);
         number += 1;
@@ -119,7 +119,7 @@ fn a_host_in_basic_ethernet_is_reached_by_any_other() {
     assert!(row(&found, "virtual Ethernet", "plk0")[2].as_u64().unwrap() >= 10, "{found:#}");
 }
 
-/// Each end pings the other while process data go on; and nothing is on the bus but at its turn.
+/// Both ends ping each other while process data continue; all frames on the bus are sent by invitation.
 #[test]
 fn hosts_reach_each_other_across_a_bus() {
     if !can(&[Feature::Tap]) {
@@ -143,7 +143,7 @@ fn hosts_reach_each_other_across_a_bus() {
         }
         handle.wait_carrier(name, crate::common::BOUND).unwrap();
     }
-    // All that is on the bus, both ways, in order.
+    // All frames of the bus in both directions, in order.
     let mut tap = Receiver::new(socket::monitor(hub.namespace(), "p0").unwrap());
     let controlled = start(&cn, &["powerlink", "cn", name, "--node", "1", "--json", "--quiet"]);
     let managing = start(&mn, &["powerlink", "mn", name, "--json", "--quiet"]);
@@ -192,7 +192,7 @@ fn hosts_reach_each_other_across_a_bus() {
                     answered.contains(&number)
                 });
             }
-            // Nobody answers twice: the stack sees frames of the bus by the virtual interface alone.
+            // No duplicate replies: the stack receives frames of the bus by the virtual interface only.
             assert_eq!(answered, (0..pings).collect::<Vec<_>>(), "{octets} octets to {to}");
         }
     }
@@ -203,14 +203,14 @@ fn hosts_reach_each_other_across_a_bus() {
     assert_eq!(code, Some(0), "{found:#}");
     assert!(others >= 2 * 2 * 25, "{others} packets on the bus");
     assert_eq!(uninvited, 0, "of {others} packets");
-    // Who asks has something to say: an invitation that nobody takes is one that was under way at the
-    // end, or that came when its node had no CPU.
+    // A node with a request has a frame: an unused invitation was in flight at the end, or arrived
+    // while its node had no CPU time.
     assert!(invitations.iter().sum::<u32>() <= others / 10, "{invitations:?} of {others} packets");
     for (result, address) in [(&found, "192.168.100.240"), (&controlled, "192.168.100.1")] {
         let row = row(result, "virtual Ethernet", "plk0");
         assert_eq!(row[1], address);
         assert!(row[2].as_u64().unwrap() >= 50, "{row:?}");
     }
-    assert!(mn.link("plk0").is_err(), "the interface goes with the node");
-    assert!(mn.link("mn").unwrap().arp, "the bus's own is as it was");
+    assert!(mn.link("plk0").is_err(), "the interface is removed with the node");
+    assert!(mn.link("mn").unwrap().arp, "the bus interface is restored");
 }

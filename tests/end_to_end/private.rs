@@ -1,5 +1,5 @@
-//! Locks, journals and control sockets of root: no other user can hold or plant them, and what is
-//! planted all the same deletes and changes nothing.
+//! Locks, journals and control sockets of root: no other user can hold or plant them, and planted files
+//! neither delete nor change anything.
 //!
 //! ```text
 //!   host eth0 --- host [ a ] path1 --- eth0 path1
@@ -42,7 +42,7 @@ fn all_below(path: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What an unprivileged process tries on every path of /run/onbeat. The locks that it gets, it keeps.
+/// An unprivileged process attacks every path of /run/onbeat. It keeps the locks that it gets.
 fn attack() -> Vec<Unprivileged> {
     let mut paths = Vec::new();
     all_below(Path::new("/run/onbeat"), &mut paths);
@@ -63,7 +63,7 @@ fn an_unprivileged_process_blocks_no_command_before_or_after_kill_9() {
     let guard = "/run/onbeat/lab/guard.toml";
     fs::write(guard, "[guard]\ninterfaces = [\"host\"]\n").unwrap();
     let here = |arguments: &[&str]| run_in(world.namespace("a").unwrap(), arguments);
-    // Makes the directories of both.
+    // Creates the directories of both.
     let commands: [&[&str]; 3] = [
         &["doctor", "--fix", "host", "--only", "offloads"],
         &["doctor", "--restore"],
@@ -88,7 +88,7 @@ fn an_unprivileged_process_blocks_no_command_before_or_after_kill_9() {
 }
 
 #[test]
-fn a_journal_that_cannot_be_used_has_a_remedy() {
+fn an_invalid_journal_has_a_remedy() {
     if !can_run() {
         return;
     }
@@ -120,14 +120,14 @@ fn a_journal_that_cannot_be_used_has_a_remedy() {
             assert!(named, "{refused:?}");
         }
     }
-    assert_eq!(fs::read_to_string("/run/onbeat/canary").unwrap(), valid, "it was followed");
+    assert_eq!(fs::read_to_string("/run/onbeat/canary").unwrap(), valid, "the link was followed");
     let ran = down(&world, &["a", "--forget"]);
     assert_eq!((ran.code, mtu(&world)), (0, 1506), "{ran:?}");
     assert!(ran.err.contains("none of its settings restored"), "{ran:?}");
     assert!(!Path::new(JOURNAL).exists() && !Path::new("/sys/fs/bpf/onbeat/a").exists());
 }
 
-/// The former version's journal had the content alone, and the mode that the umask left.
+/// A journal of the former version had its content only, and the mode of the umask.
 #[test]
 fn a_journal_of_the_former_version_is_restored() {
     if !can_run() {
@@ -154,7 +154,7 @@ fn a_journal_of_the_former_version_is_restored() {
 }
 
 #[test]
-fn what_a_journal_says_was_made_is_removed_only_where_a_node_made_it() {
+fn interfaces_in_a_journal_are_removed_only_if_a_node_created_them() {
     if !can_run() {
         return;
     }
@@ -176,7 +176,7 @@ fn what_a_journal_says_was_made_is_removed_only_where_a_node_made_it() {
     );
     for (created, identity, why) in [
         ("precious", "", "it is not a veth that a node made"),
-        // A veth, and the other end is not a node's.
+        // A veth whose peer is not a node's.
         ("path1", "", "it is not a veth that a node made"),
         ("precious", &elsewhere, "it is not a veth that a node made"),
         ("path1", r#""path1":{"namespace":1,"index":1}"#, "in network namespace net:[1]"),
@@ -192,7 +192,7 @@ fn what_a_journal_says_was_made_is_removed_only_where_a_node_made_it() {
         assert!(ran.err.contains(why), "{ran:?}");
         assert_eq!(down(&world, &["a"]).code, 2, "nothing is left of it");
     }
-    // Gone, and another interface has its name by now.
+    // It is removed, and another interface has its name.
     journal("path1", &format!(r#""path1":{{"namespace":{namespace},"index":9999}}"#));
     assert_eq!(down(&world, &["a"]).code, 0);
     assert_eq!(handle.index("path1").unwrap(), index);
@@ -200,7 +200,7 @@ fn what_a_journal_says_was_made_is_removed_only_where_a_node_made_it() {
 }
 
 #[test]
-fn a_control_path_that_others_can_write_is_refused_by_every_command() {
+fn a_control_path_writable_by_others_is_rejected_by_every_command() {
     if !can_run() {
         return;
     }
@@ -228,10 +228,10 @@ fn a_control_path_that_others_can_write_is_refused_by_every_command() {
     assert!(!Path::new("/tmp/a.sock").exists());
 }
 
-/// As in `ip netns exec`, and /proc/1/root leads to no BPF file system with the pins: the data plane
-/// stays, and so does what it needs.
+/// As in `ip netns exec`, where /proc/1/root leads to no BPF file system with the pins: the data plane
+/// stays, with everything that it needs.
 #[test]
-fn down_fails_where_the_pins_of_a_live_data_plane_cannot_be_reached() {
+fn down_fails_if_the_pins_of_a_running_data_plane_are_unreachable() {
     if !can_run() {
         return;
     }
@@ -254,10 +254,10 @@ fn down_fails_where_the_pins_of_a_live_data_plane_cannot_be_reached() {
     assert_gone("a");
 }
 
-/// A pin directory of another node is not taken over, by no back end, whether that node's daemon runs
-/// or not.
+/// The pin directory of another node is rejected by every back end, whether the daemon of that node
+/// runs or not.
 #[test]
-fn the_pin_directory_of_another_node_is_refused_by_every_command() {
+fn the_pin_directory_of_another_node_is_rejected_by_every_command() {
     if !can_run() {
         return;
     }
@@ -286,7 +286,7 @@ fn the_pin_directory_of_another_node_is_refused_by_every_command() {
             assert_gone("second");
         }
     }
-    // The version before recorded no node: its own takes it over, and records it.
+    // The former version recorded no node: the owner takes over the directory, and records itself.
     fs::remove_file(format!("{pin}/node")).unwrap();
     let ran = run_in(world.namespace("a").unwrap(), &["down", second]);
     assert!(ran.code == 2 && ran.err.contains("of the former version"), "{ran:?}");

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 const REFLECTOR: &str = "192.0.2.2";
 
-/// Two hosts, the first of which sends.
+/// Two hosts; the first one sends.
 fn hosts() -> [Handle; 2] {
     let namespaces = [Namespace::new().unwrap(), Namespace::new().unwrap()];
     let hosts = [&namespaces[0], &namespaces[1]].map(|one| Handle::in_namespace(one).unwrap());
@@ -36,7 +36,7 @@ fn hosts() -> [Handle; 2] {
     hosts
 }
 
-/// A reflector that was started; it is killed when it was not ended.
+/// A running reflector, killed on drop.
 struct Echo {
     child: Child,
     said: BufReader<ChildStderr>,
@@ -57,7 +57,7 @@ impl Echo {
         Echo { child, said }
     }
 
-    /// As by Ctrl-C: what it says then.
+    /// Sends SIGINT, and returns the result.
     fn end(mut self) -> Value {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT).unwrap();
         let mut out = String::new();
@@ -75,7 +75,7 @@ impl Echo {
 
 impl Drop for Echo {
     fn drop(&mut self) {
-        // Ended already, where all went well.
+        // It has exited already in a successful test.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -111,7 +111,7 @@ fn a_path_between_two_hosts() {
         0.0
     );
     let mean = |way| cell(&found, "ways", way, "mean");
-    // Of one clock, the parts are the whole, however the machine is loaded.
+    // With one clock, the parts add up to the whole, independent of machine load.
     let parts = mean("there") + mean("back");
     assert!((parts - mean("round trip")).abs() <= 1e-6 * parts + 1.0, "{found:#}");
     assert!(mean("round trip, from when it was meant to go") >= mean("round trip"));
@@ -134,7 +134,7 @@ fn a_path_between_two_hosts() {
         assert!(row[1..6].is_sorted(), "intended, sent, there, back again, here: {row:?}");
     }
 
-    // Not told that it is one clock, it finds out what the clocks differ by: nothing, to the bound.
+    // Without the information that there is one clock, it estimates the offset: 0, within the bound.
     let (code, found) = ping(sender.namespace(), &options);
     assert_eq!(code, 0, "{found:#}");
     let spans = found["figures"]["clocks"]["rows"].as_array().unwrap();
@@ -154,9 +154,9 @@ fn a_path_between_two_hosts() {
     assert_eq!(cell(&seen, "datagrams", "sessions started", "number"), 2.0);
 }
 
-/// What goes over the wire, as tshark's dissector of TWAMP-Test reads it, which STAMP is laid out as.
+/// tshark's dissector of TWAMP-Test, whose layout STAMP shares, decodes the packets.
 #[test]
-fn another_program_reads_the_packets() {
+fn another_program_decodes_the_packets() {
     if !can(&[]) {
         return;
     }
@@ -171,7 +171,7 @@ fn another_program_reads_the_packets() {
     tcpdump.args(["-i", "eth0", "-n", "-U", "-w", capture.name(), "udp", "port", "862"]);
     tcpdump.stdin(Stdio::null()).stderr(Stdio::null());
     let mut tcpdump = sender.namespace().start_in(&mut tcpdump).spawn().unwrap();
-    // A tap is there when it sees what is sent.
+    // The capture is ready when it contains a sent packet.
     wait_for("the tap", || {
         ping(sender.namespace(), &["--count", "1", "--timeout", "60s"]);
         fs::metadata(capture.path()).is_ok_and(|file| file.len() > 100)
@@ -201,8 +201,8 @@ fn another_program_reads_the_packets() {
         tshark.args(["-r", capture.name(), "-d", "udp.port==862,twamp.test", "-T", "fields"]);
         tshark.args(["-Y", "udp.length == 68"]);
         fields.iter().for_each(|field| _ = tshark.args(["-e", field]));
-        let told = String::from_utf8(tshark.output().unwrap().stdout).unwrap();
-        told.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+        let reported = String::from_utf8(tshark.output().unwrap().stdout).unwrap();
+        reported.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
     };
     wait_for("forty packets in the capture", || read().len() == 40);
     let (tests, answers): (Vec<_>, Vec<_>) =
@@ -213,7 +213,7 @@ fn another_program_reads_the_packets() {
     for ((test, answer), row) in tests.iter().zip(&answers).zip(&rows) {
         assert_eq!(test[2], row[0].to_string(), "{test:?}");
         assert_eq!((&answer[2], &answer[5]), (&test[2], &test[2]), "{answer:?}");
-        assert_eq!(answer[6], test[3], "the sender's stamp comes back");
+        assert_eq!(answer[6], test[3], "the sender's stamp is returned");
         assert_eq!(answer[7], "64");
         assert_ne!(answer[8], "0", "an error estimate of 0 is none");
         for (shown, known) in [(&answer[4], row[3]), (&answer[3], row[4])] {
@@ -223,7 +223,7 @@ fn another_program_reads_the_packets() {
     drop(echo);
 }
 
-/// What the fractions of a second differ by, of a time as tshark shows it and one in nanoseconds.
+/// Difference between the fractions of a second of a time shown by tshark and one in nanoseconds.
 fn apart_ns(shown: &str, known_ns: i64) -> i64 {
     let fraction = shown.split('.').nth(1).and_then(|rest| rest.get(..9)).unwrap_or_default();
     let fraction: i64 = fraction.parse().unwrap_or_else(|_| panic!("{shown}"));
@@ -231,14 +231,14 @@ fn apart_ns(shown: &str, known_ns: i64) -> i64 {
     apart.min(1_000_000_000 - apart)
 }
 
-/// A file with the key that the other end has as hexadecimal digits.
+/// A key file; the other end has the key as hexadecimal digits.
 fn key_file(name: &str, content: &[u8], mode: u32) -> TemporaryFile {
     let file = TemporaryFile::with(name, content);
     fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
     file
 }
 
-/// One end is a program in Python (vectors/stamp/peer), which forges as well.
+/// One end is a program in Python (vectors/stamp/peer), which also sends forged packets.
 #[test]
 fn authenticated_with_another_implementation() {
     if !can(&[]) {
@@ -294,7 +294,7 @@ fn authenticated_with_another_implementation() {
 
 /// Both ends are onbeat's; one of them has no key, or another one.
 #[test]
-fn keys_that_do_not_fit() {
+fn packets_with_another_key_are_not_answered() {
     if !can(&[]) {
         return;
     }
@@ -329,9 +329,9 @@ fn keys_that_do_not_fit() {
 }
 
 #[test]
-fn nobody_answers_and_what_cannot_be() {
+fn a_missing_reflector_and_invalid_options_are_reported() {
     let ping = |arguments: &[&str]| run(&[&["delay", "ping"], arguments].concat());
-    // Port 1 of TCPMUX: nobody has it by UDP.
+    // Port 1 (TCPMUX) is unused by UDP.
     let ran = ping(&["127.0.0.1", "--port", "1", "--count", "3", "--timeout", "10ms", "--quiet"]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.out.contains("no STAMP reflector answered at 127.0.0.1:1"), "{}", ran.out);

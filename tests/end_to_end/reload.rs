@@ -1,5 +1,5 @@
-//! The configuration changes while frames flow: a stream is added, changed, removed, and a broken
-//! file changes nothing. Streams that are not concerned lose no frame and get none twice.
+//! The configuration changes while frames flow: a stream is added, changed, removed, and an invalid
+//! file changes nothing. Other streams lose and duplicate no frame.
 //!
 //! ```text
 //!                                        path1
@@ -35,7 +35,7 @@ const OTHER_VLAN: u16 = 103;
 const ENDS: (&str, &str) = ("talker", "listener");
 
 #[test]
-fn streams_come_change_and_go_while_others_flow() {
+fn streams_are_added_changed_and_removed_while_others_flow() {
     if !can_run() {
         return;
     }
@@ -57,16 +57,16 @@ fn streams_come_change_and_go_while_others_flow() {
     let advance = || untouched.iter().for_each(|flow| flow.advance(WHILE));
     advance();
 
-    // One is added.
+    // Add a stream.
     world.daemon("b").unwrap().reload(&b_with_third).unwrap();
     world.daemon("a").unwrap().reload(&a_with_third).unwrap();
     let third = flow(&world, 3, THIRD);
     third.advance(WHILE);
     advance();
 
-    // It is changed: its frames leave in another VLAN, from one frame to the next.
+    // Change it: its frames leave in another VLAN, from one frame to the next.
     world.daemon("b").unwrap().reload(&b_with_changed).unwrap();
-    // Those that left as before have all arrived when a frame that was sent later has.
+    // When a later frame has arrived, all frames with the former VLAN have arrived.
     third.advance(0);
     let changed = crate::common::sink(&world, "listener", 3, OTHER_VLAN);
     third.advance(WHILE);
@@ -79,7 +79,7 @@ fn streams_come_change_and_go_while_others_flow() {
     third.advance(WHILE);
     advance();
 
-    // It is removed while its frames come in.
+    // Remove it while its frames arrive.
     let lasted_to = third.begun();
     world.daemon("a").unwrap().reload(&a).unwrap();
     let gone = third.finish();
@@ -97,7 +97,7 @@ fn streams_come_change_and_go_while_others_flow() {
         let names: Vec<_> = status.streams.iter().map(|stream| stream.name.as_str()).collect();
         assert_eq!(names, streams, "node {node}");
     }
-    // Nobody's counters or numbers began anew.
+    // No counter or sequence number was reset.
     let arrived = |name: &str| input(stream(&show("b"), name));
     wait_for("the second replicas, too", || {
         arrived("first") == 2 * sent[0] && arrived("second") == 2 * sent[1]
@@ -115,7 +115,7 @@ fn streams_come_change_and_go_while_others_flow() {
     }
 }
 
-/// Neither where a command requests the reload nor where a signal does.
+/// Checks both a reload by command and a reload by signal.
 fn a_broken_file_changes_nothing(world: &mut World, text: &str) {
     let file = "/run/onbeat/lab/a.toml";
     fs::write(file, text.replace("vlan = 11", "vlan = 4095")).unwrap();
@@ -132,7 +132,7 @@ fn a_broken_file_changes_nothing(world: &mut World, text: &str) {
     assert!(log("a").contains(&format!("{file}:{line}:")), "{}", log("a"));
 }
 
-/// They are frames of no stream now, and reach the network stack as they are.
+/// Frames without a stream reach the network stack unchanged.
 fn frames_of_a_removed_stream_reach_the_stack(world: &World) {
     let unmatched = || port(&show("a"), "host").unmatched;
     let mut stack = Capture::open(world, "a", "host");
@@ -146,7 +146,7 @@ fn frames_of_a_removed_stream_reach_the_stack(world: &World) {
 }
 
 #[test]
-fn traps_are_logged_at_start_and_at_reload() {
+fn warnings_are_logged_at_start_and_at_reload() {
     if !can_run() {
         return;
     }
@@ -159,7 +159,7 @@ fn traps_are_logged_at_start_and_at_reload() {
         format!("/run/onbeat/lab/a.toml:{line}:11: stream[\"axis\"].recover: history-length 2");
     let warnings = || log("a").matches(&warning).count();
     assert_eq!(warnings(), 1, "{}", log("a"));
-    // The host's interface is narrower than what the paths may bring.
+    // The MTU of the host's interface is smaller than that of the paths.
     let narrow = sound.replacen("interface = \"host\"", "interface = \"host\"\nmtu = 1400", 1);
     for (text, expected) in [(&sound, 1), (&trap, 2), (&narrow, 2)] {
         world.daemon("a").unwrap().reload(text).unwrap();

@@ -1,5 +1,5 @@
-//! Every scenario of `onbeat lab run`, with short phases: its checks hold, its exit status says so, and
-//! its result is what docs/result.schema.json describes.
+//! Every scenario of `onbeat lab run`, with short phases: its checks hold, its exit status matches, and
+//! its result conforms to docs/result.schema.json.
 //!
 //! ```text
 //!                        path1
@@ -24,10 +24,10 @@ use onbeat_report::CpuTimes;
 use onbeat_testing::{Feature, require, require_that};
 use serde_json::{Value, json};
 
-/// What a host may take of a virtual machine's CPUs without a scenario being the worse for it.
+/// Share of CPU steal that does not affect a scenario.
 const STOLEN_PERCENT: f64 = 1.0;
 
-/// Waits for a second in which the host leaves the CPUs alone, or for a minute.
+/// Waits for a second without CPU steal, or for a minute.
 fn wait_for_quiet() {
     for _ in 0..60 {
         let before = CpuTimes::now().expect("procfs");
@@ -40,9 +40,9 @@ fn wait_for_quiet() {
     }
 }
 
-/// Why a run measured nothing: other work left a source or a wire no CPU time, as the measurement reports
-/// instead of a result; or frames were lost, and nothing else failed, while a virtual machine's host took
-/// CPU time away (CPU steal), so that interfaces had no room. Any other failed check is a result.
+/// The reason why a run is no measurement: a source or a wire got no CPU time, as reported instead of a
+/// result; or frames were lost, without other failures, during CPU steal in a virtual machine, so that
+/// queues overflowed. Any other failed check is a result.
 fn not_measured(ran: &CommandOutput) -> Option<String> {
     let error = || {
         let starved = ["did not get enough CPU time", "overflowed"];
@@ -65,7 +65,7 @@ fn not_measured(ran: &CommandOutput) -> Option<String> {
     }
 }
 
-/// Runs a scenario whose checks must hold, these among them, and returns its result.
+/// Runs a scenario whose checks must hold, including these; returns its result.
 fn holds(name: &str, options: &[&str], checks: &[&str]) -> Option<Value> {
     if !can_run() {
         return None;
@@ -75,7 +75,7 @@ fn holds(name: &str, options: &[&str], checks: &[&str]) -> Option<Value> {
     let mut ran = play();
     for number in 1..=3 {
         let Some(cause) = not_measured(&ran) else { break };
-        // Not by a macro, whose output the test harness hides where the test passes.
+        // Not by a macro: the test harness hides its output if the test passes.
         let _ = writeln!(stderr(), "{name}: run {number} is not measured, and repeated: {cause}");
         wait_for_quiet();
         ran = play();
@@ -103,7 +103,7 @@ fn holds(name: &str, options: &[&str], checks: &[&str]) -> Option<Value> {
     Some(result)
 }
 
-/// What the two-path scenarios ask of what nodes counted.
+/// Checks of the nodes' counters in two-path scenarios.
 const COUNTED: [&str; 4] = [
     "there: counted in at node a, of sent",
     "there: passed and discarded at node b, of counted in",
@@ -111,7 +111,7 @@ const COUNTED: [&str; 4] = [
     "back: counted out at node a, of passed",
 ];
 
-/// The table by phase has lost what the checks say, and where they say it.
+/// The losses in the table by phase match those of the checks.
 fn phases_and_checks_agree(result: &Value) {
     let phases = result["figures"]["delay by phase"]["series"].as_array().expect("phases");
     let lost_in = |down: bool| {
@@ -129,7 +129,7 @@ fn phases_and_checks_agree(result: &Value) {
     assert_eq!(lost_in(false), checked("lost while a path was up"));
 }
 
-fn loses_without_a_path_alone(name: &str, seconds: &str) {
+fn loses_frames_without_a_path_only(name: &str, seconds: &str) {
     let checks = ["lost while a path was up", "arrived while no path was up", "duplicated"];
     let result = holds(name, &["--seconds", seconds], &[&checks[..], &COUNTED].concat());
     if let Some(result) = result {
@@ -139,12 +139,12 @@ fn loses_without_a_path_alone(name: &str, seconds: &str) {
 
 #[test]
 fn link_failure() {
-    loses_without_a_path_alone("link-failure", "0.4");
+    loses_frames_without_a_path_only("link-failure", "0.4");
 }
 
 #[test]
 fn both_links() {
-    loses_without_a_path_alone("both-links", "0.3");
+    loses_frames_without_a_path_only("both-links", "0.3");
 }
 
 #[test]
@@ -187,13 +187,13 @@ fn matrix() {
 
 #[test]
 fn scale() {
-    let checks = ["lost", "duplicated", "streams of node a in the end"];
+    let checks = ["lost", "duplicated", "streams of node a at the end"];
     let checks = [&checks[..], &COUNTED].concat();
     holds("scale", &["--streams", "3000", "--seconds", "0.5"], &checks);
 }
 
-/// What does not go through the kernel's programs: the same checks hold for nodes that forward
-/// themselves. Not "restart": these nodes' data plane ends with their process.
+/// Frames outside of the kernel's programs: the same checks hold for nodes that forward themselves. Not
+/// "restart": the data plane of these nodes exits with their process.
 fn in_user_space(backend: &str, mode: &str) -> bool {
     let backend = ["--backend", backend];
     for (name, options) in [
@@ -217,13 +217,13 @@ fn nodes_by_packet_sockets() {
     if !in_user_space("packet", "packet") {
         return;
     }
-    // Whose nodes have a bridge for frames of no stream: it would get those of streams as well.
+    // Its nodes have a bridge for frames without a stream, which would also receive those of streams.
     let ran = run(&["lab", "run", "unmatched", "--quiet", "--backend", "packet"]);
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.err.contains("nomaster"), "{}", ran.err);
 }
 
-/// The rows that this host can have, by load: those of the kernel and of packet sockets it has.
+/// The available rows by load: those of the kernel and of packet sockets always are.
 fn round_trips(name: &str, loads: &[(&str, &[&str])]) {
     let checks: Vec<String> = loads.iter().map(|(load, _)| format!("{load}: duplicated")).collect();
     let checks: Vec<&str> = checks.iter().map(String::as_str).collect();
@@ -261,7 +261,7 @@ fn round_trips_with_cpu_stressors() {
 }
 
 #[test]
-fn round_trips_beside_background_traffic() {
+fn round_trips_with_background_traffic() {
     round_trips("rtt-background", &[("UDP background", &ALL)]);
 }
 
@@ -272,7 +272,7 @@ fn nodes_by_af_xdp() {
     }
 }
 
-/// One CPU for the server, one for who sends.
+/// Requires one CPU for the server, and one for the sender.
 #[test]
 fn interrupt_storm() {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -282,18 +282,19 @@ fn interrupt_storm() {
     }
     let checks = [
         "received and not sent",
-        "guard: priority of what receives the stamps",
-        "guard: priority of what receives the storm",
-        "guard: settings not put back",
-        "guard: threads of NAPI after it",
+        "guard: priority of the threads that receive the stamps",
+        "guard: priority of the threads that receive the storm",
+        "guard: settings not restored",
+        "guard: NAPI threads after its exit",
     ];
     let Some(result) = holds("interrupt-storm", &["--scale", "0.005"], &checks) else { return };
-    for table in ["deadlines missed, packets in bursts", "interrupt time on the task's time"] {
+    for table in ["deadlines missed, packets in bursts", "interrupt time charged to the task"] {
         let rows = result["figures"][table]["rows"].as_array().expect("rows");
         assert_eq!(rows.len(), 9, "no packets, and the paper's eight rates: {table}");
     }
     let sides =
-        result["figures"]["high priority under a flood of low priority"]["series"].as_array();
+        result["figures"]["latency at high priority under a flood at low priority"]["series"]
+            .as_array();
     let names: Vec<_> = sides.expect("series").iter().map(|one| &one["name"]).collect();
     assert_eq!(names, ["stock", "guard", "stock, flooded", "guard, flooded"]);
 }
@@ -309,7 +310,7 @@ fn only_loss_under_cpu_steal_is_no_measurement() {
     assert!(ran(1, 1.5, &["lost", COUNTED[0]]));
     assert!(!ran(1, 0.5, &["lost"]));
     assert!(!ran(1, 1.5, &["lost", "duplicated"]));
-    assert!(!ran(1, 1.5, &["guard: settings not put back"]));
+    assert!(!ran(1, 1.5, &["guard: settings not restored"]));
     assert!(!ran(1, 1.5, &[]) && !ran(0, 1.5, &["lost"]));
     let error =
         |err: &str| not_measured(&CommandOutput { code: 2, out: String::new(), err: err.into() });
@@ -317,7 +318,7 @@ fn only_loss_under_cpu_steal_is_no_measurement() {
     assert!(error("no such interface").is_none());
 }
 
-/// A scenario that is several others in one: they are run.
+/// Scenarios that combine several others: these are run.
 const PARTS: [(&str, [&str; 3]); 1] = [("rtt", ["rtt-idle", "rtt-loaded", "rtt-background"])];
 
 #[test]
@@ -342,21 +343,21 @@ fn every_scenario_of_the_list_has_a_run() {
 }
 
 #[test]
-fn an_unknown_scenario_is_answered_with_those_there_are() {
+fn the_error_for_an_unknown_scenario_lists_all() {
     let ran = run(&["lab", "run", "link-failur"]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
     assert!(ran.err.contains("link-failure") && ran.err.contains("matrix"), "{}", ran.err);
 }
 
-/// Timing is the machine's; that every probe is accounted for, by every method, is not. The hooks may miss
-/// packets: there are kernels of virtual machines that run no BPF program in the time of certain tasks, though
-/// ftrace shows the packets there. The result counts them, by cause.
+/// Delays depend on the machine; that every method accounts for every probe does not. The hooks may
+/// miss packets: kernels of some virtual machines run no BPF program during certain tasks, although
+/// ftrace records the packets. The result counts them, by cause.
 #[test]
 fn single_hop() {
     let checks = [
         "negative delays",
-        "left without having arrived",
-        "neither measured, lost nor unseen for a detected cause, by any method",
+        "departures without an arrival",
+        "neither measured, lost nor missed for a detected cause, all methods",
     ];
     let Some(result) = holds("single-hop", &["--seconds", "0.1"], &checks) else { return };
     for hop in ["router", "bridge", "FRER relay", "reflector"] {
@@ -380,13 +381,13 @@ fn single_hop() {
 fn powerlink() {
     let checks = [
         "in OPERATIONAL after the boot",
-        "a node's death is noticed",
-        "in OPERATIONAL after it came back",
-        "a cut cable is noticed by both ends",
-        "in OPERATIONAL after the cable was mended",
-        "values that came and went on changing",
+        "failed node is detected",
+        "in OPERATIONAL after its restart",
+        "cut cable is detected by both ends",
+        "in OPERATIONAL after the cable was repaired",
+        "values that arrived and kept changing",
         "in OPERATIONAL while 1 % of the frames is lost",
-        "frames that cannot be read",
+        "malformed frames",
     ];
     let options = ["--nodes", "2", "--seconds", "0.5"];
     let Some(result) = holds("powerlink", &options, &checks) else { return };
@@ -394,15 +395,15 @@ fn powerlink() {
     assert!(states.iter().any(|row| row[3] == "StartNode"), "{states:?}");
 }
 
-/// The managing node behind two nodes of FRER.
+/// The managing node behind two FRER nodes.
 #[test]
 fn powerlink_over_two_paths() {
     let checks = [
         "in OPERATIONAL after the boot",
         "in OPERATIONAL while path1 is cut",
         "in OPERATIONAL while path2 is cut",
-        "SoC behind the paths, of those sent: no cycle is lost",
-        "PReq behind the paths, of those sent",
+        "SoC after the paths, of those sent",
+        "PReq after the paths, of those sent",
         "to-nodes: copies eliminated at b, of two paths",
         "to-managing: copies eliminated at a, of two paths",
     ];
@@ -413,9 +414,9 @@ fn powerlink_over_two_paths() {
     assert!(soc["value"].as_u64().unwrap() > 50, "{soc}");
 }
 
-/// As many as a network of this size has on one machine only in virtual time.
+/// A network of a size that one machine supports in virtual time only.
 #[test]
 fn powerlink_in_virtual_time() {
-    let checks = ["in OPERATIONAL after the boot", "rules of POWERLINK broken"];
+    let checks = ["in OPERATIONAL after the boot", "violations of POWERLINK rules"];
     holds("powerlink", &["--nodes", "32", "--seconds", "0.5"], &checks);
 }

@@ -1,4 +1,4 @@
-//! `onbeat lab shell`: where it runs, what it shows, how it ends, and that nothing stays.
+//! `onbeat lab shell`: its namespaces, output and exit, and removal of the network.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use onbeat_realtime::interrupt::wait_until;
 use onbeat_testing::TemporaryDirectory;
 
-/// Runs a script in the network of a scenario; its exit status is 0.
+/// Runs a script in the network of a scenario; requires exit status 0.
 fn script(network: &str, at: &[&str], script: &str) -> String {
     let line =
         [&["lab", "shell", network, "--quiet"], at, &["--", "/bin/sh", "-ec", script]].concat();
@@ -20,7 +20,7 @@ fn script(network: &str, at: &[&str], script: &str) -> String {
     out
 }
 
-/// Interfaces in what /proc/net/dev has.
+/// Interfaces in the format of /proc/net/dev.
 fn interfaces(table: &str) -> Vec<&str> {
     let mut names: Vec<_> =
         table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();
@@ -29,7 +29,7 @@ fn interfaces(table: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_shell_is_where_it_was_asked_for_and_finds_the_nodes() {
+fn a_shell_runs_at_the_requested_host_and_finds_the_nodes() {
     if !can_run() {
         return;
     }
@@ -39,7 +39,7 @@ fn a_shell_is_where_it_was_asked_for_and_finds_the_nodes() {
     assert_eq!(interfaces(&out), ["eth0", "lo"]);
     let here = std::fs::read_to_string("/proc/net/dev").expect("interfaces");
     let out = script("link-failure", &[], "cat /proc/net/dev");
-    assert_eq!(interfaces(&out), interfaces(&here), "without a place, this machine's");
+    assert_eq!(interfaces(&out), interfaces(&here), "without --at, this machine's");
     let out = script("link-failure", &[], "nsenter --net=/run/netns/listener cat /proc/net/dev");
     assert_eq!(interfaces(&out), ["eth0", "lo"]);
     let out = script("link-failure", &[], "onbeat show a; echo $ONBEAT_LAB");
@@ -47,7 +47,7 @@ fn a_shell_is_where_it_was_asked_for_and_finds_the_nodes() {
 }
 
 #[test]
-fn a_shell_shows_the_network_and_the_ways_in() {
+fn a_shell_shows_the_network_and_how_to_enter_it() {
     if !can_run() {
         return;
     }
@@ -65,7 +65,7 @@ fn a_shell_shows_the_network_and_the_ways_in() {
 }
 
 #[test]
-fn the_topology_of_the_examples_is_a_network() {
+fn the_topology_of_the_examples_is_valid() {
     if !can_run() {
         return;
     }
@@ -77,7 +77,7 @@ fn the_topology_of_the_examples_is_a_network() {
 }
 
 #[test]
-fn a_command_s_end_is_told_by_the_exit_code() {
+fn the_exit_status_is_that_of_the_command() {
     if !can_run() {
         return;
     }
@@ -87,7 +87,7 @@ fn a_command_s_end_is_told_by_the_exit_code() {
     let CommandOutput { code, out, err } = run(&[&line[..], &["/nowhere/at-all"]].concat());
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.starts_with("onbeat: cannot start \"/nowhere/at-all\": "), "{err}");
-    // How the last command of a shell ended says nothing.
+    // The exit status of an interactive shell's last command is ignored.
     let mut shell = onbeat();
     shell.args(&line[..4]).env("SHELL", "/bin/sh").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut shell = shell.spawn().expect("it starts");
@@ -98,17 +98,17 @@ fn a_command_s_end_is_told_by_the_exit_code() {
 }
 
 #[test]
-fn what_is_no_network_and_no_place_in_one_is_told_with_what_is() {
+fn errors_for_unknown_networks_and_hosts_list_the_known_ones() {
     let CommandOutput { code, out, err } = run(&["lab", "shell", "link-failur"]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(
-        err.contains("\"link-failur\" is no file and no scenario") && err.contains("ladder"),
+        err.contains("\"link-failur\" is neither a file nor a scenario") && err.contains("ladder"),
         "{err}"
     );
     let CommandOutput { code, out, err } =
         run(&["lab", "shell", "link-failure", "-q", "--at", "c"]);
     assert_eq!((code, out.as_str()), (2, ""));
-    let expected = "onbeat: there is no host or node \"c\"; there are: talker, listener, a, b\n";
+    let expected = "onbeat: unknown host or node \"c\"; use one of: talker, listener, a, b\n";
     assert_eq!(err, expected);
     let directory = TemporaryDirectory::new("topology");
     let file = directory.file("net.toml");
@@ -119,7 +119,7 @@ fn what_is_no_network_and_no_place_in_one_is_told_with_what_is() {
     assert!(err.starts_with(&format!("onbeat: {}: topology: ", file.display())), "{err}");
 }
 
-/// Waits until a process is gone, or dead and nobody has waited for it yet.
+/// Waits until a process has exited, or is a zombie.
 #[track_caller]
 fn wait_gone(pid: &str) {
     let gone = || {
@@ -130,15 +130,15 @@ fn wait_gone(pid: &str) {
     assert!(wait_until(bound, gone).expect("no signal"), "process {pid} is still there");
 }
 
-/// Starts processes that never end: one in the network's mounts, one in a namespace and mounts of
-/// its own; says who they are when they are there.
+/// Starts processes that do not exit: one in the network's mounts, one in a namespace and mounts of its
+/// own; prints their ids.
 const LEAVES_BEHIND: &str = "sleep 600 >/dev/null & echo $!
 unshare --mount nsenter --net=/run/netns/b \\
     sh -c 'echo $$ > /run/pid; exec sleep 600 >/dev/null' &
 until [ -s /run/pid ]; do sleep 0.01; done; cat /run/pid";
 
 #[test]
-fn what_is_left_in_a_network_ends_with_it() {
+fn processes_in_a_network_exit_with_it() {
     if !can_run() {
         return;
     }
@@ -147,15 +147,15 @@ fn what_is_left_in_a_network_ends_with_it() {
     out.lines().for_each(wait_gone);
 }
 
-/// A shell that has said something and waits.
-struct Waiting {
+/// A shell that has printed a line and waits.
+struct WaitingShell {
     shell: Child,
     said: Vec<String>,
     out: BufReader<ChildStdout>,
 }
 
-impl Waiting {
-    fn start(begin: &str) -> Waiting {
+impl WaitingShell {
+    fn start(begin: &str) -> WaitingShell {
         let script = format!("{begin}\necho ready; exec sleep 600");
         let mut shell = onbeat();
         shell.args(["lab", "shell", "link-failure", "-q", "--", "/bin/sh", "-ec", &script]);
@@ -165,9 +165,9 @@ impl Waiting {
         let mut said = Vec::new();
         loop {
             let mut line = String::new();
-            assert!(out.read_line(&mut line).expect("text") > 0, "it ended after {said:?}");
+            assert!(out.read_line(&mut line).expect("text") > 0, "it exited after {said:?}");
             match line.trim_end() {
-                "ready" => return Waiting { shell, said, out },
+                "ready" => return WaitingShell { shell, said, out },
                 line => said.push(line.to_owned()),
             }
         }
@@ -184,11 +184,11 @@ impl Waiting {
 }
 
 #[test]
-fn a_shell_is_entered_from_elsewhere() {
+fn a_network_can_be_entered_from_another_terminal() {
     if !can_run() {
         return;
     }
-    let waiting = Waiting::start("");
+    let waiting = WaitingShell::start("");
     let mounts = format!("--mount=/proc/{}/ns/mnt", waiting.shell.id());
     let enter = |command: &[&str]| -> CommandOutput {
         Command::new("nsenter").arg(&mounts).args(command).output().expect("nsenter").into()
@@ -202,12 +202,12 @@ fn a_shell_is_entered_from_elsewhere() {
 }
 
 #[test]
-fn a_signal_ends_a_shell_and_all_that_is_in_it() {
+fn a_signal_terminates_a_shell_and_its_processes() {
     if !can_run() {
         return;
     }
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        let waiting = Waiting::start(&format!("echo $$\n{LEAVES_BEHIND}"));
+        let waiting = WaitingShell::start(&format!("echo $$\n{LEAVES_BEHIND}"));
         let pids = waiting.said.clone();
         assert_eq!(pids.len(), 3);
         let (code, err) = waiting.end(signal);
@@ -219,11 +219,11 @@ fn a_signal_ends_a_shell_and_all_that_is_in_it() {
 }
 
 #[test]
-fn a_shell_dies_with_a_lab_that_is_killed() {
+fn a_shell_is_killed_with_its_lab() {
     if !can_run() {
         return;
     }
-    let waiting = Waiting::start("echo $$");
+    let waiting = WaitingShell::start("echo $$");
     let pid = waiting.said[0].clone();
     waiting.end(Signal::SIGKILL);
     wait_gone(&pid);

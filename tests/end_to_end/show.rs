@@ -1,5 +1,5 @@
-//! Every counter after a known sequence of frames, as JSON and in the tables, and what a reset does
-//! to them.
+//! Every counter after a known sequence of frames, as JSON and in the tables, and the effect of a
+//! reset.
 //!
 //! ```text
 //!                "there": number, replicate -->
@@ -20,7 +20,7 @@ use serde_json::Value;
 const THERE: &str = "01:00:5e:00:00:01";
 const BACK: &str = "01:00:5e:00:00:02";
 
-/// How far back a number is known.
+/// History length of the recovery function.
 const HISTORY: u16 = 16;
 
 fn config() -> String {
@@ -57,7 +57,7 @@ impl<'a> Paths<'a> {
             self.senders[path].send(&frame);
             self.sent[path] += 1;
         }
-        // The other path has its turn when these have been counted.
+        // The other path continues when these frames have been counted.
         let counted = || {
             let status = self.world.status("a").expect("the node");
             stream(&status, "back").members[path].input_packets
@@ -72,7 +72,7 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// A sequence of frames of which every number is known.
+/// Sends a sequence of frames with known numbers.
 fn send_all(world: &World) {
     let mut paths = Paths::open(world);
     // 100 frames on both paths, but path 2 is cut for 20 of them.
@@ -82,15 +82,15 @@ fn send_all(world: &World) {
             paths.numbers(1, first..first + 10);
         }
     }
-    // 5 numbers that come on neither path, and 20 that bring the history past them.
+    // 5 numbers that arrive on no path, and 20 that move the history beyond them.
     paths.numbers(0, 105..125);
-    // A late replica, its duplicate (which its own path's function takes out), and a rogue one.
+    // A late replica, its duplicate (removed by the individual function of its path), and a rogue one.
     paths.numbers(1, [124, 124, 1124]);
-    // A frame without a number, and one that ends in its R-TAG.
+    // A frame without a number, and one truncated in its R-TAG.
     paths.send(0, [FrameText::new(BACK, &[11], None).octets()]);
     let whole = FrameText::new(BACK, &[11], Some(125)).octets();
     paths.send(0, [whole[..21].to_vec()]);
-    // What is of no stream.
+    // Frames without a stream.
     let foreign = FrameText::new("01:00:5e:00:00:09", &[11], Some(1)).octets();
     paths.senders[0].send(&foreign);
     wait_for("it is counted", || port(&show("a"), "path1").unmatched == 1);
@@ -100,7 +100,7 @@ fn send_all(world: &World) {
     wait_for("they are counted", || input(stream(&show("a"), "there")) == 50);
 }
 
-/// The recovery function of "back", after all that.
+/// The recovery function of "back" afterwards.
 fn recovery() -> RecoveryStatus {
     RecoveryStatus {
         recov_seq_num: 124,
@@ -112,7 +112,7 @@ fn recovery() -> RecoveryStatus {
             passed: 120,
             // 80 replicas, the late one, and the rogue one.
             discarded: 82,
-            // 100 to 104, and the 15 numbers before the first, which were never sent.
+            // 100 to 104, and the 15 numbers before the first one, which were never sent.
             lost: 5 + u64::from(HISTORY) - 1,
             lost_before_first: u64::from(HISTORY) - 1,
             tagless: 1,
@@ -139,7 +139,7 @@ fn individual() -> RecoveryStatus {
     }
 }
 
-/// The objects of `onbeat show --json` have these keys and no others.
+/// Checks that the objects of `onbeat show --json` have exactly these keys.
 fn assert_keys(value: &Value, keys: &[&str]) {
     let mut found: Vec<&str> =
         value.as_object().expect("an object").keys().map(String::as_str).collect();
@@ -225,13 +225,14 @@ fn check_counters() {
     assert_eq!((&back.generation, back.seq_enc_errored), (&None, 1));
     assert_eq!((back.egress[0].port.as_str(), back.egress[0].output_packets), ("host", 120));
 
-    // Every packet went one way: taken out before it, decided on by it, or without a number.
+    // Every packet has one result: removed before the function, accepted or discarded by it, or without
+    // a number.
     let (before, decided) =
         (individual().counters.discarded + back.seq_enc_errored, recovery().counters);
     assert_eq!(input(back), before + decided.passed + decided.discarded + decided.tagless);
 }
 
-/// The cells of the line that begins with this word.
+/// The cells of the line that starts with this word.
 fn cells(table: &str, first: &str) -> Vec<String> {
     let line = table.lines().find(|line| line.split_whitespace().next() == Some(first));
     let line = line.unwrap_or_else(|| panic!("no line {first} in {table}"));
@@ -303,7 +304,7 @@ fn check_resets() {
     assert_eq!(run(&["reset", "there", "--node", "a"]).code, 0);
     let status = show("a");
     assert_eq!(resets(stream(&status, "there")), (0, 2));
-    assert_eq!(input(stream(&status, "there")), 50, "counters go on");
+    assert_eq!(input(stream(&status, "there")), 50, "counters continue");
     assert_eq!(stream(&status, "back").recovery, Some(reset(recovery())));
 }
 
@@ -325,12 +326,12 @@ fn check_unknown_names() {
 }
 
 #[test]
-fn every_counter_is_what_the_frames_make_it() {
+fn every_counter_matches_the_frames() {
     if !can_run() {
         return;
     }
     let mut world = build(&one_node(&config()));
-    // Else it would be unknown whether the host finishes checksums, and be shown so.
+    // Otherwise it would be unknown whether the host completes checksums, which would be shown.
     let _resident = Resident::start(&world, "host");
     world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
     send_all(&world);

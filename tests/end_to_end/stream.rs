@@ -1,5 +1,5 @@
-//! Streams are added, changed and removed one by one while others flow: those lose no frame. What
-//! cannot be is told as of the file, and changes nothing; the next reload makes all as the file says.
+//! Streams are added, changed and removed one by one while others flow without loss. Invalid requests
+//! are rejected with the errors of a file, and change nothing; the next reload applies the file.
 //!
 //! ```text
 //!                                  path1
@@ -27,7 +27,7 @@ fn names(node: &str) -> Vec<String> {
     show(node).streams.into_iter().map(|stream| stream.name).collect()
 }
 
-/// Writes streams into a file, and has a node add or change them.
+/// Writes streams to a file, and makes a node add or change them.
 fn put(how: &str, node: &str, streams: &str) -> CommandOutput {
     let file = format!("/run/onbeat/lab/{how}.part");
     fs::write(&file, streams).unwrap();
@@ -63,7 +63,7 @@ fn come_change_and_go(backend: Option<Backend>) {
     let recover = "{ history-length = 256, reset-timeout-ms = 0 }";
     let other = eliminate_to("guest", GUEST, &host, recover);
     good(&put("change", "b", &other), "streams: 0 added, 1 changed, 0 removed\n");
-    // Those that left as before have all arrived when a frame that was sent later has.
+    // When a later frame has arrived, all frames with the former VLAN have arrived.
     guest.advance(0);
     let changed = crate::common::sink(&world, "listener", 2, OTHER_VLAN);
     guest.advance(WHILE);
@@ -86,7 +86,7 @@ fn come_change_and_go(backend: Option<Backend>) {
     axis.advance(WHILE);
     axis.finish_whole();
 
-    // A stream that is renamed, and renamed back, is another one each time.
+    // A renamed stream is a new stream each time.
     let before = ["a", "b"].map(port_counters);
     assert!(before.iter().flatten().all(|(_, counters)| *counters != [0; 4]), "{before:?}");
     for name in ["renamed", "axis"] {
@@ -109,7 +109,7 @@ fn port_counters(node: impl AsRef<str>) -> Vec<(String, [u64; 4])> {
 }
 
 #[test]
-fn streams_come_change_and_go_one_by_one() {
+fn streams_are_added_changed_and_removed_one_by_one() {
     if !can_run() {
         return;
     }
@@ -118,7 +118,7 @@ fn streams_come_change_and_go_one_by_one() {
 }
 
 #[test]
-fn what_cannot_be_changes_nothing_and_a_reload_makes_all_as_the_file_says() {
+fn invalid_requests_change_nothing_and_a_reload_applies_the_file() {
     if !can_run() {
         return;
     }
@@ -150,10 +150,10 @@ fn what_cannot_be_changes_nothing_and_a_reload_makes_all_as_the_file_says() {
 
     good(&put("add", "a", &guest), "streams: 1 added, 0 changed, 0 removed\n");
     assert_eq!(names("a"), ["axis", "guest"]);
-    let told = run(&["show", "a", "--events", "--stream", "guest"]).out;
-    assert!(told.contains("stream \"guest\": added"), "{told}");
+    let reported = run(&["show", "a", "--events", "--stream", "guest"]).out;
+    assert!(reported.contains("stream \"guest\": added"), "{reported}");
     assert_eq!(run(&["reload", "a"]).code, 0);
     assert_eq!(names("a"), ["axis"]);
-    // What it had is free again.
+    // Its resources are free again.
     good(&put("add", "a", &guest), "streams: 1 added, 0 changed, 0 removed\n");
 }

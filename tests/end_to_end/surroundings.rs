@@ -1,5 +1,5 @@
-//! What other processes do around a node: programs detached from its ports, peers that leave
-//! checksums unfinished, mount namespaces of their own.
+//! Actions of other processes: programs detached from a node's ports, peers that leave checksums
+//! incomplete, other mount namespaces.
 //!
 //! ```text
 //!   host eth0 --- host [ a ] path1 --- eth0 path1
@@ -43,7 +43,7 @@ fn last_event() -> u64 {
     events(0).last().map_or(0, |event| event.number)
 }
 
-/// What bpftool prints in the node's namespace.
+/// Output of bpftool in the node's namespace.
 fn bpftool(world: &World, arguments: &[&str]) -> String {
     let mut command = Command::new("bpftool");
     command.args(arguments);
@@ -89,11 +89,11 @@ fn a_program_that_another_process_detaches_is_attached_again() {
         wait_event(since, "the program attached again", |what| *what == back);
         assert!(is_attached());
         assert_eq!(port(&show("a"), "host").mode, PortMode::Native);
-        // Numbers go on: the tables were there all the time.
+        // Sequence numbers continue: the tables remained.
         pass();
     }
 
-    // The next attempt by itself is 2 s away; a reload does not wait.
+    // The next automatic attempt is 2 s away; a reload retries at once.
     let since = last_event();
     detach(&world);
     wait_event(since, "the detached program", |what| matches!(what, What::ProgramDetached { .. }));
@@ -113,7 +113,7 @@ fn mac(world: &World, host: &str) -> MacAddress {
     world.handle(host).unwrap().link("eth0").unwrap().mac.unwrap()
 }
 
-/// Gives two hosts addresses, and each the other's hardware address.
+/// Assigns addresses to two hosts, with static neighbor entries.
 fn address_hosts(world: &World) {
     for (host, own, other, there) in
         [("host", CLIENT, SERVER, "path1"), ("path1", SERVER, CLIENT, "host")]
@@ -126,7 +126,7 @@ fn address_hosts(world: &World) {
     }
 }
 
-/// Sends some octets there and back over TCP.
+/// Exchanges some octets over TCP.
 fn talk(world: &World, listener: &TcpListener, patience: Duration) -> std::io::Result<()> {
     let address: SocketAddr = listener.local_addr()?;
     let client = world.namespace("host").unwrap();
@@ -144,7 +144,7 @@ fn talk(world: &World, listener: &TcpListener, patience: Duration) -> std::io::R
 }
 
 #[test]
-fn tcp_passes_once_the_reported_command_was_run() {
+fn tcp_passes_after_the_reported_command() {
     let tools = ["ip", "ethtool", "nsenter"];
     let tools = tools.iter().all(|tool| Command::new(tool).arg("--version").output().is_ok());
     if !can_run() || !require_that(tools, "ip, ethtool and nsenter") {
@@ -163,7 +163,7 @@ fn tcp_passes_once_the_reported_command_was_run() {
         [forward("there", "host", "path1", "path1"), forward("back", "path1", "host", "host")];
     let config = format!("{PORTS}{}", streams.concat());
     world.set_config("a", config).unwrap();
-    // The kernel's default, which the lab does not leave.
+    // The kernel's default, which the lab changes.
     for host in ["host", "path1"] {
         let ethtool = Ethtool::in_namespace(world.namespace(host).unwrap()).unwrap();
         ethtool.set_features("eth0", &[("tx-checksum-ip-generic", true)]).unwrap();
@@ -250,7 +250,7 @@ run_apart() {
 }
 
 #[test]
-fn without_a_bpf_file_system_of_its_own_a_node_pins_in_that_of_process_1() {
+fn without_a_bpf_file_system_a_node_pins_in_that_of_process_1() {
     let Some((_world, log)) = as_init(
         r#"
 run_apart
@@ -269,7 +269,7 @@ test ! -e /sys/fs/bpf/onbeat/a
 }
 
 #[test]
-fn a_data_plane_that_ends_with_the_mount_namespace_is_reported_so() {
+fn a_data_plane_bound_to_the_mount_namespace_is_reported() {
     let Some((world, log)) = as_init(
         r#"
 while umount /sys/fs/bpf 2> /dev/null; do :; done

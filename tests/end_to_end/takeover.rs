@@ -1,5 +1,5 @@
-//! The daemons of both nodes are killed, stopped and started again under traffic: frames flow all
-//! the time, also while there is no daemon, and numbers and counters go on.
+//! The daemons of both nodes are killed, stopped and restarted under traffic: frames flow without
+//! interruption, also without daemons, and numbers and counters continue.
 //!
 //! ```text
 //!                        path1
@@ -23,9 +23,9 @@ const RATE: u64 = 5000;
 /// Frames that pass between one event and the next.
 const WHILE: u64 = 1000;
 
-/// What must go on where it was.
+/// Counters that must continue.
 #[derive(Debug)]
-struct Counted {
+struct NodeCounters {
     generated: u64,
     passed: u64,
     discarded: u64,
@@ -33,12 +33,12 @@ struct Counted {
     resets: (u64, u64),
 }
 
-fn counted() -> Counted {
+fn counted() -> NodeCounters {
     let (a, b): (NodeStatus, NodeStatus) = (show("a"), show("b"));
     let (there, arrived) = (stream(&a, STREAM), stream(&b, STREAM));
     let generation = there.generation.as_ref().expect("a generates");
     let recovery = arrived.recovery.as_ref().expect("b recovers");
-    Counted {
+    NodeCounters {
         generated: input(there),
         passed: recovery.counters.passed,
         discarded: recovery.counters.discarded,
@@ -47,7 +47,7 @@ fn counted() -> Counted {
     }
 }
 
-/// Ends both daemons, lets frames pass without any, and starts them again.
+/// Stops both daemons, lets frames pass without them, and restarts them.
 #[track_caller]
 fn without_daemons(world: &mut World, flow: &Flow, end: impl Fn(&mut World, &str)) {
     let before = counted();
@@ -56,8 +56,8 @@ fn without_daemons(world: &mut World, flow: &Flow, end: impl Fn(&mut World, &str
         end(world, node);
     }
     for node in ["a", "b"] {
-        let nobody = run(&["show", node]);
-        assert_eq!(nobody.code, 2, "no daemon answers: {nobody:?}");
+        let output = run(&["show", node]);
+        assert_eq!(output.code, 2, "no daemon answers: {output:?}");
     }
     flow.advance(WHILE);
     for node in ["a", "b"] {
@@ -67,8 +67,8 @@ fn without_daemons(world: &mut World, flow: &Flow, end: impl Fn(&mut World, &str
     flow.advance(WHILE);
     let after = counted();
     assert_eq!(after.resets, before.resets, "{before:?} {after:?}");
-    // Three times that many were sent without one of the daemons, or both.
-    let more = |counter: fn(&Counted) -> u64| counter(&after) >= counter(&before) + 5 * WHILE;
+    // Three times this number was sent without one of the daemons, or both.
+    let more = |counter: fn(&NodeCounters) -> u64| counter(&after) >= counter(&before) + 5 * WHILE;
     assert!(more(|counted| counted.generated), "{before:?} {after:?}");
     assert!(more(|counted| counted.passed), "{before:?} {after:?}");
     assert!(more(|counted| counted.discarded), "{before:?} {after:?}");
@@ -76,7 +76,7 @@ fn without_daemons(world: &mut World, flow: &Flow, end: impl Fn(&mut World, &str
 }
 
 #[test]
-fn frames_do_not_notice_that_daemons_end_and_begin() {
+fn stopped_and_restarted_daemons_do_not_affect_frames() {
     if !can_run() {
         return;
     }
@@ -92,7 +92,7 @@ fn frames_do_not_notice_that_daemons_end_and_begin() {
     without_daemons(&mut world, &flow, |world, node| {
         world.daemon(node).unwrap().terminate().unwrap();
     });
-    // And once more with a daemon that took over itself.
+    // Again with a daemon that itself took over.
     without_daemons(&mut world, &flow, |world, node| {
         world.daemon(node).unwrap().kill().unwrap();
     });
@@ -114,9 +114,9 @@ fn frames_do_not_notice_that_daemons_end_and_begin() {
     assert_eq!(arrived.egress[0].output_packets, sent);
 }
 
-/// A port that the file no longer names is given back: at the next start, and at a reload.
+/// A port that the file no longer contains is released: at the next start, and at a reload.
 #[test]
-fn a_port_that_is_gone_from_the_file_is_given_back() {
+fn a_port_removed_from_the_file_is_released() {
     if !can_run() {
         return;
     }

@@ -11,7 +11,7 @@ use onbeat_lab::{Topology, World};
 use onbeat_realtime::interrupt::wait_until;
 use onbeat_wire::{EtherType, MacAddress, VlanTag};
 
-/// Longest wait for something that comes at once unless it never comes.
+/// Maximum wait for an event that is expected at once.
 const BOUND: Duration = Duration::from_secs(30);
 
 const STREAM: u32 = 7;
@@ -35,7 +35,7 @@ fn cable(impairment: Option<Impairment>) -> World {
     build(&network)
 }
 
-/// Sends `frames`, waits until `expected` have come (or the bound is over), and compares.
+/// Sends `frames`, waits until `expected` have arrived (or the bound is over), and compares.
 fn send(
     world: &World,
     spec: &FrameSpec,
@@ -64,7 +64,7 @@ fn send(
 }
 
 #[test]
-fn a_cable_loses_nothing_at_ten_thousand_frames_a_second() {
+fn a_cable_loses_no_frame_at_10000_frames_per_second() {
     if !can(&[]) {
         return;
     }
@@ -75,7 +75,7 @@ fn a_cable_loses_nothing_at_ten_thousand_frames_a_second() {
     assert_eq!((found.record.duplicated(), found.record.out_of_order()), (0, 0));
     assert_eq!((found.record.wrong_vlan, found.record.sequence_tagged), (0, 0));
     assert_eq!((report.corrupted, report.foreign, report.unstamped), (0, 0, 0));
-    // The schedule takes what it takes, not less: frame 9,999 is due after 0.9999 s.
+    // The schedule takes its full time: frame 9,999 is due after 0.9999 s.
     assert!(found.source.end_ns - found.source.start_ns >= 999_900_000);
     assert!((0..10_000).all(|frame| found.delay_ns(frame).is_some()));
 }
@@ -99,7 +99,7 @@ fn tags_and_sizes_arrive_as_sent() {
 }
 
 #[test]
-fn a_wire_does_what_it_counts() {
+fn the_counters_of_a_wire_match_its_frames() {
     if !can(&[]) {
         return;
     }

@@ -1,12 +1,12 @@
-//! The tutorials of docs/tutorials, as a reader follows them: files and commands in order, in network namespaces that
-//! stand for the boxes, and the output that is shown.
+//! The tutorials of docs/tutorials, executed: files and commands in order, in network namespaces
+//! instead of boxes, with comparison of the shown output.
 //!
 //! A block `console` has prompts: `a# ip link` runs on box a. A block `toml` whose first line is
 //! `# a.toml on a, b.toml on b` is a file. A block whose first line is `# needs hardware: ...` is left out.
 //!
-//! Output matches line by line, with `...` for any lines (at the end of a line: for its rest). Numbers match any
-//! other number, except 0, and so do their units. A daemon logs at any time: lines of a log that are shown are waited
-//! for, others are ignored.
+//! Output matches line by line; `...` stands for any lines (at the end of a line: for its rest).
+//! Numbers match any other number, except 0, with any unit of the quantity. A daemon may log at any
+//! time: shown log lines are awaited, others are ignored.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,10 +23,10 @@ use onbeat_lab::{Topology, World};
 use onbeat_testing::documents::{Block, Document, documents, prompt};
 use onbeat_testing::{Feature, TemporaryDirectory, require_that};
 
-/// What ends the output of a command; its exit status follows.
+/// End mark of a command's output, before its exit status.
 const MARK: &str = "--- exit status";
 
-/// A command of a tutorial and the output that is shown.
+/// A command of a tutorial with its shown output.
 #[derive(Debug)]
 struct Step {
     line: usize,
@@ -65,14 +65,14 @@ fn files(block: &Block) -> Vec<(String, String)> {
     files.collect()
 }
 
-/// Whether a line is of a daemon's log: it begins with a time.
+/// Whether a line is a log line of a daemon: it starts with a time.
 fn is_log(line: &str) -> bool {
     let start = line.as_bytes();
     start.len() > 20 && start[4] == b'-' && start[10] == b'T' && start[0].is_ascii_digit()
 }
 
-/// A line in which only what must be equal is left: numbers but 0 become N, with units, and white space and rules
-/// of tables lose their width.
+/// The compared form of a line: numbers except 0 become N, with units, and white space and table rules
+/// have a fixed width.
 fn shape(line: &str) -> String {
     let mut shape = String::new();
     let mut rest = line.trim();
@@ -99,7 +99,7 @@ fn shape(line: &str) -> String {
     shape
 }
 
-/// Whether a line of output is the one that is shown.
+/// Whether a line of output matches the shown one.
 fn is_line(shown: &str, line: &str) -> bool {
     match shown.strip_suffix("...") {
         Some(start) => shape(line).starts_with(shape(start).trim_end()),
@@ -107,7 +107,7 @@ fn is_line(shown: &str, line: &str) -> bool {
     }
 }
 
-/// Whether output is the one that is shown.
+/// Whether output matches the shown one.
 fn is_output(shown: &[&str], output: &[&str]) -> bool {
     match (shown.split_first(), output.split_first()) {
         (None, None) => true,
@@ -121,7 +121,7 @@ fn is_output(shown: &[&str], output: &[&str]) -> bool {
     }
 }
 
-/// A shell in the namespace of a box, and all that it has printed.
+/// A shell in the namespace of a box, with its output so far.
 struct Station {
     shell: Child,
     printed: Arc<Mutex<Vec<String>>>,
@@ -205,7 +205,7 @@ fn document(path: &Path) -> Document {
     all.find(|document| document.path == path).expect("the document")
 }
 
-/// Follows a tutorial on boxes that these links join.
+/// Executes a tutorial on boxes connected by these links.
 fn follow(name: &str, stations: &[&str], links: &[(&str, &str)]) {
     follow_document(&Path::new("docs/tutorials").join(name), stations, links, |_| {});
 }
@@ -260,7 +260,7 @@ fn follow_document(
 }
 
 #[test]
-fn a_redundant_link_between_two_boxes() {
+fn two_boxes_tutorial() {
     if can_run() {
         follow("two-boxes.md", &["a", "b"], &[("a:eth1", "b:eth1"), ("a:eth2", "b:eth2")]);
     }
@@ -289,8 +289,8 @@ fn the_example_is_the_file_of_the_tutorial() {
 }
 
 #[test]
-fn a_powerlink_network() {
-    // Its nodes have real-time priority.
+fn powerlink_tutorial() {
+    // Its nodes run at real-time priority.
     machine::exclusive();
     if can_run() {
         follow("powerlink.md", &["a", "b"], &[("a:eth1", "b:eth1")]);
@@ -298,14 +298,14 @@ fn a_powerlink_network() {
 }
 
 #[test]
-fn which_process_uses_my_cpu() {
+fn softirq_time_tutorial() {
     if can(&[Feature::Btf, Feature::Kernel(6, 3)]) {
         follow("softirq-time.md", &["a", "b"], &[("a:eth1", "b:eth1")]);
     }
 }
 
 #[test]
-fn what_does_my_switch_delay() {
+fn switch_delay_tutorial() {
     let has_tcpdump = Command::new("tcpdump").arg("--version").output().is_ok();
     if can_run() && require_that(has_tcpdump, "tcpdump (apt-get install tcpdump)") {
         follow(
@@ -316,7 +316,7 @@ fn what_does_my_switch_delay() {
     }
 }
 
-/// Files of nodes in all pages; parts of files have no stream.
+/// Configuration files in all pages; partial files have no stream.
 #[test]
 fn configurations_in_the_book_are_valid() {
     let directory = TemporaryDirectory::new("configurations");
@@ -338,7 +338,7 @@ fn configurations_in_the_book_are_valid() {
 }
 
 #[test]
-fn shown_output_matches_what_differs_only_in_numbers() {
+fn shown_output_matches_output_with_other_numbers() {
     let output = ["probes", "sent   4,000", "lost       0", "mean delay  3.35 µs", "PASS in 3.7 s"];
     assert!(is_output(&["...", "sent  3", "lost 0", "mean delay 1 ms", "..."], &output));
     assert!(is_output(&["probes", "sent ...", "...", "PASS in 99.9 s"], &output));

@@ -1,4 +1,4 @@
-//! What a world makes, and that nothing of it stays.
+//! Creation of a world, and its complete removal.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use onbeat_lab::fault::Impairment;
-use onbeat_lab::world::Ends;
+use onbeat_lab::world::CutEnds;
 use onbeat_lab::{Error, Topology};
 use onbeat_realtime::interrupt::Interrupted;
 use onbeat_realtime::interrupt::wait_until;
@@ -15,7 +15,7 @@ use onbeat_testing::TemporaryDirectory;
 
 use crate::common::{build, can, make_executable, sources};
 
-/// Longest wait for something that comes at once unless it never comes.
+/// Maximum wait for an event that is expected at once.
 const BOUND: Duration = Duration::from_secs(30);
 
 fn network() -> Topology {
@@ -35,22 +35,22 @@ fn threads() -> usize {
     fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// `common::build` waits for the turn of its test.
+/// `common::build` waits for the lock of its test.
 #[test]
-fn no_test_builds_a_world_by_itself() {
+fn tests_build_worlds_by_common_build_only() {
     let call = ["World", "::build("].concat();
     assert!(sources().iter().all(|text| !text.contains(&call)), "use common::build");
 }
 
 #[test]
-fn a_cut_takes_the_carrier_and_a_repair_brings_it_back() {
+fn a_cut_removes_the_carrier_and_restore_restores_it() {
     if !can(&[]) {
         return;
     }
     let world = build(&network());
     let carrier = || world.handle("talker").unwrap().link("eth0").unwrap().carrier;
     assert!(carrier());
-    for ends in [Ends::Both, Ends::First, Ends::Second] {
+    for ends in [CutEnds::Both, CutEnds::First, CutEnds::Second] {
         world.cut("access", ends).unwrap();
         assert!(wait_until(BOUND, || !carrier()).unwrap(), "{ends:?}");
         world.restore("access").unwrap();
@@ -59,27 +59,27 @@ fn a_cut_takes_the_carrier_and_a_repair_brings_it_back() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn unknown_names_are_reported() {
     if !can(&[]) {
         return;
     }
     let mut world = build(&network());
-    let error = world.handle("nobody").unwrap_err().to_string();
-    assert_eq!(error, "there is no host or node \"nobody\"; there are: a, listener, talker");
-    assert!(world.wire("access").unwrap_err().to_string().ends_with("there are: exit"));
+    let error = world.handle("unknown").unwrap_err().to_string();
+    assert_eq!(error, "unknown host or node \"unknown\"; use one of: a, listener, talker");
+    assert!(world.wire("access").unwrap_err().to_string().ends_with("use one of: exit"));
     assert!(matches!(world.status("a"), Err(Error::Node { .. })));
     let error = world.start("a", Path::new("/nonexistent/onbeat")).unwrap_err().to_string();
     assert!(error.contains("/nonexistent/onbeat"), "{error}");
 }
 
 #[test]
-fn a_node_that_ends_at_once_is_told_with_what_it_said() {
+fn a_node_that_exits_at_once_is_reported_with_its_log() {
     if !can(&[]) {
         return;
     }
     let mut world = build(&network());
     let error = world.start("a", Path::new("/bin/false")).unwrap_err().to_string();
-    assert_eq!(error, "node \"a\": it ended with exit status 1");
+    assert_eq!(error, "node \"a\": it exited with exit status 1");
     let error = world.start("a", Path::new("/bin/cat")).unwrap_err().to_string();
     assert!(error.contains("it said:\n") && error.contains("run"), "{error}");
 }
@@ -99,11 +99,11 @@ fn namespaces() -> usize {
 }
 
 #[test]
-fn nothing_stays_of_a_world() {
+fn a_world_is_removed_completely() {
     if !can(&[]) {
         return;
     }
-    // Other tests of this binary hold namespaces at the same time: count in a process of its own.
+    // Other tests of this binary hold namespaces at the same time: count in a separate process.
     if std::env::var_os("ONBEAT_TEST_ALONE").is_none() {
         let alone = Command::new(std::env::current_exe().unwrap())
             .args(["world::nothing_stays_of_a_world", "--exact", "--test-threads=1"])
@@ -114,7 +114,7 @@ fn nothing_stays_of_a_world() {
         return;
     }
     let (threads_before, namespaces_before) = (threads(), namespaces());
-    // A thread that has been joined may be listed for a moment more.
+    // A joined thread may be listed for a moment longer.
     let all_gone = || {
         assert!(wait_until(BOUND, || threads() == threads_before).unwrap());
         assert_eq!(namespaces(), namespaces_before);
@@ -128,7 +128,7 @@ fn nothing_stays_of_a_world() {
     assert_eq!(mounts(), mounts_before);
     let panicked = std::panic::catch_unwind(|| {
         let _world = build(&network());
-        panic!("as the test wants");
+        panic!("intended by the test");
     });
     assert!(panicked.is_err());
     all_gone();
@@ -136,16 +136,16 @@ fn nothing_stays_of_a_world() {
 }
 
 #[test]
-fn a_daemon_dies_with_a_process_that_is_killed() {
+fn a_daemon_is_killed_with_its_parent() {
     if !can(&[]) {
         return;
     }
-    // In a process of its own: a world whose node is a program that never ends; then kill -9.
+    // In a separate process: a world whose node is a program that does not exit; then SIGKILL.
     if std::env::var_os("ONBEAT_TEST_VICTIM").is_some() {
         let mut world = build(&network());
         let script = std::env::var("ONBEAT_TEST_VICTIM").unwrap();
         let _ = world.start("a", Path::new(&script));
-        unreachable!("the program never says that it is ready, and the process is killed");
+        unreachable!("the program is never ready, and the process is killed");
     }
     let directory = TemporaryDirectory::new("lab");
     let (script, pid_file) = (directory.file("node"), directory.file("pid"));
@@ -166,18 +166,18 @@ fn a_daemon_dies_with_a_process_that_is_killed() {
     assert_eq!(victim.wait().unwrap().signal(), Some(9));
     let gone = || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // A zombie that nobody has waited for yet is as dead as one that is gone.
+        // A zombie counts as exited.
         stat.is_empty() || stat.contains(") Z ")
     };
     assert!(wait_until(BOUND, gone).unwrap(), "process {pid} is still there");
 }
 
 #[test]
-fn an_interrupt_ends_what_waits_and_the_world_goes() {
+fn an_interrupt_stops_waits_and_removes_the_world() {
     if !can(&[]) {
         return;
     }
-    // In a process of its own: signals are the process's.
+    // In a separate process: signals affect the whole process.
     if let Some(mark) = std::env::var_os("ONBEAT_TEST_INTERRUPTED") {
         let _signals = onbeat_realtime::interrupt::Guard::install();
         let world = build(&network());

@@ -1,6 +1,6 @@
-//! Interoperation with other implementations of 802.1CB: one replicates, the other one eliminates,
-//! both ways around. No frame is lost and none delivered twice, also while a path is cut; tshark
-//! judges the fields of the frames on the paths. README.md names the programs.
+//! Interoperation with other implementations of 802.1CB: one replicates, the other one eliminates, in
+//! both roles. No frame is lost or duplicated, also while a path is cut; tshark checks the fields of
+//! the frames on the paths. README.md names the programs.
 //!
 //! ```text
 //!                        path1, VLAN 11
@@ -26,7 +26,7 @@ use common::{
     replicate,
 };
 use onbeat_delay::capture::{LinkType, Writer};
-use onbeat_lab::world::Ends;
+use onbeat_lab::world::CutEnds;
 use onbeat_lab::{Topology, World};
 use onbeat_netdev::Ethtool;
 use onbeat_realtime::interrupt::wait_until;
@@ -34,9 +34,9 @@ use onbeat_wire::VlanTag;
 
 const PATHS: [(&str, u16); 2] = [("tap1", 11), ("tap2", 12)];
 const RATE: u64 = 5000;
-/// Sequence numbers wrap around within a flow.
+/// Sequence numbers wrap within a flow.
 const FRAMES: u64 = 70_000;
-/// The bound for the start of the peer.
+/// Maximum start-up time of the peer.
 const START: Duration = Duration::from_secs(20);
 const DIRECTORY: &str = "/run/onbeat/lab";
 
@@ -44,7 +44,7 @@ const DIRECTORY: &str = "/run/onbeat/lab";
 struct Peer {
     name: &'static str,
     program: PathBuf,
-    /// Arguments that make it replicate, and eliminate.
+    /// Arguments for replication, and for elimination.
     replicate: Vec<&'static str>,
     eliminate: Vec<&'static str>,
     /// Its configuration file, as DIRECTORY/peer.ini.
@@ -138,7 +138,7 @@ fn network(onbeat: &str, config: &str) -> Topology {
 const FIELDS: [&str; 6] =
     ["eth.dst", "eth.type", "vlan.id", "vlan.etype", "ieee8021cb.etype", "ieee8021cb.seq"];
 
-/// The sequence numbers of the frames of a path; fails where a field is wrong.
+/// The sequence numbers of the frames of a path; fails if a field is wrong.
 fn judge(frames: &[Vec<u8>], vlan: u16) -> Vec<u64> {
     let path = format!("{DIRECTORY}/path.pcap");
     let mut writer = Writer::new(fs::File::create(&path).unwrap(), LinkType::ETHERNET).unwrap();
@@ -163,7 +163,7 @@ fn judge(frames: &[Vec<u8>], vlan: u16) -> Vec<u64> {
     text.lines().map(number).collect()
 }
 
-/// Sends frames of the stream until one arrives: then all programs run.
+/// Sends frames of the stream until one arrives: then all programs are running.
 fn pass_one(world: &World) {
     let talker = Injector::open(world, "talker", "eth0");
     let mut listener = Capture::open(world, "listener", "eth0");
@@ -185,7 +185,7 @@ fn run(peer: &Peer, peer_replicates: bool) {
     };
     let mut world = build(&network(onbeat, &config));
     for (tap, interface) in PATHS.iter().flat_map(|(tap, _)| [(tap, "left"), (tap, "right")]) {
-        // A tag that is left to the hardware is not in the frames that XDP programs see.
+        // XDP programs do not see tags that the hardware inserts.
         let ethtool = Ethtool::in_namespace(world.namespace(tap).unwrap()).unwrap();
         ethtool.set_features(interface, &[("txvlan", false)]).unwrap();
     }
@@ -211,10 +211,10 @@ fn run(peer: &Peer, peer_replicates: bool) {
     }
     let captured = taps.map(|mut tap| tap.take().to_vec());
     for (path, cut) in [("path1", true), ("path1", false), ("path2", true), ("path2", false)] {
-        if cut { world.cut(path, Ends::Both) } else { world.restore(path) }.expect("a link");
+        if cut { world.cut(path, CutEnds::Both) } else { world.restore(path) }.expect("a link");
         flow.advance(1000);
     }
-    // A peer may forward its ports in parallel.
+    // A peer may process its ports in parallel.
     let delivery = flow.finish_complete();
     assert!(process.wait(Duration::ZERO).is_none(), "{} has exited", peer.name);
 
@@ -228,7 +228,7 @@ fn run(peer: &Peer, peer_replicates: bool) {
     let verbs =
         if peer_replicates { ["replicates", "eliminates"] } else { ["eliminates", "replicates"] };
     println!(
-        "{} {}, onbeat {}: {} frames, 0 lost, 0 twice, {} out of order; replicas judged: {}",
+        "{} {}, onbeat {}: {} frames, 0 lost, 0 duplicated, {} out of order; replicas judged: {}",
         peer.name,
         verbs[0],
         verbs[1],

@@ -1,5 +1,5 @@
 //! Random captures of a hop that loses, duplicates and reorders packets: `onbeat delay match` finds
-//! each delay to the nanosecond, by the judgment of matcher.py, which reads them by tshark.
+//! each delay to the nanosecond, compared with matcher.py, which reads them with tshark.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -57,7 +57,7 @@ pub(crate) fn soak(runs: &mut Runs) {
         runs.count("packets", PACKETS);
         runs.count("delays compared", judged.out.trim().parse().expect("a number"));
 
-        // Control: a delay that is wrong by a nanosecond is found.
+        // Control: a delay with an error of a nanosecond is detected.
         let text = fs::read_to_string(&csv).unwrap();
         let change = |line: &str| match line.split(',').collect::<Vec<_>>()[..] {
             [arrival, delay, "certain"] => {

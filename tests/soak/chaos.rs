@@ -1,5 +1,5 @@
-//! Random networks under random faults on each data plane, as in the end-to-end tests but with new seeds
-//! and for longer. Control: networks whose nodes eliminate nothing break a rule.
+//! Random networks with random faults on each data plane, as in the end-to-end tests but with new seeds
+//! and for longer. Control: networks without elimination violate a rule.
 
 use onbeat_lab::scenario::{Common, chaos};
 use onbeat_testing::TemporaryDirectory;
@@ -32,9 +32,9 @@ pub(crate) fn soak(runs: &mut Runs) {
             let result: Value = serde_json::from_str(&ran.out).expect("a result");
             assert_eq!(ran.code, 0, "--seed {seed} --backend {backend}: {}", result["notes"]);
             let checks = result["checks"].as_array().expect("checks");
-            let judged = checks.iter().find(|check| check["name"] == "frames judged");
+            let judged = checks.iter().find(|check| check["name"] == "frames checked");
             let judged = judged.and_then(|check| check["value"].as_u64()).expect("frames judged");
-            runs.count("frames judged", judged);
+            runs.count("frames checked", judged);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Random and mutated command lines of every command, as an unprivileged user in an empty network
-//! namespace: the program neither panics nor is killed by a signal, it exits, at the latest on
-//! Ctrl-C, and changes nothing outside of its directory.
+//! namespace: the program neither panics nor is killed by a signal, it exits, at the latest on SIGINT,
+//! and changes nothing outside of its directory.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -22,20 +22,20 @@ use crate::common::process::Process;
 use crate::common::{program, run};
 use crate::runs::{Runs, one_of};
 
-const NOBODY: u32 = 65534;
+const OTHER_USER: u32 = 65534;
 const HOME: &str = "/run/soak/home";
 const PROGRAM: &str = "/run/soak/onbeat";
 const OUTPUT: &str = "/run/soak/output";
-/// Directories that any user may write to; fresh ones in the mounts of the soak.
+/// Directories that any user may write to; new ones in the mounts of the soak.
 const WRITABLE: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
-/// A command may run for this time, and is interrupted then.
+/// Run time of a command until it is interrupted.
 const TIME: Duration = Duration::from_millis(500);
-/// The bound for the exit on Ctrl-C.
+/// Maximum time to exit on SIGINT.
 const EXIT: Duration = Duration::from_secs(20);
-/// Address space of the program: memory that one argument or file allocates is bounded.
+/// Address space limit of the program: bounds the memory that one argument or file can allocate.
 const MEMORY: u64 = 2 << 30;
 
-/// A command with its words, options and examples, as the manual page has them.
+/// A command with its words, options and examples from the manual page.
 #[derive(Debug, Default)]
 struct Usage {
     command: Vec<OsString>,
@@ -151,7 +151,7 @@ fn arguments(random: &mut Random, usages: &[Usage]) -> Vec<OsString> {
     } else {
         one_of(random, &usage.examples).clone()
     };
-    // A third as they are.
+    // A third unchanged.
     for _ in 0..random.below(6).saturating_sub(1) {
         let at = random.below(arguments.len() as u64 + 1) as usize;
         match random.below(6) {
@@ -180,7 +180,7 @@ fn arguments(random: &mut Random, usages: &[Usage]) -> Vec<OsString> {
     arguments
 }
 
-/// What is found in directories that the program has no business in.
+/// Content of directories that the program must not change.
 fn outside() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut add = |directory: &Path| {
@@ -209,7 +209,7 @@ impl Home {
             ("empty".into(), Vec::new()),
             ("node.toml".into(), node.clone()),
         ];
-        // The files of the examples of the manual page.
+        // The files in the examples of the manual page.
         let words = usages.iter().flat_map(|usage| usage.examples.iter().flatten());
         for word in words.filter_map(|word| word.to_str()) {
             let octets = match word.rsplit_once('.') {
@@ -225,30 +225,30 @@ impl Home {
         Home(files)
     }
 
-    /// Makes it as it was.
+    /// Restores its initial content.
     fn write(&self) {
         let _ = fs::remove_dir_all(HOME);
         let directory = Path::new(HOME).join("directory");
         fs::create_dir_all(&directory).unwrap();
         for path in [Path::new(HOME), &directory] {
-            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+            chown(path, Some(OTHER_USER), Some(OTHER_USER)).unwrap();
         }
         for (name, octets) in &self.0 {
             let path = Path::new(HOME).join(name);
             fs::write(&path, octets).unwrap();
-            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+            chown(path, Some(OTHER_USER), Some(OTHER_USER)).unwrap();
         }
     }
 }
 
-/// Runs a program as the user: how it exited, or why that breaks the rules.
+/// Runs a program as the user; returns how it exited, or the violation.
 fn judge(program: &str, arguments: &[OsString]) -> Result<&'static str, String> {
     let before = outside();
     let mut command = Command::new(program);
     let output = File::create(OUTPUT).unwrap();
     command.env_clear().env("HOME", HOME).current_dir(HOME).args(arguments);
     command.stdout(output.try_clone().unwrap()).stderr(output);
-    command.uid(NOBODY).gid(NOBODY);
+    command.uid(OTHER_USER).gid(OTHER_USER);
     // SAFETY: between fork and exec the closure makes one system call.
     unsafe {
         command.pre_exec(|| Ok(setrlimit(Resource::RLIMIT_AS, MEMORY, MEMORY)?));
@@ -263,7 +263,7 @@ fn judge(program: &str, arguments: &[OsString]) -> Result<&'static str, String> 
     let tail: String =
         output.chars().rev().take(600).collect::<Vec<_>>().into_iter().rev().collect();
     let Some(status) = status else { return Err(format!("does not exit on Ctrl-C: {tail}")) };
-    // Interrupted before it had a handler, it is ended by the signal.
+    // Interrupted before it had a handler, it is terminated by the signal.
     let interrupted = std::os::unix::process::ExitStatusExt::signal(&status) == Some(2);
     if output.contains("panicked at") {
         return Err(format!("panic: {tail}"));
@@ -282,7 +282,7 @@ fn judge(program: &str, arguments: &[OsString]) -> Result<&'static str, String> 
     Ok(exit)
 }
 
-/// What breaks a rule is found to.
+/// Control: violations are detected.
 fn control() {
     let shell = |script: &str| judge("/bin/sh", &["-c".into(), script.into()]);
     assert_eq!(shell("exit 2"), Ok("exit 2"));
@@ -296,8 +296,8 @@ fn control() {
 
 pub(crate) fn soak(runs: &mut Runs) {
     let _mounts = Mounts::enter().expect("mounts of its own");
-    // Beside the directories of the product and of the laboratory, which only root enters. The user need not
-    // be able to reach the checkout.
+    // Outside of the directories of the product and of the laboratory, which only root may enter. The
+    // user may not be able to access the checkout.
     fs::create_dir("/run/soak").unwrap();
     fs::set_permissions("/run/soak", Permissions::from_mode(0o755)).unwrap();
     fs::write(PROGRAM, b"").unwrap();

@@ -1,5 +1,5 @@
-//! Hostile clients of the control socket: garbage, cut and endless requests, connections without
-//! end, clients that do not read. Commands are answered all the time, and no frame is lost.
+//! Hostile clients of the control socket: invalid, truncated and endless requests, any number of
+//! connections, clients that do not read. Commands are always answered, and no frame is lost.
 //!
 //! ```text
 //!                        path1
@@ -22,13 +22,13 @@ use crate::common::{Flow, GROUP, PORTS, VLAN, eliminate, replicate, start, two_p
 use crate::runs::{Runs, one_of};
 
 const SOCKET: &str = "/run/onbeat/a.sock";
-/// The bound for the answer to a command.
+/// Maximum response time of a command.
 const ANSWER: Duration = Duration::from_secs(20);
-/// Hostile connections that stay open at most.
+/// Maximum number of open hostile connections.
 const OPEN: usize = 60;
 
 fn connect() -> Option<UnixStream> {
-    // The queue of the socket may be full: a client of this kind gives up.
+    // The queue of the socket may be full: such a client gives up.
     let stream = UnixStream::connect(SOCKET).ok()?;
     stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -50,9 +50,9 @@ fn request(random: &mut Random) -> Vec<u8> {
     ];
     let mut octets = one_of(random, &known).to_vec();
     match random.below(6) {
-        // Half a request.
+        // A truncated request.
         0 => octets.truncate(random.below(octets.len() as u64) as usize),
-        // A changed one.
+        // A modified request.
         1 => {
             let at = random.below(octets.len() as u64) as usize;
             octets[at] = random.number() as u8;
@@ -66,11 +66,11 @@ fn request(random: &mut Random) -> Vec<u8> {
     octets
 }
 
-/// One client that stays in `open`, or goes.
+/// Runs one client, which stays in `open` or closes.
 fn client(random: &mut Random, open: &mut Vec<UnixStream>) {
     let Some(mut stream) = connect() else { return };
     for _ in 0..random.below(4) {
-        // The node may close a connection that says nonsense.
+        // The node may close a connection with an invalid request.
         let _ = stream.write_all(&request(random));
     }
     if random.chance(0.3) {
@@ -111,7 +111,7 @@ pub(crate) fn soak(runs: &mut Runs) {
             _ => &["show", "a"],
         };
         let before = Instant::now();
-        // No stream "spare": the answer is a refusal.
+        // There is no stream "spare": the response is a refusal.
         let refused = command[0] == "reset";
         let ok = if refused {
             Process::start(namespace, command).code("onbeat reset") == 2

@@ -1,5 +1,6 @@
-//! XDP programs of other applications come and go on the ports of a node while it starts, is killed,
-//! is reloaded and goes down, on every back end, in both modes. Only `run --replace` may replace one.
+//! XDP programs of other applications are attached to and detached from the ports of a node while it
+//! starts, is killed, reloaded and taken down, on every back end, in both modes. Only `run --replace`
+//! may replace one.
 //!
 //! ```text
 //!   host eth0 --- host [ a ] path1 --- eth0 path1
@@ -31,7 +32,7 @@ const STREAMS: &str = "/run/onbeat/lab/streams.toml";
 const LOG: &str = "/run/onbeat/lab/a.log";
 /// Steps of a run.
 const STEPS: u64 = 12;
-/// About how long a start takes.
+/// Approximate duration of a start.
 const START: Duration = Duration::from_millis(300);
 
 struct Soak {
@@ -71,7 +72,7 @@ impl Soak {
         }
     }
 
-    /// Ports at random; a node without streams has no use for two.
+    /// Random ports; a node without streams does not need two.
     fn configure(&self, random: &mut Random) {
         let mode = *one_of(random, &["auto", "native", "generic"]);
         let ports = PORTS.replace("[[port]]\n", &format!("[[port]]\nmode = \"{mode}\"\n"));
@@ -97,7 +98,7 @@ impl Soak {
         process.code(&format!("onbeat {arguments:?}"))
     }
 
-    /// Starts the daemon; waits until it answers, refuses, or a random moment has come.
+    /// Starts the daemon; waits until it is ready, refuses, or a random time has passed.
     fn start(&mut self, options: &[&str], kill_after: Option<Duration>) {
         let mut command = Command::new(program());
         command.args(["run", FILE]).args(options).stdout(Stdio::null());
@@ -182,7 +183,7 @@ impl Soak {
                     3 => &["delay", "mirror", interface, "--vlan", "11,12", "--for", "50ms"],
                     _ => &["down", FILE],
                 };
-                // A second daemon is refused; a first one would stay.
+                // A second daemon is refused; a first one would continue.
                 if random_command != ["run", FILE, "--backend", backend] || self.daemon.is_some() {
                     self.onbeat(random_command);
                 }
@@ -209,7 +210,7 @@ impl Soak {
         self.steps.clear();
     }
 
-    /// A replaced program is noticed.
+    /// Control: a replaced program is detected.
     fn control(&mut self) {
         fs::write(FILE, format!("{PORTS}{}", replicate("axis", GROUP, 100))).unwrap();
         let stranger =
@@ -236,7 +237,7 @@ pub(crate) fn soak(runs: &mut Runs) {
         for _ in 0..STEPS {
             soak.step(&mut random);
             runs.count("steps", 1);
-            runs.count("steps beside a foreign program", u64::from(!soak.strangers.is_empty()));
+            runs.count("steps with a foreign program", u64::from(!soak.strangers.is_empty()));
             let replaced = soak.replaced();
             assert!(replaced.is_empty(), "replaced on {replaced:?} by {:#?}", soak.steps);
         }

@@ -1,6 +1,6 @@
-//! A full disk under everything that is written: reports, samples, corrections, recordings,
-//! standard output, and the directory of a node's control socket and journal. The command reports
-//! the failure and leaves no part of a file; a running node forwards on.
+//! A full disk for all outputs: reports, samples, corrections, recordings, standard output, and the
+//! directory of a node's control socket and journal. The command reports the failure and leaves no
+//! partial file; a running node continues to forward.
 //!
 //! ```text
 //!   host eth0 --- host [ a ] path1 --- eth0 path1         500 frames/s
@@ -24,10 +24,10 @@ use crate::runs::{Runs, one_of};
 
 const DIRECTORY: &str = "/run/onbeat/lab";
 const DISK: &str = "/run/onbeat/lab/disk";
-/// Octets of the disk.
+/// Capacity of the disk in octets.
 const SIZE: u64 = 64 << 10;
 
-/// Fills the disk but for `free` octets.
+/// Fills the disk except for `free` octets.
 fn fill(free: u64) {
     let mut file = File::create(format!("{DISK}/filler")).unwrap();
     let mut left = SIZE - free;
@@ -46,7 +46,7 @@ fn clear() {
     }
 }
 
-/// Files on the disk but for the filler.
+/// Files on the disk except the filler.
 fn files() -> Vec<PathBuf> {
     let files = fs::read_dir(DISK).unwrap().flatten().map(|file| file.path());
     files.filter(|path| !path.ends_with("filler")).collect()
@@ -75,12 +75,12 @@ fn written_file(random: &mut Random, runs: &mut Runs) {
     let expected = fs::read(&output).unwrap();
     let len = expected.len() as u64;
     clear();
-    // Somewhere below its length, most often.
+    // A limit below its length, in most cases.
     fill(random.below(len.min(SIZE) + 8192).min(SIZE));
     let ran = run(&arguments);
     if ran.code == whole.code && ran.err == whole.err {
         let found = fs::read(&output).unwrap();
-        // Times and loads stand in it; its end is that of a whole file.
+        // It contains times and loads; its end shows that it is complete.
         let whole = found.len().abs_diff(expected.len()) < 1024
             && found.ends_with(expected.last_chunk::<6>().expect("a file"));
         assert!(
@@ -127,7 +127,7 @@ fn config(others: u64) -> String {
     format!("{node}{PORTS}{spare}{}{others}", replicate("axis", GROUP, VLAN))
 }
 
-/// A port of which the node creates both ends, and which it therefore enters into the journal.
+/// A port of which the node creates both ends, which it records in the journal.
 pub(crate) const SPARE: &str = "
 [[port]]
 name = \"spare\"
@@ -139,7 +139,7 @@ create = \"veth\"
 fn node(world: &mut World, random: &mut Random, runs: &mut Runs) {
     let free = random.below(16) * 1024;
     if random.chance(0.5) {
-        // It starts on a disk that is nearly full, or reports why not.
+        // It starts on a nearly full disk, or reports why not.
         fill(free);
         world.set_config("a", config(random.below(2))).unwrap();
         match world.start("a", program()) {
@@ -170,7 +170,7 @@ fn node(world: &mut World, random: &mut Random, runs: &mut Runs) {
     let down = run(&["down", &format!("{DIRECTORY}/a.toml")]);
     let gone_before = down.code == 2 && down.err.contains("nothing of node");
     if !(down.code == 0 || gone_before) {
-        // It may need room, and has to report that.
+        // It may need room, and must report that.
         assert!(says_why(&down), "{down:?}");
         fs::remove_file(format!("{DISK}/filler")).unwrap();
         let down = run(&["down", &format!("{DIRECTORY}/a.toml")]);
@@ -195,7 +195,7 @@ pub(crate) fn soak(runs: &mut Runs) {
     let traffic = Traffic::of(1000);
     let create = |name: &str| File::create(format!("{DIRECTORY}/{name}")).unwrap();
     traffic.write(create("in.pcap"), create("out.pcap")).unwrap();
-    // Control: the disk does get full.
+    // Control: the disk does become full.
     fill(0);
     assert!(fs::write(format!("{DISK}/more"), [1; 8192]).is_err(), "control");
     clear();

@@ -1,6 +1,6 @@
-//! Names full of markup, quotes, control characters and UTF-8 in reports: of interfaces in captures,
-//! of processes and devices. page.py judges each page. Names of streams and nodes that could not
-//! stand in one are refused. layout.py judges how chromium lays pages out.
+//! Names with markup, quotes, control characters and UTF-8 in reports: of interfaces in captures, of
+//! processes and devices. page.py checks each page. Names of streams and nodes that a page could not
+//! contain are rejected. layout.py checks the layout by chromium.
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ use crate::runs::{Runs, one_of};
 
 const DIRECTORY: &str = "/run/onbeat/lab";
 
-/// A name at random, without NUL.
+/// A random name, without NUL.
 fn name(random: &mut Random) -> String {
     let parts = [
         "<script>alert(1)</script>",
@@ -71,7 +71,7 @@ fn judge(page: &str, shown: Option<&str>) -> CommandOutput {
     python.output().expect("python3").into()
 }
 
-/// The judge of layouts: chromium lays the page out as on a phone and on a desk.
+/// Checks the layout by chromium, for the size of a phone and of a desktop.
 fn judge_layout(page: &str) -> CommandOutput {
     let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/soak/layout.py");
     let mut python = Command::new("python3");
@@ -107,7 +107,7 @@ fn capture(random: &mut Random, with_layout: bool) {
     let other = format!("{name}2");
     let file = format!("{DIRECTORY}/{}.pcapng", name.replace('/', "|").replace('\0', ""));
     fs::write(&file, pcapng([&name, &other]).unwrap()).unwrap();
-    // Two packets are too few for a verdict: the page is judged whatever it is.
+    // Two packets are too few for a result: the page is checked in any case.
     let sides = if name.contains(',') { "0,1".into() } else { format!("{name},{other}") };
     let sides = if random.chance(0.5) { "0,1".into() } else { sides };
     let ran = run(&["delay", "mirror", &file, "--interface", &sides, "--html", &page, "--quiet"]);
@@ -143,7 +143,7 @@ fn ledger(random: &mut Random, handle: &Handle, with_layout: bool) {
     let _ = fs::remove_dir_all(format!("{DIRECTORY}/names"));
     fs::create_dir(format!("{DIRECTORY}/names")).unwrap();
     symlink(program(), &link).unwrap();
-    // The kernel refuses a few names; then the device has an ordinary one.
+    // The kernel rejects a few names; then the device has an ordinary one.
     let named = handle.create_veth(&VethEnd::new(&device), &VethEnd::new("peer")).is_ok();
     if !named {
         handle.create_veth(&VethEnd::new("plain"), &VethEnd::new("peer")).unwrap();
@@ -155,7 +155,7 @@ fn ledger(random: &mut Random, handle: &Handle, with_layout: bool) {
     load.args(["load", "net", "127.0.0.1:9", "--rate", "20000", "--for", "10s"]);
     handle.namespace().start_in(&mut load);
     let load = Process::spawn(load);
-    // Until it is seen, there is nothing to name.
+    // Until it is observed, there is nothing to name.
     let received = || handle.statistics("lo").unwrap().rx_packets;
     let before = received();
     wait_for("load", || received() > before + 1000);
@@ -165,7 +165,7 @@ fn ledger(random: &mut Random, handle: &Handle, with_layout: bool) {
     handle.delete("peer").unwrap();
     let ran = run(&["irq", "report", &recording, "--html", &page]);
     assert!(ran.code < 2, "{ran:?}");
-    // The kernel keeps 15 octets, and what is no printable character is written as its octets.
+    // The kernel keeps 15 octets; non-printable characters are written as their octets.
     let shown = Octets::from(process.as_bytes()).to_string();
     assert_closed(&page, Some(&shown), &process);
     if with_layout {
@@ -173,7 +173,7 @@ fn ledger(random: &mut Random, handle: &Handle, with_layout: bool) {
     }
 }
 
-/// Names of streams and nodes that could not stand in a page are refused.
+/// Names of streams and nodes that a page could not contain are rejected.
 fn refused(random: &mut Random) {
     let hostile = format!("{}\0", name(random));
     let name = if random.chance(0.5) { &hostile } else { hostile.trim_end_matches('\0') };
@@ -202,7 +202,7 @@ fn toml_string(text: &str) -> String {
     format!("\"{escaped}\"")
 }
 
-/// Reports of measurements with every kind of figure: a scenario, captures, a bus.
+/// Reports with every kind of figure: a scenario, captures, a bus.
 fn reports() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let bus = format!("{root}/vectors/powerlink/boot-1cn-stock.pcap");
@@ -221,7 +221,7 @@ fn reports() {
     }
 }
 
-/// A page with cut or overlapping texts is found to be.
+/// Control: truncated or overlapping texts are detected.
 fn layout_control() {
     let page = format!("{DIRECTORY}/layout.html");
     let judged = |body: &str| {
@@ -244,7 +244,7 @@ fn layout_control() {
     }
 }
 
-/// A page that is open is found to be.
+/// Control: open elements are detected.
 fn control() {
     let page = format!("{DIRECTORY}/control.html");
     let judged = |body: &str| {

@@ -56,7 +56,7 @@ addEventListener("load", () => {
 
 
 def faults(source, width):
-    """What chromium finds in a page of this width."""
+    """Faults of a page in this width, by chromium."""
     judge = JUDGE.replace("WIDTH", str(width)).replace("PAGE", html.escape(source))
     with tempfile.TemporaryDirectory() as directory:
         page = os.path.join(directory, "judge.html")

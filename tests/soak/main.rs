@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use runs::Runs;
 
-/// The exit status of a soak that cannot run on this machine.
+/// Exit status of a soak that this machine does not support.
 const SKIPPED: u8 = 77;
 
 type Soak = fn(&mut Runs);

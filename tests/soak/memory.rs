@@ -1,5 +1,5 @@
-//! Memory, descriptors and BPF maps of a node stay the same while streams come and go, and its
-//! file is reloaded.
+//! Memory, descriptors and BPF maps of a node stay constant while streams are added and removed, and
+//! its file is reloaded.
 //!
 //! ```text
 //!   [ a: xdp ] right --- left [ b: packet ] right --- left [ c: xsk ] right --- left of a
@@ -15,9 +15,9 @@ use crate::common::{build, program, run};
 use crate::runs::Runs;
 
 const STREAMS: &str = "/run/onbeat/lab/streams.toml";
-/// Streams that come and go.
+/// Number of streams that are added and removed.
 const MOST: u64 = 200;
-/// Growth that is none: of the allocator, in KiB.
+/// Growth of the allocator that is permitted, in KiB.
 const SLACK_KIB: u64 = 1024;
 
 const NODES: [(&str, Backend); 3] =
@@ -50,7 +50,7 @@ egress = [{{ port = "right", tag = "r-tag", vlan = 11 }}]
     (from..from + number).map(stream).collect()
 }
 
-/// What a process holds.
+/// Resources of a process.
 #[derive(Debug, Clone, Copy)]
 struct Usage {
     resident_kib: u64,
@@ -68,7 +68,7 @@ fn held(pid: u32) -> Usage {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() as u64;
     let (mut maps, mut map_octets) = (0, 0);
     for file in fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap().flatten() {
-        // A descriptor may be closed meanwhile.
+        // A descriptor may have been closed meanwhile.
         let Ok(text) = fs::read_to_string(file.path()) else { continue };
         if number(&text, "map_type:").is_some() {
             maps += 1;
@@ -81,8 +81,8 @@ fn held(pid: u32) -> Usage {
 
 type Value = fn(&Usage) -> u64;
 
-/// Which of the values grew from the third quarter of the samples to the last one: until then allocators take
-/// what the largest changes need.
+/// The values that grew from the third quarter of the samples to the last one: before, allocators grow
+/// to the needs of the largest changes.
 fn grown(samples: &[Usage]) -> Vec<String> {
     let quarter = samples.len() / 4;
     let values: [(&str, Value, u64); 4] = [
@@ -91,7 +91,7 @@ fn grown(samples: &[Usage]) -> Vec<String> {
         ("maps", |held| held.maps, 0),
         ("KiB of maps", |held| held.map_kib, 0),
     ];
-    // The least: a connection that is not yet closed is no growth.
+    // The minimum: a connection that is not yet closed is no growth.
     let least = |samples: &[Usage], value: Value| samples.iter().map(value).min().unwrap_or(0);
     let compared = values.iter().map(|(name, value, slack)| {
         let third = least(&samples[2 * quarter..3 * quarter], *value);
@@ -103,7 +103,7 @@ fn grown(samples: &[Usage]) -> Vec<String> {
         .collect()
 }
 
-/// Growth of each value is found.
+/// Control: growth of each value is detected.
 fn control() {
     let flat = Usage { resident_kib: 10_000, descriptors: 20, maps: 10, map_kib: 3000 };
     let series = |grow: fn(&mut Usage, u64)| {
@@ -123,7 +123,7 @@ fn onbeat(arguments: &[&str]) {
     assert_eq!(ran.code, 0, "{ran:?}");
 }
 
-/// Streams come, change and go, and the file is reloaded; the node is as before then.
+/// Adds, changes and removes streams, and reloads the file; the node is then as before.
 fn churn(world: &mut World, node: &str, random: &mut Random) {
     for _ in 0..3 {
         let (from, number) = (1 + random.below(MOST), 1 + random.below(MOST));
@@ -142,7 +142,7 @@ fn churn(world: &mut World, node: &str, random: &mut Random) {
     let daemon = world.daemon(node).unwrap();
     daemon.reload(&format!("{PORTS}{}", streams(0, number))).unwrap();
     daemon.reload(&file()).unwrap();
-    // A file with faults changes nothing, and costs nothing.
+    // An invalid file changes nothing, and allocates nothing.
     let path = format!("/run/onbeat/lab/{node}.toml");
     fs::write(&path, "[[stream]]\nname = 7\n").unwrap();
     assert_eq!(run(&["reload", node]).code, 2);
@@ -177,7 +177,7 @@ pub(crate) fn soak(runs: &mut Runs) {
     }
     for ((node, backend), samples) in NODES.iter().zip(&samples) {
         assert!(samples.len() >= 100, "{} runs are too few: raise SOAK_SECONDS", samples.len());
-        // Twenty of them, evenly: whether what grew goes on to grow.
+        // Twenty samples, evenly distributed, show whether growth continues.
         let series: Vec<_> =
             (0..20).map(|n| samples[n * (samples.len() - 1) / 19].resident_kib).collect();
         eprintln!("memory: {backend}: {:?}; resident KiB: {series:?}", samples.last());

@@ -41,7 +41,7 @@ says() {
 		die "no line matches \"$1\""
 	}
 }
-# control COMMAND...: a step would not notice a fault if this did not fail.
+# control COMMAND...: must fail; otherwise the step would not detect a fault.
 control() {
 	if ("$@") >"$output.control" 2>&1; then
 		cat "$output.control" >&2
@@ -77,7 +77,7 @@ set_up() {
 	done
 }
 
-# Every file, but those of apt, dpkg and logs, and caches.
+# All files, except those of apt, dpkg, logs and caches.
 files() {
 	(cd "$root" && find . -xdev \( -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./var/cache -o -path ./var/log \
 		-o -path ./packages -o -path ./tmp -o -path ./etc/ld.so.cache \) -prune -o -print
@@ -144,7 +144,7 @@ manual() {
 	control inside man --where onbeat-xyzzy
 }
 
-# The words that bash offers for the last of a command line.
+# The completions of bash for the last word of a command line.
 offered() {
 	inside bash --norc -c '
 		. /usr/share/bash-completion/bash_completion
@@ -222,7 +222,7 @@ node_pid() {
 	inside onbeat show bridge --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])'
 }
 
-# Frames flow from start_frames to stop_frames; then all_arrived says whether each arrived on both paths.
+# Frames flow from start_frames to stop_frames; then all_arrived checks that each arrived on both paths.
 start_frames() {
 	# What the last ones printed does not say that these have started.
 	: >"$work/$suite/frames"
@@ -263,7 +263,7 @@ node() {
 	all_arrived || die "the node loses frames"
 }
 
-# Frames flow through the upgrade, and while the new version takes over.
+# Frames flow during the upgrade, and while the new version takes over.
 upgrade() {
 	before=$(node_pid)
 	start_frames
@@ -301,7 +301,7 @@ remove() {
 	all_arrived || die "the removal loses frames"
 	control inside sh -c 'command -v onbeat'
 	inside test -f /etc/onbeat/bridge.toml || die "the removal deletes a configuration"
-	# As the message says: install again, and take the node down.
+	# As in the message: install again, and take the node down.
 	expect 0 apt install /packages/given/onbeat.deb
 	expect 0 inside onbeat down bridge
 	start_frames
@@ -333,15 +333,15 @@ module() {
 purge() {
 	expect 0 apt purge onbeat onbeat-lab
 	inside test ! -e /etc/onbeat || die "the purge leaves /etc/onbeat"
-	# The packages that came along are purged, too.
+	# The dependencies are purged as well.
 	mapfile -t others < <(installed | comm -13 "$work/$suite/packages" -)
 	[ ${#others[@]} = 0 ] || expect 0 apt purge "${others[@]}"
 	control left_behind
 	touch "$root/etc/onbeat-forgotten"
-	left_behind || die "a file that is left is not noticed"
+	left_behind || die "a remaining file is not detected"
 }
 
-# Whether files are there that were not there before the first package, and that are of onbeat by their names.
+# Whether files exist that did not exist before the first package, and that have names of onbeat.
 left_behind() {
 	files | comm -13 "$work/$suite/before" - | grep -i onbeat
 }

@@ -7,7 +7,7 @@ set -eu
 
 suite=$1 tree=$2
 here=$(cd "$(dirname "$0")" && pwd)
-# For installation without a network: what onbeat depends on; what checks it; what DKMS builds with.
+# For installation without a network: dependencies of onbeat; checkers; build dependencies of DKMS.
 packages="libelf1 zlib1g libgcc-s1 man-db mandoc bash-completion fish zsh dkms linux-headers-amd64"
 [ "$suite" = bookworm ] || packages=$(echo "$packages" | sed 's/libelf1/libelf1t64/')
 
@@ -23,7 +23,7 @@ chroot "$tree" sh -eu -c '
 	apt-get -q -y upgrade
 	apt-get -q -y --no-install-recommends --download-only install '"$packages"' make gcc
 ' >"$tree.log" 2>&1 || {
-	echo "packages: a tree of $suite cannot be made: see $tree.log" >&2
+	echo "packages: cannot build a tree of $suite; see $tree.log" >&2
 	exit 2
 }
 rm -f "$tree.log"

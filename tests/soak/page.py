@@ -1,4 +1,4 @@
-"""Checks that an HTML page is closed in itself: page.py PAGE [TEXT].
+"""Checks that an HTML page is self-contained: page.py PAGE [TEXT].
 
 No script, no event handler, no reference to anything outside the page, every element closed in
 order. With TEXT, the page must show it, control characters replaced.

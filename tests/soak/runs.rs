@@ -1,4 +1,4 @@
-//! The runs of a soak: until its time is over, each with random numbers of its own.
+//! The runs of a soak: each with its own random numbers, until its time is over.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use onbeat_wire::random::Random;
 
-/// Between two lines of progress.
+/// Interval between two progress lines.
 const PROGRESS: Duration = Duration::from_secs(10);
 
 pub(crate) struct Runs {
@@ -53,12 +53,12 @@ impl Runs {
         Some(random)
     }
 
-    /// Counts something for the progress lines.
+    /// Adds to a counter of the progress lines.
     pub(crate) fn count(&mut self, what: &'static str, number: u64) {
         *self.counts.entry(what).or_default() += number;
     }
 
-    /// Prints the last line of progress; the number of runs.
+    /// Prints the last progress line; returns the number of runs.
     pub(crate) fn finished(&mut self) -> u64 {
         self.print();
         self.started

@@ -1,6 +1,6 @@
-//! Daemons are killed (SIGKILL) at random moments of start, reload and `onbeat down`, on every back
-//! end. Afterwards the node starts, `down` leaves nothing behind, and as long as the programs of an
-//! XDP node run, no frame is lost.
+//! Daemons are killed (SIGKILL) at random times of start, reload and `onbeat down`, on every back end.
+//! Afterwards the node starts, `down` leaves no state, and while the programs of an XDP node run, no
+//! frame is lost.
 //!
 //! ```text
 //!                        path1
@@ -31,7 +31,7 @@ const RATE: u64 = 2000;
 const BETWEEN: u64 = 20;
 const NODES: [&str; 2] = ["a", "b"];
 
-/// The stream under test; with random others, and at random a port more.
+/// The stream under test, random others, and randomly an additional port.
 fn config(node: &str, random: &mut Random) -> String {
     let stream = if node == "a" { replicate } else { eliminate };
     let others = random.below(8);
@@ -42,7 +42,7 @@ fn config(node: &str, random: &mut Random) -> String {
     format!("{PORTS}{spare}{}{others}", stream("axis", GROUP, VLAN))
 }
 
-/// The interfaces of the nodes, with all that a node may change of them.
+/// The interfaces of the nodes, with all settings that a node may change.
 fn interfaces(world: &World) -> Vec<String> {
     let mut found = Vec::new();
     for node in NODES {
@@ -60,9 +60,9 @@ fn interfaces(world: &World) -> Vec<String> {
 
 struct Soak {
     world: World,
-    /// The interfaces before any node ran.
+    /// State of the interfaces before the first start.
     clean: Vec<String>,
-    /// The longest start so far: kills come within it.
+    /// The longest start so far: the range of kill times.
     start: Duration,
 }
 
@@ -89,12 +89,12 @@ impl Soak {
 
     fn kill_daemon(&mut self, node: &str) {
         if let Ok(daemon) = self.world.daemon(node) {
-            // It may have exited.
+            // It may have exited already.
             let _ = daemon.kill();
         }
     }
 
-    /// Starts the daemon and kills it at a random moment.
+    /// Starts the daemon and kills it at a random time.
     fn killed_start(&mut self, node: &str, random: &mut Random) {
         self.configure(node, random);
         let backend = self.world.backend().expect("a back end").to_string();
@@ -102,7 +102,7 @@ impl Soak {
         daemon.kill_within(random, self.start * 5 / 4);
     }
 
-    /// Runs a command against a daemon and kills, at a random moment, the one or the other.
+    /// Runs a command against a daemon and kills either of them at a random time.
     fn killed_command(&mut self, node: &str, command: &str, random: &mut Random) {
         let span = self.start;
         let process = self.onbeat(node, &[command, node]);
@@ -137,7 +137,7 @@ impl Soak {
         runs.count("frames", flow.finish_whole());
     }
 
-    /// As above; without a daemon no frame passes.
+    /// The same; without a daemon no frame passes.
     fn kills_between_traffic(&mut self, random: &mut Random, runs: &mut Runs) {
         for _ in 0..=random.below(2) {
             let node = *one_of(random, &NODES);
@@ -178,7 +178,7 @@ impl Soak {
         assert!(within.unwrap(), "{:#?}\nbefore: {:#?}", interfaces(&self.world), self.clean);
     }
 
-    /// A planted defect is found at its position.
+    /// Control: an injected defect is found at its position.
     fn control(&mut self, random: &mut Random) {
         self.world.set_backend(Some(Backend::Xdp));
         for node in NODES {

@@ -1,23 +1,23 @@
 # shellcheck shell=bash
-# What the parts of the VM runner share: places, complaints, and Debian's archive.
+# Common parts of the VM runner: paths, errors, and Debian's archive.
 
 vm=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 checkout=$(cd "$vm/../.." && pwd)
-# Kernels, packages and what is built of them. Worth keeping: everything in it comes back by itself,
-# but slowly.
+# Kernels, packages and builds of them. It is recreated if it is removed, which takes
+# long.
 cache=$(realpath -m "${ONBEAT_VM_CACHE:-$checkout/out/vm}")
-# Everything of one kernel lies below this, as it would below /.
+# All files of one kernel are below this, as below /.
 # shellcheck disable=SC2034 # by those who source this
 kernels=$cache/kernels
 
-# Ends with the status for "the runner failed, not what ran in it".
+# Exits with the status for a failure of the runner, not of its command.
 die() {
 	echo "vm: $*" >&2
 	exit 125
 }
 
-# Runs an apt program with sources, lists and cache of our own, so that nothing of the host's is
-# read or changed but its proxy settings. Packages are checked by the host's archive keys.
+# Runs an apt program with sources, lists and cache of our own, so that of the host's
+# configuration only proxy settings are used. Packages are checked by the host's archive keys.
 debian() {
 	local program=$1 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 	local mirror=${ONBEAT_DEBIAN_MIRROR:-http://deb.debian.org}
@@ -36,17 +36,17 @@ debian() {
 		-o APT::Sandbox::User= -o Acquire::Retries=3 -o APT::Architecture=amd64 "$@"
 }
 
-# Fetches the archive's lists where there are none, or a package of theirs is gone: $1 is "anew".
+# Fetches the archive's lists where there are none, or a package of theirs is gone, or if $1 is "refresh".
 update_lists() {
-	if [ "${1:-}" = anew ] || [ ! -e "$cache/apt/updated" ]; then
+	if [ "${1:-}" = refresh ] || [ ! -e "$cache/apt/updated" ]; then
 		debian apt-get update >&2 || die "apt-get update failed; is there a network?"
 		touch "$cache/apt/updated"
 	fi
 }
 
-# Downloads packages into the current directory. A list that is no longer true is fetched anew.
+# Downloads packages into the current directory. An outdated list is fetched again.
 download() {
 	debian apt-get download "$@" >&2 && return
-	update_lists anew
+	update_lists refresh
 	debian apt-get download "$@" >&2 || die "cannot download $*"
 }

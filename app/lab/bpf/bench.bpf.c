@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Programs around and in place of FRER: a source of frames and a sink, which every chain that is
- * measured has in common, and plain redirects, which are the limit that FRER is held against.
+ * Programs around and in place of FRER: a source and a sink of frames, which all measured chains
+ * share, and plain redirects, the baseline of FRER.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -19,15 +19,15 @@ struct header {
 	__be16 ethertype;
 };
 
-/* Written by the bench before each run; run on one CPU only. */
+/* Written by the bench before each run. The program runs on one CPU only. */
 struct source_state {
 	__u64 sent;
-	__u32 interface; /* that the frames leave by */
-	__u32 streams;	 /* the frames are of so many streams, in turn */
+	__u32 interface; /* egress interface */
+	__u32 streams;	 /* number of streams; frames take them in turn */
 	__u32 next;	 /* stream of the next frame */
 	__u16 vid;
 	__u16 ethertype;
-	__u8 destination[6]; /* of stream 0; the last two octets are the stream's number */
+	__u8 destination[6]; /* of stream 0; the last two octets hold the stream number */
 	__u8 source[6];
 	__u32 zero;
 };
@@ -46,8 +46,8 @@ DEVMAP(to_paths, 2);
 DEVMAP(to_listener, 1);
 
 /*
- * Run by BPF_PROG_TEST_RUN on live frames. The kernel takes the same pages again and again, with
- * what the chain made of their octets: the whole header is written anew.
+ * Run by BPF_PROG_TEST_RUN on live frames. The kernel reuses the same pages, which the chain has
+ * modified: the whole header is rewritten.
  */
 SEC("xdp")
 int source(struct xdp_md *ctx)
@@ -69,7 +69,7 @@ int source(struct xdp_md *ctx)
 	return bpf_redirect(state.interface, 0);
 }
 
-/* What `replay` sends, and by which interface. */
+/* Headers that `replay` sends, and the egress interface. */
 struct replayed {
 	__u32 interface;
 	__u8 headers[42];
@@ -83,7 +83,7 @@ struct {
 	__type(value, struct replayed);
 } replayed SEC(".maps");
 
-/* As `source`, with the same headers for all frames. */
+/* Like `source`, with the same headers for all frames. */
 SEC("xdp")
 int replay(struct xdp_md *ctx)
 {
@@ -106,7 +106,7 @@ static __always_inline void receive(void)
 		(*count)++;
 }
 
-/* On the listener: counts what arrives. */
+/* On the listener: counts arriving frames. */
 SEC("xdp")
 int sink(struct xdp_md *ctx)
 {
@@ -115,8 +115,8 @@ int sink(struct xdp_md *ctx)
 }
 
 /*
- * The same behind a stack: packets end as they do where a NIC has sent them, used up and not
- * dropped. A redirect to nowhere frees them so.
+ * The same behind a network stack: packets are consumed, not dropped, as when a NIC has sent them.
+ * A redirect without a target frees them this way.
  */
 SEC("xdp")
 int nic(struct xdp_md *ctx)
@@ -125,14 +125,14 @@ int nic(struct xdp_md *ctx)
 	return XDP_REDIRECT;
 }
 
-/* On node A's port to the talker, with one path. */
+/* On node A's port to the talker: one path. */
 SEC("xdp")
 int one_path(struct xdp_md *ctx)
 {
 	return bpf_redirect_map(&to_path, 0, XDP_DROP);
 }
 
-/* On node A's port to the talker, with two. */
+/* On node A's port to the talker: two paths. */
 SEC("xdp")
 int two_paths(struct xdp_md *ctx)
 {
@@ -146,14 +146,14 @@ int deliver(struct xdp_md *ctx)
 	return bpf_redirect_map(&to_listener, 0, XDP_DROP);
 }
 
-/* On node B's port to path 2: the copies that FRER would eliminate. */
+/* On node B's port to path 2: drops the copies that FRER would eliminate. */
 SEC("xdp")
 int discard(struct xdp_md *ctx)
 {
 	return XDP_DROP;
 }
 
-/* By index of the interface: of one queue each. */
+/* By interface index; each interface has one queue. */
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
 	__uint(max_entries, 4096);

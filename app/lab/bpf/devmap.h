@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where redirects lead: the benches and scenarios fill in interfaces. */
+/* Targets of redirects: benches and scenarios set the interfaces. */
 #ifndef ONBEAT_DEVMAP_H
 #define ONBEAT_DEVMAP_H
 

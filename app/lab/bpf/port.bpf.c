@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The wire between a managing and a controlled node: passes requests one way and responses the
- * other, and writes down when each was seen. It sits outside of what is measured, and is the same
- * for every back end.
+ * The wire between a managing and a controlled node: passes requests and responses, and records
+ * the time of each. It is outside of the measured path, and the same for every back
+ * end.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -20,13 +20,13 @@ struct ethernet {
 };
 
 /*
- * Written by the bench between two rounds. Each is written by one program on one CPU at a time; a
- * cache line of its own keeps the other program's CPU out of it.
+ * Written by the bench between two rounds. Each is written by one program on one CPU at a time; its
+ * own cache line avoids false sharing with the CPU of the other program.
  */
 struct direction {
-	__u64 count;   /* frames as they should be, each stamped */
-	__u64 wrong;   /* of the EtherType, but other octets, or no room for the stamp */
-	__u64 foreign; /* anything else: nobody should speak here; not passed on */
+	__u64 count;   /* valid frames, each with a stamp */
+	__u64 wrong;   /* of the EtherType, but with wrong octets, or no room for the stamp */
+	__u64 foreign; /* all other frames: none are expected here; not passed on */
 	__u8 expected[FRAME_LEN];
 	__u8 padding[44];
 } __attribute__((aligned(128)));
@@ -59,8 +59,8 @@ static __always_inline int is_expected(struct xdp_md *ctx, const __u8 *expected)
 
 	if ((const __u8 *)found + FRAME_LEN > (const __u8 *)(long)ctx->data_end)
 		return 0;
-	/* A helper tells the length: both bounds on one pointer would be joined to an equality, of
-	 * which the verifier learns nothing. */
+	/* A helper returns the length: the verifier merges two bounds on one pointer into an equality,
+	 * from which it learns nothing. */
 	if (bpf_xdp_get_buff_len(ctx) != FRAME_LEN)
 		return 0;
 	for (int i = 0; i < FRAME_LEN / 4; i++)
@@ -69,7 +69,7 @@ static __always_inline int is_expected(struct xdp_md *ctx, const __u8 *expected)
 	return 1;
 }
 
-/* `arrived`: a stamp taken before anything else; 0: to be taken after everything else. */
+/* `arrived`: stamp taken on entry; 0: take it on exit. */
 static __always_inline int cross(struct xdp_md *ctx, struct direction *direction, void *stamps,
 				 void *onward, __u64 arrived)
 {
@@ -92,21 +92,21 @@ static __always_inline int cross(struct xdp_md *ctx, struct direction *direction
 	return bpf_redirect_map(onward, 0, XDP_DROP);
 }
 
-/* On the wire's end to the managing node. */
+/* On the end of the wire at the managing node. */
 SEC("xdp")
 int request(struct xdp_md *ctx)
 {
 	return cross(ctx, &state.request, &requests, &to_cn, 0);
 }
 
-/* On the wire's end to the controlled node. */
+/* On the end of the wire at the controlled node. */
 SEC("xdp")
 int response(struct xdp_md *ctx)
 {
 	return cross(ctx, &state.response, &responses, &to_mn, bpf_ktime_get_ns());
 }
 
-/* On the controlled node, in the place of a back end: the least that an answer can take. */
+/* On the controlled node, in place of a back end: the minimum response delay. */
 SEC("xdp")
 int reflect(struct xdp_md *ctx)
 {

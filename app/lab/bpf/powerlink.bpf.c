@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The wire between a managing and a controlled node of POWERLINK, as bpf/port.bpf.c is for single
- * frames: passes everything, and writes down when SoC, PReq and PRes were seen, whatever is in
- * them.
+ * The wire between a managing and a controlled node of POWERLINK, like bpf/port.bpf.c for single
+ * frames: passes all frames, and records the times of SoC, PReq and PRes, without checking their
+ * content.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -18,7 +18,7 @@
 #define PRES 4
 #define TYPE 0x7f
 
-/* An event is a time of CLOCK_MONOTONIC with its kind in the two highest bits. */
+/* An event is a time of CLOCK_MONOTONIC; its two highest bits hold the kind. */
 #define KIND_SHIFT 62
 
 struct message {
@@ -30,8 +30,8 @@ struct message {
 
 struct wire_state {
 	__u64 recording; /* set and cleared by the bench */
-	__u64 next;	 /* events, those without room too */
-	__u64 foreign;	 /* nobody else should speak here; not passed on */
+	__u64 next;	 /* events, including those without room */
+	__u64 foreign;	 /* none are expected here; not passed on */
 };
 
 struct wire_state state;
@@ -46,7 +46,7 @@ struct {
 DEVMAP(to_mn, 1);
 DEVMAP(to_cn, 1);
 
-/* Both ends write here, each on its CPU. */
+/* Both ends write here, each on its own CPU. */
 static __always_inline void note(__u64 kind, __u64 now)
 {
 	__u32 index;
@@ -60,7 +60,7 @@ static __always_inline void note(__u64 kind, __u64 now)
 		*event = kind << KIND_SHIFT | now;
 }
 
-/* The type of a frame's message; 0 where it is none of POWERLINK. */
+/* The message type of a frame; 0: not POWERLINK. */
 static __always_inline __u8 type_of(struct xdp_md *ctx)
 {
 	const struct message *m = (void *)(long)ctx->data;
@@ -73,7 +73,7 @@ static __always_inline __u8 type_of(struct xdp_md *ctx)
 	return m->type & TYPE;
 }
 
-/* On the wire's end to the managing node: the stamp is taken after everything else. */
+/* On the end of the wire at the managing node: the stamp is taken on exit. */
 SEC("xdp")
 int from_mn(struct xdp_md *ctx)
 {
@@ -88,7 +88,7 @@ int from_mn(struct xdp_md *ctx)
 	return bpf_redirect_map(&to_cn, 0, XDP_DROP);
 }
 
-/* On the wire's end to the controlled node: the stamp is taken before anything else. */
+/* On the end of the wire at the controlled node: the stamp is taken on entry. */
 SEC("xdp")
 int from_cn(struct xdp_md *ctx)
 {

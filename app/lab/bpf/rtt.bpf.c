@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Around and in the place of FRER: who answers probes, and nodes that only redirect them, which is
- * what round trips through FRER are held against. Frames with a VLAN tag are the streams'; others
- * go to the network stack, as they do in a node.
+ * Programs around and in place of FRER: a reflector of probes, and nodes that only redirect them,
+ * the baseline of round trips through FRER. Frames with a VLAN tag belong to streams; others
+ * go to the network stack, as in a node.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -18,7 +18,7 @@ struct ethernet {
 	__be16 ethertype;
 };
 
-/* Group address of the stream that leads back; written before anything is attached. */
+/* Group address of the return stream; written before the programs are attached. */
 __u8 back[8];
 
 DEVMAP(to_paths, 2);
@@ -35,9 +35,9 @@ static __always_inline struct ethernet *of_a_stream(struct xdp_md *ctx)
 }
 
 /*
- * On the listener: sends every probe back, in softirq, as a kernel answers a ping. A redirect to
- * where it came from, since XDP_TX on a veth leaves frames lying at a peer that runs no XDP program
- * itself, such as a node over packet sockets (veth_xdp_flush).
+ * On the listener: returns every probe, in softirq, as a kernel answers a ping. It redirects to the
+ * ingress interface instead of XDP_TX, which on a veth leaves frames queued at a peer without an XDP
+ * program, such as a node over packet sockets (veth_xdp_flush).
  */
 SEC("xdp")
 int answer(struct xdp_md *ctx)
@@ -68,7 +68,7 @@ int deliver(struct xdp_md *ctx)
 	return bpf_redirect_map(&to_host, 0, XDP_DROP);
 }
 
-/* On a node's port to path 2: the copies that FRER would eliminate. */
+/* On a node's port to path 2: drops the copies that FRER would eliminate. */
 SEC("xdp")
 int eliminate(struct xdp_md *ctx)
 {

@@ -1,4 +1,4 @@
-//! The command line as a whole.
+//! The command line of the laboratory.
 
 use clap::{ArgAction, CommandFactory, Parser};
 use onbeat_terminal::exit::{Failure, Result};
@@ -10,8 +10,8 @@ use crate::command::Command;
 
 /// The laboratory of onbeat: networks, faults, benches and loads on one machine
 ///
-/// Networks are made of network namespaces, with real frames and the real data plane. Each command is one
-/// of onbeat, too, which executes this program: onbeat lab is onbeat-lab lab.
+/// Networks are made of network namespaces, with real frames and the real data plane. Each command is
+/// also a command of onbeat, which executes this program: onbeat lab is onbeat-lab lab.
 #[derive(Debug, Parser)]
 #[command(
     name = "onbeat",
@@ -29,7 +29,8 @@ Exit status: 0 success, 1 negative result, 2 error."
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Log more, on standard error (lab run: the first prints all tables instead); RUST_LOG overrides it
+    /// Log more, to standard error (lab run: the first prints all tables instead); RUST_LOG overrides
+    /// it
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 }
@@ -51,12 +52,13 @@ impl Program for Arguments {
     }
 }
 
-/// Refuses to be executed by an `onbeat` of another version, whose command line may be another one too.
+/// Rejects the caller if its version differs: its command line may differ as well.
 pub(crate) fn check_version(of_caller: Option<&str>) -> Result<()> {
     let own = version::line();
     match of_caller {
         Some(version) if version != own => Err(Failure::new(format!(
-            "onbeat has version {version}, and its laboratory (onbeat-lab) {own}; install both of one version"
+            "onbeat has version {version}, and its laboratory (onbeat-lab) {own}; install both in \
+                one version"
         ))),
         _ => Ok(()),
     }
@@ -72,15 +74,15 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_refused() {
+    fn another_version_is_rejected() {
         assert!(check_version(None).is_ok());
         assert!(check_version(Some(version::line())).is_ok());
         assert!(check_version(Some("0.0.1")).is_err());
     }
 
-    /// A new argument that names a file is to be classified here and in `onbeat_terminal::paths`.
+    /// A new argument that names a file must be classified here and in `onbeat_terminal::paths`.
     #[test]
-    fn inputs_and_outputs_are_known() {
+    fn inputs_and_outputs_are_classified() {
         let found = onbeat_terminal::paths::arguments(&Arguments::command());
         let names = |output| {
             let of = found.iter().filter(move |(is_output, _)| *is_output == output);

@@ -1,4 +1,4 @@
-//! Processes that do one thing, forked from this one.
+//! Child processes with a single task.
 
 use std::io;
 
@@ -10,25 +10,25 @@ use onbeat_irq_core::charge::Process;
 
 use crate::{Error, Result};
 
-/// A process. It ends with this value, or with the thread that started it, however that ends.
+/// A child process. It is killed when this value is dropped, or when the thread that started it exits.
 #[derive(Debug)]
 pub(crate) struct Child(Pid);
 
 impl Child {
-    /// Starts one that is at rest soon, and begins with [`Child::go`].
+    /// Forks a child that stops at once, and starts with [`Child::resume`].
     ///
-    /// `task` makes system calls and nothing else: no memory is taken, no lock.
+    /// `task` makes system calls only: it allocates no memory and takes no lock.
     pub(crate) fn fork(task: impl FnOnce()) -> Result<Self> {
         let parent = std::process::id();
-        // SAFETY: the child makes system calls and ends; it takes neither memory nor locks, which
-        // another thread may have held.
+        // SAFETY: the child makes system calls and exits; it neither allocates memory nor takes locks,
+        // which another thread may have held.
         match unsafe { libc::fork() } {
             -1 => Err(Error::io("fork a process", io::Error::last_os_error())),
             0 => {
                 // SAFETY: system calls without pointers; _exit does not return.
                 unsafe {
                     libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                    // The parent may have ended before that.
+                    // The parent may have exited before the call.
                     if libc::getppid() as u32 == parent {
                         libc::raise(libc::SIGSTOP);
                         task();
@@ -40,19 +40,19 @@ impl Child {
         }
     }
 
-    /// As the kernel numbers it.
+    /// The process id.
     pub(crate) fn pid(&self) -> Pid {
         self.0
     }
 
-    /// As the ledger names it.
+    /// The process as identified by the ledger.
     pub(crate) fn process(&self) -> Result<Process> {
         let found = names::process(self.0.as_raw() as u32);
         found.ok_or_else(|| Error::Invalid(format!("process {} is not in /proc", self.0)))
     }
 
     /// Waits until it has stopped.
-    pub(crate) fn at_rest(&self) -> Result<()> {
+    pub(crate) fn wait_stopped(&self) -> Result<()> {
         match waitpid(self.0, Some(WaitPidFlag::WUNTRACED)) {
             Ok(WaitStatus::Stopped(..)) => Ok(()),
             Ok(other) => {
@@ -62,17 +62,17 @@ impl Child {
         }
     }
 
-    /// Lets it go on.
-    pub(crate) fn go(&self) -> Result<()> {
+    /// Resumes it.
+    pub(crate) fn resume(&self) -> Result<()> {
         self.signal(Signal::SIGCONT)
     }
 
-    /// Has it stop, soon.
+    /// Stops it, asynchronously.
     pub(crate) fn stop(&self) -> Result<()> {
         self.signal(Signal::SIGSTOP)
     }
 
-    /// Ends it, soon; who drops this waits for that.
+    /// Kills it, asynchronously; the drop waits for its exit.
     pub(crate) fn kill(&self) -> Result<()> {
         self.signal(Signal::SIGKILL)
     }

@@ -1,4 +1,4 @@
-//! The CPUs that this thread may use, and those on which packets are received.
+//! CPUs that this thread may use, and CPUs that receive packets.
 
 use std::fs;
 use std::path::Path;
@@ -17,15 +17,15 @@ use crate::{Error, Result};
 /// The CPUs that the calling thread may use, ascending; at least one.
 ///
 /// # Errors
-/// What the kernel says.
+/// An error of the kernel.
 pub fn usable() -> Result<Vec<u16>> {
     let allowed = sched_getaffinity(Pid::from_raw(0))
-        .map_err(|errno| Error::io("ask which CPUs may be used", errno))?;
+        .map_err(|errno| Error::io("read the CPUs that may be used", errno))?;
     let cpus = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap_or(false));
     Ok(cpus.filter_map(|cpu| u16::try_from(cpu).ok()).collect())
 }
 
-/// Refuses a CPU that is not among those `usable`.
+/// Rejects a CPU that is not among those `usable`.
 pub(crate) fn check(option: &'static str, cpu: usize, usable: &[u16]) -> Result<()> {
     if usable.iter().any(|known| usize::from(*known) == cpu) {
         return Ok(());
@@ -43,7 +43,7 @@ pub(crate) struct CpuLock {
 }
 
 impl CpuLock {
-    /// Where the locks are.
+    /// Directory of the locks.
     const DIRECTORY: &str = "/run/onbeat/cpus";
     /// Interval between two attempts.
     const RETRY_NS: u64 = 100_000_000;
@@ -86,7 +86,7 @@ impl CpuLock {
     }
 }
 
-/// Has what a namespace's interfaces receive be received in softirq on these CPUs (RPS), as if a NIC
+/// Makes these CPUs process received packets of a namespace's interfaces in softirq (RPS), as if a NIC
 /// had its interrupts there.
 pub(crate) fn steer(namespace: &Namespace, interfaces: &[&str], cpus: &Cpus) -> Result<()> {
     let mask = mask(cpus);
@@ -100,7 +100,7 @@ pub(crate) fn steer(namespace: &Namespace, interfaces: &[&str], cpus: &Cpus) -> 
     })?
 }
 
-/// CPUs as the kernel's masks have them: words of 32 bits, the highest first.
+/// CPUs in the format of the kernel's masks: words of 32 bits, the highest first.
 fn mask(cpus: &Cpus) -> String {
     let words = cpus.iter().last().map_or(1, |last| usize::from(last / 32) + 1);
     let mut mask = vec![0_u32; words];
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpus_as_masks() {
+    fn masks_have_the_kernel_format() {
         for (cpus, expected) in [
             ("0", "1"),
             ("31", "80000000"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_has_one_holder_that_the_others_wait_for() {
+    fn a_locked_cpu_makes_others_wait_for_its_holder() {
         let temporary = TemporaryDirectory::new("cpus");
         let directory = PrivateDirectory::create(temporary.path()).unwrap();
         let take = |cpu, ms, waits: &mut dyn FnMut(&Holder)| {
@@ -144,7 +144,7 @@ mod tests {
              within 0 s; stop it, or choose other CPUs with taskset",
             std::process::id()
         );
-        let error = take(1, 0, &mut |_| panic!("it does not wait")).unwrap_err();
+        let error = take(1, 0, &mut |_| panic!("a bound of 0 does not wait")).unwrap_err();
         assert_eq!(error.to_string(), expected);
         // The holder exits while the second process waits.
         let (mut first, mut holders) = (Some(first), Vec::new());
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_at_least_and_others_are_refused() {
+    fn at_least_one_cpu_is_usable_and_others_are_rejected() {
         let usable = usable().unwrap();
         assert!(usable.is_sorted() && check("cpu", usable[0].into(), &usable).is_ok());
         let refusal = check("cpu", 7, &[0, 3]).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Why a laboratory could not be built or a scenario not be run.
+//! Errors of the laboratory.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use onbeat_realtime::interrupt::Interrupted;
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a laboratory could not be built or a scenario not be run. That a scenario ran and its
-/// checks failed is no error.
+/// A network could not be built, or a scenario or bench not be run. A failed check of a scenario is no
+/// error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -25,22 +25,22 @@ pub enum Error {
     /// A real-time port.
     #[error(transparent)]
     Port(#[from] onbeat_link::Error),
-    /// A setting for real time.
+    /// A real-time setting.
     #[error(transparent)]
     Realtime(#[from] onbeat_realtime::Error),
-    /// A setting of the host.
+    /// A host setting.
     #[error(transparent)]
     Settings(#[from] onbeat_host::settings::Error),
     /// The interrupt ledger.
     #[error(transparent)]
     Irq(#[from] onbeat_irq::Error),
-    /// The guard.
+    /// The softirq guard.
     #[error(transparent)]
     Guard(#[from] onbeat_irq_guard::Error),
     /// A BPF program.
     #[error(transparent)]
     Bpf(#[from] onbeat_bpf::Error),
-    /// The hooks of the stack.
+    /// The hooks in the network stack.
     #[error(transparent)]
     Hooks(#[from] onbeat_hooks::Error),
     /// A probe or its reflector.
@@ -49,68 +49,68 @@ pub enum Error {
     /// A system call or file.
     #[error("cannot {operation}: {source}")]
     Io {
-        /// What was being done, to what.
+        /// The failed operation with its object.
         operation: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A description of a network that is none.
+    /// An invalid topology.
     #[error(transparent)]
     Topology(#[from] crate::topology::TopologyError),
-    /// A file that describes no network.
+    /// An invalid topology file.
     #[error("{path}: {source}", path = path.display())]
     TopologyFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         source: crate::topology::TopologyError,
     },
-    /// A frame that cannot be made.
+    /// An invalid specification of a frame.
     #[error(transparent)]
     Frame(#[from] crate::traffic::FrameError),
-    /// No host, node or link of this name.
-    #[error("there is no {what} {name:?}; there are: {}", known.join(", "))]
+    /// An unknown host, node, link or scenario.
+    #[error("unknown {what} {name:?}; use one of: {}", known.join(", "))]
     Unknown {
         /// "host or node", "link", "scenario".
         what: &'static str,
-        /// What was asked for.
+        /// The unknown name.
         name: String,
-        /// What there is.
+        /// The known names.
         known: Vec<String>,
     },
-    /// The configuration of a node.
+    /// An error of the configuration of a node.
     #[error("node {node:?}: {source}")]
     Config {
         /// The node.
         node: String,
-        /// What is wrong.
+        /// The cause.
         source: onbeat_node::config::ConfigError,
     },
-    /// A node that did not start or did not end, or a daemon that is not there.
+    /// A node did not start or exit, or its daemon is not running.
     #[error("node {node:?}: {reason}{}", log_tail(log))]
     Node {
         /// The node.
         node: String,
-        /// What happened.
+        /// The cause.
         reason: String,
-        /// What it wrote to standard error, its last lines.
+        /// The last lines of its standard error.
         log: String,
     },
-    /// A node that does not answer.
+    /// A node does not answer requests.
     #[error("node {node:?}: {source}")]
     Control {
         /// The node.
         node: String,
-        /// Why.
+        /// The cause.
         source: onbeat_node::control::ClientError,
     },
-    /// The program to run nodes with is not there.
-    #[error("{path:?} is no program to run nodes with; build it: make build", path = path.display())]
+    /// The program of nodes is missing.
+    #[error("{path:?} is not the onbeat program, which runs nodes; build it: make build", path = path.display())]
     NoProgram {
-        /// Where it was looked for.
+        /// Its expected path.
         path: PathBuf,
     },
-    /// Options that do not parse.
+    /// Options do not parse.
     #[error(transparent)]
     Usage(#[from] clap::Error),
     /// A value of an option that the scenario cannot use.
@@ -120,7 +120,7 @@ pub enum Error {
         option: &'static str,
         /// Its value.
         value: String,
-        /// Why, and what can.
+        /// The cause, and valid values.
         reason: String,
     },
     /// A CPU on which another process runs real-time tasks.
@@ -136,24 +136,24 @@ pub enum Error {
         /// Time waited.
         seconds: f64,
     },
-    /// The measurement itself failed, so that its result would tell nothing.
+    /// The measurement failed, so that its result would be meaningless.
     #[error("the measurement is not valid: {0}")]
     Invalid(String),
-    /// Something that had to happen did not.
+    /// An event did not occur in time.
     #[error("{what} did not happen within {seconds} s")]
     Timeout {
-        /// What was waited for.
+        /// The event.
         what: String,
-        /// For how long.
+        /// Time waited.
         seconds: f64,
     },
-    /// A signal asked to stop.
+    /// Stopped by a signal.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
 }
 
 fn log_tail(log: &str) -> String {
-    if log.is_empty() { String::new() } else { format!("; it said:\n{log}") }
+    if log.is_empty() { String::new() } else { format!("; its log:\n{log}") }
 }
 
 impl Error {

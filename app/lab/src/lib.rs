@@ -6,11 +6,11 @@
 //!              traffic (source --> sink --> delivery)
 //!                |
 //!              scenario --> onbeat_report::Outcome
-//!              shell --> people
+//!              shell --> user
 //! ```
 //!
-//! A [`World`] holds everything that is made: whichever way its process ends, killed among them,
-//! the kernel takes it all away.
+//! A [`World`] holds all namespaces, links and nodes: however its process exits, even killed, the
+//! kernel removes them.
 
 pub mod bench;
 mod child;

@@ -1,4 +1,4 @@
-//! The `onbeat-lab` program: the laboratory, which `onbeat lab`, `bench` and `load` execute.
+//! The `onbeat-lab` program, which `onbeat lab`, `onbeat bench` and `onbeat load` execute.
 
 mod args;
 mod command;

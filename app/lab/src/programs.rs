@@ -8,23 +8,23 @@ use onbeat_netdev::{Handle, XdpMode};
 
 use crate::{Error, Result};
 
-/// The programs of an object file, loaded.
+/// The loaded programs of an object file.
 #[derive(Debug)]
 pub(crate) struct Programs(Object);
 
-/// From libbpf's error to ours, with what was being done.
+/// Converts an error of libbpf; `operation` names the failed operation.
 pub(crate) fn failed(operation: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Error {
-    // The alternate form tells the kernel's reason behind libbpf's.
+    // The alternate form appends the kernel's reason to libbpf's.
     |error| Error::io(operation, io::Error::other(format!("{error:#}")))
 }
 
 impl Programs {
-    /// Loads an object; `of` says whose programs these are.
+    /// Loads an object; `of` names the owner of the programs.
     pub(crate) fn load(object: &[u8], of: &str) -> Result<Self> {
         Self::load_sized(object, of, |_| Ok(()))
     }
 
-    /// As [`Programs::load`]; `size` sets the sizes of maps first.
+    /// Like [`Programs::load`]; `size` sets the sizes of maps first.
     pub(crate) fn load_sized(
         object: &[u8],
         of: &str,
@@ -45,46 +45,54 @@ impl Programs {
         self.0.map(name)
     }
 
-    /// Puts a program on an interface, in native mode.
+    /// Attaches a program to an interface, in native mode.
     pub(crate) fn attach(&self, name: &str, handle: &Handle, interface: &str) -> Result<Link> {
         let index = handle.index(interface)? as i32;
         let link = handle.namespace().run(|| {
             let attached = self.program(name).attach_xdp(index);
-            attached.map_err(failed(format!("put an XDP program on {interface}")))
+            attached.map_err(failed(format!("attach an XDP program to {interface}")))
         })??;
-        // Where nothing is said of the mode, the kernel may choose the generic one.
+        // Without a mode flag, the kernel may choose the generic mode.
         if handle.link(interface)?.xdp.iter().any(|xdp| xdp.mode == XdpMode::Native) {
             Ok(link)
         } else {
-            Err(Error::Invalid(format!("{interface} runs no XDP in native mode")))
+            Err(Error::Invalid(format!(
+                "interface {interface} does not support XDP in native mode"
+            )))
         }
     }
 
-    /// Says where a redirect leads.
-    pub(crate) fn lead(&self, map: &str, key: u32, handle: &Handle, interface: &str) -> Result<()> {
+    /// Sets the target of a redirect.
+    pub(crate) fn set_target(
+        &self,
+        map: &str,
+        key: u32,
+        handle: &Handle,
+        interface: &str,
+    ) -> Result<()> {
         let index = handle.index(interface)?;
-        // The index is looked up in the namespace of the thread that writes it.
+        // The index is that in the namespace of the writing thread.
         handle.namespace().run(|| {
             self.map(map)
                 .update(&key.to_ne_bytes(), &index.to_ne_bytes(), MapFlags::ANY)
-                .map_err(failed(format!("lead a redirect to {interface}")))
+                .map_err(failed(format!("set {interface} as the target of a redirect")))
         })?
     }
 
-    /// Writes the programs' global variables; those behind `octets` become zero.
+    /// Writes the programs' global variables; variables after `octets` become zero.
     pub(crate) fn set_state(&self, octets: &[u8]) -> Result<()> {
         let set = self.0.set_variables(&[(0, octets)]);
         set.map_err(failed("write the variables of the programs"))
     }
 
-    /// The programs' global variables, all of them.
+    /// Reads the programs' global variables.
     pub(crate) fn state<S: Plain>(&self) -> Result<S> {
         let octets = self.0.variables().map_err(failed("read the variables of the programs"))?;
         Ok(S::from_start(&octets).unwrap_or_default())
     }
 }
 
-/// The number that octets of a map begin with.
+/// The number at the start of a map value.
 pub(crate) fn number(octets: &[u8]) -> u64 {
     octets.first_chunk().map_or(0, |octets| u64::from_ne_bytes(*octets))
 }

@@ -1,4 +1,4 @@
-//! A network to look around in: it is built, a shell runs in it, and it goes when the shell ends.
+//! An interactive network: it is built, a shell runs in it, and it is removed when the shell exits.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -19,12 +19,12 @@ use onbeat_realtime::interrupt::{Guard, check};
 use crate::world::die_with_parent;
 use crate::{Error, Result, Topology, World};
 
-/// How long what runs in the network may take to end when it is asked to.
+/// Time that processes in the network have to exit after SIGTERM.
 const GRACE_NS: u64 = 2 * SECOND;
 
-/// A network whose nodes run, for a shell. Whatever still runs in it when it is dropped ends.
+/// A network with running nodes, for a shell. All processes in it are terminated on drop.
 ///
-/// While it lives, SIGINT, SIGTERM and SIGHUP end the shell.
+/// While it lives, SIGINT, SIGTERM and SIGHUP terminate the shell.
 #[derive(Debug)]
 pub struct Shell {
     world: World,
@@ -33,12 +33,12 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// Builds the network, gives its namespaces names, and starts its nodes with `onbeat`. `at` is
-    /// the host or node that a command is to run in; without one, commands see the files of the
-    /// network, and the interfaces of the machine.
+    /// Builds the network, names its namespaces, and starts its nodes with `onbeat`. `at` is the host
+    /// or node of commands; without it, commands use the files of the network, and the interfaces of
+    /// the machine.
     ///
     /// # Errors
-    /// Where there is no such host or node, the network cannot be built, or a node does not start.
+    /// The host or node does not exist, the network cannot be built, or a node does not start.
     pub fn open(topology: &Topology, at: Option<&str>, onbeat: &Path) -> Result<Self> {
         let stations = topology.hosts.iter().map(|host| &host.name);
         let stations: Vec<_> =
@@ -58,7 +58,7 @@ impl Shell {
         Ok(shell)
     }
 
-    /// A bind mount for each namespace: in the mounts of the network, which go with it.
+    /// Bind-mounts each namespace in the mount namespace of the network, and is removed with it.
     fn name_namespaces(&self) -> Result<()> {
         fs::create_dir_all(NAMED_NAMESPACES)
             .map_err(|error| Error::io(format!("make {NAMED_NAMESPACES}"), error))?;
@@ -72,7 +72,7 @@ impl Shell {
         Ok(())
     }
 
-    /// How to enter each host and node, for people.
+    /// Instructions to enter each host and node.
     #[must_use]
     pub fn ways_in(&self) -> String {
         let topology = self.world.topology();
@@ -98,10 +98,10 @@ impl Shell {
         text
     }
 
-    /// Runs a command to its end, with the files of the network, at the chosen host or node.
+    /// Runs a command until its exit, with the files of the network, at the chosen host or node.
     ///
     /// # Errors
-    /// Where it cannot be started; [`Error::Interrupted`].
+    /// The command cannot be started; [`Error::Interrupted`].
     pub fn run(&mut self, command: &mut Command) -> Result<ExitStatus> {
         die_with_parent(command);
         if let Some(at) = &self.at {
@@ -119,11 +119,11 @@ impl Shell {
         ended.map(|()| status)
     }
 
-    /// Ends whatever runs in the network, except its nodes.
+    /// Terminates all processes in the network, except its nodes.
     fn end_all(&self) {
         for signal in [Signal::SIGTERM, Signal::SIGKILL] {
             for pid in self.inside() {
-                // Fails only where it has ended, which is what is wanted.
+                // Fails only if the process has exited already.
                 let _ = kill(pid, signal);
             }
             let deadline = now_ns() + GRACE_NS;
@@ -133,8 +133,8 @@ impl Shell {
         }
     }
 
-    /// Processes in the mounts of the network or in one of its namespaces, other than this one and
-    /// the nodes. None but those that came in through a shell are there.
+    /// Processes in the mount namespace or in a network namespace of the network, other than this one
+    /// and the nodes. They were started by a shell.
     fn inside(&self) -> Vec<Pid> {
         let namespace =
             |process: &str, kind| fs::read_link(format!("/proc/{process}/ns/{kind}")).ok();
@@ -161,14 +161,14 @@ impl Drop for Shell {
     }
 }
 
-/// Waits until a child has ended; it is a zombie then.
+/// Waits until a child has exited; it is a zombie then.
 fn wait_for_end(child: &Child) -> Result<()> {
-    /// A signal that comes between a look at the flag and the wait is seen that much later.
+    /// Maximum delay of a signal that arrives between the check of the flag and the wait.
     const LOOK_MS: u16 = 500;
-    // SAFETY: a number and a flag.
+    // SAFETY: the arguments are a number and a flag.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
     let fd = Errno::result(fd).map_err(|errno| Error::io("watch a process", errno))?;
-    // SAFETY: the kernel just gave us this descriptor.
+    // SAFETY: the kernel has just returned this descriptor.
     let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
     loop {
         check()?;

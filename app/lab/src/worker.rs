@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::{Error, Result};
 
-/// A thread that runs until this is stopped or dropped.
+/// A thread that runs until this value is stopped or dropped.
 #[derive(Debug)]
 pub(crate) struct Worker<T> {
     stop: Arc<AtomicBool>,
@@ -15,7 +15,8 @@ pub(crate) struct Worker<T> {
 }
 
 impl<T: Send + 'static> Worker<T> {
-    /// Starts a thread where the calling one runs. `run` returns soon after its flag is set.
+    /// Starts a thread with the affinity and namespaces of the caller. `run` returns soon after its
+    /// flag is set.
     pub(crate) fn start(
         name: &str,
         run: impl FnOnce(&AtomicBool) -> T + Send + 'static,
@@ -27,12 +28,12 @@ impl<T: Send + 'static> Worker<T> {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Whether it has returned.
+    /// Whether the thread has returned.
     pub(crate) fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Stops it; its result.
+    /// Stops the thread; returns its result.
     pub(crate) fn stop(mut self) -> T {
         let result = self.join().expect("a worker is stopped once");
         result.unwrap_or_else(|panic| resume_unwind(panic))

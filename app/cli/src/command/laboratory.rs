@@ -14,7 +14,7 @@ const LABORATORY: Companion = Companion {
 /// Commands of the laboratory.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Laboratory {
-    /// Ready-made networks on this machine, with traffic and faults (onbeat-lab)
+    /// Run ready-made networks on this machine, with traffic and faults (onbeat-lab)
     #[command(
         disable_help_flag = true,
         after_help = "\
@@ -26,7 +26,7 @@ Examples:
 Exit status: 0 all checks hold, 1 a check failed, 2 error (the laboratory is not installed)."
     )]
     Lab(Passed),
-    /// Measure, always beside the limit in the same run (onbeat-lab)
+    /// Measure relative to a limit in the same run (onbeat-lab)
     #[command(
         disable_help_flag = true,
         after_help = "\

@@ -47,9 +47,9 @@ const EXCEPTIONS: [&str; 8] = [
     "{rows} processes took part",
     "{} streams change at once",
     "{} of {streams} streams",
-    "by each of {streams} streams",
+    "per stream of {streams} streams",
     "_ => format!(\"{streams} streams\")",
-    "{backend}: {} streams beside",
+    "{backend}: {} streams relative to",
     "{}, {}, {} streams",
 ];
 

@@ -1,29 +1,29 @@
-//! Frames of a chain of nodes, counted and timed: for all benches of FRER.
+//! Frames of a chain of nodes, counted and timed, for all benches of FRER.
 
 use onbeat_report::{Cell, Check, Counters, Measurement};
 
 use super::chain::ChainDrops;
-use super::protected::NodeCounters;
+use super::protected::FrerNodeCounters;
 
 /// Unit of throughput.
 pub(super) const RATE: &str = "frames/s";
 
-/// Frames sent into a chain, received from it, and counted in between.
+/// Frames sent into a chain, received from it, and counted on its nodes.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(super) struct FrameAccount {
     pub(super) paths: usize,
     pub(super) streams: u32,
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) dropped: ChainDrops,
-    pub(super) counted: NodeCounters,
+    pub(super) counted: FrerNodeCounters,
 }
 
-/// That frames are conserved, in the order of their path: numbered on A, on the paths, recovered on B,
+/// Checks that frames are conserved, in path order: numbered on A, on the paths, recovered on B,
 /// delivered.
-pub(super) fn conserved(what: &str, accounts: &[Account]) -> [Check; 4] {
-    let check = |name, value: fn(&Account) -> u64, limit: fn(&Account) -> u64| {
-        let sum = |of: fn(&Account) -> u64| accounts.iter().map(of).sum::<u64>();
+pub(super) fn conservation_checks(what: &str, accounts: &[FrameAccount]) -> [Check; 4] {
+    let check = |name, value: fn(&FrameAccount) -> u64, limit: fn(&FrameAccount) -> u64| {
+        let sum = |of: fn(&FrameAccount) -> u64| accounts.iter().map(of).sum::<u64>();
         Check::eq(format!("{what}: {name}"), sum(value), sum(limit), "frames")
     };
     [
@@ -51,7 +51,7 @@ pub(super) fn conserved(what: &str, accounts: &[Account]) -> [Check; 4] {
 }
 
 /// A table of chains.
-pub(super) fn accounts<'a>(chains: impl Iterator<Item = (String, &'a Account)>) -> Counters {
+pub(super) fn accounts<'a>(chains: impl Iterator<Item = (String, &'a FrameAccount)>) -> Counters {
     let mut table = Counters::new([
         "chain",
         "sent",
@@ -80,7 +80,7 @@ pub(super) fn accounts<'a>(chains: impl Iterator<Item = (String, &'a Account)>) 
     table
 }
 
-/// A table of chains with their throughput, in frames/s round by round.
+/// A table of chains with their throughput per round, in frames/s.
 pub(super) fn times(chains: impl IntoIterator<Item = (String, Vec<f64>)>) -> Counters {
     let mut table = Counters::new([
         ("chain", ""),

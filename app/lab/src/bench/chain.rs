@@ -1,12 +1,12 @@
-//! Chains of interfaces to measure: talker, node A, two paths, node B, listener.
+//! Chains of interfaces to measure on: talker, node A, two paths, node B, listener.
 //!
 //! ```text
 //! talker t ---- a  A  path1 ---- path1  B  b ---- l listener
 //!                     path2 ---- path2
 //! ```
 //!
-//! What is compared runs on chains of its own, made alike, in the same four namespaces: nothing
-//! has to be taken down and set up again between two measurements.
+//! Each compared variant has a chain of its own, built identically, in the same four namespaces: no
+//! chain is removed or built between two measurements.
 
 use std::iter;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd};
 
 use crate::Result;
 
-/// Room for the R-TAG beside 1,500 octets.
+/// Room for the R-TAG in addition to 1,500 octets.
 const PATH_MTU: u32 = 1506;
 const HOST_MTU: u32 = 1500;
 
-/// Within this time a veth pair that was turned on has carrier.
+/// Time within which a veth pair that was set up has carrier.
 const BOUND: Duration = Duration::from_secs(10);
 
 /// The namespaces of all chains.
@@ -47,7 +47,7 @@ pub(super) struct Interface {
 }
 
 impl Interface {
-    /// As a port of a data plane, in native mode.
+    /// The port of a data plane on this interface, in native mode.
     pub(super) fn port(&self) -> PortSpec {
         PortSpec {
             name: self.name.clone(),
@@ -68,15 +68,15 @@ pub(super) struct Chain {
     pub(super) b_paths: [Interface; 2],
     pub(super) b: Interface,
     pub(super) listener: Interface,
-    /// Nodes are threads, which the source must let go on.
+    /// The nodes are threads, to which the source must yield.
     pub(super) of_threads: bool,
-    /// Frames that the source has sent into the chain, ever.
+    /// Frames that the source has sent into the chain in total.
     pub(super) sent: u64,
-    /// Frames that sinks received from it.
+    /// Frames that sinks have received from it in total.
     pub(super) received: u64,
 }
 
-/// Frames that interfaces of a chain had no room for.
+/// Frames that interfaces of a chain dropped because their queues were full.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ChainDrops {
     /// From talker to A.
@@ -88,8 +88,8 @@ pub(super) struct ChainDrops {
 }
 
 impl Chain {
-    /// Builds chain `number`, whose interfaces poll where `polls` says so: a veth takes what XDP
-    /// redirects to it only where its other end does.
+    /// Builds chain `number`. `polls`: its interfaces poll (NAPI); a veth accepts redirects of XDP only
+    /// if its peer polls.
     pub(super) fn build(stations: &Stations, number: usize, polls: bool) -> Result<Self> {
         let Stations { talker, a, b, listener } = stations;
         let name = |role: &str| format!("{role}.{number}");
@@ -113,18 +113,18 @@ impl Chain {
         })
     }
 
-    /// One whose nodes are threads on the CPU of the source.
+    /// The same chain, with nodes that are threads on the CPU of the source.
     pub(super) fn of_threads(self) -> Self {
         Self { of_threads: true, ..self }
     }
 
-    /// The ports of nodes A and B with `paths` paths: the one to the host, then the paths.
+    /// The ports of nodes A and B with `paths` paths: the host port, then the paths.
     pub(super) fn ports(&self, paths: usize) -> [Vec<&Interface>; 2] {
         [(&self.a, &self.a_paths), (&self.b, &self.b_paths)]
             .map(|(host, all)| iter::once(host).chain(&all[..paths]).collect())
     }
 
-    /// What was dropped since the chain was built.
+    /// Frames dropped since the chain was built.
     pub(super) fn dropped(&self, stations: &Stations) -> Result<ChainDrops> {
         let of = |handle: &Handle, interface: &Interface| {
             handle.statistics(&interface.name).map(|statistics| statistics.tx_dropped)
@@ -137,7 +137,7 @@ impl Chain {
     }
 }
 
-/// A link with one queue for each direction: frames keep their order.
+/// Creates a link with one queue per direction, so that frames keep their order.
 fn pair(
     handle: &Handle,
     name: &str,
@@ -152,9 +152,9 @@ fn pair(
     )?;
     for (handle, name) in [(handle, name), (peer, peer_name)] {
         let ethtool = Ethtool::in_namespace(handle.namespace())?;
-        // GRO makes a veth poll. A frame with a checksum still to be made would leave XDP unmade.
+        // GRO makes a veth poll. XDP would forward a frame whose checksum is still to be computed.
         ethtool.set_features(name, &[("gro", polls), ("tx", false)])?;
-        // What IPv6 sends by itself would be counted as ours.
+        // Frames that IPv6 sends on its own would be counted.
         handle.set_ipv6(name, false)?;
         handle.set_up(name)?;
     }

@@ -1,4 +1,4 @@
-//! One CPU for everything that is measured, and load on it.
+//! The CPU under measurement, and load on it.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 const THIS_THREAD: Pid = Pid::from_raw(0);
 
-/// The CPUs that this thread may use, split into the measured one and the others.
+/// The CPUs that this thread may use, split into the measured CPU and the others.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cpus {
     pub(super) measured: usize,
@@ -19,10 +19,10 @@ pub(super) struct Cpus {
 }
 
 impl Cpus {
-    /// `wanted`, or the last one there is: the first has the most to do besides.
+    /// Chooses `wanted`, or the last CPU: the first has most of the other work of the machine.
     pub(super) fn choose(wanted: Option<usize>) -> Result<Self> {
         let allowed = sched_getaffinity(THIS_THREAD)
-            .map_err(|errno| Error::io("ask which CPUs may be used", errno))?;
+            .map_err(|errno| Error::io("read the CPUs that may be used", errno))?;
         let list: Vec<usize> =
             (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap_or(false)).collect();
         let last = list.last().copied().unwrap_or(0);
@@ -45,20 +45,20 @@ impl Cpus {
         Ok(Self { measured, measured_set, others })
     }
 
-    /// Keeps this thread, and the threads it starts meanwhile, on the measured CPU.
+    /// Pins this thread, and the threads it starts meanwhile, to the measured CPU.
     pub(super) fn pin(&self) -> Result<Pinned> {
         Pinned::to(&self.measured_set)
     }
 
-    /// Keeps this thread, and the threads it starts meanwhile, off the measured CPU where there is
-    /// another one.
-    pub(super) fn keep_off(&self) -> Result<Pinned> {
+    /// Keeps this thread, and the threads it starts meanwhile, off the measured CPU if there is another
+    /// one.
+    pub(super) fn pin_to_others(&self) -> Result<Pinned> {
         Pinned::to(&self.others)
     }
 
-    /// Makes this thread, until it ends, go before all that is not real-time work, so that what
-    /// else the machine does is not measured as well. False where that is not allowed.
-    pub(super) fn go_first() -> bool {
+    /// Gives this thread real-time priority until it exits, so that other work of the machine is not
+    /// part of the measurement. Returns false if that is not permitted.
+    pub(super) fn raise_priority() -> bool {
         let parameters = libc::sched_param { sched_priority: 1 };
         // SAFETY: the parameters live through the call.
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
@@ -71,7 +71,7 @@ impl Cpus {
     }
 }
 
-/// Where a thread may run, until it is dropped.
+/// The CPU affinity of a thread, restored on drop.
 #[derive(Debug)]
 pub(super) struct Pinned {
     former: CpuSet,
@@ -84,13 +84,13 @@ impl Pinned {
             sched_setaffinity(THIS_THREAD, set)?;
             Ok(Self { former })
         };
-        pin().map_err(|errno: nix::errno::Errno| Error::io("keep a thread on a CPU", errno))
+        pin().map_err(|errno: nix::errno::Errno| Error::io("pin a thread to a CPU", errno))
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // That a thread stays where it is only makes it slower.
+        // A thread that stays pinned is only slower.
         let _ = sched_setaffinity(THIS_THREAD, &self.former);
     }
 }

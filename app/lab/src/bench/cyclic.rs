@@ -1,4 +1,4 @@
-//! How benches are run that measure back ends of the port cycle by cycle.
+//! Options and results of benches that measure back ends of the port cycle by cycle.
 
 mod case;
 
@@ -11,13 +11,13 @@ use onbeat_report::format::count;
 use onbeat_report::{Outcome, Progress, Run, Topology};
 
 pub(super) use self::case::{CycleCase, Quantity, Values, distributions, over_rounds, ratios};
-use super::port::place::Machine;
+use super::port::placement::Machine;
 use crate::{Error, Result};
 
-/// What else the machine does.
+/// Other load on the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Load {
-    /// Nothing that the bench would know of.
+    /// No load by the bench.
     #[default]
     Idle,
     /// 400 processes that send each other messages over pipes: [`crate::load::Hackbench`].
@@ -25,14 +25,14 @@ pub enum Load {
 }
 
 impl Load {
-    /// All of them.
+    /// All loads.
     pub const ALL: [Load; 2] = [Load::Idle, Load::Hackbench];
 
-    /// A note for a result under [`Load::Hackbench`].
-    pub(super) const HACKBENCH: &str = "Load \"hackbench\": 400 processes in 10 groups, in each of \
-        which 20 send messages of 100 octets to 20 over pipes without a pause; they may run on every CPU.";
+    /// The note of a result under [`Load::Hackbench`].
+    pub(super) const HACKBENCH: &str = "Load \"hackbench\": 400 processes in 10 groups; in each \
+        group, 20 send messages of 100 octets to 20 over pipes without a pause, on all CPUs.";
 
-    /// As options and figures name it.
+    /// Its name in options and figures.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,41 +48,40 @@ impl fmt::Display for Load {
     }
 }
 
-/// How such a bench is run.
+/// Options of such a bench.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Rows, by name; empty: those that the bench measures unless it is told otherwise.
+    /// Rows, by name; empty: the default rows of the bench.
     pub backends: Vec<String>,
-    /// Cycles that count, for each row, period and load.
+    /// Measured cycles of each row, period and load.
     pub cycles: u64,
-    /// In how many rounds: what differs from round to round is the spread.
+    /// Number of rounds; the spread is that between rounds.
     pub rounds: u32,
-    /// Lengths of the cycle.
+    /// Cycle lengths.
     pub periods: Vec<Duration>,
-    /// Under which loads.
+    /// Loads.
     pub loads: Vec<Load>,
-    /// CPUs of the managing and of the controlled node; the first and the last one where it is
-    /// not said.
+    /// CPUs of the managing and of the controlled node; default: the first and the last one.
     pub cpus: Option<(usize, usize)>,
-    /// Of the nodes' threads, in SCHED_FIFO; 0: none.
+    /// Real-time priority of the node threads (SCHED_FIFO); 0: none.
     pub priority: u8,
 }
 
-/// What a bench can do.
+/// Limits of the options of a bench.
 #[derive(Debug)]
 pub(super) struct Bounds<'a> {
     pub(super) backends: &'a [&'static str],
     pub(super) most_cycles: u64,
     pub(super) periods: RangeInclusive<Duration>,
-    /// Whether a cycle is so many microseconds.
+    /// Whether the cycle must be a whole number of microseconds.
     pub(super) whole_us: bool,
 }
 
 impl Options {
-    /// Real-time priority of nodes: below the kernel's own interrupt threads, which are at 50.
+    /// Real-time priority of nodes: below the kernel's own interrupt threads, which have 50.
     pub(super) const PRIORITY: u8 = 49;
 
-    pub(super) fn usual(cycles: u64, rounds: u32, periods_us: [u64; 3]) -> Self {
+    pub(super) fn defaults(cycles: u64, rounds: u32, periods_us: [u64; 3]) -> Self {
         Self {
             backends: Vec::new(),
             cycles,
@@ -114,7 +113,7 @@ impl Options {
         }
         for (option, count) in [("periods", self.periods.len()), ("loads", self.loads.len())] {
             if count == 0 {
-                return refuse(option, "(none)".into(), "say at least one".into());
+                return refuse(option, "(none)".into(), "name at least one".into());
             }
         }
         if !(1..=*most_cycles).contains(&self.cycles) {
@@ -130,9 +129,9 @@ impl Options {
         Ok(())
     }
 
-    /// Whether a row is asked for, by name or because it is measured unless it is told otherwise.
-    pub(super) fn wants(&self, name: &str, usually: bool) -> bool {
-        if self.backends.is_empty() { usually } else { self.backends.iter().any(|b| b == name) }
+    /// Whether a row is measured: because it is named, or by default.
+    pub(super) fn includes(&self, name: &str, by_default: bool) -> bool {
+        if self.backends.is_empty() { by_default } else { self.backends.iter().any(|b| b == name) }
     }
 
     pub(super) fn note_on_ratios(&self) -> String {
@@ -144,7 +143,8 @@ impl Options {
     }
 }
 
-/// Measures, and fills an outcome by what `measure` returns. SIGINT, SIGTERM and SIGHUP end it in order.
+/// Measures, and fills an outcome with the result of `measure`. SIGINT, SIGTERM and SIGHUP stop it in
+/// order.
 pub(super) fn run<F: FnOnce(&mut Outcome)>(
     name: &str,
     progress: &mut Progress,
@@ -161,32 +161,32 @@ pub(super) fn run<F: FnOnce(&mut Outcome)>(
     Ok(outcome)
 }
 
-/// What a bench measured.
-pub(super) struct Results<B: 'static, C> {
-    /// The rows of the options.
+/// The result of such a bench.
+pub(super) struct CyclicResults<B: 'static, C> {
+    /// The measured rows.
     pub(super) rows: Vec<RowState<B>>,
     pub(super) cases: Vec<C>,
     pub(super) machine: Machine,
 }
 
-/// A row, and why not where it cannot be had.
+/// A row, and the reason if it is unavailable.
 pub(super) type RowState<B> = (&'static B, Option<String>);
 
-/// State of a row, for a table.
+/// State of a row, for the table.
 pub(super) fn state(why_not: Option<&str>) -> String {
-    why_not.map_or("measured".into(), |why| format!("not here: {why}"))
+    why_not.map_or("measured".into(), |why| format!("unavailable: {why}"))
 }
 
-/// Refuses to measure without any row that can be had.
+/// Fails if no row is available.
 pub(super) fn require_any<R, B>(rows: Vec<R>, states: &[RowState<B>]) -> Result<Vec<R>> {
     if rows.is_empty() {
         let reasons: Vec<&str> = states.iter().filter_map(|(_, why)| why.as_deref()).collect();
-        return Err(Error::Invalid(format!("no back end can be had: {}", reasons.join("; "))));
+        return Err(Error::Invalid(format!("no back end is available: {}", reasons.join("; "))));
     }
     Ok(rows)
 }
 
-/// A period as figures name it: `5 ms`, `250 µs`.
+/// A period as in figures: `5 ms`, `250 µs`.
 pub(super) fn cycle(period_ns: u64) -> String {
     if period_ns % 1_000_000 == 0 {
         format!("{} ms", period_ns / 1_000_000)
@@ -199,7 +199,7 @@ pub(super) fn micros(ns: u64) -> String {
     format!("{} µs", ns / 1_000)
 }
 
-/// The network of such a bench, and what its nodes are.
+/// The network of such a bench, with the roles of its nodes.
 pub(super) fn topology(managing: &str, controlled: &str) -> Topology {
     let mut network = Topology::default();
     network.node("mn", 0, 0).host("wire", 1, 0).node("cn", 2, 0);
@@ -213,48 +213,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_measured_is_refused() {
+    fn invalid_options_are_rejected() {
         let bounds = |whole_us| Bounds {
             backends: &["packet", "xdp"],
             most_cycles: 1000,
             periods: Duration::from_micros(200)..=Duration::from_secs(1),
             whole_us,
         };
-        let usual = || Options::usual(1000, 5, [200, 1_000, 1_000_000]);
-        assert!(usual().check(&bounds(true)).is_ok());
-        let refusal = Options { backends: vec!["netmap".into()], ..usual() }.check(&bounds(true));
+        let defaults = || Options::defaults(1000, 5, [200, 1_000, 1_000_000]);
+        assert!(defaults().check(&bounds(true)).is_ok());
+        let refusal =
+            Options { backends: vec!["netmap".into()], ..defaults() }.check(&bounds(true));
         let refusal = refusal.unwrap_err().to_string();
         assert!(
             refusal.starts_with("back end netmap cannot be used here: back ends are packet, xdp")
         );
         for options in [
-            Options { cycles: 0, ..usual() },
-            Options { cycles: 1001, ..usual() },
-            Options { rounds: 0, ..usual() },
-            Options { periods: vec![], ..usual() },
-            Options { loads: vec![], ..usual() },
-            Options { periods: vec![Duration::from_micros(199)], ..usual() },
-            Options { periods: vec![Duration::from_millis(1001)], ..usual() },
-            Options { priority: 99, ..usual() },
+            Options { cycles: 0, ..defaults() },
+            Options { cycles: 1001, ..defaults() },
+            Options { rounds: 0, ..defaults() },
+            Options { periods: vec![], ..defaults() },
+            Options { loads: vec![], ..defaults() },
+            Options { periods: vec![Duration::from_micros(199)], ..defaults() },
+            Options { periods: vec![Duration::from_millis(1001)], ..defaults() },
+            Options { priority: 99, ..defaults() },
         ] {
             assert!(options.check(&bounds(false)).is_err(), "{options:?}");
         }
-        let odd = Options { periods: vec![Duration::from_nanos(1_000_500)], ..usual() };
+        let odd = Options { periods: vec![Duration::from_nanos(1_000_500)], ..defaults() };
         assert!(odd.check(&bounds(false)).is_ok());
         let refusal = odd.check(&bounds(true)).unwrap_err().to_string();
         assert!(refusal.ends_with("use 200µs to 1s, in whole microseconds"), "{refusal}");
     }
 
     #[test]
-    fn some_rows_are_measured_on_demand_only() {
-        let options = Options::usual(1, 1, [1, 2, 3]);
-        assert!(options.wants("packet", true) && !options.wants("packet-spin", false));
+    fn non_default_rows_are_measured_if_named() {
+        let options = Options::defaults(1, 1, [1, 2, 3]);
+        assert!(options.includes("packet", true) && !options.includes("packet-spin", false));
         let options = Options { backends: vec!["packet-spin".into()], ..options };
-        assert!(options.wants("packet-spin", false) && !options.wants("packet", true));
+        assert!(options.includes("packet-spin", false) && !options.includes("packet", true));
     }
 
     #[test]
-    fn periods_are_named_as_they_are_given() {
+    fn period_names_match_the_options() {
         assert_eq!(cycle(5_000_000), "5 ms");
         assert_eq!(cycle(250_000), "250 µs");
         assert_eq!(cycle(1_500_000), "1500 µs");

@@ -1,8 +1,8 @@
-//! One-way delay of single frames, on an idle CPU and beside a CPU hog.
+//! One-way delay of single frames, on an idle CPU and with a CPU hog.
 //!
-//! A frame is stamped just before it is given to the kernel, and again where the listener's kernel
-//! takes it in. Source, softirq and hog share the measured CPU; the sink, which only reads what was
-//! stamped, is kept off it.
+//! A frame is stamped just before it is passed to the kernel, and again when the kernel of the listener
+//! receives it. Source, softirq and hog share the measured CPU; the sink, which only reads stamps, runs
+//! elsewhere.
 
 use std::time::Duration;
 
@@ -13,29 +13,29 @@ use onbeat_report::{Distribution, Progress, Recorder};
 
 use super::chain::Chain;
 use super::frames;
-use super::throughput::Bed;
+use super::throughput::ThroughputBed;
 use crate::traffic::{Delivery, ExpectedStream, Rate, Sink, Source, SourceConfig};
 use crate::{Error, Result};
 
-/// What is measured at a time.
+/// Probes per slice.
 const SLICE: Duration = Duration::from_secs(1);
 
-/// Within this time after the last one was sent, a frame has arrived or is lost.
+/// Time after the last transmission within which a frame has arrived or is lost.
 const BOUND: Duration = Duration::from_secs(2);
 
 const STREAM: u32 = 1;
 
-/// What became of the probes of one chain.
+/// Results of the probes of one chain.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Fate {
+pub(super) struct ProbeCounts {
     pub(super) sent: u64,
     pub(super) lost: u64,
     pub(super) duplicated: u64,
-    /// Not as they were sent: changed, tagged, of another VLAN, out of order.
+    /// Frames with a difference: changed, tagged, of another VLAN, out of order.
     pub(super) wrong: u64,
 }
 
-impl Fate {
+impl ProbeCounts {
     fn add(&mut self, delivery: &Delivery, corrupted: u64) {
         let record = &delivery.record;
         self.sent += delivery.sent();
@@ -46,17 +46,17 @@ impl Fate {
     }
 }
 
-/// The delays of all four cases, and what became of the frames: by redirect, by FRER.
+/// Measures the delays of all four cases, and the results of the probes: by redirect, by FRER.
 pub(super) fn measure(
-    bed: &Bed<'_>,
+    bed: &ThroughputBed<'_>,
     chains: [&Chain; 2],
     progress: &mut Progress,
-) -> Result<(Distribution, [Fate; 2])> {
+) -> Result<(Distribution, [ProbeCounts; 2])> {
     const NAMES: [[&str; 2]; 2] =
         [["redirect, idle", "FRER, idle"], ["redirect, CPU hog", "FRER, CPU hog"]];
     let options = bed.options;
     let mut recorder = Recorder::new();
-    let mut fates = [Fate::default(); 2];
+    let mut fates = [ProbeCounts::default(); 2];
     let slices = (options.probes * SECOND / options.probe_rate).div_ceil(SLICE.as_nanos() as u64);
     let mut left = options.probes;
     for slice in 0..slices {
@@ -65,7 +65,7 @@ pub(super) fn measure(
         for (loaded, names) in NAMES.iter().enumerate() {
             let _hog = (loaded == 1).then(|| bed.cpus.hog()).transpose()?;
             for turn in 0..2 {
-                // Neither is always the first.
+                // The order alternates.
                 let which = (turn + slice as usize) % 2;
                 let name = names[which];
                 progress.update(|| format!("delay {} of {slices}: {name}", slice + 1));
@@ -86,12 +86,12 @@ pub(super) fn measure(
     Ok((figure, fates))
 }
 
-fn probe(bed: &Bed<'_>, chain: &Chain, probes: u64) -> Result<(Delivery, u64)> {
-    let Bed { stations, options, cpus, .. } = bed;
+fn probe(bed: &ThroughputBed<'_>, chain: &Chain, probes: u64) -> Result<(Delivery, u64)> {
+    let ThroughputBed { stations, options, cpus, .. } = bed;
     let frame = frames::spec(options.probe_octets);
     let expected = ExpectedStream { stream: STREAM, vlans: frame.vlans.clone() };
     let sink = {
-        let _elsewhere = cpus.keep_off()?;
+        let _elsewhere = cpus.pin_to_others()?;
         Sink::start(stations.listener.namespace(), &chain.listener.name, &[expected])?
     };
     let source = {

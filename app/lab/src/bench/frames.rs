@@ -1,4 +1,4 @@
-//! The frames of the benches: what the source writes, what FRER tells them by, what probes carry.
+//! The frames of the benches: headers of the source, stream identification, payload of probes.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ pub(super) const VLAN: u16 = 100;
 pub(super) const SOURCE: MacAddress = MacAddress([0x02, 0x0b, 0xff, 0, 0, 1]);
 pub(super) const ETHERTYPE: u16 = traffic::ETHERTYPE;
 
-/// Most streams there can be: the last two octets of the address tell them apart.
+/// Maximum number of streams: the last two octets of the address distinguish them.
 pub(super) const MAX_STREAMS: u32 = 1 << 16;
 
 /// Destination of the frames of a stream.
@@ -31,7 +31,7 @@ pub(super) fn identification(stream: u32) -> Identification {
 /// Octets of a header: addresses, VLAN tag, EtherType.
 pub(super) const HEADER_LEN: usize = 18;
 
-/// Where in a header the number of the stream stands, big-endian: see [`destination`].
+/// Offset of the stream number in a header, big-endian: see [`destination`].
 pub(super) const STREAM: Range<usize> = 4..6;
 
 /// Header of the frames of stream 0.
@@ -39,7 +39,9 @@ pub(super) fn header() -> [u8; HEADER_LEN] {
     let mut header = [0; HEADER_LEN];
     header[..6].copy_from_slice(&destination(0).0);
     header[6..12].copy_from_slice(&SOURCE.0);
-    VlanTag::new(VLAN).emit(&mut header[12..16]).expect("the VLAN is one, and there is room");
+    VlanTag::new(VLAN)
+        .emit(&mut header[12..16])
+        .expect("the VLAN id is valid, and the buffer is large enough");
     header[16..].copy_from_slice(&ETHERTYPE.to_be_bytes());
     header
 }

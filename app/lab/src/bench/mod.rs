@@ -1,20 +1,20 @@
-//! Figures, always beside their limit.
+//! Benches: measurements relative to a limit measured in the same run.
 //!
-//! [`port`] measures the real-time port, [`powerlink`] nodes on it (both are run as [`cyclic`] says), [`irq`]
-//! the interrupt ledger, [`single_hop`] the measurement of delay. The other files are the bench `frer`:
+//! [`port`] measures the real-time port, [`powerlink`] nodes on it (both with the options of
+//! [`cyclic`]), [`irq`] the interrupt ledger, [`single_hop`] the measurement of delay. The other files
+//! are the bench `frer`:
 //!
 //! ```text
 //! source -> talker -> A (redirect | FRER) -> path1, path2 -> B (redirect | FRER) -> listener -> sink
 //! ```
 //!
-//! `chain` builds the interfaces, `redirect` and `protected` put something on them, `talker` and
-//! `programs` send, `throughput` and `delay` measure, `frer` puts it together.
+//! `chain` builds the interfaces, `redirect` and `protected` attach data planes to them, `talker` and
+//! `programs` send, `throughput` and `delay` measure, `frer` combines them.
 
 use onbeat_realtime::interrupt;
 
 mod account;
 mod chain;
-mod counted;
 mod cpu;
 pub mod cyclic;
 mod delay;
@@ -23,6 +23,7 @@ mod frer;
 pub mod irq;
 pub mod port;
 pub mod powerlink;
+mod program_costs;
 mod programs;
 mod protected;
 mod redirect;
@@ -41,17 +42,17 @@ use onbeat_report::{Outcome, Progress, Run};
 use self::cpu::Cpus;
 use crate::{Error, Result};
 
-/// Where the frames come from whose throughput is measured.
+/// Source of the frames of a throughput measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// A packet socket on the talker's interface, as end systems send.
+    /// A packet socket on the talker's interface, as in an end system.
     Socket,
-    /// The talker's kernel makes them: no source costs less, so that the chain weighs most.
+    /// The talker's kernel: no source costs less, so that the chain has the largest share.
     Kernel,
 }
 
 impl Source {
-    /// As figures name it.
+    /// Its name in figures.
     fn name(self) -> &'static str {
         match self {
             Source::Socket => "frames from a talker's socket",
@@ -60,30 +61,30 @@ impl Source {
     }
 }
 
-/// How a bench is run.
+/// Options of the bench `frer`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What moves the frames, each measured beside its own limit.
+    /// Data planes, each compared with a limit of its own.
     pub backends: Vec<Backend>,
-    /// Where frames come from, each measured by itself.
+    /// Sources of frames, each measured separately.
     pub sources: Vec<Source>,
-    /// Numbers of streams to measure with.
+    /// Numbers of streams.
     pub streams: Vec<u32>,
-    /// Octets of a frame whose throughput is measured, VLAN tag included, FCS not.
+    /// Frame size of throughput measurements in octets, with VLAN tag, without FCS.
     pub frame_octets: usize,
-    /// How often each throughput is measured, with each source.
+    /// Number of repetitions of each throughput measurement, with each source.
     pub rounds: u32,
-    /// How long a throughput is measured at a time.
+    /// Duration of one throughput measurement.
     pub slice: Duration,
-    /// Frames that the kernel makes at a time. Above 64 interfaces run out of room.
+    /// Frames per batch of the kernel source. Above 64, queues of interfaces overflow.
     pub batch: u32,
-    /// Frames whose delay is measured, in each of the four cases.
+    /// Frames of each of the four delay measurements.
     pub probes: u64,
-    /// Octets of these frames, VLAN tag included, FCS not.
+    /// Their size in octets, with VLAN tag, without FCS.
     pub probe_octets: usize,
-    /// How many of them are sent in a second.
+    /// Their rate per second.
     pub probe_rate: u64,
-    /// The CPU that everything runs on; the last one where it is not said.
+    /// The CPU of the whole measurement; default: the last one.
     pub cpu: Option<usize>,
 }
 
@@ -110,10 +111,10 @@ impl Options {
         let refuse =
             |option, value: String, reason: String| Err(Error::Option { option, value, reason });
         if self.backends.is_empty() {
-            return refuse("backends", "(none)".into(), "say at least one back end".into());
+            return refuse("backends", "(none)".into(), "name at least one back end".into());
         }
         if self.sources.is_empty() {
-            return refuse("sources", "(none)".into(), "say at least one source".into());
+            return refuse("sources", "(none)".into(), "name at least one source".into());
         }
         for &streams in &self.streams {
             if !(1..=frames::MAX_STREAMS).contains(&streams) {
@@ -122,7 +123,7 @@ impl Options {
             }
         }
         if self.streams.is_empty() {
-            return refuse("streams", "(none)".into(), "say at least one number".into());
+            return refuse("streams", "(none)".into(), "name at least one number".into());
         }
         for (option, octets) in
             [("frame octets", self.frame_octets), ("probe octets", self.probe_octets)]
@@ -149,12 +150,12 @@ impl Options {
     }
 }
 
-/// Runs the bench `frer`: FRER in XDP beside plain XDP redirect, FRER in user space beside bare
+/// Runs the bench `frer`: FRER in XDP compared with plain XDP redirect, FRER in user space with bare
 /// forwarders over the same sockets.
 ///
 /// # Errors
-/// Where an option cannot be used, or the kernel or its privileges do not allow it;
-/// [`Error::Interrupted`]. Whatever was made is gone then.
+/// Invalid options; missing support or privileges; [`Error::Interrupted`]. All namespaces and programs
+/// are removed then.
 pub fn run_frer(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     options.check()?;
     let _guard = interrupt::Guard::install();
@@ -170,7 +171,8 @@ pub fn run_frer(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     let mut outcome = run.finish();
     outcome.conditions.driver = Some("veth".into());
     let modes = found.as_ref().map(|_| "xdp-native").into_iter();
-    let modes: Vec<&str> = modes.chain(in_user_space.iter().map(user::Results::mode)).collect();
+    let modes: Vec<&str> =
+        modes.chain(in_user_space.iter().map(user::UserSpaceResults::mode)).collect();
     outcome.conditions.mode = Some(modes.join(", "));
     if let Some(found) = &found {
         frer::figures::fill(&mut outcome, options, &cpus, found);

@@ -1,4 +1,4 @@
-//! The programs of `bpf/bench.bpf.c`: source, sink, and the redirects that FRER is held against.
+//! The programs of `bpf/bench.bpf.c`: source, sink, and the redirects that are the baseline of FRER.
 
 use std::io;
 use std::mem::offset_of;
@@ -23,16 +23,16 @@ use skeleton::types::{bss, source_state};
 
 onbeat_bpf::bpf_plain!(unsafe: source_state);
 
-// `state` is all of the section, and has no padding: it is written and read as octets.
+// `state` is the whole section and has no padding: it is written and read as octets.
 const _: () = {
     assert!(offset_of!(bss, state) == 0 && size_of::<bss>() == size_of::<source_state>());
     assert!(size_of::<source_state>() == 40);
 };
 
-/// Octets that `replay` writes: headers of Ethernet, IPv4 and UDP.
+/// Length in octets of the headers that `replay` writes: Ethernet, IPv4 and UDP.
 pub(super) const REPLAYED: usize = 42;
 
-/// The programs, loaded.
+/// The loaded programs.
 #[derive(Debug)]
 pub(super) struct Programs(programs::Programs);
 
@@ -45,7 +45,7 @@ impl Programs {
         self.0.program(name)
     }
 
-    /// Puts a program on an interface, in native mode.
+    /// Attaches a program to an interface, in native mode.
     pub(super) fn attach(
         &self,
         name: &str,
@@ -55,34 +55,39 @@ impl Programs {
         self.0.attach(name, handle, &interface.name)
     }
 
-    /// Puts another program in the place of the one of `link`.
-    pub(super) fn exchange(&self, link: &mut Link, name: &str) -> Result<()> {
-        link.update_prog(&self.program(name)).map_err(failed(format!("change to program {name}")))
+    /// Replaces the program of `link` by another one.
+    pub(super) fn replace_program(&self, link: &mut Link, name: &str) -> Result<()> {
+        link.update_prog(&self.program(name)).map_err(failed(format!("replace by program {name}")))
     }
 
-    /// Says where a redirect leads.
-    pub(super) fn lead(
+    /// Sets the target of a redirect.
+    pub(super) fn set_target(
         &self,
         map: &str,
         key: u32,
         handle: &Handle,
         interface: &Interface,
     ) -> Result<()> {
-        self.0.lead(map, key, handle, &interface.name)
+        self.0.set_target(map, key, handle, &interface.name)
     }
 
-    /// Has all frames that come in by an interface go to a socket, where the program `to_socket` runs
-    /// on it. For one namespace: its interfaces are told apart by their indices.
-    pub(super) fn deliver(&self, interface: &Interface, socket: BorrowedFd<'_>) -> Result<()> {
+    /// Redirects all frames that enter by an interface to a socket, if the program `to_socket` is
+    /// attached to the interface. For one namespace: interfaces are identified by their index.
+    pub(super) fn redirect_to_socket(
+        &self,
+        interface: &Interface,
+        socket: BorrowedFd<'_>,
+    ) -> Result<()> {
         let (key, value) = (interface.index.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes());
         self.0
             .map("to_sockets")
             .update(&key, &value, MapFlags::ANY)
-            .map_err(failed(format!("hand {} to a socket", interface.name)))
+            .map_err(failed(format!("redirect {} to a socket", interface.name)))
     }
 
-    /// Makes the source send frames of `streams` streams by `interface`, and counts from 0.
-    pub(super) fn aim(&self, interface: &Interface, streams: u32) -> Result<()> {
+    /// Configures the source to send frames of `streams` streams by `interface`, and resets its
+    /// counter.
+    pub(super) fn configure_source(&self, interface: &Interface, streams: u32) -> Result<()> {
         let state = source_state {
             interface: interface.index,
             streams,
@@ -95,35 +100,39 @@ impl Programs {
         self.0.set_state(state.octets())
     }
 
-    /// Frames sent since the source was aimed.
+    /// Frames sent since the source was configured.
     pub(super) fn sent(&self) -> Result<u64> {
         Ok(self.0.state::<source_state>()?.sent)
     }
 
-    /// Frames that sinks have received, ever.
+    /// Frames that sinks have received in total.
     pub(super) fn received(&self) -> Result<u64> {
         let values = self
             .0
             .map("received")
             .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(failed("read the sink"))?
+            .map_err(failed("read the counter of the sink"))?
             .unwrap_or_default();
         Ok(values.iter().map(|octets| number(octets)).sum())
     }
 
-    /// Makes `replay` send frames with these headers by `interface`.
-    pub(super) fn replay(&self, interface: &Interface, headers: &[u8; REPLAYED]) -> Result<()> {
+    /// Configures `replay` to send frames with these headers by `interface`.
+    pub(super) fn configure_replay(
+        &self,
+        interface: &Interface,
+        headers: &[u8; REPLAYED],
+    ) -> Result<()> {
         let mut octets = interface.index.to_ne_bytes().to_vec();
         octets.extend(headers);
         octets.extend([0; 2]);
         self.0
             .map("replayed")
             .update(&0_u32.to_ne_bytes(), &octets, MapFlags::ANY)
-            .map_err(failed("set up what is replayed"))
+            .map_err(failed("configure the headers to replay"))
     }
 
-    /// Has `program`, a source of the bench, send `frames` frames with these octets, `batch` at a time,
-    /// on the calling thread's CPU and in its namespace; how many nanoseconds a frame took.
+    /// Makes `program`, a source of the bench, send `frames` frames with these octets in batches of
+    /// `batch`, on the calling thread's CPU and in its namespace; returns nanoseconds per frame.
     pub(super) fn send(
         &self,
         program: &str,
@@ -145,12 +154,12 @@ impl Programs {
         let code =
             unsafe { sys::bpf_prog_test_run_opts(program.as_fd().as_raw_fd(), &raw mut options) };
         match -code {
-            // The kernel's own clock leaves out what the call costs by itself, milliseconds in which
-            // it waits for others; its mean is cut to whole nanoseconds.
+            // The kernel's own clock excludes the overhead of the call, milliseconds in which it waits
+            // for other tasks; its mean is truncated to whole nanoseconds.
             0 => Ok(f64::from(options.duration) + 0.5),
             libc::EINTR => Err(Interrupted.into()),
             code => Err(Error::io(
-                "send frames by BPF_PROG_TEST_RUN (it takes Linux 5.18)",
+                "send frames by BPF_PROG_TEST_RUN (requires Linux 5.18)",
                 io::Error::from_raw_os_error(code),
             )),
         }

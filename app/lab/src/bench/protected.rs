@@ -1,4 +1,4 @@
-//! What is measured: the chain with FRER on nodes A and B.
+//! The chain with FRER on nodes A and B.
 
 use std::io;
 
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 const HISTORY_LENGTH: u16 = 64;
 const RESET_TIMEOUT_MS: u32 = 1000;
 
-/// Ports of either node: the one to its host, then its paths.
+/// Ports of either node: the host port, then the paths.
 const HOST: PortId = PortId(0);
 
 fn path_port(path: usize) -> PortId {
@@ -25,34 +25,34 @@ fn path_port(path: usize) -> PortId {
 
 /// A chain with FRER.
 #[derive(Debug)]
-pub(super) struct Protected {
+pub(super) struct ProtectedChain {
     pub(super) chain: Chain,
     /// Paths in use, 1 or 2.
     pub(super) paths: usize,
-    /// Streams configured.
+    /// Number of streams configured.
     pub(super) streams: u32,
     pub(super) a: Plane,
     pub(super) b: Plane,
 }
 
-/// What both nodes counted, all streams together.
+/// Counters of both nodes, summed over all streams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct NodeCounters {
-    /// Frames of streams that A received.
+pub(super) struct FrerNodeCounters {
+    /// Stream frames that A received.
     pub(super) a_input: u64,
-    /// Frames that A sent, by each path.
+    /// Frames that A sent by each path.
     pub(super) a_output: u64,
-    /// Frames of streams that B received, by all paths.
+    /// Stream frames that B received by all paths.
     pub(super) b_input: u64,
     /// Frames that B's recovery passed.
     pub(super) passed: u64,
-    /// Frames that B's recovery discarded, rogue ones among them.
+    /// Frames that B's recovery discarded, including rogue ones.
     pub(super) discarded: u64,
     /// Frames that B sent to the listener.
     pub(super) b_output: u64,
 }
 
-impl Protected {
+impl ProtectedChain {
     pub(super) fn start(
         stations: &Stations,
         chain: Chain,
@@ -66,17 +66,17 @@ impl Protected {
         Ok(Self { chain, paths, streams, a, b })
     }
 
-    /// What the nodes counted so far.
-    pub(super) fn counted(&self) -> Result<NodeCounters> {
-        NodeCounters::sum(self.streams, |node, stream| {
+    /// The current counters of the nodes.
+    pub(super) fn counted(&self) -> Result<FrerNodeCounters> {
+        FrerNodeCounters::sum(self.streams, |node, stream| {
             let plane = if node == 0 { &self.a } else { &self.b };
             plane.read_stream(stream).map_err(failed(format!("read stream {stream:?}")))
         })
     }
 }
 
-impl NodeCounters {
-    /// Of all streams, as `read` tells of each on node A (0) and B (1).
+impl FrerNodeCounters {
+    /// Sums the value that `read` returns for each stream on node A (0) and B (1).
     pub(super) fn sum(
         streams: u32,
         read: impl Fn(usize, &str) -> Result<Option<StreamReading>>,
@@ -86,7 +86,7 @@ impl NodeCounters {
             let name = stream_name(number);
             let read = |node| {
                 read(node, &name)?
-                    .ok_or_else(|| Error::Invalid(format!("a node lost stream {number}")))
+                    .ok_or_else(|| Error::Invalid(format!("stream {number} is missing on a node")))
             };
             let (a, b) = (read(0)?, read(1)?);
             sum.a_input += a.members.iter().map(|member| member.input).sum::<u64>();
@@ -151,7 +151,7 @@ fn failed(operation: String) -> impl FnOnce(onbeat_frer_xdp::Error) -> Error {
     |error| Error::io(operation, io::Error::other(error))
 }
 
-/// A data plane with these ports, in the order of their numbers.
+/// Starts a data plane with these ports, numbered in order.
 fn node(name: &str, handle: &Handle, ports: &[&Interface], streams: &[Stream]) -> Result<Plane> {
     let start = || {
         let options =
@@ -164,6 +164,6 @@ fn node(name: &str, handle: &Handle, ports: &[&Interface], streams: &[Stream]) -
         plane.apply(&names, streams)?;
         Ok(plane)
     };
-    // Interfaces are named by their index, which is one of the thread's namespace.
+    // Interfaces are identified by their index in the thread's namespace.
     handle.namespace().run(start)?.map_err(failed(format!("start FRER on node {name}")))
 }

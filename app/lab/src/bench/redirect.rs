@@ -1,4 +1,4 @@
-//! The limit: the chain with plain redirects in the place of FRER.
+//! The limit: the chain with plain redirects in place of FRER.
 
 use libbpf_rs::Link;
 
@@ -6,36 +6,36 @@ use super::chain::{Chain, Stations};
 use super::programs::Programs;
 use crate::Result;
 
-/// What node A does with a frame.
+/// Action of node A on a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Redirect {
-    /// Counts and drops it: what is left is the source.
+    /// Counts and drops it: only the source remains.
     Nothing,
     /// Sends it by path 1.
     OnePath,
-    /// Sends it by both paths; B drops what comes by path 2.
+    /// Sends it by both paths; B drops frames of path 2.
     TwoPaths,
 }
 
-/// A chain of redirects.
+/// A chain with redirects.
 #[derive(Debug)]
-pub(super) struct Redirects {
+pub(super) struct RedirectChain {
     pub(super) chain: Chain,
     a: Link,
     now: Redirect,
     _b: [Link; 2],
 }
 
-impl Redirects {
+impl RedirectChain {
     pub(super) fn start(
         stations: &Stations,
         chain: Chain,
         programs: &mut Programs,
     ) -> Result<Self> {
-        programs.lead("to_path", 0, &stations.a, &chain.a_paths[0])?;
-        programs.lead("to_paths", 0, &stations.a, &chain.a_paths[0])?;
-        programs.lead("to_paths", 1, &stations.a, &chain.a_paths[1])?;
-        programs.lead("to_listener", 0, &stations.b, &chain.b)?;
+        programs.set_target("to_path", 0, &stations.a, &chain.a_paths[0])?;
+        programs.set_target("to_paths", 0, &stations.a, &chain.a_paths[0])?;
+        programs.set_target("to_paths", 1, &stations.a, &chain.a_paths[1])?;
+        programs.set_target("to_listener", 0, &stations.b, &chain.b)?;
         let a = programs.attach(Redirect::OnePath.program(), &stations.a, &chain.a)?;
         let b = [
             programs.attach("deliver", &stations.b, &chain.b_paths[0])?,
@@ -44,10 +44,10 @@ impl Redirects {
         Ok(Self { chain, a, now: Redirect::OnePath, _b: b })
     }
 
-    /// Makes node A do `redirect` from now on.
+    /// Sets the action of node A.
     pub(super) fn set(&mut self, redirect: Redirect, programs: &mut Programs) -> Result<()> {
         if self.now != redirect {
-            programs.exchange(&mut self.a, redirect.program())?;
+            programs.replace_program(&mut self.a, redirect.program())?;
             self.now = redirect;
         }
         Ok(())
@@ -64,10 +64,10 @@ impl Redirect {
         }
     }
 
-    /// As figures name it.
+    /// Its name in figures.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Redirect::Nothing => "source alone",
+            Redirect::Nothing => "source only",
             Redirect::OnePath => "one path",
             Redirect::TwoPaths => "two paths",
         }

@@ -12,16 +12,16 @@ use super::frames;
 use crate::traffic::{BATCH, socket};
 use crate::{Error, Result};
 
-/// Sends frames of streams in turn, by one interface.
+/// Sends frames of streams in turn by one interface.
 #[derive(Debug)]
 pub(super) struct Talker {
     socket: PacketSocket,
-    /// Of the frames of one system call. They and the payload that all share are all that is read
-    /// of a frame, so that many streams take no more room in the cache than one.
+    /// Headers of the frames of one system call. Of a frame, only they and the shared payload are read,
+    /// so that many streams need no more cache than one.
     headers: Vec<[u8; frames::HEADER_LEN]>,
     payload: Vec<u8>,
     streams: u32,
-    /// Others of the same priority on this CPU go on after each system call.
+    /// Yields to threads of the same priority on this CPU after each system call.
     takes_turns: bool,
     /// Stream of the next frame.
     next: u32,
@@ -29,7 +29,7 @@ pub(super) struct Talker {
 }
 
 impl Talker {
-    /// A talker of frames of so many octets, of streams 0 to `streams - 1`.
+    /// Opens a talker of frames of `size` octets, of streams 0 to `streams - 1`.
     pub(super) fn open(
         namespace: &Namespace,
         interface: &Interface,
@@ -47,12 +47,12 @@ impl Talker {
         })
     }
 
-    /// Has it let others of the same priority on its CPU go on after each system call.
+    /// Makes it yield to threads of the same priority on its CPU after each system call.
     pub(super) fn taking_turns(self, takes_turns: bool) -> Self {
         Self { takes_turns, ..self }
     }
 
-    /// Sends `frames` frames; how many nanoseconds a frame took.
+    /// Sends `frames` frames; returns nanoseconds per frame.
     pub(super) fn send(&mut self, frames: u32) -> Result<f64> {
         let begin_ns = now_ns();
         let mut left = frames as usize;
@@ -65,7 +65,7 @@ impl Talker {
             }
             let frames =
                 self.headers[..count].iter().map(|header| [&header[..], &self.payload[..]]);
-            // Waits for room in the socket.
+            // Blocks until the socket has room.
             let offered = offered(self.socket.send_parts(frames, 0), count)
                 .map_err(|error| Error::io("send frames by a packet socket", error))?;
             self.next = (self.next + offered as u32) % self.streams;
@@ -78,17 +78,17 @@ impl Talker {
         Ok((now_ns() - begin_ns) as f64 / f64::from(frames))
     }
 
-    /// Frames sent so far, those among them that the interface had no room for.
+    /// Frames sent so far, including those that the interface dropped because its queue was full.
     pub(super) fn sent(&self) -> u64 {
         self.sent
     }
 }
 
-/// Frames of a call of `count` that the interface has taken, or dropped and counted.
+/// Frames of a call of `count` that the interface accepted, or dropped and counted.
 fn offered(taken: io::Result<usize>, count: usize) -> io::Result<usize> {
     match taken {
-        // The one after those that were taken was dropped. The reason is not told, but there is no
-        // other: the socket waits for room of its own.
+        // The frame after the accepted ones was dropped. The kernel does not report the reason, but
+        // there is only one: the socket waits for room of its own.
         Ok(taken) => Ok(count.min(taken + 1)),
         Err(error) => match error.raw_os_error() {
             Some(libc::ENOBUFS) => Ok(1),
@@ -108,7 +108,7 @@ mod tests {
     use crate::traffic::Receiver;
 
     #[test]
-    fn a_frame_that_was_dropped_was_offered() {
+    fn a_dropped_frame_counts_as_sent() {
         let error = |code| Err(io::Error::from_raw_os_error(code));
         for (taken, expected) in [
             (Ok(32), Some(32)),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_come_in_turn() {
+    fn streams_take_turns() {
         const STREAMS: u32 = 300;
         const FRAMES: u32 = 1000;
         const NS: u64 = 1_000_000_000;
@@ -137,7 +137,7 @@ mod tests {
         let mut receiver = Receiver::new(socket);
         let mut talker =
             Talker::open(stations.talker.namespace(), &chain.talker, STREAMS, 200).unwrap();
-        // In parts that are no multiple of a batch or of the streams.
+        // In parts that are no multiple of a batch or of the number of streams.
         for frames in [1, 33, FRAMES - 34] {
             assert!(talker.send(frames).unwrap() > 0.0);
         }
@@ -160,13 +160,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_interface_drops_is_sent_and_counted() {
+    fn frames_dropped_by_the_interface_count_as_sent() {
         if !require_all(&[Feature::Root, Feature::Veth]) {
             return;
         }
         let stations = Stations::new().unwrap();
         let chain = Chain::build(&stations, 0, true).unwrap();
-        // Without carrier the interface has room for nothing.
+        // An interface without carrier drops all frames.
         stations.a.set_down(&chain.a.name).unwrap();
         let mut talker = Talker::open(stations.talker.namespace(), &chain.talker, 3, 64).unwrap();
         let before = chain.dropped(&stations).unwrap().to_a;

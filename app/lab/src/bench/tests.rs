@@ -12,7 +12,7 @@ fn silent() -> Progress {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused() {
+fn invalid_options_are_rejected() {
     let refusal = |options: Options| run_frer(&options, &mut silent()).unwrap_err().to_string();
     let default = Options::default;
     assert_eq!(
@@ -56,7 +56,7 @@ fn one_source_is_enough() {
 }
 
 #[test]
-fn a_short_run_yields_a_whole_outcome() {
+fn a_short_run_yields_a_complete_outcome() {
     if !require_all(&[Feature::Root, Feature::Veth, Feature::Kernel(5, 18)]) {
         return;
     }
@@ -71,13 +71,15 @@ fn a_short_run_yields_a_whole_outcome() {
     assert!(outcome.ok(), "{:#?}", outcome.checks);
     assert_eq!(outcome.checks.len(), 9);
     for check in &outcome.checks[..6] {
-        assert!(check.value.as_f64() > 0.0, "nothing was counted: {check:?}");
+        assert!(check.value.as_f64() > 0.0, "the count is 0: {check:?}");
     }
     for source in [Source::Socket, Source::Kernel].map(Source::name) {
         for paths in ["one path", "two paths"] {
-            for what in
-                ["FRER, {}, 1 stream", "FRER, {}, 70 streams", "70 streams beside 1 stream, {}"]
-            {
+            for what in [
+                "FRER, {}, 1 stream",
+                "FRER, {}, 70 streams",
+                "70 streams relative to 1 stream, {}",
+            ] {
                 let name = format!("{}, {source}", what.replace("{}", paths));
                 let Some(Figure::Ratio(ratio)) = outcome.figures.get(&name) else {
                     panic!("{name}")
@@ -85,7 +87,7 @@ fn a_short_run_yields_a_whole_outcome() {
                 assert!(ratio.ratio.as_f64() > 0.0, "{name}: {ratio:?}");
             }
         }
-        let name = format!("time of a frame, {source}");
+        let name = format!("time per frame, {source}");
         let Some(Figure::Counters(times)) = outcome.figures.get(&name) else { panic!("{name}") };
         assert_eq!(times.rows.len(), 9, "{times:?}");
     }
@@ -99,7 +101,7 @@ fn a_short_run_yields_a_whole_outcome() {
 }
 
 #[test]
-fn user_space_is_measured_beside_bare_forwarders() {
+fn user_space_is_compared_with_bare_forwarders() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
@@ -114,12 +116,12 @@ fn user_space_is_measured_beside_bare_forwarders() {
     assert!(outcome.ok(), "{:#?}", outcome.checks);
     assert_eq!(outcome.checks.len(), 8);
     for check in &outcome.checks {
-        assert!(check.value.as_f64() > 0.0, "nothing was counted: {check:?}");
+        assert!(check.value.as_f64() > 0.0, "the count is 0: {check:?}");
     }
     for backend in ["packet", "xsk"] {
         for paths in ["one path", "two paths"] {
             let of = |streams: &str| format!("{backend}: FRER, {paths}, {streams}");
-            let many = format!("{backend}: 70 streams beside 1, {paths}");
+            let many = format!("{backend}: 70 streams relative to 1, {paths}");
             for name in [of("1 stream"), of("70 streams"), many] {
                 let Some(Figure::Ratio(ratio)) = outcome.figures.get(&name) else {
                     panic!("{name}")
@@ -127,7 +129,7 @@ fn user_space_is_measured_beside_bare_forwarders() {
                 assert!(ratio.ratio.as_f64() > 0.0, "{name}: {ratio:?}");
             }
         }
-        let name = format!("{backend}: time of a frame");
+        let name = format!("{backend}: time per frame");
         let Some(Figure::Counters(times)) = outcome.figures.get(&name) else { panic!("{name}") };
         assert_eq!(times.rows.len(), 8, "{times:?}");
     }

@@ -1,9 +1,9 @@
-//! Frames per second: a source that sends as fast as the chain takes, on one CPU.
+//! Frames per second of a source that sends as fast as the chain accepts, on one CPU.
 //!
-//! What frames cause - every program of the chain and all that moves frames between them - the
-//! kernel does in softirq of the CPU that they were sent on, before the source goes on. A frame's
-//! share of the time is the sum of what it costs. A packet socket gives the chain one frame at a
-//! time; BPF_PROG_TEST_RUN runs the source of `bpf/bench.bpf.c` on live frames, a batch at a time.
+//! The kernel does all work for a frame - every program of the chain and all forwarding between them -
+//! in softirq of the sending CPU, before the source continues. A frame's share of the time is the sum
+//! of its costs. A packet socket passes one frame at a time to the chain; BPF_PROG_TEST_RUN runs the
+//! source of `bpf/bench.bpf.c` on live frames, a batch at a time.
 
 use std::time::Duration;
 
@@ -19,23 +19,23 @@ use crate::Result;
 /// Frames of one measurement.
 const FRAMES: std::ops::RangeInclusive<u32> = 1 << 12..=1 << 24;
 
-/// Within this time the sink has what is not lost.
+/// Time within which the sink has received all frames that are not lost.
 const BOUND: Duration = Duration::from_millis(100);
 
-/// What measurements need.
+/// The objects of a measurement.
 #[derive(Debug)]
-pub(super) struct Bed<'a> {
+pub(super) struct ThroughputBed<'a> {
     pub(super) stations: &'a Stations,
     pub(super) programs: &'a mut Programs,
     pub(super) cpus: Cpus,
     pub(super) options: &'a Options,
-    /// Whether other work on the machine could not take the CPU away in a measurement.
+    /// The source runs at real-time priority, so that other work cannot preempt the measurement.
     pub(super) undisturbed: bool,
 }
 
 /// A source, ready to send.
 #[derive(Debug)]
-enum Sender {
+enum FrameSender {
     Socket(Talker),
     /// The program writes the header into these octets.
     Kernel {
@@ -44,25 +44,26 @@ enum Sender {
     },
 }
 
-impl Sender {
-    /// Sends so many frames; how many nanoseconds a frame took.
+impl FrameSender {
+    /// Sends this number of frames; returns nanoseconds per frame.
     fn send(&mut self, programs: &mut Programs, frames: u32) -> Result<f64> {
         match self {
-            Sender::Socket(talker) => talker.send(frames),
-            Sender::Kernel { octets, batch } => programs.send("source", octets, frames, *batch),
+            FrameSender::Socket(talker) => talker.send(frames),
+            FrameSender::Kernel { octets, batch } => {
+                programs.send("source", octets, frames, *batch)
+            }
         }
     }
 
     /// Frames sent so far.
     fn sent(&self, programs: &mut Programs) -> Result<u64> {
         match self {
-            Sender::Socket(talker) => Ok(talker.sent()),
-            Sender::Kernel { .. } => programs.sent(),
+            FrameSender::Socket(talker) => Ok(talker.sent()),
+            FrameSender::Kernel { .. } => programs.sent(),
         }
     }
 
-    /// Frames received beyond those before, once all that were sent are there or will not come any
-    /// more.
+    /// Frames received since `before`, once all sent frames have arrived or are lost.
     fn settled(&self, programs: &mut Programs, before: u64) -> Result<u64> {
         let sent = self.sent(programs)?;
         let mut received = Ok(0);
@@ -74,33 +75,33 @@ impl Sender {
     }
 }
 
-impl Bed<'_> {
-    /// Sends frames of `streams` streams through a chain, as fast as it goes; how many the sink
-    /// received per second.
+impl ThroughputBed<'_> {
+    /// Sends frames of `streams` streams through a chain at full speed; returns the number received per
+    /// second.
     pub(super) fn measure(
         &mut self,
         chain: &mut Chain,
         streams: u32,
         source: Source,
     ) -> Result<f64> {
-        let Bed { stations, programs, cpus, options, undisturbed } = self;
+        let ThroughputBed { stations, programs, cpus, options, undisturbed } = self;
         let mut sender = match source {
             Source::Socket => {
                 let talker = stations.talker.namespace();
                 let opened = Talker::open(talker, &chain.talker, streams, options.frame_octets)?;
-                Sender::Socket(opened.taking_turns(chain.of_threads))
+                FrameSender::Socket(opened.taking_turns(chain.of_threads))
             }
             Source::Kernel => {
-                programs.aim(&chain.talker, streams)?;
-                Sender::Kernel { octets: vec![0; options.frame_octets], batch: options.batch }
+                programs.configure_source(&chain.talker, streams)?;
+                FrameSender::Kernel { octets: vec![0; options.frame_octets], batch: options.batch }
             }
         };
         let (rate, received) = stations.talker.namespace().run(|| {
             let _pinned = cpus.pin()?;
-            // In softirq the chain runs as the thread does that it interrupts.
-            *undisturbed &= Cpus::go_first();
+            // In softirq the chain runs at the priority of the interrupted thread.
+            *undisturbed &= Cpus::raise_priority();
             let received_before = programs.received()?;
-            // Each stream once or more, so that tables and code are where they will be.
+            // Each stream at least once, so that caches are warm.
             let warm_up = streams.max(*FRAMES.start());
             let frame_ns = sender.send(programs, warm_up)?;
             let warm = sender.settled(programs, received_before)?;

@@ -15,10 +15,9 @@ use onbeat_terminal::exit::{Failure, Result};
 
 use self::cyclic::Cyclic;
 
-/// Measure, always beside the limit in the same run
+/// Measure relative to a limit in the same run
 ///
-/// What can be is measured side by side: whatever disturbs the machine disturbs all that is
-/// compared.
+/// Compared variants are measured alternately, so that disturbances of the machine affect all of them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,15 +35,15 @@ enum Bench {
     Delay(delay::Delay),
     Frer(frer::Frer),
     Irq(irq::Irq),
-    /// Back ends of the real-time port side by side: response delay, jitter, CPU time
+    /// Measure the back ends of the real-time port: response delay, jitter, CPU time
     ///
-    /// A managing node asks each cycle, a controlled node answers, and the wire between them, the same
-    /// for all back ends, writes down when: beside what a plain libpcap program does, and beside the
-    /// least that can be. Idle, and under 400 processes that keep the scheduler busy, as hackbench
-    /// does.
+    /// A managing node sends a request each cycle and a controlled node responds. The wire between
+    /// them, the same for all back ends, records the times. The result includes a plain libpcap program
+    /// and the minimum possible delay as references, on an idle machine and under 400 processes that
+    /// load the scheduler like hackbench.
     #[command(mut_arg("backends", |backends| backends.value_parser(names(port::backends())).help(
-        "Back ends to measure; without it, all but those that take a whole CPU (packet-spin). One \
-         that this host cannot have is a row that says why"
+        "Back ends to measure; default: all but those that occupy a whole CPU (packet-spin). An \
+         unavailable one is a row with the reason"
     )))]
     #[command(after_help = "\
 Examples:
@@ -53,18 +52,18 @@ Examples:
   onbeat bench port --cycles 5000 --periods 1ms --html port.html
   onbeat bench port --backends packet,packet-spin,limit --load idle
 
-As usual: 100,000 cycles in 10 rounds, of 5ms, 1ms and 250us, which takes half an hour.
+Default: 100,000 cycles in 10 rounds, of 5ms, 1ms and 250us; duration: half an hour.
 
 Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (root is required).")]
     Port(Cyclic),
-    /// POWERLINK nodes by each back end of the port, side by side: SoC jitter, PReq to PRes
+    /// Measure POWERLINK nodes by each back end of the port: SoC jitter, PReq to PRes
     ///
-    /// A managing and a controlled node, booted and in OPERATIONAL, on a wire that writes down when their
-    /// frames pass, the same for all back ends. Idle, and under 400 processes that keep the scheduler busy,
-    /// as hackbench does. The figure to look at is the tail of the response time where the driver answers
-    /// (xdp, module), beside that of a node that answers itself (packet).
+    /// A managing and a controlled node, booted and in OPERATIONAL, run on a wire that records the
+    /// times of their frames, the same for all back ends, on an idle machine and under 400 processes
+    /// that load the scheduler like hackbench. The main value is the tail of the response time if the
+    /// driver responds (xdp, module), compared with a node that responds itself (packet).
     #[command(mut_arg("backends", |backends| backends.value_parser(names(powerlink::backends())).help(
-        "Back ends to measure; without it, all. One that this host cannot have is a row that says why"
+        "Back ends to measure; default: all. An unavailable one is a row with the reason"
     )))]
     #[command(after_help = "\
 Examples:
@@ -72,7 +71,7 @@ Examples:
   onbeat bench powerlink --json > powerlink.json
   onbeat bench powerlink --cycles 2000 --periods 1ms --backends packet,xdp
 
-As usual: 10,000 cycles in 5 rounds, of 5ms, 1ms and 400us, which takes ten minutes.
+Default: 10,000 cycles in 5 rounds, of 5ms, 1ms and 400us; duration: ten minutes.
 
 Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (root is required).")]
     Powerlink(Cyclic),
@@ -84,18 +83,18 @@ impl Arguments {
             Bench::Delay(delay) => delay.execute(),
             Bench::Frer(frer) => frer.execute(),
             Bench::Irq(irq) => irq.execute(),
-            Bench::Port(options) => options.measure(port::usual(), port::run),
-            Bench::Powerlink(options) => options.measure(powerlink::usual(), powerlink::run),
+            Bench::Port(options) => options.measure(port::defaults(), port::run),
+            Bench::Powerlink(options) => options.measure(powerlink::defaults(), powerlink::run),
         }
     }
 }
 
-/// Back ends by their names alone.
+/// The names of back ends as possible values.
 fn names(backends: impl Iterator<Item = (&'static str, &'static str)>) -> PossibleValuesParser {
     PossibleValuesParser::new(backends.map(|(name, _)| name))
 }
 
-/// Refuses an option of a part of the bench that is not measured: it would be ignored.
+/// Rejects an option of a part of the bench that is not measured, instead of ignoring it.
 fn refuse(option: &str, given: bool, measured: bool, part: &str) -> Result<()> {
     if !given || measured {
         return Ok(());
@@ -105,16 +104,16 @@ fn refuse(option: &str, given: bool, measured: bool, part: &str) -> Result<()> {
     )))
 }
 
-/// Of benches that measure for a while, with and without something in turns.
+/// Options of benches that repeat measurements for a time.
 #[derive(Debug, clap::Args)]
 struct Slices {
-    /// How often everything is measured
+    /// Number of repetitions of each measurement
     #[arg(long, value_name = "NUMBER")]
     rounds: Option<u32>,
-    /// How long at a time
+    /// Duration of one measurement
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     slice: Option<Duration>,
-    /// The CPU on which it is measured; the last one where it is not said
+    /// CPU to measure on; default: the last one
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
 }
@@ -125,8 +124,9 @@ mod tests {
     use crate::command::{Command, parse};
 
     #[test]
-    fn back_ends_are_said_by_name() {
-        for (bench, usual) in [("port", port::usual()), ("powerlink", powerlink::usual())] {
+    fn back_ends_are_selected_by_name() {
+        for (bench, defaults) in [("port", port::defaults()), ("powerlink", powerlink::defaults())]
+        {
             let line = format!("bench {bench} --backends packet,xdp --cycles 200");
             let Command::Bench(Arguments {
                 command: Bench::Port(cyclic) | Bench::Powerlink(cyclic),
@@ -134,7 +134,7 @@ mod tests {
             else {
                 panic!("{line}")
             };
-            let options = cyclic.options(usual).unwrap();
+            let options = cyclic.options(defaults).unwrap();
             assert_eq!(options.backends, ["packet", "xdp"]);
             assert_eq!(options.cycles, 200);
             assert!(parse(&format!("bench {bench} --backends netmap")).is_err());

@@ -14,9 +14,9 @@ use onbeat_terminal::Shown;
 use onbeat_terminal::exit::{Answer, Result};
 use onbeat_terminal::{colors, output};
 
-/// Ready-made networks on this machine, with traffic and faults
+/// Run ready-made networks on this machine, with traffic and faults
 ///
-/// Each is built of network namespaces, with real frames and the real data plane, and is removed
+/// Networks consist of network namespaces, with real frames and the real data plane. They are removed
 /// however the command exits. Traffic and faults stay in these namespaces.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -39,7 +39,7 @@ enum Lab {
 }
 
 impl Arguments {
-    /// Whether a scenario runs, of which the first `--verbose` shows all tables.
+    /// Whether this runs a scenario; its first `--verbose` shows all tables.
     pub(crate) fn is_run(&self) -> bool {
         matches!(self.command, Lab::Run(_))
     }
@@ -53,7 +53,7 @@ impl Arguments {
     }
 }
 
-/// List the scenarios: what each shows, and its options
+/// List the scenarios with their purpose and options
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -67,7 +67,7 @@ struct List {
     json: bool,
 }
 
-/// A scenario as `--json` lists it.
+/// A scenario in the output of `--json`.
 #[derive(Serialize)]
 struct ListedScenario {
     name: &'static str,
@@ -119,24 +119,24 @@ Examples:
 
 Each scenario has options of its own: `onbeat lab run SCENARIO --help`.";
 
-/// A run of a scenario, each of which is a command with options of its own.
+/// The run of a scenario; each scenario is a subcommand with options of its own.
 #[derive(Debug)]
 struct Run {
     scenario: &'static Scenario,
     matches: ArgMatches,
     shown: Shown,
-    /// All tables of the result, instead of a summary.
+    /// Show all tables of the result, instead of a summary.
     verbose: bool,
 }
 
 impl clap::Args for Run {
     fn augment_args(command: clap::Command) -> clap::Command {
         command
-            .about("Run a scenario: build its network, send, make it fail, and report the result")
+            .about("Run a scenario: build its network, send traffic, inject faults, and report the result")
             .after_help(format!("{EXAMPLES}\n\n{OUTPUT}\n\n{EXIT_STATUS}"))
             .subcommand_value_name("SCENARIO")
             .subcommand_required(true)
-            // The error for an unknown one lists all.
+            // The error for an unknown scenario lists all.
             .allow_external_subcommands(true)
             .subcommands(list().iter().map(run_of))
     }
@@ -146,11 +146,11 @@ impl clap::Args for Run {
     }
 }
 
-/// The command that runs a scenario.
+/// The subcommand of a scenario.
 fn run_of(scenario: &Scenario) -> clap::Command {
     let Scenario { name, summary, example, .. } = scenario;
     Shown::augment_args(scenario.command())
-        .mut_arg("quiet", |quiet| quiet.help("Print no picture of the network, and no progress"))
+        .mut_arg("quiet", |quiet| quiet.help("Print neither the network diagram nor progress"))
         .about(format!("{}{}", summary[..1].to_uppercase(), &summary[1..]))
         .long_about(None)
         .after_help(format!(
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// The value of an option, as text; `None` where the scenario chooses it.
+    /// The value of an option as text; `None`: the scenario's default.
     fn value(run: &Run, name: &str) -> Option<String> {
         let given = run.matches.value_source(name) == Some(ValueSource::CommandLine);
         let values = run.matches.get_raw(name).filter(|_| given)?;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_takes_what_the_scenario_otherwise_chooses() {
+    fn options_override_the_defaults_of_a_scenario() {
         let flapping = "flapping --json --html a.html -q --seed 7 --rate 10000 --size 256 --cuts 9";
         let run = parse_run(flapping).unwrap();
         assert_eq!(run.scenario.name, "flapping");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_options_are_rejected() {
         for line in ["", "no-such", "flapping --rate 0", "flapping --cuts 0", "rtt --probes 0"] {
             assert!(parse_run(line).is_err(), "{line}");
         }
@@ -261,9 +261,9 @@ mod tests {
         assert!(error.contains("link-failure"), "{error}");
     }
 
-    /// `--backend`, `--seed`, ... belong to scenarios; the others show the result.
+    /// Options such as `--backend` and `--seed` belong to scenarios; the others concern the output.
     #[test]
-    fn every_option_of_a_scenario_is_one_of_the_command_line() {
+    fn every_option_of_a_scenario_is_on_the_command_line() {
         for scenario in list() {
             let command = run_of(scenario);
             let options = command.get_arguments().filter_map(|argument| argument.get_long());
@@ -301,8 +301,9 @@ mod tests {
         }
     }
 
-    /// The command lines of a manual page or the Makefile: what follows `onbeat lab run` or `onbeat bench`, and
-    /// the values of DEMO and BENCH. Lines without a name, or with a placeholder (N), are none.
+    /// The command lines in a document or the Makefile: the text after `onbeat lab run` or `onbeat
+    /// bench`, and the values of DEMO and BENCH. Lines without a name, or with a placeholder (N), are
+    /// skipped.
     fn documented(text: &str) -> Vec<String> {
         let mut lines = Vec::new();
         let text = text.replace("\\-", "-");
@@ -313,7 +314,7 @@ mod tests {
                 let words = rest[..end].split("  ").next().unwrap_or_default();
                 let is_placeholder =
                     |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase());
-                // A synopsis of the man page is none either.
+                // A synopsis of the man page is skipped as well.
                 let has_name =
                     words.starts_with(|c: char| c.is_ascii_lowercase()) && !words.contains('[');
                 if has_name && !words.split_whitespace().any(is_placeholder) {
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn every_documented_command_line_is_one() {
+    fn every_documented_command_line_parses() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut checked = 0;
         for file in ["Makefile"] {
@@ -350,6 +351,6 @@ mod tests {
                 parsed.map(drop).map_err(|error| (format!("{:?}", error.kind()), error.to_string()))
             },
         );
-        assert!(checked > 50, "{checked} lines were found");
+        assert!(checked > 50, "only {checked} lines found");
     }
 }

@@ -12,7 +12,7 @@ use onbeat_terminal::exit::Result;
 
 /// Generate reproducible CPU and network load
 ///
-/// What it did is told at the end. Nothing is left behind, whichever way it ends.
+/// Prints a report on exit. All processes and sockets of the load are closed on exit.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,10 +40,10 @@ impl Arguments {
     }
 }
 
-/// Waits for this time or for ever, until it is over or somebody interrupts, which is an end as good as
-/// any.
+/// Waits until `over` returns true, this time has passed, or a signal interrupts, which is a regular
+/// end.
 fn wait(length: Option<Duration>, mut over: impl FnMut() -> bool) -> Result<()> {
-    /// Between two looks.
+    /// Interval between two checks.
     const LOOK_NS: u64 = 20_000_000;
     let until = length.map_or(u64::MAX, |length| {
         now_ns().saturating_add(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))

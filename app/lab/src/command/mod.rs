@@ -9,7 +9,7 @@ use clap::Subcommand;
 use onbeat_terminal::companion::Companion;
 use onbeat_terminal::exit::Result;
 
-/// What to do.
+/// A command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Lab(lab::Arguments),
@@ -19,7 +19,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// `program`: definition of the whole command line.
+    /// `program`: the definition of the whole command line.
     pub(crate) fn execute(self, program: impl FnOnce() -> clap::Command) -> Result {
         match self {
             Command::Lab(arguments) => arguments.execute(),
@@ -30,11 +30,11 @@ impl Command {
     }
 }
 
-/// The program that nodes run.
+/// The program of nodes.
 const ONBEAT: Companion = Companion {
     name: "onbeat",
     directory: "../../bin",
-    remedy: "install it with its laboratory (in a checkout: make build)",
+    remedy: "install it together with onbeat-lab (in a checkout: make build)",
 };
 
 /// Parses a command line for a test.

@@ -1,23 +1,23 @@
-//! One direction of a wire: frames on their way, without a clock or a socket.
+//! One direction of a wire: frames in flight, without a clock or a socket.
 
 use std::collections::VecDeque;
 
-use super::{Impairment, MAX_HELD, Model};
+use super::{Impairment, ImpairmentModel, MAX_HELD};
 
-/// Longest time that a frame is held back for [`MAX_HELD`] others to overtake it;
-/// for more of them, so much longer, [`MAX_HOLD_NS`] at most.
+/// Maximum time that a frame is held for [`MAX_HELD`] others to overtake it; proportionally longer for
+/// more, [`MAX_HOLD_NS`] at most.
 const HOLD_NS: u64 = 50_000_000;
 const MAX_HOLD_NS: u64 = 500_000_000;
 
 /// One direction of a wire.
 #[derive(Debug)]
-pub(super) struct Line {
-    model: Model,
+pub(super) struct WireLine {
+    model: ImpairmentModel,
     hold_ns: u64,
-    /// When due, in order.
+    /// Queued frames, in order of due time.
     queue: VecDeque<(u64, Vec<u8>)>,
     held: Vec<DelayedFrame>,
-    /// When the frame queued last is due.
+    /// Due time of the last queued frame.
     last_due_ns: u64,
     pub(super) lost: u64,
     pub(super) duplicated: u64,
@@ -26,17 +26,17 @@ pub(super) struct Line {
 
 #[derive(Debug)]
 struct DelayedFrame {
-    /// Frames that have yet to overtake it.
+    /// Number of frames that have yet to overtake it.
     remaining: u16,
     until_ns: u64,
     copies: u8,
     octets: Vec<u8>,
 }
 
-impl Line {
+impl WireLine {
     pub(super) fn new(impairment: Impairment) -> Self {
         Self {
-            model: Model::new(impairment),
+            model: ImpairmentModel::new(impairment),
             hold_ns: hold_ns(&impairment),
             queue: VecDeque::new(),
             held: Vec::new(),
@@ -47,13 +47,13 @@ impl Line {
         }
     }
 
-    /// From the next frame on. What is on its way stays so.
+    /// Changes the impairment from the next frame on. Frames in flight keep theirs.
     pub(super) fn set(&mut self, impairment: Impairment) {
-        self.model = Model::new(impairment);
+        self.model = ImpairmentModel::new(impairment);
         self.hold_ns = hold_ns(&impairment);
     }
 
-    /// Takes a frame that came in at `arrival_ns`.
+    /// Adds a frame that arrived at `arrival_ns`.
     pub(super) fn push(&mut self, octets: &[u8], arrival_ns: u64) {
         let fate = self.model.next_fate();
         if fate.copies == 0 {
@@ -79,14 +79,14 @@ impl Line {
         self.release(released);
     }
 
-    /// The next frame that is due by `now_ns`.
+    /// Removes the next frame that is due by `now_ns`.
     pub(super) fn pop(&mut self, now_ns: u64) -> Option<Vec<u8>> {
         self.release(|held| held.until_ns <= now_ns);
         self.queue.front().filter(|(due_ns, _)| *due_ns <= now_ns)?;
         self.queue.pop_front().map(|(_, octets)| octets)
     }
 
-    /// When something is due next.
+    /// The next due time.
     pub(super) fn next_due_ns(&self) -> Option<u64> {
         let held = self.held.iter().map(|held| held.until_ns).min();
         let queued = self.queue.front().map(|(due_ns, _)| *due_ns);
@@ -111,7 +111,7 @@ impl Line {
         }
     }
 
-    /// A wire keeps the order: no frame is due before the one queued before it.
+    /// Queues a frame, not due before the previous one, so that the order is kept.
     fn queue(&mut self, copies: u8, octets: Vec<u8>, due_ns: u64) {
         self.last_due_ns = self.last_due_ns.max(due_ns);
         if copies > 1 {
@@ -130,15 +130,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn drain(line: &mut Line, now_ns: u64) -> Vec<u16> {
+    fn drain(line: &mut WireLine, now_ns: u64) -> Vec<u16> {
         std::iter::from_fn(|| line.pop(now_ns))
             .map(|octets| u16::from_be_bytes([octets[0], octets[1]]))
             .collect()
     }
 
     #[test]
-    fn a_delay_is_a_delay() {
-        let mut line = Line::new(Impairment { delay_us: 300, ..Default::default() });
+    fn every_frame_is_delayed() {
+        let mut line = WireLine::new(Impairment { delay_us: 300, ..Default::default() });
         line.push(&[0, 1], 1000);
         assert_eq!(line.next_due_ns(), Some(301_000));
         assert!(drain(&mut line, 300_999).is_empty());
@@ -147,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn a_held_frame_without_a_successor_comes_nevertheless() {
-        let mut line = Line::new(Impairment { reorder: 1.0, ..Default::default() });
+    fn a_held_frame_without_a_successor_is_released_by_time() {
+        let mut line = WireLine::new(Impairment { reorder: 1.0, ..Default::default() });
         line.push(&[0, 1], 0);
         assert_eq!(line.next_due_ns(), Some(HOLD_NS));
         assert!(drain(&mut line, HOLD_NS - 1).is_empty());
@@ -156,9 +156,9 @@ mod tests {
     }
 
     #[test]
-    fn a_held_frame_is_overtaken_by_few() {
+    fn a_held_frame_is_overtaken_by_a_bounded_number() {
         for seed in 0..50 {
-            let mut line = Line::new(Impairment { reorder: 1.0, seed, ..Default::default() });
+            let mut line = WireLine::new(Impairment { reorder: 1.0, seed, ..Default::default() });
             line.push(&[0, 0], 0);
             line.set(Impairment::default());
             (1..10).for_each(|number| line.push(&[0, number], u64::from(number)));
@@ -178,10 +178,10 @@ mod tests {
     }
 
     proptest! {
-        /// What goes in comes out, as often as the line says itself.
+        /// The number of frames out matches the number in and the counters.
         #[test]
-        fn frames_are_lost_and_doubled_as_counted(impairment in impairment(), frames in 0..500_u16) {
-            let mut line = Line::new(impairment);
+        fn losses_and_duplicates_match_the_counters(impairment in impairment(), frames in 0..500_u16) {
+            let mut line = WireLine::new(impairment);
             for number in 0..frames {
                 line.push(&number.to_be_bytes(), u64::from(number) * 10_000);
             }
@@ -196,10 +196,10 @@ mod tests {
             prop_assert!((0..frames).all(|number| times(number) <= 2));
         }
 
-        /// Only frames that are held back are overtaken.
+        /// Only held frames are overtaken.
         #[test]
-        fn the_order_is_kept_but_for_held_frames(impairment in impairment()) {
-            let mut line = Line::new(Impairment { duplicate: 0.0, ..impairment });
+        fn only_held_frames_are_overtaken(impairment in impairment()) {
+            let mut line = WireLine::new(Impairment { duplicate: 0.0, ..impairment });
             for number in 0..200_u16 {
                 line.push(&number.to_be_bytes(), u64::from(number) * 10_000);
             }

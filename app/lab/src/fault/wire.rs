@@ -1,7 +1,7 @@
-//! A wire in user space: relays frames between two interfaces as its model wants.
+//! A wire in user space: relays frames between two interfaces according to an impairment.
 //!
-//! It serves where the kernel has no netem. What it adds by itself is what a thread takes to wake
-//! up, some tens of microseconds.
+//! It replaces netem on kernels without it. It adds the wake-up latency of a thread, some tens of
+//! microseconds.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,7 +18,7 @@ use onbeat_netdev::{Handle, Namespace};
 use onbeat_realtime::clock::{now_ns, realtime_offset_ns, sleep_until};
 
 use super::Impairment;
-use super::line::Line;
+use super::line::WireLine;
 use crate::Result;
 use crate::traffic::{Receiver, socket};
 use crate::worker::Worker;
@@ -32,32 +32,32 @@ pub enum Direction {
     Backward,
 }
 
-/// A wire, and its thread.
+/// A wire with its thread.
 #[derive(Debug)]
 pub struct Wire {
     directions: Arc<[DirectionState; 2]>,
     _worker: Worker<()>,
-    /// Holds the interfaces in the middle.
+    /// The namespace of its own interfaces.
     namespace: Namespace,
 }
 
-/// What a direction of a wire did to frames.
+/// Counters of one direction of a wire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WireCounters {
-    /// Frames that came in.
+    /// Frames received.
     pub received: u64,
-    /// Frames that went out, copies among them.
+    /// Frames sent, including copies.
     pub forwarded: u64,
-    /// Frames lost as the model wanted.
+    /// Frames lost by the impairment.
     pub lost: u64,
-    /// Copies made as the model wanted.
+    /// Copies made by the impairment.
     pub duplicated: u64,
-    /// Frames held back as the model wanted.
+    /// Frames held by the impairment.
     pub reordered: u64,
-    /// Frames lost because the link had no carrier at the far end.
+    /// Frames lost because the far end of the link had no carrier.
     pub cut: u64,
-    /// Frames lost against all intention: for want of room in a socket or a device. Where this is
-    /// not 0, a measurement over the wire is not valid.
+    /// Frames lost unintentionally because a socket or device had no room. If this is not 0, a
+    /// measurement over the wire is not valid.
     pub overrun: u64,
 }
 
@@ -76,8 +76,8 @@ struct DirectionState {
 }
 
 impl Wire {
-    /// Begins to relay between two interfaces of a namespace; `tapped`: other sockets there see
-    /// what it sends.
+    /// Starts to relay between two interfaces of a namespace; `tapped`: other sockets there see the
+    /// frames that it sends.
     pub(crate) fn start(
         handle: &Handle,
         interfaces: [&str; 2],
@@ -92,7 +92,7 @@ impl Wire {
         let relay = Relay {
             directions: Arc::clone(&directions),
             receivers,
-            lines: [Line::new(Impairment::default()), Line::new(Impairment::default())],
+            lines: [WireLine::new(Impairment::default()), WireLine::new(Impairment::default())],
             handle: Handle::in_namespace(namespace)?,
             interfaces: interfaces.map(Into::into),
         };
@@ -102,35 +102,35 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Sets what becomes of frames from now on, in both directions; each has a seed of its own.
+    /// Sets the impairment of both directions from now on; each direction has a seed of its own.
     pub fn set(&self, impairment: Impairment) {
         self.set_direction(Direction::Forward, impairment);
         let backward = Impairment { seed: !impairment.seed, ..impairment };
         self.set_direction(Direction::Backward, backward);
     }
 
-    /// Sets what becomes of frames of one direction from now on.
+    /// Sets the impairment of one direction from now on.
     pub fn set_direction(&self, direction: Direction, impairment: Impairment) {
         let half = &self.directions[direction as usize];
         *half.impairment.lock().unwrap_or_else(PoisonError::into_inner) = impairment;
         half.changed.store(true, Ordering::Release);
     }
 
-    /// Whether nothing is sent in a direction, as without carrier at the far end.
+    /// Stops transmission in a direction, as without carrier at the far end.
     ///
-    /// An interface that is turned on takes frames a moment before sockets there see them pass: a
-    /// monitor sees the truth where the wire waits for it to be on.
+    /// An interface that is set up accepts frames slightly before sockets there see them: a monitor is
+    /// accurate if the wire waits until the interface is up.
     pub(crate) fn hold(&self, direction: Direction, held: bool) {
         self.directions[direction as usize].held.store(held, Ordering::Release);
     }
 
-    /// Where its own interfaces are.
+    /// The namespace of its own interfaces.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// What a direction did so far.
+    /// The current counters of a direction.
     #[must_use]
     pub fn counters(&self, direction: Direction) -> WireCounters {
         let half = &self.directions[direction as usize];
@@ -150,8 +150,8 @@ impl Wire {
 struct Relay {
     directions: Arc<[DirectionState; 2]>,
     receivers: [Receiver; 2],
-    /// By direction: line 0 is fed by receiver 0 and ends at receiver 1.
-    lines: [Line; 2],
+    /// By direction: line 0 receives from receiver 0 and sends at interface 1.
+    lines: [WireLine; 2],
     handle: Handle,
     interfaces: [String; 2],
 }
@@ -182,7 +182,7 @@ impl Relay {
         let half = &self.directions[direction];
         let line = &mut self.lines[direction];
         let offset_ns = realtime_offset_ns();
-        // An error is that of an interface that is turned off: it holds no frames.
+        // The interface is down: it holds no frames.
         let count = self.receivers[direction].receive(|frame| {
             let arrival = frame.realtime_ns.map(|at| (at as i64 - offset_ns) as u64);
             line.push(frame.octets, arrival.unwrap_or_else(now_ns));
@@ -197,33 +197,34 @@ impl Relay {
         while let Some(frame) = self.lines[direction].pop(now_ns()) {
             let half = &self.directions[direction];
             let held = half.held.load(Ordering::Acquire);
-            let sent = if held { Delivery::NoCarrier } else { self.send(far, &frame, stop) };
+            let sent = if held { SendResult::NoCarrier } else { self.send(far, &frame, stop) };
             let counter = match sent {
-                Delivery::Yes => &half.forwarded,
-                Delivery::NoCarrier => &half.cut,
-                Delivery::NoRoom => &half.overrun,
+                SendResult::Yes => &half.forwarded,
+                SendResult::NoCarrier => &half.cut,
+                SendResult::NoRoom => &half.overrun,
             };
             counter.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// A device that has no room for the moment gets the frame again: a wire does not drop.
-    fn send(&self, far: usize, frame: &[u8], stop: &AtomicBool) -> Delivery {
+    /// Retries a frame that the device has no room for: a wire does not drop.
+    fn send(&self, far: usize, frame: &[u8], stop: &AtomicBool) -> SendResult {
         const PATIENCE_NS: u64 = 100_000_000;
-        /// This thread may have real-time priority, and who makes room has none: it must sleep.
+        /// This thread may have real-time priority, and the thread that makes room has none: it must
+        /// sleep.
         const PAUSE_NS: u64 = 20_000;
         let deadline = now_ns() + PATIENCE_NS;
         loop {
             match self.receivers[far].socket().send(frame) {
-                Ok(()) => return Delivery::Yes,
+                Ok(()) => return SendResult::Yes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => {
                     let link = self.handle.link(&self.interfaces[far]);
                     if !link.is_ok_and(|link| link.up && link.carrier) {
-                        return Delivery::NoCarrier;
+                        return SendResult::NoCarrier;
                     }
                     if now_ns() > deadline || stop.load(Ordering::Acquire) {
-                        return Delivery::NoRoom;
+                        return SendResult::NoRoom;
                     }
                     sleep_until(now_ns() + PAUSE_NS);
                 }
@@ -238,10 +239,10 @@ impl Relay {
         half.reordered.store(line.reordered, Ordering::Release);
     }
 
-    /// Until a frame comes or is due.
+    /// Waits until a frame arrives or is due.
     fn wait(&self) {
         const LOOK_NS: u64 = 10_000_000;
-        let due = self.lines.iter().filter_map(Line::next_due_ns).min();
+        let due = self.lines.iter().filter_map(WireLine::next_due_ns).min();
         let left = due.map_or(LOOK_NS, |due| due.saturating_sub(now_ns()).min(LOOK_NS));
         let fd = |receiver| {
             let receiver: &Receiver = receiver;
@@ -255,13 +256,14 @@ impl Relay {
     }
 }
 
-enum Delivery {
+enum SendResult {
     Yes,
     NoCarrier,
     NoRoom,
 }
 
-/// A real wire waits for no scheduler. Where real-time priority is not to be had, this one does.
+/// Raises the priority of this thread, as a real wire does not depend on a scheduler. Without
+/// permission it keeps its priority.
 pub(crate) fn prefer_this_thread() {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameters live through the call; 0 is the calling thread.

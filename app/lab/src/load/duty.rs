@@ -1,5 +1,5 @@
-//! Load on CPUs by duty cycles, as the paper's table 1 has them (*On limits of embedded systems in
-//! network packet processing*, section 4): a thread is idle for a time, works for a time, and so on.
+//! CPU load by duty cycles as in table 1 of *On limits of embedded systems in network packet
+//! processing*, section 4: a thread is idle for a time, works for a time, and so on.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -14,36 +14,36 @@ use serde::Deserialize;
 use super::start_on;
 use crate::{Error, Result};
 
-/// How late a thread that is idle may notice that it is to stop.
+/// Maximum delay until an idle thread notices that it shall stop.
 const LOOK_NS: u64 = 20_000_000;
 
 /// A row of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Row {
-    /// For so long it does not work, in microseconds...
+pub struct DutyRow {
+    /// Idle time in microseconds, ...
     pub idle_us: u64,
-    /// ... then for so long it does.
+    /// ... followed by busy time.
     pub duty_us: u64,
-    /// It waits for the end of the idle time in a loop that looks at the clock, instead of asleep.
+    /// Poll the clock during the idle time instead of sleeping.
     #[serde(default)]
     pub busy_loop: bool,
 }
 
-/// Rows one after the other, and again from the first.
+/// Rows that are run one after the other, repeatedly.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct DutyProfile {
     /// The rows, at least one.
     #[serde(rename = "row")]
-    pub rows: Vec<Row>,
+    pub rows: Vec<DutyRow>,
 }
 
 impl DutyProfile {
-    /// The paper's table 1, which is also examples/load/paper.toml.
+    /// Table 1 of the paper, also in examples/load/paper.toml.
     #[must_use]
     pub fn paper() -> Self {
-        let row = |(idle_us, duty_us, busy_loop)| Row { idle_us, duty_us, busy_loop };
+        let row = |(idle_us, duty_us, busy_loop)| DutyRow { idle_us, duty_us, busy_loop };
         let rows = [
             (77, 100, false),
             (3000, 1560, false),
@@ -67,48 +67,48 @@ impl DutyProfile {
     /// Reads a profile from TOML: `[[row]]` with `idle-us`, `duty-us` and `busy-loop`.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// A description of the error with its position.
     pub fn parse(text: &str) -> std::result::Result<Self, String> {
         let profile: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         let most_us = 3600 * 1_000_000;
-        let wrong = |row: &Row| row.idle_us > most_us || row.duty_us > most_us;
+        let wrong = |row: &DutyRow| row.idle_us > most_us || row.duty_us > most_us;
         if let Some(place) = profile.rows.iter().position(wrong) {
             return Err(format!(
-                "row {}: idle-us and duty-us are {most_us} (an hour) at most",
+                "row {}: idle-us or duty-us is too long; use {most_us} (an hour) at most",
                 place + 1
             ));
         }
         if profile.cycle_ns() == 0 {
-            return Err("there is no row that takes any time".into());
+            return Err("every row takes no time; set idle-us or duty-us".into());
         }
         Ok(profile)
     }
 
-    /// How long all rows take, in nanoseconds.
+    /// The duration of all rows, in nanoseconds.
     #[must_use]
     pub fn cycle_ns(&self) -> u64 {
         self.rows.iter().map(|row| (row.idle_us + row.duty_us) * 1000).sum()
     }
 
-    /// The share of a CPU that it takes where every sleep ends in time, and nobody else wants the CPU.
+    /// The CPU share of the profile, if every sleep ends in time and no other thread uses the CPU.
     #[must_use]
     pub fn share(&self) -> f64 {
-        let busy = |row: &Row| row.duty_us + if row.busy_loop { row.idle_us } else { 0 };
+        let busy = |row: &DutyRow| row.duty_us + if row.busy_loop { row.idle_us } else { 0 };
         let busy_us: u64 = self.rows.iter().map(busy).sum();
         busy_us as f64 * 1000.0 / self.cycle_ns().max(1) as f64
     }
 }
 
-/// Threads at normal priority, each on CPUs of its own, until this is stopped or dropped.
+/// Threads at normal priority, each on CPUs of its own, until stopped or dropped.
 #[derive(Debug)]
 pub struct DutyLoad {
     stop: Arc<AtomicBool>,
-    threads: Vec<(CpuSet, JoinHandle<Work>)>,
+    threads: Vec<(CpuSet, JoinHandle<DutyWork>)>,
 }
 
-/// What a thread did.
+/// Work of a thread.
 #[derive(Debug, Clone, Copy, Default)]
-struct Work {
+struct DutyWork {
     took_ns: u64,
     cpu_ns: u64,
     rows: u64,
@@ -116,29 +116,29 @@ struct Work {
     late_ns: u64,
 }
 
-/// What came of a thread.
+/// Report of one thread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DutyReport {
-    /// The CPUs that it might run on.
+    /// The CPUs that it could run on.
     pub cpus: CpuSet,
-    /// For how long, in seconds.
+    /// Its run time in seconds.
     pub seconds: f64,
     /// The share of a CPU that the thread got, by its CPU clock.
     pub share: f64,
-    /// Rows that it went through.
+    /// Rows completed.
     pub rows: u64,
-    /// How late it woke up in the mean, in nanoseconds; `None` where it never slept.
+    /// Mean wake-up latency in nanoseconds; `None`: it never slept.
     pub late_ns: Option<f64>,
 }
 
 impl DutyLoad {
-    /// Starts a thread for each of the sets of CPUs.
+    /// Starts a thread per set of CPUs.
     ///
     /// # Errors
-    /// Where CPUs may not be used, or no thread can be started.
+    /// A CPU may not be used, or a thread cannot be started.
     pub fn start(places: impl IntoIterator<Item = CpuSet>, profile: &DutyProfile) -> Result<Self> {
         if profile.cycle_ns() == 0 {
-            return Err(Error::Invalid("the duty cycles take no time".into()));
+            return Err(Error::Invalid("the rows of the profile take no time".into()));
         }
         let mut load = Self { stop: Arc::default(), threads: Vec::new() };
         for cpus in places {
@@ -149,7 +149,7 @@ impl DutyLoad {
         Ok(load)
     }
 
-    /// Ends the load; what came of each thread.
+    /// Stops the load; returns a report per thread.
     #[must_use]
     pub fn stop(mut self) -> Vec<DutyReport> {
         self.end()
@@ -158,7 +158,7 @@ impl DutyLoad {
     fn end(&mut self) -> Vec<DutyReport> {
         self.stop.store(true, Ordering::Relaxed);
         let ended = self.threads.drain(..).map(|(cpus, thread)| {
-            // It cannot fail.
+            // The threads cannot fail.
             let work = thread.join().unwrap_or_default();
             DutyReport {
                 cpus,
@@ -178,9 +178,9 @@ impl Drop for DutyLoad {
     }
 }
 
-fn work(profile: &DutyProfile, stop: &AtomicBool) -> Work {
+fn work(profile: &DutyProfile, stop: &AtomicBool) -> DutyWork {
     let start_ns = now_ns();
-    let mut work = Work::default();
+    let mut work = DutyWork::default();
     'all: for row in profile.rows.iter().cycle() {
         let until = now_ns() + row.idle_us * 1000;
         if row.busy_loop {
@@ -209,7 +209,7 @@ fn spin(until_ns: u64, stop: &AtomicBool) {
     }
 }
 
-/// CPU time of the calling thread, which began with its work.
+/// CPU time of the calling thread, which started with its work.
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
     time.map_or(0, |time| time.tv_sec() as u64 * SECOND + time.tv_nsec() as u64)
@@ -222,7 +222,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_papers_table_ships_as_an_example() {
+    fn the_example_profile_is_the_papers_table() {
         let text = include_str!("../../../../examples/load/paper.toml");
         let profile = DutyProfile::parse(text).unwrap();
         assert_eq!(profile, DutyProfile::paper());
@@ -231,10 +231,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_profile_is_refused() {
+    fn invalid_profiles_are_rejected() {
         for (text, expected) in [
             ("", "row"),
-            ("row = []", "takes any time"),
+            ("row = []", "takes no time"),
             ("[[row]]\nidle-us = 1", "duty-us"),
             ("[[row]]\nidle-us = 1\nduty-us = 4000000000", "row 1"),
             ("[[row]]\nidle-us = 1\nduty-us = -1", "-1"),
@@ -245,19 +245,19 @@ mod tests {
         }
     }
 
-    /// So many CPUs at most, each by itself.
+    /// The first usable CPUs, at most `most`, one per set.
     fn places(most: usize) -> Vec<CpuSet> {
         let usable = crate::cpus::usable().unwrap().into_iter().take(most);
         usable.map(|cpu| [cpu].into_iter().collect()).collect()
     }
 
     #[test]
-    fn threads_work_on_their_cpus_and_end() {
+    fn threads_work_on_their_cpus_and_stop() {
         let places = places(usize::MAX);
         let profile = DutyProfile {
             rows: vec![
-                Row { idle_us: 100, duty_us: 50, busy_loop: false },
-                Row { idle_us: 10, duty_us: 10, busy_loop: true },
+                DutyRow { idle_us: 100, duty_us: 50, busy_loop: false },
+                DutyRow { idle_us: 10, duty_us: 10, busy_loop: true },
             ],
         };
         let load = DutyLoad::start(places.clone(), &profile).unwrap();
@@ -268,13 +268,13 @@ mod tests {
         for report in &reports {
             assert!(report.seconds > 0.0 && (0.0..=1.0).contains(&report.share), "{report:?}");
         }
-        // How much of a CPU each got is the machine's; somewhere there was some.
+        // The share of each thread depends on the machine; at least one must have worked.
         assert!(reports.iter().any(|report| report.rows > 0 && report.late_ns.is_some()));
     }
 
     #[test]
-    fn an_hour_of_idleness_ends_at_once() {
-        let row = Row { idle_us: 3_600_000_000, duty_us: 0, busy_loop: false };
+    fn an_idle_thread_stops_at_once() {
+        let row = DutyRow { idle_us: 3_600_000_000, duty_us: 0, busy_loop: false };
         let report = DutyLoad::start(places(1), &DutyProfile { rows: vec![row] }).unwrap().stop();
         assert!(report[0].seconds < 60.0 && report[0].rows == 0, "{report:?}");
     }

@@ -1,5 +1,5 @@
-//! Load on the scheduler, as hackbench(8) makes it: groups of processes that send each other short
-//! messages over pipes, as fast as they can.
+//! Scheduler load like hackbench(8): groups of processes that send each other short messages over pipes
+//! at full speed.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,37 +10,37 @@ use nix::unistd::pipe2;
 use crate::child::Child;
 use crate::{Error, Result};
 
-/// Senders of a group, and as many receivers.
+/// Number of senders of a group, and of receivers.
 const HALF: usize = 20;
 /// Octets of a message.
 const MESSAGE: usize = 100;
 
-/// The processes, at rest until they are asked to [`run`](Hackbench::run).
+/// Stopped processes, until [`run`](Hackbench::run).
 ///
-/// They end with the thread that started them, however that ends.
+/// They exit with the thread that started them.
 #[derive(Debug)]
 pub struct Hackbench {
     tasks: Vec<Child>,
 }
 
 impl Hackbench {
-    /// Groups of hackbench's own default: 400 tasks.
+    /// Number of groups, hackbench's own default: 400 tasks.
     pub const GROUPS: usize = 10;
 
-    /// Starts so many groups of 40 tasks, at rest.
+    /// Starts `groups` groups of 40 tasks, stopped.
     ///
     /// # Errors
-    /// Where there is no room for so many processes or pipes.
+    /// The limits of processes or pipes are too low.
     pub fn start(groups: usize) -> Result<Self> {
         let mut all = Self { tasks: Vec::with_capacity(groups * 2 * HALF) };
         for _ in 0..groups {
             all.add_group()?;
         }
-        all.tasks.iter().try_for_each(Child::at_rest)?;
+        all.tasks.iter().try_for_each(Child::wait_stopped)?;
         Ok(all)
     }
 
-    /// How many tasks there are.
+    /// The number of tasks.
     #[must_use]
     pub fn tasks(&self) -> usize {
         self.tasks.len()
@@ -56,42 +56,42 @@ impl Hackbench {
             self.tasks.push(Child::fork(|| receive(from.as_raw_fd()))?);
             self.tasks.push(Child::fork(|| send(&to))?);
         }
-        // The tasks have the pipes now.
+        // The tasks have inherited the pipes.
         Ok(())
     }
 
-    /// Lets the tasks run, until the result is dropped.
+    /// Resumes the tasks until the result is dropped.
     ///
     /// # Errors
-    /// Where a task has ended.
-    pub fn run(&self) -> Result<Running<'_>> {
-        let running = Running(self);
-        self.tasks.iter().try_for_each(Child::go)?;
+    /// A task has exited.
+    pub fn run(&self) -> Result<RunningHackbench<'_>> {
+        let running = RunningHackbench(self);
+        self.tasks.iter().try_for_each(Child::resume)?;
         Ok(running)
     }
 }
 
 impl Drop for Hackbench {
     fn drop(&mut self) {
-        // All at once, before each is waited for.
+        // Kills all before waiting for each.
         for task in &self.tasks {
             let _ = task.kill();
         }
     }
 }
 
-/// The load, running.
+/// The running load.
 #[derive(Debug)]
-pub struct Running<'a>(&'a Hackbench);
+pub struct RunningHackbench<'a>(&'a Hackbench);
 
-impl Drop for Running<'_> {
+impl Drop for RunningHackbench<'_> {
     fn drop(&mut self) {
         for task in &self.0.tasks {
             let _ = task.stop();
         }
-        // What follows is not to be measured under their last breath.
+        // Wait until all have stopped, so that the next measurement is not affected.
         for task in &self.0.tasks {
-            let _ = task.at_rest();
+            let _ = task.wait_stopped();
         }
     }
 }
@@ -99,7 +99,7 @@ impl Drop for Running<'_> {
 fn receive(from: i32) {
     let mut message = [0_u8; MESSAGE];
     loop {
-        // SAFETY: the buffer is as long as said.
+        // SAFETY: the buffer has the given length.
         let read = unsafe { libc::read(from, message.as_mut_ptr().cast(), MESSAGE) };
         if read == 0 || read < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted
         {
@@ -112,7 +112,7 @@ fn send(to: &[i32]) {
     let message = [0_u8; MESSAGE];
     loop {
         for pipe in to {
-            // SAFETY: the buffer is as long as said.
+            // SAFETY: the buffer has the given length.
             let written = unsafe { libc::write(*pipe, message.as_ptr().cast(), MESSAGE) };
             if written < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
                 return;
@@ -128,11 +128,11 @@ mod tests {
     use onbeat_realtime::interrupt::wait_until;
     use std::time::Duration;
 
-    /// Longest wait for something that comes at once unless it never comes.
+    /// Maximum wait for an event that is expected at once.
     const BOUND: Duration = Duration::from_secs(30);
 
     #[test]
-    fn tasks_rest_run_rest_and_are_gone() {
+    fn tasks_stop_run_stop_and_exit() {
         let load = Hackbench::start(1).unwrap();
         assert_eq!(load.tasks(), 40);
         let tasks: Vec<_> = load.tasks.iter().map(|task| task.process().unwrap()).collect();
@@ -142,7 +142,7 @@ mod tests {
         assert!(resting());
         let before = used();
         let running = load.run().unwrap();
-        assert!(wait_until(BOUND, || used() > before).unwrap(), "they do nothing");
+        assert!(wait_until(BOUND, || used() > before).unwrap(), "the tasks do not run");
         drop(running);
         assert!(resting());
         drop(load);

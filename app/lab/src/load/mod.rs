@@ -14,25 +14,25 @@ use onbeat_realtime::{CpuSet, Profile};
 
 use crate::{Error, Result};
 
-pub use duty::{DutyLoad, DutyProfile, DutyReport, Row};
-pub use hackbench::{Hackbench, Running};
+pub use duty::{DutyLoad, DutyProfile, DutyReport, DutyRow};
+pub use hackbench::{Hackbench, RunningHackbench};
 pub use report::{UdpReport, UdpSpec};
 pub use source::{UdpSource, UdpTarget};
 pub use stress::{Stress, Stressor};
 pub use udp::UdpLoad;
 
-/// Starts a thread for load on these CPUs.
+/// Starts a load thread on these CPUs.
 fn start_on<T: Send + 'static>(
     cpus: &CpuSet,
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>> {
-    // Threads run where the one that starts them does.
+    // Threads inherit the affinity of the thread that starts them.
     let _there = Profile::default().on_cpus(cpus.clone()).enter()?;
     start(name, run)
 }
 
-/// Starts a thread for load where the calling one runs.
+/// Starts a load thread with the affinity of the caller.
 fn start<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,

@@ -1,7 +1,7 @@
-//! Load on the network: a sender of UDP datagrams whose rate changes over time.
+//! Network load: a sender of UDP datagrams whose rate changes over time.
 //!
-//! A sender wakes up every millisecond and sends what is due by then, as iperf3 does by default
-//! (its `--pacing-timer`); what it is late with, it makes up for.
+//! A sender wakes up every millisecond and sends the datagrams due by then, as iperf3 does by default
+//! (its `--pacing-timer`). It makes up for delays.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -15,43 +15,43 @@ use super::report::UdpReport;
 use crate::worker::Worker;
 use crate::{Error, Result};
 
-/// Between two wake-ups of a sender.
+/// Interval between two wake-ups of a sender.
 const PACE_NS: u64 = 1_000_000;
-/// Datagrams that are sent between two looks at whether it is to stop.
+/// Datagrams between two checks of the stop flag.
 const BATCH: u64 = 64;
 
-/// Where datagrams go.
+/// Destination of datagrams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpTarget {
-    /// To whom.
+    /// Destination address.
     pub to: SocketAddr,
-    /// From this address; `None`: as the host routes.
+    /// Source address; `None`: chosen by routing.
     pub from: Option<IpAddr>,
-    /// By this interface, whatever the host's routes are.
+    /// Egress interface, independent of routes.
     pub interface: Option<String>,
 }
 
-/// A sender, until its profile ends or this is stopped or dropped.
+/// A sender that runs until its profile ends, or it is stopped or dropped.
 #[derive(Debug)]
 pub struct UdpSource {
-    counters: Arc<Counters>,
+    counters: Arc<UdpCounters>,
     start_ns: u64,
-    /// Returns when it ended.
+    /// Returns the time of its end.
     worker: Worker<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct UdpCounters {
     sent: AtomicU64,
     refused: AtomicU64,
 }
 
 impl UdpSource {
-    /// Begins to send datagrams of so many octets of payload, from the namespace that the calling thread
-    /// is in. `count` is how many at most.
+    /// Starts to send datagrams with `octets` octets of payload from the namespace of the calling
+    /// thread; `count` is the maximum number.
     ///
     /// # Errors
-    /// Where the socket cannot be opened, or the interface is not there.
+    /// The socket cannot be opened, or the interface does not exist.
     pub fn start(
         target: &UdpTarget,
         profile: Profile,
@@ -67,7 +67,7 @@ impl UdpSource {
                 .map_err(|errno| Error::io(format!("send by interface {name}"), errno))?;
         }
         socket.connect(to).map_err(failed)?;
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(UdpCounters::default());
         let theirs = Arc::clone(&counters);
         let start_ns = now_ns();
         let worker = Worker::start("lab-udp-source", move |stop| {
@@ -85,19 +85,19 @@ impl UdpSource {
         Ok(Self { counters, start_ns, worker })
     }
 
-    /// Whether everything was sent.
+    /// Whether all datagrams were sent.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.worker.is_finished()
     }
 
-    /// Datagrams that the kernel took so far.
+    /// Datagrams that the kernel accepted so far.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.counters.sent.load(Ordering::Relaxed)
     }
 
-    /// Stops sending, and says what became of it.
+    /// Stops sending; returns the report.
     #[must_use]
     pub fn stop(self) -> UdpReport {
         let end_ns = self.worker.stop();
@@ -110,14 +110,14 @@ impl UdpSource {
     }
 }
 
-impl Counters {
+impl UdpCounters {
     fn done(&self) -> u64 {
         self.sent.load(Ordering::Relaxed) + self.refused.load(Ordering::Relaxed)
     }
 }
 
-/// Sends what is due, told in datagrams since the start by nanoseconds since the start, until there is
-/// nothing more (`None`) or until `stop`. Counts what the kernel took and what it did not.
+/// Sends due datagrams until `due` returns `None` or `stop` is set. `due` maps nanoseconds since the
+/// start to datagrams since the start. Counts accepted and refused datagrams.
 pub(super) fn send(
     socket: &UdpSocket,
     payload: &[u8],
@@ -130,7 +130,7 @@ pub(super) fn send(
     while !stop.load(Ordering::Relaxed) {
         let now = now_ns();
         let Some(due) = due(now - start_ns) else { return };
-        // Looks up in between, so that a machine that cannot keep up ends nevertheless.
+        // Checks the flag in between, so that a machine that cannot keep up still stops.
         let batch = due.saturating_sub(done).min(BATCH);
         for _ in 0..batch {
             match socket.send(payload) {
@@ -152,7 +152,7 @@ mod tests {
     use onbeat_realtime::interrupt::wait_until;
     use std::time::Duration;
 
-    /// Longest wait for something that comes at once unless it never comes.
+    /// Maximum wait for an event that is expected at once.
     const BOUND: Duration = Duration::from_secs(60);
 
     fn target(sink: &UdpSocket) -> UdpTarget {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_is_not_there_is_named() {
+    fn a_missing_interface_is_named() {
         let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = UdpTarget { interface: Some("no-such".into()), ..target(&sink) };
         let profile: Profile = "1 for 1s".parse().unwrap();

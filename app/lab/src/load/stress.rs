@@ -1,5 +1,5 @@
-//! Load on CPUs, of the kinds that stress-ng(1) makes with `--cpu-method loop`, `--stream` and
-//! `--matrix-3d`: arithmetic, memory bandwidth, and caches.
+//! CPU load of the kinds of stress-ng(1) with `--cpu-method loop`, `--stream` and `--matrix-3d`:
+//! arithmetic, memory bandwidth, and caches.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use onbeat_realtime::CpuSet;
 use super::start_on;
 use crate::Result;
 
-/// What a thread does without a pause.
+/// Work of a thread, without pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stressor {
-    /// Counts: keeps the CPU, and nothing but the CPU.
+    /// Counts: occupies the CPU only.
     Loop,
-    /// Copies, scales, adds and both at once over arrays that no cache of a core holds, after
+    /// Copies, scales, adds, and scales and adds over arrays larger than the caches of a core, after
     /// McCalpin's STREAM.
     Stream,
-    /// Adds cubes of numbers, along the memory and across it in turn.
+    /// Adds cubes of numbers, alternately along and across the memory.
     Matrix,
 }
 
 impl Stressor {
-    /// All of them.
+    /// All stressors.
     pub const ALL: [Stressor; 3] = [Stressor::Loop, Stressor::Stream, Stressor::Matrix];
 
-    /// As threads are named.
+    /// Its thread name.
     fn name(self) -> &'static str {
         match self {
             Stressor::Loop => "lab-loop",
@@ -37,29 +37,29 @@ impl Stressor {
     }
 }
 
-/// Threads that take all the CPU time they get, at normal priority, until this is dropped.
+/// Threads that use all available CPU time, at normal priority, until this is dropped.
 #[derive(Debug)]
 pub struct Stress {
-    shared: Arc<Shared>,
+    shared: Arc<StressState>,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct StressState {
     stop: AtomicBool,
-    /// Pieces of work done, by thread.
+    /// Work units done, by thread.
     done: Vec<AtomicU64>,
 }
 
 impl Stress {
-    /// Starts one thread of each kind on each of the CPUs.
+    /// Starts a thread of each kind on each of the CPUs.
     ///
     /// # Errors
-    /// Where one of the CPUs may not be used, or no thread can be started.
+    /// A CPU may not be used, or a thread cannot be started.
     pub fn start(cpus: &CpuSet, kinds: &[Stressor]) -> Result<Self> {
         let threads = cpus.iter().count() * kinds.len();
         let done = (0..threads).map(|_| AtomicU64::new(0)).collect();
-        let shared = Arc::new(Shared { stop: AtomicBool::new(false), done });
+        let shared = Arc::new(StressState { stop: AtomicBool::new(false), done });
         let mut all = Self { shared, threads: Vec::with_capacity(threads) };
         for cpu in cpus.iter() {
             for kind in kinds {
@@ -86,7 +86,7 @@ impl Stress {
         Ok(())
     }
 
-    /// Pieces of work that each thread has done so far, of some microseconds each.
+    /// Work units that each thread has completed, of some microseconds each.
     #[must_use]
     pub fn done(&self) -> Vec<u64> {
         self.shared.done.iter().map(|done| done.load(Ordering::Relaxed)).collect()
@@ -103,7 +103,7 @@ impl Drop for Stress {
     }
 }
 
-/// `turn` counts a piece of work and says whether there shall be more of it; so for all of them.
+/// `turn` counts a work unit and returns whether to continue; the same for all stressors.
 fn count(turn: impl Fn() -> bool) {
     const STEPS: u32 = 1 << 14;
     while turn() {
@@ -114,7 +114,7 @@ fn count(turn: impl Fn() -> bool) {
 }
 
 fn stream(turn: impl Fn() -> bool) {
-    /// 8 MiB for each array.
+    /// 8 MiB per array.
     const LEN: usize = 1 << 20;
     const PIECE: usize = 1 << 12;
     let [mut a, mut b, mut c] = [1.0, 2.0, 0.0].map(|value: f64| vec![value; LEN]);
@@ -139,7 +139,7 @@ fn stream(turn: impl Fn() -> bool) {
 }
 
 fn matrix(turn: impl Fn() -> bool) {
-    /// A side of the cube: 8 MiB.
+    /// Edge length of the cube: 8 MiB.
     const SIDE: usize = 128;
     let [a, b] = [1.5, 2.5].map(|value: f32| vec![value; SIDE * SIDE * SIDE]);
     let mut sum = vec![0.0; SIDE * SIDE * SIDE];
@@ -166,7 +166,7 @@ mod tests {
     use onbeat_realtime::interrupt::wait_until;
     use std::time::Duration;
 
-    /// Longest wait for something that comes at once unless it never comes.
+    /// Maximum wait for an event that is expected at once.
     const BOUND: Duration = Duration::from_secs(30);
 
     #[test]
@@ -177,11 +177,11 @@ mod tests {
         assert_eq!(stress.done().len(), 3);
         let shared = Arc::downgrade(&stress.shared);
         drop(stress);
-        assert!(shared.upgrade().is_none(), "a thread is left");
+        assert!(shared.upgrade().is_none(), "a thread is still running");
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_is_named() {
+    fn a_missing_cpu_is_named() {
         let nowhere: CpuSet = "1023".parse().unwrap();
         let error = Stress::start(&nowhere, &[Stressor::Loop]).unwrap_err().to_string();
         assert!(error.contains("1023"), "{error}");

@@ -1,4 +1,4 @@
-//! Load on the network: senders of UDP datagrams, each at a rate of its own, and who receives them.
+//! Network load: senders of UDP datagrams, each at a rate of its own, and their receivers.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -15,36 +15,36 @@ use super::report::{UdpReport, UdpSpec};
 use super::source;
 use crate::{Error, Result};
 
-/// How late a receiver may notice that it is to stop.
+/// Maximum delay until a receiver notices that it shall stop.
 const LOOK: Duration = Duration::from_millis(20);
-/// Between two datagrams that find out whether there is a way.
+/// Interval between two datagrams during address resolution.
 const KNOCK_NS: u64 = 50_000_000;
-/// Within this time a datagram has arrived at each receiver, address resolution included.
+/// Time within which a datagram has arrived at each receiver, including address resolution.
 const BOUND: Duration = Duration::from_secs(10);
 
-/// Senders and receivers, until this is stopped or dropped.
+/// Senders and receivers that run until stopped or dropped.
 #[derive(Debug)]
 pub struct UdpLoad {
-    shared: Arc<Shared>,
+    shared: Arc<UdpLoadState>,
     start_ns: u64,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct UdpLoadState {
     stop: AtomicBool,
     sent: AtomicU64,
     refused: AtomicU64,
-    /// By receiver.
+    /// Counters by receiver.
     received: Vec<AtomicU64>,
 }
 
 impl UdpLoad {
-    /// Begins to send from a namespace to these addresses of another one, in turn, and returns once
-    /// each has received something. All threads run where the calling one does.
+    /// Starts to send from a namespace to these addresses of another one, in turn; returns once each
+    /// receiver has received a datagram. All threads have the affinity of the caller.
     ///
     /// # Errors
-    /// Where a socket cannot be opened, or nothing arrives; [`Error::Interrupted`].
+    /// A socket cannot be opened, or no datagram arrives; [`Error::Interrupted`].
     pub fn start(
         from: &Namespace,
         to: &Namespace,
@@ -52,7 +52,7 @@ impl UdpLoad {
         spec: UdpSpec,
     ) -> Result<Self> {
         let received = addresses.iter().map(|_| AtomicU64::new(0)).collect();
-        let shared = Arc::new(Shared { received, ..Shared::default() });
+        let shared = Arc::new(UdpLoadState { received, ..UdpLoadState::default() });
         let mut load = Self { shared, start_ns: now_ns(), threads: Vec::new() };
         let mut targets = Vec::with_capacity(addresses.len());
         for (place, address) in addresses.iter().enumerate() {
@@ -81,14 +81,14 @@ impl UdpLoad {
         Ok(load)
     }
 
-    /// Sends a datagram now and then until each receiver has got one: addresses are resolved then. In
-    /// a flood that may take long, since requests and answers wait in the same queues.
+    /// Sends datagrams until each receiver has received one: addresses are resolved then. Under full
+    /// load that may take long, since requests and replies are in the same queues.
     fn find_the_way(&self, sockets: &[UdpSocket]) -> Result<()> {
         let mut next_ns = 0;
         let arrived = || {
             if now_ns() >= next_ns {
                 next_ns = now_ns() + KNOCK_NS;
-                // An address that is not resolved is no error here.
+                // An unresolved address is no error here.
                 let taken = sockets.iter().filter(|socket| socket.send(&[0]).is_ok()).count();
                 self.shared.sent.fetch_add(taken as u64, Ordering::Relaxed);
             }
@@ -97,7 +97,7 @@ impl UdpLoad {
         if interrupt::wait_until(BOUND, arrived)? {
             return Ok(());
         }
-        let what = "the arrival of background datagrams at every receiver".into();
+        let what = "arrival of background datagrams at every receiver".into();
         Err(Error::Timeout { what, seconds: BOUND.as_secs_f64() })
     }
 
@@ -106,7 +106,7 @@ impl UdpLoad {
         Ok(())
     }
 
-    /// Stops sending, and says what became of it. What is on its way then is not received.
+    /// Stops sending; returns the report. Datagrams in flight are not counted as received.
     #[must_use]
     pub fn stop(mut self) -> UdpReport {
         self.end();
@@ -122,7 +122,7 @@ impl UdpLoad {
     fn end(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // Neither a sender nor a receiver can fail.
+            // The threads cannot fail.
             let _ = thread.join();
         }
     }
@@ -134,21 +134,21 @@ impl Drop for UdpLoad {
     }
 }
 
-fn send(socket: &UdpSocket, shared: &Shared, spec: UdpSpec) {
+fn send(socket: &UdpSocket, shared: &UdpLoadState, spec: UdpSpec) {
     let payload = vec![0x5a; spec.payload_octets];
     let due = |after_ns| Some(spec.due(after_ns));
     source::send(socket, &payload, &shared.stop, due, [&shared.sent, &shared.refused]);
 }
 
-fn receive(socket: &UdpSocket, shared: &Shared, place: usize) {
-    // What does not fit is cut off: only the number counts.
+fn receive(socket: &UdpSocket, shared: &UdpLoadState, place: usize) {
+    // Excess octets are cut off: only the number of datagrams is needed.
     let mut octets = [0; 8];
     while !shared.stop.load(Ordering::Relaxed) {
         match socket.recv(&mut octets) {
             Ok(_) => _ = shared.received[place].fetch_add(1, Ordering::Relaxed),
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            // An interface that was taken away: nothing will come any more.
+            // The interface was removed: no more datagrams will arrive.
             Err(_) => return,
         }
     }
@@ -159,12 +159,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_senders_schedule_is_its_rate() {
+    fn a_sender_follows_its_rate() {
         let spec = UdpSpec::PAPER;
         assert_eq!(spec.due(SECOND), 8503, "100 Mbit/s of 11,760 bits each");
         assert_eq!(spec.due(117_600), 1);
         assert_eq!(spec.due(117_599), 0);
-        assert_eq!(spec.due(3600 * SECOND), 30_612_244, "an hour later nothing has drifted");
+        assert_eq!(spec.due(3600 * SECOND), 30_612_244, "no drift after an hour");
     }
 
     #[test]

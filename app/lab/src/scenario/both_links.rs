@@ -1,4 +1,4 @@
-//! Both paths fail at once, several times, and one of them comes back first.
+//! Both paths fail at the same time, repeatedly; one of them recovers first.
 //!
 //! ```text
 //!                        path1
@@ -8,7 +8,7 @@
 
 use super::link_failure::play_steps;
 use super::options::StreamOptions;
-use super::outage::Step;
+use super::outage::PhaseStep;
 use super::stage::Stage;
 use crate::Result;
 
@@ -16,14 +16,14 @@ const OUTAGES: usize = 3;
 
 pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
     let phase_ns = options.phases.ns(1.0)?;
-    let mut steps = vec![Step::new("both up", [true, true], phase_ns)];
+    let mut steps = vec![PhaseStep::new("both up", [true, true], phase_ns)];
     for number in 1..=OUTAGES {
-        steps.push(Step::new(format!("both down ({number})"), [false, false], phase_ns));
-        // The paths take turns in being the first.
+        steps.push(PhaseStep::new(format!("both down ({number})"), [false, false], phase_ns));
+        // The first path to recover alternates.
         let (first, up) =
             if number % 2 == 1 { ("path1", [true, false]) } else { ("path2", [false, true]) };
-        steps.push(Step::new(format!("{first} up ({number})"), up, phase_ns));
-        steps.push(Step::new(format!("both up ({number})"), [true, true], phase_ns));
+        steps.push(PhaseStep::new(format!("{first} up ({number})"), up, phase_ns));
+        steps.push(PhaseStep::new(format!("both up ({number})"), [true, true], phase_ns));
     }
     play_steps(stage, options, phase_ns, &steps)
 }

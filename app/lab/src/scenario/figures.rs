@@ -1,11 +1,11 @@
-//! From what arrived and what nodes counted to figures of a report.
+//! Figures of a report, from deliveries and counters of nodes.
 
 use onbeat_node::control::{NodeStatus, RecoveryStatus};
 use onbeat_realtime::clock::SECOND;
 use onbeat_report::{Cell, Counters, Loss, Measurement, Recorder, TimeSeries};
 
 use super::flow::FlowResult;
-use super::phase::Course;
+use super::phase::PhaseLog;
 use super::stage::Stage;
 use crate::World;
 use crate::fault::Direction;
@@ -15,7 +15,7 @@ use crate::traffic::Delivery;
 pub(super) fn all(
     stage: &mut Stage<'_>,
     flowed: &[FlowResult],
-    course: &Course,
+    course: &PhaseLog,
     statuses: &[NodeStatus],
 ) {
     delays(stage, flowed, course);
@@ -23,8 +23,8 @@ pub(super) fn all(
     nodes(stage, statuses);
 }
 
-/// Delay over time, and its distribution by phase ([`Course::phase_of`]).
-fn delays(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &Course) {
+/// Delay over time, and its distribution by phase ([`PhaseLog::phase_of`]).
+fn delays(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &PhaseLog) {
     let Some(start_ns) = course.phases().first().map(|phase| phase.from_ns) else { return };
     let seconds = |at_ns: u64| (at_ns as f64 - start_ns as f64) / SECOND as f64;
     let mut series = TimeSeries::new("ns");
@@ -54,8 +54,8 @@ fn delays(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &Course) {
     stage.figure("delay by phase", by_phase(deliveries, course).figure());
 }
 
-/// What arrived in each phase and how late, and what was lost.
-fn by_phase<'a>(deliveries: impl Iterator<Item = &'a Delivery>, course: &Course) -> Recorder {
+/// Delays of arrived frames and the number of lost ones, by phase.
+fn by_phase<'a>(deliveries: impl Iterator<Item = &'a Delivery>, course: &PhaseLog) -> Recorder {
     let mut recorder = Recorder::new();
     let ids: Vec<_> = course.phases().iter().map(|phase| recorder.phase(&phase.name)).collect();
     for (flow, delivery) in deliveries.enumerate() {
@@ -70,7 +70,7 @@ fn by_phase<'a>(deliveries: impl Iterator<Item = &'a Delivery>, course: &Course)
     recorder
 }
 
-/// What became of the frames of each stream.
+/// Totals of each stream.
 pub(super) fn totals(stage: &mut Stage<'_>, flowed: &[FlowResult]) {
     let mut table = Counters::new([
         "stream".into(),
@@ -98,7 +98,7 @@ pub(super) fn totals(stage: &mut Stage<'_>, flowed: &[FlowResult]) {
     stage.figure("rate of all streams", Measurement::new("frames/s", (rate * 10.0).round() / 10.0));
 }
 
-/// What each wire did, by direction.
+/// Counters of each wire, by direction.
 pub(super) fn wires(stage: &mut Stage<'_>, world: &World) {
     let mut table = Counters::new([
         "link",
@@ -133,7 +133,7 @@ pub(super) fn wires(stage: &mut Stage<'_>, world: &World) {
     stage.figure("wires", table);
 }
 
-/// What each node counted, in the order in which a frame meets it.
+/// Counters of each node, in the order of the packet path.
 pub(super) fn nodes(stage: &mut Stage<'_>, statuses: &[NodeStatus]) {
     for status in statuses {
         stage.figure(format!("node {}", status.node), node(status));
@@ -200,8 +200,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_loses_nothing_where_a_path_is_up() {
-        // 40 was on its way when the last path went, 58 and 59 were sent while one came back.
+    fn phases_with_a_path_have_no_losses() {
+        // 40 was in flight when the last path was cut, 58 and 59 were sent during a restoration.
         let delivery = delivery(|n| Some(1000 + n + 7).filter(|_| !(40..60).contains(&n)));
         let recorder = by_phase([&delivery].into_iter(), &course());
         let table: Vec<_> = recorder.figure().series.iter().map(|s| (s.count, s.lost)).collect();

@@ -1,4 +1,4 @@
-//! Either path fails again and again, in random order, never both at a time.
+//! Either path fails repeatedly, in random order, never both at the same time.
 //!
 //! ```text
 //!                        path1
@@ -6,9 +6,9 @@
 //!                  path2 (+ 300 us)
 //! ```
 //!
-//! Before the next cut, what was sent while one path carried the stream alone must have arrived:
-//! a frame that is on its way on a path when that path is cut is lost with it, and only frames
-//! that the other path carries, too, are protected.
+//! Before the next cut, all frames sent while one path carried the stream alone must have arrived: a
+//! frame in flight on a path that is cut is lost there, and only frames that the other path carries as
+//! well are protected.
 
 use onbeat_report::{Check, Measurement, PhaseState};
 
@@ -17,14 +17,14 @@ use super::flow::{self, caught_up};
 use super::link_failure;
 use super::options::{DataPlaneOptions, FrameOptions, SeedOptions};
 use super::outage::check_clean;
-use super::phase::Course;
+use super::phase::PhaseLog;
 use super::stage::Stage;
 use super::two_paths;
 use crate::Result;
-use crate::world::Ends;
+use crate::world::CutEnds;
 use onbeat_wire::random::Random;
 
-/// Longest time that a path stays cut, in ns.
+/// Maximum time that a path stays cut, in ns.
 const LONGEST_CUT_NS: u64 = 10_000_000;
 
 /// Options of the scenario.
@@ -34,7 +34,7 @@ pub(super) struct Options {
     plane: DataPlaneOptions,
     #[command(flatten)]
     frames: FrameOptions,
-    /// How often a link is cut
+    /// Number of cuts
     #[arg(long, value_name = "NUMBER", default_value_t = 1000,
         value_parser = clap::value_parser!(u32).range(1..))]
     cuts: u32,
@@ -47,14 +47,14 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let world = stage.open(&link_failure::network(), &options.plane)?;
     let flows = two_paths::start(&world, &options.frames, 1000)?;
     let mut random = Random::new(options.seed.seed);
-    let mut course = Course::default();
+    let mut course = PhaseLog::default();
     course.begin("flapping", PhaseState::Degraded, &flows, || Ok(()))?;
     let mut done = 0;
     let mut by_path = [0_u64; 2];
     while done < cuts {
         let path = random.below(2) as usize;
         let link = ["path1", "path2"][path];
-        let ends = [Ends::Both, Ends::First, Ends::Second][random.below(3) as usize];
+        let ends = [CutEnds::Both, CutEnds::First, CutEnds::Second][random.below(3) as usize];
         let what = format!("cut {} of {cuts}: {link}", done + 1);
         world.cut(link, ends)?;
         stage.pass(&what, &flows, random.below(LONGEST_CUT_NS))?;
@@ -71,7 +71,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     }
     course.end();
     let flowed = flow::finish_all(flows)?;
-    stage.require_honest_wires(&world)?;
+    stage.require_intact_wires(&world)?;
     figures::wires(stage, &world);
     let statuses = stage.statuses(&world)?;
     let lost: u64 = flowed.iter().map(|flow| flow.delivery.lost()).sum();

@@ -20,14 +20,14 @@ pub(super) struct FlowSpec {
     pub(super) name: &'static str,
     pub(super) from: &'static str,
     pub(super) to: &'static str,
-    /// Group address that the stream is told by, and its VLAN.
+    /// Group address that identifies the stream, and its VLAN.
     pub(super) destination: MacAddress,
     pub(super) vlan: u16,
     pub(super) rate: u64,
     pub(super) size: usize,
 }
 
-/// It flows.
+/// A running stream.
 pub(super) struct Flow {
     pub(super) name: &'static str,
     stream: u32,
@@ -35,11 +35,11 @@ pub(super) struct Flow {
     sink: Sink,
 }
 
-/// It has flowed.
+/// The result of a stream.
 pub(super) struct FlowResult {
     pub(super) name: &'static str,
     pub(super) delivery: Delivery,
-    /// Frames that arrived other than they were sent: octets, VLAN tag, or a sequence tag left.
+    /// Frames that arrived with a difference: octets, VLAN tag, or a remaining sequence tag.
     pub(super) changed: u64,
 }
 
@@ -66,7 +66,7 @@ impl Flow {
         Ok(Self { name: spec.name, stream, source, sink })
     }
 
-    /// Frames below this number were begun to be sent; all others are sent later than now.
+    /// The transmission of frames below this number has started; all others are sent after this call.
     pub(super) fn begun(&self) -> u64 {
         self.source.begun()
     }
@@ -79,30 +79,30 @@ impl Flow {
         self.sink.delivered(self.stream)
     }
 
-    /// Every frame below this number that was waited for has arrived.
+    /// All frames below this number have arrived, except those given up.
     pub(super) fn complete_below(&self) -> u64 {
         self.sink.complete_below(self.stream)
     }
 
-    /// Does not wait for frames below this number any more.
+    /// Gives up frames below this number.
     pub(super) fn expect_from(&self, sequence: u64) {
         self.sink.expect_from(self.stream, sequence);
     }
 
-    /// Stops sending.
+    /// Stops the source.
     fn stop(self) -> Result<StoppedFlow> {
         let sent = self.source.stop()?;
         Ok(StoppedFlow { name: self.name, sent, sink: self.sink })
     }
 }
 
-/// A number for a stream. Each of a process has its own: late frames of one before it are foreign.
+/// Returns a stream number, unique in the process: late frames of an earlier stream are foreign.
 pub(super) fn next_stream() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// It is no longer sent; frames may be on their way.
+/// A stream whose source has stopped; frames may be in flight.
 struct StoppedFlow {
     name: &'static str,
     sent: SourceReport,
@@ -116,15 +116,15 @@ impl StoppedFlow {
     }
 }
 
-/// Stops all flows and compares.
+/// Stops all flows and evaluates them.
 pub(super) fn finish_all(flows: Vec<Flow>) -> Result<Vec<FlowResult>> {
-    // All of them first: while one settles, no other goes on.
+    // All sources first: no source runs while another flow settles.
     let stopped: Vec<StoppedFlow> = flows.into_iter().map(Flow::stop).collect::<Result<_>>()?;
     stopped.into_iter().map(StoppedFlow::finish).collect()
 }
 
-/// Waits until what had been sent by now has arrived; whether it has. What has not is lost, and not
-/// waited for any more.
+/// Waits until all frames sent by now have arrived; returns false if not. Missing frames are lost and
+/// given up.
 pub(super) fn caught_up(flows: &[Flow]) -> Result<bool> {
     const BOUND: Duration = Duration::from_secs(2);
     let begun: Vec<u64> = flows.iter().map(Flow::begun).collect();

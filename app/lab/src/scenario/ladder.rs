@@ -1,4 +1,4 @@
-//! Six nodes and three streams, as `examples/ladder` has them (figure 1 of the paper).
+//! Six nodes and three streams, as in `examples/ladder` (figure 1 of the paper).
 //!
 //! ```text
 //!   west --- a ----------- b ----------- d
@@ -10,7 +10,7 @@
 //!   blue  east to west, numbered at f, replicated at e, recovered at a
 //! ```
 //!
-//! Each of the links that no stream depends on alone fails once; nothing is lost.
+//! Each link that is no stream's only path fails once; no frame may be lost.
 
 use onbeat_report::topology::Colour;
 use onbeat_report::{Check, PhaseState};
@@ -20,9 +20,9 @@ use super::figures;
 use super::flow::{self, Flow, FlowSpec, caught_up};
 use super::options::StreamOptions;
 use super::outage::check_clean;
-use super::phase::Course;
+use super::phase::PhaseLog;
 use super::stage::Stage;
-use crate::world::Ends;
+use crate::world::CutEnds;
 use crate::{Result, Topology, World};
 
 /// Name, column and row, configuration.
@@ -35,7 +35,7 @@ const NODES: [(&str, u16, u16, &str); 6] = [
     ("f", 3, 1, include_str!("../../../../examples/ladder/f.toml")),
 ];
 
-/// Both ends, and the streams that use the link.
+/// Both ends, and the streams on the link.
 const LINKS: [(&str, &str, &[&str]); 7] = [
     ("a", "b", &["red", "green", "blue"]),
     ("a", "c", &["green", "blue"]),
@@ -46,7 +46,7 @@ const LINKS: [(&str, &str, &[&str]); 7] = [
     ("e", "f", &["red", "green", "blue"]),
 ];
 
-/// Links that may fail. A-B carries red alone, E-F carries blue alone.
+/// Links that may fail. Red depends on A-B, and blue on E-F.
 const PROTECTED: [&str; 5] = ["a-c", "c-e", "d-f", "b-d", "b-e"];
 
 /// The network.
@@ -87,17 +87,18 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
     let phase_ns = options.phases.ns(0.5)?;
     let world = stage.open(&network(), &options.plane)?;
     let flows = start(&world, options.frames.rate(1000), options.frames.size())?;
-    let mut course = Course::default();
+    let mut course = PhaseLog::default();
     course.begin("all up", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("all up", &flows, phase_ns)?;
     for link in PROTECTED {
         let what = format!("{link} down");
-        course.begin(&what, PhaseState::Degraded, &flows, || world.cut(link, Ends::Both))?;
+        course.begin(&what, PhaseState::Degraded, &flows, || world.cut(link, CutEnds::Both))?;
         stage.pass(&what, &flows, phase_ns)?;
         world.restore(link)?;
-        // The next link fails only when nothing is left that this one alone did not carry.
+        // The next link fails only when all frames have arrived, as those in flight are carried by this
+        // path alone.
         if !caught_up(&flows)? {
-            stage.note(format!("frames are missing after {link} was down"));
+            stage.note(format!("frames were missing after {link} was down"));
         }
     }
     course.begin("all up again", PhaseState::Up, &flows, || Ok(()))?;
@@ -106,7 +107,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
 
     let flowed = flow::finish_all(flows)?;
     let statuses = stage.statuses(&world)?;
-    // The first phase is that in which no link has failed yet.
+    // The first phase is that without a failed link.
     for (link, phase) in PROTECTED.into_iter().zip(1..) {
         let deliveries = flowed.iter().map(|flow| &flow.delivery).enumerate();
         let lost: u64 = deliveries.map(|(flow, delivery)| course.lost(phase, flow, delivery)).sum();
@@ -125,7 +126,7 @@ mod tests {
     use onbeat_node::config::Config;
 
     #[test]
-    fn the_network_has_every_interface_that_the_examples_name() {
+    fn the_network_has_every_interface_of_the_examples() {
         let network = network().checked().unwrap();
         for node in &network.nodes {
             let config = Config::parse(node.config_text.as_deref().unwrap(), "x.toml").unwrap();

@@ -1,4 +1,4 @@
-//! Every kind of bad path beside a good one, with each recovery algorithm.
+//! Each kind of impaired path next to a clean one, with each recovery algorithm.
 //!
 //! ```text
 //!                path1 (clean, cut, lossy, ...)
@@ -6,8 +6,8 @@
 //!                path2 (clean)
 //! ```
 //!
-//! With a good path beside it, nothing is lost. Vector recovery lets no duplicate through; match
-//! recovery, which remembers one number only, lets those through that come late (7.4.3.5).
+//! With one clean path, no frame is lost. Vector recovery passes no duplicate; match recovery, which
+//! stores one number only, passes duplicates that arrive late (7.4.3.5).
 
 use onbeat_report::{Cell, Check, Counters};
 
@@ -17,7 +17,7 @@ use super::options::{SeedOptions, StreamOptions};
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
 use crate::fault::{Direction, Impairment, WireCounters};
-use crate::world::Ends;
+use crate::world::CutEnds;
 use crate::{Result, Topology, World};
 
 const ALGORITHMS: [&str; 2] = ["vector", "match"];
@@ -80,7 +80,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
             let after = wire(&world)?;
             judge(stage, &mut table, (algorithm, kind), &flowed, before, after);
         }
-        stage.require_honest_wires(&world)?;
+        stage.require_intact_wires(&world)?;
         for status in &mut stage.statuses(&world)? {
             status.node = format!("{} ({algorithm})", status.node);
             figures::nodes(stage, std::slice::from_ref(status));
@@ -102,7 +102,7 @@ fn cell(
     let what = format!("{algorithm} x {kind}");
     if kind == "cut" {
         stage.pass(&what, &flows, phase_ns / 3)?;
-        world.cut("path1", Ends::Both)?;
+        world.cut("path1", CutEnds::Both)?;
         stage.pass(&what, &flows, phase_ns / 3)?;
         world.restore("path1")?;
         caught_up(&flows)?;
@@ -113,7 +113,7 @@ fn cell(
     flow::finish_all(flows)
 }
 
-/// What path1 did, both directions together.
+/// Counters of path1, both directions together.
 fn wire(world: &World) -> Result<WireCounters> {
     let wire = world.wire("path1")?;
     let (there, back) = (wire.counters(Direction::Forward), wire.counters(Direction::Backward));
@@ -151,7 +151,7 @@ fn judge(
     let did = |count: fn(&WireCounters) -> u64| count(&after) - count(&before);
     let (path_lost, copies) = (did(|wire| wire.lost), did(|wire| wire.duplicated));
     let held = did(|wire| wire.reordered);
-    // A cell whose path was not bad shows nothing.
+    // A cell without an effective impairment shows nothing.
     let bad = match kind {
         "loss" => Some(("lost on path1", path_lost)),
         "duplicate" => Some(("copies on path1", copies)),

@@ -1,8 +1,8 @@
-//! Ready-made networks with traffic and faults, each ending in one result.
+//! Scenarios: ready-made networks with traffic and faults, each with one result.
 //!
-//! A scenario is one file with its network, its options (a `clap::Args`; groups that several share are in
-//! `options`) and its `play`. To add one: write it, and add its entry to `SCENARIOS`. A test finds a
-//! scenario without a run in tests/.
+//! A scenario is one file with its network, its options (a `clap::Args`; groups that several scenarios
+//! share are in `options`) and its `play`. To add one: write the file, and add an entry to `SCENARIOS`.
+//! A test reports scenarios that no test in tests/ runs.
 
 mod both_links;
 pub mod chaos;
@@ -43,24 +43,24 @@ pub use options::Common;
 pub struct Scenario {
     /// Its name.
     pub name: &'static str,
-    /// What it shows, in a line.
+    /// Summary, one line.
     pub summary: &'static str,
-    /// Options of an example, for help.
+    /// Example options, for the help.
     pub example: &'static str,
-    /// What it does and why, in a few sentences, which a run prints first.
+    /// Description, a few sentences, which a run prints first.
     pub about: &'static str,
-    /// Figures of a summary, by what their names begin with.
+    /// Figures of the summary, by prefixes of their names.
     pub shows: &'static [&'static str],
     network: fn() -> Topology,
     play: &'static dyn Play,
 }
 
-/// The play of a scenario, with the type of its options erased.
+/// The play of a scenario, independent of the type of its options.
 trait Play: Sync {
     /// Adds the options.
     fn augment(&self, command: Command) -> Command;
 
-    /// Plays it with options that [`Play::augment`] added.
+    /// Plays the scenario with options that [`Play::augment`] added.
     fn play(&self, stage: &mut Stage<'_>, matches: &ArgMatches) -> Result<()>;
 }
 
@@ -80,22 +80,23 @@ impl<O: Args> Play for TypedPlay<O> {
 const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "link-failure",
-        summary: "cut one path of a protected stream, then both: lost is what was sent without a path",
+        summary: "cut one path of a protected stream, then both: only frames sent without a path are lost",
         example: "--rate 10000 --size 256 --seconds 2 --html report.html",
-        about: "Nodes a and b send each frame of two streams over both paths, and deliver the first copy of it. \
-                path2 takes 300 us longer than path1, so that the delay shows which path carries the stream. \
-                Path1 is cut, then both, and path1 comes back first: only frames sent without a path may be lost.",
+        about: "Nodes a and b send each frame of two streams over both paths, and deliver its \
+                first copy. path2 takes 300 us longer than path1, so that the delay shows which \
+                path carries the stream. Path1 is cut, then both, and path1 is restored first: \
+                only frames sent without a path may be lost.",
         shows: &["delay by phase"],
         network: link_failure::network,
         play: &TypedPlay(link_failure::play),
     },
     Scenario {
         name: "both-links",
-        summary: "cut both paths at once, again and again: every outage ends with the first path",
+        summary: "cut both paths at once, repeatedly: every outage ends with the first restored path",
         example: "--backend packet --seconds 0.5",
-        about: "Nodes a and b protect two streams over two paths, of which path2 takes 300 us longer. Both paths \
-                are cut at once, again and again, and one of them comes back first: frames are lost while both are \
-                down, and none after.",
+        about: "Nodes a and b protect two streams over two paths, of which path2 takes 300 us \
+                longer. Both paths are cut at once, repeatedly, and one of them is restored first: \
+                frames are lost while both are down, and none after.",
         shows: &["delay by phase"],
         network: link_failure::network,
         play: &TypedPlay(both_links::play),
@@ -112,21 +113,22 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "ladder",
-        summary: "six nodes, three streams; every link that is protected fails once",
+        summary: "six nodes, three streams; every protected link fails once",
         example: "--backend xsk",
-        about: "Six nodes form a ladder, through which three streams take paths of their own. Every link on which no \
-                stream depends alone is cut once: no frame may be lost.",
+        about: "Six nodes form a ladder with three streams on different paths. Every link that is \
+                no stream's only path is cut once: no frame may be lost.",
         shows: &["delay by phase"],
         network: ladder::network,
         play: &TypedPlay(ladder::play),
     },
     Scenario {
         name: "unmatched",
-        summary: "ARP, IPv4, IPv6, LLDP and others pass while streams flow",
+        summary: "ARP, IPv4, IPv6, LLDP and other frames pass nodes with active streams",
         example: "--rate 5000",
-        about: "In each node a bridge joins the host's port and path1, and two streams are protected. Frames of no \
-                stream (ARP, IPv4, IPv6, LLDP and others) must pass unchanged.",
-        shows: &["frames of no stream", "delay by phase"],
+        about: "In each node a bridge joins the host's port and path1, and two streams are \
+                protected. Frames without a stream (ARP, IPv4, IPv6, LLDP and others) must pass \
+                unchanged.",
+        shows: &["frames without a stream", "delay by phase"],
         network: unmatched::network,
         play: &TypedPlay(unmatched::play),
     },
@@ -134,8 +136,9 @@ const SCENARIOS: &[Scenario] = &[
         name: "restart",
         summary: "kill and restart the daemons under traffic: nothing is lost",
         example: "--seconds 2",
-        about: "The daemons of nodes a and b are killed, stopped and restarted under traffic. The kernel keeps on \
-                moving frames: none may be lost or arrive twice, and counters must continue.",
+        about: "The daemons of nodes a and b are killed, stopped and restarted under traffic. The \
+                kernel continues to forward frames: none may be lost or duplicated, and counters \
+                must continue.",
         shows: &["delay by phase"],
         network: restart::network,
         play: &TypedPlay(restart::play),
@@ -144,8 +147,8 @@ const SCENARIOS: &[Scenario] = &[
         name: "matrix",
         summary: "{clean, cut, loss, reorder, duplicate, delay} on a path x {vector, match} recovery",
         example: "--seed 7 --html matrix.html",
-        about: "One path is impaired in each of six ways, the other is clean, with vector and with match recovery. No \
-                frame may be lost; vector recovery delivers none twice.",
+        about: "One path is impaired in each of six ways, the other is clean, with vector and with \
+                match recovery. No frame may be lost; vector recovery delivers no duplicates.",
         shows: &["cells"],
         network: matrix::network,
         play: &TypedPlay(matrix::play),
@@ -154,8 +157,8 @@ const SCENARIOS: &[Scenario] = &[
         name: "rtt-idle",
         summary: "round trips by each data plane, on an idle machine",
         example: "--probes 1000",
-        about: "Single probes make round trips through two nodes by each data plane, on an idle machine, and beside \
-                plain redirection without FRER.",
+        about: "Single probes make round trips through two nodes by each data plane, on an idle \
+                machine, compared with plain redirection without FRER.",
         shows: &["round trip, "],
         network: rtt::network,
         play: &TypedPlay(rtt::play_idle),
@@ -182,47 +185,48 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "rtt",
-        summary: "the three of them in one, side by side as in figures 7, 8 and 9 of the paper",
+        summary: "all three round-trip scenarios in one run, as in figures 7, 8 and 9 of the paper",
         example: "--probes 10000 --html rtt.html",
-        about: "Single probes make round trips through two nodes by each data plane: idle, with CPU stressors, and with \
-                background traffic (figures 7, 8 and 9 of the paper).",
+        about: "Single probes make round trips through two nodes by each data plane: on an idle \
+                machine, with CPU stressors, and with background traffic (figures 7, 8 and 9 of \
+                the paper).",
         shows: &["round trip, "],
         network: rtt::network,
         play: &TypedPlay(rtt::play_all),
     },
     Scenario {
         name: "scale",
-        summary: "streams come, change and go on a node that has 65,536, while others flow: nothing is lost",
+        summary: "add, change and remove streams on a node that has 65,536, while others run: nothing is lost",
         example: "--streams 3000",
-        about: "A node holds many streams, of which some are added, changed and removed while others flow: no frame of \
-                these may be lost.",
-        shows: &["from request to answer", "reload that changes"],
+        about: "A node has many streams, some of which are added, changed and removed while others \
+                are active: no frame of these may be lost.",
+        shows: &["time from request to response", "reload that changes"],
         network: scale::network,
         play: &TypedPlay(scale::play),
     },
     Scenario {
         name: "interrupt-storm",
-        summary: "a real-time task, a server and a receiver under a storm of packets: stock, and guarded",
+        summary: "a real-time task, a server and a receiver under a storm of packets: stock and guarded",
         example: "--scale 0.2 --html storm.html",
-        about: "A real-time task and a UDP server share a CPU with the receive processing of a storm of packets: by \
-                the stock kernel, and with `onbeat irq guard`.",
-        shows: &["deadlines missed", "work that the task did", "interrupt time"],
+        about: "A real-time task and a UDP server share a CPU with the receive processing of a \
+                packet storm: with the stock kernel, and with `onbeat irq guard`.",
+        shows: &["deadlines missed", "work of the task", "interrupt time"],
         network: storm::network,
         play: &TypedPlay(storm::play),
     },
     Scenario {
         name: "single-hop",
-        summary: "what a packet waits in one hop, by several methods, idle, under CPU load and network load",
+        summary: "packet delay in one hop by several methods, idle, under CPU load and network load",
         example: "--compare bridge,reflector --load idle,cpu,10000 --cpus 1 --for 5s",
-        about: "Probes pass one hop, whose delay is measured by several methods at the same time: idle, under CPU load, \
-                and beside other traffic.",
-        shows: &["as the paper compares it", "loads"],
+        about: "Probes pass one hop, whose delay is measured by several methods at the same time: \
+                idle, under CPU load, and with other traffic.",
+        shows: &["comparison as in the paper", "loads"],
         network: single_hop::network,
         play: &TypedPlay(single_hop::play),
     },
     Scenario {
         name: "powerlink",
-        summary: "a POWERLINK network boots, exchanges values, and comes back after faults",
+        summary: "a POWERLINK network boots, exchanges values, and recovers from faults",
         example: "--nodes 8 --cycle 20ms --json",
         about: "A POWERLINK network boots to OPERATIONAL, exchanges values, and recovers from faults: lost frames, \
                 restarted nodes, a restarted managing node.",
@@ -232,20 +236,20 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "powerlink-paths",
-        summary: "a POWERLINK bus as a FRER stream over two paths, either of which is cut: no cycle is lost",
+        summary: "a POWERLINK bus as a FRER stream over two paths, each of which is cut: no cycle is lost",
         example: "--nodes 4",
-        about: "A managing node reaches its controlled nodes over two paths, on which its frames are FRER streams. Either \
-                path is cut: no cycle may be lost.",
+        about: "A managing node reaches its controlled nodes over two paths, on which its frames \
+                are FRER streams. Each path is cut: no cycle may be lost.",
         shows: &["times", "streams"],
         network: powerlink::paths::network,
         play: &TypedPlay(powerlink::paths::play),
     },
     Scenario {
         name: "chaos",
-        summary: "random networks, streams and faults; every frame is judged by captures alone",
+        summary: "random networks, streams and faults; every frame is checked by captures only",
         example: "--minutes 10 --seed 7 --backend packet",
-        about: "Random networks with random streams run under random faults. Captures outside of the nodes decide about \
-                every frame; the seed repeats the run.",
+        about: "Random networks with random streams run under random faults. Every frame is \
+                checked by captures outside of the nodes; the seed reproduces the run.",
         shows: &["judged", "faults", "networks"],
         network: chaos::network,
         play: &TypedPlay(chaos::play),
@@ -253,25 +257,25 @@ const SCENARIOS: &[Scenario] = &[
 ];
 
 impl Scenario {
-    /// The network that it is played on.
+    /// The network of the scenario.
     #[must_use]
     pub fn network(&self) -> Topology {
         (self.network)()
     }
 
-    /// A command with its options.
+    /// A command with the options of the scenario.
     #[must_use]
     pub fn command(&self) -> Command {
         self.play.augment(Command::new(self.name))
     }
 
-    /// What it does, in the lines of a screen.
+    /// The description, wrapped to the width of a screen.
     fn introduction(&self) -> String {
         let lines = wrap(self.about, summary::COLUMNS);
         lines.iter().map(|line| format!("{line}\n")).collect::<String>() + "\n"
     }
 
-    /// Lines that a run printed before its result: what the scenario does, and its network.
+    /// Number of lines that a run printed before its result: the description and the network.
     #[must_use]
     pub fn introduction_lines(&self, outcome: &Outcome) -> usize {
         let drawing = match outcome.figures.get("topology") {
@@ -281,18 +285,18 @@ impl Scenario {
         self.introduction().lines().count() + drawing + 1
     }
 
-    /// Runs it with the options that its [command](Self::command) parsed: draws its network, plays it,
-    /// writes the report where one is wanted.
+    /// Runs the scenario with the options that its [command](Self::command) parsed: draws its network,
+    /// plays it, and writes the report if requested.
     ///
-    /// While it runs, SIGINT, SIGTERM and SIGHUP end it in order.
+    /// Meanwhile, SIGINT, SIGTERM and SIGHUP stop it in order.
     ///
     /// # Errors
-    /// Where it cannot be played or measured. That its checks failed is no error: [`Outcome::ok`]
-    /// reports it.
+    /// The scenario cannot be played or measured. Failed checks are no error: [`Outcome::ok`] reports
+    /// them.
     pub fn run(&self, matches: &ArgMatches, common: &Common) -> Result<Outcome> {
         let _signals = Guard::install();
         let mut stage = Stage::new(self.name, common);
-        stage.introduce(&self.introduction());
+        stage.print_description(&self.introduction());
         self.play.play(&mut stage, matches)?;
         let mut outcome = stage.finish();
         if let Ok(Some(seed)) = matches.try_get_one::<u64>("seed") {
@@ -318,7 +322,7 @@ pub fn list() -> &'static [Scenario] {
     SCENARIOS
 }
 
-/// The scenario of a name.
+/// Finds a scenario by name.
 ///
 /// # Errors
 /// [`Error::Unknown`].
@@ -336,15 +340,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_scenario_is_answered_with_those_there_are() {
+    fn the_error_for_an_unknown_scenario_lists_all() {
         let error = find("link-failur").unwrap_err().to_string();
-        assert!(
-            error.starts_with("there is no scenario \"link-failur\"; there are: link-failure,")
-        );
+        assert!(error.starts_with("unknown scenario \"link-failur\"; use one of: link-failure,"));
     }
 
     #[test]
-    fn an_option_that_a_scenario_does_not_have_is_refused() {
+    fn unknown_options_of_a_scenario_are_rejected() {
         let parse = |scenario: &Scenario, options: &[&str]| {
             scenario.command().try_get_matches_from([&[scenario.name], options].concat())
         };
@@ -368,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn every_network_is_one() {
+    fn every_network_is_valid() {
         for scenario in list() {
             let network = scenario.network().checked().unwrap();
             assert!(!network.hosts.is_empty(), "{}", scenario.name);

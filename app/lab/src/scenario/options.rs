@@ -1,4 +1,4 @@
-//! Groups of options that scenarios share, and settings of every run.
+//! Option groups shared by scenarios, and settings of every run.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use onbeat_report::format::parse_duration;
 
 use crate::{Error, Result};
 
-/// Settings of every run, beside the options of the scenario.
+/// Settings of every run, in addition to the options of the scenario.
 #[derive(Debug, Clone)]
 pub struct Common {
-    /// The program that nodes run: `onbeat`.
+    /// The program of the nodes: `onbeat`.
     pub onbeat_bin: PathBuf,
-    /// Where to write the report.
+    /// Path of the report.
     pub html: Option<PathBuf>,
-    /// Standard output is for JSON: the drawing goes to standard error.
+    /// Standard output is JSON: the drawing goes to standard error.
     pub json: bool,
-    /// No drawing, no progress.
+    /// Neither drawing nor progress.
     pub quiet: bool,
-    /// The drawing has ANSI colors.
+    /// The drawing contains ANSI colors.
     pub colors: bool,
 }
 
 impl Common {
-    /// Drawing and progress on the terminal, no report.
+    /// Drawing and progress on the terminal, without a report.
     #[must_use]
     pub fn new(onbeat_bin: impl Into<PathBuf>) -> Self {
         Self { onbeat_bin: onbeat_bin.into(), html: None, json: false, quiet: false, colors: false }
@@ -35,9 +35,8 @@ impl Common {
 /// The data plane of the nodes.
 #[derive(Debug, clap::Args)]
 pub(super) struct DataPlaneOptions {
-    /// What moves the frames in the nodes: programs in the kernel (xdp), or the node's process, over
-    /// packet sockets (packet) or AF_XDP sockets (xsk); without it, as the nodes' configurations have
-    /// it
+    /// Data plane of the nodes: programs in the kernel (xdp), or the node's process over packet sockets
+    /// (packet) or AF_XDP sockets (xsk); default: that of the nodes' configurations
     #[arg(long, value_name = "NAME")]
     pub(super) backend: Option<Backend>,
 }
@@ -45,10 +44,10 @@ pub(super) struct DataPlaneOptions {
 /// Rate and size of the frames of each stream.
 #[derive(Debug, clap::Args)]
 pub(super) struct FrameOptions {
-    /// Frames per second of each stream; without it, as the scenario has it
+    /// Frames per second of each stream; default: depends on the scenario
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
-    /// Octets of a frame, with Ethernet header and tags, without FCS
+    /// Frame size in octets, with Ethernet header and tags, without FCS
     #[arg(long, value_name = "OCTETS")]
     pub(super) size: Option<usize>,
 }
@@ -63,16 +62,16 @@ impl FrameOptions {
     }
 }
 
-/// Length of the phases.
+/// Duration of the phases.
 #[derive(Debug, clap::Args)]
 pub(super) struct PhaseOptions {
-    /// How long a phase lasts
+    /// Duration of a phase
     #[arg(long)]
     seconds: Option<f64>,
 }
 
 impl PhaseOptions {
-    /// Length of a phase, in nanoseconds.
+    /// Duration of a phase, in nanoseconds.
     ///
     /// # Errors
     /// [`Error::Option`].
@@ -83,14 +82,14 @@ impl PhaseOptions {
             return Err(Error::Option {
                 option: "seconds",
                 value: seconds.to_string(),
-                reason: format!("a phase lasts 0.05 to {LONGEST_S} s"),
+                reason: format!("use 0.05 to {LONGEST_S}"),
             });
         }
         Ok((seconds * SECOND as f64) as u64)
     }
 }
 
-/// Streams through nodes, in phases: all options of most scenarios.
+/// Options of scenarios with streams and phases, common to most scenarios.
 #[derive(Debug, clap::Args)]
 pub(super) struct StreamOptions {
     #[command(flatten)]
@@ -101,10 +100,10 @@ pub(super) struct StreamOptions {
     pub(super) phases: PhaseOptions,
 }
 
-/// Random choices.
+/// Seed of random choices.
 #[derive(Debug, clap::Args)]
 pub(super) struct SeedOptions {
-    /// Start value of the random choices: the same seed, the same choices
+    /// Seed of the random choices: the same seed repeats the choices
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(super) seed: u64,
 }
@@ -112,11 +111,11 @@ pub(super) struct SeedOptions {
 /// A POWERLINK network.
 #[derive(Debug, clap::Args)]
 pub(super) struct PowerlinkOptions {
-    /// Controlled nodes: up to 16 run on ports of this machine, more, where the scenario has them, in
-    /// virtual time; without it, as the scenario has it
+    /// Number of controlled nodes: up to 16 run on ports of this machine, more, if the scenario
+    /// supports them, in virtual time; default: depends on the scenario
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=239))]
     nodes: Option<u8>,
-    /// Cycle of the network; without it, as the scenario has it
+    /// Cycle of the network; default: depends on the scenario
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     cycle: Option<Duration>,
 }
@@ -126,7 +125,7 @@ impl PowerlinkOptions {
         self.nodes.unwrap_or(default)
     }
 
-    /// Cycle in microseconds: `default_us`, or within these bounds.
+    /// Cycle in microseconds: `default_us`, or the option within these bounds.
     ///
     /// # Errors
     /// [`Error::Option`], with `reason`.

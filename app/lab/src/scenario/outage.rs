@@ -1,32 +1,32 @@
-//! Phases with and without a path, and what may be lost in them: told by the frames themselves,
-//! without an assumption on how long anything takes.
+//! Phases with and without a path, and the losses permitted in them, derived from the frames
+//! themselves, without an assumption about durations.
 //!
-//! Frames that were on their way at the cut may arrive or not ([`Course::phase_of`]). Those sent
-//! after it cannot arrive before the restoration begins; those that wait for a CPU that long may
-//! arrive after. Whatever is sent after the restoration must arrive.
+//! Frames in flight at the cut may arrive or not ([`PhaseLog::phase_of`]). Frames sent after it cannot
+//! arrive before the restoration starts; frames queued until then may arrive after it. All frames sent
+//! after the restoration must arrive.
 
 use onbeat_report::format::count;
 use onbeat_report::{Check, PhaseState};
 
 use super::flow::{Flow, FlowResult};
-use super::phase::Course;
+use super::phase::PhaseLog;
 use super::stage::Stage;
 use crate::Result;
 use crate::World;
 use crate::traffic::Delivery;
-use crate::world::Ends;
+use crate::world::CutEnds;
 
-/// The names of the paths' links.
+/// Names of the links of both paths.
 const PATHS: [&str; 2] = ["path1", "path2"];
 
-/// What a scenario wants: paths that are up, for how long, under which name.
-pub(super) struct Step {
+/// A step of a scenario: state of the paths, duration, name.
+pub(super) struct PhaseStep {
     pub(super) name: String,
     pub(super) up: [bool; 2],
     pub(super) for_ns: u64,
 }
 
-impl Step {
+impl PhaseStep {
     pub(super) fn new(name: impl Into<String>, up: [bool; 2], for_ns: u64) -> Self {
         Self { name: name.into(), up, for_ns }
     }
@@ -40,14 +40,14 @@ impl Step {
     }
 }
 
-/// Plays the steps; both paths are up at the beginning. The last step has a path.
+/// Plays the steps; both paths are up at the start. The last step has a path.
 pub(super) fn play(
     stage: &mut Stage<'_>,
     world: &World,
     flows: &[Flow],
-    steps: &[Step],
-) -> Result<Course> {
-    let mut course = Course::default();
+    steps: &[PhaseStep],
+) -> Result<PhaseLog> {
+    let mut course = PhaseLog::default();
     let mut up = [true, true];
     for (number, step) in (1..).zip(steps) {
         course.begin(&step.name, step.state(), flows, || change(world, up, step.up))?;
@@ -59,12 +59,12 @@ pub(super) fn play(
     Ok(course)
 }
 
-/// Cuts before it restores, the second path first: no frame of a change that takes all paths away
-/// slips through a path that is about to go.
+/// Cuts before it restores, the second path first: while all paths are cut, no frame passes by a path
+/// that is about to be cut.
 fn change(world: &World, from: [bool; 2], to: [bool; 2]) -> Result<()> {
     for path in [1, 0] {
         if from[path] && !to[path] {
-            world.cut(PATHS[path], Ends::Both)?;
+            world.cut(PATHS[path], CutEnds::Both)?;
         }
     }
     for path in [1, 0] {
@@ -75,25 +75,26 @@ fn change(world: &World, from: [bool; 2], to: [bool; 2]) -> Result<()> {
     Ok(())
 }
 
-/// What was lost and delivered against what may be, over all flows.
+/// Lost and delivered frames of all flows, by cause.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Verdict {
-    /// Lost though a path was up.
+struct OutageTotals {
+    /// Frames lost although a path was up.
     unprotected: u64,
-    /// Sent after the cut, and there before the restoration began.
+    /// Frames sent after the cut that arrived before the restoration started.
     ghosts: u64,
-    /// Lost in outages.
+    /// Frames lost in outages.
     lost: u64,
-    /// Sent in outages, from the first frame lost to the last.
+    /// Frames sent in outages, from the first lost frame to the last.
     sent: u64,
-    /// Sent in outages, and there after the restoration had begun: no node had looked at them yet.
+    /// Frames sent in outages that arrived after the start of the restoration: they were queued before
+    /// a node.
     waited: u64,
 }
 
-/// `flow` is the number of the flow that `delivery` tells of.
-fn judge(flow: usize, delivery: &Delivery, course: &Course) -> Verdict {
-    let mut verdict = Verdict::default();
-    // By phase: the first and the last frame lost.
+/// Evaluates the delivery of flow number `flow`.
+fn judge(flow: usize, delivery: &Delivery, course: &PhaseLog) -> OutageTotals {
+    let mut verdict = OutageTotals::default();
+    // By phase: the first and the last lost frame.
     let mut spans = vec![None; course.phases().len()];
     for frame in 0..delivery.sent() {
         let place = course.phase_of(flow, delivery, frame);
@@ -114,9 +115,9 @@ fn judge(flow: usize, delivery: &Delivery, course: &Course) -> Verdict {
     verdict
 }
 
-/// What a run must show, whatever the machine.
-pub(super) fn check(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &Course) {
-    let mut all = Verdict::default();
+/// Adds the checks that hold on any machine.
+pub(super) fn check(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &PhaseLog) {
+    let mut all = OutageTotals::default();
     for (place, flow) in flowed.iter().enumerate() {
         let verdict = judge(place, &flow.delivery, course);
         all.unprotected += verdict.unprotected;
@@ -127,7 +128,7 @@ pub(super) fn check(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &Cours
     }
     if all.waited > 0 {
         stage.note(format!(
-            "{} sent without a path waited for a CPU until a path was up, and arrived",
+            "{} sent without a path were queued until a path was up, and arrived",
             count(all.waited, "frame")
         ));
     }
@@ -145,7 +146,7 @@ pub(super) fn check(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &Cours
     check_clean(stage, flowed);
 }
 
-/// What holds in every scenario with vector recovery.
+/// Adds the checks that hold in every scenario with vector recovery.
 pub(super) fn check_clean(stage: &mut Stage<'_>, flowed: &[FlowResult]) {
     let sum = |count: fn(&FlowResult) -> u64| flowed.iter().map(count).sum::<u64>();
     let duplicated = sum(|flow| flow.delivery.record.duplicated());
@@ -163,7 +164,7 @@ mod tests {
     use super::super::phase::tests::{course, delivery};
     use super::*;
 
-    fn judged(arrives: impl Fn(u64) -> Option<u64>) -> Verdict {
+    fn judged(arrives: impl Fn(u64) -> Option<u64>) -> OutageTotals {
         judge(0, &delivery(arrives), &course())
     }
 
@@ -172,17 +173,17 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_takes_what_is_sent_in_it() {
-        // On the way at the cut: arrived or lost, as it happens; and late ones after it.
+    fn frames_sent_in_an_outage_are_lost() {
+        // In flight at the cut: may arrive or be lost; and late ones after it.
         for (first, last) in [(40, 59), (41, 58), (42, 57)] {
             let verdict = judged(|n| at_once(n).filter(|_| !(first..=last).contains(&n)));
             let lost = last - first + 1;
-            assert_eq!(verdict, Verdict { lost, sent: lost, ..Verdict::default() });
+            assert_eq!(verdict, OutageTotals { lost, sent: lost, ..OutageTotals::default() });
         }
     }
 
     #[test]
-    fn a_loss_before_or_after_is_told() {
+    fn a_loss_before_or_after_an_outage_is_a_violation() {
         for lost in [0, 39, 60, 99] {
             let gone = |n: u64| n == lost || (42..58).contains(&n);
             assert_eq!(judged(|n| at_once(n).filter(|_| !gone(n))).unprotected, 1, "{lost}");
@@ -190,23 +191,26 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_slips_through_is_told() {
+    fn a_frame_delivered_without_a_path_is_a_violation() {
         let gone = |n: u64| (42..58).contains(&n) && n != 50;
         let verdict = judged(|n| at_once(n).filter(|_| !gone(n)));
         assert_eq!((verdict.ghosts, verdict.lost, verdict.sent), (1, 15, 16));
     }
 
     #[test]
-    fn a_frame_that_waited_until_the_restoration_is_none() {
+    fn a_frame_queued_until_the_restoration_is_no_violation() {
         let gone = |n: u64| (42..57).contains(&n);
         let late = |n: u64| if n == 57 { Some(1058) } else { at_once(n) };
         let verdict = judged(|n| late(n).filter(|_| !gone(n)));
-        assert_eq!(verdict, Verdict { lost: 15, sent: 15, waited: 1, ..Verdict::default() });
+        assert_eq!(
+            verdict,
+            OutageTotals { lost: 15, sent: 15, waited: 1, ..OutageTotals::default() }
+        );
     }
 
     #[test]
-    fn the_phases_lose_what_the_checks_say() {
-        // Where frames on their way at a cut and frames sent in a restoration are lost as well.
+    fn losses_by_phase_match_the_checks() {
+        // Frames in flight at a cut and frames sent during a restoration are lost as well.
         for gone in [40..60, 41..59, 42..58, 39..61, 17..20, 0..100] {
             let delivery = delivery(|n| at_once(n).filter(|_| !gone.contains(&n)));
             let course = course();

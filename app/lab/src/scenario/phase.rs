@@ -1,4 +1,4 @@
-//! The phases of a run, and which frames are of which. Tables and checks go by the same.
+//! The phases of a run, and the assignment of frames to them, for tables and checks.
 
 use onbeat_realtime::clock::now_ns;
 use onbeat_report::PhaseState;
@@ -18,38 +18,37 @@ pub(super) struct Phase {
     first: Vec<FirstFrames>,
 }
 
-/// Number of a phase's first frame in a flow, of the frames that arrived and of those that are lost.
+/// The first frame number of a phase in a flow, for arrived and for lost frames.
 ///
-/// A change of the network takes time, and frames are on their way meanwhile. Neither when a frame
-/// was sent nor its number alone tells which side of the change decided what became of it:
+/// A change of the network takes time, and frames are in flight meanwhile. Neither the time of
+/// transmission nor the number of a frame determines whether the old or the new state decided on it:
 ///
 /// ```text
-///              a path is taken away           a path is given back
-///   ---- arrived ----|-- on their way --|------------|-- sent meanwhile --|----------
+///              a path is removed              a path is restored
+///   ---- arrived ----|-- in flight -----|------------|-- sent meanwhile --|----------
 ///            before.complete      after.begun   before.begun        after.begun
 /// ```
 ///
-/// What is on its way when a path is taken away may be lost by that: it is of the phase before where
-/// it arrives, and of the phase that begins where it is lost. What is sent while a path is given
-/// back may be too early: it is of the phase that begins where it arrives, and of the phase before
-/// where it is lost.
+/// A path removal may lose frames in flight: these belong to the previous phase if they arrive, and to
+/// the new phase if they are lost. Frames sent during a path restoration may be too early: they belong
+/// to the new phase if they arrive, and to the previous phase if they are lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct FirstFrames {
     arrived: u64,
     lost: u64,
 }
 
-/// How far flows are at a moment. Numbers are by flow.
+/// Progress of the flows at one time. Numbers are by flow.
 #[derive(Debug, Clone)]
-struct Moment {
+struct FlowProgress {
     at_ns: u64,
-    /// Frames below had arrived.
+    /// Frames below this number had arrived.
     complete: Vec<u64>,
-    /// Frames below had begun to be sent; no other one arrived before `at_ns`.
+    /// The transmission of frames below this number had started; no other one arrived before `at_ns`.
     begun: Vec<u64>,
 }
 
-impl Moment {
+impl FlowProgress {
     fn now(flows: &[Flow]) -> Self {
         let complete = flows.iter().map(Flow::complete_below).collect();
         let at_ns = now_ns();
@@ -57,14 +56,14 @@ impl Moment {
     }
 }
 
-/// The phases of a run, one after the other.
+/// The phases of a run, in order.
 #[derive(Debug, Default)]
-pub(super) struct Course {
+pub(super) struct PhaseLog {
     phases: Vec<Phase>,
 }
 
-impl Course {
-    /// Ends the phase that there is, changes the network, and begins another phase.
+impl PhaseLog {
+    /// Ends the current phase, changes the network, and starts another phase.
     pub(super) fn begin(
         &mut self,
         name: impl Into<String>,
@@ -72,12 +71,12 @@ impl Course {
         flows: &[Flow],
         change: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let before = Moment::now(flows);
+        let before = FlowProgress::now(flows);
         change()?;
         let restored = self.state() == Some(PhaseState::Down) && state != PhaseState::Down;
-        self.push(name, state, &before, &Moment::now(flows));
+        self.push(name, state, &before, &FlowProgress::now(flows));
         if let (true, Some(phase)) = (restored, self.phases.last()) {
-            // What is missing below is lost; what counts from now on is what is sent now.
+            // Missing frames below are lost; from now on, only frames sent now count.
             flows.iter().zip(&phase.first).for_each(|(flow, first)| flow.expect_from(first.lost));
         }
         Ok(())
@@ -94,7 +93,7 @@ impl Course {
         &self.phases
     }
 
-    /// The phase of frame number `frame` of flow number `flow`, of which `delivery` tells.
+    /// The phase of frame number `frame` of flow number `flow`, which has this `delivery`.
     pub(super) fn phase_of(&self, flow: usize, delivery: &Delivery, frame: u64) -> usize {
         let arrived = delivery.record.arrival_ns(frame).is_some();
         let begins = |phase: &Phase| {
@@ -104,7 +103,7 @@ impl Course {
         self.phases.iter().rposition(begins).unwrap_or(0)
     }
 
-    /// Frames of phase number `phase` that are lost, of flow number `flow`.
+    /// Lost frames of flow number `flow` in phase number `phase`.
     pub(super) fn lost(&self, phase: usize, flow: usize, delivery: &Delivery) -> u64 {
         let lost = delivery.lost.iter().flat_map(|gap| gap.first..gap.first + gap.frames);
         lost.filter(|frame| self.phase_of(flow, delivery, *frame) == phase).count() as u64
@@ -118,8 +117,8 @@ impl Course {
         &mut self,
         name: impl Into<String>,
         state: PhaseState,
-        before: &Moment,
-        after: &Moment,
+        before: &FlowProgress,
+        after: &FlowProgress,
     ) {
         let last = self.phases.last_mut();
         let first = match &last {
@@ -139,14 +138,14 @@ impl Course {
     }
 }
 
-/// Where a phase begins in a flow; `was`: where the one before it does.
+/// The first frames of a phase in a flow; `was`: those of the previous phase.
 fn first(
     from: PhaseState,
     to: PhaseState,
     flow: usize,
     was: FirstFrames,
-    before: &Moment,
-    after: &Moment,
+    before: &FlowProgress,
+    after: &FlowProgress,
 ) -> FirstFrames {
     let paths = |state| match state {
         PhaseState::Up => 2,
@@ -154,7 +153,7 @@ fn first(
         PhaseState::Down => 0,
     };
     FirstFrames {
-        // Where a path is left it has carried what was sent meanwhile.
+        // If a path is still up, it carried the frames sent meanwhile.
         arrived: match to {
             PhaseState::Down => after.begun[flow],
             PhaseState::Up | PhaseState::Degraded => before.begun[flow],
@@ -162,7 +161,7 @@ fn first(
         lost: if paths(to) > paths(from) {
             after.begun[flow]
         } else {
-            // A frame lost long ago is waited for still: it is not of this phase.
+            // A frame lost earlier is still awaited: it does not belong to this phase.
             before.complete[flow].max(was.lost)
         },
     }
@@ -173,7 +172,7 @@ pub(super) mod tests {
     use super::*;
     use crate::traffic::{Rate, SourceReport, Stamp, StreamRecord};
 
-    /// 100 frames, one each ns from 1000 on, of which `arrives` says when they arrive.
+    /// 100 frames, one per ns starting at 1000; `arrives` returns the arrival times.
     pub(in super::super) fn delivery(arrives: impl Fn(u64) -> Option<u64>) -> Delivery {
         let source = SourceReport {
             stream: 1,
@@ -195,15 +194,14 @@ pub(super) mod tests {
         Delivery::new(source, record)
     }
 
-    fn moment(at_ns: u64, complete: u64, begun: u64) -> Moment {
-        Moment { at_ns, complete: vec![complete], begun: vec![begun] }
+    fn moment(at_ns: u64, complete: u64, begun: u64) -> FlowProgress {
+        FlowProgress { at_ns, complete: vec![complete], begun: vec![begun] }
     }
 
-    /// One path goes when frame 20 is sent, and 18 and 19 are on their way; the other when 41 is, and
-    /// 40 is on its way, which takes until 42. One comes back when 58 is sent, which takes until 60,
-    /// and the other when 80 is.
-    pub(in super::super) fn course() -> Course {
-        let mut course = Course::default();
+    /// One path is cut when frame 20 is sent, with 18 and 19 in flight; the other at frame 41, with 40
+    /// in flight, until 42. One is restored at frame 58, until 60, and the other at frame 80.
+    pub(in super::super) fn course() -> PhaseLog {
+        let mut course = PhaseLog::default();
         let start = moment(1000, 0, 0);
         course.push("both up", PhaseState::Up, &start, &start);
         course.push("one down", PhaseState::Degraded, &moment(1020, 18, 20), &moment(1021, 19, 21));
@@ -214,8 +212,7 @@ pub(super) mod tests {
         course
     }
 
-    /// By phase, the first and the last of the frames that arrived, or of those that are lost, if
-    /// all do.
+    /// By phase, the first and the last arrived frame, or lost frame, if all arrive or all are lost.
     fn of_phases(arrive: bool) -> Vec<(u64, u64)> {
         let (course, delivery) = (course(), delivery(|frame| arrive.then_some(1000 + frame)));
         let phase_of: Vec<_> = (0..100).map(|n| course.phase_of(0, &delivery, n)).collect();
@@ -227,28 +224,28 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_frame_that_arrived_is_of_the_phase_whose_paths_carried_it() {
+    fn an_arrived_frame_belongs_to_the_phase_whose_paths_carried_it() {
         assert_eq!(of_phases(true), [(0, 19), (20, 41), (42, 57), (58, 79), (80, 99)]);
     }
 
     #[test]
-    fn a_frame_that_is_lost_is_of_the_phase_that_lost_it() {
+    fn a_lost_frame_belongs_to_the_phase_that_lost_it() {
         assert_eq!(of_phases(false), [(0, 17), (18, 39), (40, 59), (60, 81), (82, 99)]);
     }
 
     #[test]
-    fn phases_join_in_time() {
+    fn phases_are_contiguous_in_time() {
         let phases = course().phases;
         assert!(phases.windows(2).all(|pair| pair[0].to_ns == pair[1].from_ns));
         assert_eq!((phases[0].from_ns, phases[4].to_ns), (1000, 1100));
     }
 
     #[test]
-    fn a_loss_of_long_ago_stays_where_it_was() {
-        let mut course = Course::default();
+    fn an_earlier_loss_keeps_its_phase() {
+        let mut course = PhaseLog::default();
         let start = moment(1000, 0, 0);
         course.push("up", PhaseState::Up, &start, &start);
-        // Frame 5 is lost, so nothing after it counts as complete.
+        // Frame 5 is lost, so no frame after it counts as complete.
         course.push("one down", PhaseState::Degraded, &moment(1020, 5, 20), &moment(1021, 5, 21));
         course.push("up again", PhaseState::Up, &moment(1040, 5, 40), &moment(1041, 5, 41));
         course.push("down", PhaseState::Down, &moment(1060, 5, 60), &moment(1061, 5, 61));

@@ -1,4 +1,4 @@
-//! Frames of no stream, of every kind that must pass a node untouched.
+//! Frames without a stream, of each kind that must pass a node unchanged.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,19 +7,19 @@ use onbeat_wire::{
     udp,
 };
 
-/// The nearest-bridge group of LLDP: no bridge forwards it.
+/// The nearest-bridge group address of LLDP: no bridge forwards it.
 const LLDP_GROUP: MacAddress = MacAddress([0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e]);
 const ICMPV6: Protocol = Protocol(58);
 
-/// A frame of no stream.
+/// A frame without a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Probe {
     pub(super) name: &'static str,
     pub(super) octets: Vec<u8>,
 }
 
-/// Frames that a host sends to others beyond the nodes. `stream` is the group address of a stream
-/// and `vlan` its VLAN: only both together are the stream's.
+/// Frames of a host to other hosts behind the nodes. `stream` is the group address of a stream and
+/// `vlan` its VLAN: only a frame with both belongs to the stream.
 pub(super) fn to_hosts(
     source: MacAddress,
     stream: MacAddress,
@@ -36,7 +36,7 @@ pub(super) fn to_hosts(
     r_tag.extend(ipv4_packet()?);
     let frame = |name: &'static str, destination, rest: Vec<u8>| {
         let octets = [&address_pair(destination, source), rest.as_slice()].concat();
-        // One that ends within a header is meant to be too short.
+        // Frames that end within a header stay short.
         let octets = if name.starts_with("truncated") { octets } else { padded(octets) };
         Probe { name, octets }
     };
@@ -44,21 +44,21 @@ pub(super) fn to_hosts(
         frame("ARP", MacAddress::BROADCAST, typed(EtherType::ARP, &arp_request(source)?)),
         frame("IPv4", other, typed(EtherType::IPV4, &ipv4_packet()?)),
         frame(
-            "IPv6 neighbour discovery",
+            "IPv6 neighbor discovery",
             MacAddress([0x33, 0x33, 0xff, 0, 0, 9]),
-            typed(EtherType::IPV6, &neighbour_solicitation(source)?),
+            typed(EtherType::IPV6, &neighbor_solicitation(source)?),
         ),
         frame("unknown EtherType", other, typed(EtherType(0x88b6), &filler)),
         frame("802.3 length", other, typed(EtherType(100), &filler)),
         frame("the stream's address untagged", stream, typed(EtherType::IPV4, &ipv4_packet()?)),
         frame("the stream's address in another VLAN", stream, other_vlan),
         frame("two VLAN tags", other, double),
-        frame("R-TAG of no stream", other, r_tag),
+        frame("R-TAG without a stream", other, r_tag),
         frame("truncated R-TAG", other, [&EtherType::R_TAG.to_octets()[..], &[0, 0]].concat()),
     ])
 }
 
-/// LLDP, which ends at the next node.
+/// An LLDP frame, which the next node receives.
 pub(super) fn lldp(source: MacAddress) -> Probe {
     // Chassis id, port id, time to live, end (802.1AB clause 8).
     let mut data = vec![0x02, 7, 4];
@@ -121,12 +121,12 @@ fn ipv4_packet() -> Result<Vec<u8>, EmitError> {
     let ports = Ports { source: 4000, destination: 4001 };
     udp::Repr { ports, payload_len: payload.len() as u16 }.emit(rest)?;
     rest[udp::HEADER_LEN..].copy_from_slice(&payload);
-    // The datagram is whole, so that its checksum can be made.
+    // The datagram is complete, so that its checksum can be computed.
     let _ = udp::fill_checksum(rest, from.into(), to.into());
     Ok(octets)
 }
 
-fn neighbour_solicitation(source: MacAddress) -> Result<Vec<u8>, EmitError> {
+fn neighbor_solicitation(source: MacAddress) -> Result<Vec<u8>, EmitError> {
     let from = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
     let target = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
     let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 9);
@@ -162,7 +162,7 @@ mod tests {
     const STREAM: MacAddress = MacAddress([1, 0, 0x5e, 0, 0, 1]);
 
     #[test]
-    fn probes_are_what_they_say_and_of_no_stream() {
+    fn probes_have_their_type_and_match_no_stream() {
         let probes = to_hosts(SOURCE, STREAM, 10).unwrap();
         for probe in &probes {
             let Ok(frame) = Frame::parse(&probe.octets) else {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_probes_are_alike() {
+    fn probes_are_distinct() {
         let probes = to_hosts(SOURCE, STREAM, 10).unwrap();
         for (place, probe) in probes.iter().enumerate() {
             assert!(probes[..place].iter().all(|other| other.octets != probe.octets));

@@ -1,4 +1,4 @@
-//! The daemons are killed, stopped and started again under traffic.
+//! The daemons are killed, stopped and restarted under traffic.
 //!
 //! ```text
 //!                 path1
@@ -6,21 +6,20 @@
 //!                 path2
 //! ```
 //!
-//! Frames are moved by the kernel alone: nothing is lost, no frame arrives twice, and the counters
-//! go on where they were.
+//! The kernel alone forwards frames: none is lost or duplicated, and the counters continue.
 
 use onbeat_report::{Check, PhaseState};
 
 use super::options::StreamOptions;
 use super::outage::check_clean;
-use super::phase::Course;
+use super::phase::PhaseLog;
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
 use super::{figures, flow};
 use crate::world::Daemon;
 use crate::{Result, Topology};
 
-/// How a daemon ends.
+/// A function that stops a daemon.
 type End = fn(&mut Daemon) -> Result<()>;
 
 /// The network.
@@ -32,7 +31,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
     let phase_ns = options.phases.ns(0.5)?;
     let mut world = stage.open(&network(), &options.plane)?;
     let flows = two_paths::start(&world, &options.frames, 10_000)?;
-    let mut course = Course::default();
+    let mut course = PhaseLog::default();
     course.begin("daemons run", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("daemons run", &flows, phase_ns)?;
     let ends: [(&str, End); 2] = [("killed", Daemon::kill), ("stopped", Daemon::terminate)];

@@ -1,14 +1,14 @@
-//! Streams come, change and go on a node that has very many, while others flow.
+//! Streams are added, changed and removed on a node with many streams, while others are active.
 //!
 //! ```text
 //!                 path1
 //!   talker --- a ======= b --- listener
 //!                 path2
-//!   a: the streams that flow, and as many others as there is room for
+//!   a: the active streams, and others up to the maximum
 //! ```
 //!
-//! Nothing of the streams that flow is lost. How long the node takes is told as whoever asks for a
-//! change sees it: from the connection to its control socket until the answer that it is done.
+//! No frame of the active streams may be lost. The time of a change is measured by its client: from the
+//! connection to the control socket until the response.
 
 use std::fs;
 use std::time::Duration;
@@ -21,23 +21,23 @@ use onbeat_wire::MacAddress;
 use super::flow::Flow;
 use super::options::StreamOptions;
 use super::outage::check_clean;
-use super::phase::Course;
+use super::phase::PhaseLog;
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths, VLAN};
 use super::{figures, flow};
 use crate::world::Daemon;
 use crate::{Error, Result, Topology, World};
 
-/// Streams of node a, where it is not said.
+/// Default number of streams of node a.
 const STREAMS: u32 = 65_536;
 const FEWEST: u32 = 16;
-/// Those that flow.
+/// Number of active streams.
 const FLOWING: u32 = 2;
-/// Streams that a reload changes, at most.
+/// Maximum number of streams that a reload changes.
 const RELOADED: u32 = 10_000;
 const RELOADS: usize = 5;
 
-/// What a stream does on node a.
+/// Function of a stream on node a.
 #[derive(Debug, Clone, Copy)]
 enum StreamRole {
     /// Numbered and sent over both paths.
@@ -46,27 +46,27 @@ enum StreamRole {
     Home,
 }
 
-/// Streams that differ by a number.
+/// Streams that differ by their number only.
 #[derive(Debug, Clone, Copy)]
 struct Group {
     name: &'static str,
     way: StreamRole,
-    /// An octet of their addresses that no other group has.
+    /// An octet of their addresses, unique among groups.
     octet: u8,
     count: u32,
 }
 
-/// What node a has besides the streams that flow.
+/// Streams of node a other than the active ones.
 #[derive(Debug, Clone, Copy)]
 struct OtherStreams {
-    /// Those that reloads change.
+    /// Streams changed by reloads.
     reloaded: Group,
-    /// Those that are changed one by one.
+    /// Streams changed one by one.
     single: [Group; 2],
 }
 
 impl Group {
-    /// The table that makes all of them.
+    /// The table of the whole group.
     fn all(&self, priority: u8) -> String {
         let name = format!("{}-{{n}}", self.name);
         format!(
@@ -76,7 +76,7 @@ impl Group {
         )
     }
 
-    /// The table of one.
+    /// The table of one stream.
     fn one(&self, number: u32, priority: u8) -> String {
         self.table(&self.name_of(number), number, priority)
     }
@@ -138,7 +138,7 @@ impl OtherStreams {
         }
     }
 
-    /// Their tables; frames of those that reloads change get this priority.
+    /// Their tables; frames of the reloaded streams get this priority.
     fn tables(&self, priority: u8) -> String {
         let single = self.single.iter().map(|group| group.all(0));
         [self.reloaded.all(priority)].into_iter().chain(single).collect()
@@ -168,7 +168,7 @@ fn config(streams: u32, priority: u8) -> String {
 pub(super) struct Options {
     #[command(flatten)]
     flows: StreamOptions,
-    /// How many streams a node has
+    /// Number of streams of a node
     #[arg(long, value_name = "NUMBER", default_value_t = STREAMS,
         value_parser = clap::value_parser!(u32).range(i64::from(FEWEST)..=i64::from(STREAMS)))]
     streams: u32,
@@ -180,7 +180,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let others = OtherStreams::of(streams);
     let mut world = stage.open(&with_streams(streams, 0), &options.flows.plane)?;
     let flows = two_paths::start(&world, &options.flows.frames, 1000)?;
-    let mut course = Course::default();
+    let mut course = PhaseLog::default();
     course.begin("no change", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("no change", &flows, phase_ns / 5)?;
     let node = world.daemon("a")?;
@@ -194,22 +194,22 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
 
     let mut statuses = stage.statuses(&world)?;
     let found = statuses[0].streams.len() as u64;
-    stage.check(Check::eq("streams of node a in the end", found, u64::from(streams), ""));
+    stage.check(Check::eq("streams of node a at the end", found, u64::from(streams), ""));
     let lost: u64 = flowed.iter().map(|flow| flow.delivery.lost()).sum();
     stage.check(Check::eq("lost", lost, 0_u64, "frames"));
     check_clean(stage, &flowed);
     two_paths::check_counters(stage, &statuses, &flowed);
-    stage.figure("from request to answer", singly.figure());
+    stage.figure("time from request to response", singly.figure());
     let what = format!("reload that changes {} of {streams} streams", others.reloaded.count);
     stage.figure(what, Measurement::of_runs("ms", &took));
     memory(stage, &mut world, statuses[0].memory.as_ref().map(|memory| memory.octets), streams)?;
-    // The others have nothing to tell.
+    // The others have no result.
     statuses[0].streams.retain(|stream| flowed.iter().any(|flow| flow.name == stream.name));
     figures::all(stage, &flowed, &course, &statuses);
     Ok(())
 }
 
-/// Changes, removes and adds streams all over the place, each by a request of its own.
+/// Changes, removes and adds streams of all groups, each by a separate request.
 fn change_singly(
     stage: &mut Stage<'_>,
     node: &Daemon,
@@ -218,12 +218,13 @@ fn change_singly(
     for_ns: u64,
 ) -> Result<Recorder> {
     let mut recorder = Recorder::new();
-    let series = ["change a stream", "remove one", "add one"].map(|what| recorder.phase(what));
+    let series =
+        ["change a stream", "remove a stream", "add a stream"].map(|what| recorder.phase(what));
     let end_ns = now_ns() + for_ns;
     let mut number: u32 = 0;
     while number == 0 || now_ns() < end_ns {
         let group = others.single[number as usize % others.single.len()];
-        // Prime, so that the streams of a group have their turns before one has another.
+        // Prime, so that all streams of a group are used before one is repeated.
         let stream = (u64::from(number) * 7919 % u64::from(group.count)) as u32;
         let tables = |priority| (group.one(stream, priority), "scale.toml".to_owned());
         let [(changed, file), (again, _)] = [tables(5), tables(0)];
@@ -236,34 +237,36 @@ fn change_singly(
             recorder.record(series, done(node, &request)?.as_nanos() as u64);
         }
         number += 1;
-        stage.tell(&format!("stream {number} changed, removed, added"), flows);
+        stage.show_flows(&format!("stream {number} changed, removed, added"), flows);
     }
     Ok(recorder)
 }
 
-/// How long reloads take, in ms.
+/// Reloads, and returns the durations in ms.
 fn reload(stage: &mut Stage<'_>, node: &Daemon, flows: &[Flow], streams: u32) -> Result<Vec<f64>> {
     let mut took = Vec::new();
     for number in 1..=RELOADS {
-        stage.tell(&format!("reload {number} of {RELOADS}"), flows);
+        stage.show_flows(&format!("reload {number} of {RELOADS}"), flows);
         node.configure(&config(streams, number as u8))?;
         took.push(done(node, &Request::Reload)?.as_secs_f64() * 1e3);
     }
     Ok(took)
 }
 
-/// Asks, and tells how long it takes until it is done.
+/// Sends a request, and returns the time until its response.
 fn done(node: &Daemon, request: &Request) -> Result<Duration> {
     let from = now_ns();
     let answer = node.request(request)?;
     let took = Duration::from_nanos(now_ns() - from);
     match answer {
         Response::Done { .. } => Ok(took),
-        other => Err(Error::Invalid(format!("node a answers {other:?} when asked for a change"))),
+        other => {
+            Err(Error::Invalid(format!("unexpected response of node a to a change: {other:?}")))
+        }
     }
 }
 
-/// What a stream takes of the kernel's tables and of the daemon's memory.
+/// Memory per stream in the kernel's tables and in the daemon.
 fn memory(
     stage: &mut Stage<'_>,
     world: &mut World,
@@ -277,15 +280,15 @@ fn memory(
         let kilobytes = line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?;
         kilobytes.parse::<u64>().ok()
     });
-    let mut tell = |what: &str, octets: u64| {
-        let name = format!("{what}, by each of {streams} streams");
+    let mut report = |what: &str, octets: u64| {
+        let name = format!("{what}, per stream of {streams} streams");
         stage.figure(name, Measurement::new("octets", octets / u64::from(streams)));
     };
     if let Some(octets) = tables {
-        tell("tables in the kernel", octets);
+        report("tables in the kernel", octets);
     }
     if let Some(kilobytes) = resident {
-        tell("resident memory of the daemon", kilobytes * 1024);
+        report("resident memory of the daemon", kilobytes * 1024);
     }
     Ok(())
 }
@@ -296,7 +299,7 @@ mod tests {
     use onbeat_node::config::Config;
 
     #[test]
-    fn a_node_has_as_many_streams_as_are_asked_for() {
+    fn a_node_has_the_requested_number_of_streams() {
         for streams in [FEWEST, 17, 30_000] {
             let config = Config::parse(&config(streams, 3), "x.toml").unwrap();
             assert_eq!(config.streams.len(), streams as usize);
@@ -304,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn one_table_of_a_group_is_as_the_table_of_all_has_it() {
+    fn the_table_of_one_stream_matches_that_of_its_group() {
         for group in OtherStreams::of(64).single {
             let with = |tables: String| {
                 let two = TwoPaths::vector(1000).topology();

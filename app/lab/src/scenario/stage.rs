@@ -1,4 +1,4 @@
-//! What every scenario has at hand: progress, and the result as it grows.
+//! Environment of a scenario: progress, and its result.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::Path;
@@ -42,17 +42,17 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Says what the scenario does.
-    pub(super) fn introduce(&self, text: &str) {
+    /// Prints the description of the scenario.
+    pub(super) fn print_description(&self, text: &str) {
         if !self.common.quiet {
             self.show(text);
         }
     }
 
-    /// Prints a text before the result, beside standard output where that is for JSON.
+    /// Prints a text before the result; to standard error if standard output is for JSON.
     fn show(&self, text: &str) {
         let text = text.as_bytes();
-        // What no one can read is no reason to stop; a full disk shows at the result.
+        // Errors of the terminal are ignored; a full disk is reported with the result.
         let _ = if self.common.json { stderr().write_all(text) } else { stdout().write_all(text) };
     }
 
@@ -71,17 +71,17 @@ impl<'a> Stage<'a> {
     /// Draws the network, builds it, and starts its nodes.
     pub(super) fn open(&mut self, topology: &Topology, plane: &DataPlaneOptions) -> Result<World> {
         self.draw(topology);
-        self.tell_line("building the network");
+        self.show_step("building the network");
         let mut world = World::build(topology)?;
         world.set_backend(plane.backend);
         world.start_all(self.onbeat_bin())?;
         let nodes = topology.nodes.iter().map(|node| node.name.as_str());
-        self.look_at_ports(&world, nodes)?;
+        self.record_ports(&world, nodes)?;
         Ok(world)
     }
 
-    /// Driver and mode of these nodes, for the conditions.
-    pub(super) fn look_at_ports<'n>(
+    /// Records driver and mode of these nodes in the conditions.
+    pub(super) fn record_ports<'n>(
         &mut self,
         world: &World,
         nodes: impl Iterator<Item = &'n str>,
@@ -123,36 +123,36 @@ impl<'a> Stage<'a> {
         self.notes.push(note.into());
     }
 
-    /// The program that nodes run.
+    /// The program of the nodes.
     pub(super) fn onbeat_bin(&self) -> &'a Path {
         &self.common.onbeat_bin
     }
 
-    /// Gives the result another name than the scenario's.
+    /// Sets a name of the result that differs from the scenario's.
     pub(super) fn rename(&mut self, name: &'static str) {
         self.name = name;
         self.run = Run::begin(name);
     }
 
-    /// Names the driver of the ports, for the conditions.
+    /// Sets the driver of the ports in the conditions.
     pub(super) fn set_driver(&mut self, driver: &str) {
         self.driver = Some(driver.to_owned());
     }
 
-    /// The live line, where nothing flows yet.
-    pub(super) fn tell_line(&mut self, what: &str) {
+    /// Updates the progress line while no flow is active.
+    pub(super) fn show_step(&mut self, what: &str) {
         let name = self.name;
         self.progress.update(|| format!("{name}: {what}"));
     }
 
-    /// Lets frames flow for a while, and tells how they do.
+    /// Runs the flows for a time, with progress.
     pub(super) fn pass(&mut self, what: &str, flows: &[Flow], for_ns: u64) -> Result<()> {
         let from = now_ns();
-        Ok(pause_until(from + for_ns, || self.tell(what, flows))?)
+        Ok(pause_until(from + for_ns, || self.show_flows(what, flows))?)
     }
 
-    /// The live line.
-    pub(super) fn tell(&mut self, what: &str, flows: &[Flow]) {
+    /// Updates the progress line.
+    pub(super) fn show_flows(&mut self, what: &str, flows: &[Flow]) {
         let name = self.name;
         self.progress.update(|| {
             let (sent, delivered) = flows.iter().fold((0, 0), |(sent, delivered), flow| {
@@ -162,8 +162,8 @@ impl<'a> Stage<'a> {
         });
     }
 
-    /// Fails where a wire lost what it was not told to lose: the result would tell nothing.
-    pub(super) fn require_honest_wires(&self, world: &World) -> Result<()> {
+    /// Fails if a wire lost frames unintentionally: the result would be meaningless.
+    pub(super) fn require_intact_wires(&self, world: &World) -> Result<()> {
         for (link, wire) in world.wires() {
             for direction in [Direction::Forward, Direction::Backward] {
                 let lost = wire.counters(direction).overrun;
@@ -178,7 +178,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// The nodes' own counters, in the order of the description.
+    /// The nodes' own counters, in the order of the topology.
     pub(super) fn statuses(&self, world: &World) -> Result<Vec<NodeStatus>> {
         world.topology().nodes.iter().map(|node| world.status(&node.name)).collect()
     }

@@ -23,21 +23,21 @@ pub(super) const THERE: MacAddress = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x00, 0
 pub(super) const BACK: MacAddress = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x00, 0x02]);
 pub(super) const VLAN: u16 = 10;
 
-/// What differs between scenarios.
+/// Parameters that differ between scenarios.
 #[derive(Debug, Clone)]
 pub(super) struct TwoPaths {
     /// The `recover` table of both nodes.
     pub(super) recover: String,
-    /// What the paths do to frames; `None`: a plain cable.
+    /// Impairment of the paths; `None`: plain links.
     pub(super) impairments: [Option<Impairment>; 2],
-    /// Frames of no stream go over path1, by a Linux bridge in each node.
+    /// Frames without a stream use path1, by a Linux bridge in each node.
     pub(super) bridged: bool,
-    /// The `node` tables of a and b; empty: all as it is by default.
+    /// The `node` tables of a and b; empty: defaults.
     pub(super) node: [String; 2],
 }
 
 impl TwoPaths {
-    /// Vector recovery with a history of a second at 1,000 frames/s: a path may lag that far.
+    /// Vector recovery with a history of a second at 1,000 frames/s: the maximum delay between paths.
     pub(super) fn vector(reset_timeout_ms: u64) -> Self {
         let recover = format!(
             "{{ algorithm = \"vector\", history-length = 1024, reset-timeout-ms = {reset_timeout_ms} }}"
@@ -70,8 +70,8 @@ impl TwoPaths {
     fn config(&self, node: &str, out: &str, home: &str) -> String {
         let address = |stream: &str| if stream == "there" { THERE } else { BACK };
         let (away, arriving, recover) = (address(out), address(home), &self.recover);
-        // Each path has a VLAN of its own, so that the translation is under test as well. The
-        // R-TAG takes 6 octets more than a host's frames have.
+        // Each path has a VLAN of its own, so that the translation is tested as well. The R-TAG adds 6
+        // octets to a host's frames.
         format!(
             r#"
 {node}
@@ -111,7 +111,7 @@ egress = [{{ port = "host", tag = "none", vlan = {VLAN} }}]
 
 /// Starts the stream in each direction.
 ///
-/// `default_rate` is that of the frames, in packets/s, without `--rate`.
+/// `default_rate` is the frame rate in packets/s without `--rate`.
 pub(super) fn start(world: &World, frames: &FrameOptions, default_rate: u64) -> Result<Vec<Flow>> {
     let (rate, size) = (frames.rate(default_rate), frames.size());
     let specs = [
@@ -137,8 +137,8 @@ pub(super) fn start(world: &World, frames: &FrameOptions, default_rate: u64) -> 
     specs.iter().map(|spec| Flow::start(world, spec)).collect()
 }
 
-/// What the nodes counted must be what was sent and what arrived, frame by frame. Only where
-/// nothing else of the streams has flowed since the nodes were started.
+/// Checks that the nodes' counters match the frames sent and delivered. Requires that no other frames
+/// of the streams have passed since the nodes started.
 pub(super) fn check_counters(
     stage: &mut Stage<'_>,
     statuses: &[NodeStatus],
@@ -151,7 +151,7 @@ pub(super) fn check_counters(
         };
         let ends = if flow.name == "there" { ("a", "b") } else { ("b", "a") };
         let (Some(talker), Some(listener)) = (find(ends.0), find(ends.1)) else {
-            stage.note(format!("stream {} is not in what the nodes tell", flow.name));
+            stage.note(format!("stream {} is missing in the nodes' counters", flow.name));
             continue;
         };
         let input = |stream: &onbeat_node::control::StreamStatus| {
@@ -194,7 +194,7 @@ mod tests {
     use onbeat_node::config::Config;
 
     #[test]
-    fn the_network_and_its_configurations_are_sound() {
+    fn the_network_and_its_configurations_are_valid() {
         for recover in [TwoPaths::vector(500).recover, "{ algorithm = \"match\" }".into()] {
             for bridged in [false, true] {
                 let network = TwoPaths {

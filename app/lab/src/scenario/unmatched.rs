@@ -1,4 +1,4 @@
-//! Frames of no stream pass the nodes as if FRER were not there, while streams flow.
+//! Frames without a stream pass the nodes as without FRER, while streams are active.
 //!
 //! ```text
 //!                   path1 (bridged)
@@ -6,10 +6,9 @@
 //!                   path2
 //! ```
 //!
-//! In each node a Linux bridge joins the host's port and path1, under the nose of the XDP program.
-//! Raw frames of many kinds must arrive octet by octet, programs of the hosts must reach each other
-//! by IPv4 and IPv6 (and so ARP and neighbour discovery work), and LLDP must reach the stack of the
-//! node itself.
+//! In each node a Linux bridge joins the host's port and path1, on interfaces with the XDP program. Raw
+//! frames of many kinds must arrive unchanged, programs of the hosts must reach each other by IPv4 and
+//! IPv6 (which requires ARP and neighbor discovery), and LLDP must reach the stack of the node itself.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -22,7 +21,7 @@ use onbeat_report::{Cell, Check, Counters, PhaseState};
 
 use super::options::StreamOptions;
 use super::outage::check_clean;
-use super::phase::Course;
+use super::phase::PhaseLog;
 use super::probe::{self, Probe};
 use super::stage::Stage;
 use super::two_paths::{self, THERE, TwoPaths, VLAN};
@@ -30,9 +29,9 @@ use super::{figures, flow};
 use crate::traffic::{Receiver, socket};
 use crate::{Error, Result, Topology, World};
 
-/// How often each frame is sent.
+/// Number of transmissions of each frame.
 const ROUNDS: u64 = 20;
-/// Longest wait for a frame that comes at once unless it never comes.
+/// Maximum wait for a frame that is expected at once.
 const BOUND: Duration = Duration::from_secs(3);
 
 /// The network.
@@ -43,11 +42,12 @@ pub(super) fn network() -> Topology {
 pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
     let world = stage.open(&network(), &options.plane)?;
     let flows = two_paths::start(&world, &options.frames, 1000)?;
-    let mut course = Course::default();
+    let mut course = PhaseLog::default();
     course.begin("with other frames", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("streams flow", &flows, options.phases.ns(0.5)?)?;
 
-    let mut table = Counters::new(["frames of no stream", "from", "to", "sent", "arrived as sent"]);
+    let mut table =
+        Counters::new(["frames without a stream", "from", "to", "sent", "arrived as sent"]);
     let mut row = |stage: &mut Stage<'_>, name: &str, to: &str, arrived: u64| {
         stage.check(Check::eq(
             format!("{name}: arrived at {to} as sent"),
@@ -61,7 +61,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
     let source = talker.link("eth0")?.mac.unwrap_or_default();
     let invalid = |error| Error::Invalid(format!("a probe cannot be made: {error}"));
     let probes = probe::to_hosts(source, THERE, VLAN).map_err(invalid)?;
-    stage.tell("frames of no stream", &flows);
+    stage.show_flows("frames without a stream", &flows);
     let counts = exchange(&world, &probes, "listener", "eth0")?;
     for (probe, arrived) in probes.iter().zip(counts) {
         row(stage, probe.name, "listener", arrived);
@@ -70,7 +70,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
     for arrived in exchange(&world, &lldp, "a", "host")? {
         row(stage, lldp[0].name, "node a", arrived);
     }
-    stage.tell("programs of the hosts", &flows);
+    stage.show_flows("programs of the hosts", &flows);
     for (name, echoed) in echo(&world)? {
         stage.check(Check::eq(format!("{name} echo, host to host"), echoed, ROUNDS, "datagrams"));
         table.row([
@@ -97,13 +97,14 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
         .find(|port| port.name == "host")
         .map_or(0, |port| port.unmatched);
     let sent = ROUNDS * (probes.len() as u64 + 1);
-    stage.check(Check::min("counted at a:host as of no stream", unmatched, sent, "frames"));
-    stage.figure("frames of no stream", table);
+    stage.check(Check::min("counted at a:host as without a stream", unmatched, sent, "frames"));
+    stage.figure("frames without a stream", table);
     figures::all(stage, &flowed, &course, &statuses);
     Ok(())
 }
 
-/// Sends each probe from the talker; how many arrived at an interface octet by octet, by probe.
+/// Sends each probe from the talker; returns the number that arrived unchanged at an interface, by
+/// probe.
 fn exchange(world: &World, probes: &[Probe], station: &str, interface: &str) -> Result<Vec<u64>> {
     let socket = socket::receiver(world.namespace(station)?, interface)?;
     let mut receiver = Receiver::new(socket);
@@ -113,7 +114,7 @@ fn exchange(world: &World, probes: &[Probe], station: &str, interface: &str) -> 
     let mut counts = vec![0; probes.len()];
     for round in 1..=ROUNDS {
         for probe in probes {
-            // A device without room takes the frame a moment later.
+            // A full queue: the frame is sent again shortly after.
             let sent = wait_until(BOUND, || sender.send(&probe.octets).is_ok())?;
             if !sent {
                 return Err(Error::Invalid(format!("the talker cannot send {}", probe.name)));
@@ -128,14 +129,14 @@ fn exchange(world: &World, probes: &[Probe], station: &str, interface: &str) -> 
             taken.is_err() || counts.iter().all(|count| *count >= round)
         })?;
         if counts.iter().any(|count| *count < round) {
-            // It does not come; waiting for the other rounds would only take time.
+            // It does not arrive; further waits would only take time.
             break;
         }
     }
     Ok(counts)
 }
 
-/// Datagrams from a program of the talker to one of the listener and back, by IP version.
+/// Exchanges datagrams between programs of the talker and the listener, by IP version.
 fn echo(world: &World) -> Result<Vec<(&'static str, u64)>> {
     let mut found = Vec::new();
     let versions: [(&str, u8, [IpAddr; 2]); 2] = [
@@ -166,7 +167,7 @@ fn echo(world: &World) -> Result<Vec<(&'static str, u64)>> {
 }
 
 fn converse(client: &UdpSocket, server: &UdpSocket, to: SocketAddr) -> Result<u64> {
-    /// The first datagram waits for the address to be resolved, and may be lost with it.
+    /// Maximum wait for the first datagram, which may be lost during address resolution.
     const AGAIN_NS: u64 = SECOND;
     let mut echoed = 0;
     for round in 0..ROUNDS {

@@ -1,46 +1,49 @@
-//! What makes a description a network.
+//! Validation of topologies.
 
 use std::collections::HashSet;
 
 use super::Topology;
 
-/// Why a description is no network.
+/// An invalid topology.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopologyError {
-    /// No TOML, or not this schema.
+    /// Invalid TOML, or another schema.
     #[error("topology: {0}")]
     Toml(#[from] toml::de::Error),
-    /// Not an end of a link.
+    /// An invalid end of a link.
     #[error(
-        "{0:?} is no end of a link: write STATION:INTERFACE, the interface in 1 to 15 characters"
+        "{0:?} is not an end of a link; use STATION:INTERFACE, with 1 to 15 characters of \
+            interface name"
     )]
     End(String),
-    /// What cannot be a name of a host or node: files and namespaces are called by it.
+    /// An invalid name of a host or node: files and namespaces use it.
     #[error(
         "{0:?} cannot be the name of a host or node; use letters, digits, hyphens and underscores"
     )]
     Name(String),
-    /// A name twice.
-    #[error("{what} {name:?} is there twice; give each its own name")]
+    /// A duplicate name.
+    #[error("duplicate {what} {name:?}; use distinct names")]
     Twice {
         /// "host or node", "link", "interface".
         what: &'static str,
-        /// The name.
+        /// The duplicate name.
         name: String,
     },
-    /// A link to nowhere.
-    #[error("link {link:?} leads to {station:?}, which is no host and no node; there are: {}", known.join(", "))]
+    /// A link to an unknown station.
+    #[error("link {link:?} leads to the unknown host or node {station:?}; use one of: {}", known.join(", "))]
     Nowhere {
         /// The link.
         link: String,
-        /// Where it leads.
+        /// Its unknown station.
         station: String,
-        /// Hosts and nodes.
+        /// Known hosts and nodes.
         known: Vec<String>,
     },
-    /// A bridge of an interface that no link makes.
-    #[error("node {node:?}: no link makes the interface {interface:?} that its bridge joins")]
+    /// A bridge of an interface that no link has.
+    #[error(
+        "node {node:?}: no link has the interface {interface:?} of its bridge; add a link, or remove the interface from bridge"
+    )]
     Bridge {
         /// The node.
         node: String,
@@ -50,21 +53,21 @@ pub enum TopologyError {
     /// No configuration, or two.
     #[error("node {0:?} needs either config or config-text, or a bridge")]
     Config(String),
-    /// An impairment that cannot be.
+    /// An invalid impairment.
     #[error("link {link:?}: {reason}")]
     Impairment {
         /// The link.
         link: String,
-        /// What is wrong.
+        /// The cause.
         reason: String,
     },
 }
 
 impl Topology {
-    /// The description, where it is of a network.
+    /// Validates the topology.
     ///
     /// # Errors
-    /// Where names are there twice or missing, or values are out of range.
+    /// Names are duplicate or missing, or values are out of range.
     pub fn checked(self) -> Result<Self, TopologyError> {
         let stations: Vec<String> = self
             .hosts
@@ -98,7 +101,7 @@ impl Topology {
         for node in &self.nodes {
             let configs =
                 usize::from(node.config.is_some()) + usize::from(node.config_text.is_some());
-            // A node that only joins its interfaces is a hub, and needs none.
+            // A node that only bridges its interfaces is a hub, and needs no configuration.
             if configs > 1 || configs == 0 && node.bridge.is_empty() {
                 return Err(TopologyError::Config(node.name.clone()));
             }
@@ -129,27 +132,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_are_told() {
+    fn invalid_topologies_are_rejected() {
         let hosts = r#"host = [{ name = "a" }, { name = "b" }]"#;
         for (rest, part) in [
             ("host = 3", "duplicate key"),
             ("hosts = []", "unknown field"),
             (r#"node = [{ name = "../c", config = "x" }]"#, "\"../c\" cannot be the name"),
-            (r#"node = [{ name = "a", config = "x" }]"#, "host or node \"a\" is there twice"),
+            (r#"node = [{ name = "a", config = "x" }]"#, "duplicate host or node \"a\""),
             (r#"node = [{ name = "c" }]"#, "node \"c\" needs either config or config-text"),
-            (r#"link = [{ name = "l", ends = ["a", "b:x"] }]"#, "\"a\" is no end of a link"),
+            (r#"link = [{ name = "l", ends = ["a", "b:x"] }]"#, "\"a\" is not an end of a link"),
             (
                 r#"link = [{ name = "l", ends = ["a:0123456789abcdef", "b:x"] }]"#,
-                "no end of a link",
+                "not an end of a link",
             ),
-            (r#"link = [{ name = "l", ends = ["a:x", "c:x"] }]"#, "there are: a, b"),
-            (
-                r#"link = [{ name = "l", ends = ["a:x", "a:x"] }]"#,
-                "interface \"a:x\" is there twice",
-            ),
+            (r#"link = [{ name = "l", ends = ["a:x", "c:x"] }]"#, "use one of: a, b"),
+            (r#"link = [{ name = "l", ends = ["a:x", "a:x"] }]"#, "duplicate interface \"a:x\""),
             (
                 r#"link = [{ name = "l", ends = ["a:x", "b:x"] }, { name = "l", ends = ["a:y", "b:y"] }]"#,
-                "link \"l\" is there twice",
+                "duplicate link \"l\"",
             ),
             (
                 r#"link = [{ name = "l", ends = ["a:x", "b:x"], impairment = { loss = 1.5 } }]"#,
@@ -157,7 +157,7 @@ mod tests {
             ),
             (
                 r#"node = [{ name = "c", config = "x", bridge = ["p"] }]"#,
-                "no link makes the interface \"p\"",
+                "no link has the interface \"p\"",
             ),
         ] {
             let error = Topology::parse(&format!("{hosts}\n{rest}")).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What a network consists of: hosts, nodes, links between their interfaces.
+//! The topology of a network: hosts, nodes, links between their interfaces.
 //!
 //! ```toml
 //! [[host]]
@@ -8,8 +8,8 @@
 //! [[node]]
 //! name = "a"
 //! at = [1, 0]
-//! config = "a.toml"                          # what `onbeat run` is given
-//! # config-text = "..."                      # the same, in place
+//! config = "a.toml"                          # configuration of `onbeat run`
+//! # config-text = "..."                      # the same, inline
 //! # bridge = ["host", "path1"]               # interfaces joined by a Linux bridge "br0"
 //!
 //! [[link]]
@@ -22,7 +22,7 @@
 //! impairment = { loss = 0.01, delay-us = 300 }   # a wire in user space; faults may change it
 //! ```
 //!
-//! The builder and the file lead to the same value:
+//! The builder and the file produce the same value:
 //!
 //! ```
 //! use onbeat_lab::Topology;
@@ -58,7 +58,7 @@ use crate::fault::Impairment;
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
-    /// Hosts: they send and receive, and know nothing of FRER.
+    /// Hosts: they send and receive, without FRER.
     #[serde(default, rename = "host")]
     pub hosts: Vec<Host>,
     /// Nodes: they run `onbeat`.
@@ -95,10 +95,10 @@ pub struct Node {
     /// A remark in the drawing.
     #[serde(default)]
     pub detail: String,
-    /// Its configuration file, where it is not a hub; a relative path counts from the working directory, or from the
-    /// description's file ([`Topology::load`]).
+    /// Its configuration file, if it is no hub; a relative path is resolved from the working directory,
+    /// or from the directory of the topology file ([`Topology::load`]).
     pub config: Option<PathBuf>,
-    /// Its configuration in place.
+    /// Its configuration, inline.
     pub config_text: Option<String>,
     /// Interfaces joined by a Linux bridge named "br0".
     #[serde(default)]
@@ -106,7 +106,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whether it runs nothing, and only joins its interfaces.
+    /// Whether it runs no daemon, and only bridges its interfaces.
     #[must_use]
     pub fn is_hub(&self) -> bool {
         self.config.is_none() && self.config_text.is_none()
@@ -120,11 +120,11 @@ pub struct Link {
     /// Its name, unique among links.
     pub name: String,
     /// Both ends.
-    pub ends: [End; 2],
-    /// What it does to frames, in each direction.
+    pub ends: [LinkEnd; 2],
+    /// The impairment of its wire, in each direction.
     pub impairment: Option<Impairment>,
-    /// Whether packet sockets on the wire's own interfaces see what it sends, not only what it
-    /// receives. A frame that it has to offer again is then seen again.
+    /// Whether packet sockets on the wire's own interfaces see frames that it sends, and not only those
+    /// that it receives. A frame that it sends again after a full queue is seen again.
     #[serde(default)]
     pub tapped: bool,
     /// Streams it carries, for the drawing.
@@ -135,7 +135,7 @@ pub struct Link {
 /// An end of a link, written `STATION:INTERFACE`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct End {
+pub struct LinkEnd {
     /// The host or node.
     pub station: String,
     /// The interface there.
@@ -148,11 +148,11 @@ pub struct End {
 pub struct Stream {
     /// Its name.
     pub name: String,
-    /// Its colour.
+    /// Its color.
     pub colour: Colour,
 }
 
-impl FromStr for End {
+impl FromStr for LinkEnd {
     type Err = TopologyError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -164,7 +164,7 @@ impl FromStr for End {
     }
 }
 
-impl TryFrom<String> for End {
+impl TryFrom<String> for LinkEnd {
     type Error = TopologyError;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
@@ -172,27 +172,27 @@ impl TryFrom<String> for End {
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for LinkEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.station, self.interface)
     }
 }
 
 impl Topology {
-    /// Reads a description in TOML.
+    /// Parses a topology in TOML.
     ///
     /// # Errors
-    /// Where it is no TOML, has unknown keys, or describes no network.
+    /// Invalid TOML, unknown keys, or an invalid topology.
     pub fn parse(text: &str) -> Result<Self, TopologyError> {
         let topology: Self = toml::from_str(text)?;
         topology.checked()
     }
 
-    /// Reads a description from a file. Configurations that it names by a relative path are looked
-    /// for from where the file is.
+    /// Reads a topology from a file. Relative paths of configurations are resolved from the directory
+    /// of the file.
     ///
     /// # Errors
-    /// Where the file cannot be read, or another user could have written it; as [`Topology::parse`].
+    /// The file cannot be read, or is writable by another user; errors of [`Topology::parse`].
     pub fn load(path: &Path) -> crate::Result<Self> {
         let text = trust::load(path, |path| {
             file::read_text(path, onbeat_node::config::LONGEST)
@@ -202,7 +202,7 @@ impl Topology {
             .map_err(|source| Error::TopologyFile { path: path.into(), source })?;
         let directory = path.parent().unwrap_or(Path::new(""));
         for node in &mut topology.nodes {
-            // An absolute path stays as it is.
+            // An absolute path is kept.
             node.config = node.config.take().map(|config| directory.join(config));
         }
         Ok(topology)
@@ -231,13 +231,13 @@ impl Topology {
         self
     }
 
-    /// Adds a hub: a bridge of these interfaces, which floods what is for a group.
+    /// Adds a hub: a bridge of these interfaces, which floods multicast frames.
     pub fn hub(&mut self, name: &str, column: u16, row: u16, interfaces: &[&str]) -> &mut Self {
         self.nodes.push(Node { name: name.into(), at: (column, row), ..Node::default() });
         self.bridge(interfaces)
     }
 
-    /// Writes a remark into the node added last.
+    /// Adds a remark to the node added last.
     pub fn detail(&mut self, detail: &str) -> &mut Self {
         if let Some(node) = self.nodes.last_mut() {
             node.detail = detail.into();
@@ -256,7 +256,7 @@ impl Topology {
     /// Adds a link between two ends, each `STATION:INTERFACE`.
     ///
     /// # Panics
-    /// Where an end is not written so.
+    /// An end has another format.
     pub fn link(&mut self, name: &str, a: &str, b: &str) -> &mut Self {
         let end = |text: &str| text.parse().unwrap_or_else(|error| panic!("{error}"));
         let ends = [end(a), end(b)];
@@ -278,7 +278,7 @@ impl Topology {
         self
     }
 
-    /// Makes the link added last a wire that packet sockets can watch ([`Link::tapped`]).
+    /// Makes the link added last a wire whose frames packet sockets can capture ([`Link::tapped`]).
     pub fn tapped(&mut self) -> &mut Self {
         if let Some(link) = self.links.last_mut() {
             link.tapped = true;
@@ -287,7 +287,7 @@ impl Topology {
         self
     }
 
-    /// Says which streams the link added last carries.
+    /// Sets the streams of the link added last.
     pub fn carries(&mut self, streams: &[&str]) -> &mut Self {
         if let Some(link) = self.links.last_mut() {
             link.streams = streams.iter().map(|name| (*name).into()).collect();
@@ -307,7 +307,7 @@ impl Topology {
         self.nodes.iter().any(|node| node.name == name)
     }
 
-    /// The drawing. Links between nodes show their names.
+    /// The drawing of the topology. Links between nodes show their names.
     #[must_use]
     pub fn drawing(&self) -> onbeat_report::Topology {
         let mut picture = onbeat_report::Topology::default();
@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_and_the_builder_say_the_same() {
+    fn the_file_and_the_builder_produce_the_same_topology() {
         let read = Topology::parse(
             r#"
             [[host]]
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn the_drawing_has_everything() {
+    fn the_drawing_has_all_stations_links_and_streams() {
         let mut network = Topology::default();
         network.host("talker", 0, 0).node("a", 1, 0, "").node("b", 2, 0, "");
         network.link("access", "talker:eth0", "a:host").link("path1", "a:path1", "b:path1");

@@ -1,32 +1,32 @@
-//! What became of the frames of a stream.
+//! Delivery of a stream: sent, arrived and lost frames.
 
 use std::ops::Range;
 
 use super::record::StreamRecord;
 use super::source::SourceReport;
 
-/// What became of the frames of a stream.
+/// Delivery of a stream.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// What was sent.
+    /// Report of the source.
     pub source: SourceReport,
-    /// What arrived.
+    /// Record of the arrivals.
     pub record: StreamRecord,
-    /// Runs of frames that never arrived.
+    /// Runs of lost frames.
     pub lost: Vec<Gap>,
 }
 
-/// A run of frames that never arrived.
+/// A run of lost frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// Number of the first.
+    /// Number of the first frame.
     pub first: u64,
-    /// How many.
+    /// Number of frames.
     pub frames: u64,
 }
 
 impl Delivery {
-    /// Compares what was sent with what arrived.
+    /// Compares sent with arrived frames.
     #[must_use]
     pub fn new(source: SourceReport, record: StreamRecord) -> Self {
         let mut lost: Vec<Gap> = Vec::new();
@@ -54,13 +54,13 @@ impl Delivery {
         self.record.delivered()
     }
 
-    /// Frames that never arrived.
+    /// Number of lost frames.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost.iter().map(|gap| gap.frames).sum()
     }
 
-    /// Frames with a number in `range` that never arrived.
+    /// Number of lost frames with a number in `range`.
     #[must_use]
     pub fn lost_in(&self, range: Range<u64>) -> u64 {
         let within = |gap: &Gap| {
@@ -70,13 +70,13 @@ impl Delivery {
         self.lost.iter().map(within).sum()
     }
 
-    /// When frame `sequence` was sent: as it says itself where it arrived, else by the schedule.
+    /// Transmission time of frame `sequence`: by its stamp if it arrived, else by the schedule.
     #[must_use]
     pub fn sent_ns(&self, sequence: u64) -> u64 {
         self.record.sent_ns(sequence).unwrap_or_else(|| self.source.intended_ns(sequence))
     }
 
-    /// From sending to arriving, in ns, where the frame arrived.
+    /// Delay of a frame from transmission to arrival, in ns, if it arrived.
     #[must_use]
     pub fn delay_ns(&self, sequence: u64) -> Option<u64> {
         Some(self.record.arrival_ns(sequence)?.saturating_sub(self.record.sent_ns(sequence)?))
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_in_the_middle_and_at_the_end() {
+    fn gaps_in_the_middle_and_at_the_end_are_found() {
         let found = delivery(10, &[0, 1, 4, 5, 7]);
         let gap = |first, frames| Gap { first, frames };
         assert_eq!(found.lost, [gap(2, 2), gap(6, 1), gap(8, 2)]);

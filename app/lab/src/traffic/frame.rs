@@ -1,14 +1,14 @@
-//! What the frames of a source look like.
+//! Headers and size of a source's frames.
 
 use onbeat_wire::ethernet::{ADDRESSES_LEN, MIN_FRAME_LEN};
 use onbeat_wire::{EtherType, MacAddress, VlanTag};
 
 use super::stamp::{ETHERTYPE, MAX_PAYLOAD, STAMP_LEN, Stamp, pattern};
 
-/// VLAN tags a frame may have.
+/// Maximum number of VLAN tags.
 const MAX_VLANS: usize = 2;
 
-/// What the frames of a source look like.
+/// Specification of a source's frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameSpec {
     /// Destination address.
@@ -17,21 +17,21 @@ pub struct FrameSpec {
     pub source: MacAddress,
     /// VLAN tags, outer first; at most two.
     pub vlans: Vec<VlanTag>,
-    /// Octets of a frame, Ethernet header and tags included, FCS not.
+    /// Frame size in octets, with Ethernet header and tags, without FCS.
     pub size: usize,
 }
 
-/// A frame that cannot be made.
+/// An invalid specification.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FrameError {
     /// Too short or too long.
     #[error("cannot send frames of size {size}: use {min} to {max} octets")]
     Size {
-        /// The size asked for.
+        /// The given size.
         size: usize,
-        /// The shortest.
+        /// The minimum.
         min: usize,
-        /// The longest.
+        /// The maximum.
         max: usize,
     },
     /// Too many VLAN tags.
@@ -47,7 +47,7 @@ impl FrameSpec {
         ADDRESSES_LEN + 4 * self.vlans.len() + 2
     }
 
-    /// A frame with an empty stamp, and where its payload begins.
+    /// Builds a frame with an empty stamp; returns it with the offset of its payload.
     pub(super) fn build(&self) -> Result<(Vec<u8>, usize), FrameError> {
         if self.vlans.len() > MAX_VLANS {
             return Err(FrameError::Vlans(self.vlans.len()));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_read_back() {
+    fn frames_can_be_decoded() {
         for vlans in [&[][..], &[10], &[20, 10]] {
             for size in [60, 64, 1000, 1514] {
                 let spec = spec(vlans, size);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_refused() {
+    fn invalid_specifications_are_rejected() {
         assert_eq!(
             spec(&[], 59).build().unwrap_err().to_string(),
             "cannot send frames of size 59: use 60 to 9230 octets"

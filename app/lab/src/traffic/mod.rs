@@ -1,7 +1,7 @@
-//! Frames that carry when they were sent, and what became of them.
+//! Frames with transmission time stamps, and their delivery.
 //!
-//! A [`Source`] sends a stream into an interface of a host, a [`Sink`] takes streams from one, and
-//! [`Delivery`] says what became of each frame.
+//! A [`Source`] sends a stream into an interface of a host, a [`Sink`] receives streams from one, and
+//! [`Delivery`] describes each frame.
 
 mod delivery;
 mod frame;

@@ -1,4 +1,4 @@
-//! Frames from a packet socket, many at a time, as they were on the wire.
+//! Batched reception from a packet socket, with frames as on the wire.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,7 +9,7 @@ use nix::sys::time::TimeSpec;
 use onbeat_netdev::{PacketSocket, ReceiveBuffers, ReceivedFrame};
 use onbeat_realtime::clock::SECOND;
 
-/// A packet socket with buffers to receive into.
+/// A packet socket with receive buffers.
 #[derive(Debug)]
 pub struct Receiver {
     socket: PacketSocket,
@@ -17,7 +17,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Receives from a socket.
+    /// Creates a receiver for a socket.
     #[must_use]
     pub fn new(socket: PacketSocket) -> Self {
         Self { socket, buffers: ReceiveBuffers::new(ReceiveBuffers::MOST) }
@@ -29,10 +29,10 @@ impl Receiver {
         &self.socket
     }
 
-    /// Waits for frames, `timeout_ns` at most; whether there are any.
+    /// Waits for frames, `timeout_ns` at most; returns whether there are any.
     ///
     /// # Errors
-    /// What the system call says.
+    /// An error of the system call.
     pub fn wait(&self, timeout_ns: u64) -> io::Result<bool> {
         let mut polled = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
         let timeout = TimeSpec::new((timeout_ns / SECOND) as i64, (timeout_ns % SECOND) as i64);
@@ -43,10 +43,10 @@ impl Receiver {
         }
     }
 
-    /// Passes the frames that are there to `take`, a batch at most; how many there were.
+    /// Passes received frames to `take`, a batch at most; returns their number.
     ///
     /// # Errors
-    /// What the system call says.
+    /// An error of the system call.
     pub fn receive(&mut self, take: impl FnMut(ReceivedFrame<'_>)) -> io::Result<usize> {
         self.socket.receive(&mut self.buffers, take)
     }

@@ -1,31 +1,31 @@
-//! What arrived of a stream, frame by frame.
+//! Record of a stream's arrivals, frame by frame.
 
 use super::stamp::Stamp;
 
-/// Frames of a stream that are recorded at most: 2^27 take 2.2 GB.
+/// Maximum number of recorded frames of a stream: 2^27 require 2.2 GB.
 pub(super) const MAX_FRAMES: u64 = 1 << 27;
 
-/// What arrived of a stream, frame by frame: 17 octets each.
+/// Record of a stream's arrivals, frame by frame: 17 octets each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamRecord {
-    /// When each frame arrived first (CLOCK_MONOTONIC, ns), by its number; 0: not.
+    /// First arrival of each frame (CLOCK_MONOTONIC, ns), by number; 0: not arrived.
     arrival_ns: Vec<u64>,
-    /// When each frame was sent; 0: not known.
+    /// Transmission time of each frame; 0: unknown.
     sent_ns: Vec<u64>,
-    /// How often each frame arrived; 255 and more alike.
+    /// Number of arrivals of each frame, up to 255.
     copies: Vec<u8>,
     delivered: u64,
     duplicated: u64,
     out_of_order: u64,
     complete_below: u64,
-    /// Frames with VLAN tags other than expected.
+    /// Frames with unexpected VLAN tags.
     pub wrong_vlan: u64,
-    /// Frames that still carry a sequence tag.
+    /// Frames that still have a sequence tag.
     pub sequence_tagged: u64,
 }
 
 impl StreamRecord {
-    /// Takes a frame that arrived at `arrival_ns`; false where its number is beyond all bounds.
+    /// Records a frame that arrived at `arrival_ns`; returns false if its number exceeds the maximum.
     pub fn take(&mut self, stamp: &Stamp, arrival_ns: u64) -> bool {
         if stamp.sequence >= MAX_FRAMES {
             return false;
@@ -36,7 +36,7 @@ impl StreamRecord {
             self.sent_ns.resize(index + 1, 0);
             self.copies.resize(index + 1, 0);
         } else if self.copies[index] == 0 {
-            // A later one is there already.
+            // A later frame has arrived already.
             self.out_of_order += 1;
         }
         if self.copies[index] == 0 {
@@ -51,7 +51,7 @@ impl StreamRecord {
         true
     }
 
-    /// Does not wait for frames below `sequence` any more.
+    /// Gives up frames below `sequence`.
     pub fn expect_from(&mut self, sequence: u64) {
         self.complete_below = self.complete_below.max(sequence);
         self.advance();
@@ -69,31 +69,31 @@ impl StreamRecord {
         self.delivered
     }
 
-    /// Arrivals of frames that had arrived before.
+    /// Arrivals of frames that had arrived already.
     #[must_use]
     pub fn duplicated(&self) -> u64 {
         self.duplicated
     }
 
-    /// Frames that arrived first after a later one had.
+    /// Frames whose first arrival was after that of a later frame.
     #[must_use]
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order
     }
 
-    /// Every frame below this number that was waited for has arrived.
+    /// All frames below this number have arrived, except those given up.
     #[must_use]
     pub fn complete_below(&self) -> u64 {
         self.complete_below
     }
 
-    /// When frame `sequence` arrived first, where it did.
+    /// First arrival of frame `sequence`, if it arrived.
     #[must_use]
     pub fn arrival_ns(&self, sequence: u64) -> Option<u64> {
         self.arrival_ns.get(usize::try_from(sequence).ok()?).copied().filter(|at| *at != 0)
     }
 
-    /// When frame `sequence` was sent, where it arrived.
+    /// Transmission time of frame `sequence`, if it arrived.
     #[must_use]
     pub fn sent_ns(&self, sequence: u64) -> Option<u64> {
         self.arrival_ns(sequence)?;
@@ -111,14 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_beyond_bounds_takes_no_memory() {
+    fn a_number_above_the_maximum_allocates_no_memory() {
         let mut record = StreamRecord::default();
         assert!(!record.take(&stamp(u64::MAX), 1));
         assert_eq!(record, StreamRecord::default());
     }
 
     #[test]
-    fn what_is_given_up_holds_nothing_up() {
+    fn frames_given_up_do_not_delay_completeness() {
         let mut record = StreamRecord::default();
         for sequence in [0, 1, 4, 5, 7] {
             assert!(record.take(&stamp(sequence), 1));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the plainest of oracles.
+        /// Compares with a simple oracle.
         #[test]
         fn arrivals_are_counted(sequences in prop::collection::vec(0..40_u64, 0..200)) {
             let mut record = StreamRecord::default();

@@ -1,4 +1,4 @@
-//! The end of a measurement: everything is sent, and has arrived or is lost.
+//! End of a measurement: all frames are sent, and have arrived or are lost.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use super::sink::Sink;
 use super::source::{Source, SourceReport};
 use crate::{Error, Result};
 
-/// What became of a stream, and what its frames were like.
+/// Delivery of a stream, with the properties of its frames.
 #[derive(Debug)]
 pub(crate) struct SettledStream {
     pub(crate) delivery: Delivery,
-    /// Frames that arrived other than they were sent: octets, VLAN tag, or a sequence tag left.
+    /// Frames that arrived with a difference: octets, VLAN tag, or a remaining sequence tag.
     pub(crate) changed: u64,
 }
 
-/// Waits until a source has sent as many frames as it shall, which should take `planned_ns`;
-/// `tick` is called now and then.
+/// Waits until a source has sent all its frames, with `planned_ns` as the expected time; `tick` is
+/// called periodically.
 pub(crate) fn sent_all(
     source: Source,
     planned_ns: u64,
     mut tick: impl FnMut(),
 ) -> Result<SourceReport> {
-    /// Between two looks.
+    /// Interval between two checks.
     const LOOK_NS: u64 = 20_000_000;
-    // A source that gets a quarter of the CPU time it asks for is no measurement.
+    // A source that gets less than a quarter of the required CPU time is no measurement.
     let bound_ns = 4 * planned_ns + 5 * SECOND;
     let begun = now_ns();
     while !source.is_finished() {
@@ -43,10 +43,10 @@ pub(crate) fn sent_all(
     source.stop()
 }
 
-/// Waits until nothing of a stream is on its way any more, and compares.
+/// Waits until no frame of a stream is in flight, and evaluates.
 pub(crate) fn settle(sent: SourceReport, sink: Sink) -> Result<SettledStream> {
-    /// Nothing arrives for that long: nothing is on its way. Frames wait for a CPU, and no longer
-    /// than other threads do.
+    /// Time without arrivals after which no frame is in flight. Frames wait for a CPU no longer than
+    /// other threads.
     const QUIET_NS: u64 = SECOND / 2;
     const BOUND: Duration = Duration::from_secs(30);
     let (mut delivered, mut since) = (0, now_ns());

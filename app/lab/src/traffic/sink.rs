@@ -1,4 +1,4 @@
-//! Takes streams from an interface.
+//! Reception of streams from an interface.
 
 use std::io;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use super::stamp::{Stamp, StampError};
 use crate::worker::Worker;
 use crate::{Error, Result};
 
-/// A stream that a sink takes.
+/// A stream that a sink receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedStream {
     /// Its number.
     pub stream: u32,
-    /// The VLAN tags that its frames should carry here.
+    /// The VLAN tags that its frames must have here.
     pub vlans: Vec<VlanTag>,
 }
 
-/// Streams that are being taken.
+/// A running reception of streams.
 #[derive(Debug)]
 pub struct Sink {
     streams: Arc<Vec<StreamProgress>>,
@@ -40,32 +40,32 @@ struct StreamProgress {
     expect_from: AtomicU64,
 }
 
-/// What arrived.
+/// Result of a reception.
 #[derive(Debug, Clone, Default)]
 pub struct SinkReport {
-    /// By stream, in the order in which they were expected.
+    /// By stream, in the order of the expected streams.
     pub streams: Vec<(u32, StreamRecord)>,
-    /// Frames that the socket had no room for: what is missing may be among them.
+    /// Frames that the socket dropped: missing frames may be among them.
     pub socket_drops: u64,
-    /// Frames of the lab that were changed or cut on their way.
+    /// Frames of the lab that were corrupted or truncated in transit.
     pub corrupted: u64,
-    /// Frames of others, and of streams that were not expected.
+    /// Foreign frames, and frames of unexpected streams.
     pub foreign: u64,
-    /// Frames without a time stamp of the kernel; the time of reading stands in for it.
+    /// Frames without a time stamp of the kernel; the time of reading is used instead.
     pub unstamped: u64,
 }
 
 impl SinkReport {
-    /// What arrived of a stream.
+    /// The record of a stream.
     #[must_use]
     pub fn stream(&self, stream: u32) -> Option<&StreamRecord> {
         self.streams.iter().find(|(id, _)| *id == stream).map(|(_, record)| record)
     }
 
-    /// Takes the record of a stream out.
+    /// Removes the record of a stream.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where the socket dropped frames or the stream was not expected.
+    /// [`Error::Invalid`]: the socket dropped frames, or the stream was not expected.
     pub fn take(&mut self, stream: u32) -> Result<StreamRecord> {
         if self.socket_drops > 0 {
             return Err(Error::Invalid(format!(
@@ -75,17 +75,17 @@ impl SinkReport {
             )));
         }
         let place = self.streams.iter().position(|(id, _)| *id == stream);
-        let place =
-            place.ok_or_else(|| Error::Invalid(format!("the sink took no stream {stream}")))?;
+        let place = place
+            .ok_or_else(|| Error::Invalid(format!("the sink does not receive stream {stream}")))?;
         Ok(self.streams.swap_remove(place).1)
     }
 }
 
 impl Sink {
-    /// Begins to take streams from an interface.
+    /// Starts to receive streams from an interface.
     ///
     /// # Errors
-    /// Where the interface is not there or no socket can be opened.
+    /// The interface does not exist, or no socket can be opened.
     pub fn start(
         namespace: &Namespace,
         interface: &str,
@@ -123,13 +123,13 @@ impl Sink {
         self.progress(stream).map_or(0, |progress| progress.delivered.load(Ordering::Acquire))
     }
 
-    /// Every frame of a stream below this number that was waited for has arrived.
+    /// All frames of a stream below this number have arrived, except those given up.
     #[must_use]
     pub fn complete_below(&self, stream: u32) -> u64 {
         self.progress(stream).map_or(0, |progress| progress.complete_below.load(Ordering::Acquire))
     }
 
-    /// Does not wait for frames of a stream below `sequence` any more: they are known to be lost.
+    /// Gives up frames of a stream below `sequence`: they are known to be lost.
     pub fn expect_from(&self, stream: u32, sequence: u64) {
         if let Some(progress) = self.progress(stream) {
             progress.expect_from.fetch_max(sequence, Ordering::AcqRel);
@@ -140,10 +140,10 @@ impl Sink {
         self.streams.iter().find(|progress| progress.stream == stream)
     }
 
-    /// Stops taking, after what the socket holds.
+    /// Stops, after reading the socket empty.
     ///
     /// # Errors
-    /// Where the socket failed.
+    /// The socket failed.
     pub fn stop(self) -> Result<SinkReport> {
         self.worker.stop().map_err(|error| Error::io("receive frames", error))
     }
@@ -159,7 +159,7 @@ impl SinkThread {
     fn run(mut self, mut receiver: Receiver, stop: &AtomicBool) -> io::Result<SinkReport> {
         const LOOK_NS: u64 = 10_000_000;
         loop {
-            // Asked before the socket is emptied: what came before the stop is taken.
+            // Read before the socket is emptied: frames before the stop are included.
             let last = stop.load(Ordering::Acquire);
             receiver.wait(if last { 0 } else { LOOK_NS })?;
             loop {

@@ -1,4 +1,4 @@
-//! Packet sockets of interfaces: opening them.
+//! Creation of packet sockets.
 
 use std::io;
 
@@ -6,53 +6,53 @@ use onbeat_netdev::{Handle, Namespace, PacketSocket};
 
 use crate::{Error, Result};
 
-/// Frames that one system call sends at most.
+/// Maximum number of frames per system call.
 pub(crate) const BATCH: usize = PacketSocket::BATCH;
 
-/// What a receiving socket may hold, in octets: seconds of traffic, so that a reader which the
-/// scheduler keeps waiting loses nothing.
+/// Receive buffer of a socket in octets: seconds of traffic, so that a reader without CPU time loses
+/// nothing.
 const RECEIVE_BUFFER: libc::c_int = 256 << 20;
 
 /// Level, name and value.
 type SocketOption = (libc::c_int, libc::c_int, libc::c_int);
 
-/// A socket that sends, around the queueing discipline, and receives nothing.
+/// Opens a socket that sends, bypassing the queueing discipline, and receives nothing.
 ///
 /// # Errors
-/// Where the interface is not there or the caller lacks CAP_NET_RAW.
+/// The interface does not exist, or the caller lacks CAP_NET_RAW.
 pub fn sender(namespace: &Namespace, interface: &str) -> Result<PacketSocket> {
     open(namespace, interface, 0, &[(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)])
 }
 
-/// As [`sender`], through the queueing discipline: monitors see what it sends.
+/// Like [`sender`], through the queueing discipline: monitors see its frames.
 ///
 /// # Errors
-/// As [`sender`].
+/// Those of [`sender`].
 pub fn visible_sender(namespace: &Namespace, interface: &str) -> Result<PacketSocket> {
     open(namespace, interface, 0, &[])
 }
 
-/// A socket that receives every frame that comes in, stamps it, and can send as well.
+/// Opens a socket that receives every frame with a time stamp, and can also send.
 ///
 /// # Errors
-/// As [`sender`].
+/// Those of [`sender`].
 pub fn receiver(namespace: &Namespace, interface: &str) -> Result<PacketSocket> {
     stamping(namespace, interface, true, true)
 }
 
-/// As [`receiver`], and monitors see what it sends.
+/// Like [`receiver`], and monitors see its frames.
 ///
 /// # Errors
-/// As [`sender`].
+/// Those of [`sender`].
 pub fn visible(namespace: &Namespace, interface: &str) -> Result<PacketSocket> {
     stamping(namespace, interface, true, false)
 }
 
-/// A socket that sees every frame that comes in and every one that is sent through the
-/// queueing discipline, and stamps both.
+/// Opens a socket that sees every received frame, and every frame sent through the queueing discipline,
+/// with time stamps.
 ///
 /// # Errors
-/// As [`sender`].
+/// Those of [`sender`].
 pub fn monitor(namespace: &Namespace, interface: &str) -> Result<PacketSocket> {
     stamping(namespace, interface, false, false)
 }
@@ -65,7 +65,7 @@ fn stamping(
 ) -> Result<PacketSocket> {
     let options = [
         (libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, around_qdisc.into()),
-        // Else the socket would see what it and others send here.
+        // Otherwise the socket would see frames that it and others send here.
         (libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, incoming_only.into()),
         // The kernel removes the outer VLAN tag from the frame and passes it as ancillary data.
         (libc::SOL_PACKET, libc::PACKET_AUXDATA, 1),
@@ -75,7 +75,7 @@ fn stamping(
     open(namespace, interface, libc::ETH_P_ALL, &options)
 }
 
-/// Options go first: a bound socket receives without them.
+/// Options are set first: a bound socket receives before they apply.
 fn open(
     namespace: &Namespace,
     interface: &str,

@@ -1,4 +1,4 @@
-//! Sends a stream by an absolute schedule, or as fast as the machine goes.
+//! Transmission of a stream by an absolute schedule, or as fast as possible.
 
 use std::io;
 use std::sync::Arc;
@@ -15,32 +15,32 @@ use super::stamp::Stamp;
 use crate::worker::Worker;
 use crate::{Error, Result};
 
-/// How fast a source sends.
+/// Rate of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rate {
-    /// So many frames per second.
+    /// Frames per second.
     PerSecond(u64),
-    /// As fast as the machine goes.
+    /// As fast as possible.
     Max,
 }
 
-/// What a source sends, and when.
+/// Configuration of a source.
 #[derive(Debug, Clone)]
 pub struct SourceConfig {
     /// Number of the stream.
     pub stream: u32,
-    /// What its frames look like.
+    /// Headers and size of its frames.
     pub frame: FrameSpec,
-    /// How fast.
+    /// Its rate.
     pub rate: Rate,
-    /// How many frames at most; `None`: until it is stopped.
+    /// Maximum number of frames; `None`: until stopped.
     pub limit: Option<u64>,
-    /// How long before each frame is due the source stops sleeping and watches the clock instead.
-    /// It makes the sending more punctual and costs a CPU.
+    /// Time before each due frame during which the source polls the clock instead of sleeping. It
+    /// improves the precision and occupies a CPU.
     pub spin: Duration,
 }
 
-/// A stream that is being sent.
+/// A stream in transmission.
 #[derive(Debug)]
 pub struct Source {
     progress: Arc<SourceProgress>,
@@ -53,27 +53,27 @@ struct SourceProgress {
     sent: AtomicU64,
 }
 
-/// What was sent.
+/// Report of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceReport {
     /// Number of the stream.
     pub stream: u32,
-    /// Frames that the interface took: 0 to `sent - 1`.
+    /// Frames that the interface accepted: 0 to `sent - 1`.
     pub sent: u64,
-    /// Times the interface had no room for a frame; the frame was offered again until it had.
+    /// Number of times that the interface had no room; the frame was sent again.
     pub retries: u64,
-    /// How much later than intended a frame was sent at most, in ns.
+    /// Maximum delay of a transmission, in ns.
     pub latest_ns: u64,
-    /// When frame 0 was due (CLOCK_MONOTONIC, ns).
+    /// Due time of frame 0 (CLOCK_MONOTONIC, ns).
     pub start_ns: u64,
-    /// When the last frame had been sent (CLOCK_MONOTONIC, ns).
+    /// End of the last transmission (CLOCK_MONOTONIC, ns).
     pub end_ns: u64,
     /// The schedule.
     pub rate: Rate,
 }
 
 impl SourceReport {
-    /// When frame `sequence` was due; without a schedule, the share of the time that it took.
+    /// Due time of frame `sequence`; without a schedule, its proportional share of the time.
     #[must_use]
     pub fn intended_ns(&self, sequence: u64) -> u64 {
         let offset = match self.rate {
@@ -83,10 +83,10 @@ impl SourceReport {
         self.start_ns + offset
     }
 
-    /// Frames per second that were really sent.
+    /// Achieved rate in frames per second.
     #[must_use]
     pub fn achieved(&self) -> f64 {
-        // The last frame's period belongs to the time, too; it is not in `end_ns`.
+        // The period of the last frame is part of the time; it is not in `end_ns`.
         let seconds = (self.end_ns.saturating_sub(self.start_ns)) as f64 / SECOND as f64;
         self.sent.saturating_sub(1) as f64 / seconds
     }
@@ -97,19 +97,19 @@ fn scaled(sequence: u64, time_ns: u64, frames: u64) -> u64 {
 }
 
 impl Source {
-    /// Begins to send into an interface.
+    /// Starts to send into an interface.
     ///
     /// # Errors
-    /// Where the frame cannot be made, the rate is 0, or the interface is not there.
+    /// The frame is invalid, the rate is 0, or the interface does not exist.
     pub fn start(namespace: &Namespace, interface: &str, config: SourceConfig) -> Result<Self> {
         if config.rate == Rate::PerSecond(0) {
-            let reason = "a stream has at least one frame per second".into();
+            let reason = "use at least 1".into();
             return Err(Error::Option { option: "rate", value: "0".into(), reason });
         }
         let (frame, payload) = config.frame.build()?;
         let socket = socket::sender(namespace, interface)?;
         let progress = Arc::new(SourceProgress::default());
-        let sender = Sender {
+        let sender = SourceThread {
             frames: vec![frame; BATCH],
             payload,
             socket,
@@ -121,7 +121,7 @@ impl Source {
         Ok(Self { progress, worker: Worker::start("lab-source", move |stop| sender.run(stop))? })
     }
 
-    /// Frames below this number had been begun to be sent: one not below it, later than now.
+    /// The transmission of frames below this number has started; other frames are sent after this call.
     #[must_use]
     pub fn begun(&self) -> u64 {
         self.progress.begun.load(Ordering::Acquire)
@@ -133,7 +133,7 @@ impl Source {
         self.progress.sent.load(Ordering::Acquire)
     }
 
-    /// Whether it has ended by itself.
+    /// Whether it has stopped by itself.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.worker.is_finished()
@@ -142,17 +142,17 @@ impl Source {
     /// Stops sending.
     ///
     /// # Errors
-    /// Why it had stopped by itself: the interface was turned off or is gone.
+    /// The error that stopped it: the interface is down or was removed.
     pub fn stop(self) -> Result<SourceReport> {
         self.worker.stop()
     }
 }
 
-struct Sender {
+struct SourceThread {
     config: SourceConfig,
-    /// A frame for each place of a batch.
+    /// One frame per batch entry.
     frames: Vec<Vec<u8>>,
-    /// Where the payload begins.
+    /// Offset of the payload.
     payload: usize,
     socket: PacketSocket,
     progress: Arc<SourceProgress>,
@@ -160,15 +160,15 @@ struct Sender {
     latest_ns: u64,
 }
 
-/// So often a source whose frames find no room lets others of its priority run, and then those below
-/// it, too: who makes room may be a thread of NAPI on the same CPU, which a real-time source would keep
-/// from it until the kernel throttles real-time threads.
+/// Number of refused attempts after which a source yields to its priority, and then sleeps for lower
+/// priorities: a NAPI thread on the same CPU may have to make room, which a real-time source would
+/// preempt until the kernel throttles real-time threads.
 const YIELDS: u32 = 8;
 const PAUSE_NS: u64 = 50_000;
-/// Between the start of the thread and the first frame.
+/// Time between the start of the thread and the first frame.
 const LEAD_NS: u64 = 200_000;
 
-impl Sender {
+impl SourceThread {
     fn run(mut self, stop: &AtomicBool) -> Result<SourceReport> {
         let start_ns = now_ns() + LEAD_NS;
         let spin_ns = self.config.spin.as_nanos() as u64;
@@ -182,7 +182,7 @@ impl Sender {
                     if !wait_until(due, spin_ns, stop) {
                         break;
                     }
-                    // All that are due by now go in one batch: that is how a late source catches up.
+                    // All frames due by now are sent in one batch, by which a late source catches up.
                     let late = now_ns().saturating_sub(due);
                     1 + (u128::from(late) * u128::from(rate) / u128::from(SECOND)) as u64
                 }
@@ -205,7 +205,8 @@ impl Sender {
         })
     }
 
-    /// Sends frames `next..next + count`; how many were taken, fewer only where it is stopped.
+    /// Sends frames `next..next + count`; returns the number accepted, less than `count` only if
+    /// stopped.
     fn send(&mut self, next: u64, count: u64, start_ns: u64, stop: &AtomicBool) -> Result<u64> {
         for (sequence, frame) in (next..next + count).zip(&mut self.frames) {
             let actual_ns = now_ns();
@@ -252,7 +253,7 @@ impl Sender {
     }
 }
 
-/// False once the source is stopped: a slow one need not wait for its next frame.
+/// Returns false once the source is stopped: a slow one does not wait for its next frame.
 fn wait_until(due: u64, spin_ns: u64, stop: &AtomicBool) -> bool {
     const LOOK_NS: u64 = 50_000_000;
     loop {
@@ -281,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_schedule_does_not_drift() {
-        // 1 s / 7 is no whole number of nanoseconds: after a day it is still where it belongs.
+        // 1 s / 7 is no whole number of nanoseconds: after a day the schedule is still exact.
         let report = SourceReport {
             stream: 0,
             sent: 0,

@@ -1,11 +1,11 @@
-//! What stands in the payload of a frame.
+//! The payload of a frame.
 //!
 //! ```text
 //! "onbt" | stream 4 | sequence 8 | intended 8 | actual 8 | check 4 | pattern ...
 //! ```
 //!
-//! Numbers are big-endian. The check covers what stands before it; the pattern, which depends on
-//! the place only, is compared octet by octet.
+//! Numbers are big-endian. The check covers the fields before it; the pattern, which depends on the
+//! offset only, is compared octet by octet.
 
 use std::sync::OnceLock;
 
@@ -17,30 +17,30 @@ pub const ETHERTYPE: u16 = 0x88b5;
 /// Octets of a stamp.
 pub const STAMP_LEN: usize = 36;
 
-/// Octets of the largest payload.
+/// Maximum payload in octets.
 pub(super) const MAX_PAYLOAD: usize = 9216;
 
 const MAGIC: [u8; 4] = *b"onbt";
 
-/// When a frame was sent, and which it is.
+/// Number and transmission time of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Its stream.
     pub stream: u32,
     /// Its number, from 0.
     pub sequence: u64,
-    /// When it should have been sent (CLOCK_MONOTONIC, ns).
+    /// Due time (CLOCK_MONOTONIC, ns).
     pub intended_ns: u64,
-    /// When it was handed to the kernel (CLOCK_MONOTONIC, ns).
+    /// Time of passing it to the kernel (CLOCK_MONOTONIC, ns).
     pub actual_ns: u64,
 }
 
-/// Why a payload tells nothing.
+/// An invalid payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StampError {
-    /// It is not of this lab.
+    /// A foreign frame.
     Foreign,
-    /// It is, and was changed or cut on its way.
+    /// A frame of this lab that was corrupted or truncated in transit.
     Corrupted,
 }
 
@@ -56,10 +56,10 @@ impl Stamp {
         payload[32..STAMP_LEN].copy_from_slice(&check.to_be_bytes());
     }
 
-    /// Reads a payload, pattern included.
+    /// Parses a payload with its pattern.
     ///
     /// # Errors
-    /// Where it is of another sender or not as it was sent.
+    /// The frame has another sender, or was changed.
     pub fn parse(payload: &[u8]) -> Result<Self, StampError> {
         if payload.get(..4) != Some(&MAGIC) {
             return Err(StampError::Foreign);
@@ -79,7 +79,7 @@ impl Stamp {
     }
 }
 
-/// What a payload is filled with.
+/// The fill pattern of payloads.
 pub(super) fn pattern() -> &'static [u8] {
     static PATTERN: OnceLock<Vec<u8>> = OnceLock::new();
     PATTERN.get_or_init(|| {
@@ -88,7 +88,7 @@ pub(super) fn pattern() -> &'static [u8] {
     })
 }
 
-/// What stands in a payload of `len` octets, [`MAX_PAYLOAD`] at most, before its stamp is written.
+/// The content of a payload of `len` octets, [`MAX_PAYLOAD`] at most, before its stamp is written.
 pub(crate) fn filled(len: usize) -> &'static [u8] {
     &pattern()[..len]
 }
@@ -97,7 +97,7 @@ fn number(octets: &[u8]) -> u64 {
     octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet))
 }
 
-/// Every bit of every word goes into every bit of the result.
+/// Every bit of every word affects every bit of the result.
 fn check(octets: &[u8]) -> u32 {
     let mixed = octets.chunks(8).fold(0_u64, |sum, word| {
         (sum ^ number(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn other_senders_are_told_apart() {
+    fn foreign_frames_are_recognized() {
         assert_eq!(Stamp::parse(&[]), Err(StampError::Foreign));
         assert_eq!(Stamp::parse(b"onb"), Err(StampError::Foreign));
         assert_eq!(Stamp::parse(&[0; 100]), Err(StampError::Foreign));
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_sent_is_read(
+        fn a_payload_is_decoded_as_sent(
             stream: u32, sequence: u64, intended_ns: u64, actual_ns: u64,
             len in STAMP_LEN..=MAX_PAYLOAD,
         ) {
@@ -135,7 +135,7 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_bit_is_noticed(
+        fn a_changed_bit_is_detected(
             sequence: u64, len in STAMP_LEN..200_usize, place: prop::sample::Index, bit in 0..8_u8,
         ) {
             let stamp = Stamp { stream: 1, sequence, intended_ns: 2, actual_ns: 3 };

@@ -1,4 +1,4 @@
-//! From a description to namespaces and links.
+//! Creation of namespaces and links from a topology.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::fault::Wire;
 use crate::topology::{Link, Topology};
 use crate::{Error, Result};
 
-/// MTU between nodes: room for two VLAN tags, the R-TAG and more beside 1,500 octets.
+/// MTU between nodes: 1,500 octets plus two VLAN tags, the R-TAG and a margin.
 const NODE_MTU: u32 = 1600;
 const HOST_MTU: u32 = 1500;
 
@@ -54,12 +54,12 @@ pub(super) fn world(topology: Topology) -> Result<World> {
     })
 }
 
-/// A namespace whose interfaces send nothing by themselves.
+/// Creates a namespace whose interfaces send no frames on their own.
 fn quiet_namespace() -> Result<Handle> {
     let namespace = Namespace::with_loopback()?;
     let path = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
     namespace.run(|| match fs::write(path, "1") {
-        // No IPv6, no noise.
+        // A kernel without IPv6 sends none.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         result => result.map_err(|error| Error::io(format!("write {path}"), error)),
     })??;
@@ -92,7 +92,7 @@ fn build_link(
     Wire::start(&middle, WIRE_ENDS, impairment, link.tapped).map(Some)
 }
 
-/// The veth pair between one end of a link and its wire.
+/// Creates the veth pair between an end of a link and its wire.
 pub(super) fn wire_end(
     topology: &Topology,
     stations: &BTreeMap<String, Handle>,
@@ -118,7 +118,7 @@ fn mtu(topology: &Topology, link: &Link) -> u32 {
     if between_nodes { NODE_MTU } else { HOST_MTU }
 }
 
-/// One queue for each direction: frames keep their order whichever CPU moves them.
+/// Creates a pair with one queue per direction: frames keep their order on any CPU.
 fn pair((handle, end): (&Handle, VethEnd), (peer, peer_end): (&Handle, VethEnd)) -> Result<()> {
     let peer_end = peer_end.queues(1, 1).namespace(peer.namespace());
     Ok(handle.create_veth(&end.queues(1, 1), &peer_end)?)
@@ -127,14 +127,14 @@ fn pair((handle, end): (&Handle, VethEnd), (peer, peer_end): (&Handle, VethEnd))
 fn settle(handle: &Handle, interface: &str) -> Result<()> {
     handle.set_up(interface)?;
     let ethtool = Ethtool::in_namespace(handle.namespace())?;
-    // A veth takes what XDP redirects to it only where its other end polls, which GRO makes it do.
-    // Only of a device that is up does the kernel tell the other end, where nodes look it up.
-    // And a frame with a checksum or segments still to be made would leave XDP unmade.
+    // A veth accepts redirects of XDP only if its peer polls, which GRO enables. The kernel exposes the
+    // peer, which nodes look up, only while the device is up. XDP would forward a frame whose checksum
+    // or segments are still to be computed.
     ethtool.set_features(interface, &[("gro", true), ("tso", false), ("tx", false)])?;
     Ok(())
 }
 
-/// Locally administered, and the same in every run.
+/// A locally administered address, the same in every run.
 fn address(link: usize, end: usize) -> MacAddress {
     let [high, low] = (link as u16).to_be_bytes();
     MacAddress([0x02, 0x0b, 0, high, low, end as u8])

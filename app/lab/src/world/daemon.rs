@@ -21,10 +21,10 @@ use super::mounts::DIRECTORY;
 use crate::topology::Node;
 use crate::{Error, Result};
 
-/// How long a node may take to be ready or to end.
+/// Maximum time of a node to become ready or to exit.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Octets of a message of sd_notify at most.
+/// Maximum size of a message of sd_notify in octets.
 const MESSAGE: usize = 4096;
 
 /// A node's daemon. Killed on drop; its data plane lives as long as the world.
@@ -39,7 +39,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it, and waits until it says that it is ready.
+    /// Starts the daemon, and waits until it is ready.
     pub(super) fn start(
         node: &Node,
         namespace: &Namespace,
@@ -75,7 +75,7 @@ impl Daemon {
             command.arg("--backend").arg(backend.to_string());
         }
         command.env("NOTIFY_SOCKET", &notify_path);
-        // Ctrl-C on the terminal is for the lab, which ends its nodes itself.
+        // Ctrl-C on the terminal is for the lab, which stops its nodes itself.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).process_group(0);
         die_with_parent(&mut command);
         let child = namespace
@@ -89,19 +89,19 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Writes another configuration into its file. It holds from the next reload on.
+    /// Writes another configuration to its file. It applies from the next reload on.
     ///
     /// # Errors
-    /// Where the configuration is faulty.
+    /// The configuration is invalid.
     pub fn configure(&self, text: &str) -> Result<()> {
         parse(&self.node, text, &self.file)?;
         write(&self.file, text)
     }
 
-    /// Gives it another configuration, and waits until it holds.
+    /// Changes its configuration, and waits until it applies.
     ///
     /// # Errors
-    /// Where the configuration is faulty, or the node refuses it.
+    /// The configuration is invalid, or the node rejects it.
     pub fn reload(&mut self, text: &str) -> Result<()> {
         self.configure(text)?;
         while self.message().is_some() {}
@@ -109,26 +109,26 @@ impl Daemon {
         self.wait_ready()
     }
 
-    /// Kills it (SIGKILL): it cleans up nothing.
+    /// Kills it (SIGKILL), without cleanup.
     ///
     /// # Errors
-    /// Where it had ended by itself.
+    /// It had already exited.
     pub fn kill(&mut self) -> Result<()> {
         self.end(Signal::SIGKILL).map(drop)
     }
 
-    /// Stops it (SIGTERM): the data plane goes on.
+    /// Stops it (SIGTERM): the data plane continues.
     ///
     /// # Errors
-    /// Where it had ended by itself, does not end, or ends with an error.
+    /// It had already exited, does not exit, or exits with an error.
     pub fn terminate(&mut self) -> Result<()> {
         self.expect_success(Signal::SIGTERM)
     }
 
-    /// Takes the node out of service (SIGINT), data plane included.
+    /// Removes the node (SIGINT), including its data plane.
     ///
     /// # Errors
-    /// As [`Daemon::terminate`].
+    /// Those of [`Daemon::terminate`].
     pub fn interrupt(&mut self) -> Result<()> {
         self.expect_success(Signal::SIGINT)
     }
@@ -139,21 +139,21 @@ impl Daemon {
         self.child.id()
     }
 
-    /// What the node counts.
+    /// The status of the node with its counters.
     ///
     /// # Errors
-    /// Where it does not answer.
+    /// It does not respond.
     pub fn status(&self) -> Result<NodeStatus> {
         match self.request(&Request::Show)? {
             Response::Status { status } => Ok(*status),
-            other => Err(self.error(format!("it answers {other:?} when asked for its state"))),
+            other => Err(self.error(format!("unexpected response to a status request: {other:?}"))),
         }
     }
 
-    /// Asks it over its control socket.
+    /// Sends a request to its control socket.
     ///
     /// # Errors
-    /// Where it does not answer, or refuses.
+    /// It does not respond, or rejects the request.
     pub fn request(&self, request: &Request) -> Result<Response> {
         let failed = |source| Error::Control { node: self.node.clone(), source };
         let mut client = Client::connect(&self.control).map_err(failed)?;
@@ -165,12 +165,12 @@ impl Daemon {
         if status.success() {
             return Ok(());
         }
-        Err(self.error(format!("it ended with {} on {signal}", describe(status))))
+        Err(self.error(format!("it exited with {} on {signal}", describe(status))))
     }
 
     fn end(&mut self, signal: Signal) -> Result<ExitStatus> {
         if let Some(status) = self.exited() {
-            return Err(self.error(format!("it had ended by itself, with {}", describe(status))));
+            return Err(self.error(format!("it had already exited, with {}", describe(status))));
         }
         self.signal(signal)?;
         let mut status = None;
@@ -179,7 +179,7 @@ impl Daemon {
             status.is_some()
         })?;
         status.ok_or_else(|| {
-            self.error(format!("it did not end within {} s of {signal}", PATIENCE.as_secs()))
+            self.error(format!("it did not exit within {} s of {signal}", PATIENCE.as_secs()))
         })
     }
 
@@ -200,13 +200,13 @@ impl Daemon {
             ended.is_some()
         })?;
         match ended {
-            Some(status) => Err(self.error(format!("it ended with {}", describe(status)))),
+            Some(status) => Err(self.error(format!("it exited with {}", describe(status)))),
             None if ready => Ok(()),
             None => Err(self.error(format!("it was not ready within {} s", PATIENCE.as_secs()))),
         }
     }
 
-    /// The next message of sd_notify that is there.
+    /// The next pending message of sd_notify.
     fn message(&self) -> Option<String> {
         let mut buffer = [0; MESSAGE];
         match self.notify.recv(&mut buffer) {
@@ -235,7 +235,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Fails only where it has ended, which is what is wanted.
+        // Fails only if the daemon has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -258,14 +258,14 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// The kernel kills the child when the thread that started it ends, however it does.
+/// Makes the kernel kill the child when the thread that started it exits.
 pub fn die_with_parent(command: &mut Command) {
     let parent = getpid();
-    // SAFETY: between fork and exec the closure makes two system calls and nothing else.
+    // SAFETY: between fork and exec the closure makes two system calls only.
     unsafe {
         command.pre_exec(move || {
             prctl::set_pdeathsig(Signal::SIGKILL)?;
-            // Where the parent was gone before the line above, there is nobody to wait for.
+            // The parent had exited before the call above: exit as well.
             if getppid() == parent { Ok(()) } else { Err(ErrorKind::BrokenPipe.into()) }
         });
     }

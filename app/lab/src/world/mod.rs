@@ -17,23 +17,23 @@ pub use daemon::{Daemon, die_with_parent};
 pub use mounts::Mounts;
 
 use crate::fault::Wire;
-use crate::topology::{End, Link, Topology};
+use crate::topology::{Link, LinkEnd, Topology};
 use crate::{Error, Result};
 
-/// How long the kernel may take for what it does at once.
+/// Maximum time of the kernel for immediate operations.
 const BOUND: Duration = Duration::from_secs(10);
 
 /// A network on this machine.
 ///
-/// Every host and node is a network namespace without a name, and the calling thread has a mount
-/// namespace of its own ([`Mounts`]). On drop the nodes are killed, the wires end and the
-/// namespaces vanish; where the process is killed, the kernel does all that.
+/// Every host and node is an unnamed network namespace, and the calling thread has a mount namespace of
+/// its own ([`Mounts`]). On drop the nodes are killed, the wires stop and the namespaces are removed;
+/// if the process is killed, the kernel does this.
 #[derive(Debug)]
 pub struct World {
-    // Dropped in this order: who uses the interfaces goes before them.
+    // Dropped in this order: users of the interfaces first.
     daemons: BTreeMap<String, Daemon>,
     wires: BTreeMap<String, Wire>,
-    /// Namespaces of wires that are taken away, by link.
+    /// Namespaces of wires that were removed, by link.
     unplugged: BTreeMap<String, Handle>,
     stations: BTreeMap<String, Handle>,
     topology: Topology,
@@ -41,10 +41,10 @@ pub struct World {
     _mounts: Mounts,
 }
 
-/// Which end of a link is turned off.
+/// Ends of a link to set down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ends {
-    /// Both: the cable is out.
+pub enum CutEnds {
+    /// Both: the cable is unplugged.
     Both,
     /// The first end.
     First,
@@ -52,13 +52,13 @@ pub enum Ends {
     Second,
 }
 
-impl Ends {
-    /// For messages.
+impl CutEnds {
+    /// Their name in messages.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Ends::Both => "both ends",
-            Ends::First => "the first end",
-            Ends::Second => "the second end",
+            CutEnds::Both => "both ends",
+            CutEnds::First => "the first end",
+            CutEnds::Second => "the second end",
         }
     }
 
@@ -70,21 +70,21 @@ impl Ends {
 }
 
 impl World {
-    /// Builds the network. Nodes are not started yet.
+    /// Builds the network. Nodes are not started.
     ///
     /// # Errors
-    /// Where the description is faulty, the caller is not root, or the kernel lacks something.
+    /// The topology is invalid, the caller is not root, or the kernel lacks a feature.
     pub fn build(topology: &Topology) -> Result<Self> {
         build::world(topology.clone().checked()?)
     }
 
-    /// What it was built from.
+    /// Its topology.
     #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// The devices of a host or node.
+    /// Network configuration of a host or node.
     ///
     /// # Errors
     /// [`Error::Unknown`].
@@ -114,7 +114,7 @@ impl World {
         self.daemons.values().map(Daemon::pid)
     }
 
-    /// A link of the description.
+    /// A link of the topology.
     ///
     /// # Errors
     /// [`Error::Unknown`].
@@ -127,7 +127,7 @@ impl World {
         })
     }
 
-    /// The wire of a link, where the description gives it an impairment.
+    /// The wire of a link that has an impairment in the topology.
     ///
     /// # Errors
     /// [`Error::Unknown`].
@@ -144,26 +144,26 @@ impl World {
         self.wires.iter().map(|(name, wire)| (name.as_str(), wire))
     }
 
-    /// Turns ends of a link off. Frames that are on it are lost.
+    /// Sets ends of a link down. Frames in flight are lost.
     ///
     /// # Errors
-    /// [`Error::Unknown`]; what the kernel says.
-    pub fn cut(&self, link: &str, ends: Ends) -> Result<()> {
+    /// [`Error::Unknown`]; an error of the kernel.
+    pub fn cut(&self, link: &str, ends: CutEnds) -> Result<()> {
         let [first, second] = &self.link(link)?.ends;
-        let chosen: &[&End] = match ends {
-            Ends::Both => &[first, second],
-            Ends::First => &[first],
-            Ends::Second => &[second],
+        let chosen: &[&LinkEnd] = match ends {
+            CutEnds::Both => &[first, second],
+            CutEnds::First => &[first],
+            CutEnds::Second => &[second],
         };
         chosen.iter().try_for_each(|end| {
             self.handle(&end.station)?.set_down(&end.interface).map_err(Error::from)
         })
     }
 
-    /// Turns both ends of a link on, and waits until they have carrier.
+    /// Sets both ends of a link up, and waits until they have carrier.
     ///
     /// # Errors
-    /// [`Error::Unknown`]; what the kernel says.
+    /// [`Error::Unknown`]; an error of the kernel.
     pub fn restore(&self, link: &str) -> Result<()> {
         let ends = &self.link(link)?.ends;
         for end in ends {
@@ -175,19 +175,19 @@ impl World {
         Ok(())
     }
 
-    /// Has nodes that are started from now on run this data plane, whatever their configuration
-    /// says; `None`: as it says.
+    /// Makes nodes that start from now on use this data plane, independent of their configuration;
+    /// `None`: that of the configuration.
     pub fn set_backend(&mut self, backend: Option<Backend>) {
         self.backend = backend;
     }
 
-    /// The data plane that nodes are started with; `None`: as their configuration says.
+    /// The data plane of nodes; `None`: that of their configuration.
     #[must_use]
     pub fn backend(&self) -> Option<Backend> {
         self.backend
     }
 
-    /// Gives a node another configuration for the next time that it is started.
+    /// Sets the configuration of a node for its next start.
     ///
     /// # Errors
     /// [`Error::Unknown`].
@@ -209,7 +209,7 @@ impl World {
     /// Starts a node with `program`, which is `onbeat`, and waits until it is ready.
     ///
     /// # Errors
-    /// Where its configuration is faulty, or it ends or is not ready in time.
+    /// Its configuration is invalid, or it exits or is not ready in time.
     pub fn start(&mut self, node: &str, program: &Path) -> Result<()> {
         let description = self.topology.nodes.iter().find(|known| known.name == node);
         let description = description.ok_or_else(|| self.unknown_node(node))?;
@@ -221,25 +221,25 @@ impl World {
     /// Starts every node that has a configuration.
     ///
     /// # Errors
-    /// As [`World::start`].
+    /// Those of [`World::start`].
     pub fn start_all(&mut self, program: &Path) -> Result<()> {
         let nodes = self.topology.nodes.iter().filter(|node| !node.is_hub());
         let names: Vec<String> = nodes.map(|node| node.name.clone()).collect();
         names.iter().try_for_each(|name| self.start(name, program))
     }
 
-    /// The daemon of a node that was started.
+    /// The daemon of a started node.
     ///
     /// # Errors
-    /// [`Error::Node`] where it was not.
+    /// [`Error::Node`]: it was not started.
     pub fn daemon(&mut self, node: &str) -> Result<&mut Daemon> {
         self.daemons.get_mut(node).ok_or_else(|| not_running(node))
     }
 
-    /// What a node counts.
+    /// The status of a node with its counters.
     ///
     /// # Errors
-    /// Where it does not run or does not answer.
+    /// It does not run or does not respond.
     pub fn status(&self, node: &str) -> Result<NodeStatus> {
         self.daemons.get(node).ok_or_else(|| not_running(node))?.status()
     }

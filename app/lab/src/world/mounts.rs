@@ -8,14 +8,14 @@ use onbeat_netdev::PrivateMounts;
 
 use crate::{Error, Result};
 
-/// Where the lab keeps configurations, sockets and logs of its nodes.
+/// Directory of configurations, sockets and logs of the lab's nodes.
 pub(super) const DIRECTORY: &str = onbeat_host::run_directory!("lab");
 
-/// A mount namespace of the calling thread, and of the threads and processes that it starts: an
-/// empty /run with /run/onbeat in it, and an empty bpffs on /sys/fs/bpf. No other process sees
-/// what is made there, and it goes with the last that is inside.
+/// A mount namespace of the calling thread, and of the threads and processes that it starts: an empty
+/// /run with /run/onbeat, and an empty bpffs on /sys/fs/bpf. Files there are invisible to other
+/// processes, and are removed with the last process inside.
 ///
-/// On drop the thread goes back to where it was.
+/// On drop the thread returns to its former namespace.
 #[derive(Debug)]
 pub struct Mounts {
     _private: PrivateMounts,
@@ -25,10 +25,10 @@ impl Mounts {
     /// Moves the calling thread into a new mount namespace.
     ///
     /// # Errors
-    /// Where the caller lacks CAP_SYS_ADMIN, or the kernel lacks tmpfs or BPF.
+    /// The caller lacks CAP_SYS_ADMIN, or the kernel lacks tmpfs or BPF.
     pub fn enter() -> Result<Self> {
         let mounts = Self { _private: PrivateMounts::enter()? };
-        // As a host has it: other users write nothing there.
+        // Permissions as on a host: other users cannot write there.
         fresh("tmpfs", Path::new("/run"), Some("mode=0755"))?;
         fresh("bpf", Path::new("/sys/fs/bpf"), None)?;
         PrivateDirectory::create(Path::new(DIRECTORY))?;
@@ -49,7 +49,7 @@ mod tests {
     use onbeat_testing::{Feature, require};
 
     #[test]
-    fn nothing_is_seen_outside_and_nothing_stays() {
+    fn mounts_are_private_and_temporary() {
         if !require(Feature::Root) {
             return;
         }

@@ -1,4 +1,4 @@
-//! Interfaces that go and come back, and carrier that is lost, on links with a wire.
+//! Removal and restoration of interfaces, and loss of carrier, on links with a wire.
 
 use onbeat_netdev::{Handle, Namespace};
 
@@ -8,11 +8,11 @@ use crate::fault::{Direction, Impairment, Wire};
 use crate::{Error, Result};
 
 impl World {
-    /// The inner interface of a wire at an end of its link (0 or 1), and where it is: what the
-    /// station sends comes in there, and what it receives goes out.
+    /// The inner interface of a wire at an end of its link (0 or 1), with its namespace: frames sent by
+    /// the station enter there, and frames to it leave there.
     ///
     /// # Errors
-    /// [`Error::Unknown`] where the link has no wire.
+    /// [`Error::Unknown`]: the link has no wire.
     pub fn wire_end(&self, link: &str, end: usize) -> Result<(&Namespace, &'static str)> {
         let namespace = match self.unplugged.get(link) {
             Some(middle) => middle.namespace(),
@@ -21,20 +21,20 @@ impl World {
         Ok((namespace, WIRE_ENDS[end]))
     }
 
-    /// Takes the carrier from an end of a link, whose interface stays turned on.
+    /// Removes the carrier at an end of a link, whose interface stays up.
     ///
     /// # Errors
-    /// [`Error::Unknown`] where the link has no wire; what the kernel says.
+    /// [`Error::Unknown`]: the link has no wire; an error of the kernel.
     pub fn drop_carrier(&self, link: &str, end: usize) -> Result<()> {
         self.hold(link, end, true);
         let (namespace, name) = self.wire_end(link, end)?;
         Ok(Handle::in_namespace(namespace)?.set_down(name)?)
     }
 
-    /// Gives the carrier back, and waits until it is there.
+    /// Restores the carrier, and waits until it is detected.
     ///
     /// # Errors
-    /// As [`World::drop_carrier`].
+    /// Those of [`World::drop_carrier`].
     pub fn raise_carrier(&self, link: &str, end: usize) -> Result<()> {
         let (namespace, name) = self.wire_end(link, end)?;
         Handle::in_namespace(namespace)?.set_up(name)?;
@@ -44,7 +44,7 @@ impl World {
         Ok(())
     }
 
-    /// Has the wire send nothing to an end of its link, where it is there.
+    /// Stops transmission of the wire to an end of its link, if there is a wire.
     fn hold(&self, link: &str, end: usize, held: bool) {
         let direction = [Direction::Backward, Direction::Forward][end];
         if let Some(wire) = self.wires.get(link) {
@@ -52,10 +52,10 @@ impl World {
         }
     }
 
-    /// Removes the interface at an end of a link. The wire ends.
+    /// Removes the interface at an end of a link. The wire stops.
     ///
     /// # Errors
-    /// [`Error::Unknown`] where the link has no wire; what the kernel says.
+    /// [`Error::Unknown`]: the link has no wire; an error of the kernel.
     pub fn unplug(&mut self, link: &str, end: usize) -> Result<()> {
         let middle = Handle::in_namespace(self.wire(link)?.namespace())?;
         self.wires.remove(link);
@@ -64,11 +64,10 @@ impl World {
         Ok(self.handle(&end.station)?.delete(&end.interface)?)
     }
 
-    /// Makes the interface that was removed again. The wire carries nothing yet
-    /// ([`World::connect`]).
+    /// Creates the removed interface again. The wire relays no frames yet ([`World::connect`]).
     ///
     /// # Errors
-    /// [`Error::Unknown`] where nothing was removed; what the kernel says.
+    /// [`Error::Unknown`]: no interface was removed; an error of the kernel.
     pub fn plug(&mut self, link: &str, end: usize) -> Result<()> {
         let place = self.topology.links.iter().position(|known| known.name == link);
         let number = place.unwrap_or_default();
@@ -81,10 +80,10 @@ impl World {
         Ok(())
     }
 
-    /// Begins to carry frames again, after [`World::plug`].
+    /// Starts to relay frames again, after [`World::plug`].
     ///
     /// # Errors
-    /// [`Error::Unknown`] where nothing was removed; no socket can be opened.
+    /// [`Error::Unknown`]: no interface was removed; no socket can be opened.
     pub fn connect(&mut self, link: &str, impairment: Impairment) -> Result<()> {
         let tapped = self.link(link)?.tapped;
         let wire = Wire::start(self.middle(link)?, WIRE_ENDS, impairment, tapped)?;

@@ -1,21 +1,21 @@
-//! The result of one row at one period under one load, and the figures that benches make of such cases.
+//! The result of one row at one period under one load, and its figures.
 
 use onbeat_report::{Cell, Counters, Number, Outcome, Ratio, Recorder, Spread};
 
 use super::{Load, cycle};
 use crate::bench::port::series::exceeded_by;
 
-/// Percentiles by their names and the share of values above.
+/// Percentiles: name, and share of the values above.
 const PERCENTILES: [(&str, f64); 2] = [("p50", 0.5), ("p99.9", 1e-3)];
-/// Place in [`PERCENTILES`].
+/// Index into [`PERCENTILES`].
 const P99_9: usize = 1;
 
 /// Values of one quantity.
 #[derive(Debug, Default)]
 pub(in crate::bench) struct Values {
-    /// Median and p99.9, round by round; rounds without values are left out.
+    /// Median and p99.9 per round, without rounds that have no values.
     pub(in crate::bench) rounds: Vec<[f64; PERCENTILES.len()]>,
-    /// Of all rounds, in one phase.
+    /// All rounds, as one phase.
     pub(in crate::bench) pooled: Recorder,
 }
 
@@ -32,7 +32,7 @@ impl Values {
         }
     }
 
-    /// Counts values that are lost.
+    /// Counts lost values.
     pub(in crate::bench) fn lose(&mut self, backend: &'static str, count: u64) {
         let phase = self.pooled.phase(backend);
         self.pooled.lose(phase, count);
@@ -51,7 +51,7 @@ impl Values {
 
 /// The result of one row at one period under one load.
 pub(in crate::bench) trait CycleCase {
-    /// The quantities that are measured.
+    /// The measured quantities.
     type Quantity: Quantity;
 
     /// The row.
@@ -63,7 +63,7 @@ pub(in crate::bench) trait CycleCase {
     /// The values of a quantity.
     fn values(&self, quantity: Self::Quantity) -> &Values;
 
-    /// A recorder beside that of a quantity's values, which its distribution shows first.
+    /// A recorder that the distribution of a quantity shows first, as a reference.
     fn reference(&self, _quantity: Self::Quantity) -> Option<&Recorder> {
         None
     }
@@ -75,25 +75,25 @@ pub(in crate::bench) trait CycleCase {
     }
 }
 
-/// A quantity that is measured in each cycle.
+/// A quantity measured in each cycle.
 pub(in crate::bench) trait Quantity: Copy {
-    /// As figures name it.
+    /// Its name in figures.
     fn name(self) -> &'static str;
 }
 
-/// Periods and loads, in their order.
+/// All periods and loads, in order.
 fn conditions(cases: &[impl CycleCase]) -> Vec<(u64, Load)> {
     let mut conditions: Vec<_> = cases.iter().map(CycleCase::condition).collect();
     conditions.dedup();
     conditions
 }
 
-/// The cases at a period under a load.
+/// The cases at one period under one load.
 fn under<C: CycleCase>(cases: &[C], condition: (u64, Load)) -> impl Iterator<Item = &C> {
     cases.iter().filter(move |case| case.condition() == condition)
 }
 
-/// The distributions of quantities.
+/// Adds the distributions of the quantities.
 pub(in crate::bench) fn distributions<C: CycleCase>(
     outcome: &mut Outcome,
     cases: &[C],
@@ -112,8 +112,8 @@ pub(in crate::bench) fn distributions<C: CycleCase>(
     }
 }
 
-/// p99.9 of a quantity over all cycles beside the baseline's, in nanoseconds; the spread is that of the
-/// ratios round by round. `what` names the quantity; rows that are not `compared` are left out.
+/// Adds p99.9 of a quantity over all cycles relative to the baseline's, in nanoseconds; the spread is
+/// that of the ratios per round. `what` names the quantity; rows that are not `compared` are left out.
 pub(in crate::bench) fn ratios<C: CycleCase>(
     outcome: &mut Outcome,
     cases: &[C],
@@ -133,13 +133,15 @@ pub(in crate::bench) fn ratios<C: CycleCase>(
             let rounds: Vec<f64> = rounds.map(|(value, limit)| value / limit).collect();
             ratio.spread = Spread::of_runs(&rounds);
             let (backend, cycle) = (case.backend(), cycle(period_ns));
-            let name = format!("p99.9 of {what}: {backend} beside {baseline}, {cycle}, {load}");
+            let name =
+                format!("p99.9 of {what}: {backend} relative to {baseline}, {cycle}, {load}");
             outcome.figure(name, ratio);
         }
     }
 }
 
-/// Percentiles of a quantity with their spread over rounds, and beside those of the row `limit`.
+/// Adds percentiles of a quantity with their spread over rounds, and relative to those of the row
+/// `limit`.
 pub(in crate::bench) fn over_rounds<C: CycleCase>(
     cases: &[C],
     quantity: C::Quantity,
@@ -148,8 +150,10 @@ pub(in crate::bench) fn over_rounds<C: CycleCase>(
     let mut columns =
         ["cycle", "load", "back end", "rounds"].map(|name| (name.to_owned(), "")).to_vec();
     for (percentile, _) in PERCENTILES {
-        columns.extend(["median", "least", "most"].map(|of| (format!("{percentile} {of}"), "ns")));
-        columns.extend(limit.map(|limit| (format!("{percentile} to the {limit}'s"), "")));
+        columns.extend(
+            ["median", "minimum", "maximum"].map(|of| (format!("{percentile} {of}"), "ns")),
+        );
+        columns.extend(limit.map(|limit| (format!("{percentile} relative to {limit}"), "")));
     }
     let mut table = Counters::new(columns);
     for case in cases {
@@ -172,7 +176,7 @@ pub(in crate::bench) fn over_rounds<C: CycleCase>(
     table
 }
 
-/// Median, least and most.
+/// Median, minimum and maximum.
 fn spread(values: &[f64]) -> [Cell; 3] {
     let numbers = match Spread::of_runs(values) {
         Some(Spread::Runs { min, median, max, .. }) => [median, min, max],

@@ -1,12 +1,12 @@
-//! From what was found to checks and figures.
+//! Checks and figures of the bench `frer`.
 
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio, Topology};
 
-use super::super::account::{Account, RATE, accounts, conserved, times};
+use super::super::account::{FrameAccount, RATE, accounts, conservation_checks, times};
 use super::super::cpu::Cpus;
 use super::super::{Options, Source};
-use super::{Case, ProgramCost, Results, SourceRates, limit, streams_of, title};
+use super::{FrerCase, FrerResults, ProgramCost, SourceRates, limit, streams_of, title};
 use crate::traffic::BATCH;
 
 /// Adds the results to an outcome.
@@ -14,7 +14,7 @@ pub(in crate::bench) fn fill(
     outcome: &mut Outcome,
     options: &Options,
     cpus: &Cpus,
-    found: &Results,
+    found: &FrerResults,
 ) {
     checks(outcome, found);
     outcome.figure("topology", topology());
@@ -23,7 +23,7 @@ pub(in crate::bench) fn fill(
         throughput(outcome, alone, &cases);
     }
     let (source, costs) = &found.costs;
-    let name = format!("time of a program, while it is counted, {}", source.name());
+    let name = format!("run time of programs, measured separately, {}", source.name());
     outcome.figure(name, programs(costs));
     let redirected = std::iter::once(("redirect".to_owned(), &found.redirected));
     let protected =
@@ -39,15 +39,15 @@ pub(in crate::bench) fn fill(
         };
         if let (Some(redirect), Some(frer)) = (median(redirect), median(frer)) {
             let added = Measurement::new("ns", frer - redirect);
-            outcome.figure(format!("what FRER adds to the median delay, {load}"), added);
+            outcome.figure(format!("median delay added by FRER, {load}"), added);
         }
     }
     outcome.figure("one-way delay", found.delays.clone());
     notes(outcome, options, cpus, found.undisturbed);
 }
 
-/// What was measured with the frames of one source.
-fn throughput(outcome: &mut Outcome, alone: &SourceRates, cases: &[&Case]) {
+/// Adds the results with frames of one source.
+fn throughput(outcome: &mut Outcome, alone: &SourceRates, cases: &[&FrerCase]) {
     let source = alone.source.name();
     for paths in [1, 2] {
         for case in cases.iter().filter(|case| case.paths == paths) {
@@ -60,7 +60,7 @@ fn throughput(outcome: &mut Outcome, alone: &SourceRates, cases: &[&Case]) {
         let pairs: Vec<_> = rates(case).zip(one_path.pairs.iter().map(|pair| pair.1)).collect();
         let streams = streams_of(case.streams);
         outcome.figure(
-            format!("FRER, two paths beside one redirect, {streams}, {source}"),
+            format!("FRER with two paths relative to one redirect, {streams}, {source}"),
             Ratio::of_runs(RATE, &pairs, "plain XDP redirect, one path"),
         );
     }
@@ -70,31 +70,31 @@ fn throughput(outcome: &mut Outcome, alone: &SourceRates, cases: &[&Case]) {
         let pairs: Vec<_> = rates(case).zip(rates(few)).collect();
         let (many, paths) = (streams_of(case.streams), limit(case.paths).name());
         outcome.figure(
-            format!("{many} beside {}, {paths}, {source}", streams_of(fewest)),
+            format!("{many} relative to {}, {paths}, {source}", streams_of(fewest)),
             Ratio::of_runs(RATE, &pairs, title(case.paths, fewest)),
         );
     }
     for case in cases {
         let added: Vec<_> =
             case.pairs.iter().map(|(frer, limit)| 1e9 / frer - 1e9 / limit).collect();
-        let name = format!("what it adds to the time of a frame: {}", case.title());
+        let name = format!("time added to a frame: {}", case.title());
         outcome.figure(name, Measurement::of_runs("ns", &added));
     }
-    outcome.figure(format!("time of a frame, {source}"), times_of(alone, cases));
+    outcome.figure(format!("time per frame, {source}"), times_of(alone, cases));
 }
 
-/// FRER's frames per second, by round.
-fn rates(case: &Case) -> impl Iterator<Item = f64> {
+/// FRER's frames per second, per round.
+fn rates(case: &FrerCase) -> impl Iterator<Item = f64> {
     case.pairs.iter().map(|pair| pair.0)
 }
 
-fn partner<'a>(cases: &[&'a Case], paths: usize, streams: u32) -> &'a Case {
-    let same = |case: &&&Case| case.paths == paths && case.streams == streams;
+fn partner<'a>(cases: &[&'a FrerCase], paths: usize, streams: u32) -> &'a FrerCase {
+    let same = |case: &&&FrerCase| case.paths == paths && case.streams == streams;
     cases.iter().find(same).expect("each number of streams runs with one path and with two")
 }
 
-fn checks(outcome: &mut Outcome, found: &Results) {
-    let sum = |of: fn(&Account) -> u64| found.protected.iter().map(of).sum::<u64>();
+fn checks(outcome: &mut Outcome, found: &FrerResults) {
+    let sum = |of: fn(&FrameAccount) -> u64| found.protected.iter().map(of).sum::<u64>();
     let eq = |name: &str, value: u64, limit: u64| Check::eq(name, value, limit, "frames");
     let redirected = &found.redirected;
     let redirect_drops =
@@ -104,7 +104,8 @@ fn checks(outcome: &mut Outcome, found: &Results) {
         redirected.received + redirect_drops,
         redirected.sent,
     ));
-    let [numbered, replicated, recovered, delivered] = conserved("FRER", &found.protected);
+    let [numbered, replicated, recovered, delivered] =
+        conservation_checks("FRER", &found.protected);
     let once = eq(
         "FRER: frames that B passed, each number once",
         sum(|account| account.counted.passed),
@@ -119,9 +120,9 @@ fn checks(outcome: &mut Outcome, found: &Results) {
     outcome.check(eq("delay: frames that FRER changed or reordered", frer.wrong, 0));
 }
 
-/// Frames of which no copy can have arrived. Where both paths dropped, counters do not tell whether
-/// it was the same frame; then what B passed is all that is known.
-fn both_copies_dropped(account: &Account) -> u64 {
+/// Frames of which no copy can have arrived. If both paths dropped frames, the counters do not show
+/// whether these were copies of the same frame; then the number of frames that B passed is used.
+fn both_copies_dropped(account: &FrameAccount) -> u64 {
     let [first, second] = account.dropped.on_path;
     let most = if account.paths == 1 { first } else { first.min(second) };
     most.min(account.counted.a_output.saturating_sub(account.counted.passed))
@@ -136,8 +137,8 @@ fn topology() -> Topology {
     network
 }
 
-fn times_of(alone: &SourceRates, cases: &[&Case]) -> Counters {
-    let mut rows = vec![("source alone".to_owned(), alone.rates.clone())];
+fn times_of(alone: &SourceRates, cases: &[&FrerCase]) -> Counters {
+    let mut rows = vec![("source only".to_owned(), alone.rates.clone())];
     for paths in [1, 2] {
         for case in cases.iter().filter(|case| case.paths == paths) {
             let streams = streams_of(case.streams);
@@ -150,7 +151,8 @@ fn times_of(alone: &SourceRates, cases: &[&Case]) -> Counters {
 }
 
 fn programs(costs: &[ProgramCost]) -> Counters {
-    let mut table = Counters::new([("chain", ""), ("program", ""), ("a run", "ns"), ("runs", "")]);
+    let mut table =
+        Counters::new([("chain", ""), ("program", ""), ("per run", "ns"), ("runs", "")]);
     for cost in costs {
         let mean = cost.runs.time_ns as f64 / cost.runs.count as f64;
         let (chain, program) = (cost.chain.clone(), cost.program);
@@ -161,50 +163,50 @@ fn programs(costs: &[ProgramCost]) -> Counters {
 
 fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, undisturbed: bool) {
     outcome.note(format!(
-        "Throughput: frames of {} octets, all on CPU {}: source, every program and all that moves \
-         frames between them; a frame's time is the sum of what it costs there. The source, whose \
-         time is shown by itself, and the sink are the same in what is compared.",
+        "Throughput: frames of {} octets, all on CPU {}: the source, every program, and all kernel \
+         work between them. A frame's share of the time is the sum of its costs. The source, whose \
+         time is shown separately, and the sink are the same for all compared variants.",
         options.frame_octets, cpus.measured
     ));
     for source in &options.sources {
         outcome.note(match source {
             Source::Socket => format!(
                 "With frames from a talker's socket the chain is measured as it is used: an end \
-                 system sends by a packet socket, {BATCH} frames a system call, and its network \
-                 stack and the interface that makes the frames ready for XDP are in the time. They \
-                 are in the limit's, too, which brings ratios nearer to 1."
+                 system sends by a packet socket, {BATCH} frames per system call. Its network \
+                 stack, and the interface that prepares the frames for XDP, are included. They are \
+                 included in the limit as well, which moves ratios closer to 1."
             ),
             Source::Kernel => format!(
-                "With frames made in the kernel, {} at a time, FRER is measured as strictly as can \
-                 be: no source of frames costs less, so that in the time of a frame what FRER adds \
-                 weighs most.",
+                "With frames made in the kernel, {} at a time, the measurement is strictest: no \
+                 source of frames costs less, so that the cost of FRER has the largest share of \
+                 the time of a frame.",
                 options.batch
             ),
         });
     }
     if !undisturbed {
         outcome.note(
-            "Throughput was measured without real-time priority, which was refused: other work on \
-             the machine is in it."
+            "Throughput was measured without real-time priority, which was refused: the time \
+             includes other work of the machine."
                 .to_owned(),
         );
     }
     outcome.note(
         "Limits: with one path, A and B redirect. With two, A broadcasts to both and B redirects \
-         what comes by path 1 and drops what comes by path 2: the frames and interfaces of FRER, \
-         without identification, tags and recovery. Each ratio is the median over rounds of FRER \
+         frames of path 1 and drops frames of path 2: the frames and interfaces of FRER, without \
+         identification, tags and recovery. Each ratio is the median over rounds of FRER relative \
          to the limit measured next to it."
             .to_owned(),
     );
     outcome.note(
-        "\"FRER, two paths beside one redirect\" is the price of protection as a whole, the second \
-         copy included, which no implementation can avoid."
+        "\"FRER with two paths relative to one redirect\" is the total cost of protection, \
+         including the second copy, which no implementation can avoid."
             .to_owned(),
     );
     outcome.note(format!(
-        "Delay: {} of {} octets in each case, {} per second, from just before the frame is \
-         given to the talker's kernel to the time stamp of the listener's; the source, all of the \
-         chain and the CPU hog on CPU {}. Redirect with two paths is the limit.",
+        "Delay: {} of {} octets in each case, {} per second, from just before the frame is passed \
+         to the talker's kernel to the time stamp of the listener's kernel; the source, the whole \
+         chain and the CPU hog run on CPU {}. Redirect with two paths is the limit.",
         count(options.probes, "frame"),
         options.probe_octets,
         options.probe_rate,

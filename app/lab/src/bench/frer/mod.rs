@@ -1,4 +1,4 @@
-//! The bench `frer`: FRER in XDP beside plain XDP redirect.
+//! The bench `frer`: FRER in XDP compared with plain XDP redirect.
 
 pub(super) mod figures;
 
@@ -10,42 +10,42 @@ use onbeat_bpf::statistics::Statistics;
 use onbeat_realtime::interrupt;
 use onbeat_report::{Distribution, Progress};
 
-use super::account::Account;
+use super::account::FrameAccount;
 use super::chain::{Chain, Stations};
 use super::cpu::Cpus;
-use super::delay::{self, Fate};
+use super::delay::{self, ProbeCounts};
 use super::programs::Programs;
-use super::protected::{NodeCounters, Protected};
-use super::redirect::{Redirect, Redirects};
-use super::throughput::Bed;
+use super::protected::{FrerNodeCounters, ProtectedChain};
+use super::redirect::{Redirect, RedirectChain};
+use super::throughput::ThroughputBed;
 use super::{Options, Source};
 use crate::{Error, Result};
 
-/// Frames per second of FRER with so many paths and streams and frames of this source, and of its
-/// limit just before or after it, round by round.
+/// Frames per second of FRER with this number of paths and streams and frames of this source, and of
+/// its limit measured directly before or after, per round.
 #[derive(Debug)]
-struct Case {
+struct FrerCase {
     source: Source,
     paths: usize,
     streams: u32,
-    /// FRER, limit.
+    /// Pairs of FRER and limit.
     pairs: Vec<(f64, f64)>,
 }
 
-impl Case {
+impl FrerCase {
     fn title(&self) -> String {
         format!("{}, {}", title(self.paths, self.streams), self.source.name())
     }
 }
 
-/// Frames per second of a source by itself.
+/// Frames per second of a source without a chain.
 #[derive(Debug)]
 struct SourceRates {
     source: Source,
     rates: Vec<f64>,
 }
 
-/// What a program costs.
+/// Run time of a program.
 #[derive(Debug)]
 struct ProgramCost {
     chain: String,
@@ -53,34 +53,38 @@ struct ProgramCost {
     runs: Runs,
 }
 
-/// All that was found.
+/// Results of the bench.
 #[derive(Debug)]
-pub(super) struct Results {
+pub(super) struct FrerResults {
     sources: Vec<SourceRates>,
-    cases: Vec<Case>,
-    /// Of frames from this source.
+    cases: Vec<FrerCase>,
+    /// Run times with frames of this source.
     costs: (Source, Vec<ProgramCost>),
-    redirected: Account,
-    protected: Vec<Account>,
+    redirected: FrameAccount,
+    protected: Vec<FrameAccount>,
     delays: Distribution,
-    /// Of redirect, of FRER.
-    fates: [Fate; 2],
+    /// Delays by redirect and by FRER.
+    fates: [ProbeCounts; 2],
     /// Whether throughput was measured at real-time priority.
     undisturbed: bool,
 }
 
-pub(super) fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) -> Result<Results> {
+pub(super) fn measure(
+    options: &Options,
+    cpus: Cpus,
+    progress: &mut Progress,
+) -> Result<FrerResults> {
     let stations = Stations::new()?;
     let mut programs = Programs::load()?;
     let mut redirects =
-        Redirects::start(&stations, Chain::build(&stations, 0, true)?, &mut programs)?;
+        RedirectChain::start(&stations, Chain::build(&stations, 0, true)?, &mut programs)?;
     let mut protected = Vec::new();
     for &streams in &options.streams {
         for paths in [1, 2] {
             interrupt::check()?;
             progress.update(|| format!("starting FRER: {}", title(paths, streams)));
             let chain = Chain::build(&stations, 1 + protected.len(), true)?;
-            protected.push(Protected::start(&stations, chain, paths, streams)?);
+            protected.push(ProtectedChain::start(&stations, chain, paths, streams)?);
         }
     }
     let chains = protected.iter().map(|protected| &protected.chain).chain([&redirects.chain]);
@@ -88,29 +92,34 @@ pub(super) fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) ->
         .map(|chain| programs.attach("sink", &stations.listener, &chain.listener))
         .collect::<Result<_>>()?;
 
-    let mut bed =
-        Bed { stations: &stations, programs: &mut programs, cpus, options, undisturbed: true };
+    let mut bed = ThroughputBed {
+        stations: &stations,
+        programs: &mut programs,
+        cpus,
+        options,
+        undisturbed: true,
+    };
     let (sources, cases) = throughput(&mut bed, &mut redirects, &mut protected, progress)?;
-    // A batch has programs and tables in the caches, so that what is left is the programs' own.
+    // A batch keeps programs and tables in the caches; what remains is the programs' own time.
     let strictest =
         if options.sources.contains(&Source::Kernel) { Source::Kernel } else { Source::Socket };
     let costs = (strictest, costs(&mut bed, &mut redirects, &mut protected, strictest)?);
     let account = |chain: &Chain, paths, streams, counted| {
         let (sent, received, dropped) = (chain.sent, chain.received, chain.dropped(&stations)?);
-        Ok(Account { paths, streams, sent, received, dropped, counted })
+        Ok(FrameAccount { paths, streams, sent, received, dropped, counted })
     };
-    let redirected = account(&redirects.chain, 0, 0, NodeCounters::default())?;
+    let redirected = account(&redirects.chain, 0, 0, FrerNodeCounters::default())?;
     let accounts = protected
         .iter()
         .map(|frer| account(&frer.chain, frer.paths, frer.streams, frer.counted()?))
         .collect::<Result<_>>()?;
 
-    // Without the program on the listener's interface its kernel takes the frames in.
+    // Without the program on its interface, the listener's kernel receives the frames.
     drop(sinks);
     redirects.set(Redirect::TwoPaths, bed.programs)?;
     let two_paths = protected.iter().find(|protected| protected.paths == 2).expect("built above");
     let (delays, fates) = delay::measure(&bed, [&redirects.chain, &two_paths.chain], progress)?;
-    Ok(Results {
+    Ok(FrerResults {
         sources,
         cases,
         costs,
@@ -122,26 +131,26 @@ pub(super) fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) ->
     })
 }
 
-/// The redirect that FRER with so many paths is held against.
+/// The redirect that is the limit of FRER with `paths` paths.
 fn limit(paths: usize) -> Redirect {
     if paths == 1 { Redirect::OnePath } else { Redirect::TwoPaths }
 }
 
 fn throughput(
-    bed: &mut Bed<'_>,
-    redirects: &mut Redirects,
-    protected: &mut [Protected],
+    bed: &mut ThroughputBed<'_>,
+    redirects: &mut RedirectChain,
+    protected: &mut [ProtectedChain],
     progress: &mut Progress,
-) -> Result<(Vec<SourceRates>, Vec<Case>)> {
+) -> Result<(Vec<SourceRates>, Vec<FrerCase>)> {
     let options = bed.options;
     let alone = |&source: &Source| SourceRates { source, rates: Vec::new() };
     let mut sources: Vec<SourceRates> = options.sources.iter().map(alone).collect();
-    let case = |source, chain: &Protected| {
+    let case = |source, chain: &ProtectedChain| {
         let (paths, streams) = (chain.paths, chain.streams);
-        Case { source, paths, streams, pairs: Vec::new() }
+        FrerCase { source, paths, streams, pairs: Vec::new() }
     };
     // Grouped by source, each group in the order of `protected`.
-    let mut cases: Vec<Case> = options
+    let mut cases: Vec<FrerCase> = options
         .sources
         .iter()
         .flat_map(|&source| protected.iter().map(move |chain| case(source, chain)))
@@ -153,14 +162,14 @@ fn throughput(
         };
         for (alone, cases) in sources.iter_mut().zip(cases.chunks_mut(protected.len())) {
             let source = alone.source;
-            measuring("the source alone", source);
+            measuring("the source only", source);
             redirects.set(Redirect::Nothing, bed.programs)?;
             alone.rates.push(bed.measure(&mut redirects.chain, 1, source)?);
             for (case, frer) in cases.iter_mut().zip(protected.iter_mut()) {
                 let (paths, streams) = (case.paths, case.streams);
                 measuring(&title(paths, streams), source);
                 redirects.set(limit(paths), bed.programs)?;
-                // Neither is always the first.
+                // The order alternates.
                 let pair = if round % 2 == 0 {
                     let limit = bed.measure(&mut redirects.chain, streams, source)?;
                     (bed.measure(&mut frer.chain, streams, source)?, limit)
@@ -175,11 +184,11 @@ fn throughput(
     Ok((sources, cases))
 }
 
-/// What the programs cost, in a round of its own: counting costs, too.
+/// Measures the run time of the programs in a round of its own, as counting has a cost.
 fn costs(
-    bed: &mut Bed<'_>,
-    redirects: &mut Redirects,
-    protected: &mut [Protected],
+    bed: &mut ThroughputBed<'_>,
+    redirects: &mut RedirectChain,
+    protected: &mut [ProtectedChain],
     source: Source,
 ) -> Result<Vec<ProgramCost>> {
     let _statistics = Statistics::enable()?;
@@ -193,7 +202,7 @@ fn costs(
             ("drop on B, path 2", "discard"),
             ("sink", "sink"),
         ];
-        let read = |bed: &mut Bed<'_>| {
+        let read = |bed: &mut ThroughputBed<'_>| {
             programs
                 .iter()
                 .map(|(_, name)| Ok(Runs::of(bed.programs.program(name).as_fd())?))
@@ -207,7 +216,7 @@ fn costs(
         }
     }
     for frer in protected {
-        let read = |frer: &Protected| {
+        let read = |frer: &ProtectedChain| {
             let ports = [
                 ("FRER on A", &frer.a, &frer.chain.a),
                 ("FRER on B, path 1", &frer.b, &frer.chain.b_paths[0]),

@@ -1,11 +1,11 @@
-//! Whom the ledger charges, against what is true.
+//! Accuracy of the ledger: charged time compared with the true time.
 //!
-//! Over a device of its own, a flow costs what the device's thread of NAPI ran. What it costs so, it is
-//! taken to cost over a device that it shares with another one, whose packets come between its own.
+//! Over a device of its own, the true cost of a flow is the run time of the device's NAPI thread. The
+//! same cost is assumed over a device shared with another flow, whose packets are interleaved.
 //!
-//! All of it is on one CPU, which always has something to do: what packets cost that come from another CPU's
-//! caches changes with where the scheduler puts things by twice and more, and a kernel may not tell what a thread
-//! ran that it woke an idle CPU for (seen with Linux 6.18: neither a switch nor run time).
+//! All work runs on one CPU that is never idle. The cost of packets from another CPU's caches varies
+//! with the scheduler's placement by a factor of two and more. A kernel may also not report the run
+//! time of a thread that it woke on an idle CPU (seen with Linux 6.18: neither a switch nor run time).
 
 use std::time::Instant;
 
@@ -16,60 +16,61 @@ use onbeat_report::Progress;
 
 use super::super::cpu::Cpus;
 use super::Options;
-use super::flow::{Flow, Packets};
+use super::flow::{Flow, PacketKind};
 use super::ledger::Ledger;
 use super::reader::Reader;
 use super::rig::{Cable, Rig};
 use crate::Result;
 
-/// Two flows, by what is sent of each in turn.
+/// Two flows, by the packets sent of each in turn.
 #[derive(Debug)]
-pub(super) struct Case {
+pub(super) struct AccuracyCase {
     pub(super) name: &'static str,
-    /// How far off the paper's goal allows shares to be, in percentage points.
+    /// Maximum attribution error allowed by the paper's goal, in percentage points.
     pub(super) goal: f64,
-    flows: [(Packets, u32); 2],
-    pub(super) rounds: Vec<Round>,
+    flows: [(PacketKind, u32); 2],
+    pub(super) rounds: Vec<AccuracyRound>,
 }
 
-/// What a round of a case came to.
+/// Result of one round of a case.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Round {
-    pub(super) apart: Shares,
-    pub(super) together: Shares,
-    /// Packets of both flows that the ledger charged to their readers, and small ones that were sent:
-    /// merged ones depend on how polls fall.
+pub(super) struct AccuracyRound {
+    pub(super) apart: AttributionShares,
+    pub(super) together: AttributionShares,
+    /// Packets of both flows that the ledger charged to their readers, and packets sent. Small packets
+    /// only: the number of merged ones depends on the polls.
     pub(super) charged_packets: u64,
     pub(super) small_packets: u64,
-    /// Imbalance of the accounts of all CPUs, by CPU, as a share of the time measured; the worst.
+    /// Imbalance of the accounts of the worst CPU, as a share of the measured time.
     pub(super) imbalance: f64,
 }
 
-/// The first flow's share of what both cost.
+/// The first flow's share of the cost of both.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Shares {
+pub(super) struct AttributionShares {
     pub(super) charged: f64,
     pub(super) truth: f64,
-    /// What was charged to both beside what the threads ran.
+    /// Time charged to both, relative to the run time of the threads.
     pub(super) of_run_time: f64,
-    /// The standard error that the ledger states of what it charged, where it sampled.
+    /// The standard error that the ledger reports for the charged time, if it sampled.
     pub(super) standard_error: Option<f64>,
 }
 
-impl Shares {
-    /// In percentage points.
+impl AttributionShares {
+    /// The attribution error, in percentage points.
     pub(super) fn error(&self) -> f64 {
         (self.charged - self.truth).abs() * 100.0
     }
 }
 
-/// Packets of a small flow's batch: less than a poll takes, so that both flows come in one poll.
+/// Packets per batch of a small flow: less than the budget of a poll, so that both flows are in one
+/// poll.
 const BATCH: usize = 40;
 
-fn cases() -> Vec<Case> {
-    use Packets::Merged;
-    const SMALL: Packets = Packets::Small(BATCH);
-    let case = |name, goal, flows| Case { name, goal, flows, rounds: Vec::new() };
+fn cases() -> Vec<AccuracyCase> {
+    use PacketKind::Merged;
+    const SMALL: PacketKind = PacketKind::Small(BATCH);
+    let case = |name, goal, flows| AccuracyCase { name, goal, flows, rounds: Vec::new() };
     vec![
         case("64 octets and 64 octets", 2.0, [(SMALL, 1), (SMALL, 1)]),
         case("three times 64 octets and 64 octets", 2.0, [(SMALL, 3), (SMALL, 1)]),
@@ -81,7 +82,7 @@ pub(super) fn measure(
     options: &Options,
     cpus: &Cpus,
     progress: &mut Progress,
-) -> Result<Vec<Case>> {
+) -> Result<Vec<AccuracyCase>> {
     let rig = Rig::new()?;
     let cables = [rig.lay(0, true)?, rig.lay(1, true)?];
     for cable in &cables {
@@ -105,9 +106,9 @@ pub(super) fn measure(
     Ok(cases)
 }
 
-impl Case {
-    /// What a flow costs apart changes from round to round with all that the machine does: together
-    /// it is held against the median.
+impl AccuracyCase {
+    /// Replaces the true share by its median over the rounds, as the separate cost of a flow varies
+    /// from round to round with other work of the machine.
     fn settle(&mut self) {
         let mut truths: Vec<f64> = self.rounds.iter().map(|round| round.apart.truth).collect();
         truths.sort_by(f64::total_cmp);
@@ -123,7 +124,7 @@ impl Case {
         cables: &[Cable; 2],
         ledger: &mut Ledger,
         options: &Options,
-    ) -> Result<Round> {
+    ) -> Result<AccuracyRound> {
         let [(first, _), (second, _)] = self.flows;
         let apart = [Flow::new(rig, &cables[0], first)?, Flow::new(rig, &cables[1], second)?];
         let together = [Flow::new(rig, &cables[0], first)?, Flow::new(rig, &cables[0], second)?];
@@ -131,10 +132,11 @@ impl Case {
         let together = self.pass(&together, cables, ledger, options)?;
 
         let truth = share(apart.ran_ns[0] as f64, apart.ran_ns[1] as f64);
-        // A turn of the flows costs what it did apart.
+        // The true cost of a turn of both flows is the sum of their separate costs.
         let ran_ns: u64 = together.ran_ns.iter().sum();
-        let charged_ns = |pass: &Pass| pass.charged.iter().map(|amount| amount.ns).sum::<u64>();
-        let shares = |pass: &Pass, ran_ns: u64| Shares {
+        let charged_ns =
+            |pass: &PassMeasurement| pass.charged.iter().map(|amount| amount.ns).sum::<u64>();
+        let shares = |pass: &PassMeasurement, ran_ns: u64| AttributionShares {
             charged: share(pass.charged[0].ns as f64, pass.charged[1].ns as f64),
             truth,
             of_run_time: charged_ns(pass) as f64 / ran_ns.max(1) as f64,
@@ -142,8 +144,8 @@ impl Case {
         };
         let both = [&apart, &together];
         let charged = both.iter().flat_map(|pass| pass.charged.iter().zip(self.flows));
-        let small = charged.filter(|(_, (packets, _))| matches!(packets, Packets::Small(_)));
-        Ok(Round {
+        let small = charged.filter(|(_, (packets, _))| matches!(packets, PacketKind::Small(_)));
+        Ok(AccuracyRound {
             apart: shares(&apart, apart.ran_ns.iter().sum()),
             together: shares(&together, ran_ns),
             charged_packets: small.map(|(amount, _)| amount.packets).sum(),
@@ -152,16 +154,16 @@ impl Case {
         })
     }
 
-    /// Sends of both flows in turn, as long as a slice.
+    /// Sends packets of both flows in turn for the duration of a slice.
     fn pass(
         &self,
         flows: &[Flow; 2],
         cables: &[Cable; 2],
         ledger: &mut Ledger,
         options: &Options,
-    ) -> Result<Pass> {
+    ) -> Result<PassMeasurement> {
         let mut readers = [Reader::start(&flows[0])?, Reader::start(&flows[1])?];
-        // Hosts know each other's addresses, and the ledger whose the sockets are.
+        // Hosts resolve each other's addresses, and the ledger learns the owners of the sockets.
         ledger.during(|| self.turn(flows, &mut readers, 0))?;
         let ran_ns = || Ok::<_, crate::Error>([cables[0].ran_ns()?, cables[1].ran_ns()?]);
         let ran_before = ran_ns()?;
@@ -186,9 +188,10 @@ impl Case {
             }
             sum
         };
-        let small = self.flows.iter().filter(|(packets, _)| matches!(packets, Packets::Small(_)));
+        let small =
+            self.flows.iter().filter(|(packets, _)| matches!(packets, PacketKind::Small(_)));
         let small_per_turn: u64 = small.map(|(_, batches)| u64::from(*batches)).sum();
-        Ok(Pass {
+        Ok(PassMeasurement {
             charged: [charged(&readers[0]), charged(&readers[1])],
             ran_ns: [ran[0] - ran_before[0], ran[1] - ran_before[1]],
             small_packets: turns * small_per_turn * BATCH as u64,
@@ -197,8 +200,8 @@ impl Case {
         })
     }
 
-    /// A batch of each flow after one of the other; which one goes first, and finds nothing in the caches,
-    /// changes from turn to turn.
+    /// Sends a batch of each flow, one after the other. The first one, which finds cold caches,
+    /// alternates.
     fn turn(&self, flows: &[Flow; 2], readers: &mut [Reader; 2], first: u64) -> Result<()> {
         let order = if first == 0 { [0, 1] } else { [1, 0] };
         let most = self.flows.iter().map(|(_, batches)| *batches).max().unwrap_or(1);
@@ -216,8 +219,8 @@ impl Case {
     }
 }
 
-/// What was found while packets passed.
-struct Pass {
+/// Measurement while packets pass.
+struct PassMeasurement {
     charged: [Amount; 2],
     ran_ns: [u64; 2],
     small_packets: u64,
@@ -225,7 +228,8 @@ struct Pass {
     standard_error: Option<f64>,
 }
 
-/// Of the first flow's share, as the ledger states it: of all time of polls, which is both flows'.
+/// The standard error of the first flow's share, as reported by the ledger for all poll time of both
+/// flows.
 fn standard_error(total: &Estimate, of: &Reader) -> Option<f64> {
     let is_its =
         |cause: &&Cause| matches!(cause, Cause::Process { process, .. } if *process == of.process);
@@ -239,7 +243,7 @@ fn share(first: f64, second: f64) -> f64 {
     first / (first + second).max(1.0)
 }
 
-/// Of CPUs that had nothing to do, what was under way is more than a share.
+/// On idle CPUs, the work in progress exceeds a small share.
 fn imbalance(cpu: &Accounts) -> f64 {
     const JUDGED_FROM_NS: u64 = 10_000_000;
     if cpu.measured_ns < JUDGED_FROM_NS {

@@ -1,16 +1,16 @@
-//! From what was found to checks and figures.
+//! Checks and figures of the bench `irq`.
 
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio};
 
-use super::accuracy::{self, Round, Shares};
-use super::overhead::{self, Rate};
-use super::{Options, Results};
+use super::accuracy::{self, AccuracyRound, AttributionShares};
+use super::overhead::{self, PacketRate};
+use super::{IrqResults, Options};
 
-/// What of a CPU's time may be missing in the accounts, in percent.
+/// Maximum share of a CPU's time that may be missing in the accounts, in percent.
 const CONSERVED_PERCENT: f64 = 1.0;
 
-pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Results) {
+pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &IrqResults) {
     for case in &found.accuracy {
         checks(outcome, options, case);
         errors(outcome, case);
@@ -31,13 +31,14 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Results) {
         ));
     }
     outcome.note(
-        "apart: each flow over a device of its own, whose thread's run time is the truth; together: \
-         both over one, where each is taken to cost what it did apart, in the median of all rounds",
+        "separate: each flow over a device of its own, whose thread's run time is the true cost; \
+         shared: both over one device, where each is assumed to cost its median separate cost over \
+         all rounds",
     );
 }
 
-fn checks(outcome: &mut Outcome, options: &Options, case: &accuracy::Case) {
-    let sum = |of: fn(&Round) -> u64| case.rounds.iter().map(of).sum::<u64>();
+fn checks(outcome: &mut Outcome, options: &Options, case: &accuracy::AccuracyCase) {
+    let sum = |of: fn(&AccuracyRound) -> u64| case.rounds.iter().map(of).sum::<u64>();
     let (charged, sent) = (sum(|round| round.charged_packets), sum(|round| round.small_packets));
     let name = |what: &str| format!("{what}: {}", case.name);
     if options.sample.is_none() {
@@ -47,15 +48,15 @@ fn checks(outcome: &mut Outcome, options: &Options, case: &accuracy::Case) {
     outcome.check(Check::max(name("missing in the accounts"), worst, CONSERVED_PERCENT, "%"));
 }
 
-fn errors(outcome: &mut Outcome, case: &accuracy::Case) {
-    let [apart, together]: [fn(&Round) -> Shares; 2] =
+fn errors(outcome: &mut Outcome, case: &accuracy::AccuracyCase) {
+    let [apart, together]: [fn(&AccuracyRound) -> AttributionShares; 2] =
         [|round| round.apart, |round| round.together];
-    for (how, of) in [("apart", apart), ("together", together)] {
-        let values = |value: fn(&Shares) -> f64| -> Vec<f64> {
+    for (how, of) in [("separate", apart), ("shared", together)] {
+        let values = |value: fn(&AttributionShares) -> f64| -> Vec<f64> {
             case.rounds.iter().map(|round| value(&of(round))).collect()
         };
         let name = format!("attribution error, {how}: {} (goal {})", case.name, case.goal);
-        outcome.figure(name, Measurement::of_runs("points", &values(Shares::error)));
+        outcome.figure(name, Measurement::of_runs("points", &values(AttributionShares::error)));
         let stated: Vec<f64> = case
             .rounds
             .iter()
@@ -63,22 +64,22 @@ fn errors(outcome: &mut Outcome, case: &accuracy::Case) {
             .map(|error| error * 100.0)
             .collect();
         if !stated.is_empty() {
-            let name = format!("standard error stated, {how}: {}", case.name);
+            let name = format!("reported standard error, {how}: {}", case.name);
             outcome.figure(name, Measurement::of_runs("points", &stated));
         }
-        let name = format!("charged of the threads' run time, {how}: {}", case.name);
+        let name = format!("share of the threads' run time charged, {how}: {}", case.name);
         let of_run_time = values(|shares| shares.of_run_time * 100.0);
         outcome.figure(name, Measurement::of_runs("%", &of_run_time));
     }
 }
 
-fn shares(cases: &[accuracy::Case]) -> Counters {
+fn shares(cases: &[accuracy::AccuracyCase]) -> Counters {
     let mut counters = Counters::new([
         ("flows", ""),
         ("round", ""),
         ("truth", "%"),
-        ("charged, apart", "%"),
-        ("charged, together", "%"),
+        ("charged, separate", "%"),
+        ("charged, shared", "%"),
     ]);
     for case in cases {
         for (number, round) in case.rounds.iter().enumerate() {
@@ -95,7 +96,7 @@ fn shares(cases: &[accuracy::Case]) -> Counters {
     counters
 }
 
-fn costs(outcome: &mut Outcome, case: &overhead::Case) {
+fn costs(outcome: &mut Outcome, case: &overhead::OverheadCase) {
     let name = |what: &str| format!("{what}, {}", case.name);
     let rates: Vec<(f64, f64)> = case
         .rounds
@@ -103,20 +104,21 @@ fn costs(outcome: &mut Outcome, case: &overhead::Case) {
         .map(|(with, without)| (with.packets_per_s, without.packets_per_s))
         .collect();
     outcome.figure(
-        name("packets a second with the ledger"),
-        Ratio::of_runs("packets/s", &rates, "without it"),
+        name("packets per second with the ledger"),
+        Ratio::of_runs("packets/s", &rates, "without the ledger"),
     );
     let added: Vec<f64> = rates.iter().map(|(with, without)| 1e9 / with - 1e9 / without).collect();
     outcome.figure(
-        name("what the ledger adds to a packet, sent, received and read"),
+        name("time added to a packet by the ledger, sent, received and read"),
         Measurement::of_runs("ns", &added),
     );
-    let thread = |(with, without): &(Rate, Rate)| Some(with.thread_ns? - without.thread_ns?);
+    let thread =
+        |(with, without): &(PacketRate, PacketRate)| Some(with.thread_ns? - without.thread_ns?);
     let added: Vec<f64> = case.rounds.iter().filter_map(thread).collect();
     if !added.is_empty() {
         let figure = Measurement::of_runs("ns", &added);
-        outcome.figure(name("what the ledger adds to a packet, received"), figure);
+        outcome.figure(name("time added to a packet by the ledger, received"), figure);
     }
-    let counted = name("time of the ledger's programs, while it is counted");
+    let counted = name("run time of the ledger's programs, measured separately");
     outcome.figure(counted, case.programs.table());
 }

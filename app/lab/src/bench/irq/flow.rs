@@ -1,4 +1,4 @@
-//! What goes over a cable.
+//! Packets of a flow over a cable.
 
 use std::io;
 use std::mem::zeroed;
@@ -14,25 +14,25 @@ use onbeat_netdev::Handle;
 use super::rig::{Cable, Rig};
 use crate::{Error, Result};
 
-/// Longest wait for a packet that was sent.
+/// Maximum wait for a packet that was sent.
 const BOUND: Duration = Duration::from_secs(10);
 
 /// Octets of UDP in a frame of 64 octets, FCS included.
 const SMALL: usize = 18;
 
-/// Most packets of a call, which is all that a poll takes.
+/// Maximum number of packets of a call, which is the budget of a poll.
 pub(super) const BATCH: usize = 64;
 
-/// Octets of UDP in a segment, and segments of a datagram that is merged again on the way.
+/// Octets of UDP in a segment, and segments of a datagram that GRO merges on receipt.
 const SEGMENT: usize = 1400;
 const SEGMENTS: usize = 46;
 
-/// How packets come up to the protocols.
+/// Form in which packets reach the protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Packets {
-    /// In frames of 64 octets, each by itself; so many of a call, at most [`BATCH`].
+pub(super) enum PacketKind {
+    /// Frames of 64 octets, not merged; this number per call, at most [`BATCH`].
     Small(usize),
-    /// In long frames, which GRO merges.
+    /// Long frames, which GRO merges.
     Merged,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn new(rig: &Rig, cable: &Cable, packets: Packets) -> Result<Self> {
+    pub(super) fn new(rig: &Rig, cable: &Cable, packets: PacketKind) -> Result<Self> {
         let failed = |error: io::Error| Error::io("open a flow", error);
         let bind = |host: &Handle, address: Ipv4Addr| -> Result<UdpSocket> {
             host.namespace().run(|| UdpSocket::bind((address, 0)))?.map_err(failed)
@@ -54,12 +54,12 @@ impl Flow {
         let open = || -> io::Result<()> {
             writer.connect(reader.local_addr()?)?;
             reader.set_read_timeout(Some(BOUND))?;
-            // A batch of each has room.
+            // Buffers for a batch of each.
             setsockopt(&reader, RcvBuf, &(4 << 20))?;
             match packets {
-                // The kernel cuts it, so that a batch costs one call.
-                Packets::Small(_) => setsockopt(&writer, UdpGsoSegment, &(SMALL as i32))?,
-                Packets::Merged => {
+                // The kernel segments it, so that a batch costs one call.
+                PacketKind::Small(_) => setsockopt(&writer, UdpGsoSegment, &(SMALL as i32))?,
+                PacketKind::Merged => {
                     setsockopt(&writer, UdpGsoSegment, &(SEGMENT as i32))?;
                     setsockopt(&reader, UdpGroSegment, &true)?;
                 }
@@ -68,20 +68,20 @@ impl Flow {
         };
         open().map_err(failed)?;
         let octets = match packets {
-            Packets::Small(packets) => SMALL * packets,
-            Packets::Merged => SEGMENT * SEGMENTS,
+            PacketKind::Small(packets) => SMALL * packets,
+            PacketKind::Merged => SEGMENT * SEGMENTS,
         };
         Ok(Self { writer, reader, payload: vec![0; octets] })
     }
 
-    /// Sends a batch of small packets, or what becomes one merged one; how many octets of UDP.
+    /// Sends a batch of small packets, or one that GRO merges; returns the octets of UDP.
     pub(super) fn send(&self) -> Result<u32> {
         let sent = self.writer.send(&self.payload);
         let sent = sent.map_err(|error| Error::io("send the packets of a flow", error))?;
         Ok(sent as u32)
     }
 
-    /// Sends a batch of small packets, and reads them.
+    /// Sends a batch of small packets, and receives them.
     pub(super) fn pass(&self) -> Result<()> {
         let mut left = self.send()? as usize;
         while left > 0 {
@@ -92,10 +92,10 @@ impl Flow {
         Ok(())
     }
 
-    /// Waits for packets and reads those that are there; how many octets.
+    /// Waits for packets and reads those that have arrived; returns the number of octets.
     fn read_batch(&self) -> io::Result<usize> {
         let mut room = [0u8; BATCH * SMALL];
-        // SAFETY: mmsghdr and iovec are plain data, for which zeros are a value.
+        // SAFETY: mmsghdr and iovec are plain data, for which all-zero is valid.
         let mut parts: [libc::iovec; BATCH] = unsafe { zeroed() };
         // SAFETY: as above.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
@@ -107,8 +107,8 @@ impl Flow {
             message.msg_hdr.msg_iov = part;
             message.msg_hdr.msg_iovlen = 1;
         }
-        // SAFETY: each header points to an iovec of the length given, and those to octets of theirs;
-        // all live through the call.
+        // SAFETY: each header points to an iovec of the given length, and each iovec to octets of its
+        // own; all live through the call.
         let received = unsafe {
             libc::recvmmsg(
                 self.reader.as_raw_fd(),

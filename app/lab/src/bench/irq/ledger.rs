@@ -1,4 +1,4 @@
-//! The ledger while something is measured.
+//! The ledger during a measurement.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use onbeat_irq_core::charge::sample::Estimate;
 
 use crate::Result;
 
-/// Longer than anything is measured.
+/// Longer than any measurement.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// The ledger, of all packets or of a sample.
@@ -22,7 +22,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Ready, but not kept yet.
+    /// A ledger that is prepared, but not recording.
     pub(super) fn new(sample: Option<NonZeroU32>) -> Result<Self> {
         let tracer = match sample {
             Some(_) => Tracer::start_sampled()?,
@@ -34,7 +34,7 @@ impl Ledger {
         Ok(Self { meter, sampler: sample.map(Sampler::new).transpose()? })
     }
 
-    /// Keeps it while something is done: what came of that, and the accounts of each CPU.
+    /// Records during a task; returns the task's result, and the accounts of each CPU.
     pub(super) fn during<T>(
         &mut self,
         what: impl FnOnce() -> Result<T>,

@@ -1,12 +1,12 @@
-//! The bench `irq`: whether the interrupt ledger charges the right ones, and what it costs.
+//! The bench `irq`: accuracy and overhead of the interrupt ledger.
 //!
 //! ```text
 //!  sender "s0" 10.9.0.1 ------- "r0" 10.9.0.2  receiver       r0 and r1 in threads of NAPI,
-//!         "s1" 10.9.1.1 ------- "r1" 10.9.1.2                 whose own run time is the truth
+//!         "s1" 10.9.1.1 ------- "r1" 10.9.1.2                 whose run time is the true cost
 //! ```
 //!
-//! `rig` builds that, `reader` is a process that reads a flow, `flow` what goes over it, `ledger` what is
-//! measured; `accuracy` and `overhead` measure, and `figures` makes the result.
+//! `rig` builds these hosts, `reader` is a process that reads a flow, `flow` sends its packets,
+//! `ledger` records; `accuracy` and `overhead` measure, and `figures` builds the result.
 
 use onbeat_realtime::interrupt;
 
@@ -28,16 +28,16 @@ use onbeat_report::{Outcome, Progress, Run};
 use super::cpu::Cpus;
 use crate::{Error, Result};
 
-/// How the bench is run.
+/// Options of the bench.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How often everything is measured.
+    /// Number of repetitions of each measurement.
     pub rounds: u32,
-    /// How long at a time.
+    /// Duration of one measurement.
     pub slice: Duration,
-    /// The CPU on which everything is measured; the last one where it is not said.
+    /// The CPU of the whole measurement; default: the last one.
     pub cpu: Option<usize>,
-    /// The ledger of a sample: packets are looked at for one part in so many of the time.
+    /// Use a sampling ledger: packets are recorded for one N-th of the time.
     pub sample: Option<NonZeroU32>,
 }
 
@@ -61,24 +61,24 @@ impl Options {
     }
 }
 
-/// All that was found.
-struct Results {
-    accuracy: Vec<accuracy::Case>,
-    overhead: Vec<overhead::Case>,
+/// Results of the bench.
+struct IrqResults {
+    accuracy: Vec<accuracy::AccuracyCase>,
+    overhead: Vec<overhead::OverheadCase>,
     cpu: usize,
 }
 
 /// Runs the bench.
 ///
 /// # Errors
-/// Where an option cannot be used, or the kernel or its privileges do not allow it;
-/// [`Error::Interrupted`]. Whatever was made is gone then.
+/// Invalid options; missing support or privileges; [`Error::Interrupted`]. All interfaces and processes
+/// are removed then.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     options.check()?;
     let _guard = interrupt::Guard::install();
     let run = Run::begin("irq");
     let cpus = Cpus::choose(options.cpu)?;
-    let found = Results {
+    let found = IrqResults {
         accuracy: accuracy::measure(options, &cpus, progress)?,
         overhead: overhead::measure(options, &cpus, progress)?,
         cpu: cpus.measured,

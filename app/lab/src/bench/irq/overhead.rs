@@ -1,4 +1,4 @@
-//! What the ledger costs: the same packets with and without it, in turns, on one CPU.
+//! Overhead of the ledger: the same packets with and without it, alternating, on one CPU.
 
 use std::time::Instant;
 
@@ -6,34 +6,34 @@ use onbeat_bpf::statistics::Statistics;
 use onbeat_realtime::interrupt;
 use onbeat_report::Progress;
 
-use super::super::counted::ProgramCosts;
 use super::super::cpu::Cpus;
+use super::super::program_costs::ProgramCosts;
 use super::Options;
-use super::flow::{BATCH, Flow, Packets};
+use super::flow::{BATCH, Flow, PacketKind};
 use super::ledger::Ledger;
 use super::rig::{Cable, Rig};
 use crate::Result;
 
-/// A way to receive.
+/// A receive mode.
 #[derive(Debug)]
-pub(super) struct Case {
+pub(super) struct OverheadCase {
     pub(super) name: &'static str,
     /// With the ledger, and without it.
-    pub(super) rounds: Vec<(Rate, Rate)>,
-    /// The ledger's programs, while they were counted.
+    pub(super) rounds: Vec<(PacketRate, PacketRate)>,
+    /// Run times of the ledger's programs.
     pub(super) programs: ProgramCosts,
 }
 
-/// How packets passed.
+/// Throughput of packets.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rate {
+pub(super) struct PacketRate {
     pub(super) packets_per_s: f64,
-    /// Run time of the thread of NAPI for a packet; `None` in softirq.
+    /// Run time of the NAPI thread per packet; `None` in softirq.
     pub(super) thread_ns: Option<f64>,
 }
 
-/// What is measured.
-struct Bed<'a> {
+/// The objects under measurement.
+struct OverheadBed<'a> {
     cable: Cable,
     flow: Flow,
     cpus: &'a Cpus,
@@ -43,20 +43,20 @@ pub(super) fn measure(
     options: &Options,
     cpus: &Cpus,
     progress: &mut Progress,
-) -> Result<Vec<Case>> {
+) -> Result<Vec<OverheadCase>> {
     let rig = Rig::new()?;
     let mut cases = Vec::new();
     let mut ledger = Ledger::new(options.sample)?;
     for (number, name, threaded) in [(0, "threaded NAPI", true), (1, "softirq", false)] {
         let cable = rig.lay(number, threaded)?;
         cable.pin(cpus.measured)?;
-        let flow = Flow::new(&rig, &cable, Packets::Small(BATCH))?;
-        let bed = Bed { cable, flow, cpus };
+        let flow = Flow::new(&rig, &cable, PacketKind::Small(BATCH))?;
+        let bed = OverheadBed { cable, flow, cpus };
         let mut rounds = Vec::new();
         for round in 0..options.rounds {
             progress
                 .update(|| format!("overhead, {name}, round {} of {}", round + 1, options.rounds));
-            // Neither is always the first.
+            // The order alternates.
             let pair = if round % 2 == 0 {
                 let without = bed.rate(options)?.0;
                 (bed.rate_with(&mut ledger, options)?, without)
@@ -67,18 +67,18 @@ pub(super) fn measure(
             rounds.push(pair);
         }
         let programs = bed.programs(&mut ledger, options)?;
-        cases.push(Case { name, rounds, programs });
+        cases.push(OverheadCase { name, rounds, programs });
     }
     Ok(cases)
 }
 
-impl Bed<'_> {
-    fn rate_with(&self, ledger: &mut Ledger, options: &Options) -> Result<Rate> {
+impl OverheadBed<'_> {
+    fn rate_with(&self, ledger: &mut Ledger, options: &Options) -> Result<PacketRate> {
         Ok(ledger.during(|| self.rate(options))?.0.0)
     }
 
-    /// Passes packets for a slice; how fast, and how many.
-    fn rate(&self, options: &Options) -> Result<(Rate, u64)> {
+    /// Passes packets for a slice; returns the rate and the number of packets.
+    fn rate(&self, options: &Options) -> Result<(PacketRate, u64)> {
         let _pinned = self.cpus.pin()?;
         for _ in 0..BATCH {
             self.flow.pass()?;
@@ -96,10 +96,10 @@ impl Bed<'_> {
         let seconds = begun.elapsed().as_secs_f64();
         let ran_ns = self.cable.ran_ns()? - ran_ns;
         let thread_ns = (ran_ns > 0).then(|| ran_ns as f64 / packets as f64);
-        Ok((Rate { packets_per_s: packets as f64 / seconds, thread_ns }, packets))
+        Ok((PacketRate { packets_per_s: packets as f64 / seconds, thread_ns }, packets))
     }
 
-    /// What each program takes, in a round of its own: counting costs, too.
+    /// Measures the run time of each program in a round of its own, as counting has a cost.
     fn programs(&self, ledger: &mut Ledger, options: &Options) -> Result<ProgramCosts> {
         let _statistics = Statistics::enable()?;
         let before = ledger.runs()?;

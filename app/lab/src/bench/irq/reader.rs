@@ -1,4 +1,4 @@
-//! A process that reads a flow, so that there is somebody to charge.
+//! A process that reads a flow, to which the ledger charges its cost.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -11,10 +11,10 @@ use super::flow::Flow;
 use crate::child::Child;
 use crate::{Error, Result};
 
-/// Longest wait for what it is told to read.
+/// Maximum wait for packets that it shall read.
 const BOUND: Duration = Duration::from_secs(10);
 
-/// It has all descriptors of this process, those of a tracer that runs meanwhile among them.
+/// It inherits all descriptors of this process, including those of a running tracer.
 #[derive(Debug)]
 pub(super) struct Reader {
     _child: Child,
@@ -28,25 +28,25 @@ impl Reader {
         let (control, theirs) = UnixStream::pair().map_err(failed)?;
         control.set_read_timeout(Some(BOUND)).map_err(failed)?;
         let child = Child::fork(|| serve(flow.reader.as_raw_fd(), theirs.as_raw_fd()))?;
-        child.at_rest()?;
-        child.go()?;
+        child.wait_stopped()?;
+        child.resume()?;
         Ok(Self { control, process: child.process()?, _child: child })
     }
 
-    /// Has it read so many octets.
+    /// Makes it read this number of octets.
     pub(super) fn begin(&mut self, octets: u32) -> Result<()> {
         let sent = self.control.write_all(&octets.to_ne_bytes());
-        sent.map_err(|error| Error::io("tell a process to read", error))
+        sent.map_err(|error| Error::io("send a command to the reading process", error))
     }
 
-    /// Waits until it has.
+    /// Waits until it has read them.
     pub(super) fn finish(&mut self) -> Result<()> {
         let read = self.control.read_exact(&mut [0]);
         read.map_err(|error| Error::io("wait for a process that reads (were packets lost?)", error))
     }
 }
 
-/// Reads so many octets as it is told to, again and again.
+/// Reads the number of octets of each command, repeatedly.
 fn serve(socket: RawFd, control: RawFd) {
     let mut room = [0u8; 1 << 16];
     let mut octets = [0u8; 4];

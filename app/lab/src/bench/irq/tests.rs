@@ -9,7 +9,7 @@ fn silent() -> Progress {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused() {
+fn invalid_options_are_rejected() {
     for options in [
         Options { rounds: 0, ..Options::default() },
         Options { slice: Duration::ZERO, ..Options::default() },

@@ -1,4 +1,4 @@
-//! The back ends that are measured, a line each.
+//! The measured back ends, one per line.
 
 use std::sync::LazyLock;
 
@@ -7,41 +7,41 @@ use onbeat_netdev::qdisc::{Discipline, Etf, Qdisc, QdiscHandle};
 use onbeat_netdev::{Handle, Namespace};
 
 use super::frames::ETHER_TYPE;
-use super::limit::{Bare, Reflector};
+use super::limit::{BareRequester, Reflector};
 use super::node::{ControlledNode, ManagingNode};
 use super::pcap;
-use super::rig::{Answers, CN, MN, Rig};
+use super::rig::{CN, MN, ResponseMode, Rig};
 use super::stack;
 
-/// The two ends, ready to run; or why they cannot be had here.
-type Nodes = Result<(Box<dyn ManagingNode>, Box<dyn ControlledNode>), String>;
+/// Both ends, ready to run; or the reason why the back end is unavailable.
+type NodePair = Result<(Box<dyn ManagingNode>, Box<dyn ControlledNode>), String>;
 
 /// A row of the bench.
 pub(super) struct Backend {
     pub(super) name: &'static str,
-    /// What it is, in a line.
+    /// Description, one line.
     pub(super) summary: &'static str,
     pub(super) kind: RowKind,
-    /// Takes the whole CPU of its node: it can only be measured by itself.
+    /// It occupies the whole CPU of its node: it is measured separately.
     pub(super) spins: bool,
 }
 
-/// What a row is there for.
+/// Role of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowKind {
     /// A port of `onbeat-link`.
     Port(PortBackend),
-    /// What others do.
+    /// An alternative implementation.
     Reference,
-    /// The best that could be.
+    /// The optimum.
     Limit,
 }
 
 pub(super) const LIMIT: &str = "limit";
-/// The port that works everywhere: what the others are held against.
+/// The port that works everywhere: the baseline of the others.
 pub(super) const BASELINE: &str = PortBackend::Packet.name();
 
-/// All rows, in the order in which they are shown.
+/// All rows, in order of display.
 pub(super) static BACKENDS: LazyLock<Vec<Backend>> = LazyLock::new(|| {
     let row = |name, kind, summary| Backend { name, summary, kind, spins: false };
     let reflected = "an XDP program reflects each request; requests by clock_nanosleep and send";
@@ -49,7 +49,7 @@ pub(super) static BACKENDS: LazyLock<Vec<Backend>> = LazyLock::new(|| {
     for (name, backend) in PortBackend::ALL {
         rows.push(row(name, RowKind::Port(backend), summary(backend)));
         if name == BASELINE {
-            let summary = "PacketPort, the controlled node's thread never sleeping";
+            let summary = "PacketPort, the controlled node's thread never sleeps";
             rows.push(Backend {
                 spins: true,
                 ..row("packet-spin", RowKind::Port(backend), summary)
@@ -63,23 +63,24 @@ pub(super) static BACKENDS: LazyLock<Vec<Backend>> = LazyLock::new(|| {
 
 const fn summary(backend: PortBackend) -> &'static str {
     match backend {
-        PortBackend::Packet => "PacketPort: packet socket, ring, around the queueing discipline",
+        PortBackend::Packet => "PacketPort: packet socket, ring, bypasses the queueing discipline",
         PortBackend::Xsk => "XskPort: AF_XDP, responses by the thread",
         PortBackend::Xdp => "XdpPort: AF_XDP, responses by XDP_TX in the driver",
-        PortBackend::Txtime => "PacketPort with launch times, kept by etf; responses by the thread",
+        PortBackend::Txtime => {
+            "PacketPort with launch times, by the etf qdisc; responses by the thread"
+        }
         PortBackend::Module => "ModulePort: onbeat.ko answers in softirq, and sends by a timer",
     }
 }
 
-/// Frames that a port has room for: at the shortest period, those of half a second in which the host
-/// gives this machine no time.
+/// Frames of a port's queue: at the shortest period, those of half a second of CPU steal.
 const BUFFERS: usize = 2048;
 
-/// How much earlier etf wakes up than it sends: what a timer may be late by.
+/// Interval by which etf wakes up before the launch time: the maximum delay of a timer.
 const ETF_DELTA_NS: i32 = 200_000;
 
-/// The back end of the controlled node, where the managing node has `managing`: launch times are of
-/// no use to it.
+/// The back end of the controlled node, if the managing node has `managing`: it does not use launch
+/// times.
 pub(in crate::bench) const fn controlled(managing: PortBackend) -> PortBackend {
     match managing {
         PortBackend::Txtime => PortBackend::Packet,
@@ -87,7 +88,7 @@ pub(in crate::bench) const fn controlled(managing: PortBackend) -> PortBackend {
     }
 }
 
-/// Sets up the managing node's interface for a back end: etf, where it uses launch times.
+/// Configures the managing node's interface for a back end: adds etf if it uses launch times.
 pub(in crate::bench) fn prepare(mn: &Handle, backend: PortBackend) -> Result<(), String> {
     if backend != PortBackend::Txtime {
         return Ok(());
@@ -118,8 +119,8 @@ fn open(
     onbeat_link::open(backend, namespace, interface, options).map_err(|error| error.to_string())
 }
 
-/// A port at each end; the controlled node's spins if `spin`.
-fn ports(rig: &Rig, backend: PortBackend, spin: bool) -> Nodes {
+/// A port at each end; with `spin`, that of the controlled node polls without sleeping.
+fn ports(rig: &Rig, backend: PortBackend, spin: bool) -> NodePair {
     prepare(&rig.mn, backend)?;
     let mn = open(rig.mn.namespace(), MN, backend, false)?;
     let cn = open(rig.cn.namespace(), CN, controlled(backend), spin)?;
@@ -129,20 +130,20 @@ fn ports(rig: &Rig, backend: PortBackend, spin: bool) -> Nodes {
 }
 
 impl Backend {
-    /// How its controlled node answers.
-    pub(super) fn answers(&self) -> Answers {
-        if self.kind == RowKind::Limit { Answers::Reflection } else { Answers::Response }
+    /// Response mode of its controlled node.
+    pub(super) fn answers(&self) -> ResponseMode {
+        if self.kind == RowKind::Limit { ResponseMode::Reflection } else { ResponseMode::Response }
     }
 
     /// Opens both ends on a rig.
-    pub(super) fn open(&self, rig: &Rig) -> Nodes {
+    pub(super) fn open(&self, rig: &Rig) -> NodePair {
         match self.kind {
             RowKind::Port(backend) => ports(rig, backend, self.spins),
             RowKind::Reference => {
                 Ok((Box::new(pcap::Requester::open(rig)?), Box::new(pcap::Responder::open(rig)?)))
             }
             RowKind::Limit => {
-                let asking = Bare::new(rig).map_err(|error| error.to_string())?;
+                let asking = BareRequester::new(rig).map_err(|error| error.to_string())?;
                 Ok((Box::new(asking), Box::new(Reflector)))
             }
         }
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_rows_apart_and_the_table_has_what_others_are_held_against() {
+    fn row_names_are_distinct_and_the_table_has_baselines() {
         for (index, backend) in BACKENDS.iter().enumerate() {
             assert!(BACKENDS[..index].iter().all(|other| other.name != backend.name));
             assert_eq!(backend.kind == RowKind::Limit, backend.name == LIMIT);

@@ -1,4 +1,4 @@
-//! An interface as a libpcap program captures and sends on it.
+//! An interface that captures and sends by libpcap.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
@@ -11,21 +11,21 @@ const ERROR_LEN: usize = 256;
 /// PCAP_D_IN.
 const INCOMING: c_int = 1;
 
-/// An interface, opened as a program that wants each frame at once opens it.
+/// An interface, opened in immediate mode.
 pub(super) struct Capture {
     functions: &'static Functions,
     handle: PcapHandle,
 }
 
-// SAFETY: a handle of libpcap is of no thread; it must only not be used by two at a time, and
-// its owner is the only user.
+// SAFETY: a handle of libpcap is not bound to a thread; two threads must not use it at once, and its
+// owner is the only user.
 unsafe impl Send for Capture {}
 
 impl Capture {
-    /// Opens an interface for frames that a filter lets through.
+    /// Opens an interface for frames that match a filter.
     ///
     /// # Errors
-    /// libpcap's own message.
+    /// The message of libpcap.
     pub(super) fn open(
         namespace: &Namespace,
         interface: &str,
@@ -40,14 +40,14 @@ impl Capture {
     fn in_this_namespace(interface: &CStr, filter: &str) -> Result<Self, String> {
         let f = functions()?;
         let mut error = [0; ERROR_LEN];
-        // SAFETY: the name ends with a zero, and the buffer is as long as PCAP_ERRBUF_SIZE says.
-        // Nothing else owns the handle.
+        // SAFETY: the name is NUL-terminated, and the buffer has PCAP_ERRBUF_SIZE octets. Nothing else
+        // owns the handle.
         let handle =
             unsafe { PcapHandle::new(f, (f.create)(interface.as_ptr(), error.as_mut_ptr())) };
         let handle = handle.ok_or_else(|| text(&error))?;
         let raw = handle.as_ptr();
-        // SAFETY: the handle is open; each is called in the state that pcap(3) wants it in, as the
-        // first that fails is the last.
+        // SAFETY: the handle is open; each function is called in the state that pcap(3) requires, as
+        // the first error is the last call.
         let failed = unsafe {
             (f.set_snaplen)(raw, 2048) < 0
                 || (f.set_promisc)(raw, 1) < 0
@@ -71,20 +71,21 @@ impl Capture {
         Ok(Self { functions: f, handle })
     }
 
-    /// Waits for a frame, or for so long. libpcap's own wait has no end but a frame
+    /// Waits for a frame, at most for this time. libpcap's own wait ends only with a frame
     /// (pcap_set_timeout(3PCAP): "may wait forever").
     pub(super) fn wait(&self, milliseconds: u8) {
         // SAFETY: the handle is active.
         let fd = unsafe { (self.functions.get_selectable_fd)(self.handle.as_ptr()) };
         let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one pollfd, which lives through the call. What it says is seen by reading.
+        // SAFETY: one pollfd, which lives through the call. The result is ignored: the next read finds
+        // the frame.
         unsafe { libc::poll(&raw mut polled, 1, milliseconds.into()) };
     }
 
-    /// Takes the next frame; whether there was one.
+    /// Reads the next frame; returns false if there is none.
     ///
     /// # Errors
-    /// libpcap's own message.
+    /// The message of libpcap.
     pub(super) fn next(&mut self) -> Result<bool, String> {
         let (mut header, mut octets) = (ptr::null_mut(), ptr::null());
         let handle = self.handle.as_ptr();
@@ -96,7 +97,7 @@ impl Capture {
         }
     }
 
-    /// Sends a frame; whether it was taken.
+    /// Sends a frame; returns false if it was not accepted.
     pub(super) fn send(&mut self, frame: &[u8]) -> bool {
         // SAFETY: the handle is active, and the frame has the length given.
         let sent = unsafe {
@@ -106,7 +107,7 @@ impl Capture {
     }
 }
 
-/// A message in a buffer.
+/// The message in a buffer.
 fn text(buffer: &[c_char; ERROR_LEN]) -> String {
     let octets = buffer.map(|octet| octet as u8);
     message(CStr::from_bytes_until_nul(&octets).unwrap_or_default())

@@ -1,21 +1,21 @@
-//! What one row gave at one period under one load, over all rounds.
+//! The result of one row at one period under one load, over all rounds.
 
 use onbeat_report::Recorder;
 
-use super::node::NodeCounters;
-use super::round::{Cycles, RoundRecord};
+use super::node::PortNodeCounters;
+use super::round::{RoundCycles, RoundRecord};
 use super::series;
 use super::wire::WireCounters;
 use crate::bench::cyclic::{self, CycleCase, Load, Values};
 
-/// What is measured.
+/// A measured quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
-    /// From the request on the wire to its response on the wire.
+    /// From the request on the wire to its response.
     Delay,
     /// From `first + n * period` to the request on the wire.
     Lateness,
-    /// Distance of two requests on the wire, against the period.
+    /// Deviation of the interval between two requests on the wire from the period.
     Jitter,
 }
 
@@ -33,39 +33,39 @@ impl cyclic::Quantity for Quantity {
     }
 }
 
-/// See the module.
+/// The result of one row at one period under one load.
 #[derive(Debug, Default)]
-pub(super) struct Case {
+pub(super) struct PortCase {
     pub(super) backend: &'static str,
     pub(super) period_ns: u64,
     pub(super) load: Load,
-    /// Measured together with others, interleaved in time.
+    /// It was measured together with others, interleaved in time.
     pub(super) together: bool,
-    /// By quantity.
+    /// Values by quantity.
     pub(super) values: [Values; 3],
-    /// How late the sleeping thread itself woke, where it could tell.
+    /// Wake-up latency of the sleeping thread, if it can measure it.
     pub(super) wakeups: Recorder,
-    /// Planned, warm-up included.
+    /// Planned requests, including warm-up.
     pub(super) planned: u64,
     pub(super) counted: u64,
     pub(super) passed: [WireCounters; 2],
-    /// Managing node, controlled node.
-    pub(super) done: [NodeCounters; 2],
-    /// Requests of rounds in which responses could not be told apart.
+    /// Counters of the managing and the controlled node.
+    pub(super) counters: [PortNodeCounters; 2],
+    /// Requests of rounds in which responses could not be matched.
     pub(super) unmatched: u64,
-    /// Answered after the next request was due.
+    /// Requests answered after the next request was due.
     pub(super) late: u64,
-    /// Of a cycle, round by round: managing node, controlled node.
+    /// CPU time per cycle and round: managing node, controlled node.
     pub(super) cpu_ns: [Vec<f64>; 2],
 }
 
-impl Case {
+impl PortCase {
     pub(super) fn new(backend: &'static str, period_ns: u64, load: Load, together: bool) -> Self {
         Self { backend, period_ns, load, together, ..Self::default() }
     }
 
-    /// Takes in a round.
-    pub(super) fn add(&mut self, cycles: Cycles, taken: RoundRecord) {
+    /// Adds a round.
+    pub(super) fn add(&mut self, cycles: RoundCycles, taken: RoundRecord) {
         self.planned += cycles.all();
         self.counted += cycles.counted;
         for (sum, passed) in self.passed.iter_mut().zip(taken.passed) {
@@ -73,15 +73,16 @@ impl Case {
             sum.wrong += passed.wrong;
             sum.foreign += passed.foreign;
         }
-        for (sum, done) in self.done.iter_mut().zip(taken.done) {
-            *sum += done;
+        for (sum, counters) in self.counters.iter_mut().zip(taken.counters) {
+            *sum += counters;
         }
         for (rounds, ns) in self.cpu_ns.iter_mut().zip(taken.cpu_ns) {
             rounds.push(ns as f64 / cycles.counted as f64);
         }
         let (first, period) = (taken.first_ns, self.period_ns);
         let all = series::cycles(&taken.requests, first, period);
-        // A node that had no CPU when the round was over asks in a few cycles more: these do not count.
+        // A node without CPU time at the end of a round sends requests in some more cycles, which do
+        // not count.
         let of = |cycles: u64| all.partition_point(|cycle| *cycle < cycles);
         let counted = of(cycles.warm_up)..of(cycles.all());
         let (requests, numbers) = (&taken.requests[counted.clone()], &all[counted.clone()]);
@@ -99,14 +100,14 @@ impl Case {
         }
         lateness.add(self.backend, series::lateness(requests, numbers, first, period));
         jitter.add(self.backend, series::deviation(requests, numbers, period));
-        let phase = self.wakeups.phase("clock_nanosleep alone");
+        let phase = self.wakeups.phase("clock_nanosleep only");
         let wakeups = taken.wakeups.iter().skip(cycles.warm_up as usize);
         let counted = wakeups.take(cycles.counted as usize);
         counted.for_each(|late| self.wakeups.record(phase, *late));
     }
 }
 
-impl CycleCase for Case {
+impl CycleCase for PortCase {
     type Quantity = Quantity;
 
     fn backend(&self) -> &'static str {
@@ -130,7 +131,7 @@ impl CycleCase for Case {
 mod tests {
     use super::*;
 
-    const CYCLES: Cycles = Cycles { period_ns: 1_000, warm_up: 2, counted: 4, round: 0 };
+    const CYCLES: RoundCycles = RoundCycles { period_ns: 1_000, warm_up: 2, counted: 4, round: 0 };
 
     fn taken(requests: &[u64], responses: &[u64]) -> RoundRecord {
         let passed =
@@ -141,14 +142,14 @@ mod tests {
             responses: responses.to_vec(),
             passed: [passed(requests), passed(responses)],
             cpu_ns: [400, 800],
-            done: Default::default(),
+            counters: Default::default(),
             wakeups: Vec::new(),
         }
     }
 
     #[test]
-    fn a_round_without_its_warm_up() {
-        let mut case = Case::new("packet", 1_000, Load::Idle, true);
+    fn warm_up_cycles_do_not_count() {
+        let mut case = PortCase::new("packet", 1_000, Load::Idle, true);
         // The cycle after the warm-up is missed, the last one is answered late.
         let requests = [10_900, 11_800, 13_007, 14_005, 15_001];
         let responses = [11_000, 11_900, 13_057, 14_065, 16_071];
@@ -165,10 +166,10 @@ mod tests {
     fn cycles_after_the_last_one_do_not_count() {
         let requests: Vec<u64> = (0..9).map(|cycle| 10_000 + 1_000 * cycle + cycle).collect();
         let mut responses: Vec<u64> = requests.iter().map(|asked| asked + 50).collect();
-        // Late, but in no cycle that counts.
+        // Late, but in a cycle that does not count.
         responses[8] += 1_000;
         let round = || RoundRecord { wakeups: (0..9).collect(), ..taken(&requests, &responses) };
-        let mut case = Case::new("packet", 1_000, Load::Idle, true);
+        let mut case = PortCase::new("packet", 1_000, Load::Idle, true);
         case.add(CYCLES, round());
         assert_eq!((case.late, case.passed[0].count), (0, 9));
         let counts = [Quantity::Delay, Quantity::Lateness, Quantity::Jitter]
@@ -178,16 +179,16 @@ mod tests {
         let wakeups = case.wakeups.figure();
         assert_eq!((wakeups.series[0].count, wakeups.series[0].max), (4, Some(5)));
 
-        // Which answers which is not known of those that count.
+        // Responses cannot be matched to the requests that count.
         responses.pop();
-        let mut case = Case::new("packet", 1_000, Load::Idle, true);
+        let mut case = PortCase::new("packet", 1_000, Load::Idle, true);
         case.add(CYCLES, taken(&requests, &responses));
         assert_eq!(case.unmatched, 4);
     }
 
     #[test]
     fn a_round_with_a_loss_yields_no_delay() {
-        let mut case = Case::new("packet", 1_000, Load::Idle, true);
+        let mut case = PortCase::new("packet", 1_000, Load::Idle, true);
         case.add(CYCLES, taken(&[10_000, 11_000, 12_000], &[10_050, 11_050]));
         assert_eq!(case.unmatched, 1);
         assert!(case.values[0].rounds.is_empty() && !case.values[1].rounds.is_empty());

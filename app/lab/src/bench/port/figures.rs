@@ -1,11 +1,11 @@
-//! From what was found to checks and figures.
+//! Checks and figures of the bench `port`.
 
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome};
 
-use super::Results;
+use super::PortResults;
 use super::backend::{BASELINE, LIMIT};
-use super::case::{Case, Quantity};
+use super::case::{PortCase, Quantity};
 use super::plan::{LEAST_DISTANCE_NS, warm_up};
 use super::programs::Program;
 use crate::bench::cyclic::{
@@ -16,7 +16,7 @@ use crate::bench::cyclic::{
 pub(super) fn fill(
     outcome: &mut Outcome,
     options: &Options,
-    found: &Results,
+    found: &PortResults,
     programs: &[Program],
 ) {
     for (backend, why_not) in &found.rows {
@@ -25,7 +25,7 @@ pub(super) fn fill(
         }
     }
     outcome.figure("back ends", rows(found));
-    outcome.figure("topology", topology("asks each cycle", "answers"));
+    outcome.figure("topology", topology("sends requests", "responds"));
     distributions(outcome, &found.cases, &Quantity::ALL);
     let delay = (Quantity::Delay, "the response delay");
     ratios(outcome, &found.cases, delay, BASELINE, |backend| backend != LIMIT);
@@ -33,39 +33,39 @@ pub(super) fn fill(
         let name = format!("{}, over rounds", quantity.name());
         outcome.figure(name, over_rounds(&found.cases, quantity, Some(LIMIT)));
     }
-    outcome.figure("CPU time of a cycle", cpu(found));
+    outcome.figure("CPU time per cycle", cpu(found));
     if !programs.is_empty() {
-        outcome.figure("XDP programs of the nodes, while they are counted", cost(programs));
+        outcome.figure("XDP programs of the nodes, measured separately", cost(programs));
     }
     outcome.figure("frames", accounts(found));
     notes(outcome, options, found);
 }
 
-fn checks(outcome: &mut Outcome, found: &Results, row: &str) {
-    let sum = |of: fn(&Case) -> u64| {
+fn checks(outcome: &mut Outcome, found: &PortResults, row: &str) {
+    let sum = |of: fn(&PortCase) -> u64| {
         found.cases.iter().filter(|case| case.backend == row).map(of).sum::<u64>()
     };
-    let requests = |case: &Case| case.passed[0].count;
+    let requests = |case: &PortCase| case.passed[0].count;
     outcome.check(Check::eq(
         format!("{row}: requests that reached the wire"),
         sum(requests),
-        sum(|case| case.done[0].sent),
+        sum(|case| case.counters[0].sent),
         "frames",
     ));
     outcome.check(Check::eq(
-        format!("{row}: requests answered, each once"),
+        format!("{row}: requests answered exactly once"),
         sum(|case| case.passed[1].count),
         sum(requests),
         "frames",
     ));
     outcome.check(Check::eq(
-        format!("{row}: frames lost on the way into a node or refused on the way out"),
-        sum(|case| case.done.iter().map(|done| done.dropped + done.failed).sum()),
+        format!("{row}: frames lost on ingress of a node or refused on egress"),
+        sum(|case| case.counters.iter().map(|counters| counters.dropped + counters.failed).sum()),
         0_u64,
         "frames",
     ));
     outcome.check(Check::eq(
-        format!("{row}: frames that are not as they should be"),
+        format!("{row}: invalid frames"),
         sum(|case| case.passed.iter().map(|passed| passed.wrong + passed.foreign).sum()),
         0_u64,
         "frames",
@@ -73,8 +73,8 @@ fn checks(outcome: &mut Outcome, found: &Results, row: &str) {
     outcome.check(Check::min(format!("{row}: requests"), sum(requests), 1_u64, "frames"));
 }
 
-fn rows(found: &Results) -> Counters {
-    let mut table = Counters::new(["back end", "what it is", "state"]);
+fn rows(found: &PortResults) -> Counters {
+    let mut table = Counters::new(["back end", "description", "state"]);
     for (backend, why_not) in &found.rows {
         let state = state(why_not.as_deref());
         table.row([backend.name, backend.summary, &state]);
@@ -82,7 +82,7 @@ fn rows(found: &Results) -> Counters {
     table
 }
 
-fn cpu(found: &Results) -> Counters {
+fn cpu(found: &PortResults) -> Counters {
     let mut table = Counters::new([
         ("cycle", ""),
         ("load", ""),
@@ -104,9 +104,9 @@ fn cost(programs: &[Program]) -> Counters {
     let mut table = Counters::new([
         ("back end", ""),
         ("node", ""),
-        ("a run", "ns"),
-        ("runs a cycle", ""),
-        ("a cycle", "ns"),
+        ("per run", "ns"),
+        ("runs per cycle", ""),
+        ("per cycle", "ns"),
     ]);
     for program in programs {
         let (runs, ns) = (program.runs.count as f64, program.runs.time_ns as f64);
@@ -122,7 +122,7 @@ fn cost(programs: &[Program]) -> Counters {
     table
 }
 
-fn accounts(found: &Results) -> Counters {
+fn accounts(found: &PortResults) -> Counters {
     let mut table = Counters::new([
         "cycle",
         "load",
@@ -131,14 +131,14 @@ fn accounts(found: &Results) -> Counters {
         "missed",
         "requests",
         "responses",
-        "later than the next",
-        "not told apart",
+        "after the next request",
+        "not matched",
     ]);
     for case in &found.cases {
         let [requests, responses] = case.passed;
         let counts = [
             case.planned,
-            case.done[0].missed,
+            case.counters[0].missed,
             requests.count,
             responses.count,
             case.late,
@@ -149,21 +149,20 @@ fn accounts(found: &Results) -> Counters {
     table
 }
 
-fn notes(outcome: &mut Outcome, options: &Options, found: &Results) {
+fn notes(outcome: &mut Outcome, options: &Options, found: &PortResults) {
     outcome.note(format!(
         "Response delay: from the instant a request leaves the wire towards the controlled node to \
-         the instant its response is back on it, by CLOCK_MONOTONIC in the wire's XDP programs, \
-         which are the same for every back end. The crossing into the node's interface and the one \
-         out of it are inside of what is measured; what they take at least is the row \
-         \"{LIMIT}\", measured in the same rounds. Each request is matched with the response of \
-         the same number in its round."
+         the instant its response arrives on the wire, by CLOCK_MONOTONIC in the wire's XDP \
+         programs, which are the same for every back end. The delay includes the transfers into \
+         and out of the node's interface; the row \"{LIMIT}\", measured in the same rounds, shows \
+         their minimum. Each request is matched with the response of the same number in its round."
     ));
     outcome.note(
-        "Lateness of requests: from first + n * period to the request on the wire, the managing \
-         node's own crossing included. Cycle-to-cycle jitter: how far two requests one after the \
-         other are from a period apart, either way. Instants that passed without a request are \
-         counted as missed. \"clock_nanosleep alone\" is how late a thread of the same priority \
-         wakes, by its own clock: no program that sleeps can be better.",
+        "Lateness of requests: from first + n * period to the request on the wire, including the \
+         managing node's own transfer. Cycle-to-cycle jitter: absolute deviation of the interval \
+         between two consecutive requests from the period. Instants without a request are counted \
+         as missed. \"clock_nanosleep only\" is the wake-up latency of a thread of the same \
+         priority, by its own clock: the minimum for any program that sleeps.",
     );
     outcome.note(found.machine.note("request"));
     let mut periods: Vec<u64> = found.cases.iter().map(|case| case.period_ns).collect();
@@ -182,12 +181,12 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Results) {
             "one row".into()
         } else if together.is_empty() {
             format!(
-                "each row in blocks by itself, one after another, as there are not {} between two",
+                "each row in separate consecutive blocks, as less than {} would be between two",
                 micros(LEAST_DISTANCE_NS)
             )
         } else {
             format!(
-                "{} interleaved, {} apart, in turns that change from round to round",
+                "{} interleaved, {} between two, in an order that changes between rounds",
                 together.join(", "),
                 micros(period_ns / together.len() as u64)
             )
@@ -200,19 +199,19 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Results) {
         ));
     }
     if options.loads.contains(&Load::Hackbench) {
-        outcome.note(format!("{} Idle and loaded rounds take turns.", Load::HACKBENCH));
+        outcome.note(format!("{} Idle and loaded rounds alternate.", Load::HACKBENCH));
     }
     outcome.note(options.note_on_ratios());
     outcome.note(
-        "CPU time of a cycle: of the nodes' own threads, with the softirq work that is done on \
-         their time: all that a frame causes up to the next thread.",
+        "CPU time per cycle: CPU time of the nodes' own threads, including the softirq work on \
+         their time: all work for a frame up to the next thread.",
     );
     if found.rows.iter().any(|(backend, _)| backend.spins) && found.machine.place.priority.is_some()
     {
         outcome.note(
-            "A thread that spins at real-time priority is taken off its CPU for the kernel's share \
-             of other work (conditions: real-time throttling), unless that CPU is its own \
-             (isolcpus): the tail of packet-spin shows it.",
+            "The kernel throttles a thread that spins at real-time priority in favor of other work \
+             (conditions: real-time throttling), unless it has a CPU of its own (isolcpus): the \
+             tail of packet-spin shows it.",
         );
     }
 }

@@ -4,7 +4,7 @@
 use onbeat_wire::{EtherType, MacAddress};
 
 pub(super) const ETHER_TYPE: EtherType = EtherType(0x88ab);
-/// Where poll responses go: every node may hear them.
+/// Destination of poll responses: a multicast address for all nodes.
 pub(super) const PRES_GROUP: MacAddress = MacAddress([0x01, 0x11, 0x1e, 0, 0, 0x02]);
 /// Octets of a frame without FCS.
 pub(super) const FRAME_LEN: usize = 60;
@@ -17,11 +17,10 @@ const BROADCAST: u8 = 255;
 
 pub(super) type Frame = [u8; FRAME_LEN];
 
-/// Octets that tell the request from other frames: EtherType, message type, destination node,
-/// source node.
+/// The octets that identify a request: EtherType, message type, destination node, source node.
 pub(super) const REQUEST_KEY: std::ops::Range<usize> = 12..17;
 
-/// The same for a program of the classic BPF machine, as pcap-filter(7) writes it.
+/// The same filter as a program of classic BPF, in the syntax of pcap-filter(7).
 pub(super) const REQUEST_EXPRESSION: &str =
     "ether proto 0x88ab and ether[14] = 3 and ether[15] = 1 and ether[16] = 240";
 
@@ -34,7 +33,7 @@ pub(super) fn response(cn: MacAddress) -> Frame {
 }
 
 fn frame(destination: MacAddress, source: MacAddress, nodes: [u8; 3]) -> Frame {
-    // A process image that is not all zeros, so that padding would show.
+    // A process image with non-zero octets, so that padding is noticed.
     let mut frame: Frame = std::array::from_fn(|octet| octet as u8);
     frame[..6].copy_from_slice(&destination.0);
     frame[6..12].copy_from_slice(&source.0);
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_tells_a_request_from_a_response() {
+    fn the_key_matches_requests_only() {
         let [mn, cn] = [1, 2].map(|last| MacAddress([2, 0, 0, 0, 0, last]));
         let (request, response) = (request(mn, cn), response(cn));
         assert_eq!(request[REQUEST_KEY], [0x88, 0xab, 3, 1, 240]);

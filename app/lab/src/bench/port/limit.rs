@@ -1,46 +1,46 @@
-//! The limit: an XDP program answers at once ([`super::wire::Wire::reflect`]), so that what is
-//! left is the wire itself; and the managing node is a bare loop around a system call.
+//! The limit: an XDP program responds at once ([`super::wire::Wire::reflect`]), so that only the delay
+//! of the wire remains. The managing node is a minimal loop around a system call.
 
 use onbeat_netdev::PacketSocket;
 use onbeat_realtime::clock::sleep_until;
 
 use super::frames::Frame;
-use super::node::{ControlledNode, ManagingNode, NodeCounters};
+use super::node::{ControlledNode, ManagingNode, PortNodeCounters};
 use super::rig::{MN, Rig};
 use super::sleeper::Sleeper;
 use crate::Result;
 use crate::traffic::socket;
 
 #[derive(Debug)]
-pub(super) struct Bare {
+pub(super) struct BareRequester {
     socket: PacketSocket,
     request: Frame,
     sleeper: Sleeper,
-    done: NodeCounters,
+    counters: PortNodeCounters,
 }
 
-impl Bare {
+impl BareRequester {
     pub(super) fn new(rig: &Rig) -> Result<Self> {
         Ok(Self {
             socket: socket::sender(rig.mn.namespace(), MN)?,
             request: rig.request,
             sleeper: Sleeper::default(),
-            done: NodeCounters::default(),
+            counters: PortNodeCounters::default(),
         })
     }
 }
 
-impl ManagingNode for Bare {
-    fn ask(&mut self, first_ns: u64, period_ns: u64) -> Result<()> {
-        self.sleeper.ask(first_ns, period_ns);
+impl ManagingNode for BareRequester {
+    fn start_requests(&mut self, first_ns: u64, period_ns: u64) -> Result<()> {
+        self.sleeper.start_requests(first_ns, period_ns);
         Ok(())
     }
 
     fn serve(&mut self, until_ns: u64) -> Result<()> {
         while self.sleeper.sleep(until_ns) {
             match self.socket.send(&self.request) {
-                Ok(()) => self.done.sent += 1,
-                Err(_) => self.done.failed += 1,
+                Ok(()) => self.counters.sent += 1,
+                Err(_) => self.counters.failed += 1,
             }
         }
         Ok(())
@@ -51,8 +51,8 @@ impl ManagingNode for Bare {
         Ok(())
     }
 
-    fn done(&mut self) -> Result<NodeCounters> {
-        Ok(NodeCounters { missed: self.sleeper.missed, ..self.done })
+    fn counters(&mut self) -> Result<PortNodeCounters> {
+        Ok(PortNodeCounters { missed: self.sleeper.missed, ..self.counters })
     }
 
     fn take_wakeups(&mut self) -> Vec<u64> {
@@ -60,7 +60,7 @@ impl ManagingNode for Bare {
     }
 }
 
-/// The program on its interface does all the work.
+/// The controlled node: the XDP program on its interface does all the work.
 #[derive(Debug)]
 pub(super) struct Reflector;
 
@@ -70,7 +70,7 @@ impl ControlledNode for Reflector {
         Ok(())
     }
 
-    fn done(&mut self) -> Result<NodeCounters> {
-        Ok(NodeCounters::default())
+    fn counters(&mut self) -> Result<PortNodeCounters> {
+        Ok(PortNodeCounters::default())
     }
 }

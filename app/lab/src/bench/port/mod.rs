@@ -1,5 +1,5 @@
-//! The bench `port`: the back ends of the real-time port beside each other, beside what a plain
-//! libpcap program does, and beside the least that can be.
+//! The bench `port`: compares the back ends of the real-time port with each other, with a plain libpcap
+//! program, and with the minimum possible delay.
 //!
 //! ```text
 //!  managing node       wire                                    controlled node
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Each back end has a `rig` of its own, whose `wire` observes; `backend` is the table of rows,
-//! `stack`, `pcap` and `limit` what runs on them. A `round` runs some rows for some cycles, `plan`
-//! says which, `series` and `case` make delays of stamps, and `figures` makes the result.
+//! `stack`, `pcap` and `limit` run on the rigs. A `round` runs some rows for some cycles in the order
+//! of `plan`; `series` and `case` compute delays from stamps, and `figures` builds the result.
 
 use onbeat_realtime::clock::now_ns;
 use onbeat_realtime::interrupt;
@@ -21,7 +21,7 @@ mod frames;
 mod limit;
 mod node;
 mod pcap;
-pub(super) mod place;
+pub(super) mod placement;
 mod plan;
 mod programs;
 pub(super) mod rig;
@@ -39,31 +39,31 @@ use std::time::Duration;
 use onbeat_report::{Outcome, Progress, format};
 
 use self::backend::{BACKENDS, Backend};
-use self::case::Case;
-use self::place::{Awake, Machine, Placement};
+use self::case::PortCase;
+use self::placement::{Awake, Machine, Placement};
 use self::plan::Plan;
 use self::programs::Program;
 use self::rig::Rig;
-use self::round::{Cycles, Row};
+use self::round::{RoundCycles, Row};
 use super::cyclic::{self, Bounds, Load, Options, RowState};
 use crate::load::Hackbench;
 use crate::{Result, rounds};
 
-/// Room for the stamps of what is sent beyond the plan, so that it shows.
+/// Room for the stamps of frames beyond the plan, so that these are noticed.
 const SPARE_STAMPS: u64 = 64;
 
-/// Names and descriptions of the rows there are.
+/// Names and descriptions of all rows.
 pub fn backends() -> impl Iterator<Item = (&'static str, &'static str)> {
     BACKENDS.iter().map(|backend| (backend.name, backend.summary))
 }
 
-/// How it is run where nothing else is said: all rows but those that take a whole CPU.
+/// The default options: all rows but those that occupy a whole CPU.
 #[must_use]
-pub fn usual() -> Options {
-    Options::usual(100_000, 10, [5_000, 1_000, 250])
+pub fn defaults() -> Options {
+    Options::defaults(100_000, 10, [5_000, 1_000, 250])
 }
 
-/// What can be measured.
+/// Checks the options against the limits of this bench.
 fn check(options: &Options) -> Result<()> {
     options.check(&Bounds {
         backends: &BACKENDS.iter().map(|backend| backend.name).collect::<Vec<_>>(),
@@ -73,15 +73,14 @@ fn check(options: &Options) -> Result<()> {
     })
 }
 
-/// All that was found.
-type Results = cyclic::Results<Backend, Case>;
+/// Results of the bench.
+type PortResults = cyclic::CyclicResults<Backend, PortCase>;
 
 /// Runs the bench.
 ///
 /// # Errors
-/// Where an option cannot be used, or the kernel or its privileges do not allow it;
-/// [`crate::Error::Interrupted`]. Whatever was made is gone then. A back end that cannot be had is no
-/// error but a row that says why.
+/// Invalid options; missing support or privileges; [`crate::Error::Interrupted`]. All namespaces and
+/// programs are removed then. An unavailable back end is no error, but a row with the reason.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     check(options)?;
     cyclic::run("port", progress, |progress| {
@@ -90,21 +89,21 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     })
 }
 
-fn measure(options: &Options, progress: &mut Progress) -> Result<(Results, Vec<Program>)> {
+fn measure(options: &Options, progress: &mut Progress) -> Result<(PortResults, Vec<Program>)> {
     let place = Placement::choose(options.cpus, options.priority)?;
     let loaded = options.loads.contains(&Load::Hackbench);
-    // Before there is anything that its tasks could inherit.
+    // Before any object exists that its tasks could inherit.
     let hackbench = Hackbench::start(if loaded { Hackbench::GROUPS } else { 0 })?;
     let awake = Awake::begin();
     let (mut rows, states) = open(options, progress)?;
     let schedule = Schedule::new(options, &mut rows);
-    let mut clock = TimeLeft { planned_ns: schedule.duration_ns() };
+    let mut clock = RemainingTime { planned_ns: schedule.duration_ns() };
     for turn in &schedule.turns {
         let _running = (turn.load == Load::Hackbench).then(|| hackbench.run()).transpose()?;
-        for Part { group, cycles, case } in &turn.parts {
+        for RowGroup { group, cycles, case } in &turn.parts {
             interrupt::check()?;
             let begun = now_ns();
-            let (mut members, cases): (Vec<&mut Row>, Vec<&mut Case>) = rows
+            let (mut members, cases): (Vec<&mut Row>, Vec<&mut PortCase>) = rows
                 .iter_mut()
                 .enumerate()
                 .filter(|(index, _)| group.contains(index))
@@ -112,7 +111,7 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<(Results, Vec<P
                 .unzip();
             let title = title(&members, *cycles, turn.load, options.rounds);
             let taken = round::run(&mut members, *cycles, &place, || {
-                progress.update(|| format!("{title}: {} left", clock.left(now_ns() - begun)));
+                progress.update(|| format!("{title}: {} remaining", clock.left(now_ns() - begun)));
             })?;
             clock.planned_ns -= cycles.duration_ns();
             for (case, taken) in cases.into_iter().zip(taken) {
@@ -120,12 +119,12 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<(Results, Vec<P
             }
         }
     }
-    progress.update(|| "counting what XDP programs cost".into());
+    progress.update(|| "measuring the run time of XDP programs".into());
     let programs = programs::measure(rows.iter_mut().map(|measured| &mut measured.row), &place)?;
-    let mut cases: Vec<Case> = rows.into_iter().flat_map(|measured| measured.cases).collect();
-    // Stable: the rows stay in their order.
+    let mut cases: Vec<PortCase> = rows.into_iter().flat_map(|measured| measured.cases).collect();
+    // Stable: the rows keep their order.
     cases.sort_by_key(|case| (Reverse(case.period_ns), case.load as u8));
-    Ok((Results { rows: states, cases, machine: Machine::new(place, &awake) }, programs))
+    Ok((PortResults { rows: states, cases, machine: Machine::new(place, &awake) }, programs))
 }
 
 /// Builds a rig for each row and opens its back end.
@@ -139,7 +138,7 @@ fn open(
     });
     let stamps = (most.max().unwrap_or(0) + SPARE_STAMPS) as u32;
     let (mut rows, mut states) = (Vec::new(), Vec::new());
-    for backend in BACKENDS.iter().filter(|row| options.wants(row.name, !row.spins)) {
+    for backend in BACKENDS.iter().filter(|row| options.includes(row.name, !row.spins)) {
         interrupt::check()?;
         progress.update(|| format!("opening {}", backend.name));
         let rig = Rig::build(backend.answers(), stamps)?;
@@ -157,31 +156,31 @@ fn open(
 /// A row, and its case for each load and period.
 struct MeasuredRow {
     row: Row,
-    cases: Vec<Case>,
+    cases: Vec<PortCase>,
 }
 
 /// Rows that run together.
-struct Part {
+struct RowGroup {
     group: Vec<usize>,
-    cycles: Cycles,
+    cycles: RoundCycles,
     /// Index into the cases of each row.
     case: usize,
 }
 
-/// Under one load.
-struct Turn {
+/// Rounds under one load.
+struct LoadRounds {
     load: Load,
-    parts: Vec<Part>,
+    parts: Vec<RowGroup>,
 }
 
-/// All rounds, in their order: of each, idle and loaded, at each period, so that what changes on
-/// the machine meanwhile meets all of them.
+/// All rounds in order; each runs idle and loaded, at each period, so that changes of the machine
+/// affect all of them.
 struct Schedule {
-    turns: Vec<Turn>,
+    turns: Vec<LoadRounds>,
 }
 
 impl Schedule {
-    /// Gives each row an empty case for each load and period.
+    /// Gives each row an empty case per load and period.
     fn new(options: &Options, rows: &mut [MeasuredRow]) -> Self {
         let spins: Vec<bool> = rows.iter().map(|measured| measured.row.backend.spins).collect();
         let mut turns = Vec::new();
@@ -194,18 +193,18 @@ impl Schedule {
                 for period in &options.periods {
                     let period_ns = period.as_nanos() as u64;
                     let warm_up = plan::warm_up(period_ns);
-                    let cycles = Cycles { period_ns, warm_up, counted, round: round as u32 };
+                    let cycles = RoundCycles { period_ns, warm_up, counted, round: round as u32 };
                     for group in Plan::new(period_ns, &spins).groups {
                         for index in group.iter().filter(|_| round == 0) {
                             let MeasuredRow { row, cases } = &mut rows[*index];
                             let together = group.len() > 1;
-                            cases.push(Case::new(row.backend.name, period_ns, load, together));
+                            cases.push(PortCase::new(row.backend.name, period_ns, load, together));
                         }
-                        parts.push(Part { group, cycles, case });
+                        parts.push(RowGroup { group, cycles, case });
                     }
                     case += 1;
                 }
-                turns.push(Turn { load, parts });
+                turns.push(LoadRounds { load, parts });
             }
         }
         Self { turns }
@@ -216,19 +215,19 @@ impl Schedule {
     }
 }
 
-/// What is still to be done.
-struct TimeLeft {
+/// The remaining rounds.
+struct RemainingTime {
     planned_ns: u64,
 }
 
-impl TimeLeft {
-    /// In words; `since_ns` of the current round are over.
+impl RemainingTime {
+    /// The remaining time as text; `since_ns` of the current round have passed.
     fn left(&self, since_ns: u64) -> String {
         rounds::in_words(self.planned_ns.saturating_sub(since_ns))
     }
 }
 
-fn title(rows: &[&mut Row], cycles: Cycles, load: Load, rounds: u32) -> String {
+fn title(rows: &[&mut Row], cycles: RoundCycles, load: Load, rounds: u32) -> String {
     let names: Vec<&str> = rows.iter().map(|row| row.backend.name).collect();
     let period = format::duration_ns(cycles.period_ns as f64);
     format!("round {} of {rounds}, {period}, {load}, {}", cycles.round + 1, names.join(" + "))

@@ -1,22 +1,22 @@
-//! The two ends of a rig, as any back end runs them.
+//! The two ends of a rig, for any back end.
 
 use crate::Result;
 
-/// What a node did since it was opened.
+/// Counters of a node since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct NodeCounters {
-    /// Frames handed over: requests or responses.
+pub(super) struct PortNodeCounters {
+    /// Frames accepted for transmission: requests or responses.
     pub(super) sent: u64,
-    /// Frames that could not be handed over.
+    /// Frames refused for transmission.
     pub(super) failed: u64,
-    /// Instants of the cycle that passed without a request.
+    /// Instants of the cycle without a request.
     pub(super) missed: u64,
-    /// Frames that found no room on their way in.
+    /// Frames dropped on ingress because a queue was full.
     pub(super) dropped: u64,
 }
 
-impl NodeCounters {
-    /// What was done since `before`.
+impl PortNodeCounters {
+    /// The difference to `before`.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             sent: self.sent - before.sent,
@@ -27,7 +27,7 @@ impl NodeCounters {
     }
 }
 
-impl std::ops::AddAssign for NodeCounters {
+impl std::ops::AddAssign for PortNodeCounters {
     fn add_assign(&mut self, other: Self) {
         self.sent += other.sent;
         self.failed += other.failed;
@@ -36,32 +36,32 @@ impl std::ops::AddAssign for NodeCounters {
     }
 }
 
-/// Sends a request each cycle, and takes the responses.
+/// A managing node: sends a request each cycle, and receives the responses.
 pub(super) trait ManagingNode: Send {
     /// Plans a request at `first_ns + n * period_ns` of CLOCK_MONOTONIC for each n.
-    fn ask(&mut self, first_ns: u64, period_ns: u64) -> Result<()>;
+    fn start_requests(&mut self, first_ns: u64, period_ns: u64) -> Result<()>;
 
-    /// Sends what is due and takes what comes, until `until_ns` or a little less.
+    /// Sends due requests and receives responses, until `until_ns` or slightly earlier.
     fn serve(&mut self, until_ns: u64) -> Result<()>;
 
-    /// Asks no more.
+    /// Stops sending requests.
     fn finish(&mut self) -> Result<()>;
 
-    /// What was done so far.
-    fn done(&mut self) -> Result<NodeCounters>;
+    /// The counters so far.
+    fn counters(&mut self) -> Result<PortNodeCounters>;
 
-    /// How late the thread itself was at each instant, in nanoseconds, since the last call; where
-    /// the node sleeps by itself and so can tell.
+    /// Wake-up latencies of the thread at each instant, in nanoseconds, since the last call; empty if
+    /// the node does not sleep itself.
     fn take_wakeups(&mut self) -> Vec<u64> {
         Vec::new()
     }
 }
 
-/// Answers each request.
+/// A controlled node: responds to each request.
 pub(super) trait ControlledNode: Send {
-    /// Answers what comes, until `until_ns` or a little less.
+    /// Responds to requests, until `until_ns` or slightly earlier.
     fn serve(&mut self, until_ns: u64) -> Result<()>;
 
-    /// What was done so far.
-    fn done(&mut self) -> Result<NodeCounters>;
+    /// The counters so far.
+    fn counters(&mut self) -> Result<PortNodeCounters>;
 }

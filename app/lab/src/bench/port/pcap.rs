@@ -1,46 +1,46 @@
-//! What a plain libpcap program does, for reference: immediate mode, a filter, pcap_sendpacket on
-//! receipt; cycles by clock_nanosleep and pcap_sendpacket.
+//! A plain libpcap program, for reference: immediate mode, a filter, pcap_sendpacket on receipt; cycles
+//! by clock_nanosleep and pcap_sendpacket.
 
 use onbeat_realtime::clock::now_ns;
 
 use super::capture::Capture;
 use super::frames::{Frame, REQUEST_EXPRESSION};
-use super::node::{ControlledNode, ManagingNode, NodeCounters};
+use super::node::{ControlledNode, ManagingNode, PortNodeCounters};
 use super::rig::{CN, MN, Rig};
 use super::sleeper::Sleeper;
 use crate::{Error, Result};
 
-/// What was opened, or why not, as libpcap says it.
-type Opened<T> = std::result::Result<T, String>;
+/// An opened end, or libpcap's error message.
+type PcapResult<T> = std::result::Result<T, String>;
 
-/// How long a wait for a request lasts before the program looks whether it is to end.
+/// Longest wait for a request until the program checks whether to stop.
 const WAIT_MS: u8 = 20;
 
 pub(super) struct Requester {
     capture: Capture,
     request: Frame,
     sleeper: Sleeper,
-    done: NodeCounters,
+    counters: PortNodeCounters,
 }
 
 impl Requester {
-    pub(super) fn open(rig: &Rig) -> Opened<Self> {
+    pub(super) fn open(rig: &Rig) -> PcapResult<Self> {
         let (namespace, filter) = (rig.mn.namespace(), "ether proto 0x88ab");
         let capture = Capture::open(namespace, MN, filter)?;
-        let (sleeper, done) = (Sleeper::default(), NodeCounters::default());
-        Ok(Self { capture, request: rig.request, sleeper, done })
+        let (sleeper, counters) = (Sleeper::default(), PortNodeCounters::default());
+        Ok(Self { capture, request: rig.request, sleeper, counters })
     }
 }
 
 impl ManagingNode for Requester {
-    fn ask(&mut self, first_ns: u64, period_ns: u64) -> Result<()> {
-        self.sleeper.ask(first_ns, period_ns);
+    fn start_requests(&mut self, first_ns: u64, period_ns: u64) -> Result<()> {
+        self.sleeper.start_requests(first_ns, period_ns);
         Ok(())
     }
 
     fn serve(&mut self, until_ns: u64) -> Result<()> {
         while self.sleeper.sleep(until_ns) {
-            count(&mut self.done, self.capture.send(&self.request));
+            count(&mut self.counters, self.capture.send(&self.request));
             while self.capture.next().map_err(Error::Invalid)? {}
         }
         Ok(())
@@ -51,21 +51,21 @@ impl ManagingNode for Requester {
         Ok(())
     }
 
-    fn done(&mut self) -> Result<NodeCounters> {
-        Ok(NodeCounters { missed: self.sleeper.missed, ..self.done })
+    fn counters(&mut self) -> Result<PortNodeCounters> {
+        Ok(PortNodeCounters { missed: self.sleeper.missed, ..self.counters })
     }
 }
 
 pub(super) struct Responder {
     capture: Capture,
     response: Frame,
-    done: NodeCounters,
+    counters: PortNodeCounters,
 }
 
 impl Responder {
-    pub(super) fn open(rig: &Rig) -> Opened<Self> {
+    pub(super) fn open(rig: &Rig) -> PcapResult<Self> {
         let capture = Capture::open(rig.cn.namespace(), CN, REQUEST_EXPRESSION)?;
-        Ok(Self { capture, response: rig.response, done: NodeCounters::default() })
+        Ok(Self { capture, response: rig.response, counters: PortNodeCounters::default() })
     }
 }
 
@@ -74,7 +74,7 @@ impl ControlledNode for Responder {
         loop {
             self.capture.wait(WAIT_MS);
             if self.capture.next().map_err(Error::Invalid)? {
-                count(&mut self.done, self.capture.send(&self.response));
+                count(&mut self.counters, self.capture.send(&self.response));
             }
             if now_ns() >= until_ns {
                 return Ok(());
@@ -82,15 +82,15 @@ impl ControlledNode for Responder {
         }
     }
 
-    fn done(&mut self) -> Result<NodeCounters> {
-        Ok(self.done)
+    fn counters(&mut self) -> Result<PortNodeCounters> {
+        Ok(self.counters)
     }
 }
 
-fn count(done: &mut NodeCounters, sent: bool) {
+fn count(counters: &mut PortNodeCounters, sent: bool) {
     if sent {
-        done.sent += 1;
+        counters.sent += 1;
     } else {
-        done.failed += 1;
+        counters.failed += 1;
     }
 }

@@ -1,18 +1,18 @@
-//! Who is measured when. Pure.
+//! Order and interleaving of rows. Pure.
 
-/// Back ends whose cycles are at least this far apart are measured together: what one of them
-/// causes is over before the next one's turn.
+/// Minimum distance between the cycles of back ends measured together: the effects of one are over
+/// before the next one starts.
 pub(super) const LEAST_DISTANCE_NS: u64 = 200_000;
 
-/// One after another, or interleaved in time.
+/// Rows measured one after another, or interleaved in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Rows that are measured at the same time, in their order.
+    /// Rows that are measured at the same time, in order.
     pub(super) groups: Vec<Vec<usize>>,
 }
 
 impl Plan {
-    /// `spins`: of each row, whether it needs a CPU to itself.
+    /// `spins`: for each row, whether it needs a CPU of its own.
     pub(super) fn new(period_ns: u64, spins: &[bool]) -> Self {
         let alone = |row: usize| vec![row];
         let (spinning, sleeping): (Vec<usize>, Vec<usize>) =
@@ -27,15 +27,15 @@ impl Plan {
         Self { groups }
     }
 
-    /// When in the period the member `position` of a group has its turn, in a round: in each round
-    /// another one begins, so that none is always behind the same.
+    /// Start of member `position` of a group within the period, in a round: the first member changes
+    /// each round, so that none always follows the same one.
     pub(super) fn offset_ns(period_ns: u64, group: usize, position: usize, round: u32) -> u64 {
         let turn = (position + round as usize) % group;
         period_ns * turn as u64 / group as u64
     }
 }
 
-/// Cycles before those that count: caches warm, memory in its place.
+/// Cycles before the measured ones: caches are warm and memory is mapped.
 pub(super) fn warm_up(period_ns: u64) -> u64 {
     (50_000_000 / period_ns).clamp(10, 200)
 }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn together_where_there_is_room_and_who_spins_alone() {
+    fn rows_run_together_if_the_period_allows_and_spinning_rows_separately() {
         let groups = |period_ns, spins: &[bool]| Plan::new(period_ns, spins).groups;
         assert_eq!(groups(1_000_000, &[false; 5]), [vec![0, 1, 2, 3, 4]]);
         assert_eq!(groups(1_000_000, &[false, true, false]), [vec![0, 2], vec![1]]);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_apart_and_change() {
+    fn offsets_are_distinct_and_rotate() {
         let offsets = |round| -> Vec<u64> {
             (0..4).map(|position| Plan::offset_ns(1_000, 4, position, round)).collect()
         };
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_are_warm_after_a_while() {
+    fn warm_up_depends_on_the_period() {
         assert_eq!((warm_up(5_000_000), warm_up(1_000_000), warm_up(250_000)), (10, 50, 200));
     }
 }

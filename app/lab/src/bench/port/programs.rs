@@ -1,18 +1,19 @@
-//! What the XDP programs of the nodes cost, in a round of its own: counting costs, too.
+//! Run time of the nodes' XDP programs, measured in a round of its own, as counting has a cost.
 
 use onbeat_bpf::ProgramInfo;
 use onbeat_bpf::Runs;
 use onbeat_bpf::statistics::Statistics;
 use onbeat_netdev::Handle;
 
-use super::place::Placement;
+use super::placement::Placement;
 use super::rig::{CN, MN};
-use super::round::{self, Cycles, Row};
+use super::round::{self, RoundCycles, Row};
 use crate::{Error, Result};
 
-const CYCLES: Cycles = Cycles { period_ns: 1_000_000, warm_up: 0, counted: 200, round: 0 };
+const CYCLES: RoundCycles =
+    RoundCycles { period_ns: 1_000_000, warm_up: 0, counted: 200, round: 0 };
 
-/// What a program did in some cycles.
+/// Runs of a program in a number of cycles.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) backend: &'static str,
@@ -21,7 +22,7 @@ pub(super) struct Program {
     pub(super) cycles: u64,
 }
 
-/// Counts the programs on the interfaces of the nodes, of each row in turn.
+/// Counts runs of the programs on the nodes' interfaces, row by row.
 pub(super) fn measure<'r>(
     rows: impl Iterator<Item = &'r mut Row>,
     place: &Placement,
@@ -61,5 +62,7 @@ fn on(handle: &Handle, interface: &str) -> Result<Option<u32>> {
 
 fn runs(program: u32) -> Result<Runs> {
     let info = ProgramInfo::by_id(program);
-    Ok(info.map_err(|error| Error::io(format!("look at XDP program {program}"), error))?.runs)
+    Ok(info
+        .map_err(|error| Error::io(format!("read the state of XDP program {program}"), error))?
+        .runs)
 }

@@ -1,9 +1,9 @@
-//! What one back end is measured on, alone.
+//! The network of one back end.
 //!
 //! ```text
 //!  managing node       wire                                    controlled node
 //!  mn ------------ to_mn  request, response: stamp, redirect  to_cn ------------ cn
-//!  asks                                                                          answers
+//!  sends requests                                                                responds
 //! ```
 //!
 //! Each box is a network namespace.
@@ -25,15 +25,15 @@ pub(in crate::bench) const TO_CN: &str = "to_cn";
 pub(in crate::bench) const MN_MAC: MacAddress = MacAddress([0x02, 0x0b, 0xff, 0, 0, 240]);
 pub(in crate::bench) const CN_MAC: MacAddress = MacAddress([0x02, 0x0b, 0xff, 0, 0, 1]);
 
-/// Within this time a veth pair that was turned on has carrier.
+/// Time within which a veth pair that was set up has carrier.
 const BOUND: Duration = Duration::from_secs(10);
 
-/// How the controlled node answers.
+/// Response mode of the controlled node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answers {
+pub(super) enum ResponseMode {
     /// With a poll response.
     Response,
-    /// With the request itself, out of an XDP program: the limit.
+    /// With the request itself, by an XDP program: the limit.
     Reflection,
 }
 
@@ -42,15 +42,15 @@ pub(super) struct Rig {
     pub(super) mn: Handle,
     pub(super) cn: Handle,
     pub(super) wire: Wire,
-    // Its namespace goes with it, and with that the interfaces.
+    // Its namespace, and with it the interfaces, are removed with this.
     _wire: Handle,
     pub(super) request: frames::Frame,
     pub(super) response: frames::Frame,
 }
 
 impl Rig {
-    /// A rig whose wire has room for so many stamps each way.
-    pub(super) fn build(answers: Answers, stamps: u32) -> Result<Self> {
+    /// Builds a rig whose wire has room for `stamps` stamps per direction.
+    pub(super) fn build(answers: ResponseMode, stamps: u32) -> Result<Self> {
         let station = || Handle::in_namespace(&Namespace::with_loopback()?);
         let (mn, wire, cn) = (station()?, station()?, station()?);
         pair(&wire, TO_MN, &mn, MN, MN_MAC)?;
@@ -58,18 +58,18 @@ impl Rig {
         let request = frames::request(MN_MAC, CN_MAC);
         let response = frames::response(CN_MAC);
         let expected = match answers {
-            Answers::Response => response,
-            Answers::Reflection => request,
+            ResponseMode::Response => response,
+            ResponseMode::Reflection => request,
         };
         let mut wire_programs = Wire::start(&wire, [TO_MN, TO_CN], request, expected, stamps)?;
-        if answers == Answers::Reflection {
+        if answers == ResponseMode::Reflection {
             wire_programs.reflect(&cn, CN)?;
         }
         Ok(Self { mn, cn, wire: wire_programs, _wire: wire, request, response })
     }
 }
 
-/// A link with one queue for each direction: frames keep their order.
+/// Creates a link with one queue per direction, so that frames keep their order.
 pub(in crate::bench) fn pair(
     wire: &Handle,
     end: &str,
@@ -82,13 +82,13 @@ pub(in crate::bench) fn pair(
         &VethEnd::new(name).queues(1, 1).mac(mac).namespace(station.namespace()),
     )?;
     for (handle, name) in [(wire, end), (station, name)] {
-        // What IPv6 sends by itself would be on the wire.
+        // Frames that IPv6 sends on its own would be on the wire.
         handle.set_ipv6(name, false)?;
         handle.set_up(name)?;
     }
     wire.wait_carrier(end, BOUND)?;
-    // A veth takes what XDP redirects to it only where its other end polls, which GRO makes it do:
-    // as every NIC's driver polls.
+    // A veth accepts redirects of XDP only if its peer polls, which GRO enables: as the driver of every
+    // NIC polls.
     Ethtool::in_namespace(station.namespace())?.set_features(name, &[("gro", true)])?;
     station.wait_carrier(name, BOUND)?;
     Ok(())

@@ -1,4 +1,4 @@
-//! A round: some back ends at the same time, so many cycles, two threads each.
+//! A round: some back ends run at the same time for a number of cycles, with two threads each.
 
 use std::panic::resume_unwind;
 use std::sync::OnceLock;
@@ -11,30 +11,30 @@ use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 use onbeat_realtime::interrupt;
 
 use super::backend::Backend;
-use super::node::{ControlledNode, ManagingNode, NodeCounters};
-use super::place::Placement;
+use super::node::{ControlledNode, ManagingNode, PortNodeCounters};
+use super::placement::Placement;
 use super::plan::Plan;
 use super::rig::Rig;
 use super::wire::WireCounters;
 use crate::{Error, Result};
 
-/// From the moment that all threads are there to the first cycle.
+/// From the start of all threads to the first cycle.
 const LEAD_NS: u64 = 20_000_000;
-/// How often a thread looks whether the others are there.
+/// Interval at which a thread checks whether the others have started.
 const LOOK_NS: u64 = 200_000;
-/// How long a node is let alone: how late it may notice that it is to stop.
+/// Longest uninterrupted run of a node: the maximum delay until it stops.
 const SLICE_NS: u64 = 20_000_000;
-/// By how much a round may be longer than its cycles, at worst.
+/// Maximum duration of a round beyond its cycles.
 const BOUND_NS: u64 = 60 * SECOND;
-/// Within this time after the last request the last response has come, or is lost.
+/// Time after the last request within which the last response has arrived or is lost.
 const DRAIN: Duration = Duration::from_secs(2);
-/// All of it is locked into memory.
+/// Stack size, all of it locked into memory.
 const STACK: usize = 256 << 10;
 
-/// A back end, and what it is measured on.
+/// A back end with its rig.
 pub(super) struct Row {
     pub(super) backend: &'static Backend,
-    // Closed before the interfaces go.
+    // Closed before the interfaces are removed.
     pub(super) mn: Box<dyn ManagingNode>,
     pub(super) cn: Box<dyn ControlledNode>,
     pub(super) rig: Rig,
@@ -42,44 +42,44 @@ pub(super) struct Row {
 
 /// The cycles of a round.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cycles {
+pub(super) struct RoundCycles {
     pub(super) period_ns: u64,
-    /// That do not count, before those that do.
+    /// Cycles of warm-up, which do not count.
     pub(super) warm_up: u64,
     pub(super) counted: u64,
-    /// Which round of its kind.
+    /// Number of the round at this period and load.
     pub(super) round: u32,
 }
 
-impl Cycles {
+impl RoundCycles {
     pub(super) fn all(self) -> u64 {
         self.warm_up + self.counted
     }
 
-    /// How long it takes, in nanoseconds.
+    /// Its duration in nanoseconds.
     pub(super) fn duration_ns(self) -> u64 {
         self.all() * self.period_ns + LEAD_NS + 2 * SLICE_NS
     }
 }
 
-/// What one row gave in a round.
+/// The record of one row in a round.
 #[derive(Debug)]
 pub(super) struct RoundRecord {
-    /// When the first request was due, warm-up included.
+    /// Time of the first planned request, including warm-up.
     pub(super) first_ns: u64,
     pub(super) requests: Vec<u64>,
     pub(super) responses: Vec<u64>,
     pub(super) passed: [WireCounters; 2],
     /// CPU time of the threads in the cycles that count: managing node, controlled node.
     pub(super) cpu_ns: [u64; 2],
-    /// Of this round: managing node, controlled node.
-    pub(super) done: [NodeCounters; 2],
+    /// Counters of this round: managing node, controlled node.
+    pub(super) counters: [PortNodeCounters; 2],
     pub(super) wakeups: Vec<u64>,
 }
 
-/// What the threads of a round share.
-struct Shared {
-    /// Threads, and how many of them are there.
+/// State shared by the threads of a round.
+struct RoundState {
+    /// Number of threads, and of those that have started.
     threads: usize,
     ready: AtomicUsize,
     start_ns: OnceLock<u64>,
@@ -87,25 +87,25 @@ struct Shared {
     finished: AtomicUsize,
 }
 
-/// One row's times.
+/// Time table of one row.
 #[derive(Debug, Clone, Copy)]
-struct Times {
+struct RowTimes {
     first: u64,
     counts_from: u64,
     end: u64,
 }
 
-impl Shared {
-    /// Once every thread is there: the times of the row that begins `offset` after the first.
-    fn begin(&self, cycles: Cycles, offset: u64) -> Times {
+impl RoundState {
+    /// Waits for all threads; returns the times of the row that starts `offset` after the first.
+    fn begin(&self, cycles: RoundCycles, offset: u64) -> RowTimes {
         self.ready.fetch_add(1, Ordering::Relaxed);
         while self.ready.load(Ordering::Relaxed) < self.threads && !self.stopped() {
             sleep_until(now_ns() + LOOK_NS);
         }
         let first = *self.start_ns.get_or_init(|| now_ns() + LEAD_NS) + offset;
-        // In the middle between two requests.
+        // Halfway between two requests.
         let before = |cycle: u64| first + cycle * cycles.period_ns - cycles.period_ns / 2;
-        Times { first, counts_from: before(cycles.warm_up), end: before(cycles.all()) }
+        RowTimes { first, counts_from: before(cycles.warm_up), end: before(cycles.all()) }
     }
 
     fn stopped(&self) -> bool {
@@ -117,24 +117,24 @@ impl Shared {
     }
 }
 
-/// Stops the round where its thread ends by itself, for an error or a panic.
-struct StopsOnDrop<'a>(&'a Shared);
+/// Stops the round if its thread exits because of an error or a panic.
+struct StopOnDrop<'a>(&'a RoundState);
 
-impl Drop for StopsOnDrop<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.stop();
     }
 }
 
-/// CPU time of this thread between the instants that count.
+/// CPU time of this thread in the cycles that count.
 #[derive(Debug, Default)]
-struct Meter {
+struct CpuMeter {
     from: Option<u64>,
     to: Option<u64>,
 }
 
-impl Meter {
-    fn look(&mut self, times: Times) {
+impl CpuMeter {
+    fn sample(&mut self, times: RowTimes) {
         let now = now_ns();
         if self.from.is_none() && now >= times.counts_from {
             self.from = Some(thread_time_ns());
@@ -144,8 +144,8 @@ impl Meter {
         }
     }
 
-    /// Until when to go on without a look.
-    fn next(&self, times: Times) -> u64 {
+    /// The time until which no sample is needed.
+    fn next(&self, times: RowTimes) -> u64 {
         let slice = now_ns() + SLICE_NS;
         match (self.from, self.to) {
             (None, _) => slice.min(times.counts_from),
@@ -161,20 +161,20 @@ impl Meter {
 
 fn manage(
     node: &mut dyn ManagingNode,
-    shared: &Shared,
+    shared: &RoundState,
     place: &Placement,
-    cycles: Cycles,
+    cycles: RoundCycles,
     offset: u64,
 ) -> Result<(u64, u64)> {
-    let _stop = StopsOnDrop(shared);
+    let _stop = StopOnDrop(shared);
     let placed = place.take(place.mn_cpu);
     let times = shared.begin(cycles, offset);
     let _placed = placed?;
-    node.ask(times.first, cycles.period_ns)?;
-    let mut meter = Meter::default();
+    node.start_requests(times.first, cycles.period_ns)?;
+    let mut meter = CpuMeter::default();
     while meter.to.is_none() && !shared.stopped() {
         node.serve(meter.next(times))?;
-        meter.look(times);
+        meter.sample(times);
     }
     node.finish()?;
     shared.finished.fetch_add(1, Ordering::Relaxed);
@@ -186,27 +186,27 @@ fn manage(
 
 fn control(
     node: &mut dyn ControlledNode,
-    shared: &Shared,
+    shared: &RoundState,
     place: &Placement,
-    cycles: Cycles,
+    cycles: RoundCycles,
     offset: u64,
 ) -> Result<u64> {
-    let _stop = StopsOnDrop(shared);
+    let _stop = StopOnDrop(shared);
     let placed = place.take(place.cn_cpu);
     let times = shared.begin(cycles, offset);
     let _placed = placed?;
-    let mut meter = Meter::default();
+    let mut meter = CpuMeter::default();
     while !shared.stopped() {
         node.serve(meter.next(times))?;
-        meter.look(times);
+        meter.sample(times);
     }
     Ok(meter.ns())
 }
 
-/// Runs a round of these rows; `tick` is called now and then.
+/// Runs a round of these rows; `tick` is called periodically.
 pub(super) fn run(
     rows: &mut [&mut Row],
-    cycles: Cycles,
+    cycles: RoundCycles,
     place: &Placement,
     mut tick: impl FnMut(),
 ) -> Result<Vec<RoundRecord>> {
@@ -215,9 +215,9 @@ pub(super) fn run(
     for row in rows.iter_mut() {
         row.rig.wire.begin()?;
         row.mn.take_wakeups();
-        before.push([row.mn.done()?, row.cn.done()?]);
+        before.push([row.mn.counters()?, row.cn.counters()?]);
     }
-    let shared = Shared {
+    let shared = RoundState {
         threads: 2 * count,
         ready: AtomicUsize::new(0),
         start_ns: OnceLock::new(),
@@ -279,14 +279,14 @@ pub(super) fn run(
         let (first_ns, mn_ns) = mn.map_err(started)??;
         let cn_ns = cn.map_err(started)??;
         let [requests, responses] = row.rig.wire.stamps()?;
-        let done = [row.mn.done()?.since(before[0]), row.cn.done()?.since(before[1])];
+        let counters = [row.mn.counters()?.since(before[0]), row.cn.counters()?.since(before[1])];
         taken.push(RoundRecord {
             first_ns,
             requests,
             responses,
             passed: row.rig.wire.passed()?,
             cpu_ns: [mn_ns, cn_ns],
-            done,
+            counters,
             wakeups: row.mn.take_wakeups(),
         });
     }

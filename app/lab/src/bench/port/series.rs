@@ -1,7 +1,7 @@
-//! From stamps to delays and jitter. Pure.
+//! Computes delays and jitter from stamps. Pure.
 
-/// Response delays: the n-th response answers the n-th request. `None` where that cannot be: not
-/// as many, or one that came before its request; which answers which is not known then.
+/// Response delays: the n-th response belongs to the n-th request. `None` if they cannot be matched:
+/// the numbers differ, or a response came before its request.
 pub(super) fn delays(requests: &[u64], responses: &[u64]) -> Option<Vec<u64>> {
     if requests.len() != responses.len() {
         return None;
@@ -9,36 +9,35 @@ pub(super) fn delays(requests: &[u64], responses: &[u64]) -> Option<Vec<u64>> {
     requests.iter().zip(responses).map(|(asked, answered)| answered.checked_sub(*asked)).collect()
 }
 
-/// Which cycle each request is of, where instants may have passed without one: the latest cycle
-/// that had begun, but one for each request.
+/// Assigns a cycle to each request, if instants may have passed without one: the latest cycle that had
+/// started, with at most one request each.
 pub(super) fn cycles(requests: &[u64], first: u64, period: u64) -> Vec<u64> {
     let mut cycles: Vec<u64> =
         requests.iter().map(|seen| seen.saturating_sub(first) / period).collect();
     for later in (1..cycles.len()).rev() {
-        // A request so late that the next one passed in the same cycle.
+        // A request so late that the next one was sent in the same cycle.
         cycles[later - 1] = cycles[later - 1].min(cycles[later].saturating_sub(1));
     }
     cycles
 }
 
-/// How long after `first + n * period` each request was seen.
+/// Delay of each request after `first + n * period`.
 pub(super) fn lateness(requests: &[u64], cycles: &[u64], first: u64, period: u64) -> Vec<u64> {
     let late = |(seen, cycle): (&u64, &u64)| seen.saturating_sub(first + cycle * period);
     requests.iter().zip(cycles).map(late).collect()
 }
 
-/// How far each request was from one period after the one before it, either way. Where a cycle
-/// passed without a request there is nothing to compare.
+/// Absolute deviation of the interval between two requests from the period. Intervals over a cycle
+/// without a request are left out.
 pub(super) fn deviation(requests: &[u64], cycles: &[u64], period: u64) -> Vec<u64> {
     let pairs = requests.windows(2).zip(cycles.windows(2));
     let next = pairs.filter(|(_, cycle)| cycle[1] == cycle[0] + 1);
     next.map(|(seen, _)| (seen[1] - seen[0]).abs_diff(period)).collect()
 }
 
-/// The smallest value that at most a share `exceedance` of the values is above; `None` without
-/// one.
+/// The smallest value that at most a share `exceedance` of the values exceeds; `None` without values.
 pub(in crate::bench) fn exceeded_by(sorted: &[u64], exceedance: f64) -> Option<u64> {
-    // What may be above, rounded so that a share written in decimals is exact.
+    // The number of values that may exceed it, rounded so that a decimal share is exact.
     let above = (exceedance * sorted.len() as f64 + 1e-9) as usize;
     sorted.get(sorted.len().checked_sub(1 + above)?).copied()
 }
@@ -51,13 +50,13 @@ mod tests {
     #[test]
     fn a_late_response_is_matched_to_its_own_request() {
         assert_eq!(delays(&[0, 100, 200], &[30, 250, 260]), Some(vec![30, 150, 60]));
-        assert_eq!(delays(&[0, 100], &[30]), None, "one is lost; which one?");
-        assert_eq!(delays(&[0, 100], &[30, 60]), None, "one was answered twice");
+        assert_eq!(delays(&[0, 100], &[30]), None, "one response is lost");
+        assert_eq!(delays(&[0, 100], &[30, 60]), None, "a request was answered twice");
         assert_eq!(delays(&[], &[]), Some(vec![]));
     }
 
     #[test]
-    fn cycles_that_passed_are_left_out() {
+    fn missed_cycles_are_left_out() {
         let seen = [1_005, 1_110, 1_409, 1_500];
         let cycles = cycles(&seen, 1_000, 100);
         assert_eq!(cycles, [0, 1, 4, 5]);
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_by_the_share_above() {
+    fn percentiles_follow_the_share_above() {
         let values: Vec<u64> = (1..=1000).collect();
         assert_eq!(exceeded_by(&values, 0.5), Some(500));
         assert_eq!(exceeded_by(&values, 0.001), Some(999));
@@ -86,12 +85,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_request_has_a_cycle_of_its_own_that_had_begun(
+        fn each_request_has_its_own_started_cycle(
             first in 0..1_000_u64,
             period in 1..100_u64,
             steps in proptest::collection::vec((1..4_u64, 0..250_u64), 1..50),
         ) {
-            // Senders as they are: an instant of the grid each, sent at it or later, in order.
+            // Realistic senders: one instant of the grid each, sent at it or later, in order.
             let (mut cycle, mut seen) = (0, first);
             let mut requests = Vec::new();
             for (skip, late) in steps {

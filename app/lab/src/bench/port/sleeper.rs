@@ -1,24 +1,24 @@
-//! Cycles as a plain program keeps them: sleep until the instant, send.
+//! Cycles of a plain program: sleep until the instant, send.
 
 use onbeat_realtime::clock::{now_ns, sleep_until};
 
-/// Cycles of a round, generously.
+/// Maximum number of cycles of a round.
 const ROOM: usize = 1 << 17;
 
-/// Sleeps from instant to instant of a cycle. Instants that have passed are counted, and not made
-/// up for, as a port does.
+/// Sleeps from instant to instant of a cycle. Missed instants are counted and not made up for, as in a
+/// port.
 #[derive(Debug, Default)]
 pub(super) struct Sleeper {
     plan: Option<(u64, u64)>,
     pub(super) missed: u64,
-    /// How late each awakening was, in nanoseconds.
+    /// Wake-up latencies in nanoseconds.
     pub(super) wakeups: Vec<u64>,
 }
 
 impl Sleeper {
-    pub(super) fn ask(&mut self, first_ns: u64, period_ns: u64) {
+    pub(super) fn start_requests(&mut self, first_ns: u64, period_ns: u64) {
         self.plan = Some((first_ns, period_ns));
-        // Nothing is allocated while cycles run.
+        // No allocation while cycles run.
         self.wakeups.reserve(ROOM);
     }
 
@@ -26,8 +26,8 @@ impl Sleeper {
         self.plan = None;
     }
 
-    /// Sleeps until the next instant, or until `until_ns` where that comes first. True for the
-    /// former: something is to be sent.
+    /// Sleeps until the next instant, or until `until_ns` if that is earlier. Returns true at an
+    /// instant: a frame is due.
     pub(super) fn sleep(&mut self, until_ns: u64) -> bool {
         let Some((due, period)) = self.plan.filter(|(due, _)| *due < until_ns) else {
             sleep_until(until_ns);
@@ -38,7 +38,7 @@ impl Sleeper {
     }
 
     fn woken(&mut self, due: u64, period: u64, now: u64) -> bool {
-        // A signal.
+        // Woken by a signal.
         if now < due {
             return false;
         }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instants_that_passed_are_counted_and_the_grid_is_kept() {
+    fn missed_instants_are_counted_and_the_grid_is_kept() {
         let mut sleeper = Sleeper::default();
         assert!(!sleeper.sleep(0), "nothing is planned");
         assert!(!sleeper.woken(100, 10, 99), "a signal came");

@@ -1,13 +1,13 @@
-//! A protocol stack of the least size, over any [`Port`].
+//! A minimal protocol stack over any [`Port`].
 
 use onbeat_link::{Clock, Filter, Port, Slot, Time};
 use onbeat_realtime::clock::now_ns;
 
 use super::frames::{self, Frame, REQUEST_KEY};
-use super::node::{ControlledNode, ManagingNode, NodeCounters};
+use super::node::{ControlledNode, ManagingNode, PortNodeCounters};
 use crate::Result;
 
-/// The managing node: the port sends its slot every cycle.
+/// The managing node: the port sends its slot each cycle.
 pub(super) struct Requester {
     port: Box<dyn Port>,
     slot: Slot,
@@ -23,7 +23,7 @@ impl Requester {
 }
 
 impl ManagingNode for Requester {
-    fn ask(&mut self, first_ns: u64, period_ns: u64) -> Result<()> {
+    fn start_requests(&mut self, first_ns: u64, period_ns: u64) -> Result<()> {
         let first = instant(&*self.port, first_ns);
         Ok(self.port.send_every(self.slot, first, period_ns)?)
     }
@@ -37,12 +37,12 @@ impl ManagingNode for Requester {
         Ok(())
     }
 
-    fn done(&mut self) -> Result<NodeCounters> {
-        done(&mut *self.port, |done| done.sent)
+    fn counters(&mut self) -> Result<PortNodeCounters> {
+        counters(&mut *self.port, |counters| counters.sent)
     }
 }
 
-/// The controlled node: the port answers with its slot.
+/// The controlled node: the port responds with its slot.
 pub(super) struct Responder(Box<dyn Port>);
 
 impl Responder {
@@ -52,7 +52,7 @@ impl Responder {
         let mut mask = [0; REQUEST_KEY.end];
         mask[REQUEST_KEY].fill(0xff);
         let filter = Filter::new(&request[..REQUEST_KEY.end], &mask)?;
-        // It answers for as long as the port is open.
+        // It responds as long as the port is open.
         let _response = port.respond(filter, slot)?;
         Ok(Self(port))
     }
@@ -63,8 +63,8 @@ impl ControlledNode for Responder {
         serve(&mut *self.0, until_ns)
     }
 
-    fn done(&mut self) -> Result<NodeCounters> {
-        done(&mut *self.0, |done| done.responses)
+    fn counters(&mut self) -> Result<PortNodeCounters> {
+        counters(&mut *self.0, |counters| counters.responses)
     }
 }
 
@@ -74,13 +74,13 @@ fn serve(port: &mut dyn Port, until_ns: u64) -> Result<()> {
         while let Some(frame) = port.receive()? {
             port.release(frame);
         }
-        // Nothing but of launches that failed, which are counted.
+        // Events report failed launches only, which are counted.
         while port.confirmation()?.is_some() {}
     }
     Ok(())
 }
 
-/// An instant of CLOCK_MONOTONIC by the port's clock, which may be CLOCK_TAI.
+/// An instant of CLOCK_MONOTONIC on the port's clock, which may be CLOCK_TAI.
 fn instant(port: &dyn Port, ns: u64) -> Time {
     match port.clock() {
         Clock::Monotonic => Time(ns),
@@ -94,12 +94,12 @@ fn instant(port: &dyn Port, ns: u64) -> Time {
     }
 }
 
-fn done(
+fn counters(
     port: &mut dyn Port,
     sent: impl Fn(&onbeat_link::Diagnostics) -> u64,
-) -> Result<NodeCounters> {
+) -> Result<PortNodeCounters> {
     let found = port.diagnostics()?;
-    Ok(NodeCounters {
+    Ok(PortNodeCounters {
         sent: sent(&found),
         failed: found.send_failures,
         missed: found.missed_cycles,

@@ -4,7 +4,7 @@ use onbeat_report::progress::{Progress, Style};
 use onbeat_report::{Cell, Figure, Outcome};
 use onbeat_testing::{Feature, require_all, require_that};
 
-use super::{run, usual};
+use super::{defaults, run};
 use crate::bench::cyclic::{Load, Options};
 
 fn silent() -> Progress {
@@ -18,7 +18,7 @@ fn short(backends: &[&str], periods_us: &[u64], loads: &[Load]) -> Options {
         rounds: 2,
         periods: periods_us.iter().copied().map(Duration::from_micros).collect(),
         loads: loads.to_vec(),
-        ..usual()
+        ..defaults()
     }
 }
 
@@ -30,7 +30,7 @@ fn counts(outcome: &Outcome, name: &str) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn rows_are_measured_together_and_alone_idle_and_loaded() {
+fn rows_are_measured_together_and_separately_idle_and_loaded() {
     if !require_all(&[Feature::Root, Feature::Veth, Feature::Kernel(5, 18)]) {
         return;
     }
@@ -44,16 +44,17 @@ fn rows_are_measured_together_and_alone_idle_and_loaded() {
             let delays = counts(&outcome, &format!("response delay, {cycle}, {load}"));
             let names: Vec<&str> = delays.iter().map(|(name, _)| name.as_str()).collect();
             assert_eq!(names, ["limit", "packet", "packet-spin"]);
-            // An instant may pass without a request, as may a whole round of a back end that has no CPU;
-            // what was asked was answered.
+            // An instant may pass without a request, as may a whole round of a back end without CPU
+            // time; all requests that were sent are answered.
             assert!(delays.iter().all(|(_, count)| *count <= 40), "{delays:?}");
             for (sum, (_, count)) in sums.iter_mut().zip(&delays) {
                 *sum += count;
             }
             let late = counts(&outcome, &format!("lateness of requests, {cycle}, {load}"));
-            assert_eq!(late[0].0, "clock_nanosleep alone");
-            let ratio =
-                format!("p99.9 of the response delay: packet-spin beside packet, {cycle}, {load}");
+            assert_eq!(late[0].0, "clock_nanosleep only");
+            let ratio = format!(
+                "p99.9 of the response delay: packet-spin relative to packet, {cycle}, {load}"
+            );
             assert!(matches!(outcome.figures.get(&ratio), Some(Figure::Ratio(_))), "{ratio}");
         }
     }

@@ -1,4 +1,4 @@
-//! The wire of a rig: `bpf/port.bpf.c`, which stamps what passes.
+//! The wire of a rig: `bpf/port.bpf.c`, which stamps passing frames.
 
 use std::mem::offset_of;
 
@@ -18,25 +18,25 @@ use skeleton::types::{bss, direction, wire_state};
 
 onbeat_bpf::bpf_plain!(unsafe: wire_state);
 
-// `state` is all of the section, and has no padding: it is written and read as octets.
+// `state` is the whole section and has no padding: it is written and read as octets.
 const _: () = {
     assert!(offset_of!(bss, state) == 0 && size_of::<bss>() == size_of::<wire_state>());
     assert!(size_of::<direction>() == 3 * 8 + FRAME_LEN + 44);
     assert!(size_of::<wire_state>() == 2 * size_of::<direction>());
 };
 
-/// What passed one way since the round began.
+/// Frames of one direction since the round started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct WireCounters {
-    /// Frames as they should be.
+    /// Valid frames.
     pub(super) count: u64,
-    /// Frames of the protocol that are not.
+    /// Invalid frames of the protocol.
     pub(super) wrong: u64,
-    /// Frames of others.
+    /// Other frames.
     pub(super) foreign: u64,
 }
 
-/// One rig's programs, loaded.
+/// The loaded programs of one rig.
 #[derive(Debug)]
 pub(super) struct Wire {
     programs: Programs,
@@ -45,7 +45,8 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// A wire with room for so many stamps each way, between two ends of a namespace.
+    /// Starts a wire with room for this number of stamps per direction, between two interfaces of a
+    /// namespace.
     pub(super) fn start(
         handle: &Handle,
         [to_mn, to_cn]: [&str; 2],
@@ -58,8 +59,8 @@ impl Wire {
             object.set_entries("responses", stamps)
         };
         let programs = Programs::load_sized(OBJECT, "the wire", size)?;
-        programs.lead("to_mn", 0, handle, to_mn)?;
-        programs.lead("to_cn", 0, handle, to_cn)?;
+        programs.set_target("to_mn", 0, handle, to_mn)?;
+        programs.set_target("to_cn", 0, handle, to_cn)?;
         let links = [("request", to_mn), ("response", to_cn)]
             .map(|(program, interface)| programs.attach(program, handle, interface));
         let links = links.into_iter().collect::<Result<_>>()?;
@@ -68,14 +69,14 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Answers every frame in the driver of this interface.
+    /// Reflects every frame in the driver of this interface.
     pub(super) fn reflect(&mut self, handle: &Handle, interface: &str) -> Result<()> {
         let link = self.programs.attach("reflect", handle, interface)?;
         self.links.push(link);
         Ok(())
     }
 
-    /// Counts from 0 again. Nothing is on the wire meanwhile.
+    /// Resets the counters. Nothing is on the wire meanwhile.
     pub(super) fn begin(&mut self) -> Result<()> {
         let [request, response] =
             self.expected.map(|expected| direction { expected, ..direction::default() });
@@ -83,7 +84,7 @@ impl Wire {
         self.programs.set_state(state.octets())
     }
 
-    /// What passed: requests, responses.
+    /// Counters of requests and of responses.
     pub(super) fn passed(&mut self) -> Result<[WireCounters; 2]> {
         let wire_state { request, response } = self.programs.state()?;
         Ok([request, response].map(|direction { count, wrong, foreign, .. }| WireCounters {
@@ -93,8 +94,7 @@ impl Wire {
         }))
     }
 
-    /// When the requests passed that were counted, and the responses; nanoseconds of
-    /// CLOCK_MONOTONIC.
+    /// Times of the counted requests and responses; nanoseconds of CLOCK_MONOTONIC.
     pub(super) fn stamps(&mut self) -> Result<[Vec<u64>; 2]> {
         let [requests, responses] = self.passed()?;
         Ok([self.read("requests", requests.count)?, self.read("responses", responses.count)?])

@@ -1,4 +1,4 @@
-//! The back ends that are measured, a line each.
+//! The measured back ends, one per line.
 
 use std::sync::LazyLock;
 
@@ -10,16 +10,16 @@ use crate::bench::port::backend::controlled;
 /// A row of the bench: both nodes by one back end.
 pub(super) struct Backend {
     pub(super) name: &'static str,
-    /// What it is, in a line.
+    /// Description, one line.
     pub(super) summary: &'static str,
     pub(super) managing: Port,
     pub(super) controlled: Port,
 }
 
-/// The port that works everywhere: what the others are held against.
+/// The port that works everywhere: the baseline of the others.
 pub(super) const BASELINE: &str = Port::Packet.name();
 
-/// All rows, in the order in which they are shown.
+/// All rows, in order of display.
 pub(super) static BACKENDS: LazyLock<Vec<Backend>> = LazyLock::new(|| {
     let row = |(name, port)| Backend {
         name,
@@ -35,7 +35,7 @@ const fn summary(port: Port) -> &'static str {
         Port::Packet => "packet sockets; the nodes' threads send",
         Port::Xsk => "AF_XDP; the nodes' threads send",
         Port::Xdp => "AF_XDP; polls are answered by XDP_TX in the driver",
-        Port::Txtime => "packet sockets; SoC by launch time, kept by etf",
+        Port::Txtime => "packet sockets; SoC by launch time, by the etf qdisc",
         Port::Module => "onbeat.ko answers in softirq, and sends SoC by a timer",
     }
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_rows_apart_and_the_table_has_what_others_are_held_against() {
+    fn row_names_are_distinct_and_the_table_has_the_baseline() {
         for (index, backend) in BACKENDS.iter().enumerate() {
             assert!(BACKENDS[..index].iter().all(|other| other.name != backend.name));
         }

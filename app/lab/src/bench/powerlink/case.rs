@@ -1,17 +1,17 @@
-//! What one row gave at one period under one load, over all rounds.
+//! The result of one row at one period under one load, over all rounds.
 
 use onbeat_powerlink_node::Counts;
 
-use super::row::Round;
+use super::row::RowRecord;
 use super::trace::TraceFigures;
 use crate::bench::cyclic::{self, CycleCase, Load, Values};
 
-/// What is measured.
+/// A measured quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
     /// From PReq on the wire to PRes on the wire.
     Response,
-    /// Distance of two SoC on the wire, against the cycle.
+    /// Deviation of the interval between two SoC on the wire from the cycle.
     Jitter,
 }
 
@@ -28,39 +28,39 @@ impl cyclic::Quantity for Quantity {
     }
 }
 
-/// See the module.
+/// The result of one row at one period under one load.
 #[derive(Debug, Default)]
-pub(super) struct Case {
+pub(super) struct PowerlinkCase {
     pub(super) backend: &'static str,
     pub(super) period_us: u32,
     pub(super) load: Load,
-    /// By quantity.
+    /// Values by quantity.
     pub(super) values: [Values; 2],
-    /// Cycles that were asked for, and that were seen.
+    /// Planned cycles, and those seen on the wire.
     pub(super) wanted: u64,
     pub(super) cycles: u64,
     pub(super) missed: u64,
     pub(super) unanswered: u64,
-    /// Responses that came behind the next poll.
+    /// Responses that arrived after the next poll.
     pub(super) late: u64,
     pub(super) unasked: u64,
-    /// Events that found no room, and frames of others.
+    /// Events that did not fit in the record, and foreign frames.
     pub(super) lost: u64,
     pub(super) foreign: u64,
-    /// Managing node, controlled node; what they did before the cycles that count, too.
+    /// Counters of the managing and the controlled node, including the cycles before the measured ones.
     pub(super) launched: u64,
     pub(super) answered: u64,
     pub(super) responses: u64,
 }
 
-impl Case {
+impl PowerlinkCase {
     pub(super) fn new(backend: &'static str, period_us: u32, load: Load) -> Self {
-        Case { backend, period_us, load, ..Self::default() }
+        PowerlinkCase { backend, period_us, load, ..Self::default() }
     }
 
-    /// Takes in a round.
-    pub(super) fn add(&mut self, wanted: u64, round: &Round) {
-        let Round { taken, lost, foreign, counts: [mn, cn] } = round;
+    /// Adds a round.
+    pub(super) fn add(&mut self, wanted: u64, round: &RowRecord) {
+        let RowRecord { taken, lost, foreign, counts: [mn, cn] } = round;
         self.wanted += wanted;
         self.lost += lost;
         self.foreign += foreign;
@@ -82,7 +82,7 @@ impl Case {
     }
 }
 
-impl CycleCase for Case {
+impl CycleCase for PowerlinkCase {
     type Quantity = Quantity;
 
     fn backend(&self) -> &'static str {
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn rounds_add_up() {
-        let mut case = Case::new("packet", 1000, Load::Idle);
+        let mut case = PowerlinkCase::new("packet", 1000, Load::Idle);
         let taken = TraceFigures {
             delays_ns: vec![30, 10, 20],
             unanswered: 1,
@@ -115,7 +115,7 @@ mod tests {
             unasked: 0,
         };
         let counts = [Counts::default(), Counts { answered: 2, responses: 1, ..Counts::default() }];
-        let round = Round { taken, lost: 0, foreign: 3, counts };
+        let round = RowRecord { taken, lost: 0, foreign: 3, counts };
         case.add(3, &round);
         case.add(3, &round);
         assert_eq!((case.wanted, case.cycles, case.missed, case.foreign), (6, 8, 2, 6));

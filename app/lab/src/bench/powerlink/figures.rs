@@ -1,17 +1,17 @@
-//! From what was found to checks and figures.
+//! Checks and figures of the bench `powerlink`.
 
 use onbeat_powerlink_node::Sender;
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Outcome};
 
-use super::Results;
+use super::PowerlinkResults;
 use super::backend::BASELINE;
-use super::case::{Case, Quantity};
+use super::case::{PowerlinkCase, Quantity};
 use crate::bench::cyclic::{
     CycleCase, Load, Options, Quantity as _, distributions, over_rounds, ratios, state, topology,
 };
 
-pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Results) {
+pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &PowerlinkResults) {
     for (backend, why_not) in &found.rows {
         if why_not.is_none() {
             checks(outcome, found, backend.name, backend.response() == Sender::Automatic);
@@ -29,9 +29,9 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Results) {
     notes(outcome, options, found);
 }
 
-fn checks(outcome: &mut Outcome, found: &Results, row: &str, automatic: bool) {
+fn checks(outcome: &mut Outcome, found: &PowerlinkResults, row: &str, automatic: bool) {
     let cases = || found.cases.iter().filter(|case| case.backend == row);
-    let sum = |of: fn(&Case) -> u64| cases().map(of).sum::<u64>();
+    let sum = |of: fn(&PowerlinkCase) -> u64| cases().map(of).sum::<u64>();
     let seen = Check::min(
         format!("{row}: cycles seen on the wire"),
         sum(|case| case.cycles + case.missed),
@@ -39,7 +39,8 @@ fn checks(outcome: &mut Outcome, found: &Results, row: &str, automatic: bool) {
         "cycles",
     );
     outcome.check(seen);
-    let others = format!("{row}: frames of others on the wire, or without room for their stamp");
+    let others =
+        format!("{row}: foreign frames on the wire, or frames without room for their stamp");
     outcome.check(Check::eq(others, sum(|case| case.foreign + case.lost), 0_u64, "frames"));
     if automatic {
         let by_process = sum(|case| case.responses);
@@ -50,8 +51,8 @@ fn checks(outcome: &mut Outcome, found: &Results, row: &str, automatic: bool) {
     }
 }
 
-fn rows(found: &Results) -> Counters {
-    let mut table = Counters::new(["back end", "what it is", "SoC by", "response by", "state"]);
+fn rows(found: &PowerlinkResults) -> Counters {
+    let mut table = Counters::new(["back end", "description", "SoC by", "response by", "state"]);
     let by = |sender| match sender {
         Sender::Automatic => "the back end",
         Sender::Process => "the node's thread",
@@ -64,14 +65,14 @@ fn rows(found: &Results) -> Counters {
     table
 }
 
-fn accounts(found: &Results) -> Counters {
+fn accounts(found: &PowerlinkResults) -> Counters {
     let mut table = Counters::new([
         "cycle",
         "load",
         "back end",
         "cycles",
         "without SoC",
-        "PRes behind the next PReq",
+        "PRes after the next PReq",
         "no PRes",
         "PRes without PReq",
         "SoC by the back end",
@@ -94,21 +95,22 @@ fn accounts(found: &Results) -> Counters {
     table
 }
 
-fn notes(outcome: &mut Outcome, options: &Options, found: &Results) {
+fn notes(outcome: &mut Outcome, options: &Options, found: &PowerlinkResults) {
     outcome.note(
         "PReq to PRes: from the instant a poll leaves the wire towards the controlled node to the \
-         instant its response is back on it, by CLOCK_MONOTONIC in the wire's XDP programs, which \
-         are the same for every back end; the crossing into the node's interface and the one out of \
-         it are inside. The n-th response answers the n-th poll, also where it came so late that the \
-         managing node had gone on. SoC jitter: how far two SoC one after the other are from a cycle apart, \
-         either way; where an instant passed without one there is nothing to compare. Both nodes are \
-         whole: they were booted, and exchange values in OPERATIONAL.",
+         instant its response arrives on the wire, by CLOCK_MONOTONIC in the wire's XDP programs, \
+         which are the same for every back end; the transfers into and out of the node's interface \
+         are included. The n-th response belongs to the n-th poll, even if the managing node had \
+         continued before it. SoC jitter: absolute deviation of the interval between two \
+         consecutive SoC from the cycle; intervals over a missed SoC are left out. Both nodes are \
+         complete: they have booted, and exchange values in OPERATIONAL.",
     );
     outcome.note(found.machine.note("poll"));
     outcome.note(format!(
-        "Networks of one period are in OPERATIONAL all at once, and run one at a time, in turns that \
-         change from round to round, {}, idle and loaded in turn; the others do not run. Some \
-         cycles at the start of each turn do not count. Frames by the nodes are counted in these too.",
+        "All networks of one period are in OPERATIONAL at the same time, and run one at a time, in \
+         an order that changes between rounds, {}, idle and loaded alternately; the others are \
+         paused. Some cycles at the start of each run do not count. The counters of frames by the \
+         nodes include them.",
         count(options.rounds.into(), "round")
     ));
     if options.loads.contains(&Load::Hackbench) {

@@ -1,14 +1,14 @@
-//! The bench `powerlink`: a managing and a controlled node, whole, by each back end of the port beside
-//! each other: how regular cycles are, and how soon polls are answered.
+//! The bench `powerlink`: a complete managing and controlled node by each back end of the port:
+//! regularity of cycles, and response time to polls.
 //!
 //! ```text
 //!  managing node       wire                                    controlled node
 //!  mn ------------ to_mn  SoC, PReq, PRes: stamp, redirect  to_cn ------------ cn
 //! ```
 //!
-//! `backend` is the table of rows. A `row` is a network in OPERATIONAL, which rests while others are
-//! measured; its `wire` (bpf/powerlink.bpf.c) writes down what passes, `trace` makes delays and
-//! intervals of that, a `case` gathers them, and `figures` makes the result.
+//! `backend` is the table of rows. A `row` is a network in OPERATIONAL, which is paused while others
+//! are measured; its `wire` (bpf/powerlink.bpf.c) records frames, `trace` computes delays and
+//! intervals, a `case` collects them, and `figures` builds the result.
 
 use onbeat_realtime::interrupt;
 
@@ -26,25 +26,25 @@ use std::time::Duration;
 use onbeat_report::{Outcome, Progress};
 
 use self::backend::{BACKENDS, Backend};
-use self::case::Case;
-use self::row::{Cycles, Row};
+use self::case::PowerlinkCase;
+use self::row::{Row, RowCycles};
 use super::cyclic::{self, Bounds, Load, Options, RowState};
-use super::port::place::{Awake, Machine, Placement};
+use super::port::placement::{Awake, Machine, Placement};
 use crate::load::Hackbench;
 use crate::{Result, rounds};
 
-/// Names and descriptions of the rows there are.
+/// Names and descriptions of all rows.
 pub fn backends() -> impl Iterator<Item = (&'static str, &'static str)> {
     BACKENDS.iter().map(|backend| (backend.name, backend.summary))
 }
 
-/// How it is run where nothing else is said: all rows.
+/// The default options: all rows.
 #[must_use]
-pub fn usual() -> Options {
-    Options::usual(10_000, 5, [5_000, 1_000, 400])
+pub fn defaults() -> Options {
+    Options::defaults(10_000, 5, [5_000, 1_000, 400])
 }
 
-/// What can be measured.
+/// Checks the options against the limits of this bench.
 fn check(options: &Options) -> Result<()> {
     options.check(&Bounds {
         backends: &BACKENDS.iter().map(|backend| backend.name).collect::<Vec<_>>(),
@@ -54,15 +54,14 @@ fn check(options: &Options) -> Result<()> {
     })
 }
 
-/// All that was found.
-type Results = cyclic::Results<Backend, Case>;
+/// Results of the bench.
+type PowerlinkResults = cyclic::CyclicResults<Backend, PowerlinkCase>;
 
 /// Runs the bench.
 ///
 /// # Errors
-/// Where an option cannot be used, or the kernel or its privileges do not allow it;
-/// [`crate::Error::Interrupted`]. Whatever was made is gone then. A back end that cannot be had is no
-/// error but a row that says why.
+/// Invalid options; missing support or privileges; [`crate::Error::Interrupted`]. All namespaces and
+/// programs are removed then. An unavailable back end is no error, but a row with the reason.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     check(options)?;
     cyclic::run("powerlink", progress, |progress| {
@@ -71,13 +70,13 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     })
 }
 
-fn measure(options: &Options, progress: &mut Progress) -> Result<Results> {
+fn measure(options: &Options, progress: &mut Progress) -> Result<PowerlinkResults> {
     let place = Placement::choose(options.cpus, options.priority)?;
     let loaded = options.loads.contains(&Load::Hackbench);
-    // Before there is anything that its tasks could inherit.
+    // Before any object exists that its tasks could inherit.
     let hackbench = Hackbench::start(if loaded { Hackbench::GROUPS } else { 0 })?;
     let awake = Awake::begin();
-    let wanted = BACKENDS.iter().filter(|backend| options.wants(backend.name, true));
+    let wanted = BACKENDS.iter().filter(|backend| options.includes(backend.name, true));
     let mut states: Vec<RowState<Backend>> = wanted.map(|backend| (backend, None)).collect();
     let mut cases = Vec::new();
     for period in &options.periods {
@@ -89,13 +88,13 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Results> {
         {
             for (case, &load) in options.loads.iter().enumerate() {
                 let _running = (load == Load::Hackbench).then(|| hackbench.run()).transpose()?;
-                // In each round another one begins, so that none is always behind the same.
+                // The first row changes each round, so that none always follows the same one.
                 first += usize::from(round > 0);
                 let at = first % rows.len();
                 let (last, begin) = rows.split_at_mut(at);
                 for MeasuredRow { row, cases } in begin.iter_mut().chain(last) {
                     let name = row.backend.name;
-                    let cycles = Cycles::new(period_us, counted);
+                    let cycles = RowCycles::new(period_us, counted);
                     let taken = row.run(cycles, &place, || {
                         let round = round + 1;
                         progress.update(|| {
@@ -107,22 +106,22 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Results> {
                 }
             }
         }
-        let mut of_period: Vec<Case> =
+        let mut of_period: Vec<PowerlinkCase> =
             rows.into_iter().flat_map(|measured| measured.cases).collect();
-        // Stable: the rows stay in their order.
+        // Stable: the rows keep their order.
         of_period.sort_by_key(|case| options.loads.iter().position(|load| *load == case.load));
         cases.extend(of_period);
     }
-    Ok(Results { rows: states, cases, machine: Machine::new(place, &awake) })
+    Ok(PowerlinkResults { rows: states, cases, machine: Machine::new(place, &awake) })
 }
 
-/// A row, and its case for each load of the options.
+/// A row, and its case per load of the options.
 struct MeasuredRow {
     row: Row,
-    cases: Vec<Case>,
+    cases: Vec<PowerlinkCase>,
 }
 
-/// A network for each row, in OPERATIONAL.
+/// Boots a network for each row.
 fn open(
     states: &mut [RowState<Backend>],
     options: &Options,
@@ -134,11 +133,11 @@ fn open(
     let mut rows = Vec::new();
     for (backend, why_not) in states.iter_mut().filter(|(_, why_not)| why_not.is_none()) {
         interrupt::check()?;
-        progress.update(|| format!("{period_us} us: boots of {}", backend.name));
+        progress.update(|| format!("{period_us} us: booting {}", backend.name));
         match Row::open(backend, period_us, events)? {
             Ok(mut row) => {
                 row.boot(place)?;
-                let case = |load: &Load| Case::new(backend.name, period_us, *load);
+                let case = |load: &Load| PowerlinkCase::new(backend.name, period_us, *load);
                 rows.push(MeasuredRow { row, cases: options.loads.iter().map(case).collect() });
             }
             Err(why) => *why_not = Some(why),

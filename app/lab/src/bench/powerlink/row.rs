@@ -1,4 +1,4 @@
-//! A network of two nodes on a wire of its own, which rests while others are measured.
+//! A network of two nodes on a wire of its own, paused while others are measured.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,32 +17,33 @@ use super::backend::Backend;
 use super::trace::TraceFigures;
 use super::wire::Wire;
 use crate::bench::port::backend::prepare;
-use crate::bench::port::place::Placement;
+use crate::bench::port::placement::Placement;
 use crate::bench::port::rig::{CN, CN_MAC, MN, MN_MAC, TO_CN, TO_MN, pair};
 use crate::{Error, Result};
 
 const NODE: NodeId = NodeId(1);
 
-/// Within this time a network of two is in OPERATIONAL.
+/// Time within which a network of two nodes reaches OPERATIONAL.
 const BOOT: Duration = Duration::from_secs(60);
-/// By how much a round may be longer than its cycles, at worst.
+/// Maximum duration of a round beyond its cycles.
 const BOUND_NS: u64 = 60 * SECOND;
-/// How often it is looked whether a round is over.
+/// Interval of checks whether a round is over.
 const LOOK_NS: u64 = 1_000_000;
 
 /// The cycles of a round.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cycles {
+pub(super) struct RowCycles {
     period_us: u32,
-    /// That do not count, before those that do: the network rested, and caches are cold.
+    /// Cycles before the measured ones, which do not count: the network was paused, and caches are
+    /// cold.
     warm_up: u64,
     counted: u64,
 }
 
-impl Cycles {
+impl RowCycles {
     pub(super) fn new(period_us: u32, counted: u64) -> Self {
         let warm_up = (100_000 / u64::from(period_us)).clamp(20, 200);
-        Cycles { period_us, warm_up, counted }
+        RowCycles { period_us, warm_up, counted }
     }
 
     fn bound_ns(self) -> u64 {
@@ -50,24 +51,25 @@ impl Cycles {
     }
 }
 
-/// Room for the events of a round: three frames a cycle, and more, so that it shows.
+/// Room for the events of a round: three frames per cycle, and a margin, so that excess frames are
+/// noticed.
 pub(super) fn events(counted: Option<u64>) -> u32 {
     (4 * counted.unwrap_or(0) + 4096) as u32
 }
 
-/// What a row gave in a round.
+/// The record of a row in a round.
 #[derive(Debug)]
-pub(super) struct Round {
+pub(super) struct RowRecord {
     pub(super) taken: TraceFigures,
-    /// Events that found no room, and frames of others.
+    /// Events that did not fit in the record, and foreign frames.
     pub(super) lost: u64,
     pub(super) foreign: u64,
-    /// What the nodes did in the round: managing node, controlled node.
+    /// Counters of the nodes in this round: managing node, controlled node.
     pub(super) counts: [Counts; 2],
 }
 
-/// A node and its process.
-struct End<S: Station> {
+/// A node and its runner.
+struct NodeEnd<S: Station> {
     runner: Runner<S>,
     simulation: Simulation,
 }
@@ -75,14 +77,15 @@ struct End<S: Station> {
 /// A network.
 pub(super) struct Row {
     pub(super) backend: &'static Backend,
-    // Closed before the interfaces go.
-    mn: End<ManagingNode>,
-    cn: End<ControlledNode>,
+    // Closed before the interfaces are removed.
+    mn: NodeEnd<ManagingNode>,
+    cn: NodeEnd<ControlledNode>,
     wire: Wire,
     _namespaces: [Handle; 3],
 }
 
-/// A network of one node with a value each way. A loss is counted, and has no further consequence.
+/// A network of one controlled node with a value per direction. A loss is counted, and has no other
+/// effect.
 fn file(period_us: u32) -> File {
     let text = format!(
         "[network]\ncycle-us = {period_us}\nasync-slot-us = 500\nloss-threshold = 0\n\
@@ -92,11 +95,11 @@ fn file(period_us: u32) -> File {
          output = [{{ type = \"u32\", simulate = \"counter\" }}]\n",
         period_us / 2
     );
-    File::parse(&text, "the network of the bench").expect("a network that was tried")
+    File::parse(&text, "the network of the bench").expect("the file is valid")
 }
 
 impl Row {
-    /// The interfaces, and both nodes, turned off; or why they cannot be had here.
+    /// The interfaces, and both nodes, off; or the reason why the back end is unavailable.
     pub(super) fn open(
         backend: &'static Backend,
         period_us: u32,
@@ -133,8 +136,8 @@ impl Row {
         };
         Ok(Ok(Row {
             backend,
-            mn: End { runner: managing, simulation: Simulation::managing(&file) },
-            cn: End { runner: controlled, simulation: Simulation::controlled(&file, NODE) },
+            mn: NodeEnd { runner: managing, simulation: Simulation::managing(&file) },
+            cn: NodeEnd { runner: controlled, simulation: Simulation::controlled(&file, NODE) },
             wire: programs,
             _namespaces: [mn, wire, cn],
         }))
@@ -147,19 +150,19 @@ impl Row {
         let turn = |node: &ManagingNode| {
             up.store(node.step(NODE) == Some(Step::Operational), Ordering::Relaxed);
         };
-        let what = format!("the network of {name} to be in OPERATIONAL");
+        let what = format!("boot of the network of {name}");
         self.play(place, turn, |_, ended| {
             wait(&what, bound_ns, || up.load(Ordering::Relaxed) || ended())
         })
     }
 
-    /// Lets the network run for some cycles; `tick` is called now and then.
+    /// Runs the network for a number of cycles; `tick` is called periodically.
     pub(super) fn run(
         &mut self,
-        cycles: Cycles,
+        cycles: RowCycles,
         place: &Placement,
         mut tick: impl FnMut(),
-    ) -> Result<Round> {
+    ) -> Result<RowRecord> {
         let turns = AtomicU64::new(0);
         let bound_ns = now_ns() + cycles.bound_ns();
         let before = self.counts();
@@ -168,7 +171,7 @@ impl Row {
         };
         let recorded = self.play(place, turn, |wire, ended| {
             let mut until = |count: u64| {
-                wait("the end of a round", bound_ns, || {
+                wait("end of a round", bound_ns, || {
                     tick();
                     turns.load(Ordering::Relaxed) >= count || ended()
                 })
@@ -182,14 +185,14 @@ impl Row {
         let counts = [0, 1].map(|end| since(after[end], before[end]));
         let period_ns = u64::from(cycles.period_us) * 1000;
         let (lost, foreign) = (recorded.lost, recorded.foreign);
-        Ok(Round { taken: TraceFigures::of(recorded.events, period_ns), lost, foreign, counts })
+        Ok(RowRecord { taken: TraceFigures::of(recorded.events, period_ns), lost, foreign, counts })
     }
 
     fn counts(&self) -> [Counts; 2] {
         [self.mn.runner.counts(), self.cn.runner.counts()]
     }
 
-    /// Runs both nodes while something is done, which is told whether one of them ended.
+    /// Runs both nodes during a task, which receives whether one of them has exited.
     fn play<T>(
         &mut self,
         place: &Placement,
@@ -218,26 +221,27 @@ impl Row {
     }
 }
 
-/// Sets it however its thread ends: nobody waits for a node that is gone.
-struct SetsOnDrop<'a>(&'a AtomicBool);
+/// Sets the flag when its thread exits for any reason, so that no thread waits for a node that has
+/// exited.
+struct FlagOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for SetsOnDrop<'_> {
+impl Drop for FlagOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// Runs a node on a CPU until it is told to stop.
+/// Runs a node on a CPU until `stop` is set.
 fn run_end<S: Station>(
-    end: &mut End<S>,
+    end: &mut NodeEnd<S>,
     place: &Placement,
     cpu: usize,
     stop: &AtomicBool,
     mut turn: impl FnMut(&mut S, &mut Simulation),
 ) -> Result<()> {
-    let _told = SetsOnDrop(stop);
+    let _stop_flag = FlagOnDrop(stop);
     let _placed = place.take(cpu)?;
-    let End { runner, simulation } = end;
+    let NodeEnd { runner, simulation } = end;
     Ok(runner.run(|node| turn(node, simulation), |_| !stop.load(Ordering::Relaxed))?)
 }
 

@@ -4,7 +4,7 @@ use onbeat_report::progress::{Progress, Style};
 use onbeat_report::{Cell, Figure, Outcome};
 use onbeat_testing::{Feature, require_all};
 
-use super::{run, usual};
+use super::{defaults, run};
 use crate::bench::cyclic::{Load, Options};
 
 fn series(outcome: &Outcome, name: &str) -> Vec<(String, u64)> {
@@ -15,7 +15,7 @@ fn series(outcome: &Outcome, name: &str) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn whole_nodes_are_measured_idle_and_loaded_and_one_of_them_answers_in_the_driver() {
+fn complete_nodes_are_measured_idle_and_loaded_and_xdp_responds_in_the_driver() {
     if !require_all(&[Feature::Root, Feature::Veth, Feature::Kernel(5, 18)]) {
         return;
     }
@@ -24,7 +24,7 @@ fn whole_nodes_are_measured_idle_and_loaded_and_one_of_them_answers_in_the_drive
         cycles: 60,
         rounds: 2,
         periods: vec![Duration::from_millis(5)],
-        ..usual()
+        ..defaults()
     };
     let outcome = run(&options, &mut Progress::to(Box::new(std::io::sink()), Style::Silent));
     let outcome = outcome.unwrap();
@@ -43,7 +43,7 @@ fn whole_nodes_are_measured_idle_and_loaded_and_one_of_them_answers_in_the_drive
                 assert!(count.is_some_and(|count| count > 0), "{quantity}, {row}: {found:?}");
             }
         }
-        let ratio = format!("p99.9 of PReq to PRes: xdp beside packet, 5 ms, {load}");
+        let ratio = format!("p99.9 of PReq to PRes: xdp relative to packet, 5 ms, {load}");
         assert!(matches!(outcome.figures.get(&ratio), Some(Figure::Ratio(_))), "{ratio}");
     }
     let driver = "xdp: responses that the node's process had to send";

@@ -1,4 +1,4 @@
-//! The wire of a row: `bpf/powerlink.bpf.c`, which stamps what passes.
+//! The wire of a row: `bpf/powerlink.bpf.c`, which stamps passing frames.
 
 use std::mem::{offset_of, size_of};
 
@@ -6,7 +6,7 @@ use libbpf_rs::{Link, MapCore, MapFlags};
 use onbeat_bpf::{Plain, UnloadedObject};
 use onbeat_netdev::Handle;
 
-use super::trace::Event;
+use super::trace::WireEvent;
 use crate::Result;
 use crate::programs::{Programs, failed, number};
 
@@ -18,50 +18,50 @@ use skeleton::types::{bss, wire_state};
 
 onbeat_bpf::bpf_plain!(unsafe: wire_state);
 
-// `state` is all of the section: it is written and read as octets.
+// `state` is the whole section: it is written and read as octets.
 const _: () = assert!(offset_of!(bss, state) == 0 && size_of::<bss>() == size_of::<wire_state>());
 
-/// A row's programs, loaded.
+/// The loaded programs of a row.
 #[derive(Debug)]
 pub(super) struct Wire {
     programs: Programs,
-    /// Events that there is room for.
+    /// Capacity of the event table.
     room: u32,
     _links: Vec<Link>,
 }
 
-/// What was recorded.
+/// A recording of events.
 #[derive(Debug)]
 pub(super) struct WireRecord {
-    pub(super) events: Vec<Event>,
-    /// Events that found no room.
+    pub(super) events: Vec<WireEvent>,
+    /// Events that did not fit in the table.
     pub(super) lost: u64,
-    /// Frames of others.
+    /// Foreign frames.
     pub(super) foreign: u64,
 }
 
 impl Wire {
-    /// A wire between two ends of a namespace, with room for so many events.
+    /// Starts a wire between two interfaces of a namespace, with room for this number of events.
     pub(super) fn start(handle: &Handle, [to_mn, to_cn]: [&str; 2], room: u32) -> Result<Self> {
         let size = |object: &mut UnloadedObject| object.set_entries("events", room);
         let programs = Programs::load_sized(OBJECT, "the wire", size)?;
-        programs.lead("to_mn", 0, handle, to_mn)?;
-        programs.lead("to_cn", 0, handle, to_cn)?;
+        programs.set_target("to_mn", 0, handle, to_mn)?;
+        programs.set_target("to_cn", 0, handle, to_cn)?;
         let links = [("from_mn", to_mn), ("from_cn", to_cn)]
             .map(|(program, interface)| programs.attach(program, handle, interface));
         let links = links.into_iter().collect::<Result<_>>()?;
         Ok(Self { programs, room, _links: links })
     }
 
-    /// Records from now on.
+    /// Starts recording.
     pub(super) fn begin(&mut self) -> Result<()> {
         self.programs.set_state(wire_state { recording: 1, ..wire_state::default() }.octets())
     }
 
-    /// What was recorded since.
+    /// Stops recording; returns the recorded events.
     pub(super) fn end(&mut self) -> Result<WireRecord> {
         let wire_state { next, foreign, .. } = self.programs.state()?;
-        // Counters go on where something passes meanwhile: they are put back before the next time.
+        // Frames that pass meanwhile still advance the counters; the next start resets them.
         self.programs.set_state(wire_state::default().octets())?;
         let kept = next.min(self.room.into());
         let map = self.programs.map("events");
@@ -69,7 +69,7 @@ impl Wire {
         for index in 0..kept as u32 {
             let found = map.lookup(&index.to_ne_bytes(), MapFlags::ANY);
             let octets = found.map_err(failed("read the events of the wire"))?;
-            events.extend(Event::of(number(&octets.unwrap_or_default())));
+            events.extend(WireEvent::of(number(&octets.unwrap_or_default())));
         }
         Ok(WireRecord { events, lost: next - kept, foreign })
     }

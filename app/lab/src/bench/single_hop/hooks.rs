@@ -1,5 +1,5 @@
-//! What the hooks cost: the same packets through a router with and without them, in turns, on one CPU;
-//! beside it the limit, the same programs while they follow nothing.
+//! Overhead of the hooks: the same packets through a router with and without them, alternating, on one
+//! CPU; and with the limit, the same programs while no packet is followed.
 
 use std::time::Duration;
 
@@ -7,42 +7,42 @@ use onbeat_bpf::statistics::Statistics;
 use onbeat_hooks::{Detail, Hop, Tracer};
 use onbeat_report::Progress;
 
-use super::super::counted::ProgramCosts;
 use super::super::cpu::Cpus;
+use super::super::program_costs::ProgramCosts;
 use super::Options;
-use super::router::{Arrivals, Router};
+use super::router::{ArrivalMode, Router};
 use crate::Result;
 
-/// What is compared.
-pub(super) const CASES: [(Arrivals, Detail); 4] = [
-    (Arrivals::Polled, Detail::Stages),
-    (Arrivals::Polled, Detail::Whole),
-    (Arrivals::Queued, Detail::Stages),
-    (Arrivals::Queued, Detail::Whole),
+/// The compared cases.
+pub(super) const CASES: [(ArrivalMode, Detail); 4] = [
+    (ArrivalMode::Polled, Detail::Stages),
+    (ArrivalMode::Polled, Detail::Whole),
+    (ArrivalMode::Queued, Detail::Stages),
+    (ArrivalMode::Queued, Detail::Whole),
 ];
 
-/// Nanoseconds of a packet in a round.
+/// Nanoseconds per packet in a round.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Round {
+pub(super) struct HookRound {
     pub(super) without: f64,
-    /// With the programs, which follow nothing.
+    /// With the programs, while no packet is followed.
     pub(super) called: f64,
     pub(super) with: f64,
 }
 
-pub(super) struct Results {
-    pub(super) arrivals: Arrivals,
+pub(super) struct HookResults {
+    pub(super) arrivals: ArrivalMode,
     pub(super) detail: Detail,
-    pub(super) rounds: Vec<Round>,
-    /// Packets that came out while they were followed, and those that the tracer reported.
+    pub(super) rounds: Vec<HookRound>,
+    /// Packets forwarded while they were followed, and those that the tracer reported.
     pub(super) passed: u64,
     pub(super) reported: u64,
-    /// The programs, while they were counted.
+    /// Run times of the programs.
     pub(super) programs: ProgramCosts,
 }
 
-/// What is measured.
-struct Bed {
+/// The objects under measurement.
+struct HookBed {
     router: Router,
     hop: Hop,
     slice: Duration,
@@ -54,15 +54,15 @@ pub(super) fn measure(
     options: &Options,
     cpus: &Cpus,
     progress: &mut Progress,
-) -> Result<Vec<Results>> {
+) -> Result<Vec<HookResults>> {
     let _pinned = cpus.pin()?;
     CASES
         .into_iter()
         .map(|(arrivals, detail)| {
             let router = Router::new(arrivals)?;
             let hop = router.hop(detail)?;
-            let mut bed = Bed { router, hop, slice: options.slice, passed: 0, reported: 0 };
-            bed.without()?;
+            let mut bed = HookBed { router, hop, slice: options.slice, passed: 0, reported: 0 };
+            bed.measure_without_hooks()?;
             let mut rounds = Vec::new();
             for round in 0..options.rounds {
                 progress.update(|| {
@@ -72,40 +72,40 @@ pub(super) fn measure(
                 rounds.push(bed.round(round)?);
             }
             let programs = bed.programs()?;
-            let Bed { passed, reported, .. } = bed;
-            Ok(Results { arrivals, detail, rounds, passed, reported, programs })
+            let HookBed { passed, reported, .. } = bed;
+            Ok(HookResults { arrivals, detail, rounds, passed, reported, programs })
         })
         .collect()
 }
 
-impl Bed {
-    /// All three, of which none is always the first.
-    fn round(&mut self, number: u32) -> Result<Round> {
-        let mut round = Round::default();
+impl HookBed {
+    /// Measures all three variants in an order that changes.
+    fn round(&mut self, number: u32) -> Result<HookRound> {
+        let mut round = HookRound::default();
         for turn in 0..3 {
             match (number + turn) % 3 {
-                0 => round.without = self.without()?,
-                1 => round.called = self.called()?,
-                _ => round.with = self.with()?,
+                0 => round.without = self.measure_without_hooks()?,
+                1 => round.called = self.measure_idle_hooks()?,
+                _ => round.with = self.measure_hooks()?,
             }
         }
         Ok(round)
     }
 
-    fn without(&mut self) -> Result<f64> {
+    fn measure_without_hooks(&mut self) -> Result<f64> {
         Ok(self.router.pass(self.slice)?.1)
     }
 
-    fn called(&mut self) -> Result<f64> {
+    fn measure_idle_hooks(&mut self) -> Result<f64> {
         let tracer = Tracer::start(&self.hop)?;
         tracer.follow(false)?;
-        self.without()
+        self.measure_without_hooks()
     }
 
-    /// With the hooks, which tell of each packet.
-    fn with(&mut self) -> Result<f64> {
+    /// Measures with the hooks, which report each packet.
+    fn measure_hooks(&mut self) -> Result<f64> {
         let mut tracer = Tracer::start(&self.hop)?;
-        // In pieces, between which they are taken: nothing is lost, and taking is not measured.
+        // In pieces; reports are read between them: none is lost, and reading is not measured.
         let pieces = 1 + (self.slice.as_millis() / 20) as u32;
         let (mut time_ns, mut packets) = (0.0, 0);
         for _ in 0..pieces {
@@ -119,7 +119,7 @@ impl Bed {
         Ok(time_ns / packets.max(1) as f64)
     }
 
-    /// What each program takes, in a round of its own: counting costs, too.
+    /// Measures the run time of each program in a round of its own, as counting has a cost.
     fn programs(&mut self) -> Result<ProgramCosts> {
         let _statistics = Statistics::enable()?;
         let tracer = Tracer::start(&self.hop)?;

@@ -1,4 +1,4 @@
-//! A pair of captures whose truth is known, read plainly and matched, on one CPU.
+//! A pair of captures with a known truth, read plainly and matched, on one CPU.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -20,35 +20,39 @@ use super::super::cpu::Cpus;
 use super::Options;
 use crate::{Error, Result};
 
-pub(super) struct Results {
+pub(super) struct MatchingResults {
     pub(super) octets: u64,
     pub(super) truth: GroundTruth,
-    pub(super) rounds: Vec<Round>,
+    pub(super) rounds: Vec<MatchingRound>,
     pub(super) counts: Counts,
     pub(super) check: Check,
-    /// Most memory that the process had while it matched, in octets; `None` where the kernel does not tell.
+    /// Peak memory of the process during matching, in octets; `None` if the kernel does not report it.
     pub(super) peak: Option<u64>,
 }
 
-/// Seconds on the CPU.
-pub(super) struct Round {
-    /// Both files, in pieces.
+/// CPU time in seconds.
+pub(super) struct MatchingRound {
+    /// Reading both files in blocks.
     pub(super) plain_s: f64,
-    /// Their packets.
+    /// Reading their packets.
     pub(super) reading_s: f64,
     pub(super) matching_s: f64,
 }
 
-/// Packets fed between two looks at the progress.
+/// Packets between two updates of the progress.
 const BATCH: u64 = 65_536;
 
-pub(super) fn measure(options: &Options, cpus: &Cpus, progress: &mut Progress) -> Result<Results> {
+pub(super) fn measure(
+    options: &Options,
+    cpus: &Cpus,
+    progress: &mut Progress,
+) -> Result<MatchingResults> {
     let traffic = Traffic::of(options.packets);
-    progress.update(|| format!("making captures of {}", count(options.packets, "packet")));
-    let captures = Captures::write(&options.directory, &traffic)?;
+    progress.update(|| format!("creating captures of {}", count(options.packets, "packet")));
+    let captures = CapturePair::write(&options.directory, &traffic)?;
     let _pinned = cpus.pin()?;
     captures.read_plainly()?;
-    let mut found = Results {
+    let mut found = MatchingResults {
         octets: captures.octets,
         truth: captures.truth,
         rounds: Vec::new(),
@@ -56,7 +60,7 @@ pub(super) fn measure(options: &Options, cpus: &Cpus, progress: &mut Progress) -
         check: Check::default(),
         peak: None,
     };
-    // From here on the most is counted anew.
+    // Resets the peak.
     let _ = fs::write("/proc/self/clear_refs", "5");
     for round in 0..options.rounds {
         progress.update(|| format!("matching, round {} of {}", round + 1, options.rounds));
@@ -66,14 +70,14 @@ pub(super) fn measure(options: &Options, cpus: &Cpus, progress: &mut Progress) -
             (found.counts, found.check) = captures.matched(&traffic)?;
             Ok(())
         })?;
-        found.rounds.push(Round { plain_s, reading_s, matching_s });
+        found.rounds.push(MatchingRound { plain_s, reading_s, matching_s });
     }
     found.peak = peak();
     Ok(found)
 }
 
-/// Two files, gone with this.
-struct Captures {
+/// Two files, removed on drop.
+struct CapturePair {
     directory: PathBuf,
     arrivals: PathBuf,
     departures: PathBuf,
@@ -81,7 +85,7 @@ struct Captures {
     truth: GroundTruth,
 }
 
-impl Captures {
+impl CapturePair {
     fn write(directory: &Path, traffic: &Traffic) -> Result<Self> {
         let directory = directory.join(format!("onbeat-bench-{}", std::process::id()));
         let failed = |error| Error::io(format!("write captures to {}", directory.display()), error);
@@ -94,7 +98,8 @@ impl Captures {
             truth: GroundTruth::default(),
         };
         let create = |path: &Path| {
-            File::create(path).map(|file| BufWriter::with_capacity(1 << 20, Interruptible(file)))
+            File::create(path)
+                .map(|file| BufWriter::with_capacity(1 << 20, InterruptibleFile(file)))
         };
         let write = || {
             let truth =
@@ -158,19 +163,19 @@ impl Captures {
     }
 }
 
-impl Drop for Captures {
+impl Drop for CapturePair {
     fn drop(&mut self) {
-        // What is left is in the directory for temporary files.
+        // A file that cannot be removed stays in the directory for temporary files.
         let _ = fs::remove_file(&self.arrivals);
         let _ = fs::remove_file(&self.departures);
         let _ = fs::remove_dir(&self.directory);
     }
 }
 
-/// A file that is not written to after Ctrl-C.
-struct Interruptible(File);
+/// A file whose writes fail after Ctrl-C.
+struct InterruptibleFile(File);
 
-impl Write for Interruptible {
+impl Write for InterruptibleFile {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         interrupt::check().map_err(io::Error::other)?;
         self.0.write(octets)
@@ -185,7 +190,7 @@ fn unreadable(error: CaptureError) -> Error {
     Error::io("read a capture of the bench", io::Error::other(error))
 }
 
-/// How long the work was on a CPU, in seconds: what else the machine does is not in it.
+/// CPU time of the work in seconds, which excludes other work of the machine.
 fn timed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     let before = on_cpu_s();
     work()?;
@@ -193,7 +198,8 @@ fn timed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
 }
 
 fn on_cpu_s() -> f64 {
-    let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("a thread's own times can be asked for");
+    let usage =
+        getrusage(UsageWho::RUSAGE_THREAD).expect("the usage of the calling thread is available");
     (usage.user_time() + usage.system_time()).num_nanoseconds() as f64 / 1e9
 }
 

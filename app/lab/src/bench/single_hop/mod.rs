@@ -1,4 +1,4 @@
-//! The bench `delay`: how fast captures are matched and how right, and what the hooks cost a packet.
+//! The bench `delay`: speed and accuracy of matching captures, and overhead of the hooks per packet.
 
 mod figures;
 mod hooks;
@@ -14,22 +14,22 @@ use onbeat_report::{Outcome, Progress, Run};
 use super::cpu::Cpus;
 use crate::{Error, Result};
 
-/// How the bench is run.
+/// Options of the bench.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Packets that cross the hop in the pair of captures.
     pub packets: u64,
-    /// Where the captures are put meanwhile: 414 octets for each packet.
+    /// Directory of the temporary captures: 414 octets per packet.
     pub directory: PathBuf,
-    /// How often they are matched, and packets are sent with and without the hooks.
+    /// Number of repetitions of matching, and of sending packets with and without the hooks.
     pub rounds: u32,
-    /// How long packets are sent at a time.
+    /// Duration of one measurement.
     pub slice: Duration,
-    /// The CPU that everything runs on; the last one where it is not said.
+    /// The CPU of the whole measurement; default: the last one.
     pub cpu: Option<usize>,
-    /// Whether captures are matched.
+    /// Measure the matching of captures.
     pub matching: bool,
-    /// Whether the hooks are measured.
+    /// Measure the hooks.
     pub hooks: bool,
 }
 
@@ -53,7 +53,7 @@ impl Options {
             Err(Error::Option { option, value: "0".into(), reason: reason.into() })
         };
         if self.packets == 0 {
-            return refuse("packets", "a pair of captures has at least one");
+            return refuse("packets", "use at least 1");
         }
         if self.rounds == 0 {
             return refuse("rounds", "use at least 1");
@@ -68,8 +68,8 @@ impl Options {
 /// Runs the bench.
 ///
 /// # Errors
-/// Where an option cannot be used, or the kernel or its privileges do not allow it;
-/// [`Error::Interrupted`]. Whatever was made is gone then.
+/// Invalid options; missing support or privileges; [`Error::Interrupted`]. All files and namespaces are
+/// removed then.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     options.check()?;
     let _guard = interrupt::Guard::install();

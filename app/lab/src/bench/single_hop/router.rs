@@ -1,5 +1,5 @@
-//! A router whose neighbours cost nothing: what is sent to it comes around their stacks, and what it
-//! sends is dropped by the driver.
+//! A router whose neighbors cost no time: packets to it bypass their stacks, and packets from it are
+//! dropped by the driver.
 //!
 //! ```text
 //! packet socket or XDP: eth0 ---- in [ router ] out ---- eth0: XDP
@@ -19,7 +19,7 @@ use super::super::programs::{Programs, REPLAYED};
 use crate::traffic::{BATCH, socket};
 use crate::{Error, Result};
 
-/// Octets of a frame, FCS not included: the paper's 192.
+/// Octets of a frame, without FCS: 192 as in the paper.
 const FRAME: usize = 192;
 const HEADERS: usize = 14 + ipv4::HEADER_LEN + udp::HEADER_LEN;
 const _: () = assert!(HEADERS == REPLAYED);
@@ -27,21 +27,21 @@ const _: () = assert!(HEADERS == REPLAYED);
 const ARRIVES: &str = "in";
 const LEAVES: &str = "out";
 
-/// Within this time a veth pair that was turned on has carrier.
+/// Time within which a veth pair that was set up has carrier.
 const BOUND: Duration = Duration::from_secs(10);
 
-/// How packets come to the router.
+/// Arrival mode of packets at the router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arrivals {
+pub(super) enum ArrivalMode {
     /// One by one, from a packet socket: the driver puts each into the CPU's queue, and each has a
     /// softirq of its own.
     Queued,
-    /// Many at a time, made in the kernel: the driver takes them in its poll, as those of NICs do.
+    /// In batches, made in the kernel: the driver receives them in its poll, as a NIC's driver.
     Polled,
 }
 
-impl Arrivals {
-    /// As tables have it.
+impl ArrivalMode {
+    /// Its name in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued one by one",
@@ -50,9 +50,9 @@ impl Arrivals {
     }
 }
 
-/// Frames of a poll: what a driver's poll takes at most.
+/// Frames of a poll: the budget of a driver's poll.
 const POLLED: u32 = 64;
-/// Frames between two looks at the clock.
+/// Frames between two checks of the clock.
 const REPLAYED_AT_ONCE: u32 = 64 * POLLED;
 
 enum Source {
@@ -63,7 +63,7 @@ enum Source {
 pub(super) struct Router {
     sender: Handle,
     router: Handle,
-    /// Where packets end: gone with its handle.
+    /// Drops the packets: removed with its handle.
     _receiver: Handle,
     source: Source,
     programs: Programs,
@@ -71,20 +71,20 @@ pub(super) struct Router {
 }
 
 impl Router {
-    pub(super) fn new(arrivals: Arrivals) -> Result<Self> {
+    pub(super) fn new(arrivals: ArrivalMode) -> Result<Self> {
         let host = || Handle::in_namespace(&Namespace::with_loopback()?);
         let (sender, router, receiver) = (host()?, host()?, host()?);
         let ends = [(&sender, ARRIVES, net(1, 1)), (&receiver, LEAVES, net(2, 1))];
         for (host, near, address) in ends {
             let far = VethEnd::new(near).namespace(router.namespace());
             host.create_veth(&VethEnd::new("eth0"), &far)?;
-            // A veth has a poll where it may merge packets. The other end asks for that when it is
-            // turned on, before it takes any from XDP.
+            // A veth polls if it may merge packets. The other end needs this when it is set up, before
+            // it accepts frames of XDP.
             let ethtool = Ethtool::in_namespace(router.namespace())?;
-            ethtool.set_features(near, &[("gro", arrivals == Arrivals::Polled)])?;
+            ethtool.set_features(near, &[("gro", arrivals == ArrivalMode::Polled)])?;
             for (handle, name) in [(host, "eth0"), (&router, near)] {
                 handle.set_ipv6(name, false)?;
-                // Nobody behind it answers, and nobody has to: frames go to the interface's own address.
+                // No host behind it answers, and none has to: frames go to the interface's own address.
                 handle.set_arp(name, false)?;
                 handle.set_up(name)?;
             }
@@ -101,20 +101,20 @@ impl Router {
         let header = header(&router, &sender)?;
         let payload = vec![0; FRAME - HEADERS];
         let source = match arrivals {
-            Arrivals::Queued => Source::Socket {
+            ArrivalMode::Queued => Source::Socket {
                 socket: socket::sender(sender.namespace(), "eth0")?,
                 headers: vec![header; BATCH],
                 payload,
             },
-            Arrivals::Polled => {
-                programs.replay(&interface(&sender)?, &header)?;
+            ArrivalMode::Polled => {
+                programs.configure_replay(&interface(&sender)?, &header)?;
                 Source::Kernel { frame: [&header[..], &payload].concat() }
             }
         };
         Ok(Self { sender, router, source, _receiver: receiver, programs, _sink: sink })
     }
 
-    /// What the hooks follow through it.
+    /// The hop that the hooks follow.
     pub(super) fn hop(&self, detail: Detail) -> Result<Hop> {
         let find = |name| Ok::<_, Error>(self.router.namespace().run(|| Device::find(name))??);
         Ok(Hop {
@@ -126,11 +126,11 @@ impl Router {
         })
     }
 
-    /// Sends packets for so long; how many came out, and what one took, in nanoseconds.
+    /// Sends packets for this time; returns the number forwarded, and nanoseconds per packet.
     pub(super) fn pass(&mut self, slice: Duration) -> Result<(u64, f64)> {
         let before = self.programs.received()?;
         let begun = Instant::now();
-        // The kernel's own clock leaves out what its source needs to begin.
+        // The kernel's own clock excludes the start-up time of its source.
         let (mut sent, mut sending_ns) = (0, 0.0);
         while begun.elapsed() < slice {
             interrupt::check()?;
@@ -152,7 +152,7 @@ impl Router {
         let passed = self.programs.received()? - before;
         if passed == 0 {
             let lost =
-                "no packet came through the router of the bench: a rule of the host drops them";
+                "no packet passed the router of the bench: a firewall rule of the host drops them";
             return Err(Error::Invalid(lost.into()));
         }
         Ok(match self.source {
@@ -166,7 +166,7 @@ fn net(net: u8, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 9, net, host)
 }
 
-/// The headers of a packet from behind one interface of the router to behind the other.
+/// The headers of a packet from a host behind one interface of the router to a host behind the other.
 fn header(router: &Handle, sender: &Handle) -> Result<[u8; HEADERS]> {
     let mac = |handle: &Handle, name| -> Result<_> {
         let mac = handle.link(name)?.mac;
@@ -185,6 +185,6 @@ fn header(router: &Handle, sender: &Handle) -> Result<[u8; HEADERS]> {
         .emit(&mut octets)
         .and_then(|_| internet.emit(&mut octets[14..]))
         .and_then(|_| datagram.emit(&mut octets[14 + ipv4::HEADER_LEN..]));
-    written.expect("there is room for the headers");
+    written.expect("the buffer is large enough for the headers");
     Ok(octets)
 }

@@ -1,5 +1,5 @@
-//! The limit: threads that send every frame on, by the same sockets and in the same batches as FRER,
-//! and look at none.
+//! The limit: threads that forward every frame by the same sockets and in the same batches as FRER,
+//! without parsing it.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,19 +16,19 @@ use onbeat_node::config::Backend;
 use super::super::chain::{Chain, ChainDrops, Interface, Stations};
 use super::super::cpu::Cpus;
 use super::super::programs::Programs;
-use super::super::protected::NodeCounters;
-use super::Nodes;
-use crate::bench::account::Account;
+use super::super::protected::FrerNodeCounters;
+use super::ChainNodes;
+use crate::bench::account::FrameAccount;
 use crate::worker::Worker;
 use crate::{Error, Result};
 
-/// Places in a ring for copies of frames, as FRER's ports have them.
+/// Capacity of a ring for copies of frames, as in FRER's ports.
 const FRAMES: usize = 8192;
 
-/// How soon a thread sees that it is to end.
+/// Maximum delay until a thread notices that it shall stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Where frames go that come in by each port.
+/// Egress ports of the frames of each ingress port.
 type Routes = Vec<Vec<usize>>;
 
 /// A chain of two bare forwarders.
@@ -37,7 +37,7 @@ pub(super) struct BareForwarders {
     chain: Chain,
     paths: usize,
     zero_copy: bool,
-    // Before the programs, which hold the sockets' places.
+    // Dropped before the programs, which hold the entries of the sockets.
     _threads: [Worker<()>; 2],
     _attached: Vec<(Programs, Vec<Link>)>,
 }
@@ -54,7 +54,7 @@ impl BareForwarders {
         let b = [[&chain.b].as_slice(), &chain.b_paths.each_ref()[..paths]].concat();
         let mut to_paths: Routes = vec![Vec::new(); 1 + paths];
         to_paths[0] = (1..=paths).collect();
-        // What comes by path 2 are the copies that FRER would eliminate.
+        // Frames of path 2 are the copies that FRER would eliminate.
         let mut to_listener: Routes = vec![Vec::new(); 1 + paths];
         to_listener[1] = vec![0];
         let mut attached = Vec::new();
@@ -62,12 +62,13 @@ impl BareForwarders {
         let mut forward = |handle: &Handle, interfaces: &[&Interface], routes: Routes| {
             if backend == Backend::Xsk {
                 let mut programs = Programs::load()?;
-                let (forwarder, links) = Xsk::open(handle, interfaces, routes, &mut programs)?;
+                let (forwarder, links) =
+                    XskForwarder::open(handle, interfaces, routes, &mut programs)?;
                 zero_copy &= forwarder.zero_copy;
                 attached.push((programs, links));
                 start(forwarder, cpus)
             } else {
-                start(Packet::open(handle, interfaces, routes)?, cpus)
+                start(PacketForwarder::open(handle, interfaces, routes)?, cpus)
             }
         };
         let threads = [forward(&stations.a, &a, to_paths)?, forward(&stations.b, &b, to_listener)?];
@@ -75,7 +76,7 @@ impl BareForwarders {
     }
 }
 
-impl Nodes for BareForwarders {
+impl ChainNodes for BareForwarders {
     fn chain(&mut self) -> &mut Chain {
         &mut self.chain
     }
@@ -84,31 +85,31 @@ impl Nodes for BareForwarders {
         self.zero_copy
     }
 
-    fn account(&self, dropped: ChainDrops) -> Result<Account> {
+    fn account(&self, dropped: ChainDrops) -> Result<FrameAccount> {
         let Chain { sent, received, .. } = self.chain;
-        let (paths, counted) = (self.paths, NodeCounters::default());
-        Ok(Account { paths, streams: 0, sent, received, dropped, counted })
+        let (paths, counted) = (self.paths, FrerNodeCounters::default());
+        Ok(FrameAccount { paths, streams: 0, sent, received, dropped, counted })
     }
 }
 
-/// What a thread does again and again.
-trait Forward: Send + 'static {
-    /// Sends on up to a batch of each port; how many frames those were.
+/// A forwarding loop.
+trait Forwarder: Send + 'static {
+    /// Forwards up to a batch per port; returns the number of frames.
     fn round(&mut self) -> usize;
 
-    /// What is to be waited for.
+    /// The descriptors to wait for.
     fn fds(&self) -> Vec<libc::pollfd>;
 }
 
-fn start(mut forward: impl Forward, cpus: Cpus) -> Result<Worker<()>> {
+fn start(mut forward: impl Forwarder, cpus: Cpus) -> Result<Worker<()>> {
     let run = move |stop: &AtomicBool| {
         let Ok(_pinned) = cpus.pin() else { return };
-        Cpus::go_first();
+        Cpus::raise_priority();
         let mut fds = forward.fds();
         while !stop.load(Ordering::Relaxed) {
             while forward.round() > 0 {}
-            // SAFETY: the length is that of `fds`, which lives through the call. An early return
-            // does no harm.
+            // SAFETY: the length is that of `fds`, which lives through the call. A spurious wake-up is
+            // harmless.
             unsafe {
                 libc::poll(fds.as_mut_ptr(), fds.len() as _, LOOK.as_millis() as libc::c_int)
             };
@@ -121,13 +122,13 @@ fn entry(fd: &impl AsFd) -> libc::pollfd {
     libc::pollfd { fd: fd.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 }
 }
 
-struct Packet {
+struct PacketForwarder {
     receivers: Vec<PacketReceiver>,
     senders: Vec<PacketSender>,
     routes: Routes,
 }
 
-impl Packet {
+impl PacketForwarder {
     fn open(handle: &Handle, interfaces: &[&Interface], routes: Routes) -> Result<Self> {
         let namespace = handle.namespace();
         let (mut receivers, mut senders) = (Vec::new(), Vec::new());
@@ -139,7 +140,7 @@ impl Packet {
     }
 }
 
-impl Forward for Packet {
+impl Forwarder for PacketForwarder {
     fn round(&mut self) -> usize {
         let mut frames = 0;
         for (receiver, routes) in self.receivers.iter_mut().zip(&self.routes) {
@@ -160,7 +161,7 @@ impl Forward for Packet {
     }
 }
 
-struct Xsk {
+struct XskForwarder {
     receivers: Vec<XskReceiver>,
     senders: Vec<XskSender>,
     umem: Umem,
@@ -169,7 +170,7 @@ struct Xsk {
     zero_copy: bool,
 }
 
-impl Xsk {
+impl XskForwarder {
     fn open(
         handle: &Handle,
         interfaces: &[&Interface],
@@ -177,14 +178,14 @@ impl Xsk {
         programs: &mut Programs,
     ) -> Result<(Self, Vec<Link>)> {
         let (umem, pool) = Umem::new((FRAMES * interfaces.len()) as u32)
-            .map_err(|error| Error::io("take memory for frames", error))?;
+            .map_err(|error| Error::io("allocate memory for frames", error))?;
         let (mut receivers, mut senders, mut links) = (Vec::new(), Vec::new(), Vec::new());
         let mut zero_copy = true;
         for interface in interfaces {
             links.push(programs.attach("to_socket", handle, interface)?);
             let (namespace, name) = (handle.namespace(), &interface.name);
             let socket = XskSocket::open(namespace, name, 0, &umem, QUEUE_FRAMES, false)?;
-            programs.deliver(interface, socket.as_fd())?;
+            programs.redirect_to_socket(interface, socket.as_fd())?;
             zero_copy &= socket.zero_copy();
             let (receiver, sender) = socket.split();
             receivers.push(receiver);
@@ -198,7 +199,7 @@ impl Xsk {
     }
 }
 
-impl Forward for Xsk {
+impl Forwarder for XskForwarder {
     fn round(&mut self) -> usize {
         let Self { receivers, senders, umem, pool, routes, .. } = self;
         let mut frames = 0;

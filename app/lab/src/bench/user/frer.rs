@@ -1,4 +1,4 @@
-//! Nodes A and B with FRER.
+//! Nodes A and B with FRER in user space.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,34 +13,34 @@ use onbeat_node::config::Backend;
 
 use super::super::chain::{Chain, ChainDrops, Interface, Stations};
 use super::super::cpu::Cpus;
-use super::super::protected::{NodeCounters, configuration};
-use super::Nodes;
-use crate::bench::account::Account;
+use super::super::protected::{FrerNodeCounters, configuration};
+use super::ChainNodes;
+use crate::bench::account::FrameAccount;
 use crate::{Error, Result};
 
-/// Frames that a port by packet sockets has room for, as a node's.
+/// Frames of the queue of a port by packet sockets, as in a node.
 const FRAMES: usize = 8192;
 
 /// A chain with FRER in two threads.
 #[derive(Debug)]
-pub(super) struct Protected {
+pub(super) struct UserSpaceChain {
     chain: Chain,
     /// Paths in use, 1 or 2.
     pub(super) paths: usize,
-    /// Streams configured.
+    /// Number of streams configured.
     pub(super) streams: u32,
-    nodes: [Node; 2],
+    nodes: [UserSpaceNode; 2],
 }
 
 #[derive(Debug)]
-struct Node {
+struct UserSpaceNode {
     forwarder: Option<Forwarder>,
     zero_copy: bool,
     ports: usize,
     _steering: Option<Steering>,
 }
 
-impl Protected {
+impl UserSpaceChain {
     pub(super) fn start(
         stations: &Stations,
         chain: Chain,
@@ -51,13 +51,13 @@ impl Protected {
     ) -> Result<Self> {
         let [generate, recover] = configuration(paths, streams);
         let [a, b] = chain.ports(paths);
-        let a = Node::start(&stations.a, &a, &generate, backend, cpus)?;
-        let b = Node::start(&stations.b, &b, &recover, backend, cpus)?;
+        let a = UserSpaceNode::start(&stations.a, &a, &generate, backend, cpus)?;
+        let b = UserSpaceNode::start(&stations.b, &b, &recover, backend, cpus)?;
         Ok(Self { chain, paths, streams, nodes: [a, b] })
     }
 }
 
-impl Nodes for Protected {
+impl ChainNodes for UserSpaceChain {
     fn chain(&mut self) -> &mut Chain {
         &mut self.chain
     }
@@ -66,8 +66,8 @@ impl Nodes for Protected {
         self.nodes.iter().all(|node| node.zero_copy)
     }
 
-    fn account(&self, mut dropped: ChainDrops) -> Result<Account> {
-        let counted = NodeCounters::sum(self.streams, |node, stream| {
+    fn account(&self, mut dropped: ChainDrops) -> Result<FrameAccount> {
+        let counted = FrerNodeCounters::sum(self.streams, |node, stream| {
             let stream = stream.to_owned();
             self.nodes[node].run(move |inside| inside.plane.read(&stream, inside.now_ns))
         })?;
@@ -77,11 +77,11 @@ impl Nodes for Protected {
         }
         let Chain { sent, received, .. } = self.chain;
         let (paths, streams) = (self.paths, self.streams);
-        Ok(Account { paths, streams, sent, received, dropped, counted })
+        Ok(FrameAccount { paths, streams, sent, received, dropped, counted })
     }
 }
 
-impl Node {
+impl UserSpaceNode {
     fn start(
         handle: &Handle,
         interfaces: &[&Interface],
@@ -93,7 +93,7 @@ impl Node {
         plane.change(&[], streams).map_err(|refusal| Error::Invalid(refusal.to_string()))?;
         let prepare = move || {
             let pinned = cpus.pin().map_err(io::Error::other)?;
-            Cpus::go_first();
+            Cpus::raise_priority();
             Ok(pinned)
         };
         let forwarder = Forwarder::start(plane, PollMode::Sleep, prepare).map_err(failed)?;
@@ -127,12 +127,12 @@ impl Node {
         let namespace = handle.namespace();
         let of_steering = |error| Error::io("steer frames to AF_XDP", io::Error::other(error));
         let (umem, pool) = Umem::new((FRAMES * interfaces.len()) as u32)
-            .map_err(|error| Error::io("take memory for frames", error))?;
+            .map_err(|error| Error::io("allocate memory for frames", error))?;
         self.run(move |inside| inside.set_pool(pool))?;
         let mut steering = Steering::open(streams.len() as u32).map_err(of_steering)?;
         self.zero_copy = true;
         for (number, interface) in interfaces.iter().enumerate() {
-            // Interfaces are named by their index, which is one of the thread's namespace.
+            // Interfaces are identified by their index in the thread's namespace.
             namespace.run(|| steering.attach(&interface.port(), false))?.map_err(of_steering)?;
             let port = Port::xsk(
                 namespace,
@@ -142,7 +142,7 @@ impl Node {
                 |queue, socket: BorrowedFd<'_>| {
                     let delivered = steering.deliver(&interface.name, queue, socket);
                     delivered.map_err(|error| onbeat_frer_user::Error::System {
-                        what: "hand a queue to its socket",
+                        what: "assign a queue to its socket",
                         source: io::Error::other(error),
                     })
                 },
@@ -159,7 +159,7 @@ impl Node {
     }
 
     fn set_port(&self, number: usize, port: Port) -> Result<()> {
-        let control = self.forwarder.as_ref().expect("it runs").control();
+        let control = self.forwarder.as_ref().expect("the forwarder runs").control();
         control.set_port(PortId(number as u8), Some(port)).map_err(failed)
     }
 
@@ -167,7 +167,7 @@ impl Node {
         &self,
         work: impl FnOnce(&mut onbeat_frer_user::ThreadState) -> T + Send + 'static,
     ) -> Result<T> {
-        self.forwarder.as_ref().expect("it runs").control().run(work).map_err(failed)
+        self.forwarder.as_ref().expect("the forwarder runs").control().run(work).map_err(failed)
     }
 
     fn traffic(&self, port: usize) -> Result<Traffic> {
@@ -177,7 +177,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for UserSpaceNode {
     fn drop(&mut self) {
         self.forwarder.take().into_iter().for_each(Forwarder::stop);
     }

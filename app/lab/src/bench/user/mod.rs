@@ -1,12 +1,12 @@
-//! What is measured of FRER in user space: beside a bare forwarder over the same sockets.
+//! Throughput of FRER in user space, compared with a bare forwarder over the same sockets.
 //!
 //! ```text
 //! source -> talker -> A (bare | FRER) -> path1, path2 -> B (bare | FRER) -> listener -> sink
 //! ```
 //!
 //! Source and nodes are threads on one CPU, at one real-time priority. The source sends a batch and
-//! lets the others go on; each of them goes on until it has no more frames. So nothing runs dry or
-//! over, and a frame's share of the time is the sum of what it costs, as for FRER in XDP.
+//! yields; each node runs until it has no more frames. So no queue runs empty or overflows, and a
+//! frame's share of the time is the sum of its costs, as for FRER in XDP.
 
 mod bare;
 pub(super) mod figures;
@@ -19,44 +19,44 @@ use onbeat_report::Progress;
 use onbeat_report::format::count;
 
 use self::bare::BareForwarders;
-use self::frer::Protected;
-use super::account::Account;
+use self::frer::UserSpaceChain;
+use super::account::FrameAccount;
 use super::chain::{Chain, ChainDrops, Stations};
 use super::cpu::Cpus;
 use super::programs::Programs;
-use super::throughput::Bed;
+use super::throughput::ThroughputBed;
 use super::{Options, Source};
 use crate::Result;
 
-/// Frames per second of FRER, and of its limit just before or after it, round by round.
+/// Frames per second of FRER, and of its limit measured directly before or after, per round.
 #[derive(Debug)]
-struct Case {
+struct UserSpaceCase {
     paths: usize,
     streams: u32,
-    /// FRER, limit.
+    /// Pairs of FRER and limit.
     pairs: Vec<(f64, f64)>,
 }
 
-/// What was found of one back end.
+/// Results of one back end.
 #[derive(Debug)]
-pub(super) struct Results {
+pub(super) struct UserSpaceResults {
     backend: Backend,
-    /// Whether drivers work on AF_XDP's memory.
+    /// Drivers work on AF_XDP's memory.
     zero_copy: bool,
-    cases: Vec<Case>,
-    bare: Vec<Account>,
-    protected: Vec<Account>,
+    cases: Vec<UserSpaceCase>,
+    bare: Vec<FrameAccount>,
+    protected: Vec<FrameAccount>,
     undisturbed: bool,
 }
 
-/// What moves the frames of a chain, and what is to be known of it.
-trait Nodes {
+/// The nodes of a chain, by FRER or bare.
+trait ChainNodes {
     fn chain(&mut self) -> &mut Chain;
 
     fn zero_copy(&self) -> bool;
 
-    /// What came and went, given what interfaces had no room for.
-    fn account(&self, dropped: ChainDrops) -> Result<Account>;
+    /// The account of the frames, given the drops at interfaces.
+    fn account(&self, dropped: ChainDrops) -> Result<FrameAccount>;
 }
 
 pub(super) fn measure(
@@ -64,7 +64,7 @@ pub(super) fn measure(
     cpus: Cpus,
     backend: Backend,
     progress: &mut Progress,
-) -> Result<Results> {
+) -> Result<UserSpaceResults> {
     let stations = Stations::new()?;
     let mut programs = Programs::load()?;
     let mut number = 0;
@@ -82,43 +82,54 @@ pub(super) fn measure(
         for paths in [1, 2] {
             interrupt::check()?;
             progress.update(|| format!("starting FRER by {backend}: {}", title(paths, streams)));
-            let nodes = Protected::start(&stations, chain()?, paths, streams, backend, cpus)?;
+            let nodes = UserSpaceChain::start(&stations, chain()?, paths, streams, backend, cpus)?;
             protected.push(nodes);
         }
     }
-    let chains = protected.iter_mut().map(Nodes::chain).chain(bare.iter_mut().map(Nodes::chain));
+    let chains =
+        protected.iter_mut().map(ChainNodes::chain).chain(bare.iter_mut().map(ChainNodes::chain));
     let _sinks: Vec<Link> = chains
         .map(|chain| programs.attach("sink", &stations.listener, &chain.listener))
         .collect::<Result<_>>()?;
 
-    let mut bed =
-        Bed { stations: &stations, programs: &mut programs, cpus, options, undisturbed: true };
+    let mut bed = ThroughputBed {
+        stations: &stations,
+        programs: &mut programs,
+        cpus,
+        options,
+        undisturbed: true,
+    };
     let cases = throughput(&mut bed, backend, &mut bare, &mut protected, progress)?;
     let undisturbed = bed.undisturbed;
-    let zero_copy = bare.iter().all(Nodes::zero_copy);
+    let zero_copy = bare.iter().all(ChainNodes::zero_copy);
     let bare = accounts(&stations, &mut bare)?;
     let protected = accounts(&stations, &mut protected)?;
-    Ok(Results { backend, zero_copy, cases, bare, protected, undisturbed })
+    Ok(UserSpaceResults { backend, zero_copy, cases, bare, protected, undisturbed })
 }
 
 fn throughput(
-    bed: &mut Bed<'_>,
+    bed: &mut ThroughputBed<'_>,
     backend: Backend,
     bare: &mut [BareForwarders],
-    protected: &mut [Protected],
+    protected: &mut [UserSpaceChain],
     progress: &mut Progress,
-) -> Result<Vec<Case>> {
+) -> Result<Vec<UserSpaceCase>> {
     let rounds = bed.options.rounds;
-    let case = |frer: &Protected| Case { paths: frer.paths, streams: frer.streams, pairs: vec![] };
-    let mut cases: Vec<Case> = protected.iter().map(case).collect();
+    let case = |frer: &UserSpaceChain| UserSpaceCase {
+        paths: frer.paths,
+        streams: frer.streams,
+        pairs: vec![],
+    };
+    let mut cases: Vec<UserSpaceCase> = protected.iter().map(case).collect();
     for round in 0..rounds {
         for (case, frer) in cases.iter_mut().zip(protected.iter_mut()) {
             let title = title(case.paths, case.streams);
             progress.update(|| format!("round {} of {rounds}: {backend}: {title}", round + 1));
             let limit = &mut bare[case.paths - 1];
-            let mut measure =
-                |nodes: &mut dyn Nodes| bed.measure(nodes.chain(), case.streams, Source::Socket);
-            // Neither is always the first.
+            let mut measure = |nodes: &mut dyn ChainNodes| {
+                bed.measure(nodes.chain(), case.streams, Source::Socket)
+            };
+            // The order alternates.
             let pair = if round % 2 == 0 {
                 let limit = measure(limit)?;
                 (measure(frer)?, limit)
@@ -131,7 +142,7 @@ fn throughput(
     Ok(cases)
 }
 
-fn accounts<T: Nodes>(stations: &Stations, all: &mut [T]) -> Result<Vec<Account>> {
+fn accounts<T: ChainNodes>(stations: &Stations, all: &mut [T]) -> Result<Vec<FrameAccount>> {
     let account = |nodes: &mut T| {
         let dropped = nodes.chain().dropped(stations)?;
         nodes.account(dropped)
@@ -139,8 +150,8 @@ fn accounts<T: Nodes>(stations: &Stations, all: &mut [T]) -> Result<Vec<Account>
     all.iter_mut().map(account).collect()
 }
 
-impl Results {
-    /// What ports are, for the conditions.
+impl UserSpaceResults {
+    /// Name of the port mode, for the conditions.
     pub(super) fn mode(&self) -> &'static str {
         match (self.backend, self.zero_copy) {
             (Backend::Xsk, true) => "xsk-zero-copy",

@@ -1,4 +1,4 @@
-//! What benches have in common that measure cycle by cycle.
+//! Common options of benches that measure cycle by cycle.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use onbeat_report::{Outcome, Progress};
 use onbeat_terminal::Shown;
 use onbeat_terminal::exit::{Failure, Result};
 
-/// How such a bench is run.
+/// Options of such a bench.
 #[derive(Debug, clap::Args)]
 pub(super) struct Cyclic {
     #[command(flatten)]
     shown: Shown,
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     backends: Vec<String>,
-    /// Cycles to measure, of each back end, period and load
+    /// Number of cycles to measure per back end, period and load
     #[arg(long, value_name = "NUMBER")]
     cycles: Option<u64>,
-    /// In how many rounds: they show the spread
+    /// Number of rounds, which show the spread
     #[arg(long, value_name = "NUMBER")]
     rounds: Option<u32>,
-    /// Lengths of the cycle; the usual ones are below
+    /// Cycle lengths; defaults: see below
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = parse_duration)]
     periods: Vec<Duration>,
-    /// What else the machine does; without it, both
+    /// Load of the machine; default: each in turn
     #[arg(long, value_name = "LOADS", value_delimiter = ',')]
     #[arg(value_parser = PossibleValuesParser::new(Load::ALL.map(Load::name)))]
     load: Vec<String>,
-    /// CPUs of the managing and of the controlled node; without it, the first and the last one
+    /// CPUs of the managing and of the controlled node; default: the first and the last one
     #[arg(long, value_name = "MN,CN", value_delimiter = ',', num_args = 1)]
     cpus: Vec<usize>,
     /// Real-time priority of the nodes (SCHED_FIFO); 0 for none
@@ -39,26 +39,26 @@ pub(super) struct Cyclic {
 }
 
 impl Cyclic {
-    /// Measures, and shows the result.
+    /// Measures and shows the result.
     pub(super) fn measure(
         &self,
-        usual: Options,
+        defaults: Options,
         bench: impl FnOnce(&Options, &mut Progress) -> onbeat_lab::Result<Outcome>,
     ) -> Result {
-        let options = self.options(usual)?;
+        let options = self.options(defaults)?;
         self.shown.run(|progress| bench(&options, progress))
     }
 
-    /// As it is said, else as usual.
-    pub(super) fn options(&self, usual: Options) -> Result<Options> {
+    /// The options, completed with the defaults.
+    pub(super) fn options(&self, defaults: Options) -> Result<Options> {
         let loads = Load::ALL.into_iter().filter(|load| {
             self.load.is_empty() || self.load.iter().any(|name| name == load.name())
         });
         Ok(Options {
             backends: self.backends.clone(),
-            cycles: self.cycles.unwrap_or(usual.cycles),
-            rounds: self.rounds.unwrap_or(usual.rounds),
-            periods: if self.periods.is_empty() { usual.periods } else { self.periods.clone() },
+            cycles: self.cycles.unwrap_or(defaults.cycles),
+            rounds: self.rounds.unwrap_or(defaults.rounds),
+            periods: if self.periods.is_empty() { defaults.periods } else { self.periods.clone() },
             loads: loads.collect(),
             cpus: match self.cpus[..] {
                 [] => None,
@@ -72,7 +72,7 @@ impl Cyclic {
                     )));
                 }
             },
-            priority: self.priority.unwrap_or(usual.priority),
+            priority: self.priority.unwrap_or(defaults.priority),
         })
     }
 }
@@ -92,18 +92,18 @@ mod tests {
     fn options(line: &str) -> std::result::Result<Options, String> {
         let words = std::iter::once("bench").chain(line.split_whitespace());
         let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
-        let usual = onbeat_lab::bench::port::usual();
-        line.cyclic.options(usual).map_err(|error| format!("{error:?}"))
+        let defaults = onbeat_lab::bench::port::defaults();
+        line.cyclic.options(defaults).map_err(|error| format!("{error:?}"))
     }
 
     #[test]
-    fn what_is_not_said_is_as_usual() {
-        let usual = onbeat_lab::bench::port::usual();
-        assert_eq!(format!("{:?}", options("").unwrap()), format!("{usual:?}"));
+    fn options_have_defaults() {
+        let defaults = onbeat_lab::bench::port::defaults();
+        assert_eq!(format!("{:?}", options("").unwrap()), format!("{defaults:?}"));
     }
 
     #[test]
-    fn everything_can_be_said() {
+    fn all_options_are_parsed() {
         let found = options(
             "--cycles 200 --rounds 3 --periods 5ms,250us,1s --load hackbench --cpus 1,0 --priority 0",
         )
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_options_are_rejected() {
         for line in [
             "--periods 5",
             "--periods ms",

@@ -7,11 +7,11 @@ use onbeat_lab::bench::single_hop::{self, Options};
 use super::{Shown, Slices, refuse};
 use onbeat_terminal::exit::Result;
 
-/// Delay in a hop: how fast captures are matched and how right, and what the hooks cost a packet
+/// Measure the delay tools: speed and accuracy of matching captures, overhead of the hooks per packet
 ///
-/// A pair of captures is made, with packets lost, sent twice, overtaken and alike; matching is held
-/// against the truth, and its speed against plain reading of the same files. Packets go through a router
-/// with and without the hooks, in turns.
+/// Matching runs on a generated pair of captures with lost, duplicated, overtaking and identical
+/// packets. Its result is compared with the truth, and its speed with plain reading of the same files.
+/// To measure the hooks, packets pass a router with and without them alternately.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,15 +24,15 @@ and Linux 6.3 with BTF).")]
 pub(super) struct Delay {
     #[command(flatten)]
     shown: Shown,
-    /// Packets that cross the hop in the captures
+    /// Number of packets that cross the hop in the captures
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     packets: Option<u64>,
-    /// Where the captures are put meanwhile, 414 octets for each packet
+    /// Directory of the temporary captures, 414 octets per packet
     #[arg(long, value_name = "DIRECTORY")]
     directory: Option<PathBuf>,
     #[command(flatten)]
     slices: Slices,
-    /// Only a part of it
+    /// Measure only this part
     #[arg(long, value_name = "PART", value_parser = ["matching", "hooks"])]
     only: Option<String>,
 }
@@ -71,7 +71,7 @@ mod tests {
     use crate::command::{Command, parse};
 
     #[test]
-    fn options_of_a_part_that_is_not_measured_are_refused() {
+    fn options_of_an_unmeasured_part_are_rejected() {
         for (line, accepted) in [
             ("--packets 5 --slice 1s", true),
             ("--only matching --packets 5 --rounds 2", true),

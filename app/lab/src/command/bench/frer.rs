@@ -6,12 +6,12 @@ use onbeat_node::config::Backend;
 use super::{Shown, refuse};
 use onbeat_terminal::exit::Result;
 
-/// FRER beside plain forwarding of the same frames
+/// Measure FRER relative to plain forwarding of the same frames
 ///
-/// Each data plane is held against the least that can be done by the same means in the same run: FRER
-/// in XDP against XDP redirection, FRER in user space against a bare forwarder over the same packet
-/// or AF_XDP sockets. In frames per second and nanoseconds per frame, and for XDP one-way delay with
-/// and without FRER, on an idle machine and with a CPU hog on the same core.
+/// Each data plane is compared with its limit in the same run: FRER in XDP with plain XDP redirection,
+/// FRER in user space with a bare forwarder over the same packet or AF_XDP sockets. Results are frames
+/// per second and nanoseconds per frame, and for XDP the one-way delay with and without FRER, on an
+/// idle machine and with a CPU hog on the same core.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,29 +25,28 @@ Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error
 pub(super) struct Frer {
     #[command(flatten)]
     shown: Shown,
-    /// What moves the frames, each beside its own limit: programs in the kernel (xdp), threads over
-    /// packet sockets (packet) or AF_XDP sockets (xsk)
+    /// Data planes to measure: programs in the kernel (xdp), threads over packet sockets (packet) or
+    /// AF_XDP sockets (xsk)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     #[arg(default_value = "xdp")]
     backend: Vec<Backend>,
-    /// What sends the frames whose throughput is measured: a talker's packet socket, as in an end
-    /// system, or its kernel, at the least cost there is; without it, both; for FRER in user space always
-    /// the socket
+    /// Source of the frames of throughput measurements: a talker's packet socket, as in an end system,
+    /// or its kernel, the cheapest source; default: both; FRER in user space always uses the socket
     #[arg(long, value_name = "SOURCE", value_parser = ["socket", "kernel", "both"])]
     source: Option<String>,
-    /// Numbers of streams to measure with
+    /// Numbers of streams
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     streams: Vec<u32>,
-    /// How often each throughput is measured, with each source
+    /// Number of repetitions of each throughput measurement, with each source
     #[arg(long, value_name = "NUMBER")]
     rounds: Option<u32>,
-    /// Octets of a frame whose throughput is measured, VLAN tag included, without FCS
+    /// Frame size of throughput measurements in octets, with VLAN tag, without FCS
     #[arg(long, value_name = "OCTETS")]
     size: Option<usize>,
-    /// Frames whose delay is measured, in each case
+    /// Number of frames of each delay measurement
     #[arg(long, value_name = "NUMBER")]
     probes: Option<u64>,
-    /// The CPU that everything runs on; the last one where it is not said
+    /// CPU to measure on; default: the last one
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
 }
@@ -86,7 +85,7 @@ mod tests {
     use crate::command::{Command, parse};
 
     #[test]
-    fn options_of_xdp_are_refused_without_it() {
+    fn options_of_xdp_are_rejected_without_it() {
         for (line, accepted) in [
             ("--source kernel --probes 9", true),
             ("--backend packet,xdp --source socket --probes 9", true),

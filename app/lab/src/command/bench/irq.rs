@@ -8,11 +8,11 @@ use super::{Shown, Slices};
 use onbeat_terminal::exit::Result;
 use onbeat_terminal::values::one_in;
 
-/// The interrupt ledger: whether it charges the right ones, and what it costs
+/// Measure the interrupt ledger: accuracy and overhead
 ///
-/// Two flows over two devices, each received in a thread of NAPI of its own, whose run time is what the
-/// flow cost; then the same over one device, where the ledger has to tell them apart. And packets a
-/// second with and without the ledger, in turns.
+/// For the accuracy, two flows pass two devices, each with a NAPI thread of its own, whose run time is
+/// the true cost of the flow. Then both flows share one device, where the ledger has to distinguish
+/// them. For the overhead, packets per second are measured with and without the ledger, alternately.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +28,7 @@ pub(super) struct Irq {
     shown: Shown,
     #[command(flatten)]
     slices: Slices,
-    /// Look at packets for one N-th of the time, as `onbeat irq top --sample N` does
+    /// Sample packets for one N-th of the time, as `onbeat irq top --sample N`
     #[arg(long, value_name = "N", value_parser = one_in)]
     sample: Option<NonZeroU32>,
 }

@@ -15,12 +15,12 @@ use super::names;
 use onbeat_terminal::exit::{Answer, Failure, Result};
 use onbeat_terminal::{colors, companion, output};
 
-/// Build the network of a scenario or of a file, start its nodes, and open a shell
+/// Build the network of a scenario or file, start its nodes, and open a shell
 ///
-/// Hosts and nodes are network namespaces, and the shell says how to enter each. It has a /run of its
-/// own, in which onbeat finds the nodes. All of it, and all that still runs in it, ends with the shell.
-/// Without --at the shell is in the network namespace of the caller: commands there can change the
-/// interfaces of this machine.
+/// Hosts and nodes are network namespaces; the shell prints how to enter each. Its /run is private,
+/// where onbeat finds the nodes. When the shell exits, the network is removed and all processes in it
+/// are killed. Without --at the shell is in the network namespace of the caller: commands there can
+/// change the interfaces of this machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,16 +32,16 @@ Examples:
 Exit status: 0 the shell exited with any status, or the command with status 0; 1 the command exited \
 with another status; 2 error (root is required).")]
 pub(super) struct Shell {
-    /// The network: a scenario's name, or the file of a topology
+    /// Network: the name of a scenario, or a topology file
     #[arg(value_name = "TOPOLOGY|SCENARIO")]
     network: String,
-    /// The host or node that the shell runs in; without it, it has the interfaces of this machine
+    /// Host or node of the shell; default: the network namespace of the caller
     #[arg(long, value_name = "NAME")]
     at: Option<String>,
-    /// Print no picture of the network, and no hints
+    /// Print neither the network diagram nor hints
     #[arg(short, long)]
     quiet: bool,
-    /// What to run in place of $SHELL
+    /// Command to run instead of $SHELL
     #[arg(last = true)]
     command: Vec<OsString>,
 }
@@ -61,19 +61,19 @@ impl Shell {
         command.env("ONBEAT_LAB", &self.network);
         command.env_remove(companion::VERSION).env("PATH", search_path(&onbeat)?);
         let status = shell.run(&mut command)?;
-        // What was done last in a shell says nothing of the whole.
+        // The exit status of an interactive shell is that of its last command, and has no meaning here.
         Ok(Answer::good_if(self.command.is_empty() || status.success()))
     }
 }
 
-/// The network of a scenario, or that a file describes.
+/// The network of a scenario or of a file.
 fn network(name: &str) -> Result<Topology> {
     if let Some(scenario) = list().iter().find(|scenario| scenario.name == name) {
         return Ok(scenario.network());
     }
     if !Path::new(name).is_file() {
         return Err(Failure::new(format!(
-            "{name:?} is no file and no scenario; the scenarios are: {}",
+            "{name:?} is neither a file nor a scenario; scenarios: {}",
             names().collect::<Vec<_>>().join(", ")
         )));
     }
@@ -90,8 +90,8 @@ fn command(words: &[OsString]) -> Command {
     command
 }
 
-/// A search path that finds `onbeat` first, and nothing else that is in its directory: there, others may be
-/// allowed to add programs.
+/// A search path that starts with a directory that contains `onbeat` only: users other than root may be
+/// able to write to the directory of the program.
 fn search_path(onbeat: &Path) -> Result<OsString> {
     // In the network's own /run.
     let programs = Path::new(run_directory!("programs"));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_a_network_a_place_and_a_command() {
+    fn network_host_and_command_are_parsed() {
         let shell = parse_shell("ladder");
         assert_eq!((shell.network.as_str(), shell.at, shell.command.len()), ("ladder", None, 0));
         let shell = parse_shell("a.toml --at b -q -- ping -c 1 192.0.2.1");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn every_scenario_is_a_network() {
+    fn every_scenario_has_a_network() {
         for name in names() {
             assert!(network(name).is_ok(), "{name}");
         }

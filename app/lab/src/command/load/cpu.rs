@@ -14,15 +14,15 @@ use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Failure, Result};
 use onbeat_terminal::output;
 
-/// Octets of a profile at most.
+/// Maximum size of a profile in octets.
 const PROFILE: u64 = 1 << 20;
 
-/// Keep CPUs busy by duty cycles
+/// Load CPUs by duty cycles
 ///
-/// A thread on each CPU is idle, works, is idle, works, as the rows of a profile specify, and again from
-/// the first row, at normal priority, until Ctrl-C. A profile has tables [[row]] with idle-us, duty-us and,
-/// where the thread is to poll the clock in the idle time instead of sleeping, busy-loop = true. The result
-/// shows the share of the CPU that each thread got, by its CPU clock.
+/// A thread per CPU alternates between idle and busy times, as specified by the rows of a profile,
+/// repeatedly, at normal priority, until Ctrl-C. A profile has tables [[row]] with idle-us, duty-us
+/// and, if the thread shall poll the clock in the idle time instead of sleeping, busy-loop = true. The
+/// result shows the CPU share of each thread, by its CPU clock.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,15 +31,15 @@ Examples:
 
 Exit status: 0 success, 2 error.")]
 pub(super) struct Cpu {
-    /// The profile
+    /// Profile
     profile: PathBuf,
-    /// The CPUs, such as 1 or 0-3; without it, all that may be used
+    /// CPUs, such as 1 or 0-3; default: all that may be used
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuSet>,
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// Print what came of it as JSON (docs/reference/results.md)
+    /// Print the result as JSON (docs/reference/results.md)
     #[arg(long)]
     json: bool,
 }
@@ -65,13 +65,13 @@ impl Cpu {
 
         let mut outcome = run.finish();
         let asked = profile.share() * 100.0;
-        outcome.figure("share that the profile asks for", Measurement::new("%", asked));
+        outcome.figure("requested share", Measurement::new("%", asked));
         let mut table = Counters::new([
             ("CPU", ""),
             ("for", "s"),
-            ("share that it got", "%"),
+            ("achieved share", "%"),
             ("rows", ""),
-            ("woke up late by, in the mean", "ns"),
+            ("mean wake-up latency", "ns"),
         ]);
         for report in reports {
             table.row([

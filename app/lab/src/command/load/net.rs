@@ -11,13 +11,13 @@ use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Failure, Result};
 use onbeat_terminal::output;
 
-/// Octets of Ethernet, IPv4 and UDP around a payload: header, FCS, preamble and gap.
+/// Octets of Ethernet, IPv4 and UDP around a payload: headers, FCS, preamble and gap.
 const AROUND: f64 = 66.0;
 
-/// Send UDP datagrams at a rate, or by a profile
+/// Send UDP datagrams at a rate or by a profile
 ///
-/// Until Ctrl-C, for a time, for a number of datagrams, or to the end of the profile. No process at the
-/// address need read them. The result shows the datagrams that the kernel took.
+/// Sends until Ctrl-C, for a time, for a number of datagrams, or to the end of the profile. No process
+/// needs to receive them. The result shows the datagrams that the kernel accepted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,13 +30,13 @@ pub(super) struct Net {
     /// Address or name, and UDP port
     #[arg(value_name = "HOST:PORT")]
     to: String,
-    /// Datagrams a second
+    /// Datagrams per second
     #[arg(long, value_name = "NUMBER", default_value_t = 1000.0, conflicts_with = "profile")]
     rate: f64,
-    /// Send at a rate that changes: a profile, or a file that holds one (onbeat delay ping --help)
+    /// Send at a varying rate: a profile, or a file that contains one (onbeat delay ping --help)
     #[arg(long, value_name = "PROFILE|FILE")]
     profile: Option<String>,
-    /// Octets of UDP payload
+    /// UDP payload in octets
     #[arg(long, value_name = "NUMBER", default_value_t = 1470,
         value_parser = clap::value_parser!(u16).range(0..=65_507))]
     size: u16,
@@ -46,13 +46,13 @@ pub(super) struct Net {
     /// Stop after this number of datagrams
     #[arg(long, value_name = "NUMBER")]
     count: Option<u64>,
-    /// Send by this interface, whatever the routes are
+    /// Send by this interface, independent of routes
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
     /// Send from this address
     #[arg(long, value_name = "ADDRESS")]
     source: Option<IpAddr>,
-    /// Print what came of it as JSON (docs/reference/results.md)
+    /// Print the result as JSON (docs/reference/results.md)
     #[arg(long)]
     json: bool,
 }
@@ -75,7 +75,7 @@ impl Net {
 
         let mut outcome = run.finish();
         let datagrams =
-            [("taken by the kernel", report.sent), ("refused by the kernel", report.refused)];
+            [("accepted by the kernel", report.sent), ("refused by the kernel", report.refused)];
         outcome.figure("datagrams", Counters::named(["datagrams", "number"], datagrams));
         if report.seconds > 0.0 {
             let rate = report.sent as f64 / report.seconds;
@@ -88,7 +88,7 @@ impl Net {
         }
         if report.refused > 0 {
             outcome.note(
-                "refused: nobody listens there (ICMP), there is no way, or there was no room to queue",
+                "refused: no receiver at the address (ICMP), no route, or no room in the queue",
             );
         }
         output::print_outcome(outcome, self.json, false)

@@ -1,4 +1,4 @@
-//! Does what the schedule says, and notes when it was done.
+//! Executes the steps of the schedule, and records the times.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -18,9 +18,9 @@ use super::talk::Rates;
 use crate::fault::{Direction, Impairment, Wire};
 use crate::{Error, Result, World};
 
-/// How long a node may take to use an interface that came back.
+/// Time that a node may take to use an interface that is available again.
 const REATTACH: Duration = Duration::from_secs(10);
-/// What the kernel does after the call that asked for it has returned.
+/// Time for effects of the kernel after the return of the causing call.
 const SETTLE_NS: u64 = 10_000_000;
 
 pub(super) struct Actor<'a> {
@@ -29,22 +29,22 @@ pub(super) struct Actor<'a> {
     pub(super) captures: &'a PortCaptures,
     pub(super) rates: &'a Rates,
     pub(super) program: &'a Path,
-    pub(super) log: Log,
+    pub(super) log: ActionLog,
 }
 
-/// What was done when.
+/// Times of executed steps.
 #[derive(Debug, Clone)]
-pub(super) struct Log {
-    /// By node and stream.
+pub(super) struct ActionLog {
+    /// Eras by node and stream.
     pub(super) eras: Vec<Vec<Vec<Era>>>,
     pub(super) disturbances: Vec<Disturbance>,
-    /// Steps that were done, by number.
+    /// Executed steps, by number.
     pub(super) done: Vec<(usize, Span)>,
-    /// Frames that wires which were taken away had no room for.
+    /// Frames that dropped wires had no room for.
     pub(super) overrun: u64,
 }
 
-impl Log {
+impl ActionLog {
     pub(super) fn new(plan: &Plan) -> Self {
         let begin = |function: &Option<Function>| {
             vec![Era { begins: Span::default(), function: function.clone(), step: None }]
@@ -55,7 +55,7 @@ impl Log {
         Self { eras, disturbances: Vec::new(), done: Vec::new(), overrun: 0 }
     }
 
-    /// What a node does now, by stream.
+    /// The current functions of a node, by stream.
     fn current(&self, node: usize) -> Vec<Option<Function>> {
         let last = |eras: &Vec<Era>| eras.last().and_then(|era| era.function.clone());
         self.eras[node].iter().map(last).collect()
@@ -89,7 +89,7 @@ impl Actor<'_> {
         self.captures.add(Point { node, port }, namespace, interface)
     }
 
-    /// Does a step; it is not done before it is in force.
+    /// Executes a step; returns when it is in effect.
     pub(super) fn act(&mut self, number: usize, step: &Step) -> Result<()> {
         let from = realtime_ns();
         self.perform(&step.action)?;
@@ -112,11 +112,11 @@ impl Actor<'_> {
                 self.world.raise_carrier(name(*link), *end)?;
             }
             Action::Turn { link, end, on: false } => {
-                self.world.cut(name(*link), crate::world::Ends::one(*end))?;
+                self.world.cut(name(*link), crate::world::CutEnds::one(*end))?;
             }
             Action::Turn { link, on: true, .. } => self.world.restore(name(*link))?,
             Action::Remove { link, end } => {
-                // The wire's counters go with it.
+                // Removing the wire removes its counters.
                 self.log.overrun += overrun(self.world.wire(name(*link))?);
                 self.world.unplug(name(*link), *end)?;
             }
@@ -147,7 +147,7 @@ impl Actor<'_> {
         Ok(())
     }
 
-    /// Waits until the node runs on an interface that came back.
+    /// Waits until the node uses an interface that is available again.
     fn wait_attached(&self, action: &Action) -> Result<()> {
         let Some((node, number)) = port(self.plan, action) else { return Ok(()) };
         let (name, wanted) =
@@ -166,7 +166,7 @@ impl Actor<'_> {
             Some(error) => Err(error),
             None if attached => Ok(()),
             None => Err(Error::Timeout {
-                what: format!("node {name} running on {wanted} again"),
+                what: format!("attachment of node {name} to {wanted}"),
                 seconds: REATTACH.as_secs_f64(),
             }),
         }
@@ -181,7 +181,7 @@ impl Actor<'_> {
             Action::Carrier { on: true, .. }
             | Action::Turn { on: true, .. }
             | Action::Return { .. } => self.calm(befallen, done.to),
-            // Programs in the kernel go on without their daemon: nothing is excused.
+            // Programs in the kernel continue without their daemon: no loss is excused.
             Action::End { .. } | Action::Start { .. } if !self.ends_with_daemon() => {}
             Action::End { node, .. } => self.disturb(step, Some((*node, None)), done.from),
             Action::Start { node } => self.calm(Some((*node, None)), done.to),
@@ -203,7 +203,7 @@ impl Actor<'_> {
         self.log.disturbances.push(Disturbance { node, port, span, step });
     }
 
-    /// It is over.
+    /// Ends a disturbance.
     fn calm(&mut self, befallen: Option<(usize, Option<usize>)>, to: u64) {
         let open =
             |d: &&mut Disturbance| Some((d.node, d.port)) == befallen && d.span.to == u64::MAX;
@@ -219,12 +219,12 @@ pub(super) fn overrun(wire: &Wire) -> u64 {
     of(Direction::Forward) + of(Direction::Backward)
 }
 
-/// The name of the host in the west or east.
+/// The name of the host in the west or the east.
 pub(super) fn host(east: bool) -> &'static str {
     if east { "east" } else { "west" }
 }
 
-/// The topology of a plan, where each node begins with what `functions` say.
+/// The topology of a plan; each node starts with `functions`.
 pub(super) fn topology(plan: &Plan, functions: &[Vec<Option<Function>>]) -> crate::Topology {
     let mut network = crate::Topology::default();
     let colours = [
@@ -239,7 +239,7 @@ pub(super) fn topology(plan: &Plan, functions: &[Vec<Option<Function>>]) -> crat
     let last = plan.nodes.len() as u16;
     network.host(host(false), 0, 0);
     for (number, node) in plan.nodes.iter().enumerate() {
-        // Relays in two rows: links that pass a node do not lie on it.
+        // Relays are drawn in two rows, so that links that bypass a node do not cross it.
         let edge = number == 0 || number + 1 == plan.nodes.len();
         let row = if edge { 0 } else { (number % 2) as u16 };
         let text = config::text(plan, number, &functions[number]);
@@ -255,7 +255,7 @@ pub(super) fn topology(plan: &Plan, functions: &[Vec<Option<Function>>]) -> crat
         network.link(&link.name, &end(0), &end(1)).tapped();
     }
     for (at, link) in plan.links.iter().enumerate() {
-        let on = plan.streams.iter().filter(|stream| stream.looks.contains_key(&at));
+        let on = plan.streams.iter().filter(|stream| stream.check_headers.contains_key(&at));
         let names: Vec<&str> = on.map(|stream| stream.name.as_str()).collect();
         if let Some(known) = network.links.iter_mut().find(|known| known.name == link.name) {
             known.streams = names.into_iter().map(Into::into).collect();

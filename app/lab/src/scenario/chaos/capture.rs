@@ -1,8 +1,8 @@
 //! Captures at every port of every node, taken outside of the nodes.
 //!
-//! What a program in the kernel redirects no socket of its node sees. So they are taken at the far
-//! ends: on a wire's own interfaces and on those of hosts. What is sent there enters a node, what
-//! is received there has left one.
+//! Sockets of a node do not see frames that a program in the kernel redirects. So captures are taken at
+//! the far ends: on a wire's own interfaces and on those of hosts. A frame sent there enters a node; a
+//! frame received there has left one.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,7 +18,7 @@ use crate::Result;
 use crate::traffic::{Receiver, socket};
 use crate::worker::Worker;
 
-/// Octets of a frame that are kept: all headers and the stamp.
+/// Stored octets per frame: all headers and the stamp.
 const SNAP: usize = 96;
 const LOOK_MS: u16 = 20;
 
@@ -33,44 +33,44 @@ pub(super) struct Point {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CapturedFrame {
     pub(super) point: Point,
-    /// It enters the node there; otherwise it has left it.
+    /// It enters the node; otherwise it has left it.
     pub(super) entering: bool,
-    /// When the kernel had it (CLOCK_REALTIME, ns).
+    /// Time stamp of the kernel (CLOCK_REALTIME, ns).
     pub(super) at: u64,
     pub(super) what: Decoded,
-    /// Octets of the frame, and where those that were kept begin in [`CapturedFrames::octets`].
+    /// Length of the frame, and offset of its stored octets in [`CapturedFrames::octets`].
     pub(super) len: u32,
     pub(super) kept: usize,
 }
 
-/// Everything that was captured.
+/// All captured frames.
 #[derive(Debug, Default)]
 pub(super) struct CapturedFrames {
-    /// Of each port in the order in which the frames passed.
+    /// By port, in the order in which the frames passed.
     pub(super) frames: Vec<CapturedFrame>,
     pub(super) octets: Vec<u8>,
-    /// Frames that a socket had no room for, were cut, or came without a time: the captures do not
-    /// tell everything.
+    /// Frames that a socket dropped, truncated or delivered without a time: the captures are
+    /// incomplete.
     pub(super) missed: u64,
 }
 
 impl CapturedFrames {
-    /// The octets of a frame that were kept.
+    /// The stored octets of a frame.
     pub(super) fn kept(&self, frame: &CapturedFrame) -> &[u8] {
         &self.octets[frame.kept..frame.kept + SNAP.min(frame.len as usize)]
     }
 }
 
-/// Captures that are being taken.
+/// Running captures.
 pub(super) struct PortCaptures {
-    shared: Arc<Shared>,
+    shared: Arc<CaptureState>,
     worker: Worker<CapturedFrames>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct CaptureState {
     added: Mutex<Vec<(Point, Receiver)>>,
-    /// When a frame was found last, and when one was last looked for.
+    /// Time of the last captured frame, and of the last poll.
     found_ns: AtomicU64,
     looked_ns: AtomicU64,
     frames: AtomicU64,
@@ -78,38 +78,38 @@ struct Shared {
 
 impl PortCaptures {
     pub(super) fn start() -> Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(CaptureState::default());
         let inside = Arc::clone(&shared);
         let worker = Worker::start("lab-capture", move |stop| capture(&inside, stop))?;
         Ok(Self { shared, worker })
     }
 
-    /// Captures at a port of a node, from the interface at its far end.
+    /// Captures at a port of a node, on the interface at its far end.
     pub(super) fn add(&self, point: Point, namespace: &Namespace, interface: &str) -> Result<()> {
         let receiver = Receiver::new(socket::monitor(namespace, interface)?);
         self.shared.added.lock().unwrap_or_else(PoisonError::into_inner).push((point, receiver));
         Ok(())
     }
 
-    /// For how long frames have been looked for and not found, in ns. It does not grow while the
-    /// captures get no CPU.
+    /// Time without new frames although the sockets were polled, in ns. It does not increase while the
+    /// captures have no CPU time.
     pub(super) fn quiet_ns(&self) -> u64 {
         let looked = self.shared.looked_ns.load(Ordering::Acquire);
         looked.saturating_sub(self.shared.found_ns.load(Ordering::Acquire))
     }
 
-    /// Frames seen so far.
+    /// Number of frames captured so far.
     pub(super) fn frames(&self) -> u64 {
         self.shared.frames.load(Ordering::Acquire)
     }
 
-    /// Stops, after what the sockets hold.
+    /// Stops, after reading the sockets empty.
     pub(super) fn stop(self) -> CapturedFrames {
         self.worker.stop()
     }
 }
 
-fn capture(shared: &Shared, stop: &AtomicBool) -> CapturedFrames {
+fn capture(shared: &CaptureState, stop: &AtomicBool) -> CapturedFrames {
     let mut captured = CapturedFrames::default();
     let mut receivers: Vec<(Point, Receiver)> = Vec::new();
     let (offset, mut last) = (realtime_offset_ns(), false);
@@ -121,7 +121,7 @@ fn capture(shared: &Shared, stop: &AtomicBool) -> CapturedFrames {
                 .iter()
                 .map(|(_, receiver)| PollFd::new(receiver.socket().as_fd(), PollFlags::POLLIN))
                 .collect();
-            // That a signal ends the wait is no matter.
+            // An interruption of the wait by a signal is harmless.
             let _ = poll(&mut fds, PollTimeout::from(LOOK_MS));
         }
         let (before, looked) = (captured.frames.len(), now_ns());
@@ -135,13 +135,13 @@ fn capture(shared: &Shared, stop: &AtomicBool) -> CapturedFrames {
         }
         shared.looked_ns.store(looked, Ordering::Release);
     }
-    // Times are compared with one another: a clock that was set makes them worthless.
+    // Times are compared with one another: a clock step makes them unusable.
     const STEP_NS: u64 = 1_000_000;
     captured.missed += u64::from(offset.abs_diff(realtime_offset_ns()) > STEP_NS);
     captured
 }
 
-/// Takes what a socket holds; how many frames it missed.
+/// Reads a socket empty; returns the number of frames that it dropped.
 fn drain(
     point: Point,
     receiver: &mut Receiver,
@@ -170,7 +170,7 @@ fn drain(
         match taken {
             Ok(0) => break,
             Ok(_) => {}
-            // Its interface was turned off or is gone; what came before is taken all the same.
+            // The interface is down or removed; earlier frames are still read.
             Err(error) if is_away(&error) => {}
             Err(_) => {
                 missed += 1;

@@ -1,13 +1,13 @@
-//! From what a node must do to its configuration file.
+//! Configuration files of nodes, from the specification of their functions.
 
 use std::fmt::Write;
 
 use onbeat_wire::MacAddress;
 
 use super::plan::{Plan, PortPeer, Stream, StreamKind};
-use super::spec::{Function, Look, Recovery};
+use super::spec::{FrameHeaders, Function, Recovery};
 
-/// The file of a node that does this with each stream.
+/// The file of a node with these functions, one per stream.
 pub(super) fn text(plan: &Plan, node: usize, functions: &[Option<Function>]) -> String {
     let mut text = String::new();
     for port in &plan.nodes[node].ports {
@@ -28,11 +28,11 @@ fn write_stream(text: &mut String, plan: &Plan, node: usize, stream: &Stream, fu
     let last = node == plan.edge(stream.east);
     for member in &function.members {
         let port = &ports[*member];
-        let look = match port.at {
-            PortPeer::Host => stream.look,
-            PortPeer::Link(link) => stream.looks[&link],
+        let headers = match port.at {
+            PortPeer::Host => stream.headers,
+            PortPeer::Link(link) => stream.check_headers[&link],
         };
-        let identify = identification(stream, look, last);
+        let identify = identification(stream, headers, last);
         let _ = write!(text, "  {{ port = {:?}, identify = {identify}", port.name);
         if let Some(timeout_ms) = function.individual_ms {
             let _ = write!(
@@ -52,31 +52,31 @@ fn write_stream(text: &mut String, plan: &Plan, node: usize, stream: &Stream, fu
     let _ = writeln!(text, "egress = [");
     for egress in &function.egress {
         let port = &ports[egress.port];
-        let tag = match (egress.look.numbered, function.generate) {
+        let tag = match (egress.headers.numbered, function.generate) {
             (true, true) => "r-tag",
             (true, false) => "keep",
             (false, _) => "none",
         };
         let _ = write!(text, "  {{ port = {:?}, tag = {tag:?}", port.name);
-        // What active identification has rewritten on the way in is as it shall be.
+        // Active identification has already rewritten the frame on ingress.
         let active = stream.kind == StreamKind::Active;
-        if let Some(vlan) = egress.look.vlan.filter(|_| !(active && last)) {
+        if let Some(vlan) = egress.headers.vlan.filter(|_| !(active && last)) {
             let _ = write!(text, ", vlan = {vlan}");
         }
         if active && matches!(port.at, PortPeer::Link(_)) {
-            let _ = write!(text, ", destination = \"{}\"", egress.look.destination);
+            let _ = write!(text, ", destination = \"{}\"", egress.headers.destination);
         }
         let _ = writeln!(text, " }},");
     }
     let _ = writeln!(text, "]");
 }
 
-fn identification(stream: &Stream, look: Look, last: bool) -> String {
-    let vlan = look.vlan.map_or(String::new(), |vlan| format!(", vlan = {vlan}"));
-    let destination = look.destination;
+fn identification(stream: &Stream, headers: FrameHeaders, last: bool) -> String {
+    let vlan = headers.vlan.map_or(String::new(), |vlan| format!(", vlan = {vlan}"));
+    let destination = headers.destination;
     match stream.kind {
         StreamKind::Active if last => {
-            let up = stream.look;
+            let up = stream.headers;
             format!(
                 "{{ type = \"active\", down = {{ destination = \"{destination}\"{vlan} }}, \
                  up = {{ destination = \"{}\", vlan = {} }} }}",
@@ -102,7 +102,7 @@ fn identification(stream: &Stream, look: Look, last: bool) -> String {
     }
 }
 
-/// Destination port of the frames of streams that are known by IP.
+/// Destination port of the frames of streams identified by IP.
 pub(super) const UDP_PORT: u16 = 5000;
 
 fn recovery(recover: &Recovery) -> String {

@@ -1,15 +1,15 @@
-//! From a captured frame to what the checker looks at, by a reader of its own.
+//! Decodes captured frames for the checker, independent of the data planes.
 
 use onbeat_wire::MacAddress;
 
 use crate::traffic::{ETHERTYPE, Stamp, StampError};
 
-/// What a captured frame of the lab shows.
+/// A captured frame of a talker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TalkerFrame {
     /// Number of its stream, as its talker wrote it.
     pub stream: u32,
-    /// Which of the talker's frames it is.
+    /// Number of the frame at its talker.
     pub sequence: u64,
     /// The number in its R-TAG.
     pub number: Option<u16>,
@@ -19,14 +19,14 @@ pub(super) struct TalkerFrame {
     pub vlan: Option<u16>,
 }
 
-/// What a frame is.
+/// Result of decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoded {
-    /// One of a talker, whole.
+    /// A complete frame of a talker.
     TalkerFrame(TalkerFrame),
-    /// One of a talker that was changed or cut behind its headers.
+    /// A frame of a talker that was corrupted or truncated after its headers.
     Corrupted,
-    /// Of somebody else.
+    /// A foreign frame.
     Foreign,
 }
 
@@ -35,7 +35,7 @@ const R_TAG: u16 = 0xf1c1;
 const IPV4: u16 = 0x0800;
 const UDP: u8 = 17;
 
-/// Reads a frame; `octets` is all of it.
+/// Decodes a frame; `octets` is the whole frame.
 pub(super) fn decode(octets: &[u8]) -> Decoded {
     walk(octets).unwrap_or(Decoded::Foreign)
 }

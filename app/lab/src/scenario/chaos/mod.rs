@@ -1,4 +1,4 @@
-//! Random networks under random faults, and a checker that believes nothing but captured frames.
+//! Random networks with random faults, checked by captured frames only.
 //!
 //! ```text
 //!   seed --> plan (nodes, links, streams) --> schedule (cuts, loss, kills, reloads, ...)
@@ -8,9 +8,8 @@
 //!        capture (every port, outside of the nodes) --> check --> violations
 //! ```
 //!
-//! The same seed makes the same networks and the same schedules. What a node may lose because the
-//! schedule took something from it is told by when exactly it did ([`act`]), and nothing else is
-//! excused.
+//! The same seed yields the same networks and schedules. Losses are excused only by disturbances,
+//! within the times at which the schedule was executed ([`act`]).
 
 mod act;
 mod capture;
@@ -42,8 +41,8 @@ use crate::{Error, Result, Topology};
 use onbeat_wire::random::Random;
 
 const LONGEST_MINUTES: f64 = 24.0 * 60.0;
-/// Violations that are told one by one.
-const TOLD: usize = 10;
+/// Maximum number of violations that are described one by one.
+const MAX_DESCRIBED: usize = 10;
 
 /// The first network of seed 1.
 pub(super) fn network() -> Topology {
@@ -61,12 +60,12 @@ fn seeds(seed: u64) -> Random {
 pub(super) struct Options {
     #[command(flatten)]
     plane: DataPlaneOptions,
-    /// For how many minutes networks are made and disturbed
+    /// Run time in minutes
     #[arg(long, value_name = "NUMBER", default_value_t = 1.0)]
     minutes: f64,
     #[command(flatten)]
     seed: SeedOptions,
-    /// Where to write the captures of networks in which a rule was broken
+    /// Directory for the captures of networks with violations
     #[arg(long, value_name = "DIRECTORY", default_value = "onbeat-chaos")]
     captures: PathBuf,
 }
@@ -77,7 +76,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
         return Err(Error::Option {
             option: "minutes",
             value: minutes.to_string(),
-            reason: format!("chaos lasts 0.05 to {LONGEST_MINUTES} minutes"),
+            reason: format!("use 0.05 to {LONGEST_MINUTES}"),
         });
     }
     let end_ns = now_ns() + (minutes * 60.0 * SECOND as f64) as u64;
@@ -94,11 +93,11 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Plays one network without faults whose listeners' nodes eliminate nothing, though the checker is
-/// told that they do: what it must find.
+/// Runs one network without faults, whose edge nodes do not eliminate duplicates, while the checker
+/// expects that they do. Its result must have violations.
 ///
 /// # Errors
-/// Where the network cannot be built or captured.
+/// The network cannot be built or captured.
 pub fn without_elimination(captures: PathBuf, common: &Common) -> Result<Outcome> {
     const LIFE_MS: u64 = 3000;
     const SEED: u64 = 1;
@@ -119,7 +118,7 @@ pub fn without_elimination(captures: PathBuf, common: &Common) -> Result<Outcome
     Ok(stage.finish())
 }
 
-/// What all networks came to.
+/// Totals of all networks.
 #[derive(Default)]
 struct Totals {
     networks: u64,
@@ -129,7 +128,7 @@ struct Totals {
     faults: BTreeMap<&'static str, u64>,
     frames: u64,
     rows: Vec<Vec<Cell>>,
-    told: usize,
+    described: usize,
     seed: u64,
     captures: PathBuf,
 }
@@ -175,9 +174,11 @@ impl Totals {
         }
         let directory = story::keep(&self.captures, self.seed, trial)?;
         stage.note(format!("network {:#x}: captures in {}", plan.seed, directory.display()));
-        for violation in verdict.violations.iter().take(TOLD.saturating_sub(self.told)) {
+        for violation in
+            verdict.violations.iter().take(MAX_DESCRIBED.saturating_sub(self.described))
+        {
             stage.note(story::violation(trial, violation));
-            self.told += 1;
+            self.described += 1;
         }
         Ok(())
     }
@@ -187,9 +188,9 @@ impl Totals {
             let broken = self.broken.get(&rule).copied().unwrap_or(0);
             stage.check(Check::eq(rule.violation(), broken, 0_u64, ""));
         }
-        stage.check(Check::eq("networks that prove nothing", self.inconclusive, 0_u64, ""));
+        stage.check(Check::eq("inconclusive networks", self.inconclusive, 0_u64, ""));
         stage.check(Check::min("networks", self.networks, 1_u64, ""));
-        stage.check(Check::min("frames judged", self.tally.judged, 1_u64, "frames"));
+        stage.check(Check::min("frames checked", self.tally.judged, 1_u64, "frames"));
         let mut faults = Counters::new(["befallen", "times"]);
         for (object, times) in self.faults {
             faults.row([Cell::from(object), times.into()]);
@@ -199,20 +200,20 @@ impl Totals {
         let mut judged = Counters::new(["what", "count"]);
         for (what, count) in [
             ("frames captured", self.frames),
-            ("frames judged", tally.judged),
+            ("frames checked", tally.judged),
             ("delivered", tally.delivered),
             ("discarded, outside of the history", tally.outside),
             ("excused by a fault", tally.excused),
-            ("repeated, as match recovery and resets allow", tally.repeated),
-            ("numbers given", tally.numbered),
-            ("times that numbers came round", tally.wrapped),
+            ("repeated, as match recovery and resets permit", tally.repeated),
+            ("numbers assigned", tally.numbered),
+            ("restarts of generators", tally.wrapped),
             ("counters compared", tally.counters),
-            ("counters met to the frame", tally.exact),
+            ("counters that match exactly", tally.exact),
         ] {
             judged.row([Cell::from(what), count.into()]);
         }
         stage.figure("judged", judged);
-        stage.figure("longest way through a node", Measurement::new("ns", tally.latency_ns));
+        stage.figure("longest transit time of a node", Measurement::new("ns", tally.latency_ns));
         let mut networks = Counters::new([
             "network",
             "nodes",

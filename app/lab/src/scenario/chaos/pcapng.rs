@@ -1,4 +1,4 @@
-//! Captured frames as a pcapng file: an interface for each port and direction, times in nanoseconds.
+//! Captured frames as a pcapng file: one interface per port and direction, times in nanoseconds.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -41,7 +41,7 @@ mod tests {
     const ENHANCED_PACKET: u32 = 6;
 
     #[test]
-    fn blocks_lie_one_after_another_and_hold_the_frames() {
+    fn blocks_are_contiguous_and_contain_the_frames() {
         let point = Point { node: 1, port: 2 };
         let frame = |at, kept, len| CapturedFrame {
             point,
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(file[second + 28..second + 33], [4, 5, 6, 7, 8]);
     }
     #[test]
-    fn the_file_is_the_same_octet_for_octet() {
+    fn the_file_is_reproducible() {
         let frame = |node, port, entering, at, kept, len| {
             let point = Point { node, port };
             CapturedFrame { point, entering, at, what: Decoded::Foreign, len, kept }

@@ -4,36 +4,36 @@
 //!   west --- n0 --- n1 --- ... --- n5 --- east
 //! ```
 //!
-//! Links lead from a node to one with a higher number, so that no route of a stream is a circle:
-//! streams to the east take them upwards, streams to the west downwards. A stream takes two to four
-//! routes, with links in common or not; where routes meet, the node in between may eliminate.
+//! Links lead from a node to one with a higher number, so that no route of a stream has a loop: streams
+//! to the east follow them upwards, streams to the west downwards. A stream has two to four routes,
+//! with or without common links; nodes at which routes meet may eliminate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use onbeat_wire::MacAddress;
 
-use super::spec::{Egress, Function, Look, Recovery};
+use super::spec::{Egress, FrameHeaders, Function, Recovery};
 use onbeat_wire::random::Random;
 
-/// What every port to a host is called.
+/// Name of every port to a host.
 pub(super) const HOST: &str = "host";
 
-/// Frames that pass over links per second at most, all streams together: what a relay in user
-/// space and two captures per link can follow on a small machine.
+/// Maximum number of frames per second over all links, all streams together: the capacity of a relay in
+/// user space and two captures per link on a small machine.
 const BUDGET: u64 = 9000;
-/// Frames per second of a stream, at least.
+/// Minimum number of frames per second of a stream.
 const SLOWEST: u64 = 20;
 const MOST_PORTS: usize = 7;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    /// From west to east.
+    /// Nodes from west to east.
     pub(super) nodes: Vec<Node>,
     pub(super) links: Vec<Link>,
     pub(super) streams: Vec<Stream>,
-    /// How long frames flow.
+    /// Duration of the traffic.
     pub(super) life_ms: u64,
 }
 
@@ -45,26 +45,26 @@ pub(super) struct Node {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Port {
-    /// Of the port and its interface.
+    /// Name of the port and its interface.
     pub(super) name: String,
     pub(super) at: PortPeer,
 }
 
-/// What a port leads to.
+/// Peer of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PortPeer {
     Host,
     Link(usize),
 }
 
-/// Between two nodes, the western one first.
+/// Link between two nodes, the western one first.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Link {
     pub(super) name: String,
     pub(super) nodes: [usize; 2],
 }
 
-/// By what nodes know the frames of a stream (802.1CB clause 6).
+/// Stream identification of the nodes (802.1CB clause 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamKind {
     Null,
@@ -91,22 +91,22 @@ pub(super) struct Stream {
     pub(super) kind: StreamKind,
     pub(super) source: MacAddress,
     pub(super) group: Ipv4Addr,
-    /// How its talker sends it, and how its listener gets it but for the number.
-    pub(super) look: Look,
-    /// How it looks on each link that it takes.
-    pub(super) looks: BTreeMap<usize, Look>,
-    /// The talker numbers its frames itself, from here on.
+    /// Headers of frames at the talker, and at the listener except for the number.
+    pub(super) headers: FrameHeaders,
+    /// Headers of frames on each link of its routes.
+    pub(super) check_headers: BTreeMap<usize, FrameHeaders>,
+    /// The talker numbers the frames itself, starting with this number.
     pub(super) numbered_from: Option<u16>,
     /// Frames per second.
     pub(super) rate: u64,
-    /// Octets of a frame as the talker sends it.
+    /// Octets of a frame at the talker.
     pub(super) size: usize,
-    /// By node.
+    /// Functions by node.
     pub(super) functions: Vec<Option<Function>>,
 }
 
 impl Plan {
-    /// The network of a seed.
+    /// Draws the network of a seed.
     pub(super) fn draw(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let (nodes, links, routes) = network(&mut random);
@@ -147,7 +147,7 @@ impl Plan {
             taken.iter().filter(|link| self.links[**link].nodes.contains(&talker)).count()
         };
         let mut taken = of_routes(count);
-        // Routes may share their links; the first two do not.
+        // Routes may share links; the first two do not.
         while ways(&taken) < 2 {
             count += 1;
             taken = of_routes(count);
@@ -156,10 +156,10 @@ impl Plan {
         let vlan = tagged.then_some(100 + 10 * u16::from(id));
         let destination = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x10, id]);
         let numbered_from = random.chance(0.35).then(|| (64_500 + random.below(1036)) as u16);
-        let look = Look { destination, vlan, numbered: numbered_from.is_some() };
+        let headers = FrameHeaders { destination, vlan, numbered: numbered_from.is_some() };
         let translated = vlan.is_some() && random.chance(0.5);
         let rewritten = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x20, id]);
-        let on_link = |link: usize| Look {
+        let on_link = |link: usize| FrameHeaders {
             destination: if kind == StreamKind::Active { rewritten } else { destination },
             vlan: vlan.map(|vlan| match (kind, translated) {
                 (StreamKind::Active, _) => vlan + 1000,
@@ -168,7 +168,7 @@ impl Plan {
             }),
             numbered: true,
         };
-        let looks: BTreeMap<usize, Look> =
+        let check_headers: BTreeMap<usize, FrameHeaders> =
             taken.into_iter().map(|link| (link, on_link(link))).collect();
         let fast = self.nodes.len() <= 3 && random.chance(0.5);
         let rate = if fast { 4000 } else { [100, 250, 500, 1000][random.below(4) as usize] };
@@ -178,8 +178,8 @@ impl Plan {
             kind,
             source: MacAddress([0x02, 0x0c, 0, 0, 0, id]),
             group: Ipv4Addr::new(239, 1, 0, id),
-            look,
-            looks,
+            headers,
+            check_headers,
             numbered_from,
             rate,
             size: 100 + random.below(400) as usize,
@@ -198,14 +198,14 @@ impl Plan {
             match leads.at {
                 PortPeer::Host if first => members.push(port),
                 PortPeer::Host => {
-                    let look = Look { numbered: false, ..stream.look };
-                    egress.push(Egress { port, look });
+                    let headers = FrameHeaders { numbered: false, ..stream.headers };
+                    egress.push(Egress { port, headers });
                 }
                 PortPeer::Link(link) => {
-                    let Some(&look) = stream.looks.get(&link) else { continue };
+                    let Some(&headers) = stream.check_headers.get(&link) else { continue };
                     let upwards = self.links[link].nodes[0] == node;
                     if upwards == stream.east {
-                        egress.push(Egress { port, look });
+                        egress.push(Egress { port, headers });
                     } else {
                         members.push(port);
                     }
@@ -224,12 +224,15 @@ impl Plan {
         Some(Function { members, individual_ms, generate, recover, egress })
     }
 
-    /// Frames that pass over links per second, and over those of hosts.
+    /// Frames per second over links, including those of hosts.
     fn passes(&self) -> u64 {
-        self.streams.iter().map(|stream| stream.rate * (2 + stream.looks.len() as u64)).sum()
+        self.streams
+            .iter()
+            .map(|stream| stream.rate * (2 + stream.check_headers.len() as u64))
+            .sum()
     }
 
-    /// Slows streams down until links carry no more than what can be followed.
+    /// Reduces stream rates until the links carry no more than the capacity.
     fn keep_to_budget(&mut self) {
         let passes = self.passes();
         if passes > BUDGET {
@@ -240,7 +243,7 @@ impl Plan {
     }
 }
 
-/// A recovery function of any kind.
+/// Draws a recovery function of any kind.
 pub(super) fn draw_recover(random: &mut Random) -> Recovery {
     const HISTORIES: [u16; 8] = [2, 3, 8, 16, 64, 128, 256, 1024];
     const TIMEOUTS_MS: [u32; 5] = [100, 200, 500, 1000, 2000];
@@ -252,7 +255,7 @@ pub(super) fn draw_recover(random: &mut Random) -> Recovery {
     }
 }
 
-/// Nodes, links, and routes from the first node to the last, each a list of links.
+/// Draws nodes, links, and routes from the first node to the last; each route is a list of links.
 fn network(random: &mut Random) -> (Vec<Node>, Vec<Link>, Vec<Vec<usize>>) {
     let count = 2 + random.below(5) as usize;
     let routes = 2 + random.below(3) as usize;
@@ -260,7 +263,7 @@ fn network(random: &mut Random) -> (Vec<Node>, Vec<Link>, Vec<Vec<usize>>) {
     let mut links: Vec<Link> = Vec::new();
     let mut taken: Vec<Vec<usize>> = Vec::new();
     for route in 0..routes {
-        // Every relay is on one route at least.
+        // Every relay is on at least one route.
         let on = |relay: usize, random: &mut Random| {
             let drawn = random.chance(0.3);
             drawn || relay % routes == route
@@ -304,13 +307,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_a_network() {
+    fn a_seed_determines_the_network() {
         assert_eq!(Plan::draw(7), Plan::draw(7));
         assert_ne!(Plan::draw(7), Plan::draw(8));
     }
 
     #[test]
-    fn every_stream_has_a_way_and_is_recovered_at_its_end() {
+    fn every_stream_has_a_route_and_is_recovered_at_its_listener() {
         let mut kinds = 0;
         for seed in 0..300 {
             let plan = Plan::draw(seed);
@@ -333,10 +336,10 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_sent_than_can_be_followed() {
+    fn the_frame_rate_stays_within_the_capacity() {
         for seed in 0..300 {
             let plan = Plan::draw(seed);
-            // A little more where a stream is as slow as can be.
+            // Slightly more if a stream already has the minimum rate.
             assert!(plan.passes() <= BUDGET * 11 / 10, "{seed}: {}", plan.passes());
             assert!(plan.streams.iter().all(|stream| stream.rate >= SLOWEST), "{seed}");
         }

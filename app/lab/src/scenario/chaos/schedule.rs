@@ -1,4 +1,4 @@
-//! What goes wrong when: drawn from the seed of the network, undone before its end.
+//! Schedule of faults, drawn from the seed of the network; each is reverted before the end.
 
 use std::fmt;
 
@@ -7,42 +7,41 @@ use super::spec::{Function, Recovery};
 use crate::fault::{Direction, Impairment};
 use onbeat_wire::random::Random;
 
-/// Frames flow undisturbed for so long, first and last.
+/// Undisturbed time at the start and at the end.
 const CALM_MS: u64 = 1000;
 
 /// A step of the schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Step {
-    /// When, from the first frame on. Steps before it may take longer, and delay it.
+    /// Time since the first frame. Steps before it may take longer and delay it.
     pub(super) at_ms: u64,
     pub(super) action: Action,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Action {
-    /// What the wire of a link does to frames from now on.
+    /// Sets the impairment of a link's wire.
     Impair { link: usize, direction: Direction, impairment: Impairment },
-    /// The port at an end of a link loses its carrier, or gets it back.
+    /// The port at an end of a link loses or regains its carrier.
     Carrier { link: usize, end: usize, on: bool },
-    /// The interface of the port at an end of a link is turned off or on.
+    /// The interface of the port at an end of a link is set down or up.
     Turn { link: usize, end: usize, on: bool },
     /// The interface at an end of a link is removed.
     Remove { link: usize, end: usize },
-    /// And comes back.
+    /// The interface is restored.
     Return { link: usize, end: usize },
-    /// The daemon is ended: by SIGKILL, or by SIGTERM.
+    /// The daemon is terminated by SIGKILL or SIGTERM.
     End { node: usize, kill: bool },
-    /// And started.
+    /// The daemon is started.
     Start { node: usize },
-    /// A node does this with a stream from now on, as usual or not: its file is changed and
-    /// reloaded.
+    /// The function of a stream at a node changes, or is restored: its file is changed and reloaded.
     Change { node: usize, stream: usize, function: Option<Function>, usual: bool },
-    /// A talker sends so many frames per second, as usual or not.
+    /// The rate of a talker changes, or is restored.
     Rate { stream: usize, rate: u64, usual: bool },
 }
 
 impl Action {
-    /// What it befalls: the action that ends another one befalls the same.
+    /// The affected object: an action and its reversal have the same object.
     pub(super) fn object(&self) -> (&'static str, usize, usize) {
         match self {
             Action::Impair { link, direction, .. } => ("wire", *link, *direction as usize),
@@ -55,7 +54,7 @@ impl Action {
         }
     }
 
-    /// Whether it brings back what another one took.
+    /// Whether it reverts another action.
     pub(super) fn ends(&self) -> bool {
         match self {
             Action::Impair { impairment, .. } => {
@@ -101,10 +100,10 @@ impl fmt::Display for Action {
             }
             Action::Change { node, stream, function: Some(function), .. } => write!(
                 f,
-                "n{node} has s{stream} with members {:?}, egress {:?} (numbered {:?}), {:?}",
+                "n{node} sets s{stream} with members {:?}, egress {:?} (numbered {:?}), {:?}",
                 function.members,
                 function.egress.iter().map(|egress| egress.port).collect::<Vec<_>>(),
-                function.egress.iter().map(|egress| egress.look.numbered).collect::<Vec<_>>(),
+                function.egress.iter().map(|egress| egress.headers.numbered).collect::<Vec<_>>(),
                 function.recover
             ),
             Action::Rate { stream, rate, .. } => write!(f, "s{stream} at {rate} frames/s"),
@@ -114,7 +113,7 @@ impl fmt::Display for Action {
 
 /// The schedule of a network, in order.
 pub(super) fn draw(plan: &Plan) -> Vec<Step> {
-    let mut drawing = Drawing {
+    let mut drawing = ScheduleDraw {
         plan,
         random: Random::new(plan.seed ^ 0x5eed),
         links: vec![0; plan.links.len()],
@@ -131,18 +130,18 @@ pub(super) fn draw(plan: &Plan) -> Vec<Step> {
     drawing.steps
 }
 
-struct Drawing<'a> {
+struct ScheduleDraw<'a> {
     plan: &'a Plan,
     random: Random,
-    /// Until when a link is taken by a fault.
+    /// Time until which a link is reserved by a fault.
     links: Vec<u64>,
-    /// Until when a node's daemon or interfaces are.
+    /// Time until which a node's daemon or interfaces are.
     nodes: Vec<u64>,
     steps: Vec<Step>,
 }
 
-impl Drawing<'_> {
-    /// One fault that begins now and is over by `end`, where what it would befall is free.
+impl ScheduleDraw<'_> {
+    /// Draws one fault that starts now and is reverted by `end`, if its object is available.
     fn fault(&mut self, now: u64, end: u64) {
         let link = self.below(self.plan.links.len());
         let side = self.below(2);
@@ -213,8 +212,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// An interface is away. Its node is left alone meanwhile: what a file names must be there when
-    /// it is read.
+    /// Removes an interface. Its node is not changed meanwhile: the interfaces that a file names must
+    /// exist when it is read.
     fn remove(&mut self, link: usize, end: usize, now: u64, until: u64) {
         let ends = self.plan.links[link].nodes;
         if self.links[link] > now || ends.iter().any(|node| self.nodes[*node] > now) {
@@ -226,7 +225,7 @@ impl Drawing<'_> {
         self.push(until, Action::Return { link, end });
     }
 
-    /// A stream of a node changes for a while.
+    /// Changes a stream of a node for a time.
     fn change(&mut self, node: usize, now: u64, until: u64) {
         let streams = self.plan.streams.iter().enumerate();
         let there: Vec<usize> = streams
@@ -239,7 +238,7 @@ impl Drawing<'_> {
         let stream = there[self.below(there.len())];
         let Some(usual) = &self.plan.streams[stream].functions[node] else { return };
         let mut changed = usual.clone();
-        // A copy without a number that is taken is no copy of anything.
+        // An accepted copy without a number is not a duplicate of any frame.
         let functions = || self.plan.streams[stream].functions.iter().flatten();
         let taken = functions().filter_map(|function| function.recover);
         let numbers_are_needed = !taken.clone().any(|recover| recover.take_no_sequence);
@@ -261,9 +260,9 @@ impl Drawing<'_> {
                 Some(changed)
             }
             4 if usual.egress.len() > 1 && numbers_are_needed => {
-                // A path strips the numbers.
+                // A path removes the numbers.
                 let place = self.below(usual.egress.len());
-                changed.egress[place].look.numbered = false;
+                changed.egress[place].headers.numbered = false;
                 Some(changed)
             }
             _ => return,
@@ -288,7 +287,7 @@ impl Drawing<'_> {
     }
 }
 
-/// The node and port that an action befalls, where it is one port.
+/// The node and port of an action that affects a single port.
 pub(super) fn port(plan: &Plan, action: &Action) -> Option<(usize, usize)> {
     match action {
         Action::Carrier { link, end, .. }
@@ -306,14 +305,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn a_seed_is_a_schedule() {
+    fn a_seed_determines_the_schedule() {
         let plan = Plan::draw(3);
         assert_eq!(draw(&plan), draw(&plan));
     }
 
-    /// What each action leaves behind is undone by the end, and in order.
+    /// Each action is reverted by the end, in order.
     #[test]
-    fn everything_is_undone() {
+    fn every_action_is_reverted() {
         let mut kinds = std::collections::BTreeSet::new();
         for seed in 0..200 {
             let plan = Plan::draw(seed);
@@ -332,9 +331,9 @@ mod tests {
         assert_eq!(kinds.len(), 7, "{kinds:?}");
     }
 
-    /// A daemon is neither ended nor given another file while it or an interface of it is away.
+    /// A daemon is neither stopped nor reloaded while it or one of its interfaces is unavailable.
     #[test]
-    fn what_is_away_is_left_alone() {
+    fn unavailable_objects_are_not_changed() {
         for seed in 0..200 {
             let plan = Plan::draw(seed);
             let mut away = vec![false; plan.nodes.len()];

@@ -1,16 +1,16 @@
-//! What a node must do with a stream: what configurations are written from, and what the checker
-//! holds the captures against.
+//! Specification of a node's behavior on a stream: the source of configurations, and the input of the
+//! checker.
 
 use onbeat_wire::MacAddress;
 
-/// How frames of a stream look somewhere, as far as a node may change it.
+/// Headers of a stream's frames at some point, as far as a node may change them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct FrameHeaders {
     /// Destination address.
     pub destination: MacAddress,
-    /// VLAN id of the one tag that there may be.
+    /// VLAN id of the tag, if there is one.
     pub vlan: Option<u16>,
-    /// Whether they carry an R-TAG.
+    /// Whether frames have an R-TAG.
     pub numbered: bool,
 }
 
@@ -25,67 +25,67 @@ pub struct Recovery {
     pub take_no_sequence: bool,
 }
 
-/// An egress port, and how frames leave by it.
+/// An egress port with the headers of the frames that it sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Egress {
     /// Number of the node's port.
     pub port: usize,
-    /// How frames look there.
-    pub look: Look,
+    /// Headers of the frames there.
+    pub headers: FrameHeaders,
 }
 
-/// What a node does with a stream.
+/// Function of a node on a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Numbers of the ports that it comes in by.
+    /// Numbers of the ingress ports.
     pub members: Vec<usize>,
-    /// Each member has individual recovery, by the match algorithm, with this
-    /// frerSeqRcvyResetMSec: copies with the number of the one before them are discarded.
+    /// Each member has individual recovery, by the match algorithm, with this frerSeqRcvyResetMSec:
+    /// copies with the number of the previous one are discarded.
     pub individual_ms: Option<u32>,
-    /// Frames without a number get one.
+    /// Assigns numbers to frames that have none.
     pub generate: bool,
     /// Sequence recovery.
     pub recover: Option<Recovery>,
-    /// Where it leaves.
+    /// Egress ports.
     pub egress: Vec<Egress>,
 }
 
 /// A span of time: CLOCK_REALTIME in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
-    /// From here.
+    /// Start.
     pub from: u64,
-    /// To here.
+    /// End.
     pub to: u64,
 }
 
 impl Span {
-    /// Whether two spans have an instant in common.
+    /// Whether two spans overlap.
     #[must_use]
     pub fn meets(self, other: Span) -> bool {
         self.from <= other.to && other.from <= self.to
     }
 }
 
-/// What a node does with a stream from some time on, until the next era begins.
+/// The function of a stream on a node from some time on, until the next era starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Era {
-    /// It begins within this span.
+    /// Span in which it starts.
     pub begins: Span,
     /// `None`: the node does not have the stream.
     pub function: Option<Function>,
-    /// The step of the schedule that brought it.
+    /// The step of the schedule that started it.
     pub step: Option<usize>,
 }
 
-/// Something that was taken from a node on purpose.
+/// An intentional disturbance of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disturbance {
     /// Number of the node.
     pub node: usize,
-    /// Number of its port; `None`: its data plane, all ports, and what its functions knew.
+    /// Number of its port; `None`: its data plane, all ports, and the state of its functions.
     pub port: Option<usize>,
-    /// From before it was taken until it was back and in use.
+    /// From before the start of the disturbance until its object is in use again.
     pub span: Span,
     /// The step of the schedule.
     pub step: usize,

@@ -1,4 +1,4 @@
-//! What happened, for who looks into a violation.
+//! Reports on violations for analysis.
 
 use std::fmt::Write;
 use std::io::BufWriter;
@@ -11,10 +11,10 @@ use super::pcapng;
 use super::trial::Trial;
 use crate::{Error, Result};
 
-/// Frames of a violation that are told one by one.
+/// Maximum number of frames of a violation that are described one by one.
 const FRAMES: usize = 12;
 
-/// A violation in words: what, where, when, which frames, the step of the schedule before it.
+/// Describes a violation: rule, node, time, frames, and the previous step of the schedule.
 pub(super) fn violation(trial: &Trial, violation: &Violation) -> String {
     let mut text = format!("network {:#x}: {violation}", trial.plan.seed);
     let begin = trial.captured.frames.first().map_or(0, |frame| frame.at);
@@ -42,7 +42,7 @@ pub(super) fn violation(trial: &Trial, violation: &Violation) -> String {
     text
 }
 
-/// Writes captures, schedule and violations of a network into a directory of their own.
+/// Writes captures, schedule and violations of a network to a directory of their own.
 pub(super) fn keep(under: &Path, seed: u64, trial: &Trial) -> Result<PathBuf> {
     let directory = under.join(format!("seed-{seed}-network-{:016x}", trial.plan.seed));
     let failed = |path: &Path| {
@@ -67,7 +67,7 @@ fn story(trial: &Trial) -> String {
     for found in &trial.verdict.violations {
         let _ = writeln!(text, "{}", violation(trial, found));
     }
-    let _ = writeln!(text, "\nSchedule: begun and done, in s");
+    let _ = writeln!(text, "\nSchedule: start and end, in s");
     for (number, span) in &trial.log.done {
         let seconds = |at: u64| at.saturating_sub(begin) as f64 / 1e9;
         let (from, to) = (seconds(span.from), seconds(span.to));

@@ -16,10 +16,10 @@ use crate::worker::Worker;
 use crate::{Error, Result};
 
 const PCP: u8 = 6;
-/// How often a talker looks whether it shall end or send at another rate.
+/// Interval at which a talker checks for stop or a new rate.
 const LOOK_NS: u64 = 10_000_000;
 
-/// A host that sends.
+/// A host that sends streams.
 pub(super) struct Talker(Worker<u64>);
 
 /// Frames per second of each stream.
@@ -37,20 +37,25 @@ impl Talker {
         let socket = socket::visible_sender(namespace, interface)?;
         let mut own = Vec::new();
         for (id, stream) in streams.iter().enumerate().filter(|(_, stream)| stream.east == east) {
-            own.push(Line::new(id, stream)?);
+            own.push(TalkerStream::new(id, stream)?);
         }
         let rates = Arc::clone(rates);
         let talk = move |stop: &AtomicBool| talk(&socket, &mut own, &rates, stop);
         Ok(Self(Worker::start("lab-talker", talk)?))
     }
 
-    /// Stops; how many frames its interface did not take.
+    /// Stops; returns the number of frames that its interface refused.
     pub(super) fn stop(self) -> u64 {
         self.0.stop()
     }
 }
 
-fn talk(socket: &PacketSocket, lines: &mut [Line], rates: &Rates, stop: &AtomicBool) -> u64 {
+fn talk(
+    socket: &PacketSocket,
+    lines: &mut [TalkerStream],
+    rates: &Rates,
+    stop: &AtomicBool,
+) -> u64 {
     let mut refused = 0;
     while !stop.load(Ordering::Acquire) {
         let now = now_ns();
@@ -58,7 +63,7 @@ fn talk(socket: &PacketSocket, lines: &mut [Line], rates: &Rates, stop: &AtomicB
         for line in &mut *lines {
             let rate = rates[line.id].load(Ordering::Acquire);
             let Some(period) = SECOND.checked_div(rate) else { continue };
-            // Who was paused or late begins anew: what is due at once is a batch at most.
+            // After a pause or a delay, the schedule restarts: at most one batch is due at once.
             line.due_ns = line.due_ns.clamp(now.saturating_sub(16 * period), now + period);
             while line.due_ns <= now {
                 line.due_ns += period;
@@ -71,23 +76,23 @@ fn talk(socket: &PacketSocket, lines: &mut [Line], rates: &Rates, stop: &AtomicB
     refused
 }
 
-/// A stream on its way out.
-struct Line {
+/// A stream at its talker.
+struct TalkerStream {
     id: usize,
     frame: Vec<u8>,
-    /// Where the R-TAG's number stands, and the number of the first frame.
+    /// Offset of the R-TAG's number, and the number of the first frame.
     number: Option<(usize, u16)>,
     payload: usize,
     sequence: u64,
     due_ns: u64,
 }
 
-impl Line {
+impl TalkerStream {
     fn new(id: usize, stream: &Stream) -> Result<Self> {
         let mut frame = Vec::with_capacity(stream.size);
-        frame.extend(stream.look.destination.0);
+        frame.extend(stream.headers.destination.0);
         frame.extend(stream.source.0);
-        if let Some(vlan) = stream.look.vlan {
+        if let Some(vlan) = stream.headers.vlan {
             let mut tag = [0; 4];
             VlanTag { pcp: PCP, ..VlanTag::new(vlan) }.emit(&mut tag).map_err(frame_error)?;
             frame.extend(tag);
@@ -148,12 +153,12 @@ mod tests {
     use super::super::plan::Plan;
     use super::*;
 
-    /// What a talker writes, the checker reads.
+    /// The checker decodes the frames of a talker.
     #[test]
-    fn every_frame_is_read_back() {
+    fn every_frame_is_decoded() {
         for seed in 0..100 {
             for (id, stream) in Plan::draw(seed).streams.iter().enumerate() {
-                let line = Line::new(id, stream).unwrap();
+                let line = TalkerStream::new(id, stream).unwrap();
                 let mut frame = line.frame.clone();
                 let stamp = Stamp { stream: 3, sequence: 9, intended_ns: 1, actual_ns: 2 };
                 stamp.emit(&mut frame[line.payload..]);
@@ -161,8 +166,8 @@ mod tests {
                 let Decoded::TalkerFrame(seen) = decode(&frame) else { panic!("{stream:?}") };
                 assert_eq!((seen.stream, seen.sequence), (3, 9));
                 assert_eq!(seen.number, stream.numbered_from);
-                let look = (seen.destination, seen.vlan);
-                assert_eq!(look, (stream.look.destination, stream.look.vlan));
+                let headers = (seen.destination, seen.vlan);
+                assert_eq!(headers, (stream.headers.destination, stream.headers.vlan));
                 *frame.last_mut().unwrap() ^= 1;
                 assert_eq!(decode(&frame), Decoded::Corrupted);
             }

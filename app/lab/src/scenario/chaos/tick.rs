@@ -1,7 +1,7 @@
-//! How late the kernel's coarse clock was, by which data planes in the kernel tell time-outs.
+//! Delay of the kernel's coarse clock, which data planes in the kernel use for time-outs.
 //!
-//! It advances when a CPU takes the timer's interrupt. On an overloaded machine, or a virtual one that is
-//! not run, it stands still: frames that arrive meanwhile get a time stamp that is too early.
+//! It advances when a CPU handles the timer interrupt. On an overloaded machine, or a virtual machine
+//! without CPU time, it stops: frames that arrive meanwhile get a time stamp that is too early.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use crate::worker::Worker;
 
 const LOOK_NS: u64 = 1_000_000;
 
-/// A thread that polls it.
+/// A thread that polls the clock.
 pub(super) struct ClockMonitor {
     latest_ns: Arc<AtomicU64>,
     _worker: Worker<()>,
@@ -35,7 +35,7 @@ impl ClockMonitor {
         Ok(Self { latest_ns, _worker: Worker::start("lab-tick", poll)? })
     }
 
-    /// How late it was at most, in ns.
+    /// Its maximum delay in ns.
     pub(super) fn latest_ns(&self) -> u64 {
         self.latest_ns.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! One network: built, disturbed, captured, judged.
+//! Trial of one network: build, disturb, capture, check.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use onbeat_report::format::count;
 
 use super::super::options::DataPlaneOptions;
 use super::super::stage::Stage;
-use super::act::{self, Actor, Log, host, topology};
+use super::act::{self, ActionLog, Actor, host, topology};
 use super::capture::{CapturedFrames, PortCaptures};
 use super::check::{
-    Case, NodeCounters, RecoveryCounters, Sighting, StreamCounters, Verdict, check,
+    NodeCounters, RecoveryCounters, Sighting, StreamCounters, TrialCase, Verdict, check,
 };
 use super::decode::Decoded;
 use super::plan::{HOST, Node, Plan};
@@ -26,37 +26,37 @@ use super::talk::{Rates, Talker};
 use super::tick;
 use crate::{Result, World};
 
-/// Nothing was captured for so long: nothing is on its way. A wire holds frames for half a second
-/// at most.
+/// Time without captured frames after which no frame is in flight. A wire holds frames for half a
+/// second at most.
 const QUIET_NS: u64 = 700_000_000;
 const BOUND: Duration = Duration::from_secs(30);
 
-/// What became of a network.
+/// Result of the trial of a network.
 pub(super) struct Trial {
     pub(super) plan: Plan,
     pub(super) steps: Vec<Step>,
-    pub(super) log: Log,
+    pub(super) log: ActionLog,
     pub(super) captured: CapturedFrames,
-    /// What makes the captures tell less than everything; empty: nothing.
+    /// Reasons why the captures are incomplete; empty: they are complete.
     pub(super) inconclusive: Vec<String>,
     pub(super) verdict: Verdict,
 }
 
-/// What nodes are configured for instead of what the plan says, by node and stream.
-pub(super) type Configured = Vec<Vec<Option<Function>>>;
+/// Configured functions of nodes, by node and stream.
+pub(super) type NodeFunctions = Vec<Vec<Option<Function>>>;
 
-/// What the plan says.
-pub(super) fn as_planned(plan: &Plan) -> Configured {
+/// The functions of the plan.
+pub(super) fn as_planned(plan: &Plan) -> NodeFunctions {
     let nodes = 0..plan.nodes.len();
     nodes.map(|node| plan.streams.iter().map(|s| s.functions[node].clone()).collect()).collect()
 }
 
-/// Runs a network for its life, or until CLOCK_MONOTONIC shows `end_ns`.
+/// Runs a network for its planned time, or until CLOCK_MONOTONIC reaches `end_ns`.
 pub(super) fn run(
     stage: &mut Stage<'_>,
     plane: &DataPlaneOptions,
     plan: Plan,
-    configured: &Configured,
+    configured: &NodeFunctions,
     steps: Vec<Step>,
     end_ns: u64,
 ) -> Result<Trial> {
@@ -65,7 +65,7 @@ pub(super) fn run(
     let (captures, ticks) = (PortCaptures::start()?, tick::ClockMonitor::start()?);
     let rates: Rates =
         Arc::new(plan.streams.iter().map(|stream| AtomicU64::new(stream.rate)).collect());
-    let log = Log::new(&plan);
+    let log = ActionLog::new(&plan);
     let mut actor = Actor {
         plan: &plan,
         world: &mut world,
@@ -77,12 +77,12 @@ pub(super) fn run(
     actor.capture_all()?;
     let mut talkers = Vec::new();
     for east in [true, false] {
-        // Who talks to the east is in the west.
+        // The talkers of streams to the east are in the west.
         let namespace = actor.world.namespace(host(!east))?;
         talkers.push(Talker::start(namespace, "eth0", &plan.streams, east, &rates)?);
     }
     let start_ns = now_ns();
-    let mut tell = |what: &str| {
+    let mut show = |what: &str| {
         let frames = count(captures.frames(), "frame");
         stage
             .progress
@@ -92,7 +92,7 @@ pub(super) fn run(
     let mut open = BTreeSet::new();
     for (number, step) in steps.iter().enumerate() {
         let due = start_ns + step.at_ms * 1_000_000;
-        // Where there is less time, what has begun is brought to its end, and nothing else begins.
+        // With less time, started faults are reverted, and no other one starts.
         let object = step.action.object();
         let acts = match step.action.ends() {
             true => open.remove(&object),
@@ -102,16 +102,19 @@ pub(super) fn run(
             continue;
         }
         let what = step.action.to_string();
-        pause_until(due.min(life_ns), || tell(&what))?;
+        pause_until(due.min(life_ns), || show(&what))?;
         actor.act(number, step)?;
     }
-    pause_until(life_ns, || tell("no more faults"))?;
+    pause_until(life_ns, || show("no more faults"))?;
     let refused: u64 = talkers.into_iter().map(Talker::stop).sum();
     let log = actor.log;
     let mut inconclusive = doubts(&plan, &world, refused, log.overrun)?;
     let (statuses, settled) = settled_statuses(stage, &world, &captures)?;
     if !settled {
-        inconclusive.push(format!("frames still flowed {} s after the last", BOUND.as_secs()));
+        inconclusive.push(format!(
+            "frames still arrived {} s after the last transmission",
+            BOUND.as_secs()
+        ));
     }
     drop(world);
     let captured = captures.stop();
@@ -119,7 +122,7 @@ pub(super) fn run(
     Ok(judge(plan, steps, log, captured, (&statuses, clock_late_ns), inconclusive))
 }
 
-/// What nodes count when nothing flows any more, and whether that came about.
+/// Reads the counters of nodes until they are stable; also returns whether they became stable.
 fn settled_statuses(
     stage: &Stage<'_>,
     world: &World,
@@ -131,7 +134,7 @@ fn settled_statuses(
     loop {
         let frames = captures.frames();
         let statuses = stage.statuses(world)?;
-        // A node without CPU may have held frames while it was quiet, and counted them since.
+        // A node without CPU time may have counted queued frames since.
         let from_ns = now_ns();
         pause_until(from_ns + QUIET_NS, || ())?;
         let settled = quiet()? && captures.frames() == frames;
@@ -141,17 +144,18 @@ fn settled_statuses(
     }
 }
 
-/// What was captured and did not pass.
+/// Lost frames that make the trial inconclusive.
 fn doubts(plan: &Plan, world: &World, refused: u64, overrun: u64) -> Result<Vec<String>> {
     let mut doubts = Vec::new();
     if refused > 0 {
-        doubts.push(format!("the hosts' interfaces refused {}", count(refused, "frame")));
+        doubts.push(format!("interfaces of the hosts refused {}", count(refused, "frame")));
     }
     let overrun = overrun + world.wires().map(|(_, wire)| act::overrun(wire)).sum::<u64>();
     if overrun > 0 {
         doubts.push(format!("queues of links overflowed: {} lost", count(overrun, "frame")));
     }
-    // No fault befalls these: what they drop had no room, behind all that is judged.
+    // No fault affects these interfaces: they drop only if queues are full, outside of the checked
+    // nodes.
     for east in [false, true] {
         let node = &plan.nodes[plan.edge(east)].name;
         let dropped = world.handle(node)?.statistics(HOST)?.tx_dropped;
@@ -162,11 +166,11 @@ fn doubts(plan: &Plan, world: &World, refused: u64, overrun: u64) -> Result<Vec<
     Ok(doubts)
 }
 
-/// Hands everything to the checker.
+/// Runs the checker.
 pub(super) fn judge(
     plan: Plan,
     steps: Vec<Step>,
-    log: Log,
+    log: ActionLog,
     captured: CapturedFrames,
     (statuses, clock_late_ns): (&[NodeStatus], u64),
     mut inconclusive: Vec<String>,
@@ -209,7 +213,7 @@ pub(super) fn judge(
         let status = statuses.iter().find(|status| status.node == node.name);
         status.map(|status| counted(&plan, node, status))
     });
-    let case = Case {
+    let case = TrialCase {
         nodes: plan.nodes.iter().map(names).collect(),
         streams: plan.streams.iter().map(|stream| stream.name.clone()).collect(),
         eras: log.eras.clone(),
@@ -224,7 +228,7 @@ pub(super) fn judge(
     Trial { plan, steps, log, captured, inconclusive, verdict }
 }
 
-/// What a node says, by numbers instead of names.
+/// The counters in a node's status, by number instead of by name.
 fn counted(plan: &Plan, node: &Node, status: &NodeStatus) -> NodeCounters {
     let place = |name: &str| node.ports.iter().position(|port| port.name == name);
     let by_port = |value: fn(&onbeat_node::control::PortStatus) -> u64| {
@@ -266,7 +270,7 @@ fn counted(plan: &Plan, node: &Node, status: &NodeStatus) -> NodeCounters {
 }
 
 impl Trial {
-    /// The step of the schedule that was done last before a time, with its number.
+    /// The last executed step of the schedule before a time, with its number.
     pub(super) fn step_at(&self, at: u64) -> Option<(usize, &Step)> {
         let done = self.log.done.iter().rposition(|(_, span)| span.from <= at)?;
         let number = self.log.done[done].0;

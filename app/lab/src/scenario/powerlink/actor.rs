@@ -1,4 +1,4 @@
-//! A node in its namespace, run by a thread of its own.
+//! A node in its namespace, with a thread of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -16,26 +16,26 @@ use onbeat_wire::powerlink::NodeId;
 use crate::worker::Worker;
 use crate::{Error, Result};
 
-/// Interface of every node.
+/// Interface name of every node.
 const INTERFACE: &str = "eth0";
 
 /// State of a running node.
 #[derive(Debug, Default)]
 struct NodeState {
-    /// It failed.
+    /// The node failed.
     ended: AtomicBool,
     state: AtomicU8,
-    /// Of a managing node: nodes in OPERATIONAL, a bit for each (up to 63).
+    /// Of a managing node: nodes in OPERATIONAL, one bit each (up to 63).
     operational: AtomicU64,
 }
 
-/// A node that runs.
+/// A running node.
 pub(super) struct Actor<S: Station> {
     state: Arc<NodeState>,
     worker: Worker<Result<StoppedNode<S>>>,
 }
 
-/// A node that ran.
+/// A stopped node.
 pub(super) struct StoppedNode<S: Station> {
     pub(super) runner: Runner<S>,
     pub(super) simulation: Simulation,
@@ -70,12 +70,12 @@ impl Managing {
         Self::start(namespace, Simulation::managing(file), realtime, make, operational)
     }
 
-    /// Nodes that it has in OPERATIONAL.
+    /// Number of nodes in OPERATIONAL according to it.
     pub(super) fn operational(&self) -> u32 {
         self.state.operational.load(Ordering::Acquire).count_ones()
     }
 
-    /// Whether it has a node in OPERATIONAL.
+    /// Whether a node is in OPERATIONAL according to it.
     pub(super) fn has(&self, node: u8) -> bool {
         self.state.operational.load(Ordering::Acquire) >> node & 1 == 1
     }
@@ -120,12 +120,12 @@ impl<S: Station + 'static> Actor<S> {
         self.state.state.load(Ordering::Acquire) == State::Operational.code().0
     }
 
-    /// Whether it goes on: only an error ends it.
+    /// Whether it is running: it stops only on an error.
     pub(super) fn is_running(&self) -> bool {
         !self.state.ended.load(Ordering::Acquire)
     }
 
-    /// Turns it off: from one moment to the next it says nothing any more.
+    /// Turns the node off: it stops sending at once.
     pub(super) fn stop(self) -> Result<StoppedNode<S>> {
         self.worker.stop()
     }

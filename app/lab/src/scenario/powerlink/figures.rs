@@ -1,4 +1,4 @@
-//! What came of it, as figures.
+//! Figures of the POWERLINK scenarios.
 
 use onbeat_powerlink::mn::{self, ManagingNode};
 use onbeat_powerlink::nmt::State;
@@ -13,7 +13,7 @@ use crate::fault::Direction;
 use crate::scenario::stage::Stage;
 use crate::{Result, World};
 
-/// A table of how long things took.
+/// A table of durations.
 pub(super) fn times() -> Counters {
     Counters::new([("what", ""), ("took", "s")])
 }
@@ -26,17 +26,17 @@ fn seconds(ns: u64) -> Cell {
     Cell::from(ns as f64 / SECOND as f64)
 }
 
-/// Whether what the managing node gave came back from each node, and what each node gave came.
+/// Checks that values of the managing node return from each node, and that values of each node arrive.
 pub(super) fn exchanged(stage: &mut Stage<'_>, ended: &StoppedNode<ManagingNode>, nodes: u64) {
     let changes = ended.simulation.changes();
     let alive = changes.iter().filter(|changes| **changes > 0).count() as u64;
-    // Each node has a value that comes back, and one of its own.
-    stage.check(Check::eq("values that came and went on changing", alive, 2 * nodes, "values"));
+    // Each node has a value that it returns, and one of its own.
+    stage.check(Check::eq("values that arrived and kept changing", alive, 2 * nodes, "values"));
     let turns = ended.runner.counts().turns;
     stage.note(format!("the managing node exchanged values in {}", count(turns, "cycle")));
 }
 
-/// Every event of a managing node: its states, the steps of each node, failures.
+/// Adds a table of all events of a managing node: its states, the steps of each node, failures.
 pub(super) fn events(stage: &mut Stage<'_>, name: &str, ended: &StoppedNode<ManagingNode>) {
     let first_ns = ended.runner.events().next().map_or(0, |(at_ns, _)| at_ns);
     let events = ended.runner.events();
@@ -52,10 +52,10 @@ pub(super) fn event_table(events: impl Iterator<Item = (u64, mn::Event)>) -> Cou
     table
 }
 
-/// The bus as the observer saw it.
+/// Adds checks and notes of the bus observer.
 pub(super) fn bus(stage: &mut Stage<'_>, seen: &BusObservation) {
     let frames = seen.bus.frames();
-    stage.check(Check::eq("frames that cannot be read", frames.malformed, 0_u64, "frames"));
+    stage.check(Check::eq("malformed frames", frames.malformed, 0_u64, "frames"));
     let mut outcome = Run::begin("bus").finish();
     seen.bus.figures(&mut outcome);
     for (name, figure) in outcome.figures {
@@ -69,7 +69,7 @@ pub(super) fn bus(stage: &mut Stage<'_>, seen: &BusObservation) {
     }
 }
 
-/// What a wire lost.
+/// Adds the losses of a wire.
 pub(super) fn losses(stage: &mut Stage<'_>, world: &World, link: &str) -> Result<()> {
     let wire = world.wire(link)?;
     let mut table = Counters::new(["to the managing node, or from it", "frames", "lost"]);
@@ -79,12 +79,12 @@ pub(super) fn losses(stage: &mut Stage<'_>, world: &World, link: &str) -> Result
         lost += counters.lost;
         table.row([Cell::from(name), counters.received.into(), counters.lost.into()]);
     }
-    stage.check(Check::min("frames lost on purpose", lost, 1_u64, "frames"));
+    stage.check(Check::min("frames lost by the impairment", lost, 1_u64, "frames"));
     stage.figure("losses", table);
     Ok(())
 }
 
-/// 1 of a node in OPERATIONAL: as checks count them.
+/// 1 for a node in OPERATIONAL, else 0, for checks.
 pub(super) fn is_operational(state: State) -> u64 {
     u64::from(state == State::Operational)
 }

@@ -1,4 +1,4 @@
-//! A POWERLINK network: it boots, exchanges values, and comes back after faults.
+//! A POWERLINK network: it boots, exchanges values, and recovers from faults.
 //!
 //! ```text
 //!                        hub
@@ -7,9 +7,9 @@
 //!                         | ------- node N
 //! ```
 //!
-//! Up to [`REAL`] nodes run on ports of this machine, each in its own namespace and thread (`real`, with
-//! `actor` and `observer`); more of them in virtual time (`virtual_time`). `paths` is the same with two paths to
-//! the managing node.
+//! Up to [`REAL`] nodes run on ports of this machine, each in a namespace and thread of its own
+//! (`real`, with `actor` and `observer`); more nodes run in virtual time (`virtual_time`). `paths` is
+//! the same network with two paths to the managing node.
 
 mod actor;
 mod figures;
@@ -32,11 +32,11 @@ use super::stage::Stage;
 use crate::fault::Impairment;
 use crate::{Result, Topology};
 
-/// Nodes that run on ports of this machine at most.
+/// Maximum number of nodes on ports of this machine.
 const REAL: u8 = 16;
 
-/// Of error counters: five losses in a row. With the profile's own, two in three cycles, no network is
-/// stable that loses one frame of a hundred.
+/// Threshold of error counters: five consecutive losses. With the default of the profile, two in three
+/// cycles, no network is stable that loses 1 % of the frames.
 const THRESHOLD: u32 = 40;
 
 /// Cycle of a network on ports: two CPUs run all nodes.
@@ -76,7 +76,7 @@ fn cable(node: u8) -> String {
     format!("to-cn{node}")
 }
 
-/// What the list of scenarios draws.
+/// The network in the list of scenarios.
 pub(super) fn network() -> Topology {
     topology(8, None)
 }
@@ -105,10 +105,10 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     }
 }
 
-/// How long a network may take to get everybody to OPERATIONAL, in nanoseconds of its own time.
+/// Maximum time for a network to bring all nodes to OPERATIONAL, in nanoseconds of its own time.
 const BOUND_NS: u64 = 120 * SECOND;
 
-/// The network as its nodes know it: each copies its output to its input, and flips another.
+/// The configuration of the network: each node copies its output to its input, and inverts another one.
 fn file(nodes: u8, cycle_us: u32) -> File {
     let signal = |name: &str, object, data_type| Signal { name: name.into(), object, data_type };
     let station = |node: u8| Station {
@@ -124,7 +124,7 @@ fn file(nodes: u8, cycle_us: u32) -> File {
             device_name: b"lab".to_vec(),
             host_name: name(node).into_bytes(),
         },
-        // What all of them take together is not the whole cycle.
+        // All slots together are shorter than the cycle.
         pres_timeout_ns: cycle_us * 1000 / 4 * 3 / u32::from(nodes),
         multiplexed: 0,
         inputs: vec![
@@ -138,7 +138,7 @@ fn file(nodes: u8, cycle_us: u32) -> File {
     let network = Network {
         cycle_us,
         async_slot_ns: 1_000_000,
-        // Time for all of them to be configured in.
+        // Time in which all nodes are configured.
         pre_operational_1_us: 1_500_000,
         soc_tolerance_ns: cycle_us * 500,
         soc_jitter_ns: 0,

@@ -1,4 +1,4 @@
-//! What the bus does, seen by nobody on it: at the hub's port to the managing node everything passes.
+//! A passive observer of the bus: all frames pass the hub's port to the managing node.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,14 +11,14 @@ use crate::worker::Worker;
 
 const LOOK_NS: u64 = 20_000_000;
 
-/// An observer of the bus, and its thread.
+/// An observer of the bus with its thread.
 pub(super) struct BusObserver(Worker<BusObservation>);
 
-/// What it saw.
+/// The observed frames.
 #[derive(Default)]
 pub(super) struct BusObservation {
     pub(super) bus: Bus,
-    /// Frames that its socket had no room for.
+    /// Frames that its socket dropped.
     pub(super) missed: u64,
 }
 
@@ -30,7 +30,7 @@ impl BusObserver {
             let mut last = false;
             while !last {
                 last = stop.load(Ordering::Acquire);
-                // An error is that of an interface that was turned off: it holds no frames.
+                // The interface is down: it holds no frames.
                 let _ = receiver.wait(if last { 0 } else { LOOK_NS });
                 while receiver
                     .receive(|frame| {
@@ -45,7 +45,7 @@ impl BusObserver {
         Ok(Self(Worker::start("lab-bus-observer", run)?))
     }
 
-    /// What passed until now.
+    /// Stops observing.
     pub(super) fn stop(self) -> BusObservation {
         self.0.stop()
     }

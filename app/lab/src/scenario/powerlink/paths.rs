@@ -1,4 +1,4 @@
-//! A bus whose managing node is reached by two paths: its frames are a FRER stream each way, and either
+//! A bus with two paths to its managing node: its frames are one FRER stream per direction, and each
 //! path may be cut.
 //!
 //! ```text
@@ -20,13 +20,13 @@ use super::real::Bus;
 use super::{CYCLE_US, MANAGING, REAL, cable, figures, file, name};
 use crate::scenario::options::{DataPlaneOptions, PhaseOptions, PowerlinkOptions};
 use crate::scenario::stage::Stage;
-use crate::world::Ends;
+use crate::world::CutEnds;
 use crate::{Error, Result, Topology, World};
 
-/// What of a recovery function is checked of each node.
+/// The checked recovery functions: node and stream.
 const STREAMS: [(&str, &str); 2] = [("b", "to-nodes"), ("a", "to-managing")];
 
-/// Within this time a frame that was sent has passed the observer.
+/// Time after transmission within which a frame has passed the observer.
 const DRAIN_NS: u64 = 100_000_000;
 
 pub(in crate::scenario) fn network() -> Topology {
@@ -57,8 +57,8 @@ fn topology(nodes: u8) -> Topology {
     network
 }
 
-/// The configuration of the node that replicates stream `out` and recovers stream `home`: all that is
-/// POWERLINK's, by its EtherType, with an R-TAG in front of it between the nodes.
+/// The configuration of the node that replicates stream `out` and recovers stream `home`: all POWERLINK
+/// frames, by EtherType, with an R-TAG before it between the nodes.
 fn config(out: &str, home: &str) -> String {
     let tagged = "type = \"mask\", msdu-mask = \"ff ff 00 00 00 00 ff ff\", \
                   msdu-match = \"f1 c1 00 00 00 00 88 ab\"";
@@ -109,38 +109,38 @@ pub(in crate::scenario) struct Options {
 pub(in crate::scenario) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let nodes = options.bus.nodes(4);
     if !(1..=REAL).contains(&nodes) {
-        let reason = format!("{REAL} nodes run on ports of this machine at most");
+        let reason = format!("use 1 to {REAL}");
         return Err(Error::Option { option: "nodes", value: nodes.to_string(), reason });
     }
     let cycle_us = options.bus.cycle_us(CYCLE_US, 1000, "use 1 ms to 1 s")?;
     let phase_ns = options.phases.ns(2.0)?;
     let network = topology(nodes);
     stage.draw(&network);
-    stage.tell_line("building the network");
+    stage.show_step("building the network");
     let mut world = World::build(&network)?;
     world.set_backend(options.plane.backend);
     world.start_all(stage.onbeat_bin())?;
-    stage.look_at_ports(&world, ["a", "b"].into_iter())?;
+    stage.record_ports(&world, ["a", "b"].into_iter())?;
     let observer = BusObserver::start(world.namespace("hub")?, "p0")?;
     let mut file = file(nodes, cycle_us);
-    // Frames are counted: how fast this machine answers is no reason to begin anew.
+    // Frames are counted: the response times of this machine must not cause a reset.
     file.network.threshold = 0;
     let all = u64::from(nodes);
 
-    stage.tell_line("the network boots");
+    stage.show_step("the network boots");
     let mut times = figures::times();
     let mut bus = Bus::start(&world, &file)?;
     let (up, took_ns) = bus.settle()?;
     stage.check(Check::eq("in OPERATIONAL after the boot", up, all, "nodes"));
     times.row(figures::time("boot", took_ns));
-    pause_until(now_ns() + phase_ns, || stage.tell_line("both paths are up"))?;
+    pause_until(now_ns() + phase_ns, || stage.show_step("both paths are up"))?;
     for path in ["path1", "path2"] {
-        world.cut(path, Ends::Both)?;
-        pause_until(now_ns() + phase_ns, || stage.tell_line(&format!("{path} is cut")))?;
+        world.cut(path, CutEnds::Both)?;
+        pause_until(now_ns() + phase_ns, || stage.show_step(&format!("{path} is cut")))?;
         let up = bus.operational();
         stage.check(Check::eq(format!("in OPERATIONAL while {path} is cut"), up, all, "nodes"));
         world.restore(path)?;
-        pause_until(now_ns() + phase_ns, || stage.tell_line(&format!("{path} is back")))?;
+        pause_until(now_ns() + phase_ns, || stage.show_step(&format!("{path} is back")))?;
     }
     let (up, _) = bus.settle()?;
     stage.check(Check::eq("in OPERATIONAL at the end", up, all, "nodes"));
@@ -149,7 +149,7 @@ pub(in crate::scenario) fn play(stage: &mut Stage<'_>, options: &Options) -> Res
     for node in bus.nodes.iter_mut() {
         node.take().map(Controlled::stop).transpose()?;
     }
-    // What was sent last is on its way.
+    // The last frames are in flight.
     pause_until(now_ns() + DRAIN_NS, || ())?;
     let seen = observer.stop();
     let statuses = ["a", "b"].map(|node| world.status(node));
@@ -176,26 +176,26 @@ pub(in crate::scenario) fn play(stage: &mut Stage<'_>, options: &Options) -> Res
     Ok(())
 }
 
-/// What the managing node sent must be behind the paths, each frame once, and what came back must have
-/// come to it.
+/// Frames from the managing node must be behind the paths, each once, and responses must have arrived
+/// at it.
 fn lost(
     stage: &mut Stage<'_>,
     at_managing: &onbeat_powerlink::observe::Frames,
     behind: &onbeat_powerlink::observe::Frames,
 ) {
     for (name, sent, found) in [
-        ("SoC behind the paths, of those sent: no cycle is lost", at_managing.soc, behind.soc),
-        ("PReq behind the paths, of those sent", at_managing.preq, behind.preq),
-        ("SoA behind the paths, of those sent", at_managing.soa, behind.soa),
+        ("SoC after the paths, of those sent", at_managing.soc, behind.soc),
+        ("PReq after the paths, of those sent", at_managing.preq, behind.preq),
+        ("SoA after the paths, of those sent", at_managing.soa, behind.soa),
     ] {
         stage.check(Check::eq(name, found, sent, "frames"));
     }
-    // The last one may come once the managing node has ended.
+    // The last one may arrive after the managing node has stopped.
     let missing = behind.pres.saturating_sub(at_managing.pres);
-    let name = "PRes that did not come to the managing node, but for the last";
+    let name = "PRes lost before the managing node, without the last";
     stage.check(Check::eq(name, missing.saturating_sub(1), 0_u64, "frames"));
     let twice = at_managing.pres.saturating_sub(behind.pres);
-    stage.check(Check::eq("PRes that came twice", twice, 0_u64, "frames"));
+    stage.check(Check::eq("duplicate PRes", twice, 0_u64, "frames"));
 }
 
 #[cfg(test)]
@@ -204,7 +204,7 @@ mod tests {
     use onbeat_node::config::Config;
 
     #[test]
-    fn the_network_and_its_configurations_are_sound() {
+    fn the_network_and_its_configurations_are_valid() {
         for nodes in [1, 8] {
             let topology = topology(nodes).checked().unwrap();
             for node in topology.nodes.iter().filter(|node| !node.is_hub()) {

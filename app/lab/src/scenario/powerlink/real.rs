@@ -14,13 +14,13 @@ use super::observer::BusObserver;
 use super::{BOUND_NS, LOSS, MANAGING, Options, cable, figures, name, topology};
 use crate::fault::Impairment;
 use crate::scenario::stage::Stage;
-use crate::world::Ends;
+use crate::world::CutEnds;
 use crate::{Result, World};
 
-/// The priority of nodes: a machine that has other work must not be what is measured.
+/// Priority of nodes: the measurement must not depend on other work of the machine.
 const PRIORITY: u8 = 20;
 
-/// A network at work.
+/// A running network.
 pub(super) struct Bus<'a> {
     file: &'a File,
     pub(super) managing: Option<Managing>,
@@ -31,7 +31,7 @@ pub(super) struct Bus<'a> {
 impl<'a> Bus<'a> {
     pub(super) fn start(world: &World, file: &'a File) -> Result<Self> {
         let realtime = Profile::default().scheduled(Scheduling::Fifo(PRIORITY));
-        // Where priorities are not to be had, nodes are as any other process.
+        // Without permission for priorities, nodes run like any other process.
         let realtime = if realtime.enter().is_ok() { realtime } else { Profile::default() };
         let nodes = file.network.nodes.iter().map(|_| None).collect();
         let mut bus = Bus { file, managing: None, nodes, realtime };
@@ -54,7 +54,7 @@ impl<'a> Bus<'a> {
         Ok(())
     }
 
-    /// Nodes that say themselves that they are in OPERATIONAL, and that the managing node has there.
+    /// Number of nodes in OPERATIONAL, by their own state and that in the managing node.
     pub(super) fn operational(&self) -> u64 {
         let Some(managing) = &self.managing else { return 0 };
         let up = |node: &u8| {
@@ -69,13 +69,13 @@ impl<'a> Bus<'a> {
         self.managing.as_ref().is_some_and(|managing| managing.has(node))
     }
 
-    /// Whether no node ended with an error.
+    /// Whether no node stopped with an error.
     fn runs(&self) -> bool {
         self.managing.as_ref().is_some_and(Managing::is_running)
             && self.nodes.iter().flatten().all(Controlled::is_running)
     }
 
-    /// Waits until all are in OPERATIONAL; how many are, and how long it took, in ns.
+    /// Waits until all nodes are in OPERATIONAL; returns their number, and the time in ns.
     pub(super) fn settle(&self) -> Result<(u64, u64)> {
         let (begun, all) = (now_ns(), self.nodes.len() as u64);
         let bound = Duration::from_nanos(BOUND_NS);
@@ -91,53 +91,58 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options, file: &File) -> Res
     losses(stage, options, file, phase_ns)
 }
 
-/// It boots; a node dies and comes back; a cable is cut and mended.
+/// Plays boot, failure and restart of a node, cut and repair of a cable.
 fn faults(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Result<()> {
     let network = topology(count, None);
     stage.draw(&network);
-    stage.tell_line("building the network");
+    stage.show_step("building the network");
     let world = World::build(&network)?;
     let observer = BusObserver::start(world.namespace("hub")?, "p0")?;
     let all = u64::from(count);
     let mut times = figures::times();
     let in_operational = |name: &str, value| Check::eq(name, value, all, "nodes");
 
-    stage.tell_line("the network boots");
+    stage.show_step("the network boots");
     let mut bus = Bus::start(&world, file)?;
     let (up, took_ns) = bus.settle()?;
     stage.check(in_operational("in OPERATIONAL after the boot", up));
     times.row(figures::time("boot", took_ns));
-    pause_until(now_ns() + phase_ns, || stage.tell_line("the network runs"))?;
+    pause_until(now_ns() + phase_ns, || stage.show_step("the network runs"))?;
 
-    stage.tell_line("node 1 dies, and comes back");
+    stage.show_step("node 1 fails and restarts");
     let begun = now_ns();
     let dead = bus.nodes[0].take();
     dead.map(Controlled::stop).transpose()?;
     let bound = Duration::from_nanos(BOUND_NS);
     let noticed = wait_until(bound, || !bus.knows(1))?;
-    times.row(figures::time("until a node's death is noticed", now_ns() - begun));
-    stage.check(Check::eq("a node's death is noticed", u64::from(noticed), 1_u64, ""));
+    times.row(figures::time("detection of a failed node", now_ns() - begun));
+    stage.check(Check::eq("failed node is detected", u64::from(noticed), 1_u64, ""));
     let others = bus.managing.as_ref().map_or(0, Managing::operational);
-    stage.check(Check::eq("the others meanwhile", u64::from(others), all - 1, "nodes"));
+    stage.check(Check::eq(
+        "in OPERATIONAL meanwhile, without the failed node",
+        u64::from(others),
+        all - 1,
+        "nodes",
+    ));
     bus.power_on(&world, 1)?;
     let (up, took_ns) = bus.settle()?;
-    stage.check(in_operational("in OPERATIONAL after it came back", up));
-    times.row(figures::time("until it is back in OPERATIONAL", took_ns));
+    stage.check(in_operational("in OPERATIONAL after its restart", up));
+    times.row(figures::time("restart to OPERATIONAL", took_ns));
 
-    stage.tell_line("a cable is cut, and mended");
+    stage.show_step("a cable is cut and repaired");
     let (last, begun) = (count, now_ns());
-    world.cut(&cable(last), Ends::one(0))?;
+    world.cut(&cable(last), CutEnds::one(0))?;
     let cut_off = || {
         let node = bus.nodes[usize::from(last) - 1].as_ref();
         !bus.knows(last) && node.is_some_and(|node| !node.is_operational())
     };
     let noticed = wait_until(bound, cut_off)?;
-    times.row(figures::time("until both ends notice a cut cable", now_ns() - begun));
-    stage.check(Check::eq("a cut cable is noticed by both ends", u64::from(noticed), 1_u64, ""));
+    times.row(figures::time("detection of a cut cable by both ends", now_ns() - begun));
+    stage.check(Check::eq("cut cable is detected by both ends", u64::from(noticed), 1_u64, ""));
     world.restore(&cable(last))?;
     let (up, took_ns) = bus.settle()?;
-    stage.check(in_operational("in OPERATIONAL after the cable was mended", up));
-    times.row(figures::time("until it is in OPERATIONAL again", took_ns));
+    stage.check(in_operational("in OPERATIONAL after the cable was repaired", up));
+    times.row(figures::time("repair to OPERATIONAL", took_ns));
     pause_until(now_ns() + phase_ns / 2, || ())?;
 
     let managing = bus.managing.take().map(Managing::stop).transpose()?;
@@ -152,10 +157,10 @@ fn faults(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Resul
     Ok(())
 }
 
-/// It boots, and runs, while one frame of a hundred is lost on the managing node's cable.
+/// Plays boot and operation while the managing node's cable loses 1 % of the frames.
 fn losses(stage: &mut Stage<'_>, options: &Options, file: &File, phase_ns: u64) -> Result<()> {
     let count = file.network.nodes.len() as u8;
-    stage.tell_line("one frame of a hundred is lost");
+    stage.show_step("1 % of the frames is lost");
     let impairment = Impairment { loss: LOSS, seed: options.seed.seed, ..Impairment::default() };
     let world = World::build(&topology(count, Some(impairment)))?;
     let mut bus = Bus::start(&world, file)?;
@@ -166,7 +171,7 @@ fn losses(stage: &mut Stage<'_>, options: &Options, file: &File, phase_ns: u64) 
     pause_until(now_ns() + phase_ns, || ())?;
     world.wire(MANAGING)?.set(Impairment::default());
     let (up, _) = bus.settle()?;
-    stage.check(Check::eq("in OPERATIONAL after that", up, all, "nodes"));
+    stage.check(Check::eq("in OPERATIONAL after the losses", up, all, "nodes"));
     let managing = bus.managing.take().map(Managing::stop).transpose()?;
     drop(bus);
     figures::losses(stage, &world, MANAGING)?;

@@ -1,4 +1,4 @@
-//! A network in virtual time: as large as one can be, under the eyes of an independent checker.
+//! A network in virtual time, of up to the maximum size, with an independent checker.
 
 use onbeat_powerlink::nmt::State;
 use onbeat_realtime::clock::SECOND;
@@ -13,13 +13,13 @@ use super::{BOUND_NS, Options, figures, topology};
 use crate::scenario::stage::Stage;
 use crate::{Result, Topology};
 
-/// Receptions of a million that do not take place, where some do not.
+/// Lost receptions per million, while losses are simulated.
 const LOSS_PER_MILLION: u32 = 10_000;
 
-/// How much virtual time passes between two looks at the condition and at signals.
+/// Virtual time between two checks of the condition and of signals.
 const STEP_NS: u64 = SECOND / 4;
 
-/// A network, and what an observer of its bus sees.
+/// A network with an observer of its bus.
 struct ObservedNetwork {
     network: Network,
     seen: BusObservation,
@@ -50,41 +50,41 @@ pub(super) fn play(
     stage.check(up("in OPERATIONAL after the boot", &watched.network, nodes));
     times.row(figures::time("boot", took_ns));
     let exchanged = exchange(&mut watched, nodes, cycle_us);
-    stage.check(Check::eq("values that went there and came back", exchanged, 2 * all, "values"));
+    stage.check(Check::eq("values transferred in both directions", exchanged, 2 * all, "values"));
 
     watched.network.power(NodeId(1), false);
-    run(stage, &mut watched, "node 1 is dead", SECOND)?;
+    run(stage, &mut watched, "node 1 is off", SECOND)?;
     let others =
         (2..=nodes).map(|node| figures::is_operational(watched.network.state(node))).sum::<u64>();
-    stage.check(Check::eq("the others, while node 1 is dead", others, all - 1, "nodes"));
+    stage.check(Check::eq("in OPERATIONAL while node 1 is off", others, all - 1, "nodes"));
     watched.network.power(NodeId(1), true);
-    let took_ns = settle(stage, &mut watched, "node 1 comes back")?;
-    stage.check(up("in OPERATIONAL after node 1 came back", &watched.network, nodes));
-    times.row(figures::time("until node 1 is back", took_ns));
+    let took_ns = settle(stage, &mut watched, "node 1 restarts")?;
+    stage.check(up("in OPERATIONAL after the restart of node 1", &watched.network, nodes));
+    times.row(figures::time("restart of node 1 to OPERATIONAL", took_ns));
 
     watched.network.connect(last, false);
     run(stage, &mut watched, "a cable is cut", SECOND)?;
     let noticed = u64::from(watched.network.state(nodes) != State::Operational);
-    stage.check(Check::eq("a cut cable is noticed by its node", noticed, 1_u64, ""));
+    stage.check(Check::eq("cut cable is detected by its node", noticed, 1_u64, ""));
     watched.network.connect(last, true);
-    let took_ns = settle(stage, &mut watched, "the cable is mended")?;
-    stage.check(up("in OPERATIONAL after the cable was mended", &watched.network, nodes));
-    times.row(figures::time("until its node is back", took_ns));
+    let took_ns = settle(stage, &mut watched, "the cable is repaired")?;
+    stage.check(up("in OPERATIONAL after the cable was repaired", &watched.network, nodes));
+    times.row(figures::time("repair to OPERATIONAL", took_ns));
 
     watched.network.bus.conditions.loss_per_million = LOSS_PER_MILLION;
     let phase_ns = options.phases.ns(2.0)?;
     run(stage, &mut watched, "1 % of the frames is lost", phase_ns)?;
     watched.network.bus.conditions.loss_per_million = 0;
-    let took_ns = settle(stage, &mut watched, "no frame is lost any more")?;
-    stage.check(up("in OPERATIONAL after 1 % of the frames was lost", &watched.network, nodes));
-    times.row(figures::time("until all are back after losses", took_ns));
+    let took_ns = settle(stage, &mut watched, "losses have stopped")?;
+    stage.check(up("in OPERATIONAL after the losses", &watched.network, nodes));
+    times.row(figures::time("end of losses to OPERATIONAL of all nodes", took_ns));
 
-    tell(stage, &watched.network, times);
+    report(stage, &watched.network, times);
     figures::bus(stage, &watched.seen);
     Ok(())
 }
 
-/// What the network looks like, with a few of its nodes.
+/// The drawing of the network, with a few of its nodes.
 fn drawing() -> Topology {
     topology(4, None)
 }
@@ -94,7 +94,7 @@ fn up(name: &str, network: &Network, nodes: u8) -> Check {
     Check::eq(name, states.sum::<u64>(), u64::from(nodes), "nodes")
 }
 
-/// Lets a time pass.
+/// Advances virtual time.
 fn run(
     stage: &mut Stage<'_>,
     watched: &mut ObservedNetwork,
@@ -106,14 +106,14 @@ fn run(
     while network.bus.now_ns() < end_ns {
         interrupt::check()?;
         let now_s = network.bus.now_ns() as f64 / SECOND as f64;
-        stage.tell_line(&format!("{what}; {now_s:.1} s of virtual time"));
+        stage.show_step(&format!("{what}; {now_s:.1} s of virtual time"));
         let step_ns = STEP_NS.min(end_ns - network.bus.now_ns());
         network.run_watched(step_ns, |time_ns, frame| seen.bus.observe(time_ns, frame));
     }
     Ok(())
 }
 
-/// Lets time pass until all are in OPERATIONAL; how much did, in ns.
+/// Advances virtual time until all nodes are in OPERATIONAL; returns the time in ns.
 fn settle(stage: &mut Stage<'_>, watched: &mut ObservedNetwork, what: &str) -> Result<u64> {
     let begun = watched.network.bus.now_ns();
     let took = |watched: &ObservedNetwork| watched.network.bus.now_ns() - begun;
@@ -123,7 +123,7 @@ fn settle(stage: &mut Stage<'_>, watched: &mut ObservedNetwork, what: &str) -> R
     Ok(took(watched))
 }
 
-/// How many values are at the other end after three cycles: an input and an output of each node.
+/// The number of values transferred after three cycles: an input and an output of each node.
 fn exchange(watched: &mut ObservedNetwork, nodes: u8, cycle_us: u32) -> u64 {
     let ObservedNetwork { network, seen } = watched;
     let values = |node: u8| (node ^ 0xff, node.wrapping_mul(3));
@@ -142,10 +142,10 @@ fn exchange(watched: &mut ObservedNetwork, nodes: u8, cycle_us: u32) -> u64 {
     (1..=nodes).map(arrived).sum()
 }
 
-fn tell(stage: &mut Stage<'_>, network: &Network, times: Counters) {
+fn report(stage: &mut Stage<'_>, network: &Network, times: Counters) {
     let checker = &network.checker;
     let violations = checker.violations();
-    stage.check(Check::eq("rules of POWERLINK broken", violations.len() as u64, 0_u64, ""));
+    stage.check(Check::eq("violations of POWERLINK rules", violations.len() as u64, 0_u64, ""));
     for violation in violations.iter().take(10) {
         stage.note(format!("{:.6} s: {}", violation.time_ns as f64 / 1e9, violation.what));
     }
@@ -157,7 +157,7 @@ fn tell(stage: &mut Stage<'_>, network: &Network, times: Counters) {
     });
     stage.figure("events of the managing node", figures::event_table(events));
     stage.note(format!(
-        "virtual time: {:.1} s, {}, {}; no result is a measurement",
+        "virtual time: {:.1} s, {}, {}; no value is a measurement",
         network.bus.now_ns() as f64 / 1e9,
         count(checker.cycles(), "cycle"),
         count(checker.frames(), "frame")

@@ -1,5 +1,5 @@
-//! Background traffic through a row's nodes: datagrams that the network stacks of both nodes route,
-//! one half by each path. They are of no stream.
+//! Background traffic through the nodes of a row: datagrams that the network stacks of both nodes
+//! route, half by each path. They belong to no stream.
 //!
 //! ```text
 //!                             .5  path1  .6
@@ -16,54 +16,62 @@ use super::row::Row;
 use crate::load::{UdpLoad, UdpSpec};
 use crate::{Error, Result, World};
 
-/// A network of documentation (RFC 5737).
+/// A network for documentation (RFC 5737).
 #[derive(Clone, Copy)]
-enum Net {
+enum TestNetwork {
     Talker,
     Paths,
     Listener,
 }
 
-impl Net {
+impl TestNetwork {
     fn address(self, host: u8) -> IpAddr {
         let [a, b, c] = match self {
-            Net::Talker => [192, 0, 2],
-            Net::Paths => [198, 51, 100],
-            Net::Listener => [203, 0, 113],
+            TestNetwork::Talker => [192, 0, 2],
+            TestNetwork::Paths => [198, 51, 100],
+            TestNetwork::Listener => [203, 0, 113],
         };
         Ipv4Addr::new(a, b, c, host).into()
     }
 }
 
-/// Where, on which interface, in which network, which host, and how long the prefix is.
-const ADDRESSES: [(&str, &str, Net, u8, u8); 9] = [
-    ("talker", "eth0", Net::Talker, 1, 24),
-    ("a", "host", Net::Talker, 2, 24),
-    ("a", "path1", Net::Paths, 5, 30),
-    ("b", "path1", Net::Paths, 6, 30),
-    ("a", "path2", Net::Paths, 9, 30),
-    ("b", "path2", Net::Paths, 10, 30),
-    ("b", "host", Net::Listener, 1, 24),
-    ("listener", "eth0", Net::Listener, 2, 24),
-    ("listener", "eth0", Net::Listener, 3, 24),
+/// Addresses of stations: station, interface, network, host number, prefix length.
+const ADDRESSES: [(&str, &str, TestNetwork, u8, u8); 9] = [
+    ("talker", "eth0", TestNetwork::Talker, 1, 24),
+    ("a", "host", TestNetwork::Talker, 2, 24),
+    ("a", "path1", TestNetwork::Paths, 5, 30),
+    ("b", "path1", TestNetwork::Paths, 6, 30),
+    ("a", "path2", TestNetwork::Paths, 9, 30),
+    ("b", "path2", TestNetwork::Paths, 10, 30),
+    ("b", "host", TestNetwork::Listener, 1, 24),
+    ("listener", "eth0", TestNetwork::Listener, 2, 24),
+    ("listener", "eth0", TestNetwork::Listener, 3, 24),
 ];
 
 struct Route {
     at: (&'static str, &'static str),
-    to: (Net, u8, u8),
-    via: (Net, u8),
+    to: (TestNetwork, u8, u8),
+    via: (TestNetwork, u8),
 }
 
-/// To the listener by both paths, to the talker by the first.
+/// Routes to the listener by both paths, to the talker by the first.
 const ROUTES: [Route; 5] = [
-    Route { at: ("talker", "eth0"), to: (Net::Listener, 0, 24), via: (Net::Talker, 2) },
-    Route { at: ("a", "path1"), to: (Net::Listener, 2, 32), via: (Net::Paths, 6) },
-    Route { at: ("a", "path2"), to: (Net::Listener, 3, 32), via: (Net::Paths, 10) },
-    Route { at: ("b", "path1"), to: (Net::Talker, 0, 24), via: (Net::Paths, 5) },
-    Route { at: ("listener", "eth0"), to: (Net::Talker, 0, 24), via: (Net::Listener, 1) },
+    Route {
+        at: ("talker", "eth0"),
+        to: (TestNetwork::Listener, 0, 24),
+        via: (TestNetwork::Talker, 2),
+    },
+    Route { at: ("a", "path1"), to: (TestNetwork::Listener, 2, 32), via: (TestNetwork::Paths, 6) },
+    Route { at: ("a", "path2"), to: (TestNetwork::Listener, 3, 32), via: (TestNetwork::Paths, 10) },
+    Route { at: ("b", "path1"), to: (TestNetwork::Talker, 0, 24), via: (TestNetwork::Paths, 5) },
+    Route {
+        at: ("listener", "eth0"),
+        to: (TestNetwork::Talker, 0, 24),
+        via: (TestNetwork::Listener, 1),
+    },
 ];
 
-/// Gives a row's hosts and nodes what it takes to route.
+/// Adds addresses and routes to the hosts and nodes of a row.
 pub(super) fn prepare(world: &World, row: &Row) -> Result<()> {
     for (station, interface, net, host, prefix) in ADDRESSES {
         let handle = world.handle(&row.station(station))?;
@@ -83,7 +91,7 @@ pub(super) fn prepare(world: &World, row: &Row) -> Result<()> {
 
 fn forward(handle: &Handle) -> Result<()> {
     handle.set_forwarding(true)?;
-    // Answers would come by path1 only, and the kernel distrusts what comes another way.
+    // Replies arrive by path1 only, and the kernel drops packets from other directions (rp_filter).
     for interface in ["all", "path1", "path2"] {
         let path = format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter");
         // /proc/sys/net shows the namespace of the thread that opens it.
@@ -93,9 +101,9 @@ fn forward(handle: &Handle) -> Result<()> {
     Ok(())
 }
 
-/// Begins to send through a row's nodes, from where this thread runs.
+/// Starts to send through the nodes of a row, with the affinity of this thread.
 pub(super) fn start(world: &World, row: &Row) -> Result<UdpLoad> {
     let (talker, listener) = (row.station("talker"), row.station("listener"));
-    let targets = [2, 3].map(|host| Net::Listener.address(host));
+    let targets = [2, 3].map(|host| TestNetwork::Listener.address(host));
     UdpLoad::start(world.namespace(&talker)?, world.namespace(&listener)?, &targets, UdpSpec::PAPER)
 }

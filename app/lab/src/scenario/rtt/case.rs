@@ -1,4 +1,4 @@
-//! What one row gave under one load, over all rounds.
+//! The result of one row under one load, over all rounds.
 
 use onbeat_realtime::clock::SECOND;
 use onbeat_report::{CpuTimes, Loss, Recorder};
@@ -8,32 +8,32 @@ use super::row::Row;
 use crate::load::UdpReport;
 use crate::traffic::{Delivery, SettledStream};
 
-/// What one row gave under one load, over all rounds.
+/// The result of one row under one load, over all rounds.
 #[derive(Debug)]
-pub(super) struct Case {
+pub(super) struct RttCase {
     pub(super) row: Row,
     pub(super) load: Load,
-    /// From the moment a probe was handed to the kernel to its return; one phase, of the row's name.
+    /// Time from passing a probe to the kernel until its return; one phase, with the row's name.
     pub(super) actual: Recorder,
-    /// From the moment it was due: what kept the sender waiting is in it.
+    /// Time from the due time of a probe until its return: includes delays of the sender.
     pub(super) intended: Recorder,
-    /// When it was sent in seconds of the run, and how long it took in ns.
+    /// Time of transmission in seconds since the start of the run, and round-trip time in ns.
     pub(super) over_time: Vec<(f64, f64)>,
     pub(super) losses: Vec<Loss>,
-    /// Those before the ones that count among them; so for all counters here.
+    /// Counters of probes, including those of warm-up, as in all counters here.
     pub(super) sent: u64,
     pub(super) lost: u64,
     pub(super) duplicated: u64,
     pub(super) reordered: u64,
     pub(super) changed: u64,
-    /// How late a probe was sent at most, in ns.
+    /// Maximum delay of a transmission, in ns.
     pub(super) latest_ns: u64,
-    /// What the CPUs did meanwhile.
+    /// CPU usage meanwhile.
     pub(super) cpu: CpuTimes,
     pub(super) background: UdpReport,
 }
 
-impl Case {
+impl RttCase {
     pub(super) fn new(row: Row, load: Load) -> Self {
         Self {
             row,
@@ -53,7 +53,7 @@ impl Case {
         }
     }
 
-    /// Adds what came of a turn whose first `warm_up` probes do not count, in a run that began at
+    /// Adds the result of a turn whose first `warm_up` probes do not count, in a run that started at
     /// `start_ns`.
     pub(super) fn add(&mut self, settled: &SettledStream, warm_up: u64, start_ns: u64) {
         let delivery = &settled.delivery;
@@ -97,8 +97,8 @@ mod tests {
     use super::*;
     use crate::traffic::{Rate, SourceReport, Stamp, StreamRecord};
 
-    /// 10 probes, one each 100 ns from 1000 on, of which number 7 is lost and number 5, sent 30 ns
-    /// late, comes after number 6.
+    /// 10 probes, one per 100 ns starting at 1000: number 7 is lost, and number 5, sent 30 ns late,
+    /// arrives after number 6.
     fn turn() -> SettledStream {
         let sent = SourceReport {
             stream: 1,
@@ -121,8 +121,8 @@ mod tests {
     }
 
     #[test]
-    fn a_late_probe_is_late_from_when_it_was_due() {
-        let mut case = Case::new(ROWS[1], Load::Idle);
+    fn the_delay_of_a_late_probe_starts_at_its_due_time() {
+        let mut case = RttCase::new(ROWS[1], Load::Idle);
         case.add(&turn(), 2, 1000);
         let [actual, intended] =
             [&case.actual, &case.intended].map(|recorder| recorder.figure().series.remove(0));
@@ -132,8 +132,8 @@ mod tests {
     }
 
     #[test]
-    fn turns_add_up_and_keep_their_time() {
-        let mut case = Case::new(ROWS[1], Load::Idle);
+    fn turns_add_up_and_keep_their_times() {
+        let mut case = RttCase::new(ROWS[1], Load::Idle);
         case.add(&turn(), 2, 1000);
         case.add(&turn(), 8, 0);
         assert_eq!((case.sent, case.lost, case.changed, case.reordered), (20, 2, 4, 2));

@@ -1,4 +1,4 @@
-//! From what was found to checks and figures.
+//! Checks and figures of the round-trip scenarios.
 
 use onbeat_report::figure::DistributionSeries;
 use onbeat_report::format::count;
@@ -6,8 +6,8 @@ use onbeat_report::{
     Cell, Check, Column, Counters, Distribution, Loss, Measurement, Recorder, TimeSeries,
 };
 
-use super::case::Case;
-use super::place::CpuLayout;
+use super::case::RttCase;
+use super::cpu_layout::CpuLayout;
 use super::row::{REDIRECT, Row};
 use super::schedule::Schedule;
 use super::{Load, RATE};
@@ -15,7 +15,7 @@ use crate::load::UdpSpec;
 use crate::scenario::options::FrameOptions;
 use crate::scenario::stage::Stage;
 
-/// A figure of the paper: what it shows, and which rows under which loads.
+/// A figure of the paper: its title, and its rows with their loads.
 type PaperFigure = (&'static str, &'static [(&'static str, Load)]);
 
 const PAPER: [PaperFigure; 3] = [
@@ -52,7 +52,7 @@ pub(super) fn fill(
     stage: &mut Stage<'_>,
     frames: &FrameOptions,
     rows: &[(Row, Option<String>)],
-    cases: &[Case],
+    cases: &[RttCase],
     schedule: &Schedule,
     place: &CpuLayout,
 ) {
@@ -70,7 +70,7 @@ pub(super) fn fill(
     distributions(stage, "round trip", &loads, cases, |case| &case.actual);
     added(stage, &loads, cases);
     stage.figure("probes", probes(cases));
-    let from_due = "round trip from when a probe was due";
+    let from_due = "round trip from the due time of a probe";
     distributions(stage, from_due, &loads, cases, |case| &case.intended);
     for load in &loads {
         let name = format!("round trip over time, {}", load.name());
@@ -79,14 +79,14 @@ pub(super) fn fill(
     notes(stage, frames, &loads, schedule, place);
 }
 
-fn of(cases: &[Case], load: Load) -> impl Iterator<Item = &Case> {
+fn of(cases: &[RttCase], load: Load) -> impl Iterator<Item = &RttCase> {
     cases.iter().filter(move |case| case.load == load)
 }
 
-/// What must hold on any machine. Background traffic may take more room than there is: then probes
-/// are lost, which is told and no failure.
-fn checks(stage: &mut Stage<'_>, load: Load, cases: &[&Case]) {
-    let sum = |count: fn(&Case) -> u64| cases.iter().map(|case| count(case)).sum::<u64>();
+/// Checks that hold on any machine. Background traffic may exceed the capacity: lost probes are then
+/// reported, and no failure.
+fn checks(stage: &mut Stage<'_>, load: Load, cases: &[&RttCase]) {
+    let sum = |count: fn(&RttCase) -> u64| cases.iter().map(|case| count(case)).sum::<u64>();
     let mut eq = |name: &str, value: u64| {
         let name = format!("{}: {name}", load.name());
         stage.check(Check::eq(name, value, 0_u64, "probes"));
@@ -97,21 +97,21 @@ fn checks(stage: &mut Stage<'_>, load: Load, cases: &[&Case]) {
     eq("duplicated", sum(|case| case.duplicated));
     eq("changed on the way (octets, VLAN tag, R-TAG left)", sum(|case| case.changed));
     let fewest = cases.iter().map(|case| case.sent - case.lost).min().unwrap_or(0);
-    let name = format!("{}: came back, of the row with the fewest", load.name());
+    let name = format!("{}: returned probes, minimum of all rows", load.name());
     stage.check(Check::min(name, fewest, 1_u64, "probes"));
 }
 
 fn states(rows: &[(Row, Option<String>)]) -> Counters {
-    let mut table = Counters::new(["row", "what it is", "state"]);
+    let mut table = Counters::new(["row", "description", "state"]);
     for (row, why_not) in rows {
-        let state = why_not.as_ref().map_or("measured".into(), |why| format!("not here: {why}"));
+        let state = why_not.as_ref().map_or("measured".into(), |why| format!("unavailable: {why}"));
         table.row([row.name.into(), row.summary.into(), state]);
     }
     table
 }
 
-/// Curves of several loads in one figure; rows that could not be had are left out.
-fn paper(cases: &[Case], curves: &[(&str, Load)]) -> Distribution {
+/// Series of several loads in one figure; unavailable rows are left out.
+fn paper(cases: &[RttCase], curves: &[(&str, Load)]) -> Distribution {
     let mut figure = Recorder::new().figure();
     figure.series = curves
         .iter()
@@ -128,8 +128,8 @@ fn distributions(
     stage: &mut Stage<'_>,
     what: &str,
     loads: &[Load],
-    cases: &[Case],
-    recorder: fn(&Case) -> &Recorder,
+    cases: &[RttCase],
+    recorder: fn(&RttCase) -> &Recorder,
 ) {
     for load in loads {
         let mut all = Recorder::new();
@@ -138,10 +138,10 @@ fn distributions(
     }
 }
 
-/// Beside the reference.
-fn added(stage: &mut Stage<'_>, loads: &[Load], cases: &[Case]) {
+/// Adds the differences to the reference.
+fn added(stage: &mut Stage<'_>, loads: &[Load], cases: &[RttCase]) {
     for load in loads {
-        let median = |case: &Case| case.actual.figure().series.first()?.p50;
+        let median = |case: &RttCase| case.actual.figure().series.first()?.p50;
         let reference = of(cases, *load).find(|case| case.row.name == REDIRECT).and_then(median);
         for case in of(cases, *load).filter(|case| case.row.name != REDIRECT) {
             let (Some(reference), Some(median)) = (reference, median(case)) else { continue };
@@ -152,7 +152,7 @@ fn added(stage: &mut Stage<'_>, loads: &[Load], cases: &[Case]) {
     }
 }
 
-fn probes(cases: &[Case]) -> Counters {
+fn probes(cases: &[RttCase]) -> Counters {
     let mut table = Counters::new([
         Column::from("load"),
         "row".into(),
@@ -160,8 +160,8 @@ fn probes(cases: &[Case]) -> Counters {
         "lost".into(),
         "duplicated".into(),
         "reordered".into(),
-        ("sent late at most", "ns").into(),
-        ("steal meanwhile", "%").into(),
+        ("maximum send delay", "ns").into(),
+        ("steal", "%").into(),
         ("background sent", "Mbit/s").into(),
         ("background received", "Mbit/s").into(),
     ]);
@@ -189,7 +189,7 @@ fn probes(cases: &[Case]) -> Counters {
     table
 }
 
-fn over_time<'a>(cases: impl Iterator<Item = &'a Case>) -> TimeSeries {
+fn over_time<'a>(cases: impl Iterator<Item = &'a RttCase>) -> TimeSeries {
     let mut series = TimeSeries::new("ns");
     let mut losses: Vec<Loss> = Vec::new();
     for case in cases {
@@ -210,25 +210,25 @@ fn notes(
     let (size, rate) = (frames.size(), frames.rate(RATE));
     stage.note(format!(
         "Probes of {size} octets, {rate} per second, each row in turn in {}; {} of warm-up in \
-         each. A round trip is from just before the probe is handed to the talker's \
-         kernel to the time stamp of that kernel when it is back. The listener answers by an XDP \
-         program, in softirq, as a kernel answers a ping.",
+         each. A round trip lasts from just before the probe is passed to the talker's kernel to \
+         the time stamp of that kernel on its return. An XDP program of the listener reflects \
+         probes in softirq, as a kernel answers a ping.",
         count(schedule.rounds as u64, "round"),
         count(schedule.warm_up(), "probe"),
     ));
     stage.note(format!(
-        "\"{REDIRECT}\" is the same chain, answering program and crossings of veth included: what a \
-         row has beyond it is what its data plane adds."
+        "\"{REDIRECT}\" is the same chain, including the reflecting program and the veth pairs: \
+         the difference of a row to it is the cost of its data plane."
     ));
     stage.note(
-        "From when a probe was due: what kept the sender waiting is in it. Probes that could not be \
-         sent in time were sent late and not left out."
+        "The due time includes delays of the sender. Probes that could not be sent in time were \
+         sent late, and are included."
             .to_owned(),
     );
     if loads.contains(&Load::Stress) {
         stage.note(
             "CPU stressors: on each CPU of a node one thread that counts, one that streams through \
-             24 MiB and one that adds cubes of 8 MiB, at normal priority."
+             24 MiB, and one that adds cubes of 8 MiB, at normal priority."
                 .to_owned(),
         );
     }
@@ -236,9 +236,9 @@ fn notes(
         let UdpSpec { senders, bits_per_second, payload_octets } = UdpSpec::PAPER;
         stage.note(format!(
             "UDP background: {senders} senders of {} Mbit/s each in datagrams of {payload_octets} \
-             octets, from the talker to the listener, one half by each path. They are of no stream: \
-             the network stacks of the nodes route them, whatever moves the streams. A user-space \
-             data plane sees a copy of each.",
+             octets, from the talker to the listener, half by each path. They belong to no stream: \
+             the network stacks of the nodes route them, independent of the data plane of the \
+             streams. A user-space data plane receives a copy of each.",
             bits_per_second / 1_000_000
         ));
     }
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_papers_figures_name_rows_that_there_are() {
+    fn the_papers_figures_use_existing_rows() {
         for (_, curves) in PAPER {
             for (name, load) in curves {
                 assert!(ROWS.iter().any(|row| row.name == *name && row.is_for(*load)), "{name}");
@@ -260,9 +260,9 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_not_there_is_no_curve() {
+    fn an_unavailable_row_has_no_series() {
         let row = |name: &str| *ROWS.iter().find(|row| row.name == name).unwrap();
-        let mut xdp = Case::new(row("XDP"), Load::Idle);
+        let mut xdp = RttCase::new(row("XDP"), Load::Idle);
         let phase = xdp.actual.phase("XDP");
         xdp.actual.record(phase, 5000);
         let figure = paper(&[xdp], PAPER[1].1);

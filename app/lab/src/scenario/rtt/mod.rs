@@ -7,18 +7,18 @@
 //!                      path1
 //!   talker --- a ================== b --- listener        once for each row
 //!                      path2
-//!   sends, takes                          answers (XDP)
+//!   sends, receives                       reflects (XDP)
 //! ```
 //!
-//! `row` is the table of what is compared, `rig` builds it, `schedule` says who is measured when,
-//! `place` which CPU does what; `programs`, `napi` and `background` are parts of a row; `case` holds
-//! what came of it, and `figures` makes the result.
+//! `row` is the table of compared data planes, `rig` builds them, `schedule` defines the order of
+//! measurements, `cpu_layout` assigns CPUs; `programs`, `napi` and `background` are parts of a row; `case`
+//! holds its result, and `figures` builds the result of the scenario.
 
 mod background;
 mod case;
+mod cpu_layout;
 mod figures;
 mod napi;
-mod place;
 mod programs;
 mod rig;
 mod row;
@@ -31,8 +31,8 @@ use onbeat_realtime::interrupt;
 use onbeat_report::CpuTimes;
 use onbeat_wire::VlanTag;
 
-use self::case::Case;
-use self::place::CpuLayout;
+use self::case::RttCase;
+use self::cpu_layout::CpuLayout;
 use self::rig::Rig;
 use self::row::Row;
 use self::schedule::{Block, Schedule};
@@ -46,7 +46,7 @@ use crate::traffic::{
 };
 use crate::{Error, Result, Topology, rounds};
 
-/// What else the machine does while probes are sent.
+/// Other load of the machine while probes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Load {
     Idle,
@@ -59,7 +59,7 @@ enum Load {
 impl Load {
     const ALL: [Load; 3] = [Load::Idle, Load::Stress, Load::Background];
 
-    /// As figures name it.
+    /// Its name in figures.
     fn name(self) -> &'static str {
         match self {
             Load::Idle => "idle",
@@ -76,7 +76,7 @@ pub(super) struct Options {
     plane: DataPlaneOptions,
     #[command(flatten)]
     frames: FrameOptions,
-    /// Round trips that are measured of each row under each load
+    /// Number of measured round trips per row and load
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000,
         value_parser = clap::value_parser!(u64).range(1..))]
     probes: u64,
@@ -118,14 +118,14 @@ fn play(stage: &mut Stage<'_>, options: &Options, loads: &[Load]) -> Result<()> 
     let _hosts = place.with_hosts()?;
     let rig = Rig::build(stage, plane, loads, &place)?;
     let rows: Vec<Row> = rig.present().collect();
-    let mut cases: Vec<Case> = loads
+    let mut cases: Vec<RttCase> = loads
         .iter()
-        .flat_map(|load| rows.iter().map(move |row| Case::new(*row, *load)))
+        .flat_map(|load| rows.iter().map(move |row| RttCase::new(*row, *load)))
         .filter(|case| case.row.is_for(case.load))
         .collect();
     let of_load = |load| (0..cases.len()).filter(|case| cases[*case].load == load).collect();
     let schedule = Schedule::new(loads, of_load, *probes, frames.rate(RATE));
-    Run {
+    RttRun {
         stage,
         frames,
         rig: &rig,
@@ -139,8 +139,8 @@ fn play(stage: &mut Stage<'_>, options: &Options, loads: &[Load]) -> Result<()> 
     Ok(())
 }
 
-/// A measurement as it goes on.
-struct Run<'r, 's> {
+/// A measurement in progress.
+struct RttRun<'r, 's> {
     stage: &'r mut Stage<'s>,
     frames: &'r FrameOptions,
     rig: &'r Rig,
@@ -150,10 +150,10 @@ struct Run<'r, 's> {
     start_ns: u64,
 }
 
-impl Run<'_, '_> {
-    fn all(&mut self, cases: &mut [Case]) -> Result<()> {
+impl RttRun<'_, '_> {
+    fn all(&mut self, cases: &mut [RttCase]) -> Result<()> {
         self.left_ns = self.schedule.duration_ns();
-        let announced = format!("this takes about {}", rounds::in_words(self.left_ns));
+        let announced = format!("estimated duration: {}", rounds::in_words(self.left_ns));
         self.stage.progress.line(&announced);
         for block in &self.schedule.blocks {
             let stressed = block.load == Load::Stress;
@@ -167,8 +167,8 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// A row's turn in a round.
-    fn turn(&mut self, block: &Block, case: &mut Case) -> Result<()> {
+    /// Runs the turn of a row in a round.
+    fn turn(&mut self, block: &Block, case: &mut RttCase) -> Result<()> {
         let world = &self.rig.world;
         let background = (block.load == Load::Background)
             .then(|| background::start(world, &case.row))
@@ -178,7 +178,7 @@ impl Run<'_, '_> {
         if let (Some(before), Some(now)) = (before, CpuTimes::now()) {
             case.cpu.add(before, now);
         }
-        // First of all, so that probes which wait behind it have their turn.
+        // Stopped first, so that probes queued behind it are processed.
         if let Some(background) = background {
             case.background.add(background.stop());
         }
@@ -188,7 +188,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Sends a turn's probes; what takes them goes on.
+    /// Sends the probes of a turn; its receiver keeps running.
     fn probes(&mut self, block: &Block, row: &Row) -> Result<(SourceReport, Sink)> {
         let talker = self.rig.world.handle(&row.station("talker"))?;
         let vlans = vec![VlanTag { pcp: PCP, ..VlanTag::new(VLAN) }];
@@ -218,7 +218,7 @@ impl Run<'_, '_> {
         let sent = sent_all(source, self.schedule.turn_ns(block), || {
             progress.update(|| {
                 let left = rounds::in_words(left_ns.saturating_sub(now_ns() - begun));
-                format!("round {round} of {all}, {load}, {}: {left} left", row.name)
+                format!("round {round} of {all}, {load}, {}: {left} remaining", row.name)
             });
         })?;
         Ok((sent, sink))

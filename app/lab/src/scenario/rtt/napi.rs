@@ -1,5 +1,5 @@
-//! NAPI in threads. The interfaces are the lab's own: threads and priorities go with them, whichever
-//! way the lab ends, so that nothing has to be put back.
+//! NAPI threads. The interfaces belong to the lab: threads and priorities are removed with them, so
+//! that nothing has to be restored.
 
 use std::io;
 
@@ -9,10 +9,10 @@ use onbeat_realtime::{CpuSet, Scheduling};
 
 use crate::{Error, Result};
 
-/// Of a raised NAPI thread, as `onbeat doctor --fix` sets it.
+/// Policy of a NAPI thread with raised priority, as set by `onbeat doctor --fix`.
 const RAISED: Scheduling = Scheduling::Fifo(50);
 
-/// A journal that nobody will ever need.
+/// A journal without storage: nothing has to be restored.
 #[derive(Default)]
 struct DiscardedLog(Vec<Entry>);
 
@@ -27,10 +27,10 @@ impl Log for DiscardedLog {
     }
 }
 
-/// Has these interfaces polled by threads on this CPU, at real-time priority or not.
+/// Moves NAPI of these interfaces to threads on this CPU, at real-time priority or not.
 ///
 /// # Errors
-/// Where one of them cannot be, with what the kernel says.
+/// An interface does not support it, with the kernel's error.
 pub(super) fn thread(
     namespace: &Namespace,
     interfaces: &[&str],
@@ -60,11 +60,14 @@ fn threads(host: &mut Live, tuning: &Tuning) -> Result<()> {
     let mut reasons: Vec<String> = report.cannot.iter().cloned().chain(refused).collect();
     for interface in host.survey(&tuning.interfaces)?.interfaces {
         if interface.threads.is_empty() {
-            reasons.push(format!("{}: no NAPI thread is seen from here", interface.name));
+            reasons.push(format!(
+                "{}: its NAPI thread is not visible in this PID namespace",
+                interface.name
+            ));
         }
     }
     if reasons.is_empty() {
         return Ok(());
     }
-    Err(Error::io("poll interfaces by threads", io::Error::other(reasons.join("; "))))
+    Err(Error::io("enable threaded NAPI", io::Error::other(reasons.join("; "))))
 }

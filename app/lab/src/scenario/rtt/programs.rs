@@ -1,4 +1,4 @@
-//! The programs of `bpf/rtt.bpf.c`: who answers probes, and nodes that redirect.
+//! The programs of `bpf/rtt.bpf.c`: a reflector of probes, and nodes that redirect.
 
 use libbpf_rs::Link;
 
@@ -13,22 +13,22 @@ fn load() -> Result<Programs> {
     Programs::load(OBJECT, "the round trips")
 }
 
-/// Has the listener of a row answer every probe, until the result is dropped.
+/// Makes the listener of a row reflect every probe, until the result is dropped.
 pub(super) fn answer(world: &World, row: &Row) -> Result<Link> {
     let programs = load()?;
     programs.set_state(&BACK.0)?;
     programs.attach("answer", world.handle(&row.station("listener"))?, "eth0")
 }
 
-/// Has the nodes of a row redirect, until the result is dropped.
+/// Makes the nodes of a row redirect, until the result is dropped.
 pub(super) fn redirect(world: &World, row: &Row) -> Result<Vec<Link>> {
     let mut links = Vec::new();
     for node in ["a", "b"] {
         let handle = world.handle(&row.station(node))?;
         let programs = load()?;
-        programs.lead("to_paths", 0, handle, "path1")?;
-        programs.lead("to_paths", 1, handle, "path2")?;
-        programs.lead("to_host", 0, handle, "host")?;
+        programs.set_target("to_paths", 0, handle, "path1")?;
+        programs.set_target("to_paths", 1, handle, "path2")?;
+        programs.set_target("to_host", 0, handle, "host")?;
         for (program, interface) in
             [("replicate", "host"), ("deliver", "path1"), ("eliminate", "path2")]
         {

@@ -1,9 +1,9 @@
-//! The rows, ready to be measured: each has hosts, nodes and paths of its own, so that nothing has to
-//! be taken down between two measurements.
+//! The networks of all rows: each has hosts, nodes and paths of its own, so that nothing is removed
+//! between two measurements.
 
 use libbpf_rs::Link;
 
-use super::place::CpuLayout;
+use super::cpu_layout::CpuLayout;
 use super::row::{Napi, Plane, REDIRECT, ROWS, Row};
 use super::{Load, background, napi, programs};
 use crate::scenario::options::DataPlaneOptions;
@@ -13,17 +13,17 @@ use crate::{Error, Result, Topology, World};
 /// Interfaces of a node.
 const INTERFACES: [&str; 3] = ["host", "path1", "path2"];
 
-/// The rows, ready to be measured.
+/// The networks of all rows, ready to be measured.
 pub(super) struct Rig {
-    // Dropped before the interfaces that they are on.
+    // Dropped before their interfaces.
     links: Vec<Link>,
     pub(super) world: World,
-    /// Every row that was asked for, and why not where it could not be had.
+    /// All requested rows, each with the reason if it is unavailable.
     pub(super) rows: Vec<(Row, Option<String>)>,
 }
 
 impl Rig {
-    /// Builds what is measured under these loads.
+    /// Builds the rows that are measured under these loads.
     pub(super) fn build(
         stage: &mut Stage<'_>,
         plane: &DataPlaneOptions,
@@ -40,14 +40,14 @@ impl Rig {
             network.nodes.extend(nodes);
             network.links.extend(links);
         }
-        stage.tell_line("building the network");
+        stage.show_step("building the network");
         let mut rig = Self { links: Vec::new(), world: World::build(&network)?, rows: Vec::new() };
         for row in rows {
-            stage.tell_line(&format!("starting {}", row.name));
+            stage.show_step(&format!("starting {}", row.name));
             let opened = rig.open(stage, &row, loads, place);
             let why_not = match opened {
                 Ok(()) => None,
-                // Without a reference nothing is worth measuring.
+                // Without the reference no measurement is meaningful.
                 Err(error) if row.name == REDIRECT => return Err(error),
                 Err(error @ Error::Interrupted(_)) => return Err(error),
                 Err(error) => Some(error.to_string().replace('\n', " ")),
@@ -57,11 +57,11 @@ impl Rig {
         let nodes = rig.present().filter(|row| row.plane != Plane::Redirect);
         let nodes: Vec<String> =
             nodes.flat_map(|row| ["a", "b"].map(|node| row.station(node))).collect();
-        stage.look_at_ports(&rig.world, nodes.iter().map(String::as_str))?;
+        stage.record_ports(&rig.world, nodes.iter().map(String::as_str))?;
         Ok(rig)
     }
 
-    /// The rows that can be measured.
+    /// The available rows.
     pub(super) fn present(&self) -> impl Iterator<Item = Row> {
         self.rows.iter().filter(|(_, why_not)| why_not.is_none()).map(|(row, _)| *row)
     }

@@ -1,49 +1,49 @@
-//! What is compared: data planes of both nodes, one a row.
+//! The compared rows: data planes of both nodes.
 
 use onbeat_node::config::Backend;
 
 use super::Load;
-use super::place::CpuLayout;
+use super::cpu_layout::CpuLayout;
 use crate::Topology;
 use crate::scenario::two_paths::TwoPaths;
 
-/// A plane that stressors leave no CPU for longer than this takes the second copies of what waited for
-/// the first ones, as it must.
+/// Reset time-out: a data plane that stressors deprive of the CPU for longer accepts second copies of
+/// queued frames as first ones, as specified.
 const RESET_TIMEOUT_MS: u64 = 60_000;
 
-/// What moves the frames in a row's nodes.
+/// Data plane of a row's nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plane {
-    /// Programs that redirect and do nothing else: the reference.
+    /// Programs that only redirect: the reference.
     Redirect,
     /// FRER.
     Frer {
-        /// What moves the frames.
+        /// Back end.
         backend: Backend,
-        /// Whether the thread that forwards has a real-time priority.
+        /// The forwarding thread has real-time priority.
         realtime: bool,
-        /// How the nodes' interfaces are polled.
+        /// NAPI mode of the nodes' interfaces.
         napi: Napi,
     },
 }
 
-/// How interfaces are polled.
+/// NAPI mode of interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Napi {
     /// In softirq.
     Softirq,
-    /// In kernel threads, which are on the CPU of their node, and at real-time priority or not.
+    /// In kernel threads on the CPU of their node, at real-time priority or not.
     Threaded { realtime: bool },
 }
 
 /// A row of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Row {
-    /// As figures name it.
+    /// Name in figures.
     pub(super) name: &'static str,
-    /// In names of hosts and nodes.
+    /// Suffix of the names of hosts and nodes.
     key: &'static str,
-    /// What it is, in a line.
+    /// Description, one line.
     pub(super) summary: &'static str,
     pub(super) plane: Plane,
 }
@@ -64,7 +64,7 @@ pub(super) const ROWS: [Row; 8] = [
     Row {
         name: REDIRECT,
         key: "redirect",
-        summary: "the same chain, with programs that redirect and do nothing else",
+        summary: "the same chain, with programs that only redirect",
         plane: Plane::Redirect,
     },
     Row {
@@ -115,14 +115,14 @@ pub(super) const ROWS: [Row; 8] = [
 pub(super) const REDIRECT: &str = "redirect, no FRER";
 
 impl Row {
-    /// Whether it is measured under a load: threaded NAPI differs where something competes with its
-    /// threads.
+    /// Whether it is measured under a load: threaded NAPI makes a difference only if other tasks
+    /// compete with its threads.
     pub(super) fn is_for(&self, load: Load) -> bool {
         let threaded = matches!(self.plane, Plane::Frer { napi: Napi::Threaded { .. }, .. });
         load != Load::Idle || !threaded
     }
 
-    /// Whether it runs on a back end, or without one.
+    /// Whether it uses a back end, if one is selected.
     pub(super) fn runs_on(&self, only: Option<Backend>) -> bool {
         match self.plane {
             Plane::Redirect => true,
@@ -135,7 +135,7 @@ impl Row {
         format!("{name}-{}", self.key)
     }
 
-    /// The two paths, with names of this row's own.
+    /// The two paths, with names of this row.
     pub(super) fn topology(&self, place: &CpuLayout) -> Topology {
         let node = [place.a, place.b].map(|cpu| self.node_table(cpu));
         let mut network = TwoPaths { node, ..TwoPaths::vector(RESET_TIMEOUT_MS) }.topology();
@@ -170,7 +170,7 @@ mod tests {
     use onbeat_node::config::Config;
 
     #[test]
-    fn rows_differ_in_name_and_key() {
+    fn rows_have_distinct_names_and_keys() {
         for (place, row) in ROWS.iter().enumerate() {
             let before = &ROWS[..place];
             assert!(before.iter().all(|other| other.name != row.name && other.key != row.key));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rows_nodes_are_told_what_the_row_is() {
+    fn node_configurations_match_their_row() {
         let place = CpuLayout { hosts: "0".parse().unwrap(), a: 2, b: 1 };
         for row in ROWS {
             let Plane::Frer { backend, realtime, .. } = row.plane else { continue };
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_of_each_load() {
+    fn each_load_has_its_rows() {
         let of = |load| ROWS.iter().filter(|row| row.is_for(load)).count();
         assert_eq!((of(Load::Idle), of(Load::Stress), of(Load::Background)), (6, 8, 8));
         let on = |backend| ROWS.iter().filter(|row| row.runs_on(Some(backend))).count();

@@ -1,30 +1,31 @@
-//! Who is measured when. Pure.
+//! Order of measurements. Pure.
 
 use onbeat_realtime::clock::SECOND;
 
 use super::Load;
 use crate::rounds;
 
-/// Rounds of a measurement, where there are probes enough.
+/// Number of rounds, if there are enough probes.
 const ROUNDS: u32 = 10;
-/// Probes of a round at least: fewer are not worth the change.
+/// Minimum number of probes per round: a change for fewer is not worthwhile.
 const LEAST: u64 = 100;
-/// Around a row's turn in a round, at most: load begins, the last probe comes back, threads end.
+/// Maximum overhead of a row's turn in a round: start of load, return of the last probe, end of
+/// threads.
 const AROUND_NS: u64 = 150_000_000;
 
-/// Under one load in one round: the cases one after another.
+/// Measurements under one load in one round: the cases in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
-    /// From 0.
+    /// Number of the round, from 0.
     pub(super) round: u32,
     pub(super) load: Load,
     /// Indices into the list of cases.
     pub(super) cases: Vec<usize>,
-    /// Probes of each case that count.
+    /// Measured probes per case.
     pub(super) probes: u64,
 }
 
-/// All blocks, in their order.
+/// All blocks in order.
 #[derive(Debug)]
 pub(super) struct Schedule {
     pub(super) blocks: Vec<Block>,
@@ -33,7 +34,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// `probes` of each case under each load, at `rate` probes/s. `cases`: the cases of a load.
+    /// Plans `probes` per case and load, at `rate` probes/s. `cases`: the cases of a load.
     pub(super) fn new(
         loads: &[Load],
         cases: impl Fn(Load) -> Vec<usize>,
@@ -46,7 +47,7 @@ impl Schedule {
         for (round, &probes) in shares.iter().enumerate() {
             for &load in loads {
                 let mut cases = cases(load);
-                // None is always behind the same.
+                // The first case rotates.
                 let first = round % cases.len().max(1);
                 cases.rotate_left(first);
                 blocks.push(Block { round: round as u32, load, cases, probes });
@@ -55,19 +56,18 @@ impl Schedule {
         Self { blocks, rounds: shares.len() as u32, rate }
     }
 
-    /// Probes of a row's turn before those that count: caches are warm then, and queues in their
-    /// place.
+    /// Probes of a turn before the measured ones: caches are warm and queues allocated.
     pub(super) fn warm_up(&self) -> u64 {
         (self.rate / 20).clamp(10, 1000)
     }
 
-    /// How long a row's turn takes.
+    /// Duration of a turn.
     pub(super) fn turn_ns(&self, block: &Block) -> u64 {
         let probes = u128::from(block.probes + self.warm_up());
         (probes * u128::from(SECOND) / u128::from(self.rate)) as u64 + AROUND_NS
     }
 
-    /// How long all of it takes.
+    /// Duration of the whole schedule.
     pub(super) fn duration_ns(&self) -> u64 {
         self.blocks.iter().map(|block| self.turn_ns(block) * block.cases.len() as u64).sum()
     }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_have_all_loads_and_begin_with_another_row() {
+    fn rounds_have_all_loads_and_start_with_different_rows() {
         let all = schedule(&Load::ALL, 10_000);
         assert_eq!((all.rounds, all.blocks.len()), (10, 30));
         let of = |place: usize| (all.blocks[place].load, all.blocks[place].cases.clone());
@@ -97,13 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn few_probes_are_few_rounds() {
+    fn few_probes_make_few_rounds() {
         let rounds = |probes| schedule(&[Load::Idle], probes).rounds;
         assert_eq!([1, 99, 100, 250, 1000, 5000].map(rounds), [1, 1, 1, 2, 10, 10]);
     }
 
     #[test]
-    fn the_duration_is_known_before() {
+    fn the_duration_is_the_sum_of_all_turns() {
         let idle = schedule(&[Load::Idle], 10_000);
         assert_eq!(idle.warm_up(), 50);
         // 10 rounds of 3 rows of 1,050 probes.

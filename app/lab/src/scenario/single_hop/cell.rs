@@ -1,4 +1,4 @@
-//! One measurement: a hop under a load on its CPUs, by all methods.
+//! One measurement: a hop with its CPUs and load, by all methods.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -17,24 +17,24 @@ use crate::load::{DutyLoad, DutyProfile, DutyReport, UdpReport, UdpSource, UdpTa
 use crate::worker::Worker;
 use crate::{Error, Result};
 
-/// Octets of payload of the load's datagrams.
+/// UDP payload of the load's datagrams, in octets.
 const LOAD_OCTETS: usize = 150;
-/// How long an answer is waited for, in nanoseconds.
+/// Maximum wait for a reply, in nanoseconds.
 const TIMEOUT_NS: i64 = 5_000_000_000;
-/// The sessions' number.
+/// Session number.
 const SESSION: u16 = 1;
-/// Sessions that find out whether there is a way, before it is given up.
+/// Maximum number of sessions until the first reply.
 const KNOCKS: u32 = 5;
 
-/// What was found.
+/// Result of one measurement.
 pub(super) struct Cell {
     pub(super) hop: Hop,
     pub(super) cpus: &'static str,
     pub(super) load: Load,
-    /// By the methods, in their order; `None` by one that sees nothing of the hop.
+    /// Results in the order of the methods; `None`: the method does not see packets of the hop.
     pub(super) found: Vec<Option<MethodResult>>,
     pub(super) sent: u64,
-    /// What became of the load.
+    /// Report of the load.
     pub(super) duty: Option<DutyReport>,
     pub(super) net: Option<UdpReport>,
 }
@@ -51,7 +51,7 @@ pub(super) fn measure(rig: &Rig, place: &HopCpus, load: Load, length: Length) ->
     };
     let begun: Vec<Option<Box<dyn Measurement>>> =
         METHODS.iter().map(|method| method.begin(rig)).collect::<Result<_>>()?;
-    // XDP works on the CPU of who sends.
+    // XDP runs on the CPU of the sender.
     let _there = (rig.hop == Hop::Relay)
         .then(|| Profile::default().on_cpus(place.cpus.clone()).enter())
         .transpose()?;
@@ -76,15 +76,15 @@ fn parallel(rig: &Rig, rate: u32) -> Result<UdpSource> {
     rig.world.namespace("sender")?.run(start)?
 }
 
-/// A reflector at work.
+/// A running reflector.
 struct ReflectorThread {
     at: SocketAddr,
-    /// A reflector that failed answers nothing, which the probes show.
+    /// The error of a failed reflector is ignored: the probes show missing replies.
     _worker: Worker<onbeat_probe::Result<()>>,
 }
 
 impl ReflectorThread {
-    /// On the hop's CPUs where the hop is what answers, else outside.
+    /// Starts it on the hop's CPUs if the hop is the reflector, else on the other CPUs.
     fn start(rig: &Rig, place: &HopCpus) -> Result<Self> {
         let (station, address) = rig.reflector();
         let config = EchoConfig { addresses: vec![address], port: PORT, sessions: None, key: None };
@@ -99,7 +99,7 @@ impl ReflectorThread {
     }
 }
 
-/// Sends a probe until one is answered: addresses are resolved then.
+/// Sends probes until one is answered: addresses are resolved then.
 fn find_the_way(rig: &Rig, answering: &ReflectorThread) -> Result<()> {
     for _ in 0..KNOCKS {
         let samples = probe(rig, answering, 1e3, 1_000_000, LEAST_OCTETS)?;
@@ -108,10 +108,10 @@ fn find_the_way(rig: &Rig, answering: &ReflectorThread) -> Result<()> {
         }
     }
     let seconds = f64::from(KNOCKS) * TIMEOUT_NS as f64 / 1e9;
-    Err(Error::Timeout { what: format!("an answer by the {}", rig.hop.name()), seconds })
+    Err(Error::Timeout { what: format!("reply by the {}", rig.hop.name()), seconds })
 }
 
-/// Sends probes from the sender, from where this thread runs.
+/// Sends probes from the sender, with the affinity of this thread.
 fn probe(
     rig: &Rig,
     answering: &ReflectorThread,

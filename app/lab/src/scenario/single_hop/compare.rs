@@ -1,9 +1,10 @@
-//! The methods held against each other, by the same packets at the same time: what each says of them, what
-//! it may be off by, and whether that agrees.
+//! Comparison of the methods by the same packets at the same time: their results, the error of each,
+//! and whether they agree.
 //!
-//! The mirror and the probe see a packet's way to the hop and from it, too. That is measured without the
-//! hop ([`Hop::Nothing`]), and taken off by equation (2) of the paper; what is left is right to the spread of
-//! that way. The hooks see the packet until the driver is done with it, and not when in between it left.
+//! Mirror and probe also measure a packet's path to and from the hop. This is measured without the hop
+//! ([`Hop::Nothing`]), and subtracted by equation (2) of the paper; the error of the result is the
+//! spread of that path. The hooks observe a packet until the driver has finished its work, and not the
+//! exact time of transmission before.
 
 use std::time::Duration;
 
@@ -21,21 +22,21 @@ use super::{figures, plots};
 use crate::scenario::stage::Stage;
 use crate::{Error, Result, rounds};
 
-/// Of all intervals.
+/// Confidence level of all intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// Methods that measure the same way, and can be held against each other; the first is what the others are
-/// held against.
+/// Methods that measure the same path and can be compared; the first is the reference of the others.
 const COMPARED: [usize; 3] = [MIRROR, HOOKS, PROBE_ONE_WAY];
 
-/// What is compared.
+/// Options of the comparison.
 #[derive(Debug, clap::Args)]
 pub(super) struct CompareOptions {
-    /// Compare the methods on the same packets instead: the hops, one after the other
+    /// Compare the methods on the same packets instead, for these hops
     ///
-    /// Mirror, hooks and probe measure each packet at the same time. What mirror and probe see beside the
-    /// hop is measured without it, and subtracted. The result has each method's median with its interval, and
-    /// whether the methods agree; the page (--html) has figures 5 to 10 of the paper.
+    /// Mirror, hooks and probe measure each packet at the same time. The part of mirror and probe
+    /// outside of the hop is measured without it and subtracted. The result has each method's median
+    /// with its confidence interval, and the agreement of the methods; the page (--html) has figures 5
+    /// to 10 of the paper.
     #[arg(
         long,
         value_name = "HOP,...",
@@ -44,8 +45,8 @@ pub(super) struct CompareOptions {
         conflicts_with = "seconds"
     )]
     compare: Vec<Hop>,
-    /// Load on the hop with --compare: nothing (idle), table 1 of the paper (cpu), datagrams a
-    /// second by another interface (a number)
+    /// Load on the hop, with --compare: none (idle), table 1 of the paper (cpu), datagrams per second
+    /// by another interface (a number)
     #[arg(
         long,
         value_name = "LOAD,...",
@@ -54,18 +55,18 @@ pub(super) struct CompareOptions {
         requires = "compare"
     )]
     load: Vec<Load>,
-    /// Number of CPUs that the hop works on, with --compare
+    /// Number of CPUs of the hop, with --compare
     #[arg(long, value_name = "1,2", value_delimiter = ',', default_value = "1,2", requires = "compare",
         value_parser = clap::value_parser!(u8).range(1..=2))]
     cpus: Vec<u8>,
-    /// How long each hop is measured under each load, with --compare
+    /// Duration of the measurement of each hop under each load, with --compare
     #[arg(long = "for", value_name = "TIME", default_value = "2s", requires = "compare",
         value_parser = parse_duration)]
     length: Duration,
 }
 
 impl CompareOptions {
-    /// Whether the methods are compared.
+    /// Whether the comparison is requested.
     pub(super) fn is_wanted(&self) -> bool {
         !self.compare.is_empty()
     }
@@ -92,11 +93,11 @@ impl CompareOptions {
     }
 }
 
-/// Measures, and reports how far the methods agree.
+/// Measures, and reports the agreement of the methods.
 ///
 /// # Errors
-/// Where an option cannot be used, or the kernel or its privileges do not allow it;
-/// [`Error::Interrupted`]. Whatever was made is gone then.
+/// Invalid options; missing support or privileges; [`Error::Interrupted`]. All namespaces and programs
+/// are removed then.
 pub(super) fn play(
     stage: &mut Stage<'_>,
     options: &CompareOptions,
@@ -112,9 +113,9 @@ pub(super) fn play(
         length: matrix.length,
     };
     let takes = rounds::in_words(matrix.takes_ns() + null.takes_ns());
-    stage.progress.line(&format!("this takes about {takes}"));
-    let null = null.measure(stage.onbeat_bin(), &mut |line| stage.tell_line(line))?;
-    let cells = matrix.measure(stage.onbeat_bin(), &mut |line| stage.tell_line(line))?;
+    stage.progress.line(&format!("estimated duration: {takes}"));
+    let null = null.measure(stage.onbeat_bin(), &mut |line| stage.show_step(line))?;
+    let cells = matrix.measure(stage.onbeat_bin(), &mut |line| stage.show_step(line))?;
     stage.set_driver("veth");
     fill(stage, &null, &cells, &matrix);
     Ok(())
@@ -126,7 +127,7 @@ fn fill(stage: &mut Stage<'_>, null: &[Cell], cells: &[Cell], matrix: &Matrix) {
         stage.check(check);
     }
     let corrections = Corrections::of(null);
-    stage.figure("the path without a hop: what is taken off", corrections.table());
+    stage.figure("path without a hop: subtracted delay", corrections.table());
     for hop in &matrix.hops {
         let of_hop = || cells.iter().filter(|cell| cell.hop == *hop);
         let name = hop.name();
@@ -138,30 +139,32 @@ fn fill(stage: &mut Stage<'_>, null: &[Cell], cells: &[Cell], matrix: &Matrix) {
     }
     stage.figure("loads", figures::loads(cells));
     if let Some(unseen) = figures::unseen(cells) {
-        stage.figure("packets that a method did not see, at most", unseen);
+        stage.figure("maximum number of packets not observed by a method", unseen);
     }
     let Length { rate, for_ns, octets } = matrix.length;
     stage.note(format!(
-        "each row: probes of {octets} octets, {rate} a second for {:.2} s, measured by all methods at the same \
-         time, so that what one costs all of them see",
+        "each row: probes of {octets} octets, {rate} per second for {:.2} s, measured by all \
+         methods at the same time, so that the overhead of each affects all of them",
         for_ns as f64 / 1e9
     ));
     stage.note(format!(
-        "agreement: medians, each from .. to what it may be with {:.0} % confidence. Mirror and probe: less the \
-         mean of the path without a hop, and off by the spread of that; what is not more than that is withheld (–). \
-         Hooks: a packet left while the driver was at work, which they see the end of, so that they may be too \
-         long by it. Methods agree where these overlap",
+        "agreement: medians, each with the limits of its {:.0} % confidence interval. Mirror and \
+         probe: without the mean of the path without a hop, whose spread is their error; values \
+         below the error are omitted (–). Hooks: a packet leaves during the driver's work, whose \
+         end they observe, so that their values may be too high by that time. Methods agree if the \
+         intervals overlap",
         CONFIDENCE * 100.0
     ));
     if matrix.hops.contains(&Hop::Relay) {
         stage.note(
-            "FRER relay: XDP takes packets in the driver, before the hooks' first tracepoint: they tell nothing \
-             of it",
+            "FRER relay: XDP receives packets in the driver, before the first tracepoint of the \
+             hooks, which do not observe them",
         );
     }
     stage.note(
-        "the path without a hop is measured idle; under load it takes as long where it is on other CPUs than the \
-         load, and longer where not: then mirror and probe are above the hooks by that",
+        "the path without a hop is measured idle. Under load it takes the same time if it runs on \
+         other CPUs than the load, and longer otherwise: then mirror and probe exceed the hooks by \
+         the difference",
     );
 }
 
@@ -196,12 +199,12 @@ impl Corrections {
     }
 }
 
-/// A median, and where it may be.
+/// A median with its error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Estimate {
     measured_ns: f64,
-    /// Without what is not the hop's; `None` where that is not more than it may be off by.
-    told_ns: Option<f64>,
+    /// Without the delay outside of the hop; `None`: not greater than its error.
+    hop_median_ns: Option<f64>,
     from_ns: f64,
     to_ns: f64,
 }
@@ -217,14 +220,14 @@ impl Estimate {
                 let reading = correction.delay(measured_ns, CONFIDENCE);
                 Self {
                     measured_ns,
-                    told_ns: reading.significant(),
+                    hop_median_ns: reading.significant(),
                     from_ns: lower - correction.mean_ns - reading.error_ns,
                     to_ns: upper - correction.mean_ns + reading.error_ns,
                 }
             }
             None => Self {
                 measured_ns,
-                told_ns: Some(measured_ns),
+                hop_median_ns: Some(measured_ns),
                 from_ns: lower - found.too_long_ns,
                 to_ns: upper,
             },
@@ -236,7 +239,7 @@ impl Estimate {
     }
 }
 
-/// What the methods say of the same packets.
+/// The table of the methods' results for the same packets.
 fn agreement<'a>(cells: impl Iterator<Item = &'a Cell>, corrections: &Corrections) -> Counters {
     let mut table = Counters::new([
         ("CPUs", ""),
@@ -246,12 +249,12 @@ fn agreement<'a>(cells: impl Iterator<Item = &'a Cell>, corrections: &Correction
         ("median of the hop", "ns"),
         ("from", "ns"),
         ("to", "ns"),
-        ("beside the mirror's", "ns"),
+        ("difference to the mirror", "ns"),
         ("agrees with the mirror", ""),
     ]);
     for cell in cells {
         let estimate = |at: usize| {
-            // The hooks see nothing but the hop.
+            // The hooks observe the hop only.
             let correction = corrections.0[at].as_ref().filter(|_| at != HOOKS);
             Estimate::of(cell.found.get(at)?.as_ref()?, correction)
         };
@@ -259,14 +262,15 @@ fn agreement<'a>(cells: impl Iterator<Item = &'a Cell>, corrections: &Correction
         for at in COMPARED {
             let Some(found) = estimate(at) else { continue };
             let others = mirror.filter(|_| at != COMPARED[0]);
-            let beside = others.and_then(|mirror| Some(found.told_ns? - mirror.told_ns?));
+            let beside =
+                others.and_then(|mirror| Some(found.hop_median_ns? - mirror.hop_median_ns?));
             let agrees = others.map_or("", |m| if found.overlaps(&m) { "yes" } else { "no" });
             table.row([
                 TableCell::from(cell.cpus),
                 cell.load.name().as_str().into(),
                 METHODS[at].name().into(),
                 found.measured_ns.into(),
-                figures::value(found.told_ns),
+                figures::value(found.hop_median_ns),
                 found.from_ns.into(),
                 found.to_ns.into(),
                 beside.map_or(Number::MISSING, Number::from).into(),
@@ -291,15 +295,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_hops_is_taken_off() {
+    fn the_delay_outside_of_the_hop_is_subtracted() {
         let mirror = found((0..1_001).map(|n| 20_000 + n));
         let correction =
             Correction { mean_ns: 8_000.0, standard_deviation_ns: 100.0, count: Some(1_000) };
         let estimate = Estimate::of(&mirror, Some(&correction)).unwrap();
-        let told = estimate.told_ns.unwrap();
-        assert!((told - 12_500.0).abs() < 20.0, "{estimate:?}");
-        // 1.96 deviations, and what the median itself may be off by.
-        assert!(estimate.from_ns < told - 196.0 && told + 196.0 < estimate.to_ns, "{estimate:?}");
+        let median = estimate.hop_median_ns.unwrap();
+        assert!((median - 12_500.0).abs() < 20.0, "{estimate:?}");
+        // 1.96 deviations, plus the error of the median itself.
+        assert!(
+            estimate.from_ns < median - 196.0 && median + 196.0 < estimate.to_ns,
+            "{estimate:?}"
+        );
         assert!(estimate.to_ns - estimate.from_ns < 600.0, "{estimate:?}");
 
         let mut hooks = found((0..1_001).map(|n| 12_600 + n));
@@ -311,11 +318,11 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_nothing_is_withheld() {
+    fn a_delay_below_its_error_is_omitted() {
         let correction =
             Correction { mean_ns: 8_000.0, standard_deviation_ns: 400.0, count: Some(1_000) };
         let estimate = Estimate::of(&found((0..99).map(|_| 8_700)), Some(&correction)).unwrap();
-        assert_eq!(estimate.told_ns, None);
+        assert_eq!(estimate.hop_median_ns, None);
         assert!(estimate.from_ns < 0.0 && estimate.to_ns > 1_400.0, "{estimate:?}");
         assert_eq!(Estimate::of(&MethodResult::default(), None), None);
     }
@@ -333,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn hops_and_loads_are_named() {
+    fn hops_and_loads_are_parsed() {
         for (line, good) in [
             ("--compare router", true),
             ("--compare router,frer --load idle,20000 --cpus 2 --for 50ms", true),
@@ -347,7 +354,7 @@ mod tests {
             ("--compare router --cpus 3", false),
             ("--compare router --cpus=", false),
             ("--compare router --rate 0", false),
-            // The options of one that are not of the other.
+            // Options of one mode that are invalid in the other.
             ("--compare router --seconds 1", false),
             ("--load idle", false),
             ("--cpus 1", false),
@@ -360,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_refused() {
+    fn invalid_comparisons_are_rejected() {
         for (for_, rate) in [("1us", 1), ("49ms", 1), ("1s", 100_001)] {
             let options = parse(&format!("--compare router --for {for_}")).unwrap().compare;
             let refused = options.matrix(rate, 192);

@@ -1,4 +1,4 @@
-//! From what was found to checks and figures.
+//! Checks and figures of the single-hop scenarios.
 
 use onbeat_delay::stats::Distribution;
 use onbeat_report::{Cell as TableCell, Check, Counters, Number};
@@ -9,10 +9,10 @@ use super::method::METHODS;
 use super::rig::Hop;
 use crate::scenario::stage::Stage;
 
-/// Of percentiles' intervals, which are not shown here.
+/// Confidence level of percentiles' intervals, which are not shown here.
 const CONFIDENCE: f64 = 0.95;
 
-/// All that is said of the paper's matrix.
+/// Adds checks and figures of the paper's matrix.
 pub(super) fn fill(stage: &mut Stage<'_>, cells: &[Cell], length: Length) {
     let all: Vec<&Cell> = cells.iter().collect();
     checks(&all).into_iter().for_each(|check| stage.check(check));
@@ -20,31 +20,31 @@ pub(super) fn fill(stage: &mut Stage<'_>, cells: &[Cell], length: Length) {
         let name = format!("single-hop delay, {}", hop.name());
         stage.figure(name, delays(cells.iter().filter(|cell| cell.hop == hop)));
     }
-    stage.figure("as the paper compares it: mirror, beside the idle hop", comparison(cells));
+    stage.figure("comparison as in the paper: mirror, relative to the idle hop", comparison(cells));
     stage.figure("loads", loads(cells));
     if let Some(unseen) = unseen(cells) {
-        stage.figure("packets that a method did not see, at most", unseen);
+        stage.figure("maximum number of packets not observed by a method", unseen);
     }
     stage.note(format!(
-        "each row: probes of {} octets, {} a second for {:.2} s; the mirror's taps are at the far ends of \
-         the hop's links, so that a veth pair on either side belongs to what it measures",
+        "each row: probes of {} octets, {} per second for {:.2} s; the mirror's captures are at \
+         the far ends of the hop's links, so that its delays include a veth pair on either side",
         length.octets,
         length.rate,
         length.for_ns as f64 / 1e9
     ));
     stage.note(
-        "the hop's CPUs: the last one, or the last and the first; it receives in softirq there (RPS), and the \
-         CPU load may run there. XDP of the FRER relay works on the CPU of who sends, which then is one of \
-         them",
+        "CPUs of the hop: the last one, or the last and the first; it receives in softirq there \
+         (RPS), and the CPU load may run there. XDP of the FRER relay runs on the CPU of the \
+         sender, which then is one of them",
     );
     stage.note(
-        "the probe's delay in one way is by the one clock of both ends, and has the way through the hosts; where \
-         the hop itself reflects, it is there and back with the time in the reflector, as the mirror's. The round \
-         trip is without that time",
+        "the one-way delay of the probe uses the one clock of both ends, and includes the path \
+         through the hosts; if the hop itself is the reflector, it is the round trip including the \
+         time in the reflector, as with the mirror. The round trip excludes that time",
     );
 }
 
-/// What must hold of any measurement.
+/// Checks that hold for any measurement.
 pub(super) fn checks(cells: &[&Cell]) -> Vec<Check> {
     let sum = |of: &dyn Fn(&MethodResult) -> u64| -> u64 {
         cells.iter().flat_map(|cell| cell.found.iter().flatten()).map(of).sum()
@@ -59,9 +59,9 @@ pub(super) fn checks(cells: &[&Cell]) -> Vec<Check> {
     let unaccounted: u64 = unaccounted.sum();
     [
         ("negative delays", negative),
-        ("left without having arrived", unmatched),
+        ("departures without an arrival", unmatched),
         ("lost by an idle hop", lost),
-        ("neither measured, lost nor unseen for a detected cause, by any method", unaccounted),
+        ("neither measured, lost nor missed for a detected cause, all methods", unaccounted),
     ]
     .map(|(name, number)| Check::eq(name, number, 0_u64, "packets"))
     .into()
@@ -75,7 +75,7 @@ fn percentile(delays: &Distribution, share: f64) -> TableCell {
     value(delays.percentile(share, CONFIDENCE).map(|found| found.value_ns as f64))
 }
 
-/// What each method measured, under each load.
+/// Results of each method, under each load.
 pub(super) fn delays<'a>(cells: impl Iterator<Item = &'a Cell>) -> Counters {
     let mut table = Counters::new([
         ("CPUs", ""),
@@ -83,7 +83,7 @@ pub(super) fn delays<'a>(cells: impl Iterator<Item = &'a Cell>) -> Counters {
         ("method", ""),
         ("measured", ""),
         ("lost", ""),
-        ("not seen", ""),
+        ("not observed", ""),
         ("shortest", "ns"),
         ("p50", "ns"),
         ("mean", "ns"),
@@ -115,7 +115,7 @@ pub(super) fn delays<'a>(cells: impl Iterator<Item = &'a Cell>) -> Counters {
     table
 }
 
-/// Why methods did not see packets, where they did not; `None` where all saw all.
+/// Causes of packets that methods did not observe; `None`: all were observed.
 pub(super) fn unseen(cells: &[Cell]) -> Option<Counters> {
     let mut table = Counters::new([
         ("hop", ""),
@@ -147,17 +147,17 @@ pub(super) fn unseen(cells: &[Cell]) -> Option<Counters> {
     (!all_seen).then_some(table)
 }
 
-/// What the paper found: CPU load raises delay and jitter, other traffic lowers the delay at first, two
-/// CPUs help under load only.
+/// The comparison of the paper: CPU load increases delay and jitter, other traffic decreases the delay
+/// at first, two CPUs help under load only.
 fn comparison(cells: &[Cell]) -> Counters {
     let mut table = Counters::new([
         ("hop", ""),
         ("CPUs", ""),
         ("load", ""),
         ("mean", "ns"),
-        ("of the idle hop's", ""),
-        ("standard deviation, of the idle hop's", ""),
-        ("mean, of that with 1 CPU", ""),
+        ("relative to the idle hop", ""),
+        ("standard deviation, relative to the idle hop", ""),
+        ("mean, relative to 1 CPU", ""),
     ]);
     let mirrored = |cell: &Cell| {
         let delays = &cell.found.first()?.as_ref()?.delays.delays;
@@ -188,13 +188,13 @@ fn comparison(cells: &[Cell]) -> Counters {
     table
 }
 
-/// What became of the loads.
+/// Reports of the loads.
 pub(super) fn loads(cells: &[Cell]) -> Counters {
     let mut table = Counters::new([
         ("hop", ""),
         ("CPUs", ""),
         ("load", ""),
-        ("share of a CPU that it got", "%"),
+        ("share of a CPU", "%"),
         ("sent", "packets/s"),
         ("refused", "packets"),
     ]);

@@ -1,4 +1,4 @@
-//! The hop's own kernel, by BPF programs on its tracepoints.
+//! Measurement in the hop's own kernel, by BPF programs on tracepoints.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
@@ -16,13 +16,13 @@ use super::rig::{Hop, Rig};
 use crate::worker::Worker;
 use crate::{Error, Result};
 
-/// Between two looks, at which packets that are gone are taken.
+/// Interval at which completed packets are read.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Where packets come to the hop.
+/// Ingress interface of the hop.
 const ARRIVALS: &str = "eth0";
 
-/// The method.
+/// The method of hooks.
 pub(super) struct Hooks;
 
 impl Method for Hooks {
@@ -32,7 +32,7 @@ impl Method for Hooks {
 
     fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measurement>>> {
         if matches!(rig.hop, Hop::Relay | Hop::Nothing) {
-            // XDP sends packets on before there is one for the kernel's hooks to see.
+            // XDP forwards packets before an skb exists for the kernel's hooks.
             return Ok(None);
         }
         let namespace = rig.world.namespace("hop")?;
@@ -55,13 +55,13 @@ impl Method for Hooks {
 
 /// A thread that follows packets: it owns the programs and their buffer.
 struct HookTrace {
-    /// The device that packets come by, and its packets when the programs had started.
+    /// The ingress device, and its packet counter at the start of the programs.
     device: Handle,
     received_before: u64,
     worker: Worker<Result<TracedPackets>>,
 }
 
-/// The packets that were followed, and the programs' own counters.
+/// The followed packets, and the programs' counters.
 type TracedPackets = (Vec<Packet>, Counts);
 
 impl HookTrace {
@@ -113,18 +113,18 @@ impl Measurement for HookTrace {
                     answered += u64::from(packet.fate == Fate::Answered);
                 }
                 Fate::Dropped(_) => found.lose(),
-                // The answer comes as a packet of its own.
+                // The reply is a packet of its own.
                 Fate::Delivered => read += 1,
             }
         }
-        // It left when the driver was somewhere in its work.
+        // It left at some time during the driver's work.
         found.too_long_ns = driver_ns as f64 / found.each.len().max(1) as f64;
         found.unseen = vec![
-            ("the kernel ran no program when it came", received.saturating_sub(counts.arrived)),
+            ("no BPF program ran at its arrival", received.saturating_sub(counts.arrived)),
             ("no room in the table of packets", counts.table_full),
             ("merged or consumed by the kernel", counts.evicted),
-            ("still under way at the end", counts.begun.saturating_sub(counts.ended)),
-            ("read by a process, its answer unknown", read.saturating_sub(answered)),
+            ("in flight at the end", counts.begun.saturating_sub(counts.ended)),
+            ("read by a process, reply unknown", read.saturating_sub(answered)),
             ("no room in the buffer of reports", counts.unreported),
         ];
         Ok(found)

@@ -1,4 +1,4 @@
-//! Hops, CPUs and loads, measured one after the other.
+//! Hops, CPUs and loads, measured in order.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use crate::{Error, Result};
 
 /// Octets of a probe's frame, as in the paper.
 const OCTETS: usize = 192;
-/// What a cell takes beside its probes, about.
+/// Approximate overhead of a cell in addition to its probes.
 const BESIDE_NS: u64 = SECOND / 2;
 
-/// Octets of a probe's frame: the paper's, unless others are asked for.
+/// Octets of a probe's frame: the paper's by default.
 pub(super) fn octets(asked: Option<usize>) -> Result<usize> {
     let octets = asked.unwrap_or(OCTETS);
     if (LEAST_OCTETS..=1514).contains(&octets) {
@@ -26,11 +26,11 @@ pub(super) fn octets(asked: Option<usize>) -> Result<usize> {
     Err(Error::Option {
         option: "size",
         value: octets.to_string(),
-        reason: format!("a probe's frame has {LEAST_OCTETS} to 1514 octets"),
+        reason: format!("use {LEAST_OCTETS} to 1514"),
     })
 }
 
-/// What is measured: each hop, at each place, under each load.
+/// The measured combinations: each hop, with each set of CPUs, under each load.
 #[derive(Debug)]
 pub(super) struct Matrix {
     pub(super) hops: Vec<Hop>,
@@ -40,26 +40,31 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
-    /// How long it takes, about.
+    /// Approximate duration.
     pub(super) fn takes_ns(&self) -> u64 {
         let cells = self.hops.len() * self.places.len() * self.loads.len();
         cells as u64 * (self.length.for_ns + BESIDE_NS)
     }
 
-    /// Measures all of it; `program` is what a node runs, `tell` is told what is at hand.
-    pub(super) fn measure(&self, program: &Path, tell: &mut dyn FnMut(&str)) -> Result<Vec<Cell>> {
-        // This program is not where the hop works.
+    /// Measures all combinations; `program` is the program of nodes, `report` receives the current
+    /// step.
+    pub(super) fn measure(
+        &self,
+        program: &Path,
+        report: &mut dyn FnMut(&str),
+    ) -> Result<Vec<Cell>> {
+        // This program does not run on the hop's CPUs.
         let outside = [ends()?.0].into_iter().collect::<CpuSet>();
         let _place = Profile::default().on_cpus(outside).enter()?;
         let mut found = Vec::new();
         for hop in &self.hops {
-            tell(&format!("{}: building the network", hop.name()));
+            report(&format!("{}: building the network", hop.name()));
             let rig = Rig::build(*hop, program)?;
             for place in &self.places {
                 rig.steer(&place.cpus)?;
                 for load in &self.loads {
                     interrupt::check()?;
-                    tell(&format!("{}, {}, {} CPU(s)", hop.name(), load.name(), place.name));
+                    report(&format!("{}, {}, {} CPU(s)", hop.name(), load.name(), place.name));
                     found.push(cell::measure(&rig, place, *load, self.length)?);
                 }
             }

@@ -1,4 +1,4 @@
-//! What is measured: where, under what load, and what a method reports.
+//! Measurements: CPUs, load, methods and their results.
 
 use std::str::FromStr;
 
@@ -13,13 +13,13 @@ use crate::{Error, Result, cpus};
 /// CPUs of the hop.
 #[derive(Debug, Clone)]
 pub(super) struct HopCpus {
-    /// As figures name it: how many.
+    /// Name in figures: the number of CPUs.
     pub(super) name: &'static str,
     pub(super) cpus: CpuSet,
 }
 
 impl HopCpus {
-    /// The last CPU, and that and the first, which all else works on.
+    /// The last CPU, and the last with the first, on which everything else runs.
     pub(super) fn all() -> Result<[HopCpus; 2]> {
         let (first, last) = ends()?;
         Ok([
@@ -39,23 +39,23 @@ pub(super) fn ends() -> Result<(u16, u16)> {
     }
 }
 
-/// What the hop has to do beside.
+/// Load of the hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Load {
-    /// Nothing.
+    /// None.
     Idle,
-    /// A process that works as table 1 of the paper has it.
+    /// A process with the duty cycles of table 1 of the paper.
     Cpu,
     /// Datagrams per second by another interface.
     Net(u32),
 }
 
 impl Load {
-    /// Those of the paper's matrix.
+    /// The loads of the paper's matrix.
     pub(super) const ALL: [Load; 5] =
         [Load::Idle, Load::Cpu, Load::Net(1_000), Load::Net(5_000), Load::Net(20_000)];
 
-    /// As figures name it.
+    /// Name in figures.
     pub(super) fn name(self) -> String {
         match self {
             Load::Idle => "idle".into(),
@@ -73,12 +73,12 @@ impl FromStr for Load {
             ("idle", _) => Ok(Load::Idle),
             ("cpu", _) => Ok(Load::Cpu),
             (_, Ok(rate @ 1..)) => Ok(Load::Net(rate)),
-            _ => Err("idle, cpu, or datagrams a second: 5000"),
+            _ => Err("use idle, cpu, or datagrams per second, such as 5000"),
         }
     }
 }
 
-/// How long, how often and how large.
+/// Duration, rate and size of probes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Length {
     pub(super) rate: u64,
@@ -86,46 +86,46 @@ pub(super) struct Length {
     pub(super) octets: usize,
 }
 
-/// A way to measure, beside others at the same time and of the same packets.
+/// A method of measurement, used with others at the same time on the same packets.
 pub(super) trait Method: Sync {
-    /// As figures name it.
+    /// Name in figures.
     fn name(&self) -> &'static str;
 
-    /// Begins to measure; the traffic begins once all methods have. `None` where this method sees nothing
-    /// of this hop.
+    /// Starts to measure; the traffic starts after all methods. `None`: this method does not observe
+    /// packets of this hop.
     fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measurement>>>;
 }
 
-/// A measurement that has begun.
+/// A running measurement.
 pub(super) trait Measurement {
-    /// Ends it. All probes were answered, or given up, by now.
+    /// Stops it. All probes have been answered or given up.
     fn end(self: Box<Self>, traffic: &[Sample]) -> Result<MethodResult>;
 }
 
-/// What a method found.
+/// Result of a method.
 #[derive(Debug, Default)]
 pub(super) struct MethodResult {
     pub(super) delays: DelaySummary,
-    /// The delays one by one, in order of time.
+    /// Delays in order of time.
     pub(super) each: Vec<DelaySample>,
-    /// What a delay is measured too long by, at most, as the method itself knows, in nanoseconds.
+    /// Known maximum positive error of a delay, in nanoseconds.
     pub(super) too_long_ns: f64,
     /// Packets that did not leave.
     pub(super) lost: u64,
     /// Packets that left without having arrived.
     pub(super) unmatched: u64,
-    /// Packets that the method itself detected that it did not see, at most, by cause. Only hooks can miss
-    /// packets: the kernel of some virtual machines runs no BPF program in the time of certain tasks.
+    /// Maximum number of packets not observed, by cause, as detected by the method. Only hooks can miss
+    /// packets: the kernel of some virtual machines runs no BPF program during certain tasks.
     pub(super) unseen: Vec<(&'static str, u64)>,
 }
 
-/// A delay, and what was seen beside.
+/// A delay with its context.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DelaySample {
-    /// When the packet arrived, in nanoseconds of the method's clock.
+    /// Arrival of the packet, in nanoseconds of the method's clock.
     pub(super) time_ns: i64,
     pub(super) delay_ns: i64,
-    /// Packets before it in the hop, where that is seen.
+    /// Number of packets before it in the hop, if observed.
     pub(super) depth: Option<u32>,
 }
 
@@ -135,13 +135,13 @@ impl MethodResult {
         self.delays.delays.count() + self.lost
     }
 
-    /// Of `sent` packets, those that the method did not see, as far as it detected a cause.
+    /// Of `sent` packets, those not observed for a detected cause.
     pub(super) fn unseen_of(&self, sent: u64) -> u64 {
         let known: u64 = self.unseen.iter().map(|(_, packets)| packets).sum();
         sent.saturating_sub(self.reported()).min(known)
     }
 
-    /// Of `sent` packets, those that are missing without a cause, or reported more than once.
+    /// Of `sent` packets, those missing without a cause, or reported more than once.
     pub(super) fn unaccounted_of(&self, sent: u64) -> u64 {
         sent.abs_diff(self.reported() + self.unseen_of(sent))
     }
@@ -172,11 +172,11 @@ mod tests {
     }
 
     #[test]
-    fn every_packet_is_measured_lost_or_unseen_for_a_cause() {
+    fn every_packet_is_measured_lost_or_missed_for_a_cause() {
         for (found, unseen, unaccounted) in [
             (found(9, 1, &[]), 0, 0),
             (found(5, 1, &[1, 3]), 4, 0),
-            // A cause counts other packets, too.
+            // A cause counts other packets as well.
             (found(5, 1, &[9]), 4, 0),
             (found(9, 1, &[9]), 0, 0),
             (found(5, 1, &[]), 0, 4),

@@ -1,4 +1,4 @@
-//! Ways to measure what packets wait in a hop.
+//! Methods to measure packet delay in a hop.
 
 use onbeat_delay::matching::Verdict;
 use onbeat_delay::probe::Sample;
@@ -9,24 +9,24 @@ use super::mirror::Mirror;
 use super::rig::{Hop, Rig};
 use crate::Result;
 
-/// All methods, in the order in which figures show them. The first is what others are compared with.
+/// All methods in the order of figures. The first is the reference of the others.
 pub(super) const METHODS: [&dyn Method; 4] = [&Mirror, &Hooks, &ONE_WAY, &ROUND_TRIP];
 
-/// Places of methods in [`METHODS`].
+/// Indices of methods in [`METHODS`].
 pub(super) const MIRROR: usize = 0;
 pub(super) const HOOKS: usize = 1;
 pub(super) const PROBE_ONE_WAY: usize = 2;
 pub(super) const PROBE_ROUND_TRIP: usize = 3;
 
-/// End to end, as the sender sees it.
+/// End-to-end measurement by the sender.
 struct Probe {
     name: &'static str,
-    /// Of a probe through this hop.
+    /// Computes the delay of a probe through this hop.
     delay_ns: fn(Hop, &Sample) -> Option<i64>,
 }
 
-/// The way that others measure, too: there, by the one clock of both ends; where the hop is what answers,
-/// there and back with the time that the answer takes.
+/// The path that other methods measure as well: one way, by the one clock of both ends; if the hop is
+/// the reflector, the round trip including the time in the reflector.
 const ONE_WAY: Probe = Probe {
     name: "probe, one way",
     delay_ns: |hop, sample| match hop {

@@ -1,7 +1,7 @@
-//! Captures on both sides of the hop, matched: what a mirror port in front of it would see.
+//! Captures on both sides of the hop, matched, as those of a mirror port.
 //!
-//! The captures are at the far ends of the hop's links, where they see what XDP redirects, too. So a veth
-//! pair on either side belongs to what is measured. One clock stamps both.
+//! The captures are at the far ends of the hop's links, where frames redirected by XDP are visible as
+//! well. So the delays include a veth pair on either side. One clock stamps both.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,13 +24,14 @@ use crate::traffic::{Receiver, socket};
 use crate::worker::Worker;
 use crate::{Error, Result};
 
-/// Between two looks at what was captured. Who waits for a packet instead is woken by whom it passes: from
-/// another CPU that takes longer than a hop, and would be in the packet's time.
+/// Polling interval of the captures. A blocking reader would be woken by the thread that forwards a
+/// packet: a wake-up of another CPU takes longer than a hop, and would add to the packet's delay.
 const LOOK: Duration = Duration::from_millis(5);
-/// The time of day is not set while this holds, in nanoseconds beyond what it was measured to.
+/// Maximum deviation of the real-time clock that is no clock step, in nanoseconds beyond the
+/// measurement error.
 const SLACK_NS: u64 = 1_000;
 
-/// The method.
+/// The method of captures.
 pub(super) struct Mirror;
 
 impl Method for Mirror {
@@ -64,7 +65,7 @@ impl Measurement for MirrorCaptures {
         }
         let (offset, within) = realtime_offset();
         if offset.abs_diff(self.offset.0) > within + self.offset.1 + SLACK_NS {
-            return Err(Error::Invalid("the time of day was set while it was captured".into()));
+            return Err(Error::Invalid("the system time was changed during the capture".into()));
         }
         seen.sort_by_key(|one| (one.time_ns, one.side == Side::Departures));
         let mut found = MethodResult::default();
@@ -85,14 +86,14 @@ impl Measurement for MirrorCaptures {
             }
         }
         matcher.finish(&mut take);
-        // What has not left at the end, a while after the last was sent, is lost.
+        // Packets that have not left at the end, after a wait, are lost.
         let under_way = matcher.counts().under_way;
         found.lost += under_way;
         Ok(found)
     }
 }
 
-/// A probe that passed a capture.
+/// A probe captured at one side.
 #[derive(Debug, Clone, Copy)]
 struct ProbeSighting {
     time_ns: i64,
@@ -138,7 +139,7 @@ fn capture(
 ) -> io::Result<CaptureLog> {
     let mut taken = CaptureLog::default();
     loop {
-        // Asked before the socket is emptied: what came before the stop is taken.
+        // Read before the socket is emptied: frames before the stop are included.
         let last = stop.load(Ordering::Acquire);
         if !last {
             thread::sleep(LOOK);
@@ -175,10 +176,10 @@ fn take(taken: &mut CaptureLog, frame: &ReceivedFrame<'_>, hop: Hop, at_sender: 
         octets: frame.octets,
     };
     let key = match hop {
-        // An answer has other contents than its probe, but the probe's number.
+        // A reply has another content than its probe, but the same number.
         Hop::Reflector => Ok(probe.sequence.into()),
         _ => Recognition::default().key(&packet),
     };
-    // A probe is whole: it was read as one.
+    // The probe is complete, as it was decoded.
     taken.seen.extend(key.ok().map(|key| ProbeSighting { time_ns, side, key }));
 }

@@ -1,20 +1,20 @@
-//! The experiments of the paper "On limits of embedded systems in network packet processing"
-//! (Vondrouš, Macejko, Kocur, 2016): what a packet waits in one hop, by several methods at the same
-//! time, on an idle host, under the CPU load of its table 1, and beside other traffic on a second
-//! interface; with one CPU and with two.
+//! The experiments of the paper "On limits of embedded systems in network packet processing" (Vondrouš,
+//! Macejko, Kocur, 2016): packet delay in one hop, by several methods at the same time, on an idle
+//! host, under the CPU load of its table 1, and with other traffic on a second interface; with one CPU
+//! and with two.
 //!
 //! ```text
 //!   sender eth0 ------ eth0 [ hop ] eth1 ------ eth0 receiver      probes, 192 octets
 //!     | capture  eth1 -- eth2                     | capture        parallel load
 //! ```
 //!
-//! The hop routes, bridges, relays a stream of FRER, or answers by a process. It works on the last CPU,
-//! or on that and the first; all else works on the first.
+//! The hop routes, bridges, relays a FRER stream, or is a reflector process. It runs on the last CPU,
+//! or on the last and the first; everything else runs on the first.
 //!
-//! `measurement` is what a method is and reports, `method` lists them, `mirror` is the first of them, `hooks`
-//! the second; `rig` is the network, `frame` a probe in it, `cell` is one measurement, `matrix` all of a run;
-//! `figures` makes the result of the scenario; `compare` (--compare) that of the methods on the same packets,
-//! with hops and loads that the caller chooses.
+//! `measurement` defines methods and results, `method` lists the methods, `mirror` is the first of
+//! them, `hooks` the second; `rig` is the network, `frame` decodes its probes, `cell` is one
+//! measurement, `matrix` all of a run; `figures` builds the result of the scenario; `compare`
+//! (--compare) compares the methods on the same packets, with hops and loads of the caller's choice.
 
 mod cell;
 mod compare;
@@ -36,9 +36,9 @@ use super::options::{FrameOptions, PhaseOptions};
 use super::stage::Stage;
 use crate::{Result, Topology, rounds};
 
-/// Probes a second.
+/// Probes per second.
 const RATE: u64 = 1_000;
-/// How long a cell is measured, in seconds.
+/// Duration of a cell, in seconds.
 const CELL_S: f64 = 1.0;
 
 /// Options of the scenario.
@@ -71,8 +71,8 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
         length,
     };
     let takes = rounds::in_words(matrix.takes_ns());
-    stage.progress.line(&format!("this takes about {takes}"));
-    let found = matrix.measure(stage.onbeat_bin(), &mut |line| stage.tell_line(line))?;
+    stage.progress.line(&format!("estimated duration: {takes}"));
+    let found = matrix.measure(stage.onbeat_bin(), &mut |line| stage.show_step(line))?;
     figures::fill(stage, &found, length);
     Ok(())
 }

@@ -6,10 +6,10 @@ use super::cell::Cell;
 use super::measurement::{DelaySample, Load};
 use super::method::{HOOKS, METHODS, MIRROR, PROBE_ROUND_TRIP};
 
-/// Between two loads on the axis of time, in seconds.
+/// Gap between two loads on the time axis, in seconds.
 const GAP_S: f64 = 0.1;
 
-/// Those for which there is something to show.
+/// The figures for which there are values.
 pub(super) fn of(cells: &[&Cell]) -> Vec<(&'static str, Figure)> {
     let Some(first) = cells.first() else { return Vec::new() };
     let of_first_place: Vec<&Cell> =
@@ -46,11 +46,11 @@ pub(super) fn of(cells: &[&Cell]) -> Vec<(&'static str, Figure)> {
             .then(|| over_load(&net, "ns", &[0, 1, 2], |each| Some(each.delay_ns as f64))),
     );
     add(
-        "the same packets beside other traffic, by method (figure 8)",
+        "the same packets with other traffic, by method (figure 8)",
         heaviest.map(|cell| by_method(cell).into()),
     );
     add(
-        "from end to end, by load (figure 9)",
+        "end to end, by load (figure 9)",
         Some(by_cell(&of_first_place, PROBE_ROUND_TRIP, |cell| cell.load.name()).into()),
     );
     let seen = of_first_place.iter().any(|cell| cell.found[HOOKS].is_some());
@@ -70,7 +70,7 @@ fn rate(load: Load) -> u32 {
     }
 }
 
-/// What each method makes of the same packets.
+/// The delays of each method for the same packets.
 fn by_method(cell: &Cell) -> Distribution {
     let mut recorder = Recorder::new();
     for (method, found) in METHODS.iter().zip(&cell.found) {
@@ -81,7 +81,7 @@ fn by_method(cell: &Cell) -> Distribution {
     recorder.figure()
 }
 
-/// What one method makes of each load.
+/// The delays of one method under each load.
 fn by_cell(cells: &[&Cell], method: usize, name: impl Fn(&Cell) -> String) -> Distribution {
     let mut recorder = Recorder::new();
     for cell in cells {
@@ -99,7 +99,7 @@ fn record(recorder: &mut Recorder, name: &str, each: &[DelaySample]) {
     }
 }
 
-/// Packet by packet, one load after the other.
+/// Delays packet by packet, one load after the other.
 fn over_load(
     cells: &[&Cell],
     unit: &str,
@@ -189,7 +189,7 @@ mod tests {
         let all = ["idle", "CPU load", "network load, 500/s"];
         let expected: [&[&str]; 7] = [&methods, &cpu, &net, &net, &methods, &all, &all];
         assert_eq!(names, expected);
-        // Without loads, and where hooks see nothing, figures that show nothing are left out.
+        // Without loads, and without values of hooks, empty figures are left out.
         let mut alone = cell("1", Load::Idle, 0);
         alone.found[HOOKS] = None;
         assert_eq!(of(&[&alone]).len(), 2);

@@ -1,4 +1,4 @@
-//! The network, and what the hop does with packets.
+//! The network of the scenario, and the function of its hop.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
@@ -8,7 +8,7 @@ use onbeat_realtime::CpuSet;
 
 use crate::{Error, Result, Topology, World, cpus};
 
-/// What the hop does.
+/// The function of the hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Hop {
     /// The kernel routes
@@ -20,16 +20,16 @@ pub(super) enum Hop {
     Relay,
     /// A process answers
     Reflector,
-    /// There is none: sender and receiver are on one link. What methods see of it is not the hop's
+    /// No hop: sender and receiver are on one link. Delays are outside of the hop
     #[value(skip)]
     Nothing,
 }
 
 impl Hop {
-    /// Those that a packet waits in.
+    /// Hops in which a packet is delayed.
     pub(super) const ALL: [Hop; 4] = [Hop::Router, Hop::Bridge, Hop::Relay, Hop::Reflector];
 
-    /// As figures name it.
+    /// Name in figures.
     pub(super) fn name(self) -> &'static str {
         match self {
             Hop::Router => "router",
@@ -64,7 +64,7 @@ impl Hop {
     }
 }
 
-/// Networks of documentation (RFC 5737): in front of the hop, behind it, and that of the load.
+/// Networks for documentation (RFC 5737): before the hop, behind it, and that of the load.
 const IN: [u8; 3] = [192, 0, 2];
 const OUT: [u8; 3] = [198, 51, 100];
 const LOAD: [u8; 3] = [203, 0, 113];
@@ -73,11 +73,11 @@ fn address([a, b, c]: [u8; 3], host: u8) -> IpAddr {
     Ipv4Addr::new(a, b, c, host).into()
 }
 
-/// A network with a hop, ready to be measured.
+/// A network with a hop, ready for measurements.
 pub(super) struct Rig {
     pub(super) hop: Hop,
     pub(super) world: World,
-    /// Nobody reads from it: what comes is thrown away by the kernel, and nobody is told.
+    /// No process reads from it: the kernel drops datagrams without an ICMP error.
     sink: UdpSocket,
 }
 
@@ -114,12 +114,14 @@ impl Rig {
         Ok(Self { hop, world, sink })
     }
 
-    /// Where the load goes.
+    /// Destination of the load.
     pub(super) fn sink(&self) -> Result<std::net::SocketAddr> {
-        self.sink.local_addr().map_err(|error| Error::io("look at the load's socket", error))
+        self.sink
+            .local_addr()
+            .map_err(|error| Error::io("read the address of the load's socket", error))
     }
 
-    /// The station that answers probes, and its address.
+    /// The station that reflects probes, with its address.
     pub(super) fn reflector(&self) -> (&'static str, IpAddr) {
         match self.hop {
             Hop::Reflector => ("hop", address(IN, 2)),
@@ -128,7 +130,7 @@ impl Rig {
         }
     }
 
-    /// Has the hop receive packets on these CPUs.
+    /// Makes these CPUs receive the packets of the hop.
     pub(super) fn steer(&self, cpus: &CpuSet) -> Result<()> {
         let all = ["eth0", "eth1", "eth2"];
         let there = if self.hop == Hop::Nothing { &all[2..] } else { &all[..] };
@@ -136,8 +138,8 @@ impl Rig {
     }
 }
 
-/// The node that relays what is sent to the receiver, without numbers, which a host would not understand.
-/// What the receiver sends is of no stream.
+/// The configuration of a node that relays frames to the receiver, without sequence numbers, which a
+/// host cannot decode. Frames from the receiver match no stream.
 fn relay(receiver: &Handle) -> Result<String> {
     let destination = receiver.link("eth0")?.mac.unwrap_or_default();
     Ok(format!(

@@ -1,6 +1,6 @@
-//! The processes of the experiment, each forked: a task that computes, a server that counts, a
-//! receiver that measures. None has anything open but its own socket: who has a socket open waits
-//! for packets, as the guard sees it.
+//! The forked processes of the experiment: a task that computes, a server that counts, a receiver that
+//! measures. Each has only its own socket open: for the guard, a process with an open socket may be
+//! waiting for packets.
 
 use std::hint::black_box;
 use std::net::UdpSocket;
@@ -16,46 +16,46 @@ use super::board::{Board, LATENCIES};
 use crate::child::Child;
 use crate::{Error, Result};
 
-/// Steps of a piece of work: less than a microsecond.
+/// Steps of a work unit: less than a microsecond.
 const STEPS: u32 = 1 << 10;
-/// Pieces after which work is counted.
+/// Number of units after which work is counted.
 const PIECES: usize = 32;
 
-/// A process; it is killed when this is dropped.
+/// A process; killed on drop.
 #[derive(Debug)]
 pub(super) struct Actor {
     child: Child,
 }
 
-/// When a task works.
+/// Schedule of a task.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Work {
-    /// All the time.
+pub(super) enum TaskSchedule {
+    /// Continuous.
     Steady { from_ns: u64, to_ns: u64 },
-    /// Jobs of so much work, one released each period and due at its end.
+    /// Jobs of this much work, one released per period, with its end as deadline.
     Periodic { from_ns: u64, to_ns: u64, period_ns: u64, work_ns: u64 },
 }
 
 impl Actor {
-    /// A task that computes, at rest until [`Actor::go`].
-    pub(super) fn task(board: &Board, work: Work) -> Result<Self> {
+    /// Starts a task that computes, stopped until [`Actor::resume`].
+    pub(super) fn task(board: &Board, work: TaskSchedule) -> Result<Self> {
         let child = Child::fork(|| {
             keep_open(None);
             match work {
-                Work::Steady { from_ns, to_ns } => compute(board, from_ns, to_ns),
-                Work::Periodic { from_ns, to_ns, period_ns, work_ns } => {
+                TaskSchedule::Steady { from_ns, to_ns } => compute(board, from_ns, to_ns),
+                TaskSchedule::Periodic { from_ns, to_ns, period_ns, work_ns } => {
                     jobs(board, from_ns, to_ns, period_ns, work_ns);
                 }
             }
-            // Its account stays to be read.
+            // Its accounts remain readable.
             loop {
                 sleep_until(u64::MAX / 2);
             }
         })?;
-        Self::at_rest(child)
+        Self::wait_stopped(child)
     }
 
-    /// A server that counts what comes.
+    /// Starts a server that counts received packets.
     pub(super) fn server(board: &Board, socket: UdpSocket) -> Result<Self> {
         let child = Child::fork(|| {
             let socket = keep_open(Some(&socket));
@@ -64,10 +64,10 @@ impl Actor {
                 board.received.fetch_add(1, Relaxed);
             }
         })?;
-        Self::at_rest(child)
+        Self::wait_stopped(child)
     }
 
-    /// A receiver that measures how old a stamp at the beginning of what comes is.
+    /// Starts a receiver that measures the age of the stamp at the start of each packet.
     pub(super) fn receiver(board: &Board, socket: UdpSocket) -> Result<Self> {
         let child = Child::fork(|| {
             let socket = keep_open(Some(&socket));
@@ -79,17 +79,17 @@ impl Actor {
                 board.latencies_ns[number % LATENCIES].store(now.saturating_sub(stamp), Relaxed);
             }
         })?;
-        Self::at_rest(child)
+        Self::wait_stopped(child)
     }
 
-    fn at_rest(child: Child) -> Result<Self> {
-        child.at_rest()?;
+    fn wait_stopped(child: Child) -> Result<Self> {
+        child.wait_stopped()?;
         Ok(Self { child })
     }
 
-    /// Has it run on a CPU, by SCHED_FIFO at `priority` or, with 0, normally.
-    pub(super) fn go(&self, cpu: u16, priority: u8) -> Result<()> {
-        let failed = |errno| Error::io("place a process of the storm", errno);
+    /// Resumes it on a CPU, with SCHED_FIFO at `priority` or, with 0, normal scheduling.
+    pub(super) fn resume(&self, cpu: u16, priority: u8) -> Result<()> {
+        let failed = |errno| Error::io("set CPU and priority of a process of the storm", errno);
         let mut cpus = CpuSet::new();
         cpus.set(cpu.into()).map_err(failed)?;
         sched_setaffinity(self.child.pid(), &cpus).map_err(failed)?;
@@ -100,24 +100,24 @@ impl Actor {
             libc::sched_setscheduler(self.child.pid().as_raw(), policy, &raw const parameters)
         };
         nix::errno::Errno::result(set).map_err(failed)?;
-        self.child.go()
+        self.child.resume()
     }
 
-    /// As the ledger names it.
+    /// The process as identified by the ledger.
     pub(super) fn process(&self) -> Result<Process> {
         self.child.process()
     }
 
-    /// What the kernel says it took, user and system time together, in ticks of 10 ms.
+    /// Its CPU time by the kernel's accounts, user and system time together, in ticks of 10 ms.
     pub(super) fn ticks(&self) -> Result<u64> {
         let process = self.process()?;
         let stat = Stat::of(process);
-        let ended = || Error::Invalid(format!("process {} of the storm ended", process.pid));
+        let ended = || Error::Invalid(format!("process {} of the storm has exited", process.pid));
         Ok(stat.ok_or_else(ended)?.ticks())
     }
 }
 
-/// Closes everything else; what is kept has the number that is returned.
+/// Closes all other descriptors; returns the number of the remaining one.
 fn keep_open(socket: Option<&UdpSocket>) -> i32 {
     const KEPT: i32 = 3;
     // SAFETY: descriptors are this process's own, which uses no other from now on.
@@ -134,14 +134,14 @@ fn keep_open(socket: Option<&UdpSocket>) -> i32 {
 }
 
 fn receive(socket: i32, octets: &mut [u8]) -> bool {
-    // SAFETY: the buffer is as long as said.
+    // SAFETY: the buffer has the given length.
     let read = unsafe { libc::recv(socket, octets.as_mut_ptr().cast(), octets.len(), 0) };
     read >= 0
 }
 
-/// Works for a while, and says how much that was: what its pieces take when nothing interrupts them.
-/// Most are not interrupted, so that it is their median. A machine whose speed changes, as virtual ones
-/// do, changes this alike. To find that out is work, too: as much as a piece at most.
+/// Works for a short time; returns the amount of work in time units without interruption. Most units
+/// are not interrupted, so the unit is their median. It follows machines of varying speed, such as
+/// virtual ones. To determine it is work as well: one unit at most.
 fn work(board: &Board) -> u64 {
     let mut took_ns = [0; PIECES];
     let mut before = now_ns();
@@ -168,7 +168,7 @@ fn compute(board: &Board, from_ns: u64, to_ns: u64) {
     board.busy.store(false, Relaxed);
 }
 
-/// A job that is late holds up the next, as it would a process that has all of them to do.
+/// A late job delays the next one, as in a process that runs all jobs.
 fn jobs(board: &Board, from_ns: u64, to_ns: u64, period_ns: u64, work_ns: u64) {
     let mut release = from_ns;
     while release + period_ns <= to_ns {

@@ -1,4 +1,4 @@
-//! Memory that this process shares with those it starts.
+//! Memory shared with forked processes.
 
 use std::num::NonZeroUsize;
 use std::ops::Deref;
@@ -9,34 +9,34 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::{Error, Result};
 
-/// Latencies that a board has room for.
+/// Maximum number of recorded latencies.
 pub(super) const LATENCIES: usize = 1 << 18;
 
-/// What processes tell. All zero at first.
+/// Values reported by processes. Initially all zero.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Content {
-    /// The task is at work now.
+pub(super) struct BoardContent {
+    /// The task is working.
     pub(super) busy: AtomicBool,
-    /// Work done, in nanoseconds that it takes when nothing interrupts it.
+    /// Work done, in nanoseconds without interruption.
     pub(super) worked_ns: AtomicU64,
-    /// Jobs that were done in time.
+    /// Jobs completed in time.
     pub(super) in_time: AtomicU64,
     /// Datagrams received.
     pub(super) received: AtomicU64,
-    /// What the first so many of them took, in nanoseconds.
+    /// Latencies of the first of them, in nanoseconds.
     pub(super) latencies_ns: [AtomicU64; LATENCIES],
 }
 
-/// A board that processes forked from now on write to.
+/// A board to which processes forked later write.
 #[derive(Debug)]
-pub(super) struct Board(NonNull<Content>);
+pub(super) struct Board(NonNull<BoardContent>);
 
 impl Board {
     pub(super) fn new() -> Result<Self> {
-        const LENGTH: NonZeroUsize = NonZeroUsize::new(size_of::<Content>()).unwrap();
+        const LENGTH: NonZeroUsize = NonZeroUsize::new(size_of::<BoardContent>()).unwrap();
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new mapping, of nothing that was there before.
+        // SAFETY: a new anonymous mapping.
         let memory = unsafe { mmap_anonymous(None, LENGTH, access, MapFlags::MAP_SHARED) };
         let memory = memory.map_err(|errno| Error::io("share memory with processes", errno))?;
         Ok(Self(memory.cast()))
@@ -44,18 +44,18 @@ impl Board {
 }
 
 impl Deref for Board {
-    type Target = Content;
+    type Target = BoardContent;
 
-    fn deref(&self) -> &Content {
+    fn deref(&self) -> &BoardContent {
         // SAFETY: the mapping is as long as the content and aligned to a page, lives as long as this,
-        // and its zeros are a value of every field; all of them are atomic.
+        // and its zeros are valid for every field; all fields are atomic.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for Board {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made with this length, and nothing refers to it any more.
-        let _ = unsafe { munmap(self.0.cast(), size_of::<Content>()) };
+        // SAFETY: the mapping was made with this length, and nothing refers to it anymore.
+        let _ = unsafe { munmap(self.0.cast(), size_of::<BoardContent>()) };
     }
 }

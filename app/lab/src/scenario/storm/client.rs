@@ -1,4 +1,4 @@
-//! Who sends: datagrams at a constant rate, or in bursts; and stamps.
+//! Senders: of datagrams at a constant rate or in bursts, and of stamps.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use onbeat_wire::random::Random;
 
 /// Octets of a datagram, as in the paper.
 const OCTETS: usize = 512;
-/// A wait shorter than this is not worth a sleep.
+/// Minimum wait for which the thread sleeps.
 const PACE_NS: u64 = 50_000;
-/// Between two looks at the clock at most.
+/// Maximum interval between two checks of the clock.
 const AT_ONCE: u64 = 32;
 
-/// When datagrams are due.
+/// Schedule of datagrams.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Pattern {
-    /// As many each second.
+    /// A constant rate per second.
     Constant { rate: u64 },
-    /// Bursts of geometric size, exponential gaps between them; `rate` all in all.
+    /// Bursts of geometric size with exponential gaps between them; `rate` is the mean.
     Bursts { rate: u64, mean: u64, top: u64, seed: u64 },
-    /// One after the other.
+    /// As fast as possible.
     FlatOut,
 }
 
-/// A thread that sends until it is ended.
+/// A thread that sends until stopped.
 #[derive(Debug)]
 pub(super) struct Sender {
     sent: Arc<AtomicU64>,
@@ -37,13 +37,13 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Begins to send on a connected socket.
+    /// Starts to send on a connected socket.
     pub(super) fn start(socket: UdpSocket, pattern: Pattern) -> Result<Self> {
         Self::spawn("lab-storm", move |stop, sent| storm(&socket, pattern, stop, sent))
     }
 
-    /// Begins to send a stamp `rate` times a second, at a real-time priority: it is in the place of a
-    /// device that sends on its own.
+    /// Starts to send `rate` stamps per second at a real-time priority: it stands for a device that
+    /// sends on its own.
     pub(super) fn stamps(socket: UdpSocket, rate: u64) -> Result<Self> {
         let realtime = Profile::default().scheduled(onbeat_realtime::Scheduling::Fifo(80));
         Self::spawn("lab-stamps", move |stop, sent| {
@@ -61,7 +61,7 @@ impl Sender {
         Ok(Self { sent, worker: Worker::start(name, move |stop| run(stop, &inside))? })
     }
 
-    /// Datagrams sent in all.
+    /// Stops; returns the number of datagrams sent.
     pub(super) fn end(self) -> u64 {
         self.worker.stop();
         self.sent.load(Ordering::Relaxed)
@@ -84,7 +84,7 @@ fn storm(socket: &UdpSocket, pattern: Pattern, stop: &AtomicBool, sent: &AtomicU
         };
         let batch = due.saturating_sub(done).min(AT_ONCE);
         for _ in 0..batch {
-            // What is refused for want of room was sent, and is lost.
+            // A datagram refused for lack of room was sent, and is lost.
             let _ = socket.send(&payload);
         }
         done += batch;
@@ -95,7 +95,7 @@ fn storm(socket: &UdpSocket, pattern: Pattern, stop: &AtomicBool, sent: &AtomicU
     }
 }
 
-/// Bursts as they become due.
+/// Schedule of bursts.
 struct Bursts {
     random: Random,
     mean: f64,
@@ -111,7 +111,7 @@ impl Bursts {
             _ => (1, 1, 1, 0),
         };
         let ns = |rate: u64| mean as f64 * SECOND as f64 / rate.max(1) as f64;
-        // From the beginning of a burst to that of the next: it cannot be shorter than a burst is.
+        // From the start of a burst to that of the next one: at least as long as the burst.
         let gap_ns = ns(rate).max(ns(top));
         Self { random: Random::new(seed), mean: mean as f64, gap_ns, due: 0, next_ns: 0.0 }
     }
@@ -167,6 +167,6 @@ mod tests {
         assert!((450.0..600.0).contains(&mean), "{mean}");
         assert!(sizes.iter().any(|size| *size < 50) && sizes.iter().any(|size| *size > 1500));
         let again = Bursts::of(pattern).due(1_000_000_000);
-        assert_eq!(again, Bursts::of(pattern).due(1_000_000_000), "a seed is a sequence");
+        assert_eq!(again, Bursts::of(pattern).due(1_000_000_000), "a seed determines the sequence");
     }
 }

@@ -1,20 +1,20 @@
-//! From what was found to checks and the paper's tables.
+//! Checks of the scenario, and tables of the paper.
 
 use onbeat_irq_core::TICK_NS;
 use onbeat_realtime::clock::SECOND;
 use onbeat_report::{Cell, Check, Counters, Recorder};
 
-use super::latency::{RECEIVER_PRIORITY, STAMPS, Stamped};
+use super::latency::{RECEIVER_PRIORITY, STAMPS, StampResult};
 use super::measure::{StormResult, TASK_PRIORITY};
 use super::rig::Side;
 use super::{PERIOD_S, Plan, Row, UTILISATION, WORK_S};
 use crate::scenario::stage::Stage;
 
-/// A side, whether it was flooded, and what was found.
-type Stamps = (Side, bool, Stamped);
+/// A side, whether it was flooded, and the result.
+type Stamps = (Side, bool, StampResult);
 
-/// What must hold on any machine; how fast it is, is no question of these. `left` counts threads of
-/// NAPI before, settings that could not be put back, threads after.
+/// Checks that hold on any machine, independent of its speed. `left` counts NAPI threads during the
+/// guarded run, settings that could not be restored, and NAPI threads after it.
 pub(super) fn checks(
     stage: &mut Stage<'_>,
     rows: &[Row],
@@ -25,9 +25,9 @@ pub(super) fn checks(
     let invented: u64 = all().map(|found| found.received.saturating_sub(found.sent)).sum();
     stage.check(Check::eq("received and not sent", invented, 0_u64, "packets"));
     let late: u64 = all().map(|found| found.in_time.saturating_sub(found.jobs)).sum();
-    stage.check(Check::eq("jobs in time beyond those released", late, 0_u64, "jobs"));
+    stage.check(Check::eq("jobs completed in time beyond those released", late, 0_u64, "jobs"));
     let idle = all().filter(|found| found.worked_ns == 0).count() as u64;
-    stage.check(Check::eq("runs in which the task did nothing", idle, 0_u64, "runs"));
+    stage.check(Check::eq("runs without work of the task", idle, 0_u64, "runs"));
     let stamps = stamped.iter().map(|(_, _, found)| found.received.saturating_sub(found.sent));
     stage.check(Check::eq("stamps received and not sent", stamps.sum::<u64>(), 0_u64, "packets"));
 
@@ -36,12 +36,22 @@ pub(super) fn checks(
     let wanted = u64::from(RECEIVER_PRIORITY);
     // Without a guarded run there is no priority to check.
     if let (Some(lowest), Some(highest)) = (follow(0).min(), follow(1).max()) {
-        stage.check(Check::eq("guard: priority of what receives the stamps", lowest, wanted, ""));
-        stage.check(Check::eq("guard: priority of what receives the storm", highest, 0_u64, ""));
+        stage.check(Check::eq(
+            "guard: priority of the threads that receive the stamps",
+            lowest,
+            wanted,
+            "",
+        ));
+        stage.check(Check::eq(
+            "guard: priority of the threads that receive the storm",
+            highest,
+            0_u64,
+            "",
+        ));
     }
-    stage.check(Check::min("guard: threads of NAPI while it ran", before, 2_u64, "threads"));
-    stage.check(Check::eq("guard: settings not put back", left, 0_u64, "settings"));
-    stage.check(Check::eq("guard: threads of NAPI after it", after, 0_u64, "threads"));
+    stage.check(Check::min("guard: NAPI threads while it ran", before, 2_u64, "threads"));
+    stage.check(Check::eq("guard: settings not restored", left, 0_u64, "settings"));
+    stage.check(Check::eq("guard: NAPI threads after its exit", after, 0_u64, "threads"));
 }
 
 pub(super) fn fill(
@@ -51,12 +61,12 @@ pub(super) fn fill(
     stamped: &[Stamps],
     recorder: &Recorder,
 ) {
-    stage.figure("accounting error, of the task's time by its work", accounting(rows));
+    stage.figure("accounting error of the task's time, relative to its work", accounting(rows));
     stage.figure("deadlines missed, packets in bursts", misses(rows));
-    stage.figure("interrupt time on the task's time", interrupts(plan, rows));
-    stage.figure("packets that the server received, packets in bursts", shares(rows));
-    stage.figure("work that the task did, computing", work(rows));
-    stage.figure("high priority under a flood of low priority", recorder.figure());
+    stage.figure("interrupt time charged to the task", interrupts(plan, rows));
+    stage.figure("packets received by the server, packets in bursts", shares(rows));
+    stage.figure("work of the task, computing", work(rows));
+    stage.figure("latency at high priority under a flood at low priority", recorder.figure());
     stage.figure("stamps and flood", flood(stamped));
     notes(stage, plan, rows);
 }
@@ -66,7 +76,7 @@ fn percent(part: f64, whole: f64) -> f64 {
     100.0 * part / whole
 }
 
-/// Stock and guarded of each rate, in one column each.
+/// A table by rate, with one column each for stock and guarded.
 fn by_rate<'a>(
     rows: &'a [Row],
     unit: &str,
@@ -80,7 +90,7 @@ fn by_rate<'a>(
     table
 }
 
-/// What the task's work takes when nothing interrupts it: what it should be charged.
+/// Time of the task's work without interruption: the time that it should be charged.
 fn due_ns(found: &StormResult) -> f64 {
     found.worked_ns as f64
 }
@@ -118,7 +128,7 @@ fn misses(rows: &[Row]) -> Counters {
     })
 }
 
-/// In the paper's unit: ticks of 10 ms in 100 s of the task's work.
+/// In the paper's unit: ticks of 10 ms per 100 s of the task's work.
 fn interrupts(plan: &Plan, rows: &[Row]) -> Counters {
     let hundred = WORK_S * SECOND as f64 / plan.length.work_ns as f64;
     let jiffies =
@@ -133,10 +143,12 @@ fn shares(rows: &[Row]) -> Counters {
     })
 }
 
-/// Beside what it did on the same side without packets.
+/// Relative to its work on the same side without packets.
 fn work(rows: &[Row]) -> Counters {
     let alone = |at: usize| rows.first().map_or(f64::NAN, |row| due_ns(&row.busy[at]));
-    by_rate(rows, "% of alone", move |row, at| Some(percent(due_ns(&row.busy[at]), alone(at))))
+    by_rate(rows, "% of undisturbed", move |row, at| {
+        Some(percent(due_ns(&row.busy[at]), alone(at)))
+    })
 }
 
 fn flood(stamped: &[Stamps]) -> Counters {
@@ -164,9 +176,9 @@ fn flood(stamped: &[Stamps]) -> Counters {
 fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
     let ms = |ns: u64| ns as f64 / 1e6;
     stage.note(format!(
-        "scale {}: the task works for {:.0} ms and sleeps for {:.0} ms; with deadlines it has {:.0} % \
-         of each {:.1} ms to do ({WORK_S} s, 10 s, and 95 % of {PERIOD_S} s in the paper); bursts are as \
-         much shorter",
+        "scale {}: the task works for {:.0} ms and sleeps for {:.0} ms; with deadlines its jobs \
+         require {:.0} % of each {:.1} ms ({WORK_S} s, 10 s, and 95 % of {PERIOD_S} s in the \
+         paper); bursts are shorter by the same factor",
         plan.scale,
         ms(plan.length.work_ns),
         ms(plan.length.sleep_ns),
@@ -174,25 +186,25 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
         ms(plan.period_ns),
     ));
     stage.note(format!(
-        "all on CPU {}: the task at SCHED_FIFO {TASK_PRIORITY}, the server normal, the receiver of \
-         stamps at SCHED_FIFO {RECEIVER_PRIORITY}, and all bottom halves: stock in softirq (RPS), \
-         guard in threads of NAPI; {STAMPS} stamps a second",
+        "all on CPU {}: the task at SCHED_FIFO {TASK_PRIORITY}, the server at normal priority, the \
+         receiver of stamps at SCHED_FIFO {RECEIVER_PRIORITY}, and all softirq work: stock in \
+         softirq (RPS), guard in NAPI threads; {STAMPS} stamps per second",
         plan.cpu
     ));
     stage.note(format!("highest rate of this machine: {} packets/s of 512 octets", plan.top));
     stage.note(
-        "work is counted by the task itself, in what its pieces take when nothing interrupts them \
-         (their median, 32 at a time), so that it follows a machine whose speed changes",
+        "the task counts its work in units of their median duration without interruption, 32 at a \
+         time, so that it follows a machine whose speed varies",
     );
     stage.note(
-        "the ledger runs on both sides, and its cost with it; RT throttling keeps 5 % of each second \
-         from the task, where the host has it on (kernel.sched_rt_runtime_us)",
+        "the ledger runs on both sides, which includes its cost; RT throttling reserves 5 % of \
+         each second, if the host has enabled it (kernel.sched_rt_runtime_us)",
     );
     let repeated: u64 = rows.iter().map(|row| row.repeated).sum();
     if repeated > 0 {
         stage.note(format!(
-            "measurements repeated since the task got no CPU time, other real-time tasks having used CPU \
-             {}: {repeated}; their values are in no table",
+            "measurements repeated because the task got no CPU time while other real-time tasks \
+             used CPU {}: {repeated}; their values are in no table",
             plan.cpu
         ));
     }
@@ -201,7 +213,7 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
         (missing + found.imbalance_ns, measured + found.measured_ns)
     });
     stage.note(format!(
-        "the ledger's accounts of the CPU are off by {:.3} % of the time measured",
+        "the ledger's accounts of the CPU have an error of {:.3} % of the measured time",
         percent(missing as f64, measured.max(1) as f64)
     ));
 }

@@ -1,4 +1,4 @@
-//! A receiver of high priority, while a process of low priority is flooded by another interface.
+//! A receiver at high priority, while a process at low priority is flooded by another interface.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -15,24 +15,24 @@ use crate::{Error, Result};
 
 /// The receiver's priority.
 pub(super) const RECEIVER_PRIORITY: u8 = 80;
-/// Stamps a second.
+/// Stamps per second.
 pub(super) const STAMPS: u64 = 1000;
-/// Within this time a guard has seen who waits, on any machine.
+/// Time within which a guard has detected waiting processes, on any machine.
 const BOUND: Duration = Duration::from_secs(20);
 
-/// What came of it.
+/// Result for the receiver.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Stamped {
+pub(super) struct StampResult {
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) flood_sent: u64,
     pub(super) flood_received: u64,
-    /// The real-time priority of the threads that receive the stamps, and of those that receive the
-    /// flood; 0 without a guard.
+    /// Real-time priority of the threads that receive the stamps, and of those that receive the flood;
+    /// 0 without a guard.
     pub(super) priorities: [u64; 2],
 }
 
-/// Records what stamps take, in a phase of `recorder`, beside a flood of so many packets a second.
+/// Records the latencies of stamps in a phase of `recorder`, during a flood of this many packets/s.
 pub(super) fn measure(
     rig: &Rig,
     side: Side,
@@ -40,34 +40,34 @@ pub(super) fn measure(
     for_ns: u64,
     flood: Option<u64>,
     recorder: &mut Recorder,
-) -> Result<Stamped> {
+) -> Result<StampResult> {
     let (board, flood_board) = (Board::new()?, Board::new()?);
     let (receives, sends) = rig.sockets(side, StormLink::Stamps)?;
     let (flood_receives, flood_sends) = rig.sockets(side, StormLink::Storm)?;
     let receiver = Actor::receiver(&board, receives)?;
     let server = Actor::server(&flood_board, flood_receives)?;
-    server.go(cpu, 0)?;
-    receiver.go(cpu, RECEIVER_PRIORITY)?;
+    server.resume(cpu, 0)?;
+    receiver.resume(cpu, RECEIVER_PRIORITY)?;
     let priority = |way| rig.priority(side, way);
     if side == Side::Guarded {
         let wanted = u64::from(RECEIVER_PRIORITY);
         let follows = || priority(StormLink::Stamps).is_ok_and(|now| now == wanted);
         if !wait_until(BOUND, follows)? {
-            let what = "the guard's following of the receiver".into();
+            let what = "detection of the receiver by the guard".into();
             return Err(Error::Timeout { what, seconds: BOUND.as_secs_f64() });
         }
     }
     let start = now_ns();
     let flood =
         flood.map(|rate| Sender::start(flood_sends, Pattern::Constant { rate })).transpose()?;
-    // Meanwhile the neighbours know each other: the first one is not measured.
+    // Meanwhile the neighbors resolve their addresses: the first stamp is not measured.
     let most = (LATENCIES as u64 * SECOND / STAMPS).min(for_ns);
     let stamps = Sender::stamps(sends, STAMPS)?;
     pause_until(start + most, || ())?;
     let priorities = [priority(StormLink::Stamps)?, priority(StormLink::Storm)?];
     let sent = stamps.end();
     let flood_sent = flood.map(Sender::end).unwrap_or(0);
-    // What is on its way arrives, or is lost.
+    // Stamps in flight arrive or are lost.
     let all = || board.received.load(Relaxed) >= sent;
     wait_until(Duration::from_millis(200), all)?;
     let received = board.received.load(Relaxed);
@@ -80,5 +80,5 @@ pub(super) fn measure(
     }
     recorder.lose(phase, sent.saturating_sub(received));
     let flood_received = flood_board.received.load(Relaxed);
-    Ok(Stamped { sent, received, flood_sent, flood_received, priorities })
+    Ok(StampResult { sent, received, flood_sent, flood_received, priorities })
 }

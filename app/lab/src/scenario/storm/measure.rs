@@ -1,4 +1,4 @@
-//! One measurement: a task and a server on a CPU, and packets that come there.
+//! One measurement: a task and a server on a CPU that receives packets.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,7 +9,7 @@ use onbeat_irq_core::charge::{Accounts, Amount, Cause, Process, Runner};
 use onbeat_realtime::clock::{SECOND, now_ns};
 use onbeat_realtime::interrupt::pause_until;
 
-use super::actors::{Actor, Work};
+use super::actors::{Actor, TaskSchedule};
 use super::board::Board;
 use super::client::{Pattern, Sender};
 use super::rig::{Rig, Side, StormLink};
@@ -17,55 +17,55 @@ use crate::{Error, Result};
 
 /// The priority of the task, as in the paper.
 pub(super) const TASK_PRIORITY: u8 = 50;
-/// Until processes have been placed, and the guard has seen who waits.
+/// Time until processes have their CPU and priority, and the guard has detected waiting processes.
 const SETTLE_NS: u64 = 150_000_000;
 
-/// What the task does in a measurement.
+/// Mode of the task in a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Task {
-    /// It computes all the time.
+    /// It computes continuously.
     Busy,
-    /// It has a job in each period, of so much work.
+    /// It has a job of this much work in each period.
     Periodic { period_ns: u64, work_ns: u64 },
 }
 
-/// How long a measurement is.
+/// Durations of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Length {
-    /// The task works: 100 s in the paper.
+    /// Working time of the task: 100 s in the paper.
     pub(super) work_ns: u64,
-    /// It sleeps: 10 s in the paper.
+    /// Sleeping time of the task: 10 s in the paper.
     pub(super) sleep_ns: u64,
 }
 
-/// What came of a measurement.
+/// Result of a measurement.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StormResult {
     pub(super) sent: u64,
     pub(super) received: u64,
-    /// Work that the task did: what it would take uninterrupted.
+    /// Work of the task, in time without interruption.
     pub(super) worked_ns: u64,
-    /// The task's time: by the kernel, corrected by the paper's algorithm, corrected by the ledger.
+    /// Time of the task: by the kernel, corrected by the paper's algorithm, corrected by the ledger.
     pub(super) kernel_ns: f64,
     pub(super) by_ticks_ns: f64,
     pub(super) by_ledger_ns: f64,
-    /// Bottom-half time on the task's time.
+    /// Softirq time charged to the task.
     pub(super) suffered_ns: u64,
     pub(super) jobs: u64,
     pub(super) in_time: u64,
-    /// What is missing in the CPU's accounts, and all that was measured there.
+    /// Missing time in the CPU's accounts, and the whole measured time.
     pub(super) imbalance_ns: u64,
     pub(super) measured_ns: u64,
 }
 
 impl StormResult {
-    /// Whether the task got no CPU time, as far as the kernel accounts it.
+    /// Whether the task got no CPU time, by the kernel's accounts.
     pub(super) fn is_starved(&self) -> bool {
         self.worked_ns == 0 && self.kernel_ns == 0.0
     }
 }
 
-/// Measures. Without a pattern nothing is sent.
+/// Measures. Without a pattern no packets are sent.
 pub(super) fn measure(
     rig: &Rig,
     side: Side,
@@ -74,22 +74,22 @@ pub(super) fn measure(
     length: Length,
     pattern: Option<Pattern>,
 ) -> Result<StormResult> {
-    // First, since it takes a while.
+    // First, because its start takes time.
     let mut tracer = Tracer::start()?;
     let board = Board::new()?;
     let from_ns = now_ns() + SETTLE_NS;
     let to_ns = from_ns + length.work_ns;
     let work = match task {
-        Task::Busy => Work::Steady { from_ns, to_ns },
+        Task::Busy => TaskSchedule::Steady { from_ns, to_ns },
         Task::Periodic { period_ns, work_ns } => {
-            Work::Periodic { from_ns, to_ns, period_ns, work_ns }
+            TaskSchedule::Periodic { from_ns, to_ns, period_ns, work_ns }
         }
     };
     let (receives, sends) = rig.sockets(side, StormLink::Storm)?;
     let server = Actor::server(&board, receives)?;
     let worker = Actor::task(&board, work)?;
-    server.go(cpu, 0)?;
-    worker.go(cpu, TASK_PRIORITY)?;
+    server.resume(cpu, 0)?;
+    worker.resume(cpu, TASK_PRIORITY)?;
     let processes = [worker.process()?, server.process()?];
     let mut ledger = Ledger::new(&tracer, cpu, processes)?;
     pause_until(from_ns, || ())?;
@@ -101,7 +101,7 @@ pub(super) fn measure(
         pause_until(next, || ())?;
         ledger.tick(&tracer, board.busy.load(Relaxed))?;
     }
-    // What is on the way when it stops is seen by nobody's account.
+    // Packets in flight at the stop are in no account.
     pause_until(to_ns + length.sleep_ns, || ())?;
     let sent = sender.map(Sender::end).unwrap_or(0);
     let received = board.received.load(Relaxed) - received_before;
@@ -130,7 +130,7 @@ pub(super) fn measure(
     })
 }
 
-/// The ledger of a CPU, read at ticks, with the paper's algorithm beside it.
+/// The ledger of a CPU, read at ticks, together with the paper's algorithm.
 struct Ledger {
     cpu: usize,
     processes: [Process; 2],
@@ -161,12 +161,12 @@ impl Ledger {
         self.last.since(&self.start)
     }
 
-    /// Of a process, by the paper's algorithm.
+    /// Time of a process by the paper's algorithm.
     fn ticks(&self, process: Process) -> i64 {
         self.compensation.balance(&process).ticks
     }
 
-    /// A clock tick, in which the task was at work or not.
+    /// Records a clock tick; `busy`: the task was working.
     fn tick(&mut self, tracer: &Tracer, busy: bool) -> Result<()> {
         let now = self.read(tracer)?;
         let since = now.since(&self.last);
@@ -189,19 +189,19 @@ impl Ledger {
     }
 }
 
-/// Datagrams a second that can be sent, flat out.
+/// Measures the maximum number of datagrams per second.
 pub(super) fn top_rate(rig: &Rig, side: Side, cpu: u16, for_ns: u64) -> Result<u64> {
     let board = Board::new()?;
     let (receives, sends) = rig.sockets(side, StormLink::Storm)?;
     let server = Actor::server(&board, receives)?;
-    server.go(cpu, 0)?;
+    server.resume(cpu, 0)?;
     let start = now_ns();
     let sender = Sender::start(sends, Pattern::FlatOut)?;
     pause_until(start + for_ns, || ())?;
     let sent = sender.end();
     let rate = sent as f64 * SECOND as f64 / (now_ns() - start) as f64;
     if board.received.load(Relaxed) == 0 {
-        return Err(Error::Invalid("nothing of what was sent was received".into()));
+        return Err(Error::Invalid("no datagram that was sent was received".into()));
     }
     Ok(rate as u64)
 }

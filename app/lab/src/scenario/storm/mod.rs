@@ -1,19 +1,19 @@
 //! The experiment of the paper "Process-aware Interrupt Scheduling and Accounting" (Zhang, West, RTSS
-//! 2006): a real-time task and a UDP server on one CPU, where packets for the server are received,
-//! too; by the stock kernel, and with `onbeat irq guard`.
+//! 2006): a real-time task and a UDP server on one CPU, which also receives packets for the server;
+//! with the stock kernel, and with `onbeat irq guard`.
 //!
 //! ```text
 //!            storm                  CPU of the server: task (SCHED_FIFO 50), server (normal),
-//!   client ========== server                           receiver (SCHED_FIFO 80), bottom halves
+//!   client ========== server                           receiver (SCHED_FIFO 80), softirq
 //!            stamps                 first other CPU:   client, guard, ledger's reader
 //! ```
 //!
-//! Stock, packets are received in softirq on the server's CPU (RPS), as with a NIC that has its
-//! interrupt there. Beyond the paper: a receiver of high priority while a process of low priority is
-//! flooded by another interface.
+//! The stock kernel receives packets in softirq on the server's CPU (RPS), as with a NIC that has its
+//! interrupt there. An addition to the paper: a receiver at high priority while a process at low
+//! priority is flooded by another interface.
 //!
 //! `actors` are the processes, `client` sends, `rig` is the network, `measure` and `latency` are one
-//! measurement each; `figures` makes the result.
+//! measurement each; `figures` builds the result.
 
 mod actors;
 mod board;
@@ -38,27 +38,27 @@ use super::stage::Stage;
 use crate::cpus::CpuLock;
 use crate::{Error, Result, Topology, cpus, rounds};
 
-/// The paper's rates, in 10^3 packets a second: here they are shares of what this machine sends.
+/// The paper's rates, in 10^3 packets/s; used here as shares of this machine's maximum.
 const PAPER_RATES: [f64; 8] = [4.2, 8.6, 16.6, 31.1, 54.1, 87.3, 124.9, 218.0];
-/// The paper's times, in seconds: the task works, sleeps, has a job in each period.
+/// The paper's times, in seconds: working time, sleeping time, period of jobs.
 const WORK_S: f64 = 100.0;
 const SLEEP_S: f64 = 10.0;
 const PERIOD_S: f64 = 1.0;
-/// The part of a period that a job takes: 0.95 in the paper, which leaves interrupts 5 %. Today's kernels
-/// keep those 5 % for normal processes (RT throttling, the deadline server).
+/// The share of a job in its period: 0.95 in the paper, which leaves 5 % to interrupts. Current kernels
+/// reserve these 5 % for normal processes (RT throttling, the deadline server).
 const UTILISATION: f64 = 0.85;
 /// The mean size of a burst in the paper.
 const BURST: f64 = 5000.0;
-/// Longest wait for another run that has the CPU.
+/// Maximum wait for another run that uses the CPU.
 const HOLDER_BOUND: Duration = Duration::from_secs(600);
-/// Attempts at a measurement in which the task gets no CPU time.
+/// Maximum number of attempts of a measurement in which the task gets no CPU time.
 const ATTEMPTS: u64 = 5;
 
 pub(super) fn network() -> Topology {
     rig::network()
 }
 
-/// How the paper's experiment is run here.
+/// Parameters of the experiment on this machine.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     scale: f64,
@@ -66,28 +66,28 @@ struct Plan {
     cpu: u16,
     length: Length,
     period_ns: u64,
-    /// Of a job.
+    /// Work of a job.
     work_ns: u64,
-    /// Datagrams a second, flat out.
+    /// Maximum datagrams per second.
     top: u64,
 }
 
-/// A rate, and what was found there.
+/// Results at one rate.
 #[derive(Debug, Clone, Copy)]
 struct Row {
-    /// Datagrams a second; 0 for none.
+    /// Datagrams per second; 0: none.
     rate: u64,
     /// Stock and guarded.
     busy: [StormResult; 2],
     bursts: [StormResult; 2],
-    /// Measurements repeated, since the task got no CPU time.
+    /// Measurements repeated because the task got no CPU time.
     repeated: u64,
 }
 
 /// Options of the scenario.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// How much shorter than the paper's 110 s each run is
+    /// Scale of each run relative to the paper's 110 s
     #[arg(long, value_name = "NUMBER", default_value_t = 0.05)]
     scale: f64,
     #[command(flatten)]
@@ -103,17 +103,17 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let usable = cpus::usable()?;
     let [first, .., last] = usable[..] else {
         return Err(Error::Invalid(
-            "it takes two CPUs: one for the server, one for who sends".to_owned(),
+            "requires two CPUs: one for the server, one for the sender".to_owned(),
         ));
     };
     stage.draw(&network());
-    // This program, and whatever it starts, is not where the packets are received.
+    // This program, and all threads that it starts, do not run on the receiving CPU.
     let name = "onbeat lab run interrupt-storm";
     let _cpu = CpuLock::take(last, name, HOLDER_BOUND, |holder| {
-        stage.tell_line(&format!("waiting for CPU {last}, where {holder} runs real-time tasks"));
+        stage.show_step(&format!("waiting for CPU {last}, where {holder} runs real-time tasks"));
     })?;
     let _place = Profile::default().on_cpus([first].into_iter().collect()).enter()?;
-    stage.tell_line("building the network");
+    stage.show_step("building the network");
     let mut rig = Rig::build(last)?;
     let before = rig.threads(Side::Guarded)?;
     let plan = plan(stage, &rig, last, options)?;
@@ -126,7 +126,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     for flooded in [false, true] {
         for side in Side::BOTH {
             interrupt::check()?;
-            stage.tell_line(&format!("{}: a receiver of high priority", side.name()));
+            stage.show_step(&format!("{}: a receiver at high priority", side.name()));
             let for_ns = plan.length.work_ns;
             let flood = flooded.then_some(plan.top);
             let found = latency::measure(&rig, side, last, for_ns, flood, &mut recorder)?;
@@ -142,29 +142,29 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Finds out how fast this machine is.
+/// Measures the speed of this machine, and derives the parameters.
 fn plan(stage: &mut Stage<'_>, rig: &Rig, cpu: u16, options: &Options) -> Result<Plan> {
     let Options { scale, seed: SeedOptions { seed } } = *options;
     let ns = |seconds: f64| (seconds * scale * SECOND as f64) as u64;
     let length = Length { work_ns: ns(WORK_S), sleep_ns: ns(SLEEP_S) };
-    stage.tell_line("the sender alone");
+    stage.show_step("the sender only");
     let top = top_rate(rig, Side::Stock, cpu, length.sleep_ns.max(SECOND / 5))?;
     let period_ns = ns(PERIOD_S);
     let work_ns = (UTILISATION * period_ns as f64) as u64;
     let runs = 4 * (PAPER_RATES.len() as u64 + 1);
     let takes = runs * (length.work_ns + length.sleep_ns + SECOND / 2) + 4 * length.work_ns;
-    stage.progress.line(&format!("this takes about {}", rounds::in_words(takes)));
+    stage.progress.line(&format!("estimated duration: {}", rounds::in_words(takes)));
     Ok(Plan { scale, seed, cpu, length, period_ns, work_ns, top })
 }
 
-/// None first, then the paper's, as shares of the highest.
+/// 0 first, then the paper's rates, as shares of the highest.
 fn rates(top: u64) -> impl Iterator<Item = u64> {
     let highest = PAPER_RATES[PAPER_RATES.len() - 1];
     let shares = PAPER_RATES.into_iter().map(move |rate| rate / highest);
     std::iter::once(0).chain(shares.map(move |share| (share * top as f64) as u64))
 }
 
-/// Stock and guarded in turn, so that what else the machine does meets both.
+/// Measures stock and guarded alternately, so that disturbances affect both.
 fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: u64, rate: u64) -> Result<Row> {
     let mut row = Row { rate, busy: Default::default(), bursts: Default::default(), repeated: 0 };
     let (period_ns, work_ns) = (plan.period_ns, plan.work_ns);
@@ -182,7 +182,7 @@ fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: u64, rate: u64) ->
             let repeated;
             (*found, repeated) = until_it_ran(|| {
                 interrupt::check()?;
-                stage.tell_line(&format!("{name}: a task {what}, {rate} packets/s"));
+                stage.show_step(&format!("{name}: a task {what}, {rate} packets/s"));
                 measure(rig, side, plan.cpu, task, plan.length, pattern)
             })?;
             row.repeated += repeated;
@@ -192,7 +192,7 @@ fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: u64, rate: u64) ->
 }
 
 /// Measures until the task got CPU time, at most [`ATTEMPTS`] times, and counts the repetitions. Other
-/// real-time tasks of the host may use the CPU for as long as a measurement lasts; that is no result of
+/// real-time tasks of the host may use the CPU for the whole measurement; such a run is no result of
 /// the stock kernel or the guard.
 fn until_it_ran(mut measure: impl FnMut() -> Result<StormResult>) -> Result<(StormResult, u64)> {
     let mut repeated = 0;
@@ -213,7 +213,7 @@ mod tests {
     fn a_measurement_without_cpu_time_is_repeated_and_counted() {
         let starved = StormResult::default();
         let ran = StormResult { worked_ns: 1, ..starved };
-        // It had CPU time and did nothing: that is a result.
+        // It had CPU time and did no work: a valid result.
         let idle = StormResult { kernel_ns: 1.0, ..starved };
         let play = |mut rest: Vec<StormResult>| {
             let (found, repeated) = until_it_ran(|| Ok(rest.remove(0))).unwrap();

@@ -1,4 +1,4 @@
-//! Two pairs of hosts that differ in nothing but who decides when packets are received.
+//! Two pairs of hosts that differ only in the scheduling of packet reception.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
@@ -12,19 +12,19 @@ use onbeat_netdev::{Ethtool, Namespace, napi};
 
 use crate::{Error, Result, Topology, World, cpus};
 
-/// Who decides when packets are received.
+/// Scheduling of packet reception.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    /// The kernel: in softirq, on the time of who runs.
+    /// By the kernel: in softirq, on the time of the running process.
     Stock,
-    /// The guard: in threads whose priority follows who waits.
+    /// By the guard: in threads whose priority follows the waiting process.
     Guarded,
 }
 
 impl Side {
     pub(super) const BOTH: [Side; 2] = [Side::Stock, Side::Guarded];
 
-    /// As figures name it.
+    /// Name in figures.
     pub(super) fn name(self) -> &'static str {
         match self {
             Side::Stock => "stock",
@@ -41,7 +41,7 @@ impl Side {
     }
 }
 
-/// By which link: the storm's, and that of the stamps.
+/// A link: the storm's, or that of the stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StormLink {
     Storm,
@@ -55,7 +55,7 @@ impl StormLink {
         Self::INTERFACES[self as usize]
     }
 
-    /// A network of documentation (RFC 5737) for each.
+    /// A network for documentation (RFC 5737) per link.
     fn address(self, host: u8) -> IpAddr {
         match self {
             StormLink::Storm => Ipv4Addr::new(192, 0, 2, host).into(),
@@ -64,7 +64,7 @@ impl StormLink {
     }
 }
 
-/// One pair.
+/// The network of one pair.
 pub(super) fn network() -> Topology {
     let mut network = Topology::default();
     pair(&mut network, "client", "server", "");
@@ -80,16 +80,16 @@ fn pair(network: &mut Topology, client: &str, server: &str, suffix: &str) {
     }
 }
 
-/// Both pairs, ready to be measured.
+/// Both pairs, ready for measurements.
 pub(super) struct Rig {
-    // Dropped before the interfaces that it guards.
+    // Dropped before its interfaces.
     guard: Option<Background>,
     events: Arc<Mutex<Vec<Event>>>,
     world: World,
 }
 
 impl Rig {
-    /// `cpu` is where packets are received.
+    /// Builds both pairs; `cpu` receives the packets.
     pub(super) fn build(cpu: u16) -> Result<Self> {
         let mut network = Topology::default();
         for side in Side::BOTH {
@@ -123,26 +123,26 @@ impl Rig {
         let interval = Duration::from_millis(20);
         let config = Config { cpus, interval, ..Config::of(interfaces) };
         let events = Arc::clone(&self.events);
-        let tell = move |news: &[Event], _: &[_]| {
+        let log_events = move |news: &[Event], _: &[_]| {
             if let Ok(mut events) = events.lock() {
                 events.extend_from_slice(news);
             }
         };
         // In the lab's own /run.
         let directory = PathBuf::from("/run/onbeat/guard");
-        let start = || Background::start(config, directory, tell);
+        let start = || Background::start(config, directory, log_events);
         let guard = self.server(Side::Guarded)?.run(start)??;
         self.guard = Some(guard);
         Ok(self)
     }
 
-    /// Ends the guard: how many settings it could not put back.
+    /// Stops the guard; returns the number of settings that it could not restore.
     pub(super) fn end_guard(&mut self) -> Result<u64> {
         let restored = self.guard.take().map(Background::stop).transpose()?.unwrap_or_default();
         Ok(restored.iter().filter(|one| one.outcome == RestoreOutcome::Failed).count() as u64)
     }
 
-    /// What the guard could not set.
+    /// Settings that the guard could not apply.
     pub(super) fn refused(&self) -> Vec<String> {
         let events = self.events.lock().map(|events| events.clone()).unwrap_or_default();
         let refused = |event: &Event| matches!(event, Event::Refused { .. });
@@ -153,12 +153,12 @@ impl Rig {
         self.world.namespace(&side.server())
     }
 
-    /// Threads of NAPI at the server: how many there are.
+    /// Number of NAPI threads at the server.
     pub(super) fn threads(&self, side: Side) -> Result<u64> {
         Ok(self.napi_threads(side, &StormLink::INTERFACES)?.len() as u64)
     }
 
-    /// The real-time priority of the threads that receive what comes by a link; 0 for none.
+    /// The real-time priority of the threads that receive packets of a link; 0: none.
     pub(super) fn priority(&self, side: Side, way: StormLink) -> Result<u64> {
         let threads = self.napi_threads(side, &[way.interface()])?;
         let priority = |tid: &u32| Some(Stat::of_number(*tid)?.realtime_priority.into());
@@ -175,7 +175,7 @@ impl Rig {
         Ok(threads)
     }
 
-    /// A socket of the server, and one of the client that is connected to it.
+    /// A socket of the server, and a connected one of the client.
     pub(super) fn sockets(&self, side: Side, way: StormLink) -> Result<(UdpSocket, UdpSocket)> {
         let failed = |error| Error::io("open sockets for the storm", error);
         let bind = |host| move || UdpSocket::bind((way.address(host), 0));

@@ -1,32 +1,33 @@
-//! What entered a node and what left it, by stream; and by when it had been worked on.
+//! Frames that entered and left a node, by stream, and the times by which the node had processed them.
 
 use std::collections::HashMap;
 
 use super::super::spec::{Disturbance, Era, Function, Span};
 use super::element::{Acceptance, Arrival, Departure, Element};
 use super::member::Member;
-use super::{Case, NodeStream, Sighting};
+use super::{NodeStream, Sighting, TrialCase};
 
-/// A frame whose way through a node nobody saw took no longer than twice the longest way that was
-/// seen at about that time, and this.
+/// The maximum transit time of a frame without an observed exit: twice the longest observed transit at
+/// about that time, plus this.
 const GRACE_NS: u64 = 1_000_000;
-/// "About that time": two of these before and after.
+/// "About that time": this number of slots before and after.
 const SLOT_NS: u64 = 50_000_000;
-/// Ways that must have been seen there; else those of all times count.
+/// Number of transits that must be observed there; otherwise those of all times are used.
 const ENOUGH: usize = 20;
 
-/// What passed a node.
+/// Frames that passed a node.
 pub(super) struct NodeTraffic {
-    /// Each with the time by which the node had worked on it, and by which what came of it had left.
+    /// Frames that entered, each with the time by which the node had processed it, and by which its
+    /// copies had left.
     ins: Vec<(Sighting, u64, u64)>,
     outs: Vec<Sighting>,
-    /// What was taken from the node.
+    /// Disturbances of the node.
     pub(super) taken: Vec<Disturbance>,
     pub(super) latency_ns: u64,
 }
 
 impl NodeTraffic {
-    pub(super) fn new(case: &Case, node: usize) -> Self {
+    pub(super) fn new(case: &TrialCase, node: usize) -> Self {
         let here = || case.sightings.iter().filter(|sighting| sighting.node == node).copied();
         let ins: Vec<Sighting> = here().filter(|sighting| sighting.entering).collect();
         let outs: Vec<Sighting> = here().filter(|sighting| !sighting.entering).collect();
@@ -45,8 +46,8 @@ impl NodeTraffic {
                 ways.add(*at, out.at - at);
             }
         }
-        // A port hands frames over in order: that a frame has left of which only one copy had come
-        // tells that all before that copy had been worked on.
+        // A port processes frames in order: if a frame has left of which only one copy had arrived, all
+        // frames before that copy have been processed.
         let mut evidence = vec![u64::MAX; case.nodes[node].1.len()];
         let mut until = vec![(0, 0); ins.len()];
         for (place, sighting) in ins.iter().enumerate().rev() {
@@ -74,7 +75,7 @@ impl NodeTraffic {
         let mut members: Vec<Member> = (0..ports).map(|_| Member::new(place)).collect();
         for (sighting, until, gone) in self.ins.iter().filter(|(s, ..)| s.stream == place.stream) {
             let span = Span { from: sighting.at, to: *until };
-            let (era, possible) = (place.surely(span), place.possibly(span));
+            let (era, possible) = (place.certain_era(span), place.possible_eras(span));
             let member = |function: &Function| function.members.contains(&sighting.port);
             let sure = era.and_then(|era| place.eras()[era].function.as_ref()).is_some_and(member)
                 && !place.is_away(sighting.port, span);
@@ -111,14 +112,14 @@ impl NodeTraffic {
                 sighting: *out,
             })
             .collect();
-        // Stable: copies of a frame stay in the order of their ports' captures.
+        // Stable: copies of a frame keep the order of their ports' captures.
         ins.sort_by_key(|copy| (copy.sequence, copy.at));
         outs.sort_by_key(|out| (out.sequence, out.at));
         Element { ins, came, outs, bound_ns, unmatched }
     }
 }
 
-/// A data plane that ends may have had no CPU for a while, so that it took with it what had waited
+/// A data plane that is stopped may have had no CPU time before, so that it lost all frames queued
 /// since the last frame left.
 fn with_stall(taken: &Disturbance, outs: &[Sighting]) -> Disturbance {
     let mut taken = taken.clone();
@@ -129,11 +130,11 @@ fn with_stall(taken: &Disturbance, outs: &[Sighting]) -> Disturbance {
     taken
 }
 
-/// How long frames took that were seen to come and to leave.
+/// Transit times of frames with an observed entry and exit.
 #[derive(Default)]
 struct TransitTimes {
     longest_ns: u64,
-    /// By slot: the longest, and how many.
+    /// By slot: the longest time, and the number.
     slots: HashMap<u64, (u64, usize)>,
 }
 
@@ -144,7 +145,7 @@ impl TransitTimes {
         *slot = (slot.0.max(way_ns), slot.1 + 1);
     }
 
-    /// The longest way that a frame can have taken which came then.
+    /// The maximum transit time of a frame that entered at this time.
     fn bound(&self, at: u64) -> u64 {
         let slot = at / SLOT_NS;
         let near = (slot.saturating_sub(2)..=slot + 2).filter_map(|slot| self.slots.get(&slot));
@@ -155,31 +156,31 @@ impl TransitTimes {
 }
 
 impl<'a> NodeStream<'a> {
-    /// The era that is in force during all of a span.
-    pub(super) fn surely(&self, span: Span) -> Option<usize> {
+    /// The era that is in effect during the whole span.
+    pub(super) fn certain_era(&self, span: Span) -> Option<usize> {
         let eras = self.eras();
         let era = eras.iter().rposition(|era| era.begins.to <= span.from)?;
         let next = eras.get(era + 1);
         next.is_none_or(|next| next.begins.from > span.to).then_some(era)
     }
 
-    /// Those that may be in force within a span.
-    pub(super) fn possibly(&self, span: Span) -> &'a [Era] {
+    /// The eras that may be in effect within a span.
+    pub(super) fn possible_eras(&self, span: Span) -> &'a [Era] {
         let eras: &'a [Era] = &self.case.eras[self.node][self.stream];
         let first = eras.iter().rposition(|era| era.begins.to <= span.from).unwrap_or(0);
         let end = eras.iter().rposition(|era| era.begins.from <= span.to).unwrap_or(0);
         &eras[first..=end.max(first)]
     }
 
-    /// Whether the port, or the node's data plane, may have been away within a span.
+    /// Whether the port, or the node's data plane, may have been unavailable within a span.
     pub(super) fn is_away(&self, port: usize, span: Span) -> bool {
         self.taken
             .iter()
             .any(|taken| taken.port.is_none_or(|other| other == port) && taken.span.meets(span))
     }
 
-    /// When the functions may have begun anew: what they do was changed so that they had to, the
-    /// stream was taken away, or the data plane was.
+    /// The spans in which the functions may have been reset: by a change that requires it, by removal
+    /// of the stream, or by a restart of the data plane.
     pub(super) fn resets(&self, keeps: impl Fn(&Function, &Function) -> bool) -> Vec<Span> {
         let changes = self.eras().windows(2).filter(|eras| {
             !matches!((&eras[0].function, &eras[1].function), (Some(a), Some(b)) if keeps(a, b))

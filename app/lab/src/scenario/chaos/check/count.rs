@@ -1,66 +1,66 @@
-//! What a node counts against what was captured.
+//! Comparison of a node's counters with the captures.
 //!
-//! A counter has to be what was captured, to the frame, where nothing was taken from the node since
-//! it began at 0. Where something was, it has to lie between what surely was counted and what may
-//! have been.
+//! Without a disturbance since its start at 0, a counter must be exactly the captured number.
+//! Otherwise, it must lie between the number certainly counted and the number possibly counted.
 
 use super::super::spec::{Function, Span};
 use super::element::{Acceptance, Arrival, Element};
 use super::window::Window;
 use super::{NodeStream, Rule, Verdict};
 
-/// What a node counted.
+/// Counters of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeCounters {
-    /// By stream; `None`: the node says it has no such stream.
+    /// By stream; `None`: the node reports that it has no such stream.
     pub streams: Vec<Option<StreamCounters>>,
-    /// By port: frames of no stream.
+    /// By port: frames that match no stream.
     pub unmatched: Vec<u64>,
-    /// By port: packets of streams that came in since the daemon started, also of former streams.
+    /// By port: stream packets received since the start of the daemon, including those of removed
+    /// streams.
     pub inputs: Vec<u64>,
 }
 
-/// What it counted of a stream.
+/// Counters of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamCounters {
     /// Port and 9.2.1 InputPackets of each member.
     pub inputs: Vec<(usize, u64)>,
-    /// Port and what individual recovery discarded, of each member that has it.
+    /// Port and packets discarded by individual recovery, of each member that has it.
     pub individual: Vec<(usize, u64)>,
     /// Port and 9.2.2 OutputPackets of each egress.
     pub outputs: Vec<(usize, u64)>,
-    /// Of its sequence recovery.
+    /// Counters of its sequence recovery.
     pub recovery: Option<RecoveryCounters>,
     /// GenSeqNum of its generator.
     pub next_number: Option<u16>,
 }
 
-/// What a recovery function counted (10.8).
+/// Counters of a recovery function (10.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RecoveryCounters {
-    /// Accepted.
+    /// Accepted packets.
     pub passed: u64,
-    /// Discarded, rogue ones among them.
+    /// Discarded packets, including rogue ones.
     pub discarded: u64,
-    /// Outside of the history.
+    /// Packets outside of the history.
     pub rogue: u64,
-    /// Without a number.
+    /// Packets without a number.
     pub tagless: u64,
 }
 
-/// At least and at most.
+/// Minimum and maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Range {
+struct CounterRange {
     least: u64,
     most: u64,
 }
 
-impl Range {
+impl CounterRange {
     fn exactly(value: u64) -> Self {
         Self { least: value, most: value }
     }
 
-    fn add(&mut self, other: Range) {
+    fn add(&mut self, other: CounterRange) {
         self.least += other.least;
         self.most += other.most;
     }
@@ -75,24 +75,24 @@ impl Range {
     }
 }
 
-/// What must have been counted of a stream.
+/// The counters that a stream must have.
 pub(super) struct ExpectedCounters {
-    inputs: Vec<(usize, Range)>,
-    individual: Vec<(usize, Range)>,
-    accepted: Range,
-    discarded: Range,
-    rogue: Range,
-    tagless: Range,
-    /// By port: copies that came where the node did not have the stream.
-    unmatched: Vec<Range>,
-    /// By port: copies that came since the data plane began, at most.
+    inputs: Vec<(usize, CounterRange)>,
+    individual: Vec<(usize, CounterRange)>,
+    accepted: CounterRange,
+    discarded: CounterRange,
+    rogue: CounterRange,
+    tagless: CounterRange,
+    /// By port: copies that arrived while the node did not have the stream.
+    unmatched: Vec<CounterRange>,
+    /// By port: copies that arrived since the start of the data plane, at most.
     came: Vec<u64>,
     function: Option<Function>,
 }
 
 impl ExpectedCounters {
     pub(super) fn new(place: NodeStream<'_>, element: &Element, window: &Window) -> Self {
-        // Counters began at 0 when the stream came last, or the data plane.
+        // Counters started at 0 with the last addition of the stream, or with the data plane.
         let since = place.last_reset(|_, _| true);
         let function = place.eras().last().and_then(|era| era.function.clone());
         let members = function.as_ref().map_or(&[][..], |function| &function.members);
@@ -100,10 +100,10 @@ impl ExpectedCounters {
         let of_port =
             |port: usize| came().map(|(copy, _)| copy).filter(move |copy| copy.port == port);
         let inputs = members.iter().map(|port| {
-            // A member's counter is as old as the member.
+            // A member's counter starts with the member.
             let has = |function: &Function| function.members.contains(port);
             let since = place.last_reset(|before, after| has(before) == has(after));
-            let mut discarded = Range::default();
+            let mut discarded = CounterRange::default();
             for (copy, passes) in came().filter(|(copy, _)| copy.port == *port) {
                 if copy.number.is_some() && copy.until >= since.from {
                     let surely = *passes == Acceptance::Not && copy.sure && copy.at >= since.to;
@@ -111,16 +111,16 @@ impl ExpectedCounters {
                     discarded.most += u64::from(*passes != Acceptance::Surely);
                 }
             }
-            ((*port, Range::count(of_port(*port), since)), (*port, discarded))
+            ((*port, CounterRange::count(of_port(*port), since)), (*port, discarded))
         });
         let (inputs, individual) = inputs.unzip();
         let ports = place.case.nodes[place.node].1.len();
-        // Counted by the port, which no stream's coming or going begins anew.
+        // Counters of the port, which no addition or removal of a stream resets.
         let began = place.planes_end();
         let unmatched = (0..ports).map(|port| {
             let never = element.unmatched.iter().filter(|copy| copy.port == port);
-            let mut range = Range::count_settled(place, never, began);
-            // A data plane that begins may have its ports before it has its streams.
+            let mut range = CounterRange::count_settled(place, never, began);
+            // A data plane may start its ports before its streams.
             let starting = |copy: &Arrival| copy.at <= began.to || place.had_not(copy);
             let maybe = of_port(port).filter(|copy| copy.until >= began.from && starting(copy));
             range.most += maybe.count() as u64;
@@ -129,30 +129,30 @@ impl ExpectedCounters {
         let came_by = |port| of_port(port).filter(|copy| copy.until >= began.from).count() as u64;
         let came = (0..ports).map(came_by).collect();
         let numbered = |copy: &&Arrival| copy.number.is_some();
-        let all = Range::count(element.ins.iter().filter(numbered), since);
-        let tagless = Range::count(element.ins.iter().filter(|copy| !numbered(copy)), since);
+        let all = CounterRange::count(element.ins.iter().filter(numbered), since);
+        let tagless = CounterRange::count(element.ins.iter().filter(|copy| !numbered(copy)), since);
         let recover = function.as_ref().and_then(|function| function.recover);
         let mut accepted = match recover {
             Some(_) => {
                 let (least, most) = window.count(since);
-                Range { least, most }
+                CounterRange { least, most }
             }
-            None => Range::count(element.ins.iter(), since),
+            None => CounterRange::count(element.ins.iter(), since),
         };
-        let discarded = Range {
+        let discarded = CounterRange {
             least: all.least.saturating_sub(accepted.most),
             most: all.most.saturating_sub(accepted.least),
         };
         if recover.is_some_and(|recover| recover.take_no_sequence) {
             accepted.add(tagless);
         }
-        let mut rogue = Range::default();
+        let mut rogue = CounterRange::default();
         for copy in element.ins.iter().filter(|copy| copy.until >= since.from) {
             let Some(number) = copy.number else { continue };
-            // Where the function changes it may have been either that had the copy.
+            // During a change of the function, either one may have processed the copy.
             let eras = match copy.era {
                 Some(era) => &place.eras()[era..=era],
-                None => place.possibly(copy.span()),
+                None => place.possible_eras(copy.span()),
             };
             let recovers = eras.iter().filter_map(|era| era.function.as_ref()?.recover);
             let mut recovers = recovers.peekable();
@@ -170,8 +170,8 @@ impl ExpectedCounters {
     }
 }
 
-impl Range {
-    /// Copies that surely came where the node did not have their stream.
+impl CounterRange {
+    /// Copies that certainly arrived while the node did not have their stream.
     fn count_settled<'a>(
         place: NodeStream<'_>,
         copies: impl Iterator<Item = &'a Arrival>,
@@ -192,15 +192,15 @@ impl NodeStream<'_> {
         self.resets(keeps).into_iter().max_by_key(|span| span.to).unwrap_or_default()
     }
 
-    /// When the node's data plane began anew last.
+    /// The last restart of the node's data plane.
     fn planes_end(&self) -> Span {
         let taken = self.taken.iter().filter(|taken| taken.port.is_none());
         taken.map(|taken| taken.span).max_by_key(|span| span.to).unwrap_or_default()
     }
 
-    /// Whether the node may have not had the stream at the copy's port when it came.
+    /// Whether the node may not have had the stream at the copy's port when the copy arrived.
     fn had_not(&self, copy: &Arrival) -> bool {
-        self.possibly(copy.span()).iter().any(|era| {
+        self.possible_eras(copy.span()).iter().any(|era| {
             era.function.as_ref().is_none_or(|function| !function.members.contains(&copy.port))
         })
     }
@@ -215,14 +215,14 @@ pub(super) fn check(any: NodeStream<'_>, through: &[ExpectedCounters], verdict: 
     let NodeStream { case, node, .. } = any;
     let Some(counted) = &case.counted[node] else { return };
     let ports = &case.nodes[node].1;
-    let mut unmatched: Vec<Range> =
-        case.foreign[node].iter().map(|count| Range::exactly(*count)).collect();
+    let mut unmatched: Vec<CounterRange> =
+        case.foreign[node].iter().map(|count| CounterRange::exactly(*count)).collect();
     for (stream, through) in through.iter().enumerate() {
         let place = NodeStream { stream, ..any };
         for (sum, more) in unmatched.iter_mut().zip(&through.unmatched) {
             sum.add(*more);
         }
-        let mut compare = |what: String, value: u64, range: Range| {
+        let mut compare = |what: String, value: u64, range: CounterRange| {
             hold(place, &what, value, range, verdict);
         };
         let counted = counted.streams[stream].as_ref();
@@ -231,27 +231,26 @@ pub(super) fn check(any: NodeStream<'_>, through: &[ExpectedCounters], verdict: 
             (None, None) => continue,
             (counted, _) => {
                 let had = u64::from(counted.is_some());
-                compare("streams of that name".into(), had, Range::exactly(1 - had));
+                compare("streams of this name".into(), had, CounterRange::exactly(1 - had));
                 continue;
             }
         };
         for (port, range) in &through.inputs {
             let found = counted.inputs.iter().find(|(other, _)| other == port);
             let value = found.map_or(0, |(_, value)| *value);
-            compare(format!("packets that came by {}", ports[*port]), value, *range);
+            compare(format!("packets received by {}", ports[*port]), value, *range);
         }
         for (port, range) in &through.individual {
             let found = counted.individual.iter().find(|(other, _)| other == port);
             if let (Some((_, value)), Some(_)) = (found, function.individual_ms) {
-                let what =
-                    format!("packets that individual recovery discarded at {}", ports[*port]);
+                let what = format!("packets discarded by individual recovery at {}", ports[*port]);
                 compare(what, *value, *range);
             }
         }
         for egress in &function.egress {
             let found = counted.outputs.iter().find(|(other, _)| *other == egress.port);
             let value = found.map_or(0, |(_, value)| *value);
-            let what = format!("packets that left by {}", ports[egress.port]);
+            let what = format!("packets sent by {}", ports[egress.port]);
             compare(what, value, through.accepted);
         }
         if let (Some(recovery), Some(_)) = (&counted.recovery, function.recover) {
@@ -262,20 +261,21 @@ pub(super) fn check(any: NodeStream<'_>, through: &[ExpectedCounters], verdict: 
         }
     }
     for (port, range) in unmatched.into_iter().enumerate() {
-        let what = format!("packets of no stream at {}", ports[port]);
+        let what = format!("packets without a stream at {}", ports[port]);
         hold(any, &what, counted.unmatched[port], range, verdict);
     }
     for (port, name) in ports.iter().enumerate() {
         let members = counted.streams.iter().flatten().flat_map(|stream| &stream.inputs);
         let sum = members.filter(|(other, _)| *other == port).map(|(_, value)| value).sum();
-        let what = format!("packets of all streams that came by {name}");
-        // Streams that the node no longer has count on, but for packets that came while they changed.
+        let what = format!("packets of all streams received by {name}");
+        // Counters of streams that the node no longer has continue, except for packets that arrived
+        // during a change.
         let most = through.iter().map(|through| through.came[port]).sum::<u64>().max(sum);
-        hold(any, &what, counted.inputs[port], Range { least: sum, most }, verdict);
+        hold(any, &what, counted.inputs[port], CounterRange { least: sum, most }, verdict);
     }
 }
 
-fn hold(place: NodeStream<'_>, what: &str, value: u64, range: Range, verdict: &mut Verdict) {
+fn hold(place: NodeStream<'_>, what: &str, value: u64, range: CounterRange, verdict: &mut Verdict) {
     verdict.tally.counters += 1;
     verdict.tally.exact += u64::from(range.least == range.most);
     if (range.least..=range.most).contains(&value) {

@@ -1,4 +1,5 @@
-//! Frame by frame: whether it left where, and as often as, and as it had to.
+//! Checks of each frame: it left by the right ports, the right number of times, and with the right
+//! content.
 
 use super::super::spec::{Egress, Era, Function, Recovery, Span};
 use super::element::{Arrival, Departure, Element};
@@ -13,7 +14,7 @@ pub(super) fn check(
     verdict: &mut Verdict,
 ) {
     for (sequence, came, left) in element.frames() {
-        let frame = Frame { place, window, sequence, came, left };
+        let frame = FrameCopies { place, window, sequence, came, left };
         frame.origin(verdict);
         frame.delivery(verdict);
     }
@@ -32,7 +33,7 @@ fn copies_of(element: &Element, sequence: u64) -> Vec<usize> {
     came.chain(left.map(|out| out.sighting.index)).collect()
 }
 
-struct Frame<'a> {
+struct FrameCopies<'a> {
     place: NodeStream<'a>,
     window: &'a Window,
     sequence: u64,
@@ -40,7 +41,7 @@ struct Frame<'a> {
     left: &'a [Departure],
 }
 
-impl Frame<'_> {
+impl FrameCopies<'_> {
     fn copies(&self) -> Vec<usize> {
         let came = self.came.iter().map(|copy| copy.index);
         came.chain(self.left.iter().map(|out| out.sighting.index)).collect()
@@ -50,7 +51,7 @@ impl Frame<'_> {
         self.place.eras()[copy.era?].function.as_ref()
     }
 
-    /// What leaves has come, leaves where it shall, and looks as it shall.
+    /// A frame that leaves has arrived, leaves by an egress port, and has the right content.
     fn origin(&self, verdict: &mut Verdict) {
         for out in self.left {
             let mut violate = |rule, text| {
@@ -58,22 +59,27 @@ impl Frame<'_> {
             };
             let before: Vec<&Arrival> = self.came.iter().filter(|copy| copy.at <= out.at).collect();
             let Some(first) = before.first() else {
-                let text = format!("frame {} left and had not come", self.sequence);
+                let text = format!("frame {} left without having arrived", self.sequence);
                 violate(Rule::Ghost, text);
                 continue;
             };
             let span = Span { from: first.at, to: out.at };
-            let functions = || self.place.possibly(span).iter().filter_map(|e| e.function.as_ref());
+            let functions =
+                || self.place.possible_eras(span).iter().filter_map(|e| e.function.as_ref());
             let egress = |function: &Function| -> Option<Egress> {
                 function.egress.iter().find(|egress| egress.port == out.port).copied()
             };
             if !functions().any(|function| egress(function).is_some()) {
-                let text = format!("frame {} left by a port that is none of its", self.sequence);
+                let text = format!(
+                    "frame {} left by a port that is no egress port of the stream",
+                    self.sequence
+                );
                 violate(Rule::Ghost, text);
                 continue;
             }
             let fits = |function: &Function| {
-                egress(function).is_some_and(|egress| self.looks(function, &egress, out, &before))
+                egress(function)
+                    .is_some_and(|egress| self.check_headers(function, &egress, out, &before))
             };
             if !functions().any(fits) {
                 let seen = &out.sighting;
@@ -85,12 +91,12 @@ impl Frame<'_> {
                     or_none(seen.number),
                     or_none(first.number)
                 );
-                violate(Rule::Look, text);
+                violate(Rule::Headers, text);
             }
         }
     }
 
-    fn looks(
+    fn check_headers(
         &self,
         function: &Function,
         egress: &Egress,
@@ -98,23 +104,23 @@ impl Frame<'_> {
         before: &[&Arrival],
     ) -> bool {
         let seen = &out.sighting;
-        let look = &egress.look;
-        let number = match (look.numbered, seen.number) {
+        let headers = &egress.headers;
+        let number = match (headers.numbered, seen.number) {
             (false, number) => number.is_none(),
-            // A number that came with it stays; one that is given is looked at elsewhere.
+            // A number present on arrival stays; a new number is checked elsewhere.
             (true, number) => before.iter().any(|copy| match copy.number {
                 Some(came) => number == Some(came),
                 None => number.is_some() == function.generate,
             }),
         };
-        number && (seen.destination, seen.vlan) == (look.destination, look.vlan)
+        number && (seen.destination, seen.vlan) == (headers.destination, headers.vlan)
     }
 
-    /// It leaves as often as it must and may.
+    /// A frame leaves as often as it must and may.
     fn delivery(&self, verdict: &mut Verdict) {
         let sure: Vec<&Arrival> = self.came.iter().filter(|copy| copy.sure).collect();
         let (Some(first), Some(last)) = (self.came.first(), self.came.last()) else { return };
-        let eras = self.place.possibly(Span { from: first.at, to: last.until });
+        let eras = self.place.possible_eras(Span { from: first.at, to: last.until });
         for port in ports(eras) {
             let left: Vec<&Departure> = self.left.iter().filter(|out| out.port == port).collect();
             let all_alike = |key: fn(&Function) -> Option<Recovery>| {
@@ -180,7 +186,7 @@ impl Frame<'_> {
                 continue;
             }
             let text = format!(
-                "frame {} left again {} us after it had left",
+                "frame {} left again, {} us after the first time",
                 self.sequence,
                 (pair[1].at - pair[0].at) / 1000
             );
@@ -191,8 +197,7 @@ impl Frame<'_> {
             self.violate(Rule::Window, port, text, verdict);
         }
         let bound: Vec<&&Arrival> = sure.iter().filter(|copy| self.leads_to(copy, port)).collect();
-        // A copy that came when the port was none of the stream's may have been the one that was
-        // accepted.
+        // A copy that arrived while the stream did not have the port may have been the accepted one.
         let maybe_before =
             |copy: &Arrival| copy.era.is_none() || copy.sure && !self.leads_to(copy, port);
         if bound.is_empty() || left.is_empty() && self.came.iter().any(maybe_before) {
@@ -216,7 +221,7 @@ impl Frame<'_> {
             verdict.tally.outside += 1;
             return;
         }
-        // One that was accepted while the port was away makes duplicates of those that came later.
+        // A copy accepted while the egress port was unavailable makes later copies duplicates.
         let excused = |copy: &&&&Arrival| {
             let mut before = self.came.iter().filter(|other| other.at <= copy.until);
             before.any(|other| self.was_away(other, port))
@@ -229,19 +234,19 @@ impl Frame<'_> {
         let entered = &self.place.case.nodes[self.place.node].1[copy.port];
         let elsewhere = if self.left.is_empty() { "" } else { ", though by another port" };
         let text = format!(
-            "frame {}, number {number}, came by {entered}, was within the history, and did not \
+            "frame {}, number {number}, arrived by {entered}, was within the history, and did not \
              leave{elsewhere}",
             self.sequence
         );
         self.violate(Rule::Delivered, port, text, verdict);
     }
 
-    /// Whether the function that surely had the copy sends it out by the port.
+    /// Whether the function that certainly processed the copy sends it by the port.
     fn leads_to(&self, copy: &Arrival, port: usize) -> bool {
         self.function(copy).is_some_and(|f| f.egress.iter().any(|egress| egress.port == port))
     }
 
-    /// Whether the port may have been away when the copy should have left.
+    /// Whether the port may have been unavailable when the copy should have left.
     fn was_away(&self, copy: &Arrival, port: usize) -> bool {
         self.place.is_away(port, Span { from: copy.at, to: copy.gone })
     }
@@ -258,7 +263,7 @@ fn ports(eras: &[Era]) -> std::collections::BTreeSet<usize> {
     functions.flat_map(|function| &function.egress).map(|egress| egress.port).collect()
 }
 
-/// A tag's number for messages.
+/// The number of a tag, for messages.
 fn or_none(number: Option<u16>) -> String {
     number.map_or("none".into(), |number| number.to_string())
 }

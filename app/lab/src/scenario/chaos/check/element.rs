@@ -1,9 +1,9 @@
-//! What passed a node of one stream: the data that all rules read.
+//! Frames of one stream that passed a node: the data of all rules.
 
 use super::super::spec::Span;
 use super::{NodeStream, Sighting};
 
-/// How exactly data planes see time-outs: the coarse clock of the kernel, and the way of a frame.
+/// Precision of time-outs in data planes: the coarse clock of the kernel, and the transit of a frame.
 const TIMEOUT_SLACK_NS: u64 = 30_000_000;
 
 /// A copy of a frame that entered.
@@ -12,14 +12,14 @@ pub(super) struct Arrival {
     pub(super) sequence: u64,
     pub(super) port: usize,
     pub(super) at: u64,
-    /// By then the node had worked on it.
+    /// Time by which the node had processed it.
     pub(super) until: u64,
-    /// By then what came of it had left.
+    /// Time by which its copies had left.
     pub(super) gone: u64,
     pub(super) number: Option<u16>,
-    /// The era that it was surely worked on in.
+    /// The era in which it was certainly processed.
     pub(super) era: Option<usize>,
-    /// It surely came to the stream's functions.
+    /// It certainly reached the functions of the stream.
     pub(super) sure: bool,
     pub(super) index: usize,
 }
@@ -39,7 +39,7 @@ pub(super) struct Departure {
     pub(super) sighting: Sighting,
 }
 
-/// Whether a copy goes on to the functions behind.
+/// Decision of individual recovery on a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Acceptance {
     Surely,
@@ -47,21 +47,21 @@ pub(super) enum Acceptance {
     Not,
 }
 
-/// What passed a node of one stream, each by frame and then by time.
+/// Frames of one stream that passed a node, each by frame and then by time.
 pub(super) struct Element {
-    /// Copies that came to the functions behind individual recovery.
+    /// Copies that reached the functions after individual recovery.
     pub(super) ins: Vec<Arrival>,
-    /// All that came, in the order of their coming, and whether they went on.
+    /// All copies that arrived, in order of arrival, each with the decision on it.
     pub(super) came: Vec<(Arrival, Acceptance)>,
     pub(super) outs: Vec<Departure>,
-    /// Every frame is worked on within that time.
+    /// Maximum transit time of a frame.
     pub(super) bound_ns: u64,
-    /// Copies that came where the node does not have the stream, by port.
+    /// Copies that arrived while the node did not have the stream, by port.
     pub(super) unmatched: Vec<Arrival>,
 }
 
 impl Element {
-    /// Frame by frame: its copies that entered, and those that left.
+    /// Iterates over frames: the copies that entered, and those that left.
     pub(super) fn frames(&self) -> impl Iterator<Item = (u64, &[Arrival], &[Departure])> {
         let (mut ins, mut outs) = (&self.ins[..], &self.outs[..]);
         std::iter::from_fn(move || {
@@ -76,7 +76,7 @@ impl Element {
     }
 }
 
-/// How far time-outs may be from where captures have them.
+/// Maximum difference between time-outs of the node and those computed from captures.
 pub(super) fn slack_ns(place: NodeStream<'_>) -> u64 {
     TIMEOUT_SLACK_NS + place.case.clock_late_ns
 }

@@ -1,32 +1,33 @@
-//! Individual recovery (802.1CB 7.5) by the match algorithm, played back.
+//! Individual recovery (802.1CB 7.5) by the match algorithm, replayed.
 //!
-//! It sees what comes by one port, whose order is known: what it does with a copy follows from the
-//! copies before. Where one of them may not have come to it, or where its time-out may or may not
-//! have ended, it may do either.
+//! It processes the copies of one port, whose order is known: its decision follows from the copies
+//! before. If one of these may not have reached it, or if its time-out may or may not have expired,
+//! both decisions are valid.
 
 use super::super::spec::{Function, Span};
 use super::NodeStream;
 use super::element::{Acceptance, Arrival, slack_ns};
 
-/// A member's function.
+/// The function of a member.
 pub(super) struct Member {
     resets: Vec<Span>,
-    /// Numbers one of which was the last.
+    /// Candidates for the last number.
     last: Vec<u16>,
-    /// When the last copy came that surely came to it, and when the last of all had been worked on.
+    /// Arrival of the last copy that certainly reached it, and the time by which the last of all copies
+    /// was processed.
     since: u64,
     until: u64,
     slack_ns: u64,
 }
 
 impl Member {
-    /// At its beginning.
+    /// The function in its initial state.
     pub(super) fn new(place: NodeStream<'_>) -> Self {
         let resets = place.resets(|a: &Function, b: &Function| a.individual_ms == b.individual_ms);
         Self { resets, last: Vec::new(), since: 0, until: 0, slack_ns: slack_ns(place) }
     }
 
-    /// The next copy that came by its port.
+    /// Processes the next copy of its port.
     pub(super) fn copy(&mut self, place: NodeStream<'_>, copy: &Arrival) -> Acceptance {
         let function = copy.era.and_then(|era| place.eras()[era].function.as_ref());
         let passes = match function.map(|function| function.individual_ms) {
@@ -36,7 +37,8 @@ impl Member {
         };
         if copy.sure {
             self.since = copy.at;
-            // Accepted or not, it is the last one now; one without a number leaves the last as it is.
+            // Accepted or not, its number is now the last one; a copy without a number does not change
+            // it.
             if copy.number.is_some() {
                 self.last.clear();
             }

@@ -1,8 +1,8 @@
-//! The checker: holds what was captured around each node against what the node must do.
+//! The checker: compares the frames captured around each node with the specified behavior of the node.
 //!
-//! It knows nothing but captured frames, what nodes are configured for and when, and what the
-//! schedule took from them when. It shares no code with the data planes. Each node is looked at by
-//! itself, port by port: what entered it, what left it.
+//! Its only inputs are captured frames, the configurations of nodes with their times, and the
+//! disturbances of the schedule with their times. It shares no code with the data planes. Each node is
+//! checked separately, port by port: frames that entered it, frames that left it.
 //!
 //! ```text
 //!            entered at, processed by
@@ -10,10 +10,10 @@
 //!                                         left at
 //! ```
 //!
-//! When exactly a node worked on a frame nobody sees. It was between the frame's entry and the exit
-//! of what came in behind it ([`copies`]); whatever depends on the order of frames that came in by
-//! several ports is judged for every order that is possible ([`window`]), and a frame is held
-//! against a node only where no order excuses it.
+//! The exact time at which a node processed a frame is unknown. It is between the frame's entry and the
+//! exit of the frames that entered after it ([`copies`]). Rules that depend on the order of frames of
+//! several ports are checked for every possible order ([`window`]). A frame is a violation only if no
+//! order explains it.
 
 mod copies;
 mod count;
@@ -34,7 +34,7 @@ use onbeat_wire::MacAddress;
 use super::spec::{Disturbance, Era};
 pub use count::{NodeCounters, RecoveryCounters, StreamCounters};
 
-/// A frame that was captured at a port.
+/// A frame captured at a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sighting {
     /// CLOCK_REALTIME in ns.
@@ -47,7 +47,7 @@ pub struct Sighting {
     pub entering: bool,
     /// Number of its stream.
     pub stream: usize,
-    /// Which of its talker's frames it is.
+    /// Number of the frame at its talker.
     pub sequence: u64,
     /// The number in its R-TAG.
     pub number: Option<u16>,
@@ -55,79 +55,79 @@ pub struct Sighting {
     pub destination: MacAddress,
     /// VLAN id.
     pub vlan: Option<u16>,
-    /// Which of the captured frames it is.
+    /// Index into the captured frames.
     pub index: usize,
 }
 
-/// Everything that is judged.
+/// The complete input of the checker.
 #[derive(Debug, Clone, Default)]
-pub struct Case {
+pub struct TrialCase {
     /// By node: its name and those of its ports.
     pub nodes: Vec<(String, Vec<String>)>,
     /// Names of the streams.
     pub streams: Vec<String>,
-    /// By node and stream, in order of time.
+    /// Eras by node and stream, in order of time.
     pub eras: Vec<Vec<Vec<Era>>>,
-    /// What was taken from nodes.
+    /// Disturbances of nodes.
     pub disturbances: Vec<Disturbance>,
-    /// What was captured; of each port and direction in the order in which it passed.
+    /// Captured frames; of each port and direction in the order in which they passed.
     pub sightings: Vec<Sighting>,
-    /// Frames of talkers that were changed or cut behind their headers.
+    /// Number of talker frames that were corrupted or truncated after their headers.
     pub corrupted: u64,
-    /// By node: frames of nobody that entered, by port.
+    /// By node: number of foreign frames that entered, by port.
     pub foreign: Vec<Vec<u64>>,
-    /// How late the clock of time-outs was at most (ns).
+    /// Maximum delay of the clock of time-outs (ns).
     pub clock_late_ns: u64,
-    /// By node: what it counted, read when nothing flowed any more; `None`: it was not asked.
+    /// By node: its counters, read after all frames had arrived; `None`: not read.
     pub counted: Vec<Option<NodeCounters>>,
 }
 
-/// What must hold.
+/// A rule of the checker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// A frame that no function may discard leaves by every egress port.
     Delivered,
     /// No frame leaves twice while its number is within the history.
     Once,
-    /// A frame leaves only where it shall, and only after it came.
+    /// A frame leaves only by an egress port, and only after it arrived.
     Ghost,
-    /// It looks as it shall.
-    Look,
-    /// A number outside of the history, or none where one must be, is not accepted.
+    /// A frame leaves with the specified content.
+    Headers,
+    /// A number outside of the history, or a missing number that is required, is not accepted.
     Window,
-    /// Numbers given are gapless, and each is given once.
+    /// New numbers are gapless, and each is used once.
     Numbers,
-    /// Frames that came by one port only leave in the order in which they came.
+    /// Frames that arrived by one port only leave in the order of arrival.
     Order,
-    /// What a node counts is what was captured.
+    /// The counters of a node match the captures.
     Counters,
 }
 
 impl Rule {
-    /// Every rule.
+    /// All rules.
     pub const ALL: [Rule; 8] = [
         Rule::Delivered,
         Rule::Once,
         Rule::Ghost,
-        Rule::Look,
+        Rule::Headers,
         Rule::Window,
         Rule::Numbers,
         Rule::Order,
         Rule::Counters,
     ];
 
-    /// What a violation of it is called.
+    /// The name of its violation.
     #[must_use]
     pub fn violation(self) -> &'static str {
         match self {
             Rule::Delivered => "legitimate frames rejected",
             Rule::Once => "duplicates delivered",
-            Rule::Ghost => "frames where none belong",
-            Rule::Look => "frames changed",
+            Rule::Ghost => "frames at wrong ports",
+            Rule::Headers => "frames changed",
             Rule::Window => "frames accepted from outside of the history",
-            Rule::Numbers => "numbers missing or given twice",
+            Rule::Numbers => "numbers missing or used twice",
             Rule::Order => "frames out of order without a cause",
-            Rule::Counters => "counters that do not add up",
+            Rule::Counters => "counters that do not match the captures",
         }
     }
 }
@@ -135,19 +135,19 @@ impl Rule {
 /// A rule that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The rule.
     pub rule: Rule,
     /// Name of the node.
     pub node: String,
     /// Name of the stream.
     pub stream: String,
-    /// Name of the port, where it is one port's.
+    /// Name of the port, if a single port is concerned.
     pub port: Option<String>,
-    /// When (CLOCK_REALTIME, ns); 0: at the end.
+    /// Time (CLOCK_REALTIME, ns); 0: at the end.
     pub at: u64,
-    /// What happened.
+    /// Description.
     pub text: String,
-    /// The captured frames concerned.
+    /// The captured frames concerned, by index.
     pub frames: Vec<usize>,
 }
 
@@ -161,34 +161,34 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What was looked at.
+/// Totals of the checks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Frames that entered a node, times the egress ports that they had to leave by, each frame
-    /// once however many copies of it came.
+    /// Frames that entered a node, multiplied by their required egress ports; each frame once,
+    /// independent of its copies.
     pub judged: u64,
-    /// Of these, those that left.
+    /// Of these, frames that left.
     pub delivered: u64,
-    /// Those that a recovery function may discard: none of their copies was within its history.
+    /// Of these, frames that a recovery function may discard: no copy was within its history.
     pub outside: u64,
-    /// Those that were excused by what the schedule took.
+    /// Of these, frames excused by a disturbance.
     pub excused: u64,
-    /// Copies that left although one had left before, as match recovery and resets allow.
+    /// Copies that left after another one had left, as match recovery and resets permit.
     pub repeated: u64,
-    /// Numbers given by generators.
+    /// Numbers assigned by generators.
     pub numbered: u64,
-    /// Times at which a generator's numbers began anew at 0.
+    /// Restarts of generators at 0.
     pub wrapped: u64,
-    /// Counters compared, and those of them that had to be met to the frame.
+    /// Counters compared, including those that had to match exactly.
     pub counters: u64,
-    /// Of these, exactly.
+    /// Of these, counters that had to match exactly.
     pub exact: u64,
-    /// Longest time that a frame took through a node, in ns.
+    /// Longest transit time of a frame through a node, in ns.
     pub latency_ns: u64,
 }
 
 impl Tally {
-    /// Adds what was looked at elsewhere.
+    /// Adds the totals of another network.
     pub fn add(&mut self, other: &Tally) {
         self.judged += other.judged;
         self.delivered += other.delivered;
@@ -203,12 +203,12 @@ impl Tally {
     }
 }
 
-/// What came out.
+/// Result of the checker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// What was looked at.
+    /// Totals.
     pub tally: Tally,
-    /// What was broken.
+    /// Violations.
     pub violations: Vec<Violation>,
 }
 
@@ -237,10 +237,10 @@ impl Verdict {
 /// A stream at a node.
 #[derive(Clone, Copy)]
 struct NodeStream<'a> {
-    case: &'a Case,
+    case: &'a TrialCase,
     node: usize,
     stream: usize,
-    /// What was taken from the node.
+    /// Disturbances of the node.
     taken: &'a [Disturbance],
 }
 
@@ -250,18 +250,21 @@ impl NodeStream<'_> {
     }
 }
 
-/// Judges everything.
+/// Checks all rules.
 #[must_use]
-pub fn check(case: &Case) -> Verdict {
+pub fn check(case: &TrialCase) -> Verdict {
     let mut verdict = Verdict::default();
     if case.corrupted > 0 {
         verdict.violations.push(Violation {
-            rule: Rule::Look,
+            rule: Rule::Headers,
             node: "(any)".into(),
             stream: "(any)".into(),
             port: None,
             at: 0,
-            text: format!("{} changed or cut after the headers", count(case.corrupted, "frame")),
+            text: format!(
+                "{} corrupted or truncated after the headers",
+                count(case.corrupted, "frame")
+            ),
             frames: Vec::new(),
         });
     }

@@ -1,8 +1,8 @@
-//! The numbers that a generator gives (802.1CB 7.4.1).
+//! Numbers assigned by a generator (802.1CB 7.4.1).
 //!
-//! Frames come to a generator by one port, in an order that is known: they have to be numbered one
-//! after the other. A frame that nobody saw leave may have a number, and surely has where it surely
-//! came.
+//! Frames reach a generator by one port, in a known order: it must number them consecutively. A frame
+//! without an observed exit may have a number, and certainly has one if it certainly reached the
+//! generator.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ pub(super) fn check(place: NodeStream<'_>, element: &Element, verdict: &mut Verd
     for copy in copies {
         let numbers = given.get(&copy.sequence).map_or(&[][..], Vec::as_slice);
         if resets.iter().any(|reset| reset.meets(Span { from: last_at, to: copy.until })) {
-            next.maybe_anew();
+            next.may_reset();
         }
         last_at = copy.at;
         let Some(&(number, _)) = numbers.first() else {
@@ -54,7 +54,7 @@ pub(super) fn check(place: NodeStream<'_>, element: &Element, verdict: &mut Verd
     let counted = counted.and_then(|counted| counted.streams[place.stream].as_ref());
     let Some(number) = counted.and_then(|counted| counted.next_number) else { return };
     if resets.iter().any(|reset| reset.to >= last_at) {
-        next.maybe_anew();
+        next.may_reset();
     }
     verdict.tally.counters += 1;
     verdict.tally.exact += 1;
@@ -64,43 +64,43 @@ pub(super) fn check(place: NodeStream<'_>, element: &Element, verdict: &mut Verd
     }
 }
 
-/// What the next number may be: from `number + least` to `number + most`, or as many after 0 as
-/// the frames since the generator may have begun anew.
+/// The range of the next number: `number + least` to `number + most`, or, if the generator may have
+/// been reset, 0 plus at most the number of frames since.
 #[derive(Debug, Default)]
 struct NextNumber {
     number: u16,
     least: u16,
     most: u16,
-    anew: Option<u16>,
+    since_reset: Option<u16>,
     begun: bool,
 }
 
 impl NextNumber {
-    /// Whether a number is one that may come next, but for a new beginning.
+    /// Whether a number may come next, apart from a reset.
     fn follows(&self, number: u16) -> bool {
         (self.least..=self.most).contains(&number.wrapping_sub(self.number))
     }
 
-    fn maybe_anew(&mut self) {
-        self.anew = Some(0);
+    fn may_reset(&mut self) {
+        self.since_reset = Some(0);
     }
 
     fn unseen(&mut self, surely: bool) {
         self.most = self.most.saturating_add(1);
         self.least += u16::from(surely);
-        self.anew = self.anew.map(|most| most.saturating_add(1));
+        self.since_reset = self.since_reset.map(|most| most.saturating_add(1));
     }
 
     fn seen(&mut self, number: u16) -> Result<(), String> {
         let in_line = self.follows(number);
-        let anew = self.anew.is_some_and(|most| number <= most);
+        let since_reset = self.since_reset.is_some_and(|most| number <= most);
         let expected = format!(
             "the next is {} to {}",
             self.number.wrapping_add(self.least),
             self.number.wrapping_add(self.most)
         );
-        // Whatever it was, the next one follows it.
+        // In any case, the next number follows it.
         *self = Self { number: number.wrapping_add(1), begun: true, ..Self::default() };
-        if in_line || anew { Ok(()) } else { Err(expected) }
+        if in_line || since_reset { Ok(()) } else { Err(expected) }
     }
 }

@@ -1,15 +1,14 @@
-//! The order in which frames leave.
+//! Order in which frames leave.
 //!
-//! Where frames came by several ports, or a wire changed their order, they may leave in another one.
-//! Two frames all of whose copies came by one and the same port, those of one before those of the
-//! other, may not.
+//! Frames that arrived by several ports, or that a wire reordered, may leave in another order. Two
+//! frames whose copies all arrived by the same port, those of one before those of the other, may not.
 
 use std::collections::HashMap;
 
 use super::element::{Arrival, Departure, Element};
 use super::{NodeStream, Rule, Verdict};
 
-/// How many frames before it a late one is compared with.
+/// Number of earlier frames that a late one is compared with.
 const LOOK_BACK: usize = 300;
 
 pub(super) fn check(place: NodeStream<'_>, element: &Element, verdict: &mut Verdict) {
@@ -22,7 +21,7 @@ pub(super) fn check(place: NodeStream<'_>, element: &Element, verdict: &mut Verd
         by_port.entry(out.port).or_default().push(out);
     }
     for (port, mut outs) in by_port {
-        // In the order of the capture, whatever the time stamps.
+        // In capture order, independent of time stamps.
         outs.sort_by_key(|out| out.sighting.index);
         let mut highest = 0;
         for (turn, late) in outs.iter().enumerate() {
@@ -37,7 +36,7 @@ pub(super) fn check(place: NodeStream<'_>, element: &Element, verdict: &mut Verd
             });
             if let Some(early) = overtaker {
                 let text = format!(
-                    "frame {} came before frame {} by the same port, and left behind it",
+                    "frame {} arrived before frame {} by the same port, and left after it",
                     late.sequence, early.sequence
                 );
                 let frames = vec![late.sighting.index, early.sighting.index];
@@ -47,8 +46,7 @@ pub(super) fn check(place: NodeStream<'_>, element: &Element, verdict: &mut Verd
     }
 }
 
-/// Whether all copies of one frame came by the port that all copies of the other came by, before
-/// them.
+/// Whether all copies of one frame arrived by the port of all copies of the other, before them.
 fn one_way(first: &[Arrival], second: &[Arrival]) -> bool {
     let Some(port) = first.first().map(|copy| copy.port) else { return false };
     let one_port = first.iter().chain(second).all(|copy| copy.port == port && copy.sure);

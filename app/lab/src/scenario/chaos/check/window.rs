@@ -1,8 +1,8 @@
-//! What a recovery function may know at a time, from what was seen to be accepted.
+//! Possible states of a recovery function, derived from frames observed as accepted.
 //!
-//! Of two frames that came in by different ports at about the same time nobody outside can tell
-//! which the function saw first. So there is not one RecovSeqNum at a time, but candidates for it:
-//! a decision is right where it is right for one of them.
+//! The order in which the function processed two frames that arrived by different ports at about the
+//! same time is unknown. So there is not one RecovSeqNum at a time, but candidates for it: a decision
+//! is correct if it is correct for one of them.
 
 use std::collections::HashMap;
 
@@ -17,25 +17,25 @@ const MS: u64 = 1_000_000;
 struct AcceptedCopy {
     number: u16,
     sequence: u64,
-    /// It came, and it had left.
+    /// Times of its arrival and exit.
     span: Span,
     recover: Recovery,
-    /// That was surely the function then.
+    /// The function certainly in effect then.
     sure: bool,
-    /// How many times the function may have begun anew up to here.
+    /// Maximum number of resets of the function up to here.
     resets: u32,
-    /// How many times it surely has.
+    /// Minimum number of resets.
     sure_resets: u32,
 }
 
-/// The function's past.
+/// The history of the function.
 #[derive(Default)]
 pub(super) struct Window {
-    /// In the order in which they left.
+    /// Accepted frames, in order of exit.
     accepted: Vec<AcceptedCopy>,
-    /// After each: what RecovSeqNum may be.
+    /// Candidates for RecovSeqNum after each accepted frame.
     newest: Vec<Vec<u16>>,
-    /// Frames that may have been accepted and not been seen to leave, in the order of their coming.
+    /// Frames possibly accepted without an observed exit, in order of arrival.
     unseen: Vec<(u16, Span)>,
     by_number: HashMap<u16, Vec<usize>>,
     by_sequence: HashMap<u64, Vec<usize>>,
@@ -71,14 +71,15 @@ impl Window {
         window
     }
 
-    /// Takes note of a frame that left, or that may have been accepted all the same.
+    /// Adds a frame that left, or that may have been accepted nevertheless.
     fn add(&mut self, place: NodeStream<'_>, sequence: u64, came: &[Arrival], left: &[Departure]) {
         let came: Vec<&Arrival> = came.iter().filter(|copy| copy.number.is_some()).collect();
         let Some((first, number)) = came.iter().find_map(|copy| Some((*copy, copy.number?))) else {
             return;
         };
         let recovers = |span: Span| {
-            let functions = place.possibly(span).iter().filter_map(|era| era.function.as_ref());
+            let functions =
+                place.possible_eras(span).iter().filter_map(|era| era.function.as_ref());
             functions.filter_map(|function| function.recover)
         };
         let times = exits(left);
@@ -93,16 +94,15 @@ impl Window {
             self.unseen.push((number, Span { from: first.at, to }));
             away.remove(0);
         }
-        // Match recovery may accept each copy, where another frame came in between.
+        // Match recovery may accept each copy if another frame arrived in between.
         let repeats =
             |copy: &&Arrival| recovers(copy.span()).any(|recover| recover.history.is_none());
         let again = away.iter().filter(|copy| repeats(copy));
         self.unseen.extend(again.map(|copy| (number, copy.span())));
         let exits = times.len();
         for (turn, to) in times.into_iter().enumerate() {
-            // The copy that was accepted is none that came too long before, nor one that an earlier
-            // exit needs, nor a later one: a node that had no CPU for longer than it should lets go of
-            // several at once.
+            // The accepted copy is none that arrived too early, nor one that an earlier exit requires,
+            // nor a later one: a node that had no CPU time sends several at the same time.
             let spare = came.len().saturating_sub(exits - turn);
             let recent = came.iter().take(spare + 1).find(|copy| copy.at + self.bound_ns >= to);
             let turned = came.get(turn).copied().unwrap_or(first);
@@ -122,7 +122,7 @@ impl Window {
         }
     }
 
-    /// What RecovSeqNum may be after each accepted frame, and when the function began anew.
+    /// Computes the candidates for RecovSeqNum after each accepted frame, and the resets.
     fn fold(&mut self) {
         let (mut resets, mut sure) = (0, 0);
         for place in 0..self.accepted.len() {
@@ -132,7 +132,7 @@ impl Window {
                 resets += u32::from(self.may_reset(&before, &now));
                 sure += u32::from(self.must_reset(before.span.to, now.span.from, &before.recover));
             }
-            let anew = before.is_none_or(|before| self.may_reset(&before, &now));
+            let since_reset = before.is_none_or(|before| self.may_reset(&before, &now));
             let earlier = place.checked_sub(1).map_or(&[][..], |before| &self.newest[before]);
             let mut newest: Vec<u16> = match now.recover.history {
                 Some(history) => earlier
@@ -142,11 +142,11 @@ impl Window {
                     .collect(),
                 None => vec![now.number],
             };
-            if anew {
+            if since_reset {
                 newest.push(now.number);
             } else if newest.is_empty() {
-                // It should not have been accepted, or left later than the next one: those that
-                // follow are not blamed for it.
+                // The frame should not have been accepted, or left later than the next one: frames
+                // after it are no violation because of it.
                 newest.extend(earlier);
                 newest.push(now.number);
             }
@@ -160,7 +160,7 @@ impl Window {
         }
     }
 
-    /// Whether the function may have begun anew between two accepted frames.
+    /// Whether the function may have been reset between two accepted frames.
     fn may_reset(&self, before: &AcceptedCopy, after: &AcceptedCopy) -> bool {
         let between = Span { from: before.span.from, to: after.span.to };
         let timeout_ns = u64::from(before.recover.timeout_ms.min(after.recover.timeout_ms)) * MS;
@@ -169,7 +169,7 @@ impl Window {
             || self.resets.iter().any(|reset| reset.meets(between))
     }
 
-    /// Whether its time surely ran out, where nothing was accepted in between.
+    /// Whether its time-out certainly expired, if no frame was accepted in between.
     fn must_reset(&self, from: u64, to: u64, recover: &Recovery) -> bool {
         let timeout_ns = u64::from(recover.timeout_ms) * MS;
         timeout_ns != 0
@@ -182,13 +182,13 @@ impl Window {
         self.unseen[..end].iter().rev().any(|(_, seen)| seen.meets(span))
     }
 
-    /// What RecovSeqNum may be within a span; the frame of number `except` aside. None: the
-    /// function takes any number.
+    /// The candidates for RecovSeqNum within a span, without the frame of number `except`. None: the
+    /// function accepts any number.
     fn candidates(&self, span: Span, except: Option<usize>) -> Vec<u16> {
         let begin = self.accepted.partition_point(|accepted| accepted.span.to <= span.from);
         let base = self.accepted[..begin].len().checked_sub(1);
         let mut found = base.map_or_else(Vec::new, |base| self.newest[base].clone());
-        // In which order those left that came close to the last one tells nothing.
+        // The exit order of frames that arrived shortly before or after the last one is no evidence.
         let since = base.map_or(0, |base| self.accepted[base].span.from);
         let overlaps = |accepted: &&AcceptedCopy| accepted.span.to >= since;
         let recent = self.accepted[..begin].iter().rev().take_while(overlaps);
@@ -224,16 +224,16 @@ impl Window {
         }
     }
 
-    /// Whether a copy is outside of the history: surely, possibly.
+    /// Whether a copy is outside of the history: certainly, possibly.
     pub(super) fn is_rogue(&self, copy: &Arrival, number: u16, history: u16) -> (bool, bool) {
         let candidates = self.candidates(copy.span(), None);
         let out = |newest: &u16| !inside(number, *newest, history);
         let surely = !candidates.is_empty() && candidates.iter().all(out);
-        // The very frame may have been the first after a reset.
+        // The frame itself may have been the first one after a reset.
         (surely && !candidates.contains(&number), candidates.iter().any(out))
     }
 
-    /// Whether the function surely takes any number: it has begun, or its time has run out.
+    /// Whether the function certainly accepts any number: it was reset, or its time-out has expired.
     fn is_fresh(&self, copy: &Arrival, recover: &Recovery) -> bool {
         let timeout_ns = u64::from(recover.timeout_ms) * MS + self.slack_ns;
         let limit = match recover.timeout_ms {
@@ -247,8 +247,8 @@ impl Window {
             && !self.unseen_within(Span { from: limit, to: copy.until })
     }
 
-    /// Whether another frame of the same number may still be in the history: its talker's
-    /// generator began anew.
+    /// Whether another frame of the same number may still be in the history, because its talker's
+    /// generator was reset.
     fn collides(&self, copy: &Arrival, number: u16, history: u16) -> bool {
         let now = self.accepted.partition_point(|accepted| accepted.span.to <= copy.at);
         let fresh = now.checked_sub(1).map_or(0, |last| self.accepted[last].sure_resets);
@@ -262,11 +262,11 @@ impl Window {
         })
     }
 
-    /// Whether a frame may leave a second time: a reset lies in between, or match recovery had
-    /// another one meanwhile.
+    /// Whether a frame may leave a second time: after a reset, or after another frame with match
+    /// recovery.
     pub(super) fn may_repeat(&self, sequence: u64, first: u64, again: u64) -> bool {
         let turns = self.by_sequence.get(&sequence).map_or(&[][..], Vec::as_slice);
-        // By other ports it left earlier, in whatever order.
+        // By other ports it left earlier, in any order.
         let by = |at: u64| turns.partition_point(|turn| self.accepted[*turn].span.to <= at);
         let again = by(again);
         let first = by(first).min(again.saturating_sub(1));
@@ -285,7 +285,7 @@ impl Window {
         self.candidates(span, Some(again)).iter().any(|last| *last != other.number)
     }
 
-    /// Accepted frames that were outside of the history whatever came first: sequence and time.
+    /// Accepted frames that were outside of the history in any order: sequence and time.
     pub(super) fn wrongly_accepted(&self) -> impl Iterator<Item = (u64, u64, String)> + '_ {
         self.accepted.iter().enumerate().filter_map(|(place, accepted)| {
             let history = accepted.recover.history?;
@@ -306,7 +306,7 @@ impl Window {
         })
     }
 
-    /// How many frames were accepted since a time within a span, at least and at most.
+    /// The minimum and maximum number of frames accepted since a time within a span.
     pub(super) fn count(&self, since: Span) -> (u64, u64) {
         let within = |span: &Span| span.from >= since.to;
         let maybe = |span: &Span| span.to >= since.from;
@@ -318,11 +318,11 @@ impl Window {
     }
 }
 
-/// When each copy left: the first port that it left by counts.
+/// The exit time of each copy: that by its first egress port.
 fn exits(left: &[Departure]) -> Vec<u64> {
     let mut by_port: HashMap<usize, usize> = HashMap::new();
     let mut times: Vec<u64> = Vec::new();
-    // By time, so that the first of each turn comes first.
+    // By time, so that the first exit of each copy comes first.
     for out in left {
         let turn = by_port.entry(out.port).or_default();
         if *turn == times.len() {

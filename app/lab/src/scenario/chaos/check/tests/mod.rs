@@ -1,4 +1,4 @@
-//! Each rule, broken: a trace that is as it must be, changed in one place.
+//! A violation of each rule: a valid trace, changed at one point.
 
 mod trace;
 
@@ -9,7 +9,7 @@ use super::super::spec::{Egress, Function, Span};
 use super::*;
 
 #[test]
-fn what_is_as_it_must_be_breaks_no_rule() {
+fn a_valid_trace_violates_no_rule() {
     for history in [Some(2), Some(64), None] {
         let trace = Trace::eliminated(history);
         trace.breaks(&[]);
@@ -24,13 +24,13 @@ fn what_is_as_it_must_be_breaks_no_rule() {
 }
 
 #[test]
-fn a_generator_begins_at_0() {
+fn a_generator_starts_at_0() {
     Trace::generated(0).breaks(&[]);
     Trace::generated(1).breaks(&[Rule::Numbers]);
 }
 
 #[test]
-fn a_frame_that_does_not_leave_is_missed() {
+fn a_frame_that_does_not_leave_is_a_violation() {
     for history in [Some(3), Some(64), None] {
         let mut trace = Trace::eliminated(history).uncounted();
         trace.remove(0, false, 77);
@@ -41,21 +41,21 @@ fn a_frame_that_does_not_leave_is_missed() {
         assert_eq!((violation.at, violation.frames.len()), (BEGIN + 77 * PERIOD, 2));
         assert!(violation.text.contains("frame 77, number 77"), "{violation}");
     }
-    // With the shortest history the next one could not have been accepted, either.
+    // With the shortest history the next one could not have been accepted either.
     let mut trace = Trace::eliminated(Some(2)).uncounted();
     trace.remove(0, false, 77);
     trace.breaks(&[Rule::Delivered, Rule::Window]);
 }
 
 #[test]
-fn a_replica_that_does_not_leave_is_missed() {
+fn a_replica_that_does_not_leave_is_a_violation() {
     let mut trace = Trace::generated(0).uncounted();
     trace.remove(2, false, 77);
     trace.breaks(&[Rule::Delivered]);
 }
 
 #[test]
-fn a_frame_that_was_lost_on_one_path_must_leave_all_the_same() {
+fn a_frame_lost_on_one_path_must_leave() {
     let mut trace = Trace::eliminated(Some(16)).uncounted();
     trace.remove(1, true, 50);
     trace.frame(0, false, 50).at += PERIOD / 2;
@@ -65,7 +65,7 @@ fn a_frame_that_was_lost_on_one_path_must_leave_all_the_same() {
 }
 
 #[test]
-fn a_frame_behind_the_history_may_be_discarded_and_not_accepted() {
+fn a_frame_outside_of_the_history_must_not_be_accepted() {
     let late = |lag: u64, leaves: bool| {
         let mut trace = Trace::eliminated(Some(8)).uncounted();
         trace.remove(1, true, 100);
@@ -86,7 +86,7 @@ fn a_frame_behind_the_history_may_be_discarded_and_not_accepted() {
 }
 
 #[test]
-fn a_frame_that_leaves_twice_is_found() {
+fn a_frame_that_leaves_twice_is_a_violation() {
     let mut trace = Trace::eliminated(Some(16)).uncounted();
     trace.add(90 * PERIOD + PERIOD / 2 + LATENCY, 0, false, 90, None);
     trace.sorted().breaks(&[Rule::Once]);
@@ -95,7 +95,7 @@ fn a_frame_that_leaves_twice_is_found() {
     trace.sorted().breaks(&[Rule::Once]);
 }
 
-/// Decided by when the copies came: a node that had no CPU lets go of both at once.
+/// The arrival of the copies decides: a node without CPU time may send both at the same time later.
 #[test]
 fn copies_a_time_out_apart_may_leave_together() {
     let held = |apart: u64| {
@@ -113,8 +113,8 @@ fn copies_a_time_out_apart_may_leave_together() {
 }
 
 #[test]
-fn match_recovery_repeats_only_what_is_not_the_last() {
-    // The copies come after another frame was accepted.
+fn match_recovery_may_repeat_any_frame_but_the_last() {
+    // The copies arrive after another frame was accepted.
     let mut trace = Trace::eliminated(None).uncounted();
     for sequence in 100..200 {
         let copy = trace.frame(2, true, sequence);
@@ -132,7 +132,7 @@ fn match_recovery_repeats_only_what_is_not_the_last() {
 }
 
 #[test]
-fn a_time_out_makes_the_function_take_anything_and_must_come() {
+fn a_time_out_resets_the_function_and_must_occur() {
     // Frames up to 100, a pause, and then a frame of this number.
     let paused = |pause: u64, number: u16, leaves: bool| {
         let mut trace = Trace::eliminated(Some(16)).uncounted();
@@ -154,14 +154,14 @@ fn a_time_out_makes_the_function_take_anything_and_must_come() {
 }
 
 #[test]
-fn what_an_interface_took_is_excused_and_nothing_before_or_after() {
+fn losses_are_excused_only_while_the_interface_is_unavailable() {
     for (frame, rules) in [(150, &[][..]), (90, &[Rule::Delivered][..]), (230, &[Rule::Delivered])]
     {
         let mut trace = Trace::generated(0).uncounted();
         trace.disturb(Some(1), 140 * PERIOD, 160 * PERIOD);
         trace.remove(1, false, frame);
         trace.breaks(rules);
-        // The other port was there.
+        // The other port was available.
         let mut trace = Trace::generated(0).uncounted();
         trace.disturb(Some(1), 140 * PERIOD, 160 * PERIOD);
         trace.remove(2, false, frame);
@@ -170,14 +170,14 @@ fn what_an_interface_took_is_excused_and_nothing_before_or_after() {
 }
 
 #[test]
-fn a_frame_out_of_nowhere_is_found() {
+fn a_frame_that_leaves_without_arriving_is_a_violation() {
     let mut trace = Trace::generated(0).uncounted();
     trace.add(50 * PERIOD + PERIOD / 3, 1, false, 5000, Some(51));
     trace.breaks(&[Rule::Ghost]);
     let mut trace = Trace::generated(0).uncounted();
     trace.add(50 * PERIOD + LATENCY, 0, false, 50, None);
     trace.breaks(&[Rule::Ghost]);
-    // It left before it came.
+    // It left before it arrived.
     let mut trace = Trace::new(relay());
     trace.add(0, 1, false, 0, None);
     trace.add(PERIOD, 0, true, 0, None);
@@ -185,7 +185,7 @@ fn a_frame_out_of_nowhere_is_found() {
 }
 
 #[test]
-fn a_frame_that_looks_otherwise_is_found() {
+fn a_changed_frame_is_a_violation() {
     let changes: [fn(&mut Sighting); 3] = [
         |frame| frame.vlan = Some(11),
         |frame| frame.vlan = None,
@@ -194,21 +194,21 @@ fn a_frame_that_looks_otherwise_is_found() {
     for change in changes {
         let mut trace = Trace::eliminated(Some(16));
         change(trace.frame(0, false, 33));
-        trace.breaks(&[Rule::Look]);
+        trace.breaks(&[Rule::Headers]);
     }
     let mut trace = Trace::eliminated(Some(16));
     trace.frame(0, false, 33).number = Some(33);
-    trace.breaks(&[Rule::Look]);
+    trace.breaks(&[Rule::Headers]);
     let mut trace = Trace::generated(0).uncounted();
     trace.frame(1, false, 33).number = None;
-    trace.breaks(&[Rule::Look]);
-    let trace = Trace { case: Case { corrupted: 1, ..Trace::generated(0).case } };
-    trace.breaks(&[Rule::Look]);
+    trace.breaks(&[Rule::Headers]);
+    let trace = Trace { case: TrialCase { corrupted: 1, ..Trace::generated(0).case } };
+    trace.breaks(&[Rule::Headers]);
 }
 
 #[test]
-fn a_number_that_is_left_out_or_given_twice_is_found() {
-    // From frame 60 on all are one too far.
+fn a_missing_or_repeated_number_is_a_violation() {
+    // From frame 60 on all numbers are one too high.
     let mut trace = Trace::generated(0).uncounted();
     for frame in trace.case.sightings.iter_mut().filter(|frame| frame.sequence >= 60) {
         frame.number = frame.number.map(|number| number + 1);
@@ -226,14 +226,14 @@ fn a_number_that_is_left_out_or_given_twice_is_found() {
 }
 
 #[test]
-fn a_frame_that_nobody_saw_leave_has_a_number_nevertheless() {
+fn a_frame_without_an_observed_exit_has_a_number() {
     let mut trace = Trace::generated(0).uncounted();
     trace.disturb(Some(1), 60 * PERIOD, 60 * PERIOD + MS);
     trace.disturb(Some(2), 60 * PERIOD, 60 * PERIOD + MS);
     trace.remove(1, false, 60);
     trace.remove(2, false, 60);
     trace.breaks(&[]);
-    // Had it none, the next one's would be too low.
+    // Without a number for it, the next one would be too low.
     for frame in trace.case.sightings.iter_mut().filter(|frame| frame.sequence > 60) {
         frame.number = frame.number.map(|number| number - 1);
     }
@@ -241,7 +241,7 @@ fn a_frame_that_nobody_saw_leave_has_a_number_nevertheless() {
 }
 
 #[test]
-fn frames_of_one_port_that_change_their_order_are_found() {
+fn reordered_frames_of_one_port_are_a_violation() {
     let mut trace = Trace::new(relay());
     for sequence in 0..20 {
         trace.add(sequence * PERIOD, 0, true, sequence, None);
@@ -258,7 +258,7 @@ fn frames_of_one_port_that_change_their_order_are_found() {
 #[test]
 fn frames_of_two_ports_may_change_their_order() {
     let mut trace = Trace::eliminated(Some(16)).uncounted();
-    // Frame 40 came by the second path alone, and late.
+    // Frame 40 arrived by the second path only, and late.
     trace.remove(1, true, 40);
     trace.remove(0, false, 40);
     trace.frame(2, true, 40).at += 2 * PERIOD;
@@ -267,7 +267,7 @@ fn frames_of_two_ports_may_change_their_order() {
 }
 
 #[test]
-fn counters_that_are_one_off_are_found() {
+fn counters_that_differ_by_one_are_a_violation() {
     let changes: [fn(&mut NodeCounters); 9] = [
         |counted| stream(counted).inputs[0].1 += 1,
         |counted| stream(counted).outputs[0].1 -= 1,
@@ -290,7 +290,7 @@ fn counters_that_are_one_off_are_found() {
     trace.breaks(&[Rule::Counters]);
     let mut trace = Trace::eliminated(Some(16));
     trace.case.counted[0].as_mut().unwrap().streams[0] = None;
-    // What its ports count may be of a stream that it had.
+    // The ports may count packets of a removed stream.
     trace.breaks(&[Rule::Counters]);
     let mut trace = Trace::eliminated(Some(16));
     trace.case.foreign[0][2] = 3;
@@ -310,15 +310,15 @@ fn recovery(counted: &mut NodeCounters) -> &mut RecoveryCounters {
     stream(counted).recovery.as_mut().unwrap()
 }
 
-/// What waited when a data plane was ended went with it; what came before the last frame that left
-/// did not.
+/// Frames queued in a stopped data plane are excused; frames that arrived before the last observed exit
+/// are not.
 #[test]
-fn a_plane_that_had_no_time_before_it_ended_is_excused() {
+fn frames_queued_in_a_stopped_data_plane_are_excused() {
     let mut trace = Trace::generated(0).uncounted();
     trace.disturb(None, 200 * PERIOD, 250 * PERIOD);
     trace.case.sightings.retain(|s| s.entering || !(150..=250).contains(&s.sequence));
     for sighting in &mut trace.case.sightings {
-        // It began anew.
+        // It was reset.
         sighting.number = sighting.number.map(|n| if n > 250 { n - 251 } else { n });
     }
     trace.breaks(&[]);
@@ -329,7 +329,7 @@ fn a_plane_that_had_no_time_before_it_ended_is_excused() {
 }
 
 #[test]
-fn a_stream_that_is_taken_away_is_not_waited_for() {
+fn frames_of_a_removed_stream_need_not_leave() {
     let mut trace = Trace::eliminated(Some(16)).uncounted();
     let change = |at: u64| Span { from: BEGIN + at * PERIOD, to: BEGIN + at * PERIOD + 5 * MS };
     let eras = &mut trace.case.eras[0][0];
@@ -339,7 +339,7 @@ fn a_stream_that_is_taken_away_is_not_waited_for() {
     let mut gone = Trace { case: trace.case.clone() };
     gone.case.sightings.retain(|s| s.entering || !(202..302).contains(&s.sequence));
     gone.breaks(&[]);
-    // One slips through; one is missing after it came back.
+    // One is still forwarded; one is missing after the stream is back.
     let slipped = trace.remove(0, false, 250);
     gone.case.sightings.push(slipped);
     gone.breaks(&[Rule::Ghost]);
@@ -349,28 +349,29 @@ fn a_stream_that_is_taken_away_is_not_waited_for() {
 }
 
 #[test]
-fn a_frame_that_was_accepted_before_its_port_came_is_not_waited_for_there() {
-    // Frame 100 by the first path alone, then path 2 leads out as well, then its second copy comes.
+fn a_frame_accepted_before_a_port_was_added_need_not_leave_by_it() {
+    // Frame 100 arrives by the first path only, then path 2 becomes an egress port, then its second
+    // copy arrives.
     let mut trace = Trace::eliminated(Some(64)).uncounted();
     trace.case.sightings.retain(|sighting| sighting.sequence <= 100);
     let eras = &mut trace.case.eras[0][0];
     let mut function = eliminator(Some(64));
     function.members = vec![1];
-    function.egress.push(Egress { port: 2, look: look(true) });
+    function.egress.push(Egress { port: 2, headers: headers(true) });
     let at = BEGIN + 100 * PERIOD;
     let begins = Span { from: at + 10 * MS, to: at + 20 * MS };
     eras.push(Era { begins, function: Some(function), step: Some(0) });
     let late = 100 * PERIOD + 40 * MS;
     trace.add(late, 1, true, 100, Some(100));
     trace.breaks(&[]);
-    // One that came after that has to leave there.
+    // A frame that arrived later must leave there.
     trace.add(late + MS, 1, true, 101, Some(101));
     trace.add(late + MS + LATENCY, 0, false, 101, None);
     trace.breaks(&[Rule::Delivered]);
 }
 
 #[test]
-fn what_individual_recovery_discards_does_not_go_on() {
+fn copies_discarded_by_individual_recovery_do_not_leave() {
     let twice = |leaves: bool| {
         let mut function = relay();
         function.individual_ms = Some(500);
@@ -398,14 +399,14 @@ fn what_individual_recovery_discards_does_not_go_on() {
     let mut trace = twice(false);
     stream(trace.case.counted[0].as_mut().unwrap()).individual[0].1 -= 1;
     trace.breaks(&[Rule::Counters]);
-    // After a time-out it takes the same number again.
+    // After a time-out it accepts the same number again.
     let mut trace = twice(false).uncounted();
     trace.add(100 * PERIOD + 900 * MS, 0, true, 99, Some(99));
     trace.breaks(&[Rule::Delivered]);
 }
 
 #[test]
-fn what_has_no_number_leaves_individual_recovery_as_it_is() {
+fn a_copy_without_a_number_does_not_change_individual_recovery() {
     let mut function = relay();
     function.individual_ms = Some(500);
     let mut trace = Trace::new(function);
@@ -425,7 +426,7 @@ fn what_has_no_number_leaves_individual_recovery_as_it_is() {
 }
 
 #[test]
-fn a_frame_that_comes_while_its_function_changes_may_be_rogue_to_the_one_before() {
+fn a_frame_that_arrives_during_a_change_may_be_rogue_to_the_old_function() {
     let counted = |rogue: u64| {
         let mut trace = Trace::eliminated(Some(8));
         trace.frame(2, true, 60).at += 40 * PERIOD;
@@ -442,9 +443,9 @@ fn a_frame_that_comes_while_its_function_changes_may_be_rogue_to_the_one_before(
 }
 
 #[test]
-fn a_frame_may_leave_again_by_its_ports_in_another_order_once_its_function_has_changed() {
+fn a_changed_function_may_repeat_a_frame_by_its_ports_in_another_order() {
     let two_ways = |history: u16| {
-        let egress = |port| Egress { port, look: look(false) };
+        let egress = |port| Egress { port, headers: headers(false) };
         Function { egress: vec![egress(0), egress(2)], ..eliminator(Some(history)) }
     };
     let twice = |changes: bool| {
@@ -471,7 +472,7 @@ fn a_frame_may_leave_again_by_its_ports_in_another_order_once_its_function_has_c
 }
 
 #[test]
-fn match_recovery_may_accept_a_frame_again_while_its_way_out_is_away() {
+fn match_recovery_may_accept_a_frame_again_while_its_egress_port_is_unavailable() {
     const AWAY: std::ops::Range<u64> = 100..210;
     let counted = |again: u64| {
         let mut trace = Trace::eliminated(None);
@@ -496,14 +497,14 @@ fn match_recovery_may_accept_a_frame_again_while_its_way_out_is_away() {
     assert!(counted(copies + 20).rules().contains(&Rule::Counters));
 }
 
-/// The plainest vector recovery: a list of what was accepted.
-struct Plain {
+/// A simple vector recovery: a list of accepted numbers.
+struct ListRecovery {
     history: u16,
     newest: Option<u16>,
     accepted: Vec<u16>,
 }
 
-impl Plain {
+impl ListRecovery {
     fn packet(&mut self, number: u16) -> bool {
         let Some(newest) = self.newest else {
             (self.newest, self.accepted) = (Some(number), vec![number]);
@@ -522,10 +523,10 @@ impl Plain {
 }
 
 proptest! {
-    /// A node that does what it must is never blamed, whatever paths do to frames and in whichever
-    /// order it works on those that are there.
+    /// A correct node never violates a rule, for any impairment of the paths and any order in which it
+    /// processes queued frames.
     #[test]
-    fn a_node_that_is_right_is_never_blamed(
+    fn a_correct_node_violates_no_rule(
         history in prop::sample::select(vec![2_u16, 5, 16, 100]),
         first: u16,
         paths in prop::collection::vec((0.0..1.0_f64, 0..40_u64, 0..3_u8), 2 * 150),
@@ -544,7 +545,7 @@ proptest! {
             }
         }
         arrivals.sort_unstable();
-        // Each port is worked on in order, at any time after the frame came.
+        // Each port is processed in order, at any time after the frame arrived.
         let mut worked: [u64; 3] = [0; 3];
         let mut work = Vec::new();
         for (turn, (at, port, sequence, number)) in arrivals.iter().enumerate() {
@@ -553,7 +554,7 @@ proptest! {
             work.push((worked[*port], turn, *sequence, *number));
         }
         work.sort_unstable();
-        let mut function = Plain { history, newest: None, accepted: Vec::new() };
+        let mut function = ListRecovery { history, newest: None, accepted: Vec::new() };
         for (at, _, sequence, number) in work {
             if function.packet(number) {
                 trace.add(at, 0, false, sequence, None);

@@ -1,39 +1,39 @@
-//! Traces of a node with a host and two paths that is right, to be changed.
+//! Traces of a correct node with a host and two paths, to be changed by tests.
 
-use super::super::super::spec::{Egress, Function, Look, Recovery};
+use super::super::super::spec::{Egress, FrameHeaders, Function, Recovery};
 use super::*;
 
 pub(super) const MS: u64 = 1_000_000;
-/// From entering to leaving.
+/// Transit time of a frame.
 pub(super) const LATENCY: u64 = MS / 20;
-/// Between frames.
+/// Interval between frames.
 pub(super) const PERIOD: u64 = MS;
 pub(super) const FRAMES: u64 = 400;
 pub(super) const GROUP: MacAddress = MacAddress([1, 0, 0x5e, 0, 0, 1]);
 pub(super) const BEGIN: u64 = 1_000 * MS;
 
-pub(super) fn look(numbered: bool) -> Look {
-    Look { destination: GROUP, vlan: Some(10), numbered }
+pub(super) fn headers(numbered: bool) -> FrameHeaders {
+    FrameHeaders { destination: GROUP, vlan: Some(10), numbered }
 }
 
 pub(super) fn recover(history: Option<u16>) -> Recovery {
     Recovery { history, timeout_ms: 200, take_no_sequence: false }
 }
 
-/// Two paths in, one way out.
+/// Two ingress paths, one egress port.
 pub(super) fn eliminator(history: Option<u16>) -> Function {
     Function {
         members: vec![1, 2],
         individual_ms: None,
         generate: false,
         recover: Some(recover(history)),
-        egress: vec![Egress { port: 0, look: look(false) }],
+        egress: vec![Egress { port: 0, headers: headers(false) }],
     }
 }
 
-/// One way in, two paths out.
+/// One ingress port, two egress paths.
 pub(super) fn generator() -> Function {
-    let egress = |port| Egress { port, look: look(true) };
+    let egress = |port| Egress { port, headers: headers(true) };
     Function {
         members: vec![0],
         individual_ms: None,
@@ -43,28 +43,28 @@ pub(super) fn generator() -> Function {
     }
 }
 
-/// One way in, one path out.
+/// One ingress port, one egress path.
 pub(super) fn relay() -> Function {
-    let egress = vec![Egress { port: 1, look: look(false) }];
+    let egress = vec![Egress { port: 1, headers: headers(false) }];
     Function { members: vec![0], individual_ms: None, generate: false, recover: None, egress }
 }
 
 /// A node with a host and two paths, and one stream.
 pub(super) struct Trace {
-    pub(super) case: Case,
+    pub(super) case: TrialCase,
 }
 
 impl Trace {
     pub(super) fn new(function: Function) -> Self {
         let ports = ["host", "path1", "path2"].map(Into::into).to_vec();
         let era = Era { begins: Span::default(), function: Some(function), step: None };
-        let case = Case {
+        let case = TrialCase {
             nodes: vec![("n".into(), ports)],
             streams: vec!["s".into()],
             eras: vec![vec![vec![era]]],
             foreign: vec![vec![0; 3]],
             counted: vec![None],
-            ..Case::default()
+            ..TrialCase::default()
         };
         Self { case }
     }
@@ -92,7 +92,7 @@ impl Trace {
         });
     }
 
-    /// Every frame by both paths, the second one late; the first copy leaves.
+    /// Every frame arrives by both paths, by the second one later; the first copy leaves.
     pub(super) fn eliminated(history: Option<u16>) -> Self {
         let mut trace = Self::new(eliminator(history));
         for sequence in 0..FRAMES {
@@ -120,7 +120,7 @@ impl Trace {
         trace
     }
 
-    /// Every frame is numbered from `first` on and leaves by both paths.
+    /// Every frame is numbered, starting with `first`, and leaves by both paths.
     pub(super) fn generated(first: u16) -> Self {
         let mut trace = Self::new(generator());
         for sequence in 0..FRAMES {
@@ -143,7 +143,7 @@ impl Trace {
         trace
     }
 
-    /// The sighting of a frame at a port.
+    /// The index of the sighting of a frame at a port.
     pub(super) fn find(&self, port: usize, entering: bool, sequence: u64) -> usize {
         let wanted = (port, entering, sequence);
         let all = &self.case.sightings;
@@ -165,7 +165,7 @@ impl Trace {
         self.case.disturbances.push(Disturbance { node: 0, port, span, step: 0 });
     }
 
-    /// Captured in the order of time.
+    /// Sorts the captured frames by time.
     pub(super) fn sorted(mut self) -> Self {
         self.case.sightings.sort_by_key(|sighting| sighting.at);
         for (index, sighting) in self.case.sightings.iter_mut().enumerate() {
@@ -174,7 +174,7 @@ impl Trace {
         self
     }
 
-    /// Counters that were not asked for.
+    /// Removes the counters.
     pub(super) fn uncounted(mut self) -> Self {
         self.case.counted = vec![None];
         self

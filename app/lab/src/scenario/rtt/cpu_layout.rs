@@ -1,18 +1,18 @@
-//! Which CPU does what.
+//! Assignment of CPUs.
 
 use onbeat_realtime::{CpuSet, Profile, Realtime, Scheduling};
 
 use crate::{Result, cpus};
 
-/// Of the thread that sends probes: it is in the place of an interface's interrupt, which nothing
-/// keeps waiting.
+/// Priority of the sending thread: it stands for the interrupt of an interface, which preempts
+/// everything.
 const PROBER: Scheduling = Scheduling::Fifo(80);
 
-/// Which CPU does what. What a frame causes in softirq happens on the CPU that sent it: probes are
-/// sent from the CPU of node a, so that it is on the nodes' CPUs.
+/// Assignment of CPUs. Softirq work for a frame runs on the CPU that sent it: probes are sent from the
+/// CPU of node a, so that this work is on the nodes' CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CpuLayout {
-    /// Background traffic, whoever receives, and this program.
+    /// Background traffic, receivers, and this program.
     pub(super) hosts: CpuSet,
     /// Node a.
     pub(super) a: u16,
@@ -21,13 +21,13 @@ pub(super) struct CpuLayout {
 }
 
 impl CpuLayout {
-    /// Of the CPUs that may be used.
+    /// Chooses from the CPUs that may be used.
     pub(super) fn choose() -> Result<Self> {
         Ok(Self::among(&cpus::usable()?))
     }
 
-    /// A CPU for each node and the rest for the hosts, as far as there are so many. `usable` are
-    /// ascending, and at least one: the first has the most to do besides.
+    /// One CPU for each node and the rest for the hosts, as far as available. `usable` is ascending and
+    /// not empty: the first CPU has most of the other work.
     fn among(usable: &[u16]) -> Self {
         let set = |cpus: &[u16]| cpus.iter().copied().collect();
         match *usable {
@@ -45,19 +45,18 @@ impl CpuLayout {
         [self.a, self.b].into_iter().collect()
     }
 
-    /// Keeps this thread, and the threads it starts meanwhile, where the hosts are.
+    /// Moves this thread, and threads that it starts, to the CPUs of the hosts.
     pub(super) fn with_hosts(&self) -> Result<Realtime> {
         Ok(Profile::default().on_cpus(self.hosts.clone()).enter()?)
     }
 
-    /// Makes this thread, and the threads it starts meanwhile, send as an interface of node a would
-    /// bring frames in.
+    /// Makes this thread, and threads that it starts, send like an interrupt of node a's interface.
     pub(super) fn as_interrupt(&self) -> Result<Realtime> {
         let cpu = [self.a].into_iter().collect();
         Ok(Profile::default().on_cpus(cpu).scheduled(PROBER).enter()?)
     }
 
-    /// In words.
+    /// Description of the assignment.
     pub(super) fn note(&self) -> String {
         let nodes = if self.a == self.b {
             format!("Both nodes on CPU {}", self.a)
@@ -65,15 +64,14 @@ impl CpuLayout {
             format!("Node a on CPU {}, node b on CPU {}", self.a, self.b)
         };
         let shared = if self.nodes().contains_all(&self.hosts) {
-            " There is no other CPU, so that both disturb each other."
+            " There is no other CPU, so that both share it."
         } else {
             ""
         };
         format!(
-            "{nodes}; the hosts, with the background traffic and what receives, on CPU {}.{shared} \
-             On a veth, what a frame causes in softirq happens on the CPU that sent it: probes are \
-             sent from node a's CPU, by a thread at {PROBER}, which stands for the interrupt of a \
-             NIC.",
+            "{nodes}; the hosts, with background traffic and receivers, on CPU {}.{shared} On a \
+             veth, softirq work for a frame runs on the CPU that sent it: probes are sent on the \
+             CPU of node a by a thread at {PROBER}, which stands for the interrupt of a NIC.",
             self.hosts
         )
     }
@@ -84,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_and_hosts_are_apart_as_far_as_can_be() {
+    fn nodes_and_hosts_have_separate_cpus_if_available() {
         let among = |usable: &[u16]| {
             let CpuLayout { hosts, a, b } = CpuLayout::among(usable);
             (hosts.to_string(), a, b)

@@ -1,9 +1,9 @@
-//! What BPF programs took while they were counted, in a round of its own: counting costs, too.
+//! Run time of BPF programs, counted in a round of its own, as counting has a cost.
 
 use onbeat_bpf::Runs;
 use onbeat_report::{Cell, Counters};
 
-/// Programs, and the packets that passed meanwhile.
+/// Run time of programs, and the number of packets meanwhile.
 #[derive(Debug)]
 pub(super) struct ProgramCosts {
     programs: Vec<(String, Runs)>,
@@ -11,7 +11,7 @@ pub(super) struct ProgramCosts {
 }
 
 impl ProgramCosts {
-    /// From what the same programs had taken before and after these packets.
+    /// Computes the costs from the run times before and after these packets.
     pub(super) fn between(
         before: Vec<(String, Runs)>,
         after: Vec<(String, Runs)>,
@@ -22,14 +22,10 @@ impl ProgramCosts {
         Self { programs, packets }
     }
 
-    /// Of those that ran: a run, and what of a packet's time they are.
+    /// A table of the programs that ran: time per run and per packet.
     pub(super) fn table(&self) -> Counters {
-        let mut table = Counters::new([
-            ("program", ""),
-            ("runs", ""),
-            ("of a run", "ns"),
-            ("of a packet", "ns"),
-        ]);
+        let mut table =
+            Counters::new([("program", ""), ("runs", ""), ("per run", "ns"), ("per packet", "ns")]);
         for (program, runs) in self.programs.iter().filter(|(_, runs)| runs.count > 0) {
             let time_ns = runs.time_ns as f64;
             table.row([
@@ -48,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ran_meanwhile_by_run_and_by_packet() {
+    fn costs_are_per_run_and_per_packet() {
         let runs = |count, time_ns| Runs { count, time_ns };
         let programs = |a, b| vec![("a".to_string(), a), ("b".to_string(), b)];
         let counted = ProgramCosts::between(

@@ -1,4 +1,4 @@
-//! Where and with which priority the two nodes run.
+//! CPUs and priority of the two nodes.
 
 use std::io;
 use std::thread;
@@ -12,13 +12,13 @@ use crate::{Error, Result, cpus};
 pub(in crate::bench) struct Placement {
     pub(in crate::bench) mn_cpu: usize,
     pub(in crate::bench) cn_cpu: usize,
-    /// Of SCHED_FIFO; `None`: as any other thread.
+    /// Priority of SCHED_FIFO; `None`: normal scheduling.
     pub(in crate::bench) priority: Option<u8>,
 }
 
 impl Placement {
-    /// `wanted`: of the managing and of the controlled node; else the first and the last one there
-    /// are. A `priority` of 0 is none.
+    /// `wanted`: CPUs of the managing and of the controlled node; default: the first and the last one.
+    /// A `priority` of 0 is none.
     pub(in crate::bench) fn choose(wanted: Option<(usize, usize)>, priority: u8) -> Result<Self> {
         let usable = cpus::usable()?;
         let ends =
@@ -27,13 +27,13 @@ impl Placement {
         cpus::check("cpus", mn_cpu, &usable)?;
         cpus::check("cpus", cn_cpu, &usable)?;
         let place = Self { mn_cpu, cn_cpu, priority: (priority > 0).then_some(priority) };
-        // Refused now rather than in the middle.
+        // Fails here rather than during a measurement.
         let tried = thread::scope(|scope| scope.spawn(|| place.take(mn_cpu).map(drop)).join());
         tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         Ok(place)
     }
 
-    /// Keeps this thread on a CPU, at the priority, until what it gives is dropped.
+    /// Pins this thread to a CPU, at the priority, until the returned guard is dropped.
     pub(in crate::bench) fn take(&self, cpu: usize) -> Result<Realtime> {
         let cpus = u16::try_from(cpu).into_iter().collect();
         let profile = Profile::default().on_cpus(cpus);
@@ -43,14 +43,14 @@ impl Placement {
         };
         profile.enter().map_err(|error| {
             Error::io(
-                "place a thread (--priority 0 does without a priority)",
+                "set CPU and priority of a thread (--priority 0 avoids a priority)",
                 io::Error::other(error),
             )
         })
     }
 }
 
-/// What the nodes ran on.
+/// Run conditions of the nodes.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::bench) struct Machine {
     pub(in crate::bench) place: Placement,
@@ -63,7 +63,7 @@ impl Machine {
         Self { place, no_deep_sleep: awake.no_deep_sleep, locked: awake.locked }
     }
 
-    /// A note for a result; `request` is what the managing nodes send.
+    /// The note of a result; `request` names the frames of the managing nodes.
     pub(in crate::bench) fn note(&self, request: &str) -> String {
         let Placement { mn_cpu, cn_cpu, priority } = self.place;
         let priority = match priority {
@@ -71,24 +71,26 @@ impl Machine {
             None => "without real-time priority".into(),
         };
         let awake = match (self.no_deep_sleep, self.locked) {
-            (true, true) => "memory is locked, and CPUs are kept out of deep sleep",
-            (true, false) => "memory is not locked, and CPUs are kept out of deep sleep",
-            (false, true) => "memory is locked; deep sleep of CPUs could not be ruled out",
-            (false, false) => "memory is not locked; deep sleep of CPUs could not be ruled out",
+            (true, true) => "memory is locked, and deep idle states of CPUs are disabled",
+            (true, false) => "memory is not locked, and deep idle states of CPUs are disabled",
+            (false, true) => "memory is locked; deep idle states of CPUs could not be disabled",
+            (false, false) => {
+                "memory is not locked; deep idle states of CPUs could not be disabled"
+            }
         };
         format!(
-            "The managing nodes' threads are on CPU {mn_cpu}, and with them the softirq work of a \
-             {request} up to the controlled node's interface (and all of a response that a program \
-             gives there); the controlled nodes' threads are on CPU {cn_cpu}; {priority}; {awake}."
+            "The managing nodes' threads are on CPU {mn_cpu}, as is the softirq work of a \
+             {request} up to the controlled node's interface (and the whole of a response by a \
+             program there); the controlled nodes' threads are on CPU {cn_cpu}; {priority}; \
+             {awake}."
         )
     }
 }
 
-/// While it lives, memory stays where it is and CPUs do not sleep deeply; as far as the host lets
-/// us.
+/// While it lives, memory is locked and deep idle states of CPUs are disabled, as far as permitted.
 #[derive(Debug)]
 pub(in crate::bench) struct Awake {
-    /// Whether the kernel was asked to keep CPUs out of deep sleep.
+    /// Whether deep idle states of CPUs are disabled.
     no_deep_sleep: bool,
     /// Whether memory is locked.
     locked: bool,
