@@ -142,7 +142,7 @@ fn in_order(first: &str, second: &str) {
         world.handle(second).unwrap().set_down(path).unwrap();
     }
     world.start(first, program()).unwrap_or_else(|error| panic!("{error}"));
-    let down = onbeat_node::control::Link::Down;
+    let down = onbeat_node::control::LinkState::Down;
     for path in ["path1", "path2"] {
         assert_eq!(crate::common::port(&show(first), path).link, down);
     }
@@ -153,7 +153,7 @@ fn in_order(first: &str, second: &str) {
 
     world.start(second, program()).unwrap_or_else(|error| panic!("{error}"));
     let ready = |node: &str| {
-        let up = onbeat_node::control::Link::Up;
+        let up = onbeat_node::control::LinkState::Up;
         show(node).ports.iter().all(|port| port.link == up && port.frames_lost.is_none())
     };
     wait_for("both nodes see both paths", || ready("talker") && ready("listener"));
@@ -202,7 +202,7 @@ fn programs_at_both_ends_notice_no_cut_path() {
             let status = show(node);
             crate::common::port(&status, path).link
         };
-        let up = onbeat_node::control::Link::Up;
+        let up = onbeat_node::control::LinkState::Up;
         wait_for("both nodes tell that it is up", || {
             port("talker") == up && port("listener") == up
         });

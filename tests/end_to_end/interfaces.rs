@@ -19,7 +19,7 @@ use onbeat_lab::World;
 use onbeat_lab::world::Ends;
 use onbeat_netdev::VethEnd;
 use onbeat_node::config::Backend;
-use onbeat_node::control::{Link, PortMode};
+use onbeat_node::control::{LinkState, PortMode};
 
 const STREAM: &str = "axis";
 const WHILE: u64 = 300;
@@ -215,7 +215,7 @@ fn an_interface_that_is_turned_off_and_on_keeps_its_program() {
 
     world.cut("path1", Ends::First).unwrap();
     assert!(!device(&world, "a", "path1").up);
-    wait_for("the node tells that it is off", || port(&show("a"), "path1").link == Link::Down);
+    wait_for("the node tells that it is off", || port(&show("a"), "path1").link == LinkState::Down);
     flow.advance(WHILE);
     world.restore("path1").unwrap();
     assert_eq!(programs(), before);
@@ -227,7 +227,7 @@ fn an_interface_that_is_turned_off_and_on_keeps_its_program() {
 
     // The only interface that frames come in by.
     world.cut("access", Ends::Second).unwrap();
-    wait_for("the node tells that it is off", || port(&show("a"), "host").link == Link::Down);
+    wait_for("the node tells that it is off", || port(&show("a"), "host").link == LinkState::Down);
     world.restore("access").unwrap();
     assert_eq!(programs(), before);
     frames_pass(&world);
@@ -251,7 +251,7 @@ fn an_interface_that_comes_back_gets_its_program_back() {
         wait_for("the node tells that it is gone", || {
             let status = show(node);
             let port = port(&status, "path1");
-            (port.link, port.mode) == (Link::Missing, PortMode::Detached)
+            (port.link, port.mode) == (LinkState::Missing, PortMode::Detached)
         });
         wait_for("the log says so", || log(node).contains("interface path1 is gone"));
     }
@@ -269,7 +269,7 @@ fn an_interface_that_comes_back_gets_its_program_back() {
         wait_for("the node runs on it again", || {
             let status = show(node);
             let port = port(&status, "path1");
-            (port.link, port.mode) == (Link::Up, PortMode::Native)
+            (port.link, port.mode) == (LinkState::Up, PortMode::Native)
         });
         assert_eq!(device(&world, node, "path1").mtu, WANTED, "MTU of path1 of {node}");
     }

@@ -20,7 +20,7 @@ use crate::common::{
 use onbeat_lab::World;
 use onbeat_lab::world::Ends;
 use onbeat_netdev::{Ethtool, XdpMode as DeviceMode};
-use onbeat_node::control::{Link, PortMode};
+use onbeat_node::control::{LinkState, PortMode};
 use onbeat_testing::{Feature, require_all};
 
 const WHILE: u64 = 400;
@@ -154,7 +154,7 @@ fn generic_mode() {
     // Turned off at the near side, a port keeps frames from the other one until the node knows. It
     // acts on what it was told before it answers, the second time at the latest.
     world.cut("path1", Ends::First).unwrap();
-    wait_for("the node tells that it is off", || port(&show("a"), "path1").link == Link::Down);
+    wait_for("the node tells that it is off", || port(&show("a"), "path1").link == LinkState::Down);
     show("a");
     let flow = flow(&world);
     flow.advance(WHILE);

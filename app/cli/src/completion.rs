@@ -54,7 +54,7 @@ fn streams() -> Vec<String> {
 
 /// Makes the laboratory complete the words of its commands, where a shell asks for that: `PROGRAM -- onbeat
 /// lab WORD...`. Returns where the words are of another command, or the laboratory is not installed.
-pub(crate) fn of_laboratory() {
+pub(crate) fn complete_laboratory() {
     let mut words = std::env::args_os().skip(3);
     let command = words.next().filter(|word| laboratory::COMMANDS.iter().any(|name| word == name));
     if std::env::var_os(VARIABLE).is_none() || command.is_none() || words.next().is_none() {

@@ -11,6 +11,6 @@ mod node;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    completion::of_laboratory();
+    completion::complete_laboratory();
     onbeat_terminal::program::main::<args::Arguments>()
 }

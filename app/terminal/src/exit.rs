@@ -10,7 +10,7 @@ use onbeat_host::trust;
 use crate::colors;
 
 /// The exit status of a command that failed with an error.
-pub const CANNOT: u8 = 2;
+pub const ERROR: u8 = 2;
 
 /// What a command that ran tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub type Result<T = Answer> = std::result::Result<T, Failure>;
 impl Failure {
     /// Exits with status 2.
     pub fn new(message: impl Display) -> Failure {
-        Failure::with_code(message, CANNOT)
+        Failure::with_code(message, ERROR)
     }
 
     /// Exits with the given status.
@@ -87,8 +87,8 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     // Help for want of a command has no such prefix, and may have the word further down.
     let text =
         if plain.starts_with("error:") { text.replacen("error:", "onbeat:", 1) } else { text };
-    say(text.trim_end());
-    ExitCode::from(CANNOT)
+    write_error(text.trim_end());
+    ExitCode::from(ERROR)
 }
 
 /// Says on standard error what keeps nothing from being done.
@@ -114,6 +114,6 @@ pub fn warn_of_refusal(refusal: impl Display) {
 }
 
 /// Nobody is left to be told that standard error cannot be written.
-fn say(text: &str) {
+fn write_error(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

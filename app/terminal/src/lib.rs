@@ -2,7 +2,7 @@
 //!
 //! - [`program`]: from the command line to the exit status.
 //! - [`exit`]: exit status, and errors on standard error.
-//! - [`output`], [`Shown`]: results on standard output, as JSON, as a page.
+//! - [`output`], [`ResultOptions`]: results on standard output, as JSON, as a page.
 //! - [`companion`]: the other program of the same installation.
 //! - [`paths`]: no output of a command line is one of its inputs.
 //! - [`values`]: values of options.
@@ -20,8 +20,8 @@ pub mod manual;
 pub mod output;
 pub mod paths;
 pub mod program;
-mod shown;
+mod result_options;
 pub mod values;
 pub mod version;
 
-pub use shown::Shown;
+pub use result_options::ResultOptions;

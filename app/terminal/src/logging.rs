@@ -17,7 +17,7 @@ use crate::colors;
 use crate::exit::{Failure, Result};
 
 /// Begins to log from a level up; `RUST_LOG` says otherwise, and each `-v` says more.
-pub fn begin(level: Level, verbose: u8) -> Result<()> {
+pub fn start(level: Level, verbose: u8) -> Result<()> {
     let filter = match env::var("RUST_LOG") {
         Ok(directives) if !directives.is_empty() => {
             EnvFilter::try_new(&directives).map_err(|error| {
@@ -27,7 +27,7 @@ pub fn begin(level: Level, verbose: u8) -> Result<()> {
                 ))
             })?
         }
-        _ => EnvFilter::new(more(level, verbose).as_str()),
+        _ => EnvFilter::new(raised(level, verbose).as_str()),
     };
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     if to_journal() {
@@ -38,7 +38,7 @@ pub fn begin(level: Level, verbose: u8) -> Result<()> {
     Ok(())
 }
 
-fn more(level: Level, steps: u8) -> Level {
+fn raised(level: Level, steps: u8) -> Level {
     const LEVELS: [Level; 4] = [Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
     let at = LEVELS.iter().position(|&known| known == level).unwrap_or(0);
     LEVELS[(at + usize::from(steps)).min(LEVELS.len() - 1)]
@@ -85,9 +85,9 @@ mod tests {
 
     #[test]
     fn each_v_says_more_until_there_is_no_more() {
-        assert_eq!(more(Level::WARN, 0), Level::WARN);
-        assert_eq!(more(Level::WARN, 1), Level::INFO);
-        assert_eq!(more(Level::INFO, 1), Level::DEBUG);
-        assert_eq!(more(Level::INFO, 9), Level::TRACE);
+        assert_eq!(raised(Level::WARN, 0), Level::WARN);
+        assert_eq!(raised(Level::WARN, 1), Level::INFO);
+        assert_eq!(raised(Level::INFO, 1), Level::DEBUG);
+        assert_eq!(raised(Level::INFO, 9), Level::TRACE);
     }
 }

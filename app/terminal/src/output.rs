@@ -26,9 +26,9 @@ pub fn print(text: &str) -> Result<()> {
 pub fn print_to_reader(text: &str) -> Result<Reader> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Closed),
         Err(error) => Err(Failure::new(format!("standard output cannot be written: {error}"))),
-        Ok(()) => Ok(Reader::There),
+        Ok(()) => Ok(Reader::Open),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::exit::{Failure, Result};
 const OUTPUTS: [&str; 4] = ["csv", "html", "output", "parquet"];
 
 /// A file of the command line.
-struct Named {
+struct NamedFile {
     /// The option, or the name of the positional argument.
     label: String,
     /// With the value.
@@ -34,9 +34,9 @@ pub fn check(command: &Command, matches: &ArgMatches) -> Result<()> {
             let values = matches.try_get_raw(argument.get_id().as_str()).ok().flatten();
             for path in values.into_iter().flatten().map(Path::new) {
                 if is_output(argument) {
-                    outputs.extend(Named::new(argument, path, Target::of(path)));
+                    outputs.extend(NamedFile::new(argument, path, Target::of(path)));
                 } else {
-                    inputs.extend(Named::new(argument, path, input(path)));
+                    inputs.extend(NamedFile::new(argument, path, input(path)));
                 }
             }
         }
@@ -46,18 +46,18 @@ pub fn check(command: &Command, matches: &ArgMatches) -> Result<()> {
     }
     let label = "standard output".to_owned();
     let printed = Target::of_open(io::stdout().as_fd());
-    outputs.extend(printed.map(|target| Named { full: label.clone(), label, target }));
+    outputs.extend(printed.map(|target| NamedFile { full: label.clone(), label, target }));
     for (place, output) in outputs.iter().enumerate() {
-        let same = |other: &&Named| other.target.is_same_file(&output.target);
-        let Named { full, .. } = output;
-        if let Some(Named { label, .. }) = inputs.iter().find(same) {
+        let same = |other: &&NamedFile| other.target.is_same_file(&output.target);
+        let NamedFile { full, .. } = output;
+        if let Some(NamedFile { label, .. }) = inputs.iter().find(same) {
             return Err(Failure::new(format!(
                 "{full}: the command reads this file, too ({label}), and would destroy it; name another \
                  file"
             )));
         }
-        let clash = |other: &&Named| !other.target.append || !output.target.append;
-        if let Some(Named { label, .. }) = outputs[..place].iter().filter(clash).find(same) {
+        let clash = |other: &&NamedFile| !other.target.append || !output.target.append;
+        if let Some(NamedFile { label, .. }) = outputs[..place].iter().filter(clash).find(same) {
             return Err(Failure::new(format!(
                 "{full}: {label} goes to this file, too, and each would overwrite the other; name another \
                  file"
@@ -67,13 +67,13 @@ pub fn check(command: &Command, matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-impl Named {
+impl NamedFile {
     fn new(argument: &Arg, path: &Path, target: Option<Target>) -> Option<Self> {
         let label = match argument.get_long() {
             Some(long) => format!("--{long}"),
             None => argument.to_string(),
         };
-        Some(Named { full: format!("{label} {path:?}"), label, target: target? })
+        Some(NamedFile { full: format!("{label} {path:?}"), label, target: target? })
     }
 }
 

@@ -46,7 +46,7 @@ pub fn main<P: Program>() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return exit::usage(&error),
     };
-    let begun = logging::begin(program.log_level(), program.verbose());
+    let begun = logging::start(program.log_level(), program.verbose());
     let answer = begun.and_then(|()| paths::check(&command, &matches)).and_then(|()| {
         tracing::debug!("onbeat {}: {program:?}", version::line());
         program.execute()
@@ -56,7 +56,7 @@ pub fn main<P: Program>() -> ExitCode {
 
 /// A program with the commands `C`, for their tests.
 #[doc(hidden)]
-pub fn of_commands<C: Subcommand>() -> Command {
+pub fn command_line<C: Subcommand>() -> Command {
     C::augment_subcommands(Command::new("onbeat").subcommand_required(true))
 }
 
@@ -64,7 +64,7 @@ pub fn of_commands<C: Subcommand>() -> Command {
 #[doc(hidden)]
 pub fn parse<C: Subcommand>(line: &str) -> std::result::Result<C, clap::Error> {
     let words = std::iter::once("onbeat").chain(line.split_whitespace());
-    C::from_arg_matches(&of_commands::<C>().try_get_matches_from(words)?)
+    C::from_arg_matches(&command_line::<C>().try_get_matches_from(words)?)
 }
 
 /// For tests: asserts that the help of every visible command has its exit status and examples that parse.

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 ///
 /// # Errors
 /// The range.
-pub fn one_in(text: &str) -> std::result::Result<NonZeroU32, String> {
+pub fn parse_sample_ratio(text: &str) -> std::result::Result<NonZeroU32, String> {
     const MOST: u32 = 1000;
     match text.parse() {
         Ok(n @ 2..=MOST) => Ok(NonZeroU32::new(n).expect("it is at least 2")),

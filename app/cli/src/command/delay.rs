@@ -6,7 +6,7 @@ mod echo;
 use onbeat_delay_run::{
     HooksOptions, MatchOptions, Method, MirrorOptions, PingOptions, ScopeOptions,
 };
-use onbeat_terminal::Shown;
+use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Failure, Result};
 
 /// What packets wait in one hop, with an honest error and an upper bound
@@ -135,7 +135,7 @@ struct Measurement<O: clap::Args> {
     #[command(flatten)]
     options: O,
     #[command(flatten)]
-    shown: Shown,
+    shown: ResultOptions,
 }
 
 impl<M: Method + clap::Args> Measurement<M> {

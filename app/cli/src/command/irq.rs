@@ -48,11 +48,11 @@ impl Arguments {
 }
 
 /// The shortest interval: reading takes time, too.
-const SHORTEST: Duration = Duration::from_millis(10);
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Whether the ledger can be read at this interval.
 fn check_interval(interval: Duration) -> Result<()> {
-    if interval < SHORTEST {
+    if interval < MIN_INTERVAL {
         return Err(Failure::new(format!(
             "--interval {interval:?} is too short; give 10ms or more"
         )));

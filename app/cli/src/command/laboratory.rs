@@ -25,7 +25,7 @@ Examples:
 
 Exit status: 0 all checks hold, 1 a check failed, 2 error (the laboratory is not installed)."
     )]
-    Lab(Passed),
+    Lab(LaboratoryArguments),
     /// Measure, always beside the limit in the same run (onbeat-lab)
     #[command(
         disable_help_flag = true,
@@ -36,7 +36,7 @@ Examples:
 
 Exit status: 0 all checks hold, 1 a check failed, 2 error (the laboratory is not installed)."
     )]
-    Bench(Passed),
+    Bench(LaboratoryArguments),
     /// Generate reproducible CPU and network load (onbeat-lab)
     #[command(
         disable_help_flag = true,
@@ -47,12 +47,12 @@ Examples:
 
 Exit status: 0 success, 2 error (the laboratory is not installed)."
     )]
-    Load(Passed),
+    Load(LaboratoryArguments),
 }
 
 /// Arguments that the laboratory parses.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Passed {
+pub(crate) struct LaboratoryArguments {
     /// Arguments of the laboratory; --help lists them
     #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,

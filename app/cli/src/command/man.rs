@@ -63,11 +63,11 @@ fn overview(program: clap::Command) -> Page {
 mod tests {
     use super::*;
     use crate::command::Command;
-    use onbeat_terminal::program::of_commands;
+    use onbeat_terminal::program::command_line;
 
     #[test]
     fn each_command_has_a_page_unless_it_is_hidden_or_of_the_laboratory() {
-        let pages = pages(&of_commands::<Command>());
+        let pages = pages(&command_line::<Command>());
         let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
         assert_eq!(
             names,

@@ -98,7 +98,7 @@ mod tests {
             &root,
             |command| !["lab", "bench", "load"].contains(&command),
             |words| {
-                let parsed = onbeat_terminal::program::of_commands::<super::Command>()
+                let parsed = onbeat_terminal::program::command_line::<super::Command>()
                     .version("1")
                     .try_get_matches_from(words);
                 parsed.map(drop).map_err(|error| (format!("{:?}", error.kind()), error.to_string()))

@@ -12,7 +12,7 @@ use onbeat_terminal::output;
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Done {
+struct RestoreReport {
     ok: bool,
     restored: Vec<RestoredLine>,
 }
@@ -37,11 +37,11 @@ fn discarded(path: &Path) -> String {
 }
 
 /// Tells it; bad where something could not be put back, and is not to be forgotten.
-pub(super) fn tell(restored: Vec<Restored>, forget: bool, json: bool) -> Result {
+pub(super) fn print(restored: Vec<Restored>, forget: bool, json: bool) -> Result {
     let ok = forget || restored.iter().all(|one| one.outcome != PutBack::Failed);
     if json {
         let restored = restored.into_iter().map(RestoredLine::from).collect();
-        output::print_json(&Done { ok, restored })?;
+        output::print_json(&RestoreReport { ok, restored })?;
     } else if restored.is_empty() {
         output::print("nothing to put back\n")?;
     } else {

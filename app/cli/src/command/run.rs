@@ -99,7 +99,8 @@ fn summary(config: &Config) -> String {
     let shown = &config.streams[..config.streams.len().min(STREAMS)];
     let width = shown.iter().map(|stream| stream.name.len()).max().unwrap_or(0);
     for stream in shown {
-        let _ = writeln!(text, "  stream {:<width$}  {}", stream.name, way(config, stream));
+        let _ =
+            writeln!(text, "  stream {:<width$}  {}", stream.name, describe_path(config, stream));
     }
     let rest = config.streams.len() - shown.len();
     if rest > 0 {
@@ -109,7 +110,7 @@ fn summary(config: &Config) -> String {
 }
 
 /// `talker -> generate -> path1, path2`
-fn way(config: &Config, stream: &Stream) -> String {
+fn describe_path(config: &Config, stream: &Stream) -> String {
     let function = match (stream.generate, &stream.recover) {
         (true, _) => "generate",
         (false, Some(_)) => "recover",

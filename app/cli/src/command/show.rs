@@ -2,7 +2,7 @@
 
 mod events;
 
-use onbeat_node::control::{Since, node_table, stream_detail};
+use onbeat_node::control::{EventStart, node_table, stream_detail};
 
 use onbeat_terminal::exit::{Answer, Result};
 use onbeat_terminal::output;
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// Only events after the one of this number, or from this time on (RFC 3339, UTC, or its beginning,
     /// such as 2025-01-31T12:30)
     #[arg(long, value_name = "NUMBER|TIME", requires = "events")]
-    since: Option<Since>,
+    since: Option<EventStart>,
     /// Go on with events as they happen
     #[arg(long, requires = "events")]
     follow: bool,
@@ -51,7 +51,10 @@ impl Arguments {
         let Self { node, stream, since, follow, json, .. } = self;
         if self.events {
             let mut client = node::connect(node.as_deref(), "onbeat show --events")?;
-            return events::show(&mut client, &events::Shown { since, stream, follow, json });
+            return events::show(
+                &mut client,
+                &events::EventOptions { since, stream, follow, json },
+            );
         }
         let status = node::connect(node.as_deref(), "onbeat show")?.status()?;
         match (&stream, json) {
@@ -82,7 +85,7 @@ mod tests {
     #[test]
     fn takes_events_from_a_number_or_a_time_on() {
         let Ok(Command::Show(show)) = parse("show a --events --since 7 --follow") else { panic!() };
-        assert!(show.events && show.follow && show.since == Some(Since::Number(7)));
+        assert!(show.events && show.follow && show.since == Some(EventStart::Number(7)));
         assert!(parse("show a --follow").is_err() && parse("show --since 7").is_err());
     }
 }

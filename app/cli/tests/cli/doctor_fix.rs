@@ -164,7 +164,7 @@ fn after_kill_9_between_two_changes_restore_puts_all_back() {
     let pipe = host.path(THROTTLING);
     fs::remove_file(&pipe).unwrap();
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
-    let mut killed = End(host.doctor(&["--fix", "eth9", "--cpu", "1"]).spawn().unwrap());
+    let mut killed = ChildGuard(host.doctor(&["--fix", "eth9", "--cpu", "1"]).spawn().unwrap());
     // The program looks what there is,
     OpenOptions::new().write(true).open(&pipe).unwrap().write_all(b"950000").unwrap();
     // and opens the pipe to write when it is that change's turn.
@@ -184,9 +184,9 @@ fn after_kill_9_between_two_changes_restore_puts_all_back() {
 }
 
 /// A child that does not outlive its test.
-struct End(Child);
+struct ChildGuard(Child);
 
-impl Drop for End {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -228,7 +228,7 @@ fn what_ends_a_session_puts_all_back_and_nobody_else_does() {
     ] {
         let mut doctor = host.doctor(&["--fix", "--hold"]);
         doctor.args(command).stdout(Stdio::piped());
-        let mut session = End(doctor.spawn().unwrap());
+        let mut session = ChildGuard(doctor.spawn().unwrap());
         wait_for(session.0.stdout.as_mut().unwrap(), "holding");
         assert_eq!(host.read(THROTTLING), "-1");
         let refused = host.run(&["--restore"]);

@@ -7,7 +7,7 @@ use crate::common::{onbeat, run};
 use nix::poll::{PollFd, PollTimeout, poll};
 use onbeat_frer::watch::EventKind;
 use onbeat_node::control::{
-    Event, NodeStatus, Reply, Request, Response, Server, Since, StreamStatus, What,
+    Event, EventDetail, EventStart, NodeStatus, Reply, Request, Response, Server, StreamStatus,
 };
 use onbeat_testing::{Feature, Ran, TemporaryDirectory, require_all};
 
@@ -39,20 +39,20 @@ fn answer(request: &Request) -> Reply {
 }
 
 /// Events 8 and 9; who waits for more is told that the node has ended.
-fn events(since: Option<&Since>, wait: bool) -> Response {
-    let event = |number, what| Event {
+fn events(since: Option<&EventStart>, wait: bool) -> Response {
+    let event = |number, detail| Event {
         number,
         time: format!("2025-01-31T12:00:0{number}.000000Z"),
         monotonic_ns: number * 1_000_000_000,
         stream: Some("axis-1".into()),
         port: Some("path2".into()),
         member: Some(1),
-        what,
+        detail,
     };
     let known = match since {
         None => 7,
-        Some(Since::Number(number)) => *number,
-        Some(Since::Time(time)) => {
+        Some(EventStart::Number(number)) => *number,
+        Some(EventStart::Time(time)) => {
             if time == "2025-01-31" {
                 7
             } else {
@@ -64,8 +64,8 @@ fn events(since: Option<&Since>, wait: bool) -> Response {
         return Response::Error { message: "the node ends".into() };
     }
     let all = [
-        event(8, What::Watch(EventKind::PathLoss { packets: 5 })),
-        event(9, What::Watch(EventKind::PathBack { packets: 1234 })),
+        event(8, EventDetail::Watch(EventKind::PathLoss { packets: 5 })),
+        event(9, EventDetail::Watch(EventKind::PathBack { packets: 1234 })),
     ];
     let events = all.into_iter().filter(|event| event.number > known).collect();
     Response::Events { events, missed: 7u64.saturating_sub(known), last: 9 }

@@ -7,13 +7,13 @@ use super::diagnostic::Source;
 use super::reader::{Faults, Table};
 use super::set::Conflict;
 use super::{
-    Before, ConfigError, PortConfig, PortIds, StreamSet, Warnings, Written, block, check, parse,
-    stream,
+    ConfigError, PortConfig, PortIds, ReplacedStreams, SourceText, StreamSet, Warnings, block,
+    check, parse, stream,
 };
 
 /// What streams are to be to those that a node has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum StreamOperation {
     /// New.
     Add,
     /// In the place of those with the same names.
@@ -27,8 +27,8 @@ pub struct Addition {
     pub streams: Vec<Stream>,
     /// The table of each.
     blocks: Vec<usize>,
-    how: How,
-    written: Written,
+    how: StreamOperation,
+    written: SourceText,
 }
 
 impl Addition {
@@ -40,7 +40,7 @@ impl Addition {
     pub fn parse(
         text: &str,
         file: &str,
-        how: How,
+        how: StreamOperation,
         ports: &[PortConfig],
         (already, room): (usize, u32),
     ) -> Result<Addition, ConfigError> {
@@ -55,14 +55,14 @@ impl Addition {
             table.fault("there is no stream", "write [[stream]] tables, as in the node's file");
         }
         table.finish();
-        let already = if how == How::Add { already } else { 0 };
+        let already = if how == StreamOperation::Add { already } else { 0 };
         let streams = block::unfold(&blocks, already, room, &faults);
         check::all(&streams, &blocks, ports, &faults);
         check::replicas(&streams, &blocks, ports, &faults);
 
         let warnings = faults.judge(&source)?;
         let (owners, streams) = streams.into_iter().unzip();
-        let written = Written { source, warnings, blocks, control: None };
+        let written = SourceText { source, warnings, blocks, control: None };
         Ok(Addition { streams, blocks: owners, how, written })
     }
 
@@ -87,16 +87,16 @@ impl Addition {
         &self,
         running: &mut StreamSet,
         ports: &[PortConfig],
-    ) -> Result<Before, ConfigError> {
+    ) -> Result<ReplacedStreams, ConfigError> {
         let faults = Faults::default();
         for (stream, &block) in self.streams.iter().zip(&self.blocks) {
             let name = &stream.name;
             let (message, help) = match (self.how, running.get(name)) {
-                (How::Add, Some(_)) => (
+                (StreamOperation::Add, Some(_)) => (
                     format!("the node has a stream {name:?} already"),
                     "change it (onbeat stream change), or give this one a name of its own",
                 ),
-                (How::Change, None) => (
+                (StreamOperation::Change, None) => (
                     format!("the node has no stream {name:?}"),
                     "add it (onbeat stream add); onbeat show lists those there are",
                 ),
@@ -105,7 +105,7 @@ impl Addition {
             let place = &self.written.blocks[block].place;
             faults.note(place.span.clone(), &place.path, message, help);
         }
-        let mut before = Before::new();
+        let mut before = ReplacedStreams::new();
         if faults.count() == 0 {
             match running.exchange(&self.streams) {
                 Ok(streams) => before = streams,

@@ -16,21 +16,21 @@ pub(super) struct Block {
     /// The first of its streams; the name is still the template.
     pub(super) first: Stream,
     pub(super) repeat: Repeat,
-    pub(super) place: Place,
-    pub(super) members: Vec<Place>,
-    pub(super) egress: Vec<Place>,
+    pub(super) place: Location,
+    pub(super) members: Vec<Location>,
+    pub(super) egress: Vec<Location>,
 }
 
 /// Where something stands in the file, for faults found later.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) span: Range<usize>,
     pub(super) path: String,
 }
 
-impl Place {
-    pub(super) fn of(value: &Value<'_>) -> Place {
-        Place { span: value.span(), path: value.path.clone() }
+impl Location {
+    pub(super) fn of(value: &Value<'_>) -> Location {
+        Location { span: value.span(), path: value.path.clone() }
     }
 }
 

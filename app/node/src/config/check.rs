@@ -6,7 +6,7 @@ use onbeat_frer::spec::Stream;
 
 use super::block::Block;
 use super::reader::Faults;
-use super::set::Taken;
+use super::set::FrameOwners;
 use super::{Mode, PortConfig};
 
 /// In generic mode the kernel's copies of a frame share one buffer: what leaves is alike. Where the
@@ -49,8 +49,8 @@ pub(super) fn all(
     blocks: &[Block],
     ports: &[PortConfig],
     faults: &Faults,
-) -> Taken {
-    let mut taken = Taken::default();
+) -> FrameOwners {
+    let mut taken = FrameOwners::default();
     // Tables with `count` may collide a thousand times: once is told.
     let mut told = HashSet::new();
     for (number, (block, stream)) in streams.iter().enumerate() {

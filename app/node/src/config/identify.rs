@@ -145,32 +145,36 @@ fn ip(table: &mut Table<'_>) -> Option<Identification> {
 
 fn next_protocol(table: &mut Table<'_>) -> NextProtocol {
     #[derive(Clone, Copy)]
-    enum Word {
+    enum ProtocolName {
         None,
         Udp,
         Tcp,
         Sctp,
     }
-    let words =
-        [("udp", Word::Udp), ("tcp", Word::Tcp), ("sctp", Word::Sctp), ("none", Word::None)];
+    let words = [
+        ("udp", ProtocolName::Udp),
+        ("tcp", ProtocolName::Tcp),
+        ("sctp", ProtocolName::Sctp),
+        ("none", ProtocolName::None),
+    ];
     let protocol_value = table.take("protocol");
     let protocol = match &protocol_value {
         Some(value) => value.choice(&words),
-        None => Some(Word::None),
+        None => Some(ProtocolName::None),
     };
     let mut port = |key| {
         let value = table.take(key)?;
-        if matches!(protocol, Some(Word::None)) {
+        if matches!(protocol, Some(ProtocolName::None)) {
             value.fault("a port needs a protocol", "add protocol = \"udp\", \"tcp\" or \"sctp\"");
         }
         value.number(0..=65535)
     };
     let (source, destination) = (port("source-port"), port("destination-port"));
     match protocol {
-        None | Some(Word::None) => NextProtocol::None,
-        Some(Word::Udp) => NextProtocol::Udp { source, destination },
-        Some(Word::Tcp) => NextProtocol::Tcp { source, destination },
-        Some(Word::Sctp) => NextProtocol::Sctp { source, destination },
+        None | Some(ProtocolName::None) => NextProtocol::None,
+        Some(ProtocolName::Udp) => NextProtocol::Udp { source, destination },
+        Some(ProtocolName::Tcp) => NextProtocol::Tcp { source, destination },
+        Some(ProtocolName::Sctp) => NextProtocol::Sctp { source, destination },
     }
 }
 

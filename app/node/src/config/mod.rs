@@ -37,11 +37,11 @@ use onbeat_realtime::Profile;
 
 use crate::control::in_directory;
 
-pub use addition::{Addition, How};
+pub use addition::{Addition, StreamOperation};
 pub use backend::Backend;
 pub use events::EventsConfig;
 pub use guard::load_guard;
-pub use set::{Before, StreamSet};
+pub use set::{ReplacedStreams, StreamSet};
 
 /// What a node is told to do.
 #[derive(Debug, Clone)]
@@ -52,14 +52,14 @@ pub struct Config {
     pub ports: Vec<PortConfig>,
     /// Its streams, in the order of the file, each name once.
     pub streams: Vec<Stream>,
-    written: Written,
+    written: SourceText,
     /// Whose frames are whose, by the number of the stream.
-    taken: set::Taken,
+    taken: set::FrameOwners,
 }
 
 /// Streams as a text has them, for what can only be checked later.
 #[derive(Debug, Clone)]
-struct Written {
+struct SourceText {
     source: Source,
     /// Traps that show in the text alone.
     warnings: Warnings,
@@ -187,7 +187,7 @@ impl Config {
             node,
             ports,
             streams,
-            written: Written { source, warnings, blocks, control },
+            written: SourceText { source, warnings, blocks, control },
             taken,
         })
     }

@@ -3,7 +3,7 @@
 use onbeat_frer::spec::{Egress, PortId, SequenceTag, Stream};
 
 use super::reader::Faults;
-use super::{Config, ConfigError, PortConfig, Warnings, Written};
+use super::{Config, ConfigError, PortConfig, SourceText, Warnings};
 
 /// Octets of an R-TAG (7.8).
 const R_TAG: u32 = 6;
@@ -31,7 +31,7 @@ impl Config {
     }
 }
 
-impl Written {
+impl SourceText {
     /// As [`Config::check`], of streams between these ports.
     pub(super) fn check(
         &self,

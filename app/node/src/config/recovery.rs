@@ -26,7 +26,7 @@ pub(super) enum Scope {
 }
 
 /// Where a recovery's values stand, to warn of them; what does not stand there is a default.
-struct Places<'a> {
+struct RecoveryValues<'a> {
     table: &'a Value<'a>,
     algorithm: Option<Value<'a>>,
     history_length: Option<Value<'a>>,
@@ -35,30 +35,30 @@ struct Places<'a> {
 
 pub(super) fn read(value: &Value<'_>, scope: Scope) -> Option<Recovery> {
     let mut table = value.table()?;
-    let places = Places {
+    let values = RecoveryValues {
         table: value,
         algorithm: table.take("algorithm"),
         history_length: table.take("history-length"),
         reset_timeout: table.take("reset-timeout-ms"),
     };
-    let timeout = places.reset_timeout.as_ref().and_then(|value| value.number(0..=u32::MAX));
+    let timeout = values.reset_timeout.as_ref().and_then(|value| value.number(0..=u32::MAX));
     let take_no_sequence = table.take("take-no-sequence").and_then(|value| value.flag());
     let recovery = Recovery {
-        algorithm: algorithm(&places),
+        algorithm: algorithm(&values),
         reset_timeout_ms: timeout.unwrap_or(DEFAULT_RESET_TIMEOUT_MS),
         take_no_sequence: take_no_sequence.unwrap_or(false),
         latent: latent(&mut table, scope),
     };
     table.finish();
-    warn(&recovery, scope, &places);
+    warn(&recovery, scope, &values);
     Some(recovery)
 }
 
-fn algorithm(places: &Places<'_>) -> Algorithm {
+fn algorithm(values: &RecoveryValues<'_>) -> Algorithm {
     let vector = Algorithm::Vector { history_length: DEFAULT_HISTORY };
     let words = [("vector", vector), ("match", Algorithm::Match)];
-    let chosen = places.algorithm.as_ref().map(|value| value.choice(&words));
-    let Some(value) = &places.history_length else {
+    let chosen = values.algorithm.as_ref().map(|value| value.choice(&words));
+    let Some(value) = &values.history_length else {
         return chosen.flatten().unwrap_or(vector);
     };
     if chosen == Some(Some(Algorithm::Match)) {
@@ -72,9 +72,9 @@ fn algorithm(places: &Places<'_>) -> Algorithm {
 }
 
 /// Tells the traps of vector recovery: what it takes for rogue for how long.
-fn warn(recovery: &Recovery, scope: Scope, places: &Places<'_>) {
+fn warn(recovery: &Recovery, scope: Scope, values: &RecoveryValues<'_>) {
     let Algorithm::Vector { history_length } = recovery.algorithm else { return };
-    let Places { table, algorithm, history_length: history, reset_timeout } = places;
+    let RecoveryValues { table, algorithm, history_length: history, reset_timeout } = values;
     if scope == Scope::Individual {
         let also = if history.is_some() { ", and remove history-length" } else { "" };
         algorithm.as_ref().or(history.as_ref()).unwrap_or(table).warn(

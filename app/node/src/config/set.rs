@@ -7,9 +7,9 @@ use onbeat_frer::spec::Stream;
 
 /// Which members take which frames, by port: one look-up tells a conflict, however many there are.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Taken(Vec<Table>);
+pub(super) struct FrameOwners(Vec<Table>);
 
-impl Taken {
+impl FrameOwners {
     /// Gives a member of the stream at `place` its frames.
     ///
     /// # Errors
@@ -42,11 +42,11 @@ pub struct StreamSet {
     /// In their order. A stream that changes keeps its place, a new one comes last.
     streams: BTreeMap<u32, Stream>,
     places: HashMap<String, u32>,
-    taken: Taken,
+    taken: FrameOwners,
 }
 
 /// What streams were before they were exchanged: by name, and none where there was none.
-pub type Before = Vec<(String, Option<Stream>)>;
+pub type ReplacedStreams = Vec<(String, Option<Stream>)>;
 
 /// A member whose frames are another stream's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(super) struct Conflict {
 
 impl StreamSet {
     /// Streams of which no two take the same frames, as `taken` tells by their number.
-    pub(super) fn new(streams: Vec<Stream>, taken: Taken) -> Self {
+    pub(super) fn new(streams: Vec<Stream>, taken: FrameOwners) -> Self {
         let numbered = || (0u32..).zip(&streams);
         let places = numbered().map(|(place, stream)| (stream.name.clone(), place)).collect();
         Self { places, taken, streams: (0..).zip(streams).collect() }
@@ -98,7 +98,7 @@ impl StreamSet {
     ///
     /// # Errors
     /// A conflict with a stream that stays; nothing has changed then.
-    pub(super) fn exchange(&mut self, new: &[Stream]) -> Result<Before, Conflict> {
+    pub(super) fn exchange(&mut self, new: &[Stream]) -> Result<ReplacedStreams, Conflict> {
         let mut next = self.streams.last_key_value().map_or(0, |(last, _)| last + 1);
         let place = |stream: &Stream| {
             self.places.get(&stream.name).copied().unwrap_or_else(|| {
@@ -145,7 +145,7 @@ impl StreamSet {
     }
 
     /// Undoes an exchange.
-    pub fn put_back(&mut self, before: Before) {
+    pub fn revert(&mut self, before: ReplacedStreams) {
         let (mut streams, mut new) = (Vec::new(), Vec::new());
         for (name, before) in before {
             match before {
@@ -222,7 +222,7 @@ mod tests {
         let mut set = set(&[("x", 1), ("y", 2)]);
         let before = set.exchange(&streams(&[("x", 2), ("y", 1), ("z", 3)])).unwrap();
         assert_eq!(names(&set), ["x", "y", "z"]);
-        set.put_back(before);
+        set.revert(before);
         assert_eq!(names(&set), ["x", "y"]);
         assert!(set.exchange(&streams(&[("w", 1)])).is_err());
         assert_eq!(set.exchange(&streams(&[("w", 3)])), Ok(vec![("w".into(), None)]));

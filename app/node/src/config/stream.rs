@@ -2,7 +2,7 @@
 
 use onbeat_frer::spec::{Egress, MAX_EGRESS, Member, PortId, SequenceTag, Stream};
 
-use super::block::{Block, Place};
+use super::block::{Block, Location};
 use super::reader::{Faults, Table, Value};
 use super::recovery::{self, Scope};
 use super::{PortIds, identify, node, repeat, suggest};
@@ -21,7 +21,7 @@ fn read(value: &Value<'_>, ports: &PortIds) -> Option<Block> {
     let mut table = value.table()?;
     let name = table.require("name", "\"axis-1\"");
     let repeat = repeat::read(&mut table, name.as_ref());
-    let place = name.as_ref().map(Place::of);
+    let place = name.as_ref().map(Location::of);
     // A template is checked when it is unfolded: {n} is no part of a name.
     let name = name.and_then(|value| match repeat.count {
         1 => node::read_name(&value),
@@ -56,7 +56,7 @@ fn read(value: &Value<'_>, ports: &PortIds) -> Option<Block> {
     })
 }
 
-fn read_members(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Member>, Vec<Place>) {
+fn read_members(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Member>, Vec<Location>) {
     let example = "[{ port = \"talker\", identify = { type = \"null\", ... } }]";
     let values = table.require("member", example);
     let array = values.as_ref().and_then(|value| value.array()).unwrap_or_default();
@@ -73,12 +73,12 @@ fn read_members(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Member>, Vec<Pla
             table.take("individual").and_then(|value| recovery::read(&value, Scope::Individual));
         table.finish();
         let member = Member { port: port?.0, identification: identification?, individual };
-        Some((member, Place::of(value)))
+        Some((member, Location::of(value)))
     };
     array.iter().filter_map(read).unzip()
 }
 
-fn read_egress(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Egress>, Vec<Place>) {
+fn read_egress(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Egress>, Vec<Location>) {
     let example = "[{ port = \"path1\", tag = \"r-tag\" }]";
     let values = table.require("egress", example);
     let array = values.as_ref().and_then(|value| value.array()).unwrap_or_default();
@@ -115,7 +115,7 @@ fn read_egress(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Egress>, Vec<Plac
         }
         seen.push(port);
         let egress = Egress { port, tag: tag.unwrap_or(SequenceTag::Keep), rewrite };
-        Some((egress, Place::of(value)))
+        Some((egress, Location::of(value)))
     };
     array.iter().filter_map(read).unzip()
 }

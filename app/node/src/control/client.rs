@@ -13,15 +13,15 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use super::{Event, NodeStatus, Request, Response, Since};
+use super::{Event, EventStart, NodeStatus, Request, Response};
 
 /// Where nodes have their control sockets unless their configuration says otherwise.
 pub const DIRECTORY: &str = onbeat_host::RUN;
 
 /// How long a node may take to answer: a reload builds its tables anew.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a node may take to accept, where only whether one listens is asked.
-const GLANCE: Duration = Duration::from_secs(1);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Octets of an answer at most: some ten times what 65,536 streams take.
 const ANSWER_LENGTH: u64 = 1 << 30;
@@ -147,7 +147,7 @@ fn in_time(error: io::Error) -> io::Error {
     if error.kind() != ErrorKind::WouldBlock {
         return error;
     }
-    let seconds = PATIENCE.as_secs();
+    let seconds = ANSWER_TIMEOUT.as_secs();
     let what = format!("no answer within {seconds} s; is the node stopped or stuck?");
     io::Error::new(ErrorKind::TimedOut, what)
 }
@@ -172,7 +172,7 @@ impl Client {
         }
         let (mut alive, mut dead) = (Vec::new(), Vec::new());
         for (name, path) in nodes {
-            match Client::connect_in(&path, GLANCE) {
+            match Client::connect_in(&path, PROBE_TIMEOUT) {
                 Err(ClientError::Dead { .. } | ClientError::NoNode { .. }) => dead.push(name),
                 client => alive.push((name, path, client)),
             }
@@ -192,16 +192,16 @@ impl Client {
 
     /// Connects to a control socket.
     pub fn connect(path: &Path) -> Result<Client, ClientError> {
-        Client::connect_in(path, PATIENCE)
+        Client::connect_in(path, ANSWER_TIMEOUT)
     }
 
     /// As [`Client::connect`], for a caller who waits no longer than a second for each answer.
     pub fn connect_briefly(path: &Path) -> Result<Client, ClientError> {
-        let client = Client::connect_in(path, GLANCE)?;
+        let client = Client::connect_in(path, PROBE_TIMEOUT)?;
         let stream = client.stream.get_ref();
         let timeouts = stream
-            .set_read_timeout(Some(GLANCE))
-            .and_then(|()| stream.set_write_timeout(Some(GLANCE)));
+            .set_read_timeout(Some(PROBE_TIMEOUT))
+            .and_then(|()| stream.set_write_timeout(Some(PROBE_TIMEOUT)));
         timeouts.map_err(|source| ClientError::Io { path: path.into(), source })?;
         Ok(client)
     }
@@ -215,8 +215,8 @@ impl Client {
             _ => ClientError::Io { path: owned.clone(), source },
         })?;
         let timeouts = stream
-            .set_read_timeout(Some(PATIENCE))
-            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+            .set_read_timeout(Some(ANSWER_TIMEOUT))
+            .and_then(|()| stream.set_write_timeout(Some(ANSWER_TIMEOUT)));
         timeouts.map_err(|source| ClientError::Io { path: owned.clone(), source })?;
         Ok(Client { stream: BufReader::new(stream), path: owned })
     }
@@ -275,7 +275,7 @@ impl Client {
     /// Where it does not answer, or refuses; what `print` fails with.
     pub fn events<E: From<ClientError>>(
         &mut self,
-        mut since: Option<Since>,
+        mut since: Option<EventStart>,
         mut print: impl FnMut(&[Event], u64) -> Result<ControlFlow<()>, E>,
     ) -> Result<bool, E> {
         let mut wait = false;
@@ -290,7 +290,7 @@ impl Client {
             if print(&events, missed)?.is_break() {
                 return Ok(true);
             }
-            (since, wait) = (Some(Since::Number(last)), true);
+            (since, wait) = (Some(EventStart::Number(last)), true);
         }
     }
 

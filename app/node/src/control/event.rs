@@ -5,7 +5,7 @@ use std::fmt;
 use onbeat_frer::watch::EventKind;
 use serde::{Deserialize, Serialize};
 
-use super::{Link, PortMode};
+use super::{LinkState, PortMode};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,13 +27,13 @@ pub struct Event {
     pub member: Option<usize>,
     /// What it is.
     #[serde(flatten)]
-    pub what: What,
+    pub detail: EventDetail,
 }
 
 /// What can happen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum What {
+pub enum EventDetail {
     /// The daemon runs; what was told before was told by an earlier one.
     Started,
     /// Latent error detection (7.4.4) signals.
@@ -48,7 +48,7 @@ pub enum What {
     /// No frame can go through a port's interface.
     PortAway {
         /// Why.
-        link: Link,
+        link: LinkState,
         /// The interface.
         interface: String,
     },
@@ -108,7 +108,7 @@ pub enum What {
     Watch(EventKind),
 }
 
-impl What {
+impl EventDetail {
     /// Whether somebody should look after it, so that it is logged as a warning.
     pub fn is_bad(&self) -> bool {
         match self {
@@ -135,7 +135,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(stream) = &self.stream {
             write!(f, "stream {stream:?}: ")?;
-            if let What::Streams { added, changed, .. } = self.what {
+            if let EventDetail::Streams { added, changed, .. } = self.detail {
                 return f.write_str(match (added, changed) {
                     (0, 0) => "removed",
                     (0, _) => "changed",
@@ -148,11 +148,11 @@ impl fmt::Display for Event {
             (Some(port), None) => write!(f, "port {port:?}: ")?,
             (None, _) => {}
         }
-        self.what.fmt(f)
+        self.detail.fmt(f)
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for EventDetail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Started => f.write_str("the daemon has started"),
@@ -162,7 +162,7 @@ impl fmt::Display for What {
             }
             Self::LatentErrorEnded => f.write_str("latent error: ended"),
             Self::PortAway { link, interface } => {
-                let what = if *link == Link::Missing { "gone" } else { "down" };
+                let what = if *link == LinkState::Missing { "gone" } else { "down" };
                 write!(f, "interface {interface} is {what}")
             }
             Self::PortBack { interface } => write!(f, "interface {interface} is back"),
@@ -206,10 +206,10 @@ mod tests {
     #[test]
     fn a_change_of_one_stream_names_it_once() {
         let text = |stream: Option<&str>, added, changed, removed| {
-            let what = What::Streams { added, changed, removed };
+            let what = EventDetail::Streams { added, changed, removed };
             let stream = stream.map(str::to_owned);
             let (time, port, member) = (String::new(), None, None);
-            Event { number: 1, time, monotonic_ns: 1, stream, port, member, what }.to_string()
+            Event { number: 1, time, monotonic_ns: 1, stream, port, member, detail: what }.to_string()
         };
         assert_eq!(text(Some("ax"), 1, 0, 0), "stream \"ax\": added");
         assert_eq!(text(Some("ax"), 0, 1, 0), "stream \"ax\": changed");
@@ -222,18 +222,18 @@ mod tests {
         let (function, cause) = (Function::Sequence, Cause::TimeOut);
         for (what, keys) in [
             (
-                What::Watch(EventKind::Reset { function, cause, count: 2 }),
+                EventDetail::Watch(EventKind::Reset { function, cause, count: 2 }),
                 "\"event\":\"reset\",\"function\":\"sequence\",\"cause\":\"time_out\",\"count\":2",
             ),
             (
-                What::Watch(EventKind::RogueFloodEnded { function, packets: 5 }),
+                EventDetail::Watch(EventKind::RogueFloodEnded { function, packets: 5 }),
                 "\"event\":\"rogue_flood_ended\",\"function\":\"sequence\",\"packets\":5",
             ),
-            (What::LatentErrorEnded, "\"event\":\"latent_error_ended\""),
+            (EventDetail::LatentErrorEnded, "\"event\":\"latent_error_ended\""),
         ] {
             let (time, stream) = ("t".to_owned(), Some("ax".to_owned()));
             let event =
-                Event { number: 1, time, monotonic_ns: 1, stream, port: None, member: None, what };
+                Event { number: 1, time, monotonic_ns: 1, stream, port: None, member: None, detail: what };
             let json = serde_json::to_string(&event).unwrap();
             let before = "{\"number\":1,\"time\":\"t\",\"monotonic_ns\":1,\"stream\":\"ax\"";
             assert_eq!(json, format!("{before},{keys}}}"));

@@ -5,7 +5,7 @@
 //! {"response":"done","message":"stream \"axis-1\" is reset"}
 //! ```
 //!
-//! A request for events with `wait` is answered when there is one, or after [`WAIT`] with none: who
+//! A request for events with `wait` is answered when there is one, or after [`EVENT_WAIT`] with none: who
 //! asks again, from the last number on, misses none, and is told where the node has kept too few.
 
 mod client;
@@ -19,11 +19,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ClientError, DIRECTORY, discover};
-pub use event::{Event, What};
+pub use event::{Event, EventDetail};
 pub(crate) use server::in_directory;
-pub use server::{BindError, FOLLOWERS, Reply, Server, WAIT};
+pub use server::{BindError, EVENT_WAIT, MAX_FOLLOWERS, Reply, Server};
 pub use status::{
-    EgressStatus, GenerationStatus, Link, MemberStatus, MemoryStatus, NodeStatus, PortMode,
+    EgressStatus, GenerationStatus, LinkState, MemberStatus, MemoryStatus, NodeStatus, PortMode,
     PortStatus, RecoveryStatus, StreamStatus, UnknownStream,
 };
 pub use table::{node_table, stream_detail};
@@ -45,7 +45,7 @@ pub enum Request {
     Events {
         /// From when on; none: all that is kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        since: Option<Since>,
+        since: Option<EventStart>,
         /// Whether to wait for an event where there is none.
         #[serde(default)]
         wait: bool,
@@ -78,7 +78,7 @@ pub enum Request {
 /// From when on events are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Since {
+pub enum EventStart {
     /// Those after the event of this number.
     Number(u64),
     /// Those from this time on: RFC 3339, UTC, or its beginning, such as `2025-01-31T12`.
@@ -89,12 +89,12 @@ pub enum Since {
 const TIME: &str = "0000-00-00T00:00:00.000000Z";
 
 /// A number, or a time or its beginning.
-impl FromStr for Since {
+impl FromStr for EventStart {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Ok(number) = text.parse() {
-            return Ok(Since::Number(number));
+            return Ok(EventStart::Number(number));
         }
         let alike = |(given, like): (char, char)| {
             if like == '0' { given.is_ascii_digit() } else { given == like }
@@ -103,7 +103,7 @@ impl FromStr for Since {
         let begins = text.strip_suffix('Z').unwrap_or(text);
         let is_time = begins.len() >= "0000-00".len() && begins.len() < TIME.len();
         if is_time && begins.chars().zip(TIME.chars()).all(alike) {
-            return Ok(Since::Time(begins.to_owned()));
+            return Ok(EventStart::Time(begins.to_owned()));
         }
         Err("give the number of an event, or a time in UTC such as 2025-01-31T12:30:00Z")
     }
@@ -152,10 +152,10 @@ mod tests {
 
     #[test]
     fn a_number_or_a_time_or_its_beginning() {
-        let since = Since::from_str;
-        let time = |text: &str| Ok(Since::Time(text.to_owned()));
-        assert_eq!(since("0"), Ok(Since::Number(0)));
-        assert_eq!(since("4711"), Ok(Since::Number(4711)));
+        let since = EventStart::from_str;
+        let time = |text: &str| Ok(EventStart::Time(text.to_owned()));
+        assert_eq!(since("0"), Ok(EventStart::Number(0)));
+        assert_eq!(since("4711"), Ok(EventStart::Number(4711)));
         assert_eq!(since("2025-01-31T12:30:00Z"), time("2025-01-31T12:30:00"));
         for text in ["2025-01", "2025-01-31", "2025-01-31T12:30", "2025-01-31T12:30:00.123456"] {
             assert_eq!(since(text), time(text));

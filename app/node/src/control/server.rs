@@ -23,11 +23,11 @@ use super::{Request, Response};
 const REQUEST_LENGTH: usize = 1 << 20;
 
 /// Clients that may wait for events at once.
-pub const FOLLOWERS: usize = 32;
+pub const MAX_FOLLOWERS: usize = 32;
 
 /// Other clients served at once; more wait in the kernel's queue. One of these replaces the client
 /// that has been idle for longest, if that is [`REPLACEABLE`] at least.
-const COMMANDS: usize = 32;
+const MAX_COMMAND_CLIENTS: usize = 32;
 
 /// How long a client may be idle while others wait for its slot.
 const REPLACEABLE: Duration = Duration::from_millis(250);
@@ -36,14 +36,14 @@ const REPLACEABLE: Duration = Duration::from_millis(250);
 const IDLE: Duration = Duration::from_secs(30);
 
 /// How long a client waits for what it asked for to happen, before it is told that it has not.
-pub const WAIT: Duration = Duration::from_secs(10);
+pub const EVENT_WAIT: Duration = Duration::from_secs(10);
 
 /// What becomes of a request.
 #[derive(Debug)]
 pub enum Reply {
     /// It is answered.
     Now(Response),
-    /// It is asked again at every step, and has this answer after [`WAIT`], or when the client asks
+    /// It is asked again at every step, and has this answer after [`EVENT_WAIT`], or when the client asks
     /// for something else or ends.
     Later(Response),
 }
@@ -211,7 +211,7 @@ impl Server {
     /// Whether there is a slot for one more client. If not, notes when one is free.
     fn make_room(&mut self, now: Instant) -> bool {
         let commands = || self.clients.iter().enumerate().filter(|(_, client)| !client.follows);
-        if commands().count() < COMMANDS {
+        if commands().count() < MAX_COMMAND_CLIENTS {
             return true;
         }
         let Some((oldest, client)) = commands().min_by_key(|(_, client)| client.active) else {
@@ -388,7 +388,7 @@ impl Connection {
     }
 
     fn deadline(&self) -> Instant {
-        self.active + if self.waiting.is_some() { WAIT } else { IDLE }
+        self.active + if self.waiting.is_some() { EVENT_WAIT } else { IDLE }
     }
 
     fn owes(&self) -> bool {
@@ -431,7 +431,9 @@ impl Connection {
                 let more = self.ending || self.line_end().is_some();
                 match handle(&request) {
                     Reply::Now(response) => self.reply(&response),
-                    Reply::Later(_) if more || now >= self.active + WAIT => self.reply(&otherwise),
+                    Reply::Later(_) if more || now >= self.active + EVENT_WAIT => {
+                        self.reply(&otherwise)
+                    }
                     Reply::Later(otherwise) => {
                         self.waiting = Some((request, otherwise));
                         if !self.read() {
@@ -484,9 +486,9 @@ impl Connection {
             }
         };
         let follows = matches!(request, Request::Events { wait: true, .. });
-        if follows && !self.follows && *followers >= FOLLOWERS {
+        if follows && !self.follows && *followers >= MAX_FOLLOWERS {
             let message = format!(
-                "{FOLLOWERS} clients follow the events of this node already; stop one of them, or \
+                "{MAX_FOLLOWERS} clients follow the events of this node already; stop one of them, or \
                  read the events without waiting"
             );
             return self.reply(&Response::Error { message });

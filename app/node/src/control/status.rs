@@ -99,7 +99,7 @@ impl fmt::Display for PortMode {
 /// Whether frames can go through an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Link {
+pub enum LinkState {
     /// Up, with carrier.
     Up,
     /// Down, or without carrier.
@@ -109,13 +109,13 @@ pub enum Link {
     Missing,
 }
 
-impl Link {
+impl LinkState {
     /// Of an interface as the kernel has it, or has not.
-    pub(crate) fn of(link: Option<&onbeat_netdev::Link>) -> Link {
+    pub(crate) fn of(link: Option<&onbeat_netdev::Link>) -> LinkState {
         match link {
-            Some(link) if link.up && link.carrier => Link::Up,
-            Some(_) => Link::Down,
-            None => Link::Missing,
+            Some(link) if link.up && link.carrier => LinkState::Up,
+            Some(_) => LinkState::Down,
+            None => LinkState::Missing,
         }
     }
 }
@@ -141,7 +141,7 @@ pub struct PortStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished_checksums: Option<String>,
     /// Whether frames can go through.
-    pub link: Link,
+    pub link: LinkState,
     /// 9.3.1: packets of any stream that came in.
     pub input_packets: u64,
     /// 9.3.2: packets of any stream that left.

@@ -6,7 +6,7 @@ use onbeat_frer::counters::Counters;
 use onbeat_report::format::count;
 use onbeat_report::table::{Align, TextTable};
 
-use super::status::{Link, NodeStatus, RecoveryStatus, StreamStatus};
+use super::status::{LinkState, NodeStatus, RecoveryStatus, StreamStatus};
 
 /// The node, its ports and a line per stream.
 pub fn node_table(status: &NodeStatus) -> String {
@@ -32,9 +32,9 @@ pub fn node_table(status: &NodeStatus) -> String {
     for port in &status.ports {
         let mode = &port.mode.to_string();
         let link = match port.link {
-            Link::Up => "up",
-            Link::Down => "down",
-            Link::Missing => "missing",
+            LinkState::Up => "up",
+            LinkState::Down => "down",
+            LinkState::Missing => "missing",
         };
         ports.row(
             [port.name.as_str(), &port.interface, mode, link].map(str::to_owned).into_iter().chain(
@@ -74,7 +74,7 @@ pub fn node_table(status: &NodeStatus) -> String {
         if let Some(why) = &port.unfinished_checksums {
             let _ = writeln!(text, "\nport {}: {why}", port.name);
         }
-        if port.link == Link::Down {
+        if port.link == LinkState::Down {
             let (name, interface) = (&port.name, &port.interface);
             let _ = writeln!(text, "\nport {name}: waiting for carrier on {interface}");
         }
@@ -238,7 +238,7 @@ mod tests {
                 interface: "eth1".into(),
                 ifindex: 3,
                 mode: PortMode::Native,
-                link: Link::Up,
+                link: LinkState::Up,
                 input_packets: 1_000,
                 unmatched: 7,
                 ..PortStatus::default()

@@ -36,16 +36,16 @@ pub struct Device {
 }
 
 /// Where devices are looked up.
-pub trait Devices {
+pub trait DeviceReader {
     /// The interface of a name, or why there is none to look at.
     fn device(&self, interface: &str) -> Result<Device, String>;
 }
 
 /// The devices of the network namespace this thread is in.
 #[derive(Debug, Clone, Copy)]
-pub struct Live;
+pub struct KernelDevices;
 
-impl Devices for Live {
+impl DeviceReader for KernelDevices {
     fn device(&self, interface: &str) -> Result<Device, String> {
         live(interface).map_err(|error| error.to_string())
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use onbeat_host::settings::{self, Change, Journal, Outcome, Report, Result, roll_back};
 use serde::Serialize;
 
-use super::{Finding, Level, Live, Root, examine, table};
+use super::{Finding, HostRoot, KernelDevices, Level, examine, table};
 
 /// The command that restores what was changed.
 pub const UNDO: &str = "onbeat doctor --restore";
@@ -25,8 +25,8 @@ impl Target {
     /// Examines it, and these interfaces.
     pub fn examine(&self, interfaces: &[String]) -> Vec<Finding> {
         match &self.root {
-            None => examine(&Root::host(), interfaces),
-            Some(root) => examine(&Root::below(root, &Live), interfaces),
+            None => examine(&HostRoot::host(), interfaces),
+            Some(root) => examine(&HostRoot::below(root, &KernelDevices), interfaces),
         }
     }
 
@@ -72,7 +72,7 @@ impl Target {
 
 /// What `--fix` did, as `--json` prints it.
 #[derive(Debug, Serialize)]
-pub struct Fixed {
+pub struct FixReport {
     /// Whether everything is as wanted, or would be.
     pub ok: bool,
     changes: Vec<settings::Line>,
@@ -84,13 +84,13 @@ pub struct Fixed {
     undo: Option<&'static str>,
 }
 
-impl Fixed {
+impl FixReport {
     /// What a report says, and what is wrong besides on the host and these interfaces.
-    pub fn new(report: &Report, target: &Target, interfaces: &[String]) -> Fixed {
+    pub fn new(report: &Report, target: &Target, interfaces: &[String]) -> FixReport {
         let changed = |change: &Change| matches!(change.outcome, Outcome::Changed | Outcome::Stuck);
         let mut left = target.examine(interfaces);
         left.retain(|finding| finding.level >= Level::Warn && finding.fix.is_none());
-        Fixed {
+        FixReport {
             ok: report.is_good(),
             changes: settings::lines(&report.changes),
             later: report.later.clone(),

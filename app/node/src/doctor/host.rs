@@ -2,13 +2,13 @@
 
 use onbeat_host::settings::Kind;
 
-use super::root::Root;
+use super::root::HostRoot;
 use super::{Finding, Level};
 
 /// A CPU that takes longer than this to wake up shows in the delay of a frame.
 const WAKE_UP_US: i64 = 20;
 
-pub(super) fn examine(root: &Root<'_>) -> Vec<Finding> {
+pub(super) fn examine(root: &HostRoot<'_>) -> Vec<Finding> {
     vec![
         governor(root),
         idle_states(root),
@@ -20,7 +20,7 @@ pub(super) fn examine(root: &Root<'_>) -> Vec<Finding> {
     ]
 }
 
-fn governor(root: &Root<'_>) -> Finding {
+fn governor(root: &HostRoot<'_>) -> Finding {
     let what = "CPU frequency governor";
     let mut slow = Vec::new();
     let mut seen = 0;
@@ -46,7 +46,7 @@ fn governor(root: &Root<'_>) -> Finding {
     }
 }
 
-fn idle_states(root: &Root<'_>) -> Finding {
+fn idle_states(root: &HostRoot<'_>) -> Finding {
     let what = "time a CPU takes to wake up from idle";
     // The aggregated request: a signed 32-bit number of microseconds. While somebody holds the
     // device open with a small number, deep states are not entered.
@@ -81,7 +81,7 @@ fn idle_states(root: &Root<'_>) -> Finding {
     }
 }
 
-fn clock_source(root: &Root<'_>) -> Finding {
+fn clock_source(root: &HostRoot<'_>) -> Finding {
     let what = "clock source";
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let Some(source) = root.read(path) else {
@@ -102,7 +102,7 @@ fn clock_source(root: &Root<'_>) -> Finding {
     }
 }
 
-fn rt_throttling(root: &Root<'_>) -> Finding {
+fn rt_throttling(root: &HostRoot<'_>) -> Finding {
     let what = "throttling of real-time tasks";
     let runtime_us = root.number("/proc/sys/kernel/sched_rt_runtime_us");
     let period_us = root.number("/proc/sys/kernel/sched_rt_period_us");
@@ -122,7 +122,7 @@ fn rt_throttling(root: &Root<'_>) -> Finding {
     }
 }
 
-fn smt(root: &Root<'_>) -> Finding {
+fn smt(root: &HostRoot<'_>) -> Finding {
     let what = "hardware threads that share a core";
     match root.number("/sys/devices/system/cpu/smt/active") {
         Some(1) => Finding::new("smt", Level::Warn, what, "on: a neighbour's load delays")
@@ -132,7 +132,7 @@ fn smt(root: &Root<'_>) -> Finding {
     }
 }
 
-fn isolation(root: &Root<'_>) -> Finding {
+fn isolation(root: &HostRoot<'_>) -> Finding {
     let what = "CPUs kept free of other tasks";
     let list = |file: &str| {
         root.read(&format!("/sys/devices/system/cpu/{file}")).filter(|list| !list.is_empty())
@@ -150,7 +150,7 @@ fn isolation(root: &Root<'_>) -> Finding {
     }
 }
 
-fn irqbalance(root: &Root<'_>) -> Finding {
+fn irqbalance(root: &HostRoot<'_>) -> Finding {
     let what = "irqbalance, which moves interrupts about";
     let runs = root
         .list("/proc")

@@ -7,7 +7,7 @@ use onbeat_report::format::count;
 
 use super::device::Device;
 use super::host::shortened;
-use super::root::Root;
+use super::root::HostRoot;
 use super::{Finding, Level};
 
 /// MTU of a path that carries full frames of a 1500 octet talker: the R-TAG takes 6 more.
@@ -39,7 +39,7 @@ const NATIVE_IN_6_1: [&str; 22] = [
     "virtio_net",
 ];
 
-pub(super) fn examine(root: &Root<'_>, interface: &str) -> Vec<Finding> {
+pub(super) fn examine(root: &HostRoot<'_>, interface: &str) -> Vec<Finding> {
     let mut findings = match root.devices().device(interface) {
         Ok(device) => {
             let mut findings = vec![
@@ -323,7 +323,7 @@ fn on(device: &Device, offload: &str) -> bool {
     device.offloads.iter().any(|name| name == offload)
 }
 
-fn threaded_napi(root: &Root<'_>, interface: &str) -> Finding {
+fn threaded_napi(root: &HostRoot<'_>, interface: &str) -> Finding {
     let what = "reception in a thread of its own (threaded NAPI)";
     let path = format!("/sys/class/net/{interface}/threaded");
     match root.number(&path) {
@@ -348,7 +348,7 @@ fn threaded_napi(root: &Root<'_>, interface: &str) -> Finding {
 }
 
 /// On which CPUs the interrupts of a NIC arrive; nothing for an interface without any.
-fn interrupts(root: &Root<'_>, interface: &str) -> Option<Finding> {
+fn interrupts(root: &HostRoot<'_>, interface: &str) -> Option<Finding> {
     let what = "CPUs that take its interrupts";
     let device = format!("/sys/class/net/{interface}/device");
     // A virtio device has none itself, its PCI device does.

@@ -1,12 +1,12 @@
 //! What the kernel can do, and what this process may ask of it.
 
-use super::root::Root;
+use super::root::HostRoot;
 use super::{Finding, Level};
 
 /// The oldest kernel that is supported.
 const OLDEST: (u32, u32) = (6, 1);
 
-pub(super) fn examine(root: &Root<'_>) -> Vec<Finding> {
+pub(super) fn examine(root: &HostRoot<'_>) -> Vec<Finding> {
     vec![
         version(root),
         btf(root),
@@ -18,7 +18,7 @@ pub(super) fn examine(root: &Root<'_>) -> Vec<Finding> {
     ]
 }
 
-fn version(root: &Root<'_>) -> Finding {
+fn version(root: &HostRoot<'_>) -> Finding {
     let what = "kernel version";
     let Some(release) = root.read("/proc/sys/kernel/osrelease") else {
         return Finding::new("kernel-version", Level::Warn, what, "unknown")
@@ -35,7 +35,7 @@ fn version(root: &Root<'_>) -> Finding {
     }
 }
 
-fn btf(root: &Root<'_>) -> Finding {
+fn btf(root: &HostRoot<'_>) -> Finding {
     let what = "type information of the kernel (BTF)";
     if root.exists("/sys/kernel/btf/vmlinux") {
         return Finding::ok("btf", what, "present");
@@ -45,7 +45,7 @@ fn btf(root: &Root<'_>) -> Finding {
     )
 }
 
-fn jit(root: &Root<'_>) -> Finding {
+fn jit(root: &HostRoot<'_>) -> Finding {
     let what = "BPF programs are compiled (JIT)";
     let path = "/proc/sys/net/core/bpf_jit_enable";
     match root.number(path) {
@@ -71,7 +71,7 @@ fn jit(root: &Root<'_>) -> Finding {
     }
 }
 
-fn af_xdp(root: &Root<'_>) -> Finding {
+fn af_xdp(root: &HostRoot<'_>) -> Finding {
     let what = "AF_XDP sockets";
     let protocols = root.read("/proc/net/protocols").unwrap_or_default();
     if protocols.lines().any(|line| line.split_whitespace().next() == Some("XDP")) {
@@ -86,7 +86,7 @@ fn af_xdp(root: &Root<'_>) -> Finding {
     .remedy("boot a kernel built with CONFIG_XDP_SOCKETS=y")
 }
 
-fn bpffs(root: &Root<'_>) -> Finding {
+fn bpffs(root: &HostRoot<'_>) -> Finding {
     let what = "BPF file system, where the data plane outlives its daemon";
     let mounts = root.read("/proc/self/mounts").unwrap_or_default();
     let is_bpffs = |line: &str| {
@@ -100,7 +100,7 @@ fn bpffs(root: &Root<'_>) -> Finding {
         .remedy("mount -t bpf bpf /sys/fs/bpf")
 }
 
-fn capabilities(root: &Root<'_>) -> Finding {
+fn capabilities(root: &HostRoot<'_>) -> Finding {
     /// Number, name, and whether CAP_SYS_ADMIN stands in for it.
     const NEEDED: [(u32, &str, bool); 4] = [
         (12, "CAP_NET_ADMIN", false),
@@ -145,7 +145,7 @@ fn capabilities(root: &Root<'_>) -> Finding {
     }
 }
 
-fn preemption(root: &Root<'_>) -> Finding {
+fn preemption(root: &HostRoot<'_>) -> Finding {
     let what = "preemption: how long the kernel may hold up a task that is due";
     let version = root.read("/proc/version").unwrap_or_default();
     if version.contains("PREEMPT_RT") || root.number("/sys/kernel/realtime") == Some(1) {

@@ -1,6 +1,6 @@
 //! What this host can do, what is set badly for real time, and how to change it.
 //!
-//! Everything is looked at through [`Root`], so that tests show it hosts that they made up.
+//! Everything is looked at through [`HostRoot`], so that tests show it hosts that they made up.
 
 mod device;
 mod fix;
@@ -14,9 +14,9 @@ use std::fmt::Write;
 use onbeat_host::settings::Kind;
 use serde::{Deserialize, Serialize};
 
-pub use device::{Device, Devices, Live};
-pub use fix::{Fixed, Target, UNDO};
-pub use root::Root;
+pub use device::{Device, DeviceReader, KernelDevices};
+pub use fix::{FixReport, Target, UNDO};
+pub use root::HostRoot;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ impl Finding {
 }
 
 /// Looks at the host, and at the interfaces.
-pub fn examine(root: &Root<'_>, interfaces: &[String]) -> Vec<Finding> {
+pub fn examine(root: &HostRoot<'_>, interfaces: &[String]) -> Vec<Finding> {
     let mut findings = kernel::examine(root);
     findings.extend(host::examine(root));
     for interface in interfaces {

@@ -4,34 +4,34 @@ use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
-use super::device::{Devices, Live};
+use super::device::{DeviceReader, KernelDevices};
 
 /// Where a host is looked at.
-pub struct Root<'a> {
+pub struct HostRoot<'a> {
     prefix: PathBuf,
-    devices: &'a dyn Devices,
+    devices: &'a dyn DeviceReader,
 }
 
-impl fmt::Debug for Root<'_> {
+impl fmt::Debug for HostRoot<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Root").field("prefix", &self.prefix).finish_non_exhaustive()
     }
 }
 
-impl Root<'static> {
+impl HostRoot<'static> {
     /// This host.
-    pub fn host() -> Root<'static> {
-        Root { prefix: "/".into(), devices: &Live }
+    pub fn host() -> HostRoot<'static> {
+        HostRoot { prefix: "/".into(), devices: &KernelDevices }
     }
 }
 
-impl<'a> Root<'a> {
+impl<'a> HostRoot<'a> {
     /// A host whose files are below a directory, with devices that are told.
-    pub fn below(prefix: impl Into<PathBuf>, devices: &'a dyn Devices) -> Root<'a> {
-        Root { prefix: prefix.into(), devices }
+    pub fn below(prefix: impl Into<PathBuf>, devices: &'a dyn DeviceReader) -> HostRoot<'a> {
+        HostRoot { prefix: prefix.into(), devices }
     }
 
-    pub(super) fn devices(&self) -> &dyn Devices {
+    pub(super) fn devices(&self) -> &dyn DeviceReader {
         self.devices
     }
 

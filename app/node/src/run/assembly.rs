@@ -19,15 +19,15 @@ use super::Options;
 use super::clock::monotonic_ns;
 use super::devices::Devices;
 use super::error::{Error, Result};
-use super::events::{About, Events};
+use super::events::{EventSubject, Events};
 use super::interfaces;
 use super::journal::Journal;
 use super::port_counters::FormerCounters;
 use super::setup::{Layout, Setup, names};
 use super::upkeep::Upkeep;
-use super::watch::{Teller, Watcher};
+use super::watch::{StreamReporter, Watcher};
 use crate::config::{Backend, Config, NodeConfig, PortConfig, StreamSet, Warnings};
-use crate::control::{Link, What};
+use crate::control::{EventDetail, LinkState};
 
 /// Longest between two looks for recovery functions whose time ran out.
 const SLOWEST_SWEEP: Duration = Duration::from_millis(250);
@@ -48,7 +48,7 @@ pub(super) struct Node {
     /// How often to look for recovery functions whose time ran out.
     pub(super) sweep: Option<Duration>,
     /// By port: whether frames could go through its interface when that was last looked at.
-    presence: BTreeMap<String, Link>,
+    presence: BTreeMap<String, LinkState>,
     /// By port that could not be native though that was left open: why, and the way out.
     pub(super) not_native: BTreeMap<String, String>,
     /// By port whose frames are lost: why, and the way out.
@@ -56,7 +56,7 @@ pub(super) struct Node {
     pub(super) upkeep: Upkeep,
     pub(super) former_counters: FormerCounters,
     /// The data plane asked for when the node was started, whatever the file says.
-    asked: Option<Backend>,
+    backend_override: Option<Backend>,
     pub(super) journal: Journal,
 }
 
@@ -108,7 +108,7 @@ impl Node {
         let plane = open(&config, pins)?;
         let layout = Layout::new(&config.node, &config.ports, &config.streams);
         let mut events = Events::new(config.node.events.keep);
-        events.tell(&About::default(), What::Started);
+        events.record(&EventSubject::default(), EventDetail::Started);
         let streams = config.streams.clone();
         let mut node = Self {
             file: file.to_path_buf(),
@@ -124,7 +124,7 @@ impl Node {
             setup: Setup::from(config),
             plane,
             devices,
-            asked: options.backend,
+            backend_override: options.backend,
             journal,
         };
         node.find_peers(&layout.ports, Instant::now());
@@ -132,12 +132,12 @@ impl Node {
             node.attach(&layout, index, options.replace, true)?;
         }
         if first {
-            node.settle(&layout)?;
+            node.leave_native_mode(&layout)?;
         }
         node.apply(&layout.ports, &streams)?;
         node.watch_all(&StreamSet::default());
-        node.drop_ports_of_others()?;
-        node.tell_disappointed(&layout)?;
+        node.drop_former_ports()?;
+        node.report_frame_loss(&layout)?;
         node.read_peers();
         Ok(node)
     }
@@ -168,17 +168,17 @@ impl Node {
                 continue;
             }
             self.presence.insert(port.name.clone(), link);
-            if link == Link::Down {
-                let about = About { port: Some(&port.name), ..About::default() };
+            if link == LinkState::Down {
+                let subject = EventSubject { port: Some(&port.name), ..EventSubject::default() };
                 let interface = port.attached_interface();
-                self.events.tell(&about, What::PortWaiting { interface });
+                self.events.record(&subject, EventDetail::PortWaiting { interface });
             }
         }
     }
 
     /// Detaches ports that the configuration does not name, and gives back what was changed on
     /// their interfaces: those of an earlier one.
-    fn drop_ports_of_others(&mut self) -> Result<()> {
+    fn drop_former_ports(&mut self) -> Result<()> {
         for name in self.plane.known_ports()? {
             if !self.setup.ports.iter().any(|port| port.name == name) {
                 self.plane.detach(&name)?;
@@ -206,7 +206,7 @@ impl Node {
     /// A file that cannot be used: the node goes on as it was.
     pub(super) fn reload(&mut self) -> Result<()> {
         let mut new = trust::load(&self.file, Config::load)?;
-        if let Some(backend) = self.asked {
+        if let Some(backend) = self.backend_override {
             new.set_backend(backend);
         }
         let needs_restart = |key, old: &dyn std::fmt::Display, new: &dyn std::fmt::Display| {
@@ -251,7 +251,7 @@ impl Node {
         if changed.is_err() {
             // What was prepared and attached for the new file.
             (0..self.setup.ports.len()).for_each(|index| self.follow(index));
-            self.drop_ports_of_others().unwrap_or_else(|error| tracing::warn!("{error}"));
+            self.drop_former_ports().unwrap_or_else(|error| tracing::warn!("{error}"));
         }
         changed
     }
@@ -272,14 +272,14 @@ impl Node {
         for &index in &fresh {
             self.attach(&layout, index, false, true)?;
         }
-        self.tell_disappointed(&layout)?;
+        self.report_frame_loss(&layout)?;
         let counted = self.read_changing_shares(&new)?;
         self.apply(&new.ports, &new.streams)?;
         let before = std::mem::replace(&mut self.setup, Setup::from(new));
         self.keep_counters(counted);
         self.watch_all(&before.streams);
         self.read_peers();
-        self.drop_ports_of_others()
+        self.drop_former_ports()
     }
 
     /// Resets a stream's functions; whether there is such a stream.
@@ -291,8 +291,8 @@ impl Node {
         }
         if let (Some(before), Some(after)) = (before, self.plane.read_stream(name)?) {
             let (events, ports) = (&mut self.events, &self.setup.ports);
-            let mut teller = Teller { events, ports, stream };
-            self.watcher.reset(monotonic_ns(), [&before, &after], &mut teller);
+            let mut reporter = StreamReporter { events, ports, stream };
+            self.watcher.reset(monotonic_ns(), [&before, &after], &mut reporter);
         }
         Ok(true)
     }
@@ -311,7 +311,7 @@ impl Node {
             LinkEvent::Removed { name, .. } => {
                 let port = self.port_of(name);
                 // Though there may be another one of the name by now.
-                port.iter().for_each(|port| self.tell_presence(*port, Link::Missing));
+                port.iter().for_each(|port| self.report_link(*port, LinkState::Missing));
                 port.into_iter().collect()
             }
             LinkEvent::Added(link) | LinkEvent::Changed(link) => {
@@ -322,12 +322,12 @@ impl Node {
         for port in ports {
             self.upkeep.peers.reset(Instant::now(), &self.setup.ports[port].name);
             self.follow(port);
-            self.tell_presence(port, self.devices.presence(&self.setup.ports[port]));
+            self.report_link(port, self.devices.presence(&self.setup.ports[port]));
         }
     }
 
     /// Tells that the interface of port number `index` went away or came back, where it did.
-    fn tell_presence(&mut self, index: usize, link: Link) {
+    fn report_link(&mut self, index: usize, link: LinkState) {
         let port = &self.setup.ports[index];
         let before = self.presence.insert(port.name.clone(), link);
         if before == Some(link) {
@@ -335,10 +335,11 @@ impl Node {
         }
         let interface = port.attached_interface();
         let what = match link {
-            Link::Up => What::PortBack { interface },
-            Link::Down | Link::Missing => What::PortAway { link, interface },
+            LinkState::Up => EventDetail::PortBack { interface },
+            LinkState::Down | LinkState::Missing => EventDetail::PortAway { link, interface },
         };
-        self.events.tell(&About { port: Some(&port.name), ..About::default() }, what);
+        self.events
+            .record(&EventSubject { port: Some(&port.name), ..EventSubject::default() }, what);
     }
 
     /// Does for port number `index` what its interface asks for now: one that came back gets its
@@ -365,7 +366,7 @@ impl Node {
         self.devices.prepare(&layout.ports[index], &mut self.journal)?;
         self.find_peers(&layout.ports, Instant::now());
         self.attach(&layout, index, false, true)?;
-        self.tell_disappointed(&layout)?;
+        self.report_frame_loss(&layout)?;
         self.read_peers();
         Ok(())
     }
@@ -373,7 +374,7 @@ impl Node {
     /// Names of ports whose interfaces have no carrier.
     pub(super) fn without_carrier(&self) -> Vec<&str> {
         let ports = self.setup.ports.iter().map(|port| port.name.as_str());
-        ports.filter(|name| self.presence.get(*name) == Some(&Link::Down)).collect()
+        ports.filter(|name| self.presence.get(*name) == Some(&LinkState::Down)).collect()
     }
 
     /// Number of the port with this interface.

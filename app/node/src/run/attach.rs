@@ -7,22 +7,22 @@ use onbeat_netdev::{Link, XdpMode};
 
 use super::assembly::Node;
 use super::error::{Error, Result};
-use super::events::About;
+use super::events::EventSubject;
 use super::mode::{self, Ability};
 use super::port;
 use super::setup::Layout;
 use crate::config::{Backend, Mode as WantedMode, PortConfig};
-use crate::control::{PortMode, What};
+use crate::control::{EventDetail, PortMode};
 
 impl Node {
     /// Now that all ports run their programs, drivers show what they take: ports whose frames would
     /// be lost in native mode leave it. Only before there are streams, which know where ports are.
-    pub(super) fn settle(&mut self, layout: &Layout) -> Result<()> {
+    pub(super) fn leave_native_mode(&mut self, layout: &Layout) -> Result<()> {
         // A port that leaves native mode may take no frames of others any more: they follow.
         for _ in 0..layout.ports.len() {
             let mut changed = false;
             for index in 0..layout.ports.len() {
-                if self.disappointment(layout, index, layout.needs_native(index))?.is_some() {
+                if self.frame_loss(layout, index, layout.needs_native(index))?.is_some() {
                     self.plane.detach(&layout.ports[index].name)?;
                     self.attach(layout, index, false, false)?;
                     changed = true;
@@ -36,9 +36,9 @@ impl Node {
     }
 
     /// Where streams are there already, tells what [`Node::settle`] would change.
-    pub(super) fn tell_disappointed(&mut self, layout: &Layout) -> Result<()> {
+    pub(super) fn report_frame_loss(&mut self, layout: &Layout) -> Result<()> {
         for index in 0..layout.ports.len() {
-            let why = self.disappointment(layout, index, false)?;
+            let why = self.frame_loss(layout, index, false)?;
             // A port that stays native has what it needs once its peers take frames.
             let why = why.map(|why| match layout.needs_native(index) {
                 true => why,
@@ -48,8 +48,8 @@ impl Node {
             if self.frames_lost.get(port) == why.as_ref() {
                 continue;
             }
-            let about = About { port: Some(port), ..About::default() };
-            self.events.tell(&about, What::FramesLost { why: why.clone() });
+            let subject = EventSubject { port: Some(port), ..EventSubject::default() };
+            self.events.record(&subject, EventDetail::FramesLost { why: why.clone() });
             match why {
                 Some(why) => self.frames_lost.insert(port.clone(), why),
                 None => self.frames_lost.remove(port),
@@ -59,7 +59,7 @@ impl Node {
     }
 
     /// Why a port that runs natively loses frames: it hoped for what did not come true.
-    fn disappointment(
+    fn frame_loss(
         &self,
         layout: &Layout,
         index: usize,
@@ -108,10 +108,10 @@ impl Node {
         layout: &Layout,
         index: usize,
         replace: bool,
-        hope: bool,
+        expect_transmit: bool,
     ) -> Result<()> {
         if self.plane.is_in_kernel() {
-            return self.attach_program(layout, index, replace, hope);
+            return self.attach_program(layout, index, replace, expect_transmit);
         }
         let port = &layout.ports[index];
         let of_port = |source| Error::Port { port: port.name.clone(), source };
@@ -158,7 +158,7 @@ impl Node {
         layout: &Layout,
         index: usize,
         replace: bool,
-        hope: bool,
+        expect_transmit: bool,
     ) -> Result<()> {
         let (node, port) = (layout.node.as_str(), &layout.ports[index]);
         let of_port = |source| Error::Port { port: port.name.clone(), source };
@@ -166,7 +166,7 @@ impl Node {
         let ability = self.devices.ability(&link.name)?;
         let egress = self.egress(layout, index)?;
         let needs_native = layout.needs_native(index);
-        let (chosen, why) = mode::choose(port, &ability, &egress, hope, needs_native);
+        let (chosen, why) = mode::choose(port, &ability, &egress, expect_transmit, needs_native);
         let mut why = why.map(|why| format!("{why}; {}", mode::start_again(node)));
         // Where the mode was left open a program keeps the one that it has: frames go on over a
         // start of the daemon, which another mode would interrupt.
@@ -187,14 +187,14 @@ impl Node {
         if generic && ability.driver == "veth" && port.create.is_none() {
             self.devices.poll(&link, &mut self.journal)?;
         }
-        let about = About { port: Some(&port.name), ..About::default() };
+        let subject = EventSubject { port: Some(&port.name), ..EventSubject::default() };
         let before = self.not_native.remove(&port.name);
         match why {
             Some(why) if generic => {
                 self.not_native.insert(port.name.clone(), why.clone());
                 if before.as_ref() != Some(&why) {
                     let mode = PortMode::Generic;
-                    self.events.tell(&about, What::PortMode { mode, why: Some(why) });
+                    self.events.record(&subject, EventDetail::PortMode { mode, why: Some(why) });
                 }
             }
             Some(why) => tracing::warn!(
@@ -204,7 +204,7 @@ impl Node {
             ),
             None if before.is_some() => {
                 let mode = if generic { PortMode::Generic } else { PortMode::Native };
-                self.events.tell(&about, What::PortMode { mode, why: None });
+                self.events.record(&subject, EventDetail::PortMode { mode, why: None });
             }
             None => {}
         }

@@ -7,10 +7,10 @@ use onbeat_frer::dataplane::Changes;
 
 use super::assembly::{Node, log_warnings, sweep_interval};
 use super::error::{Error, Result};
-use super::events::About;
+use super::events::EventSubject;
 use super::setup::names;
-use crate::config::{Addition, How};
-use crate::control::What;
+use crate::config::{Addition, StreamOperation};
+use crate::control::EventDetail;
 
 impl Node {
     /// Adds or changes streams: `[[stream]]` tables, whose faults call the text `file`: all of them, or
@@ -18,7 +18,12 @@ impl Node {
     ///
     /// # Errors
     /// A fault of the text, a conflict with streams that stay, what the data plane has no room for.
-    pub(super) fn put(&mut self, how: How, text: &str, file: &str) -> Result<What> {
+    pub(super) fn put_streams(
+        &mut self,
+        how: StreamOperation,
+        text: &str,
+        file: &str,
+    ) -> Result<EventDetail> {
         let setup = &self.setup;
         let room = (setup.streams.len(), setup.node.max_streams);
         let addition = Addition::parse(text, file, how, &setup.ports, room)?;
@@ -30,7 +35,7 @@ impl Node {
         let changes = match changed {
             Ok(changes) => changes,
             Err(error) => {
-                self.setup.streams.put_back(before);
+                self.setup.streams.revert(before);
                 return Err(error);
             }
         };
@@ -47,7 +52,7 @@ impl Node {
         if self.setup.connect(&addition.streams) {
             let layout = self.setup.layout();
             // The streams are there, whatever the drivers say.
-            self.tell_disappointed(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
+            self.report_frame_loss(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
         }
         Ok(what)
     }
@@ -56,7 +61,7 @@ impl Node {
     ///
     /// # Errors
     /// There is no stream of one of the names; what the data plane refuses.
-    pub(super) fn remove_streams(&mut self, gone: &[String]) -> Result<What> {
+    pub(super) fn remove_streams(&mut self, gone: &[String]) -> Result<EventDetail> {
         if let Some(stream) = gone.iter().find(|name| self.setup.streams.get(name).is_none()) {
             return Err(Error::NoStream { stream: stream.clone() });
         }
@@ -77,12 +82,12 @@ impl Node {
         &mut self,
         mut names: impl ExactSizeIterator<Item = &'a str>,
         changes: Changes,
-    ) -> What {
+    ) -> EventDetail {
         let Changes { added, changed, removed, .. } = changes;
         let stream = if names.len() == 1 { names.next() } else { None };
-        let about = About { stream, ..About::default() };
-        let what = What::Streams { added, changed, removed };
-        self.events.tell(&about, what.clone());
+        let subject = EventSubject { stream, ..EventSubject::default() };
+        let what = EventDetail::Streams { added, changed, removed };
+        self.events.record(&subject, what.clone());
         what
     }
 }

@@ -15,7 +15,7 @@ use crate::control::{
 };
 
 /// How long a daemon may take to exit.
-const PATIENCE: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Removes a node, whether its daemon runs or not: programs, tables, and changes of interfaces.
 /// `node` is the path of a configuration file where it has a `/` or the ending `.toml`, or else a
@@ -103,7 +103,7 @@ fn stop(name: &str, control: &Path) -> Result<bool> {
 
 /// Binds the control socket. A daemon that exits releases it last.
 fn bind(control: &Path, exiting: bool) -> Result<Server> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + EXIT_TIMEOUT;
     loop {
         match Server::bind(control) {
             Err(BindError::Running { .. }) if exiting && Instant::now() < deadline => {
@@ -229,7 +229,7 @@ mod tests {
             let mut answered = false;
             while !answered {
                 let fds = server.fds().map(|(fd, flags)| PollFd::new(fd, flags));
-                let bound = PollTimeout::try_from(PATIENCE).unwrap();
+                let bound = PollTimeout::try_from(EXIT_TIMEOUT).unwrap();
                 assert_ne!(poll(&mut fds.collect::<Vec<_>>(), bound).unwrap(), 0, "no request");
                 server.step(Instant::now(), |request| {
                     assert_eq!(*request, Request::Ping);
@@ -237,7 +237,7 @@ mod tests {
                     Reply::Now(Response::Pong { node: "other".into(), pid: std::process::id() })
                 });
             }
-            server.flush(PATIENCE);
+            server.flush(EXIT_TIMEOUT);
             down.join().unwrap()
         });
         assert!(error.to_string().contains("it is that of node \"other\""), "{error}");

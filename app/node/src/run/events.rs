@@ -6,11 +6,11 @@ use std::time::SystemTime;
 use onbeat_report::rfc3339_us;
 
 use super::clock::monotonic_ns;
-use crate::control::{Event, Since, What};
+use crate::control::{Event, EventDetail, EventStart};
 
 /// What an event is about.
 #[derive(Debug, Default)]
-pub(super) struct About<'a> {
+pub(super) struct EventSubject<'a> {
     pub(super) stream: Option<&'a str>,
     pub(super) port: Option<&'a str>,
     pub(super) member: Option<usize>,
@@ -44,18 +44,18 @@ impl Events {
     }
 
     /// Notes and logs what happens now.
-    pub(super) fn tell(&mut self, about: &About<'_>, what: What) {
+    pub(super) fn record(&mut self, about: &EventSubject<'_>, detail: EventDetail) {
         self.last += 1;
         let event = Event {
             number: self.last,
             time: rfc3339_us(SystemTime::now()),
             monotonic_ns: monotonic_ns(),
-            stream: about.stream.map(str::to_owned),
-            port: about.port.map(str::to_owned),
-            member: about.member,
-            what,
+            stream: subject.stream.map(str::to_owned),
+            port: subject.port.map(str::to_owned),
+            member: subject.member,
+            detail,
         };
-        if event.what.is_bad() {
+        if event.detail.is_bad() {
             tracing::warn!("{event}");
         } else {
             tracing::info!("{event}");
@@ -68,17 +68,17 @@ impl Events {
 
     /// Those kept from then on, and how many there were before them that are no longer kept; by
     /// time, that may have been among them.
-    pub(super) fn since(&self, since: Option<&Since>) -> (Vec<Event>, u64) {
+    pub(super) fn since(&self, since: Option<&EventStart>) -> (Vec<Event>, u64) {
         let gone = self.last - self.kept.len() as u64;
         match since {
             None => (self.kept.iter().cloned().collect(), 0),
-            Some(Since::Number(number)) => {
+            Some(EventStart::Number(number)) => {
                 // A number that is not reached yet was of an earlier daemon: all is new.
                 let number = if *number > self.last { 0 } else { *number };
                 let known = number.saturating_sub(gone) as usize;
                 (self.kept.iter().skip(known).cloned().collect(), gone.saturating_sub(number))
             }
-            Some(Since::Time(time)) => {
+            Some(EventStart::Time(time)) => {
                 // All are in UTC and as long, so that texts compare as times do.
                 let time = time.trim_end_matches('Z');
                 let events: Vec<_> =
@@ -96,11 +96,11 @@ mod tests {
 
     fn events(count: u64, keep: usize) -> Events {
         let mut events = Events::new(keep);
-        (0..count).for_each(|_| events.tell(&About::default(), What::Started));
+        (0..count).for_each(|_| events.record(&EventSubject::default(), EventDetail::Started));
         events
     }
 
-    fn numbers(events: &Events, since: Option<Since>) -> (Vec<u64>, u64) {
+    fn numbers(events: &Events, since: Option<EventStart>) -> (Vec<u64>, u64) {
         let (events, missed) = events.since(since.as_ref());
         (events.iter().map(|event| event.number).collect(), missed)
     }
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn who_asks_again_misses_none_or_is_told_how_many() {
         let events = events(10, 4);
-        let since = |number| numbers(&events, Some(Since::Number(number)));
+        let since = |number| numbers(&events, Some(EventStart::Number(number)));
         assert_eq!(numbers(&events, None), (vec![7, 8, 9, 10], 0));
         assert_eq!(since(0), (vec![7, 8, 9, 10], 6));
         assert_eq!(since(5), (vec![7, 8, 9, 10], 1));
@@ -124,14 +124,17 @@ mod tests {
         for (event, second) in events.kept.iter_mut().zip(["01.500000", "02.000000", "02.000001"]) {
             event.time = format!("2025-01-31T12:00:{second}Z");
         }
-        let since = |time: &str| numbers(&events, Some(Since::Time(time.into()))).0;
+        let since = |time: &str| numbers(&events, Some(EventStart::Time(time.into()))).0;
         assert_eq!(since("2025-01-31T12:00:02Z"), [2, 3]);
         assert_eq!(since("2025-01-31T12:00:02.000001Z"), [3]);
         assert_eq!(since("2025-01-31"), [1, 2, 3]);
         assert_eq!(since("2025-02"), [0; 0]);
-        assert_eq!(numbers(&events, Some(Since::Time("2025".into()))).1, 0);
+        assert_eq!(numbers(&events, Some(EventStart::Time("2025".into()))).1, 0);
         events.set_keep(2);
-        assert_eq!(numbers(&events, Some(Since::Time("2025".into()))), (vec![2, 3], 1));
-        assert_eq!(numbers(&events, Some(Since::Time("2025-01-31T12:00:02.000001".into()))).1, 0);
+        assert_eq!(numbers(&events, Some(EventStart::Time("2025".into()))), (vec![2, 3], 1));
+        assert_eq!(
+            numbers(&events, Some(EventStart::Time("2025-01-31T12:00:02.000001".into()))).1,
+            0
+        );
     }
 }

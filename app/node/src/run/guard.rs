@@ -15,7 +15,7 @@ pub(super) fn start(config: Config) -> Result<Background> {
     if !has_capability("CAP_SYS_NICE") {
         return Err(Error::GuardPermission);
     }
-    let tell = |events: &[Event], _: &[_]| {
+    let log = |events: &[Event], _: &[_]| {
         events.iter().for_each(|event| tracing::info!("guard: {event}"))
     };
     let directory = journal_directory().map_err(Error::Guard)?;
@@ -23,7 +23,7 @@ pub(super) fn start(config: Config) -> Result<Background> {
 }
 
 /// Restores everything. Returns whether every setting is restored.
-pub(super) fn end(guard: Background) -> bool {
+pub(super) fn stop(guard: Background) -> bool {
     match guard.stop() {
         Err(error) => {
             tracing::error!("the guard has ended: {error}");

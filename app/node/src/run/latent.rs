@@ -4,11 +4,11 @@ use onbeat_frer::counters::Counters;
 use onbeat_frer::latent::Latent;
 use onbeat_frer::spec::LatentErrorDetection;
 
-use crate::control::What;
+use crate::control::EventDetail;
 
 /// The detection of one stream.
 #[derive(Debug)]
-pub(super) struct Detection {
+pub(super) struct LatentErrorDetector {
     pub(super) config: LatentErrorDetection,
     /// From the first look on.
     latent: Option<Latent>,
@@ -16,7 +16,7 @@ pub(super) struct Detection {
     pub(super) errors: u64,
 }
 
-impl Detection {
+impl LatentErrorDetector {
     pub(super) fn new(config: LatentErrorDetection) -> Self {
         Self { config, latent: None, errors: 0 }
     }
@@ -32,7 +32,7 @@ impl Detection {
     }
 
     /// Looks at what the stream's recovery function has counted; tells what begins or ends.
-    pub(super) fn look(&mut self, now_ns: u64, counted: &Counters) -> Option<What> {
+    pub(super) fn look(&mut self, now_ns: u64, counted: &Counters) -> Option<EventDetail> {
         let Some(latent) = &mut self.latent else {
             // The configuration was checked when it was read.
             self.latent = Latent::new(&self.config, now_ns, counted).ok();
@@ -44,9 +44,9 @@ impl Detection {
         match (before, signal) {
             (false, Some(error)) => {
                 let (difference, allowed) = (error.difference, error.allowed);
-                Some(What::LatentError { difference, allowed })
+                Some(EventDetail::LatentError { difference, allowed })
             }
-            (true, _) if !latent.is_active() => Some(What::LatentErrorEnded),
+            (true, _) if !latent.is_active() => Some(EventDetail::LatentErrorEnded),
             _ => None,
         }
     }

@@ -40,7 +40,7 @@ use onbeat_irq_guard::Background;
 use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
 
-use crate::config::{Backend, Config, How};
+use crate::config::{Backend, Config, StreamOperation};
 use crate::control::{Reply, Request, Response, Server};
 use crate::notify::Notifier;
 use crate::service::MissingDropIns;
@@ -78,7 +78,7 @@ pub fn check(config: &Config) -> Result<()> {
 
 /// Why the loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum ExitAction {
     /// The daemon goes; the data plane stays.
     Leave,
     /// Everything goes.
@@ -141,7 +141,7 @@ impl Daemon {
         look(&mut self.node);
         let ready = running(&self.node);
         tracing::info!("node {:?} runs: {ready}", self.node.setup.node.name);
-        say(self.notifier.ready(&ready));
+        log_failure(self.notifier.ready(&ready));
         let lasts = self.node.plane.pins_last() != Some(false);
         if !lasts {
             tracing::warn!(
@@ -154,15 +154,15 @@ impl Daemon {
 
         let Self { node, server, signals, monitor, notifier, .. } = &mut self;
         let end = serve(node, server, signals, monitor, notifier)?;
-        say(notifier.stopping());
-        let restored = self.guard.is_none_or(guard::end);
+        log_failure(notifier.stopping());
+        let restored = self.guard.is_none_or(guard::stop);
         self.server.flush(Duration::from_secs(1));
         match end {
-            End::Leave => {
+            ExitAction::KeepDataPlane => {
                 log_leave(&self.node, lasts);
                 Ok(restored)
             }
-            End::Remove => Ok(self.node.remove()? == Removal::Complete && restored),
+            ExitAction::Remove => Ok(self.node.remove()? == Removal::Complete && restored),
         }
     }
 }
@@ -205,7 +205,7 @@ fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Error {
 }
 
 /// The service manager is a courtesy: a node runs as well without.
-fn say(sent: std::io::Result<()>) {
+fn log_failure(sent: std::io::Result<()>) {
     if let Err(error) = sent {
         tracing::debug!("service manager: {error}");
     }
@@ -232,7 +232,7 @@ fn serve(
     signals: &SignalFd,
     monitor: &mut Monitor,
     notifier: &Notifier,
-) -> Result<End> {
+) -> Result<ExitAction> {
     let now = Instant::now();
     let mut timers = Timers {
         sweep: node.sweep.map(|interval| now + interval),
@@ -245,21 +245,21 @@ fn serve(
         while let Ok(Some(signal)) = signals.read_signal() {
             match Signal::try_from(signal.ssi_signo as i32) {
                 Ok(Signal::SIGHUP) => reload = true,
-                Ok(Signal::SIGINT) => return Ok(End::Remove),
-                _ => return Ok(End::Leave),
+                Ok(Signal::SIGINT) => return Ok(ExitAction::Remove),
+                _ => return Ok(ExitAction::KeepDataPlane),
             }
         }
         if reload {
-            say(notifier.reloading());
+            log_failure(notifier.reloading());
             let outcome = do_reload(node);
-            say(notifier.ready(&outcome.unwrap_or_else(|error| error)));
+            log_failure(notifier.ready(&outcome.unwrap_or_else(|error| error)));
         }
         while let Some(event) = monitor.next_event()? {
             node.device_event(&event);
         }
         let now_running = running(node);
         if now_running != shown {
-            say(notifier.status(&now_running));
+            log_failure(notifier.status(&now_running));
             shown = now_running;
         }
         housekeeping(node, &mut timers, notifier);
@@ -274,11 +274,11 @@ fn look(node: &mut Node) {
 }
 
 /// Serves clients, and again those who wait for what others ask for now.
-fn serve_clients(node: &mut Node, server: &mut Server) -> Option<End> {
+fn serve_clients(node: &mut Node, server: &mut Server) -> Option<ExitAction> {
     let mut end = None;
-    let mut told = None;
-    while end.is_none() && told != Some(node.events.last()) {
-        told = Some(node.events.last());
+    let mut served = None;
+    while end.is_none() && served != Some(node.events.last()) {
+        served = Some(node.events.last());
         server.step(Instant::now(), |request| answer(node, request, &mut end));
     }
     end
@@ -329,7 +329,7 @@ fn housekeeping(node: &mut Node, timers: &mut Timers, notifier: &Notifier) {
         }
     }
     if timers.watchdog.is_some_and(|due| due <= now) {
-        say(notifier.alive());
+        log_failure(notifier.alive());
         timers.watchdog = notifier.watchdog().map(|interval| now + interval);
     }
     node.upkeep(now);
@@ -346,7 +346,7 @@ fn do_reload(node: &mut Node) -> std::result::Result<String, String> {
     }
 }
 
-fn answer(node: &mut Node, request: &Request, end: &mut Option<End>) -> Reply {
+fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> Reply {
     let done = |message| Response::Done { message };
     let failed = |error: Error| Response::Error { message: error.to_string() };
     Reply::Now(match request {
@@ -379,12 +379,12 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<End>) -> Reply {
             }
             Err(error) => failed(error),
         },
-        Request::AddStreams { text, file } => {
-            node.put(How::Add, text, file).map_or_else(failed, |made| done(made.to_string()))
-        }
-        Request::ChangeStreams { text, file } => {
-            node.put(How::Change, text, file).map_or_else(failed, |made| done(made.to_string()))
-        }
+        Request::AddStreams { text, file } => node
+            .put_streams(StreamOperation::Add, text, file)
+            .map_or_else(failed, |made| done(made.to_string())),
+        Request::ChangeStreams { text, file } => node
+            .put_streams(StreamOperation::Change, text, file)
+            .map_or_else(failed, |made| done(made.to_string())),
         Request::RemoveStreams { streams } => {
             node.remove_streams(streams).map_or_else(failed, |made| done(made.to_string()))
         }
@@ -393,7 +393,7 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<End>) -> Reply {
             Err(message) => Response::Error { message },
         },
         Request::Stop => {
-            *end = Some(End::Remove);
+            *end = Some(ExitAction::Remove);
             done(format!("node {:?} is taken down", node.setup.node.name))
         }
     })

@@ -44,7 +44,7 @@ pub(super) fn choose(
     port: &PortConfig,
     ability: &Ability,
     egress: &[(&PortConfig, Ability)],
-    hope: bool,
+    expect_transmit: bool,
     needs_native: bool,
 ) -> (Mode, Option<String>) {
     let why = match port.mode {
@@ -53,7 +53,7 @@ pub(super) fn choose(
         config::Mode::Auto => of_driver(port, ability).or_else(|| {
             let takes = |(to, ability): &&(&PortConfig, Ability)| {
                 ability.transmit
-                    || hope && ability.may_transmit(to)
+                    || expect_transmit && ability.may_transmit(to)
                     || needs_native && ability.driver == "veth"
             };
             let mut refusing = egress.iter().filter(|egress| !takes(egress));
@@ -236,11 +236,13 @@ mod tests {
     fn a_driver_that_takes_frames_once_it_runs_a_program_is_given_one() {
         let (own, mut ports) = (ability("igc"), ports());
         let before = Ability { transmit: false, ..ability("igc") };
-        let choose = |ports: &[PortConfig], egress: &Ability, hope| {
+        let choose = |ports: &[PortConfig], egress: &Ability, expect_transmit| {
             let egress = [(&ports[1], egress.clone())];
-            choose(&ports[0], &own, &egress, hope, false)
+            choose(&ports[0], &own, &egress, expect_transmit, false)
         };
-        let mode = |ports: &[PortConfig], egress: &Ability, hope| choose(ports, egress, hope).0;
+        let mode = |ports: &[PortConfig], egress: &Ability, expect_transmit| {
+            choose(ports, egress, expect_transmit).0
+        };
         assert_eq!(mode(&ports, &before, true), Mode::Native);
         assert_eq!(mode(&ports, &before, false), Mode::Generic, "it did not come true");
         for running in [XdpMode::Native, XdpMode::Generic] {

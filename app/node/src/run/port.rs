@@ -151,8 +151,8 @@ impl Devices {
     }
 
     /// Whether frames can go through a port's interface.
-    pub(super) fn presence(&self, port: &PortConfig) -> control::Link {
-        control::Link::of(self.handle.link(&port.attached_interface()).ok().as_ref())
+    pub(super) fn presence(&self, port: &PortConfig) -> control::LinkState {
+        control::LinkState::of(self.handle.link(&port.attached_interface()).ok().as_ref())
     }
 
     /// Abilities of an interface's driver. Before 6.3 the kernel does not report them: all are

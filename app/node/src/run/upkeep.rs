@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use onbeat_netdev::{Link, VethPeer};
 
 use super::assembly::Node;
-use super::events::About;
+use super::events::EventSubject;
 use super::peers::PeerCache;
 use crate::config::{Backend, PortConfig};
-use crate::control::What;
+use crate::control::EventDetail;
 
 /// Interval of reading peers while something is wrong with one; a reading is valid for as long.
 const PEER_INTERVAL: Duration = Duration::from_secs(2);
@@ -142,7 +142,7 @@ impl Node {
         let layout = self.setup.layout();
         self.find_peers(&layout.ports, now);
         if !self.frames_lost.is_empty() {
-            self.tell_disappointed(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
+            self.report_frame_loss(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
         }
         self.read_checksums();
     }
@@ -178,8 +178,8 @@ impl Node {
         for port in &self.setup.ports {
             let why = known(&self.upkeep.checksums, &port.name);
             if why != known(&before, &port.name) {
-                let about = About { port: Some(&port.name), ..About::default() };
-                self.events.tell(&about, What::UnfinishedChecksums { why });
+                let subject = EventSubject { port: Some(&port.name), ..EventSubject::default() };
+                self.events.record(&subject, EventDetail::UnfinishedChecksums { why });
             }
             let unknown = self.upkeep.checksums.get(&port.name).filter(|now| !now.known);
             if let Some(unknown) = unknown.filter(|now| before.get(&port.name) != Some(*now)) {
@@ -216,9 +216,9 @@ impl Node {
         let Some(detached) = self.upkeep.detached.get_mut(&port.name) else { return };
         if detached.retry_at.is_some() {
             (detached.retry_at, detached.attached_at, detached.why) = (None, now, None);
-            let about = About { port: Some(&port.name), ..About::default() };
+            let subject = EventSubject { port: Some(&port.name), ..EventSubject::default() };
             let interface = port.attached_interface();
-            self.events.tell(&about, What::ProgramAttached { interface });
+            self.events.record(&subject, EventDetail::ProgramAttached { interface });
         }
     }
 
@@ -244,9 +244,9 @@ impl Node {
 
     fn report_detached(&mut self, index: usize, why: Option<String>, retry_s: u64) {
         let port = &self.setup.ports[index];
-        let about = About { port: Some(&port.name), ..About::default() };
+        let subject = EventSubject { port: Some(&port.name), ..EventSubject::default() };
         let interface = port.attached_interface();
-        self.events.tell(&about, What::ProgramDetached { interface, why, retry_s });
+        self.events.record(&subject, EventDetail::ProgramDetached { interface, why, retry_s });
     }
 }
 

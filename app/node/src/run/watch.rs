@@ -13,11 +13,11 @@ use onbeat_frer::spec::Stream;
 use onbeat_frer::watch::{Cause, Watch};
 
 use super::error::{Error, Result};
-use super::events::{About, Events};
-use super::latent::Detection;
+use super::events::{EventSubject, Events};
+use super::latent::LatentErrorDetector;
 use super::setup::Setup;
 use crate::config::{EventsConfig, PortConfig, StreamSet};
-use crate::control::What;
+use crate::control::EventDetail;
 
 /// Streams that are looked at in one go.
 const SLICE: usize = 128;
@@ -29,18 +29,18 @@ const PAUSE_NS: u64 = 10_000_000;
 #[derive(Debug)]
 pub(super) struct Watcher {
     config: EventsConfig,
-    streams: HashMap<Rc<str>, Watched>,
+    streams: HashMap<Rc<str>, WatchedStream>,
     /// Whose turn is when; each of `streams` once.
     due: BTreeSet<(u64, Rc<str>)>,
     pause_until_ns: u64,
 }
 
 #[derive(Debug, Default)]
-struct Watched {
+struct WatchedStream {
     due_ns: u64,
     /// From the first look on.
     watch: Option<Watch>,
-    latent: Option<Detection>,
+    latent: Option<LatentErrorDetector>,
 }
 
 impl Watcher {
@@ -68,26 +68,28 @@ impl Watcher {
         }
         let latent = stream.recover.and_then(|recover| recover.latent).map(|config| {
             let before = before.and_then(|before| before.latent);
-            before.filter(|before| before.config == config).unwrap_or(Detection::new(config))
+            before
+                .filter(|before| before.config == config)
+                .unwrap_or(LatentErrorDetector::new(config))
         });
         let name: Rc<str> = stream.name.as_str().into();
         // Its first turn, from which on it is watched, is the next.
         self.due.insert((0, Rc::clone(&name)));
-        self.streams.insert(name, Watched { latent, ..Watched::default() });
+        self.streams.insert(name, WatchedStream { latent, ..WatchedStream::default() });
     }
 
     pub(super) fn remove(&mut self, name: &str) {
         self.take(name);
     }
 
-    fn take(&mut self, name: &str) -> Option<Watched> {
+    fn take(&mut self, name: &str) -> Option<WatchedStream> {
         let (name, watched) = self.streams.remove_entry(name)?;
         self.due.remove(&(watched.due_ns, name));
         Some(watched)
     }
 
     /// A stream's latent error detection.
-    pub(super) fn latent(&self, stream: &str) -> Option<&Detection> {
+    pub(super) fn latent(&self, stream: &str) -> Option<&LatentErrorDetector> {
         self.streams.get(stream)?.latent.as_ref()
     }
 
@@ -127,10 +129,10 @@ impl Watcher {
             let Some(watched) = self.streams.get_mut(&name) else { continue };
             watched.due_ns = now_ns + interval_ns;
             if let (Some(reading), Some(stream)) = (reading, setup.streams.get(&name)) {
-                let mut teller = Teller { events, ports: &setup.ports, stream };
-                watched.look(&self.config, now_ns, &reading, Cause::TimeOut, &mut teller);
+                let mut reporter = StreamReporter { events, ports: &setup.ports, stream };
+                watched.look(&self.config, now_ns, &reading, Cause::TimeOut, &mut reporter);
             }
-            let latent = watched.latent.as_ref().and_then(Detection::next_deadline_ns);
+            let latent = watched.latent.as_ref().and_then(LatentErrorDetector::next_deadline_ns);
             watched.due_ns = latent.map_or(watched.due_ns, |due| due.min(watched.due_ns));
             self.due.insert((watched.due_ns, name));
         }
@@ -142,49 +144,49 @@ impl Watcher {
         &mut self,
         now_ns: u64,
         [before, after]: [&StreamReading; 2],
-        teller: &mut Teller<'_>,
+        reporter: &mut StreamReporter<'_>,
     ) {
         // Generators reset on request alone, so that a stream that only has one is not watched.
-        let mut other = Watched::default();
-        let watched = self.streams.get_mut(teller.stream.name.as_str()).unwrap_or(&mut other);
-        watched.look(&self.config, now_ns, before, Cause::TimeOut, teller);
-        watched.look(&self.config, now_ns, after, Cause::Request, teller);
+        let mut other = WatchedStream::default();
+        let watched = self.streams.get_mut(reporter.stream.name.as_str()).unwrap_or(&mut other);
+        watched.look(&self.config, now_ns, before, Cause::TimeOut, reporter);
+        watched.look(&self.config, now_ns, after, Cause::Request, reporter);
     }
 }
 
-impl Watched {
+impl WatchedStream {
     fn look(
         &mut self,
         config: &EventsConfig,
         now_ns: u64,
         reading: &StreamReading,
         cause: Cause,
-        teller: &mut Teller<'_>,
+        reporter: &mut StreamReporter<'_>,
     ) {
         let watch = self.watch.get_or_insert_with(|| Watch::new(reading));
         watch.look(&config.rules, now_ns, reading, cause, |event| {
-            teller.tell(event.member, What::Watch(event.kind));
+            reporter.report(event.member, EventDetail::Watch(event.kind));
         });
         if let (Some(latent), Some(recovery)) = (&mut self.latent, &reading.recovery) {
             let what = latent.look(now_ns, &recovery.counters);
-            what.into_iter().for_each(|what| teller.tell(None, what));
+            what.into_iter().for_each(|what| reporter.report(None, what));
         }
     }
 }
 
 /// Tells what happens to a stream.
-pub(super) struct Teller<'a> {
+pub(super) struct StreamReporter<'a> {
     pub(super) events: &'a mut Events,
     pub(super) ports: &'a [PortConfig],
     pub(super) stream: &'a Stream,
 }
 
-impl Teller<'_> {
-    fn tell(&mut self, member: Option<usize>, what: What) {
+impl StreamReporter<'_> {
+    fn report(&mut self, member: Option<usize>, what: EventDetail) {
         let port = member.and_then(|member| {
             let port = self.stream.members.get(member)?.port;
             Some(self.ports.get(usize::from(port.0))?.name.as_str())
         });
-        self.events.tell(&About { stream: Some(&self.stream.name), port, member }, what);
+        self.events.record(&EventSubject { stream: Some(&self.stream.name), port, member }, what);
     }
 }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, bind, socket};
 use onbeat_node::control::{
-    BindError, Client, ClientError, FOLLOWERS, NodeStatus, Reply, Request, Response, Server,
-    StreamStatus, WAIT, discover,
+    BindError, Client, ClientError, EVENT_WAIT, MAX_FOLLOWERS, NodeStatus, Reply, Request,
+    Response, Server, StreamStatus, discover,
 };
 use onbeat_testing::TemporaryDirectory;
 
@@ -169,7 +169,7 @@ fn who_waits_in_vain_is_told_so_in_time() {
     let mut server = Server::bind(&directory.socket()).unwrap();
     let (now, mut stream) = waiting(&mut server, &directory);
     let deadline = server.next_deadline().unwrap();
-    assert_eq!(deadline, now + WAIT);
+    assert_eq!(deadline, now + EVENT_WAIT);
     server.step(deadline, handle);
     assert!(answered(&mut stream).contains("\"last\":7"));
     // And may ask again.
@@ -238,7 +238,7 @@ fn followers_beyond_the_limit_are_refused_and_commands_pass() {
     let mut server = Server::bind(&directory.socket()).unwrap();
     let follow = Request::Events { since: None, wait: true };
     // 8 more than there is room for, each with an open connection.
-    let followers: Vec<UnixStream> = (0..FOLLOWERS + 8)
+    let followers: Vec<UnixStream> = (0..MAX_FOLLOWERS + 8)
         .map(|_| {
             let mut stream = UnixStream::connect(directory.socket()).unwrap();
             serde_json::to_writer(&mut stream, &follow).unwrap();
@@ -255,7 +255,10 @@ fn followers_beyond_the_limit_are_refused_and_commands_pass() {
     };
     let refusals: Vec<bool> = followers.iter().map(refused).collect();
     assert_eq!(refusals.iter().filter(|refused| **refused).count(), 8);
-    assert!(refusals[FOLLOWERS..].iter().all(|refused| *refused), "the last ones: {refusals:?}");
+    assert!(
+        refusals[MAX_FOLLOWERS..].iter().all(|refused| *refused),
+        "the last ones: {refusals:?}"
+    );
 
     let _silent: Vec<UnixStream> = serve_while(&mut server, || {
         let silent = (0..200).map(|_| UnixStream::connect(directory.socket()).unwrap()).collect();
@@ -268,7 +271,7 @@ fn followers_beyond_the_limit_are_refused_and_commands_pass() {
     // An event reaches every follower that has a slot, and it keeps it to wait for the next one.
     for round in 0..2 {
         server.step(Instant::now(), |_| Reply::Now(nothing()));
-        for mut stream in &followers[..FOLLOWERS] {
+        for mut stream in &followers[..MAX_FOLLOWERS] {
             let mut answer = [0; 512];
             let length = stream.read(&mut answer).expect("an event");
             assert!(answer[..length].ends_with(b"\n"), "round {round}");
@@ -276,7 +279,7 @@ fn followers_beyond_the_limit_are_refused_and_commands_pass() {
             stream.write_all(b"\n").unwrap();
         }
         server.step(Instant::now(), handle);
-        assert!(!followers[..FOLLOWERS].iter().any(refused), "round {round}");
+        assert!(!followers[..MAX_FOLLOWERS].iter().any(refused), "round {round}");
     }
     // A slot is free once its follower has gone.
     drop(followers);

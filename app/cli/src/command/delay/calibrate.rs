@@ -25,7 +25,7 @@ Exit status: 0 the correction was written, 1 the measurement gives no correction
 delays), 2 error.")]
 pub(super) struct Calibrate {
     #[command(subcommand)]
-    method: By,
+    method: NullPathMethod,
 }
 
 /// What stands behind the options of each method, in place of the method's own.
@@ -41,24 +41,24 @@ macro_rules! help {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum By {
+enum NullPathMethod {
     /// By two captures, on either side of where the hop was
     #[command(after_help = help!("onbeat delay calibrate match in.pcap null.pcap --output null.json"))]
-    Match(Null<MatchOptions>),
+    Match(NullPath<MatchOptions>),
     /// By one mirrored capture, or live, of both directions
     #[command(after_help = help!("onbeat delay calibrate mirror null.pcapng --interface 0,1 --output null.json"))]
-    Mirror(Null<MirrorOptions>),
+    Mirror(NullPath<MirrorOptions>),
     /// By two channels of an oscilloscope
     #[command(after_help = help!("onbeat delay calibrate scope tek0000.csv --output null.json"))]
-    Scope(Null<ScopeOptions>),
+    Scope(NullPath<ScopeOptions>),
     /// By probes, to a reflector at the other end of a cable
     #[command(after_help = help!("onbeat delay calibrate ping 192.0.2.1 --rate 1000 --output null.json"))]
-    Ping(Null<PingOptions>),
+    Ping(NullPath<PingOptions>),
 }
 
 /// A method on the null path.
 #[derive(Debug, clap::Args)]
-struct Null<M: clap::Args> {
+struct NullPath<M: clap::Args> {
     /// The file for the correction, which --correct reads
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -69,15 +69,15 @@ struct Null<M: clap::Args> {
 impl Calibrate {
     pub(super) fn execute(self) -> Result {
         match self.method {
-            By::Match(null) => null.execute(),
-            By::Mirror(null) => null.execute(),
-            By::Scope(null) => null.execute(),
-            By::Ping(null) => null.execute(),
+            NullPathMethod::Match(null) => null.execute(),
+            NullPathMethod::Mirror(null) => null.execute(),
+            NullPathMethod::Scope(null) => null.execute(),
+            NullPathMethod::Ping(null) => null.execute(),
         }
     }
 }
 
-impl<M: Method + clap::Args> Null<M> {
+impl<M: Method + clap::Args> NullPath<M> {
     fn execute(self) -> Result {
         let Measurement { options, shown } = self.method;
         shown.run(|progress| calibrate(&options, &self.output, progress))

@@ -1,7 +1,7 @@
 //! `onbeat delay echo`
 
 use onbeat_delay_run::EchoOptions;
-use onbeat_terminal::Shown;
+use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Result, warn};
 
 /// Answer probes: a STAMP session reflector (RFC 8762)
@@ -23,7 +23,7 @@ pub(super) struct Echo {
     #[command(flatten)]
     options: EchoOptions,
     #[command(flatten)]
-    shown: Shown,
+    shown: ResultOptions,
 }
 
 impl Echo {

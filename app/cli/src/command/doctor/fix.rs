@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::Command;
 
 use onbeat_host::settings::{Host, Kind, Report, Tuning, apply, plan};
-use onbeat_node::doctor::{Fixed, Target, UNDO};
+use onbeat_node::doctor::{FixReport, Target, UNDO};
 use onbeat_realtime::{CpuSet, DmaLatency, HeldSignals, Scheduling};
 use onbeat_terminal::exit::{Answer, Result, warn};
 use onbeat_terminal::output;
@@ -57,7 +57,7 @@ impl Fix {
     pub(super) fn execute(self, at: &Target, interfaces: Vec<String>, json: bool) -> Result {
         let tuning = self.tuning(interfaces);
         let print = |report: &Report| -> Result {
-            let fixed = Fixed::new(report, at, &tuning.interfaces);
+            let fixed = FixReport::new(report, at, &tuning.interfaces);
             if json {
                 output::print_json(&fixed)?;
             } else {

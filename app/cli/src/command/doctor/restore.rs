@@ -37,6 +37,6 @@ impl Restore {
         if self.forget {
             journal.replace(Vec::new())?;
         }
-        restored::tell(restored, self.forget, json)
+        restored::print(restored, self.forget, json)
     }
 }

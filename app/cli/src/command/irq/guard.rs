@@ -55,7 +55,7 @@ pub(super) struct Guard {
 
 /// What `--dry-run --json` prints.
 #[derive(Serialize)]
-struct Would {
+struct PreviewReport {
     changes: Vec<Line>,
     later: Vec<String>,
     cannot: Vec<String>,
@@ -63,7 +63,7 @@ struct Would {
 }
 
 /// How often budgets are told while they are used.
-const USAGE: Duration = Duration::from_secs(1);
+const USAGE_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Guard {
     pub(super) fn execute(self) -> Result {
@@ -74,7 +74,7 @@ impl Guard {
                 restored::discard_damaged(&directory)?;
             }
             let restored = guard::restore(&directory, self.forget)?;
-            return restored::tell(restored, self.forget, self.json);
+            return restored::print(restored, self.forget, self.json);
         };
         if self.dry_run {
             let config = load_to_preview(file, load_guard)?;
@@ -93,17 +93,17 @@ impl Guard {
                     false
                 }
             };
-            let mut tell = |events: &[Event], usage: &[Usage]| {
-                failure = failure.take().or(printer.tell(events, usage).err());
+            let mut print = |events: &[Event], usage: &[Usage]| {
+                failure = failure.take().or(printer.print(events, usage).err());
             };
-            guard::run(&config, &directory, &mut go_on, &mut tell)?
+            guard::run(&config, &directory, &mut go_on, &mut print)?
         };
         if let Some(failure) = failure {
             return Err(failure);
         }
         let count = |outcome| restored.iter().filter(|one| one.outcome == outcome).count();
         let (restored_now, failed) = (count(PutBack::Restored), count(PutBack::Failed));
-        printer.tell(&[Event::Restored { restored: restored_now, failed }], &[])?;
+        printer.print(&[Event::Restored { restored: restored_now, failed }], &[])?;
         for one in restored.iter().filter(|one| one.outcome == PutBack::Failed) {
             let reason = one.reason.as_deref().unwrap_or_default();
             let place = &one.entry.place;
@@ -116,7 +116,7 @@ impl Guard {
         let guard::Preview { report, events } = preview;
         let answer = Answer::good_if(report.is_good());
         if self.json {
-            output::print_json(&Would {
+            output::print_json(&PreviewReport {
                 changes: settings::lines(&report.changes),
                 later: report.later,
                 cannot: report.cannot,
@@ -147,15 +147,15 @@ struct Printer {
 
 impl Printer {
     fn new(json: bool) -> Self {
-        Self { json, reader: Reader::There, last: None, printed: BTreeMap::new() }
+        Self { json, reader: Reader::Open, last: None, printed: BTreeMap::new() }
     }
 
-    fn tell(&mut self, events: &[Event], usage: &[Usage]) -> std::result::Result<(), Failure> {
+    fn print(&mut self, events: &[Event], usage: &[Usage]) -> std::result::Result<(), Failure> {
         let mut text = String::new();
         for event in events {
             text.push_str(&self.line(event, event)?);
         }
-        let due = self.last.is_none_or(|last| last.elapsed() >= USAGE);
+        let due = self.last.is_none_or(|last| last.elapsed() >= USAGE_INTERVAL);
         if due && !usage.is_empty() {
             self.last = Some(Instant::now());
             for one in usage {
@@ -166,7 +166,7 @@ impl Printer {
             }
             self.printed = usage.iter().map(|one| (one.process.pid, one.clone())).collect();
         }
-        if !text.is_empty() && self.reader == Reader::There {
+        if !text.is_empty() && self.reader == Reader::Open {
             self.reader = output::print_to_reader(&text)?;
         }
         Ok(())

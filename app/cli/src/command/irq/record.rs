@@ -9,7 +9,7 @@ use onbeat_irq_run::record::Recorder;
 use super::check_interval;
 use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Answer, Result, warn};
-use onbeat_terminal::values::one_in;
+use onbeat_terminal::values::parse_sample_ratio;
 
 /// Record softirq time, for `onbeat irq report`
 ///
@@ -36,7 +36,7 @@ pub(super) struct Record {
     interval: Duration,
     /// Look at packets for one N-th of the time, and estimate the rest, with errors: costs less; without
     /// ticks, and not more finely than every 40 ms times N
-    #[arg(long, value_name = "N", value_parser = one_in)]
+    #[arg(long, value_name = "N", value_parser = parse_sample_ratio)]
     sample: Option<NonZeroU32>,
     /// The command to run; recording stops when it ends
     #[arg(last = true, value_name = "COMMAND")]

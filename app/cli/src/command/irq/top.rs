@@ -16,7 +16,7 @@ use super::check_interval;
 use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Answer, Failure, Result};
 use onbeat_terminal::output::{self, Reader};
-use onbeat_terminal::values::one_in;
+use onbeat_terminal::values::parse_sample_ratio;
 
 /// Show live which processes cause softirq time, and which lose time to it
 ///
@@ -48,7 +48,7 @@ pub(super) struct Top {
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// Look at packets for one N-th of the time, and estimate the rest, with errors: costs less
-    #[arg(long, value_name = "N", value_parser = one_in)]
+    #[arg(long, value_name = "N", value_parser = parse_sample_ratio)]
     sample: Option<NonZeroU32>,
     /// Show each CPU by itself
     #[arg(long)]
@@ -81,7 +81,7 @@ impl Top {
                     true => snapshot.json(&options, names)?,
                     false => text::render(snapshot, &options, names),
                 };
-                Result::Ok(output::print_to_reader(&text)? == Reader::There)
+                Result::Ok(output::print_to_reader(&text)? == Reader::Open)
             })?;
         }
         Ok(Answer::Good)

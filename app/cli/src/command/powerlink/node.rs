@@ -7,7 +7,7 @@ use onbeat_powerlink_node::{File, Sender, Session, SessionError};
 use onbeat_report::{Outcome, Progress};
 use onbeat_wire::powerlink::NodeId;
 
-use onbeat_terminal::Shown;
+use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Answer, Failure, Result, warn_of_refusal};
 use onbeat_terminal::output;
 
@@ -73,7 +73,7 @@ struct Options {
     #[arg(long, value_name = "NUMBER")]
     seconds: Option<f64>,
     #[command(flatten)]
-    shown: Shown,
+    shown: ResultOptions,
 }
 
 fn sender(name: &str) -> std::result::Result<Sender, String> {

@@ -8,7 +8,7 @@ use onbeat_powerlink_node::{Sniffer, capture_bypass};
 use onbeat_report::format::count;
 use onbeat_report::{Input, Inputs, Progress, Run};
 
-use onbeat_terminal::Shown;
+use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Answer, Failure, Result};
 use onbeat_terminal::output::{self, Reader};
 
@@ -38,7 +38,7 @@ pub(super) struct Sniff {
     #[arg(long, value_name = "NUMBER")]
     seconds: Option<f64>,
     #[command(flatten)]
-    shown: Shown,
+    shown: ResultOptions,
 }
 
 impl Sniff {
@@ -64,12 +64,12 @@ impl Sniff {
         let mut progress = Progress::new(self.shown.quiet || self.frames);
         let name = self.source.to_string_lossy();
         let bypass = if is_file { None } else { capture_bypass(&name) };
-        let mut reader = Reader::There;
+        let mut reader = Reader::Open;
         let print = |line: &str| {
             reader = output::print_to_reader(line)?;
             Ok(match reader {
-                Reader::Gone => ControlFlow::Break(()),
-                Reader::There => ControlFlow::Continue(()),
+                Reader::Closed => ControlFlow::Break(()),
+                Reader::Open => ControlFlow::Continue(()),
             })
         };
         let notes = if is_file {
@@ -78,7 +78,7 @@ impl Sniff {
             sniffer.listen(&name, self.seconds, &mut progress, print)?
         };
         progress.clear();
-        if reader == Reader::Gone {
+        if reader == Reader::Closed {
             return Ok(Answer::Good);
         }
         self.shown.show(sniffer.finish(run, &self.source, notes, bypass)?)

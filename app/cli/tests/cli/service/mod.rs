@@ -11,7 +11,7 @@ use onbeat_node::service::{DROP_INS, EXIT_CONFIG};
 use onbeat_testing::{Feature, TemporaryDirectory, require, require_that, root};
 
 use crate::common::{program, run};
-use sandbox::{Ended, Network, Sandbox, Service};
+use sandbox::{Network, Sandbox, Service, ServiceExit};
 
 /// A unit or drop-in: key and value of each line, in order.
 struct Unit(Vec<(String, String)>);
@@ -145,7 +145,7 @@ const BUDGET: &str = "[node]\nbackend = \"packet\"\n[guard]\ninterfaces = [\"pat
     [[guard.budget]]\ncommand = \"iperf3\"\nus-per-second = 100000";
 
 /// Runs a configuration with the unit and these drop-ins, until it is ready or exits.
-fn start(name: &str, text: &str, drop_ins: &[&str]) -> Result<(), Ended> {
+fn start(name: &str, text: &str, drop_ins: &[&str]) -> Result<(), ServiceExit> {
     let directory = TemporaryDirectory::new(&format!("service-{name}"));
     let file = directory.file(format!("{name}.toml"));
     fs::write(&file, configuration(text)).expect("a configuration");
@@ -174,7 +174,7 @@ fn the_unit_suffices_for_the_kernel_data_plane_and_packet_sockets() {
 /// status keeps systemd from restarting the service.
 fn requires(name: &str, text: &str, file: &str, feature: &str) {
     start(name, text, &[file]).unwrap_or_else(|ended| panic!("{name} with {file}: {ended:?}"));
-    let Ended { code, err } = start(name, text, &[]).expect_err("without the drop-in");
+    let ServiceExit { code, err } = start(name, text, &[]).expect_err("without the drop-in");
     assert_eq!(code, Some(i32::from(EXIT_CONFIG)), "{err}");
     let remedy =
         format!("onbeat@{name}.service requires the drop-in {file} ({feature}); install it: ");

@@ -62,7 +62,7 @@ pub(super) struct Service {
 
 /// How a service ended that was not ready.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct ServiceExit {
     pub(super) code: Option<i32>,
     pub(super) err: String,
 }
@@ -109,7 +109,7 @@ impl Service {
     }
 
     /// Waits until it is ready, and stops it then, with the data plane.
-    pub(super) fn ready_then_stop(mut self) -> Result<(), Ended> {
+    pub(super) fn ready_then_stop(mut self) -> Result<(), ServiceExit> {
         let deadline = Instant::now() + BOUND;
         let mut text = [0; 4096];
         loop {
@@ -121,7 +121,7 @@ impl Service {
                 return Ok(());
             }
             if let Some(status) = self.process.try_wait().expect("its exit status") {
-                return Err(Ended { code: status.code(), err: self.log() });
+                return Err(ServiceExit { code: status.code(), err: self.log() });
             }
             assert!(Instant::now() < deadline, "not within {BOUND:?}: {}", self.log());
         }

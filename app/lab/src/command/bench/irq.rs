@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 
 use onbeat_lab::bench::irq::{self, Options};
 
-use super::{Shown, Slices};
+use super::{ResultOptions, Slices};
 use onbeat_terminal::exit::Result;
-use onbeat_terminal::values::one_in;
+use onbeat_terminal::values::parse_sample_ratio;
 
 /// The interrupt ledger: whether it charges the right ones, and what it costs
 ///
@@ -25,11 +25,11 @@ Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error
 BTF are required).")]
 pub(super) struct Irq {
     #[command(flatten)]
-    shown: Shown,
+    shown: ResultOptions,
     #[command(flatten)]
     slices: Slices,
     /// Look at packets for one N-th of the time, as `onbeat irq top --sample N` does
-    #[arg(long, value_name = "N", value_parser = one_in)]
+    #[arg(long, value_name = "N", value_parser = parse_sample_ratio)]
     sample: Option<NonZeroU32>,
 }
 

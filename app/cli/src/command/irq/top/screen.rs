@@ -41,7 +41,7 @@ struct Screen {
 
 /// What a key asks for.
 #[derive(Debug, PartialEq, Eq)]
-enum Wish {
+enum KeyAction {
     End,
     Draw,
     Nothing,
@@ -89,18 +89,18 @@ impl Screen {
             if !event::poll(left).map_err(failed)? {
                 return Ok(true);
             }
-            let wish = match event::read().map_err(failed)? {
+            let action = match event::read().map_err(failed)? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     let devices = self.devices(names);
                     self.key(key, &devices)
                 }
-                Event::Resize(..) => Wish::Draw,
-                _ => Wish::Nothing,
+                Event::Resize(..) => KeyAction::Draw,
+                _ => KeyAction::Ignore,
             };
-            match wish {
-                Wish::End => return Ok(false),
-                Wish::Draw => self.draw(terminal, names)?,
-                Wish::Nothing => {}
+            match action {
+                KeyAction::Quit => return Ok(false),
+                KeyAction::Draw => self.draw(terminal, names)?,
+                KeyAction::Ignore => {}
             }
         }
     }
@@ -110,11 +110,11 @@ impl Screen {
         self.snapshot.all(&all, names).devices()
     }
 
-    fn key(&mut self, key: KeyEvent, devices: &[String]) -> Wish {
+    fn key(&mut self, key: KeyEvent, devices: &[String]) -> KeyAction {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Char('q') | KeyCode::Esc => return Wish::End,
-            KeyCode::Char('c') if control => return Wish::End,
+            KeyCode::Char('q') | KeyCode::Esc => return KeyAction::Quit,
+            KeyCode::Char('c') if control => return KeyAction::Quit,
             KeyCode::Char('s') => self.options.order = self.options.order.next(),
             KeyCode::Char('d') => {
                 self.options.device = next(self.options.device.as_deref(), devices)
@@ -126,9 +126,9 @@ impl Screen {
             KeyCode::PageDown => self.scrolled += 20,
             KeyCode::PageUp => self.scrolled = self.scrolled.saturating_sub(20),
             KeyCode::Home => self.scrolled = 0,
-            _ => return Wish::Nothing,
+            _ => return KeyAction::Ignore,
         }
-        Wish::Draw
+        KeyAction::Draw
     }
 
     fn draw(&mut self, terminal: &mut DefaultTerminal, names: &mut Names) -> Result<()> {
@@ -246,7 +246,7 @@ mod tests {
         Screen { options, snapshot: Snapshot::default(), held: false, scrolled: 0 }
     }
 
-    fn key(screen: &mut Screen, code: KeyCode) -> Wish {
+    fn key(screen: &mut Screen, code: KeyCode) -> KeyAction {
         let devices = ["eth0".to_owned(), "eth1".to_owned()];
         screen.key(KeyEvent::new(code, KeyModifiers::NONE), &devices)
     }
@@ -254,7 +254,8 @@ mod tests {
     #[test]
     fn keys_do_what_the_help_says() {
         let mut screen = screen();
-        let press = |screen: &mut Screen, c| assert_eq!(key(screen, KeyCode::Char(c)), Wish::Draw);
+        let press =
+            |screen: &mut Screen, c| assert_eq!(key(screen, KeyCode::Char(c)), KeyAction::Draw);
         press(&mut screen, 's');
         assert_eq!(screen.options.order, Order::Suffered);
         for device in [Some("eth0"), Some("eth1"), None] {
@@ -264,16 +265,16 @@ mod tests {
         press(&mut screen, 'c');
         press(&mut screen, ' ');
         assert!(screen.options.per_cpu && screen.held);
-        assert_eq!(key(&mut screen, KeyCode::Down), Wish::Draw);
+        assert_eq!(key(&mut screen, KeyCode::Down), KeyAction::Draw);
         assert_eq!(screen.scrolled, 1);
-        assert_eq!(key(&mut screen, KeyCode::Home), Wish::Draw);
-        assert_eq!((key(&mut screen, KeyCode::Up), screen.scrolled), (Wish::Draw, 0));
-        assert_eq!(key(&mut screen, KeyCode::Char('x')), Wish::Nothing);
+        assert_eq!(key(&mut screen, KeyCode::Home), KeyAction::Draw);
+        assert_eq!((key(&mut screen, KeyCode::Up), screen.scrolled), (KeyAction::Draw, 0));
+        assert_eq!(key(&mut screen, KeyCode::Char('x')), KeyAction::Ignore);
         for end in [KeyCode::Char('q'), KeyCode::Esc] {
-            assert_eq!(key(&mut screen, end), Wish::End);
+            assert_eq!(key(&mut screen, end), KeyAction::Quit);
         }
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(screen.key(control_c, &[]), Wish::End);
+        assert_eq!(screen.key(control_c, &[]), KeyAction::Quit);
         screen.options.device = Some("gone".into());
         press(&mut screen, 'd');
         assert_eq!(screen.options.device, None);

@@ -9,7 +9,7 @@ use crate::output;
 
 /// What can be done with a result.
 #[derive(Debug, clap::Args)]
-pub struct Shown {
+pub struct ResultOptions {
     /// Print the result as JSON (docs/result.schema.json)
     #[arg(long)]
     pub json: bool,
@@ -21,7 +21,7 @@ pub struct Shown {
     pub quiet: bool,
 }
 
-impl Shown {
+impl ResultOptions {
     /// What can be known to be wrong is told before any work is done.
     pub fn check(&self) -> Result<()> {
         output::check_report(self.html.as_deref())
