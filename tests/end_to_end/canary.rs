@@ -195,7 +195,7 @@ fn a_control_path_of_others_is_refused_by_every_command() {
     }
     let (world, canaries) = world("control");
     let namespace = world.namespace("a").expect("the node's namespace");
-    let occupied = "exists and is no socket, or another program listens there";
+    let occupied = "exists and is not a socket, or another program listens there";
     for canary in &canaries {
         let places = if canary.root.starts_with("/sys/fs/bpf") {
             &[("own", "other users can write to it"), ("own/new", "/sys/fs/bpf/own")][..]

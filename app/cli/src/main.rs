@@ -1,7 +1,6 @@
-//! The `onbeat` program: parsing, printing, exit status; no logic.
+//! The `onbeat` program: command line, output and exit status; no logic.
 //!
-//! A command is one file under `command/`, with its flags, their help, what it prints, and the
-//! tests of its flags.
+//! Each command is one file under `command/`, with its flags, help, output and tests.
 
 mod args;
 mod command;

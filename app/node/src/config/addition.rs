@@ -1,5 +1,5 @@
-//! `[[stream]]` tables for a node that runs: the syntax and the faults of a file, and checks whose
-//! work goes by these streams alone, however many the node has.
+//! `[[stream]]` tables for a running node: syntax and faults as in a file. The cost of the checks depends only on
+//! these streams, not on the number of streams of the node.
 
 use onbeat_frer::spec::{PortId, Stream};
 
@@ -11,16 +11,16 @@ use super::{
     check, parse, stream,
 };
 
-/// What streams are to be to those that a node has.
+/// Operation on the streams of a running node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamOperation {
-    /// New.
+    /// Add new streams.
     Add,
-    /// In the place of those with the same names.
+    /// Replace the streams with the same names.
     Change,
 }
 
-/// Streams for a node that runs.
+/// Streams for a running node.
 #[derive(Debug, Clone)]
 pub struct Addition {
     /// The streams, each name once.
@@ -32,8 +32,8 @@ pub struct Addition {
 }
 
 impl Addition {
-    /// Reads a text of `[[stream]]` tables; `file` is what its faults name. The node has these
-    /// ports, `already` so many streams, and room for `room`.
+    /// Reads a text of `[[stream]]` tables; faults name it `file`. The node has these ports, `already`
+    /// streams, and room for `room`.
     ///
     /// # Errors
     /// Every fault of the text.
@@ -52,7 +52,7 @@ impl Addition {
             (0..).zip(ports).map(|(id, port)| (port.name.clone(), PortId(id))).collect();
         let blocks = stream::read_all(table.items("stream"), &ids, &faults);
         if !table.has("stream") {
-            table.fault("there is no stream", "write [[stream]] tables, as in the node's file");
+            table.fault("no stream found", "write [[stream]] tables, as in the node's file");
         }
         table.finish();
         let already = if how == StreamOperation::Add { already } else { 0 };
@@ -66,11 +66,10 @@ impl Addition {
         Ok(Addition { streams, blocks: owners, how, written })
     }
 
-    /// Checks that the ports can carry the streams, as [`super::Config::check`] does, and tells the
-    /// traps that they step into.
+    /// Checks that the ports can carry the streams, like [`super::Config::check`]; returns warnings.
     ///
     /// # Errors
-    /// A path that is too narrow.
+    /// The MTU of a path is too small.
     pub fn check(
         &self,
         ports: &[PortConfig],
@@ -79,10 +78,10 @@ impl Addition {
         self.written.check(ports, mtu_of)
     }
 
-    /// Enters the streams among those that run; tells what was in their places.
+    /// Adds the streams to the running ones, or replaces them; returns the replaced streams.
     ///
     /// # Errors
-    /// One is there already, or is not there; one takes frames of another. Nothing has changed then.
+    /// A stream exists already, or does not exist; a stream identifies frames of another. Nothing is changed then.
     pub fn enter(
         &self,
         running: &mut StreamSet,
@@ -94,11 +93,11 @@ impl Addition {
             let (message, help) = match (self.how, running.get(name)) {
                 (StreamOperation::Add, Some(_)) => (
                     format!("the node has a stream {name:?} already"),
-                    "change it (onbeat stream change), or give this one a name of its own",
+                    "change it (onbeat stream change), or use another name",
                 ),
                 (StreamOperation::Change, None) => (
                     format!("the node has no stream {name:?}"),
-                    "add it (onbeat stream add); onbeat show lists those there are",
+                    "add it (onbeat stream add); onbeat show lists the streams",
                 ),
                 _ => continue,
             };

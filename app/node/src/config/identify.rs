@@ -77,7 +77,7 @@ fn active(table: &mut Table<'_>) -> Option<Identification> {
         if up == Rewrite::default() {
             table.fault(
                 "up changes nothing",
-                "say what becomes of destination, vlan or priority, or use type = \"null\"",
+                "set destination, vlan or priority, or use type = \"null\"",
             );
         }
         table.finish();
@@ -97,7 +97,7 @@ pub(super) fn rewrite(table: &mut Table<'_>) -> Rewrite {
         let word = value.text()?;
         if word != "remove" {
             value.fault(
-                format!("{word:?} is not known here"),
+                format!("{word:?} is not valid here"),
                 "use a VLAN id from 1 to 4094, \"remove\", or leave vlan out to keep the tag",
             );
         }
@@ -106,7 +106,7 @@ pub(super) fn rewrite(table: &mut Table<'_>) -> Rewrite {
     let priority = table.take("priority");
     if let (Some(value), Some(VlanAction::Remove)) = (&priority, vlan) {
         value.fault(
-            "a priority has no place in a frame whose VLAN tag is removed",
+            "a frame whose VLAN tag is removed has no priority",
             "remove priority, or keep the tag",
         );
     }
@@ -126,7 +126,7 @@ fn ip(table: &mut Table<'_>) -> Option<Identification> {
     {
         if source.is_ipv4() != destination.is_ipv4() {
             value.fault(
-                format!("{source} and {destination} are not of one IP version"),
+                format!("{source} and {destination} have different IP versions"),
                 "use two IPv4 or two IPv6 addresses",
             );
         }
@@ -165,7 +165,8 @@ fn next_protocol(table: &mut Table<'_>) -> NextProtocol {
     let mut port = |key| {
         let value = table.take(key)?;
         if matches!(protocol, Some(ProtocolName::None)) {
-            value.fault("a port needs a protocol", "add protocol = \"udp\", \"tcp\" or \"sctp\"");
+            value
+                .fault("a port requires a protocol", "add protocol = \"udp\", \"tcp\" or \"sctp\"");
         }
         value.number(0..=65535)
     };
@@ -196,7 +197,7 @@ fn mask(table: &mut Table<'_>) -> Option<Identification> {
     let octets = destination_mask.0.iter().chain(&source_mask.0).chain(&msdu_mask);
     if octets.copied().all(|octet| octet == 0) {
         table.fault(
-            "every mask is zero, so that every frame matches",
+            "all masks are zero: every frame matches",
             "set destination-mask, source-mask or msdu-mask",
         );
     }
@@ -234,19 +235,19 @@ fn msdu(table: &mut Table<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
         } else {
             value.fault(
                 format!("the value has {} octets, its mask {}", matched.len(), mask.len()),
-                "make msdu-mask and msdu-match equally long",
+                "use the same length for msdu-mask and msdu-match",
             );
         }
     }
     Some((mask, matched))
 }
 
-/// A bit that the mask clears can never be found set.
+/// Checks that the value has no bits outside its mask: such a value never matches.
 fn within_mask(value: Option<&Value<'_>>, mask: &[u8], matched: &[u8]) {
     let outside = mask.iter().zip(matched).any(|(mask, matched)| matched & !mask != 0);
     if let (Some(value), true) = (value, outside) {
         value.fault(
-            "the value has bits set where its mask has none, so no frame matches",
+            "the value has bits set outside its mask: no frame matches",
             "clear those bits, or set them in the mask",
         );
     }

@@ -44,7 +44,7 @@ impl Events {
     }
 
     /// Notes and logs what happens now.
-    pub(super) fn record(&mut self, about: &EventSubject<'_>, detail: EventDetail) {
+    pub(super) fn record(&mut self, subject: &EventSubject<'_>, detail: EventDetail) {
         self.last += 1;
         let event = Event {
             number: self.last,

@@ -19,7 +19,7 @@ pub(super) fn start(config: Config) -> Result<Background> {
         events.iter().for_each(|event| tracing::info!("guard: {event}"))
     };
     let directory = journal_directory().map_err(Error::Guard)?;
-    Background::start(config, directory, tell).map_err(Error::Guard)
+    Background::start(config, directory, log).map_err(Error::Guard)
 }
 
 /// Restores everything. Returns whether every setting is restored.

@@ -80,7 +80,7 @@ pub fn check(config: &Config) -> Result<()> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExitAction {
     /// The daemon goes; the data plane stays.
-    Leave,
+    KeepDataPlane,
     /// Everything goes.
     Remove,
 }

@@ -1,4 +1,4 @@
-//! The table on a terminal, until somebody presses q.
+//! The table on a terminal, until the user presses q.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table as Grid, TableState, Wrap};
 
 use onbeat_terminal::exit::{Failure, Result};
 
-/// Shows the table until somebody ends it, or `count` times.
+/// Shows the table until the user quits, or `count` times.
 pub(super) fn run(
     watch: Watch,
     options: TableOptions,
@@ -39,12 +39,12 @@ struct Screen {
     scrolled: usize,
 }
 
-/// What a key asks for.
+/// The effect of a key.
 #[derive(Debug, PartialEq, Eq)]
 enum KeyAction {
-    End,
+    Quit,
     Draw,
-    Nothing,
+    Ignore,
 }
 
 impl Screen {
@@ -55,7 +55,7 @@ impl Screen {
         interval: Duration,
         mut count: Option<u64>,
     ) -> Result<()> {
-        // The wait inside of a look needs the names that the look has.
+        // The wait during a reading requires the names of that reading.
         let mut names = Names::new();
         self.draw(&mut terminal, &mut names)?;
         loop {
@@ -76,7 +76,7 @@ impl Screen {
         }
     }
 
-    /// Waits until an instant, doing what keys ask for; false where that is to end.
+    /// Waits until an instant and handles keys; returns false if the user quits.
     fn wait(
         &mut self,
         until: Instant,
@@ -180,15 +180,15 @@ impl Screen {
 
     fn keys(&self) -> String {
         let device = self.options.device.as_deref().unwrap_or("all");
-        let held = if self.held { " (held)" } else { "" };
+        let held = if self.held { " (paused)" } else { "" };
         format!(
-            "q end  s order: {}  d device: {device}  c CPUs one by one  space hold{held}",
+            "q quit  s order: {}  d device: {device}  c per CPU  space pause{held}",
             self.options.order.name()
         )
     }
 }
 
-/// The device after this one; after the last all of them.
+/// The next device; `None`, for all devices, after the last.
 fn next(device: Option<&str>, devices: &[String]) -> Option<String> {
     match device.map(|device| devices.iter().position(|known| known == device)) {
         None => devices.first().cloned(),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_do_what_the_help_says() {
+    fn keys_change_the_view() {
         let mut screen = screen();
         let press =
             |screen: &mut Screen, c| assert_eq!(key(screen, KeyCode::Char(c)), KeyAction::Draw);
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(screen.options.device, None);
     }
 
-    /// What a screen of this size shows.
+    /// The content of a screen of this size.
     fn drawn(screen: &mut Screen, width: u16, height: u16) -> String {
         let mut names = Names::new();
         let all = screen.snapshot.all(&screen.options, &mut names);
@@ -293,9 +293,9 @@ mod tests {
     }
 
     #[test]
-    fn processes_stand_in_the_middle_and_what_is_nobodys_below() {
+    fn time_of_no_process_is_below_the_processes() {
         let mut screen = screen();
-        // Nobody has this number.
+        // No process has this PID.
         let process = Process { pid: 4_000_001, start_ticks: 1 };
         let cause = Cause::Process { process, device: Device::default() };
         let accounts = Accounts {
@@ -316,7 +316,7 @@ mod tests {
             text.contains("FOR NO PROCESS") && text.contains("onbeat's own programs"),
             "{text}"
         );
-        // However small it is, it is drawn.
+        // Small screens are drawn as well.
         for (width, height) in [(1, 1), (20, 3), (40, 8)] {
             drawn(&mut screen, width, height);
         }
