@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::device::{DeviceReader, KernelDevices};
 
-/// Where a host is looked at.
+/// Root directory and devices of an examined host.
 pub struct HostRoot<'a> {
     prefix: PathBuf,
     devices: &'a dyn DeviceReader,
@@ -14,7 +14,7 @@ pub struct HostRoot<'a> {
 
 impl fmt::Debug for HostRoot<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Root").field("prefix", &self.prefix).finish_non_exhaustive()
+        f.debug_struct("HostRoot").field("prefix", &self.prefix).finish_non_exhaustive()
     }
 }
 
@@ -26,7 +26,7 @@ impl HostRoot<'static> {
 }
 
 impl<'a> HostRoot<'a> {
-    /// A host whose files are below a directory, with devices that are told.
+    /// A host with files below a directory, and with the given devices.
     pub fn below(prefix: impl Into<PathBuf>, devices: &'a dyn DeviceReader) -> HostRoot<'a> {
         HostRoot { prefix: prefix.into(), devices }
     }
@@ -43,7 +43,7 @@ impl<'a> HostRoot<'a> {
         self.path(path).exists()
     }
 
-    /// The text of a file without the white space around it; `None` where it cannot be read.
+    /// The text of a file without surrounding white space; `None` if it cannot be read.
     pub(super) fn read(&self, path: &str) -> Option<String> {
         Some(fs::read_to_string(self.path(path)).ok()?.trim().to_owned())
     }
@@ -56,7 +56,7 @@ impl<'a> HostRoot<'a> {
         fs::read(self.path(path)).ok()
     }
 
-    /// The names in a directory, numbers in them in their order; none where there is none.
+    /// The names in a directory, sorted by trailing number; empty if it cannot be read.
     pub(super) fn list(&self, path: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(path)).into_iter().flatten().flatten();
         let mut names: Vec<String> =
@@ -65,7 +65,7 @@ impl<'a> HostRoot<'a> {
         names
     }
 
-    /// The CPUs this host has: directories cpu0, cpu1 and so on.
+    /// The CPUs of this host: directories cpu0, cpu1 and so on.
     pub(super) fn cpus(&self) -> Vec<String> {
         let is_cpu = |name: &String| {
             name.strip_prefix("cpu").is_some_and(|number| number.parse::<u32>().is_ok())

@@ -1,4 +1,4 @@
-//! A configuration made to run: interfaces, programs, streams.
+//! A running node: interfaces, programs, streams.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,13 +29,13 @@ use super::watch::{StreamReporter, Watcher};
 use crate::config::{Backend, Config, NodeConfig, PortConfig, StreamSet, Warnings};
 use crate::control::{EventDetail, LinkState};
 
-/// Longest between two looks for recovery functions whose time ran out.
+/// Longest interval of polling reset timers of recovery functions.
 const SLOWEST_SWEEP: Duration = Duration::from_millis(250);
 
-/// Shortest; a reset that is late by this is late by a tenth of the shortest time-out.
+/// Shortest interval: a tenth of the shortest time-out.
 const FASTEST_SWEEP: Duration = Duration::from_millis(10);
 
-/// A node that runs.
+/// A running node.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) file: PathBuf,
@@ -45,24 +45,24 @@ pub(super) struct Node {
     pub(super) events: Events,
     pub(super) watcher: Watcher,
     pub(super) started: Instant,
-    /// How often to look for recovery functions whose time ran out.
+    /// Interval of polling reset timers of recovery functions.
     pub(super) sweep: Option<Duration>,
-    /// By port: whether frames could go through its interface when that was last looked at.
+    /// By port: last known state of its link.
     presence: BTreeMap<String, LinkState>,
-    /// By port that could not be native though that was left open: why, and the way out.
+    /// By port with mode "auto" that is not in native mode: cause and remedy.
     pub(super) not_native: BTreeMap<String, String>,
-    /// By port whose frames are lost: why, and the way out.
+    /// By port whose frames are lost: cause and remedy.
     pub(super) frames_lost: BTreeMap<String, String>,
     pub(super) upkeep: Upkeep,
     pub(super) former_counters: FormerCounters,
-    /// The data plane asked for when the node was started, whatever the file says.
+    /// The data plane requested at the start, which overrides the file.
     backend_override: Option<Backend>,
     pub(super) journal: Journal,
 }
 
 impl Node {
-    /// Makes `config` run: takes over what an earlier daemon left, or begins. A beginning that
-    /// fails leaves nothing behind.
+    /// Starts the node with `config`: takes over the state of an earlier daemon, or creates it. A failed first start
+    /// is undone completely.
     pub(super) fn start(file: &Path, mut config: Config, options: Options) -> Result<Self> {
         let node = config.node.clone();
         let devices = Devices::open(&node.name)?;
@@ -154,7 +154,7 @@ impl Node {
         Ok(())
     }
 
-    /// Watches ports and streams as they are now, where streams were these `before`.
+    /// Monitors the present ports and streams, whose previous streams were `before`.
     fn watch_all(&mut self, before: &StreamSet) {
         let config = self.setup.node.events;
         self.events.set_keep(config.keep);
@@ -176,8 +176,7 @@ impl Node {
         }
     }
 
-    /// Detaches ports that the configuration does not name, and gives back what was changed on
-    /// their interfaces: those of an earlier one.
+    /// Detaches ports of an earlier configuration, and restores their interfaces.
     fn drop_former_ports(&mut self) -> Result<()> {
         for name in self.plane.known_ports()? {
             if !self.setup.ports.iter().any(|port| port.name == name) {
@@ -200,10 +199,10 @@ impl Node {
         Ok(())
     }
 
-    /// Reads the file anew and makes it so; frames of streams that stay are not disturbed.
+    /// Reloads the file. Frames of unchanged streams are not affected.
     ///
     /// # Errors
-    /// A file that cannot be used: the node goes on as it was.
+    /// The file cannot be used; the node keeps its configuration.
     pub(super) fn reload(&mut self) -> Result<()> {
         let mut new = trust::load(&self.file, Config::load)?;
         if let Some(backend) = self.backend_override {
@@ -222,7 +221,7 @@ impl Node {
         if old.name != now.name {
             return needs_restart("name", &old.name, &now.name);
         }
-        // Ports in user space are opened anew with what they have then.
+        // Ports in user space are reopened with their new back end.
         if old.backend.is_user_space() != now.backend.is_user_space() {
             return needs_restart("backend", &old.backend, &now.backend);
         }
@@ -249,7 +248,7 @@ impl Node {
         }
         let changed = self.change_to(new);
         if changed.is_err() {
-            // What was prepared and attached for the new file.
+            // Undo preparations and attachments for the new file.
             (0..self.setup.ports.len()).for_each(|index| self.follow(index));
             self.drop_former_ports().unwrap_or_else(|error| tracing::warn!("{error}"));
         }
@@ -282,7 +281,7 @@ impl Node {
         self.drop_former_ports()
     }
 
-    /// Resets a stream's functions; whether there is such a stream.
+    /// Resets a stream's functions; returns whether the stream exists.
     pub(super) fn reset(&mut self, name: &str) -> Result<bool> {
         let Some(stream) = self.setup.streams.get(name) else { return Ok(false) };
         let before = self.plane.read_stream(name)?;
@@ -297,12 +296,12 @@ impl Node {
         Ok(true)
     }
 
-    /// Looks at the streams whose turn it is.
-    pub(super) fn look(&mut self) -> Result<()> {
-        self.watcher.look(monotonic_ns(), &*self.plane, &self.setup, &mut self.events)
+    /// Polls the streams that are due.
+    pub(super) fn poll_streams(&mut self) -> Result<()> {
+        self.watcher.poll(monotonic_ns(), &*self.plane, &self.setup, &mut self.events)
     }
 
-    /// An interface came, changed or went.
+    /// Handles an added, changed or removed interface.
     pub(super) fn device_event(&mut self, event: &LinkEvent) {
         if matches!(event, LinkEvent::Removed { .. } | LinkEvent::Lost) {
             self.devices.release_gone();
@@ -310,7 +309,7 @@ impl Node {
         let ports: Vec<usize> = match event {
             LinkEvent::Removed { name, .. } => {
                 let port = self.port_of(name);
-                // Though there may be another one of the name by now.
+                // Even if another interface has the name by now.
                 port.iter().for_each(|port| self.report_link(*port, LinkState::Missing));
                 port.into_iter().collect()
             }
@@ -326,7 +325,7 @@ impl Node {
         }
     }
 
-    /// Tells that the interface of port number `index` went away or came back, where it did.
+    /// Records an event if the link of port number `index` changed.
     fn report_link(&mut self, index: usize, link: LinkState) {
         let port = &self.setup.ports[index];
         let before = self.presence.insert(port.name.clone(), link);
@@ -342,8 +341,7 @@ impl Node {
             .record(&EventSubject { port: Some(&port.name), ..EventSubject::default() }, what);
     }
 
-    /// Does for port number `index` what its interface asks for now: one that came back gets its
-    /// program again.
+    /// Updates port number `index` after a change of its interface: a new interface gets the program again.
     fn follow(&mut self, index: usize) {
         let port = &self.setup.ports[index];
         let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { return };
@@ -390,7 +388,7 @@ impl Node {
     }
 }
 
-/// How often to look whether a time of this stream ran out, where it has any.
+/// Polling interval of this stream's reset timers, if it has any.
 pub(super) fn sweep_interval(stream: &Stream) -> Option<Duration> {
     let individual = stream.members.iter().filter_map(|member| member.individual);
     let timeouts = individual.chain(stream.recover).map(|recover| recover.reset_timeout_ms);
@@ -399,7 +397,7 @@ pub(super) fn sweep_interval(stream: &Stream) -> Option<Duration> {
     Some(tenth.clamp(FASTEST_SWEEP, SLOWEST_SWEEP))
 }
 
-/// Opens the data plane that the configuration asks for.
+/// Opens the data plane of the configuration.
 fn open(config: &Config, pins: Option<PinDirectory>) -> Result<Box<dyn DataPlane<Error>>> {
     let ports = config.ports.len() as u32;
     let &NodeConfig { backend, max_streams, poll, .. } = &config.node;
@@ -408,7 +406,7 @@ fn open(config: &Config, pins: Option<PinDirectory>) -> Result<Box<dyn DataPlane
         let options = PlaneOptions { directory, max_streams, test_clock: false };
         return Ok(Box::new(Plane::open(&options)?));
     }
-    // Of an earlier daemon, which would forward each frame once more.
+    // A data plane of an earlier daemon would forward each frame again.
     pins.map_or(Ok(()), remove_pins)?;
     let realtime = config.node.realtime.clone();
     let prepare = move || {
@@ -439,7 +437,7 @@ impl NodeRemoval {
         Self { name, pin, control, argument: argument.to_owned(), forget: false }
     }
 
-    /// As [`NodeRemoval::remove`], of the daemon itself: a pin directory that is another node's stays.
+    /// Like [`NodeRemoval::remove`], by the daemon itself: a pin directory of another node is kept.
     fn remove_own(&self) -> Result<Removal> {
         let pins = match self.claim_pins() {
             Err(Error::Plane(
@@ -453,7 +451,7 @@ impl NodeRemoval {
         self.remove(pins)
     }
 
-    /// The node's pin directory, locked; `None` where nothing is pinned.
+    /// The node's pin directory, locked; `None` if nothing is pinned.
     pub(super) fn claim_pins(&self) -> Result<Option<PinDirectory>> {
         let directory = PinDirectory::open(&self.pin)?;
         let pinned = is_pinned(directory.as_ref())?;
@@ -463,7 +461,7 @@ impl NodeRemoval {
         Ok(claimed.transpose()?)
     }
 
-    /// Undoes the changes of interfaces that were not `known` before a start that failed.
+    /// After a failed start, undoes changes of interfaces that were not `known` before.
     fn restore_others(&self, known: &BTreeSet<String>) -> Result<()> {
         let mut journal = Journal::open(&self.control, &self.argument)?;
         let others = &journal.interfaces() - known;
@@ -495,8 +493,8 @@ impl NodeRemoval {
         Ok(Removal::SettingsLeft)
     }
 
-    /// Whether interfaces of the journal run a data plane, which needs the changes. The log names them,
-    /// and the remedy.
+    /// Whether interfaces of the journal run a data plane, which requires their changes. Logs the interfaces and
+    /// the remedy.
     pub(super) fn forwards(&self) -> Result<bool> {
         let devices = Devices::open(&self.name)?;
         let journal = Journal::open(&self.control, &self.argument)?;
@@ -517,12 +515,12 @@ impl NodeRemoval {
     }
 }
 
-/// What became of a node that was to be removed.
+/// Result of removing a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
-    /// Nothing of it is left.
+    /// Removed completely.
     Complete,
-    /// Settings of interfaces are not restored, and stay in the journal.
+    /// Settings of interfaces could not be restored, and stay in the journal.
     SettingsLeft,
     /// Its data plane forwards frames: its pins cannot be reached.
     DataPlaneLeft,
@@ -539,29 +537,29 @@ pub(super) fn pin_owner(name: &str, pin: &Path, control: &Path, journal: bool) -
     PinOwner::new(control, *pin == default_pin(name) || journal)
 }
 
-/// Where the node of a name is pinned, unless its configuration says otherwise.
+/// Default pin directory of the node with this name.
 pub(super) fn default_pin(name: &str) -> PathBuf {
     Path::new(BPF_MOUNT).join("onbeat").join(name)
 }
 
-/// Removes what a node pinned, and reports what else is in its directory.
+/// Removes the pins of a node, and logs other files in its directory.
 fn remove_pins(pins: PinDirectory) -> Result<()> {
     for foreign in pins.remove()? {
-        tracing::warn!("{foreign:?} is not of a node, and stays");
+        tracing::warn!("{foreign:?} does not belong to a node: not removed");
     }
     Ok(())
 }
 
-/// Checks what only shows on the interfaces, and logs the traps that the configuration steps into.
+/// Checks the configuration against the interfaces, and logs its warnings.
 fn check(devices: &Devices, config: &Config) -> Result<()> {
     let warnings = config.check(|port| devices.mtu(port))?;
     log_warnings(&warnings);
     Ok(())
 }
 
-/// Logs traps.
+/// Logs warnings of a configuration.
 pub(super) fn log_warnings(warnings: &Warnings) {
-    /// Warnings logged at most: a file that was generated may have thousands of one kind.
+    /// Maximum number of logged warnings: a generated file may have thousands of one kind.
     const LOGGED: usize = 16;
     warnings.lines().take(LOGGED).for_each(|warning| tracing::warn!("{warning}"));
     if let more @ 1.. = warnings.count().saturating_sub(LOGGED) {

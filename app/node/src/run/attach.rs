@@ -1,4 +1,4 @@
-//! Ports get their programs, natively where that can be.
+//! Attachment of ports, in native mode if possible.
 
 use onbeat_frer::dataplane::Mode;
 use onbeat_frer_user::Error as ForwardError;
@@ -15,10 +15,11 @@ use crate::config::{Backend, Mode as WantedMode, PortConfig};
 use crate::control::{EventDetail, PortMode};
 
 impl Node {
-    /// Now that all ports run their programs, drivers show what they take: ports whose frames would
-    /// be lost in native mode leave it. Only before there are streams, which know where ports are.
+    /// Re-attaches ports in generic mode whose frames would be lost in native mode. Drivers report whether they can
+    /// transmit frames only once all ports run their programs. Only before streams are added, which refer to
+    /// attached ports.
     pub(super) fn leave_native_mode(&mut self, layout: &Layout) -> Result<()> {
-        // A port that leaves native mode may take no frames of others any more: they follow.
+        // A port that leaves native mode may no longer transmit frames of others: those follow.
         for _ in 0..layout.ports.len() {
             let mut changed = false;
             for index in 0..layout.ports.len() {
@@ -39,7 +40,7 @@ impl Node {
     pub(super) fn report_frame_loss(&mut self, layout: &Layout) -> Result<()> {
         for index in 0..layout.ports.len() {
             let why = self.frame_loss(layout, index, false)?;
-            // A port that stays native has what it needs once its peers take frames.
+            // A port that requires native mode loses no frames once its peers receive them.
             let why = why.map(|why| match layout.needs_native(index) {
                 true => why,
                 false => format!("{why}; {}", mode::start_again(&layout.node)),
@@ -58,7 +59,7 @@ impl Node {
         Ok(())
     }
 
-    /// Why a port that runs natively loses frames: it hoped for what did not come true.
+    /// Why a port in native mode loses frames: an egress port cannot transmit them.
     fn frame_loss(
         &self,
         layout: &Layout,
@@ -75,8 +76,8 @@ impl Node {
         Ok(mode::choose(port, &ability, &egress, false, needs_native).1)
     }
 
-    /// The ports that frames received by port number `index` leave by, and what they can do; one
-    /// whose interface is away will be looked at when it is back.
+    /// The egress ports of frames received by port number `index`, with their abilities. A port without an
+    /// interface is checked when the interface is back.
     fn egress<'a>(
         &self,
         layout: &'a Layout,
@@ -92,7 +93,7 @@ impl Node {
         Ok(egress)
     }
 
-    /// What a port's interface can do; `None` where it is away.
+    /// The abilities of a port's interface; `None` if it does not exist.
     fn ability(&self, port: &PortConfig) -> Result<Option<Ability>> {
         match self.devices.ability(&port.attached_interface()) {
             Ok(ability) => Ok(Some(ability)),
@@ -101,8 +102,8 @@ impl Node {
         }
     }
 
-    /// Attaches port number `index` of `layout`; with `hope` ([`mode::choose`]) where ports that its
-    /// frames leave by are attached only later.
+    /// Attaches port number `index` of `layout`; `expect_transmit` ([`mode::choose`]): its egress
+    /// ports are attached later.
     pub(super) fn attach(
         &mut self,
         layout: &Layout,
@@ -130,8 +131,7 @@ impl Node {
         Ok(())
     }
 
-    /// Attaches a port in a mode, or, where its driver refuses that and the file leaves the mode open,
-    /// in generic mode; the reason then.
+    /// Attaches a port in a mode; with mode "auto", in generic mode if the driver refuses. Returns the cause then.
     fn attach_or_generic(
         &mut self,
         node: &str,
@@ -142,7 +142,7 @@ impl Node {
     ) -> Result<Option<String>> {
         let mut attach = |mode| self.plane.attach(&port::spec(port, link, mode), replace);
         let source = match attach(wanted) {
-            // Before 6.3 a driver's ability shows only when it is asked to do it.
+            // Before Linux 6.3 the abilities of a driver are known only after an attempt.
             Err(
                 Error::Plane(PlaneError::Attach { source, .. })
                 | Error::Forward(ForwardError::Steering(PlaneError::Attach { source, .. })),
@@ -168,8 +168,8 @@ impl Node {
         let needs_native = layout.needs_native(index);
         let (chosen, why) = mode::choose(port, &ability, &egress, expect_transmit, needs_native);
         let mut why = why.map(|why| format!("{why}; {}", mode::start_again(node)));
-        // Where the mode was left open a program keeps the one that it has: frames go on over a
-        // start of the daemon, which another mode would interrupt.
+        // With mode "auto" a program keeps its mode: another mode would interrupt forwarding at a restart of the
+        // daemon.
         let kept = self.plane.known_ports()?.contains(&port.name).then_some(ability.running);
         let wanted = match (port.mode, kept.flatten()) {
             (WantedMode::Auto, Some(XdpMode::Native)) => Mode::Native,
@@ -183,7 +183,7 @@ impl Node {
         if generic && chosen == Mode::Native {
             why.get_or_insert_with(|| mode::from_before(node));
         }
-        // Only programs of this machine send at the other end of a pair that the node made.
+        // Only programs of this machine send at the other end of a pair that the node created.
         if generic && ability.driver == "veth" && port.create.is_none() {
             self.devices.poll(&link, &mut self.journal)?;
         }

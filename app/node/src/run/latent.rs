@@ -1,4 +1,4 @@
-//! Latent error detection (7.4.4) of a stream that asks for it.
+//! Latent error detection (7.4.4) of streams.
 
 use onbeat_frer::counters::Counters;
 use onbeat_frer::latent::Latent;
@@ -10,9 +10,9 @@ use crate::control::EventDetail;
 #[derive(Debug)]
 pub(super) struct LatentErrorDetector {
     pub(super) config: LatentErrorDetection,
-    /// From the first look on.
+    /// `None` before the first poll.
     latent: Option<Latent>,
-    /// Latent errors signalled.
+    /// Number of latent error signals.
     pub(super) errors: u64,
 }
 
@@ -21,18 +21,18 @@ impl LatentErrorDetector {
         Self { config, latent: None, errors: 0 }
     }
 
-    /// When to look next.
+    /// When to poll next.
     pub(super) fn next_deadline_ns(&self) -> Option<u64> {
         self.latent.as_ref().map(Latent::next_deadline)
     }
 
-    /// 10.8.10: how often the base difference was taken anew.
+    /// 10.8.10: number of resets of the base difference.
     pub(super) fn base_resets(&self) -> u64 {
         self.latent.as_ref().map_or(0, |latent| latent.counters().latent_error_resets)
     }
 
-    /// Looks at what the stream's recovery function has counted; tells what begins or ends.
-    pub(super) fn look(&mut self, now_ns: u64, counted: &Counters) -> Option<EventDetail> {
+    /// Polls the counters of the stream's recovery function; returns an event if a latent error starts or ends.
+    pub(super) fn poll(&mut self, now_ns: u64, counted: &Counters) -> Option<EventDetail> {
         let Some(latent) = &mut self.latent else {
             // The configuration was checked when it was read.
             self.latent = Latent::new(&self.config, now_ns, counted).ok();

@@ -15,7 +15,7 @@ use crate::control::{
     PortStatus, RecoveryStatus, StreamStatus,
 };
 
-/// Reads everything.
+/// Reads the state of a node.
 pub(super) fn read(node: &Node) -> Result<NodeStatus> {
     node.plane.expire()?;
     let setup = &node.setup;

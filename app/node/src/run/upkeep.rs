@@ -15,8 +15,7 @@ use crate::control::EventDetail;
 /// Interval of reading peers while something is wrong with one; a reading is valid for as long.
 const PEER_INTERVAL: Duration = Duration::from_secs(2);
 
-/// First delay before a program that was detached more than once is attached again; each further time
-/// doubles it.
+/// First delay before a program that was detached repeatedly is attached again; it doubles each time.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(64);
 
@@ -69,7 +68,7 @@ impl Upkeep {
         self.checksums.get(port).map(|checksums| checksums.why.as_str())
     }
 
-    /// Removes what is known of other ports.
+    /// Removes the states of other ports.
     pub(super) fn retain_ports(&mut self, is_port: impl Fn(&String) -> bool) {
         self.detached.retain(|port, _| is_port(port));
         self.checksums.retain(|port, _| is_port(port));
@@ -81,8 +80,7 @@ impl DetachedProgram {
         Self { retry_at: None, attached_at: now, delay: Duration::ZERO, why: None }
     }
 
-    /// Notes that the program was detached, or could not be attached. Returns the delay of the next
-    /// attempt.
+    /// Records that the program was detached, or could not be attached. Returns the delay of the next attempt.
     fn fail(&mut self, now: Instant) -> Duration {
         let delay = if self.is_quiet(now) { Duration::ZERO } else { self.delay };
         self.delay = (2 * delay).clamp(FIRST_DELAY, LONGEST_DELAY);
@@ -90,7 +88,7 @@ impl DetachedProgram {
         delay
     }
 
-    /// Whether the program ran for so long that what happened before no longer counts.
+    /// Whether the program ran long enough to reset the delay.
     fn is_quiet(&self, now: Instant) -> bool {
         self.retry_at.is_none() && now.duration_since(self.attached_at) >= QUIET
     }

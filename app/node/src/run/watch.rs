@@ -1,8 +1,8 @@
-//! Looks at streams in turn, and tells what happened to them.
+//! Polls streams in turn, and reports their events.
 //!
-//! Each has its turn once an interval. What all of them take at once is bounded: the data plane is
-//! asked for a few streams at a time, with a pause after, so that nobody at the control socket waits
-//! for the rest. Where there are more than fit into the interval it becomes longer.
+//! Each stream is polled once per interval. The time of one step is bounded: the data plane is read for a few
+//! streams at a time, with a pause after each step, so that clients of the control socket are not delayed. With more
+//! streams than fit in the interval, the interval becomes longer.
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -19,18 +19,18 @@ use super::setup::Setup;
 use crate::config::{EventsConfig, PortConfig, StreamSet};
 use crate::control::EventDetail;
 
-/// Streams that are looked at in one go.
+/// Number of streams polled in one step.
 const SLICE: usize = 128;
 
-/// And the pause after them: 12,800 streams a second at most.
+/// Pause after each step: at most 12,800 streams/s.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// The watch over a node's streams.
+/// Monitor of a node's streams.
 #[derive(Debug)]
 pub(super) struct Watcher {
     config: EventsConfig,
     streams: HashMap<Rc<str>, WatchedStream>,
-    /// Whose turn is when; each of `streams` once.
+    /// Deadlines of streams; each of `streams` once.
     due: BTreeSet<(u64, Rc<str>)>,
     pause_until_ns: u64,
 }
@@ -38,7 +38,7 @@ pub(super) struct Watcher {
 #[derive(Debug, Default)]
 struct WatchedStream {
     due_ns: u64,
-    /// From the first look on.
+    /// `None` before the first poll.
     watch: Option<Watch>,
     latent: Option<LatentErrorDetector>,
 }
@@ -48,7 +48,7 @@ impl Watcher {
         Self { config, streams: HashMap::new(), due: BTreeSet::new(), pause_until_ns: 0 }
     }
 
-    /// Watches these streams from now on. Those that are what they were go on.
+    /// Monitors these streams from now on. Unchanged streams keep their state.
     pub(super) fn update(&mut self, config: EventsConfig, before: &StreamSet, now: &StreamSet) {
         self.config = config;
         let stays =
@@ -60,7 +60,7 @@ impl Watcher {
         new.into_iter().for_each(|stream| self.set(stream));
     }
 
-    /// Watches a stream that is new, or not what it was.
+    /// Monitors a new or changed stream.
     pub(super) fn set(&mut self, stream: &Stream) {
         let before = self.take(&stream.name);
         if !Watch::is_needed(stream) {
@@ -73,7 +73,7 @@ impl Watcher {
                 .unwrap_or(LatentErrorDetector::new(config))
         });
         let name: Rc<str> = stream.name.as_str().into();
-        // Its first turn, from which on it is watched, is the next.
+        // Its first poll, which starts the monitoring, is the next.
         self.due.insert((0, Rc::clone(&name)));
         self.streams.insert(name, WatchedStream { latent, ..WatchedStream::default() });
     }
@@ -93,19 +93,19 @@ impl Watcher {
         self.streams.get(stream)?.latent.as_ref()
     }
 
-    /// Whether a member of a stream no longer contributes.
+    /// Whether a member of a stream is lost.
     pub(super) fn is_lost(&self, stream: &str, member: usize) -> bool {
         let watch = self.streams.get(stream).and_then(|watched| watched.watch.as_ref());
         watch.is_some_and(|watch| watch.is_lost(member))
     }
 
-    /// When to look next, by CLOCK_MONOTONIC.
+    /// When to poll next, by CLOCK_MONOTONIC.
     pub(super) fn next_deadline_ns(&self) -> Option<u64> {
         Some(self.due.first()?.0.max(self.pause_until_ns))
     }
 
-    /// Looks at the streams whose turn it is.
-    pub(super) fn look(
+    /// Polls the streams that are due.
+    pub(super) fn poll(
         &mut self,
         now_ns: u64,
         plane: &dyn DataPlane<Error>,
@@ -130,7 +130,7 @@ impl Watcher {
             watched.due_ns = now_ns + interval_ns;
             if let (Some(reading), Some(stream)) = (reading, setup.streams.get(&name)) {
                 let mut reporter = StreamReporter { events, ports: &setup.ports, stream };
-                watched.look(&self.config, now_ns, &reading, Cause::TimeOut, &mut reporter);
+                watched.poll(&self.config, now_ns, &reading, Cause::TimeOut, &mut reporter);
             }
             let latent = watched.latent.as_ref().and_then(LatentErrorDetector::next_deadline_ns);
             watched.due_ns = latent.map_or(watched.due_ns, |due| due.min(watched.due_ns));
@@ -139,23 +139,23 @@ impl Watcher {
         read
     }
 
-    /// Tells that a stream was reset on request, from what it had counted `before` and `after`.
+    /// Reports the reset of a stream on request, from its counters `before` and `after`.
     pub(super) fn reset(
         &mut self,
         now_ns: u64,
         [before, after]: [&StreamReading; 2],
         reporter: &mut StreamReporter<'_>,
     ) {
-        // Generators reset on request alone, so that a stream that only has one is not watched.
+        // Generators reset only on request, so a stream with only a generator is not monitored.
         let mut other = WatchedStream::default();
         let watched = self.streams.get_mut(reporter.stream.name.as_str()).unwrap_or(&mut other);
-        watched.look(&self.config, now_ns, before, Cause::TimeOut, reporter);
-        watched.look(&self.config, now_ns, after, Cause::Request, reporter);
+        watched.poll(&self.config, now_ns, before, Cause::TimeOut, reporter);
+        watched.poll(&self.config, now_ns, after, Cause::Request, reporter);
     }
 }
 
 impl WatchedStream {
-    fn look(
+    fn poll(
         &mut self,
         config: &EventsConfig,
         now_ns: u64,
@@ -168,13 +168,13 @@ impl WatchedStream {
             reporter.report(event.member, EventDetail::Watch(event.kind));
         });
         if let (Some(latent), Some(recovery)) = (&mut self.latent, &reading.recovery) {
-            let what = latent.look(now_ns, &recovery.counters);
+            let what = latent.poll(now_ns, &recovery.counters);
             what.into_iter().for_each(|what| reporter.report(None, what));
         }
     }
 }
 
-/// Tells what happens to a stream.
+/// Reports events of a stream.
 pub(super) struct StreamReporter<'a> {
     pub(super) events: &'a mut Events,
     pub(super) ports: &'a [PortConfig],
