@@ -328,7 +328,7 @@ fn a_driver_without_native_mode_is_told_with_the_way_out() {
     network.nodes[0].bridge = vec!["path1".into(), "path2".into()];
     let _world = start(&network);
     let why = why_not_native("bridge");
-    assert!(why.starts_with("the driver of br0, bridge, runs no XDP programs; "), "{why}");
+    assert!(why.starts_with("the driver of br0, bridge, does not support XDP; "), "{why}");
     assert!(why.contains("onbeat doctor br0") && why.contains("mode = \"generic\""), "{why}");
 }
 

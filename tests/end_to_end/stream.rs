@@ -135,7 +135,7 @@ fn what_cannot_be_changes_nothing_and_a_reload_makes_all_as_the_file_says() {
         ("add", guest.replace("\"path1\"", "\"host\""), "MTU 1500"),
         ("add", format!("{guest}{guest}"), "another stream is named \"guest\""),
         ("change", guest.clone(), "no stream \"guest\""),
-        ("change", String::new(), "there is no stream"),
+        ("change", String::new(), "no stream found"),
     ] {
         let Ran { code, out, err } = put(how, "a", &streams);
         assert_eq!((code, out.as_str()), (2, ""), "{streams}: {err}");

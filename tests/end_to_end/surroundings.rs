@@ -275,7 +275,7 @@ test ! -e /sys/fs/bpf/onbeat/a
         return;
     };
     assert!(log.contains("pinning in that of process 1"), "{log}");
-    assert!(log.contains("the data plane goes on; onbeat down a ends it"), "{log}");
+    assert!(log.contains("the data plane keeps running; onbeat down a removes it"), "{log}");
     assert!(!log.contains("this mount namespace alone"), "{log}");
 }
 

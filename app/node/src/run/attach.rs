@@ -36,7 +36,7 @@ impl Node {
         Ok(())
     }
 
-    /// Where streams are there already, tells what [`Node::settle`] would change.
+    /// Records events of ports that lose frames, which [`Node::leave_native_mode`] cannot change once streams exist.
     pub(super) fn report_frame_loss(&mut self, layout: &Layout) -> Result<()> {
         for index in 0..layout.ports.len() {
             let why = self.frame_loss(layout, index, false)?;

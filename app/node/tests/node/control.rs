@@ -52,7 +52,7 @@ fn handle(request: &Request) -> Reply {
     })
 }
 
-/// The answer to who has waited for an event in vain.
+/// The response to a waiting request without an event.
 fn nothing() -> Response {
     Response::Events { events: Vec::new(), missed: 0, last: 7 }
 }
@@ -151,7 +151,7 @@ fn answered(stream: &mut UnixStream) -> String {
 }
 
 #[test]
-fn who_waits_is_answered_when_it_happens() {
+fn a_waiting_request_is_answered_at_the_event() {
     let directory = Directory::new("wait");
     let mut server = Server::bind(&directory.socket()).unwrap();
     let (now, mut stream) = waiting(&mut server, &directory);
@@ -164,8 +164,8 @@ fn who_waits_is_answered_when_it_happens() {
 }
 
 #[test]
-fn who_waits_in_vain_is_told_so_in_time() {
-    let directory = Directory::new("in-vain");
+fn a_waiting_request_without_event_is_answered_after_the_time_out() {
+    let directory = Directory::new("time-out");
     let mut server = Server::bind(&directory.socket()).unwrap();
     let (now, mut stream) = waiting(&mut server, &directory);
     let deadline = server.next_deadline().unwrap();
@@ -179,7 +179,7 @@ fn who_waits_in_vain_is_told_so_in_time() {
 }
 
 #[test]
-fn who_asks_for_something_else_or_ends_waits_no_longer() {
+fn another_request_or_a_close_ends_the_wait() {
     let directory = Directory::new("no-longer");
     let mut server = Server::bind(&directory.socket()).unwrap();
     let (now, mut stream) = waiting(&mut server, &directory);
@@ -201,7 +201,7 @@ fn who_asks_for_something_else_or_ends_waits_no_longer() {
 }
 
 #[test]
-fn a_client_that_takes_no_answer_holds_nobody_up_and_is_given_up() {
+fn a_client_that_reads_no_response_blocks_no_other_and_is_disconnected() {
     let directory = Directory::new("slow");
     let mut server = Server::bind(&directory.socket()).unwrap();
     let mut slow = UnixStream::connect(directory.socket()).unwrap();
@@ -393,7 +393,7 @@ fn a_path_that_others_can_redirect_is_refused() {
     symlink(directory.0.path(), directory.0.file("link")).unwrap();
     refused(&directory.0.file("link/a.sock"), "it is a symbolic link");
     symlink(&canary, directory.socket()).unwrap();
-    refused(&directory.socket(), "is no socket");
+    refused(&directory.socket(), "is not a socket");
     fs::remove_file(directory.socket()).unwrap();
     symlink(&canary, directory.0.file("a.sock.node-lock")).unwrap();
     refused(&directory.socket(), "it is a symbolic link");
@@ -484,24 +484,24 @@ fn nodes_whose_daemons_have_died_do_not_count() {
     let _server = Server::bind(&directory.socket()).unwrap();
     assert!(Client::to_node(None, directory.0.path()).is_ok(), "the dead ones do not count");
     let unknown = Client::to_node(Some("x"), directory.0.path()).unwrap_err().to_string();
-    assert_eq!(unknown, "no node \"x\" runs here; these do: a");
+    assert_eq!(unknown, "no node \"x\" is running; running nodes: a");
     let named = Client::to_node(Some("b"), directory.0.path()).unwrap_err();
     assert!(matches!(named, ClientError::Dead { .. }), "{named}");
 }
 
 #[test]
-fn which_node_is_meant_is_asked_when_it_is_not_clear() {
+fn an_ambiguous_node_is_an_error() {
     let directory = Directory::new("which");
     let none = Client::to_node(None, directory.0.path()).unwrap_err().to_string();
-    assert!(none.contains("no node runs here") && none.contains("onbeat run FILE"), "{none}");
+    assert!(none.contains("no node is running") && none.contains("onbeat run FILE"), "{none}");
     let _a = Server::bind(&directory.socket()).unwrap();
     let _b = Server::bind(&directory.0.file("b.sock")).unwrap();
     let names: Vec<String> = discover(directory.0.path()).into_iter().map(|node| node.0).collect();
     assert_eq!(names, ["a", "b"]);
     let several = Client::to_node(None, directory.0.path()).unwrap_err().to_string();
-    assert_eq!(several, "several nodes run here: a, b; say which with --node");
+    assert_eq!(several, "several nodes are running: a, b; select one with --node");
     let unknown = Client::to_node(Some("c"), directory.0.path()).unwrap_err().to_string();
-    assert_eq!(unknown, "no node \"c\" runs here; these do: a, b");
+    assert_eq!(unknown, "no node \"c\" is running; running nodes: a, b");
     assert!(Client::to_node(Some("b"), directory.0.path()).is_ok());
     assert!(Client::to_node(Path::new("/nowhere/x.sock").to_str(), directory.0.path()).is_err());
 }

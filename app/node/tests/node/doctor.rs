@@ -354,7 +354,7 @@ const NIC_CASES: &[NicCase] = &[
         "not now",
         "while the node runs",
     ),
-    (|d| d.redirect_target = None, "xdp-redirect", Level::Info, "cannot be asked", ""),
+    (|d| d.redirect_target = None, "xdp-redirect", Level::Info, "does not report it", ""),
     (
         |d| d.programs = vec!["native program 12".into()],
         "xdp-program",
