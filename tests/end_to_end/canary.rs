@@ -127,7 +127,7 @@ fn down_refusal(place: &str, pin: &Path, in_bpf: bool) -> String {
 }
 
 fn nothing_of_node(pin: &str, control: &str) -> String {
-    format!("onbeat: cannot find such a node: nothing of node \"a\" at {pin} or {control}")
+    format!("onbeat: cannot find the node: nothing of node \"a\" at {pin} or {control}")
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_foreign_control_path_is_rejected_by_every_command() {
     }
     let (world, canaries) = world("control");
     let namespace = world.namespace("a").expect("the node's namespace");
-    let occupied = "exists and is no socket, or another program listens there";
+    let occupied = "exists and is not a socket, or another program listens there";
     for canary in &canaries {
         let places = if canary.root.starts_with("/sys/fs/bpf") {
             &[("own", "other users can write to it"), ("own/new", "/sys/fs/bpf/own")][..]

@@ -141,7 +141,7 @@ fn in_order(first: &str, second: &str) {
         world.handle(second).unwrap().set_down(path).unwrap();
     }
     world.start(first, program()).unwrap_or_else(|error| panic!("{error}"));
-    let down = onbeat_node::control::Link::Down;
+    let down = onbeat_node::control::LinkState::Down;
     for path in ["path1", "path2"] {
         assert_eq!(crate::common::port(&show(first), path).link, down);
     }
@@ -152,7 +152,7 @@ fn in_order(first: &str, second: &str) {
 
     world.start(second, program()).unwrap_or_else(|error| panic!("{error}"));
     let ready = |node: &str| {
-        let up = onbeat_node::control::Link::Up;
+        let up = onbeat_node::control::LinkState::Up;
         show(node).ports.iter().all(|port| port.link == up && port.frames_lost.is_none())
     };
     wait_for("both nodes report both paths", || ready("talker") && ready("listener"));
@@ -201,7 +201,7 @@ fn a_cut_path_does_not_affect_the_programs() {
             let status = show(node);
             crate::common::port(&status, path).link
         };
-        let up = onbeat_node::control::Link::Up;
+        let up = onbeat_node::control::LinkState::Up;
         wait_for("both nodes report that it is up", || {
             port("talker") == up && port("listener") == up
         });

@@ -22,7 +22,7 @@ use onbeat_frer::watch::{Cause, EventKind, Function};
 use onbeat_lab::world::CutEnds;
 use onbeat_netdev::VethEnd;
 use onbeat_node::config::Backend;
-use onbeat_node::control::{Event, Link, What};
+use onbeat_node::control::{Event, EventDetail, LinkState};
 
 /// `onbeat show NODE --events --follow --json`, with its events so far.
 struct Follower {
@@ -90,7 +90,7 @@ fn a_path_goes_and_comes_back(backend: Option<Backend>) {
     world.set_backend(backend);
     world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
     let follower = Follower::start("b");
-    let started = follower.wait(0, "the start", |event| event.what == What::Started);
+    let started = follower.wait(0, "the start", |event| event.detail == EventDetail::Started);
     assert_eq!(started.number, 1);
     let flow = Flow::start(&world, ("talker", "listener"), 1, (GROUP, VLAN), 2000, None);
     flow.advance(2000);
@@ -98,37 +98,45 @@ fn a_path_goes_and_comes_back(backend: Option<Backend>) {
 
     // The carrier is lost with that of the other end.
     world.cut("path2", CutEnds::First).unwrap();
-    let away = follower.wait(1, "the port", |event| matches!(event.what, What::PortAway { .. }));
+    let away =
+        follower.wait(1, "the port", |event| matches!(event.detail, EventDetail::PortAway { .. }));
     let interface = "path2".to_owned();
-    assert_eq!(away.what, What::PortAway { link: Link::Down, interface: interface.clone() });
+    assert_eq!(
+        away.detail,
+        EventDetail::PortAway { link: LinkState::Down, interface: interface.clone() }
+    );
     assert!(at(&away, "path2", None), "{away:?}");
     let lost = follower.wait(1, "path loss", |event| {
-        matches!(event.what, What::Watch(EventKind::PathLoss { .. }))
+        matches!(event.detail, EventDetail::Watch(EventKind::PathLoss { .. }))
     });
     assert!(at(&lost, "path2", Some(1)), "{lost:?}");
-    assert!(matches!(lost.what, What::Watch(EventKind::PathLoss { packets: 5.. })), "{lost:?}");
-    let latent =
-        follower.wait(1, "a latent error", |event| matches!(event.what, What::LatentError { .. }));
-    assert!(matches!(latent.what, What::LatentError { difference: 101.., allowed: 100 }));
+    assert!(
+        matches!(lost.detail, EventDetail::Watch(EventKind::PathLoss { packets: 5.. })),
+        "{lost:?}"
+    );
+    let latent = follower
+        .wait(1, "a latent error", |event| matches!(event.detail, EventDetail::LatentError { .. }));
+    assert!(matches!(latent.detail, EventDetail::LatentError { difference: 101.., allowed: 100 }));
     assert_eq!((latent.stream.as_deref(), &latent.port), (Some("axis"), &None));
     flow.advance(1000);
 
     let last = follower.all().last().expect("some").number;
     world.restore("path2").unwrap();
     let back = follower.wait(last, "the port", |event| {
-        event.what == What::PortBack { interface: interface.clone() }
+        event.detail == EventDetail::PortBack { interface: interface.clone() }
     });
     assert!(at(&back, "path2", None), "{back:?}");
     let back = follower.wait(last, "the path", |event| {
-        matches!(event.what, What::Watch(EventKind::PathBack { .. }))
+        matches!(event.detail, EventDetail::Watch(EventKind::PathBack { .. }))
     });
     assert!(at(&back, "path2", Some(1)), "{back:?}");
     assert!(
-        matches!(back.what, What::Watch(EventKind::PathBack { packets }) if packets > 1000),
+        matches!(back.detail, EventDetail::Watch(EventKind::PathBack { packets }) if packets > 1000),
         "{back:?}"
     );
-    follower
-        .wait(last, "the end of the latent error", |event| event.what == What::LatentErrorEnded);
+    follower.wait(last, "the end of the latent error", |event| {
+        event.detail == EventDetail::LatentErrorEnded
+    });
     flow.finish_whole();
 
     // No event is missing or duplicated, and each is in the log as well.
@@ -177,40 +185,45 @@ fn rogue_packets_resets_and_interfaces_are_reported() {
     (1000..1010).for_each(|number| send(GROUP, number));
     let function = Function::Sequence;
     let flood = follower.wait(1, "the flood", |event| {
-        matches!(event.what, What::Watch(EventKind::RogueFlood { .. }))
+        matches!(event.detail, EventDetail::Watch(EventKind::RogueFlood { .. }))
     });
-    assert_eq!(flood.what, What::Watch(EventKind::RogueFlood { function, packets: 10 }));
+    assert_eq!(flood.detail, EventDetail::Watch(EventKind::RogueFlood { function, packets: 10 }));
     assert_eq!(flood.stream.as_deref(), Some("axis"));
-    let ended = follower
-        .wait(1, "its end", |e| matches!(e.what, What::Watch(EventKind::RogueFloodEnded { .. })));
-    assert_eq!(ended.what, What::Watch(EventKind::RogueFloodEnded { function, packets: 10 }));
+    let ended = follower.wait(1, "its end", |e| {
+        matches!(e.detail, EventDetail::Watch(EventKind::RogueFloodEnded { .. }))
+    });
+    assert_eq!(
+        ended.detail,
+        EventDetail::Watch(EventKind::RogueFloodEnded { function, packets: 10 })
+    );
 
     // After a reset the stream accepts any number.
-    let reset = |function, cause| What::Watch(EventKind::Reset { function, cause, count: 1 });
+    let reset =
+        |function, cause| EventDetail::Watch(EventKind::Reset { function, cause, count: 1 });
     for (stream, function) in [("axis", Function::Sequence), ("there", Function::Generation)] {
         assert_eq!(run(&["reset", stream, "--node", "a"]).code, 0);
         let reported = follower.wait(1, "the reset", |event| {
-            matches!(event.what, What::Watch(EventKind::Reset { .. }))
+            matches!(event.detail, EventDetail::Watch(EventKind::Reset { .. }))
                 && event.stream.as_deref() == Some(stream)
         });
-        assert_eq!(reported.what, reset(function, Cause::Request));
+        assert_eq!(reported.detail, reset(function, Cause::Request));
     }
 
     send(other, 0);
     let reported =
         follower.wait(1, "the time-out", |event| event.stream.as_deref() == Some("pause"));
-    assert_eq!(reported.what, reset(Function::Sequence, Cause::TimeOut));
+    assert_eq!(reported.detail, reset(Function::Sequence, Cause::TimeOut));
 
     let handle = world.handle("a").unwrap();
     handle.delete("path2").unwrap();
     let interface = "path2".to_owned();
-    let gone = What::PortAway { link: Link::Missing, interface: interface.clone() };
-    let gone = follower.wait(1, "the interface", |event| event.what == gone);
+    let gone = EventDetail::PortAway { link: LinkState::Missing, interface: interface.clone() };
+    let gone = follower.wait(1, "the interface", |event| event.detail == gone);
     assert!(at(&gone, "path2", None), "{gone:?}");
     let peer = VethEnd::new("eth0").namespace(world.namespace("path2").unwrap());
     handle.create_veth(&VethEnd::new("path2"), &peer).unwrap();
     world.handle("path2").unwrap().set_up("eth0").unwrap();
-    let back = What::PortBack { interface };
-    let back = follower.wait(gone.number, "the interface", |event| event.what == back);
+    let back = EventDetail::PortBack { interface };
+    let back = follower.wait(gone.number, "the interface", |event| event.detail == back);
     assert!(at(&back, "path2", None), "{back:?}");
 }

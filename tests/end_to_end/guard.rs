@@ -172,7 +172,7 @@ fn after_kill_9_restore_or_the_next_guard_restores_all_settings() {
     assert_eq!(ids, ["napi-priority", "threaded-napi"]);
     assert_eq!(hosts.thread(), None, "thread {thread}");
     assert!(hosts.is_clean());
-    assert_eq!(hosts.irq(&["--restore"]).out, "nothing to put back\n");
+    assert_eq!(hosts.irq(&["--restore"]).out, "nothing to restore\n");
 
     killed();
     let guard = hosts.start(&["irq", "guard", &file]);

@@ -19,7 +19,7 @@ use onbeat_lab::World;
 use onbeat_lab::world::CutEnds;
 use onbeat_netdev::VethEnd;
 use onbeat_node::config::Backend;
-use onbeat_node::control::{Link, PortMode};
+use onbeat_node::control::{LinkState, PortMode};
 
 const STREAM: &str = "axis";
 const WHILE: u64 = 300;
@@ -215,7 +215,9 @@ fn an_interface_set_down_and_up_keeps_its_program() {
 
     world.cut("path1", CutEnds::First).unwrap();
     assert!(!device(&world, "a", "path1").up);
-    wait_for("the node reports that it is down", || port(&show("a"), "path1").link == Link::Down);
+    wait_for("the node reports that it is down", || {
+        port(&show("a"), "path1").link == LinkState::Down
+    });
     flow.advance(WHILE);
     world.restore("path1").unwrap();
     assert_eq!(programs(), before);
@@ -227,7 +229,9 @@ fn an_interface_set_down_and_up_keeps_its_program() {
 
     // The only ingress interface.
     world.cut("access", CutEnds::Second).unwrap();
-    wait_for("the node reports that it is down", || port(&show("a"), "host").link == Link::Down);
+    wait_for("the node reports that it is down", || {
+        port(&show("a"), "host").link == LinkState::Down
+    });
     world.restore("access").unwrap();
     assert_eq!(programs(), before);
     frames_pass(&world);
@@ -251,7 +255,7 @@ fn a_restored_interface_is_attached_again() {
         wait_for("the node reports that it is gone", || {
             let status = show(node);
             let port = port(&status, "path1");
-            (port.link, port.mode) == (Link::Missing, PortMode::Detached)
+            (port.link, port.mode) == (LinkState::Missing, PortMode::Detached)
         });
         wait_for("the log reports it", || log(node).contains("interface path1 is gone"));
     }
@@ -269,7 +273,7 @@ fn a_restored_interface_is_attached_again() {
         wait_for("the node uses it again", || {
             let status = show(node);
             let port = port(&status, "path1");
-            (port.link, port.mode) == (Link::Up, PortMode::Native)
+            (port.link, port.mode) == (LinkState::Up, PortMode::Native)
         });
         assert_eq!(device(&world, node, "path1").mtu, WANTED, "MTU of path1 of {node}");
     }

@@ -20,7 +20,7 @@ use crate::common::{
 use onbeat_lab::World;
 use onbeat_lab::world::CutEnds;
 use onbeat_netdev::{Ethtool, XdpMode as DeviceMode};
-use onbeat_node::control::{Link, PortMode};
+use onbeat_node::control::{LinkState, PortMode};
 use onbeat_testing::{Feature, require_all};
 
 const WHILE: u64 = 400;
@@ -154,7 +154,9 @@ fn generic_mode() {
     // Set down at the near side, a port keeps frames of the other one until the node is notified. It
     // handles notifications before requests, the second time at the latest.
     world.cut("path1", CutEnds::First).unwrap();
-    wait_for("the node reports that it is down", || port(&show("a"), "path1").link == Link::Down);
+    wait_for("the node reports that it is down", || {
+        port(&show("a"), "path1").link == LinkState::Down
+    });
     show("a");
     let flow = flow(&world);
     flow.advance(WHILE);
@@ -328,7 +330,7 @@ fn a_driver_without_native_mode_is_reported_with_a_remedy() {
     network.nodes[0].bridge = vec!["path1".into(), "path2".into()];
     let _world = start(&network);
     let why = why_not_native("bridge");
-    assert!(why.starts_with("the driver of br0, bridge, runs no XDP programs; "), "{why}");
+    assert!(why.starts_with("the driver of br0, bridge, does not support XDP; "), "{why}");
     assert!(why.contains("onbeat doctor br0") && why.contains("mode = \"generic\""), "{why}");
 }
 

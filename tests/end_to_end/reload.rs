@@ -125,7 +125,7 @@ fn a_broken_file_changes_nothing(world: &mut World, text: &str) {
         1 + fs::read_to_string(file).unwrap().lines().position(|l| l.contains("4095")).unwrap();
     assert!(refused.err.contains(&format!("{file}:{line}:")), "{}", refused.err);
     assert!(refused.err.contains("4095"), "{}", refused.err);
-    let refusals = || log("a").matches("not reloaded").count();
+    let refusals = || log("a").matches("reload failed").count();
     let before = refusals();
     kill(Pid::from_raw(world.daemon("a").unwrap().pid() as i32), Signal::SIGHUP).unwrap();
     wait_for("the refusal of the broken file in the log", || refusals() > before);

@@ -135,7 +135,7 @@ fn invalid_requests_change_nothing_and_a_reload_applies_the_file() {
         ("add", guest.replace("\"path1\"", "\"host\""), "MTU 1500"),
         ("add", format!("{guest}{guest}"), "another stream is named \"guest\""),
         ("change", guest.clone(), "no stream \"guest\""),
-        ("change", String::new(), "there is no stream"),
+        ("change", String::new(), "no stream found"),
     ] {
         let CommandOutput { code, out, err } = put(how, "a", &streams);
         assert_eq!((code, out.as_str()), (2, ""), "{streams}: {err}");

@@ -17,7 +17,7 @@ use crate::common::{
 };
 use onbeat_lab::World;
 use onbeat_netdev::Ethtool;
-use onbeat_node::control::{Event, PortMode, What};
+use onbeat_node::control::{Event, EventDetail, PortMode};
 use onbeat_testing::require_that;
 use onbeat_wire::MacAddress;
 
@@ -30,10 +30,10 @@ fn events(since: u64) -> Vec<Event> {
 
 /// Waits for an event after number `since`; returns it.
 #[track_caller]
-fn wait_event(since: u64, what: &str, is: impl Fn(&What) -> bool) -> Event {
+fn wait_event(since: u64, what: &str, is: impl Fn(&EventDetail) -> bool) -> Event {
     let mut found = None;
     wait_for(what, || {
-        found = events(since).into_iter().find(|event| is(&event.what));
+        found = events(since).into_iter().find(|event| is(&event.detail));
         found.is_some()
     });
     found.expect("it was waited for")
@@ -80,12 +80,17 @@ fn a_program_that_another_process_detaches_is_attached_again() {
     for retry in [0, 1] {
         let since = last_event();
         detach(&world);
-        let detached = |what: &What| {
-            *what == What::ProgramDetached { interface: "host".into(), why: None, retry_s: retry }
+        let detached = |what: &EventDetail| {
+            *what
+                == EventDetail::ProgramDetached {
+                    interface: "host".into(),
+                    why: None,
+                    retry_s: retry,
+                }
         };
         let event = wait_event(since, "the detached program", detached);
         assert_eq!(event.port.as_deref(), Some("host"));
-        let back = What::ProgramAttached { interface: "host".into() };
+        let back = EventDetail::ProgramAttached { interface: "host".into() };
         wait_event(since, "the program attached again", |what| *what == back);
         assert!(is_attached());
         assert_eq!(port(&show("a"), "host").mode, PortMode::Native);
@@ -96,12 +101,16 @@ fn a_program_that_another_process_detaches_is_attached_again() {
     // The next automatic attempt is 2 s away; a reload retries at once.
     let since = last_event();
     detach(&world);
-    wait_event(since, "the detached program", |what| matches!(what, What::ProgramDetached { .. }));
+    wait_event(since, "the detached program", |what| {
+        matches!(what, EventDetail::ProgramDetached { .. })
+    });
     let reloaded = run(&["reload", "a"]);
     assert_eq!(reloaded.code, 0, "{reloaded:?}");
     assert!(is_attached());
     pass();
-    wait_event(since, "the event of it", |what| matches!(what, What::ProgramAttached { .. }));
+    wait_event(since, "the event of it", |what| {
+        matches!(what, EventDetail::ProgramAttached { .. })
+    });
     let log = log("a");
     assert!(log.contains("XDP program was detached from host by another process"), "{log}");
 }
@@ -182,9 +191,11 @@ fn tcp_passes_after_the_reported_command() {
         let event = wait_event(
             0,
             "unfinished checksums",
-            |what| matches!(what, What::UnfinishedChecksums { why: Some(why) } if why.contains(&format!("end of {interface} "))),
+            |what| matches!(what, EventDetail::UnfinishedChecksums { why: Some(why) } if why.contains(&format!("end of {interface} "))),
         );
-        let What::UnfinishedChecksums { why: Some(why) } = event.what else { unreachable!() };
+        let EventDetail::UnfinishedChecksums { why: Some(why) } = event.detail else {
+            unreachable!()
+        };
         assert_eq!(event.port.as_deref(), Some(host));
         assert_eq!(port(&show("a"), host).unfinished_checksums.as_deref(), Some(why.as_str()));
         let shown = run(&["show", "a"]);
@@ -207,7 +218,7 @@ fn tcp_passes_after_the_reported_command() {
         show("a").ports.iter().all(|port| port.unfinished_checksums.is_none())
     });
     talk(&world, &listener, BOUND).expect("TCP passes");
-    let finished = |event: &&Event| event.what == What::UnfinishedChecksums { why: None };
+    let finished = |event: &&Event| event.detail == EventDetail::UnfinishedChecksums { why: None };
     assert_eq!(events(0).iter().filter(finished).count(), 2);
 }
 
@@ -264,7 +275,7 @@ test ! -e /sys/fs/bpf/onbeat/a
         return;
     };
     assert!(log.contains("pinning in that of process 1"), "{log}");
-    assert!(log.contains("the data plane goes on; onbeat down a ends it"), "{log}");
+    assert!(log.contains("the data plane keeps running; onbeat down a removes it"), "{log}");
     assert!(!log.contains("this mount namespace alone"), "{log}");
 }
 

@@ -1,4 +1,4 @@
-//! The command line as a whole.
+//! The command line of `onbeat`.
 
 use clap::{Arg, ArgAction, CommandFactory, Parser};
 
@@ -11,9 +11,10 @@ use crate::command::Command;
 
 /// Deterministic Ethernet on stock Linux
 ///
-/// onbeat keeps packets on the beat. It protects streams against link loss (IEEE 802.1CB FRER):
-/// a talker's frames are numbered and sent along several paths, and the listener takes the first
-/// copy of each. It needs no patched kernel, no special driver and no TSN switch.
+/// onbeat protects streams against the loss of links and frames (IEEE 802.1CB FRER). It numbers the
+/// frames of a talker and sends them along several paths; the listener receives the first copy of
+/// each. It also runs POWERLINK nodes, measures packet delay, and accounts softirq time. It requires
+/// no patched kernel, no special driver and no TSN switch.
 #[derive(Debug, Parser)]
 #[command(
     name = "onbeat",
@@ -31,7 +32,7 @@ Exit status: 0 success, 1 negative result, 2 error."
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Log more, on standard error; RUST_LOG overrides it
+    /// Increase the log level, on standard error (repeatable; RUST_LOG overrides it)
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 }
@@ -59,25 +60,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn definitions_do_not_contradict_each_other() {
+    fn definitions_are_consistent() {
         Arguments::command().debug_assert();
     }
 
     #[test]
-    fn verbose_stands_anywhere() {
+    fn verbose_is_valid_at_any_position() {
         for line in ["onbeat -vv doctor", "onbeat doctor -vv", "onbeat doctor -v --verbose"] {
             assert_eq!(Arguments::parse_from(line.split(' ')).verbose, 2, "{line}");
         }
     }
 
     #[test]
-    fn every_command_shows_examples_that_parse() {
+    fn examples_of_every_command_parse() {
         onbeat_terminal::program::assert_examples::<Arguments>();
     }
 
-    /// A new argument that names a file is to be classified here and in `onbeat_terminal::paths`.
+    /// Classify each new argument that names a file here and in `onbeat_terminal::paths`.
     #[test]
-    fn inputs_and_outputs_are_known() {
+    fn file_arguments_are_classified_as_input_or_output() {
         let found = onbeat_terminal::paths::arguments(&Arguments::command());
         let names = |output| {
             let of = found.iter().filter(move |(is_output, _)| *is_output == output);

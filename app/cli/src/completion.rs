@@ -1,4 +1,4 @@
-//! What this host has that shells complete: interfaces, running nodes, and their streams.
+//! Completion of names on this host: interfaces, running nodes and their streams.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use onbeat_terminal::completions::{VARIABLE, Values, is_named};
 
 use crate::command::laboratory;
 
-/// The values of an argument, by the name that help shows for it.
+/// Returns the values of an argument, selected by its value name in help.
 pub(crate) fn values(argument: &Arg) -> Option<Values> {
     let is_option = argument.get_long() == Some("interface") && is_named(argument, "NAME");
     if is_option || is_named(argument, "INTERFACE") || is_named(argument, "IFACE") {
@@ -40,7 +40,7 @@ fn running(directory: &Path) -> Vec<(String, Client)> {
     discover(directory).into_iter().filter_map(connect).collect()
 }
 
-/// The streams of the nodes that the command line names, or else of all.
+/// Streams of the nodes named on the command line, or of all nodes if none is named.
 fn streams() -> Vec<String> {
     let mut nodes = running(Path::new(DIRECTORY));
     let words: Vec<OsString> = std::env::args_os().collect();
@@ -52,15 +52,15 @@ fn streams() -> Vec<String> {
     statuses.flat_map(|status| status.streams).map(|stream| stream.name).collect()
 }
 
-/// Makes the laboratory complete the words of its commands, where a shell asks for that: `PROGRAM -- onbeat
-/// lab WORD...`. Returns where the words are of another command, or the laboratory is not installed.
-pub(crate) fn of_laboratory() {
+/// Executes the laboratory to complete words of its commands: `PROGRAM -- onbeat lab WORD...`. Returns if no
+/// shell requests completions, the words belong to another command, or the laboratory is not installed.
+pub(crate) fn complete_laboratory() {
     let mut words = std::env::args_os().skip(3);
     let command = words.next().filter(|word| laboratory::COMMANDS.iter().any(|name| word == name));
     if std::env::var_os(VARIABLE).is_none() || command.is_none() || words.next().is_none() {
         return;
     }
-    // This program completes what it can where the other cannot be executed.
+    // If the laboratory cannot be executed, this program completes the words.
     let _ = laboratory::execute(std::env::args_os().skip(1));
 }
 
@@ -74,9 +74,9 @@ mod tests {
     use super::*;
     use crate::args::Arguments;
 
-    /// A new argument that names an interface, a node or a stream belongs here.
+    /// List each new argument that names an interface, a node or a stream here.
     #[test]
-    fn arguments_with_names_of_this_host_are_known() {
+    fn arguments_that_name_objects_of_this_host_are_completed() {
         let found = completions::arguments(&Arguments::command(), values);
         let expected: [(&str, &[&str]); 14] = [
             ("onbeat doctor", &["interfaces"]),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_are_those_of_the_kernel() {
+    fn interfaces_are_read_from_the_kernel() {
         assert!(interfaces().iter().any(|name| name == "lo"));
     }
 }

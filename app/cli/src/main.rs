@@ -1,7 +1,6 @@
-//! The `onbeat` program: parsing, printing, exit status; no logic.
+//! The `onbeat` program: command line, output and exit status; no logic.
 //!
-//! A command is one file under `command/`, with its flags, their help, what it prints, and the
-//! tests of its flags.
+//! Each command is one file under `command/`, with its flags, help, output and tests.
 
 mod args;
 mod command;
@@ -11,6 +10,6 @@ mod node;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    completion::of_laboratory();
+    completion::complete_laboratory();
     onbeat_terminal::program::main::<args::Arguments>()
 }

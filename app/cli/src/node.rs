@@ -7,12 +7,13 @@ use onbeat_node::control::{Client, ClientError, DIRECTORY, Request};
 use onbeat_terminal::exit::{Answer, Failure, Result};
 use onbeat_terminal::output;
 
-/// Connects to a node, or to the only one that runs; `command` selects one among several.
+/// Connects to the node with this name, or to the only running node. `command` is the command line that the
+/// error shows if several nodes run.
 pub(crate) fn connect(node: Option<&str>, command: &str) -> Result<Client> {
     match Client::to_node(node, Path::new(DIRECTORY)) {
-        // The names are those of control sockets, which begin with a letter or digit.
+        // The names are those of control sockets, which start with a letter or digit.
         Err(ClientError::SeveralNodes { nodes }) => Err(Failure::new(format!(
-            "several nodes run here: {}; say which, as in: {command} {}",
+            "several nodes are running: {}; select one, for example: {command} {}",
             nodes.join(", "),
             nodes.first().map_or("NODE", String::as_str),
         ))),
@@ -20,7 +21,7 @@ pub(crate) fn connect(node: Option<&str>, command: &str) -> Result<Client> {
     }
 }
 
-/// Makes a node do something, and prints what it did.
+/// Sends a request to a node, and prints its response.
 pub(crate) fn order(node: Option<&str>, command: &str, request: &Request) -> Result {
     let done = connect(node, command)?.order(request)?;
     output::print(&format!("{done}\n"))?;

@@ -1,4 +1,4 @@
-//! Tells systemd how the service is doing (`sd_notify(3)`), without libsystemd.
+//! Notifies systemd of the state of the service (`sd_notify(3)`), without libsystemd.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// The way to the service manager; without one, nothing is sent and nothing fails.
+/// Connection to the service manager; without one, nothing is sent and no call fails.
 #[derive(Debug)]
 pub struct Notifier {
     manager: Option<(UnixDatagram, SocketAddr)>,
@@ -17,7 +17,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// The service manager that started this process, where one did (`NOTIFY_SOCKET`).
+    /// Uses the service manager that started this process, if any (`NOTIFY_SOCKET`).
     pub fn from_env() -> io::Result<Notifier> {
         let watchdog = watchdog(
             std::env::var("WATCHDOG_USEC").ok().as_deref(),
@@ -29,7 +29,7 @@ impl Notifier {
         }
     }
 
-    /// A service manager that listens on a path, or on the abstract name after `@`.
+    /// Uses a service manager that listens on a path, or on the abstract name after `@`.
     pub fn to(path: &OsStr, watchdog: Option<Duration>) -> io::Result<Notifier> {
         let address = match path.as_bytes() {
             [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
@@ -42,39 +42,39 @@ impl Notifier {
             }
         };
         let socket = UnixDatagram::unbound()?;
-        // A manager that does not read must not hold the node up.
+        // A manager that does not read must not block the node.
         socket.set_nonblocking(true)?;
         Ok(Notifier { manager: Some((socket, address)), watchdog })
     }
 
-    /// How often [`Notifier::alive`] must be said, at least; `None` when nobody watches.
+    /// Interval at which to call [`Notifier::alive`]; `None` without a watchdog.
     pub fn watchdog(&self) -> Option<Duration> {
         self.watchdog
     }
 
-    /// The node runs, at first or again after a reload.
+    /// Notifies that the node runs, after its start or a reload.
     pub fn ready(&self, status: &str) -> io::Result<()> {
         self.send(&format!("READY=1\nSTATUS={}", one_line(status)))
     }
 
-    /// The node reads its configuration anew; [`Notifier::ready`] ends it.
+    /// Notifies that the node reloads its configuration; [`Notifier::ready`] follows.
     pub fn reloading(&self) -> io::Result<()> {
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
         let now_us = Duration::from(now).as_micros();
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"))
     }
 
-    /// The node ends.
+    /// Notifies that the node stops.
     pub fn stopping(&self) -> io::Result<()> {
         self.send("STOPPING=1")
     }
 
-    /// A line for `systemctl status`.
+    /// Sets the status line of `systemctl status`.
     pub fn status(&self, status: &str) -> io::Result<()> {
         self.send(&format!("STATUS={}", one_line(status)))
     }
 
-    /// The node is alive; to be said at least every [`Notifier::watchdog`].
+    /// Notifies that the node is alive; required every [`Notifier::watchdog`].
     pub fn alive(&self) -> io::Result<()> {
         self.send("WATCHDOG=1")
     }
@@ -85,12 +85,12 @@ impl Notifier {
     }
 }
 
-/// A line end would begin another assignment.
+/// Replaces line ends, which would start another assignment.
 fn one_line(status: &str) -> String {
     status.replace(['\n', '\r'], " ")
 }
 
-/// Half of what systemd allows, as `sd_watchdog_enabled(3)` asks for.
+/// Half of the time-out of systemd, as `sd_watchdog_enabled(3)` recommends.
 fn watchdog(usec: Option<&str>, pid: Option<&str>) -> Option<Duration> {
     let for_another = pid.is_some_and(|pid| pid != std::process::id().to_string());
     let usec: u64 = usec?.parse().ok().filter(|&usec| usec > 0 && !for_another)?;
@@ -107,7 +107,7 @@ mod tests {
         String::from_utf8(buffer[..length].to_vec()).unwrap()
     }
 
-    fn says_everything(manager: &UnixDatagram, notifier: &Notifier) {
+    fn send_all_states(manager: &UnixDatagram, notifier: &Notifier) {
         manager.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         notifier.ready("4 streams\nREADY=0").unwrap();
         assert_eq!(received(manager), "READY=1\nSTATUS=4 streams READY=0");
@@ -130,7 +130,7 @@ mod tests {
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let manager = UnixDatagram::bind_addr(&address).unwrap();
         let notifier = Notifier::to(OsStr::new(&format!("@{name}")), None).unwrap();
-        says_everything(&manager, &notifier);
+        send_all_states(&manager, &notifier);
     }
 
     #[test]
@@ -138,12 +138,12 @@ mod tests {
         let path = std::env::temp_dir().join(format!("onbeat-notify-{}.sock", std::process::id()));
         let manager = UnixDatagram::bind(&path).unwrap();
         let notifier = Notifier::to(path.as_os_str(), None).unwrap();
-        says_everything(&manager, &notifier);
+        send_all_states(&manager, &notifier);
         std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
-    fn refuses_what_is_no_address() {
+    fn an_invalid_address_is_refused() {
         let error = Notifier::to(OsStr::new("vsock:2:1"), None).unwrap_err();
         assert!(error.to_string().contains("vsock:2:1"));
     }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn watchdog_is_half_and_only_for_this_process() {
+    fn the_interval_is_half_the_time_out_and_only_for_this_process() {
         let own = std::process::id().to_string();
         assert_eq!(watchdog(Some("3000000"), Some(&own)), Some(Duration::from_millis(1500)));
         assert_eq!(watchdog(Some("3000000"), None), Some(Duration::from_millis(1500)));

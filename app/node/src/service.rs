@@ -1,6 +1,6 @@
-//! The node as a systemd service: what its features require beyond the unit `onbeat@.service`.
+//! The node as a systemd service: requirements of features beyond the unit `onbeat@.service`.
 //!
-//! Each drop-in of `packaging/systemd` has the least that one feature requires. [`DROP_INS`] is their only
+//! Each drop-in of `packaging/systemd` grants the minimum that one feature requires. [`DROP_INS`] is their only
 //! description in the programs; a test compares it with the files.
 
 use std::fmt::{self, Write};
@@ -13,7 +13,7 @@ use onbeat_realtime::Profile;
 
 use crate::config::{Config, NodeConfig};
 
-/// Exit status of a service that no restart helps: its file is refused, or its unit lacks a drop-in. systemd
+/// Exit status of a service error that a restart does not remedy: the file is refused, or the unit lacks a drop-in. systemd
 /// shows it as 78/CONFIG, and `onbeat@.service` does not restart after it.
 pub const EXIT_CONFIG: u8 = 78;
 
@@ -30,7 +30,7 @@ const UNITS: [&str; 4] = [
 pub struct DropIn {
     /// Name of the file.
     pub file: &'static str,
-    /// The feature, as the configuration has it.
+    /// The feature, as named in the configuration.
     pub feature: &'static str,
     /// Keys and values of its section `[Service]`.
     pub settings: &'static [(&'static str, &'static str)],
@@ -70,7 +70,7 @@ const GUARD: DropIn = DropIn {
 /// The drop-ins that a configuration requires.
 #[must_use]
 pub fn required(config: &Config) -> Vec<&'static DropIn> {
-    // A new key does not compile until it is decided what it requires.
+    // A new key does not compile until its requirements are added here.
     let NodeConfig {
         name: _,
         backend,
@@ -93,7 +93,7 @@ pub fn required(config: &Config) -> Vec<&'static DropIn> {
 }
 
 impl DropIn {
-    /// Whether this process has what the drop-in gives, as far as a process can read that.
+    /// Whether this process has the permissions of the drop-in, as far as a process can read them.
     fn is_effective(&self) -> bool {
         self.settings.iter().all(|(key, value)| match *key {
             "CapabilityBoundingSet" => value.split(' ').all(has_capability),
@@ -149,13 +149,13 @@ pub struct MissingDropIns {
 }
 
 impl MissingDropIns {
-    /// Those that this service lacks while it runs; `None` where it has all, or this is no service.
+    /// The drop-ins that this running service lacks; `None` if it has all, or this is no service.
     pub(crate) fn of_service(config: &Config, file: &Path) -> Option<Self> {
         let lacks = |drop_in: &DropIn| !drop_in.is_effective();
         Self::of(config, file, lacks).filter(|_| is_service())
     }
 
-    /// Those that are not installed for the unit that would run the file; `None` where all are.
+    /// The drop-ins that are not installed for the unit of the file; `None` if all are.
     #[must_use]
     pub fn to_install(config: &Config, file: &Path) -> Option<Self> {
         Self::of(config, file, |_| true)
@@ -189,7 +189,7 @@ impl fmt::Display for MissingDropIns {
     }
 }
 
-/// Where the drop-in is, as `make install` or a package installed it with this program.
+/// Path of the drop-in, as installed with this program by `make install` or a package.
 fn shared(file: &str) -> PathBuf {
     let program = std::env::current_exe().ok();
     let bin = program.as_deref().and_then(Path::parent).filter(|bin| bin.ends_with("bin"));
@@ -197,8 +197,8 @@ fn shared(file: &str) -> PathBuf {
     prefix.join("share/onbeat/systemd").join(file)
 }
 
-/// The instance of `onbeat@.service` that runs `/etc/onbeat/INSTANCE.toml`; `NAME` where the name of the
-/// file cannot be one as it is.
+/// The instance of `onbeat@.service` that runs `/etc/onbeat/INSTANCE.toml`; `NAME` if the name of the
+/// file is not a valid instance name.
 fn instance(file: &Path) -> String {
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"_.:-".contains(&octet);

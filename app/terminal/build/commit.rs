@@ -8,8 +8,8 @@ use std::process::Command;
 /// Written by `git archive`.
 const ARCHIVE: &str = "app/terminal/build/commit.txt";
 
-/// The commit of the sources in `root`: 40 or 64 hexadecimal digits, and `-dirty` where a source of the
-/// programs differs from it. `None` where the tree is neither an archive nor a repository that git can read.
+/// The commit of the sources in `root`: 40 or 64 hexadecimal digits, and `-dirty` if a source of the
+/// programs differs from it. `None` if the tree is neither an archive nor a repository that git can read.
 pub(crate) fn of_sources(root: &Path) -> Option<String> {
     of_archive(root).or_else(|| of_repository(root))
 }
@@ -35,18 +35,18 @@ fn is_hash(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|octet| octet.is_ascii_hexdigit())
 }
 
-/// The files and directories whose change may change the result.
+/// The files and directories that determine the result.
 pub(crate) fn inputs(root: &Path) -> Vec<PathBuf> {
     let of_git = ["HEAD", "refs/heads", "packed-refs"];
     let of_git = of_git.iter().filter_map(|name| git(root, ["rev-parse", "--git-path", name]));
     // A relative path is relative to the directory that git ran in. Cargo runs a build script each time
-    // where a path does not exist.
+    // if a path does not exist.
     let paths = of_git.map(PathBuf::from).chain(sources(root)).map(|path| root.join(path));
     paths.filter(|path| path.exists()).collect()
 }
 
-/// What the programs are built from: the sources of the workspace's members without their tests, the C
-/// headers, the versions of crates.
+/// The inputs of the programs: sources of the workspace's members without their tests, C headers, and
+/// versions of crates.
 fn sources(root: &Path) -> BTreeSet<PathBuf> {
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default();
     let members = manifest.split("members = [").nth(1).and_then(|rest| rest.split(']').next());
@@ -56,8 +56,8 @@ fn sources(root: &Path) -> BTreeSet<PathBuf> {
     of_members.chain(["abi", "Cargo.toml", "Cargo.lock"].map(PathBuf::from)).collect()
 }
 
-/// What git prints; `None` where it fails. It refuses the repository of another user, whose configuration
-/// could make it execute anything.
+/// Output of git; `None` if it fails. Git refuses the repository of another user, whose configuration could
+/// execute arbitrary commands.
 fn git(root: &Path, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<String> {
     let mut git = Command::new("git");
     // A build writes nothing into the repository, not even the index.

@@ -1,4 +1,4 @@
-//! Passes the commit of the sources to the crate as `ONBEAT_COMMIT`, where it is known.
+//! Passes the commit of the sources to the crate as `ONBEAT_COMMIT`, if it is known.
 
 mod commit;
 

@@ -1,8 +1,8 @@
 //! The other program of the same installation.
 //!
-//! It runs with the privileges of the caller, mostly root: it is taken from the directory of this program,
-//! or from one given relative to it, never from PATH, and only if users who cannot replace this program
-//! cannot replace it either.
+//! It runs with the privileges of the caller, usually root. Therefore it is executed only from the directory of
+//! this program or a directory relative to it, never from PATH, and only if users who cannot replace this
+//! program cannot replace it either.
 
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
@@ -17,7 +17,7 @@ use onbeat_host::trust;
 use crate::exit::{Failure, Result};
 use crate::version;
 
-/// Variable of the environment with the version of the program that executes its companion.
+/// Environment variable with the version of the program that executes its companion.
 pub const VERSION: &str = "ONBEAT_VERSION";
 
 /// A program of the same installation as this one.
@@ -25,9 +25,9 @@ pub const VERSION: &str = "ONBEAT_VERSION";
 pub struct Companion {
     /// Name of its file.
     pub name: &'static str,
-    /// Its directory relative to that of this program, where it is not the same.
+    /// Its directory relative to that of this program, if it differs.
     pub directory: &'static str,
-    /// How to install it.
+    /// The remedy if it is not installed.
     pub remedy: &'static str,
 }
 
@@ -38,17 +38,17 @@ impl Companion {
     /// It is not installed; another user could have written it; this program was replaced.
     pub fn find(&self) -> Result<PathBuf> {
         let failed =
-            |error| Failure::new(format!("the path of this program is not known: {error}"));
+            |error| Failure::new(format!("cannot determine the path of this program: {error}"));
         let own = env::current_exe().map_err(failed)?;
-        // A path may lead to another file by now, of another owner.
+        // The path may refer to another file by now, of another owner.
         let running = fs::metadata("/proc/self/exe").map_err(failed)?;
         if !fs::metadata(&own).is_ok_and(|found| is_same(&found, &running)) {
-            return Err(Failure::new(format!("{own:?} is replaced or removed; start it again")));
+            return Err(Failure::new(format!("{own:?} was replaced or removed; start it again")));
         }
         self.of(&own)
     }
 
-    /// That of the program `own`.
+    /// Path of the companion of the program `own`.
     fn of(&self, own: &Path) -> Result<PathBuf> {
         let directory = own.parent().unwrap_or(Path::new("/"));
         let paths = [directory.to_owned(), directory.join(self.directory)];
@@ -66,11 +66,11 @@ impl Companion {
     }
 
     /// Executes the program in place of this process, with [`version::line`] in [`VERSION`]; returns only
-    /// where that fails. A file that the kernel does not execute is no script of a shell.
+    /// on failure. A file that the kernel refuses to execute is not passed to a shell.
     ///
     /// # Errors
-    /// As [`Self::find`]; the kernel does not execute it; [`VERSION`] is set already, as this is not the
-    /// companion but a copy of the program that executed it.
+    /// As [`Self::find`]; the kernel refuses to execute it; [`VERSION`] is already set, because the program
+    /// found is a copy of this one.
     pub fn execute(&self, arguments: impl IntoIterator<Item = OsString>) -> Result {
         let program = self.find()?;
         if env::var_os(VERSION).is_some() {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_found_in_its_two_directories_alone() {
+    fn a_companion_is_found_only_in_its_two_directories() {
         const COMPANION: Companion =
             Companion { name: "other", directory: "../libexec", remedy: "install it" };
         let root = TemporaryDirectory::new("companion");
@@ -129,7 +129,7 @@ mod tests {
         fs::set_permissions(&bin, fs::Permissions::from_mode(0o775)).unwrap();
         let beside = install(&bin, "other", 0o755);
         assert_eq!(found().unwrap(), beside);
-        // Others could have written it and not this program: it is refused, and no other is taken instead.
+        // Users who cannot write this program could have written it: it is refused, and no other is executed.
         install(&bin, "other", 0o775);
         let refused = found().unwrap_err();
         assert!(refused.contains("chmod go-w"), "{refused}");

@@ -1,7 +1,7 @@
 //! Completions of a command line for shells.
 //!
-//! The script that a shell loads calls the program with the words typed so far: options and values come from
-//! the program that is installed, and values such as names of interfaces from the host.
+//! The script that a shell loads calls the program with the words typed so far. Options come from the
+//! installed program, values such as names of interfaces from the host.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,23 +16,23 @@ use clap_complete::{CompleteEnv, Shell};
 use crate::exit::{Answer, Failure, Result};
 use crate::output;
 
-/// Set by the script to the name of the shell: the program completes words, and does nothing else.
+/// The script sets this variable to the name of the shell; the program then only completes words.
 pub const VARIABLE: &str = "ONBEAT_COMPLETE";
 
 /// The program that the script completes and calls.
 const PROGRAM: &str = "onbeat";
 
-/// As a file of `$fpath`, the script is the function of the first completion: it completes, too.
+/// As a file of `$fpath`, the script is the function of the first completion, and must complete as well.
 const ZSH_FIRST: &str = "\
 if [[ $funcstack[1] == _onbeat ]]; then
     _clap_dynamic_completer_onbeat \"$@\"
 fi
 ";
 
-/// The shell to print completions for.
+/// Options of `onbeat completions`.
 #[derive(Debug, clap::Args)]
 pub struct Completions {
-    /// The shell
+    /// Shell to print completions for
     pub shell: Shell,
 }
 
@@ -63,7 +63,7 @@ impl Completions {
 /// A list of the values that an argument can have on this host.
 pub type Values = fn() -> Vec<String>;
 
-/// Completes the words of the command line, and exits, where a shell asks for that.
+/// Completes the words of the command line and exits, if a shell requests completions.
 pub fn complete(program: impl Fn() -> Command, values: fn(&Arg) -> Option<Values>) {
     let program = || with_values(program(), values);
     CompleteEnv::with_factory(program).var(VARIABLE).complete();
@@ -87,8 +87,8 @@ fn with_values(command: Command, values: fn(&Arg) -> Option<Values>) -> Command 
     command.mut_subcommands(|sub| with_values(sub, values))
 }
 
-/// The values that begin with the word typed so far. Any process with privileges may have made an interface or
-/// a socket: a name that a shell could read as more than a word is left out.
+/// The values that start with the word typed so far. Any privileged process may have created an interface or
+/// a socket: a name that a shell could interpret as more than one word is omitted.
 fn matching(values: Vec<String>, current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
     let is_word = |value: &String| {
@@ -99,7 +99,7 @@ fn matching(values: Vec<String>, current: &OsStr) -> Vec<CompletionCandidate> {
     matching.filter(is_word).map(CompletionCandidate::new).collect()
 }
 
-/// Whether help names the value of an argument so: `INTERFACE` is a part of `FILE|INTERFACE`.
+/// Whether help shows this value name for an argument; `INTERFACE` is a part of `FILE|INTERFACE`.
 #[must_use]
 pub fn is_named(argument: &Arg, name: &str) -> bool {
     let Some(names) = argument.get_value_names() else {
@@ -108,7 +108,7 @@ pub fn is_named(argument: &Arg, name: &str) -> bool {
     names.iter().any(|names| names.split('|').any(|part| part == name))
 }
 
-/// The arguments that have lists of values, by command. For tests.
+/// The arguments with lists of values, by command. For tests.
 #[must_use]
 pub fn arguments(
     command: &Command,
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn completions_take_a_shell() {
+    fn completions_require_a_known_shell() {
         let parse = |line: [&str; 2]| {
             let command = Completions::augment_args(Command::new("completions"));
             Completions::from_arg_matches(&command.try_get_matches_from(line)?)
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_the_host_are_completed_where_help_names_them() {
+    fn values_of_the_host_are_completed_by_value_name() {
         let values: fn(&Arg) -> Option<Values> = |argument| {
             is_named(argument, "INTERFACE").then_some(|| {
                 ["eth0", "lo", "-v", "a;reboot", "$(reboot)", "a b", "*", ""].map(Into::into).into()

@@ -10,19 +10,19 @@ use onbeat_host::trust;
 use crate::colors;
 
 /// The exit status of a command that failed with an error.
-pub const CANNOT: u8 = 2;
+pub const ERROR: u8 = 2;
 
-/// What a command that ran tells.
+/// Result of a command that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// Done, and nothing is wrong.
+    /// Success.
     Good,
-    /// Done, and something is wrong: frames lost, a check failed.
+    /// Negative result: frames lost, a check failed.
     Bad,
 }
 
 impl Answer {
-    /// Good where it holds.
+    /// [`Answer::Good`] if the condition holds.
     pub fn good_if(good: bool) -> Answer {
         if good { Answer::Good } else { Answer::Bad }
     }
@@ -37,46 +37,45 @@ impl From<Answer> for ExitCode {
     }
 }
 
-/// Why a command ended before its end, with the way out.
+/// Error of a command, with its remedy.
 #[derive(Debug)]
 pub struct Failure {
     message: String,
     code: u8,
 }
 
-/// What a command ends with.
+/// Outcome of a command.
 pub type Result<T = Answer> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// Exits with status 2.
+    /// An error with exit status 2.
     pub fn new(message: impl Display) -> Failure {
-        Failure::with_code(message, CANNOT)
+        Failure::with_code(message, ERROR)
     }
 
-    /// Exits with the given status.
+    /// An error with the given exit status.
     pub fn with_code(message: impl Display, code: u8) -> Failure {
         Failure { message: message.to_string(), code }
     }
 
-    /// Says it on standard error.
+    /// Prints the error on standard error.
     pub fn report(self) -> ExitCode {
-        say(&format!("onbeat: {}", self.message));
+        write_error(&format!("onbeat: {}", self.message));
         ExitCode::from(self.code)
     }
 }
 
-/// Errors of the libraries name the thing, the value and the way out in their own text, the text
-/// of their sources with it.
+/// Errors of the libraries name the object, the value and the remedy, and include the text of their sources.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::new(error)
     }
 }
 
-/// Ends with what the parser has to say: help on standard output is no error, wrong usage is.
+/// Prints the message of the parser: help on standard output with status 0, wrong usage with status 2.
 pub fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // Whoever closed the pipe has read enough.
+        // A closed pipe is no error.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
@@ -84,19 +83,19 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     let plain = styled.to_string();
     let text =
         if colors::enabled(&io::stderr()) { styled.ansi().to_string() } else { plain.clone() };
-    // Help for want of a command has no such prefix, and may have the word further down.
+    // Help printed because the command is missing has no such prefix, and may contain the word elsewhere.
     let text =
         if plain.starts_with("error:") { text.replacen("error:", "onbeat:", 1) } else { text };
-    say(text.trim_end());
-    ExitCode::from(CANNOT)
+    write_error(text.trim_end());
+    ExitCode::from(ERROR)
 }
 
-/// Says on standard error what keeps nothing from being done.
+/// Prints a warning on standard error.
 pub fn warn(message: impl Display) {
-    say(&format!("onbeat: {message}"));
+    write_error(&format!("onbeat: {message}"));
 }
 
-/// Reads a file for a command that changes nothing; warns where a run would refuse it.
+/// Reads a file for a command that changes nothing; warns if a run would refuse it.
 pub fn load_to_preview<T, E: Into<Failure>>(
     file: &Path,
     read: impl FnOnce(&Path) -> std::result::Result<T, E>,
@@ -108,12 +107,12 @@ pub fn load_to_preview<T, E: Into<Failure>>(
     Ok(content)
 }
 
-/// Warns that a run would refuse what a command only reads.
+/// Warns that a run would refuse a file that a command only reads.
 pub fn warn_of_refusal(refusal: impl Display) {
     warn(format!("warning: a run would fail: {refusal}"));
 }
 
-/// Nobody is left to be told that standard error cannot be written.
-fn say(text: &str) {
+/// Writes a line on standard error. A failure cannot be reported.
+fn write_error(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -1,11 +1,11 @@
-//! What the programs `onbeat` and `onbeat-lab` print and parse alike.
+//! Command-line functions shared by `onbeat` and `onbeat-lab`.
 //!
-//! - [`program`]: from the command line to the exit status.
+//! - [`program`]: main function of a program.
 //! - [`exit`]: exit status, and errors on standard error.
-//! - [`output`], [`Shown`]: results on standard output, as JSON, as a page.
+//! - [`output`], [`ResultOptions`]: results as text, JSON and HTML.
 //! - [`companion`]: the other program of the same installation.
-//! - [`paths`]: no output of a command line is one of its inputs.
-//! - [`values`]: values of options.
+//! - [`paths`]: checks that no output of a command line is one of its inputs.
+//! - [`values`]: parsers of option values.
 //! - [`version`]: version and commit.
 //! - [`colors`], [`completions`], [`logging`], [`manual`].
 
@@ -20,8 +20,8 @@ pub mod manual;
 pub mod output;
 pub mod paths;
 pub mod program;
-mod shown;
+mod result_options;
 pub mod values;
 pub mod version;
 
-pub use shown::Shown;
+pub use result_options::ResultOptions;

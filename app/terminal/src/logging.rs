@@ -1,4 +1,4 @@
-//! What the libraries have to say, on standard error.
+//! Logging on standard error.
 
 use std::env;
 use std::fmt;
@@ -16,18 +16,18 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::colors;
 use crate::exit::{Failure, Result};
 
-/// Begins to log from a level up; `RUST_LOG` says otherwise, and each `-v` says more.
-pub fn begin(level: Level, verbose: u8) -> Result<()> {
+/// Starts logging at a level. Each `-v` raises it; `RUST_LOG` overrides both.
+pub fn start(level: Level, verbose: u8) -> Result<()> {
     let filter = match env::var("RUST_LOG") {
         Ok(directives) if !directives.is_empty() => {
             EnvFilter::try_new(&directives).map_err(|error| {
                 Failure::new(format!(
-                    "RUST_LOG={directives:?} is not understood: {error}; set it to a level \
+                    "RUST_LOG={directives:?} is invalid: {error}; set it to a level \
                      (error, warn, info, debug, trace) or to MODULE=LEVEL, or unset it"
                 ))
             })?
         }
-        _ => EnvFilter::new(more(level, verbose).as_str()),
+        _ => EnvFilter::new(raised(level, verbose).as_str()),
     };
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     if to_journal() {
@@ -38,14 +38,14 @@ pub fn begin(level: Level, verbose: u8) -> Result<()> {
     Ok(())
 }
 
-fn more(level: Level, steps: u8) -> Level {
+fn raised(level: Level, steps: u8) -> Level {
     const LEVELS: [Level; 4] = [Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
     let at = LEVELS.iter().position(|&known| known == level).unwrap_or(0);
     LEVELS[(at + usize::from(steps)).min(LEVELS.len() - 1)]
 }
 
-/// Whether standard error is the journal's: a service may have sent it elsewhere, and then
-/// JOURNAL_STREAM, which names the journal's device and inode, is still set (systemd.exec(5)).
+/// Whether standard error is the journal. JOURNAL_STREAM names the journal's device and inode, and stays set if a
+/// service redirects standard error (systemd.exec(5)).
 fn to_journal() -> bool {
     let Some(stream) = env::var_os("JOURNAL_STREAM") else { return false };
     let metadata =
@@ -53,7 +53,7 @@ fn to_journal() -> bool {
     metadata.is_ok_and(|is| *stream == *format!("{}:{}", is.dev(), is.ino()))
 }
 
-/// What the journal expects: it knows the time, and takes the priority from `<N>` (sd-daemon(3)).
+/// Format of the journal: no time stamp, and the priority as `<N>` (sd-daemon(3)).
 struct Journal;
 
 impl<S, N> FormatEvent<S, N> for Journal
@@ -84,10 +84,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_v_says_more_until_there_is_no_more() {
-        assert_eq!(more(Level::WARN, 0), Level::WARN);
-        assert_eq!(more(Level::WARN, 1), Level::INFO);
-        assert_eq!(more(Level::INFO, 1), Level::DEBUG);
-        assert_eq!(more(Level::INFO, 9), Level::TRACE);
+    fn each_v_raises_the_level_up_to_trace() {
+        assert_eq!(raised(Level::WARN, 0), Level::WARN);
+        assert_eq!(raised(Level::WARN, 1), Level::INFO);
+        assert_eq!(raised(Level::INFO, 1), Level::DEBUG);
+        assert_eq!(raised(Level::INFO, 9), Level::TRACE);
     }
 }

@@ -1,6 +1,6 @@
-//! Manual pages from the help of commands: one for each command, and an overview.
+//! Manual pages generated from the help of commands: one per command, and an overview.
 //!
-//! clap_mangen makes such pages, too, but runs the lines of examples together.
+//! clap_mangen generates such pages as well, but joins the lines of examples.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use roff::{Inline, Roff, bold, italic, roman};
 use crate::exit::{Answer, Failure, Result};
 use crate::output;
 
-/// Where to print manual pages.
+/// Options of `onbeat man`.
 #[derive(Debug, clap::Args)]
 pub struct Manual {
-    /// Directory to write the pages to, a file for each; without it, all are printed one after the other
+    /// Write each page to a file in DIRECTORY [default: print all pages to standard output]
     #[arg(value_name = "DIRECTORY")]
     pub directory: Option<PathBuf>,
 }
@@ -40,7 +40,7 @@ impl Manual {
     }
 }
 
-/// Text that no command's help has: terms, each with its definition.
+/// Terms and their definitions, for sections that no command's help contains.
 pub type Definitions<'a> = &'a [(&'a str, &'a str)];
 
 /// A page of section 1.
@@ -52,7 +52,7 @@ pub struct Page {
     pub text: String,
 }
 
-/// A page for each command of a program, but for those that another program has the pages of.
+/// Pages for the commands of a program, except those in `elsewhere`, whose pages another program has.
 #[must_use]
 pub fn pages(mut program: Command, elsewhere: &[&str]) -> Vec<Page> {
     program.build();
@@ -64,12 +64,12 @@ fn is_shown(command: &Command) -> bool {
     !command.is_hide_set() && command.get_name() != "help"
 }
 
-/// A page's name, from the words of its command.
+/// The name of a page, made of the words of its command.
 fn page_name(command: &Command) -> String {
     command.get_bin_name().unwrap_or_default().replace(' ', "-")
 }
 
-/// The page of a program: its commands, and what is the same for all of them.
+/// The page of a program: its commands, global options, environment and files.
 #[must_use]
 pub fn overview(
     mut program: Command,
@@ -98,9 +98,9 @@ pub fn overview(
         &[
             (
                 "RUST_LOG",
-                "Log level (error, warn, info, debug, trace), or MODULE=LEVEL. It overrides --verbose.",
+                "Log level (error, warn, info, debug, trace), or MODULE=LEVEL. Overrides --verbose.",
             ),
-            ("NO_COLOR", "Set to any value: no colors, not even on a terminal."),
+            ("NO_COLOR", "If set and not empty, disables colors."),
         ],
     );
     definitions(&mut roff, environment);
@@ -138,16 +138,14 @@ fn page(command: &mut Command) -> Page {
         options(&mut roff, command);
         roff.control("PP", []);
     }
-    roff.text([roman(
-        "The options of every command, such as --verbose, are described in onbeat(1).",
-    )]);
+    roff.text([roman("See onbeat(1) for the options of all commands, such as --verbose.")]);
     after_help(&mut roff, command);
     roff.control("SH", ["SEE ALSO"]);
     roff.text([bold("onbeat"), roman("(1)")]);
     finish(&roff, name)
 }
 
-/// The sections up to the synopsis; the name of the page.
+/// Writes the sections up to the synopsis; returns the name of the page.
 fn head(roff: &mut Roff, command: &Command) -> String {
     let name = page_name(command);
     roff.control("SH", ["NAME"]);
@@ -157,7 +155,7 @@ fn head(roff: &mut Roff, command: &Command) -> String {
 }
 
 fn finish(roff: &Roff, name: String) -> Page {
-    // The page of a version is the same whenever it is made: it has no date and no commit.
+    // Reproducible: the page contains no date and no commit.
     let version = crate::version::VERSION;
     let title = name.to_uppercase();
     let text =
@@ -180,7 +178,7 @@ fn after_help(roff: &mut Roff, command: &Command) {
     }
 }
 
-/// Calls for the command, or for every one below it that has none below, in the order of the help.
+/// Calls `then` for the command, or for each of its leaf subcommands, in the order of the help.
 fn leaves(command: &mut Command, then: &mut dyn FnMut(&mut Command)) {
     if !command.has_subcommands() {
         return then(command);
@@ -197,7 +195,7 @@ fn usage(roff: &mut Roff, command: &mut Command) {
     roff.text([bold(name), roman(usage.strip_prefix(name).unwrap_or(usage))]);
 }
 
-/// The options of a command, without those of every command.
+/// The options of a command, without the global ones.
 fn options(roff: &mut Roff, command: &Command) {
     let own = |argument: &&Arg| !matches!(argument.get_id().as_str(), "help" | "verbose");
     for argument in command.get_arguments().filter(own).filter(|argument| !argument.is_hide_set()) {
@@ -233,7 +231,7 @@ fn option(roff: &mut Roff, argument: &Arg) {
     roff.control("TP", []).text(head).text([roman(body)]);
 }
 
-/// Paragraphs; indented lines are printed literally. The first paragraph after a heading starts without a
+/// Writes paragraphs; indented lines are literal. The first paragraph after a heading starts without a
 /// request.
 fn prose(roff: &mut Roff, text: &str, mut request: bool) {
     for paragraph in text.split("\n\n") {
@@ -269,14 +267,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paragraphs_and_what_stands_as_it_is() {
+    fn indented_lines_are_literal() {
         let mut roff = Roff::new();
         prose(&mut roff, "One.\n\nExamples:\n  a 'b'\n  .c\n\nTwo.", false);
         assert_eq!(roff.to_roff(), "One.\n.PP\nExamples:\n.EX\n  a 'b'\n  .c\n.EE\n.PP\nTwo.\n");
     }
 
     #[test]
-    fn an_option_shows_what_it_takes() {
+    fn an_option_shows_its_value_and_default() {
         let argument = Arg::new("rate")
             .short('r')
             .long("rate")

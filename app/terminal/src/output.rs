@@ -1,4 +1,4 @@
-//! Standard output, which may be a terminal, a file that is full, or a pipe that nobody reads.
+//! Standard output: a terminal, a file on a device that may be full, or a pipe whose reader may be gone.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -8,36 +8,36 @@ use onbeat_report::{Figure, Outcome, html, summary, text};
 use crate::colors;
 use crate::exit::{Answer, Failure, Result};
 
-/// Whether somebody reads standard output.
+/// State of the reader of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
-    /// It does.
-    There,
-    /// The pipe is closed.
-    Gone,
+    /// Standard output can be written.
+    Open,
+    /// The reader closed the pipe.
+    Closed,
 }
 
-/// Prints a text. That the reader of a pipe has gone (`onbeat show | head`) is no error.
+/// Prints a text. A pipe closed by its reader (`onbeat show | head`) is no error.
 pub fn print(text: &str) -> Result<()> {
     print_to_reader(text).map(drop)
 }
 
-/// As [`print`], for who would print more.
+/// Like [`print`]; returns whether further output can be read.
 pub fn print_to_reader(text: &str) -> Result<Reader> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Closed),
         Err(error) => Err(Failure::new(format!("standard output cannot be written: {error}"))),
-        Ok(()) => Ok(Reader::There),
+        Ok(()) => Ok(Reader::Open),
     }
 }
 
-/// Prints a value as JSON, laid out to be read.
+/// Prints a value as indented JSON.
 pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     print(&(serde_json::to_string_pretty(value)? + "\n"))
 }
 
-/// Prints the result of a scenario or bench; `drawn` says that its network was drawn already.
+/// Prints the result of a scenario or bench; `drawn`: its topology was already printed.
 pub fn print_outcome(mut outcome: Outcome, json: bool, drawn: bool) -> Result {
     let answer = Answer::good_if(outcome.ok());
     if json {
@@ -51,8 +51,8 @@ pub fn print_outcome(mut outcome: Outcome, json: bool, drawn: bool) -> Result {
     Ok(answer)
 }
 
-/// Prints the result of a scenario on what an introduction leaves of a screen: with `shows`, the names of
-/// its figures that matter most, and the report's path at the end.
+/// Prints the summary of a scenario, limited to the lines of a screen below an introduction: the most
+/// important figures (`shows`), and the path of the report.
 pub fn print_summary(
     outcome: &Outcome,
     shows: &[&str],
@@ -71,19 +71,19 @@ pub fn print_summary(
     Ok(Answer::good_if(outcome.ok()))
 }
 
-/// Whether a report can be written there: better told before the work than after it.
+/// Checks, before the measurement, that a report can be written at this path.
 pub fn check_report(path: Option<&Path>) -> Result<()> {
     let directory = path.and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty());
     match directory {
         Some(directory) if !directory.is_dir() => Err(Failure::new(format!(
-            "--html: there is no directory {directory:?}; make it: mkdir -p {}",
+            "--html: directory {directory:?} does not exist; create it: mkdir -p {}",
             directory.display()
         ))),
         _ => Ok(()),
     }
 }
 
-/// Writes the page of a result, where one is asked for.
+/// Writes the HTML report of a result, if a path is given.
 pub fn write_report(path: Option<&Path>, outcome: &Outcome) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
     onbeat_host::output::write(path, html::render(outcome)).map_err(|error| {

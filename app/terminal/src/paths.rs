@@ -1,5 +1,5 @@
-//! Files that a command line names: no output is an input or another output. Checked before a command
-//! starts, for every command.
+//! Files of a command line: no output may be an input or another output. Checked for every command before it
+//! starts.
 
 use std::any::TypeId;
 use std::collections::BTreeSet;
@@ -16,16 +16,16 @@ use crate::exit::{Failure, Result};
 const OUTPUTS: [&str; 4] = ["csv", "html", "output", "parquet"];
 
 /// A file of the command line.
-struct Named {
+struct NamedFile {
     /// The option, or the name of the positional argument.
     label: String,
-    /// With the value.
+    /// The label and the value.
     full: String,
     target: Target,
 }
 
-/// Refuses to overwrite an input, and to write two outputs to one file. Devices and pipes can be named
-/// more than once.
+/// Refuses to overwrite an input, and to write two outputs to one file. Devices and pipes can be given
+/// several times.
 pub fn check(command: &Command, matches: &ArgMatches) -> Result<()> {
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     let mut level = Some((command, matches));
@@ -34,9 +34,9 @@ pub fn check(command: &Command, matches: &ArgMatches) -> Result<()> {
             let values = matches.try_get_raw(argument.get_id().as_str()).ok().flatten();
             for path in values.into_iter().flatten().map(Path::new) {
                 if is_output(argument) {
-                    outputs.extend(Named::new(argument, path, Target::of(path)));
+                    outputs.extend(NamedFile::new(argument, path, Target::of(path)));
                 } else {
-                    inputs.extend(Named::new(argument, path, input(path)));
+                    inputs.extend(NamedFile::new(argument, path, input(path)));
                 }
             }
         }
@@ -46,20 +46,20 @@ pub fn check(command: &Command, matches: &ArgMatches) -> Result<()> {
     }
     let label = "standard output".to_owned();
     let printed = Target::of_open(io::stdout().as_fd());
-    outputs.extend(printed.map(|target| Named { full: label.clone(), label, target }));
+    outputs.extend(printed.map(|target| NamedFile { full: label.clone(), label, target }));
     for (place, output) in outputs.iter().enumerate() {
-        let same = |other: &&Named| other.target.is_same_file(&output.target);
-        let Named { full, .. } = output;
-        if let Some(Named { label, .. }) = inputs.iter().find(same) {
+        let same = |other: &&NamedFile| other.target.is_same_file(&output.target);
+        let NamedFile { full, .. } = output;
+        if let Some(NamedFile { label, .. }) = inputs.iter().find(same) {
             return Err(Failure::new(format!(
-                "{full}: the command reads this file, too ({label}), and would destroy it; name another \
+                "{full}: the command also reads this file ({label}), and would overwrite it; name another \
                  file"
             )));
         }
-        let clash = |other: &&Named| !other.target.append || !output.target.append;
-        if let Some(Named { label, .. }) = outputs[..place].iter().filter(clash).find(same) {
+        let clash = |other: &&NamedFile| !other.target.append || !output.target.append;
+        if let Some(NamedFile { label, .. }) = outputs[..place].iter().filter(clash).find(same) {
             return Err(Failure::new(format!(
-                "{full}: {label} goes to this file, too, and each would overwrite the other; name another \
+                "{full}: {label} is also written to this file, and each would overwrite the other; name another \
                  file"
             )));
         }
@@ -67,17 +67,17 @@ pub fn check(command: &Command, matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-impl Named {
+impl NamedFile {
     fn new(argument: &Arg, path: &Path, target: Option<Target>) -> Option<Self> {
         let label = match argument.get_long() {
             Some(long) => format!("--{long}"),
             None => argument.to_string(),
         };
-        Some(Named { full: format!("{label} {path:?}"), label, target: target? })
+        Some(NamedFile { full: format!("{label} {path:?}"), label, target: target? })
     }
 }
 
-/// The file that a command would read; `None` where there is none, as for the name of an interface.
+/// The file that a command would read; `None` if it does not exist, as for the name of an interface.
 fn input(path: &Path) -> Option<Target> {
     match path.as_os_str() == "-" {
         true => Target::of_open(io::stdin().as_fd()),
@@ -96,8 +96,8 @@ fn names_file(argument: &Arg) -> bool {
         || names.iter().any(|name| name.split('|').any(|part| part == "FILE"))
 }
 
-/// The arguments of a command, and of those below it, that name files; with true those that are written. For
-/// tests: a new argument is to be classified.
+/// The arguments of a command and its subcommands that name files; true for outputs. For tests that classify
+/// each new argument.
 #[must_use]
 pub fn arguments(command: &Command) -> BTreeSet<(bool, String)> {
     let own = command.get_arguments().filter(|argument| names_file(argument));

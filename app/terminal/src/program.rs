@@ -1,4 +1,4 @@
-//! From the command line to the exit status.
+//! Main function of a program: command line to exit status.
 
 use std::fmt::Debug;
 use std::process::ExitCode;
@@ -12,10 +12,10 @@ use crate::{logging, paths, version};
 
 /// A program's command line.
 pub trait Program: CommandFactory + FromArgMatches + Debug {
-    /// How often `--verbose` stands there.
+    /// Number of `--verbose` flags.
     fn verbose(&self) -> u8;
 
-    /// What is logged without `--verbose`.
+    /// Log level without `--verbose`.
     fn log_level(&self) -> Level;
 
     /// Values of an argument that shells complete from this host, such as its interfaces.
@@ -24,14 +24,14 @@ pub trait Program: CommandFactory + FromArgMatches + Debug {
         None
     }
 
-    /// Does what is asked for.
+    /// Executes the command.
     ///
     /// # Errors
-    /// What the command says.
+    /// The error of the command.
     fn execute(self) -> Result;
 }
 
-/// The whole of a program: completes words for a shell, or parses, checks the files that are named, executes.
+/// Main function: completes words for a shell, or parses the command line, checks its files, and executes it.
 pub fn main<P: Program>() -> ExitCode {
     completions::complete(P::command, P::values);
     if let Some(commit) = version::COMMIT {
@@ -46,28 +46,28 @@ pub fn main<P: Program>() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return exit::usage(&error),
     };
-    let begun = logging::begin(program.log_level(), program.verbose());
-    let answer = begun.and_then(|()| paths::check(&command, &matches)).and_then(|()| {
+    let started = logging::start(program.log_level(), program.verbose());
+    let answer = started.and_then(|()| paths::check(&command, &matches)).and_then(|()| {
         tracing::debug!("onbeat {}: {program:?}", version::line());
         program.execute()
     });
     answer.map_or_else(Failure::report, ExitCode::from)
 }
 
-/// A program with the commands `C`, for their tests.
+/// Command-line definition with the commands `C`, for tests.
 #[doc(hidden)]
-pub fn of_commands<C: Subcommand>() -> Command {
+pub fn command_line<C: Subcommand>() -> Command {
     C::augment_subcommands(Command::new("onbeat").subcommand_required(true))
 }
 
-/// Parses the command line of a program with the commands `C`, for their tests.
+/// Parses a command line of a program with the commands `C`, for tests.
 #[doc(hidden)]
 pub fn parse<C: Subcommand>(line: &str) -> std::result::Result<C, clap::Error> {
     let words = std::iter::once("onbeat").chain(line.split_whitespace());
-    C::from_arg_matches(&of_commands::<C>().try_get_matches_from(words)?)
+    C::from_arg_matches(&command_line::<C>().try_get_matches_from(words)?)
 }
 
-/// For tests: asserts that the help of every visible command has its exit status and examples that parse.
+/// For tests: asserts that the help of every visible command shows exit status and examples that parse.
 #[doc(hidden)]
 pub fn assert_examples<P: Program>() {
     let mut all = Vec::new();

@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 /// Version of the programs.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Commit of the sources: hexadecimal digits, and `-dirty` where the sources differ from it. `None` where
-/// it was not known at build time: sources without a repository that `git archive` did not write.
+/// Commit of the sources: hexadecimal digits, and `-dirty` if the sources differ from it. `None` if it
+/// was unknown at build time: sources without a repository and not from `git archive`.
 pub const COMMIT: Option<&str> = option_env!("ONBEAT_COMMIT");
 
-/// Digits of a commit in the short form.
+/// Number of digits of a short commit.
 const SHORT: usize = 12;
 
 /// Version and short commit, as `--version` prints them: `0.1.0 (c9f3a56b1234)`.
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_short_form_keeps_the_mark_of_changed_sources() {
+    fn the_short_form_keeps_the_dirty_suffix() {
         let hash = "c9f3a56b12345678901234567890123456789012";
         assert_eq!(line_of("0.1.0", None), "0.1.0");
         assert_eq!(line_of("0.1.0", Some(hash)), "0.1.0 (c9f3a56b1234)");

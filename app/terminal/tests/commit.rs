@@ -1,4 +1,4 @@
-//! The commit that the build script finds, in trees of every kind.
+//! The commit that the build script determines, in archives, repositories and other trees.
 
 #[path = "../build/commit.rs"]
 mod commit;
@@ -55,14 +55,14 @@ fn repository(name: &str) -> Option<(TemporaryDirectory, String)> {
 }
 
 #[test]
-fn a_tree_without_repository_has_none() {
+fn a_tree_without_repository_has_no_commit() {
     let tree = tree("none");
     assert_eq!(commit::of_sources(tree.path()), None);
     assert!(commit::inputs(tree.path()).contains(&tree.path().join("app/terminal/src")));
 }
 
 #[test]
-fn a_repository_has_that_of_its_head_until_a_source_changes() {
+fn a_repository_has_the_commit_of_head_until_a_source_changes() {
     let Some((tree, hash)) = repository("head") else { return };
     let root = tree.path();
     assert_eq!(commit::of_sources(root), Some(hash.clone()));
@@ -76,7 +76,7 @@ fn a_repository_has_that_of_its_head_until_a_source_changes() {
     assert_eq!(commit::of_sources(root), Some(next));
 }
 
-/// What cargo compares to decide whether to run the build script again.
+/// Cargo runs the build script again if an input changes.
 #[test]
 fn a_commit_changes_an_input() {
     let Some((tree, _)) = repository("inputs") else { return };
@@ -95,7 +95,7 @@ fn a_commit_changes_an_input() {
 }
 
 #[test]
-fn an_archive_has_that_of_its_origin_wherever_it_is_unpacked() {
+fn an_archive_has_the_commit_of_its_origin() {
     let Some((tree, hash)) = repository("archive") else { return };
     git(tree.path(), "archive --prefix=unpacked/ -o archive.tar HEAD");
     let outer = TemporaryDirectory::new("commit-outer");
@@ -109,7 +109,7 @@ fn an_archive_has_that_of_its_origin_wherever_it_is_unpacked() {
     record(outer.path());
     let unpacked = outer.path().join("unpacked");
     assert_eq!(commit::of_sources(&unpacked), Some(hash));
-    // Without the file it has none, not that of the outer repository.
+    // Without the file it has no commit, not the one of the outer repository.
     fs::write(unpacked.join("app/terminal/build/commit.txt"), "$Format:%H$\n").unwrap();
     assert_eq!(commit::of_sources(&unpacked), None);
 }

@@ -102,7 +102,10 @@ fn sources(root: &Path) -> Vec<PathBuf> {
         for entry in fs::read_dir(&directory).expect("a directory") {
             let path = entry.expect("an entry").path();
             let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-            if path.is_symlink() || name.starts_with('.') || ["target", "out", "vendor"].contains(&&*name) {
+            if path.is_symlink()
+                || name.starts_with('.')
+                || ["target", "out", "vendor"].contains(&&*name)
+            {
                 continue;
             }
             if path.is_dir() {

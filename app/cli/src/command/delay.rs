@@ -6,15 +6,15 @@ mod echo;
 use onbeat_delay_run::{
     HooksOptions, MatchOptions, Method, MirrorOptions, PingOptions, ScopeOptions,
 };
-use onbeat_terminal::Shown;
+use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Failure, Result};
 
-/// What packets wait in one hop, with an honest error and an upper bound
+/// Measure per-hop packet delay, with confidence intervals
 ///
-/// From captures (match, mirror), where a packet that entered a hop is found again among those that left
-/// it; from the wire itself (scope); inside this host (hooks); by probes from end to end (ping, echo). What
-/// is said of delays carries the interval it lies in. What taps, cables and capturing add is measured
-/// without the hop (calibrate) and taken off (--correct).
+/// Methods: match the packets that entered a hop with those that left it, in captures (match, mirror);
+/// decode the signal on the wire (scope); trace packets inside this host (hooks); send probes from end to
+/// end (ping, echo). Each value has a confidence interval and an upper bound of its error. Measure the delay of taps,
+/// cables and capturing without the hop (calibrate), and subtract it with --correct.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,7 +26,7 @@ Examples:
   onbeat delay ping 192.0.2.1 --rate 1000 --for 30s
   onbeat delay calibrate match in.pcap null.pcap --output null.json
 
-Exit status: 0 success, 1 negative result (too few packets match, clocks are at fault, probes were lost), 2 \
+Exit status: 0 success, 1 negative result (too few packets match, a clock is wrong, probes were lost), 2 \
 error.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -37,8 +37,8 @@ pub(crate) struct Arguments {
 enum Delay {
     /// Match packets that entered a hop with packets that left it
     ///
-    /// Two captures, pcap or pcapng, also compressed by gzip or zstd; one of them may be - for standard
-    /// input. Both are stamped by one clock, or --two-clocks.
+    /// Reads two captures: pcap or pcapng, optionally compressed by gzip or zstd. One of them may be -, for
+    /// standard input. One clock must stamp both captures, unless --two-clocks is given.
     #[command(after_help = "\
 Examples:
   onbeat delay match in.pcap out.pcap --html delay.html
@@ -46,14 +46,14 @@ Examples:
   onbeat delay match a.pcap b.pcap --two-clocks --json
   onbeat delay match in.pcap out.pcap --filter udp --filter-in ip6
 
-Exit status: 0 success, 1 negative result (too few packets match, or delays are negative; the cause is \
-named), 2 error (a capture cannot be read).")]
+Exit status: 0 success, 1 negative result (too few packets match, or delays are negative; the output \
+names the cause), 2 error (a capture cannot be read).")]
     Match(Measurement<MatchOptions>),
     /// Match packets of both directions in one mirrored capture, or live
     ///
-    /// One capture that a mirror port, or the hop itself, made of what goes in and what comes out, stamped
-    /// by one clock; or an interface of this host at a mirror port, watched until Ctrl-C. What is on which side
-    /// is told by the hop's own MAC addresses, by VLAN, by interface or by direction.
+    /// Reads one capture, stamped by one clock, of the packets that enter and leave the hop, made at a mirror
+    /// port or on the hop itself; or captures from an interface at a mirror port until Ctrl-C. The hop's MAC
+    /// addresses, VLAN ids, interfaces or directions distinguish the two sides.
     #[command(after_help = "\
 Examples:
   onbeat delay mirror span.pcap --mac 02:00:00:00:00:01,02:00:00:00:00:02
@@ -61,28 +61,28 @@ Examples:
   onbeat delay mirror hop.pcapng.zst --interface eth0,eth1 --json
   onbeat delay mirror eth2 --vlan 101,102 --for 60s --parquet delays.parquet
 
-Exit status: 0 success, 1 negative result (too few packets match, or delays are negative; the cause is \
-named), 2 error (the capture cannot be read, or the interface cannot be captured: CAP_NET_RAW is \
-required).")]
+Exit status: 0 success, 1 negative result (too few packets match, or delays are negative; the output \
+names the cause), 2 error (the capture cannot be read, or the interface cannot be captured: CAP_NET_RAW \
+is required).")]
     Mirror(Measurement<MirrorOptions>),
-    /// Delay from the wire itself: two channels of an oscilloscope on 10BASE-T
+    /// Measure delay on the wire: two oscilloscope channels on 10BASE-T
     ///
-    /// A waveform as Tektronix oscilloscopes export it (CSV): frames are found in its Manchester code, their
-    /// FCS is checked, and those in front of the hop are matched with those behind it, to a fraction of a
-    /// sample.
+    /// Reads a waveform in the CSV format of Tektronix oscilloscopes. Decodes frames from the Manchester code,
+    /// checks their FCS, and matches the frames before the hop with those behind it, with a resolution below
+    /// one sample.
     #[command(after_help = "\
 Examples:
   onbeat delay scope tek0001.csv
   onbeat delay scope tek0001.csv --channels CH3,CH1 --csv delays.csv
 
-Exit status: 0 success, 1 negative result (frames had a wrong FCS, or too few match), 2 error (not a \
+Exit status: 0 success, 1 negative result (frames have a wrong FCS, or too few match), 2 error (not a \
 waveform).")]
     Scope(Measurement<ScopeOptions>),
-    /// Follow every packet through this very host, stage by stage
+    /// Trace every packet through this host, stage by stage
     ///
-    /// From where the driver hands a packet that came by IFACE to the kernel, to where a driver has sent it
-    /// on, a process has read it, or its answer was sent. Nothing is injected, nothing is patched; what the
-    /// programs cost a packet is measured and told. What the NIC and the wire take is not seen.
+    /// Measures from the driver that passes a packet of IFACE to the kernel, to the driver that has sent it,
+    /// the process that has read it, or the transmission of its response. Injects no packets and requires no
+    /// patch. Measures and prints the overhead of its programs per packet. Excludes NIC and wire.
     #[command(after_help = "\
 Examples:
   onbeat delay hooks eth0 --out eth1 --for 10s
@@ -90,16 +90,16 @@ Examples:
   onbeat delay hooks eth0 --device-stamps --for 10s
   onbeat delay hooks eth0 --count 100000 --html delay.html -- udp and dst port 862
 
-Exit status: 0 success, 1 negative result (too few packets left or were read; the cause is named), 2 \
+Exit status: 0 success, 1 negative result (too few packets left or were read; the output names the cause), 2 \
 error (root and Linux 6.3 with BTF are required).")]
     Hooks(Measurement<HooksOptions>),
     Echo(echo::Echo),
     /// Probe a path: a STAMP session sender (RFC 8762)
     ///
-    /// Sends probes to a reflector - `onbeat delay echo`, or another one of STAMP or TWAMP Light - by a rate
-    /// profile, and tells the round trip without the time in the reflector, the delay there and the delay
-    /// back. Each probe is also counted from when it was meant to go, so that a sender that is held up hides
-    /// nothing.
+    /// Sends probes to a reflector (`onbeat delay echo`, or any STAMP or TWAMP Light reflector) at a constant
+    /// rate or by a profile. Prints the round-trip time without the time in the reflector, and the delay of each
+    /// direction. Also measures each delay from the scheduled transmission time, which includes delays of the
+    /// sender (no coordinated omission).
     #[command(after_help = "\
 Examples:
   onbeat delay ping 192.0.2.1
@@ -108,7 +108,7 @@ Examples:
   onbeat delay ping 192.0.2.1 --profile load.profile --json
   onbeat delay ping 192.0.2.1 --key probe.key
 
-Exit status: 0 success, 1 probes were lost or a clock was set, 2 error.")]
+Exit status: 0 success, 1 negative result (probes were lost, or a clock was set), 2 error.")]
     Ping(Measurement<PingOptions>),
     Calibrate(calibrate::Calibrate),
     Compare(Compare),
@@ -129,13 +129,13 @@ impl Arguments {
     }
 }
 
-/// A measurement, and what is done with its result.
+/// Options of a measurement and of its result.
 #[derive(Debug, clap::Args)]
 struct Measurement<O: clap::Args> {
     #[command(flatten)]
     options: O,
     #[command(flatten)]
-    shown: Shown,
+    shown: ResultOptions,
 }
 
 impl<M: Method + clap::Args> Measurement<M> {
@@ -144,7 +144,7 @@ impl<M: Method + clap::Args> Measurement<M> {
     }
 }
 
-/// Names the command that replaces this one
+/// Print the command that replaces this one
 #[derive(Debug, clap::Args)]
 #[command(hide = true, disable_help_flag = true)]
 struct Compare {
@@ -156,7 +156,7 @@ impl Compare {
     fn execute(self) -> Result {
         let arguments = self.arguments.join(" ");
         Err(Failure::new(format!(
-            "the methods are compared by the laboratory; run: onbeat lab run single-hop --compare {}",
+            "methods are compared by the laboratory; run: onbeat lab run single-hop --compare {}",
             if arguments.is_empty() { "HOP,..." } else { &arguments }
         )))
     }
@@ -167,7 +167,7 @@ mod tests {
     use crate::command::parse;
 
     #[test]
-    fn sides_are_told_in_one_way() {
+    fn exactly_one_option_distinguishes_the_sides() {
         for good in ["--mac 02:00:00:00:00:01", "--vlan 1,2", "--interface 0,eth1", "--direction"] {
             assert!(parse(&format!("delay mirror a.pcap {good}")).is_ok(), "{good}");
         }

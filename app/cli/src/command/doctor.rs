@@ -11,11 +11,11 @@ use serde::Serialize;
 use onbeat_terminal::exit::{Answer, Result};
 use onbeat_terminal::output;
 
-/// Say what this host can do, what is set badly for real time, and how to change it
+/// Check this host's capabilities and real-time settings, and change them
 ///
-/// With --fix it changes what it can of this host and of the interfaces named, checks each change,
-/// and puts all back where one fails. Until the next boot, --restore puts back what was there
-/// before the first --fix, whatever became of the process that changed it.
+/// Without --fix or --restore, prints findings, each with its remedy. --fix changes the settings of the host
+/// and of the given interfaces, verifies each change, and restores all of them if one fails. Until the
+/// next boot, --restore restores the settings from before the first --fix, also after a kill -9.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,25 +27,25 @@ Examples:
   onbeat doctor --fix --hold eth1 -- ./control-loop eth1
   onbeat doctor --restore
 
-Exit status: 0 nothing worse than a warning, or all settings are changed or restored as requested; 1 \
-something does not work, a setting could not be changed, or the command of --hold failed; 2 error.")]
+Exit status: 0 no finding worse than a warning, or all settings are changed or restored as requested; 1 a \
+requirement is not met, a setting could not be changed or restored, or the command of --hold failed; 2 error.")]
 pub(crate) struct Arguments {
-    /// Interfaces to be ports of a node; without any, only the host is looked at
+    /// Interfaces to check as ports of a node; without any, check the host only
     #[arg(value_name = "INTERFACE")]
     interfaces: Vec<String>,
-    /// Print the findings, or what was done, as JSON
+    /// Print the findings or changes as JSON
     #[arg(long, conflicts_with = "hold")]
     json: bool,
     #[command(flatten)]
     fix: fix::Fix,
     #[command(flatten)]
     restore: restore::Restore,
-    /// Where the host's /proc, /sys and /run are
+    /// Directory with /proc, /sys and /run of the host
     #[arg(long, hide = true, value_name = "DIRECTORY")]
     root: Option<PathBuf>,
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Report {
     worst: Level,
@@ -85,14 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn takes_any_number_of_interfaces() {
+    fn accepts_any_number_of_interfaces() {
         let doctor = parse_doctor("eth0 --json eth1").unwrap();
         assert_eq!(doctor.interfaces, ["eth0", "eth1"]);
         assert!(doctor.json && !doctor.fix.fix && !doctor.restore.restore);
     }
 
     #[test]
-    fn a_fix_takes_cpus_settings_and_a_command() {
+    fn fix_accepts_cpus_settings_and_a_command() {
         let line = "--fix eth1 --cpu 1-2 --cpu 5 --only coalescing,napi-priority --keep-going \
                     --napi-priority 60 --hold --latency-us 20 -- sleep -v 1";
         let doctor = parse_doctor(line).unwrap();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_together_is_refused() {
+    fn conflicting_options_are_refused() {
         for line in [
             "--fix --restore",
             "--restore eth0",

@@ -5,10 +5,10 @@ use onbeat_node::run::{self, Removal};
 use onbeat_terminal::exit::{Answer, Result};
 use onbeat_terminal::output;
 
-/// Take a node away: its programs, its tables, and the interfaces it made
+/// Remove a node: its programs, tables and the interfaces it created
 ///
-/// Whether it runs or not. What it changed on other interfaces is put back. From then on frames of
-/// its streams are like all others.
+/// Stops the daemon if it runs. Restores the settings of other interfaces. Frames of the node's streams are then
+/// handled like all others.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -16,15 +16,15 @@ Examples:
   onbeat down /etc/onbeat/bridge.toml
   onbeat down bridge --forget
 
-Exit status: 0 the node is removed, and nothing of it is left; 1 something is left: a setting of an \
-interface that could not be restored and stays in the journal for the next attempt, or a data plane \
-whose pins are in a BPF file system that this mount namespace does not have; 2 error.")]
+Exit status: 0 the node is removed completely; 1 incomplete: a setting of an interface could not be \
+restored and stays in the journal for the next attempt, or the pins of the data plane are in a BPF file \
+system that is not mounted in this mount namespace; 2 error.")]
 pub(crate) struct Arguments {
-    /// Name of the node, or its configuration file, where that sets another pin or control: with a
-    /// "/" or the ending .toml it is a file
+    /// Name of the node, or its configuration file (an argument with "/" or the extension .toml), which is
+    /// required if the file sets pin or control
     #[arg(value_name = "NODE|FILE")]
     node: String,
-    /// Discard the settings of interfaces that cannot be restored, and a damaged journal
+    /// Discard interface settings that cannot be restored, and a damaged journal
     #[arg(long)]
     forget: bool,
 }
@@ -44,9 +44,9 @@ mod tests {
     use crate::command::{Command, parse};
 
     #[test]
-    fn takes_a_node() {
+    fn requires_a_node() {
         let Ok(Command::Down(down)) = parse("down bridge") else { panic!() };
         assert_eq!(down.node, "bridge");
-        assert!(parse("down").is_err(), "all nodes at once are not taken down by mistake");
+        assert!(parse("down").is_err(), "no node is removed by default");
     }
 }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use onbeat_terminal::exit::{Failure, Result};
 
-/// Who causes softirq time and who pays for it; schedule it by who waits for it
+/// Account softirq time to the processes that cause it, and schedule it
 ///
-/// The kernel charges what it does for packets - softirqs, threads of NAPI - to whatever process it
-/// interrupts, or to nobody. These commands charge it to the processes that read the packets, and
-/// give it the priority of those who wait for them.
+/// The kernel charges packet processing (softirqs, NAPI threads) to the interrupted process, or to none.
+/// These commands charge it to the processes that read the packets, and run it at the priority of the
+/// processes that wait for them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -47,14 +47,14 @@ impl Arguments {
     }
 }
 
-/// The shortest interval: reading takes time, too.
-const SHORTEST: Duration = Duration::from_millis(10);
+/// Shortest interval: each reading takes time.
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Whether the ledger can be read at this interval.
+/// Checks that the ledger can be read at this interval.
 fn check_interval(interval: Duration) -> Result<()> {
-    if interval < SHORTEST {
+    if interval < MIN_INTERVAL {
         return Err(Failure::new(format!(
-            "--interval {interval:?} is too short; give 10ms or more"
+            "--interval {interval:?} is too short; use 10ms or more"
         )));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `onbeat lab`, `bench`, `load`: of the laboratory, a program of its own.
+//! `onbeat lab`, `bench`, `load`: executed by `onbeat-lab`, the laboratory.
 
 use std::ffi::OsString;
 
@@ -14,7 +14,7 @@ const LABORATORY: Companion = Companion {
 /// Commands of the laboratory.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Laboratory {
-    /// Run ready-made networks on this machine, with traffic and faults (onbeat-lab)
+    /// Run networks of namespaces, with traffic and faults (onbeat-lab)
     #[command(
         disable_help_flag = true,
         after_help = "\
@@ -25,8 +25,8 @@ Examples:
 
 Exit status: 0 all checks hold, 1 a check failed, 2 error (the laboratory is not installed)."
     )]
-    Lab(Passed),
-    /// Measure relative to a limit in the same run (onbeat-lab)
+    Lab(LaboratoryArguments),
+    /// Measure throughput and latency against the limit in the same run (onbeat-lab)
     #[command(
         disable_help_flag = true,
         after_help = "\
@@ -36,7 +36,7 @@ Examples:
 
 Exit status: 0 all checks hold, 1 a check failed, 2 error (the laboratory is not installed)."
     )]
-    Bench(Passed),
+    Bench(LaboratoryArguments),
     /// Generate reproducible CPU and network load (onbeat-lab)
     #[command(
         disable_help_flag = true,
@@ -47,13 +47,13 @@ Examples:
 
 Exit status: 0 success, 2 error (the laboratory is not installed)."
     )]
-    Load(Passed),
+    Load(LaboratoryArguments),
 }
 
 /// Arguments that the laboratory parses.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Passed {
-    /// Arguments of the laboratory; --help lists them
+pub(crate) struct LaboratoryArguments {
+    /// Arguments of the laboratory command (see --help)
     #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
@@ -70,12 +70,12 @@ impl Laboratory {
     }
 }
 
-/// Executes the laboratory in place of this process; returns only where that fails.
+/// Executes the laboratory in place of this process; returns only on failure.
 pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> Result {
     LABORATORY.execute(arguments)
 }
 
-/// Names of its commands.
+/// Names of the laboratory's commands.
 pub(crate) const COMMANDS: [&str; 3] = ["lab", "bench", "load"];
 
 #[cfg(test)]
@@ -84,7 +84,7 @@ mod tests {
     use crate::command::{Command, parse};
 
     #[test]
-    fn all_arguments_are_passed() {
+    fn all_arguments_are_passed_to_the_laboratory() {
         let Ok(Command::Laboratory(Laboratory::Bench(bench))) =
             parse("bench frer --json --help -- x")
         else {

@@ -36,24 +36,23 @@ fn pages(program: &clap::Command) -> Vec<Page> {
 fn overview(program: clap::Command) -> Page {
     let environment = [(
         "NOTIFY_SOCKET, WATCHDOG_USEC, JOURNAL_STREAM",
-        "Set by systemd: run notifies it when the node is ready and while it works, and logs in the form of \
-         the journal.",
+        "Set by systemd: run notifies systemd of readiness and liveness, and logs in the format of the journal.",
     )];
     let files = [
-        ("/etc/onbeat/NAME.toml", "The configuration that the service onbeat@NAME runs."),
-        (run_directory!("NAME.sock"), "The control socket of a running node."),
-        (run_directory!("NAME.sock.node-journal"), "Settings of interfaces that down restores."),
+        ("/etc/onbeat/NAME.toml", "Configuration of the service onbeat@NAME."),
+        (run_directory!("NAME.sock"), "Control socket of a running node."),
+        (run_directory!("NAME.sock.node-journal"), "Interface settings that down restores."),
         (
             run_directory!("interfaces"),
-            "Locks on interfaces: one program at a time opens one for itself.",
+            "Locks on interfaces: an interface has one owner at a time.",
         ),
         (
             run_directory!("cpus"),
-            "Locks on CPUs: one experiment with real-time tasks at a time uses one.",
+            "Locks on CPUs: one experiment with real-time tasks uses a CPU at a time.",
         ),
         (
             "/sys/fs/bpf/onbeat/NAME",
-            "The programs and tables of a node. They outlive the program that made them.",
+            "BPF programs and maps of a node. They persist without the daemon.",
         ),
     ];
     manual::overview(program, &environment, &files)
@@ -63,11 +62,11 @@ fn overview(program: clap::Command) -> Page {
 mod tests {
     use super::*;
     use crate::command::Command;
-    use onbeat_terminal::program::of_commands;
+    use onbeat_terminal::program::command_line;
 
     #[test]
-    fn each_command_has_a_page_unless_it_is_hidden_or_of_the_laboratory() {
-        let pages = pages(&of_commands::<Command>());
+    fn each_visible_command_outside_the_laboratory_has_a_page() {
+        let pages = pages(&command_line::<Command>());
         let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
         assert_eq!(
             names,

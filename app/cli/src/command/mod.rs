@@ -1,4 +1,4 @@
-//! The commands, in the order in which help shows them.
+//! The commands, in the order of the help.
 
 mod delay;
 mod doctor;
@@ -20,7 +20,7 @@ use tracing::Level;
 use onbeat_terminal::completions::Completions;
 use onbeat_terminal::exit::Result;
 
-/// What to do.
+/// A command of `onbeat`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Doctor(doctor::Arguments),
@@ -35,10 +35,10 @@ pub(crate) enum Command {
     Powerlink(powerlink::Arguments),
     #[command(flatten)]
     Laboratory(laboratory::Laboratory),
-    /// Print completions for a shell
+    /// Print shell completions
     ///
-    /// The script that is printed calls onbeat for each word: interfaces, nodes that run and their streams
-    /// are completed, too, these two for users who may read control sockets.
+    /// The script calls onbeat for each word, to complete interfaces, running nodes and their streams as
+    /// well. Nodes and streams require permission to read control sockets.
     #[command(after_help = "\
 Examples:
   onbeat completions bash > /etc/bash_completion.d/onbeat
@@ -49,7 +49,7 @@ Exit status: 0 success, 2 error (the shell is not supported).")]
 }
 
 impl Command {
-    /// What is logged without `-v`: a daemon tells what it does, a command only what is wrong.
+    /// Log level without `-v`: info for the daemon, warnings for other commands.
     pub(crate) fn log_level(&self) -> Level {
         match self {
             Command::Run(_) => Level::INFO,
@@ -57,8 +57,8 @@ impl Command {
         }
     }
 
-    /// `verbose`: how often `--verbose` stands on the command line, for the laboratory; `program`:
-    /// definition of the whole command line.
+    /// Executes the command. `verbose` is the number of `--verbose` flags, for the laboratory; `program`
+    /// defines the whole command line.
     pub(crate) fn execute(self, verbose: u8, program: impl FnOnce() -> clap::Command) -> Result {
         match self {
             Command::Doctor(arguments) => arguments.execute(),
@@ -90,15 +90,15 @@ mod tests {
 
     use onbeat_testing::documents::check_command_lines;
 
-    /// Those of the laboratory are parsed by its own test.
+    /// A test of the laboratory parses the laboratory's command lines.
     #[test]
-    fn every_documented_command_line_is_one() {
+    fn every_documented_command_line_parses() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let checked = check_command_lines(
             &root,
             |command| !["lab", "bench", "load"].contains(&command),
             |words| {
-                let parsed = onbeat_terminal::program::of_commands::<super::Command>()
+                let parsed = onbeat_terminal::program::command_line::<super::Command>()
                     .version("1")
                     .try_get_matches_from(words);
                 parsed.map(drop).map_err(|error| (format!("{:?}", error.kind()), error.to_string()))

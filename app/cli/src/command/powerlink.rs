@@ -5,9 +5,10 @@ mod sniff;
 
 use onbeat_terminal::exit::Result;
 
-/// Ethernet POWERLINK (EPSG DS 301) on any interface
+/// Run Ethernet POWERLINK nodes (EPSG DS 301), or analyze a bus
 ///
-/// Managing and controlled nodes from one file that describes their network, and a look at any bus.
+/// Runs managing and controlled nodes of one network file on any interface, and analyzes the traffic of any
+/// bus.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -15,7 +16,7 @@ Examples:
   onbeat powerlink cn bus.toml --node 1 --interface eth1
   onbeat powerlink sniff eth1 --seconds 10 --json
 
-Exit status: 0 success, 1 the bus has faults or is not in OPERATIONAL, 2 error.")]
+Exit status: 0 success, 1 negative result (the bus has faults or is not in OPERATIONAL), 2 error.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Powerlink,

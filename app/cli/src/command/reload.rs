@@ -5,19 +5,19 @@ use onbeat_node::control::Request;
 use crate::node;
 use onbeat_terminal::exit::Result;
 
-/// Let a running node read its configuration file anew
+/// Reload the configuration file of a running node
 ///
-/// Streams that are the same in the new file go on without losing a frame. Where the new file has
-/// faults they are printed, and the node goes on as before.
+/// Streams that do not change lose no frame. If the new file has errors, they are printed and the node
+/// keeps its configuration.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat reload
   onbeat reload bridge
 
-Exit status: 0 the new file is in force, 2 error (the old file stays in force).")]
+Exit status: 0 success, 2 error (the previous configuration stays active).")]
 pub(crate) struct Arguments {
-    /// Name of the node, or path of its control socket; without it, the only node that runs
+    /// Name of the node, or path of its control socket [default: the only running node]
     node: Option<String>,
 }
 
@@ -32,7 +32,7 @@ mod tests {
     use crate::command::{Command, parse};
 
     #[test]
-    fn takes_a_node() {
+    fn accepts_a_node() {
         let Ok(Command::Reload(reload)) = parse("reload a") else { panic!() };
         assert_eq!(reload.node.as_deref(), Some("a"));
     }

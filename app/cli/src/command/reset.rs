@@ -7,8 +7,8 @@ use onbeat_terminal::exit::Result;
 
 /// Reset the sequence functions of a stream
 ///
-/// Its sequence generation begins again at 0 (802.1CB 7.4.1.3), and its recovery functions take
-/// the next packet whatever its number (7.4.3.3). Counters go on.
+/// Sequence generation restarts at 0 (802.1CB 7.4.1.3), and recovery functions accept the next packet
+/// with any sequence number (7.4.3.3). Counters are not reset.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -19,7 +19,7 @@ Exit status: 0 success, 2 error (no node answers, or the stream does not exist).
 pub(crate) struct Arguments {
     /// Name of the stream
     stream: String,
-    /// Name of the node, or path of its control socket; without it, the only node that runs
+    /// Name of the node, or path of its control socket [default: the only running node]
     #[arg(long)]
     node: Option<String>,
 }
@@ -36,9 +36,9 @@ mod tests {
     use crate::command::{Command, parse};
 
     #[test]
-    fn takes_a_stream_and_a_node() {
+    fn requires_a_stream_and_accepts_a_node() {
         let Ok(Command::Reset(reset)) = parse("reset axis-1 --node a") else { panic!() };
         assert_eq!((reset.stream.as_str(), reset.node.as_deref()), ("axis-1", Some("a")));
-        assert!(parse("reset").is_err(), "all streams at once are not reset by mistake");
+        assert!(parse("reset").is_err(), "no stream is reset by default");
     }
 }

@@ -1,4 +1,4 @@
-//! What was put back, as `onbeat doctor --restore` and `onbeat irq guard --restore` tell it.
+//! Output of `onbeat doctor --restore` and `onbeat irq guard --restore`.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use serde::Serialize;
 use onbeat_terminal::exit::{Answer, Result, warn};
 use onbeat_terminal::output;
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Serialize)]
-struct Done {
+struct RestoreReport {
     ok: bool,
     restored: Vec<RestoredLine>,
 }
 
-/// Moves a damaged journal aside, and reports that nothing is restored from it.
+/// Renames a damaged journal, and warns that nothing is restored from it.
 pub(super) fn discard_damaged(directory: &Path) -> Result<()> {
     if let Some(path) = Journal::set_aside(directory)? {
         warn(discarded(&path));
@@ -25,7 +25,7 @@ pub(super) fn discard_damaged(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The same of journals of interfaces, in the directories of claims and taps.
+/// Like [`discard_damaged`], for the journals of interfaces in the directories of claims and taps.
 pub(super) fn discard_damaged_of_interfaces(claims: &Path, taps: &Path) -> Result<()> {
     let damaged = [Claim::discard_damaged(claims)?, NicStamps::discard_damaged(taps)?];
     damaged.iter().flatten().for_each(|path| warn(discarded(path)));
@@ -33,17 +33,17 @@ pub(super) fn discard_damaged_of_interfaces(claims: &Path, taps: &Path) -> Resul
 }
 
 fn discarded(path: &Path) -> String {
-    format!("damaged journal discarded, none of its values restored: it is now {path:?}")
+    format!("damaged journal discarded, none of its values restored: renamed to {path:?}")
 }
 
-/// Tells it; bad where something could not be put back, and is not to be forgotten.
-pub(super) fn tell(restored: Vec<Restored>, forget: bool, json: bool) -> Result {
+/// Prints the restored settings. The answer is bad if a setting could not be restored, unless `forget` is set.
+pub(super) fn print(restored: Vec<Restored>, forget: bool, json: bool) -> Result {
     let ok = forget || restored.iter().all(|one| one.outcome != RestoreOutcome::Failed);
     if json {
         let restored = restored.into_iter().map(RestoredLine::from).collect();
-        output::print_json(&Done { ok, restored })?;
+        output::print_json(&RestoreReport { ok, restored })?;
     } else if restored.is_empty() {
-        output::print("nothing to put back\n")?;
+        output::print("nothing to restore\n")?;
     } else {
         output::print(&restored_table(&restored))?;
     }

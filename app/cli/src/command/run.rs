@@ -12,12 +12,12 @@ use onbeat_report::format::count;
 use onbeat_terminal::exit::{self, Answer, Failure, Result};
 use onbeat_terminal::output;
 
-/// Run the node that a file describes
+/// Run the node that a configuration file describes
 ///
-/// It stays in the foreground, and tells systemd when it is ready. SIGHUP, or onbeat reload, reads
-/// the file anew. With backend "xdp" the data plane is in the kernel: when the program is killed, stopped by SIGTERM or
-/// upgraded it goes on forwarding, and the next start takes it over. Ctrl-C, or onbeat down, takes
-/// it away.
+/// Runs in the foreground, and notifies systemd when the node is ready. SIGHUP or `onbeat reload` reloads
+/// the file. With backend "xdp" the data plane is in the kernel: it continues to forward frames when the daemon is
+/// killed, stopped by SIGTERM or upgraded, and the next start takes it over. Ctrl-C or `onbeat down` removes
+/// it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,21 +25,21 @@ Examples:
   onbeat run /etc/onbeat/bridge.toml
   onbeat run --replace examples/relay-two-paths.toml
 
-Exit status: 0 the node was stopped, or the file has no errors (--check); 1 the node was stopped, but a \
-setting of the host or an interface could not be restored; 2 error; 78 as a service, error that a restart \
-does not remedy: the file is refused, or the unit lacks a drop-in.")]
+Exit status: 0 the node stopped, or the file has no errors (--check); 1 the node stopped, but a setting of \
+the host or an interface could not be restored; 2 error; 78 as a service, an error that a restart does not \
+remedy: the file is refused, or the unit lacks a drop-in.")]
 pub(crate) struct Arguments {
-    /// The configuration file
+    /// Configuration file
     file: PathBuf,
-    /// Only read the file, and print what it means, with warnings of known traps and the drop-ins
-    /// that it requires of the systemd unit, or all its faults; needs no root
+    /// Check the file and exit: print a summary, warnings and the required systemd drop-ins, or all errors;
+    /// requires no root
     #[arg(long, conflicts_with = "replace")]
     check: bool,
-    /// Replace XDP programs of others on the interfaces
+    /// Replace XDP programs of other processes on the interfaces
     #[arg(long)]
     replace: bool,
-    /// What moves the frames of all ports, whatever the file says: programs in the kernel (xdp), or
-    /// this process, over packet sockets (packet) or AF_XDP sockets (xsk)
+    /// Data plane of all ports, overrides the file: BPF programs in the kernel (xdp), or this process with
+    /// packet sockets (packet) or AF_XDP sockets (xsk)
     #[arg(long, value_name = "NAME")]
     backend: Option<Backend>,
 }
@@ -52,7 +52,7 @@ impl Arguments {
                 config.set_backend(backend);
             }
             config.check_control()?;
-            // Of interfaces only what the file says: they may be those of another machine.
+            // Interfaces are not read: they may be those of another machine.
             let warnings = config.check(|_| None)?;
             run::check(&config)?;
             output::print(&summary(&config))?;
@@ -75,7 +75,7 @@ impl Arguments {
     }
 }
 
-/// What a configuration means, in a few lines however many streams it has.
+/// Summarizes a configuration, in a bounded number of lines.
 fn summary(config: &Config) -> String {
     const STREAMS: usize = 16;
     let mut text = format!(
@@ -91,7 +91,7 @@ fn summary(config: &Config) -> String {
         let _ = write!(text, "  port {:<width$}  {}", port.name, port.interface);
         let _ = match port.create {
             Some(Create::Veth) => {
-                writeln!(text, " (made by the node, with {})", port.attached_interface())
+                writeln!(text, " (created by the node, with {})", port.attached_interface())
             }
             None => writeln!(text),
         };
@@ -99,7 +99,8 @@ fn summary(config: &Config) -> String {
     let shown = &config.streams[..config.streams.len().min(STREAMS)];
     let width = shown.iter().map(|stream| stream.name.len()).max().unwrap_or(0);
     for stream in shown {
-        let _ = writeln!(text, "  stream {:<width$}  {}", stream.name, way(config, stream));
+        let _ =
+            writeln!(text, "  stream {:<width$}  {}", stream.name, describe_path(config, stream));
     }
     let rest = config.streams.len() - shown.len();
     if rest > 0 {
@@ -109,7 +110,7 @@ fn summary(config: &Config) -> String {
 }
 
 /// `talker -> generate -> path1, path2`
-fn way(config: &Config, stream: &Stream) -> String {
+fn describe_path(config: &Config, stream: &Stream) -> String {
     let function = match (stream.generate, &stream.recover) {
         (true, _) => "generate",
         (false, Some(_)) => "recover",
@@ -129,7 +130,7 @@ mod tests {
     use crate::command::{Command, parse};
 
     #[test]
-    fn takes_a_file() {
+    fn requires_a_file() {
         let Ok(Command::Run(run)) = parse("run a.toml --replace") else { panic!() };
         assert_eq!(run.file.to_str(), Some("a.toml"));
         assert!(run.replace && !run.check);
@@ -137,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn a_check_replaces_nothing() {
+    fn check_and_replace_exclude_each_other() {
         let Ok(Command::Run(run)) = parse("run --check a.toml") else { panic!() };
         assert!(run.check);
         assert!(parse("run --check --replace a.toml").is_err());
     }
 
     #[test]
-    fn a_summary_tells_where_streams_go_and_stays_short() {
+    fn a_summary_lists_stream_paths_in_a_bounded_number_of_lines() {
         let text = r#"
             [node]
             name = "a"
@@ -169,7 +170,7 @@ mod tests {
             summary.starts_with(
                 "\
 node a: 2 ports, 18 streams, room for 32
-  port talker  tsn0 (made by the node, with tsn0-frer)
+  port talker  tsn0 (created by the node, with tsn0-frer)
   port path1   eth0
   stream axis-0   talker -> generate -> path1
 "

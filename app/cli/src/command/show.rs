@@ -2,20 +2,19 @@
 
 mod events;
 
-use onbeat_node::control::{Since, node_table, stream_detail};
+use onbeat_node::control::{EventStart, node_table, stream_detail};
 
 use onbeat_terminal::exit::{Answer, Result};
 use onbeat_terminal::output;
 
 use crate::node;
 
-/// Show a running node: its ports, its streams, and what they counted; or what happened to them
+/// Show ports, streams and counters of a running node, or its events
 ///
-/// Events are paths that were lost and came back, latent errors, floods of rogue packets, resets,
-/// ports that went away and came back, and changes of single streams. Each has a number, which runs
-/// from 1 with each start of the daemon; who asks again with --since and the last number misses none,
-/// and is told if some are no longer kept. When what is told stands under [node.events] of the node's
-/// file.
+/// Events are: path lost and restored, latent errors, floods of rogue packets, resets, interface down and up,
+/// and changes of single streams. They are numbered from 1 at each start of the daemon. --since with the
+/// last number returns all later events, and warns if some are no longer stored. [node.events] in the node's
+/// file sets the thresholds.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,22 +25,22 @@ Examples:
 
 Exit status: 0 success, 2 error (no node answers, or the stream does not exist).")]
 pub(crate) struct Arguments {
-    /// Name of the node, or path of its control socket; without it, the only node that runs
+    /// Name of the node, or path of its control socket [default: the only running node]
     node: Option<String>,
-    /// Show everything about one stream, or only its events
+    /// Show all counters of one stream, or only its events
     #[arg(long, value_name = "NAME")]
     stream: Option<String>,
-    /// Show what happened, a line for each event
+    /// Show events, one per line
     #[arg(long)]
     events: bool,
-    /// Only events after the one of this number, or from this time on (RFC 3339, UTC, or its beginning,
-    /// such as 2025-01-31T12:30)
+    /// Show only events after this number, or from this time (RFC 3339, UTC; a prefix such as
+    /// 2025-01-31T12:30 is sufficient)
     #[arg(long, value_name = "NUMBER|TIME", requires = "events")]
-    since: Option<Since>,
-    /// Go on with events as they happen
+    since: Option<EventStart>,
+    /// Follow: print new events as they occur
     #[arg(long, requires = "events")]
     follow: bool,
-    /// Print the state as JSON, with every counter; of events, an object in a line for each
+    /// Print JSON: the state with all counters, or one object per line for each event
     #[arg(long)]
     json: bool,
 }
@@ -51,7 +50,10 @@ impl Arguments {
         let Self { node, stream, since, follow, json, .. } = self;
         if self.events {
             let mut client = node::connect(node.as_deref(), "onbeat show --events")?;
-            return events::show(&mut client, &events::Shown { since, stream, follow, json });
+            return events::show(
+                &mut client,
+                &events::EventOptions { since, stream, follow, json },
+            );
         }
         let status = node::connect(node.as_deref(), "onbeat show")?.status()?;
         match (&stream, json) {
@@ -70,7 +72,7 @@ mod tests {
     use crate::command::{Command, parse};
 
     #[test]
-    fn takes_a_node_and_a_stream() {
+    fn accepts_a_node_and_a_stream() {
         let Ok(Command::Show(show)) = parse("show a --stream axis-1 --json") else { panic!() };
         assert_eq!(show.node.as_deref(), Some("a"));
         assert_eq!(show.stream.as_deref(), Some("axis-1"));
@@ -80,9 +82,9 @@ mod tests {
     }
 
     #[test]
-    fn takes_events_from_a_number_or_a_time_on() {
+    fn accepts_events_since_a_number() {
         let Ok(Command::Show(show)) = parse("show a --events --since 7 --follow") else { panic!() };
-        assert!(show.events && show.follow && show.since == Some(Since::Number(7)));
+        assert!(show.events && show.follow && show.since == Some(EventStart::Number(7)));
         assert!(parse("show a --follow").is_err() && parse("show --since 7").is_err());
     }
 }

@@ -10,11 +10,10 @@ use onbeat_node::control::Request;
 use crate::node;
 use onbeat_terminal::exit::{Failure, Result};
 
-/// Add, change or remove streams of a running node, one by one
+/// Add, change or remove single streams of a running node
 ///
-/// Frames of other streams are not touched, and the work does not depend on how many there are. The
-/// node's file is neither read nor written: its next reload, or the node's next start, make all
-/// streams what the file says.
+/// Other streams are not affected, and the cost does not depend on their number. The node's file is neither
+/// read nor written: the next reload or start of the node restores the streams of the file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,8 +30,7 @@ pub(crate) struct Arguments {
 enum Action {
     /// Add streams
     ///
-    /// The file holds [[stream]] tables, as the node's own file does; its faults are told as there. All
-    /// of them are added, or none.
+    /// FILE contains [[stream]] tables in the format of the node's file. Adds all of them, or none.
     #[command(after_help = "\
 Examples:
   onbeat stream add axis-9.toml
@@ -42,8 +40,8 @@ Exit status: 0 success, 2 error (no stream is changed).")]
     Add(Streams),
     /// Change streams
     ///
-    /// As add, for streams that are there by their names. Counters and sequence state go on where the
-    /// new parameters leave them their meaning.
+    /// Replaces existing streams with the same names; the format is that of add. Counters and sequence state
+    /// are kept if they remain meaningful with the new parameters.
     #[command(after_help = "\
 Examples:
   onbeat stream change axis-9.toml
@@ -56,7 +54,7 @@ Exit status: 0 success, 2 error (no stream is changed).")]
 
 /// Remove streams
 ///
-/// Their frames are of no stream from then on. All of them are removed, or none.
+/// Removes all of them, or none. Their frames then belong to no stream.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -68,16 +66,16 @@ struct Remove {
     /// Names of the streams
     #[arg(required = true, value_name = "STREAM")]
     streams: Vec<String>,
-    /// Name of the node, or path of its control socket; without it, the only node that runs
+    /// Name of the node, or path of its control socket [default: the only running node]
     #[arg(long)]
     node: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 struct Streams {
-    /// File of [[stream]] tables; -: standard input
+    /// File with [[stream]] tables, or - for standard input
     file: PathBuf,
-    /// Name of the node, or path of its control socket; without it, the only node that runs
+    /// Name of the node, or path of its control socket [default: the only running node]
     #[arg(long)]
     node: Option<String>,
 }
@@ -107,7 +105,7 @@ impl Streams {
     }
 }
 
-/// A text, and what to call it.
+/// Reads a text; returns it with its name in messages.
 fn read(path: &Path) -> Result<(String, String)> {
     let is_input = path == Path::new("-");
     let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
@@ -127,7 +125,7 @@ mod tests {
     use crate::command::{Command, parse};
 
     #[test]
-    fn takes_a_file_or_names_and_a_node() {
+    fn accepts_a_file_or_names_and_a_node() {
         let Ok(Command::Stream(Arguments { action })) = parse("stream add a.toml --node b") else {
             panic!()
         };
@@ -142,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
+    fn the_error_of_a_missing_file_names_it() {
         let message = format!("{:?}", read(Path::new("/nowhere/axis.toml")).unwrap_err());
         assert!(message.contains("/nowhere/axis.toml cannot be read"), "{message}");
     }

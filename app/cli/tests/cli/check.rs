@@ -1,4 +1,4 @@
-//! `onbeat run --check`: no root, no interface, only the file.
+//! `onbeat run --check`: requires only the file, no root and no interface.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use onbeat_testing::{CommandOutput, TemporaryDirectory, root};
 fn configurations(below: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(below).expect("a directory") {
         let path = entry.expect("an entry").path();
-        // What else examples are of: networks, loads, buses.
+        // Other examples: networks, loads, buses.
         if ["lab", "load", "powerlink"].iter().any(|of| path.ends_with(format!("examples/{of}"))) {
             continue;
         }
@@ -25,7 +25,7 @@ fn check(file: &Path) -> CommandOutput {
 }
 
 #[test]
-fn every_example_is_good() {
+fn every_example_is_valid() {
     let mut examples = Vec::new();
     configurations(&root().join("examples"), &mut examples);
     assert!(examples.len() >= 11, "{examples:?}");
@@ -43,7 +43,7 @@ fn every_example_is_good() {
 }
 
 #[test]
-fn a_fault_is_shown_where_it_is() {
+fn an_error_shows_its_line() {
     let directory = TemporaryDirectory::new("check");
     let file = directory.file("broken.toml");
     let text = "[[port]]\nname = \"a\"\ninterface = \"eth0\"\nmodee = \"native\"\n\n[[strem]]\n";
@@ -57,7 +57,7 @@ fn a_fault_is_shown_where_it_is() {
 }
 
 #[test]
-fn a_trap_is_warned_of_and_the_file_is_good() {
+fn a_warning_is_no_error() {
     let directory = TemporaryDirectory::new("check-trap");
     let file = directory.file("trap.toml");
     let text = r#"
@@ -86,7 +86,7 @@ egress = [{ port = "host", tag = "none" }]
 }
 
 #[test]
-fn what_the_file_alone_shows_to_be_too_narrow_is_refused() {
+fn an_mtu_that_is_too_small_in_the_file_is_refused() {
     let directory = TemporaryDirectory::new("check-mtu");
     let file = directory.file("narrow.toml");
     let text = r#"
@@ -107,7 +107,7 @@ egress = [{ port = "path1", tag = "r-tag" }]
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn the_error_of_a_missing_file_names_it() {
     let CommandOutput { code, err, .. } = run(&["run", "--check", "/nowhere/a.toml"]);
     assert_eq!(code, 2);
     assert!(

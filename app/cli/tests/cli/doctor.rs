@@ -1,9 +1,9 @@
-//! `onbeat doctor` on this very host.
+//! `onbeat doctor` on this host.
 
 use crate::common::run;
 
 #[test]
-fn findings_and_exit_code_agree() {
+fn the_exit_status_is_that_of_the_worst_finding() {
     let ran = run(&["doctor", "--json"]);
     let report: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
     let findings = report["findings"].as_array().expect("findings");
@@ -12,12 +12,12 @@ fn findings_and_exit_code_agree() {
     assert_eq!((ran.code, report["worst"] == "bad"), (i32::from(bad), bad), "{}", ran.out);
     for finding in findings {
         let wrong = finding["level"] == "bad" || finding["level"] == "warn";
-        assert!(!wrong || finding["remedy"].is_string(), "no way out: {finding}");
+        assert!(!wrong || finding["remedy"].is_string(), "no remedy: {finding}");
     }
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_bad() {
+fn a_missing_interface_is_bad() {
     let ran = run(&["doctor", "no-such-device"]);
     assert_eq!(ran.code, 1, "{ran:?}");
     let line = ran.out.lines().find(|line| line.contains("no-such-device")).expect("it is named");

@@ -16,7 +16,7 @@ use onbeat_testing::{CommandOutput, Feature, TemporaryDirectory, require_all, ve
 const THROTTLING: &str = "proc/sys/kernel/sched_rt_runtime_us";
 const JOURNAL: &str = "run/onbeat/realtime/journal.json";
 
-/// A host made of files: two CPUs that are slowed down, an interface with two interrupts.
+/// A host made of files: two CPUs with reduced frequency, an interface with two interrupts.
 struct Host(TemporaryDirectory);
 
 impl Host {
@@ -84,7 +84,7 @@ fn a_host_is_fixed_and_restored() {
         dry.out.contains("would    CPU frequency governor: powersave -> performance"),
         "{dry:?}"
     );
-    assert!(!dry.out.contains("put back with"), "{dry:?}");
+    assert!(!dry.out.contains("restore with"), "{dry:?}");
 
     let ran = host.run(&["--fix", "eth9", "--cpu", "1"]);
     assert_eq!((ran.code, host.all()), (0, FIXED.map(str::to_owned).to_vec()), "{ran:?}");
@@ -92,7 +92,7 @@ fn a_host_is_fixed_and_restored() {
         "changed  throttling of real-time tasks: 950000 -> -1",
         "changed  eth9: CPUs of its interrupts: 0-1 -> 1",
         "/proc/irq/41/smp_affinity_list",
-        "put back with: onbeat doctor --restore",
+        "restore with: onbeat doctor --restore",
     ] {
         assert!(ran.out.contains(line), "{line}: {ran:?}");
     }
@@ -106,12 +106,12 @@ fn a_host_is_fixed_and_restored() {
     assert_eq!(restored["restored"].as_array().unwrap().len(), 5, "{restored}");
     assert_eq!((&restored["ok"], host.all()), (&true.into(), BEFORE.map(str::to_owned).to_vec()));
     let nothing = host.run(&["--restore"]);
-    assert_eq!((nothing.code, nothing.out.as_str()), (0, "nothing to put back\n"));
+    assert_eq!((nothing.code, nothing.out.as_str()), (0, "nothing to restore\n"));
     assert!(!host.path("run/onbeat/realtime").exists());
 }
 
 #[test]
-fn json_tells_each_change_with_its_reason_and_cost() {
+fn json_lists_each_change_with_its_cost() {
     let host = Host::new("json");
     let ran = json(&host.run(&["--fix", "--only", "rt-throttling", "--json"]));
     let change = &ran["changes"][0];
@@ -129,11 +129,11 @@ fn json_tells_each_change_with_its_reason_and_cost() {
     assert_eq!(ran["undo"], "onbeat doctor --restore");
 }
 
-/// A change that fails: the file says yes, and stays as it is.
+/// A change that fails: the write succeeds without an effect.
 #[test]
-fn where_a_change_fails_all_is_put_back_unless_told_otherwise() {
+fn a_failed_change_restores_all_unless_keep_going_is_set() {
     let host = Host::new("fail");
-    // Whatever is written there is gone, as with a driver that takes no value.
+    // Writes are discarded, as by a driver that accepts no value.
     let stubborn = host.path(THROTTLING);
     fs::remove_file(&stubborn).unwrap();
     std::os::unix::fs::symlink("/dev/null", &stubborn).unwrap();
@@ -156,18 +156,18 @@ fn where_a_change_fails_all_is_put_back_unless_told_otherwise() {
     assert_eq!(governors(), ["powersave", "schedutil"]);
 }
 
-/// The throttling is a pipe: the program waits in the middle of its changes until this test reads.
+/// The throttling file is a pipe: the program blocks between its changes until this test reads.
 #[test]
-fn after_kill_9_between_two_changes_restore_puts_all_back() {
+fn restore_after_kill_9_between_two_changes_restores_all() {
     let host = Host::new("kill");
     host.write("proc/interrupts", INTERRUPTS);
     let pipe = host.path(THROTTLING);
     fs::remove_file(&pipe).unwrap();
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
-    let mut killed = End(host.doctor(&["--fix", "eth9", "--cpu", "1"]).spawn().unwrap());
-    // The program looks what there is,
+    let mut killed = ChildGuard(host.doctor(&["--fix", "eth9", "--cpu", "1"]).spawn().unwrap());
+    // The program reads the settings,
     OpenOptions::new().write(true).open(&pipe).unwrap().write_all(b"950000").unwrap();
-    // and opens the pipe to write when it is that change's turn.
+    // and opens the pipe for writing at that change.
     let open = OpenOptions::new().read(true).open(&pipe).unwrap();
     killed.0.kill().unwrap();
     killed.0.wait().unwrap();
@@ -184,9 +184,9 @@ fn after_kill_9_between_two_changes_restore_puts_all_back() {
 }
 
 /// A child that does not outlive its test.
-struct End(Child);
+struct ChildGuard(Child);
 
-impl Drop for End {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -198,12 +198,12 @@ fn settings_are_held_while_a_command_runs() {
     let host = Host::new("hold");
     host.write("dev/cpu_dma_latency", "");
     let throttling = host.path(THROTTLING);
-    let look = |code: &str| {
+    let run = |code: &str| {
         let script = format!("cat {}; exit {code}", throttling.display());
         host.run(&["--fix", "--hold", "--latency-us", "7", "--", "sh", "-c", &script])
     };
     for (code, expected) in [("0", 0), ("3", 1)] {
-        let ran = look(code);
+        let ran = run(code);
         assert_eq!((ran.code, host.read(THROTTLING)), (expected, "950000".into()), "{ran:?}");
         assert!(ran.out.ends_with("\n-1"), "{ran:?}");
         assert!(ran.out.contains("\nrestored on exit; "), "{ran:?}");
@@ -217,18 +217,18 @@ fn settings_are_held_while_a_command_runs() {
 }
 
 #[test]
-fn what_ends_a_session_puts_all_back_and_nobody_else_does() {
+fn the_end_of_a_session_restores_all() {
     let host = Host::new("session");
     host.write("dev/cpu_dma_latency", "");
     for (signal, command) in [
         (Signal::SIGINT, &[][..]),
         (Signal::SIGTERM, &[]),
-        // A command is told to end, and the session ends after it.
+        // The command receives the signal, and the session ends after it.
         (Signal::SIGTERM, &["--", "sh", "-c", "echo holding; exec sleep 1000"]),
     ] {
         let mut doctor = host.doctor(&["--fix", "--hold"]);
         doctor.args(command).stdout(Stdio::piped());
-        let mut session = End(doctor.spawn().unwrap());
+        let mut session = ChildGuard(doctor.spawn().unwrap());
         wait_for(session.0.stdout.as_mut().unwrap(), "holding");
         assert_eq!(host.read(THROTTLING), "-1");
         let refused = host.run(&["--restore"]);
@@ -332,7 +332,7 @@ fn scheduled(pid: u32) -> (String, String) {
 }
 
 #[test]
-fn what_cannot_begin_says_why() {
+fn a_fix_that_cannot_start_reports_the_cause() {
     let host = Host::new("cannot");
     for (arguments, expected) in [
         (&["--fix", "eth7"][..], "interface \"eth7\" not found; interfaces here: eth9"),

@@ -1,5 +1,5 @@
-//! Files that a command line or a configuration names: a FIFO, a device, an endless file and one of very
-//! many faults are refused, in bounded memory and without waiting.
+//! Files of a command line or configuration: a FIFO, a device, an endless file and a file with very many
+//! errors are refused, with bounded memory and without blocking.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -46,7 +46,7 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn only_regular_files_are_read() {
     let directory = TemporaryDirectory::new("files");
     let path = |name: &str| directory.file(name).to_str().unwrap().to_owned();
     mkfifo(directory.file("fifo").as_path(), Mode::S_IRWXU).unwrap();
@@ -86,7 +86,7 @@ fn what_is_no_file_is_refused() {
     assert!(error.contains("standard input cannot be read: it is longer"), "{error}");
 }
 
-/// A regular file by its status; reading one waits for events, and consumes them.
+/// It has the status of a regular file; reading it blocks until events occur, and consumes them.
 #[test]
 fn a_trace_of_the_kernel_is_refused() {
     let known = fs::read_to_string("/proc/filesystems").unwrap();
@@ -110,7 +110,7 @@ fn a_trace_of_the_kernel_is_refused() {
 }
 
 #[test]
-fn a_file_of_very_many_faults_is_reported_in_bounded_memory() {
+fn a_file_with_very_many_errors_is_reported_in_bounded_memory() {
     let directory = TemporaryDirectory::new("faults");
     let file = directory.file("many.toml");
     let keys: String = (0..100_000).map(|n| format!("k{n}=1\n")).collect();
@@ -178,7 +178,7 @@ fn an_input_is_not_overwritten() {
             }
         }
     }
-    // What the command prints overwrites as well.
+    // Standard output overwrites files as well.
     let directory = TemporaryDirectory::new("overwrite-stdout");
     let file = directory.file("input");
     fs::write(&file, "precious").unwrap();
@@ -190,7 +190,7 @@ fn an_input_is_not_overwritten() {
 }
 
 #[test]
-fn two_outputs_are_two_files() {
+fn two_outputs_to_one_file_are_refused() {
     for (line, option) in [
         ("delay match OTHER OTHER --csv NEW", "--html"),
         ("delay match OTHER OTHER --csv NEW", "--parquet"),

@@ -1,17 +1,17 @@
-//! What the program says about itself.
+//! Help, version, completions and manual pages.
 
 use onbeat_terminal::version;
 use onbeat_testing::{CommandOutput, TemporaryDirectory};
 
 use crate::common::{onbeat, run};
 
-/// The commands that a help lists.
+/// The commands listed in a help text.
 fn listed(help: &str) -> Vec<String> {
     let commands = help.split_once("\nCommands:\n").map_or("", |(_, commands)| commands);
     commands
         .lines()
         .take_while(|line| !line.is_empty())
-        // A long description goes on in a line that is indented further.
+        // Continuation lines of descriptions are indented further.
         .filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")
@@ -22,7 +22,7 @@ fn listed(help: &str) -> Vec<String> {
 /// Width of help that is not printed to a terminal.
 const WIDTH: usize = 100;
 
-/// Paragraphs that are filled to the width, and lists without gaps.
+/// Checks that paragraphs fill the width and examples have no gaps.
 fn check_layout(help: &str) {
     let lines: Vec<&str> = help.lines().collect();
     for pair in lines.windows(2) {
@@ -52,11 +52,11 @@ fn check(command: &[String]) {
         assert!(ran.out.contains("\nExamples:\n  onbeat "), "{command:?}: {}", ran.out);
         assert!(ran.out.contains("\nExit status: 0 "), "{command:?}: {}", ran.out);
         check_layout(&ran.out);
-        assert!(!ran.out.contains('\x1b'), "colours into a pipe: {:?}", ran.out);
+        assert!(!ran.out.contains('\x1b'), "colors in a pipe: {:?}", ran.out);
     }
     for name in listed(&asked(words("--help")).out) {
         let words = words(&name);
-        // Help of the laboratory is the laboratory's.
+        // The laboratory prints its own help.
         if !LABORATORY.iter().any(|command| words == *command) {
             check(&words);
         }
@@ -85,7 +85,7 @@ fn every_command_has_help_with_an_example_and_its_exit_status() {
     check(&[]);
 }
 
-/// `onbeat 0.1.0 (c9f3a56b1234)`, without a commit where the build knew none.
+/// `onbeat 0.1.0 (c9f3a56b1234)`, without a commit if it was unknown at build time.
 #[test]
 fn version() {
     for flag in ["--version", "-V"] {
@@ -95,7 +95,7 @@ fn version() {
     assert!(version::line().starts_with(env!("CARGO_PKG_VERSION")));
 }
 
-/// What a shell offers for the last of the words, with the script's request to the program.
+/// Completions of the last word, as requested by the script of a shell.
 fn offered(words: &[&str]) -> Vec<String> {
     let mut command = onbeat();
     command.env("ONBEAT_COMPLETE", "bash").args(["--", "onbeat"]).args(words);
@@ -106,7 +106,7 @@ fn offered(words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn completions_are_of_commands_options_and_values_of_this_host() {
+fn completions_are_commands_options_and_values_of_this_host() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let ran = run(&["completions", shell]);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{shell}");
@@ -130,7 +130,7 @@ fn the_script_for_bash_completes_words() {
 }
 
 #[test]
-fn manual_pages_are_sound() {
+fn manual_pages_have_no_errors() {
     let directory = TemporaryDirectory::new("manual");
     let path = directory.file("pages");
     let ran = run(&["man", path.to_str().expect("text")]);

@@ -1,4 +1,4 @@
-//! What `make install` does with the program, here with the one of this build.
+//! Installation by `make install`, with the program of this build.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +22,7 @@ fn length(path: &Path) -> u64 {
 }
 
 #[test]
-fn the_program_is_stripped_and_its_lines_are_found_through_the_debug_link() {
+fn the_program_is_stripped_and_has_a_debug_link() {
     let root = TemporaryDirectory::new("install");
     installed(&root.file("to"), &std::env::var("PATH").unwrap());
     let built = Path::new(env!("CARGO_BIN_EXE_onbeat"));
@@ -45,7 +45,7 @@ fn the_program_is_stripped_and_its_lines_are_found_through_the_debug_link() {
 }
 
 #[test]
-fn without_objcopy_the_program_is_installed_as_it_is() {
+fn without_objcopy_the_program_is_installed_unchanged() {
     let root = TemporaryDirectory::new("install-whole");
     let tools = root.file("tools");
     std::fs::create_dir_all(&tools).unwrap();
@@ -58,7 +58,7 @@ fn without_objcopy_the_program_is_installed_as_it_is() {
 }
 
 #[test]
-fn everything_of_the_product_is_installed() {
+fn all_files_of_the_product_are_installed() {
     let root = TemporaryDirectory::new("install-all");
     let to = root.file("to");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/install.sh");

@@ -1,4 +1,4 @@
-//! `show`, `reset` and `reload` against a node that is one only on its control socket.
+//! `show`, `reset`, `reload` and `stream` against a simulated control socket.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use crate::common::{onbeat, run};
 use nix::poll::{PollFd, PollTimeout, poll};
 use onbeat_frer::watch::EventKind;
 use onbeat_node::control::{
-    Event, NodeStatus, Reply, Request, Response, Server, Since, StreamStatus, What,
+    Event, EventDetail, EventStart, NodeStatus, Reply, Request, Response, Server, StreamStatus,
 };
 use onbeat_testing::{CommandOutput, Feature, TemporaryDirectory, require_all};
 
@@ -33,26 +33,26 @@ fn answer(request: &Request) -> Reply {
         Request::RemoveStreams { streams } => {
             Response::Done { message: format!("gone: {}", streams.join(", ")) }
         }
-        // No client of this version takes that for an answer.
+        // No client of this version accepts this response.
         Request::Stop => Response::Pong { node: "a".into(), pid: 7 },
     })
 }
 
-/// Events 8 and 9; who waits for more is told that the node has ended.
-fn events(since: Option<&Since>, wait: bool) -> Response {
-    let event = |number, what| Event {
+/// Events 8 and 9; a request that waits for more receives an error that the node exits.
+fn events(since: Option<&EventStart>, wait: bool) -> Response {
+    let event = |number, detail| Event {
         number,
         time: format!("2025-01-31T12:00:0{number}.000000Z"),
         monotonic_ns: number * 1_000_000_000,
         stream: Some("axis-1".into()),
         port: Some("path2".into()),
         member: Some(1),
-        what,
+        detail,
     };
     let known = match since {
         None => 7,
-        Some(Since::Number(number)) => *number,
-        Some(Since::Time(time)) => {
+        Some(EventStart::Number(number)) => *number,
+        Some(EventStart::Time(time)) => {
             if time == "2025-01-31" {
                 7
             } else {
@@ -61,11 +61,11 @@ fn events(since: Option<&Since>, wait: bool) -> Response {
         }
     };
     if wait && known >= 9 {
-        return Response::Error { message: "the node ends".into() };
+        return Response::Error { message: "the node exits".into() };
     }
     let all = [
-        event(8, What::Watch(EventKind::PathLoss { packets: 5 })),
-        event(9, What::Watch(EventKind::PathBack { packets: 1234 })),
+        event(8, EventDetail::Watch(EventKind::PathLoss { packets: 5 })),
+        event(9, EventDetail::Watch(EventKind::PathBack { packets: 1234 })),
     ];
     let events = all.into_iter().filter(|event| event.number > known).collect();
     Response::Events { events, missed: 7u64.saturating_sub(known), last: 9 }
@@ -89,7 +89,7 @@ fn run_beside_node(server: &mut Server, line: &[&str]) -> CommandOutput {
 }
 
 #[test]
-fn a_node_is_asked_and_told() {
+fn requests_are_sent_and_responses_printed() {
     let directory = TemporaryDirectory::new("node");
     let socket = directory.file("a.sock");
     let mut server = Server::bind(&socket).expect("a control socket");
@@ -101,7 +101,7 @@ fn a_node_is_asked_and_told() {
     assert!(out.starts_with("node a  ") && out.contains("\naxis-2 "), "{out}");
 
     let CommandOutput { code, out, .. } = ran(&["show", node, "--json"]);
-    let status: NodeStatus = serde_json::from_str(&out).expect("what the node said");
+    let status: NodeStatus = serde_json::from_str(&out).expect("a status");
     assert_eq!((code, status.streams.len()), (0, 2));
 
     let CommandOutput { code, out, .. } = ran(&["show", node, "--stream", "axis-2"]);
@@ -109,12 +109,12 @@ fn a_node_is_asked_and_told() {
     assert!(out.starts_with("stream axis-2  "), "{out}");
 
     let CommandOutput { code, out, .. } = ran(&["show", node, "--stream", "axis-2", "--json"]);
-    let stream: StreamStatus = serde_json::from_str(&out).expect("what the node said");
+    let stream: StreamStatus = serde_json::from_str(&out).expect("a status");
     assert_eq!((code, stream.name.as_str()), (0, "axis-2"));
 
     let CommandOutput { code, out, err } = ran(&["show", node, "--stream", "axis-3"]);
     assert_eq!((code, out.as_str()), (2, ""));
-    let expected = "onbeat: node \"a\" has no stream \"axis-3\"; streams there: axis-1, axis-2\n";
+    let expected = "onbeat: node \"a\" has no stream \"axis-3\"; streams: axis-1, axis-2\n";
     assert_eq!(err, expected);
 
     let CommandOutput { code, out, err } = ran(&["reset", "axis-1", "--node", node]);
@@ -147,10 +147,10 @@ fn a_node_is_asked_and_told() {
     assert_eq!((&json["event"], &json["packets"]), (&"path_loss".into(), &5.into()));
     assert_eq!((&json["port"], &json["member"]), (&"path2".into(), &1.into()));
 
-    // It asks on from the last one.
+    // It continues after the last event.
     let CommandOutput { code, out, err } =
         ran(&["show", node, "--events", "--follow", "--since", "8"]);
-    assert_eq!((code, out.as_str(), err.as_str()), (2, back, "onbeat: the node ends\n"));
+    assert_eq!((code, out.as_str(), err.as_str()), (2, back, "onbeat: the node exits\n"));
 
     let file = directory.file("axis.toml");
     std::fs::write(&file, "[[stream]]\nname = \"axis-3\"\n").expect("a file");
@@ -200,7 +200,7 @@ fn a_follower_exits_with_the_node() {
     assert_eq!(err, "onbeat: the node has exited: no more events\n");
 }
 
-/// What another user left in the current directory is no node, and no configuration of root's.
+/// A file of another user in the current directory is neither a node nor a configuration for root.
 #[test]
 fn a_file_of_another_user_is_neither_a_node_nor_a_configuration() {
     if !require_all(&[Feature::Root]) {
@@ -241,7 +241,7 @@ fn a_file_of_another_user_is_neither_a_node_nor_a_configuration() {
 }
 
 #[test]
-fn a_node_that_is_not_there_is_told_with_how_to_start_one() {
+fn the_error_of_a_missing_node_shows_how_to_start_one() {
     let nowhere = "/nowhere/a.sock";
     assert!(!Path::new(nowhere).exists());
     for line in [
@@ -259,7 +259,7 @@ fn a_node_that_is_not_there_is_told_with_how_to_start_one() {
 }
 
 #[test]
-fn what_is_no_node_cannot_be_taken_down() {
+fn down_of_an_unknown_node_fails() {
     let CommandOutput { code, out, err } = run(&["down", "no-node-has-this-name"]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.starts_with("onbeat: ") && err.contains("no-node-has-this-name"), "{err}");

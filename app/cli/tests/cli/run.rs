@@ -1,4 +1,4 @@
-//! The life of a node, told by the program: started, asked, changed, stopped, taken over, gone.
+//! Life cycle of a node with the program: start, show, reload, stop, takeover, down.
 //!
 //! ```text
 //!   p0 --- eth0 [ relay ] eth1 --- p1
@@ -20,11 +20,11 @@ use onbeat_testing::{CommandOutput, Feature, TemporaryDirectory, require_all, ro
 
 const BOUND: Duration = Duration::from_secs(60);
 
-/// `onbeat run`, killed where the test fails.
+/// `onbeat run`, killed if the test fails.
 struct Daemon(Child);
 
 impl Daemon {
-    /// Starts it, and waits until it says that it is ready.
+    /// Starts it, and waits until it is ready.
     fn start(file: &Path, directory: &TemporaryDirectory) -> Daemon {
         let path = directory.file("notify");
         let _ = std::fs::remove_file(&path);
@@ -43,19 +43,19 @@ impl Daemon {
                 return daemon;
             }
             let ended = daemon.0.try_wait().expect("its state");
-            assert!(ended.is_none(), "it ended: {ended:?}\n{}", log());
+            assert!(ended.is_none(), "it exited: {ended:?}\n{}", log());
             assert!(Instant::now() < end, "it is not ready\n{}", log());
         }
     }
 
-    fn end(mut self, signal: Signal) -> ExitStatus {
+    fn stop(mut self, signal: Signal) -> ExitStatus {
         kill(Pid::from_raw(self.0.id() as i32), signal).expect("it is there");
         let end = Instant::now() + BOUND;
         loop {
             if let Some(status) = self.0.try_wait().expect("its state") {
                 return status;
             }
-            assert!(Instant::now() < end, "it goes on after {signal}");
+            assert!(Instant::now() < end, "it still runs after {signal}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -90,7 +90,7 @@ fn bad(line: &[&str]) -> String {
     err
 }
 
-fn life(directory: &TemporaryDirectory) {
+fn life_cycle(directory: &TemporaryDirectory) {
     let _mounts = private_mounts();
     let handle = Handle::open().expect("rtnetlink");
     let ethtool = Ethtool::open().expect("ethtool");
@@ -98,7 +98,7 @@ fn life(directory: &TemporaryDirectory) {
         handle.create_veth(&VethEnd::new(end), &VethEnd::new(other)).expect("a veth pair");
         handle.set_up(end).expect("an interface that is up");
         handle.set_up(other).expect("an interface that is up");
-        // Without it a veth takes nothing from native programs, and generic ones cannot make
+        // Without GRO a veth receives nothing from native programs, and generic mode cannot make
         // replicas that differ.
         ethtool.set_features(other, &[("gro", true)]).expect("GRO");
     }
@@ -121,7 +121,7 @@ fn life(directory: &TemporaryDirectory) {
     };
     assert_eq!(resets(&status()), resets(&at_first).map(|resets| resets + 1));
     bad(&["reset", "forth"]);
-    // A second daemon would fight the first one for the tables.
+    // Two daemons would both change the tables.
     let refused = bad(&["run", path]);
     assert!(refused.contains("relay.sock"), "{refused}");
 
@@ -131,43 +131,43 @@ fn life(directory: &TemporaryDirectory) {
     assert!(good(&["show"]).contains("\nhome "));
     std::fs::write(&file, text.replace("\"back\"", "back")).expect("a broken file");
     assert!(bad(&["reload"]).contains("relay.toml:"));
-    assert!(good(&["show"]).contains("\nhome "), "it goes on as it was");
+    assert!(good(&["show"]).contains("\nhome "), "the configuration is unchanged");
 
-    assert_eq!(daemon.end(Signal::SIGTERM).code(), Some(0));
+    assert_eq!(daemon.stop(Signal::SIGTERM).code(), Some(0));
     bad(&["show"]);
     std::fs::write(&file, text.replace("\"back\"", "\"home\"")).expect("the file");
     let daemon = Daemon::start(&file, directory);
     assert!(good(&["show"]).contains("\nhome "), "taken over");
-    assert_eq!(daemon.end(Signal::SIGTERM).code(), Some(0));
+    assert_eq!(daemon.stop(Signal::SIGTERM).code(), Some(0));
     assert_eq!(good(&["down", "relay"]), "relay is down\n");
     bad(&["down", "relay"]);
 
     let daemon = Daemon::start(&file, directory);
-    assert_eq!(daemon.end(Signal::SIGINT).code(), Some(0), "Ctrl-C");
+    assert_eq!(daemon.stop(Signal::SIGINT).code(), Some(0), "Ctrl-C");
     bad(&["down", path]);
 
     let mut daemon = Daemon::start(&file, directory);
     assert_eq!(good(&["down", path]), format!("{path} is down\n"));
     let end = Instant::now() + BOUND;
     while daemon.0.try_wait().expect("its state").is_none() {
-        assert!(Instant::now() < end, "down, and its daemon lives");
+        assert!(Instant::now() < end, "the daemon runs after down");
         std::thread::sleep(Duration::from_millis(5));
     }
     for port in ["eth0", "eth1", "eth2"] {
-        // The kernel takes a program away some time after its last owner has gone.
+        // The kernel removes a program some time after its last owner has exited.
         let link = handle
             .wait_for(port, "without a program", BOUND, |link| link.xdp.is_empty())
             .unwrap_or_else(|error| panic!("a program stays: {error}"));
-        assert_eq!(link.mtu, 1500, "given back: {link:?}");
+        assert_eq!(link.mtu, 1500, "restored: {link:?}");
     }
 }
 
 #[test]
-fn a_node_from_start_to_end() {
+fn a_node_starts_reloads_stops_and_is_removed() {
     if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf]) {
         return;
     }
     let directory = TemporaryDirectory::new("run");
     let namespace = Namespace::with_loopback().expect("a namespace");
-    namespace.run(|| life(&directory)).expect("a thread in it");
+    namespace.run(|| life_cycle(&directory)).expect("a thread in it");
 }

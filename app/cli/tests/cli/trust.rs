@@ -1,5 +1,5 @@
-//! Files that say what a privileged command changes: those that another user could have written are
-//! refused by each command, with one message.
+//! Configuration files of privileged commands: each command refuses files that another user could have
+//! written, with the same message.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -35,7 +35,7 @@ impl Files {
         self.directory.file(name)
     }
 
-    /// The command, and the file in it by its name.
+    /// Runs a command line; names of files are replaced by their paths.
     fn run(&self, line: &str) -> CommandOutput {
         let path = |word: &str| {
             let is_file = word.ends_with(".toml");
@@ -112,9 +112,9 @@ fn a_check_warns_of_files_that_another_user_could_have_written() {
     }
 }
 
-/// Device descriptions and concise DCFs say what a node configures.
+/// Device descriptions and concise DCFs configure nodes.
 #[test]
-fn files_that_a_network_names_are_as_the_network() {
+fn files_named_by_a_network_file_are_checked_as_well() {
     if !require_all(&[Feature::Root]) {
         return;
     }

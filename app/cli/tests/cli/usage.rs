@@ -1,4 +1,4 @@
-//! Exit status, standard error, and outputs that do not take what is written.
+//! Exit status, standard error, and outputs that cannot be written.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -14,7 +14,7 @@ use crate::common::{onbeat, run};
 use onbeat_testing::CommandOutput;
 
 #[test]
-fn wrong_usage_ends_with_2_and_the_way_out() {
+fn wrong_usage_exits_with_2_and_a_remedy() {
     let lines: [&[&str]; 9] = [
         &["frobnicate"],
         &["--frobnicate"],
@@ -36,20 +36,20 @@ fn wrong_usage_ends_with_2_and_the_way_out() {
 }
 
 #[test]
-fn no_command_at_all_shows_help_as_an_error() {
+fn a_missing_command_prints_help_as_an_error() {
     let CommandOutput { code, out, err } = run(&[]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.contains("Examples:\n  onbeat "), "{err}");
 }
 
 #[test]
-fn a_misspelt_command_is_guessed() {
+fn a_misspelled_command_gets_a_suggestion() {
     let CommandOutput { err, .. } = run(&["docter"]);
     assert!(err.contains("doctor"), "{err}");
 }
 
 #[test]
-fn a_reader_that_has_gone_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     for line in [&["man"][..], &["--help"], &["completions", "bash"]] {
         let (reader, writer) = nix::unistd::pipe().expect("a pipe");
         drop(reader);
@@ -60,7 +60,7 @@ fn a_reader_that_has_gone_is_no_error() {
 }
 
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_an_error() {
     let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let ran: CommandOutput = onbeat().arg("man").stdout(full).output().expect("it starts").into();
     assert_eq!(ran.code, 2);
@@ -68,7 +68,7 @@ fn a_full_disk_is_told() {
 }
 
 #[test]
-fn nobody_to_complain_to_is_no_reason_to_panic() {
+fn a_closed_standard_error_causes_no_panic() {
     let (reader, writer) = nix::unistd::pipe().expect("a pipe");
     drop(reader);
     let status = onbeat().arg("frobnicate").stderr(writer).status().expect("it starts");
@@ -76,14 +76,14 @@ fn nobody_to_complain_to_is_no_reason_to_panic() {
 }
 
 #[test]
-fn a_log_level_that_is_none_is_refused() {
+fn an_invalid_log_level_is_refused() {
     let ran: CommandOutput =
         onbeat().arg("doctor").env("RUST_LOG", "a=b=c").output().expect("it starts").into();
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
-    assert!(ran.err.starts_with("onbeat: RUST_LOG=\"a=b=c\" is not understood: "), "{}", ran.err);
+    assert!(ran.err.starts_with("onbeat: RUST_LOG=\"a=b=c\" is invalid: "), "{}", ran.err);
 }
 
-/// A terminal, and what is written there.
+/// Returns the output on a terminal.
 fn on_a_terminal(no_color: Option<&str>) -> String {
     // Not by openpty: its descriptors go to programs that other tests start meanwhile.
     let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
@@ -107,7 +107,7 @@ fn on_a_terminal(no_color: Option<&str>) -> String {
 }
 
 #[test]
-fn colours_are_for_terminals_that_want_them() {
+fn colors_are_printed_only_on_terminals_with_colors() {
     let said = on_a_terminal(None);
     assert!(said.contains('\x1b') && said.contains("onbeat:"), "{said:?}");
     assert!(on_a_terminal(Some("")).contains('\x1b'), "set to nothing is not set");
@@ -115,12 +115,12 @@ fn colours_are_for_terminals_that_want_them() {
     assert!(said.starts_with("onbeat: ") && !said.contains('\x1b'), "{said:?}");
 }
 
-/// What a command logs to a standard error that is, or is not, the journal's.
+/// Returns the log of a command whose standard error is, or is not, the journal.
 fn logged(to_journal: bool) -> String {
     let (mut journal, writer) = UnixStream::pair().expect("a socket");
     let is = std::fs::File::from(writer.as_fd().try_clone_to_owned().expect("a descriptor"))
         .metadata()
-        .expect("what it is");
+        .expect("metadata");
     let inode = if to_journal { is.ino() } else { is.ino() + 1 };
     let mut command = onbeat();
     command.args(["-vv", "man"]);
@@ -134,10 +134,10 @@ fn logged(to_journal: bool) -> String {
 }
 
 #[test]
-fn the_journal_gets_priorities_and_others_get_the_time() {
+fn the_journal_receives_priorities_and_others_receive_time_stamps() {
     let said = logged(true);
     assert!(said.starts_with("<7>"), "{said:?}");
     let said = logged(false);
     assert!(!said.contains("<7>") && said.contains("DEBUG"), "{said:?}");
-    assert!(said.starts_with("20"), "a line begins with the time: {said:?}");
+    assert!(said.starts_with("20"), "a line starts with the time: {said:?}");
 }

@@ -1,11 +1,11 @@
-//! Wording of messages, as far as the sources show it.
+//! Wording of messages in the sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use onbeat_testing::root;
 
-/// Crates whose messages these rules hold for.
+/// Crates whose messages are checked.
 const CRATES: [&str; 12] = [
     "app/cli",
     "app/lab",

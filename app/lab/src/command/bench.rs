@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use onbeat_lab::bench::{port, powerlink};
 use onbeat_report::format::parse_duration;
-use onbeat_terminal::Shown;
+use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Failure, Result};
 
 use self::cyclic::Cyclic;

@@ -10,7 +10,7 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use onbeat_lab::scenario::{self, Common, Scenario, list};
 use serde::Serialize;
 
-use onbeat_terminal::Shown;
+use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Answer, Result};
 use onbeat_terminal::{colors, output};
 
@@ -124,7 +124,7 @@ Each scenario has options of its own: `onbeat lab run SCENARIO --help`.";
 struct Run {
     scenario: &'static Scenario,
     matches: ArgMatches,
-    shown: Shown,
+    shown: ResultOptions,
     /// Show all tables of the result, instead of a summary.
     verbose: bool,
 }
@@ -149,7 +149,7 @@ impl clap::Args for Run {
 /// The subcommand of a scenario.
 fn run_of(scenario: &Scenario) -> clap::Command {
     let Scenario { name, summary, example, .. } = scenario;
-    Shown::augment_args(scenario.command())
+    ResultOptions::augment_args(scenario.command())
         .mut_arg("quiet", |quiet| quiet.help("Print neither the network diagram nor progress"))
         .about(format!("{}{}", summary[..1].to_uppercase(), &summary[1..]))
         .long_about(None)
@@ -164,7 +164,7 @@ impl FromArgMatches for Run {
             matches.subcommand().ok_or_else(|| clap::Error::new(ErrorKind::MissingSubcommand))?;
         let scenario = scenario::find(name)
             .map_err(|error| clap::Error::raw(ErrorKind::InvalidSubcommand, error))?;
-        let shown = Shown::from_arg_matches(matches)?;
+        let shown = ResultOptions::from_arg_matches(matches)?;
         let verbose =
             matches.try_get_one::<u8>("verbose").ok().flatten().is_some_and(|count| *count > 0);
         Ok(Self { scenario, matches: matches.clone(), shown, verbose })
@@ -180,7 +180,7 @@ impl FromArgMatches for Run {
 
 impl Run {
     fn execute(self) -> Result {
-        let Shown { json, quiet, html } = &self.shown;
+        let ResultOptions { json, quiet, html } = &self.shown;
         let common = Common {
             html: html.clone(),
             json: *json,
@@ -346,7 +346,7 @@ mod tests {
             &root,
             |command| ["lab", "bench", "load"].contains(&command),
             |words| {
-                let parsed = onbeat_terminal::program::of_commands::<crate::command::Command>()
+                let parsed = onbeat_terminal::program::command_line::<crate::command::Command>()
                     .try_get_matches_from(words);
                 parsed.map(drop).map_err(|error| (format!("{:?}", error.kind()), error.to_string()))
             },

@@ -28,11 +28,11 @@ impl Arguments {
 mod tests {
     use super::*;
     use crate::command::Command;
-    use onbeat_terminal::program::of_commands;
+    use onbeat_terminal::program::command_line;
 
     #[test]
     fn each_command_has_a_page_unless_it_is_hidden() {
-        let pages = manual::pages(of_commands::<Command>(), &[]);
+        let pages = manual::pages(command_line::<Command>(), &[]);
         let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
         assert_eq!(names, ["onbeat-lab", "onbeat-bench", "onbeat-load"]);
         for (page, command) in [(0, "lab run link-failure"), (0, "lab shell"), (1, "bench port")] {

@@ -1,5 +1,5 @@
-//! `[[stream]]` tables for a node that runs: the syntax and the faults of a file, and checks whose
-//! work goes by these streams alone, however many the node has.
+//! `[[stream]]` tables for a running node: syntax and faults as in a file. The cost of the checks depends only on
+//! these streams, not on the number of streams of the node.
 
 use onbeat_frer::spec::{PortId, Stream};
 
@@ -7,40 +7,40 @@ use super::diagnostic::Source;
 use super::reader::{Faults, Table};
 use super::set::Conflict;
 use super::{
-    Before, ConfigError, PortConfig, PortIds, StreamSet, Warnings, Written, block, check, parse,
-    stream,
+    ConfigError, PortConfig, PortIds, ReplacedStreams, SourceText, StreamSet, Warnings, block,
+    check, parse, stream,
 };
 
-/// What streams are to be to those that a node has.
+/// Operation on the streams of a running node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
-    /// New.
+pub enum StreamOperation {
+    /// Add new streams.
     Add,
-    /// In the place of those with the same names.
+    /// Replace the streams with the same names.
     Change,
 }
 
-/// Streams for a node that runs.
+/// Streams for a running node.
 #[derive(Debug, Clone)]
 pub struct Addition {
     /// The streams, each name once.
     pub streams: Vec<Stream>,
     /// The table of each.
     blocks: Vec<usize>,
-    how: How,
-    written: Written,
+    how: StreamOperation,
+    written: SourceText,
 }
 
 impl Addition {
-    /// Reads a text of `[[stream]]` tables; `file` is what its faults name. The node has these
-    /// ports, `already` so many streams, and room for `room`.
+    /// Reads a text of `[[stream]]` tables; faults name it `file`. The node has these ports, `already`
+    /// streams, and room for `room`.
     ///
     /// # Errors
     /// Every fault of the text.
     pub fn parse(
         text: &str,
         file: &str,
-        how: How,
+        how: StreamOperation,
         ports: &[PortConfig],
         (already, room): (usize, u32),
     ) -> Result<Addition, ConfigError> {
@@ -52,25 +52,24 @@ impl Addition {
             (0..).zip(ports).map(|(id, port)| (port.name.clone(), PortId(id))).collect();
         let blocks = stream::read_all(table.items("stream"), &ids, &faults);
         if !table.has("stream") {
-            table.fault("there is no stream", "write [[stream]] tables, as in the node's file");
+            table.fault("no stream found", "write [[stream]] tables, as in the node's file");
         }
         table.finish();
-        let already = if how == How::Add { already } else { 0 };
+        let already = if how == StreamOperation::Add { already } else { 0 };
         let streams = block::unfold(&blocks, already, room, &faults);
         check::all(&streams, &blocks, ports, &faults);
         check::replicas(&streams, &blocks, ports, &faults);
 
         let warnings = faults.judge(&source)?;
         let (owners, streams) = streams.into_iter().unzip();
-        let written = Written { source, warnings, blocks, control: None };
+        let written = SourceText { source, warnings, blocks, control: None };
         Ok(Addition { streams, blocks: owners, how, written })
     }
 
-    /// Checks that the ports can carry the streams, as [`super::Config::check`] does, and tells the
-    /// traps that they step into.
+    /// Checks that the ports can carry the streams, like [`super::Config::check`]; returns warnings.
     ///
     /// # Errors
-    /// A path that is too narrow.
+    /// The MTU of a path is too small.
     pub fn check(
         &self,
         ports: &[PortConfig],
@@ -79,33 +78,33 @@ impl Addition {
         self.written.check(ports, mtu_of)
     }
 
-    /// Enters the streams among those that run; tells what was in their places.
+    /// Adds the streams to the running ones, or replaces them; returns the replaced streams.
     ///
     /// # Errors
-    /// One is there already, or is not there; one takes frames of another. Nothing has changed then.
+    /// A stream exists already, or does not exist; a stream identifies frames of another. Nothing is changed then.
     pub fn enter(
         &self,
         running: &mut StreamSet,
         ports: &[PortConfig],
-    ) -> Result<Before, ConfigError> {
+    ) -> Result<ReplacedStreams, ConfigError> {
         let faults = Faults::default();
         for (stream, &block) in self.streams.iter().zip(&self.blocks) {
             let name = &stream.name;
             let (message, help) = match (self.how, running.get(name)) {
-                (How::Add, Some(_)) => (
+                (StreamOperation::Add, Some(_)) => (
                     format!("the node has a stream {name:?} already"),
-                    "change it (onbeat stream change), or give this one a name of its own",
+                    "change it (onbeat stream change), or use another name",
                 ),
-                (How::Change, None) => (
+                (StreamOperation::Change, None) => (
                     format!("the node has no stream {name:?}"),
-                    "add it (onbeat stream add); onbeat show lists those there are",
+                    "add it (onbeat stream add); onbeat show lists the streams",
                 ),
                 _ => continue,
             };
             let place = &self.written.blocks[block].place;
             faults.note(place.span.clone(), &place.path, message, help);
         }
-        let mut before = Before::new();
+        let mut before = ReplacedStreams::new();
         if faults.count() == 0 {
             match running.exchange(&self.streams) {
                 Ok(streams) => before = streams,

@@ -5,27 +5,27 @@ use std::str::FromStr;
 
 use onbeat_link::{Backend as PortBackend, by_name};
 
-/// What moves a node's frames.
+/// The data plane of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Backend {
-    /// Programs in the kernel, which go on without the daemon.
+    /// BPF programs in the kernel, which run without the daemon.
     #[default]
     Xdp,
-    /// The daemon, over packet sockets: where there is no XDP.
+    /// The daemon, with packet sockets, if XDP is unavailable.
     Packet,
-    /// The daemon, over AF_XDP sockets.
+    /// The daemon, with AF_XDP sockets.
     Xsk,
 }
 
 impl Backend {
-    /// Each with its name in files and on the command line, that of the port's back end.
+    /// All data planes with their names in files and on the command line; the names of the port's back ends.
     pub const ALL: [(&'static str, Self); 3] = [
         (PortBackend::Xdp.name(), Self::Xdp),
         (PortBackend::Packet.name(), Self::Packet),
         (PortBackend::Xsk.name(), Self::Xsk),
     ];
 
-    /// Whether the daemon moves the frames.
+    /// Whether the daemon forwards the frames.
     #[must_use]
     pub fn is_user_space(self) -> bool {
         self != Self::Xdp

@@ -1,4 +1,4 @@
-//! A `[[stream]]` table that was read, and the streams that it makes.
+//! A parsed `[[stream]]` table, and its expansion to streams.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -13,24 +13,24 @@ use super::text::is_name;
 /// A `[[stream]]` table: one stream, or `count` of them.
 #[derive(Debug, Clone)]
 pub(super) struct Block {
-    /// The first of its streams; the name is still the template.
+    /// The first of its streams; its name is the template.
     pub(super) first: Stream,
     pub(super) repeat: Repeat,
-    pub(super) place: Place,
-    pub(super) members: Vec<Place>,
-    pub(super) egress: Vec<Place>,
+    pub(super) place: Location,
+    pub(super) members: Vec<Location>,
+    pub(super) egress: Vec<Location>,
 }
 
-/// Where something stands in the file, for faults found later.
+/// Location of a value in the file, for faults found later.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) span: Range<usize>,
     pub(super) path: String,
 }
 
-impl Place {
-    pub(super) fn of(value: &Value<'_>) -> Place {
-        Place { span: value.span(), path: value.path.clone() }
+impl Location {
+    pub(super) fn of(value: &Value<'_>) -> Location {
+        Location { span: value.span(), path: value.path.clone() }
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn unfold(
         total += u64::from(block.repeat.count);
         if total > u64::from(room) {
             let message = format!(
-                "this makes {}, and the node has room for {room}",
+                "this results in {}, and the node has room for {room}",
                 counted(total, "stream")
             );
             fault(message, "raise max-streams under [node], or remove streams");
@@ -65,17 +65,17 @@ pub(super) fn unfold(
             let mut stream = Stream { name, ..block.first.clone() };
             if !is_name(&stream.name) {
                 let help = "use 1 to 63 letters, digits, hyphens, underscores and dots";
-                fault(format!("{:?} cannot be a name", stream.name), help);
+                fault(format!("{:?} is not a valid name", stream.name), help);
                 break;
             }
             if let Err(overflow) = block.repeat.step.apply(&mut stream, n) {
                 fault(
                     format!("stream {n} of {}: {} does not fit", block.repeat.count, overflow.key),
-                    "use a smaller count or step, or begin with a smaller value",
+                    "use a smaller count or step, or a smaller first value",
                 );
                 break;
             }
-            // The reader knows these rules key by key; none may slip through because one was added.
+            // The reader checks these rules key by key; this check also covers rules added later.
             if let Err(error) = stream.validate() {
                 fault(error.to_string(), "correct the stream");
                 break;

@@ -1,4 +1,4 @@
-//! What only shows when all streams are looked at together.
+//! Checks across all streams.
 
 use std::collections::HashSet;
 
@@ -6,18 +6,18 @@ use onbeat_frer::spec::Stream;
 
 use super::block::Block;
 use super::reader::Faults;
-use super::set::Taken;
+use super::set::FrameOwners;
 use super::{Mode, PortConfig};
 
-/// In generic mode the kernel's copies of a frame share one buffer: what leaves is alike. Where the
-/// mode is left open this shows when the interface does; said here, nothing need be tried.
+/// Checks that ports in generic mode have streams with equal replicas only: the kernel's copies of a frame share
+/// one buffer there. With mode "auto" this is checked when the interface exists.
 pub(super) fn replicas(
     streams: &[(usize, Stream)],
     blocks: &[Block],
     ports: &[PortConfig],
     faults: &Faults,
 ) {
-    let mut told = HashSet::new();
+    let mut reported = HashSet::new();
     for (block, stream) in streams {
         let differs = stream.unlike_replica();
         let generic = stream.members.iter().find_map(|member| {
@@ -25,7 +25,7 @@ pub(super) fn replicas(
             (port.mode == Mode::Generic).then_some(&port.name)
         });
         let (Some(differs), Some(port)) = (differs, generic) else { continue };
-        if !told.insert(*block) {
+        if !reported.insert(*block) {
             continue;
         }
         let place = &blocks[*block].egress[differs];
@@ -33,8 +33,8 @@ pub(super) fn replicas(
             place.span.clone(),
             &place.path,
             format!(
-                "stream {:?} comes in by port {port:?}, which is to run XDP in generic mode, where \
-                 all replicas of a frame are alike",
+                "stream {:?} is received by port {port:?}, which runs XDP in generic mode, where \
+                 all replicas of a frame are equal",
                 stream.name
             ),
             "give each egress port the same tag, vlan, priority and destination, or leave mode out \
@@ -43,25 +43,25 @@ pub(super) fn replicas(
     }
 }
 
-/// No frame may be of two streams. Tells whose frames are whose, by the number of the stream.
+/// Checks that no frame belongs to two streams. Returns the owner of each frame, by the number of the stream.
 pub(super) fn all(
     streams: &[(usize, Stream)],
     blocks: &[Block],
     ports: &[PortConfig],
     faults: &Faults,
-) -> Taken {
-    let mut taken = Taken::default();
-    // Tables with `count` may collide a thousand times: once is told.
-    let mut told = HashSet::new();
+) -> FrameOwners {
+    let mut taken = FrameOwners::default();
+    // Tables with `count` may collide a thousand times; one fault is reported.
+    let mut reported = HashSet::new();
     for (number, (block, stream)) in streams.iter().enumerate() {
         for member in 0..stream.members.len() {
             let Err(other) = taken.insert(stream, number, member) else { continue };
             let (other_block, other_stream) = &streams[other.stream];
-            if !told.insert((*block, member, *other_block, other.member)) {
+            if !reported.insert((*block, member, *other_block, other.member)) {
                 continue;
             }
             let help = if block == other_block && blocks[*block].repeat.count > 1 {
-                "let step advance what the identification looks at"
+                "advance a key of the identification by step"
             } else {
                 DIFFER
             };
@@ -71,10 +71,10 @@ pub(super) fn all(
     taken
 }
 
-/// The way out for two streams.
-pub(super) const DIFFER: &str = "let them differ in address, VLAN or port";
+/// Remedy for two streams with the same frames.
+pub(super) const DIFFER: &str = "use different addresses, VLANs or ports";
 
-/// A member takes frames that are another stream's.
+/// Reports a member that identifies frames of another stream.
 pub(super) fn same_frames(
     stream: &Stream,
     member: usize,
@@ -91,7 +91,7 @@ pub(super) fn same_frames(
         place.span.clone(),
         &place.path,
         format!(
-            "stream {:?} takes the same frames on port {port:?} as stream {other:?}",
+            "stream {:?} identifies the same frames on port {port:?} as stream {other:?}",
             stream.name
         ),
         help,

@@ -1,4 +1,4 @@
-//! The `[node.events]` table: what is told of streams, and from when on.
+//! The `[node.events]` table: thresholds of stream events.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use onbeat_frer::watch::EventRules;
 
 use super::reader::Value;
 
-/// What a node tells of its streams.
+/// Events of a node's streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventsConfig {
-    /// How often each stream is looked at.
+    /// Interval at which each stream is polled.
     pub interval: Duration,
-    /// Events kept for who asks later.
+    /// Number of events stored for later requests.
     pub keep: usize,
-    /// From when on something is told.
+    /// Thresholds of events.
     pub rules: EventRules,
 }
 
@@ -23,7 +23,7 @@ impl Default for EventsConfig {
     }
 }
 
-/// Longest of all times, an hour.
+/// Longest time: one hour.
 const LONGEST_MS: u32 = 3_600_000;
 
 pub(super) fn read(value: &Value<'_>) -> EventsConfig {

@@ -1,4 +1,4 @@
-//! The `[guard]` table: whose bottom halves are scheduled by who waits for them.
+//! The `[guard]` table: interfaces whose receive processing runs at the priority of the waiting process.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,30 +10,28 @@ use super::reader::{Faults, Table, Value};
 use super::realtime::parse as parse_text;
 use super::{LoadError, Source, interface, parse, source_of};
 
-/// Longest of all times, an hour.
+/// Longest time: one hour.
 const LONGEST_MS: u32 = 3_600_000;
 /// All of 1024 CPUs.
 const MOST_US_PER_SECOND: u32 = 1_024_000_000;
 
-/// Budgets at most: each has a limit that processes share when there are very many.
+/// Maximum number of budgets: each has a limit that processes share if there are very many.
 const MOST_BUDGETS: usize = 64;
 
 const COMMAND_HELP: &str = "use at most 15 octets, as /proc/PID/comm has them; \\xNN is an octet";
 
 const CGROUP_HELP: &str = "write it like \"/system.slice\", as /proc/PID/cgroup has it";
 
-const DROP_AT_HELP: &str = "write \"tc\", or \"xdp\" to drop in the driver where it can";
+const DROP_AT_HELP: &str = "write \"tc\", or \"xdp\" to drop in the driver if it supports XDP";
 
-const NAMESPACES_HELP: &str =
-    "write \"own\", or \"all\" so that containers' sockets wait for the interfaces too";
+const NAMESPACES_HELP: &str = "write \"own\", or \"all\" to include sockets of containers";
 
 const RANK_HELP: &str = "write it like \"normal\", \"nice -5\" or \"fifo 50\"";
 
-/// Reads the `[guard]` table of a file, and nothing else in it: a node's configuration will do, or a
-/// file with this table alone.
+/// Reads only the `[guard]` table of a file: the configuration of a node, or a file with only this table.
 ///
 /// # Errors
-/// Where the file cannot be read, has no such table, or the table is faulty.
+/// The file cannot be read, has no such table, or the table has faults.
 pub fn load_guard(path: &Path) -> Result<Config, LoadError> {
     let (text, file) = source_of(path)?;
     let source = Source { file, text: text.into() };
@@ -76,8 +74,8 @@ pub(super) fn read(value: &Value<'_>) -> Option<Config> {
     let budgets = table.items("budget");
     if let Some(beyond) = budgets.get(MOST_BUDGETS) {
         beyond.fault(
-            format!("there are more than {MOST_BUDGETS} budgets"),
-            "one of them holds for each process that it fits",
+            format!("more than {MOST_BUDGETS} budgets"),
+            "use one budget for several processes: it applies to each process that matches",
         );
     }
     config.budgets = budgets.iter().filter_map(rule).collect();
@@ -90,7 +88,7 @@ fn names(value: &Value<'_>) -> Option<Vec<String>> {
     for one in value.array()? {
         let Some(name) = interface::read(&one) else { continue };
         if names.contains(&name) {
-            one.fault(format!("{name:?} is there twice"), "name each interface once");
+            one.fault(format!("{name:?} is listed twice"), "name each interface once");
         }
         names.push(name);
     }
@@ -111,9 +109,9 @@ fn rule(value: &Value<'_>) -> Option<Rule> {
         Some(text.to_owned())
     };
     let command =
-        text("command", Rule::is_command, "fits no process: it is too long", COMMAND_HELP);
+        text("command", Rule::is_command, "matches no process: it is too long", COMMAND_HELP);
     let is_path = |path: &str| path.starts_with('/');
-    let cgroup = text("cgroup", is_path, "fits no process: it is not absolute", CGROUP_HELP);
+    let cgroup = text("cgroup", is_path, "matches no process: it is not absolute", CGROUP_HELP);
     let us = table.require("us-per-second", "100000");
     let us = us.and_then(|value| value.number(1..=MOST_US_PER_SECOND));
     table.finish();

@@ -77,7 +77,7 @@ fn active(table: &mut Table<'_>) -> Option<Identification> {
         if up == Rewrite::default() {
             table.fault(
                 "up changes nothing",
-                "say what becomes of destination, vlan or priority, or use type = \"null\"",
+                "set destination, vlan or priority, or use type = \"null\"",
             );
         }
         table.finish();
@@ -106,7 +106,7 @@ pub(super) fn rewrite(table: &mut Table<'_>) -> Rewrite {
     let priority = table.take("priority");
     if let (Some(value), Some(VlanAction::Remove)) = (&priority, vlan) {
         value.fault(
-            "a priority has no place in a frame whose VLAN tag is removed",
+            "a frame whose VLAN tag is removed has no priority",
             "remove priority, or keep the tag",
         );
     }
@@ -126,7 +126,7 @@ fn ip(table: &mut Table<'_>) -> Option<Identification> {
     {
         if source.is_ipv4() != destination.is_ipv4() {
             value.fault(
-                format!("{source} and {destination} are not of one IP version"),
+                format!("{source} and {destination} have different IP versions"),
                 "use two IPv4 or two IPv6 addresses",
             );
         }
@@ -145,32 +145,37 @@ fn ip(table: &mut Table<'_>) -> Option<Identification> {
 
 fn next_protocol(table: &mut Table<'_>) -> NextProtocol {
     #[derive(Clone, Copy)]
-    enum Word {
+    enum ProtocolName {
         None,
         Udp,
         Tcp,
         Sctp,
     }
-    let words =
-        [("udp", Word::Udp), ("tcp", Word::Tcp), ("sctp", Word::Sctp), ("none", Word::None)];
+    let words = [
+        ("udp", ProtocolName::Udp),
+        ("tcp", ProtocolName::Tcp),
+        ("sctp", ProtocolName::Sctp),
+        ("none", ProtocolName::None),
+    ];
     let protocol_value = table.take("protocol");
     let protocol = match &protocol_value {
         Some(value) => value.choice(&words),
-        None => Some(Word::None),
+        None => Some(ProtocolName::None),
     };
     let mut port = |key| {
         let value = table.take(key)?;
-        if matches!(protocol, Some(Word::None)) {
-            value.fault("a port needs a protocol", "add protocol = \"udp\", \"tcp\" or \"sctp\"");
+        if matches!(protocol, Some(ProtocolName::None)) {
+            value
+                .fault("a port requires a protocol", "add protocol = \"udp\", \"tcp\" or \"sctp\"");
         }
         value.number(0..=65535)
     };
     let (source, destination) = (port("source-port"), port("destination-port"));
     match protocol {
-        None | Some(Word::None) => NextProtocol::None,
-        Some(Word::Udp) => NextProtocol::Udp { source, destination },
-        Some(Word::Tcp) => NextProtocol::Tcp { source, destination },
-        Some(Word::Sctp) => NextProtocol::Sctp { source, destination },
+        None | Some(ProtocolName::None) => NextProtocol::None,
+        Some(ProtocolName::Udp) => NextProtocol::Udp { source, destination },
+        Some(ProtocolName::Tcp) => NextProtocol::Tcp { source, destination },
+        Some(ProtocolName::Sctp) => NextProtocol::Sctp { source, destination },
     }
 }
 
@@ -192,7 +197,7 @@ fn mask(table: &mut Table<'_>) -> Option<Identification> {
     let octets = destination_mask.0.iter().chain(&source_mask.0).chain(&msdu_mask);
     if octets.copied().all(|octet| octet == 0) {
         table.fault(
-            "every mask is zero, so that every frame matches",
+            "all masks are zero: every frame matches",
             "set destination-mask, source-mask or msdu-mask",
         );
     }
@@ -230,19 +235,19 @@ fn msdu(table: &mut Table<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
         } else {
             value.fault(
                 format!("the value has {} octets, its mask {}", matched.len(), mask.len()),
-                "make msdu-mask and msdu-match equally long",
+                "use the same length for msdu-mask and msdu-match",
             );
         }
     }
     Some((mask, matched))
 }
 
-/// A bit that the mask clears can never be found set.
+/// Checks that the value has no bits outside its mask: such a value never matches.
 fn within_mask(value: Option<&Value<'_>>, mask: &[u8], matched: &[u8]) {
     let outside = mask.iter().zip(matched).any(|(mask, matched)| matched & !mask != 0);
     if let (Some(value), true) = (value, outside) {
         value.fault(
-            "the value has bits set where its mask has none, so no frame matches",
+            "the value has bits set outside its mask: no frame matches",
             "clear those bits, or set them in the mask",
         );
     }

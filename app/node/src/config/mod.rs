@@ -1,9 +1,9 @@
 //! The configuration file of a node.
 //!
-//! A file is read as a whole and every fault in it is reported at once, each with its place, key,
-//! value and remedy ([`ConfigError`]); so is what is legal and a known trap, where there is no fault
-//! ([`Config::check`]). What comes out is plain data: names of ports are replaced
-//! by [`PortId`]s, which count the `[[port]]` tables from 0, and `count` is unfolded.
+//! A file is read completely, and all faults are reported at once, each with its location, key, value and
+//! remedy ([`ConfigError`]). Without faults, [`Config::check`] reports warnings of known traps. The result is
+//! plain data: [`PortId`]s, which count the `[[port]]` tables from 0, replace names of ports, and `count` is
+//! expanded.
 
 mod addition;
 mod backend;
@@ -37,13 +37,13 @@ use onbeat_realtime::Profile;
 
 use crate::control::in_directory;
 
-pub use addition::{Addition, How};
+pub use addition::{Addition, StreamOperation};
 pub use backend::Backend;
 pub use events::EventsConfig;
 pub use guard::load_guard;
-pub use set::{Before, StreamSet};
+pub use set::{ReplacedStreams, StreamSet};
 
-/// What a node is told to do.
+/// The configuration of a node.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The node as a whole.
@@ -52,70 +52,70 @@ pub struct Config {
     pub ports: Vec<PortConfig>,
     /// Its streams, in the order of the file, each name once.
     pub streams: Vec<Stream>,
-    written: Written,
-    /// Whose frames are whose, by the number of the stream.
-    taken: set::Taken,
+    written: SourceText,
+    /// The owner of each frame, by the number of the stream.
+    taken: set::FrameOwners,
 }
 
-/// Streams as a text has them, for what can only be checked later.
+/// Source text of streams, for checks that follow later.
 #[derive(Debug, Clone)]
-struct Written {
+struct SourceText {
     source: Source,
-    /// Traps that show in the text alone.
+    /// Warnings from the text alone.
     warnings: Warnings,
-    /// Where each stream stands; several where `count` made them.
+    /// The table of each stream; several streams with `count`.
     blocks: Vec<block::Block>,
-    /// Where the control socket is named.
+    /// Location of the control path.
     control: Option<Range<usize>>,
 }
 
 /// The `[node]` table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeConfig {
-    /// Name of the node; without it in the file, the name of the file.
+    /// Name of the node; the name of the file by default.
     pub name: String,
-    /// What moves its frames.
+    /// Its data plane.
     pub backend: Backend,
     /// How the data plane in user space waits for frames.
     pub poll: PollMode,
-    /// What its thread asks of the host.
+    /// Real-time profile of its thread.
     pub realtime: Profile,
-    /// Streams the node has room for without being built anew.
+    /// Maximum number of streams without a restart.
     pub max_streams: u32,
     /// Path of the control socket.
     pub control: PathBuf,
     /// Directory in a bpffs where the data plane is pinned.
     pub pin: PathBuf,
-    /// What is told of the streams.
+    /// Events of streams.
     pub events: EventsConfig,
-    /// Whose bottom halves are scheduled by who waits for them, while the node runs.
+    /// Guard of interrupt work while the node runs.
     pub guard: Option<onbeat_irq_guard::Config>,
 }
 
 /// A `[[port]]` table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortConfig {
-    /// What streams call it.
+    /// Its name in streams.
     pub name: String,
-    /// The interface, as programs of this machine see it.
+    /// The interface for programs of this machine.
     pub interface: String,
-    /// What moves its frames: as the node, or another one in user space.
+    /// Its data plane: that of the node, or another one in user space.
     pub backend: Backend,
     /// How the data plane attaches.
     pub mode: Mode,
     /// MTU to set at start.
     pub mtu: Option<u32>,
-    /// What to create at start.
+    /// Interface to create at start.
     pub create: Option<Create>,
-    /// Whether the interface must take frames for any address.
+    /// Whether the interface must receive frames for any address.
     pub promiscuous: Promiscuous,
 }
 
-/// What the node's own end of a veth pair is called: the interface's name and this.
+/// Suffix of the interface's name for the node's end of a veth pair.
 pub(crate) const VETH_SUFFIX: &str = "-frer";
 
 impl PortConfig {
-    /// The interface the data plane is attached to: the node's own end where it makes a pair.
+    /// The interface that the data plane is attached to: the node's end if it creates a veth pair.
     pub fn attached_interface(&self) -> String {
         match self.create {
             Some(Create::Veth) => format!("{}{VETH_SUFFIX}", self.interface),
@@ -127,16 +127,16 @@ impl PortConfig {
 /// How the data plane attaches to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// In the driver where it can, in the generic hook otherwise.
+    /// In the driver if possible, otherwise in the generic hook.
     #[default]
     Auto,
-    /// In the driver, or not at all.
+    /// Only in the driver.
     Native,
     /// In the generic hook.
     Generic,
 }
 
-/// An interface the node makes itself.
+/// An interface that the node creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Create {
     /// A veth pair: `interface` for the programs of this machine, `interface`-frer for the node.
@@ -146,7 +146,7 @@ pub enum Create {
 /// Whether an interface is set promiscuous while the node runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Promiscuous {
-    /// Where it is a NIC that filters addresses.
+    /// If it is a NIC that filters addresses.
     #[default]
     Auto,
     /// Always.
@@ -162,7 +162,7 @@ impl Config {
         Ok(Config::parse(&text, &file)?)
     }
 
-    /// Reads a text; `file` is what its faults name.
+    /// Reads a text; faults name it `file`.
     pub fn parse(text: &str, file: &str) -> Result<Config, ConfigError> {
         let source = Source { file: file.into(), text: text.into() };
         let root = parse(text, &source)?;
@@ -187,7 +187,7 @@ impl Config {
             node,
             ports,
             streams,
-            written: Written { source, warnings, blocks, control },
+            written: SourceText { source, warnings, blocks, control },
             taken,
         })
     }
@@ -220,29 +220,29 @@ impl Config {
         faults.judge(&self.written.source).map(drop)
     }
 
-    /// What is needed while the node runs: the streams can be exchanged, and where they stood is
-    /// forgotten.
+    /// The parts required while the node runs: the streams can be replaced; their locations in the file are
+    /// dropped.
     pub fn into_parts(self) -> (NodeConfig, Vec<PortConfig>, StreamSet) {
         (self.node, self.ports, StreamSet::new(self.streams, self.taken))
     }
 
-    /// Has this move the frames of all ports, whatever the file says.
+    /// Sets the data plane of all ports, overriding the file.
     pub fn set_backend(&mut self, backend: Backend) {
         self.node.backend = backend;
         self.ports.iter_mut().for_each(|port| port.backend = backend);
     }
 
-    /// The port a stream's [`PortId`] stands for.
+    /// The port with this [`PortId`].
     ///
     /// # Panics
-    /// Where the id is not of this configuration.
+    /// If the id is not of this configuration.
     pub fn port(&self, id: PortId) -> &PortConfig {
         &self.ports[usize::from(id.0)]
     }
 }
 
-/// The way out for a control socket whose directory cannot be used.
+/// Remedy for a control socket whose directory cannot be used.
 const OTHER_CONTROL: &str = "name a socket in a directory of root, such as /run/onbeat/NAME.sock";
 
-/// The names of ports.
+/// Ids of ports by name.
 type PortIds = HashMap<String, PortId>;

@@ -1,28 +1,28 @@
-//! Whether each egress port can carry what its streams send there.
+//! MTU checks of egress ports.
 
 use onbeat_frer::spec::{Egress, PortId, SequenceTag, Stream};
 
 use super::reader::Faults;
-use super::{Config, ConfigError, PortConfig, Warnings, Written};
+use super::{Config, ConfigError, PortConfig, SourceText, Warnings};
 
 /// Octets of an R-TAG (7.8).
 const R_TAG: u32 = 6;
 
 impl Config {
-    /// Checks that no egress port is too narrow for the frames its streams bring, and tells all
-    /// known traps that the configuration steps into. `mtu_of` tells the MTU of a port's interface;
-    /// the `mtu` of the file goes first, and a port whose MTU nobody knows is not checked.
+    /// Checks that the MTU of each egress port is sufficient for the frames of its streams, and returns all
+    /// warnings of the configuration. `mtu_of` returns the MTU of a port's interface; the `mtu` of the file
+    /// takes precedence, and a port with unknown MTU is not checked.
     ///
-    /// A port where a frame keeps or gets its tag is a path, laid out for FRER: too narrow a one is
-    /// a mistake, and an error. Where the tag is removed frames become shorter than they came, and
-    /// whether any talker fills a path's MTU the file does not know: a listener narrower than paths
-    /// with an MTU of 9,000 is nothing unusual, so this is a warning.
+    /// A port at which a frame keeps or gets its tag is a path of FRER: an insufficient MTU is an error. If the
+    /// tag is removed, frames become shorter, and the file does not show whether any talker sends frames as
+    /// long as a path's MTU. A listener with a smaller MTU than paths with an MTU of 9,000 is usual, so this
+    /// is a warning.
     ///
-    /// A VLAN tag takes no room: Linux lets a frame be 4 octets longer than MTU and header for it
+    /// A VLAN tag does not count: Linux permits frames 4 octets longer than MTU and header for it
     /// (`xdp_ok_fwd_dev`, `veth_xdp_xmit`).
     ///
     /// # Errors
-    /// A path that is too narrow.
+    /// The MTU of a path is too small.
     pub fn check(
         &self,
         mtu_of: impl Fn(&PortConfig) -> Option<u32>,
@@ -31,8 +31,8 @@ impl Config {
     }
 }
 
-impl Written {
-    /// As [`Config::check`], of streams between these ports.
+impl SourceText {
+    /// Like [`Config::check`], for streams between these ports.
     pub(super) fn check(
         &self,
         ports: &[PortConfig],
@@ -40,7 +40,7 @@ impl Written {
     ) -> Result<Warnings, ConfigError> {
         let faults = Faults::default();
         let port = |id: PortId| &ports[usize::from(id.0)];
-        // Each port is asked for once: the answer may come from the kernel.
+        // Each MTU is read once: it may come from the kernel.
         let mut known = vec![None; ports.len()];
         let mut mtu_of = |id: PortId| {
             let mtu = || port(id).mtu.or_else(|| mtu_of(port(id)));
@@ -68,14 +68,14 @@ impl Written {
                     faults.warn(
                         span,
                         path,
-                        format!("{narrow}, {wide} may need {needed}: longer ones are lost there"),
-                        format!("{raise}, or let no talker of the stream send frames that need more than {room}"),
+                        format!("{narrow}, {wide} may require {needed}: longer ones are lost there"),
+                        format!("{raise}, or limit the frames of the stream's talkers to an MTU of {room}"),
                     );
                 } else {
                     faults.note(
                         span,
                         path,
-                        format!("{narrow}, {wide} need {needed}"),
+                        format!("{narrow}, {wide} require {needed}"),
                         format!(
                             "{raise}, or mtu = {} on port {:?}",
                             mtu.saturating_sub(needed - room),
@@ -89,7 +89,7 @@ impl Written {
     }
 }
 
-/// The MTU that the longest frame of an ingress MTU needs at an egress port.
+/// The MTU required at an egress port for the longest frame of an ingress MTU.
 fn after_tagging(stream: &Stream, egress: &Egress, mtu: u32) -> u32 {
     match egress.tag {
         // Without generation a frame has a tag on arrival, or no number to put into one.

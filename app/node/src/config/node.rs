@@ -18,10 +18,10 @@ use super::{
 };
 use super::{events, interface, realtime};
 
-/// Streams a node has room for when the file does not say.
+/// Default of `max-streams`.
 const DEFAULT_MAX_STREAMS: u32 = 4096;
 
-/// Streams a node can have room for at most: what its tables are indexed with.
+/// Maximum of `max-streams`: the index range of the tables.
 const MAX_STREAMS: u32 = 65536;
 
 /// `sun_path` of a socket address, without its closing 0.
@@ -71,10 +71,10 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
 fn path(value: &Value<'_>, longest: usize) -> Option<PathBuf> {
     let text = value.text()?;
     if !text.starts_with('/') || text.contains('\0') {
-        value.fault(format!("{text:?} is not an absolute path"), "begin the path with /");
+        value.fault(format!("{text:?} is not an absolute path"), "use a path that starts with /");
     } else if text.len() > longest {
         value.fault(
-            format!("the path has {} octets, Linux takes {longest}", text.len()),
+            format!("the path has {} octets, more than the {longest} of Linux", text.len()),
             "use a shorter path",
         );
     } else {
@@ -83,7 +83,7 @@ fn path(value: &Value<'_>, longest: usize) -> Option<PathBuf> {
     None
 }
 
-/// A pin directory, judged by its path alone: that of another machine, perhaps.
+/// A pin directory. Only the path is checked: it may be for another machine.
 fn read_pin(value: &Value<'_>) -> Option<PathBuf> {
     let pin = path(value, 4095)?;
     match check_pin_path(&pin) {
@@ -91,25 +91,24 @@ fn read_pin(value: &Value<'_>) -> Option<PathBuf> {
         Err(reason) => {
             value.fault(
                 format!("{pin:?} {reason}"),
-                "name a directory of its own in a BPF file system, such as /sys/fs/bpf/onbeat/NAME",
+                "use a separate directory in a BPF file system, such as /sys/fs/bpf/onbeat/NAME",
             );
             None
         }
     }
 }
 
-/// A name of a node, port or stream.
+/// The name of a node, port or stream.
 pub(super) fn read_name(value: &Value<'_>) -> Option<String> {
     let name = value.text()?;
     if is_name(name) {
         return Some(name.into());
     }
-    value.fault(format!("{name:?} cannot be a name"), format!("use {}", name_rule()));
+    value.fault(format!("{name:?} is not a valid name"), format!("use {}", name_rule()));
     None
 }
 
-/// The ports, and their names. A port that is broken keeps its name and number, so that streams
-/// which use it are not faulted for it.
+/// The ports, and their names. A faulty port keeps its name and number, so that streams that use it have no fault.
 pub(super) fn read_ports(values: Vec<Value<'_>>, of_node: Backend) -> (Vec<PortConfig>, PortIds) {
     let mut ports = Vec::new();
     let mut ids = HashMap::new();
@@ -120,8 +119,8 @@ pub(super) fn read_ports(values: Vec<Value<'_>>, of_node: Backend) -> (Vec<PortC
             .and_then(|n| if usize::from(n) < MAX_PORTS { Ok(PortId(n)) } else { Err(()) })
         else {
             value.fault(
-                format!("this is port {}, a node has {MAX_PORTS} at most", n + 1),
-                "remove ports, or make it two nodes",
+                format!("this is port {}, more than the {MAX_PORTS} of a node", n + 1),
+                "remove ports, or use two nodes",
             );
             break;
         };
@@ -190,12 +189,12 @@ fn read_port_backend(value: &Value<'_>, port: &str, of_node: Backend) -> Option<
     }
     value.fault(
         format!(
-            "port {port:?} is to be by {:?} and the node by {:?}: what a stream's functions know is \
-             in one place, the kernel's tables or the daemon, and ports of both would not share it",
+            "port {port:?} has the back end {:?} and the node {:?}: the state of a stream is either in \
+             the kernel or in the daemon, and ports of both cannot share it",
             backend.to_string(),
             of_node.to_string()
         ),
-        "leave it out, or say backend = \"packet\" or \"xsk\" in [node]: its ports may choose among \
+        "remove it, or set backend = \"packet\" or \"xsk\" in [node]: its ports may use either of \
          these two",
     );
     None
@@ -208,7 +207,10 @@ fn read_interface(value: &Value<'_>, create: Option<Create>) -> Option<String> {
         return Some(name);
     }
     value.fault(
-        format!("{name:?} is too long: the other end will be {:?}", format!("{name}{VETH_SUFFIX}")),
+        format!(
+            "{name:?} is too long: the other end is named {:?}",
+            format!("{name}{VETH_SUFFIX}")
+        ),
         format!("use {longest} characters at most with create = \"veth\""),
     );
     None

@@ -7,7 +7,7 @@ use super::reader::{Table, Value};
 /// Default and minimum of frerSeqRcvyHistoryLength.
 const DEFAULT_HISTORY: u16 = 2;
 
-/// frerSeqRcvyResetMSec when the file does not say.
+/// Default of frerSeqRcvyResetMSec.
 const DEFAULT_RESET_TIMEOUT_MS: u32 = 2000;
 
 /// Default of frerSeqRcvyLatentErrorPeriod.
@@ -16,17 +16,17 @@ const DEFAULT_LATENT_PERIOD_MS: u32 = 2000;
 /// Default of frerSeqRcvyLatentResetPeriod.
 const DEFAULT_LATENT_RESET_PERIOD_MS: u32 = 30000;
 
-/// Whose recovery it is.
+/// Scope of a recovery function.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Scope {
-    /// Over all members (`recover`).
+    /// All members (`recover`).
     Sequence,
-    /// Of one member (`individual`).
+    /// One member (`individual`).
     Individual,
 }
 
-/// Where a recovery's values stand, to warn of them; what does not stand there is a default.
-struct Places<'a> {
+/// The values of a recovery table, as locations of warnings; `None`: default.
+struct RecoveryValues<'a> {
     table: &'a Value<'a>,
     algorithm: Option<Value<'a>>,
     history_length: Option<Value<'a>>,
@@ -35,30 +35,30 @@ struct Places<'a> {
 
 pub(super) fn read(value: &Value<'_>, scope: Scope) -> Option<Recovery> {
     let mut table = value.table()?;
-    let places = Places {
+    let values = RecoveryValues {
         table: value,
         algorithm: table.take("algorithm"),
         history_length: table.take("history-length"),
         reset_timeout: table.take("reset-timeout-ms"),
     };
-    let timeout = places.reset_timeout.as_ref().and_then(|value| value.number(0..=u32::MAX));
+    let timeout = values.reset_timeout.as_ref().and_then(|value| value.number(0..=u32::MAX));
     let take_no_sequence = table.take("take-no-sequence").and_then(|value| value.flag());
     let recovery = Recovery {
-        algorithm: algorithm(&places),
+        algorithm: algorithm(&values),
         reset_timeout_ms: timeout.unwrap_or(DEFAULT_RESET_TIMEOUT_MS),
         take_no_sequence: take_no_sequence.unwrap_or(false),
         latent: latent(&mut table, scope),
     };
     table.finish();
-    warn(&recovery, scope, &places);
+    warn(&recovery, scope, &values);
     Some(recovery)
 }
 
-fn algorithm(places: &Places<'_>) -> Algorithm {
+fn algorithm(values: &RecoveryValues<'_>) -> Algorithm {
     let vector = Algorithm::Vector { history_length: DEFAULT_HISTORY };
     let words = [("vector", vector), ("match", Algorithm::Match)];
-    let chosen = places.algorithm.as_ref().map(|value| value.choice(&words));
-    let Some(value) = &places.history_length else {
+    let chosen = values.algorithm.as_ref().map(|value| value.choice(&words));
+    let Some(value) = &values.history_length else {
         return chosen.flatten().unwrap_or(vector);
     };
     if chosen == Some(Some(Algorithm::Match)) {
@@ -71,18 +71,18 @@ fn algorithm(places: &Places<'_>) -> Algorithm {
     Algorithm::Vector { history_length }
 }
 
-/// Tells the traps of vector recovery: what it takes for rogue for how long.
-fn warn(recovery: &Recovery, scope: Scope, places: &Places<'_>) {
+/// Warns of traps of vector recovery: packets that it discards as rogue, and for how long.
+fn warn(recovery: &Recovery, scope: Scope, values: &RecoveryValues<'_>) {
     let Algorithm::Vector { history_length } = recovery.algorithm else { return };
-    let Places { table, algorithm, history_length: history, reset_timeout } = places;
+    let RecoveryValues { table, algorithm, history_length: history, reset_timeout } = values;
     if scope == Scope::Individual {
         let also = if history.is_some() { ", and remove history-length" } else { "" };
         algorithm.as_ref().or(history.as_ref()).unwrap_or(table).warn(
             format!(
-                "vector recovery of one member: where its numbers jump by {history_length} or more \
+                "vector recovery of one member: if its numbers jump by {history_length} or more \
                  (the path was cut, the talker restarted) packets are rogue, and each of them \
-                 restarts the reset timer (7.4.3.4): the path stays dead until the numbers come \
-                 round, up to 65536 packets later"
+                 restarts the reset timer (7.4.3.4): the path is lost until the numbers wrap \
+                 around, up to 65536 packets later"
             ),
             format!("set algorithm = \"match\"{also}"),
         );
@@ -91,24 +91,24 @@ fn warn(recovery: &Recovery, scope: Scope, places: &Places<'_>) {
     if history_length == DEFAULT_HISTORY {
         let written = if history.is_some() { "" } else { ", the default" };
         let until = match recovery.reset_timeout_ms {
-            0 => "their numbers come round, up to 65536 packets later".into(),
-            ms => format!("the reset time-out of {ms} ms is over"),
+            0 => "their numbers wrap around, up to 65536 packets later".into(),
+            ms => format!("the reset time-out of {ms} ms expires"),
         };
         history.as_ref().unwrap_or(table).warn(
             format!(
                 "history-length {history_length}{written}: one packet lost on all paths makes \
                  those after it rogue until {until}"
             ),
-            "give as many packets as are sent in the longest loss and in the delay difference of \
+            "use the number of packets sent during the longest loss plus the delay difference of \
              the paths, such as history-length = 64",
         );
     }
     if let (0, Some(value)) = (recovery.reset_timeout_ms, reset_timeout) {
         value.warn(
             "0: recovery is never reset: when the talker restarts, its packets are rogue until \
-             their numbers come round, up to 65536 packets later",
-            "give more than the delay difference of the paths, and no more than the stream may be \
-             interrupted, such as reset-timeout-ms = 2000",
+             their numbers wrap around, up to 65536 packets later",
+            "use more than the delay difference of the paths, and at most the permitted interruption of \
+             the stream, such as reset-timeout-ms = 2000",
         );
     }
 }
@@ -118,7 +118,7 @@ fn latent(table: &mut Table<'_>, scope: Scope) -> Option<LatentErrorDetection> {
     if scope == Scope::Individual {
         value.fault(
             "individual recovery and latent error detection exclude each other (10.4.1.11)",
-            "put latent-error into the stream's recover",
+            "move latent-error to the stream's recover",
         );
         return None;
     }

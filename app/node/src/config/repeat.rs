@@ -1,4 +1,4 @@
-//! `count` and `step`: many streams that differ by a number.
+//! `count` and `step`: several streams from one table.
 //!
 //! `{n}` in the name runs from 0 to `count` - 1. Each key of `step` names a key of the stream;
 //! wherever that key stands in it (identification, egress), its value advances by the step from
@@ -12,7 +12,7 @@ use onbeat_wire::MacAddress;
 
 use super::reader::{Table, Value};
 
-/// How many streams a table makes, and how they differ.
+/// Number of streams of a table, and the steps between them.
 #[derive(Debug, Clone)]
 pub(super) struct Repeat {
     pub(super) count: u32,
@@ -30,7 +30,7 @@ pub(super) struct Step {
     source_port: u32,
 }
 
-/// Takes `count` and `step`.
+/// Reads `count` and `step`.
 pub(super) fn read(table: &mut Table<'_>, name: Option<&Value<'_>>) -> Repeat {
     let count_value = table.take("count");
     let count = count_value.as_ref().and_then(|value| value.number(1..=65536u32)).unwrap_or(1);
@@ -38,7 +38,7 @@ pub(super) fn read(table: &mut Table<'_>, name: Option<&Value<'_>>) -> Repeat {
         if count > 1 && !text.contains("{n}") {
             value.fault(
                 format!("{} cannot all be named {text:?}", counted(count.into(), "stream")),
-                "put {n} into the name, such as \"axis-{n}\"",
+                "add {n} to the name, such as \"axis-{n}\"",
             );
         }
     }
@@ -65,13 +65,13 @@ pub(super) fn read(table: &mut Table<'_>, name: Option<&Value<'_>>) -> Repeat {
     Repeat { count, step }
 }
 
-/// A value that its step takes out of its range.
+/// A value that exceeds its range after a step.
 pub(super) struct Overflow {
     pub(super) key: &'static str,
 }
 
 impl Step {
-    /// Makes the first stream of a table into stream `n`.
+    /// Changes the first stream of a table into stream `n`.
     pub(super) fn apply(&self, stream: &mut Stream, n: u32) -> Result<(), Overflow> {
         for member in &mut stream.members {
             let fields = member.identification.parameters_mut();
@@ -104,7 +104,7 @@ impl Step {
     }
 }
 
-/// Replaces a value, where there is one, by that of another stream.
+/// Advances a value, if present, to that of another stream.
 fn advance<T: Copy>(
     key: &'static str,
     value: Option<&mut T>,

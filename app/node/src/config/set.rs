@@ -1,19 +1,19 @@
-//! A node's streams while it runs: by name, in their order, and whose frames are whose.
+//! Streams of a running node: by name, in order, with the owner of each frame.
 
 use std::collections::{BTreeMap, HashMap};
 
 use onbeat_frer::identify::{MemberRef, Table};
 use onbeat_frer::spec::Stream;
 
-/// Which members take which frames, by port: one look-up tells a conflict, however many there are.
+/// The members that own frames, by port. One lookup finds a conflict, independent of their number.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Taken(Vec<Table>);
+pub(super) struct FrameOwners(Vec<Table>);
 
-impl Taken {
-    /// Gives a member of the stream at `place` its frames.
+impl FrameOwners {
+    /// Assigns frames to a member of the stream at `place`.
     ///
     /// # Errors
-    /// The member that has them; nothing has changed then.
+    /// The member that owns them already; nothing is changed then.
     pub(super) fn insert(
         &mut self,
         stream: &Stream,
@@ -28,7 +28,7 @@ impl Taken {
         self.0[port].insert(&parameters.identification, MemberRef { stream: place, member })
     }
 
-    /// Takes the frames of a stream's first `members` away.
+    /// Releases the frames of a stream's first `members`.
     fn remove(&mut self, stream: &Stream, members: usize) {
         for member in &stream.members[..members] {
             self.0[usize::from(member.port.0)].remove(&member.identification);
@@ -36,47 +36,47 @@ impl Taken {
     }
 }
 
-/// Streams, each name once, no frame of two of them.
+/// Streams with unique names and disjoint frames.
 #[derive(Debug, Clone, Default)]
 pub struct StreamSet {
-    /// In their order. A stream that changes keeps its place, a new one comes last.
+    /// In order. A changed stream keeps its place, a new one is last.
     streams: BTreeMap<u32, Stream>,
     places: HashMap<String, u32>,
-    taken: Taken,
+    taken: FrameOwners,
 }
 
-/// What streams were before they were exchanged: by name, and none where there was none.
-pub type Before = Vec<(String, Option<Stream>)>;
+/// Streams before a replacement, by name; `None` for new streams.
+pub type ReplacedStreams = Vec<(String, Option<Stream>)>;
 
-/// A member whose frames are another stream's.
+/// A member whose frames belong to another stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Conflict {
-    /// Which of the streams given.
+    /// Index of the new stream.
     pub(super) stream: usize,
     pub(super) member: usize,
-    /// The stream that has the frames.
+    /// The stream that owns the frames.
     pub(super) other: String,
 }
 
 impl StreamSet {
-    /// Streams of which no two take the same frames, as `taken` tells by their number.
-    pub(super) fn new(streams: Vec<Stream>, taken: Taken) -> Self {
+    /// Streams with disjoint frames; `taken` holds their owners by number.
+    pub(super) fn new(streams: Vec<Stream>, taken: FrameOwners) -> Self {
         let numbered = || (0u32..).zip(&streams);
         let places = numbered().map(|(place, stream)| (stream.name.clone(), place)).collect();
         Self { places, taken, streams: (0..).zip(streams).collect() }
     }
 
-    /// How many there are.
+    /// Number of streams.
     pub fn len(&self) -> usize {
         self.streams.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no streams.
     pub fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }
 
-    /// All of them, in order.
+    /// All streams, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Stream> + Clone {
         self.streams.values()
     }
@@ -86,19 +86,19 @@ impl StreamSet {
         self.streams.get(self.places.get(name)?)
     }
 
-    /// Takes a stream away.
+    /// Removes a stream.
     pub fn remove(&mut self, name: &str) -> Option<Stream> {
         let stream = self.streams.remove(&self.places.remove(name)?)?;
         self.taken.remove(&stream, stream.members.len());
         Some(stream)
     }
 
-    /// Puts streams in the place of those of the same names, or beside them; what one gives up
-    /// another may take. Each name is there once.
+    /// Replaces the streams with the same names, and adds new ones. Frames released by one stream can be
+    /// assigned to another. Each name occurs once.
     ///
     /// # Errors
-    /// A conflict with a stream that stays; nothing has changed then.
-    pub(super) fn exchange(&mut self, new: &[Stream]) -> Result<Before, Conflict> {
+    /// A conflict with a remaining stream; nothing is changed then.
+    pub(super) fn exchange(&mut self, new: &[Stream]) -> Result<ReplacedStreams, Conflict> {
         let mut next = self.streams.last_key_value().map_or(0, |(last, _)| last + 1);
         let place = |stream: &Stream| {
             self.places.get(&stream.name).copied().unwrap_or_else(|| {
@@ -118,7 +118,7 @@ impl StreamSet {
         Ok(new.iter().zip(places).map(put).collect())
     }
 
-    /// Takes the frames of streams at these places, those before having given up theirs.
+    /// Assigns the frames of streams at these places, after the previous streams released theirs.
     fn take(&mut self, new: &[Stream], places: &[u32]) -> Result<(), Conflict> {
         for (number, (stream, &place)) in new.iter().zip(places).enumerate() {
             for member in 0..stream.members.len() {
@@ -144,8 +144,8 @@ impl StreamSet {
         Ok(())
     }
 
-    /// Undoes an exchange.
-    pub fn put_back(&mut self, before: Before) {
+    /// Undoes a replacement.
+    pub fn revert(&mut self, before: ReplacedStreams) {
         let (mut streams, mut new) = (Vec::new(), Vec::new());
         for (name, before) in before {
             match before {
@@ -192,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_changes_keeps_its_place_and_a_new_one_comes_last() {
+    fn a_changed_stream_keeps_its_place_and_a_new_one_is_last() {
         let mut set = set(&[("x", 1), ("y", 2), ("z", 3)]);
         set.exchange(&streams(&[("y", 7), ("w", 4)])).unwrap();
         assert_eq!(names(&set), ["x", "y", "z", "w"]);
         assert_eq!(set.get("y"), Some(&streams(&[("y", 7)])[0]));
         assert_eq!(set.remove("x").unwrap().name, "x");
         assert_eq!((set.remove("x"), set.get("x"), set.len()), (None, None, 3));
-        // What was given up is free.
+        // Released frames are free.
         set.exchange(&streams(&[("v", 1), ("u", 2)])).unwrap();
         assert_eq!(names(&set), ["y", "z", "w", "v", "u"]);
     }
@@ -218,11 +218,11 @@ mod tests {
     }
 
     #[test]
-    fn what_one_gives_up_another_takes_and_it_can_be_undone() {
+    fn streams_swap_frames_and_the_replacement_can_be_undone() {
         let mut set = set(&[("x", 1), ("y", 2)]);
         let before = set.exchange(&streams(&[("x", 2), ("y", 1), ("z", 3)])).unwrap();
         assert_eq!(names(&set), ["x", "y", "z"]);
-        set.put_back(before);
+        set.revert(before);
         assert_eq!(names(&set), ["x", "y"]);
         assert!(set.exchange(&streams(&[("w", 1)])).is_err());
         assert_eq!(set.exchange(&streams(&[("w", 3)])), Ok(vec![("w".into(), None)]));

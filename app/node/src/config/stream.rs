@@ -2,12 +2,12 @@
 
 use onbeat_frer::spec::{Egress, MAX_EGRESS, Member, PortId, SequenceTag, Stream};
 
-use super::block::{Block, Place};
+use super::block::{Block, Location};
 use super::reader::{Faults, Table, Value};
 use super::recovery::{self, Scope};
 use super::{PortIds, identify, node, repeat, suggest};
 
-/// Every stream that has no fault in itself.
+/// All streams without faults of their own.
 pub(super) fn read_all(values: Vec<Value<'_>>, ports: &PortIds, faults: &Faults) -> Vec<Block> {
     let sound = |value: Value<'_>| {
         let before = faults.count();
@@ -21,8 +21,8 @@ fn read(value: &Value<'_>, ports: &PortIds) -> Option<Block> {
     let mut table = value.table()?;
     let name = table.require("name", "\"axis-1\"");
     let repeat = repeat::read(&mut table, name.as_ref());
-    let place = name.as_ref().map(Place::of);
-    // A template is checked when it is unfolded: {n} is no part of a name.
+    let place = name.as_ref().map(Location::of);
+    // A template is checked when it is expanded: {n} is no part of a name.
     let name = name.and_then(|value| match repeat.count {
         1 => node::read_name(&value),
         _ => value.text().map(str::to_owned),
@@ -33,8 +33,8 @@ fn read(value: &Value<'_>, ports: &PortIds) -> Option<Block> {
     let recover = recover_value.as_ref().and_then(|value| recovery::read(value, Scope::Sequence));
     if let (Some(value), true, true) = (&generate_value, generate, recover_value.is_some()) {
         value.fault(
-            "a stream is either generated or recovered here, not both",
-            "remove generate or recover; the way back is a stream of its own",
+            "generate and recover exclude each other in a stream",
+            "remove generate or recover; the opposite direction is a separate stream",
         );
     }
     let (members, member_places) = read_members(&mut table, ports);
@@ -42,7 +42,7 @@ fn read(value: &Value<'_>, ports: &PortIds) -> Option<Block> {
     let numbered = egress.iter().any(|egress| egress.tag == SequenceTag::RTag);
     if let (Some(value), true, false) = (&generate_value, generate, numbered || egress.is_empty()) {
         value.fault(
-            "sequence numbers are generated, and no egress port sends them",
+            "sequence numbers are generated, but no egress port sends them",
             "add tag = \"r-tag\" to the egress ports towards the paths",
         );
     }
@@ -56,12 +56,12 @@ fn read(value: &Value<'_>, ports: &PortIds) -> Option<Block> {
     })
 }
 
-fn read_members(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Member>, Vec<Place>) {
+fn read_members(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Member>, Vec<Location>) {
     let example = "[{ port = \"talker\", identify = { type = \"null\", ... } }]";
     let values = table.require("member", example);
     let array = values.as_ref().and_then(|value| value.array()).unwrap_or_default();
     if let (Some(value), true) = (&values, array.is_empty()) {
-        value.fault("a stream without members has no frames", format!("write member = {example}"));
+        value.fault("a stream requires a member", format!("write member = {example}"));
     }
     let read = |value: &Value<'_>| {
         let mut table = value.table()?;
@@ -73,23 +73,22 @@ fn read_members(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Member>, Vec<Pla
             table.take("individual").and_then(|value| recovery::read(&value, Scope::Individual));
         table.finish();
         let member = Member { port: port?.0, identification: identification?, individual };
-        Some((member, Place::of(value)))
+        Some((member, Location::of(value)))
     };
     array.iter().filter_map(read).unzip()
 }
 
-fn read_egress(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Egress>, Vec<Place>) {
+fn read_egress(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Egress>, Vec<Location>) {
     let example = "[{ port = \"path1\", tag = \"r-tag\" }]";
     let values = table.require("egress", example);
     let array = values.as_ref().and_then(|value| value.array()).unwrap_or_default();
     if let Some(value) = &values {
         if array.is_empty() {
-            value
-                .fault("a stream without egress goes nowhere", format!("write egress = {example}"));
+            value.fault("a stream requires an egress port", format!("write egress = {example}"));
         } else if array.len() > MAX_EGRESS {
             value.fault(
-                format!("{} egress ports, a stream has {MAX_EGRESS} at most", array.len()),
-                "remove some, or let the next node replicate further",
+                format!("{} egress ports, more than the {MAX_EGRESS} of a stream", array.len()),
+                "remove some, or replicate further at the next node",
             );
         }
     }
@@ -115,12 +114,12 @@ fn read_egress(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Egress>, Vec<Plac
         }
         seen.push(port);
         let egress = Egress { port, tag: tag.unwrap_or(SequenceTag::Keep), rewrite };
-        Some((egress, Place::of(value)))
+        Some((egress, Location::of(value)))
     };
     array.iter().filter_map(read).unzip()
 }
 
-/// The key `port`, by the name of a port.
+/// Reads the key `port`, the name of a port.
 fn port<'a>(table: &mut Table<'a>, ports: &PortIds) -> Option<(PortId, Value<'a>)> {
     let value = table.require("port", "\"path1\"")?;
     let name = value.text()?;

@@ -1,4 +1,4 @@
-//! The other side of the control socket.
+//! Client of the control socket.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -13,17 +13,17 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use super::{Event, NodeStatus, Request, Response, Since};
+use super::{Event, EventStart, NodeStatus, Request, Response};
 
-/// Where nodes have their control sockets unless their configuration says otherwise.
+/// Default directory of control sockets.
 pub const DIRECTORY: &str = onbeat_host::RUN;
 
-/// How long a node may take to answer: a reload builds its tables anew.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a node may take to accept, where only whether one listens is asked.
-const GLANCE: Duration = Duration::from_secs(1);
+/// Longest time for a response: a reload rebuilds the tables.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest time for a connection that only probes for a listener.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Octets of an answer at most: some ten times what 65,536 streams take.
+/// Maximum length of a response in octets: about ten times that of 65,536 streams.
 const ANSWER_LENGTH: u64 = 1 << 30;
 
 /// A connection to a running node.
@@ -33,20 +33,20 @@ pub struct Client {
     path: PathBuf,
 }
 
-/// Why a node does not answer.
+/// Error of a request to a node.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// There is none.
+    /// No node is running.
     #[error(
-        "no node runs here: no control socket in {directory:?}; start one with: onbeat run FILE"
+        "no node is running: no control socket in {directory:?}; start one with: onbeat run FILE"
     )]
     NoNode {
-        /// Where it was looked for.
+        /// The directory that was searched.
         directory: PathBuf,
     },
-    /// There are only sockets of nodes whose daemons have died.
+    /// There are only sockets of terminated daemons.
     #[error(
-        "no node runs here; the daemons of these have died: {}; start one again with: onbeat run FILE, or \
+        "no node is running; the daemons of these have terminated: {}; restart one with: onbeat run FILE, or \
          remove it with: onbeat down NODE",
         nodes.join(", ")
     )]
@@ -54,30 +54,30 @@ pub enum ClientError {
         /// Their names.
         nodes: Vec<String>,
     },
-    /// There is none of this name.
-    #[error("no node {name:?} runs here; {}", running(nodes))]
+    /// No node with this name is running.
+    #[error("no node {name:?} is running; {}", running(nodes))]
     UnknownNode {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// Those that run.
+        /// The running nodes.
         nodes: Vec<String>,
     },
-    /// There are several.
-    #[error("several nodes run here: {}; say which with --node", nodes.join(", "))]
+    /// Several nodes are running.
+    #[error("several nodes are running: {}; select one with --node", nodes.join(", "))]
     SeveralNodes {
         /// Their names.
         nodes: Vec<String>,
     },
-    /// The socket is there and its daemon is not.
+    /// The socket exists, but no daemon listens.
     #[error(
-        "nobody listens on control socket {path:?}: its node has died; start it again with: onbeat run FILE"
+        "no process listens on control socket {path:?}: its daemon has terminated; restart it with: onbeat run FILE"
     )]
     Dead {
         /// The socket.
         path: PathBuf,
     },
-    /// The socket, or the directory of all sockets, is not for this user.
-    #[error("control socket {path:?} is not for this user; run the command as root")]
+    /// This user may not open the socket or the directory of sockets.
+    #[error("control socket {path:?}: permission denied; run the command as root")]
     Forbidden {
         /// The socket or directory.
         path: PathBuf,
@@ -87,37 +87,37 @@ pub enum ClientError {
     Io {
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// The answer makes no sense.
+    /// The response is invalid.
     #[error(
-        "control socket {path:?} gave an answer this version does not know: {source}; use the version of onbeat that the node runs"
+        "control socket {path:?}: unknown response: {source}; use the version of onbeat that the node runs"
     )]
     Answer {
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: serde_json::Error,
     },
     /// The daemon has exited.
-    #[error("control socket {path:?}: the node closed the connection without an answer")]
+    #[error("control socket {path:?}: the node closed the connection without a response")]
     Closed {
         /// The socket.
         path: PathBuf,
     },
-    /// The answer is of another type than the request.
+    /// The response does not match the request.
     #[error("unexpected response of the node; use the version of onbeat that the node runs")]
     Unexpected,
-    /// The node said no.
+    /// The node refused the request.
     #[error("{0}")]
     Refused(String),
 }
 
 fn running(nodes: &[String]) -> String {
     match nodes {
-        [] => "none does; start one with: onbeat run FILE".into(),
-        _ => format!("these do: {}", nodes.join(", ")),
+        [] => "no node is; start one with: onbeat run FILE".into(),
+        _ => format!("running nodes: {}", nodes.join(", ")),
     }
 }
 
@@ -133,7 +133,7 @@ pub fn discover(directory: &Path) -> Vec<(String, PathBuf)> {
     nodes
 }
 
-/// Connects, and waits for a place in the listener's queue no longer than that.
+/// Connects; waits at most this time for a slot in the listener's queue.
 fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let fd = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     let seconds = TimeVal::seconds(patience.as_secs() as i64);
@@ -142,19 +142,19 @@ fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     Ok(fd.into())
 }
 
-/// An error with what a time-out means.
+/// Adds the meaning of a time-out to an error.
 fn in_time(error: io::Error) -> io::Error {
     if error.kind() != ErrorKind::WouldBlock {
         return error;
     }
-    let seconds = PATIENCE.as_secs();
-    let what = format!("no answer within {seconds} s; is the node stopped or stuck?");
+    let seconds = ANSWER_TIMEOUT.as_secs();
+    let what = format!("no response within {seconds} s; the node may be stopped or blocked");
     io::Error::new(ErrorKind::TimedOut, what)
 }
 
 impl Client {
-    /// Connects to the node of a name, to the socket of a path (a name with a `/`), or to the
-    /// only node there is.
+    /// Connects to the node with a name, to the socket with a path (a name with a `/`), or to the only
+    /// running node.
     pub fn to_node(name: Option<&str>, directory: &Path) -> Result<Client, ClientError> {
         if fs::read_dir(directory).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
             && !name.is_some_and(|name| name.contains('/'))
@@ -172,7 +172,7 @@ impl Client {
         }
         let (mut alive, mut dead) = (Vec::new(), Vec::new());
         for (name, path) in nodes {
-            match Client::connect_in(&path, GLANCE) {
+            match Client::connect_in(&path, PROBE_TIMEOUT) {
                 Err(ClientError::Dead { .. } | ClientError::NoNode { .. }) => dead.push(name),
                 client => alive.push((name, path, client)),
             }
@@ -192,16 +192,16 @@ impl Client {
 
     /// Connects to a control socket.
     pub fn connect(path: &Path) -> Result<Client, ClientError> {
-        Client::connect_in(path, PATIENCE)
+        Client::connect_in(path, ANSWER_TIMEOUT)
     }
 
-    /// As [`Client::connect`], for a caller who waits no longer than a second for each answer.
+    /// Like [`Client::connect`], with a time-out of one second for each response.
     pub fn connect_briefly(path: &Path) -> Result<Client, ClientError> {
-        let client = Client::connect_in(path, GLANCE)?;
+        let client = Client::connect_in(path, PROBE_TIMEOUT)?;
         let stream = client.stream.get_ref();
         let timeouts = stream
-            .set_read_timeout(Some(GLANCE))
-            .and_then(|()| stream.set_write_timeout(Some(GLANCE)));
+            .set_read_timeout(Some(PROBE_TIMEOUT))
+            .and_then(|()| stream.set_write_timeout(Some(PROBE_TIMEOUT)));
         timeouts.map_err(|source| ClientError::Io { path: path.into(), source })?;
         Ok(client)
     }
@@ -215,20 +215,19 @@ impl Client {
             _ => ClientError::Io { path: owned.clone(), source },
         })?;
         let timeouts = stream
-            .set_read_timeout(Some(PATIENCE))
-            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+            .set_read_timeout(Some(ANSWER_TIMEOUT))
+            .and_then(|()| stream.set_write_timeout(Some(ANSWER_TIMEOUT)));
         timeouts.map_err(|source| ClientError::Io { path: owned.clone(), source })?;
         Ok(Client { stream: BufReader::new(stream), path: owned })
     }
 
-    /// The process that listens on the socket; `None` where it has no number here: it is in another
-    /// process namespace.
+    /// PID of the process that listens on the socket; `None` if it is in another PID namespace.
     pub fn listener(&self) -> Option<u32> {
         let peer = getsockopt(self.stream.get_ref(), sockopt::PeerCredentials).ok()?;
         u32::try_from(peer.pid()).ok().filter(|pid| *pid != 0)
     }
 
-    /// Asks, and waits for the answer. [`Response::Error`] is [`ClientError::Refused`].
+    /// Sends a request and waits for the response. [`Response::Error`] becomes [`ClientError::Refused`].
     pub fn request(&mut self, request: &Request) -> Result<Response, ClientError> {
         let line = self.exchange(request).map_err(|source| {
             let path = self.path.clone();
@@ -246,10 +245,10 @@ impl Client {
         }
     }
 
-    /// The state of the node.
+    /// Queries the state of the node.
     ///
     /// # Errors
-    /// Where it does not answer, or refuses.
+    /// The node does not respond, or refuses.
     pub fn status(&mut self) -> Result<NodeStatus, ClientError> {
         match self.request(&Request::Show)? {
             Response::Status { status } => Ok(*status),
@@ -257,10 +256,10 @@ impl Client {
         }
     }
 
-    /// Makes the node do something; what it did.
+    /// Sends a request that changes the node; returns the message of its response.
     ///
     /// # Errors
-    /// Where it does not answer, or refuses.
+    /// The node does not respond, or refuses.
     pub fn order(&mut self, request: &Request) -> Result<String, ClientError> {
         match self.request(request)? {
             Response::Done { message } => Ok(message),
@@ -268,14 +267,14 @@ impl Client {
         }
     }
 
-    /// Passes events to `print`, with the number of those before them that are no longer stored;
-    /// then also those that come, until `print` breaks. False: the node has exited.
+    /// Passes stored events to `print`, with the number of earlier events that are no longer stored, then new
+    /// events until `print` breaks. Returns false if the node has exited.
     ///
     /// # Errors
-    /// Where it does not answer, or refuses; what `print` fails with.
+    /// The node does not respond, or refuses; errors of `print`.
     pub fn events<E: From<ClientError>>(
         &mut self,
-        mut since: Option<Since>,
+        mut since: Option<EventStart>,
         mut print: impl FnMut(&[Event], u64) -> Result<ControlFlow<()>, E>,
     ) -> Result<bool, E> {
         let mut wait = false;
@@ -290,7 +289,7 @@ impl Client {
             if print(&events, missed)?.is_break() {
                 return Ok(true);
             }
-            (since, wait) = (Some(Since::Number(last)), true);
+            (since, wait) = (Some(EventStart::Number(last)), true);
         }
     }
 
@@ -304,9 +303,8 @@ impl Client {
     }
 }
 
-/// A line of JSON of which no string holds a control character besides line ends and tabs: each is
-/// replaced with its number, as in `\u{1b}`. What a socket answers goes to terminals, and any program may
-/// listen at a path.
+/// Replaces control characters in the strings of a JSON line, except line ends and tabs, by their numbers, as in
+/// `\u{1b}`. Responses are printed on terminals, and any program may listen on a path.
 fn without_control_characters(line: Vec<u8>) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(&line) else { return line };
     let mut clean = String::with_capacity(line.len());
@@ -328,8 +326,8 @@ fn without_control_characters(line: Vec<u8>) -> Vec<u8> {
     clean.into_bytes()
 }
 
-/// The character at the start of a JSON text, where that is known without the text behind it, and the
-/// octets of its spelling.
+/// The first character of a JSON text, if it does not depend on following text, and the length of its encoding in
+/// octets.
 fn first_character(text: &str) -> (Option<char>, usize) {
     let mut characters = text.chars();
     let first = characters.next();
@@ -353,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_holds_no_control_character_but_line_ends_and_tabs() {
+    fn control_characters_except_line_ends_and_tabs_are_replaced() {
         let of = |text: &str| {
             let clean = without_control_characters(text.as_bytes().to_vec());
             serde_json::from_slice::<String>(&clean).unwrap()

@@ -1,58 +1,58 @@
-//! What happened on a node, as `show --events` prints it.
+//! Events of a node, as `show --events` prints them.
 
 use std::fmt;
 
 use onbeat_frer::watch::EventKind;
 use serde::{Deserialize, Serialize};
 
-use super::{Link, PortMode};
+use super::{LinkState, PortMode};
 
-/// Something that happened.
+/// An event of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Runs from 1 with each start of the daemon, without a gap.
+    /// Number, from 1 at each start of the daemon, without gaps.
     pub number: u64,
-    /// When it was noticed: RFC 3339, UTC, in microseconds.
+    /// Time of detection: RFC 3339, UTC, in microseconds.
     pub time: String,
     /// The same on CLOCK_MONOTONIC, in nanoseconds.
     pub monotonic_ns: u64,
-    /// The stream it is about.
+    /// The stream concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
-    /// The port it is about; of a member stream, that which receives it.
+    /// The port concerned; for a member stream, the port that receives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<String>,
     /// The member of the stream, counted from 0 in the order of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<usize>,
-    /// What it is.
+    /// Type and parameters.
     #[serde(flatten)]
-    pub what: What,
+    pub detail: EventDetail,
 }
 
-/// What can happen.
+/// Type and parameters of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum What {
-    /// The daemon runs; what was told before was told by an earlier one.
+pub enum EventDetail {
+    /// The daemon started; earlier events are of an earlier daemon.
     Started,
     /// Latent error detection (7.4.4) signals.
     LatentError {
-        /// Replicas that are missing; negative: that are too many.
+        /// Number of missing replicas; negative: of excess replicas.
         difference: i64,
-        /// How many may be.
+        /// Permitted difference.
         allowed: u32,
     },
-    /// It has not signalled for a whole reset period.
+    /// No latent error signal during one reset period.
     LatentErrorEnded,
     /// No frame can go through a port's interface.
     PortAway {
-        /// Why.
-        link: Link,
+        /// State of the link.
+        link: LinkState,
         /// The interface.
         interface: String,
     },
-    /// Frames can again.
+    /// Frames can go through it again.
     PortBack {
         /// The interface.
         interface: String,
@@ -66,50 +66,50 @@ pub enum What {
     ProgramDetached {
         /// The interface.
         interface: String,
-        /// Why it cannot be attached again.
+        /// Cause of the failed attachment.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
         /// Seconds until the next attempt.
         retry_s: u64,
     },
-    /// It is attached again.
+    /// The program is attached again.
     ProgramAttached {
         /// The interface.
         interface: String,
     },
     /// The other end of a port's interface leaves checksums unfinished, or no longer does.
     UnfinishedChecksums {
-        /// What is wrong, and the remedy; none: nothing any more.
+        /// Cause and remedy; none: resolved.
         why: Option<String>,
     },
-    /// A port that was to find its mode by itself is not in native mode, or is again.
+    /// A port with mode "auto" is not in native mode, or is again.
     PortMode {
-        /// How it runs now.
+        /// Present mode.
         mode: PortMode,
-        /// Why, and the way out; none: all is well again.
+        /// Cause and remedy; none: resolved.
         why: Option<String>,
     },
-    /// Frames that come in by a port are lost.
+    /// Frames received by a port are lost.
     FramesLost {
-        /// Why, and the way out; none: all is well again.
+        /// Cause and remedy; none: resolved.
         why: Option<String>,
     },
     /// Streams were added, changed or removed one by one.
     Streams {
-        /// New ones.
+        /// Number of new streams.
         added: usize,
-        /// Those that are otherwise now.
+        /// Number of changed streams.
         changed: usize,
-        /// Those that are gone.
+        /// Number of removed streams.
         removed: usize,
     },
-    /// What the watch over a stream finds.
+    /// Event of a stream's monitor.
     #[serde(untagged)]
     Watch(EventKind),
 }
 
-impl What {
-    /// Whether somebody should look after it, so that it is logged as a warning.
+impl EventDetail {
+    /// Whether it requires attention and is logged as a warning.
     pub fn is_bad(&self) -> bool {
         match self {
             Self::LatentError { .. }
@@ -131,11 +131,11 @@ impl What {
 }
 
 impl fmt::Display for Event {
-    /// What happened where, without number and time.
+    /// Prints object and event, without number and time.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(stream) = &self.stream {
             write!(f, "stream {stream:?}: ")?;
-            if let What::Streams { added, changed, .. } = self.what {
+            if let EventDetail::Streams { added, changed, .. } = self.detail {
                 return f.write_str(match (added, changed) {
                     (0, 0) => "removed",
                     (0, _) => "changed",
@@ -148,11 +148,11 @@ impl fmt::Display for Event {
             (Some(port), None) => write!(f, "port {port:?}: ")?,
             (None, _) => {}
         }
-        self.what.fmt(f)
+        self.detail.fmt(f)
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for EventDetail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Started => f.write_str("the daemon has started"),
@@ -162,7 +162,7 @@ impl fmt::Display for What {
             }
             Self::LatentErrorEnded => f.write_str("latent error: ended"),
             Self::PortAway { link, interface } => {
-                let what = if *link == Link::Missing { "gone" } else { "down" };
+                let what = if *link == LinkState::Missing { "gone" } else { "down" };
                 write!(f, "interface {interface} is {what}")
             }
             Self::PortBack { interface } => write!(f, "interface {interface} is back"),
@@ -204,12 +204,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_of_one_stream_names_it_once() {
+    fn a_change_of_one_stream_names_the_stream_once() {
         let text = |stream: Option<&str>, added, changed, removed| {
-            let what = What::Streams { added, changed, removed };
+            let what = EventDetail::Streams { added, changed, removed };
             let stream = stream.map(str::to_owned);
             let (time, port, member) = (String::new(), None, None);
-            Event { number: 1, time, monotonic_ns: 1, stream, port, member, what }.to_string()
+            Event { number: 1, time, monotonic_ns: 1, stream, port, member, detail: what }
+                .to_string()
         };
         assert_eq!(text(Some("ax"), 1, 0, 0), "stream \"ax\": added");
         assert_eq!(text(Some("ax"), 0, 1, 0), "stream \"ax\": changed");
@@ -218,22 +219,29 @@ mod tests {
     }
 
     #[test]
-    fn events_of_the_watch_are_keys_beside_the_others() {
+    fn stream_events_are_serialized_with_their_keys() {
         let (function, cause) = (Function::Sequence, Cause::TimeOut);
         for (what, keys) in [
             (
-                What::Watch(EventKind::Reset { function, cause, count: 2 }),
+                EventDetail::Watch(EventKind::Reset { function, cause, count: 2 }),
                 "\"event\":\"reset\",\"function\":\"sequence\",\"cause\":\"time_out\",\"count\":2",
             ),
             (
-                What::Watch(EventKind::RogueFloodEnded { function, packets: 5 }),
+                EventDetail::Watch(EventKind::RogueFloodEnded { function, packets: 5 }),
                 "\"event\":\"rogue_flood_ended\",\"function\":\"sequence\",\"packets\":5",
             ),
-            (What::LatentErrorEnded, "\"event\":\"latent_error_ended\""),
+            (EventDetail::LatentErrorEnded, "\"event\":\"latent_error_ended\""),
         ] {
             let (time, stream) = ("t".to_owned(), Some("ax".to_owned()));
-            let event =
-                Event { number: 1, time, monotonic_ns: 1, stream, port: None, member: None, what };
+            let event = Event {
+                number: 1,
+                time,
+                monotonic_ns: 1,
+                stream,
+                port: None,
+                member: None,
+                detail: what,
+            };
             let json = serde_json::to_string(&event).unwrap();
             let before = "{\"number\":1,\"time\":\"t\",\"monotonic_ns\":1,\"stream\":\"ax\"";
             assert_eq!(json, format!("{before},{keys}}}"));

@@ -5,8 +5,9 @@
 //! {"response":"done","message":"stream \"axis-1\" is reset"}
 //! ```
 //!
-//! A request for events with `wait` is answered when there is one, or after [`WAIT`] with none: who
-//! asks again, from the last number on, misses none, and is told where the node has kept too few.
+//! A request for events with `wait` is answered when an event occurs, or after [`EVENT_WAIT`] without events. A
+//! client that repeats the request from the last number receives all events; `missed` counts those no longer
+//! stored.
 
 mod client;
 mod event;
@@ -19,34 +20,34 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ClientError, DIRECTORY, discover};
-pub use event::{Event, What};
+pub use event::{Event, EventDetail};
 pub(crate) use server::in_directory;
-pub use server::{BindError, FOLLOWERS, Reply, Server, WAIT};
+pub use server::{BindError, EVENT_WAIT, MAX_FOLLOWERS, Reply, Server};
 pub use status::{
-    EgressStatus, GenerationStatus, Link, MemberStatus, MemoryStatus, NodeStatus, PortMode,
+    EgressStatus, GenerationStatus, LinkState, MemberStatus, MemoryStatus, NodeStatus, PortMode,
     PortStatus, RecoveryStatus, StreamStatus, UnknownStream,
 };
 pub use table::{node_table, stream_detail};
 
-/// What a client asks.
+/// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
-    /// Whether the node is there.
+    /// Checks that the node answers.
     Ping,
-    /// The state of the node, its ports and streams.
+    /// Queries the state of the node, its ports and streams.
     Show,
     /// Resets a stream's functions (frerSeqGenReset, frerSeqRcvyReset).
     Reset {
         /// Name of the stream.
         stream: String,
     },
-    /// What happened.
+    /// Queries events.
     Events {
-        /// From when on; none: all that is kept.
+        /// Start of the query; none: all stored events.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        since: Option<Since>,
-        /// Whether to wait for an event where there is none.
+        since: Option<EventStart>,
+        /// Whether to wait for an event if there is none.
         #[serde(default)]
         wait: bool,
     },
@@ -54,47 +55,47 @@ pub enum Request {
     AddStreams {
         /// `[[stream]]` tables.
         text: String,
-        /// What faults of the text call it.
+        /// Name of the text in messages.
         file: String,
     },
-    /// Puts streams in the place of those with their names.
+    /// Replaces the streams with the same names.
     ChangeStreams {
         /// `[[stream]]` tables.
         text: String,
-        /// What faults of the text call it.
+        /// Name of the text in messages.
         file: String,
     },
-    /// Takes streams away: all of them, or none.
+    /// Removes streams: all of them, or none.
     RemoveStreams {
         /// Their names.
         streams: Vec<String>,
     },
-    /// Reads the configuration file anew.
+    /// Reloads the configuration file.
     Reload,
-    /// Ends the daemon.
+    /// Removes the node and stops the daemon.
     Stop,
 }
 
-/// From when on events are asked for.
+/// Start of an event query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Since {
-    /// Those after the event of this number.
+pub enum EventStart {
+    /// Events after this number.
     Number(u64),
-    /// Those from this time on: RFC 3339, UTC, or its beginning, such as `2025-01-31T12`.
+    /// Events from this time on: RFC 3339, UTC, or a prefix of it, such as `2025-01-31T12`.
     Time(String),
 }
 
-/// What of RFC 3339 is compared with: digits where these are.
+/// Form of RFC 3339 times; 0 stands for any digit.
 const TIME: &str = "0000-00-00T00:00:00.000000Z";
 
-/// A number, or a time or its beginning.
-impl FromStr for Since {
+/// A number, a time, or a prefix of a time.
+impl FromStr for EventStart {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Ok(number) = text.parse() {
-            return Ok(Since::Number(number));
+            return Ok(EventStart::Number(number));
         }
         let alike = |(given, like): (char, char)| {
             if like == '0' { given.is_ascii_digit() } else { given == like }
@@ -103,13 +104,13 @@ impl FromStr for Since {
         let begins = text.strip_suffix('Z').unwrap_or(text);
         let is_time = begins.len() >= "0000-00".len() && begins.len() < TIME.len();
         if is_time && begins.chars().zip(TIME.chars()).all(alike) {
-            return Ok(Since::Time(begins.to_owned()));
+            return Ok(EventStart::Time(begins.to_owned()));
         }
-        Err("give the number of an event, or a time in UTC such as 2025-01-31T12:30:00Z")
+        Err("use the number of an event, or a time in UTC such as 2025-01-31T12:30:00Z")
     }
 }
 
-/// What the node answers.
+/// A response of the node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "response", rename_all = "snake_case")]
 pub enum Response {
@@ -127,21 +128,21 @@ pub enum Response {
     },
     /// To [`Request::Events`].
     Events {
-        /// What happened, in order.
+        /// The events, in order.
         events: Vec<Event>,
-        /// How many there were that are asked for and no longer kept.
+        /// Number of requested events that are no longer stored.
         missed: u64,
-        /// Number of the last event so far, asked for or not.
+        /// Number of the last event so far, requested or not.
         last: u64,
     },
-    /// It is done.
+    /// The request succeeded.
     Done {
-        /// What was done.
+        /// The result.
         message: String,
     },
-    /// It is not done.
+    /// The request failed.
     Error {
-        /// Why, and the way out.
+        /// Cause and remedy.
         message: String,
     },
 }
@@ -151,11 +152,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_or_a_time_or_its_beginning() {
-        let since = Since::from_str;
-        let time = |text: &str| Ok(Since::Time(text.to_owned()));
-        assert_eq!(since("0"), Ok(Since::Number(0)));
-        assert_eq!(since("4711"), Ok(Since::Number(4711)));
+    fn a_query_starts_at_a_number_a_time_or_a_prefix_of_a_time() {
+        let since = EventStart::from_str;
+        let time = |text: &str| Ok(EventStart::Time(text.to_owned()));
+        assert_eq!(since("0"), Ok(EventStart::Number(0)));
+        assert_eq!(since("4711"), Ok(EventStart::Number(4711)));
         assert_eq!(since("2025-01-31T12:30:00Z"), time("2025-01-31T12:30:00"));
         for text in ["2025-01", "2025-01-31", "2025-01-31T12:30", "2025-01-31T12:30:00.123456"] {
             assert_eq!(since(text), time(text));

@@ -1,4 +1,4 @@
-//! The daemon's side of the control socket: no thread, a poll loop calls [`Server::step`].
+//! Server of the control socket, without a thread: a poll loop calls [`Server::step`].
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,36 +19,36 @@ use onbeat_host::{Holder, Lock, PrivateDirectory, command_line};
 
 use super::{Request, Response};
 
-/// Octets of a request at most, its line end included: streams with the longest masks fit.
+/// Maximum length of a request in octets, with its line end: sufficient for streams with the longest masks.
 const REQUEST_LENGTH: usize = 1 << 20;
 
-/// Clients that may wait for events at once.
-pub const FOLLOWERS: usize = 32;
+/// Maximum number of clients that wait for events.
+pub const MAX_FOLLOWERS: usize = 32;
 
-/// Other clients served at once; more wait in the kernel's queue. One of these replaces the client
-/// that has been idle for longest, if that is [`REPLACEABLE`] at least.
-const COMMANDS: usize = 32;
+/// Maximum number of other clients; further ones wait in the kernel's queue. A new client replaces the one that
+/// has been idle longest, if for at least [`REPLACEABLE`].
+const MAX_COMMAND_CLIENTS: usize = 32;
 
-/// How long a client may be idle while others wait for its slot.
+/// Idle time after which a waiting client may replace another.
 const REPLACEABLE: Duration = Duration::from_millis(250);
 
-/// How long a client may neither ask nor take its answer.
+/// Longest time without a request and without reading a response.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// How long a client waits for what it asked for to happen, before it is told that it has not.
-pub const WAIT: Duration = Duration::from_secs(10);
+/// Longest time until a request that waits for events is answered without events.
+pub const EVENT_WAIT: Duration = Duration::from_secs(10);
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum Reply {
-    /// It is answered.
+    /// Send this response.
     Now(Response),
-    /// It is asked again at every step, and has this answer after [`WAIT`], or when the client asks
-    /// for something else or ends.
+    /// Repeat the request at every step; send this response after [`EVENT_WAIT`], or when the client sends
+    /// another request or closes the connection.
     Later(Response),
 }
 
-/// A control socket that answers.
+/// A listening control socket.
 #[derive(Debug)]
 pub struct Server {
     listener: UnixListener,
@@ -56,18 +56,18 @@ pub struct Server {
     directory: PrivateDirectory,
     name: String,
     clients: Vec<Connection>,
-    /// Where all slots are in use: when one may be free.
+    /// Time at which a slot may be free, if all are in use.
     room_at: Option<Instant>,
     /// The process with the lock owns the path.
     _lock: Lock,
 }
 
-/// Why there is no control socket.
+/// Error of creating a control socket.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// A daemon answers there already.
+    /// A daemon already listens there.
     #[error(
-        "a node runs on control socket {path:?} already: {holder}; stop it first, or give this one its own name or control path under [node]"
+        "a node is already running on control socket {path:?}: {holder}; stop it first, or set another name or control path under [node]"
     )]
     Running {
         /// The socket.
@@ -75,18 +75,18 @@ pub enum BindError {
         /// The other daemon.
         holder: Holder,
     },
-    /// A file that is no socket, or a socket of another program.
+    /// The path is not a socket, or is a socket of another program.
     #[error(
-        "control path {path:?} exists and is no socket, or another program listens there; remove \
+        "control path {path:?} exists and is not a socket, or another program listens there; remove \
          it, or set control under [node]"
     )]
     Occupied {
         /// The path.
         path: PathBuf,
     },
-    /// A socket that no program answers at, and that no lock of a node belongs to.
+    /// A socket without a listener and without the lock of a node.
     #[error(
-        "control socket {path:?} exists, no program answers there, and no killed node left it: another \
+        "control socket {path:?} exists without a listener, and no killed node left it: another \
          program may be about to listen there; set another control under [node], or, if no program \
          uses it, rm {}",
         path.display()
@@ -95,7 +95,7 @@ pub enum BindError {
         /// The socket.
         path: PathBuf,
     },
-    /// A file with the name of the node's lock that is no lock.
+    /// A file with the name of the node's lock that is not a lock.
     #[error(
         "lock file {path:?} of the control socket has foreign content; remove it, or set control under \
          [node]"
@@ -105,7 +105,7 @@ pub enum BindError {
         path: PathBuf,
     },
     /// A path without a file name.
-    #[error("control path {path:?} does not end in a file name; give one, such as \"a.sock\"")]
+    #[error("control path {path:?} does not end in a file name; add one, such as \"a.sock\"")]
     Name {
         /// The path.
         path: PathBuf,
@@ -113,20 +113,20 @@ pub enum BindError {
     /// Its directory, or its lock.
     #[error("control socket: {0}")]
     Host(#[from] onbeat_host::Error),
-    /// The system refuses.
+    /// A system call failed.
     #[error(
-        "control socket {path:?} cannot be made: {source}; it takes a directory this user may write"
+        "control socket {path:?} cannot be created: {source}; a directory with write permission is required"
     )]
     Io {
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
 }
 
 impl Server {
-    /// Listens on a path, for its owner alone. A socket that a dead daemon left is replaced.
+    /// Listens on a path, accessible to its owner only. Replaces a socket that a terminated daemon left.
     pub fn bind(path: &Path) -> Result<Server, BindError> {
         let (directory, name) = in_directory(path)?;
         let directory = PrivateDirectory::create(directory)?;
@@ -162,7 +162,7 @@ impl Server {
         Ok(Server { listener, path, directory, name, clients, room_at, _lock: lock })
     }
 
-    /// The process that has the lock of the node with this control socket; `None` where none has it.
+    /// The process that holds the lock of the node with this control socket, if any.
     pub fn holder(path: &Path) -> Result<Option<Holder>, BindError> {
         let (directory, name) = in_directory(path)?;
         let Some(directory) = PrivateDirectory::open(directory)? else { return Ok(None) };
@@ -173,12 +173,12 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// Path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What to poll for before the next [`Server::step`].
+    /// Descriptors to poll before the next [`Server::step`].
     pub fn fds(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let listener = self.room_at.is_none().then(|| (self.listener.as_fd(), PollFlags::POLLIN));
         listener
@@ -186,21 +186,20 @@ impl Server {
             .chain(self.clients.iter().map(|client| (client.stream.as_fd(), client.interest())))
     }
 
-    /// When to call [`Server::step`] although nothing is ready: a client is to be given up, or has
-    /// waited long enough.
+    /// When to call [`Server::step`] without a ready descriptor: a client times out, or its wait ends.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.clients.iter().map(Connection::deadline).chain(self.room_at).min()
     }
 
-    /// Accepts, reads, answers and writes whatever is ready, and never blocks. To be called as well
-    /// when something has happened that a client may wait for.
+    /// Accepts clients, reads requests and writes responses without blocking. Call it also when an event occurs
+    /// that a client may wait for.
     pub fn step(&mut self, now: Instant, mut handle: impl FnMut(&Request) -> Reply) {
         self.room_at = None;
         while self.make_room(now) {
             match self.listener.accept() {
                 Ok((stream, _)) => self.clients.extend(Connection::new(stream, now)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Nobody waits, or the process is out of descriptors: the others go on.
+                // No client waits, or the process is out of descriptors: the others are served.
                 Err(_) => break,
             }
         }
@@ -208,10 +207,10 @@ impl Server {
         self.clients.retain_mut(|client| client.step(now, &mut followers, &mut handle));
     }
 
-    /// Whether there is a slot for one more client. If not, notes when one is free.
+    /// Returns whether there is a slot for another client. If not, records when one is free.
     fn make_room(&mut self, now: Instant) -> bool {
         let commands = || self.clients.iter().enumerate().filter(|(_, client)| !client.follows);
-        if commands().count() < COMMANDS {
+        if commands().count() < MAX_COMMAND_CLIENTS {
             return true;
         }
         let Some((oldest, client)) = commands().min_by_key(|(_, client)| client.active) else {
@@ -226,7 +225,7 @@ impl Server {
         true
     }
 
-    /// Writes the answers that are still due, for a daemon about to end.
+    /// Writes pending responses before the daemon exits.
     pub fn flush(&mut self, bound: Duration) {
         let end = Instant::now() + bound;
         loop {
@@ -264,14 +263,14 @@ fn former_lock(name: &str) -> String {
     format!("{name}.lock")
 }
 
-/// Takes the lock of the node with this control socket. A file of another program stays as it is.
+/// Takes the lock of the node with this control socket. A file of another program is not changed.
 fn take_lock(directory: &PrivateDirectory, name: &str) -> Result<Lock, BindError> {
     let own = check_locks(directory, name)?;
     Ok(Lock::take(directory, &own, &command_line())?)
 }
 
-/// The name of the lock of the node with this control socket, which is a lock where it exists. Refuses
-/// while a process has that of the former version.
+/// The name of the lock of the node with this control socket, after a check that an existing file is a lock.
+/// Fails while a process holds the lock of the former version.
 fn check_locks(directory: &PrivateDirectory, name: &str) -> Result<String, BindError> {
     Lock::refuse_former(directory, Some(&former_lock(name)))?;
     let own = own_lock(name);
@@ -289,14 +288,14 @@ fn is_record(content: &[u8]) -> bool {
     ["pid", "boot", "what"].iter().all(|key| record.get(key).is_some())
 }
 
-/// As [`is_record`], of the former version: the number of a process.
+/// Like [`is_record`], for the former version: a PID.
 fn is_former_record(content: &[u8]) -> bool {
     !content.is_empty() && content.iter().all(u8::is_ascii_digit)
 }
 
 /// Whether there is a regular file of this name with such content.
 fn is_file_with(directory: &PrivateDirectory, name: &str, is: impl Fn(&[u8]) -> bool) -> bool {
-    /// Octets of a lock at most.
+    /// Maximum length of a lock file in octets.
     const LONGEST: u64 = 1 << 20;
     let mut options = OpenOptions::new();
     options.read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
@@ -306,8 +305,8 @@ fn is_file_with(directory: &PrivateDirectory, name: &str, is: impl Fn(&[u8]) -> 
     is_file && file.take(LONGEST).read_to_end(&mut content).is_ok() && is(&content)
 }
 
-/// Whether no program uses the socket of this name, as after `kill -9`. This node's lock is free, so a
-/// program that answers there is another one.
+/// Whether no program uses the socket with this name, as after `kill -9`. This node's lock is free, so a program
+/// that listens there is another one.
 fn is_abandoned(directory: &PrivateDirectory, name: &str) -> bool {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let connected = socket(AddressFamily::Unix, SockType::Stream, flags, None).and_then(|fd| {
@@ -354,20 +353,20 @@ pub(crate) fn in_directory(path: &Path) -> Result<(&Path, &str), BindError> {
 #[derive(Debug)]
 struct Connection {
     stream: UnixStream,
-    /// What came in and is not answered.
+    /// Received octets of requests not yet answered.
     input: Vec<u8>,
-    /// Octets of it that are known to hold no line end.
+    /// Number of its octets without a line end.
     searched: usize,
-    /// What the client waits for, and its answer should that not happen.
+    /// A waiting request, and its response after the time-out.
     waiting: Option<(Request, Response)>,
-    /// Its last request was one that waits: it keeps its slot from one event to the next.
+    /// Its last request waits for events: it keeps its slot between events.
     follows: bool,
-    /// The answer, and how much of it is written.
+    /// The response, and the number of octets written.
     output: Vec<u8>,
     written: usize,
-    /// When it connected, last made a whole request, or took part of an answer.
+    /// Time of the connection, of the last complete request, or of the last response octets written.
     active: Instant,
-    /// The client has said all, or said too much: close after the answer.
+    /// The client closed its side, or a request is too long: close after the response.
     ending: bool,
 }
 
@@ -388,19 +387,19 @@ impl Connection {
     }
 
     fn deadline(&self) -> Instant {
-        self.active + if self.waiting.is_some() { WAIT } else { IDLE }
+        self.active + if self.waiting.is_some() { EVENT_WAIT } else { IDLE }
     }
 
     fn owes(&self) -> bool {
         self.written < self.output.len()
     }
 
-    /// One thing at a time: who does not take an answer asks nothing more.
+    /// Requests are read only after the previous response is written.
     fn interest(&self) -> PollFlags {
         if self.owes() { PollFlags::POLLOUT } else { PollFlags::POLLIN }
     }
 
-    /// Whether the client stays. Counts it in or out of `followers`.
+    /// Returns whether the client stays connected. Updates the number of `followers`.
     fn step(
         &mut self,
         now: Instant,
@@ -431,7 +430,9 @@ impl Connection {
                 let more = self.ending || self.line_end().is_some();
                 match handle(&request) {
                     Reply::Now(response) => self.reply(&response),
-                    Reply::Later(_) if more || now >= self.active + WAIT => self.reply(&otherwise),
+                    Reply::Later(_) if more || now >= self.active + EVENT_WAIT => {
+                        self.reply(&otherwise)
+                    }
                     Reply::Later(otherwise) => {
                         self.waiting = Some((request, otherwise));
                         if !self.read() {
@@ -462,7 +463,7 @@ impl Connection {
         }
     }
 
-    /// Takes a whole line out of the input.
+    /// Removes a complete line from the input.
     fn line(&mut self) -> Option<Vec<u8>> {
         let end = self.line_end()?;
         self.searched = 0;
@@ -484,9 +485,9 @@ impl Connection {
             }
         };
         let follows = matches!(request, Request::Events { wait: true, .. });
-        if follows && !self.follows && *followers >= FOLLOWERS {
+        if follows && !self.follows && *followers >= MAX_FOLLOWERS {
             let message = format!(
-                "{FOLLOWERS} clients follow the events of this node already; stop one of them, or \
+                "{MAX_FOLLOWERS} clients follow the events of this node already; stop one of them, or \
                  read the events without waiting"
             );
             return self.reply(&Response::Error { message });
@@ -512,7 +513,7 @@ impl Connection {
         }
     }
 
-    /// Whether something is to be looked at: octets came in, or the end.
+    /// Returns whether input was received, or the end of it.
     fn read(&mut self) -> bool {
         let mut chunk = [0; 16384];
         match self.stream.read(&mut chunk) {
@@ -520,7 +521,7 @@ impl Connection {
             Ok(length) => {
                 self.input.extend_from_slice(&chunk[..length]);
                 if self.input.len() >= REQUEST_LENGTH && self.line_end().is_none() {
-                    let message = format!("a request has {REQUEST_LENGTH} octets at most");
+                    let message = format!("request longer than {REQUEST_LENGTH} octets");
                     self.reply(&Response::Error { message });
                     self.input.clear();
                     self.searched = 0;
@@ -534,7 +535,7 @@ impl Connection {
         true
     }
 
-    /// Whether the client can still be written to.
+    /// Writes the response; returns whether the client can still be written to.
     fn write(&mut self, now: Instant) -> bool {
         while self.owes() {
             match self.stream.write(&self.output[self.written..]) {

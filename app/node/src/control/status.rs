@@ -14,9 +14,9 @@ pub struct NodeStatus {
     pub pid: u32,
     /// Seconds since the daemon started.
     pub uptime_s: u64,
-    /// What moves the frames, unless a port says else: `xdp`, `packet` or `xsk`.
+    /// Data plane, unless a port has another one: `xdp`, `packet` or `xsk`.
     pub data_plane: String,
-    /// What its tables for streams take, where they are made for so many from the start.
+    /// Memory of its stream tables, if they are allocated at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryStatus>,
     /// Its ports, in the order of the configuration.
@@ -25,25 +25,25 @@ pub struct NodeStatus {
     pub streams: Vec<StreamStatus>,
 }
 
-/// A node has no stream of this name.
+/// The node has no stream with this name.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UnknownStream(String);
 
 impl NodeStatus {
-    /// The stream of this name.
+    /// The stream with this name.
     ///
     /// # Errors
-    /// It has none.
+    /// There is no such stream.
     pub fn stream(&self, name: &str) -> Result<&StreamStatus, UnknownStream> {
-        /// More names than this help nobody.
+        /// Maximum number of names in the message.
         const NAMED: usize = 16;
         self.streams.iter().find(|stream| stream.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.streams.iter().map(|stream| stream.name.as_str()).collect();
             let more = if names.len() > NAMED { ", ... (all of them: onbeat show)" } else { "" };
             let streams = match names.as_slice() {
-                [] => "it has none".to_owned(),
-                _ => format!("streams there: {}{more}", names[..names.len().min(NAMED)].join(", ")),
+                [] => "it has no streams".to_owned(),
+                _ => format!("streams: {}{more}", names[..names.len().min(NAMED)].join(", ")),
             };
             UnknownStream(format!("node {:?} has no stream {name:?}; {streams}", self.node))
         })
@@ -53,11 +53,11 @@ impl NodeStatus {
 /// Memory of a data plane in the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryStatus {
-    /// Streams that there is room for.
+    /// Maximum number of streams.
     pub streams: u32,
     /// Octets of all tables.
     pub octets: u64,
-    /// Octets for each stream that there is room for.
+    /// Octets per stream of the maximum number.
     pub octets_per_stream: u64,
 }
 
@@ -73,11 +73,11 @@ pub enum PortMode {
     Packet,
     /// By AF_XDP sockets of the daemon, into whose memory the driver receives.
     XskZeroCopy,
-    /// By AF_XDP sockets of the daemon, to which the driver's program has frames copied.
+    /// By AF_XDP sockets of the daemon; frames are copied in the driver's XDP hook.
     XskCopy,
-    /// By AF_XDP sockets of the daemon, to which frames are copied in the kernel's generic hook.
+    /// By AF_XDP sockets of the daemon; frames are copied in the kernel's generic hook.
     XskGeneric,
-    /// Not at all: the interface is gone, or the program was removed.
+    /// Not attached: the interface is gone, or the program was removed.
     #[default]
     Detached,
 }
@@ -96,26 +96,26 @@ impl fmt::Display for PortMode {
     }
 }
 
-/// Whether frames can go through an interface.
+/// State of the link of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Link {
+pub enum LinkState {
     /// Up, with carrier.
     Up,
     /// Down, or without carrier.
     Down,
-    /// No such interface now.
+    /// The interface does not exist.
     #[default]
     Missing,
 }
 
-impl Link {
-    /// Of an interface as the kernel has it, or has not.
-    pub(crate) fn of(link: Option<&onbeat_netdev::Link>) -> Link {
+impl LinkState {
+    /// The state of an interface in the kernel; `None`: missing.
+    pub(crate) fn of(link: Option<&onbeat_netdev::Link>) -> LinkState {
         match link {
-            Some(link) if link.up && link.carrier => Link::Up,
-            Some(_) => Link::Down,
-            None => Link::Missing,
+            Some(link) if link.up && link.carrier => LinkState::Up,
+            Some(_) => LinkState::Down,
+            None => LinkState::Missing,
         }
     }
 }
@@ -123,28 +123,28 @@ impl Link {
 /// A port: sums over its streams (9.3, 10.9), each packet counted once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortStatus {
-    /// What the configuration calls it.
+    /// Its name in the configuration.
     pub name: String,
-    /// The interface its frames go through.
+    /// Its interface.
     pub interface: String,
     /// Index of the interface; 0 while it is missing.
     pub ifindex: u32,
     /// How the data plane is attached.
     pub mode: PortMode,
-    /// Where it is generic and need not be by the configuration: why, and the way out.
+    /// Cause and remedy if it is in generic mode though the configuration permits native mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_native: Option<String>,
-    /// Where frames that come in are lost: why, and the way out.
+    /// Cause and remedy if received frames are lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames_lost: Option<String>,
-    /// Where checksums of frames that come in are, or may be, unfinished: why, and the remedy.
+    /// Cause and remedy if checksums of received frames are, or may be, unfinished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished_checksums: Option<String>,
     /// Whether frames can go through.
-    pub link: Link,
-    /// 9.3.1: packets of any stream that came in.
+    pub link: LinkState,
+    /// 9.3.1: packets of any stream received.
     pub input_packets: u64,
-    /// 9.3.2: packets of any stream that left.
+    /// 9.3.2: packets of any stream sent.
     pub output_packets: u64,
     /// 10.9.1: packets that recovery accepted.
     pub passed: u64,
@@ -159,13 +159,13 @@ pub struct PortStatus {
 pub struct StreamStatus {
     /// Its name.
     pub name: String,
-    /// Where it comes in.
+    /// Its member streams.
     pub members: Vec<MemberStatus>,
-    /// Its sequence generation, where it has one.
+    /// Its sequence generation, if any.
     pub generation: Option<GenerationStatus>,
-    /// Its sequence recovery, where it has one.
+    /// Its sequence recovery, if any.
     pub recovery: Option<RecoveryStatus>,
-    /// Where it goes.
+    /// Its egress ports.
     pub egress: Vec<EgressStatus>,
     /// 10.8.11: packets whose sequence tag could not be decoded.
     pub seq_enc_errored: u64,
@@ -176,14 +176,14 @@ pub struct StreamStatus {
 pub struct MemberStatus {
     /// Name of the port.
     pub port: String,
-    /// `type` of its identification, as the configuration has it.
+    /// `type` of its identification in the configuration.
     pub identification: String,
-    /// 9.2.1: packets of the stream that came in at the port.
+    /// 9.2.1: packets of the stream received by the port.
     pub input_packets: u64,
-    /// It does not contribute, while others do.
+    /// It delivers no packets, while other members do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
-    /// Its individual recovery, where it has one.
+    /// Its individual recovery, if any.
     pub individual: Option<RecoveryStatus>,
 }
 
@@ -201,7 +201,7 @@ pub struct GenerationStatus {
 pub struct RecoveryStatus {
     /// RecovSeqNum.
     pub recov_seq_num: u16,
-    /// TakeAny: the next packet is accepted whatever its number.
+    /// TakeAny: the next packet is accepted with any sequence number.
     pub take_any: bool,
     /// Its counters, in one object with the other keys.
     #[serde(flatten, with = "counters")]
@@ -211,7 +211,7 @@ pub struct RecoveryStatus {
 }
 
 impl RecoveryStatus {
-    /// The counters in a line of a table, by name; lost are packets that were sent.
+    /// The counters of a table row, by name; `lost` counts only packets that were sent.
     pub fn columns(&self) -> [(&'static str, u64); 7] {
         let counters = &self.counters;
         [
@@ -225,13 +225,13 @@ impl RecoveryStatus {
         ]
     }
 
-    /// Packets that were sent and never seen on any path.
+    /// Packets that were sent and not received on any path.
     pub fn really_lost(&self) -> u64 {
         self.counters.lost.saturating_sub(self.counters.lost_before_first)
     }
 }
 
-/// The keys of counters are their names.
+/// Serializes counters with their names as keys.
 mod counters {
     use std::collections::BTreeMap;
 
@@ -264,7 +264,7 @@ mod counters {
 pub struct EgressStatus {
     /// Name of the port.
     pub port: String,
-    /// 9.2.2: packets of the stream that left by the port.
+    /// 9.2.2: packets of the stream sent by the port.
     pub output_packets: u64,
 }
 
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_not_there_is_answered_with_a_few_that_are() {
+    fn the_error_of_an_unknown_stream_lists_some_streams() {
         let stream = |n| StreamStatus { name: format!("s{n}"), ..StreamStatus::default() };
         let node = |n| NodeStatus {
             node: "a".into(),
@@ -298,8 +298,8 @@ mod tests {
             ..NodeStatus::default()
         };
         let message = |n| node(n).stream("x").unwrap_err().to_string();
-        assert!(message(0).contains("it has none"));
-        assert!(message(2).ends_with("streams there: s0, s1"), "{}", message(2));
+        assert!(message(0).contains("it has no streams"));
+        assert!(message(2).ends_with("streams: s0, s1"), "{}", message(2));
         assert!(message(4096).contains("s15, ... (all of them: onbeat show)"));
         assert_eq!(node(3).stream("s2").unwrap().name, "s2");
     }

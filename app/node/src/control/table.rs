@@ -1,4 +1,4 @@
-//! `show` for humans.
+//! Text output of `show`.
 
 use std::fmt::Write;
 
@@ -6,9 +6,9 @@ use onbeat_frer::counters::Counters;
 use onbeat_report::format::count;
 use onbeat_report::table::{Align, TextTable};
 
-use super::status::{Link, NodeStatus, RecoveryStatus, StreamStatus};
+use super::status::{LinkState, NodeStatus, RecoveryStatus, StreamStatus};
 
-/// The node, its ports and a line per stream.
+/// Table of the node, its ports and streams.
 pub fn node_table(status: &NodeStatus) -> String {
     let mut text = format!(
         "node {}  pid {}  up {}  data plane {}  streams {}\n\n",
@@ -32,9 +32,9 @@ pub fn node_table(status: &NodeStatus) -> String {
     for port in &status.ports {
         let mode = &port.mode.to_string();
         let link = match port.link {
-            Link::Up => "up",
-            Link::Down => "down",
-            Link::Missing => "missing",
+            LinkState::Up => "up",
+            LinkState::Down => "down",
+            LinkState::Missing => "missing",
         };
         ports.row(
             [port.name.as_str(), &port.interface, mode, link].map(str::to_owned).into_iter().chain(
@@ -74,7 +74,7 @@ pub fn node_table(status: &NodeStatus) -> String {
         if let Some(why) = &port.unfinished_checksums {
             let _ = writeln!(text, "\nport {}: {why}", port.name);
         }
-        if port.link == Link::Down {
+        if port.link == LinkState::Down {
             let (name, interface) = (&port.name, &port.interface);
             let _ = writeln!(text, "\nport {name}: waiting for carrier on {interface}");
         }
@@ -109,7 +109,7 @@ pub fn node_table(status: &NodeStatus) -> String {
     text + "\n" + &streams.to_string()
 }
 
-/// Everything about one stream.
+/// All counters of one stream.
 pub fn stream_detail(stream: &StreamStatus) -> String {
     let mut text = format!("stream {}  {}\n", stream.name, function(stream));
     let mut line = |what: &str, rest: String| {
@@ -147,12 +147,12 @@ pub fn stream_detail(stream: &StreamStatus) -> String {
     text
 }
 
-/// The counter that the line of a recovery function calls otherwise.
+/// A counter with another name in the line of a recovery function.
 const UNSEEN: &str = "lost_before_first";
 
 fn recovery_line(recovery: &RecoveryStatus) -> String {
     let state = if recovery.take_any {
-        "waits for any number".to_owned()
+        "accepts any number".to_owned()
     } else {
         format!("at {}", recovery.recov_seq_num)
     };
@@ -186,7 +186,7 @@ fn duration(seconds: u64) -> String {
     if days > 0 { format!("{days}d {clock}") } else { clock }
 }
 
-/// 1234567 as 1,234,567.
+/// Formats 1234567 as 1,234,567.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -199,7 +199,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// Columns by their headings; one that begins with `#` is of numbers.
+/// Columns by their headings; `#` marks numeric columns.
 fn columns(headings: &[&'static str]) -> TextTable {
     let column = |heading: &&'static str| match heading.strip_prefix('#') {
         Some(number) => (number, Align::Right),
@@ -238,7 +238,7 @@ mod tests {
                 interface: "eth1".into(),
                 ifindex: 3,
                 mode: PortMode::Native,
-                link: Link::Up,
+                link: LinkState::Up,
                 input_packets: 1_000,
                 unmatched: 7,
                 ..PortStatus::default()
@@ -292,20 +292,20 @@ back    recover   2,000  1,000,000    999,998      0     2             0        
     }
 
     #[test]
-    fn a_port_that_is_not_native_is_shown_with_why_and_what_to_do() {
+    fn a_port_in_generic_mode_is_shown_with_cause_and_remedy() {
         let mut status = status();
         status.streams.clear();
         status.ports[0].mode = PortMode::Generic;
         status.ports[0].not_native = Some("its driver cannot; use another".into());
-        status.ports[0].frames_lost = Some("nobody takes them; do this".into());
+        status.ports[0].frames_lost = Some("no port forwards them; do this".into());
         let text = node_table(&status);
         let end = "\n\nport path1 is not in native mode: its driver cannot; use another\n\n\
-                   port path1: frames are lost, and OUTPUT counts them: nobody takes them; do this\n";
+                   port path1: frames are lost, and OUTPUT counts them: no port forwards them; do this\n";
         assert!(text.ends_with(end), "{text}");
     }
 
     #[test]
-    fn a_stream_is_shown_with_what_was_lost_and_what_nobody_sent() {
+    fn lost_packets_are_shown_apart_from_packets_before_the_first() {
         assert_eq!(
             stream_detail(&status().streams[1]),
             "\

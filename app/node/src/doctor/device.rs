@@ -1,4 +1,4 @@
-//! What the kernel tells of an interface by netlink and ethtool.
+//! Properties of an interface, read by netlink and ethtool.
 
 use onbeat_link::Backends;
 use onbeat_netdev::ethtool::Coalescing;
@@ -7,11 +7,11 @@ use onbeat_netdev::{Ethtool, Handle, VethPeer, XdpMode, xdp};
 /// An interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Device {
-    /// Name of its driver; empty where it has none.
+    /// Name of its driver; empty if it has none.
     pub driver: String,
     /// Its MTU.
     pub mtu: u32,
-    /// The largest MTU its driver takes, where it names one.
+    /// The largest MTU of its driver, if known.
     pub max_mtu: Option<u32>,
     /// It is up and has a carrier.
     pub running: bool,
@@ -27,36 +27,36 @@ pub struct Device {
     pub programs: Vec<String>,
     /// The offloads that are on, by the kernel's names.
     pub offloads: Vec<String>,
-    /// How long it holds interrupts back; `None` where it has no such thing.
+    /// Interrupt coalescing; `None` if not supported.
     pub coalescing: Option<Coalescing>,
-    /// Whether its link sleeps between frames (IEEE 802.3az); `None` where it cannot.
+    /// Whether its link sleeps between frames (IEEE 802.3az); `None` if not supported.
     pub energy_efficient: Option<bool>,
-    /// The back ends of a real-time port that it can be used with; `None` where that is not known.
+    /// The back ends of a real-time port that support it; `None` if unknown.
     pub backends: Option<Backends>,
 }
 
-/// Where devices are looked up.
-pub trait Devices {
-    /// The interface of a name, or why there is none to look at.
+/// Source of device properties.
+pub trait DeviceReader {
+    /// Reads the interface with a name; the error states why it cannot be read.
     fn device(&self, interface: &str) -> Result<Device, String>;
 }
 
-/// The devices of the network namespace this thread is in.
+/// Devices of the network namespace of the thread.
 #[derive(Debug, Clone, Copy)]
-pub struct Live;
+pub struct KernelDevices;
 
-impl Devices for Live {
+impl DeviceReader for KernelDevices {
     fn device(&self, interface: &str) -> Result<Device, String> {
-        live(interface).map_err(|error| error.to_string())
+        read_device(interface).map_err(|error| error.to_string())
     }
 }
 
-fn live(interface: &str) -> onbeat_netdev::Result<Device> {
+fn read_device(interface: &str) -> onbeat_netdev::Result<Device> {
     let handle = Handle::open()?;
     let link = handle.link(interface)?;
     let features = xdp::features(&handle, interface)?;
     let ethtool = Ethtool::open()?;
-    // Virtual devices need not answer ethtool: that is no fault of theirs.
+    // Virtual devices may not support ethtool, which is no error.
     let driver = ethtool.driver(interface).map(|driver| driver.name).unwrap_or_default();
     let offloads = ethtool.features(interface).unwrap_or_default();
     let program = |program: &onbeat_netdev::XdpAttachment| {

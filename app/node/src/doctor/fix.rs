@@ -1,4 +1,4 @@
-//! `onbeat doctor --fix`: changes settings of a host, and reports what it changed.
+//! `onbeat doctor --fix`: changes settings of a host, and reports the changes.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use onbeat_host::settings::{self, Change, Journal, Outcome, Report, Result, roll_back};
 use serde::Serialize;
 
-use super::{Finding, Level, Live, Root, examine, table};
+use super::{Finding, HostRoot, KernelDevices, Level, examine, table};
 
-/// The command that restores what was changed.
+/// The command that restores changed settings.
 pub const UNDO: &str = "onbeat doctor --restore";
 
 /// The command that discards a damaged journal.
@@ -22,15 +22,15 @@ pub struct Target {
 }
 
 impl Target {
-    /// Examines it, and these interfaces.
+    /// Examines the host and these interfaces.
     pub fn examine(&self, interfaces: &[String]) -> Vec<Finding> {
         match &self.root {
-            None => examine(&Root::host(), interfaces),
-            Some(root) => examine(&Root::below(root, &Live), interfaces),
+            None => examine(&HostRoot::host(), interfaces),
+            Some(root) => examine(&HostRoot::below(root, &KernelDevices), interfaces),
         }
     }
 
-    /// A path of this host in it.
+    /// A path below its root directory.
     pub fn below(&self, path: &str) -> PathBuf {
         self.root.as_ref().map_or(path.into(), |root| root.join(path.trim_start_matches('/')))
     }
@@ -51,7 +51,7 @@ impl Target {
     /// Runs `f` on its settings.
     ///
     /// # Errors
-    /// A thread or socket that cannot be had.
+    /// A thread or socket cannot be created.
     pub fn settings<T: Send>(&self, f: impl FnOnce(&mut settings::Live) -> T + Send) -> Result<T> {
         match &self.root {
             None => settings::Live::run(f),
@@ -59,7 +59,7 @@ impl Target {
         }
     }
 
-    /// Restores what a report says was changed; returns the changes that could not be restored.
+    /// Restores the changes of a report; returns those that could not be restored.
     ///
     /// # Errors
     /// As [`roll_back`].
@@ -70,27 +70,27 @@ impl Target {
     }
 }
 
-/// What `--fix` did, as `--json` prints it.
+/// Result of `--fix`, as `--json` prints it.
 #[derive(Debug, Serialize)]
-pub struct Fixed {
-    /// Whether everything is as wanted, or would be.
+pub struct FixReport {
+    /// Whether all settings are, or would be, as required.
     pub ok: bool,
     changes: Vec<settings::ChangeLine>,
-    /// What follows once the changes are made.
+    /// Effects that follow the changes.
     later: Vec<String>,
     cannot: Vec<String>,
-    /// What is wrong and not changed by --fix.
+    /// Findings that --fix does not change.
     left: Vec<Finding>,
     undo: Option<&'static str>,
 }
 
-impl Fixed {
-    /// What a report says, and what is wrong besides on the host and these interfaces.
-    pub fn new(report: &Report, target: &Target, interfaces: &[String]) -> Fixed {
+impl FixReport {
+    /// The changes of a report, and the remaining findings on the host and these interfaces.
+    pub fn new(report: &Report, target: &Target, interfaces: &[String]) -> FixReport {
         let changed = |change: &Change| matches!(change.outcome, Outcome::Changed | Outcome::Stuck);
         let mut left = target.examine(interfaces);
         left.retain(|finding| finding.level >= Level::Warn && finding.fix.is_none());
-        Fixed {
+        FixReport {
             ok: report.is_good(),
             changes: settings::lines(&report.changes),
             later: report.later.clone(),
@@ -100,7 +100,7 @@ impl Fixed {
         }
     }
 
-    /// The same for people, for a `session` that restores it on exit or until the next boot.
+    /// The result as text. A `session` restores the settings on exit; otherwise they last until the next boot.
     pub fn text(&self, report: &Report, session: bool) -> String {
         let mut text = settings::table(report);
         if report.changes.is_empty() && report.cannot.is_empty() {
@@ -111,7 +111,7 @@ impl Fixed {
             let _ = if session {
                 writeln!(text, "restored on exit; restore after kill -9 with: {undo}")
             } else {
-                writeln!(text, "until the next boot; put back with: {undo}")
+                writeln!(text, "until the next boot; restore with: {undo}")
             };
         }
         if !self.left.is_empty() {

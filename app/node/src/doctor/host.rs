@@ -1,14 +1,14 @@
-//! What delays a frame on this host: clocks that slow down, CPUs that sleep, tasks that wait.
+//! Causes of frame delay on this host: CPU frequency, CPU sleep states, scheduling.
 
 use onbeat_host::settings::SettingKind;
 
-use super::root::Root;
+use super::root::HostRoot;
 use super::{Finding, Level};
 
-/// A CPU that takes longer than this to wake up shows in the delay of a frame.
+/// Wake-up time of a CPU above which it affects the delay of a frame.
 const WAKE_UP_US: i64 = 20;
 
-pub(super) fn examine(root: &Root<'_>) -> Vec<Finding> {
+pub(super) fn examine(root: &HostRoot<'_>) -> Vec<Finding> {
     vec![
         governor(root),
         idle_states(root),
@@ -20,7 +20,7 @@ pub(super) fn examine(root: &Root<'_>) -> Vec<Finding> {
     ]
 }
 
-fn governor(root: &Root<'_>) -> Finding {
+fn governor(root: &HostRoot<'_>) -> Finding {
     let what = "CPU frequency governor";
     let mut slow = Vec::new();
     let mut seen = 0;
@@ -46,10 +46,10 @@ fn governor(root: &Root<'_>) -> Finding {
     }
 }
 
-fn idle_states(root: &Root<'_>) -> Finding {
-    let what = "time a CPU takes to wake up from idle";
-    // The aggregated request: a signed 32-bit number of microseconds. While somebody holds the
-    // device open with a small number, deep states are not entered.
+fn idle_states(root: &HostRoot<'_>) -> Finding {
+    let what = "CPU wake-up time from idle";
+    // The aggregated request: a signed 32-bit number of microseconds. While a process holds the device
+    // open with a small value, deep states are not entered.
     let request = root.octets("/dev/cpu_dma_latency").and_then(|octets| {
         let number: [u8; 4] = octets.get(..4)?.try_into().ok()?;
         Some(i64::from(i32::from_ne_bytes(number)))
@@ -75,13 +75,13 @@ fn idle_states(root: &Root<'_>) -> Finding {
         }
         Some((latency_us, name)) => {
             Finding::new("idle-states", Level::Warn, what, format!("up to {latency_us} us ({name})")).remedy(
-                "hold /dev/cpu_dma_latency open with 0 in it while it matters: onbeat doctor --fix --hold, or exec 3>/dev/cpu_dma_latency; printf '\\0\\0\\0\\0' >&3",
+                "hold /dev/cpu_dma_latency open with value 0 while required: onbeat doctor --fix --hold, or exec 3>/dev/cpu_dma_latency; printf '\\0\\0\\0\\0' >&3",
             )
         }
     }
 }
 
-fn clock_source(root: &Root<'_>) -> Finding {
+fn clock_source(root: &HostRoot<'_>) -> Finding {
     let what = "clock source";
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let Some(source) = root.read(path) else {
@@ -91,18 +91,15 @@ fn clock_source(root: &Root<'_>) -> Finding {
         "tsc" | "arch_sys_counter" | "riscv_clocksource" | "timebase" => {
             Finding::ok("clock-source", what, source)
         }
-        "kvm-clock" | "hyperv_clocksource_tsc_page" | "xen" => Finding::new(
-            "clock-source",
-            Level::Info,
-            what,
-            format!("{source}: a virtual machine's"),
-        ),
+        "kvm-clock" | "hyperv_clocksource_tsc_page" | "xen" => {
+            Finding::new("clock-source", Level::Info, what, format!("{source}: virtual machine"))
+        }
         _ => Finding::new("clock-source", Level::Warn, what, format!("{source}: slow to read"))
-            .remedy(format!("echo tsc > {path} (for good: boot with clocksource=tsc)")),
+            .remedy(format!("echo tsc > {path} (permanently: boot with clocksource=tsc)")),
     }
 }
 
-fn rt_throttling(root: &Root<'_>) -> Finding {
+fn rt_throttling(root: &HostRoot<'_>) -> Finding {
     let what = "throttling of real-time tasks";
     let runtime_us = root.number("/proc/sys/kernel/sched_rt_runtime_us");
     let period_us = root.number("/proc/sys/kernel/sched_rt_period_us");
@@ -113,7 +110,7 @@ fn rt_throttling(root: &Root<'_>) -> Finding {
         }
         (Some(runtime), period) => {
             let value =
-                format!("on: they get {runtime} us of every {} us", period.unwrap_or(1_000_000));
+                format!("on: limited to {runtime} us of every {} us", period.unwrap_or(1_000_000));
             Finding::new("rt-throttling", Level::Warn, what, value)
                 .remedy("sysctl -w kernel.sched_rt_runtime_us=-1")
                 .fix(SettingKind::RtThrottling)
@@ -122,18 +119,22 @@ fn rt_throttling(root: &Root<'_>) -> Finding {
     }
 }
 
-fn smt(root: &Root<'_>) -> Finding {
-    let what = "hardware threads that share a core";
+fn smt(root: &HostRoot<'_>) -> Finding {
+    let what = "hardware threads sharing a core (SMT)";
     match root.number("/sys/devices/system/cpu/smt/active") {
-        Some(1) => Finding::new("smt", Level::Warn, what, "on: a neighbour's load delays")
-            .remedy("echo off > /sys/devices/system/cpu/smt/control (for good: boot with nosmt)"),
+        Some(1) => {
+            Finding::new("smt", Level::Warn, what, "on: load of the sibling thread causes delay")
+                .remedy(
+                    "echo off > /sys/devices/system/cpu/smt/control (permanently: boot with nosmt)",
+                )
+        }
         Some(_) => Finding::ok("smt", what, "off"),
         None => Finding::new("smt", Level::Info, what, "unknown"),
     }
 }
 
-fn isolation(root: &Root<'_>) -> Finding {
-    let what = "CPUs kept free of other tasks";
+fn isolation(root: &HostRoot<'_>) -> Finding {
+    let what = "isolated CPUs";
     let list = |file: &str| {
         root.read(&format!("/sys/devices/system/cpu/{file}")).filter(|list| !list.is_empty())
     };
@@ -143,28 +144,33 @@ fn isolation(root: &Root<'_>) -> Finding {
         }
         (Some(isolated), None) => Finding::ok("isolated-cpus", what, isolated),
         (None, _) if root.cpus().len() < 2 => {
-            Finding::new("isolated-cpus", Level::Info, what, "none: there is only one")
+            Finding::new("isolated-cpus", Level::Info, what, "none: the host has only one CPU")
         }
         (None, _) => Finding::new("isolated-cpus", Level::Info, what, "none")
-            .remedy("for a control loop: boot with isolcpus=1 nohz_full=1 rcu_nocbs=1, and put interrupts on CPU 0"),
+            .remedy("for a control loop: boot with isolcpus=1 nohz_full=1 rcu_nocbs=1, and move interrupts to CPU 0"),
     }
 }
 
-fn irqbalance(root: &Root<'_>) -> Finding {
-    let what = "irqbalance, which moves interrupts about";
+fn irqbalance(root: &HostRoot<'_>) -> Finding {
+    let what = "irqbalance";
     let runs = root
         .list("/proc")
         .iter()
         .filter(|name| name.bytes().all(|octet| octet.is_ascii_digit()))
         .any(|pid| root.read(&format!("/proc/{pid}/comm")).as_deref() == Some("irqbalance"));
     if runs {
-        return Finding::new("irqbalance", Level::Warn, what, "runs")
-            .remedy("systemctl disable --now irqbalance");
+        return Finding::new(
+            "irqbalance",
+            Level::Warn,
+            what,
+            "running: moves interrupts between CPUs",
+        )
+        .remedy("systemctl disable --now irqbalance");
     }
-    Finding::ok("irqbalance", what, "does not run")
+    Finding::ok("irqbalance", what, "not running")
 }
 
-/// The first few of many.
+/// The first items of a list, with the number of further ones.
 pub(super) fn shortened(items: &[String]) -> String {
     const SHOWN: usize = 4;
     let shown = items[..items.len().min(SHOWN)].join(", ");

@@ -1,4 +1,4 @@
-//! Whether an interface can be a port.
+//! Suitability of an interface as a port.
 
 use onbeat_host::settings::SettingKind;
 use onbeat_link::{BackendReport, Backends, Purpose};
@@ -7,13 +7,13 @@ use onbeat_report::format::count;
 
 use super::device::Device;
 use super::host::shortened;
-use super::root::Root;
+use super::root::HostRoot;
 use super::{Finding, Level};
 
-/// MTU of a path that carries full frames of a 1500 octet talker: the R-TAG takes 6 more.
+/// MTU of a path for full frames of a talker with an MTU of 1500: the R-TAG has 6 octets.
 const PATH_MTU: u32 = 1506;
 
-/// Drivers that had native XDP with redirection in Linux 6.1, which cannot be asked.
+/// Drivers with native XDP and redirection in Linux 6.1, which does not report it.
 const NATIVE_IN_6_1: [&str; 22] = [
     "atlantic",
     "bnxt_en",
@@ -39,7 +39,7 @@ const NATIVE_IN_6_1: [&str; 22] = [
     "virtio_net",
 ];
 
-pub(super) fn examine(root: &Root<'_>, interface: &str) -> Vec<Finding> {
+pub(super) fn examine(root: &HostRoot<'_>, interface: &str) -> Vec<Finding> {
     let mut findings = match root.devices().device(interface) {
         Ok(device) => {
             let mut findings = vec![
@@ -79,7 +79,7 @@ fn link(device: &Device, interface: &str) -> Finding {
         return Finding::ok("interface", "link", format!("up ({driver})"));
     }
     Finding::new("interface", Level::Warn, "link", format!("down, or without carrier ({driver})"))
-        .remedy(format!("ip link set {interface} up, and look at the cable"))
+        .remedy(format!("ip link set {interface} up, and check the cable"))
 }
 
 fn native(device: &Device) -> Finding {
@@ -92,21 +92,21 @@ fn native(device: &Device) -> Finding {
             Level::Warn,
             what,
             format!(
-                "not with driver {driver:?}: the generic mode is slower and frees no frame early"
+                "not supported by driver {driver:?}: generic mode is slower and does not free frames early"
             ),
         )
-        .remedy("use a NIC with a driver that has it, such as igc, igb, i40e, ice or mlx5"),
+        .remedy("use a NIC whose driver supports it, such as igc, igb, i40e, ice or mlx5"),
         None if NATIVE_IN_6_1.contains(&driver.as_str()) => Finding::new(
             "xdp-native",
             Level::Info,
             what,
-            format!("probably: {driver:?} has it, this kernel cannot be asked"),
+            format!("probably: {driver:?} supports it, but this kernel does not report it"),
         ),
         None => Finding::new(
             "xdp-native",
             Level::Info,
             what,
-            format!("unknown for driver {driver:?}, this kernel cannot be asked"),
+            format!("unknown for driver {driver:?}: this kernel does not report it"),
         )
         .remedy("boot Linux 6.3 or later, or try: onbeat run with mode = \"native\""),
     }
@@ -124,9 +124,9 @@ fn redirect(device: &Device, interface: &str) -> Finding {
         )
         .remedy(at_peer(device, interface, "gro on")),
         Some(false) => Finding::new("xdp-redirect", Level::Warn, what, "not now").remedy(
-            "some drivers can once a program is on the interface: look again while the node runs",
+            "some drivers support it only with an attached program: run the command again while the node runs",
         ),
-        None => Finding::new("xdp-redirect", Level::Info, what, "this kernel cannot be asked"),
+        None => Finding::new("xdp-redirect", Level::Info, what, "unknown: this kernel does not report it"),
     }
 }
 
@@ -136,7 +136,7 @@ fn programs(device: &Device) -> Finding {
         return Finding::ok("xdp-program", what, "none");
     }
     Finding::new("xdp-program", Level::Info, what, device.programs.join(", "))
-        .remedy("if it is no node's: onbeat run --replace FILE, or ip link set DEV xdp off")
+        .remedy("if it is not a node's: onbeat run --replace FILE, or ip link set DEV xdp off")
 }
 
 fn mtu(device: &Device, interface: &str) -> Finding {
@@ -149,11 +149,11 @@ fn mtu(device: &Device, interface: &str) -> Finding {
         "interface-mtu",
         Level::Warn,
         what,
-        format!("{value}: frames of 1500 octets do not fit"),
+        format!("{value}: too small for frames of 1500 octets"),
     );
     match device.max_mtu.filter(|&max| max < PATH_MTU) {
         Some(max) => finding.remedy(format!(
-            "its driver takes {max} at most: lower the talker's MTU to {}",
+            "its driver supports at most {max}: reduce the talker's MTU to {}",
             max.saturating_sub(6)
         )),
         None => finding.remedy(format!(
@@ -173,7 +173,7 @@ fn vlan_offload(device: &Device, interface: &str) -> Finding {
         Some(false) => return Finding::ok("vlan-offload", what, "yes"),
         Some(true) if device.veth => (
             Level::Warn,
-            "no: the other end passes them beside the frame",
+            "no: the other end passes them outside the frame",
             at_peer(device, interface, "txvlan off"),
         ),
         Some(true) => {
@@ -189,7 +189,7 @@ fn vlan_offload(device: &Device, interface: &str) -> Finding {
 }
 
 fn merging(device: &Device, interface: &str) -> Finding {
-    let what = "frames are merged before XDP sees them (LRO)";
+    let what = "frames are merged before XDP (LRO)";
     if on(device, "rx-lro") {
         return Finding::new("lro", Level::Warn, what, "yes")
             .remedy(format!("ethtool -K {interface} lro off"))
@@ -198,19 +198,19 @@ fn merging(device: &Device, interface: &str) -> Finding {
     Finding::ok("lro", what, "no")
 }
 
-/// A veth needs it for NAPI, and merges nothing that an XDP program takes.
+/// None for a veth, which requires GRO for NAPI and merges no frames that an XDP program receives.
 fn gro(device: &Device, interface: &str) -> Option<Finding> {
     if device.veth || !on(device, "rx-gro") {
         return None;
     }
-    let what = "frames wait to be merged for the network stack (GRO)";
+    let what = "frames are delayed for merging (GRO)";
     let remedy = format!("for a control loop: ethtool -K {interface} gro off");
     Some(Finding::new("gro", Level::Info, what, "yes").remedy(remedy).fix(SettingKind::Offloads))
 }
 
-/// Nothing for a device that has none.
+/// None for a device without coalescing.
 fn coalescing(device: &Device, interface: &str) -> Option<Finding> {
-    let what = "interrupts held back for more frames (coalescing)";
+    let what = "interrupt coalescing";
     let coalescing = device.coalescing?;
     if !coalescing.holds_back() {
         return Some(Finding::ok("coalescing", what, "no"));
@@ -231,7 +231,7 @@ fn coalescing(device: &Device, interface: &str) -> Option<Finding> {
     )
 }
 
-/// Nothing for a device that cannot.
+/// None for a device without this feature.
 fn energy_efficient(device: &Device, interface: &str) -> Option<Finding> {
     let what = "the link sleeps between frames (energy-efficient Ethernet)";
     if !device.energy_efficient? {
@@ -244,7 +244,7 @@ fn energy_efficient(device: &Device, interface: &str) -> Option<Finding> {
     )
 }
 
-/// XDP forwards frames as they are: a checksum that is left to the device stays unfinished.
+/// XDP forwards frames unchanged: a checksum that is left to the device stays unfinished.
 fn checksums(peer: &VethPeer) -> Finding {
     let what = "the other end finishes checksums of TCP and UDP";
     match (peer.checksum_offload(), peer.finish_checksums()) {
@@ -253,7 +253,7 @@ fn checksums(peer: &VethPeer) -> Finding {
             "peer-checksums",
             Level::Warn,
             what,
-            "no: its connections fail behind a port of a node",
+            "no: its connections fail through a port of a node",
         )
         .remedy(command),
         _ => Finding::new(
@@ -281,7 +281,7 @@ fn segmentation(device: &Device, interface: &str) -> Finding {
     Finding::new("segmentation", Level::Warn, what, shortened(&large)).remedy(remedy)
 }
 
-/// Whether an offload of the other end of a veth is on; `None` where that end was not found.
+/// Whether an offload of the other end of a veth is on; `None` if that end was not found.
 fn peer_offload(device: &Device, name: &str) -> Option<bool> {
     device.peer.as_ref()?.offload(name)
 }
@@ -294,7 +294,7 @@ fn at_peer(device: &Device, interface: &str, offloads: &str) -> String {
     })
 }
 
-/// Which back ends of a real-time port can be used, and which is best for what.
+/// The usable back ends of a real-time port, and the best one for each purpose.
 fn backends(found: &Backends) -> Vec<Finding> {
     let mut findings: Vec<Finding> = found.all.iter().map(backend).collect();
     let best = Purpose::ALL.into_iter().filter_map(|purpose| {
@@ -311,7 +311,7 @@ fn backends(found: &Backends) -> Vec<Finding> {
 fn backend(report: &BackendReport) -> Finding {
     let what = format!("back end {} of a port", report.backend);
     let remarks: Vec<&str> = report.remarks.iter().map(|remark| remark.what.as_str()).collect();
-    let mode = report.mode.as_deref().unwrap_or("not here");
+    let mode = report.mode.as_deref().unwrap_or("unavailable");
     let value = match remarks.as_slice() {
         [] => mode.to_owned(),
         _ => format!("{mode}: {}", remarks.join("; ")),
@@ -327,8 +327,8 @@ fn on(device: &Device, offload: &str) -> bool {
     device.offloads.iter().any(|name| name == offload)
 }
 
-fn threaded_napi(root: &Root<'_>, interface: &str) -> Finding {
-    let what = "reception in a thread of its own (threaded NAPI)";
+fn threaded_napi(root: &HostRoot<'_>, interface: &str) -> Finding {
+    let what = "reception in a separate thread (threaded NAPI)";
     let path = format!("/sys/class/net/{interface}/threaded");
     match root.number(&path) {
         Some(0) => Finding::new(
@@ -351,11 +351,11 @@ fn threaded_napi(root: &Root<'_>, interface: &str) -> Finding {
     }
 }
 
-/// On which CPUs the interrupts of a NIC arrive; nothing for an interface without any.
-fn interrupts(root: &Root<'_>, interface: &str) -> Option<Finding> {
-    let what = "CPUs that take its interrupts";
+/// The CPUs that handle the interrupts of a NIC; none for an interface without interrupts.
+fn interrupts(root: &HostRoot<'_>, interface: &str) -> Option<Finding> {
+    let what = "CPUs of its interrupts";
     let device = format!("/sys/class/net/{interface}/device");
-    // A virtio device has none itself, its PCI device does.
+    // The interrupts of a virtio device are those of its PCI device.
     let numbers = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")]
         .iter()
         .map(|path| root.list(path))

@@ -1,12 +1,12 @@
-//! What the kernel can do, and what this process may ask of it.
+//! Features of the kernel, and permissions of this process.
 
-use super::root::Root;
+use super::root::HostRoot;
 use super::{Finding, Level};
 
-/// The oldest kernel that is supported.
+/// The oldest supported kernel.
 const OLDEST: (u32, u32) = (6, 1);
 
-pub(super) fn examine(root: &Root<'_>) -> Vec<Finding> {
+pub(super) fn examine(root: &HostRoot<'_>) -> Vec<Finding> {
     vec![
         version(root),
         btf(root),
@@ -18,7 +18,7 @@ pub(super) fn examine(root: &Root<'_>) -> Vec<Finding> {
     ]
 }
 
-fn version(root: &Root<'_>) -> Finding {
+fn version(root: &HostRoot<'_>) -> Finding {
     let what = "kernel version";
     let Some(release) = root.read("/proc/sys/kernel/osrelease") else {
         return Finding::new("kernel-version", Level::Warn, what, "unknown")
@@ -35,21 +35,21 @@ fn version(root: &Root<'_>) -> Finding {
     }
 }
 
-fn btf(root: &Root<'_>) -> Finding {
+fn btf(root: &HostRoot<'_>) -> Finding {
     let what = "type information of the kernel (BTF)";
     if root.exists("/sys/kernel/btf/vmlinux") {
         return Finding::ok("btf", what, "present");
     }
     Finding::new("btf", Level::Bad, what, "no /sys/kernel/btf/vmlinux").remedy(
-        "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y (those of Debian, Ubuntu, Fedora are)",
+        "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y (such as those of Debian, Ubuntu and Fedora)",
     )
 }
 
-fn jit(root: &Root<'_>) -> Finding {
-    let what = "BPF programs are compiled (JIT)";
+fn jit(root: &HostRoot<'_>) -> Finding {
+    let what = "BPF JIT compiler";
     let path = "/proc/sys/net/core/bpf_jit_enable";
     match root.number(path) {
-        Some(0) => Finding::new("bpf-jit", Level::Bad, what, "off: every frame is interpreted")
+        Some(0) => Finding::new("bpf-jit", Level::Bad, what, "off: BPF programs are interpreted")
             .remedy("sysctl -w net.core.bpf_jit_enable=1"),
         Some(_) => Finding::ok("bpf-jit", what, "on"),
         None if root.exists(path) => {
@@ -71,23 +71,18 @@ fn jit(root: &Root<'_>) -> Finding {
     }
 }
 
-fn af_xdp(root: &Root<'_>) -> Finding {
+fn af_xdp(root: &HostRoot<'_>) -> Finding {
     let what = "AF_XDP sockets";
     let protocols = root.read("/proc/net/protocols").unwrap_or_default();
     if protocols.lines().any(|line| line.split_whitespace().next() == Some("XDP")) {
         return Finding::ok("af-xdp", what, "present");
     }
-    Finding::new(
-        "af-xdp",
-        Level::Info,
-        what,
-        "missing: user space reaches frames by AF_PACKET only",
-    )
-    .remedy("boot a kernel built with CONFIG_XDP_SOCKETS=y")
+    Finding::new("af-xdp", Level::Info, what, "missing: only AF_PACKET is available in user space")
+        .remedy("boot a kernel built with CONFIG_XDP_SOCKETS=y")
 }
 
-fn bpffs(root: &Root<'_>) -> Finding {
-    let what = "BPF file system, where the data plane outlives its daemon";
+fn bpffs(root: &HostRoot<'_>) -> Finding {
+    let what = "BPF file system, which keeps the data plane without its daemon";
     let mounts = root.read("/proc/self/mounts").unwrap_or_default();
     let is_bpffs = |line: &str| {
         let mut fields = line.split(' ').skip(1);
@@ -100,8 +95,8 @@ fn bpffs(root: &Root<'_>) -> Finding {
         .remedy("mount -t bpf bpf /sys/fs/bpf")
 }
 
-fn capabilities(root: &Root<'_>) -> Finding {
-    /// Number, name, and whether CAP_SYS_ADMIN stands in for it.
+fn capabilities(root: &HostRoot<'_>) -> Finding {
+    /// Number, name, and whether CAP_SYS_ADMIN includes it.
     const NEEDED: [(u32, &str, bool); 4] = [
         (12, "CAP_NET_ADMIN", false),
         (13, "CAP_NET_RAW", false),
@@ -114,7 +109,7 @@ fn capabilities(root: &Root<'_>) -> Finding {
     // The identity map of 2^32 - 1 users is that of the initial user namespace.
     let map = root.read("/proc/self/uid_map");
     if map.is_some_and(|map| !map.split_whitespace().eq(["0", "0", "4294967295"])) {
-        return bad("of a user namespace, which the kernel does not accept for BPF".into())
+        return bad("of a user namespace: the kernel does not accept them for BPF".into())
             .remedy("run the command in the initial user namespace");
     }
     let status = root.read("/proc/self/status").unwrap_or_default();
@@ -129,13 +124,13 @@ fn capabilities(root: &Root<'_>) -> Finding {
         .map(|(_, name, _)| *name)
         .collect();
     if missing.is_empty() {
-        return Finding::ok("capabilities", what, "all that it takes");
+        return Finding::ok("capabilities", what, "sufficient");
     }
     let is_root = status.lines().any(|line| {
         line.strip_prefix("Uid:").is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0"))
     });
     let missing = missing.join(", ");
-    let finding = bad(format!("without {missing}"));
+    let finding = bad(format!("missing: {missing}"));
     if is_root {
         finding.remedy(format!(
             "root lacks them here: add {missing} to the bounding set of the container or service"
@@ -145,18 +140,18 @@ fn capabilities(root: &Root<'_>) -> Finding {
     }
 }
 
-fn preemption(root: &Root<'_>) -> Finding {
-    let what = "preemption: how long the kernel may hold up a task that is due";
+fn preemption(root: &HostRoot<'_>) -> Finding {
+    let what = "kernel preemption model";
     let version = root.read("/proc/version").unwrap_or_default();
     if version.contains("PREEMPT_RT") || root.number("/sys/kernel/realtime") == Some(1) {
         return Finding::ok("preemption", what, "PREEMPT_RT");
     }
-    let rt = "for bounded delays boot a PREEMPT_RT kernel: apt install linux-image-rt-$(dpkg --print-architecture)";
+    let rt = "for bounded delay boot a PREEMPT_RT kernel: apt install linux-image-rt-$(dpkg --print-architecture)";
     if !version.contains("PREEMPT_DYNAMIC") {
         let model = if version.contains("PREEMPT") { "PREEMPT" } else { "none or voluntary" };
         return Finding::new("preemption", Level::Info, what, model).remedy(rt);
     }
-    // The chosen model stands in parentheses: "none voluntary (full) lazy".
+    // The active model is in parentheses: "none voluntary (full) lazy".
     let models = root.read("/sys/kernel/debug/sched/preempt");
     let chosen =
         models.as_deref().and_then(|models| Some(models.split_once('(')?.1.split_once(')')?.0));
@@ -170,7 +165,9 @@ fn preemption(root: &Root<'_>) -> Finding {
             what,
             format!("PREEMPT_DYNAMIC, {model}"),
         )
-        .remedy("echo full > /sys/kernel/debug/sched/preempt (for good: boot with preempt=full)"),
+        .remedy(
+            "echo full > /sys/kernel/debug/sched/preempt (permanently: boot with preempt=full)",
+        ),
         None => Finding::new("preemption", Level::Info, what, "PREEMPT_DYNAMIC, model not shown")
             .remedy(
                 "mount -t debugfs debugfs /sys/kernel/debug; cat /sys/kernel/debug/sched/preempt",

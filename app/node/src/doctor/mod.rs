@@ -1,6 +1,6 @@
-//! What this host can do, what is set badly for real time, and how to change it.
+//! Examination of a host: capabilities and real-time settings, with remedies.
 //!
-//! Everything is looked at through [`Root`], so that tests show it hosts that they made up.
+//! All files are read through [`HostRoot`], so that tests can supply simulated hosts.
 
 mod device;
 mod fix;
@@ -14,40 +14,40 @@ use std::fmt::Write;
 use onbeat_host::settings::SettingKind;
 use serde::{Deserialize, Serialize};
 
-pub use device::{Device, Devices, Live};
-pub use fix::{Fixed, Target, UNDO};
-pub use root::Root;
+pub use device::{Device, DeviceReader, KernelDevices};
+pub use fix::{FixReport, Target, UNDO};
+pub use root::HostRoot;
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// As it should be.
+    /// As required.
     Ok,
-    /// Worth knowing.
+    /// Information.
     Info,
-    /// It works, and delays or hides frames.
+    /// Works, but delays or hides frames.
     Warn,
-    /// It does not work.
+    /// Does not work.
     Bad,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// Stable name, such as `kernel-version` or `interface-mtu`.
     pub id: String,
-    /// The interface it is about, where it is about one.
+    /// The interface concerned, if any.
     pub interface: Option<String>,
-    /// How much it matters.
+    /// Severity.
     pub level: Level,
-    /// What was looked at, and why it matters where it is not as it should be.
+    /// The property checked.
     pub what: String,
-    /// What was found.
+    /// Its value.
     pub value: String,
-    /// What to do: a command, mostly.
+    /// The remedy, usually a command.
     pub remedy: Option<String>,
-    /// The setting with which `onbeat doctor --fix` changes it, where there is one.
+    /// The setting of `onbeat doctor --fix` that changes it, if any.
     #[serde(default)]
     pub fix: Option<SettingKind>,
 }
@@ -72,12 +72,12 @@ impl Finding {
         self
     }
 
-    /// The command that changes what was found, where there is one.
+    /// The command that changes the value, if any.
     pub fn fixed_by(&self) -> Option<String> {
         let kind = self.fix?;
         let interface = self.interface.as_ref().map_or(String::new(), |name| format!(" {name}"));
         let with = match kind {
-            // A thread of normal priority would wait longer than softirq does.
+            // A thread with normal priority has longer delays than softirq.
             SettingKind::ThreadedNapi => format!(",{}", SettingKind::NapiPriority),
             SettingKind::IrqAffinity => " --cpu CPUS".to_owned(),
             _ => String::new(),
@@ -86,8 +86,8 @@ impl Finding {
     }
 }
 
-/// Looks at the host, and at the interfaces.
-pub fn examine(root: &Root<'_>, interfaces: &[String]) -> Vec<Finding> {
+/// Examines the host and the interfaces.
+pub fn examine(root: &HostRoot<'_>, interfaces: &[String]) -> Vec<Finding> {
     let mut findings = kernel::examine(root);
     findings.extend(host::examine(root));
     for interface in interfaces {
@@ -101,7 +101,7 @@ pub fn worst(findings: &[Finding]) -> Level {
     findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok)
 }
 
-/// The findings for humans, each with its remedy below.
+/// The findings as text, each followed by its remedy.
 pub fn table(findings: &[Finding]) -> String {
     let subject = |finding: &Finding| match &finding.interface {
         Some(interface) => format!("{interface}: {}", finding.what),

@@ -4,34 +4,34 @@ use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
-use super::device::{Devices, Live};
+use super::device::{DeviceReader, KernelDevices};
 
-/// Where a host is looked at.
-pub struct Root<'a> {
+/// Root directory and devices of an examined host.
+pub struct HostRoot<'a> {
     prefix: PathBuf,
-    devices: &'a dyn Devices,
+    devices: &'a dyn DeviceReader,
 }
 
-impl fmt::Debug for Root<'_> {
+impl fmt::Debug for HostRoot<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Root").field("prefix", &self.prefix).finish_non_exhaustive()
+        f.debug_struct("HostRoot").field("prefix", &self.prefix).finish_non_exhaustive()
     }
 }
 
-impl Root<'static> {
+impl HostRoot<'static> {
     /// This host.
-    pub fn host() -> Root<'static> {
-        Root { prefix: "/".into(), devices: &Live }
+    pub fn host() -> HostRoot<'static> {
+        HostRoot { prefix: "/".into(), devices: &KernelDevices }
     }
 }
 
-impl<'a> Root<'a> {
-    /// A host whose files are below a directory, with devices that are told.
-    pub fn below(prefix: impl Into<PathBuf>, devices: &'a dyn Devices) -> Root<'a> {
-        Root { prefix: prefix.into(), devices }
+impl<'a> HostRoot<'a> {
+    /// A host with files below a directory, and with the given devices.
+    pub fn below(prefix: impl Into<PathBuf>, devices: &'a dyn DeviceReader) -> HostRoot<'a> {
+        HostRoot { prefix: prefix.into(), devices }
     }
 
-    pub(super) fn devices(&self) -> &dyn Devices {
+    pub(super) fn devices(&self) -> &dyn DeviceReader {
         self.devices
     }
 
@@ -43,7 +43,7 @@ impl<'a> Root<'a> {
         self.path(path).exists()
     }
 
-    /// The text of a file without the white space around it; `None` where it cannot be read.
+    /// The text of a file without surrounding white space; `None` if it cannot be read.
     pub(super) fn read(&self, path: &str) -> Option<String> {
         Some(fs::read_to_string(self.path(path)).ok()?.trim().to_owned())
     }
@@ -56,7 +56,7 @@ impl<'a> Root<'a> {
         fs::read(self.path(path)).ok()
     }
 
-    /// The names in a directory, numbers in them in their order; none where there is none.
+    /// The names in a directory, sorted by trailing number; empty if it cannot be read.
     pub(super) fn list(&self, path: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(path)).into_iter().flatten().flatten();
         let mut names: Vec<String> =
@@ -65,7 +65,7 @@ impl<'a> Root<'a> {
         names
     }
 
-    /// The CPUs this host has: directories cpu0, cpu1 and so on.
+    /// The CPUs of this host: directories cpu0, cpu1 and so on.
     pub(super) fn cpus(&self) -> Vec<String> {
         let is_cpu = |name: &String| {
             name.strip_prefix("cpu").is_some_and(|number| number.parse::<u32>().is_ok())

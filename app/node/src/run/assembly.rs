@@ -1,4 +1,4 @@
-//! A configuration made to run: interfaces, programs, streams.
+//! A running node: interfaces, programs, streams.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,23 +19,23 @@ use super::Options;
 use super::clock::monotonic_ns;
 use super::devices::Devices;
 use super::error::{Error, Result};
-use super::events::{About, Events};
+use super::events::{EventSubject, Events};
 use super::interfaces;
 use super::journal::Journal;
 use super::port_counters::FormerCounters;
 use super::setup::{Layout, Setup, names};
 use super::upkeep::Upkeep;
-use super::watch::{Teller, Watcher};
+use super::watch::{StreamReporter, Watcher};
 use crate::config::{Backend, Config, NodeConfig, PortConfig, StreamSet, Warnings};
-use crate::control::{Link, What};
+use crate::control::{EventDetail, LinkState};
 
-/// Longest between two looks for recovery functions whose time ran out.
+/// Longest interval of polling reset timers of recovery functions.
 const SLOWEST_SWEEP: Duration = Duration::from_millis(250);
 
-/// Shortest; a reset that is late by this is late by a tenth of the shortest time-out.
+/// Shortest interval: a tenth of the shortest time-out.
 const FASTEST_SWEEP: Duration = Duration::from_millis(10);
 
-/// A node that runs.
+/// A running node.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) file: PathBuf,
@@ -45,24 +45,24 @@ pub(super) struct Node {
     pub(super) events: Events,
     pub(super) watcher: Watcher,
     pub(super) started: Instant,
-    /// How often to look for recovery functions whose time ran out.
+    /// Interval of polling reset timers of recovery functions.
     pub(super) sweep: Option<Duration>,
-    /// By port: whether frames could go through its interface when that was last looked at.
-    presence: BTreeMap<String, Link>,
-    /// By port that could not be native though that was left open: why, and the way out.
+    /// By port: last known state of its link.
+    presence: BTreeMap<String, LinkState>,
+    /// By port with mode "auto" that is not in native mode: cause and remedy.
     pub(super) not_native: BTreeMap<String, String>,
-    /// By port whose frames are lost: why, and the way out.
+    /// By port whose frames are lost: cause and remedy.
     pub(super) frames_lost: BTreeMap<String, String>,
     pub(super) upkeep: Upkeep,
     pub(super) former_counters: FormerCounters,
-    /// The data plane asked for when the node was started, whatever the file says.
-    asked: Option<Backend>,
+    /// The data plane requested at the start, which overrides the file.
+    backend_override: Option<Backend>,
     pub(super) journal: Journal,
 }
 
 impl Node {
-    /// Makes `config` run: takes over what an earlier daemon left, or begins. A beginning that
-    /// fails leaves nothing behind.
+    /// Starts the node with `config`: takes over the state of an earlier daemon, or creates it. A failed first start
+    /// is undone completely.
     pub(super) fn start(file: &Path, mut config: Config, options: Options) -> Result<Self> {
         let node = config.node.clone();
         let devices = Devices::open(&node.name)?;
@@ -108,7 +108,7 @@ impl Node {
         let plane = open(&config, pins)?;
         let layout = Layout::new(&config.node, &config.ports, &config.streams);
         let mut events = Events::new(config.node.events.keep);
-        events.tell(&About::default(), What::Started);
+        events.record(&EventSubject::default(), EventDetail::Started);
         let streams = config.streams.clone();
         let mut node = Self {
             file: file.to_path_buf(),
@@ -124,7 +124,7 @@ impl Node {
             setup: Setup::from(config),
             plane,
             devices,
-            asked: options.backend,
+            backend_override: options.backend,
             journal,
         };
         node.find_peers(&layout.ports, Instant::now());
@@ -132,12 +132,12 @@ impl Node {
             node.attach(&layout, index, options.replace, true)?;
         }
         if first {
-            node.settle(&layout)?;
+            node.leave_native_mode(&layout)?;
         }
         node.apply(&layout.ports, &streams)?;
         node.watch_all(&StreamSet::default());
-        node.drop_ports_of_others()?;
-        node.tell_disappointed(&layout)?;
+        node.drop_former_ports()?;
+        node.report_frame_loss(&layout)?;
         node.read_peers();
         Ok(node)
     }
@@ -154,7 +154,7 @@ impl Node {
         Ok(())
     }
 
-    /// Watches ports and streams as they are now, where streams were these `before`.
+    /// Monitors the present ports and streams, whose previous streams were `before`.
     fn watch_all(&mut self, before: &StreamSet) {
         let config = self.setup.node.events;
         self.events.set_keep(config.keep);
@@ -168,17 +168,16 @@ impl Node {
                 continue;
             }
             self.presence.insert(port.name.clone(), link);
-            if link == Link::Down {
-                let about = About { port: Some(&port.name), ..About::default() };
+            if link == LinkState::Down {
+                let subject = EventSubject { port: Some(&port.name), ..EventSubject::default() };
                 let interface = port.attached_interface();
-                self.events.tell(&about, What::PortWaiting { interface });
+                self.events.record(&subject, EventDetail::PortWaiting { interface });
             }
         }
     }
 
-    /// Detaches ports that the configuration does not name, and gives back what was changed on
-    /// their interfaces: those of an earlier one.
-    fn drop_ports_of_others(&mut self) -> Result<()> {
+    /// Detaches ports of an earlier configuration, and restores their interfaces.
+    fn drop_former_ports(&mut self) -> Result<()> {
         for name in self.plane.known_ports()? {
             if !self.setup.ports.iter().any(|port| port.name == name) {
                 self.plane.detach(&name)?;
@@ -200,13 +199,13 @@ impl Node {
         Ok(())
     }
 
-    /// Reads the file anew and makes it so; frames of streams that stay are not disturbed.
+    /// Reloads the file. Frames of unchanged streams are not affected.
     ///
     /// # Errors
-    /// A file that cannot be used: the node goes on as it was.
+    /// The file cannot be used; the node keeps its configuration.
     pub(super) fn reload(&mut self) -> Result<()> {
         let mut new = trust::load(&self.file, Config::load)?;
-        if let Some(backend) = self.asked {
+        if let Some(backend) = self.backend_override {
             new.set_backend(backend);
         }
         let needs_restart = |key, old: &dyn std::fmt::Display, new: &dyn std::fmt::Display| {
@@ -222,7 +221,7 @@ impl Node {
         if old.name != now.name {
             return needs_restart("name", &old.name, &now.name);
         }
-        // Ports in user space are opened anew with what they have then.
+        // Ports in user space are reopened with their new back end.
         if old.backend.is_user_space() != now.backend.is_user_space() {
             return needs_restart("backend", &old.backend, &now.backend);
         }
@@ -249,9 +248,9 @@ impl Node {
         }
         let changed = self.change_to(new);
         if changed.is_err() {
-            // What was prepared and attached for the new file.
+            // Undo preparations and attachments for the new file.
             (0..self.setup.ports.len()).for_each(|index| self.follow(index));
-            self.drop_ports_of_others().unwrap_or_else(|error| tracing::warn!("{error}"));
+            self.drop_former_ports().unwrap_or_else(|error| tracing::warn!("{error}"));
         }
         changed
     }
@@ -272,17 +271,17 @@ impl Node {
         for &index in &fresh {
             self.attach(&layout, index, false, true)?;
         }
-        self.tell_disappointed(&layout)?;
+        self.report_frame_loss(&layout)?;
         let counted = self.read_changing_shares(&new)?;
         self.apply(&new.ports, &new.streams)?;
         let before = std::mem::replace(&mut self.setup, Setup::from(new));
         self.keep_counters(counted);
         self.watch_all(&before.streams);
         self.read_peers();
-        self.drop_ports_of_others()
+        self.drop_former_ports()
     }
 
-    /// Resets a stream's functions; whether there is such a stream.
+    /// Resets a stream's functions; returns whether the stream exists.
     pub(super) fn reset(&mut self, name: &str) -> Result<bool> {
         let Some(stream) = self.setup.streams.get(name) else { return Ok(false) };
         let before = self.plane.read_stream(name)?;
@@ -291,18 +290,18 @@ impl Node {
         }
         if let (Some(before), Some(after)) = (before, self.plane.read_stream(name)?) {
             let (events, ports) = (&mut self.events, &self.setup.ports);
-            let mut teller = Teller { events, ports, stream };
-            self.watcher.reset(monotonic_ns(), [&before, &after], &mut teller);
+            let mut reporter = StreamReporter { events, ports, stream };
+            self.watcher.reset(monotonic_ns(), [&before, &after], &mut reporter);
         }
         Ok(true)
     }
 
-    /// Looks at the streams whose turn it is.
-    pub(super) fn look(&mut self) -> Result<()> {
-        self.watcher.look(monotonic_ns(), &*self.plane, &self.setup, &mut self.events)
+    /// Polls the streams that are due.
+    pub(super) fn poll_streams(&mut self) -> Result<()> {
+        self.watcher.poll(monotonic_ns(), &*self.plane, &self.setup, &mut self.events)
     }
 
-    /// An interface came, changed or went.
+    /// Handles an added, changed or removed interface.
     pub(super) fn device_event(&mut self, event: &LinkEvent) {
         if matches!(event, LinkEvent::Removed { .. } | LinkEvent::Lost) {
             self.devices.release_gone();
@@ -310,8 +309,8 @@ impl Node {
         let ports: Vec<usize> = match event {
             LinkEvent::Removed { name, .. } => {
                 let port = self.port_of(name);
-                // Though there may be another one of the name by now.
-                port.iter().for_each(|port| self.tell_presence(*port, Link::Missing));
+                // Even if another interface has the name by now.
+                port.iter().for_each(|port| self.report_link(*port, LinkState::Missing));
                 port.into_iter().collect()
             }
             LinkEvent::Added(link) | LinkEvent::Changed(link) => {
@@ -322,12 +321,12 @@ impl Node {
         for port in ports {
             self.upkeep.peers.reset(Instant::now(), &self.setup.ports[port].name);
             self.follow(port);
-            self.tell_presence(port, self.devices.presence(&self.setup.ports[port]));
+            self.report_link(port, self.devices.presence(&self.setup.ports[port]));
         }
     }
 
-    /// Tells that the interface of port number `index` went away or came back, where it did.
-    fn tell_presence(&mut self, index: usize, link: Link) {
+    /// Records an event if the link of port number `index` changed.
+    fn report_link(&mut self, index: usize, link: LinkState) {
         let port = &self.setup.ports[index];
         let before = self.presence.insert(port.name.clone(), link);
         if before == Some(link) {
@@ -335,14 +334,14 @@ impl Node {
         }
         let interface = port.attached_interface();
         let what = match link {
-            Link::Up => What::PortBack { interface },
-            Link::Down | Link::Missing => What::PortAway { link, interface },
+            LinkState::Up => EventDetail::PortBack { interface },
+            LinkState::Down | LinkState::Missing => EventDetail::PortAway { link, interface },
         };
-        self.events.tell(&About { port: Some(&port.name), ..About::default() }, what);
+        self.events
+            .record(&EventSubject { port: Some(&port.name), ..EventSubject::default() }, what);
     }
 
-    /// Does for port number `index` what its interface asks for now: one that came back gets its
-    /// program again.
+    /// Updates port number `index` after a change of its interface: a new interface gets the program again.
     fn follow(&mut self, index: usize) {
         let port = &self.setup.ports[index];
         let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { return };
@@ -365,7 +364,7 @@ impl Node {
         self.devices.prepare(&layout.ports[index], &mut self.journal)?;
         self.find_peers(&layout.ports, Instant::now());
         self.attach(&layout, index, false, true)?;
-        self.tell_disappointed(&layout)?;
+        self.report_frame_loss(&layout)?;
         self.read_peers();
         Ok(())
     }
@@ -373,7 +372,7 @@ impl Node {
     /// Names of ports whose interfaces have no carrier.
     pub(super) fn without_carrier(&self) -> Vec<&str> {
         let ports = self.setup.ports.iter().map(|port| port.name.as_str());
-        ports.filter(|name| self.presence.get(*name) == Some(&Link::Down)).collect()
+        ports.filter(|name| self.presence.get(*name) == Some(&LinkState::Down)).collect()
     }
 
     /// Number of the port with this interface.
@@ -389,7 +388,7 @@ impl Node {
     }
 }
 
-/// How often to look whether a time of this stream ran out, where it has any.
+/// Polling interval of this stream's reset timers, if it has any.
 pub(super) fn sweep_interval(stream: &Stream) -> Option<Duration> {
     let individual = stream.members.iter().filter_map(|member| member.individual);
     let timeouts = individual.chain(stream.recover).map(|recover| recover.reset_timeout_ms);
@@ -398,7 +397,7 @@ pub(super) fn sweep_interval(stream: &Stream) -> Option<Duration> {
     Some(tenth.clamp(FASTEST_SWEEP, SLOWEST_SWEEP))
 }
 
-/// Opens the data plane that the configuration asks for.
+/// Opens the data plane of the configuration.
 fn open(config: &Config, pins: Option<PinDirectory>) -> Result<Box<dyn DataPlane<Error>>> {
     let ports = config.ports.len() as u32;
     let &NodeConfig { backend, max_streams, poll, .. } = &config.node;
@@ -407,7 +406,7 @@ fn open(config: &Config, pins: Option<PinDirectory>) -> Result<Box<dyn DataPlane
         let options = PlaneOptions { directory, max_streams, test_clock: false };
         return Ok(Box::new(Plane::open(&options)?));
     }
-    // Of an earlier daemon, which would forward each frame once more.
+    // A data plane of an earlier daemon would forward each frame again.
     pins.map_or(Ok(()), remove_pins)?;
     let realtime = config.node.realtime.clone();
     let prepare = move || {
@@ -438,7 +437,7 @@ impl NodeRemoval {
         Self { name, pin, control, argument: argument.to_owned(), forget: false }
     }
 
-    /// As [`NodeRemoval::remove`], of the daemon itself: a pin directory that is another node's stays.
+    /// Like [`NodeRemoval::remove`], by the daemon itself: a pin directory of another node is kept.
     fn remove_own(&self) -> Result<Removal> {
         let pins = match self.claim_pins() {
             Err(Error::Plane(
@@ -452,7 +451,7 @@ impl NodeRemoval {
         self.remove(pins)
     }
 
-    /// The node's pin directory, locked; `None` where nothing is pinned.
+    /// The node's pin directory, locked; `None` if nothing is pinned.
     pub(super) fn claim_pins(&self) -> Result<Option<PinDirectory>> {
         let directory = PinDirectory::open(&self.pin)?;
         let pinned = is_pinned(directory.as_ref())?;
@@ -462,7 +461,7 @@ impl NodeRemoval {
         Ok(claimed.transpose()?)
     }
 
-    /// Undoes the changes of interfaces that were not `known` before a start that failed.
+    /// After a failed start, undoes changes of interfaces that were not `known` before.
     fn restore_others(&self, known: &BTreeSet<String>) -> Result<()> {
         let mut journal = Journal::open(&self.control, &self.argument)?;
         let others = &journal.interfaces() - known;
@@ -494,8 +493,8 @@ impl NodeRemoval {
         Ok(Removal::SettingsLeft)
     }
 
-    /// Whether interfaces of the journal run a data plane, which needs the changes. The log names them,
-    /// and the remedy.
+    /// Whether interfaces of the journal run a data plane, which requires their changes. Logs the interfaces and
+    /// the remedy.
     pub(super) fn forwards(&self) -> Result<bool> {
         let devices = Devices::open(&self.name)?;
         let journal = Journal::open(&self.control, &self.argument)?;
@@ -516,12 +515,12 @@ impl NodeRemoval {
     }
 }
 
-/// What became of a node that was to be removed.
+/// Result of removing a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
-    /// Nothing of it is left.
+    /// Removed completely.
     Complete,
-    /// Settings of interfaces are not restored, and stay in the journal.
+    /// Settings of interfaces could not be restored, and stay in the journal.
     SettingsLeft,
     /// Its data plane forwards frames: its pins cannot be reached.
     DataPlaneLeft,
@@ -538,29 +537,29 @@ pub(super) fn pin_owner(name: &str, pin: &Path, control: &Path, journal: bool) -
     PinOwner::new(control, *pin == default_pin(name) || journal)
 }
 
-/// Where the node of a name is pinned, unless its configuration says otherwise.
+/// Default pin directory of the node with this name.
 pub(super) fn default_pin(name: &str) -> PathBuf {
     Path::new(BPF_MOUNT).join("onbeat").join(name)
 }
 
-/// Removes what a node pinned, and reports what else is in its directory.
+/// Removes the pins of a node, and logs other files in its directory.
 fn remove_pins(pins: PinDirectory) -> Result<()> {
     for foreign in pins.remove()? {
-        tracing::warn!("{foreign:?} is not of a node, and stays");
+        tracing::warn!("{foreign:?} does not belong to a node: not removed");
     }
     Ok(())
 }
 
-/// Checks what only shows on the interfaces, and logs the traps that the configuration steps into.
+/// Checks the configuration against the interfaces, and logs its warnings.
 fn check(devices: &Devices, config: &Config) -> Result<()> {
     let warnings = config.check(|port| devices.mtu(port))?;
     log_warnings(&warnings);
     Ok(())
 }
 
-/// Logs traps.
+/// Logs warnings of a configuration.
 pub(super) fn log_warnings(warnings: &Warnings) {
-    /// Warnings logged at most: a file that was generated may have thousands of one kind.
+    /// Maximum number of logged warnings: a generated file may have thousands of one kind.
     const LOGGED: usize = 16;
     warnings.lines().take(LOGGED).for_each(|warning| tracing::warn!("{warning}"));
     if let more @ 1.. = warnings.count().saturating_sub(LOGGED) {

@@ -1,4 +1,4 @@
-//! Ports get their programs, natively where that can be.
+//! Attachment of ports, in native mode if possible.
 
 use onbeat_frer::dataplane::Mode;
 use onbeat_frer_user::Error as ForwardError;
@@ -7,22 +7,23 @@ use onbeat_netdev::{Link, XdpMode};
 
 use super::assembly::Node;
 use super::error::{Error, Result};
-use super::events::About;
+use super::events::EventSubject;
 use super::mode::{self, Ability};
 use super::port;
 use super::setup::Layout;
 use crate::config::{Backend, Mode as WantedMode, PortConfig};
-use crate::control::{PortMode, What};
+use crate::control::{EventDetail, PortMode};
 
 impl Node {
-    /// Now that all ports run their programs, drivers show what they take: ports whose frames would
-    /// be lost in native mode leave it. Only before there are streams, which know where ports are.
-    pub(super) fn settle(&mut self, layout: &Layout) -> Result<()> {
-        // A port that leaves native mode may take no frames of others any more: they follow.
+    /// Re-attaches ports in generic mode whose frames would be lost in native mode. Drivers report whether they can
+    /// transmit frames only once all ports run their programs. Only before streams are added, which refer to
+    /// attached ports.
+    pub(super) fn leave_native_mode(&mut self, layout: &Layout) -> Result<()> {
+        // A port that leaves native mode may no longer transmit frames of others: those follow.
         for _ in 0..layout.ports.len() {
             let mut changed = false;
             for index in 0..layout.ports.len() {
-                if self.disappointment(layout, index, layout.needs_native(index))?.is_some() {
+                if self.frame_loss(layout, index, layout.needs_native(index))?.is_some() {
                     self.plane.detach(&layout.ports[index].name)?;
                     self.attach(layout, index, false, false)?;
                     changed = true;
@@ -35,11 +36,11 @@ impl Node {
         Ok(())
     }
 
-    /// Where streams are there already, tells what [`Node::settle`] would change.
-    pub(super) fn tell_disappointed(&mut self, layout: &Layout) -> Result<()> {
+    /// Records events of ports that lose frames, which [`Node::leave_native_mode`] cannot change once streams exist.
+    pub(super) fn report_frame_loss(&mut self, layout: &Layout) -> Result<()> {
         for index in 0..layout.ports.len() {
-            let why = self.disappointment(layout, index, false)?;
-            // A port that stays native has what it needs once its peers take frames.
+            let why = self.frame_loss(layout, index, false)?;
+            // A port that requires native mode loses no frames once its peers receive them.
             let why = why.map(|why| match layout.needs_native(index) {
                 true => why,
                 false => format!("{why}; {}", mode::start_again(&layout.node)),
@@ -48,8 +49,8 @@ impl Node {
             if self.frames_lost.get(port) == why.as_ref() {
                 continue;
             }
-            let about = About { port: Some(port), ..About::default() };
-            self.events.tell(&about, What::FramesLost { why: why.clone() });
+            let subject = EventSubject { port: Some(port), ..EventSubject::default() };
+            self.events.record(&subject, EventDetail::FramesLost { why: why.clone() });
             match why {
                 Some(why) => self.frames_lost.insert(port.clone(), why),
                 None => self.frames_lost.remove(port),
@@ -58,8 +59,8 @@ impl Node {
         Ok(())
     }
 
-    /// Why a port that runs natively loses frames: it hoped for what did not come true.
-    fn disappointment(
+    /// Why a port in native mode loses frames: an egress port cannot transmit them.
+    fn frame_loss(
         &self,
         layout: &Layout,
         index: usize,
@@ -75,8 +76,8 @@ impl Node {
         Ok(mode::choose(port, &ability, &egress, false, needs_native).1)
     }
 
-    /// The ports that frames received by port number `index` leave by, and what they can do; one
-    /// whose interface is away will be looked at when it is back.
+    /// The egress ports of frames received by port number `index`, with their abilities. A port without an
+    /// interface is checked when the interface is back.
     fn egress<'a>(
         &self,
         layout: &'a Layout,
@@ -92,7 +93,7 @@ impl Node {
         Ok(egress)
     }
 
-    /// What a port's interface can do; `None` where it is away.
+    /// The abilities of a port's interface; `None` if it does not exist.
     fn ability(&self, port: &PortConfig) -> Result<Option<Ability>> {
         match self.devices.ability(&port.attached_interface()) {
             Ok(ability) => Ok(Some(ability)),
@@ -101,17 +102,17 @@ impl Node {
         }
     }
 
-    /// Attaches port number `index` of `layout`; with `hope` ([`mode::choose`]) where ports that its
-    /// frames leave by are attached only later.
+    /// Attaches port number `index` of `layout`; `expect_transmit` ([`mode::choose`]): its egress
+    /// ports are attached later.
     pub(super) fn attach(
         &mut self,
         layout: &Layout,
         index: usize,
         replace: bool,
-        hope: bool,
+        expect_transmit: bool,
     ) -> Result<()> {
         if self.plane.is_in_kernel() {
-            return self.attach_program(layout, index, replace, hope);
+            return self.attach_program(layout, index, replace, expect_transmit);
         }
         let port = &layout.ports[index];
         let of_port = |source| Error::Port { port: port.name.clone(), source };
@@ -130,8 +131,7 @@ impl Node {
         Ok(())
     }
 
-    /// Attaches a port in a mode, or, where its driver refuses that and the file leaves the mode open,
-    /// in generic mode; the reason then.
+    /// Attaches a port in a mode; with mode "auto", in generic mode if the driver refuses. Returns the cause then.
     fn attach_or_generic(
         &mut self,
         node: &str,
@@ -142,7 +142,7 @@ impl Node {
     ) -> Result<Option<String>> {
         let mut attach = |mode| self.plane.attach(&port::spec(port, link, mode), replace);
         let source = match attach(wanted) {
-            // Before 6.3 a driver's ability shows only when it is asked to do it.
+            // Before Linux 6.3 the abilities of a driver are known only after an attempt.
             Err(
                 Error::Plane(PlaneError::Attach { source, .. })
                 | Error::Forward(ForwardError::Steering(PlaneError::Attach { source, .. })),
@@ -158,7 +158,7 @@ impl Node {
         layout: &Layout,
         index: usize,
         replace: bool,
-        hope: bool,
+        expect_transmit: bool,
     ) -> Result<()> {
         let (node, port) = (layout.node.as_str(), &layout.ports[index]);
         let of_port = |source| Error::Port { port: port.name.clone(), source };
@@ -166,10 +166,10 @@ impl Node {
         let ability = self.devices.ability(&link.name)?;
         let egress = self.egress(layout, index)?;
         let needs_native = layout.needs_native(index);
-        let (chosen, why) = mode::choose(port, &ability, &egress, hope, needs_native);
+        let (chosen, why) = mode::choose(port, &ability, &egress, expect_transmit, needs_native);
         let mut why = why.map(|why| format!("{why}; {}", mode::start_again(node)));
-        // Where the mode was left open a program keeps the one that it has: frames go on over a
-        // start of the daemon, which another mode would interrupt.
+        // With mode "auto" a program keeps its mode: another mode would interrupt forwarding at a restart of the
+        // daemon.
         let kept = self.plane.known_ports()?.contains(&port.name).then_some(ability.running);
         let wanted = match (port.mode, kept.flatten()) {
             (WantedMode::Auto, Some(XdpMode::Native)) => Mode::Native,
@@ -183,18 +183,18 @@ impl Node {
         if generic && chosen == Mode::Native {
             why.get_or_insert_with(|| mode::from_before(node));
         }
-        // Only programs of this machine send at the other end of a pair that the node made.
+        // Only programs of this machine send at the other end of a pair that the node created.
         if generic && ability.driver == "veth" && port.create.is_none() {
             self.devices.poll(&link, &mut self.journal)?;
         }
-        let about = About { port: Some(&port.name), ..About::default() };
+        let subject = EventSubject { port: Some(&port.name), ..EventSubject::default() };
         let before = self.not_native.remove(&port.name);
         match why {
             Some(why) if generic => {
                 self.not_native.insert(port.name.clone(), why.clone());
                 if before.as_ref() != Some(&why) {
                     let mode = PortMode::Generic;
-                    self.events.tell(&about, What::PortMode { mode, why: Some(why) });
+                    self.events.record(&subject, EventDetail::PortMode { mode, why: Some(why) });
                 }
             }
             Some(why) => tracing::warn!(
@@ -204,7 +204,7 @@ impl Node {
             ),
             None if before.is_some() => {
                 let mode = if generic { PortMode::Generic } else { PortMode::Native };
-                self.events.tell(&about, What::PortMode { mode, why: None });
+                self.events.record(&subject, EventDetail::PortMode { mode, why: None });
             }
             None => {}
         }

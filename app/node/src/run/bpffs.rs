@@ -1,4 +1,4 @@
-//! The BPF file system, in which the data plane outlives the daemon.
+//! The BPF file system, which keeps the data plane without the daemon.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use onbeat_frer_xdp::{BPF_MOUNT, uses_mount_of_init};
 
 use super::error::{Error, Result};
 
-/// Mounts a BPF file system at its usual place, where `pin` needs one there and none is: systemd
-/// does that at boot, containers and rescue systems do not.
+/// Mounts a BPF file system at its usual path if `pin` requires one there and none is mounted: systemd mounts it
+/// at boot, containers and rescue systems do not.
 pub(super) fn require(pin: &Path) -> Result<()> {
     let usual = Path::new(BPF_MOUNT);
     if !pin.starts_with(usual) {

@@ -1,5 +1,5 @@
-//! Streams that are added, changed and removed one by one, without the file. The next reload of the
-//! file, and the next start, make all streams what the file says.
+//! Addition, change and removal of single streams without the file. The next reload of the file, or the next start,
+//! restores the streams of the file.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +7,22 @@ use onbeat_frer::dataplane::Changes;
 
 use super::assembly::{Node, log_warnings, sweep_interval};
 use super::error::{Error, Result};
-use super::events::About;
+use super::events::EventSubject;
 use super::setup::names;
-use crate::config::{Addition, How};
-use crate::control::What;
+use crate::config::{Addition, StreamOperation};
+use crate::control::EventDetail;
 
 impl Node {
-    /// Adds or changes streams: `[[stream]]` tables, whose faults call the text `file`: all of them, or
-    /// none.
+    /// Adds or changes the streams of `[[stream]]` tables: all of them, or none. Faults name the text `file`.
     ///
     /// # Errors
-    /// A fault of the text, a conflict with streams that stay, what the data plane has no room for.
-    pub(super) fn put(&mut self, how: How, text: &str, file: &str) -> Result<What> {
+    /// A fault of the text, a conflict with remaining streams, no room in the data plane.
+    pub(super) fn put_streams(
+        &mut self,
+        how: StreamOperation,
+        text: &str,
+        file: &str,
+    ) -> Result<EventDetail> {
         let setup = &self.setup;
         let room = (setup.streams.len(), setup.node.max_streams);
         let addition = Addition::parse(text, file, how, &setup.ports, room)?;
@@ -30,7 +34,7 @@ impl Node {
         let changes = match changed {
             Ok(changes) => changes,
             Err(error) => {
-                self.setup.streams.put_back(before);
+                self.setup.streams.revert(before);
                 return Err(error);
             }
         };
@@ -43,20 +47,20 @@ impl Node {
         }
         let what =
             self.changed(addition.streams.iter().map(|stream| stream.name.as_str()), changes);
-        // Frames may go on to ports that cannot take them as they come in.
+        // Frames may be forwarded to ports that cannot transmit them in this mode.
         if self.setup.connect(&addition.streams) {
             let layout = self.setup.layout();
-            // The streams are there, whatever the drivers say.
-            self.tell_disappointed(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
+            // The streams are added, independent of the drivers.
+            self.report_frame_loss(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
         }
         Ok(what)
     }
 
-    /// Takes streams away: all of them, or none.
+    /// Removes streams: all of them, or none.
     ///
     /// # Errors
-    /// There is no stream of one of the names; what the data plane refuses.
-    pub(super) fn remove_streams(&mut self, gone: &[String]) -> Result<What> {
+    /// A stream does not exist; the data plane refuses.
+    pub(super) fn remove_streams(&mut self, gone: &[String]) -> Result<EventDetail> {
         if let Some(stream) = gone.iter().find(|name| self.setup.streams.get(name).is_none()) {
             return Err(Error::NoStream { stream: stream.clone() });
         }
@@ -72,17 +76,17 @@ impl Node {
         Ok(self.changed(gone.into_iter(), changes))
     }
 
-    /// Tells what was done, and to whom where it was one.
+    /// Records the event of a change, with the stream if it is only one.
     fn changed<'a>(
         &mut self,
         mut names: impl ExactSizeIterator<Item = &'a str>,
         changes: Changes,
-    ) -> What {
+    ) -> EventDetail {
         let Changes { added, changed, removed, .. } = changes;
         let stream = if names.len() == 1 { names.next() } else { None };
-        let about = About { stream, ..About::default() };
-        let what = What::Streams { added, changed, removed };
-        self.events.tell(&about, what.clone());
+        let subject = EventSubject { stream, ..EventSubject::default() };
+        let what = EventDetail::Streams { added, changed, removed };
+        self.events.record(&subject, what.clone());
         what
     }
 }

@@ -8,7 +8,7 @@ use onbeat_netdev::{Ethtool, Handle, Link};
 use super::error::Result;
 use crate::config::PortConfig;
 
-/// The offload that takes VLAN tags off received frames, by the kernel's name.
+/// The offload that removes VLAN tags of received frames, by the kernel's name.
 pub(super) const RX_VLAN: &str = "rx-vlan-hw-parse";
 
 /// Offloads of the end of a veth pair that programs of this machine use, by the kernel's names.
@@ -32,7 +32,7 @@ pub(super) fn is_changed_feature(name: &str) -> bool {
     name == RX_VLAN || PAIR_OFFLOADS.iter().any(|(known, _)| *known == name)
 }
 
-/// The tools that work on interfaces, and the locks on the interfaces of this node.
+/// Access to interfaces, and the locks on the interfaces of this node.
 #[derive(Debug)]
 pub(super) struct Devices {
     pub(super) handle: Handle,
@@ -44,7 +44,7 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    /// For the node of this name.
+    /// Opens the access for the node with this name.
     pub(super) fn open(node: &str) -> Result<Self> {
         let (handle, ethtool) = (Handle::open()?, Ethtool::open()?);
         Ok(Self { handle, ethtool, node: format!("node {node:?}"), locks: BTreeMap::new() })

@@ -14,12 +14,12 @@ use crate::control::{
     BindError, Client, ClientError, DIRECTORY, Request, Response, Server, in_directory,
 };
 
-/// How long a daemon may take to exit.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest time for a daemon to exit.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Removes a node, whether its daemon runs or not: programs, tables, and changes of interfaces.
-/// `node` is the path of a configuration file where it has a `/` or the ending `.toml`, or else a
-/// name, whatever is in the current directory. With `forget`, a damaged journal and the settings that
+/// `node` is the path of a configuration file if it has a `/` or the extension `.toml`, otherwise a
+/// name, independent of the current directory. With `forget`, a damaged journal and the settings that
 /// cannot be restored are discarded.
 ///
 /// # Errors
@@ -32,7 +32,7 @@ pub fn down(node: &str, forget: bool) -> Result<Removal> {
         let Config { node, ports, .. } = trust::load(Path::new(node), Config::load)?;
         (node.name, node.control, node.pin, Some(ports))
     } else {
-        // It goes into the paths of what is removed: it must not lead elsewhere.
+        // The name is part of removed paths: it must not refer to other directories.
         if is_file || !is_name(node) {
             return Err(Error::NoNode { node: node.to_string() });
         }
@@ -54,7 +54,7 @@ pub fn down(node: &str, forget: bool) -> Result<Removal> {
         let message =
             format!("nothing of node {name:?} at {} or {}", pin.display(), control.display());
         return Err(Error::System {
-            what: "find such a node",
+            what: "find the node",
             source: std::io::Error::new(std::io::ErrorKind::NotFound, message),
         });
     }
@@ -80,7 +80,7 @@ pub fn down(node: &str, forget: bool) -> Result<Removal> {
 fn stop(name: &str, control: &Path) -> Result<bool> {
     let Some(holder) = Server::holder(control)? else { return Ok(false) };
     let mut client = match Client::connect(control) {
-        // It starts, or exits.
+        // The daemon is starting or exiting.
         Err(ClientError::Dead { .. } | ClientError::NoNode { .. }) => return Ok(false),
         client => client?,
     };
@@ -88,11 +88,13 @@ fn stop(name: &str, control: &Path) -> Result<bool> {
     let listener = client.listener();
     if listener != holder.pid {
         let listener = listener.map_or("another process".into(), |pid| format!("process {pid}"));
-        return refused(format!("{listener} listens there, and {holder} has the lock of the node"));
+        return refused(format!(
+            "{listener} listens there, but {holder} holds the lock of the node"
+        ));
     }
     match client.request(&Request::Ping)? {
         Response::Pong { node, .. } if node == name => {}
-        Response::Pong { node, .. } => return refused(format!("it is that of node {node:?}")),
+        Response::Pong { node, .. } => return refused(format!("it belongs to node {node:?}")),
         _ => return refused(format!("{holder} is not a node")),
     }
     if let Response::Done { message } = client.request(&Request::Stop)? {
@@ -103,7 +105,7 @@ fn stop(name: &str, control: &Path) -> Result<bool> {
 
 /// Binds the control socket. A daemon that exits releases it last.
 fn bind(control: &Path, exiting: bool) -> Result<Server> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + EXIT_TIMEOUT;
     loop {
         match Server::bind(control) {
             Err(BindError::Running { .. }) if exiting && Instant::now() < deadline => {
@@ -128,7 +130,7 @@ mod tests {
     use super::*;
     use crate::control::Reply;
 
-    /// A daemon holds the lock and does not answer: its journal is not set aside.
+    /// A daemon holds the lock and does not answer: its journal is not discarded.
     #[test]
     fn a_journal_is_discarded_only_with_the_lock_of_its_node() {
         if !require_all(&[Feature::Root, Feature::BpfFilesystem]) {
@@ -229,7 +231,7 @@ mod tests {
             let mut answered = false;
             while !answered {
                 let fds = server.fds().map(|(fd, flags)| PollFd::new(fd, flags));
-                let bound = PollTimeout::try_from(PATIENCE).unwrap();
+                let bound = PollTimeout::try_from(EXIT_TIMEOUT).unwrap();
                 assert_ne!(poll(&mut fds.collect::<Vec<_>>(), bound).unwrap(), 0, "no request");
                 server.step(Instant::now(), |request| {
                     assert_eq!(*request, Request::Ping);
@@ -237,10 +239,10 @@ mod tests {
                     Reply::Now(Response::Pong { node: "other".into(), pid: std::process::id() })
                 });
             }
-            server.flush(PATIENCE);
+            server.flush(EXIT_TIMEOUT);
             down.join().unwrap()
         });
-        assert!(error.to_string().contains("it is that of node \"other\""), "{error}");
+        assert!(error.to_string().contains("it belongs to node \"other\""), "{error}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Why a node cannot run.
+//! Errors of running a node.
 
 use std::path::PathBuf;
 
@@ -6,20 +6,20 @@ use crate::config::{ConfigError, LoadError, name_rule};
 use crate::control::{BindError, ClientError};
 use crate::service::MissingDropIns;
 
-/// Why a node cannot run, or cannot be changed.
+/// Error of running or changing a node.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The configuration file.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// What should be a node is no file, and cannot be a name.
+    /// The argument is neither a file nor a valid name of a node.
     #[error(
-        "node {node:?}: there is no such file, and the name of a node is {rule} (a file has a \"/\" or \
-         the ending .toml)",
+        "node {node:?}: no such file, and the name of a node is {rule} (a file has a \"/\" or \
+         the extension .toml)",
         rule = name_rule()
     )]
     NoNode {
-        /// What was given.
+        /// The argument.
         node: String,
     },
     /// A port's interface is too small for the sequence tag.
@@ -33,13 +33,13 @@ pub enum Error {
     Client(#[from] ClientError),
     /// The process at a control socket is not the daemon of this node.
     #[error(
-        "control socket {control:?}: {cause}; it was not stopped, and nothing was removed; set another \
+        "control socket {control:?}: {cause}; nothing was stopped or removed; set another \
          control under [node], or stop that process"
     )]
     OtherDaemon {
         /// The socket.
         control: PathBuf,
-        /// What listens there.
+        /// The process that listens there.
         cause: String,
     },
     /// An interface.
@@ -47,12 +47,12 @@ pub enum Error {
     Port {
         /// The port.
         port: String,
-        /// What is wrong with its interface.
+        /// The error of its interface.
         source: onbeat_netdev::Error,
     },
     /// The two interfaces of a port with `create = "veth"` exist and are not one pair.
     #[error(
-        "port {port:?}: interfaces {interface:?} and {attached:?} exist and are not the ends of one \
+        "port {port:?}: interfaces {interface:?} and {attached:?} exist and are not the two ends of a \
          veth pair; set another interface, or delete one of them: ip link delete {interface}"
     )]
     NotOnePair {
@@ -77,7 +77,7 @@ pub enum Error {
         /// The kernel's name.
         interface: String,
     },
-    /// Another process has a port's interface.
+    /// Another process uses a port's interface.
     #[error("port {port:?}: {source}")]
     InUse {
         /// The port.
@@ -95,7 +95,7 @@ pub enum Error {
         interface: String,
         /// How the interface of the journal differs, or where it is.
         why: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
         /// The argument of `onbeat down` for the node.
         node: String,
@@ -112,46 +112,46 @@ pub enum Error {
     /// Forwarding in user space.
     #[error(transparent)]
     Forward(#[from] onbeat_frer_user::Error),
-    /// The guard of bottom halves.
+    /// The guard of interrupt work.
     #[error("guard: {0}")]
     Guard(onbeat_irq_guard::Error),
-    /// The guard could not do what it is for.
+    /// The guard lacks permission.
     #[error(
         "guard: priorities of NAPI threads cannot be set: the process lacks CAP_SYS_NICE; start it with \
          this capability"
     )]
     GuardPermission,
-    /// A stream that is not there.
-    #[error("the node has no stream {stream:?}; onbeat show lists those there are")]
+    /// The stream does not exist.
+    #[error("the node has no stream {stream:?}; onbeat show lists the streams")]
     NoStream {
         /// Its name.
         stream: String,
     },
-    /// A change that needs a new start.
+    /// A change that requires a restart.
     #[error(
-        "[node] {key} changed from {old} to {new}; the tables of a node are made when it starts: \
-         stop the daemon, onbeat down {node}, and start it again"
+        "[node] {key} changed from {old} to {new}, which requires a restart: \
+         run onbeat down {node}, and start the node again"
     )]
     NeedsRestart {
-        /// What changed.
+        /// The changed key.
         key: &'static str,
-        /// From.
+        /// Previous value.
         old: String,
-        /// To.
+        /// New value.
         new: String,
         /// The node.
         node: String,
     },
-    /// The process may not do what a node must.
+    /// The process lacks privileges.
     #[error(
         "a node requires root with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_PERFMON: run it with sudo, \
          or as a service of systemd"
     )]
     Permission,
-    /// The start failed in a service whose unit lacks what a feature requires.
+    /// The start failed in a service whose unit lacks drop-ins.
     #[error("{source}; {missing}")]
     DropIns {
-        /// What failed.
+        /// The error.
         source: Box<Error>,
         /// The drop-ins, with the commands that install them.
         missing: MissingDropIns,
@@ -159,23 +159,23 @@ pub enum Error {
     /// The BPF file system cannot be mounted.
     #[error("cannot mount a BPF file system at {path}: {source}", path = .path.display())]
     Mount {
-        /// Where.
+        /// The mount point.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: nix::errno::Errno,
     },
-    /// An operating system call.
+    /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// The answer.
+        /// The error.
         source: std::io::Error,
     },
 }
 
 impl Error {
-    /// Whether each further start fails too, until an administrator changes the file or the unit.
+    /// Whether each further start fails as well, until an administrator changes the file or the unit.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         matches!(self, Error::Load(_) | Error::DropIns { .. })

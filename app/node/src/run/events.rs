@@ -1,4 +1,4 @@
-//! What happened on this node: kept for who asks, and logged.
+//! Events of this node: stored for requests, and logged.
 
 use std::collections::VecDeque;
 use std::time::SystemTime;
@@ -6,11 +6,11 @@ use std::time::SystemTime;
 use onbeat_report::rfc3339_us;
 
 use super::clock::monotonic_ns;
-use crate::control::{Event, Since, What};
+use crate::control::{Event, EventDetail, EventStart};
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Debug, Default)]
-pub(super) struct About<'a> {
+pub(super) struct EventSubject<'a> {
     pub(super) stream: Option<&'a str>,
     pub(super) port: Option<&'a str>,
     pub(super) member: Option<usize>,
@@ -20,7 +20,7 @@ pub(super) struct About<'a> {
 #[derive(Debug)]
 pub(super) struct Events {
     kept: VecDeque<Event>,
-    /// How many are kept at most.
+    /// Maximum number of stored events.
     keep: usize,
     /// Number of the last one.
     last: u64,
@@ -31,7 +31,7 @@ impl Events {
         Self { kept: VecDeque::new(), keep, last: 0 }
     }
 
-    /// Keeps so many from now on.
+    /// Sets the maximum number of stored events.
     pub(super) fn set_keep(&mut self, keep: usize) {
         self.keep = keep;
         let excess = self.kept.len().saturating_sub(keep);
@@ -43,19 +43,19 @@ impl Events {
         self.last
     }
 
-    /// Notes and logs what happens now.
-    pub(super) fn tell(&mut self, about: &About<'_>, what: What) {
+    /// Stores and logs an event.
+    pub(super) fn record(&mut self, subject: &EventSubject<'_>, detail: EventDetail) {
         self.last += 1;
         let event = Event {
             number: self.last,
             time: rfc3339_us(SystemTime::now()),
             monotonic_ns: monotonic_ns(),
-            stream: about.stream.map(str::to_owned),
-            port: about.port.map(str::to_owned),
-            member: about.member,
-            what,
+            stream: subject.stream.map(str::to_owned),
+            port: subject.port.map(str::to_owned),
+            member: subject.member,
+            detail,
         };
-        if event.what.is_bad() {
+        if event.detail.is_bad() {
             tracing::warn!("{event}");
         } else {
             tracing::info!("{event}");
@@ -66,19 +66,19 @@ impl Events {
         self.kept.push_back(event);
     }
 
-    /// Those kept from then on, and how many there were before them that are no longer kept; by
-    /// time, that may have been among them.
-    pub(super) fn since(&self, since: Option<&Since>) -> (Vec<Event>, u64) {
+    /// Stored events from a start, and the number of earlier ones that are no longer stored; for a time, those that
+    /// may have been later than it.
+    pub(super) fn since(&self, since: Option<&EventStart>) -> (Vec<Event>, u64) {
         let gone = self.last - self.kept.len() as u64;
         match since {
             None => (self.kept.iter().cloned().collect(), 0),
-            Some(Since::Number(number)) => {
-                // A number that is not reached yet was of an earlier daemon: all is new.
+            Some(EventStart::Number(number)) => {
+                // A number beyond the last is of an earlier daemon: all events are new.
                 let number = if *number > self.last { 0 } else { *number };
                 let known = number.saturating_sub(gone) as usize;
                 (self.kept.iter().skip(known).cloned().collect(), gone.saturating_sub(number))
             }
-            Some(Since::Time(time)) => {
+            Some(EventStart::Time(time)) => {
                 // All are in UTC and as long, so that texts compare as times do.
                 let time = time.trim_end_matches('Z');
                 let events: Vec<_> =
@@ -96,42 +96,45 @@ mod tests {
 
     fn events(count: u64, keep: usize) -> Events {
         let mut events = Events::new(keep);
-        (0..count).for_each(|_| events.tell(&About::default(), What::Started));
+        (0..count).for_each(|_| events.record(&EventSubject::default(), EventDetail::Started));
         events
     }
 
-    fn numbers(events: &Events, since: Option<Since>) -> (Vec<u64>, u64) {
+    fn numbers(events: &Events, since: Option<EventStart>) -> (Vec<u64>, u64) {
         let (events, missed) = events.since(since.as_ref());
         (events.iter().map(|event| event.number).collect(), missed)
     }
 
     #[test]
-    fn who_asks_again_misses_none_or_is_told_how_many() {
+    fn a_repeated_query_returns_all_events_or_the_number_missed() {
         let events = events(10, 4);
-        let since = |number| numbers(&events, Some(Since::Number(number)));
+        let since = |number| numbers(&events, Some(EventStart::Number(number)));
         assert_eq!(numbers(&events, None), (vec![7, 8, 9, 10], 0));
         assert_eq!(since(0), (vec![7, 8, 9, 10], 6));
         assert_eq!(since(5), (vec![7, 8, 9, 10], 1));
         assert_eq!(since(6), (vec![7, 8, 9, 10], 0));
         assert_eq!(since(9), (vec![10], 0));
         assert_eq!(since(10), (vec![], 0));
-        assert_eq!(since(11), (vec![7, 8, 9, 10], 6), "the daemon has started anew");
+        assert_eq!(since(11), (vec![7, 8, 9, 10], 6), "the daemon restarted");
     }
 
     #[test]
-    fn a_time_or_its_beginning_tells_from_when_on() {
+    fn a_query_starts_at_a_time_or_a_prefix_of_it() {
         let mut events = events(3, 4);
         for (event, second) in events.kept.iter_mut().zip(["01.500000", "02.000000", "02.000001"]) {
             event.time = format!("2025-01-31T12:00:{second}Z");
         }
-        let since = |time: &str| numbers(&events, Some(Since::Time(time.into()))).0;
+        let since = |time: &str| numbers(&events, Some(EventStart::Time(time.into()))).0;
         assert_eq!(since("2025-01-31T12:00:02Z"), [2, 3]);
         assert_eq!(since("2025-01-31T12:00:02.000001Z"), [3]);
         assert_eq!(since("2025-01-31"), [1, 2, 3]);
         assert_eq!(since("2025-02"), [0; 0]);
-        assert_eq!(numbers(&events, Some(Since::Time("2025".into()))).1, 0);
+        assert_eq!(numbers(&events, Some(EventStart::Time("2025".into()))).1, 0);
         events.set_keep(2);
-        assert_eq!(numbers(&events, Some(Since::Time("2025".into()))), (vec![2, 3], 1));
-        assert_eq!(numbers(&events, Some(Since::Time("2025-01-31T12:00:02.000001".into()))).1, 0);
+        assert_eq!(numbers(&events, Some(EventStart::Time("2025".into()))), (vec![2, 3], 1));
+        assert_eq!(
+            numbers(&events, Some(EventStart::Time("2025-01-31T12:00:02.000001".into()))).1,
+            0
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The interfaces that the names of a configuration lead to.
+//! Resolution of interface names of a configuration.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use onbeat_netdev::Handle;
 use super::error::{Error, Result};
 use crate::config::PortConfig;
 
-/// Replaces alternative names (`ip link property add`) of ports' interfaces by the kernel's names, as
-/// far as the interfaces exist.
+/// Replaces alternative names (`ip link property add`) of ports' interfaces by the kernel's names, if
+/// the interfaces exist.
 ///
 /// # Errors
-/// Two ports have one interface, by whatever names: both would receive each frame.
+/// Two ports have the same interface, possibly by different names: both would receive each frame.
 pub(super) fn resolve(handle: &Handle, ports: &mut [PortConfig]) -> Result<()> {
     // By the kernel's name: number of the port, and the name in the configuration.
     let mut owners: BTreeMap<String, (usize, String)> = BTreeMap::new();

@@ -17,7 +17,7 @@ use crate::control::in_directory;
 /// Changes that are not yet undone.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct InterfaceChanges {
-    /// Veth pairs made, by one end.
+    /// Created veth pairs, by one end.
     created: BTreeSet<String>,
     /// Interfaces set promiscuous.
     promiscuous: BTreeSet<String>,
@@ -25,7 +25,7 @@ pub(super) struct InterfaceChanges {
     mtu: BTreeMap<String, u32>,
     /// Offloads before, by interface and name.
     features: BTreeMap<String, BTreeMap<String, bool>>,
-    /// By name. An interface that is made later with the same name has another identity.
+    /// By name. An interface created later with the same name has another identity.
     #[serde(default)]
     identity: BTreeMap<String, InterfaceIdentity>,
 }
@@ -38,7 +38,7 @@ impl InterfaceChanges {
         named.cloned().collect()
     }
 
-    /// An interface with changes that is none of these ports'.
+    /// An interface with changes that belongs to none of these ports.
     fn interface_of_others(&self, ports: &[PortConfig]) -> Option<String> {
         let of_port = |port: &PortConfig| [port.interface.clone(), port.attached_interface()];
         let known: BTreeSet<String> = ports.iter().flat_map(of_port).collect();
@@ -87,7 +87,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// The journal of a node, beside its control socket, with the changes that an earlier daemon
+    /// Opens the journal of a node, in the directory of its control socket, with the changes that an earlier daemon
     /// left. `node` is the argument of `onbeat down` for this node.
     pub(super) fn open(control: &Path, node: &str) -> Result<Self> {
         let file = JournalPath::of(control)?.open(node);
@@ -111,7 +111,7 @@ impl Journal {
         for file in former.into_iter().chain([path.open(node)]) {
             if let Some(path) = file.set_aside()? {
                 tracing::warn!(
-                    "damaged journal discarded, none of its settings restored: it is now {path:?}"
+                    "damaged journal discarded, none of its settings restored: renamed to {path:?}"
                 );
             }
         }
@@ -145,8 +145,8 @@ impl Journal {
         };
         if let Some(why) = why {
             tracing::warn!(
-                "journal {former:?} of the former version not used: it may be another node's: {why}; \
-                 rename it to {own:?} if it is this node's, or else remove it"
+                "journal {former:?} of the former version not used: it may belong to another node: {why}; \
+                 rename it to {own:?} if it belongs to this node, otherwise remove it"
             );
             return Ok(());
         }
@@ -164,42 +164,42 @@ impl Journal {
         self.changes.interfaces()
     }
 
-    /// Before a veth pair is made.
+    /// Records that a veth pair will be created.
     pub(super) fn creating(&mut self, handle: &Handle, interface: &str) -> Result<()> {
         self.identify(handle, interface, None)?;
         self.changes.created.insert(interface.to_owned());
         self.save()
     }
 
-    /// Whether the node made this veth pair.
+    /// Whether the node created this veth pair.
     pub(super) fn has_created(&self, handle: &Handle, link: &Link) -> bool {
         let found = || self.find(handle, &link.name).ok().flatten();
         self.changes.created.contains(&link.name)
             && found().is_some_and(|found| found.index == link.index)
     }
 
-    /// Once it is made.
+    /// Records the created veth pair.
     pub(super) fn created(&mut self, handle: &Handle, link: &Link) -> Result<()> {
         let made = InterfaceIdentity::of(handle, link)?;
         self.changes.identity.insert(link.name.clone(), made);
         self.save()
     }
 
-    /// Before the MTU of an interface is changed.
+    /// Records the MTU of an interface before it is changed.
     pub(super) fn changing_mtu(&mut self, handle: &Handle, link: &Link) -> Result<()> {
         self.identify(handle, &link.name, Some(link))?;
         self.changes.mtu.entry(link.name.clone()).or_insert(link.mtu);
         self.save()
     }
 
-    /// Before an interface is set promiscuous.
+    /// Records that an interface will be set promiscuous.
     pub(super) fn changing_promiscuous(&mut self, handle: &Handle, link: &Link) -> Result<()> {
         self.identify(handle, &link.name, Some(link))?;
         self.changes.promiscuous.insert(link.name.clone());
         self.save()
     }
 
-    /// Before a feature with this state is changed.
+    /// Records the state of a feature before it is changed.
     pub(super) fn changing_feature(
         &mut self,
         handle: &Handle,
@@ -212,9 +212,8 @@ impl Journal {
         self.save()
     }
 
-    /// Notes the identity of an interface that is going to be changed, or, without a link, made. What
-    /// the journal has of it stays. What it has of another one with this name is discarded only where
-    /// that one no longer exists.
+    /// Records the identity of an interface that will be changed or, without a link, created. Its settings in the
+    /// journal are kept. Those of another interface with this name are discarded only if it no longer exists.
     fn identify(&mut self, handle: &Handle, interface: &str, link: Option<&Link>) -> Result<()> {
         let index = link.map(|link| link.index);
         for known in self.interfaces() {
@@ -289,7 +288,7 @@ impl Journal {
         Ok(failures)
     }
 
-    /// The interface that was changed; `None` where it is gone.
+    /// The interface that was changed; `None` if it no longer exists.
     fn find(&self, handle: &Handle, interface: &str) -> onbeat_netdev::Result<Option<Link>> {
         match self.changes.identity.get(interface) {
             Some(identity) => identity.find(handle),
@@ -300,7 +299,7 @@ impl Journal {
         }
     }
 
-    /// As [`Journal::find`], locked.
+    /// Like [`Journal::find`], with a lock on the interface.
     fn find_locked(
         &self,
         devices: &mut Devices,
@@ -349,9 +348,9 @@ impl Journal {
             let identified = identity.is_some_and(InterfaceIdentity::was_made);
             if !is_made_by_node(devices, interface, link, identified) {
                 failures.push(format!(
-                    "interface {interface:?} not removed: it is not a veth that a node made"
+                    "interface {interface:?} not removed: it is not a veth that a node created"
                 ));
-            } else if undone("interface made by the node", handle.delete(name)) {
+            } else if undone("interface created by the node", handle.delete(name)) {
                 self.changes.created.remove(interface);
             }
         }
@@ -374,7 +373,7 @@ impl Journal {
     }
 }
 
-/// Where the journal of a node is.
+/// Path of a node's journal.
 struct JournalPath {
     directory: PrivateDirectory,
     /// File name of the control socket.
@@ -442,8 +441,8 @@ fn former_name(socket: &str) -> String {
     Path::new(socket).with_extension("journal.json").to_string_lossy().into_owned()
 }
 
-/// Whether the link is a veth that a node made: known by its index, or, where the journal was written
-/// before it had one, by the name of its other end.
+/// Whether the link is a veth that a node created: identified by its index, or, if the journal was written before it
+/// had one, by the name of its other end.
 fn is_made_by_node(devices: &Devices, interface: &str, link: &Link, identified: bool) -> bool {
     let peer = || devices.handle.link_by_index(link.peer?).ok();
     let by_peer = || peer().is_some_and(|peer| peer.name == format!("{interface}{VETH_SUFFIX}"));

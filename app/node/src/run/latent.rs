@@ -1,38 +1,38 @@
-//! Latent error detection (7.4.4) of a stream that asks for it.
+//! Latent error detection (7.4.4) of streams.
 
 use onbeat_frer::counters::Counters;
 use onbeat_frer::latent::LatentErrorDetector;
 use onbeat_frer::spec::LatentErrorDetection;
 
-use crate::control::What;
+use crate::control::EventDetail;
 
 /// The detection of one stream.
 #[derive(Debug)]
-pub(super) struct Detection {
+pub(super) struct LatentErrorDetection {
     pub(super) config: LatentErrorDetection,
-    /// From the first look on.
+    /// `None` before the first poll.
     latent: Option<LatentErrorDetector>,
-    /// Latent errors signalled.
+    /// Number of latent error signals.
     pub(super) errors: u64,
 }
 
-impl Detection {
+impl LatentErrorDetection {
     pub(super) fn new(config: LatentErrorDetection) -> Self {
         Self { config, latent: None, errors: 0 }
     }
 
-    /// When to look next.
+    /// When to poll next.
     pub(super) fn next_deadline_ns(&self) -> Option<u64> {
         self.latent.as_ref().map(LatentErrorDetector::next_deadline)
     }
 
-    /// 10.8.10: how often the base difference was taken anew.
+    /// 10.8.10: number of resets of the base difference.
     pub(super) fn base_resets(&self) -> u64 {
         self.latent.as_ref().map_or(0, |latent| latent.counters().latent_error_resets)
     }
 
-    /// Looks at what the stream's recovery function has counted; tells what begins or ends.
-    pub(super) fn look(&mut self, now_ns: u64, counted: &Counters) -> Option<What> {
+    /// Polls the counters of the stream's recovery function; returns an event if a latent error starts or ends.
+    pub(super) fn poll(&mut self, now_ns: u64, counted: &Counters) -> Option<EventDetail> {
         let Some(latent) = &mut self.latent else {
             // The configuration was checked when it was read.
             self.latent = LatentErrorDetector::new(&self.config, now_ns, counted).ok();
@@ -44,9 +44,9 @@ impl Detection {
         match (before, signal) {
             (false, Some(error)) => {
                 let (difference, allowed) = (error.difference, error.allowed);
-                Some(What::LatentError { difference, allowed })
+                Some(EventDetail::LatentError { difference, allowed })
             }
-            (true, _) if !latent.is_active() => Some(What::LatentErrorEnded),
+            (true, _) if !latent.is_active() => Some(EventDetail::LatentErrorEnded),
             _ => None,
         }
     }

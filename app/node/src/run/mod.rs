@@ -1,8 +1,8 @@
-//! Running a node: one thread, one poll loop; frames are none of its business.
+//! The daemon of a node: one thread with one poll loop, which forwards no frames.
 //!
-//! The data plane lives in the kernel and does not need this process: killed, stopped or upgraded,
-//! it leaves programs and tables behind, and the next start takes them over. Only an interrupt
-//! (Ctrl-C) and [`down`] take them away.
+//! The data plane is in the kernel and does not require this process: when the daemon is killed, stopped or
+//! upgraded, programs and tables stay, and the next start takes them over. Only SIGINT (Ctrl-C) and [`down`] remove
+//! them.
 
 mod assembly;
 mod attach;
@@ -40,7 +40,7 @@ use onbeat_irq_guard::Background;
 use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
 
-use crate::config::{Backend, Config, How};
+use crate::config::{Backend, Config, StreamOperation};
 use crate::control::{Reply, Request, Response, Server};
 use crate::notify::Notifier;
 use crate::service::MissingDropIns;
@@ -49,24 +49,24 @@ pub use assembly::Removal;
 pub use down::down;
 pub use error::{Error, Result};
 
-/// How a node is run.
+/// Options of running a node.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Replace XDP programs of others on the node's interfaces.
+    /// Replace XDP programs of other processes on the node's interfaces.
     pub replace: bool,
-    /// The data plane, whatever the file says.
+    /// Data plane that overrides the file.
     pub backend: Option<Backend>,
 }
 
-/// Checks what exists of a node: that its ports have different interfaces, and that a node may use
-/// its pin directory.
+/// Checks a configuration against the host: its ports have different interfaces, and its pin directory can be
+/// used.
 ///
 /// # Errors
 /// Two ports have one interface; the pin directory cannot be used.
 pub fn check(config: &Config) -> Result<()> {
     interfaces::resolve(&Handle::open()?, &mut config.ports.clone())?;
     match PinDirectory::open(&config.node.pin) {
-        // Invisible without privileges.
+        // Not readable without privileges.
         Err(onbeat_frer_xdp::Error::Pin { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied =>
         {
@@ -76,20 +76,19 @@ pub fn check(config: &Config) -> Result<()> {
     }
 }
 
-/// Why the loop ended.
+/// Action on exit of the loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// The daemon goes; the data plane stays.
-    Leave,
-    /// Everything goes.
+enum ExitAction {
+    /// The daemon exits and keeps the data plane.
+    KeepDataPlane,
+    /// The daemon removes the node and exits.
     Remove,
 }
 
 /// Runs the node that `file` describes until a signal or a request stops it: SIGTERM stops the
 /// daemon and leaves the data plane, SIGINT and a stop request remove everything, SIGHUP reloads.
 ///
-/// Returns whether every change of the host that was due to be undone is undone; the log names the
-/// others.
+/// Returns whether all changes of the host that were to be undone are undone; the log names the others.
 ///
 /// # Errors
 /// The node cannot start, or the daemon cannot wait for events.
@@ -106,7 +105,7 @@ pub fn run(file: &Path, options: Options) -> Result<bool> {
     started?.run()
 }
 
-/// A node that runs, and what its loop waits for.
+/// A running node, and the event sources of its loop.
 struct Daemon {
     node: Node,
     server: Server,
@@ -136,17 +135,17 @@ impl Daemon {
     }
 
     fn run(mut self) -> Result<bool> {
-        // What happens to a stream before its first reading is no event: the first slice of them is read
-        // before readiness is notified.
-        look(&mut self.node);
+        // Changes of a stream before its first reading cause no event: the first streams are read before
+        // readiness is notified.
+        poll_streams(&mut self.node);
         let ready = running(&self.node);
-        tracing::info!("node {:?} runs: {ready}", self.node.setup.node.name);
-        say(self.notifier.ready(&ready));
+        tracing::info!("node {:?} is running: {ready}", self.node.setup.node.name);
+        log_failure(self.notifier.ready(&ready));
         let lasts = self.node.plane.pins_last() != Some(false);
         if !lasts {
             tracing::warn!(
-                "{} is in a BPF file system of this mount namespace alone: the data plane ends with the \
-                 last process in it; to keep it, run the node in the machine's mount namespace (nsenter \
+                "{} is in a BPF file system of this mount namespace only: the data plane stops with the \
+                 last process in it; to keep it, run the node in the host's mount namespace (nsenter \
                  --net=/run/netns/NAME instead of ip netns exec)",
                 self.node.setup.node.pin.display()
             );
@@ -154,36 +153,36 @@ impl Daemon {
 
         let Self { node, server, signals, monitor, notifier, .. } = &mut self;
         let end = serve(node, server, signals, monitor, notifier)?;
-        say(notifier.stopping());
-        let restored = self.guard.is_none_or(guard::end);
+        log_failure(notifier.stopping());
+        let restored = self.guard.is_none_or(guard::stop);
         self.server.flush(Duration::from_secs(1));
         match end {
-            End::Leave => {
+            ExitAction::KeepDataPlane => {
                 log_leave(&self.node, lasts);
                 Ok(restored)
             }
-            End::Remove => Ok(self.node.remove()? == Removal::Complete && restored),
+            ExitAction::Remove => Ok(self.node.remove()? == Removal::Complete && restored),
         }
     }
 }
 
-/// Logs what becomes of the data plane when the daemon leaves it.
+/// Logs whether the data plane continues without the daemon.
 fn log_leave(node: &Node, lasts: bool) {
     match (node.plane.is_in_kernel(), lasts) {
         (false, _) => {}
         (true, true) => {
             let name = &node.setup.node.name;
-            tracing::info!("the data plane goes on; onbeat down {name} ends it");
+            tracing::info!("the data plane keeps running; onbeat down {name} removes it");
         }
         (true, false) => {
             tracing::warn!(
-                "the data plane ends now, unless another process is in this mount namespace"
+                "the data plane stops now, unless another process is in this mount namespace"
             );
         }
     }
 }
 
-/// What runs, in one line.
+/// Summary of the running node, in one line.
 fn running(node: &Node) -> String {
     let ports: Vec<_> = node
         .plane
@@ -204,8 +203,8 @@ fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Error {
     move |source| Error::System { what, source }
 }
 
-/// The service manager is a courtesy: a node runs as well without.
-fn say(sent: std::io::Result<()>) {
+/// Logs a failed notification; the node runs without a service manager as well.
+fn log_failure(sent: std::io::Result<()>) {
     if let Err(error) = sent {
         tracing::debug!("service manager: {error}");
     }
@@ -217,10 +216,10 @@ fn signals() -> Result<SignalFd> {
         set.thread_block()?;
         SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
     };
-    open().map_err(|errno: Errno| Error::System { what: "take signals", source: errno.into() })
+    open().map_err(|errno: Errno| Error::System { what: "receive signals", source: errno.into() })
 }
 
-/// What is due when, besides events.
+/// Deadlines of periodic tasks.
 struct Timers {
     sweep: Option<Instant>,
     watchdog: Option<Instant>,
@@ -232,7 +231,7 @@ fn serve(
     signals: &SignalFd,
     monitor: &mut Monitor,
     notifier: &Notifier,
-) -> Result<End> {
+) -> Result<ExitAction> {
     let now = Instant::now();
     let mut timers = Timers {
         sweep: node.sweep.map(|interval| now + interval),
@@ -245,21 +244,21 @@ fn serve(
         while let Ok(Some(signal)) = signals.read_signal() {
             match Signal::try_from(signal.ssi_signo as i32) {
                 Ok(Signal::SIGHUP) => reload = true,
-                Ok(Signal::SIGINT) => return Ok(End::Remove),
-                _ => return Ok(End::Leave),
+                Ok(Signal::SIGINT) => return Ok(ExitAction::Remove),
+                _ => return Ok(ExitAction::KeepDataPlane),
             }
         }
         if reload {
-            say(notifier.reloading());
+            log_failure(notifier.reloading());
             let outcome = do_reload(node);
-            say(notifier.ready(&outcome.unwrap_or_else(|error| error)));
+            log_failure(notifier.ready(&outcome.unwrap_or_else(|error| error)));
         }
         while let Some(event) = monitor.next_event()? {
             node.device_event(&event);
         }
         let now_running = running(node);
         if now_running != shown {
-            say(notifier.status(&now_running));
+            log_failure(notifier.status(&now_running));
             shown = now_running;
         }
         housekeeping(node, &mut timers, notifier);
@@ -269,22 +268,22 @@ fn serve(
     }
 }
 
-fn look(node: &mut Node) {
-    node.look().unwrap_or_else(|error| tracing::error!("streams cannot be read: {error}"));
+fn poll_streams(node: &mut Node) {
+    node.poll_streams().unwrap_or_else(|error| tracing::error!("streams cannot be read: {error}"));
 }
 
-/// Serves clients, and again those who wait for what others ask for now.
-fn serve_clients(node: &mut Node, server: &mut Server) -> Option<End> {
+/// Serves clients; repeats it while requests cause events that other clients wait for.
+fn serve_clients(node: &mut Node, server: &mut Server) -> Option<ExitAction> {
     let mut end = None;
-    let mut told = None;
-    while end.is_none() && told != Some(node.events.last()) {
-        told = Some(node.events.last());
+    let mut served = None;
+    while end.is_none() && served != Some(node.events.last()) {
+        served = Some(node.events.last());
         server.step(Instant::now(), |request| answer(node, request, &mut end));
     }
     end
 }
 
-/// Until something happens, or is due.
+/// Waits until an event or deadline.
 fn wait(
     node: &Node,
     server: &Server,
@@ -309,7 +308,7 @@ fn wait(
         .chain(server.next_deadline())
         .min();
     let timeout = due.map_or(PollTimeout::NONE, |due| {
-        // Rounded up: waking too early would only mean waking twice.
+        // Rounded up: an early wake-up would cause a second one.
         let ms = due.saturating_duration_since(now).as_micros().div_ceil(1000);
         PollTimeout::try_from(i32::try_from(ms).unwrap_or(i32::MAX)).unwrap_or(PollTimeout::MAX)
     });
@@ -322,31 +321,31 @@ fn wait(
 fn housekeeping(node: &mut Node, timers: &mut Timers, notifier: &Notifier) {
     let now = Instant::now();
     if timers.sweep.is_none_or(|due| due <= now) {
-        // A reload may have brought the first time-out, or taken the last.
+        // A reload may have added the first time-out or removed the last.
         timers.sweep = node.sweep.map(|interval| now + interval);
         if timers.sweep.is_some() {
             node.plane.expire().unwrap_or_else(|error| tracing::error!("time-outs: {error}"));
         }
     }
     if timers.watchdog.is_some_and(|due| due <= now) {
-        say(notifier.alive());
+        log_failure(notifier.alive());
         timers.watchdog = notifier.watchdog().map(|interval| now + interval);
     }
     node.upkeep(now);
-    look(node);
+    poll_streams(node);
 }
 
 fn do_reload(node: &mut Node) -> std::result::Result<String, String> {
     match node.reload() {
         Ok(()) => Ok(running(node)),
         Err(error) => {
-            tracing::error!("not reloaded, the node goes on as it was: {error}");
+            tracing::error!("reload failed, the node keeps its configuration: {error}");
             Err(error.to_string())
         }
     }
 }
 
-fn answer(node: &mut Node, request: &Request, end: &mut Option<End>) -> Reply {
+fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> Reply {
     let done = |message| Response::Done { message };
     let failed = |error: Error| Response::Error { message: error.to_string() };
     Reply::Now(match request {
@@ -374,17 +373,17 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<End>) -> Reply {
             Ok(false) => {
                 let names: Vec<_> =
                     node.setup.streams.iter().take(8).map(|s| s.name.as_str()).collect();
-                let message = format!("no stream {stream:?}; streams here: {}", names.join(", "));
+                let message = format!("no stream {stream:?}; streams: {}", names.join(", "));
                 Response::Error { message }
             }
             Err(error) => failed(error),
         },
-        Request::AddStreams { text, file } => {
-            node.put(How::Add, text, file).map_or_else(failed, |made| done(made.to_string()))
-        }
-        Request::ChangeStreams { text, file } => {
-            node.put(How::Change, text, file).map_or_else(failed, |made| done(made.to_string()))
-        }
+        Request::AddStreams { text, file } => node
+            .put_streams(StreamOperation::Add, text, file)
+            .map_or_else(failed, |made| done(made.to_string())),
+        Request::ChangeStreams { text, file } => node
+            .put_streams(StreamOperation::Change, text, file)
+            .map_or_else(failed, |made| done(made.to_string())),
         Request::RemoveStreams { streams } => {
             node.remove_streams(streams).map_or_else(failed, |made| done(made.to_string()))
         }
@@ -393,8 +392,8 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<End>) -> Reply {
             Err(message) => Response::Error { message },
         },
         Request::Stop => {
-            *end = Some(End::Remove);
-            done(format!("node {:?} is taken down", node.setup.node.name))
+            *end = Some(ExitAction::Remove);
+            done(format!("node {:?} is being removed", node.setup.node.name))
         }
     })
 }

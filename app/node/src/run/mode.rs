@@ -1,50 +1,48 @@
-//! Native or generic mode, and where a port cannot be native, why and what to do.
+//! Selection of native or generic mode, with cause and remedy if native mode is not possible.
 
 use onbeat_frer::dataplane::Mode;
 use onbeat_netdev::XdpMode;
 
 use crate::config::{self, PortConfig};
 
-/// Largest MTU that every driver with native XDP takes: programs want a frame, with room before and
-/// behind it, in one page.
+/// Largest MTU that every driver with native XDP supports: a frame with headroom and tailroom must fit in one page.
 const NATIVE_MTU: u32 = 3000;
 
-/// What the driver of an interface can do.
+/// XDP abilities of an interface's driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ability {
-    /// The driver; empty where it does not say.
+    /// The driver; empty if unknown.
     pub(super) driver: String,
-    /// It runs programs itself.
+    /// It runs programs in native mode.
     pub(super) programs: bool,
-    /// Its programs can send frames on to other interfaces.
+    /// Its programs can redirect frames to other interfaces.
     pub(super) redirect: bool,
-    /// It takes frames that programs on other interfaces send on to it.
+    /// It transmits frames redirected by programs of other interfaces.
     pub(super) transmit: bool,
-    /// How the program runs that is there now.
+    /// Mode of the attached program, if any.
     pub(super) running: Option<XdpMode>,
-    /// The command that makes the other end of a veth poll, where that end was found.
+    /// The command that starts NAPI at the other end of a veth, if that end was found.
     pub(super) start_polling: Option<String>,
 }
 
 impl Ability {
-    /// Most drivers take frames of other interfaces' programs once they run one themselves, and not
-    /// before: where this node is about to give them one, that is to be seen. A veth looks at its
-    /// other end instead.
+    /// Whether the driver may transmit redirected frames once this node attaches a program: most drivers require
+    /// a program of their own. A veth requires NAPI at its other end instead.
     fn may_transmit(&self, port: &PortConfig) -> bool {
         let native = self.programs && self.redirect && port.mode != config::Mode::Generic;
         native && self.running.is_none() && self.driver != "veth"
     }
 }
 
-/// How programs are to run on a port whose frames leave by `egress`, and why not natively where that
-/// was left open. Before ports that frames leave by have their programs, `hope` that they will take
-/// frames then. A port that `needs_native` gets it also where frames leave by a veth whose other end
-/// does not take them yet: that may start later.
+/// Selects the mode of a port whose frames leave by `egress`; returns the cause if mode "auto" results in generic
+/// mode. `expect_transmit`: egress ports without a program are expected to transmit frames once they have one. A
+/// port that `needs_native` uses native mode even if the other end of an egress veth does not receive frames
+/// yet: it may start later.
 pub(super) fn choose(
     port: &PortConfig,
     ability: &Ability,
     egress: &[(&PortConfig, Ability)],
-    hope: bool,
+    expect_transmit: bool,
     needs_native: bool,
 ) -> (Mode, Option<String>) {
     let why = match port.mode {
@@ -53,7 +51,7 @@ pub(super) fn choose(
         config::Mode::Auto => of_driver(port, ability).or_else(|| {
             let takes = |(to, ability): &&(&PortConfig, Ability)| {
                 ability.transmit
-                    || hope && ability.may_transmit(to)
+                    || expect_transmit && ability.may_transmit(to)
                     || needs_native && ability.driver == "veth"
             };
             let mut refusing = egress.iter().filter(|egress| !takes(egress));
@@ -63,29 +61,29 @@ pub(super) fn choose(
     (if why.is_some() { Mode::Generic } else { Mode::Native }, why)
 }
 
-/// Why the port's own driver cannot.
+/// Why the port's driver does not support native mode.
 fn of_driver(port: &PortConfig, ability: &Ability) -> Option<String> {
     let lacks = match (ability.programs, ability.redirect) {
         (true, true) => return None,
-        (false, _) => "runs no XDP programs",
-        (true, false) => "runs XDP programs that cannot send frames on",
+        (false, _) => "does not support XDP",
+        (true, false) => "does not support XDP redirection",
     };
     let interface = port.attached_interface();
     Some(format!(
-        "{} {lacks}; give the port an interface whose driver does (onbeat doctor {interface}), or \
-         say mode = \"generic\" where that is good enough",
+        "{} {lacks}; use an interface whose driver does (onbeat doctor {interface}), or \
+         set mode = \"generic\" if that is sufficient",
         driver_of(port, ability),
     ))
 }
 
-/// Why a port that frames leave by cannot take them from native programs.
+/// Why an egress port cannot transmit frames of native programs.
 fn of_egress(to: &PortConfig, ability: &Ability) -> String {
     let interface = to.attached_interface();
-    let port = format!("frames go on to port {:?}", to.name);
+    let port = format!("frames are forwarded to port {:?}", to.name);
     if ability.driver == "veth" {
         let refusal = format!(
-            "{port}, and {interface}, a veth, takes them from native programs only while its other \
-             end is up and polls"
+            "{port}, and {interface}, a veth, accepts them from native programs only while its other \
+             end is up and runs NAPI"
         );
         match &ability.start_polling {
             Some(command) => format!("{refusal}; run: {command}"),
@@ -96,20 +94,20 @@ fn of_egress(to: &PortConfig, ability: &Ability) -> String {
         }
     } else if ability.programs && ability.running != Some(XdpMode::Native) {
         format!(
-            "{port}, which is not in native mode itself, and takes none from native programs then; \
-             see there"
+            "{port}, which is not in native mode itself, and accepts none from native programs; \
+             see that port"
         )
     } else {
         format!(
-            "{port}, and {} takes none from native programs; give that port an interface whose \
-             driver does (onbeat doctor {interface}), or say mode = \"generic\" where that is good \
-             enough",
+            "{port}, and {} accepts none from native programs; use an interface whose \
+             driver does for that port (onbeat doctor {interface}), or set mode = \"generic\" if that is \
+             sufficient",
             driver_of(to, ability),
         )
     }
 }
 
-/// Why a driver, asked to run the program, may have refused it with `answer`.
+/// Why a driver may have refused the program with `answer`.
 pub(super) fn refused(
     node: &str,
     port: &PortConfig,
@@ -118,35 +116,35 @@ pub(super) fn refused(
     answer: impl std::fmt::Display,
 ) -> String {
     let driver = driver_of(port, ability);
-    // A veth receives what its other end sends, and looks at the MTU there.
+    // A veth receives the frames of its other end, and checks the MTU there.
     let veth = ability.driver == "veth";
     let way_out = if veth || mtu > NATIVE_MTU {
         format!(
-            "native programs want a frame in one page: with an MTU of {mtu}, set {NATIVE_MTU} or \
+            "native programs require a frame in one page: instead of an MTU of {mtu}, set {NATIVE_MTU} or \
              less on the port{}; {}",
             if veth { " and on the other end of the veth" } else { "" },
             start_again(node)
         )
     } else {
         format!(
-            "see onbeat doctor {}, or say mode = \"generic\" where that is good enough",
+            "see onbeat doctor {}, or set mode = \"generic\" if that is sufficient",
             port.attached_interface()
         )
     };
     format!("{driver} refused the program: {answer}; {way_out}")
 }
 
-/// Why a program still runs in generic mode where it could be native.
+/// Why a program still runs in generic mode though native mode is possible.
 pub(super) fn from_before(node: &str) -> String {
     format!(
-        "it was attached so by an earlier start, and could be native now: onbeat down {node}, and \
-         start it again"
+        "an earlier start attached it in this mode, and native mode is possible now: run onbeat down {node}, \
+         and start the node again"
     )
 }
 
-/// Where the mode is left open a program keeps the one it has, over starts of the daemon, too.
+/// With mode "auto" a program keeps its mode, also over restarts of the daemon.
 pub(super) fn start_again(node: &str) -> String {
-    format!("then onbeat down {node}, and start it again")
+    format!("then run onbeat down {node}, and start the node again")
 }
 
 fn driver_of(port: &PortConfig, ability: &Ability) -> String {
@@ -188,36 +186,33 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_native_is() {
+    fn native_mode_is_used_if_possible() {
         assert_eq!(why(&ability("igc"), ability("veth")), None);
     }
 
     #[test]
-    fn a_driver_that_cannot_is_named_with_the_way_out() {
+    fn a_driver_without_native_mode_is_reported_with_a_remedy() {
         let mut own = Ability { programs: false, ..ability("tg3") };
         let said = why(&own, ability("igc")).unwrap();
-        assert!(said.starts_with("the driver of eth0, tg3, runs no XDP programs; "), "{said}");
+        assert!(said.starts_with("the driver of eth0, tg3, does not support XDP; "), "{said}");
         assert!(
             said.contains("onbeat doctor eth0") && said.contains("mode = \"generic\""),
             "{said}"
         );
         own = Ability { redirect: false, ..ability("") };
         let said = why(&own, ability("igc")).unwrap();
-        assert!(
-            said.starts_with("the driver of eth0 runs XDP programs that cannot send"),
-            "{said}"
-        );
+        assert!(said.starts_with("the driver of eth0 does not support XDP redirection"), "{said}");
     }
 
     #[test]
-    fn an_egress_port_that_takes_nothing_is_named_with_the_way_out() {
+    fn an_egress_port_that_accepts_no_frames_is_reported_with_a_remedy() {
         let cannot = |driver| Ability { transmit: false, ..ability(driver) };
         let own = ability("igc");
         let said = why(&own, cannot("veth")).unwrap();
         assert!(said.contains("port \"path1\", and eth1, a veth,"), "{said}");
         assert!(said.ends_with("ethtool -K PEER gro on"), "{said}");
         let said = why(&own, Ability { programs: false, ..cannot("bridge") }).unwrap();
-        assert!(said.contains("the driver of eth1, bridge, takes none"), "{said}");
+        assert!(said.contains("the driver of eth1, bridge, accepts none"), "{said}");
         assert!(said.contains("onbeat doctor eth1"), "{said}");
         // A stream that needs native mode waits for the other end of a veth, and for no other driver.
         let ports_now = ports();
@@ -229,34 +224,40 @@ mod tests {
         let command = "ip netns exec h1 ethtool -K eth0 gro on";
         let said =
             why(&own, Ability { start_polling: Some(command.into()), ..cannot("veth") }).unwrap();
-        assert!(said.ends_with(&format!("polls; run: {command}")), "{said}");
+        assert!(said.ends_with(&format!("NAPI; run: {command}")), "{said}");
     }
 
     #[test]
-    fn a_driver_that_takes_frames_once_it_runs_a_program_is_given_one() {
+    fn a_driver_that_may_transmit_with_a_program_permits_native_mode() {
         let (own, mut ports) = (ability("igc"), ports());
         let before = Ability { transmit: false, ..ability("igc") };
-        let choose = |ports: &[PortConfig], egress: &Ability, hope| {
+        let choose = |ports: &[PortConfig], egress: &Ability, expect_transmit| {
             let egress = [(&ports[1], egress.clone())];
-            choose(&ports[0], &own, &egress, hope, false)
+            choose(&ports[0], &own, &egress, expect_transmit, false)
         };
-        let mode = |ports: &[PortConfig], egress: &Ability, hope| choose(ports, egress, hope).0;
+        let mode = |ports: &[PortConfig], egress: &Ability, expect_transmit| {
+            choose(ports, egress, expect_transmit).0
+        };
         assert_eq!(mode(&ports, &before, true), Mode::Native);
-        assert_eq!(mode(&ports, &before, false), Mode::Generic, "it did not come true");
+        assert_eq!(mode(&ports, &before, false), Mode::Generic, "it cannot transmit");
         for running in [XdpMode::Native, XdpMode::Generic] {
             let after = Ability { running: Some(running), ..before.clone() };
-            assert_eq!(mode(&ports, &after, true), Mode::Generic, "it runs one, and takes none");
+            assert_eq!(
+                mode(&ports, &after, true),
+                Mode::Generic,
+                "it has a program and cannot transmit"
+            );
         }
         ports[1].mode = config::Mode::Generic;
         let (mode, why) = choose(&ports, &before, true);
-        assert_eq!(mode, Mode::Generic, "it will run none of its own");
+        assert_eq!(mode, Mode::Generic, "it will have no native program");
         assert!(
             why.is_some_and(|why| why.contains("\"path1\", which is not in native mode itself"))
         );
     }
 
     #[test]
-    fn what_is_said_in_the_file_is_done() {
+    fn a_mode_in_the_file_is_used() {
         let own = Ability { programs: false, ..ability("tg3") };
         for (wanted, mode) in
             [(config::Mode::Native, Mode::Native), (config::Mode::Generic, Mode::Generic)]
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_with_what_may_be_the_reason() {
+    fn a_refusal_is_reported_with_its_probable_cause() {
         let said = |driver, mtu| refused("a", &ports()[0], &ability(driver), mtu, "EINVAL");
         let large = said("igb", 9000);
         assert!(large.starts_with("the driver of eth0, igb, refused the program: EINVAL; "));

@@ -31,7 +31,7 @@ impl PeerReader for &Handle {
     }
 }
 
-/// The last answers, by port.
+/// The peers last read, by port.
 #[derive(Debug, Default)]
 pub(super) struct PeerCache {
     peers: BTreeMap<String, CachedPeer>,
@@ -43,7 +43,7 @@ struct CachedPeer {
     /// Index of the link, and number of the namespace of its peer.
     link: (u32, Option<i32>),
     due_at: Instant,
-    /// Of the search before.
+    /// Delay of the previous search.
     delay: Duration,
 }
 
@@ -92,7 +92,7 @@ impl PeerCache {
         }
     }
 
-    /// Stores the answer of a search.
+    /// Stores the result of a search.
     fn note(&mut self, now: Instant, port: &str, link: &Link, peer: Option<VethPeer>) {
         let before = self.peers.remove(port).map(|cached| cached.delay).unwrap_or_default();
         let Some(peer) = peer else { return };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_is_not_found_is_searched_ever_less_often() {
+    fn the_search_interval_of_a_missing_peer_doubles() {
         let start = Instant::now();
         let (mut cache, mut reader) = (PeerCache::default(), CountingReader::default());
         let mut bridge = veth(3);

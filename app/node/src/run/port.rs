@@ -1,4 +1,4 @@
-//! Interfaces made ready for the data plane.
+//! Preparation of interfaces for the data plane.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -16,13 +16,12 @@ use super::mode::Ability;
 use crate::config::{PortConfig, Promiscuous, VETH_SUFFIX};
 use crate::control;
 
-/// How long the kernel may take to remove a program after its last owner has exited.
+/// Longest time in which the kernel removes a program after its last owner has exited.
 const DETACHING: Duration = Duration::from_secs(1);
 
 impl Devices {
-    /// Makes and sets what the configuration says of a port's interface, and writes to the journal
-    /// what was there before. Changes no existing interface before it has the lock on the one that
-    /// the data plane uses.
+    /// Creates and configures a port's interface, and writes its previous settings to the journal. Changes no
+    /// existing interface before it holds the lock on the one that the data plane uses.
     pub(super) fn prepare(&mut self, port: &PortConfig, journal: &mut Journal) -> Result<Link> {
         let of_port = |source| Error::Port { port: port.name.clone(), source };
         if port.create.is_some() {
@@ -64,8 +63,8 @@ impl Devices {
         self.handle.link(&name).map_err(of_port)
     }
 
-    /// Makes the veth pair of a port where there is none: one end for programs of this machine, the
-    /// other for the data plane.
+    /// Creates the veth pair of a port if it does not exist: one end for programs of this machine, the other for
+    /// the data plane.
     fn create(&self, port: &PortConfig, journal: &mut Journal) -> Result<()> {
         let of_port = |source| Error::Port { port: port.name.clone(), source };
         let name = port.interface.as_str();
@@ -97,14 +96,14 @@ impl Devices {
         Err(Error::NotOnePair { port: port.name.clone(), interface, attached })
     }
 
-    /// Makes a veth whose program runs in generic mode poll (NAPI): only then can native programs, such
-    /// as those of another node, send frames to the other end. A native program starts NAPI itself.
+    /// Starts NAPI of a veth whose program runs in generic mode: native programs, such as those of another node,
+    /// require it to send frames to the other end. A native program starts NAPI itself.
     pub(super) fn poll(&self, link: &Link, journal: &mut Journal) -> Result<()> {
         self.set_features(Some(journal), link, &[RX_GRO])
     }
 
-    /// Sets features of an interface; the states of those that change are written to the journal,
-    /// where there is one, before.
+    /// Sets features of an interface. The previous states of changed features are first written to the journal, if
+    /// any.
     fn set_features(
         &self,
         mut journal: Option<&mut Journal>,
@@ -130,8 +129,8 @@ impl Devices {
         Ok(())
     }
 
-    /// Which of these interfaces, and of the ends that a node makes to them, run the program of a data
-    /// plane in the kernel. One that the kernel is removing is waited for.
+    /// The interfaces, among these and the ends that a node creates for them, that run the program of a data plane
+    /// in the kernel. Waits for programs that the kernel is removing.
     pub(super) fn forwarding(&self, interfaces: &BTreeSet<String>) -> Vec<String> {
         let ends =
             interfaces.iter().flat_map(|name| [name.clone(), format!("{name}{VETH_SUFFIX}")]);
@@ -145,14 +144,14 @@ impl Devices {
         .collect()
     }
 
-    /// The MTU of a port's interface, where it is there.
+    /// The MTU of a port's interface, if it exists.
     pub(super) fn mtu(&self, port: &PortConfig) -> Option<u32> {
         Some(self.handle.link(&port.attached_interface()).ok()?.mtu)
     }
 
-    /// Whether frames can go through a port's interface.
-    pub(super) fn presence(&self, port: &PortConfig) -> control::Link {
-        control::Link::of(self.handle.link(&port.attached_interface()).ok().as_ref())
+    /// The link state of a port's interface.
+    pub(super) fn presence(&self, port: &PortConfig) -> control::LinkState {
+        control::LinkState::of(self.handle.link(&port.attached_interface()).ok().as_ref())
     }
 
     /// Abilities of an interface's driver. Before 6.3 the kernel does not report them: all are

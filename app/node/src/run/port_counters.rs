@@ -1,5 +1,5 @@
-//! Counters of ports (802.1CB 9.3, 10.9): sums over the streams that the node has, and over those that
-//! it had since its daemon started, so that no counter of a port falls when streams change.
+//! Counters of ports (802.1CB 9.3, 10.9): sums over all streams since the start of the daemon, including removed
+//! ones, so that no counter of a port decreases when streams change.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -16,11 +16,11 @@ use crate::config::{Config, PortConfig};
 /// Streams that are read between two batches of frames.
 const AT_ONCE: usize = 64;
 
-/// What streams add to the counters of ports: by stream, by port.
+/// Contributions of streams to the counters of ports: by stream, by port.
 pub(super) type Shares = BTreeMap<Rc<str>, BTreeMap<String, PortCounters>>;
 
-/// What a stream adds to the counters of its ports. A sequence recovery function covers all ports of
-/// its stream: it is counted at each port by which its packets leave.
+/// Contributions of a stream to the counters of its ports. A sequence recovery function covers all ports of its
+/// stream: it is counted at each egress port.
 pub(super) fn shares(
     stream: &Stream,
     reading: &StreamReading,
@@ -45,7 +45,7 @@ pub(super) fn shares(
 pub(super) struct FormerCounters(BTreeMap<String, PortCounters>);
 
 impl FormerCounters {
-    /// Adds what streams no longer count after a change.
+    /// Adds the contributions that streams no longer have after a change.
     fn add(&mut self, before: Shares, after: &Shares) {
         for (stream, ports) in before {
             let after = after.get(&stream);
@@ -66,7 +66,7 @@ impl FormerCounters {
 }
 
 impl Node {
-    /// What the streams of these names, as far as there are such, add to the counters of ports.
+    /// Contributions of the streams with these names, if they exist.
     pub(super) fn read_shares<'a>(
         &self,
         streams: impl IntoIterator<Item = &'a str>,
@@ -88,7 +88,7 @@ impl Node {
         Ok(all)
     }
 
-    /// What the streams that `new` changes or removes add to the counters of ports.
+    /// Contributions of the streams that `new` changes or removes.
     pub(super) fn read_changing_shares(&self, new: &Config) -> Result<Shares> {
         let same_ports = |ports: &[PortConfig]| names(ports) == names(&self.setup.ports);
         let streams: HashMap<&str, &Stream> = match same_ports(&new.ports) {
@@ -101,8 +101,8 @@ impl Node {
         self.read_shares(changing.map(|stream| stream.name.as_str()))
     }
 
-    /// Keeps what the streams with these shares no longer count after a change. Packets between the
-    /// reading of the shares and the change are not counted.
+    /// Keeps the contributions that the streams lose by a change. Packets between the reading of `before` and the
+    /// change are not counted.
     pub(super) fn keep_counters(&mut self, before: Shares) {
         match self.read_shares(before.keys().map(|name| &**name)) {
             Ok(after) => self.former_counters.add(before, &after),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_keeps_what_its_streams_no_longer_count() {
+    fn counters_of_removed_streams_stay_in_their_ports() {
         let mut former = FormerCounters::default();
         let shares =
             |shares: [(&str, _); 2]| shares.map(|(name, ports)| (Rc::from(name), ports)).into();

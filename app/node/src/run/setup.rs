@@ -1,17 +1,17 @@
-//! What a node runs, and how its ports are connected by streams.
+//! The active configuration of a node, and the connections of its ports by streams.
 
 use onbeat_frer::spec::{PortId, Stream};
 
 use crate::config::{Config, NodeConfig, PortConfig, StreamSet};
 
-/// What a node runs: its file, and the changes since that were made one by one.
+/// The active configuration: the file, and later changes of single streams.
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) node: NodeConfig,
     /// A [`PortId`] is an index here.
     pub(super) ports: Vec<PortConfig>,
     pub(super) streams: StreamSet,
-    /// By port that receives: the set of ports that some stream, be it of the past, leaves by.
+    /// By ingress port: the set of egress ports of present and past streams.
     connected: Vec<u64>,
 }
 
@@ -28,7 +28,7 @@ impl Setup {
         &self.ports[usize::from(id.0)]
     }
 
-    /// Notes where frames of these streams go; whether frames of none went there before.
+    /// Adds the connections of these streams; returns whether one is new.
     pub(super) fn connect(&mut self, streams: &[Stream]) -> bool {
         let mut new = false;
         for (known, set) in self.connected.iter_mut().zip(connections(self.ports.len(), streams)) {
@@ -43,12 +43,12 @@ impl Setup {
     }
 }
 
-/// Names of ports, by the number that streams know them by.
+/// Names of ports, by port id.
 pub(super) fn names(ports: &[PortConfig]) -> Vec<String> {
     ports.iter().map(|port| port.name.clone()).collect()
 }
 
-/// By port that receives, of so many: the set of those that streams leave by.
+/// By ingress port: the set of egress ports of its streams.
 fn connections<'a>(ports: usize, streams: impl IntoIterator<Item = &'a Stream>) -> Vec<u64> {
     let mut connections = vec![0; ports];
     for stream in streams {
@@ -60,16 +60,15 @@ fn connections<'a>(ports: usize, streams: impl IntoIterator<Item = &'a Stream>) 
     connections
 }
 
-/// The ports of a node, and which of them frames go on to.
+/// The ports of a node, with the egress ports of each.
 #[derive(Debug)]
 pub(super) struct Layout {
     /// Name of the node.
     pub(super) node: String,
     pub(super) ports: Vec<PortConfig>,
-    /// By port that receives: the set of those that its streams leave by.
+    /// By ingress port: the set of egress ports of its streams.
     egress: Vec<u64>,
-    /// The set of ports that receive a stream whose replicas are not alike: generic mode cannot make
-    /// these.
+    /// The set of ports that receive a stream with different replicas, which generic mode does not support.
     unlike: u64,
 }
 
@@ -86,12 +85,12 @@ impl Layout {
         Self { node: node.name.clone(), ports: ports.to_vec(), egress, unlike }
     }
 
-    /// Whether port number `index` cannot do its work in generic mode.
+    /// Whether port number `index` requires native mode.
     pub(super) fn needs_native(&self, index: usize) -> bool {
         self.unlike & 1 << index != 0
     }
 
-    /// Ports that frames received by port number `index` leave by.
+    /// Egress ports of frames received by port number `index`.
     pub(super) fn egress(&self, index: usize) -> impl Iterator<Item = &PortConfig> {
         let set = self.egress[index];
         self.ports.iter().enumerate().filter(move |(n, _)| set & 1 << n != 0).map(|(_, port)| port)

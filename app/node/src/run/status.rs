@@ -11,11 +11,11 @@ use super::error::Result;
 use super::port_counters::shares;
 use crate::config::PortConfig;
 use crate::control::{
-    EgressStatus, GenerationStatus, Link, MemberStatus, MemoryStatus, NodeStatus, PortMode,
+    EgressStatus, GenerationStatus, LinkState, MemberStatus, MemoryStatus, NodeStatus, PortMode,
     PortStatus, RecoveryStatus, StreamStatus,
 };
 
-/// Reads everything.
+/// Reads the state of a node.
 pub(super) fn read(node: &Node) -> Result<NodeStatus> {
     node.plane.expire()?;
     let setup = &node.setup;
@@ -131,7 +131,7 @@ fn of_port(
         not_native: not_native.cloned(),
         frames_lost: frames_lost.cloned(),
         unfinished_checksums: node.upkeep.unfinished_checksums(&config.name).map(str::to_owned),
-        link: Link::of(link.as_ref()),
+        link: LinkState::of(link.as_ref()),
         input_packets: sums.input_packets,
         output_packets: sums.output_packets,
         passed: sums.passed,

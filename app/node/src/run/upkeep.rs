@@ -7,16 +7,15 @@ use std::time::{Duration, Instant};
 use onbeat_netdev::{Link, VethPeer};
 
 use super::assembly::Node;
-use super::events::About;
+use super::events::EventSubject;
 use super::peers::PeerCache;
 use crate::config::{Backend, PortConfig};
-use crate::control::What;
+use crate::control::EventDetail;
 
 /// Interval of reading peers while something is wrong with one; a reading is valid for as long.
 const PEER_INTERVAL: Duration = Duration::from_secs(2);
 
-/// First delay before a program that was detached more than once is attached again; each further time
-/// doubles it.
+/// First delay before a program that was detached repeatedly is attached again; it doubles each time.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(64);
 
@@ -69,7 +68,7 @@ impl Upkeep {
         self.checksums.get(port).map(|checksums| checksums.why.as_str())
     }
 
-    /// Removes what is known of other ports.
+    /// Removes the states of other ports.
     pub(super) fn retain_ports(&mut self, is_port: impl Fn(&String) -> bool) {
         self.detached.retain(|port, _| is_port(port));
         self.checksums.retain(|port, _| is_port(port));
@@ -81,8 +80,7 @@ impl DetachedProgram {
         Self { retry_at: None, attached_at: now, delay: Duration::ZERO, why: None }
     }
 
-    /// Notes that the program was detached, or could not be attached. Returns the delay of the next
-    /// attempt.
+    /// Records that the program was detached, or could not be attached. Returns the delay of the next attempt.
     fn fail(&mut self, now: Instant) -> Duration {
         let delay = if self.is_quiet(now) { Duration::ZERO } else { self.delay };
         self.delay = (2 * delay).clamp(FIRST_DELAY, LONGEST_DELAY);
@@ -90,7 +88,7 @@ impl DetachedProgram {
         delay
     }
 
-    /// Whether the program ran for so long that what happened before no longer counts.
+    /// Whether the program ran long enough to reset the delay.
     fn is_quiet(&self, now: Instant) -> bool {
         self.retry_at.is_none() && now.duration_since(self.attached_at) >= QUIET
     }
@@ -142,7 +140,7 @@ impl Node {
         let layout = self.setup.layout();
         self.find_peers(&layout.ports, now);
         if !self.frames_lost.is_empty() {
-            self.tell_disappointed(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
+            self.report_frame_loss(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
         }
         self.read_checksums();
     }
@@ -178,8 +176,8 @@ impl Node {
         for port in &self.setup.ports {
             let why = known(&self.upkeep.checksums, &port.name);
             if why != known(&before, &port.name) {
-                let about = About { port: Some(&port.name), ..About::default() };
-                self.events.tell(&about, What::UnfinishedChecksums { why });
+                let subject = EventSubject { port: Some(&port.name), ..EventSubject::default() };
+                self.events.record(&subject, EventDetail::UnfinishedChecksums { why });
             }
             let unknown = self.upkeep.checksums.get(&port.name).filter(|now| !now.known);
             if let Some(unknown) = unknown.filter(|now| before.get(&port.name) != Some(*now)) {
@@ -216,9 +214,9 @@ impl Node {
         let Some(detached) = self.upkeep.detached.get_mut(&port.name) else { return };
         if detached.retry_at.is_some() {
             (detached.retry_at, detached.attached_at, detached.why) = (None, now, None);
-            let about = About { port: Some(&port.name), ..About::default() };
+            let subject = EventSubject { port: Some(&port.name), ..EventSubject::default() };
             let interface = port.attached_interface();
-            self.events.tell(&about, What::ProgramAttached { interface });
+            self.events.record(&subject, EventDetail::ProgramAttached { interface });
         }
     }
 
@@ -244,9 +242,9 @@ impl Node {
 
     fn report_detached(&mut self, index: usize, why: Option<String>, retry_s: u64) {
         let port = &self.setup.ports[index];
-        let about = About { port: Some(&port.name), ..About::default() };
+        let subject = EventSubject { port: Some(&port.name), ..EventSubject::default() };
         let interface = port.attached_interface();
-        self.events.tell(&about, What::ProgramDetached { interface, why, retry_s });
+        self.events.record(&subject, EventDetail::ProgramDetached { interface, why, retry_s });
     }
 }
 

@@ -1,8 +1,8 @@
-//! Looks at streams in turn, and tells what happened to them.
+//! Polls streams in turn, and reports their events.
 //!
-//! Each has its turn once an interval. What all of them take at once is bounded: the data plane is
-//! asked for a few streams at a time, with a pause after, so that nobody at the control socket waits
-//! for the rest. Where there are more than fit into the interval it becomes longer.
+//! Each stream is polled once per interval. The time of one step is bounded: the data plane is read for a few
+//! streams at a time, with a pause after each step, so that clients of the control socket are not delayed. With more
+//! streams than fit in the interval, the interval becomes longer.
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -13,34 +13,34 @@ use onbeat_frer::spec::Stream;
 use onbeat_frer::watch::{Cause, StreamMonitor};
 
 use super::error::{Error, Result};
-use super::events::{About, Events};
-use super::latent::Detection;
+use super::events::{EventSubject, Events};
+use super::latent::LatentErrorDetection;
 use super::setup::Setup;
 use crate::config::{EventsConfig, PortConfig, StreamSet};
-use crate::control::What;
+use crate::control::EventDetail;
 
-/// Streams that are looked at in one go.
+/// Number of streams polled in one step.
 const SLICE: usize = 128;
 
-/// And the pause after them: 12,800 streams a second at most.
+/// Pause after each step: at most 12,800 streams/s.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// The watch over a node's streams.
+/// Monitor of a node's streams.
 #[derive(Debug)]
 pub(super) struct Watcher {
     config: EventsConfig,
-    streams: HashMap<Rc<str>, Watched>,
-    /// Whose turn is when; each of `streams` once.
+    streams: HashMap<Rc<str>, WatchedStream>,
+    /// Deadlines of streams; each of `streams` once.
     due: BTreeSet<(u64, Rc<str>)>,
     pause_until_ns: u64,
 }
 
 #[derive(Debug, Default)]
-struct Watched {
+struct WatchedStream {
     due_ns: u64,
-    /// From the first look on.
+    /// `None` before the first poll.
     watch: Option<StreamMonitor>,
-    latent: Option<Detection>,
+    latent: Option<LatentErrorDetection>,
 }
 
 impl Watcher {
@@ -48,7 +48,7 @@ impl Watcher {
         Self { config, streams: HashMap::new(), due: BTreeSet::new(), pause_until_ns: 0 }
     }
 
-    /// Watches these streams from now on. Those that are what they were go on.
+    /// Monitors these streams from now on. Unchanged streams keep their state.
     pub(super) fn update(&mut self, config: EventsConfig, before: &StreamSet, now: &StreamSet) {
         self.config = config;
         let stays =
@@ -60,7 +60,7 @@ impl Watcher {
         new.into_iter().for_each(|stream| self.set(stream));
     }
 
-    /// Watches a stream that is new, or not what it was.
+    /// Monitors a new or changed stream.
     pub(super) fn set(&mut self, stream: &Stream) {
         let before = self.take(&stream.name);
         if !StreamMonitor::is_needed(stream) {
@@ -68,42 +68,44 @@ impl Watcher {
         }
         let latent = stream.recover.and_then(|recover| recover.latent).map(|config| {
             let before = before.and_then(|before| before.latent);
-            before.filter(|before| before.config == config).unwrap_or(Detection::new(config))
+            before
+                .filter(|before| before.config == config)
+                .unwrap_or(LatentErrorDetection::new(config))
         });
         let name: Rc<str> = stream.name.as_str().into();
-        // Its first turn, from which on it is watched, is the next.
+        // Its first poll, which starts the monitoring, is the next.
         self.due.insert((0, Rc::clone(&name)));
-        self.streams.insert(name, Watched { latent, ..Watched::default() });
+        self.streams.insert(name, WatchedStream { latent, ..WatchedStream::default() });
     }
 
     pub(super) fn remove(&mut self, name: &str) {
         self.take(name);
     }
 
-    fn take(&mut self, name: &str) -> Option<Watched> {
+    fn take(&mut self, name: &str) -> Option<WatchedStream> {
         let (name, watched) = self.streams.remove_entry(name)?;
         self.due.remove(&(watched.due_ns, name));
         Some(watched)
     }
 
     /// A stream's latent error detection.
-    pub(super) fn latent(&self, stream: &str) -> Option<&Detection> {
+    pub(super) fn latent(&self, stream: &str) -> Option<&LatentErrorDetection> {
         self.streams.get(stream)?.latent.as_ref()
     }
 
-    /// Whether a member of a stream no longer contributes.
+    /// Whether a member of a stream is lost.
     pub(super) fn is_lost(&self, stream: &str, member: usize) -> bool {
         let watch = self.streams.get(stream).and_then(|watched| watched.watch.as_ref());
         watch.is_some_and(|watch| watch.is_lost(member))
     }
 
-    /// When to look next, by CLOCK_MONOTONIC.
+    /// When to poll next, by CLOCK_MONOTONIC.
     pub(super) fn next_deadline_ns(&self) -> Option<u64> {
         Some(self.due.first()?.0.max(self.pause_until_ns))
     }
 
-    /// Looks at the streams whose turn it is.
-    pub(super) fn look(
+    /// Polls the streams that are due.
+    pub(super) fn poll(
         &mut self,
         now_ns: u64,
         plane: &dyn DataPlane<Error>,
@@ -127,64 +129,64 @@ impl Watcher {
             let Some(watched) = self.streams.get_mut(&name) else { continue };
             watched.due_ns = now_ns + interval_ns;
             if let (Some(reading), Some(stream)) = (reading, setup.streams.get(&name)) {
-                let mut teller = Teller { events, ports: &setup.ports, stream };
-                watched.look(&self.config, now_ns, &reading, Cause::TimeOut, &mut teller);
+                let mut reporter = StreamReporter { events, ports: &setup.ports, stream };
+                watched.poll(&self.config, now_ns, &reading, Cause::TimeOut, &mut reporter);
             }
-            let latent = watched.latent.as_ref().and_then(Detection::next_deadline_ns);
+            let latent = watched.latent.as_ref().and_then(LatentErrorDetection::next_deadline_ns);
             watched.due_ns = latent.map_or(watched.due_ns, |due| due.min(watched.due_ns));
             self.due.insert((watched.due_ns, name));
         }
         read
     }
 
-    /// Tells that a stream was reset on request, from what it had counted `before` and `after`.
+    /// Reports the reset of a stream on request, from its counters `before` and `after`.
     pub(super) fn reset(
         &mut self,
         now_ns: u64,
         [before, after]: [&StreamReading; 2],
-        teller: &mut Teller<'_>,
+        reporter: &mut StreamReporter<'_>,
     ) {
-        // Generators reset on request alone, so that a stream that only has one is not watched.
-        let mut other = Watched::default();
-        let watched = self.streams.get_mut(teller.stream.name.as_str()).unwrap_or(&mut other);
-        watched.look(&self.config, now_ns, before, Cause::TimeOut, teller);
-        watched.look(&self.config, now_ns, after, Cause::Request, teller);
+        // Generators reset only on request, so a stream with only a generator is not monitored.
+        let mut other = WatchedStream::default();
+        let watched = self.streams.get_mut(reporter.stream.name.as_str()).unwrap_or(&mut other);
+        watched.poll(&self.config, now_ns, before, Cause::TimeOut, reporter);
+        watched.poll(&self.config, now_ns, after, Cause::Request, reporter);
     }
 }
 
-impl Watched {
-    fn look(
+impl WatchedStream {
+    fn poll(
         &mut self,
         config: &EventsConfig,
         now_ns: u64,
         reading: &StreamReading,
         cause: Cause,
-        teller: &mut Teller<'_>,
+        reporter: &mut StreamReporter<'_>,
     ) {
         let watch = self.watch.get_or_insert_with(|| StreamMonitor::new(reading));
         watch.update(&config.rules, now_ns, reading, cause, |event| {
-            teller.tell(event.member, What::Watch(event.kind));
+            reporter.report(event.member, EventDetail::Watch(event.kind));
         });
         if let (Some(latent), Some(recovery)) = (&mut self.latent, &reading.recovery) {
-            let what = latent.look(now_ns, &recovery.counters);
-            what.into_iter().for_each(|what| teller.tell(None, what));
+            let what = latent.poll(now_ns, &recovery.counters);
+            what.into_iter().for_each(|what| reporter.report(None, what));
         }
     }
 }
 
-/// Tells what happens to a stream.
-pub(super) struct Teller<'a> {
+/// Reports events of a stream.
+pub(super) struct StreamReporter<'a> {
     pub(super) events: &'a mut Events,
     pub(super) ports: &'a [PortConfig],
     pub(super) stream: &'a Stream,
 }
 
-impl Teller<'_> {
-    fn tell(&mut self, member: Option<usize>, what: What) {
+impl StreamReporter<'_> {
+    fn report(&mut self, member: Option<usize>, what: EventDetail) {
         let port = member.and_then(|member| {
             let port = self.stream.members.get(member)?.port;
             Some(self.ports.get(usize::from(port.0))?.name.as_str())
         });
-        self.events.tell(&About { stream: Some(&self.stream.name), port, member }, what);
+        self.events.record(&EventSubject { stream: Some(&self.stream.name), port, member }, what);
     }
 }

@@ -1,4 +1,4 @@
-//! What a configuration file says is what a data plane is told.
+//! Configuration files and the resulting data-plane configuration.
 
 use std::path::Path;
 

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, bind, socket};
 use onbeat_node::control::{
-    BindError, Client, ClientError, FOLLOWERS, NodeStatus, Reply, Request, Response, Server,
-    StreamStatus, WAIT, discover,
+    BindError, Client, ClientError, EVENT_WAIT, MAX_FOLLOWERS, NodeStatus, Reply, Request,
+    Response, Server, StreamStatus, discover,
 };
 use onbeat_testing::TemporaryDirectory;
 
@@ -52,7 +52,7 @@ fn handle(request: &Request) -> Reply {
     })
 }
 
-/// The answer to who has waited for an event in vain.
+/// The response to a waiting request without an event.
 fn nothing() -> Response {
     Response::Events { events: Vec::new(), missed: 0, last: 7 }
 }
@@ -151,7 +151,7 @@ fn answered(stream: &mut UnixStream) -> String {
 }
 
 #[test]
-fn who_waits_is_answered_when_it_happens() {
+fn a_waiting_request_is_answered_at_the_event() {
     let directory = Directory::new("wait");
     let mut server = Server::bind(&directory.socket()).unwrap();
     let (now, mut stream) = waiting(&mut server, &directory);
@@ -164,12 +164,12 @@ fn who_waits_is_answered_when_it_happens() {
 }
 
 #[test]
-fn who_waits_in_vain_is_told_so_in_time() {
-    let directory = Directory::new("in-vain");
+fn a_waiting_request_without_event_is_answered_after_the_time_out() {
+    let directory = Directory::new("time-out");
     let mut server = Server::bind(&directory.socket()).unwrap();
     let (now, mut stream) = waiting(&mut server, &directory);
     let deadline = server.next_deadline().unwrap();
-    assert_eq!(deadline, now + WAIT);
+    assert_eq!(deadline, now + EVENT_WAIT);
     server.step(deadline, handle);
     assert!(answered(&mut stream).contains("\"last\":7"));
     // And may ask again.
@@ -179,7 +179,7 @@ fn who_waits_in_vain_is_told_so_in_time() {
 }
 
 #[test]
-fn who_asks_for_something_else_or_ends_waits_no_longer() {
+fn another_request_or_a_close_ends_the_wait() {
     let directory = Directory::new("no-longer");
     let mut server = Server::bind(&directory.socket()).unwrap();
     let (now, mut stream) = waiting(&mut server, &directory);
@@ -201,7 +201,7 @@ fn who_asks_for_something_else_or_ends_waits_no_longer() {
 }
 
 #[test]
-fn a_client_that_takes_no_answer_holds_nobody_up_and_is_given_up() {
+fn a_client_that_reads_no_response_blocks_no_other_and_is_disconnected() {
     let directory = Directory::new("slow");
     let mut server = Server::bind(&directory.socket()).unwrap();
     let mut slow = UnixStream::connect(directory.socket()).unwrap();
@@ -238,7 +238,7 @@ fn followers_beyond_the_limit_are_refused_and_commands_pass() {
     let mut server = Server::bind(&directory.socket()).unwrap();
     let follow = Request::Events { since: None, wait: true };
     // 8 more than there is room for, each with an open connection.
-    let followers: Vec<UnixStream> = (0..FOLLOWERS + 8)
+    let followers: Vec<UnixStream> = (0..MAX_FOLLOWERS + 8)
         .map(|_| {
             let mut stream = UnixStream::connect(directory.socket()).unwrap();
             serde_json::to_writer(&mut stream, &follow).unwrap();
@@ -255,7 +255,10 @@ fn followers_beyond_the_limit_are_refused_and_commands_pass() {
     };
     let refusals: Vec<bool> = followers.iter().map(refused).collect();
     assert_eq!(refusals.iter().filter(|refused| **refused).count(), 8);
-    assert!(refusals[FOLLOWERS..].iter().all(|refused| *refused), "the last ones: {refusals:?}");
+    assert!(
+        refusals[MAX_FOLLOWERS..].iter().all(|refused| *refused),
+        "the last ones: {refusals:?}"
+    );
 
     let _silent: Vec<UnixStream> = serve_while(&mut server, || {
         let silent = (0..200).map(|_| UnixStream::connect(directory.socket()).unwrap()).collect();
@@ -268,7 +271,7 @@ fn followers_beyond_the_limit_are_refused_and_commands_pass() {
     // An event reaches every follower that has a slot, and it keeps it to wait for the next one.
     for round in 0..2 {
         server.step(Instant::now(), |_| Reply::Now(nothing()));
-        for mut stream in &followers[..FOLLOWERS] {
+        for mut stream in &followers[..MAX_FOLLOWERS] {
             let mut answer = [0; 512];
             let length = stream.read(&mut answer).expect("an event");
             assert!(answer[..length].ends_with(b"\n"), "round {round}");
@@ -276,7 +279,7 @@ fn followers_beyond_the_limit_are_refused_and_commands_pass() {
             stream.write_all(b"\n").unwrap();
         }
         server.step(Instant::now(), handle);
-        assert!(!followers[..FOLLOWERS].iter().any(refused), "round {round}");
+        assert!(!followers[..MAX_FOLLOWERS].iter().any(refused), "round {round}");
     }
     // A slot is free once its follower has gone.
     drop(followers);
@@ -390,7 +393,7 @@ fn a_path_that_others_can_redirect_is_refused() {
     symlink(directory.0.path(), directory.0.file("link")).unwrap();
     refused(&directory.0.file("link/a.sock"), "it is a symbolic link");
     symlink(&canary, directory.socket()).unwrap();
-    refused(&directory.socket(), "is no socket");
+    refused(&directory.socket(), "is not a socket");
     fs::remove_file(directory.socket()).unwrap();
     symlink(&canary, directory.0.file("a.sock.node-lock")).unwrap();
     refused(&directory.socket(), "it is a symbolic link");
@@ -481,24 +484,24 @@ fn nodes_whose_daemons_have_died_do_not_count() {
     let _server = Server::bind(&directory.socket()).unwrap();
     assert!(Client::to_node(None, directory.0.path()).is_ok(), "the dead ones do not count");
     let unknown = Client::to_node(Some("x"), directory.0.path()).unwrap_err().to_string();
-    assert_eq!(unknown, "no node \"x\" runs here; these do: a");
+    assert_eq!(unknown, "no node \"x\" is running; running nodes: a");
     let named = Client::to_node(Some("b"), directory.0.path()).unwrap_err();
     assert!(matches!(named, ClientError::Dead { .. }), "{named}");
 }
 
 #[test]
-fn which_node_is_meant_is_asked_when_it_is_not_clear() {
+fn an_ambiguous_node_is_an_error() {
     let directory = Directory::new("which");
     let none = Client::to_node(None, directory.0.path()).unwrap_err().to_string();
-    assert!(none.contains("no node runs here") && none.contains("onbeat run FILE"), "{none}");
+    assert!(none.contains("no node is running") && none.contains("onbeat run FILE"), "{none}");
     let _a = Server::bind(&directory.socket()).unwrap();
     let _b = Server::bind(&directory.0.file("b.sock")).unwrap();
     let names: Vec<String> = discover(directory.0.path()).into_iter().map(|node| node.0).collect();
     assert_eq!(names, ["a", "b"]);
     let several = Client::to_node(None, directory.0.path()).unwrap_err().to_string();
-    assert_eq!(several, "several nodes run here: a, b; say which with --node");
+    assert_eq!(several, "several nodes are running: a, b; select one with --node");
     let unknown = Client::to_node(Some("c"), directory.0.path()).unwrap_err().to_string();
-    assert_eq!(unknown, "no node \"c\" runs here; these do: a, b");
+    assert_eq!(unknown, "no node \"c\" is running; running nodes: a, b");
     assert!(Client::to_node(Some("b"), directory.0.path()).is_ok());
     assert!(Client::to_node(Path::new("/nowhere/x.sock").to_str(), directory.0.path()).is_err());
 }

@@ -5,7 +5,9 @@ use std::fs;
 
 use onbeat_link::{Backend, BackendReport, Backends, Purpose, Remark};
 use onbeat_netdev::VethPeer;
-use onbeat_node::doctor::{Device, Devices, Finding, Level, Live, Root, examine, table, worst};
+use onbeat_node::doctor::{
+    Device, DeviceReader, Finding, HostRoot, KernelDevices, Level, examine, table, worst,
+};
 use onbeat_testing::TemporaryDirectory;
 
 /// A host in a directory.
@@ -14,7 +16,7 @@ struct Host {
     devices: BTreeMap<String, Device>,
 }
 
-impl Devices for Host {
+impl DeviceReader for Host {
     fn device(&self, interface: &str) -> Result<Device, String> {
         self.devices
             .get(interface)
@@ -91,7 +93,7 @@ impl Host {
 
     fn examine(&self, interfaces: &[&str]) -> Vec<Finding> {
         let interfaces: Vec<String> = interfaces.iter().map(|name| (*name).to_owned()).collect();
-        examine(&Root::below(self.directory.path(), self), &interfaces)
+        examine(&HostRoot::below(self.directory.path(), self), &interfaces)
     }
 
     /// The finding of a name; every finding that is not as it should be must have a remedy.
@@ -352,7 +354,7 @@ const NIC_CASES: &[NicCase] = &[
         "not now",
         "while the node runs",
     ),
-    (|d| d.redirect_target = None, "xdp-redirect", Level::Info, "cannot be asked", ""),
+    (|d| d.redirect_target = None, "xdp-redirect", Level::Info, "does not report it", ""),
     (
         |d| d.programs = vec!["native program 12".into()],
         "xdp-program",
@@ -513,11 +515,11 @@ WARN  eth1: room for the R-TAG on a path: MTU 1500: frames of 1500 octets do not
 
 #[test]
 fn this_very_host_can_be_examined() {
-    let findings = examine(&Root::host(), &["lo".into()]);
+    let findings = examine(&HostRoot::host(), &["lo".into()]);
     let version = findings.iter().find(|finding| finding.id == "kernel-version").unwrap();
     assert!(version.value.chars().any(|c| c.is_ascii_digit()), "{version:?}");
     let json = serde_json::to_string(&findings).unwrap();
     assert_eq!(serde_json::from_str::<Vec<Finding>>(&json).unwrap(), findings);
-    let error = Live.device("no-such-if0").unwrap_err();
+    let error = KernelDevices.device("no-such-if0").unwrap_err();
     assert!(error.contains("no-such-if0"), "{error}");
 }

@@ -56,7 +56,7 @@ fn many_streams_unfold_to_what_their_comment_says() {
     let destination = |name: &str| {
         let stream = config.streams.iter().find(|stream| stream.name == name).unwrap();
         let Identification::Null { destination, .. } = stream.members[0].identification else {
-            panic!("{name} is not told by its destination")
+            panic!("{name} is not identified by its destination")
         };
         destination.0
     };

@@ -7,59 +7,59 @@ use onbeat_terminal::exit::Result;
 
 use super::Measurement;
 
-/// Measure the path without the hop, to take it off (--correct)
+/// Measure the path without the hop, for --correct
 ///
-/// Taps, cables and capturing have a delay of their own. Take the hop out, join what was on either side of
-/// it, send what you will send through it, and measure by the method that will measure the hop, with its
-/// options. What is written is the mean, which is taken off (equation (2) of the paper), and the standard
-/// deviation, by which each corrected figure is less sure, with their number and the conditions.
+/// Taps, cables and capturing add delay. Remove the hop, connect its two sides, send the same traffic, and
+/// measure with the same method and options as the hop. Writes the mean, which --correct subtracts (equation
+/// (2) of the paper); the standard deviation, which --correct adds to the uncertainty; the number of delays; and
+/// the conditions.
 ///
-/// The hooks have no such path: both their ends are in the host that they measure.
+/// `onbeat delay hooks` needs no calibration: both measurement points are inside the host.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat delay calibrate match in.pcap null.pcap --output null.json
   onbeat delay match in.pcap out.pcap --correct null.json
 
-Exit status: 0 the correction was written, 1 the measurement gives no correction (negative or too few \
+Exit status: 0 the correction is written, 1 the measurement yields no correction (negative or too few \
 delays), 2 error.")]
 pub(super) struct Calibrate {
     #[command(subcommand)]
-    method: By,
+    method: NullPathMethod,
 }
 
-/// What stands behind the options of each method, in place of the method's own.
+/// Text after the options of each method, in place of the method's own.
 macro_rules! help {
     ($example:literal) => {
         concat!(
             "Examples:\n  ",
             $example,
-            "\n\nExit status: 0 the correction was written, 1 the measurement gives no correction (negative or ",
+            "\n\nExit status: 0 the correction is written, 1 the measurement yields no correction (negative or ",
             "too few delays), 2 error."
         )
     };
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum By {
-    /// By two captures, on either side of where the hop was
+enum NullPathMethod {
+    /// Calibrate with two captures, one on each side of the removed hop
     #[command(after_help = help!("onbeat delay calibrate match in.pcap null.pcap --output null.json"))]
-    Match(Null<MatchOptions>),
-    /// By one mirrored capture, or live, of both directions
+    Match(NullPath<MatchOptions>),
+    /// Calibrate with one mirrored capture of both directions, or live
     #[command(after_help = help!("onbeat delay calibrate mirror null.pcapng --interface 0,1 --output null.json"))]
-    Mirror(Null<MirrorOptions>),
-    /// By two channels of an oscilloscope
+    Mirror(NullPath<MirrorOptions>),
+    /// Calibrate with two channels of an oscilloscope
     #[command(after_help = help!("onbeat delay calibrate scope tek0000.csv --output null.json"))]
-    Scope(Null<ScopeOptions>),
-    /// By probes, to a reflector at the other end of a cable
+    Scope(NullPath<ScopeOptions>),
+    /// Calibrate with probes to a reflector at the other end of a cable
     #[command(after_help = help!("onbeat delay calibrate ping 192.0.2.1 --rate 1000 --output null.json"))]
-    Ping(Null<PingOptions>),
+    Ping(NullPath<PingOptions>),
 }
 
-/// A method on the null path.
+/// A method on the null path: the path without the hop.
 #[derive(Debug, clap::Args)]
-struct Null<M: clap::Args> {
-    /// The file for the correction, which --correct reads
+struct NullPath<M: clap::Args> {
+    /// Write the correction, which --correct reads, to FILE
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
@@ -69,15 +69,15 @@ struct Null<M: clap::Args> {
 impl Calibrate {
     pub(super) fn execute(self) -> Result {
         match self.method {
-            By::Match(null) => null.execute(),
-            By::Mirror(null) => null.execute(),
-            By::Scope(null) => null.execute(),
-            By::Ping(null) => null.execute(),
+            NullPathMethod::Match(null) => null.execute(),
+            NullPathMethod::Mirror(null) => null.execute(),
+            NullPathMethod::Scope(null) => null.execute(),
+            NullPathMethod::Ping(null) => null.execute(),
         }
     }
 }
 
-impl<M: Method + clap::Args> Null<M> {
+impl<M: Method + clap::Args> NullPath<M> {
     fn execute(self) -> Result {
         let Measurement { options, shown } = self.method;
         shown.run(|progress| calibrate(&options, &self.output, progress))

@@ -1,16 +1,16 @@
 //! `onbeat delay echo`
 
 use onbeat_delay_run::EchoOptions;
-use onbeat_terminal::Shown;
+use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Result, warn};
 
 /// Answer probes: a STAMP session reflector (RFC 8762)
 ///
-/// Answers `onbeat delay ping`, other STAMP senders and senders of TWAMP Light until Ctrl-C; with --key,
-/// STAMP senders that have the key, and nobody else. Arrivals are stamped by the kernel, departures just
-/// before the answer is handed over, both by CLOCK_REALTIME.
+/// Answers `onbeat delay ping` and other STAMP or TWAMP Light senders until Ctrl-C; with --key, only STAMP
+/// senders that have the key. The kernel stamps arrivals; departures are stamped immediately before the
+/// reply is passed to the kernel. Both use CLOCK_REALTIME.
 #[derive(Debug, clap::Args)]
-#[command(mut_arg("quiet", |quiet| quiet.help("Do not say where it listens")))]
+#[command(mut_arg("quiet", |quiet| quiet.help("Do not print the addresses it listens on")))]
 #[command(after_help = "\
 Examples:
   onbeat delay echo
@@ -18,12 +18,12 @@ Examples:
   onbeat delay echo --bind 192.0.2.1 --for 60s --json
   onbeat delay echo --key probe.key
 
-Exit status: 0 success, 1 replies could not be sent, 2 error.")]
+Exit status: 0 success, 1 negative result (replies could not be sent), 2 error.")]
 pub(super) struct Echo {
     #[command(flatten)]
     options: EchoOptions,
     #[command(flatten)]
-    shown: Shown,
+    shown: ResultOptions,
 }
 
 impl Echo {
@@ -38,7 +38,7 @@ impl Echo {
                     reflector.addresses().iter().map(ToString::to_string).collect();
                 warn(format!(
                     "answering {}on {}; CLOCK_REALTIME, {}",
-                    if has_key { "who has the key " } else { "" },
+                    if has_key { "senders with the key " } else { "" },
                     addresses.join(", "),
                     reflector.error_estimate()
                 ));

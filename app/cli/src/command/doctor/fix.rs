@@ -4,40 +4,40 @@ use std::ffi::OsString;
 use std::process::Command;
 
 use onbeat_host::settings::{Host, Report, SettingKind, Tuning, apply, plan};
-use onbeat_node::doctor::{Fixed, Target, UNDO};
+use onbeat_node::doctor::{FixReport, Target, UNDO};
 use onbeat_realtime::{BlockedSignals, CpuSet, DmaLatency, Scheduling};
 use onbeat_terminal::exit::{Answer, Result, warn};
 use onbeat_terminal::output;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Fix {
-    /// Change what is set badly for real time, and can be changed while the host runs
+    /// Change settings that are unsuitable for real time and can be changed at run time
     #[arg(long)]
     pub(super) fix: bool,
-    /// Only print what would be changed
+    /// Print the changes without making them
     #[arg(long, requires = "fix")]
     dry_run: bool,
-    /// CPUs for the interfaces' interrupts and NAPI threads, such as 1 or 2-3; without it they stay
+    /// CPUs for the interfaces' interrupts and NAPI threads, such as 1 or 2-3 [default: unchanged]
     #[arg(long, requires = "fix", value_name = "CPUS")]
     cpu: Vec<CpuSet>,
     /// SCHED_FIFO priority of the interfaces' NAPI threads
     #[arg(long, requires = "fix", value_name = "1-99", value_parser = clap::value_parser!(u8).range(1..=99))]
     napi_priority: Option<u8>,
-    /// Change these settings only: governor, rt-throttling, offloads, coalescing, energy-efficient,
+    /// Change only these settings: governor, rt-throttling, offloads, coalescing, energy-efficient,
     /// threaded-napi, irq-affinity, napi-priority, napi-affinity
     #[arg(long, requires = "fix", value_name = "SETTING", value_delimiter = ',')]
     only: Vec<SettingKind>,
-    /// Where a change fails, keep the others instead of putting all back
+    /// Keep the other changes if one fails, instead of restoring all
     #[arg(long, requires = "fix")]
     pub(super) keep_going: bool,
-    /// Keep the CPUs from deep sleep, too (/dev/cpu_dma_latency), while COMMAND runs or until Ctrl-C,
-    /// and then put all back
+    /// Also prevent deep CPU sleep states (/dev/cpu_dma_latency); hold the settings while COMMAND runs or
+    /// until Ctrl-C, then restore them
     #[arg(long, requires = "fix", conflicts_with = "dry_run")]
     pub(super) hold: bool,
-    /// The longest wake-up of a CPU that --hold allows; without it 0: no sleep at all
+    /// Longest CPU wake-up time that --hold allows; 0 prevents all sleep states [default: 0]
     #[arg(long, requires = "hold", value_name = "MICROSECONDS")]
     latency_us: Option<u32>,
-    /// What to run with --hold
+    /// Command to run with --hold
     #[arg(last = true, requires = "hold")]
     pub(super) command: Vec<OsString>,
 }
@@ -57,7 +57,7 @@ impl Fix {
     pub(super) fn execute(self, at: &Target, interfaces: Vec<String>, json: bool) -> Result {
         let tuning = self.tuning(interfaces);
         let print = |report: &Report| -> Result {
-            let fixed = Fixed::new(report, at, &tuning.interfaces);
+            let fixed = FixReport::new(report, at, &tuning.interfaces);
             if json {
                 output::print_json(&fixed)?;
             } else {
@@ -69,7 +69,7 @@ impl Fix {
             let survey = at.settings(|host| host.survey(&tuning.interfaces))??;
             return print(&plan(&tuning, &survey).into());
         }
-        // From here on a signal must not end the process between two changes.
+        // From here on a signal must not terminate the process between two changes.
         let signals = BlockedSignals::begin()?;
         let mut journal = at.journal()?;
         let latency = self.hold_latency(at)?;
@@ -84,7 +84,7 @@ impl Fix {
         let stuck = at.restore(&mut journal, report)?;
         for change in &stuck {
             let reason = change.reason.as_deref().unwrap_or_default();
-            warn(format!("{} is not as before: {reason}; try: {UNDO}", change.setting.place));
+            warn(format!("{} not restored: {reason}; try: {UNDO}", change.setting.place));
         }
         ended.map(|answer| if stuck.is_empty() { answer } else { Answer::Bad })
     }
@@ -96,12 +96,12 @@ impl Fix {
         Ok(self.hold.then(hold).transpose()?)
     }
 
-    /// Until the command or the user ends it.
+    /// Holds the settings until the command exits or a signal is received.
     fn session(&self, signals: &BlockedSignals, latency: &DmaLatency) -> Result {
         let us = latency.latency_us();
         let Some((program, words)) = self.command.split_first() else {
             output::print(&format!(
-                "holding {} at {us} us; Ctrl-C puts all back\n",
+                "holding {} at {us} us; Ctrl-C restores all settings\n",
                 DmaLatency::DEVICE
             ))?;
             signals.wait()?;

@@ -11,15 +11,15 @@ use onbeat_terminal::exit::Result;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Restore {
-    /// Put back what --fix changed since the host was booted
-    // clap does not enforce `requires = "fix"` where --restore excludes --fix: each is named here.
+    /// Restore the settings that --fix changed since boot
+    // clap does not enforce `requires = "fix"` if --restore excludes --fix: each is listed here.
     #[arg(long, conflicts_with_all = [
         "fix", "interfaces", "dry_run", "cpu", "napi_priority", "only", "keep_going", "hold",
         "latency_us", "command",
     ])]
     pub(super) restore: bool,
-    /// Discard the values that cannot be restored, such as those of an interface that was deleted,
-    /// and damaged journals, also those of claims and taps
+    /// Discard values that cannot be restored, such as those of a deleted interface, and damaged journals,
+    /// including those of claims and taps
     #[arg(long, requires = "restore")]
     forget: bool,
 }
@@ -37,6 +37,6 @@ impl Restore {
         if self.forget {
             journal.replace(Vec::new())?;
         }
-        restored::tell(restored, self.forget, json)
+        restored::print(restored, self.forget, json)
     }
 }

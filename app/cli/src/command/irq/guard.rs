@@ -15,15 +15,15 @@ use crate::command::restored;
 use onbeat_terminal::exit::{Answer, Failure, Result, load_to_preview, warn};
 use onbeat_terminal::output::{self, Reader};
 
-/// Give each interface's bottom half the priority of who waits for it
+/// Run receive processing at the priority of the waiting process
 ///
-/// The interfaces of the file's [guard] table are received in threads (threaded NAPI), whose priority
-/// follows the highest one among the threads that wait for packets of the interface. Packets for
-/// processes of low priority no longer hold up those of a higher one. Processes may have budgets:
-/// what their packets cost above is dropped early.
+/// Interfaces of the file's [guard] table receive in threads (threaded NAPI). The priority of these threads
+/// follows the highest priority among the threads that wait for packets of the interface, so packets for
+/// low-priority processes do not delay those for higher ones. Processes can have budgets: packets that
+/// exceed a budget are dropped early.
 ///
-/// It runs until Ctrl-C, and then puts everything back. After a kill -9 the next start does, or
-/// --restore. docs/reference/guard.md says what is changed and how.
+/// Runs until Ctrl-C, then restores all settings. After a kill -9, the next start or --restore restores
+/// them. docs/reference/guard.md describes the settings.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,36 +34,35 @@ Examples:
 
 Exit status: 0 all settings are restored, 1 a setting could not be restored, 2 error.")]
 pub(super) struct Guard {
-    /// The configuration: a node's, or a file with a [guard] table alone
+    /// Configuration of a node, or a file with only a [guard] table
     #[arg(value_name = "FILE", required_unless_present = "restore")]
     file: Option<PathBuf>,
-    /// Only print what would be changed now
+    /// Print the changes without making them
     #[arg(long)]
     dry_run: bool,
-    /// Put back what a guard left that was killed
+    /// Restore the settings that a killed guard left
     #[arg(long, conflicts_with_all = ["file", "dry_run"])]
     restore: bool,
-    /// Discard the values that cannot be restored, such as those of an interface that was deleted,
-    /// and a damaged journal
-    // clap does not enforce `requires` where FILE excludes --restore.
+    /// Discard values that cannot be restored, such as those of a deleted interface, and a damaged journal
+    // clap does not enforce `requires` if FILE excludes --restore.
     #[arg(long, requires = "restore", conflicts_with_all = ["file", "dry_run"])]
     forget: bool,
-    /// Print JSON: what happens as one object a line, everything else as one object
+    /// Print JSON: one object per line for each event, one object for other output
     #[arg(long)]
     json: bool,
 }
 
-/// What `--dry-run --json` prints.
+/// Output of `--dry-run --json`.
 #[derive(Serialize)]
-struct Would {
+struct PreviewReport {
     changes: Vec<ChangeLine>,
     later: Vec<String>,
     cannot: Vec<String>,
     follows: Vec<Event>,
 }
 
-/// How often budgets are told while they are used.
-const USAGE: Duration = Duration::from_secs(1);
+/// Interval at which the use of budgets is printed.
+const USAGE_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Guard {
     pub(super) fn execute(self) -> Result {
@@ -74,14 +73,14 @@ impl Guard {
                 restored::discard_damaged(&directory)?;
             }
             let restored = guard::restore(&directory, self.forget)?;
-            return restored::tell(restored, self.forget, self.json);
+            return restored::print(restored, self.forget, self.json);
         };
         if self.dry_run {
             let config = load_to_preview(file, load_guard)?;
             return self.preview(guard::preview(&config)?);
         }
         let config = trust::load(file, load_guard)?;
-        // Before any other thread: what is being changed is finished, or undone.
+        // Before any other thread starts: a change in progress is completed or undone.
         let signals = BlockedSignals::begin()?;
         let mut printer = Printer::new(self.json);
         let mut failure = None;
@@ -93,10 +92,10 @@ impl Guard {
                     false
                 }
             };
-            let mut tell = |events: &[Event], usage: &[Usage]| {
-                failure = failure.take().or(printer.tell(events, usage).err());
+            let mut print = |events: &[Event], usage: &[Usage]| {
+                failure = failure.take().or(printer.print(events, usage).err());
             };
-            guard::run(&config, &directory, &mut go_on, &mut tell)?
+            guard::run(&config, &directory, &mut go_on, &mut print)?
         };
         if let Some(failure) = failure {
             return Err(failure);
@@ -104,11 +103,11 @@ impl Guard {
         let count = |outcome| restored.iter().filter(|one| one.outcome == outcome).count();
         let (restored_now, failed) =
             (count(RestoreOutcome::Restored), count(RestoreOutcome::Failed));
-        printer.tell(&[Event::Restored { restored: restored_now, failed }], &[])?;
+        printer.print(&[Event::Restored { restored: restored_now, failed }], &[])?;
         for one in restored.iter().filter(|one| one.outcome == RestoreOutcome::Failed) {
             let reason = one.reason.as_deref().unwrap_or_default();
             let place = &one.entry.place;
-            warn(format!("{place} is not as before: {reason}; try: onbeat irq guard --restore"));
+            warn(format!("{place} not restored: {reason}; try: onbeat irq guard --restore"));
         }
         Ok(Answer::good_if(restored.iter().all(|one| one.outcome != RestoreOutcome::Failed)))
     }
@@ -117,7 +116,7 @@ impl Guard {
         let guard::Preview { report, events } = preview;
         let answer = Answer::good_if(report.is_good());
         if self.json {
-            output::print_json(&Would {
+            output::print_json(&PreviewReport {
                 changes: settings::lines(&report.changes),
                 later: report.later,
                 cannot: report.cannot,
@@ -137,7 +136,7 @@ impl Guard {
     }
 }
 
-/// Prints what happens, and how budgets are used where that has changed.
+/// Prints events, and the use of budgets when it changes.
 struct Printer {
     json: bool,
     reader: Reader,
@@ -148,15 +147,15 @@ struct Printer {
 
 impl Printer {
     fn new(json: bool) -> Self {
-        Self { json, reader: Reader::There, last: None, printed: BTreeMap::new() }
+        Self { json, reader: Reader::Open, last: None, printed: BTreeMap::new() }
     }
 
-    fn tell(&mut self, events: &[Event], usage: &[Usage]) -> std::result::Result<(), Failure> {
+    fn print(&mut self, events: &[Event], usage: &[Usage]) -> std::result::Result<(), Failure> {
         let mut text = String::new();
         for event in events {
             text.push_str(&self.line(event, event)?);
         }
-        let due = self.last.is_none_or(|last| last.elapsed() >= USAGE);
+        let due = self.last.is_none_or(|last| last.elapsed() >= USAGE_INTERVAL);
         if due && !usage.is_empty() {
             self.last = Some(Instant::now());
             for one in usage {
@@ -167,7 +166,7 @@ impl Printer {
             }
             self.printed = usage.iter().map(|one| (one.process.pid, one.clone())).collect();
         }
-        if !text.is_empty() && self.reader == Reader::There {
+        if !text.is_empty() && self.reader == Reader::Open {
             self.reader = output::print_to_reader(&text)?;
         }
         Ok(())
@@ -183,7 +182,7 @@ mod tests {
     use crate::command::parse;
 
     #[test]
-    fn a_guard_takes_a_file_or_restores() {
+    fn guard_requires_a_file_or_restore() {
         for line in [
             "irq guard a.toml",
             "irq guard a.toml --dry-run --json",

@@ -9,36 +9,36 @@ use onbeat_irq_run::record::Recorder;
 use super::check_interval;
 use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Answer, Result, warn};
-use onbeat_terminal::values::one_in;
+use onbeat_terminal::values::parse_sample_ratio;
 
-/// Record softirq time, for `onbeat irq report`
+/// Record softirq time to a file, for `onbeat irq report`
 ///
-/// While a command runs, for a time, or until Ctrl-C. The file is written as things happen: it takes
-/// no more memory for a longer recording, and what there is of one that was cut off can be reported.
-/// docs/reference/recordings.md describes its format.
+/// Records while a command runs, for a time, or until Ctrl-C. The file is written continuously: memory use
+/// does not grow with the recording, and an incomplete recording can be reported.
+/// docs/reference/recordings.md describes the format.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat irq record -o storm.irq --for 30s
   onbeat irq record -o build.irq -- make -j2
 
-Exit status: 0 success, 1 recorded, but the command failed, 2 error (root and Linux 6.3 with BTF are \
+Exit status: 0 success, 1 negative result (recorded, but the command failed), 2 error (root and Linux 6.3 with BTF are \
 required).")]
 pub(super) struct Record {
-    /// The file to write
+    /// Write the recording to FILE
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// How finely to record
+    /// Time resolution of the recording
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
     interval: Duration,
-    /// Look at packets for one N-th of the time, and estimate the rest, with errors: costs less; without
-    /// ticks, and not more finely than every 40 ms times N
-    #[arg(long, value_name = "N", value_parser = one_in)]
+    /// Observe packets for 1/N of the time and estimate the total, with its error; reduces overhead. No
+    /// correction by ticks; resolution at least 40 ms times N
+    #[arg(long, value_name = "N", value_parser = parse_sample_ratio)]
     sample: Option<NonZeroU32>,
-    /// The command to run; recording stops when it ends
+    /// Command to run; recording stops when it exits
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -53,7 +53,7 @@ impl Record {
         let recorder = Recorder { output, length, interval, sample, command };
         match recorder.run(without_ticks)? {
             Some(status) if !status.success() => {
-                warn(format!("{:?} ended with {status}", recorder.command[0]));
+                warn(format!("{:?} exited with {status}", recorder.command[0]));
                 Ok(Answer::Bad)
             }
             _ => Ok(Answer::Good),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_or_a_time() {
+    fn accepts_a_command_or_a_time() {
         let found = record("-o a.irq -- make -j2").unwrap();
         assert_eq!(found.command, ["make", "-j2"]);
         assert_eq!((found.length, found.interval), (None, Duration::from_millis(100)));

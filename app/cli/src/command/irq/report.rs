@@ -7,10 +7,11 @@ use onbeat_irq_run::report;
 use onbeat_terminal::exit::Result;
 use onbeat_terminal::output;
 
-/// Show what `onbeat irq record` recorded
+/// Print the report of a recording made by `onbeat irq record`
 ///
-/// Who caused and who suffered softirq time; what was for no process; user and system time of each
-/// process by the kernel, and corrected: exactly, and as the paper's kernel did by ticks of its clock.
+/// Prints softirq time by causing and by interrupted process; time that belongs to no process; and user and
+/// system time of each process: as the kernel accounts it, corrected exactly, and corrected by clock ticks as in
+/// the paper's kernel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -18,19 +19,18 @@ Examples:
   onbeat irq report storm.irq --html storm.html
   onbeat irq report storm.irq --json | jq '.figures | keys'
 
-Exit status: 0 the accounts add up, 1 they do not (time was lost, more than 1 % is missing, or nothing was \
-recorded), 2 error \
-(the file is not a recording, or is damaged).")]
+Exit status: 0 the accounts are complete, 1 they are not (time was lost, more than 1 % is missing, or \
+nothing was recorded), 2 error (the file is not a recording, or is damaged).")]
 pub(super) struct Report {
-    /// The recording
+    /// Recording to read
     file: PathBuf,
     /// Print the result as JSON (docs/reference/results.md)
     #[arg(long)]
     json: bool,
-    /// Write a page with plots, too
+    /// Also write an HTML report with plots to FILE
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Report on what there is of a recording that was cut off, or goes on
+    /// Accept an incomplete recording: truncated, or still being written
     #[arg(long)]
     partial: bool,
 }
@@ -49,7 +49,7 @@ mod tests {
     use crate::command::parse;
 
     #[test]
-    fn takes_a_file() {
+    fn requires_one_file() {
         assert!(parse("irq report a.irq --json --html a.html --partial").is_ok());
         assert!(parse("irq report").is_err());
         assert!(parse("irq report a b").is_err());

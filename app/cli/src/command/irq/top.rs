@@ -16,14 +16,14 @@ use super::check_interval;
 use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Answer, Failure, Result};
 use onbeat_terminal::output::{self, Reader};
-use onbeat_terminal::values::one_in;
+use onbeat_terminal::values::parse_sample_ratio;
 
 /// Show live which processes cause softirq time, and which lose time to it
 ///
-/// CAUSED is what the kernel spent in softirqs and threads of NAPI on packets for a process, SUFFERED
-/// what it spent there while the process was to run; both are shares of one CPU. What is for no
-/// process - forwarded, dropped, timers - stands below. On a terminal: q ends, s changes the order, d
-/// the device, c shows CPUs one by one, space holds the picture, arrows scroll.
+/// CAUSED is time in softirqs and NAPI threads for packets of a process. SUFFERED is softirq and NAPI time
+/// that interrupted the process. Both are shares of one CPU. Time for no process (forwarded packets,
+/// drops, timers) is listed below. Keys on a terminal: q quit, s sort order, d device, c per-CPU view,
+/// space pause, arrows scroll.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,27 +33,27 @@ Examples:
 
 Exit status: 0 success, 2 error (root and Linux 6.3 with BTF are required).")]
 pub(super) struct Top {
-    /// How often to look
+    /// Refresh interval
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     interval: Duration,
-    /// Look so often, and end
+    /// Exit after NUMBER intervals
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// What comes first
+    /// Sort order
     #[arg(long, value_name = "ORDER", default_value = "caused")]
     #[arg(value_parser = PossibleValuesParser::new(Order::ALL.map(|(name, _)| name)))]
     sort: String,
-    /// Only what came in or left by this device: eth0, or eth0@4026532281 to name the network
+    /// Show only packets received or sent by this device: eth0, or eth0@4026532281 to give the network
     /// namespace by its inode
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// Look at packets for one N-th of the time, and estimate the rest, with errors: costs less
-    #[arg(long, value_name = "N", value_parser = one_in)]
+    /// Observe packets for 1/N of the time and estimate the total, with its error; reduces overhead
+    #[arg(long, value_name = "N", value_parser = parse_sample_ratio)]
     sample: Option<NonZeroU32>,
-    /// Show each CPU by itself
+    /// Show each CPU separately
     #[arg(long)]
     per_cpu: bool,
-    /// Print JSON, an object in a line for each interval; times in nanoseconds
+    /// Print JSON, one object per line and interval; times in nanoseconds
     #[arg(long)]
     json: bool,
 }
@@ -63,8 +63,8 @@ impl Top {
         check_interval(self.interval)?;
         if let Some(device) = self.device.as_deref().filter(|device| !device_exists(device)) {
             return Err(Failure::new(format!(
-                "--device {device:?}: no such device in any network namespace; see the devices of \
-                 this one: ip link"
+                "--device {device:?}: no such device in any network namespace; list devices of this \
+                 namespace with: ip link"
             )));
         }
         let options = TableOptions {
@@ -81,7 +81,7 @@ impl Top {
                     true => snapshot.json(&options, names)?,
                     false => text::render(snapshot, &options, names),
                 };
-                Result::Ok(output::print_to_reader(&text)? == Reader::There)
+                Result::Ok(output::print_to_reader(&text)? == Reader::Open)
             })?;
         }
         Ok(Answer::Good)
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_can_be_said() {
+    fn accepts_all_options() {
         let found =
             top("--interval 250ms --count 3 --sort per-packet --device eth0 --per-cpu").unwrap();
         assert_eq!((found.interval, found.count), (Duration::from_millis(250), Some(3)));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_values_are_refused() {
         for line in
             ["--interval 5", "--count 0", "--sort size", "--device", "--sample 1", "--sample 0.1"]
         {

@@ -7,26 +7,26 @@ use onbeat_powerlink_node::{File, Sender, Session, SessionError};
 use onbeat_report::{Outcome, Progress};
 use onbeat_wire::powerlink::NodeId;
 
-use onbeat_terminal::Shown;
+use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Answer, Failure, Result, warn_of_refusal};
 use onbeat_terminal::output;
 
 /// Run the managing node of a network, with simulated outputs
 ///
-/// It boots the network that FILE describes (docs/reference/powerlink.md), configures its nodes, polls them in
-/// each cycle, and goes on until Ctrl-C. Then it tells every change of a state, the cycle's jitter and
-/// each node's response time.
+/// Boots the network that FILE describes (docs/reference/powerlink.md), configures its nodes and polls them in
+/// each cycle until Ctrl-C. Then prints all state changes, the cycle jitter, and the response time of each
+/// node.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat powerlink mn bus.toml
   onbeat powerlink mn bus.toml --interface eth1 --seconds 10 --json
 
-Exit status: 0 the node was in OPERATIONAL when it stopped (with basic-ethernet in BASIC_ETHERNET), 1 it was \
+Exit status: 0 the node was in OPERATIONAL (with basic-ethernet: BASIC_ETHERNET) when it stopped, 1 it was \
 not, 2 error.")]
 pub(super) struct Managing {
-    /// Who sends SoC: automatic (the back end, at a launch time or by a timer of the kernel; txtime and
-    /// module can) or process; without it, as the file has it, else automatic where the back end can
+    /// Sender of SoC: process, or automatic (the back end, at a launch time or by a kernel timer; txtime and
+    /// module) [default: from the file, else automatic if the back end supports it]
     #[arg(long, value_name = "WHO", value_parser = sender)]
     soc: Option<Sender>,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub(super) struct Managing {
 
 /// Run a controlled node of a network, with simulated inputs
 ///
-/// It waits for a managing node, any that follows EPSG DS 301, and goes on until Ctrl-C.
+/// Waits for a managing node that conforms to EPSG DS 301, and runs until Ctrl-C.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -45,11 +45,11 @@ Examples:
 
 Exit status: 0 the node was in OPERATIONAL when it stopped, 1 it was not, 2 error.")]
 pub(super) struct Controlled {
-    /// Which node of the file
+    /// Id of the node in the file
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u8).range(1..=239))]
     node: u8,
-    /// Who answers its polls: automatic (the back end, in the driver or the kernel; xdp and module can)
-    /// or process; without it, as the file has it, else automatic where the back end can
+    /// Sender of poll responses: process, or automatic (the back end, in the driver or kernel; xdp and module)
+    /// [default: from the file, else automatic if the back end supports it]
     #[arg(long, value_name = "WHO", value_parser = sender)]
     response: Option<Sender>,
     #[command(flatten)]
@@ -58,27 +58,27 @@ pub(super) struct Controlled {
 
 #[derive(Debug, clap::Args)]
 struct Options {
-    /// The network
+    /// Network file
     file: PathBuf,
-    /// Where the node runs; without it, as the file has it
+    /// Interface of the node [default: from the file]
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
-    /// What moves its frames: packet, xsk, xdp, txtime, module; without it, as the file has it
+    /// Back end: packet, xsk, xdp, txtime or module [default: from the file]
     #[arg(long, value_name = "NAME")]
     backend: Option<Backend>,
-    /// Only say whether the file can be used
+    /// Check the file and exit
     #[arg(long)]
     check: bool,
-    /// Run for so long; without it, until Ctrl-C
+    /// Run for NUMBER seconds [default: until Ctrl-C]
     #[arg(long, value_name = "NUMBER")]
     seconds: Option<f64>,
     #[command(flatten)]
-    shown: Shown,
+    shown: ResultOptions,
 }
 
 fn sender(name: &str) -> std::result::Result<Sender, String> {
     let known = Sender::ALL.iter().find(|(known, _)| *known == name);
-    known.map(|(_, sender)| *sender).ok_or_else(|| "there are: process, automatic".to_owned())
+    known.map(|(_, sender)| *sender).ok_or_else(|| "use process or automatic".to_owned())
 }
 
 impl Managing {
@@ -100,7 +100,7 @@ impl Controlled {
 }
 
 impl Options {
-    /// Reads the file. What another user could have written is only checked.
+    /// Reads the file. A file that another user could have written is only checked, not run.
     fn load(&self) -> Result<File> {
         let file = File::load(&self.file)?;
         match &file.untrusted {
@@ -122,18 +122,18 @@ impl Options {
         }
     }
 
-    /// Runs a node to its end and shows the result, unless the file is only checked.
+    /// Runs a node until it stops and prints the result, or only checks the file.
     fn run(
         &self,
         session: impl FnOnce(&mut Progress) -> std::result::Result<Outcome, SessionError>,
     ) -> Result {
         if self.check {
-            output::print(&format!("{}: can be used\n", self.file.display()))?;
+            output::print(&format!("{}: valid\n", self.file.display()))?;
             return Ok(Answer::Good);
         }
         self.shown.check()?;
         if self.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds < 1e9)) {
-            return Err(Failure::new("--seconds: give a time above 0, such as 10"));
+            return Err(Failure::new("--seconds: use a time above 0, such as 10"));
         }
         let mut progress = Progress::new(self.shown.quiet);
         self.shown.show(session(&mut progress)?)
@@ -145,7 +145,7 @@ mod tests {
     use crate::command::{Command, parse};
 
     #[test]
-    fn a_controlled_node_is_one_of_the_file() {
+    fn a_controlled_node_requires_a_file_and_an_id() {
         for line in [
             "mn a.toml --seconds 1 --json",
             "cn a.toml --node 239 --backend xdp --check",

@@ -8,15 +8,15 @@ use onbeat_powerlink_node::{Sniffer, capture_bypass};
 use onbeat_report::format::count;
 use onbeat_report::{Input, Inputs, Progress, Run};
 
-use onbeat_terminal::Shown;
+use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Answer, Failure, Result};
 use onbeat_terminal::output::{self, Reader};
 
-/// Watch a bus: cycle and jitter, each node's response time, losses, states, who the nodes are
+/// Analyze a bus: cycle, jitter, response times, losses, states, identities
 ///
-/// Of a capture (pcap, pcapng, gzip, zstd), or live from an interface that sees the bus: one at a hub or
-/// at a mirror port. On the interface of a node, frames bypass captures: nodes whose frames cannot be
-/// seen are named, and their polls are not judged.
+/// Reads a capture (pcap or pcapng, optionally compressed by gzip or zstd), or captures live on an interface at a
+/// hub or mirror port. On the interface of a node, some frames bypass captures: the output names nodes whose
+/// frames cannot be captured, and does not evaluate their polls.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,21 +24,21 @@ Examples:
   onbeat powerlink sniff bus.pcap --frames | head
   onbeat powerlink sniff eth1 --seconds 10 --html bus.html
 
-Exit status: 0 no poll was lost and all frames were decoded, 1 otherwise, or frames of one direction \
+Exit status: 0 no poll was lost and all frames were decoded, 1 otherwise, or if frames of one direction \
 cannot be captured, 2 error.")]
 pub(super) struct Sniff {
-    /// A capture (- for standard input), or an interface
+    /// Capture file (- for standard input) or interface
     #[arg(value_name = "FILE|INTERFACE")]
     source: PathBuf,
-    /// Print each message in a line: seconds since the first, microseconds since the one before, who to
-    /// whom, what
+    /// Print one line per message: seconds since the first, microseconds since the previous, source and
+    /// destination, content
     #[arg(long, conflicts_with = "json")]
     frames: bool,
-    /// Watch an interface for so long; without it, until Ctrl-C
+    /// Capture for NUMBER seconds [default: until Ctrl-C]
     #[arg(long, value_name = "NUMBER")]
     seconds: Option<f64>,
     #[command(flatten)]
-    shown: Shown,
+    shown: ResultOptions,
 }
 
 impl Sniff {
@@ -47,11 +47,11 @@ impl Sniff {
         let is_file = captures::is_input(&self.source) || self.source.is_file();
         if is_file && self.seconds.is_some() {
             return Err(Failure::new(
-                "--seconds is for an interface; a capture is read to its end",
+                "--seconds applies to interfaces; a capture file is read completely",
             ));
         }
         if self.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds < 1e9)) {
-            return Err(Failure::new("--seconds: give a time above 0, such as 10"));
+            return Err(Failure::new("--seconds: use a time above 0, such as 10"));
         }
         let run = if is_file {
             Run::analysis("powerlink-sniff")
@@ -64,12 +64,12 @@ impl Sniff {
         let mut progress = Progress::new(self.shown.quiet || self.frames);
         let name = self.source.to_string_lossy();
         let bypass = if is_file { None } else { capture_bypass(&name) };
-        let mut reader = Reader::There;
+        let mut reader = Reader::Open;
         let print = |line: &str| {
             reader = output::print_to_reader(line)?;
             Ok(match reader {
-                Reader::Gone => ControlFlow::Break(()),
-                Reader::There => ControlFlow::Continue(()),
+                Reader::Closed => ControlFlow::Break(()),
+                Reader::Open => ControlFlow::Continue(()),
             })
         };
         let notes = if is_file {
@@ -78,14 +78,14 @@ impl Sniff {
             sniffer.listen(&name, self.seconds, &mut progress, print)?
         };
         progress.clear();
-        if reader == Reader::Gone {
+        if reader == Reader::Closed {
             return Ok(Answer::Good);
         }
         self.shown.show(sniffer.finish(run, &self.source, notes, bypass)?)
     }
 }
 
-/// Reads a capture; notes on the result.
+/// Reads a capture; returns notes for the result.
 fn read(
     (path, inputs): (&Path, &Inputs),
     sniffer: &mut Sniffer,
@@ -110,12 +110,14 @@ fn read(
     let mut notes = Vec::new();
     if cut > 0 {
         notes.push(format!(
-            "captured in part: {}; their content may be cut off",
+            "truncated in the capture: {}; their content may be incomplete",
             count(cut, "frame")
         ));
     }
     if capture.cut_off() {
-        notes.push("the capture ends within a packet: it was cut off, or goes on".to_owned());
+        notes.push(
+            "the capture ends within a packet: it is truncated, or still being written".to_owned(),
+        );
     }
     Ok(notes)
 }
@@ -125,7 +127,7 @@ mod tests {
     use crate::command::{Command, parse};
 
     #[test]
-    fn frames_are_for_people_and_json_for_programs() {
+    fn frames_and_json_exclude_each_other() {
         assert!(matches!(parse("powerlink sniff a.pcap --frames"), Ok(Command::Powerlink(_))));
         assert!(parse("powerlink sniff a.pcap --frames --json").is_err());
         assert!(parse("powerlink sniff").is_err());

@@ -2,29 +2,29 @@
 
 use std::ops::ControlFlow;
 
-use onbeat_node::control::{Client, Event, Since};
+use onbeat_node::control::{Client, Event, EventStart};
 use onbeat_report::format::count;
 use onbeat_terminal::exit::{Answer, Failure, Result};
 use onbeat_terminal::{exit, output};
 
-/// Which events are shown, and how.
-pub(super) struct Shown {
-    pub(super) since: Option<Since>,
+/// Selection and output format of events.
+pub(super) struct EventOptions {
+    pub(super) since: Option<EventStart>,
     pub(super) stream: Option<String>,
     pub(super) follow: bool,
     pub(super) json: bool,
 }
 
-/// Shows what happened, and what happens from now on where that is asked for.
-pub(super) fn show(client: &mut Client, shown: &Shown) -> Result {
-    let alive = client.events(shown.since.clone(), |events, missed| {
+/// Prints stored events and, with `follow`, new events as they occur.
+pub(super) fn show(client: &mut Client, options: &EventOptions) -> Result {
+    let alive = client.events(options.since.clone(), |events, missed| {
         if missed > 0 {
             exit::warn(format!("{} before these no longer stored", count(missed, "event")));
         }
-        let wanted = |event: &&Event| shown.stream.is_none() || event.stream == shown.stream;
-        let text = events.iter().filter(wanted).map(|event| line(event, shown.json));
+        let wanted = |event: &&Event| options.stream.is_none() || event.stream == options.stream;
+        let text = events.iter().filter(wanted).map(|event| line(event, options.json));
         let printed = output::print_to_reader(&text.collect::<Result<String>>()?)?;
-        let ends = !shown.follow || printed == output::Reader::Gone;
+        let ends = !options.follow || printed == output::Reader::Closed;
         Ok::<_, Failure>(if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     if !alive {

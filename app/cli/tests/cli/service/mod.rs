@@ -11,7 +11,7 @@ use onbeat_node::service::{DROP_INS, EXIT_CONFIG};
 use onbeat_testing::{Feature, TemporaryDirectory, require, require_that, root};
 
 use crate::common::{program, run};
-use sandbox::{Ended, Network, Sandbox, Service};
+use sandbox::{Network, Sandbox, Service, ServiceExit};
 
 /// A unit or drop-in: key and value of each line, in order.
 struct Unit(Vec<(String, String)>);
@@ -76,7 +76,7 @@ fn the_drop_ins_are_those_of_the_program() {
 }
 
 #[test]
-fn the_unit_does_not_restart_where_only_an_administrator_can_help() {
+fn the_unit_does_not_restart_after_permanent_errors() {
     let unit = unit();
     assert_eq!(unit.values("RestartPreventExitStatus"), [EXIT_CONFIG.to_string()]);
     assert_eq!(unit.values("Restart"), ["always"]);
@@ -88,7 +88,7 @@ fn the_unit_does_not_restart_where_only_an_administrator_can_help() {
 
 /// With each drop-in alone and with all.
 #[test]
-fn systemd_finds_no_fault() {
+fn systemd_analyze_reports_no_error() {
     let tool = Command::new("systemd-analyze").arg("--version").output().is_ok();
     if !require_that(tool, "systemd-analyze (apt-get install systemd)") {
         return;
@@ -145,7 +145,7 @@ const BUDGET: &str = "[node]\nbackend = \"packet\"\n[guard]\ninterfaces = [\"pat
     [[guard.budget]]\ncommand = \"iperf3\"\nus-per-second = 100000";
 
 /// Runs a configuration with the unit and these drop-ins, until it is ready or exits.
-fn start(name: &str, text: &str, drop_ins: &[&str]) -> Result<(), Ended> {
+fn start(name: &str, text: &str, drop_ins: &[&str]) -> Result<(), ServiceExit> {
     let directory = TemporaryDirectory::new(&format!("service-{name}"));
     let file = directory.file(format!("{name}.toml"));
     fs::write(&file, configuration(text)).expect("a configuration");
@@ -170,11 +170,11 @@ fn the_unit_suffices_for_the_kernel_data_plane_and_packet_sockets() {
     }
 }
 
-/// With its drop-in a feature starts; without, the message names the drop-in and what it is for, and the exit
-/// status keeps systemd from restarting the service.
+/// Checks that a feature starts with its drop-in. Without it, the message names the drop-in and its feature, and
+/// the exit status prevents systemd from restarting the service.
 fn requires(name: &str, text: &str, file: &str, feature: &str) {
     start(name, text, &[file]).unwrap_or_else(|ended| panic!("{name} with {file}: {ended:?}"));
-    let Ended { code, err } = start(name, text, &[]).expect_err("without the drop-in");
+    let ServiceExit { code, err } = start(name, text, &[]).expect_err("without the drop-in");
     assert_eq!(code, Some(i32::from(EXIT_CONFIG)), "{err}");
     let remedy =
         format!("onbeat@{name}.service requires the drop-in {file} ({feature}); install it: ");
@@ -205,7 +205,7 @@ fn the_guard_requires_its_drop_in() {
 }
 
 #[test]
-fn a_refused_file_is_no_reason_to_start_again() {
+fn a_refused_file_causes_no_restart() {
     if !can_run() {
         return;
     }

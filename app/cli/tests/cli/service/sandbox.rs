@@ -1,4 +1,4 @@
-//! A process with what a unit leaves it: capabilities, limits, devices.
+//! A process with the capabilities, limits and devices of a unit.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,10 +16,10 @@ use onbeat_testing::TemporaryDirectory;
 
 use crate::common::program;
 
-/// Longest wait for what comes at once unless it never comes.
+/// Longest wait for readiness.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// What the kernel enforces of a unit, apart from system calls and files.
+/// The restrictions of a unit, except those of system calls and files.
 pub(super) struct Sandbox {
     pub(super) capabilities: BTreeSet<String>,
     /// `LimitMEMLOCK`, `LimitRTPRIO`; `None`: the default of systemd.
@@ -46,7 +46,7 @@ impl Network {
             opposite.set_up(name).unwrap();
             handle.set_up(name).unwrap();
         }
-        // Without it a veth has no NAPI, and nothing for a guard to schedule.
+        // Without GRO a veth has no NAPI thread for a guard to schedule.
         let gro = || Ethtool::open()?.set_features("path1", &[("rx-gro", true)]);
         node.run(gro).unwrap().unwrap();
         Network { node, _neighbor: neighbor }
@@ -60,9 +60,9 @@ pub(super) struct Service {
     log: PathBuf,
 }
 
-/// How a service ended that was not ready.
+/// Exit of a service that was not ready.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct ServiceExit {
     pub(super) code: Option<i32>,
     pub(super) err: String,
 }
@@ -108,8 +108,8 @@ impl Service {
         Service { process, manager, log }
     }
 
-    /// Waits until it is ready, and stops it then, with the data plane.
-    pub(super) fn ready_then_stop(mut self) -> Result<(), Ended> {
+    /// Waits until it is ready, then stops it with its data plane.
+    pub(super) fn ready_then_stop(mut self) -> Result<(), ServiceExit> {
         let deadline = Instant::now() + BOUND;
         let mut text = [0; 4096];
         loop {
@@ -121,7 +121,7 @@ impl Service {
                 return Ok(());
             }
             if let Some(status) = self.process.try_wait().expect("its exit status") {
-                return Err(Ended { code: status.code(), err: self.log() });
+                return Err(ServiceExit { code: status.code(), err: self.log() });
             }
             assert!(Instant::now() < deadline, "not within {BOUND:?}: {}", self.log());
         }

@@ -7,14 +7,14 @@ use onbeat_lab::bench::cyclic::{Load, Options};
 
 use onbeat_report::format::parse_duration;
 use onbeat_report::{Outcome, Progress};
-use onbeat_terminal::Shown;
+use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Failure, Result};
 
 /// Options of such a bench.
 #[derive(Debug, clap::Args)]
 pub(super) struct Cyclic {
     #[command(flatten)]
-    shown: Shown,
+    shown: ResultOptions,
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     backends: Vec<String>,
     /// Number of cycles to measure per back end, period and load

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use onbeat_lab::bench::single_hop::{self, Options};
 
-use super::{Shown, Slices, refuse};
+use super::{ResultOptions, Slices, refuse};
 use onbeat_terminal::exit::Result;
 
 /// Measure the delay tools: speed and accuracy of matching captures, overhead of the hooks per packet
@@ -23,7 +23,7 @@ Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error
 and Linux 6.3 with BTF).")]
 pub(super) struct Delay {
     #[command(flatten)]
-    shown: Shown,
+    shown: ResultOptions,
     /// Number of packets that cross the hop in the captures
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     packets: Option<u64>,

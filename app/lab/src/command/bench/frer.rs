@@ -3,7 +3,7 @@
 use onbeat_lab::bench::{self, Options, Source};
 use onbeat_node::config::Backend;
 
-use super::{Shown, refuse};
+use super::{ResultOptions, refuse};
 use onbeat_terminal::exit::Result;
 
 /// Measure FRER relative to plain forwarding of the same frames
@@ -24,7 +24,7 @@ Examples:
 Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (root is required).")]
 pub(super) struct Frer {
     #[command(flatten)]
-    shown: Shown,
+    shown: ResultOptions,
     /// Data planes to measure: programs in the kernel (xdp), threads over packet sockets (packet) or
     /// AF_XDP sockets (xsk)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]

@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 
 use onbeat_lab::bench::irq::{self, Options};
 
-use super::{Shown, Slices};
+use super::{ResultOptions, Slices};
 use onbeat_terminal::exit::Result;
-use onbeat_terminal::values::one_in;
+use onbeat_terminal::values::parse_sample_ratio;
 
 /// Measure the interrupt ledger: accuracy and overhead
 ///
@@ -25,11 +25,11 @@ Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error
 BTF are required).")]
 pub(super) struct Irq {
     #[command(flatten)]
-    shown: Shown,
+    shown: ResultOptions,
     #[command(flatten)]
     slices: Slices,
     /// Sample packets for one N-th of the time, as `onbeat irq top --sample N`
-    #[arg(long, value_name = "N", value_parser = one_in)]
+    #[arg(long, value_name = "N", value_parser = parse_sample_ratio)]
     sample: Option<NonZeroU32>,
 }
 

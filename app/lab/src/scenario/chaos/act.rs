@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use onbeat_node::config::Backend;
-use onbeat_node::control::{Link, PortMode};
+use onbeat_node::control::{LinkState, PortMode};
 use onbeat_realtime::clock::{now_ns, realtime_offset_ns};
 use onbeat_realtime::interrupt::wait_until;
 
@@ -155,7 +155,9 @@ impl Actor<'_> {
         let mut failure = None;
         let attached = wait_until(REATTACH, || match self.world.status(name) {
             Ok(status) => status.ports.iter().any(|port| {
-                port.name == *wanted && port.link == Link::Up && port.mode != PortMode::Detached
+                port.name == *wanted
+                    && port.link == LinkState::Up
+                    && port.mode != PortMode::Detached
             }),
             Err(error) => {
                 failure = Some(error);

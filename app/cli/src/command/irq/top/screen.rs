@@ -1,4 +1,4 @@
-//! The table on a terminal, until somebody presses q.
+//! The table on a terminal, until the user presses q.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table as Grid, TableState, Wrap};
 
 use onbeat_terminal::exit::{Failure, Result};
 
-/// Shows the table until somebody ends it, or `count` times.
+/// Shows the table until the user quits, or `count` times.
 pub(super) fn run(
     watch: Watch,
     options: TableOptions,
@@ -39,12 +39,12 @@ struct Screen {
     scrolled: usize,
 }
 
-/// What a key asks for.
+/// The effect of a key.
 #[derive(Debug, PartialEq, Eq)]
-enum Wish {
-    End,
+enum KeyAction {
+    Quit,
     Draw,
-    Nothing,
+    Ignore,
 }
 
 impl Screen {
@@ -55,7 +55,7 @@ impl Screen {
         interval: Duration,
         mut count: Option<u64>,
     ) -> Result<()> {
-        // The wait inside of a look needs the names that the look has.
+        // The wait during a reading requires the names of that reading.
         let mut names = Names::new();
         self.draw(&mut terminal, &mut names)?;
         loop {
@@ -76,7 +76,7 @@ impl Screen {
         }
     }
 
-    /// Waits until an instant, doing what keys ask for; false where that is to end.
+    /// Waits until an instant and handles keys; returns false if the user quits.
     fn wait(
         &mut self,
         until: Instant,
@@ -89,18 +89,18 @@ impl Screen {
             if !event::poll(left).map_err(failed)? {
                 return Ok(true);
             }
-            let wish = match event::read().map_err(failed)? {
+            let action = match event::read().map_err(failed)? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     let devices = self.devices(names);
                     self.key(key, &devices)
                 }
-                Event::Resize(..) => Wish::Draw,
-                _ => Wish::Nothing,
+                Event::Resize(..) => KeyAction::Draw,
+                _ => KeyAction::Ignore,
             };
-            match wish {
-                Wish::End => return Ok(false),
-                Wish::Draw => self.draw(terminal, names)?,
-                Wish::Nothing => {}
+            match action {
+                KeyAction::Quit => return Ok(false),
+                KeyAction::Draw => self.draw(terminal, names)?,
+                KeyAction::Ignore => {}
             }
         }
     }
@@ -110,11 +110,11 @@ impl Screen {
         self.snapshot.all(&all, names).devices()
     }
 
-    fn key(&mut self, key: KeyEvent, devices: &[String]) -> Wish {
+    fn key(&mut self, key: KeyEvent, devices: &[String]) -> KeyAction {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Char('q') | KeyCode::Esc => return Wish::End,
-            KeyCode::Char('c') if control => return Wish::End,
+            KeyCode::Char('q') | KeyCode::Esc => return KeyAction::Quit,
+            KeyCode::Char('c') if control => return KeyAction::Quit,
             KeyCode::Char('s') => self.options.order = self.options.order.next(),
             KeyCode::Char('d') => {
                 self.options.device = next(self.options.device.as_deref(), devices)
@@ -126,9 +126,9 @@ impl Screen {
             KeyCode::PageDown => self.scrolled += 20,
             KeyCode::PageUp => self.scrolled = self.scrolled.saturating_sub(20),
             KeyCode::Home => self.scrolled = 0,
-            _ => return Wish::Nothing,
+            _ => return KeyAction::Ignore,
         }
-        Wish::Draw
+        KeyAction::Draw
     }
 
     fn draw(&mut self, terminal: &mut DefaultTerminal, names: &mut Names) -> Result<()> {
@@ -180,15 +180,15 @@ impl Screen {
 
     fn keys(&self) -> String {
         let device = self.options.device.as_deref().unwrap_or("all");
-        let held = if self.held { " (held)" } else { "" };
+        let held = if self.held { " (paused)" } else { "" };
         format!(
-            "q end  s order: {}  d device: {device}  c CPUs one by one  space hold{held}",
+            "q quit  s order: {}  d device: {device}  c per CPU  space pause{held}",
             self.options.order.name()
         )
     }
 }
 
-/// The device after this one; after the last all of them.
+/// The next device; `None`, for all devices, after the last.
 fn next(device: Option<&str>, devices: &[String]) -> Option<String> {
     match device.map(|device| devices.iter().position(|known| known == device)) {
         None => devices.first().cloned(),
@@ -246,15 +246,16 @@ mod tests {
         Screen { options, snapshot: Snapshot::default(), held: false, scrolled: 0 }
     }
 
-    fn key(screen: &mut Screen, code: KeyCode) -> Wish {
+    fn key(screen: &mut Screen, code: KeyCode) -> KeyAction {
         let devices = ["eth0".to_owned(), "eth1".to_owned()];
         screen.key(KeyEvent::new(code, KeyModifiers::NONE), &devices)
     }
 
     #[test]
-    fn keys_do_what_the_help_says() {
+    fn keys_change_the_view() {
         let mut screen = screen();
-        let press = |screen: &mut Screen, c| assert_eq!(key(screen, KeyCode::Char(c)), Wish::Draw);
+        let press =
+            |screen: &mut Screen, c| assert_eq!(key(screen, KeyCode::Char(c)), KeyAction::Draw);
         press(&mut screen, 's');
         assert_eq!(screen.options.order, Order::Suffered);
         for device in [Some("eth0"), Some("eth1"), None] {
@@ -264,22 +265,22 @@ mod tests {
         press(&mut screen, 'c');
         press(&mut screen, ' ');
         assert!(screen.options.per_cpu && screen.held);
-        assert_eq!(key(&mut screen, KeyCode::Down), Wish::Draw);
+        assert_eq!(key(&mut screen, KeyCode::Down), KeyAction::Draw);
         assert_eq!(screen.scrolled, 1);
-        assert_eq!(key(&mut screen, KeyCode::Home), Wish::Draw);
-        assert_eq!((key(&mut screen, KeyCode::Up), screen.scrolled), (Wish::Draw, 0));
-        assert_eq!(key(&mut screen, KeyCode::Char('x')), Wish::Nothing);
+        assert_eq!(key(&mut screen, KeyCode::Home), KeyAction::Draw);
+        assert_eq!((key(&mut screen, KeyCode::Up), screen.scrolled), (KeyAction::Draw, 0));
+        assert_eq!(key(&mut screen, KeyCode::Char('x')), KeyAction::Ignore);
         for end in [KeyCode::Char('q'), KeyCode::Esc] {
-            assert_eq!(key(&mut screen, end), Wish::End);
+            assert_eq!(key(&mut screen, end), KeyAction::Quit);
         }
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(screen.key(control_c, &[]), Wish::End);
+        assert_eq!(screen.key(control_c, &[]), KeyAction::Quit);
         screen.options.device = Some("gone".into());
         press(&mut screen, 'd');
         assert_eq!(screen.options.device, None);
     }
 
-    /// What a screen of this size shows.
+    /// The content of a screen of this size.
     fn drawn(screen: &mut Screen, width: u16, height: u16) -> String {
         let mut names = Names::new();
         let all = screen.snapshot.all(&screen.options, &mut names);
@@ -292,9 +293,9 @@ mod tests {
     }
 
     #[test]
-    fn processes_stand_in_the_middle_and_what_is_nobodys_below() {
+    fn time_of_no_process_is_below_the_processes() {
         let mut screen = screen();
-        // Nobody has this number.
+        // No process has this PID.
         let process = Process { pid: 4_000_001, start_ticks: 1 };
         let cause = Cause::Process { process, device: Device::default() };
         let accounts = Accounts {
@@ -315,7 +316,7 @@ mod tests {
             text.contains("FOR NO PROCESS") && text.contains("onbeat's own programs"),
             "{text}"
         );
-        // However small it is, it is drawn.
+        // Small screens are drawn as well.
         for (width, height) in [(1, 1), (20, 3), (40, 8)] {
             drawn(&mut screen, width, height);
         }

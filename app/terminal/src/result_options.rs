@@ -1,4 +1,4 @@
-//! What can be done with a result.
+//! Options for the output of results.
 
 use std::path::PathBuf;
 
@@ -7,33 +7,33 @@ use onbeat_report::{Outcome, Progress};
 use crate::exit::Result;
 use crate::output;
 
-/// What can be done with a result.
+/// Options for the output of results.
 #[derive(Debug, clap::Args)]
-pub struct Shown {
+pub struct ResultOptions {
     /// Print the result as JSON (docs/result.schema.json)
     #[arg(long)]
     pub json: bool,
-    /// Write a report with plots, in one file that needs nothing else
+    /// Write a self-contained HTML report with plots to FILE
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Print no progress
+    /// Do not print progress
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-impl Shown {
-    /// What can be known to be wrong is told before any work is done.
+impl ResultOptions {
+    /// Checks the options before any work is done.
     pub fn check(&self) -> Result<()> {
         output::check_report(self.html.as_deref())
     }
 
-    /// Shows a result that is there.
+    /// Writes the report and prints the result.
     pub fn show(&self, outcome: Outcome) -> Result {
         output::write_report(self.html.as_deref(), &outcome)?;
         output::print_outcome(outcome, self.json, false)
     }
 
-    /// Measures, and shows what came of it.
+    /// Measures and prints the result.
     pub fn run<E: std::error::Error>(
         &self,
         measure: impl FnOnce(&mut Progress) -> std::result::Result<Outcome, E>,
