@@ -68,6 +68,9 @@ esac
 
 check scripts/version.sh --check
 
+# Words that documents, messages and names avoid.
+check scripts/words
+
 if command -v shellcheck >/dev/null 2>&1; then
 	# shellcheck disable=SC2046 # one word per file
 	check shellcheck -x -P SCRIPTDIR $(grep -rlE '^#!/bin/(ba)?sh|^# shellcheck shell' scripts packaging tests/vm tests/soak fuzz/run)

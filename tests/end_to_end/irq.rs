@@ -297,7 +297,7 @@ fn a_file_that_is_no_recording_is_rejected() {
     let file = TemporaryFile::with("no.irq", "hello\n");
     let ran = run(&["irq", "report", file.name()]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
-    assert!(ran.err.contains("no recording") && ran.err.contains(file.name()), "{}", ran.err);
+    assert!(ran.err.contains("not a recording") && ran.err.contains(file.name()), "{}", ran.err);
     let ran = run(&["irq", "report", "/no/such/file"]);
     assert!(ran.code == 2 && ran.err.contains("/no/such/file"), "{}", ran.err);
 }

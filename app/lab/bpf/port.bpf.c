@@ -59,8 +59,8 @@ static __always_inline int is_expected(struct xdp_md *ctx, const __u8 *expected)
 
 	if ((const __u8 *)found + FRAME_LEN > (const __u8 *)(long)ctx->data_end)
 		return 0;
-	/* A helper returns the length: the verifier merges two bounds on one pointer into an equality,
-	 * from which it learns nothing. */
+	/* A helper returns the length: the verifier merges two bounds on one pointer into an
+	 * equality, from which it learns nothing. */
 	if (bpf_xdp_get_buff_len(ctx) != FRAME_LEN)
 		return 0;
 	for (int i = 0; i < FRAME_LEN / 4; i++)

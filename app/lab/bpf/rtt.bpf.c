@@ -36,8 +36,8 @@ static __always_inline struct ethernet *of_a_stream(struct xdp_md *ctx)
 
 /*
  * On the listener: returns every probe, in softirq, as a kernel answers a ping. It redirects to the
- * ingress interface instead of XDP_TX, which on a veth leaves frames queued at a peer without an XDP
- * program, such as a node over packet sockets (veth_xdp_flush).
+ * ingress interface instead of XDP_TX, which on a veth leaves frames queued at a peer without an
+ * XDP program, such as a node over packet sockets (veth_xdp_flush).
  */
 SEC("xdp")
 int answer(struct xdp_md *ctx)

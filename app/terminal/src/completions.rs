@@ -92,7 +92,8 @@ fn with_values(command: Command, values: fn(&Arg) -> Option<Values>) -> Command 
 fn matching(values: Vec<String>, current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
     let is_word = |value: &String| {
-        !value.starts_with('-')
+        !value.is_empty()
+            && !value.starts_with('-')
             && value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
     };
     let matching = values.into_iter().filter(|value| value.starts_with(current.as_ref()));

@@ -66,7 +66,7 @@ fn is_shown(command: &Command) -> bool {
 
 /// The name of a page, made of the words of its command.
 fn page_name(command: &Command) -> String {
-    command.get_bin_name().unwrap_or_default().replace(' ', "-")
+    command.get_bin_name().unwrap_or(command.get_name()).replace(' ', "-")
 }
 
 /// The page of a program: its commands, global options, environment and files.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* For objects that are never loaded: the build generates the Rust side of types from the object's type
- * information, which contains types with a value. */
+/* For objects that are never loaded: the build generates the Rust side of types from the object's
+ * type information, which contains types with a value. */
 #ifndef ONBEAT_EXPORT_H
 #define ONBEAT_EXPORT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The part of the kernel's structures that the programs read. The loader relocates each field to its
- * offset in the running kernel.
+ * The part of the kernel's structures that the programs read. The loader relocates each field to
+ * its offset in the running kernel.
  */
 #ifndef ONBEAT_KERNEL_H
 #define ONBEAT_KERNEL_H

@@ -121,7 +121,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
-} told SEC(".maps");
+} reports SEC(".maps");
 
 static __always_inline struct cpu *cpu_of(__u32 number)
 {
@@ -276,7 +276,7 @@ static __always_inline void describe(struct hooks_packet *out, const struct pack
  */
 static __always_inline void report(struct cpu *cpu, const struct packet *p, __u8 fate, __u32 reason)
 {
-	struct hooks_packet *out = bpf_ringbuf_reserve(&told, sizeof(*out), 0);
+	struct hooks_packet *out = bpf_ringbuf_reserve(&reports, sizeof(*out), 0);
 
 	if (!out) {
 		cpu->seen.unreported++;
@@ -298,8 +298,8 @@ static __always_inline void report_in_batch(struct cpu *cpu, const struct packet
 	describe(&cpu->seen.batch[waiting], p, p->fate, 0);
 	waiting++;
 	if (waiting == HOOKS_BATCH || now - cpu->seen.waiting_ns > BATCH_NS) {
-		if (bpf_ringbuf_output(&told, cpu->seen.batch, waiting * sizeof(cpu->seen.batch[0]),
-				       BPF_RB_NO_WAKEUP))
+		if (bpf_ringbuf_output(&reports, cpu->seen.batch,
+				       waiting * sizeof(cpu->seen.batch[0]), BPF_RB_NO_WAKEUP))
 			cpu->seen.unreported += waiting;
 		waiting = 0;
 	}

@@ -158,7 +158,7 @@ impl Tracer {
                 OF_STAGES.iter().for_each(|program| object.skip(program));
             }
             object.set_entries("cpus", cpus as u32)?;
-            object.set_entries("told", BUFFER)
+            object.set_entries("reports", BUFFER)
         })?;
         let seen = Rc::new(Cell::new(Vec::new()));
         let ring = ring(&object, hop.detail, &seen)
@@ -266,7 +266,7 @@ fn ring(
     seen: &Rc<Cell<Vec<Packet>>>,
 ) -> std::result::Result<RingBuffer<'static>, libbpf_rs::Error> {
     let into = Rc::clone(seen);
-    let map = object.map("told");
+    let map = object.map("reports");
     let mut builder = RingBufferBuilder::new();
     builder.add(&map, move |octets| {
         let mut packets = into.take();

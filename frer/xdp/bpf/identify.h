@@ -204,9 +204,9 @@ __noinline __u64 identify_masked(struct xdp_md *ctx, __u32 count, __u32 msdu, __
 }
 
 /*
- * The word of the frame's member (abi/frer.h), or 0. Only the fields that the node's streams require
- * are read. The lower half of `offsets` is the offset of the payload, the upper half that of the
- * MSDU.
+ * The word of the frame's member (abi/frer.h), or 0. Only the fields that the node's streams
+ * require are read. The lower half of `offsets` is the offset of the payload, the upper half that
+ * of the MSDU.
  */
 __noinline __u64 identify(struct xdp_md *ctx, __u32 ethertype, __u32 offsets, __u32 vid, __u32 port)
 {

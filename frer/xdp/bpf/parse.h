@@ -73,8 +73,8 @@ static __always_inline bool is_vlan(__be16 ethertype)
 }
 
 /*
- * Returns false if the frame is too short, or ends within a VLAN tag or HSR tag. One that ends within
- * an R-TAG is identified by the octets before it (802.1CB figure 6-1).
+ * Returns false if the frame is too short, or ends within a VLAN tag or HSR tag. One that ends
+ * within an R-TAG is identified by the octets before it (802.1CB figure 6-1).
  */
 static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 {

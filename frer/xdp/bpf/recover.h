@@ -102,7 +102,8 @@ static __always_inline void recovery_reset(const struct recovery *f)
 
 static __always_inline void timer_restart(struct frer_recovery *r, __u64 now)
 {
-	/* `now` was read before locking: another CPU may have read a later time and locked first. */
+	/* `now` was read before locking: another CPU may have read a later time and locked first.
+	 */
 	if (!r->running || (__s64)(now - r->restarted_ns) > 0)
 		r->restarted_ns = now;
 	r->running = 1;

@@ -17,8 +17,8 @@ struct {
 } sockets SEC(".maps");
 
 /*
- * Write the arrival time before the frame if the driver has room for meta data: CLOCK_MONOTONIC, with
- * the resolution of a tick, as for time-outs.
+ * Write the arrival time before the frame if the driver has room for meta data: CLOCK_MONOTONIC,
+ * with the resolution of a tick, as for time-outs.
  */
 static __always_inline void stamp(struct xdp_md *ctx)
 {

@@ -6,9 +6,9 @@ use onbeat_frer::spec::LatentErrorDetection;
 
 use crate::control::EventDetail;
 
-/// The detection of one stream.
+/// Latent error detection of one stream.
 #[derive(Debug)]
-pub(super) struct LatentErrorDetection {
+pub(super) struct LatentErrorMonitor {
     pub(super) config: LatentErrorDetection,
     /// `None` before the first poll.
     latent: Option<LatentErrorDetector>,
@@ -16,7 +16,7 @@ pub(super) struct LatentErrorDetection {
     pub(super) errors: u64,
 }
 
-impl LatentErrorDetection {
+impl LatentErrorMonitor {
     pub(super) fn new(config: LatentErrorDetection) -> Self {
         Self { config, latent: None, errors: 0 }
     }

@@ -14,7 +14,7 @@ use onbeat_frer::watch::{Cause, StreamMonitor};
 
 use super::error::{Error, Result};
 use super::events::{EventSubject, Events};
-use super::latent::LatentErrorDetection;
+use super::latent::LatentErrorMonitor;
 use super::setup::Setup;
 use crate::config::{EventsConfig, PortConfig, StreamSet};
 use crate::control::EventDetail;
@@ -40,7 +40,7 @@ struct WatchedStream {
     due_ns: u64,
     /// `None` before the first poll.
     watch: Option<StreamMonitor>,
-    latent: Option<LatentErrorDetection>,
+    latent: Option<LatentErrorMonitor>,
 }
 
 impl Watcher {
@@ -70,7 +70,7 @@ impl Watcher {
             let before = before.and_then(|before| before.latent);
             before
                 .filter(|before| before.config == config)
-                .unwrap_or(LatentErrorDetection::new(config))
+                .unwrap_or(LatentErrorMonitor::new(config))
         });
         let name: Rc<str> = stream.name.as_str().into();
         // Its first poll, which starts the monitoring, is the next.
@@ -89,7 +89,7 @@ impl Watcher {
     }
 
     /// A stream's latent error detection.
-    pub(super) fn latent(&self, stream: &str) -> Option<&LatentErrorDetection> {
+    pub(super) fn latent(&self, stream: &str) -> Option<&LatentErrorMonitor> {
         self.streams.get(stream)?.latent.as_ref()
     }
 
@@ -132,7 +132,7 @@ impl Watcher {
                 let mut reporter = StreamReporter { events, ports: &setup.ports, stream };
                 watched.poll(&self.config, now_ns, &reading, Cause::TimeOut, &mut reporter);
             }
-            let latent = watched.latent.as_ref().and_then(LatentErrorDetection::next_deadline_ns);
+            let latent = watched.latent.as_ref().and_then(LatentErrorMonitor::next_deadline_ns);
             watched.due_ns = latent.map_or(watched.due_ns, |due| due.min(watched.due_ns));
             self.due.insert((watched.due_ns, name));
         }

@@ -218,7 +218,7 @@ mod tests {
     fn the_hash_is_that_of_sha256sum() {
         let path = std::env::temp_dir().join(format!("onbeat-sha256-{}", std::process::id()));
         for length in [0, 1, 55, 56, 63, 64, 65, 100_003] {
-            let content: Vec<u8> = (0..length).map(|at: u32| (at * 7919 >> 3) as u8).collect();
+            let content: Vec<u8> = (0..length).map(|at: u32| ((at * 7919) >> 3) as u8).collect();
             std::fs::write(&path, &content).unwrap();
             let printed = Command::new("sha256sum").arg(&path).output().unwrap().stdout;
             let printed = String::from_utf8(printed).unwrap();

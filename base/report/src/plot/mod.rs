@@ -162,7 +162,7 @@ mod tests {
         let area = Area { left: 30.0, top: 0.0, right: 200.0, bottom: 50.0 };
         let mut svg = Svg::new(200.0, 70.0, "");
         let scale = Scale::exact(0.0, 80_000.0, area.left, area.right);
-        area.vertical_grid(&mut svg, &scale, 60.0, |tick| format!("{tick:.0} frames"));
+        area.vertical_grid(&mut svg, &scale, 60.0, |tick| format!("{tick:.0} frames/s"));
         let svg = svg.finish();
         let texts = svg.lines().filter(|line| line.starts_with("<text"));
         let spans: Vec<(f64, f64)> = texts

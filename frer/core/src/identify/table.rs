@@ -50,9 +50,9 @@ impl fmt::Display for Conflict {
 ///    for Mask-and-match: more bits in the masks;
 /// 3. for IP: more of source address, DSCP, protocol and the two ports given;
 /// 4. for equal ones: for IP, the one that gives the first of source address, DSCP, protocol, source port,
-///   destination port that the other does not; for Mask-and-match, the greater masks, those over destination,
-///   source and MSDU read as one number; of members with "all" and different VLAN ids, which all take frames
-///   without one, the lowest VLAN id.
+///    destination port that the other does not; for Mask-and-match, the greater masks, those over destination,
+///    source and MSDU read as one number; of members with "all" and different VLAN ids, which all take frames
+///    without one, the lowest VLAN id.
 ///
 /// The order of configuration does not matter: members may be added and removed one by one, and a frame
 /// matches the same member as if all had been added at once.

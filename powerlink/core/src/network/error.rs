@@ -58,7 +58,7 @@ impl fmt::Display for NetworkError {
                 )
             }
             NetworkError::Slot(node, slot, cycles) => {
-                write!(f, "node {node} has slot {slot} of a multiplexed cycle of {cycles} cycles")
+                write!(f, "node {node} has slot {slot} of {cycles} in the multiplexed cycle")
             }
             NetworkError::Mapping(error) => error.fmt(f),
         }

@@ -49,7 +49,7 @@ pub(super) fn measure(
 ) -> Result<MatchingResults> {
     let traffic = Traffic::of(options.packets);
     progress.update(|| format!("creating captures of {}", count(options.packets, "packet")));
-    let captures = CapturePair::write(&options.directory, &traffic)?;
+    let captures = CaptureFiles::write(&options.directory, &traffic)?;
     let _pinned = cpus.pin()?;
     captures.read_plainly()?;
     let mut found = MatchingResults {
@@ -77,7 +77,7 @@ pub(super) fn measure(
 }
 
 /// Two files, removed on drop.
-struct CapturePair {
+struct CaptureFiles {
     directory: PathBuf,
     arrivals: PathBuf,
     departures: PathBuf,
@@ -85,7 +85,7 @@ struct CapturePair {
     truth: GroundTruth,
 }
 
-impl CapturePair {
+impl CaptureFiles {
     fn write(directory: &Path, traffic: &Traffic) -> Result<Self> {
         let directory = directory.join(format!("onbeat-bench-{}", std::process::id()));
         let failed = |error| Error::io(format!("write captures to {}", directory.display()), error);
@@ -163,7 +163,7 @@ impl CapturePair {
     }
 }
 
-impl Drop for CapturePair {
+impl Drop for CaptureFiles {
     fn drop(&mut self) {
         // A file that cannot be removed stays in the directory for temporary files.
         let _ = fs::remove_file(&self.arrivals);
