@@ -230,10 +230,8 @@ struct frer_recovery_record {
 	__u64 zero;
 };
 
-#define FRER_SPLIT_REWRITE 0x01 /* apply `up` or `rewrite` before replication */
-#define FRER_SPLIT_EGRESSES                                                                        \
-	0x02 /* replicas differ: each port's egress program rewrites its own                       \
-	      */
+#define FRER_SPLIT_REWRITE  0x01 /* apply `up` or `rewrite` before replication */
+#define FRER_SPLIT_EGRESSES 0x02 /* replicas differ: egress programs rewrite them */
 
 /* Shared by all streams with the same egress. */
 struct frer_split {
