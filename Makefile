@@ -43,7 +43,7 @@ endif
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: lab ## Cut a link of a protected stream and show that nothing is lost (root)
+demo: lab ## Cut a link of a protected stream and count lost frames (root)
 	@mkdir -p out
 	$(ONBEAT) $(DEMO)
 
@@ -53,11 +53,11 @@ build: setup ## Build the program
 lab: setup ## Build the program and its laboratory, onbeat-lab
 	$(CARGO) build --profile $(PROFILE) --locked --package onbeat --package onbeat-lab $(WITH)
 
-test: lint ## Check the sources and run every test (root, or some tests only say what they miss)
+test: lint ## Check the sources and run every test (root, or some tests are skipped with the reason)
 	$(MAKE) -C kmod selftest
 	$(CARGO) test --workspace --locked --no-fail-fast --features onbeat/parquet
 
-test-vm: setup-vm ## Run what needs other kernels in qemu; KERNELS and SUITES say which (long)
+test-vm: setup-vm ## Run the tests that require other kernels, in qemu; KERNELS and SUITES select (long)
 	CARGO="$(CARGO)" SUITES="$(SUITES)" tests/vm/test $(KERNELS)
 
 test-lockdep: setup-vm ## Run the kernel module under lockdep in user-mode Linux (long)
@@ -70,13 +70,13 @@ test-peers: setup-test ## Run interoperation with other FRER implementations; XD
 test-arm64: setup-arm64 ## Cross-build for arm64, and run the tests of the protocol crates under qemu-user (long)
 	CARGO="$(CARGO)" scripts/test-arm64.sh
 
-lint: setup-test ## Check formatting, mistakes and licences
+lint: setup-test ## Check formatting, lints and licenses
 	CARGO="$(CARGO)" scripts/lint.sh
 
 fmt: setup-test ## Format the sources
 	CARGO="$(CARGO)" scripts/lint.sh --fix
 
-bench: lab ## Measure; BENCH says what (root)
+bench: lab ## Measure; BENCH selects the bench (root)
 	$(ONBEAT) bench $(BENCH)
 
 doc: setup ## Build the documentation of the crates
@@ -108,7 +108,7 @@ kmod: ## Build the kernel module for the running kernel, or for that of KDIR
 	$(MAKE) -C kmod selftest
 	$(MAKE) -C kmod $(if $(KDIR),KDIR=$(KDIR))
 
-install: ## Install what `make build` or `make lab` built under PREFIX (scripts/install.sh: further variables)
+install: ## Install the programs that `make build` or `make lab` built under PREFIX (scripts/install.sh: further variables)
 	@test -x $(ONBEAT) || { echo 'install: no $(ONBEAT): run "make build" first' >&2; exit 2; }
 	DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" DOCDIR="$(DOCDIR)" scripts/install.sh $(ONBEAT) $(LAB)
 
@@ -118,10 +118,10 @@ deb: setup-deb ## Build Debian packages into out/deb: onbeat, onbeat-lab, onbeat
 dist: setup ## Build a source archive into out/dist, with the crates that it needs
 	CARGO="$(CARGO)" scripts/dist.sh
 
-static: setup ## Build a tar file of static programs into out/static; scripts/static.sh says what they lack
+static: setup ## Build a tar file of static programs into out/static; scripts/static.sh lists their limits
 	CARGO="$(CARGO)" scripts/static.sh
 
-release-check: setup-release ## Check what must hold before a release; CHECK selects steps (root; long)
+release-check: setup-release ## Check the requirements of a release; CHECK selects steps (root; long)
 	CARGO="$(CARGO)" scripts/release-check.sh $(CHECK)
 
 setup:
@@ -145,6 +145,6 @@ setup-arm64:
 setup-release:
 	@scripts/setup.sh release
 
-clean: ## Remove what was built
+clean: ## Remove build results
 	rm -rf out
 	$(CARGO) clean

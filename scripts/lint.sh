@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks the sources: formatting, mistakes, licences. A check whose tool is not here is named and
+# Checks the sources: formatting, lints, licenses. A check whose tool is not here is named and
 # left out, because formatters and linters are not part of every Rust toolchain.
 #
 #   scripts/lint.sh           check
@@ -81,7 +81,7 @@ fi
 if "$cargo" deny --version >/dev/null 2>&1; then
 	check "$cargo" deny --locked check --hide-inclusion-graph licenses bans sources
 else
-	skip "licences of dependencies: no cargo-deny (cargo install cargo-deny)"
+	skip "licenses of dependencies: no cargo-deny (cargo install cargo-deny)"
 fi
 
 exit $status

@@ -121,7 +121,7 @@ fn samples_are_the_same_in_either_format() {
     assert!(
         ran.code == 2
             && ran.err.contains("--parquet")
-            && ran.err.contains("--csv goes to this file, too"),
+            && ran.err.contains("--csv is also written to this file"),
         "{}",
         ran.err
     );
@@ -300,7 +300,7 @@ fn an_oscilloscope_recording_is_decoded() {
         assert!(error_ns.abs() < 1.0, "{row}");
     }
     let ran = run(&["delay", "scope", &path, "--channels", "CH1,CH9"]);
-    assert!(ran.code == 2 && ran.err.contains("there are CH1, CH2"), "{}", ran.err);
+    assert!(ran.code == 2 && ran.err.contains("the file has CH1, CH2"), "{}", ran.err);
     let ran = run(&["delay", "scope", &path, "--channels", "CH1,CH1"]);
     assert!(ran.code == 2 && ran.err.contains("the two sides are the same"), "{}", ran.err);
     // Without a signal on one channel there is nothing to match.
@@ -442,7 +442,7 @@ fn all_fates_are_reported_with_whole_times() {
         let found = whole();
         let names: Vec<&String> = found["figures"].as_object().unwrap().keys().collect();
         assert!(!names.iter().any(|name| name.contains("stages")), "{names:?}");
-        assert!(names.iter().any(|name| name.contains("took longest")), "{names:?}");
+        assert!(names.iter().any(|name| name.contains("longest delays")), "{names:?}");
         let rows = found["figures"]["packets"]["rows"].as_array().unwrap();
         let number = |fate| rows.iter().find(|row| row[0] == fate).and_then(|row| row[1].as_u64());
         let fates = FATES.map(|(fate, _)| (fate, number(fate).unwrap_or(0)));

@@ -149,7 +149,7 @@ fn a_path_goes_and_comes_back(backend: Option<Backend>) {
     let since = format!("{}", lost.number);
     let later = run(&["show", "b", "--events", "--since", &since]).out;
     assert_eq!(later.lines().count(), events.len() - lost.number as usize, "{later}");
-    assert!(later.contains("member 1 (port \"path2\"): path back, after "), "{later}");
+    assert!(later.contains("member 1 (port \"path2\"): path restored after "), "{later}");
 }
 
 #[test]

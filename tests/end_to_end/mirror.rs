@@ -176,7 +176,7 @@ fn an_interface_that_cannot_be_captured_is_named() {
     let error = watch(&["mon", "--direction", "--stamps", "nic"]);
     assert!(error.contains("let the kernel stamp both directions"), "{error}");
     let error = watch(&["mon", "--interface", "0,1"]);
-    assert!(error.contains("is for pcapng files"), "{error}");
+    assert!(error.contains("requires a pcapng file"), "{error}");
 }
 
 /// dumpcap records the names of its interfaces.

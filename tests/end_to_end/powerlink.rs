@@ -61,7 +61,7 @@ fn lost_polls_are_a_negative_result() {
     let (code, found) = result(&["powerlink", "sniff", &capture("boot-1cn-stock")]);
     assert_eq!(code, 1);
     let check = &found["checks"][0];
-    assert_eq!(check["name"], "polls without an answer in time");
+    assert_eq!(check["name"], "polls without a response in time");
     assert_eq!((&check["value"], &check["ok"]), (&2.into(), &false.into()));
 }
 
@@ -81,7 +81,7 @@ fn invalid_inputs_are_named() {
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("not a capture file"), "{}", ran.err);
     let ran = run(&["powerlink", "sniff", &capture("boot-1cn-stock"), "--seconds", "1"]);
-    assert!(ran.code == 2 && ran.err.contains("--seconds is for an interface"), "{}", ran.err);
+    assert!(ran.code == 2 && ran.err.contains("--seconds applies to interfaces"), "{}", ran.err);
 }
 
 /// Replays the frames of a capture.
@@ -142,7 +142,7 @@ fn names_as_hidden(output: &Output, node: &str) {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert_eq!(found["figures"]["hidden nodes"]["rows"][0][0], node, "{text}");
     let checks = found["checks"].as_array().expect("checks");
-    let polls = "polls without an answer in time";
+    let polls = "polls without a response in time";
     assert!(checks.iter().all(|check| check["name"] != polls), "{text}");
     assert!(found["notes"].to_string().contains("bridge port"), "{text}");
     let cause = &found["causes"][0];

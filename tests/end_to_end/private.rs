@@ -175,10 +175,10 @@ fn interfaces_in_a_journal_are_removed_only_if_a_node_created_them() {
         handle.index("precious").unwrap()
     );
     for (created, identity, why) in [
-        ("precious", "", "it is not a veth that a node made"),
+        ("precious", "", "it is not a veth that a node created"),
         // A veth whose peer is not a node's.
-        ("path1", "", "it is not a veth that a node made"),
-        ("precious", &elsewhere, "it is not a veth that a node made"),
+        ("path1", "", "it is not a veth that a node created"),
+        ("precious", &elsewhere, "it is not a veth that a node created"),
         ("path1", r#""path1":{"namespace":1,"index":1}"#, "in network namespace net:[1]"),
     ] {
         journal(created, identity);
@@ -289,7 +289,7 @@ fn the_pin_directory_of_another_node_is_rejected_by_every_command() {
     // The former version recorded no node: the owner takes over the directory, and records itself.
     fs::remove_file(format!("{pin}/node")).unwrap();
     let ran = run_in(world.namespace("a").unwrap(), &["down", second]);
-    assert!(ran.code == 2 && ran.err.contains("of the former version"), "{ran:?}");
+    assert!(ran.code == 2 && ran.err.contains("by the former version"), "{ran:?}");
     world.start("a", program()).unwrap_or_else(|error| panic!("{error}: {}", log("a")));
     assert_eq!(fs::read_link(format!("{pin}/node")).unwrap(), Path::new("/run/onbeat/a.sock"));
     assert_eq!(down(&world, &["a"]).code, 0);

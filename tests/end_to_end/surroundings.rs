@@ -276,7 +276,7 @@ test ! -e /sys/fs/bpf/onbeat/a
     };
     assert!(log.contains("pinning in that of process 1"), "{log}");
     assert!(log.contains("the data plane keeps running; onbeat down a removes it"), "{log}");
-    assert!(!log.contains("this mount namespace alone"), "{log}");
+    assert!(!log.contains("this mount namespace only"), "{log}");
 }
 
 #[test]
@@ -290,9 +290,9 @@ kill -TERM $node; wait $node
     ) else {
         return;
     };
-    assert!(log.contains("in a BPF file system of this mount namespace alone"), "{log}");
-    assert!(log.contains("the data plane ends now"), "{log}");
-    assert!(!log.contains("goes on"), "{log}");
+    assert!(log.contains("in a BPF file system of this mount namespace only"), "{log}");
+    assert!(log.contains("the data plane stops now"), "{log}");
+    assert!(!log.contains("keeps running"), "{log}");
     let host = world.handle("a").unwrap();
     wait_for("no program is left", || host.link("host").unwrap().xdp.is_empty());
 }

@@ -168,7 +168,7 @@ fn node(world: &mut World, random: &mut Random, runs: &mut Runs) {
         flow.finish_whole();
     }
     let down = run(&["down", &format!("{DIRECTORY}/a.toml")]);
-    let gone_before = down.code == 2 && down.err.contains("nothing of node");
+    let gone_before = down.code == 2 && down.err.contains("no node ");
     if !(down.code == 0 || gone_before) {
         // It may need room, and must report that.
         assert!(says_why(&down), "{down:?}");

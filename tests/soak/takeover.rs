@@ -165,7 +165,7 @@ impl Soak {
 
     fn take_down(&mut self, node: &str) {
         let down = run_in(self.world.namespace(node).unwrap(), &["down", node]);
-        let gone_before = down.code == 2 && down.err.contains("nothing of node");
+        let gone_before = down.code == 2 && down.err.contains("no node ");
         assert!(down.code == 0 || gone_before, "{down:?}");
         let left = left_behind(node);
         assert!(left.is_empty(), "left behind: {left:?}");

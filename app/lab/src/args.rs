@@ -29,8 +29,8 @@ Exit status: 0 success, 1 negative result, 2 error."
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Log more, to standard error (lab run: the first prints all tables instead); RUST_LOG overrides
-    /// it
+    /// Increase the log level, on standard error (repeatable; RUST_LOG overrides it); the first one of
+    /// `lab run` prints all tables instead
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 }

@@ -313,7 +313,7 @@ impl Walk {
         if !is_own(&found) {
             let uid = found.st_uid;
             let reason = format!(
-                "a symbolic link to {target:?} on the way belongs to another user (uid {uid}); name the \
+                "a symbolic link to {target:?} on its path belongs to another user (uid {uid}); name the \
                  file that is meant"
             );
             return Err(io::Error::new(ErrorKind::PermissionDenied, reason));

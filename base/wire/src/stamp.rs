@@ -135,7 +135,7 @@ impl fmt::Display for ErrorEstimate {
             Some(error) => write!(f, "±{error} ns")?,
             None => f.write_str("of unknown error")?,
         }
-        f.write_str(if self.synchronised { " to UTC" } else { ", not synchronised" })
+        f.write_str(if self.synchronised { " to UTC" } else { ", not synchronized" })
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
         let estimate = ErrorEstimate::of(1000, true, Format::Ptp);
         assert_eq!(estimate.to_string(), "±1006 ns to UTC");
         let none = ErrorEstimate { synchronised: false, multiplier: 0, ..estimate };
-        assert_eq!(none.to_string(), "of unknown error, not synchronised");
+        assert_eq!(none.to_string(), "of unknown error, not synchronized");
         assert!(ErrorEstimate { scale: 64, ..estimate }.emit().is_err());
     }
 }

@@ -189,7 +189,7 @@ fn statement(
         Cause::BothDirections { forward, backward } => {
             let what = format!(
                 "each side holds packets of both directions ({forward} compared go from arrivals to \
-                 departures, {backward} back)"
+                 departures, {backward} in reverse)"
             );
             match (planned, source) {
                 (true, CaptureSource::Two { arrivals, departures }) => format!(
@@ -222,7 +222,7 @@ fn statement(
                     format!("{what}; give files instead of pipes")
                 }
                 (false, _) => format!(
-                    "{what}; captures are matched from step to step, and packets under way at a step have \
+                    "{what}; captures are matched from step to step, and packets in transit at a step have \
                      no delay"
                 ),
             }

@@ -230,7 +230,7 @@ fn bounds(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
     }
     outcome.figure("upper bounds, extrapolated", table);
     outcome.note(format!(
-        "upper bounds: a generalised Pareto tail of {} above {} (p = {:.2}; {:.0} % of \
+        "upper bounds: a generalized Pareto tail of {} above {} (p = {:.2}; {:.0} % of \
          them are independent){}",
         format::count(tail.exceedances() as u64, "delay"),
         duration_ns(tail.threshold_ns),

@@ -155,7 +155,7 @@ impl fmt::Display for EventKind {
                 write!(f, "path lost: {packets} packets passed without it")
             }
             Self::PathBack { packets } => {
-                write!(f, "path back, after {packets} packets without it")
+                write!(f, "path restored after {packets} packets without it")
             }
             Self::RogueFlood { function, packets } => {
                 write!(f, "{function} discards rogue packets: {packets} so far")

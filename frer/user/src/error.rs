@@ -66,6 +66,6 @@ pub enum Error {
         source: io::Error,
     },
     /// The forwarding thread has ended.
-    #[error("the forwarding thread has ended; restart the node and read its log")]
+    #[error("the forwarding thread has exited; restart the node and read its log")]
     Ended,
 }

@@ -93,7 +93,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Event::Taken { interface, threads } => {
-                write!(f, "{interface}: received in threads")?;
+                write!(f, "{interface}: threaded NAPI:")?;
                 threads.iter().try_for_each(|thread| write!(f, " {thread}"))
             }
             Event::Follows { interface, from, to, waiter } => {
@@ -220,7 +220,7 @@ mod tests {
         for (event, text) in [
             (
                 Event::Taken { interface: "eth0".into(), threads: vec![7, 9] },
-                "eth0: received in threads 7 9",
+                "eth0: threaded NAPI: 7 9",
             ),
             (follows(waiter(false)), "eth0: normal -> real-time 50, loop (7, thread 8) waits"),
             (

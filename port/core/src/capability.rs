@@ -145,7 +145,7 @@ impl Capabilities {
             Capability::Emulated { how } => Err(self.refusal(
                 feature,
                 &format!("it is emulated: {how}"),
-                "accept the emulation, or use a back end that has it natively",
+                "accept the emulation, or use a back end that supports it natively",
             )),
             Capability::None { why, remedy } => Err(self.refusal(feature, why, remedy)),
         }

@@ -132,7 +132,7 @@ impl Bus {
             }
             Observation::Response { request, delay_ns, .. } => {
                 let phase = requests[request as usize]
-                    .get_or_insert_with(|| answers.phase(&format!("answer to {request}")));
+                    .get_or_insert_with(|| answers.phase(&format!("response to {request}")));
                 answers.record(*phase, delay_ns);
             }
             Observation::State { node, from, to } => {
@@ -170,11 +170,11 @@ impl Bus {
         let addresses = sum(|node| node.addresses);
         let count = hidden.len() as u64;
         for (is_judged, name, value, unit) in [
-            (count > 0, "nodes whose frames cannot be seen here", count, "nodes"),
-            (count == 0 || polled > 0, "polls without an answer in time", lost, "polls"),
+            (count > 0, "hidden nodes", count, "nodes"),
+            (count == 0 || polled > 0, "polls without a response in time", lost, "polls"),
             (!hidden.contains(&NodeId::MN), "unsolicited or late responses", unasked, "frames"),
             (true, "changes of the address behind a node id", addresses, ""),
-            (true, "frames that cannot be read", self.frames().malformed, "frames"),
+            (true, "malformed frames", self.frames().malformed, "frames"),
         ] {
             if is_judged {
                 outcome.check(Check::eq(name, value, 0_u64, unit));
@@ -185,7 +185,7 @@ impl Bus {
             outcome.figure("hidden nodes", self.hidden_nodes(&hidden));
             outcome.cause(
                 "hidden nodes",
-                "one direction of the bus cannot be seen here: frames that a node transmits bypass \
+                "one direction of the bus is not visible here: frames that a node transmits bypass \
                  captures on its own interface; observe a bridge port or a mirror port between \
                   the nodes",
             );
@@ -203,7 +203,7 @@ impl Bus {
     }
 
     fn hidden_nodes(&self, hidden: &[NodeId]) -> Counters {
-        let mut table = Counters::new(["node", "polls seen", "responses seen", "finding"]);
+        let mut table = Counters::new(["node", "polls", "responses", "finding"]);
         for id in hidden {
             let (polls, responses, finding) = if *id == NodeId::MN {
                 let controlled = self.nodes().iter().filter(|(id, _)| **id != NodeId::MN);
@@ -256,7 +256,7 @@ impl Bus {
         outcome.figure("states", self.transitions());
         if self.left_out > 0 {
             outcome.note(format!(
-                "by RelativeTime {} left out, or without a SoC that was seen",
+                "by RelativeTime {} left out, or without an observed SoC",
                 format::count(self.left_out, "cycle")
             ));
         }
@@ -337,7 +337,7 @@ fn frames(frames: &Frames) -> Counters {
         ("ASnd", frames.asnd),
         ("AMNI", frames.amni),
         ("of other protocols", frames.foreign),
-        ("cannot be read", frames.malformed),
+        ("malformed", frames.malformed),
     ] {
         table.row([Cell::from(kind), count.into()]);
     }
@@ -352,9 +352,9 @@ fn nodes(observer: &Observer, hidden: &[NodeId]) -> Counters {
         "state",
         "polled",
         "no PRes",
-        "asked else",
-        "no answer",
-        "unasked or late",
+        "other requests",
+        "no response",
+        "unsolicited or late",
         "slot",
     ]);
     for (node, known) in observer.nodes() {
@@ -365,11 +365,11 @@ fn nodes(observer: &Observer, hidden: &[NodeId]) -> Counters {
         });
         let manager_is_hidden = hidden.contains(&NodeId::MN);
         let judged = |count: u64, is_hidden: bool| {
-            if is_hidden { "not seen".into() } else { Cell::from(count) }
+            if is_hidden { "hidden".into() } else { Cell::from(count) }
         };
         table.row([
             Cell::from(node.to_string()),
-            known.mac.map_or_else(|| "never heard".into(), |mac| mac.to_string()).into(),
+            known.mac.map_or_else(|| "unknown".into(), |mac| mac.to_string()).into(),
             known.state.map_or_else(String::new, |state| state.to_string()).into(),
             polls.sent.into(),
             judged(polls.unanswered, hidden.contains(node)),
@@ -487,8 +487,8 @@ mod tests {
     fn a_capture_of_one_direction_counts_no_poll_as_lost() {
         for (of_manager, node, seen) in [(true, "1", (134, 0)), (false, "240", (0, 134))] {
             let outcome = one_direction(of_manager);
-            assert_eq!(failed(&outcome), ["nodes whose frames cannot be seen here"]);
-            let polls = "polls without an answer in time";
+            assert_eq!(failed(&outcome), ["hidden nodes"]);
+            let polls = "polls without a response in time";
             assert!(outcome.checks.iter().all(|c| c.name != polls), "none can be checked");
             let Figure::Counters(hidden) = &outcome.figures["hidden nodes"] else { panic!() };
             let expected = [Cell::from(node), Cell::from(seen.0), Cell::from(seen.1)];

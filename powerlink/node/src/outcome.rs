@@ -58,7 +58,7 @@ impl<S: Station> Runner<S> {
             for (name, count) in [
                 ("from the host to the bus", passed.from_host),
                 ("from the bus to the host", passed.to_host),
-                ("could not be passed on", passed.dropped),
+                ("dropped", passed.dropped),
             ] {
                 let address = others.address().to_string();
                 table.row([Cell::from(others.name()), address.into(), count.into(), name.into()]);

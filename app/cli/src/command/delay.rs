@@ -51,8 +51,8 @@ names the cause), 2 error (a capture cannot be read).")]
     Match(Measurement<MatchOptions>),
     /// Match packets of both directions in one mirrored capture, or live
     ///
-    /// Reads one capture, stamped by one clock, of the packets that enter and leave the hop, made at a mirror
-    /// port or on the hop itself; or captures from an interface at a mirror port until Ctrl-C. The hop's MAC
+    /// Reads one capture of the packets that enter and leave the hop, from a mirror port or the hop itself. One
+    /// clock must stamp both sides. Given an interface at a mirror port, captures until Ctrl-C. The hop's MAC
     /// addresses, VLAN ids, interfaces or directions distinguish the two sides.
     #[command(after_help = "\
 Examples:
@@ -68,8 +68,8 @@ is required).")]
     /// Measure delay on the wire: two oscilloscope channels on 10BASE-T
     ///
     /// Reads a waveform in the CSV format of Tektronix oscilloscopes. Decodes frames from the Manchester code,
-    /// checks their FCS, and matches the frames before the hop with those behind it, with a resolution below
-    /// one sample.
+    /// and checks their FCS. Matches frames before the hop with frames behind it, with a resolution below one
+    /// sample.
     #[command(after_help = "\
 Examples:
   onbeat delay scope tek0001.csv
@@ -80,9 +80,9 @@ waveform).")]
     Scope(Measurement<ScopeOptions>),
     /// Trace every packet through this host, stage by stage
     ///
-    /// Measures from the driver that passes a packet of IFACE to the kernel, to the driver that has sent it,
-    /// the process that has read it, or the transmission of its response. Injects no packets and requires no
-    /// patch. Measures and prints the overhead of its programs per packet. Excludes NIC and wire.
+    /// The delay of a packet starts when the driver of IFACE passes it to the kernel. It ends when a driver has
+    /// sent the packet or its response, or a process has read it. Injects no packets and requires no patched
+    /// kernel. Measures and prints the overhead of its programs per packet. Excludes NIC and wire.
     #[command(after_help = "\
 Examples:
   onbeat delay hooks eth0 --out eth1 --for 10s

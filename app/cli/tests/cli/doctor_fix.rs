@@ -344,7 +344,7 @@ fn a_fix_that_cannot_start_reports_the_cause() {
     }
     let ran = host.run(&["--fix", "eth9", "--cpu", "5", "--only", "irq-affinity"]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.out.contains("CANNOT   CPUs 5 are not all online; these are: 0-1"), "{ran:?}");
+    assert!(ran.out.contains("CANNOT   CPUs 5 are not all online; online CPUs: 0-1"), "{ran:?}");
     host.write(JOURNAL, "{");
     let ran = host.run(&["--restore"]);
     let expected = "cannot be used: it is not a journal";

@@ -126,7 +126,7 @@ fn requests_are_sent_and_responses_printed() {
 
     let CommandOutput { code, out, err } = ran(&["show", node, "--events"]);
     let lost = "2025-01-31T12:00:08.000000Z  8  stream \"axis-1\": member 1 (port \"path2\"): path lost: 5 packets passed without it\n";
-    let back = "2025-01-31T12:00:09.000000Z  9  stream \"axis-1\": member 1 (port \"path2\"): path back, after 1234 packets without it\n";
+    let back = "2025-01-31T12:00:09.000000Z  9  stream \"axis-1\": member 1 (port \"path2\"): path restored after 1234 packets without it\n";
     assert_eq!((code, out.as_str(), err.as_str()), (0, [lost, back].concat().as_str(), ""));
 
     let CommandOutput { code, out, err } = ran(&["show", node, "--events", "--since", "8"]);
@@ -219,7 +219,7 @@ fn a_file_of_another_user_is_neither_a_node_nor_a_configuration() {
     let CommandOutput { code, err, .. } = here(&["down", "nx-planted"], None);
     assert_eq!(code, 2);
     assert!(
-        err.contains("nothing of node \"nx-planted\" at /sys/fs/bpf/onbeat/nx-planted"),
+        err.contains("no node \"nx-planted\": nothing at /sys/fs/bpf/onbeat/nx-planted"),
         "{err}"
     );
 
@@ -237,7 +237,7 @@ fn a_file_of_another_user_is_neither_a_node_nor_a_configuration() {
     // The user who became root by sudo.
     let CommandOutput { code, err, .. } = here(&["down", "./nx-planted"], Some("65534"));
     assert_eq!(code, 2);
-    assert!(err.contains("nothing of node \"victim\""), "{err}");
+    assert!(err.contains("no node \"victim\""), "{err}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use onbeat_terminal::exit::{Failure, Result};
 
 use self::cyclic::Cyclic;
 
-/// Measure relative to a limit in the same run
+/// Measure throughput and latency against the limit in the same run
 ///
 /// Compared variants are measured alternately, so that disturbances of the machine affect all of them.
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,7 @@ Examples:
   onbeat bench frer
   onbeat bench port --cycles 5000
 
-Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (root is required).")]
+Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (root is required).")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Bench,
@@ -38,12 +38,12 @@ enum Bench {
     /// Measure the back ends of the real-time port: response delay, jitter, CPU time
     ///
     /// A managing node sends a request each cycle and a controlled node responds. The wire between
-    /// them, the same for all back ends, records the times. The result includes a plain libpcap program
-    /// and the minimum possible delay as references, on an idle machine and under 400 processes that
-    /// load the scheduler like hackbench.
+    /// them, the same for all back ends, records the times. References are a plain libpcap program
+    /// and the minimum possible delay. The machine is idle, or loaded by 400 processes that exchange
+    /// messages like hackbench.
     #[command(mut_arg("backends", |backends| backends.value_parser(names(port::backends())).help(
-        "Back ends to measure; default: all but those that occupy a whole CPU (packet-spin). An \
-         unavailable one is a row with the reason"
+        "Back ends to measure; default: all but those that occupy a whole CPU (packet-spin). The \
+         row of an unavailable one states the reason"
     )))]
     #[command(after_help = "\
 Examples:
@@ -54,16 +54,16 @@ Examples:
 
 Default: 100,000 cycles in 10 rounds, of 5ms, 1ms and 250us; duration: half an hour.
 
-Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (root is required).")]
+Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (root is required).")]
     Port(Cyclic),
     /// Measure POWERLINK nodes by each back end of the port: SoC jitter, PReq to PRes
     ///
-    /// A managing and a controlled node, booted and in OPERATIONAL, run on a wire that records the
-    /// times of their frames, the same for all back ends, on an idle machine and under 400 processes
-    /// that load the scheduler like hackbench. The main value is the tail of the response time if the
+    /// A managing and a controlled node run in OPERATIONAL. The wire between them, the same for all
+    /// back ends, records the times of their frames. The machine is idle, or loaded by 400 processes
+    /// that exchange messages like hackbench. The main value is the tail of the response time if the
     /// driver responds (xdp, module), compared with a node that responds itself (packet).
     #[command(mut_arg("backends", |backends| backends.value_parser(names(powerlink::backends())).help(
-        "Back ends to measure; default: all. An unavailable one is a row with the reason"
+        "Back ends to measure; default: all. The row of an unavailable one states the reason"
     )))]
     #[command(after_help = "\
 Examples:
@@ -73,7 +73,7 @@ Examples:
 
 Default: 10,000 cycles in 5 rounds, of 5ms, 1ms and 400us; duration: ten minutes.
 
-Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (root is required).")]
+Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (root is required).")]
     Powerlink(Cyclic),
 }
 

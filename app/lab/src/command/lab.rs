@@ -108,7 +108,7 @@ const EXIT_STATUS: &str =
     "Exit status: 0 all checks hold, 1 a check failed, 2 error (root is required).";
 
 const OUTPUT: &str = "\
-Output: a summary of one screen; with --verbose all tables of the result. Each further --verbose raises the
+Output: a summary of one screen; with --verbose, all tables of the result. Each further --verbose increases the \
 log level.";
 
 const EXAMPLES: &str = "\

@@ -147,7 +147,7 @@ fn judge(
         stage.check(Check::eq(format!("{cell}: duplicated"), duplicated, 0_u64, "frames"));
     }
     let changed = sum(|flow| flow.changed);
-    stage.check(Check::eq(format!("{cell}: changed on the way"), changed, 0_u64, "frames"));
+    stage.check(Check::eq(format!("{cell}: changed in transit"), changed, 0_u64, "frames"));
     let did = |count: fn(&WireCounters) -> u64| count(&after) - count(&before);
     let (path_lost, copies) = (did(|wire| wire.lost), did(|wire| wire.duplicated));
     let held = did(|wire| wire.reordered);

@@ -103,7 +103,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "flapping",
-        summary: "cut either path in random order, never both: nothing is lost",
+        summary: "cut either path in random order, never both: no loss",
         example: "--cuts 1000 --seed 7 --json > flapping.json",
         about: "Nodes a and b protect two streams over two paths, of which path2 takes 300 us longer. Either path is \
                 cut for up to 10 ms in random order, never both: no frame may be lost.",
@@ -134,7 +134,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "restart",
-        summary: "kill and restart the daemons under traffic: nothing is lost",
+        summary: "kill and restart the daemons under traffic: no loss",
         example: "--seconds 2",
         about: "The daemons of nodes a and b are killed, stopped and restarted under traffic. The \
                 kernel continues to forward frames: none may be lost or duplicated, and counters \
@@ -145,7 +145,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "matrix",
-        summary: "{clean, cut, loss, reorder, duplicate, delay} on a path x {vector, match} recovery",
+        summary: "six impairments of one path, with vector and with match recovery",
         example: "--seed 7 --html matrix.html",
         about: "One path is impaired in each of six ways, the other is clean, with vector and with \
                 match recovery. No frame may be lost; vector recovery delivers no duplicates.",
@@ -196,7 +196,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "scale",
-        summary: "add, change and remove streams on a node that has 65,536, while others run: nothing is lost",
+        summary: "add, change and remove streams of a node with 65,536 under traffic: no loss",
         example: "--streams 3000",
         about: "A node has many streams, some of which are added, changed and removed while others \
                 are active: no frame of these may be lost.",
@@ -206,7 +206,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "interrupt-storm",
-        summary: "a real-time task, a server and a receiver under a storm of packets: stock and guarded",
+        summary: "a real-time task, a server and a receiver under a storm of packets, with and without the guard",
         example: "--scale 0.2 --html storm.html",
         about: "A real-time task and a UDP server share a CPU with the receive processing of a \
                 packet storm: with the stock kernel, and with `onbeat irq guard`.",
@@ -226,7 +226,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "powerlink",
-        summary: "a POWERLINK network boots, exchanges values, and recovers from faults",
+        summary: "boot a POWERLINK network, exchange values, and recover from faults",
         example: "--nodes 8 --cycle 20ms --json",
         about: "A POWERLINK network boots to OPERATIONAL, exchanges values, and recovers from faults: lost frames, \
                 restarted nodes, a restarted managing node.",
@@ -236,7 +236,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "powerlink-paths",
-        summary: "a POWERLINK bus as a FRER stream over two paths, each of which is cut: no cycle is lost",
+        summary: "a POWERLINK bus as FRER streams over two paths; cut each path: no cycle is lost",
         example: "--nodes 4",
         about: "A managing node reaches its controlled nodes over two paths, on which its frames \
                 are FRER streams. Each path is cut: no cycle may be lost.",

@@ -152,7 +152,7 @@ pub(super) fn check_clean(stage: &mut Stage<'_>, flowed: &[FlowResult]) {
     let duplicated = sum(|flow| flow.delivery.record.duplicated());
     stage.check(Check::eq("duplicated", duplicated, 0_u64, "frames"));
     stage.check(Check::eq(
-        "changed on the way (octets, VLAN tag, R-TAG left)",
+        "changed in transit (octets, VLAN tag, R-TAG not removed)",
         sum(|flow| flow.changed),
         0_u64,
         "frames",

@@ -59,7 +59,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
     };
     let talker = world.handle("talker")?;
     let source = talker.link("eth0")?.mac.unwrap_or_default();
-    let invalid = |error| Error::Invalid(format!("a probe cannot be made: {error}"));
+    let invalid = |error| Error::Invalid(format!("cannot create a probe: {error}"));
     let probes = probe::to_hosts(source, THERE, VLAN).map_err(invalid)?;
     stage.show_flows("frames without a stream", &flows);
     let counts = exchange(&world, &probes, "listener", "eth0")?;

@@ -165,7 +165,7 @@ impl fmt::Display for EventDetail {
                 let what = if *link == LinkState::Missing { "gone" } else { "down" };
                 write!(f, "interface {interface} is {what}")
             }
-            Self::PortBack { interface } => write!(f, "interface {interface} is back"),
+            Self::PortBack { interface } => write!(f, "interface {interface} is up again"),
             Self::PortWaiting { interface } => write!(f, "waiting for carrier on {interface}"),
             Self::ProgramDetached { interface, why, retry_s } => {
                 match why {
@@ -183,7 +183,7 @@ impl fmt::Display for EventDetail {
                 write!(f, "XDP program is attached to {interface} again")
             }
             Self::UnfinishedChecksums { why: Some(why) } => f.write_str(why),
-            Self::UnfinishedChecksums { why: None } => f.write_str("checksums are finished"),
+            Self::UnfinishedChecksums { why: None } => f.write_str("checksums are complete"),
             Self::PortMode { mode, why } => {
                 write!(f, "XDP in {mode} mode")?;
                 why.iter().try_for_each(|why| write!(f, ": {why}"))

@@ -246,7 +246,7 @@ fn energy_efficient(device: &Device, interface: &str) -> Option<Finding> {
 
 /// XDP forwards frames unchanged: a checksum that is left to the device stays unfinished.
 fn checksums(peer: &VethPeer) -> Finding {
-    let what = "the other end finishes checksums of TCP and UDP";
+    let what = "the other end completes TCP and UDP checksums";
     match (peer.checksum_offload(), peer.finish_checksums()) {
         (Some(false), _) => Finding::ok("peer-checksums", what, "yes"),
         (Some(true), Some(command)) => Finding::new(

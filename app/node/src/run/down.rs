@@ -52,7 +52,7 @@ pub fn down(node: &str, forget: bool) -> Result<Removal> {
     let known = stopped || pinned || directory.is_some() && Journal::exists(&control)?;
     if !known {
         let message =
-            format!("nothing of node {name:?} at {} or {}", pin.display(), control.display());
+            format!("no node {name:?}: nothing at {} or {}", pin.display(), control.display());
         return Err(Error::System {
             what: "find the node",
             source: std::io::Error::new(std::io::ErrorKind::NotFound, message),
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(down(file, true).unwrap(), Removal::Complete);
         assert!(!journal.exists() && !former.exists());
         let error = down(file, true).unwrap_err().to_string();
-        assert!(error.contains("nothing of node"), "{error}");
+        assert!(error.contains("no node "), "{error}");
     }
 
     /// A node with this control socket, of which a journal is left; the argument of `down`.

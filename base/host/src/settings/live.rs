@@ -89,7 +89,7 @@ impl Live {
             return Ok(format!("{directory}/threaded"));
         }
         Err(Refusal::Failed(format!(
-            "interface {interface:?} not found; bring it back, or discard its settings with --forget"
+            "interface {interface:?} not found; make it available again, or discard its settings with --forget"
         )))
     }
 
@@ -248,7 +248,7 @@ fn netdev(error: Netdev) -> Refusal {
     match error {
         Netdev::Unsupported { .. } => Refusal::Unsupported(error.to_string()),
         Netdev::NotFound { .. } => Refusal::Failed(format!(
-            "{error}; bring it back, or discard its settings with --forget"
+            "{error}; make it available again, or discard its settings with --forget"
         )),
         Netdev::NotIdentified { .. } => {
             Refusal::Failed(format!("{error}, or discard them with --forget"))

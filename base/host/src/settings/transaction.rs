@@ -161,7 +161,7 @@ pub fn apply(
                     })
             };
             if let Err(error) = remove_entries(log, unchanged) {
-                tracing::warn!("{error}; it contains unchanged values, which is harmless");
+                tracing::warn!("{error}; the journal contains unchanged values, which is harmless");
             }
             Ok(report)
         }
@@ -253,7 +253,9 @@ fn change(host: &mut dyn Host, setting: Setting) -> Change {
     let (outcome, reason) = match made {
         Ok(()) => (Outcome::Changed, None),
         Err(refusal) => match (restore_value(host, &setting.place, &setting.now), &refusal) {
-            (Err(why), _) => (Outcome::Stuck, Some(format!("{refusal}; not as before: {why}"))),
+            (Err(why), _) => {
+                (Outcome::Stuck, Some(format!("{refusal}; former value not restored: {why}")))
+            }
             (Ok(_), Refusal::Failed(_)) => (Outcome::Failed, Some(refusal.to_string())),
             (Ok(_), _) => (Outcome::Skipped, Some(refusal.to_string())),
         },
@@ -317,7 +319,7 @@ pub fn restore(host: &mut dyn Host, log: &mut dyn Log) -> Result<Vec<Restored>> 
         let result = match found {
             Err(refusal) => Err(refusal.to_string()),
             Ok(Some(None)) => Err(format!(
-                "interface {:?} not found; bring it back, or discard its settings with --remove_entries",
+                "interface {:?} not found; make it available again, or discard its settings with --forget",
                 entry.place.interface().unwrap_or_default()
             )),
             Ok(Some(Some(name))) => restore_value(host, &entry.place.renamed(&name), &entry.before),

@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn shows() {
         let text = REPR.to_string();
-        assert!(text.starts_with("stamp reflected 66051, ±12398 ns, not synchronised, of stamp"));
+        assert!(text.starts_with("stamp reflected 66051, ±12398 ns, not synchronized, of stamp"));
         assert!(text.ends_with(" ttl 40"), "{text}");
     }
 }

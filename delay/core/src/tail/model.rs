@@ -51,7 +51,7 @@ pub enum Refusal {
     },
     /// The distribution fits the tail at too few consecutive thresholds.
     #[error(
-        "a generalised Pareto tail fits at {in_a_row} thresholds in a row of {thresholds} (p >= {GOOD}; \
+        "a generalized Pareto tail fits at {in_a_row} thresholds in a row of {thresholds} (p >= {GOOD}; \
          the best has {best_p:.3}), and {GOOD_IN_A_ROW} are required; check for delays of more than one cause"
     )]
     NoFit {

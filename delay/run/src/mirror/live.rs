@@ -37,7 +37,7 @@ pub(super) struct LiveOptions {
     count: Option<NonZeroU64>,
     /// Source of time stamps of an interface: the NIC if it can stamp every packet, else the kernel (best), the NIC
     /// (nic), or the kernel (kernel)
-    #[arg(long, value_name = "WHO", value_parser = stamps())]
+    #[arg(long, value_name = "SOURCE", value_parser = stamps())]
     stamps: Option<StampPolicy>,
 }
 

@@ -17,7 +17,7 @@ use crate::sink::DelaySink;
 
 /// The delays of each probe, in the order of the table.
 const WAYS: [&str; 5] =
-    ["round trip", "round trip, from when it was meant to go", "in the reflector", "there", "back"];
+    ["round trip", "round trip, from its scheduled start", "in the reflector", "forward", "return"];
 const ROUND_TRIP: usize = 0;
 const INTENDED: usize = 1;
 const REFLECTOR: usize = 2;
@@ -126,10 +126,10 @@ impl ProbeResults {
         let one_clock = bound_ns.is_none();
         if one_clock {
             let negative = self.ways[THERE].negative() + self.ways[BACK].negative();
-            outcome.check(Check::eq("negative delays there or back", negative, 0_u64, ""));
+            outcome.check(Check::eq("negative one-way delays", negative, 0_u64, ""));
             if negative > 0 || found.clock_steps > 0 {
                 outcome.note(
-                    "delays there and back are of two clocks, or of one that was set; omit --one-clock",
+                    "one-way delays are of two clocks, or of one that was set; omit --one-clock",
                 );
             }
         }
@@ -172,7 +172,7 @@ impl ProbeResults {
         outcome.check(Check::eq("steps of the reflector's clock", compared.steps, 0_u64, ""));
         if let Some(bound_ns) = compared.bound_ns {
             outcome.note(format!(
-                "two clocks: delays there and back have an error of up to {}, since a path may divide its \
+                "two clocks: one-way delays have an error of up to {}: a path can divide its \
                  fastest round trip between both directions in any ratio; smaller values are withheld",
                 duration_ns(bound_ns)
             ));

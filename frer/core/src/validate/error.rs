@@ -124,7 +124,7 @@ impl fmt::Display for RecoveryError {
                 write!(f, "history_length: {value}; give 2 to {MAX_HISTORY}")
             }
             Self::IndividualWithLatent => f.write_str(
-                "latent: set on individual recovery, which sees one path only; set it on the \
+                "latent: set on individual recovery, which covers one path only; set it on the \
                  stream's recovery",
             ),
             Self::Latent(error) => write!(f, "latent.{error}"),

@@ -154,7 +154,7 @@ fn recovery() {
     let with_latent = Recovery { latent: Some(LATENT), ..RECOVERY };
     assert_eq!(
         message(|stream| stream.members[0].individual = Some(with_latent)),
-        "members[0].individual.latent: set on individual recovery, which sees one path only; set \
+        "members[0].individual.latent: set on individual recovery, which covers one path only; set \
          it on the stream's recovery"
     );
     let latent_message = |latent| {

@@ -49,7 +49,7 @@ pub(super) fn of(run: Run, mut summary: Summary, lines: &Timelines) -> Outcome {
         ("suffered, over time", &lines.suffered, None),
     ] {
         let mut figure = TimeSeries::continuous("% of a CPU");
-        figure = figure.series("all bottom halves", percent(&lines.all));
+        figure = figure.series("all softirqs", percent(&lines.all));
         for (process, line) in processes {
             figure = figure.series(label(&mut summary, *process), percent(line));
         }
@@ -96,9 +96,7 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
     if !summary.header.command.is_empty() {
         notes.push(format!("recorded while this ran: {}", summary.header.command.join(" ")));
     }
-    notes.push(
-        "shares are of one CPU; packets are counted as the protocols see them, after GRO".into(),
-    );
+    notes.push("shares are of one CPU; packets are counted in the protocols, after GRO".into());
     notes.push(
         match summary.header.irq_time_accounting {
             Some(true) => {
@@ -118,8 +116,8 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
     );
     match (summary.header.tick_ns, summary.per_tick) {
         (Some(tick_ns), Some(interrupts)) => notes.push(format!(
-            "by ticks: the algorithm of Zhang and West (RTSS 2006) with a tick of {} ms, in \
-             which at the end there was room for {interrupts} packet{}",
+            "by ticks: the algorithm of Zhang and West (RTSS 2006) with a tick of {} ms, at \
+             the end, one tick was the time of {interrupts} packet{}",
             tick_ns / 1_000_000,
             if interrupts == 1 { "" } else { "s" }
         )),
@@ -130,8 +128,8 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
         (None, _) => notes.push("by ticks: this kernel had no clock for it".into()),
     }
     notes.push(
-        "times of the kernel are in its clock ticks; of processes that exited in between, those \
-         at the snapshot before"
+        "kernel times are in clock ticks; those of processes that exited are from the snapshot \
+         before"
             .into(),
     );
     if let Some(sample) = table.sample {
@@ -328,7 +326,7 @@ fn times(summary: &mut Summary) -> Counters {
 fn cpus(summary: &Summary) -> Counters {
     let mut counters = Counters::new([
         ("CPU", ""),
-        ("bottom halves", "ns"),
+        ("softirqs", "ns"),
         ("for processes", "ns"),
         ("for no process", "ns"),
         ("on processes' time", "ns"),

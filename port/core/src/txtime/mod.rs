@@ -45,9 +45,9 @@ impl Txtime {
         })?;
         if etf.deadline != options.deadline {
             let (is, remedy) = if etf.deadline {
-                ("in", "configure it without, or open the port with it")
+                ("in", "configure etf without it, or open the port with it")
             } else {
-                ("not in", "configure it with it, or open the port without")
+                ("not in", "configure etf with it, or open the port without it")
             };
             return Err(unsupported(format!("its etf is {is} deadline mode"), remedy.into()));
         }

@@ -241,7 +241,7 @@ impl Checker {
         match service {
             Service::NmtCommand(command) => {
                 if source != NodeId::MN {
-                    return Some(format!("command of a controlled node: {message}"));
+                    return Some(format!("NMT command sent by a controlled node: {message}"));
                 }
                 for (node, known) in &mut self.nodes {
                     let to = command.to(*node, message.destination);

@@ -18,8 +18,8 @@ use onbeat_terminal::output::{self, Reader};
 /// Run receive processing at the priority of the waiting process
 ///
 /// Interfaces of the file's [guard] table receive in threads (threaded NAPI). The priority of these threads
-/// follows the highest priority among the threads that wait for packets of the interface, so packets for
-/// low-priority processes do not delay those for higher ones. Processes can have budgets: packets that
+/// follows the highest priority among the threads that wait for packets of the interface. Packets for
+/// low-priority processes then do not delay those for higher ones. Processes can have budgets: packets that
 /// exceed a budget are dropped early.
 ///
 /// Runs until Ctrl-C, then restores all settings. After a kill -9, the next start or --restore restores

@@ -27,7 +27,7 @@ not, 2 error.")]
 pub(super) struct Managing {
     /// Sender of SoC: process, or automatic (the back end, at a launch time or by a kernel timer; txtime and
     /// module) [default: from the file, else automatic if the back end supports it]
-    #[arg(long, value_name = "WHO", value_parser = sender)]
+    #[arg(long, value_name = "SENDER", value_parser = sender)]
     soc: Option<Sender>,
     #[command(flatten)]
     options: Options,
@@ -50,7 +50,7 @@ pub(super) struct Controlled {
     node: u8,
     /// Sender of poll responses: process, or automatic (the back end, in the driver or kernel; xdp and module)
     /// [default: from the file, else automatic if the back end supports it]
-    #[arg(long, value_name = "WHO", value_parser = sender)]
+    #[arg(long, value_name = "SENDER", value_parser = sender)]
     response: Option<Sender>,
     #[command(flatten)]
     options: Options,

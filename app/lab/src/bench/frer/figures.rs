@@ -193,7 +193,7 @@ fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, undisturbed: boo
     }
     outcome.note(
         "Limits: with one path, A and B redirect. With two, A broadcasts to both and B redirects \
-         frames of path 1 and drops frames of path 2: the frames and interfaces of FRER, without \
+         frames of path 1 and drops frames of path 2. Frames and interfaces are those of FRER, without \
          identification, tags and recovery. Each ratio is the median over rounds of FRER relative \
          to the limit measured next to it."
             .to_owned(),

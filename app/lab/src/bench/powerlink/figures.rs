@@ -33,7 +33,7 @@ fn checks(outcome: &mut Outcome, found: &PowerlinkResults, row: &str, automatic:
     let cases = || found.cases.iter().filter(|case| case.backend == row);
     let sum = |of: fn(&PowerlinkCase) -> u64| cases().map(of).sum::<u64>();
     let seen = Check::min(
-        format!("{row}: cycles seen on the wire"),
+        format!("{row}: cycles on the wire"),
         sum(|case| case.cycles + case.missed),
         sum(|case| case.wanted),
         "cycles",

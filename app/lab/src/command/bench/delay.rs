@@ -19,7 +19,7 @@ Examples:
   onbeat bench delay --only matching --packets 1000000 --rounds 3
   onbeat bench delay --only hooks --json > hooks.json
 
-Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (the hooks require root \
+Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (the hooks require root \
 and Linux 6.3 with BTF).")]
 pub(super) struct Delay {
     #[command(flatten)]

@@ -10,7 +10,7 @@ use onbeat_terminal::exit::Result;
 ///
 /// Each data plane is compared with its limit in the same run: FRER in XDP with plain XDP redirection,
 /// FRER in user space with a bare forwarder over the same packet or AF_XDP sockets. Results are frames
-/// per second and nanoseconds per frame, and for XDP the one-way delay with and without FRER, on an
+/// per second and nanoseconds per frame. For XDP also the one-way delay with and without FRER, on an
 /// idle machine and with a CPU hog on the same core.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -21,7 +21,7 @@ Examples:
   onbeat bench frer --streams 1,4096 --rounds 7 --html frer.html
   onbeat bench frer --source socket --streams 1 --rounds 3
 
-Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (root is required).")]
+Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (root is required).")]
 pub(super) struct Frer {
     #[command(flatten)]
     shown: ResultOptions,

@@ -21,7 +21,7 @@ Examples:
   onbeat bench irq --sample 10
   onbeat bench irq --rounds 5 --slice 200ms --html irq.html
 
-Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (root and Linux 6.8 with \
+Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (root and Linux 6.8 with \
 BTF are required).")]
 pub(super) struct Irq {
     #[command(flatten)]

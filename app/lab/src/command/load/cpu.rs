@@ -21,7 +21,7 @@ const PROFILE: u64 = 1 << 20;
 ///
 /// A thread per CPU alternates between idle and busy times, as specified by the rows of a profile,
 /// repeatedly, at normal priority, until Ctrl-C. A profile has tables [[row]] with idle-us, duty-us
-/// and, if the thread shall poll the clock in the idle time instead of sleeping, busy-loop = true. The
+/// and, if the thread polls the clock in the idle time instead of sleeping, busy-loop = true. The
 /// result shows the CPU share of each thread, by its CPU clock.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -90,7 +90,7 @@ impl fmt::Display for Action {
                 write!(f, "interface of l{link} end {end} {}", turned(on))
             }
             Action::Remove { link, end } => write!(f, "interface of l{link} end {end} removed"),
-            Action::Return { link, end } => write!(f, "interface of l{link} end {end} back"),
+            Action::Return { link, end } => write!(f, "interface of l{link} end {end} restored"),
             Action::End { node, kill } => {
                 write!(f, "n{node} {}", if *kill { "SIGKILL" } else { "SIGTERM" })
             }

@@ -140,7 +140,7 @@ pub(in crate::scenario) fn play(stage: &mut Stage<'_>, options: &Options) -> Res
         let up = bus.operational();
         stage.check(Check::eq(format!("in OPERATIONAL while {path} is cut"), up, all, "nodes"));
         world.restore(path)?;
-        pause_until(now_ns() + phase_ns, || stage.show_step(&format!("{path} is back")))?;
+        pause_until(now_ns() + phase_ns, || stage.show_step(&format!("{path} is restored")))?;
     }
     let (up, _) = bus.settle()?;
     stage.check(Check::eq("in OPERATIONAL at the end", up, all, "nodes"));

@@ -95,7 +95,7 @@ fn checks(stage: &mut Stage<'_>, load: Load, cases: &[&RttCase]) {
         eq("lost", sum(|case| case.lost));
     }
     eq("duplicated", sum(|case| case.duplicated));
-    eq("changed on the way (octets, VLAN tag, R-TAG left)", sum(|case| case.changed));
+    eq("changed in transit (octets, VLAN tag, R-TAG not removed)", sum(|case| case.changed));
     let fewest = cases.iter().map(|case| case.sent - case.lost).min().unwrap_or(0);
     let name = format!("{}: returned probes, minimum of all rows", load.name());
     stage.check(Check::min(name, fewest, 1_u64, "probes"));

@@ -15,7 +15,7 @@ pub(super) enum Hop {
     Router,
     /// The kernel bridges
     Bridge,
-    /// A node identifies a stream and relays it, by XDP, which hooks do not see
+    /// A node identifies a stream and relays it, by XDP, which the hooks do not observe
     #[value(name = "frer")]
     Relay,
     /// A process answers
