@@ -127,7 +127,7 @@ fn down_refusal(place: &str, pin: &Path, in_bpf: bool) -> String {
 }
 
 fn nothing_of_node(pin: &str, control: &str) -> String {
-    format!("onbeat: cannot find the node: nothing of node \"a\" at {pin} or {control}")
+    format!("onbeat: cannot find the node: no node \"a\" at {pin} or {control}")
 }
 
 #[test]

@@ -200,7 +200,7 @@ impl Soak {
     fn clear(&mut self) {
         self.end(Signal::SIGKILL);
         let down = run_in(self.handle().namespace(), &["down", "a"]);
-        assert!(down.code == 0 || down.err.contains("nothing of node"), "{down:?}");
+        assert!(down.code == 0 || down.err.contains("no node "), "{down:?}");
         assert_eq!(left_behind("a"), Vec::<std::path::PathBuf>::new(), "left behind");
         while !self.strangers.is_empty() {
             self.detach();

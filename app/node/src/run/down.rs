@@ -51,8 +51,7 @@ pub fn down(node: &str, forget: bool) -> Result<Removal> {
     // A damaged journal, too, shows that there was such a node.
     let known = stopped || pinned || directory.is_some() && Journal::exists(&control)?;
     if !known {
-        let message =
-            format!("no node {name:?}: nothing at {} or {}", pin.display(), control.display());
+        let message = format!("no node {name:?} at {} or {}", pin.display(), control.display());
         return Err(Error::System {
             what: "find the node",
             source: std::io::Error::new(std::io::ErrorKind::NotFound, message),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes src/tail/table.rs: upper quantiles of Anderson and Darling's statistic for samples of a
-generalised Pareto distribution whose shape and scale are fitted by maximum likelihood.
+generalized Pareto distribution whose shape and scale are fitted by maximum likelihood.
 
     python3 goodness_table.py > ../../src/tail/table.rs      (numpy; some minutes)
 """
@@ -57,7 +57,7 @@ def statistic(x, shape, scale):
 
 def main():
     random = np.random.default_rng(8762)
-    print("//! Upper quantiles of Anderson and Darling's statistic for generalised Pareto")
+    print("//! Upper quantiles of Anderson and Darling's statistic for generalized Pareto")
     print("//! distributions with both parameters fitted, by fitted shape. Simulated:")
     print("//! tests/data/goodness_table.py.")
     print()
