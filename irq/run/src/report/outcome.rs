@@ -116,7 +116,7 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
     );
     match (summary.header.tick_ns, summary.per_tick) {
         (Some(tick_ns), Some(interrupts)) => notes.push(format!(
-            "by ticks: the algorithm of Zhang and West (RTSS 2006) with a tick of {} ms, at \
+            "by ticks: the algorithm of Zhang and West (RTSS 2006) with a tick of {} ms; at \
              the end, one tick was the time of {interrupts} packet{}",
             tick_ns / 1_000_000,
             if interrupts == 1 { "" } else { "s" }
