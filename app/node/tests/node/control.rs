@@ -129,7 +129,7 @@ fn a_request_may_be_long_and_an_endless_one_is_cut_off() {
         stream.read_to_string(&mut answer).unwrap();
         answer
     });
-    assert!(answer.contains("1048576 octets at most"), "{answer}");
+    assert!(answer.contains("request longer than 1048576 octets"), "{answer}");
 }
 
 /// A client that waits for an event, and what it is answered in the end.
@@ -480,7 +480,7 @@ fn nodes_whose_daemons_have_died_do_not_count() {
     dead("b.sock");
     dead("c.sock");
     let only = Client::to_node(None, directory.0.path()).unwrap_err().to_string();
-    assert!(only.contains("have died: b, c;") && only.contains("onbeat down NODE"), "{only}");
+    assert!(only.contains("have terminated: b, c;") && only.contains("onbeat down NODE"), "{only}");
     let _server = Server::bind(&directory.socket()).unwrap();
     assert!(Client::to_node(None, directory.0.path()).is_ok(), "the dead ones do not count");
     let unknown = Client::to_node(Some("x"), directory.0.path()).unwrap_err().to_string();
