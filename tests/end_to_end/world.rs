@@ -81,7 +81,7 @@ fn a_node_that_exits_at_once_is_reported_with_its_log() {
     let error = world.start("a", Path::new("/bin/false")).unwrap_err().to_string();
     assert_eq!(error, "node \"a\": it exited with exit status 1");
     let error = world.start("a", Path::new("/bin/cat")).unwrap_err().to_string();
-    assert!(error.contains("it said:\n") && error.contains("run"), "{error}");
+    assert!(error.contains("its log:\n") && error.contains("run"), "{error}");
 }
 
 /// The number of namespaces that processes of this machine hold open or live in.
