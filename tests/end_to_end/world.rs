@@ -106,7 +106,7 @@ fn a_world_is_removed_completely() {
     // Other tests of this binary hold namespaces at the same time: count in a separate process.
     if std::env::var_os("ONBEAT_TEST_ALONE").is_none() {
         let alone = Command::new(std::env::current_exe().unwrap())
-            .args(["world::nothing_stays_of_a_world", "--exact", "--test-threads=1"])
+            .args(["world::a_world_is_removed_completely", "--exact", "--test-threads=1"])
             .env("ONBEAT_TEST_ALONE", "1")
             .output()
             .unwrap();
@@ -155,7 +155,7 @@ fn a_daemon_is_killed_with_its_parent() {
     );
     make_executable(&script, text);
     let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args(["world::a_daemon_dies_with_a_process_that_is_killed", "--exact", "--test-threads=1"])
+        .args(["world::a_daemon_is_killed_with_its_parent", "--exact", "--test-threads=1"])
         .env("ONBEAT_TEST_VICTIM", &script)
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -192,7 +192,7 @@ fn an_interrupt_stops_waits_and_removes_the_world() {
     let mark = directory.file("mark");
     let mut waiting = Command::new(std::env::current_exe().unwrap())
         .args([
-            "world::an_interrupt_ends_what_waits_and_the_world_goes",
+            "world::an_interrupt_stops_waits_and_removes_the_world",
             "--exact",
             "--test-threads=1",
         ])

@@ -6,7 +6,7 @@
 //! use onbeat_realtime::Profile;
 //!
 //! # fn main() -> onbeat_realtime::Result<()> {
-//! In the cyclic thread. All settings are undone when `_realtime` is dropped.
+//! // In the cyclic thread. All settings are undone when `_realtime` is dropped.
 //! let _realtime = Profile::control_loop().on_cpus("1".parse()?).enter()?;
 //! # Ok(())
 //! # }

@@ -124,7 +124,12 @@ fn documents_that_sources_name_exist() {
     let (mut named, mut missing) = (0, Vec::new());
     for file in sources(&root) {
         let text = fs::read_to_string(&file).unwrap_or_default();
-        for rest in text.split("docs/").skip(1) {
+        for (at, directory) in text.match_indices("docs/") {
+            // Not a path of this tree: docs/ of an address.
+            if text[..at].ends_with('/') {
+                continue;
+            }
+            let rest = &text[at + directory.len()..];
             let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "/._-".contains(c)));
             let name = rest[..end.unwrap_or(rest.len())].trim_end_matches('.');
             let is_document = [".md", ".1", ".json"].iter().any(|kind| name.ends_with(kind));

@@ -194,6 +194,6 @@ mod tests {
         let plain = untagged(&tagged).expect("it has a tag");
         assert_eq!(plain[12..], [0x88, 0xab, 1, 255, 240]);
         assert_eq!(untagged(&plain), None);
-        assert!(line(&plain).expect("POWERLINK").contains("cut off"), "{:?}", line(&plain));
+        assert!(line(&plain).expect("POWERLINK").contains("is truncated"), "{:?}", line(&plain));
     }
 }

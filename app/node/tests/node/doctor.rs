@@ -151,7 +151,7 @@ const CASES: &[Case] = &[
         "CAP_NET_ADMIN, CAP_NET_RAW, CAP_PERFMON, CAP_BPF",
         "root",
     ),
-    ("proc/self/status", "CapEff: 0000000000203000", "capabilities", Level::Ok, "all", ""),
+    ("proc/self/status", "CapEff: 0000000000203000", "capabilities", Level::Ok, "sufficient", ""),
     (
         "proc/version",
         "Linux version 6.1 SMP PREEMPT_DYNAMIC",
@@ -211,7 +211,7 @@ const CASES: &[Case] = &[
     ("proc/sys/kernel/sched_rt_runtime_us", "1000000", "rt-throttling", Level::Ok, "off", ""),
     ("sys/devices/system/cpu/smt/active", "1", "smt", Level::Warn, "on", "echo off"),
     ("sys/devices/system/cpu/isolated", "", "isolated-cpus", Level::Info, "none", "isolcpus"),
-    ("proc/812/comm", "irqbalance", "irqbalance", Level::Warn, "runs", "systemctl disable"),
+    ("proc/812/comm", "irqbalance", "irqbalance", Level::Warn, "running", "systemctl disable"),
     (
         "proc/irq/41/effective_affinity_list",
         "0",
@@ -408,7 +408,7 @@ const NIC_CASES: &[NicCase] = &[
         |d| behind_peer(d, &["tx-vlan-hw-insert"]),
         "vlan-offload",
         Level::Warn,
-        "the other end passes them beside",
+        "the other end passes them outside",
         "ip netns exec h1 ethtool -K eth0 txvlan off",
     ),
     (
@@ -459,7 +459,7 @@ fn the_back_ends_of_a_port_are_listed_with_the_best() {
     for (id, level, value, remedy) in [
         ("port-packet", Level::Ok, "ring", None),
         ("port-xsk", Level::Info, "copy: no zero copy", Some("another driver")),
-        ("port-xdp", Level::Info, "not here: no native mode", None),
+        ("port-xdp", Level::Info, "unavailable: no native mode", None),
     ] {
         let finding = host.finding(id, &["eth1"]);
         let found = (finding.level, finding.value.as_str(), finding.remedy.as_deref());

@@ -43,7 +43,7 @@ fn without_their_mtu_the_paths_are_too_narrow() {
         let config = Config::parse(&text, "narrow.toml").unwrap();
         let error = config.check(|_| Some(1500)).unwrap_err().to_string();
         assert!(error.contains("has MTU 1500, frames from port"), "{error}");
-        assert!(error.contains("need 1506"), "{error}");
+        assert!(error.contains("require 1506"), "{error}");
         assert!(error.contains("set mtu = 1506 on port \"path1\""), "{error}");
         config.check(|_| None).unwrap();
     }
