@@ -149,7 +149,7 @@ fn mtu(device: &Device, interface: &str) -> Finding {
         "interface-mtu",
         Level::Warn,
         what,
-        format!("{value}: too small for frames of 1500 octets"),
+        format!("{value}: too small for frames of 1500 octets with an R-TAG"),
     );
     match device.max_mtu.filter(|&max| max < PATH_MTU) {
         Some(max) => finding.remedy(format!(

@@ -368,7 +368,7 @@ const NIC_CASES: &[NicCase] = &[
         "interface-mtu",
         Level::Warn,
         "1500",
-        "lower the talker's MTU to 1494",
+        "reduce the talker's MTU to 1494",
     ),
     (
         |d| d.offloads = vec!["rx-vlan-hw-parse".into()],
@@ -503,7 +503,7 @@ fn the_table_puts_the_remedy_below_the_finding() {
     host.nic("eth1").mtu = 1500;
     let text = table(&host.examine(&["eth1"]));
     let expected = "\
-WARN  eth1: room for the R-TAG on a path: MTU 1500: frames of 1500 octets do not fit
+WARN  eth1: room for the R-TAG on a path: MTU 1500: too small for frames of 1500 octets with an R-TAG
       -> ip link set eth1 mtu 1506, or mtu = 1506 in its [[port]]
 ";
     assert!(text.contains(expected), "{text}");
