@@ -35,7 +35,10 @@ rm -rf "$tree"
 rm -f "$out"/*.deb "$out"/*.changes "$out"/*.buildinfo
 scripts/export.sh "$tree"
 cp -R packaging/debian "$tree/debian"
-sed -i "s/@MAINTAINER@/$maintainer/" "$tree/debian/control" "$tree/debian/copyright"
+# An author's name is data, no part of the command of sed.
+maintainer=$(printf %s "$maintainer" | tr -d '\000-\037')
+escaped=$(printf %s "$maintainer" | sed 's,[\\/&],\\&,g')
+sed -i "s/@MAINTAINER@/$escaped/" "$tree/debian/control" "$tree/debian/copyright"
 # Revision 0: a package of Debian itself has a higher one.
 cat >"$tree/debian/changelog" <<END
 onbeat ($version-0onbeat1) unstable; urgency=medium

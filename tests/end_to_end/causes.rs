@@ -421,7 +421,7 @@ fn captures_of_both_directions_and_of_a_clock_set_back_match() {
         let (names, statement) = causes(&found);
         assert_eq!((code, names), (0, vec!["both directions"]), "{statement}");
         assert!(
-            statement.contains("300 compared") && statement.contains("150 back"),
+            statement.contains("300 compared") && statement.contains("150 in reverse"),
             "{statement}"
         );
         assert_eq!(packets(&found, "matched uniquely"), u64::from(PACKETS));

@@ -332,7 +332,9 @@ module() {
 
 purge() {
 	expect 0 apt purge onbeat onbeat-lab
-	inside test ! -e /etc/onbeat || die "the purge leaves /etc/onbeat"
+	inside test -f /etc/onbeat/bridge.toml || die "the purge deletes a configuration of the administrator"
+	rm "$root/etc/onbeat/bridge.toml"
+	rmdir "$root/etc/onbeat"
 	# The dependencies are purged as well.
 	mapfile -t others < <(installed | comm -13 "$work/$suite/packages" -)
 	[ ${#others[@]} = 0 ] || expect 0 apt purge "${others[@]}"

@@ -57,7 +57,7 @@ pub(crate) fn check_version(of_caller: Option<&str>) -> Result<()> {
     let own = version::line();
     match of_caller {
         Some(version) if version != own => Err(Failure::new(format!(
-            "onbeat has version {version}, and its laboratory (onbeat-lab) {own}; install both in \
+            "onbeat has version {version:?}, and its laboratory (onbeat-lab) {own}; install both in \
                 one version"
         ))),
         _ => Ok(()),

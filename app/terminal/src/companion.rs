@@ -75,7 +75,7 @@ impl Companion {
         let program = self.find()?;
         if env::var_os(VERSION).is_some() {
             return Err(Failure::new(format!(
-                "{program:?} is a copy of this program; {}",
+                "{program:?} is a copy of this program, or {VERSION} is set in the environment; {}",
                 self.remedy
             )));
         }

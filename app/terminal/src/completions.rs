@@ -36,6 +36,17 @@ pub struct Completions {
     pub shell: Shell,
 }
 
+/// Changes of the bash script: no expansion of patterns in candidates, and candidates with characters that are
+/// special to a shell are file names, which readline quotes.
+const BASH_QUOTING: [(&str, &str); 2] = [
+    ("    local IFS=", "    local - 2>/dev/null && set -f\n    local IFS="),
+    (
+        "    elif [[ $_CLAP_COMPLETE_SPACE",
+        "    elif [[ \"${COMPREPLY[*]}\" == *[!-[:alnum:]_.:=,/@%+$'\\v']* ]]; then\n        \
+         compopt -o filenames\n    elif [[ $_CLAP_COMPLETE_SPACE",
+    ),
+];
+
 impl Completions {
     /// Prints the script.
     ///
@@ -52,12 +63,27 @@ impl Completions {
             .write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)
             .map_err(Failure::new)?;
         let mut script = String::from_utf8_lossy(&script).into_owned();
-        if self.shell == Shell::Zsh {
-            script += ZSH_FIRST;
+        match self.shell {
+            Shell::Zsh => script += ZSH_FIRST,
+            Shell::Bash => script = quoting(&script)?,
+            _ => {}
         }
         output::print(&script)?;
         Ok(Answer::Good)
     }
+}
+
+/// The bash script with quoted candidates: bash inserts others as they are, and another user may have given
+/// a file a name with a command in it.
+fn quoting(script: &str) -> std::result::Result<String, Failure> {
+    let mut script = script.to_owned();
+    for (text, instead) in BASH_QUOTING {
+        if !script.contains(text) {
+            return Err(Failure::new(format!("the bash script of clap_complete has no {text:?}")));
+        }
+        script = script.replacen(text, instead, 1);
+    }
+    Ok(script)
 }
 
 /// A list of the values that an argument can have on this host.
@@ -65,6 +91,10 @@ pub type Values = fn() -> Vec<String>;
 
 /// Completes the words of the command line and exits, if a shell requests completions.
 pub fn complete(program: impl Fn() -> Command, values: fn(&Arg) -> Option<Values>) {
+    // A shell passes the words after "--"; without it the variable is set by mistake.
+    if std::env::args_os().nth(1).is_none_or(|word| word != "--") {
+        return;
+    }
     let program = || with_values(program(), values);
     CompleteEnv::with_factory(program).var(VARIABLE).complete();
 }
@@ -170,5 +200,39 @@ mod tests {
         assert_eq!(completed(&["p", "b", "--port", ""]), [] as [&str; 0]);
         let expected = BTreeMap::from([("p a".to_owned(), vec!["port".to_owned()])]);
         assert_eq!(arguments(&program(), values), expected);
+    }
+
+    /// What bash would insert for a candidate: readline quotes names of files.
+    fn is_quoted_by_bash(candidate: &str) -> bool {
+        let mut script = Vec::new();
+        let bash = Shells::builtins();
+        let bash = bash.completer("bash").unwrap();
+        bash.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script).unwrap();
+        let script = quoting(&String::from_utf8(script).unwrap()).unwrap();
+        let program =
+            "onbeat() { printf %s \"$CANDIDATE\"; }\ncompopt() { printf '%s ' \"$@\"; }\n";
+        let call = "COMP_WORDS=(onbeat x) COMP_CWORD=1\n_clap_complete_onbeat onbeat x onbeat\n\
+                    printf '%s\\n' \"${COMPREPLY[@]}\"\n";
+        let ran = std::process::Command::new("bash")
+            .args(["-c", &format!("{script}{program}{call}")])
+            .env("CANDIDATE", candidate)
+            .current_dir("/")
+            .output()
+            .unwrap();
+        let output = String::from_utf8(ran.stdout).unwrap();
+        assert!(output.ends_with(&format!("{candidate}\n")), "{output}");
+        output.contains("-o filenames")
+    }
+
+    #[test]
+    fn bash_quotes_names_that_contain_commands() {
+        for name in ["x$(reboot).pcap", "a;reboot", "a`reboot`", "a b", "*", "a\nb", "--html=$(a)"]
+        {
+            assert!(is_quoted_by_bash(name), "{name}");
+        }
+        for name in ["--json", "match", "--html=out.html", "eth0", "/tmp/in.pcap"] {
+            assert!(!is_quoted_by_bash(name), "{name}");
+        }
+        assert!(quoting("complete -F f onbeat").is_err());
     }
 }

@@ -8,7 +8,7 @@ use onbeat_terminal::exit::Result;
 const LABORATORY: Companion = Companion {
     name: "onbeat-lab",
     directory: "../libexec/onbeat",
-    remedy: "install the laboratory of this version (in a checkout: make lab)",
+    remedy: "install the laboratory of this version (package onbeat-lab; in a checkout: make lab)",
 };
 
 /// Commands of the laboratory.
