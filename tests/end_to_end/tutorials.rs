@@ -107,6 +107,12 @@ fn is_line(shown: &str, line: &str) -> bool {
     }
 }
 
+/// Whether a line of a log matches the shown one, at any time.
+fn is_log_line(shown: &str, line: &str) -> bool {
+    let text = |line| str::split_once(line, ' ').map_or("", |(_, text)| text);
+    is_log(line) && is_line(text(shown), text(line))
+}
+
 /// Whether output matches the shown one.
 fn is_output(shown: &[&str], output: &[&str]) -> bool {
     match (shown.split_first(), output.split_first()) {
@@ -186,7 +192,7 @@ impl Station {
         );
         for line in logged {
             wait_for(&format!("{place}: {line}; the log has {:#?}", self.printed()), || {
-                self.printed()[before..].iter().any(|printed| is_line(line, printed))
+                self.printed()[before..].iter().any(|printed| is_log_line(line, printed))
             });
         }
     }
@@ -353,6 +359,9 @@ fn shown_output_matches_output_with_other_numbers() {
         assert!(!is_output(wrong, &output), "{wrong:?}");
     }
     assert!(is_log("2026-11-23T21:25:31.890547Z  INFO node") && !is_log("node a"));
+    let shown = "2026-11-23T21:25:31.890547Z  INFO node a";
+    assert!(is_log_line(shown, "2026-11-24T00:00:00.000000Z  INFO node a"));
+    assert!(!is_log_line(shown, "2026-11-24T21:25:31.890547Z  INFO node b"));
     assert_eq!(shape("─────  ────"), shape("──  ─"));
     assert_eq!(shape("0 %  0.00 ms"), "0 % 0");
 }
