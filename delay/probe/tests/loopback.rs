@@ -131,13 +131,17 @@ fn datagrams_of_other_senders_are_answered_or_counted() {
 }
 
 /// Returns true if datagrams are pending in the socket of a port, the first column after the state
-/// (proc_net_udp(5)).
+/// (proc_net_udp(5)). The kernel prints the table in parts, and omits a line if sockets are opened and closed
+/// between two parts: the table is read again, until it has the line.
 fn waits(port: u16) -> bool {
-    let sockets = fs::read_to_string("/proc/self/net/udp").unwrap();
     let local = format!("0100007F:{port:04X}");
-    let line = sockets.lines().find(|line| line.split_whitespace().nth(1) == Some(&local));
-    let queues = line.unwrap().split_whitespace().nth(4).unwrap();
-    !queues.ends_with(":00000000")
+    loop {
+        let sockets = fs::read_to_string("/proc/self/net/udp").unwrap();
+        let mut lines = sockets.lines().map(|line| line.split_whitespace().skip(1));
+        if let Some(mut line) = lines.find_map(|mut line| (line.next()? == local).then_some(line)) {
+            return !line.nth(2).unwrap().ends_with(":00000000");
+        }
+    }
 }
 
 /// Probes of a second at 5,000 packets/s are pending for a stopped reflector: none is lost, so that no loss of a
