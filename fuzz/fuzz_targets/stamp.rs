@@ -14,7 +14,7 @@ use onbeat_wire::stamp::{
 };
 
 const ESTIMATE: ErrorEstimate =
-    ErrorEstimate { synchronised: true, format: Format::Ntp, scale: 63, multiplier: 1 };
+    ErrorEstimate { synchronized: true, format: Format::Ntp, scale: 63, multiplier: 1 };
 const ANSWER: ReplyFields =
     ReplyFields { sequence: None, received_ns: 1, ttl: 64, sent_ns: 2, error_estimate: ESTIMATE };
 

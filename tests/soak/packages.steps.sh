@@ -207,16 +207,27 @@ cat_config() {
 	END
 }
 
-start_node() {
-	inside onbeat run /etc/onbeat/bridge.toml >>"$work/$suite/node.log" 2>&1 &
+# Waits for a command to succeed, for 10 s.
+wait_for() {
 	for _ in $(seq 100); do
-		if inside onbeat show bridge >/dev/null 2>&1; then
-			return 0
-		fi
+		! "$@" || return 0
 		sleep 0.1
 	done
-	cat "$work/$suite/node.log" >&2
-	die "the node does not start"
+	return 1
+}
+
+# Ends the daemon of the node, which has this process id.
+stop_daemon() {
+	inside sh -c "kill -TERM $1"
+	wait_for [ ! -d "/proc/$1" ] || die "the daemon does not exit"
+}
+
+start_node() {
+	inside onbeat run /etc/onbeat/bridge.toml >>"$work/$suite/node.log" 2>&1 &
+	wait_for inside onbeat show bridge >/dev/null 2>&1 || {
+		cat "$work/$suite/node.log" >&2
+		die "the node does not start"
+	}
 }
 node_pid() {
 	inside onbeat show bridge --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])'
@@ -228,11 +239,7 @@ start_frames() {
 	: >"$work/$suite/frames"
 	python3 "$here/packages.frames.py" talker left right >"$work/$suite/frames" &
 	frames=$!
-	for _ in $(seq 100); do
-		[ ! -s "$work/$suite/frames" ] || return 0
-		sleep 0.1
-	done
-	die "no frames are sent"
+	wait_for [ -s "$work/$suite/frames" ] || die "no frames are sent"
 }
 stop_frames() {
 	kill "$frames"
@@ -275,11 +282,7 @@ upgrade() {
 	expect 0 inside dpkg-query -W -f '${Version}\n' onbeat
 	says "^$version-"
 	start_frames
-	inside sh -c "kill -TERM $before"
-	for _ in $(seq 100); do
-		[ -d "/proc/$before" ] || break
-		sleep 0.1
-	done
+	stop_daemon "$before"
 	start_node
 	[ "$(node_pid)" != "$before" ] || die "the node did not restart"
 	stop_frames
@@ -289,11 +292,7 @@ upgrade() {
 
 remove() {
 	before=$(node_pid)
-	inside sh -c "kill -TERM $before"
-	for _ in $(seq 100); do
-		[ -d "/proc/$before" ] || break
-		sleep 0.1
-	done
+	stop_daemon "$before"
 	start_frames
 	expect 0 apt remove onbeat-lab onbeat
 	says 'the data plane of node bridge stays in the kernel'

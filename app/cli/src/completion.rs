@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Arg;
 use onbeat_netdev::Handle;
 use onbeat_node::control::{Client, DIRECTORY, discover};
-use onbeat_terminal::completions::{VARIABLE, Values, is_named};
+use onbeat_terminal::completions::{self, Values, is_named};
 
 use crate::command::laboratory;
 
@@ -55,9 +55,10 @@ fn streams() -> Vec<String> {
 /// Executes the laboratory to complete words of its commands: `PROGRAM -- onbeat lab WORD...`. Returns if no
 /// shell requests completions, the words belong to another command, or the laboratory is not installed.
 pub(crate) fn complete_laboratory() {
-    let mut words = std::env::args_os().skip(3);
+    let Some(words) = completions::requested() else { return };
+    let mut words = words.skip(1);
     let command = words.next().filter(|word| laboratory::COMMANDS.iter().any(|name| word == name));
-    if std::env::var_os(VARIABLE).is_none() || command.is_none() || words.next().is_none() {
+    if command.is_none() || words.next().is_none() {
         return;
     }
     // If the laboratory cannot be executed, this program completes the words.
@@ -69,7 +70,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use clap::CommandFactory;
-    use onbeat_terminal::completions;
 
     use super::*;
     use crate::args::Arguments;

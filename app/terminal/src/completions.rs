@@ -4,7 +4,7 @@
 //! installed program, values such as names of interfaces from the host.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
 use clap::{Arg, Command, ValueHint};
 use clap_complete::engine::{
@@ -17,7 +17,7 @@ use crate::exit::{Answer, Failure, Result};
 use crate::output;
 
 /// The script sets this variable to the name of the shell; the program then only completes words.
-pub const VARIABLE: &str = "ONBEAT_COMPLETE";
+const VARIABLE: &str = "ONBEAT_COMPLETE";
 
 /// The program that the script completes and calls.
 const PROGRAM: &str = "onbeat";
@@ -53,23 +53,27 @@ impl Completions {
     /// # Errors
     /// Standard output.
     pub fn execute(self) -> Result {
-        let mut script = Vec::new();
-        let name = self.shell.to_string();
-        let shell = Shells::builtins();
-        let shell = shell.completer(&name).ok_or_else(|| {
-            Failure::new(format!("no completions for shell {name:?}; shells: bash, zsh, fish"))
-        })?;
-        shell
-            .write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)
-            .map_err(Failure::new)?;
-        let mut script = String::from_utf8_lossy(&script).into_owned();
-        match self.shell {
-            Shell::Zsh => script += ZSH_FIRST,
-            Shell::Bash => script = quoting(&script)?,
-            _ => {}
-        }
-        output::print(&script)?;
+        output::print(&script(self.shell)?)?;
         Ok(Answer::Good)
+    }
+}
+
+/// The script that a shell loads.
+fn script(shell: Shell) -> std::result::Result<String, Failure> {
+    let mut script = Vec::new();
+    let name = shell.to_string();
+    let shells = Shells::builtins();
+    let completer = shells.completer(&name).ok_or_else(|| {
+        Failure::new(format!("no completions for shell {name:?}; shells: bash, zsh, fish"))
+    })?;
+    completer
+        .write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)
+        .map_err(Failure::new)?;
+    let script = String::from_utf8_lossy(&script).into_owned();
+    match shell {
+        Shell::Zsh => Ok(script + ZSH_FIRST),
+        Shell::Bash => quoting(&script),
+        _ => Ok(script),
     }
 }
 
@@ -89,10 +93,18 @@ fn quoting(script: &str) -> std::result::Result<String, Failure> {
 /// A list of the values that an argument can have on this host.
 pub type Values = fn() -> Vec<String>;
 
+/// The words to complete, if a shell requests completions: `PROGRAM -- WORD...`. Without "--" the variable is
+/// set by mistake.
+#[must_use]
+pub fn requested() -> Option<impl Iterator<Item = OsString>> {
+    let mut words = std::env::args_os().skip(1);
+    let is_requested = std::env::var_os(VARIABLE).is_some();
+    (is_requested && words.next().is_some_and(|word| word == "--")).then_some(words)
+}
+
 /// Completes the words of the command line and exits, if a shell requests completions.
 pub fn complete(program: impl Fn() -> Command, values: fn(&Arg) -> Option<Values>) {
-    // A shell passes the words after "--"; without it the variable is set by mistake.
-    if std::env::args_os().nth(1).is_none_or(|word| word != "--") {
+    if requested().is_none() {
         return;
     }
     let program = || with_values(program(), values);
@@ -204,11 +216,7 @@ mod tests {
 
     /// What bash would insert for a candidate: readline quotes names of files.
     fn is_quoted_by_bash(candidate: &str) -> bool {
-        let mut script = Vec::new();
-        let bash = Shells::builtins();
-        let bash = bash.completer("bash").unwrap();
-        bash.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script).unwrap();
-        let script = quoting(&String::from_utf8(script).unwrap()).unwrap();
+        let script = script(Shell::Bash).unwrap();
         let program =
             "onbeat() { printf %s \"$CANDIDATE\"; }\ncompopt() { printf '%s ' \"$@\"; }\n";
         let call = "COMP_WORDS=(onbeat x) COMP_CWORD=1\n_clap_complete_onbeat onbeat x onbeat\n\

@@ -200,7 +200,7 @@ impl PacketSocket {
         Ok(Errno::result(sent).map(|sent| sent as usize)?)
     }
 
-    /// Passes waiting frames to `take`, at most as many as there are buffers; returns the number. VLAN tags
+    /// Passes waiting frames to `take`, at most one per buffer; returns the number. VLAN tags
     /// are in their place if the socket has `PACKET_AUXDATA`, time stamps are present if it has
     /// `SO_TIMESTAMPNS`.
     ///

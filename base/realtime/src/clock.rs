@@ -57,13 +57,13 @@ pub fn realtime_offset() -> (i64, u64) {
 /// Returns whether CLOCK_REALTIME is synchronized to UTC, and its maximum error according to the kernel, in
 /// nanoseconds (adjtimex(2): `STA_UNSYNC` and `maxerror`).
 #[must_use]
-pub fn synchronisation() -> (bool, u64) {
+pub fn synchronization() -> (bool, u64) {
     // SAFETY: timex is plain data, for which zeros are a value: modes 0 changes nothing.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: `state` is a timex that lives across the call.
     let result = unsafe { libc::adjtimex(&raw mut state) };
-    let synchronised = result >= 0 && state.status & libc::STA_UNSYNC == 0;
-    (synchronised, u64::try_from(state.maxerror).unwrap_or(0).saturating_mul(1000))
+    let synchronized = result >= 0 && state.status & libc::STA_UNSYNC == 0;
+    (synchronized, u64::try_from(state.maxerror).unwrap_or(0).saturating_mul(1000))
 }
 
 fn read(clock: ClockId) -> u64 {

@@ -109,7 +109,7 @@ fn mistakes() -> Vec<(&'static str, Value)> {
         ("/figures/delay over time/phases/0/state", json!("sideways")),
         ("/figures/delay over time/losses/0/frames", json!(0)),
         ("/figures/topology/links/0/state", json!("maybe")),
-        ("/figures/topology/streams/0/colour", json!("pink")),
+        ("/figures/topology/streams/0/color", json!("pink")),
         ("/conditions", json!({})),
         ("/conditions/load", json!([0.1])),
         ("/conditions/steal_percent", json!(101)),

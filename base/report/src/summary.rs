@@ -24,7 +24,7 @@ const AT_MOST: usize = 6;
 
 /// Renders the result in at most `lines` lines of [`COLUMNS`]. `shows` are names or prefixes of names of
 /// figures, most important first: each is truncated if there is no room.
-pub fn render(outcome: &Outcome, shows: &[&str], lines: usize, colours: bool) -> String {
+pub fn render(outcome: &Outcome, shows: &[&str], lines: usize, colors: bool) -> String {
     let mut end = String::new();
     for note in outcome.notes.iter().take(AT_MOST) {
         // Writing to a String cannot fail.
@@ -38,7 +38,7 @@ pub fn render(outcome: &Outcome, shows: &[&str], lines: usize, colours: bool) ->
         end.push('\n');
     }
     end += &checks(&outcome.checks);
-    end += &text::verdict_line(outcome, colours);
+    end += &text::verdict_line(outcome, colors);
 
     let mut room = lines.saturating_sub(end.lines().count());
     let mut out = String::new();

@@ -10,7 +10,7 @@ use crate::view::{self, Group};
 
 /// Renders the whole result as text, with or without ANSI colors: pictures, figures, conditions, notes, and
 /// finally the checks and the verdict.
-pub fn render(outcome: &Outcome, colours: bool) -> String {
+pub fn render(outcome: &Outcome, colors: bool) -> String {
     let mut out = String::new();
     let mut part = |text: &str| {
         if !out.is_empty() {
@@ -19,7 +19,7 @@ pub fn render(outcome: &Outcome, colours: bool) -> String {
         out.push_str(text);
     };
     for group in view::groups(&outcome.figures) {
-        part(&render_group(&group, colours));
+        part(&render_group(&group, colors));
     }
 
     let mut conditions = TextTable::new([("", Align::Left), ("", Align::Left)]).indent(2);
@@ -45,19 +45,19 @@ pub fn render(outcome: &Outcome, colours: bool) -> String {
             .map(|cause| format!("{}: {}\n", printable(&cause.name), printable(&cause.statement)));
         part(&causes.collect::<String>());
     }
-    part(&verdict_line(outcome, colours));
+    part(&verdict_line(outcome, colors));
     out
 }
 
-pub(crate) fn verdict_line(outcome: &Outcome, colours: bool) -> String {
+pub(crate) fn verdict_line(outcome: &Outcome, colors: bool) -> String {
     let word = view::verdict_word(outcome);
     let sgr = if outcome.ok() { 32 } else { 31 };
-    let word = if colours { format!("\x1b[1;{sgr}m{word}\x1b[0m") } else { word.into() };
+    let word = if colors { format!("\x1b[1;{sgr}m{word}\x1b[0m") } else { word.into() };
     let took = format::duration_ns(outcome.duration_s * 1e9);
     format!("{word} {}: {}, in {took}\n", printable(&outcome.name), view::verdict(outcome))
 }
 
-fn render_group(group: &Group<'_>, colours: bool) -> String {
+fn render_group(group: &Group<'_>, colors: bool) -> String {
     let (name, figure) = match group {
         Group::Measurements(list) => return view::measurement_table(list).to_string(),
         Group::Ratios(list) => return view::ratio_table(list).to_string(),
@@ -68,7 +68,7 @@ fn render_group(group: &Group<'_>, colours: bool) -> String {
     }
     let mut text = String::new();
     let _ = match figure {
-        Figure::Topology(topology) => write!(text, "{}", topology.text(colours)),
+        Figure::Topology(topology) => write!(text, "{}", topology.text(colors)),
         Figure::Distribution(distribution) => {
             write!(text, "{name}\n{}", view::distribution_table(distribution))
         }

@@ -123,7 +123,7 @@ fn load(code: &[Instruction]) -> OwnedFd {
     };
     let code: Vec<_> = code.iter().map(instruction).collect();
     let name = std::ffi::CString::new(ForeignProgram::NAME).expect("a name without NUL");
-    // SAFETY: instructions, name and licence outlive the call.
+    // SAFETY: instructions, name and license outlive the call.
     let fd = unsafe {
         sys::bpf_prog_load(
             sys::BPF_PROG_TYPE_XDP,

@@ -85,7 +85,7 @@ impl Timestamp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorEstimate {
     /// Whether the clock is synchronized to UTC by an external source.
-    pub synchronised: bool,
+    pub synchronized: bool,
     /// The format of the packet's time stamps.
     pub format: Format,
     /// Scale, `0..=63`.
@@ -96,14 +96,14 @@ pub struct ErrorEstimate {
 
 impl ErrorEstimate {
     /// Returns the smallest estimate that covers an error in nanoseconds.
-    pub fn of(error_ns: u64, synchronised: bool, format: Format) -> Self {
+    pub fn of(error_ns: u64, synchronized: bool, format: Format) -> Self {
         let mut units = ((u128::from(error_ns) << 32).div_ceil(NS_PER_S as u128)).max(1);
         let mut scale = 0;
         while units > 255 {
             units = units.div_ceil(2);
             scale += 1;
         }
-        ErrorEstimate { synchronised, format, scale, multiplier: units as u8 }
+        ErrorEstimate { synchronized, format, scale, multiplier: units as u8 }
     }
 
     /// Returns the error in nanoseconds, rounded up; `None`: the multiplier is 0, an invalid estimate.
@@ -115,7 +115,7 @@ impl ErrorEstimate {
 
     fn parse([first, multiplier]: [u8; 2]) -> Self {
         ErrorEstimate {
-            synchronised: first & 0x80 != 0,
+            synchronized: first & 0x80 != 0,
             format: if first & 0x40 == 0 { Format::Ntp } else { Format::Ptp },
             scale: first & 0x3f,
             multiplier,
@@ -124,7 +124,7 @@ impl ErrorEstimate {
 
     fn emit(&self) -> Result<[u8; 2], EmitError> {
         EmitError::check("scale of the error estimate", self.scale.into(), 63)?;
-        let flags = u8::from(self.synchronised) << 7 | u8::from(self.format == Format::Ptp) << 6;
+        let flags = u8::from(self.synchronized) << 7 | u8::from(self.format == Format::Ptp) << 6;
         Ok([flags | self.scale, self.multiplier])
     }
 }
@@ -135,7 +135,7 @@ impl fmt::Display for ErrorEstimate {
             Some(error) => write!(f, "±{error} ns")?,
             None => f.write_str("of unknown error")?,
         }
-        f.write_str(if self.synchronised { " to UTC" } else { ", not synchronized" })
+        f.write_str(if self.synchronized { " to UTC" } else { ", not synchronized" })
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
     fn shows() {
         let estimate = ErrorEstimate::of(1000, true, Format::Ptp);
         assert_eq!(estimate.to_string(), "±1006 ns to UTC");
-        let none = ErrorEstimate { synchronised: false, multiplier: 0, ..estimate };
+        let none = ErrorEstimate { synchronized: false, multiplier: 0, ..estimate };
         assert_eq!(none.to_string(), "of unknown error, not synchronized");
         assert!(ErrorEstimate { scale: 64, ..estimate }.emit().is_err());
     }

@@ -54,8 +54,8 @@ pub struct Tally {
 
 impl Tally {
     /// Counts a packet without a key.
-    fn count(&mut self, unrecognised: Unrecognized) {
-        match unrecognised {
+    fn count(&mut self, unrecognized: Unrecognized) {
+        match unrecognized {
             Unrecognized::Cut { captured } => {
                 self.cut += 1;
                 self.shortest_cut = Some(self.shortest_cut.map_or(captured, |s| s.min(captured)));

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use onbeat_delay::probe::{
     Key, RejectedDatagram, ReplyFields, Sessions, admit, is_reflected, reflect,
 };
-use onbeat_realtime::clock::{realtime_ns, synchronisation};
+use onbeat_realtime::clock::{realtime_ns, synchronization};
 use onbeat_wire::stamp::{ErrorEstimate, Format, PORT};
 
 use crate::socket::{self, Datagram, Socket};
@@ -217,8 +217,8 @@ impl Reflector {
 
 /// Returns the kernel's error estimate of the host's clock.
 pub(crate) fn estimate() -> ErrorEstimate {
-    let (synchronised, error_ns) = synchronisation();
-    ErrorEstimate::of(error_ns, synchronised, Format::Ntp)
+    let (synchronized, error_ns) = synchronization();
+    ErrorEstimate::of(error_ns, synchronized, Format::Ntp)
 }
 
 fn no_such_family(error: &io::Error) -> bool {

@@ -12,7 +12,7 @@
 //!
 //! Each link that is no stream's only path fails once; no frame may be lost.
 
-use onbeat_report::topology::Colour;
+use onbeat_report::topology::Color;
 use onbeat_report::{Check, PhaseState};
 use onbeat_wire::MacAddress;
 
@@ -56,8 +56,8 @@ pub(super) fn network() -> Topology {
     for (name, column, row, config) in NODES {
         network.node(name, column, row, config);
     }
-    for (name, colour) in [("red", Colour::Red), ("green", Colour::Green), ("blue", Colour::Blue)] {
-        network.stream(name, colour);
+    for (name, color) in [("red", Color::Red), ("green", Color::Green), ("blue", Color::Blue)] {
+        network.stream(name, color);
     }
     let all = &["red", "green", "blue"];
     network.link("west", "west:eth0", "a:a-host").carries(all);

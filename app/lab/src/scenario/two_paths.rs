@@ -10,7 +10,7 @@
 
 use onbeat_node::control::NodeStatus;
 use onbeat_report::Check;
-use onbeat_report::topology::Colour;
+use onbeat_report::topology::Color;
 use onbeat_wire::MacAddress;
 
 use super::flow::{Flow, FlowResult, FlowSpec};
@@ -49,7 +49,7 @@ impl TwoPaths {
         let both = &["there", "back"];
         let bridge: &[&str] = if self.bridged { &["host", "path1"] } else { &[] };
         let mut network = Topology::default();
-        network.stream("there", Colour::Blue).stream("back", Colour::Orange);
+        network.stream("there", Color::Blue).stream("back", Color::Orange);
         network.host("talker", 0, 0);
         let [a, b] = &self.node;
         network.node("a", 1, 0, self.config(a, "there", "back")).bridge(bridge);

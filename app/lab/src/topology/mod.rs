@@ -46,7 +46,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use onbeat_host::{file, trust};
-use onbeat_report::topology::{self as drawing, Colour};
+use onbeat_report::topology::{self as drawing, Color};
 use serde::Deserialize;
 
 pub use check::TopologyError;
@@ -148,8 +148,9 @@ pub struct LinkEnd {
 pub struct Stream {
     /// Its name.
     pub name: String,
-    /// Its color.
-    pub colour: Colour,
+    /// Its color; releases before 0.2.0 spelled it `colour`.
+    #[serde(alias = "colour")]
+    pub color: Color,
 }
 
 impl FromStr for LinkEnd {
@@ -296,8 +297,8 @@ impl Topology {
     }
 
     /// Adds a stream for the drawing.
-    pub fn stream(&mut self, name: &str, colour: Colour) -> &mut Self {
-        self.streams.push(Stream { name: name.into(), colour });
+    pub fn stream(&mut self, name: &str, color: Color) -> &mut Self {
+        self.streams.push(Stream { name: name.into(), color });
         self
     }
 
@@ -318,7 +319,7 @@ impl Topology {
             picture.node(&node.name, node.at.0, node.at.1).detail(&node.name, &node.detail);
         }
         for stream in &self.streams {
-            picture.stream(&stream.name, stream.colour);
+            picture.stream(&stream.name, stream.color);
         }
         for link in &self.links {
             let [a, b] = &link.ends;
@@ -363,7 +364,7 @@ mod tests {
             impairment = { loss = 0.25, duplicate = 0.5, delay-us = 300, jitter-us = 20, reorder = 0.125, seed = 9 }
             [[stream]]
             name = "red"
-            colour = "red"
+            color = "red"
             "#,
         );
         let mut built = Topology::default();
@@ -379,7 +380,7 @@ mod tests {
             overtaken: 0,
             seed: 9,
         });
-        built.stream("red", Colour::Red);
+        built.stream("red", Color::Red);
         assert_eq!(read.unwrap(), built.checked().unwrap());
     }
 

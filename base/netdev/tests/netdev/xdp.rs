@@ -47,8 +47,8 @@ fn pass() -> OwnedFd {
         }
         i
     });
-    let licence = c"Dual MIT/GPL";
-    let words = [pair(BPF_PROG_TYPE_XDP, 2), code.as_ptr() as u64, licence.as_ptr() as u64];
+    let license = c"Dual MIT/GPL";
+    let words = [pair(BPF_PROG_TYPE_XDP, 2), code.as_ptr() as u64, license.as_ptr() as u64];
     bpf(BPF_PROG_LOAD, &words).expect("load a program")
 }
 

@@ -13,7 +13,7 @@ use crate::format;
 use crate::number::Number;
 use crate::svg::{Anchor, Svg, escape};
 use crate::table::width;
-use crate::topology::Colour;
+use crate::topology::Color;
 use scale::Scale;
 
 /// The width of a picture. A page contains each picture in both widths and shows the one that fits.
@@ -130,8 +130,8 @@ fn tick_label(value: f64, unit: &str) -> String {
 
 /// Returns the class of the series with this index: when colors repeat, lines are dashed and dots faint.
 fn class_of_series(index: usize) -> String {
-    let colour = Colour::of_series(index).class();
-    if index < Colour::ALL.len() { colour.into() } else { format!("{colour} again") }
+    let color = Color::of_series(index).class();
+    if index < Color::ALL.len() { color.into() } else { format!("{color} again") }
 }
 
 /// Returns the names of series with their appearance, as a list in HTML.
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn series_are_distinguishable_when_colors_repeat() {
-        let classes: Vec<String> = (0..2 * Colour::ALL.len()).map(class_of_series).collect();
+        let classes: Vec<String> = (0..2 * Color::ALL.len()).map(class_of_series).collect();
         assert!((1..classes.len()).all(|place| !classes[..place].contains(&classes[place])));
     }
 

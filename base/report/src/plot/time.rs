@@ -46,11 +46,11 @@ pub fn time_series(figure: &TimeSeries, title: &str, layout: Layout) -> String {
     let middle = f64::midpoint(area.left, area.right);
     svg.text("axis", (middle, labels + 20.0), Anchor::Middle, "time [s]");
     for (index, series) in figure.series.iter().enumerate() {
-        let colour = class_of_series(index);
+        let color = class_of_series(index);
         if figure.continuous {
-            svg.path(&format!("curve {colour}"), &line(series, area, &x, &y));
+            svg.path(&format!("curve {color}"), &line(series, area, &x, &y));
         } else {
-            svg.path(&format!("dots {colour}"), &dots(series, area, &x, &y));
+            svg.path(&format!("dots {color}"), &dots(series, area, &x, &y));
         }
     }
     if !figure.continuous {

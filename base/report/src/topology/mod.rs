@@ -11,11 +11,11 @@ use crate::plot::Layout;
 /// A network to draw.
 ///
 /// ```
-/// use onbeat_report::topology::{Colour, LinkState, Topology};
+/// use onbeat_report::topology::{Color, LinkState, Topology};
 ///
 /// let mut network = Topology::default();
 /// network.host("talker", 0, 0).node("A", 1, 0).node("B", 2, 0).host("listener", 3, 0);
-/// network.stream("control", Colour::Blue);
+/// network.stream("control", Color::Blue);
 /// network.link("talker", "A", "", &["control"]).link("A", "B", "path 1", &["control"]);
 /// network.link("A", "B", "path 2", &["control"]).link("B", "listener", "", &["control"]);
 /// network.set_state("path 1", LinkState::Down);
@@ -27,7 +27,7 @@ pub struct Topology {
     pub nodes: Vec<Node>,
     /// Links between them; a link to a missing node is not drawn.
     pub links: Vec<Link>,
-    /// Streams, for their colours.
+    /// Streams, for their colors.
     pub streams: Vec<Stream>,
 }
 
@@ -87,15 +87,15 @@ pub enum LinkState {
 pub struct Stream {
     /// Its name.
     pub name: String,
-    /// Its colour.
-    pub colour: Colour,
+    /// Its color.
+    pub color: Color,
 }
 
 /// Colors that are distinguishable, on light and on dark background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the names are sufficient")]
-pub enum Colour {
+pub enum Color {
     Blue,
     Orange,
     Green,
@@ -104,7 +104,7 @@ pub enum Colour {
     Red,
 }
 
-impl Colour {
+impl Color {
     /// In the order of assignment to series.
     pub const ALL: [Self; 6] =
         [Self::Blue, Self::Orange, Self::Green, Self::Violet, Self::Teal, Self::Red];
@@ -164,8 +164,8 @@ impl Topology {
     }
 
     /// Adds a stream.
-    pub fn stream(&mut self, name: &str, colour: Colour) -> &mut Self {
-        self.streams.push(Stream { name: name.into(), colour });
+    pub fn stream(&mut self, name: &str, color: Color) -> &mut Self {
+        self.streams.push(Stream { name: name.into(), color });
         self
     }
 
@@ -190,8 +190,8 @@ impl Topology {
     }
 
     /// Renders the picture for a terminal, with or without ANSI colors.
-    pub fn text(&self, colours: bool) -> String {
-        text::draw(self, colours)
+    pub fn text(&self, colors: bool) -> String {
+        text::draw(self, colors)
     }
 
     /// Renders the picture as SVG; the style sheet of the report defines the colors.
@@ -212,9 +212,9 @@ impl Topology {
         (a != b).then(|| if place(a) <= place(b) { (a, b) } else { (b, a) })
     }
 
-    fn colours_of(&self, link: &Link) -> Vec<Colour> {
+    fn colors_of(&self, link: &Link) -> Vec<Color> {
         let used = self.streams.iter().filter(|stream| link.streams.contains(&stream.name));
-        used.map(|stream| stream.colour).collect()
+        used.map(|stream| stream.color).collect()
     }
 }
 
@@ -227,7 +227,7 @@ pub(crate) mod samples {
         let mut network = Topology::default();
         network.host("pc1", 0, 0).node("A", 1, 0).node("B", 2, 0).host("pc2", 3, 0);
         network.detail("A", "replicates").detail("B", "eliminates");
-        network.stream("control", Colour::Blue);
+        network.stream("control", Color::Blue);
         network.link("pc1", "A", "", &["control"]).link("A", "B", "path 1", &["control"]);
         network.link("A", "B", "path 2", &["control"]).link("B", "pc2", "", &["control"]);
         network.set_state("path 1", LinkState::Down);
@@ -238,8 +238,8 @@ pub(crate) mod samples {
         let mut network = Topology::default();
         network.node("A", 0, 0).node("B", 1, 0).node("D", 2, 0);
         network.node("C", 0, 1).node("E", 1, 1).node("F", 2, 1);
-        network.stream("red", Colour::Red);
-        network.stream("green", Colour::Green).stream("blue", Colour::Blue);
+        network.stream("red", Color::Red);
+        network.stream("green", Color::Green).stream("blue", Color::Blue);
         network.link("A", "B", "", &["red", "green", "blue"]).link("B", "D", "", &["red", "green"]);
         network.link("C", "E", "", &["green", "blue"]).link("E", "F", "", &["red", "green"]);
         network.link("A", "C", "", &["green", "blue"]).link("D", "F", "", &["red", "green"]);

@@ -50,7 +50,7 @@ impl Grid {
         if self.upright { (row, column) } else { (column, row) }
     }
 
-    fn centre(&self, node: &Node) -> (f64, f64) {
+    fn center(&self, node: &Node) -> (f64, f64) {
         let (column, row) = self.place(node);
         let x = self.left + self.node_width / 2.0 + column * self.column;
         (x, MARGIN + NODE_HEIGHT / 2.0 + row * self.row)
@@ -76,12 +76,12 @@ pub(super) fn draw(network: &Topology, layout: Layout) -> String {
             .collect();
         let position = twins.iter().position(|&twin| twin == index).unwrap_or(0);
         let aside = (position as f64 - (twins.len() - 1) as f64 / 2.0) * LINK_DISTANCE;
-        let from = grid.centre(&network.nodes[ends.0]);
-        let to = grid.centre(&network.nodes[ends.1]);
+        let from = grid.center(&network.nodes[ends.0]);
+        let to = grid.center(&network.nodes[ends.1]);
         draw_link(&mut svg, network, index, shifted(from, to, aside), aside > 0.0);
     }
     for node in &network.nodes {
-        draw_node(&mut svg, node, grid.centre(node), grid.node_width);
+        draw_node(&mut svg, node, grid.center(node), grid.node_width);
     }
     svg.finish()
 }
@@ -92,7 +92,7 @@ pub(super) fn stream_legend(network: &Topology) -> String {
         return String::new();
     }
     plot::legend(
-        network.streams.iter().map(|stream| (stream.colour.class().into(), stream.name.clone())),
+        network.streams.iter().map(|stream| (stream.color.class().into(), stream.name.clone())),
     )
 }
 
@@ -118,19 +118,19 @@ fn draw_link(svg: &mut Svg, network: &Topology, index: usize, (from, to): Segmen
     let link = &network.links[index];
     let down = link.state == LinkState::Down;
     let state = if down { " cut" } else { "" };
-    let colours = network.colours_of(link);
-    if colours.is_empty() {
+    let colors = network.colors_of(link);
+    if colors.is_empty() {
         svg.line(&format!("link{state}"), from, to);
     }
-    for (position, colour) in colours.iter().enumerate() {
-        let aside = (position as f64 - (colours.len() - 1) as f64 / 2.0) * STREAM_DISTANCE;
+    for (position, color) in colors.iter().enumerate() {
+        let aside = (position as f64 - (colors.len() - 1) as f64 / 2.0) * STREAM_DISTANCE;
         let (from, to) = shifted(from, to, aside);
-        svg.line(&format!("stream {}{state}", colour.class()), from, to);
+        svg.line(&format!("stream {}{state}", color.class()), from, to);
     }
     let middle = (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1));
     // The label of a vertical link is beside the line, otherwise above it, and below the lower of two
     // parallel links. A vertical link that is shifted to the right of a downward line is on the left.
-    let half = 7.0 + STREAM_DISTANCE * colours.len() as f64 / 2.0;
+    let half = 7.0 + STREAM_DISTANCE * colors.len() as f64 / 2.0;
     let (label, anchor) = if (to.0 - from.0).abs() < 1.0 {
         match below {
             true => ((middle.0 - half, middle.1 + 4.0), Anchor::End),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Colour, Link, LinkState, Topology};
+use super::{Color, Link, LinkState, Topology};
 use crate::table::{printable, width};
 
 // Directions of the lines of a cell.
@@ -19,7 +19,7 @@ struct Cell {
     lines: u8,
     broken: bool,
     text: Option<char>,
-    colour: Option<Colour>,
+    color: Option<Color>,
 }
 
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl Frame {
 #[derive(Debug, Clone, Copy)]
 struct Pen {
     broken: bool,
-    colour: Option<Colour>,
+    color: Option<Color>,
 }
 
 impl Canvas {
@@ -57,7 +57,7 @@ impl Canvas {
         let cell = self.cell(x, y);
         // Where lines meet, the first one (that of a box) determines the color.
         if cell.lines == 0 {
-            cell.colour = pen.colour;
+            cell.color = pen.color;
         }
         cell.lines |= lines;
         cell.broken |= pen.broken;
@@ -80,7 +80,7 @@ impl Canvas {
     }
 
     fn frame(&mut self, frame: Frame) {
-        let pen = Pen { broken: false, colour: None };
+        let pen = Pen { broken: false, color: None };
         for y in [frame.top, frame.bottom] {
             self.horizontal((frame.left, frame.right), y, pen);
         }
@@ -89,23 +89,23 @@ impl Canvas {
         }
     }
 
-    fn text(&mut self, x: usize, y: usize, text: &[(char, Option<Colour>)]) {
+    fn text(&mut self, x: usize, y: usize, text: &[(char, Option<Color>)]) {
         let mut x = x;
-        for &(letter, colour) in text {
+        for &(letter, color) in text {
             let cell = self.cell(x, y);
-            (cell.text, cell.colour) = (Some(letter), colour);
+            (cell.text, cell.color) = (Some(letter), color);
             x += width(letter.encode_utf8(&mut [0; 4])).max(1);
         }
     }
 
-    fn render(&self, colours: bool) -> String {
+    fn render(&self, colors: bool) -> String {
         let mut out = String::new();
         let (mut row, mut column) = (0, 0);
         let mut current = None;
-        let mut switch = |out: &mut String, colour: Option<Colour>| {
-            if colours && colour != current {
-                let _ = write!(out, "\x1b[{}m", colour.map_or(0, Colour::sgr));
-                current = colour;
+        let mut switch = |out: &mut String, color: Option<Color>| {
+            if colors && color != current {
+                let _ = write!(out, "\x1b[{}m", color.map_or(0, Color::sgr));
+                current = color;
             }
         };
         for (&(y, x), cell) in &self.cells {
@@ -123,7 +123,7 @@ impl Canvas {
                 out.push_str(&" ".repeat(x - column));
             }
             column = x + width(glyph.encode_utf8(&mut [0; 4])).max(1);
-            switch(&mut out, cell.colour);
+            switch(&mut out, cell.color);
             out.push(glyph);
         }
         switch(&mut out, None);
@@ -140,7 +140,7 @@ fn glyph(cell: Cell) -> char {
     }
 }
 
-pub(super) fn draw(network: &Topology, colours: bool) -> String {
+pub(super) fn draw(network: &Topology, colors: bool) -> String {
     if network.nodes.is_empty() {
         return String::new();
     }
@@ -166,7 +166,7 @@ pub(super) fn draw(network: &Topology, colours: bool) -> String {
             canvas.text(x, top + offset, &letters);
         }
     }
-    canvas.render(colours) + &legend(network, &marks, colours)
+    canvas.render(colors) + &legend(network, &marks, colors)
 }
 
 /// Returns a letter per stream, if there is more than one: its first letter, or a number.
@@ -186,12 +186,12 @@ fn stream_marks(network: &Topology) -> Vec<char> {
     firsts.iter().enumerate().map(mark).collect()
 }
 
-fn legend(network: &Topology, marks: &[char], colours: bool) -> String {
+fn legend(network: &Topology, marks: &[char], colors: bool) -> String {
     let mut parts = Vec::new();
     for (stream, mark) in network.streams.iter().zip(marks) {
         let name = printable(&stream.name);
-        parts.push(if colours {
-            format!("\x1b[{}m{mark} {name}\x1b[0m", stream.colour.sgr())
+        parts.push(if colors {
+            format!("\x1b[{}m{mark} {name}\x1b[0m", stream.color.sgr())
         } else {
             format!("{mark} {name}")
         });
@@ -203,21 +203,21 @@ fn legend(network: &Topology, marks: &[char], colours: bool) -> String {
 }
 
 /// Returns the inscription of a link: `╳` if it is cut, its label, its streams.
-fn inscription(network: &Topology, link: &Link, marks: &[char]) -> Vec<(char, Option<Colour>)> {
-    let mut text: Vec<(char, Option<Colour>)> = Vec::new();
-    let mut part = |letters: Vec<(char, Option<Colour>)>| {
+fn inscription(network: &Topology, link: &Link, marks: &[char]) -> Vec<(char, Option<Color>)> {
+    let mut text: Vec<(char, Option<Color>)> = Vec::new();
+    let mut part = |letters: Vec<(char, Option<Color>)>| {
         if !text.is_empty() && !letters.is_empty() {
             text.push((' ', None));
         }
         text.extend(letters);
     };
     if link.state == LinkState::Down {
-        part(vec![('╳', Some(Colour::Red))]);
+        part(vec![('╳', Some(Color::Red))]);
     }
     part(printable(&link.label).chars().map(|letter| (letter, None)).collect());
     let on_link = network.streams.iter().zip(marks);
     let on_link = on_link.filter(|(stream, _)| link.streams.contains(&stream.name));
-    part(on_link.map(|(stream, mark)| (*mark, Some(stream.colour))).collect());
+    part(on_link.map(|(stream, mark)| (*mark, Some(stream.color))).collect());
     text
 }
 
@@ -308,20 +308,20 @@ fn place(network: &Topology, ports: &Ports, marks: &[char]) -> Vec<Frame> {
         }
     }
 
-    let mut centre_x = BTreeMap::new();
+    let mut center_x = BTreeMap::new();
     let mut next = 0;
     for (column, half) in &half_widths {
-        centre_x.insert(*column, next + half);
+        center_x.insert(*column, next + half);
         next += 2 * half + 1 + gaps.get(column).copied().unwrap_or(3);
     }
-    let mut centre_y = BTreeMap::new();
+    let mut center_y = BTreeMap::new();
     let mut next = 0;
     for (row, half) in &half_heights {
-        centre_y.insert(*row, next + half);
+        center_y.insert(*row, next + half);
         next += 2 * half + 1 + row_gap;
     }
     let frame = |(index, node): (usize, &super::Node)| {
-        let (x, y) = (centre_x[&node.column], centre_y[&node.row]);
+        let (x, y) = (center_x[&node.column], center_y[&node.row]);
         let half_width = half_widths[&node.column];
         let lines = usize::from(!node.detail.is_empty());
         let half_height = ports.half_height[index].max(lines) + 1;
@@ -345,14 +345,14 @@ fn draw_link(
     marks: &[char],
 ) {
     let Some((a, b)) = network.ends(link) else { return };
-    let colour = match network.colours_of(link).as_slice() {
+    let color = match network.colors_of(link).as_slice() {
         [only] => Some(*only),
         _ => None,
     };
     let broken = link.state == LinkState::Down;
-    let pen = Pen { broken, colour: if broken { Some(Colour::Red) } else { colour } };
+    let pen = Pen { broken, color: if broken { Some(Color::Red) } else { color } };
     let text = inscription(network, link, marks);
-    let padded = |text: &[(char, Option<Colour>)]| {
+    let padded = |text: &[(char, Option<Color>)]| {
         let mut padded = vec![(' ', None)];
         padded.extend_from_slice(text);
         padded.push((' ', None));
@@ -440,9 +440,9 @@ r red   g green   b blue   ╳ cut
 
     #[test]
     fn colors_do_not_change_the_text() {
-        let coloured = ladder().text(true);
+        let colored = ladder().text(true);
         let mut plain = String::new();
-        let mut letters = coloured.chars();
+        let mut letters = colored.chars();
         while let Some(letter) = letters.next() {
             if letter == '\u{1b}' {
                 letters.by_ref().find(|c| *c == 'm').expect("an escape sequence ends");
@@ -451,7 +451,7 @@ r red   g green   b blue   ╳ cut
             }
         }
         assert_eq!(plain, ladder().text(false));
-        assert!(coloured.contains("\u{1b}[31mr\u{1b}[32mg"), "red's mark is red");
+        assert!(colored.contains("\u{1b}[31mr\u{1b}[32mg"), "red's mark is red");
     }
 
     #[test]

@@ -172,7 +172,7 @@ mod tests {
 
     const fn error(scale: u8) -> ErrorEstimate {
         let multiplier = scale + 1;
-        ErrorEstimate { synchronised: false, format: Format::Ntp, scale, multiplier }
+        ErrorEstimate { synchronized: false, format: Format::Ntp, scale, multiplier }
     }
 
     const TEST: Test = Test {
@@ -191,7 +191,7 @@ mod tests {
             sequence: 0x3031_3233,
             timestamp: stamp(64),
             error_estimate: ErrorEstimate {
-                synchronised: false,
+                synchronized: false,
                 format: Format::Ptp,
                 scale: 72 - 64,
                 multiplier: 73,

@@ -166,7 +166,7 @@ mod tests {
     use std::string::ToString;
 
     const ERROR: ErrorEstimate =
-        ErrorEstimate { synchronised: false, format: Format::Ntp, scale: 12, multiplier: 13 };
+        ErrorEstimate { synchronized: false, format: Format::Ntp, scale: 12, multiplier: 13 };
     const REPR: Repr = Repr {
         sequence: 0x0001_0203,
         timestamp: Timestamp([4, 5, 6, 7, 8, 9, 10, 11]),

@@ -116,7 +116,7 @@ mod tests {
         sequence: 0x0102_0304,
         timestamp: Timestamp([5, 6, 7, 8, 9, 10, 11, 12]),
         error_estimate: ErrorEstimate {
-            synchronised: true,
+            synchronized: true,
             format: Format::Ptp,
             scale: 13,
             multiplier: 14,

@@ -58,8 +58,8 @@ const SHARE_PERCENT: usize = 1;
 const UNIQUE_PERCENT: usize = 75;
 
 impl<'a> CommonPackets<'a> {
-    /// Finds the common packets under the least assumption that explains nearly as many as any other; `None` if
-    /// none does.
+    /// Finds the common packets. Returns those of the weakest assumption that explains nearly as many packets as
+    /// the best one, or `None` if no assumption explains any.
     pub(super) fn find(
         samples: [&'a Sample; 2],
         recognition: &Recognition,

@@ -105,8 +105,8 @@ impl Intake {
             Err(Unrecognized::Link(link)) => {
                 return Err(CaptureError::Link { number: packet.number, link });
             }
-            Err(unrecognised) => {
-                self.tally.count(unrecognised);
+            Err(unrecognized) => {
+                self.tally.count(unrecognized);
                 None
             }
         };

@@ -61,9 +61,9 @@ fn stamp(hex: &str) -> Timestamp {
     Timestamp(octets(hex).try_into().unwrap())
 }
 
-fn estimate([synchronised, ptp, scale, multiplier]: [u8; 4]) -> ErrorEstimate {
+fn estimate([synchronized, ptp, scale, multiplier]: [u8; 4]) -> ErrorEstimate {
     let format = if ptp == 1 { Format::Ptp } else { Format::Ntp };
-    ErrorEstimate { synchronised: synchronised == 1, format, scale, multiplier }
+    ErrorEstimate { synchronized: synchronized == 1, format, scale, multiplier }
 }
 
 fn key(hex: &str) -> Key {
@@ -150,7 +150,7 @@ const ANSWER: ReplyFields = ReplyFields {
     ttl: 63,
     sent_ns: START + 25_000,
     error_estimate: ErrorEstimate {
-        synchronised: true,
+        synchronized: true,
         format: Format::Ptp,
         scale: 10,
         multiplier: 9,

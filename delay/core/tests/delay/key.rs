@@ -1,4 +1,4 @@
-//! What a packet is recognised by: what a hop changes makes no difference, all else does.
+//! What a packet is recognized by: what a hop changes makes no difference, all else does.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -276,7 +276,7 @@ fn notes(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
             Some(error_ns) => format!("±{}", duration_ns(error_ns as f64)),
             None => "of unknown error".into(),
         };
-        let to = if estimate.synchronised { " to UTC" } else { ", not synchronized" };
+        let to = if estimate.synchronized { " to UTC" } else { ", not synchronized" };
         outcome.note(format!("the reflector's clock: {error}{to}"));
     }
     if config.key.is_some() {

@@ -229,14 +229,14 @@ pub(super) fn host(east: bool) -> &'static str {
 /// The topology of a plan; each node starts with `functions`.
 pub(super) fn topology(plan: &Plan, functions: &[Vec<Option<Function>>]) -> crate::Topology {
     let mut network = crate::Topology::default();
-    let colours = [
-        onbeat_report::topology::Colour::Blue,
-        onbeat_report::topology::Colour::Orange,
-        onbeat_report::topology::Colour::Green,
-        onbeat_report::topology::Colour::Red,
+    let colors = [
+        onbeat_report::topology::Color::Blue,
+        onbeat_report::topology::Color::Orange,
+        onbeat_report::topology::Color::Green,
+        onbeat_report::topology::Color::Red,
     ];
-    for (stream, colour) in plan.streams.iter().zip(colours.iter().cycle()) {
-        network.stream(&stream.name, *colour);
+    for (stream, color) in plan.streams.iter().zip(colors.iter().cycle()) {
+        network.stream(&stream.name, *color);
     }
     let last = plan.nodes.len() as u16;
     network.host(host(false), 0, 0);

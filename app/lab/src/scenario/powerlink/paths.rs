@@ -11,7 +11,7 @@
 
 use onbeat_realtime::clock::now_ns;
 use onbeat_realtime::interrupt::pause_until;
-use onbeat_report::topology::Colour;
+use onbeat_report::topology::Color;
 use onbeat_report::{Cell, Check, Counters};
 
 use super::actor::{Controlled, Managing};
@@ -38,7 +38,7 @@ fn topology(nodes: u8) -> Topology {
     let both = &["to-nodes", "to-managing"];
     let middle = u16::from(nodes.saturating_sub(1)) / 2;
     let mut network = Topology::default();
-    network.stream("to-nodes", Colour::Blue).stream("to-managing", Colour::Orange);
+    network.stream("to-nodes", Color::Blue).stream("to-managing", Color::Orange);
     network.host("mn", 0, middle);
     network.node("a", 1, middle, config("to-nodes", "to-managing"));
     network.node("b", 2, middle, config("to-managing", "to-nodes"));

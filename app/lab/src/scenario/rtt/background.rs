@@ -77,11 +77,10 @@ pub(super) fn prepare(world: &World, row: &Row) -> Result<()> {
         let handle = world.handle(&row.station(station))?;
         handle.add_address(interface, net.address(host), prefix)?;
     }
-    for Route { at: (station, interface), to: (net, host, prefix), via: (near, neighbour) } in
-        ROUTES
+    for Route { at: (station, interface), to: (net, host, prefix), via: (near, neighbor) } in ROUTES
     {
         let handle = world.handle(&row.station(station))?;
-        handle.add_route(interface, net.address(host), prefix, near.address(neighbour))?;
+        handle.add_route(interface, net.address(host), prefix, near.address(neighbor))?;
     }
     for node in ["a", "b"] {
         forward(world.handle(&row.station(node))?)?;

@@ -7,7 +7,7 @@ use onbeat_report::{Cell, Check, Counters, Recorder};
 use super::latency::{RECEIVER_PRIORITY, STAMPS, StampResult};
 use super::measure::{StormResult, TASK_PRIORITY};
 use super::rig::Side;
-use super::{PERIOD_S, Plan, Row, UTILISATION, WORK_S};
+use super::{PERIOD_S, Plan, Row, UTILIZATION, WORK_S};
 use crate::scenario::stage::Stage;
 
 /// A side, whether it was flooded, and the result.
@@ -182,7 +182,7 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
         plan.scale,
         ms(plan.length.work_ns),
         ms(plan.length.sleep_ns),
-        100.0 * UTILISATION,
+        100.0 * UTILIZATION,
         ms(plan.period_ns),
     ));
     stage.note(format!(

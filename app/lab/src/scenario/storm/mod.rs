@@ -46,7 +46,7 @@ const SLEEP_S: f64 = 10.0;
 const PERIOD_S: f64 = 1.0;
 /// The share of a job in its period: 0.95 in the paper, which leaves 5 % to interrupts. Current kernels
 /// reserve these 5 % for normal processes (RT throttling, the deadline server).
-const UTILISATION: f64 = 0.85;
+const UTILIZATION: f64 = 0.85;
 /// The mean size of a burst in the paper.
 const BURST: f64 = 5000.0;
 /// Maximum wait for another run that uses the CPU.
@@ -150,7 +150,7 @@ fn plan(stage: &mut Stage<'_>, rig: &Rig, cpu: u16, options: &Options) -> Result
     stage.show_step("the sender only");
     let top = top_rate(rig, Side::Stock, cpu, length.sleep_ns.max(SECOND / 5))?;
     let period_ns = ns(PERIOD_S);
-    let work_ns = (UTILISATION * period_ns as f64) as u64;
+    let work_ns = (UTILIZATION * period_ns as f64) as u64;
     let runs = 4 * (PAPER_RATES.len() as u64 + 1);
     let takes = runs * (length.work_ns + length.sleep_ns + SECOND / 2) + 4 * length.work_ns;
     stage.progress.line(&format!("estimated duration: {}", rounds::in_words(takes)));
