@@ -4,6 +4,7 @@
 #
 #   scripts/archive.sh DIRECTORY SECONDS     SECONDS since 1970 is the time of all files
 set -eu
+unset CDPATH
 
 cd "$(dirname "$1")"
 name=$(basename "$1")

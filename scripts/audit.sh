@@ -5,6 +5,7 @@
 #
 # Exit status: 0 no advisory but those argued in deny.toml; 1 an advisory; 2 the check cannot run.
 set -eu
+unset CDPATH
 cd "$(dirname "$0")/.."
 
 cargo=${CARGO:-scripts/cargo}

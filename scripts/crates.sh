@@ -3,6 +3,7 @@
 #
 #   scripts/crates.sh [CARGO-TREE-OPTION...]    such as --package onbeat --features onbeat/parquet
 set -eu
+unset CDPATH
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 cargo=${CARGO:-$root/scripts/cargo}

@@ -8,6 +8,7 @@
 # the last commit. The version is that of Cargo.toml, their time that of the last commit.
 # Exit status: 0 built; 2: not built, or lintian found an error or a warning.
 set -eu
+unset CDPATH
 
 fail() {
 	echo "deb: $*" >&2

@@ -5,6 +5,7 @@
 #
 # The same commit gives the same archive. Exit status: 2: it could not be built.
 set -eu
+unset CDPATH
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "${1:-$root/out/dist}"

@@ -5,6 +5,7 @@
 #
 #   scripts/export.sh DIRECTORY
 set -eu
+unset CDPATH
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1"

@@ -13,6 +13,7 @@
 #   STRIP=no   leaves debug information in the programs; otherwise it goes to files of its own
 #   RUN        a program that runs programs of another architecture, such as qemu-aarch64-static
 set -eu
+unset CDPATH
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 onbeat=$1 lab=${2:-}

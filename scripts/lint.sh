@@ -5,6 +5,7 @@
 #   scripts/lint.sh           check
 #   scripts/lint.sh --fix     format the sources instead
 set -eu
+unset CDPATH
 cd "$(dirname "$0")/.."
 
 cargo=${CARGO:-scripts/cargo}
@@ -71,9 +72,26 @@ check scripts/version.sh --check
 # Words that documents, messages and names avoid.
 check scripts/words
 
+scripts=$(grep -rlE '^#!/bin/(ba)?sh|^# shellcheck shell' .ci scripts packaging tests fuzz/run delay/core/tests/data)
+
+# cd searches CDPATH, if the caller's environment has it, and prints what it finds: a script unsets it first.
+cdpath_is_unset() {
+	# shellcheck disable=SC2086,SC2317 # one word per file; check calls it
+	awk '
+		FNR == 1 { unset = 0 }
+		/^unset CDPATH$/ || /^\. .*\/lib\.sh"$/ { unset = 1 }
+		/(^|[^[:alnum:]_-])cd / && !/^[[:space:]]*#/ && !/cd \/( |$)/ && !unset {
+			print FILENAME ":" FNR ": cd before \"unset CDPATH\""
+			status = 1
+		}
+		END { exit status }
+	' $scripts
+}
+check cdpath_is_unset
+
 if command -v shellcheck >/dev/null 2>&1; then
-	# shellcheck disable=SC2046 # one word per file
-	check shellcheck -x -P SCRIPTDIR $(grep -rlE '^#!/bin/(ba)?sh|^# shellcheck shell' scripts packaging tests/vm tests/soak fuzz/run)
+	# shellcheck disable=SC2086 # one word per file
+	check shellcheck -x -P SCRIPTDIR $scripts
 else
 	skip "mistakes in shell scripts: no shellcheck"
 fi

@@ -7,6 +7,7 @@
 # Steps: see the functions step_NAME below. Soaks that cannot run here count as failed.
 # Exit status: 0 all passed; 1 a step failed; 2 a step is unknown.
 set -eu
+unset CDPATH
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"

@@ -12,6 +12,7 @@
 #
 # Exit status 0: all there; 2: something is missing that this script could not or may not install.
 set -eu
+unset CDPATH
 
 here=$(cd "$(dirname "$0")" && pwd)
 packages=

@@ -8,6 +8,7 @@
 # `onbeat delay`, and the row "libpcap" of `onbeat bench port`.
 # Exit status: 2: it could not be built.
 set -eu
+unset CDPATH
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "${1:-$root/out/static}"

@@ -6,6 +6,7 @@
 #
 # Exit status: 0 all passed; 1 a test failed; 2 it could not be built.
 set -eu
+unset CDPATH
 cd "$(dirname "$0")/.."
 
 cargo=${CARGO:-scripts/cargo}

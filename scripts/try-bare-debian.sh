@@ -11,6 +11,7 @@
 # named with KEEP=1. MIRROR and SECURITY_MIRROR say where Debian comes from.
 # Exit status: the command's; 2: the trial could not be set up.
 set -eu
+unset CDPATH
 
 usage() {
 	sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2

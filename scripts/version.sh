@@ -3,6 +3,7 @@
 # seconds since 1970: that of the last commit, or in a source archive that of its files. With --check it fails unless
 # the kernel module has the same version.
 set -eu
+unset CDPATH
 cd "$(dirname "$0")/.."
 case ${1:-} in
 --time)

@@ -4,6 +4,7 @@
 # Words in single quotes are for shells inside the tree; steps are called by their names in a list.
 # shellcheck disable=SC2016,SC2317
 set -euo pipefail
+unset CDPATH
 suite=$1 tree=$2 work=$3 version=$4
 here=$(cd "$(dirname "$0")" && pwd)
 root=$work/$suite/root

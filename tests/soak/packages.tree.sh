@@ -4,6 +4,7 @@
 #
 #   packages.tree.sh SUITE DIRECTORY
 set -eu
+unset CDPATH
 
 suite=$1 tree=$2
 here=$(cd "$(dirname "$0")" && pwd)

@@ -61,9 +61,11 @@ fn without_objcopy_the_program_is_installed_unchanged() {
 fn all_files_of_the_product_are_installed() {
     let root = TemporaryDirectory::new("install-all");
     let to = root.file("to");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/install.sh");
+    // As make calls it, in an environment where `cd scripts/..` would leave the tree.
+    std::fs::create_dir_all(root.file("cdpath/scripts")).unwrap();
     let mut install = Command::new("/bin/sh");
-    install.args([script, env!("CARGO_BIN_EXE_onbeat")]).env("DESTDIR", &to);
+    install.args(["scripts/install.sh", env!("CARGO_BIN_EXE_onbeat")]).env("DESTDIR", &to);
+    install.current_dir(onbeat_testing::root()).env("CDPATH", root.file("cdpath"));
     output(install.env("PREFIX", "/opt/onbeat").env("STRIP", "no"));
     for path in [
         "bin/onbeat",
