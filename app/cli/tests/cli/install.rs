@@ -49,7 +49,7 @@ fn without_objcopy_the_program_is_installed_unchanged() {
     let root = TemporaryDirectory::new("install-whole");
     let tools = root.file("tools");
     std::fs::create_dir_all(&tools).unwrap();
-    for tool in ["basename", "install"] {
+    for tool in ["basename", "dirname", "install"] {
         std::os::unix::fs::symlink(format!("/usr/bin/{tool}"), tools.join(tool)).unwrap();
     }
     installed(&root.file("to"), tools.to_str().unwrap());
