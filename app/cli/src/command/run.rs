@@ -52,9 +52,7 @@ impl Arguments {
                 config.set_backend(backend);
             }
             config.check_control()?;
-            // Interfaces are not read: they may be those of another machine.
-            let warnings = config.check(|_| None)?;
-            run::check(&config)?;
+            let warnings = run::check(&config)?;
             output::print(&summary(&config))?;
             output::print(&service::summary(&config))?;
             if let Some(missing) = MissingDropIns::to_install(&config, &self.file) {
