@@ -53,7 +53,8 @@ if [ -n "$lab" ] && [ -x "$lab" ]; then
 	run "$lab" man "$work/man"
 fi
 for page in "$work"/man/*.1; do
-	data "$page" "$prefix/share/man/man1/$(basename "$page")"
+	sed "s,/usr/share/doc/onbeat/,$docdir/,g" "$page" >"$work/page"
+	data "$work/page" "$prefix/share/man/man1/$(basename "$page")"
 done
 
 for shell in bash fish zsh; do

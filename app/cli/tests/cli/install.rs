@@ -86,6 +86,9 @@ fn all_files_of_the_product_are_installed() {
     let unit = to.join("opt/onbeat/lib/systemd/system/onbeat@.service");
     let unit = std::fs::read_to_string(unit).expect("the unit");
     assert!(unit.contains("ExecStart=/opt/onbeat/bin/onbeat run"), "{unit}");
+    let page = to.join("opt/onbeat/share/man/man1/onbeat-powerlink.1");
+    let page = std::fs::read_to_string(page).expect("the page");
+    assert!(page.contains("/opt/onbeat/share/doc/onbeat/docs/reference/powerlink.md"), "{page}");
     assert!(!to.join("opt/onbeat/libexec").exists(), "no laboratory is built");
 }
 
