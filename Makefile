@@ -43,9 +43,9 @@ endif
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: lab ## Cut a link of a protected stream and count lost frames (root)
+demo: lab ## Cut a link of a protected stream and count lost frames; VERBOSE=1 prints all tables (root)
 	@mkdir -p out
-	$(ONBEAT) $(DEMO)
+	$(ONBEAT) $(DEMO) $(if $(VERBOSE),--verbose)
 
 build: setup ## Build the program
 	$(CARGO) build --profile $(PROFILE) --locked --package onbeat $(WITH)

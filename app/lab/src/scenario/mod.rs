@@ -31,7 +31,8 @@ use std::fmt;
 use clap::{ArgMatches, Args, Command};
 use onbeat_realtime::interrupt::Guard;
 use onbeat_report::table::wrap;
-use onbeat_report::{Figure, Outcome, html, summary};
+use onbeat_report::{Figure, Outcome, html};
+use onbeat_terminal::output::screen_size;
 
 use crate::{Error, Result, Topology};
 use stage::Stage;
@@ -269,9 +270,9 @@ impl Scenario {
         self.play.augment(Command::new(self.name))
     }
 
-    /// The description, wrapped to the width of a screen.
+    /// The description, wrapped to the width of the screen.
     fn introduction(&self) -> String {
-        let lines = wrap(self.about, summary::COLUMNS);
+        let lines = wrap(self.about, screen_size().columns);
         lines.iter().map(|line| format!("{line}\n")).collect::<String>() + "\n"
     }
 
