@@ -76,19 +76,43 @@ fn manual_pages_are_valid() {
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     let pages = ["onbeat-bench.1", "onbeat-lab.1", "onbeat-load.1"].map(|page| path.join(page));
     assert_eq!(onbeat_testing::faults_of_manual_pages(&pages), [""; 0]);
+    assert_eq!(onbeat_testing::missing_documents(&pages), [""; 0]);
 }
 
 /// `onbeat` makes the laboratory complete the words of its commands.
 #[test]
 fn commands_of_the_laboratory_are_completed() {
-    for (words, expected) in
-        [(["lab", "run", "link-f"], "link-failure"), (["bench", "frer", "--js"], "--json")]
-    {
+    for (words, expected) in [
+        (&["lab", "run", "link-f"][..], "link-failure"),
+        (&["lab", "shell", "link-f"], "link-failure"),
+        (&["lab", "run", "link-failure", "--backend", "x"], "xdp\nxsk"),
+        (&["lab", "run", "single-hop", "--load", "c"], "cpu"),
+        (&["bench", "frer", "--js"], "--json"),
+        (&["bench", "frer", "--backend", "xdp,p"], "xdp,packet"),
+    ] {
         let mut command = Command::new(program());
-        command.args(["--", "onbeat"]).args(words);
-        command.env("ONBEAT_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "3");
-        assert_eq!(CommandOutput::from(command.output().expect("it starts")).out, expected);
+        command.args(["--", "onbeat"]).args(words).env("ONBEAT_COMPLETE", "bash");
+        command.env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+        let ran = CommandOutput::from(command.output().expect("it starts"));
+        assert_eq!(ran.out, expected, "{words:?}");
     }
+}
+
+/// `onbeat help lab run` prints what `onbeat lab run --help` prints.
+#[test]
+fn help_of_the_laboratory_s_commands_is_theirs() {
+    for words in
+        [&["lab"][..], &["lab", "run"], &["lab", "run", "link-failure"], &["bench", "frer"]]
+    {
+        let by_option = run(&[words, &["--help"]].concat());
+        assert!(
+            by_option.code == 0 && by_option.out.contains("\nExit status: 0 "),
+            "{by_option:?}"
+        );
+        assert_eq!(run(&[&["help"], words].concat()), by_option, "{words:?}");
+    }
+    let unknown = run(&["help", "lab", "rum"]);
+    assert!(unknown.code == 2 && unknown.err.contains("rum"), "{unknown:?}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The command line of the laboratory.
 
-use clap::{ArgAction, CommandFactory, Parser};
+use clap::{Arg, ArgAction, CommandFactory, Parser};
+use onbeat_lab::scenario::list;
+use onbeat_terminal::completions::{Values, is_named};
 use onbeat_terminal::exit::{Failure, Result};
 use onbeat_terminal::program::Program;
 use onbeat_terminal::version;
@@ -22,7 +24,7 @@ use crate::command::Command;
 Examples:
   onbeat lab run link-failure
   onbeat bench frer
-  onbeat load cpu examples/load/paper.toml --for 60s
+  onbeat load cpu /usr/share/doc/onbeat/examples/load/paper.toml --for 60s
 
 Exit status: 0 success, 1 negative result, 2 error."
 )]
@@ -45,6 +47,17 @@ impl Program for Arguments {
 
     fn log_level(&self) -> Level {
         Level::WARN
+    }
+
+    fn values(argument: &Arg) -> Option<Values> {
+        if is_named(argument, "SCENARIO") {
+            Some(|| list().iter().map(|scenario| scenario.name.to_owned()).collect())
+        } else if is_named(argument, "LOAD,...") {
+            // Or a number.
+            Some(|| ["idle", "cpu"].map(str::to_owned).into())
+        } else {
+            None
+        }
     }
 
     fn execute(self) -> Result {
@@ -90,6 +103,14 @@ mod tests {
         };
         assert_eq!(names(true), ["html"]);
         assert_eq!(names(false), ["captures", "directory", "profile"]);
+    }
+
+    #[test]
+    fn scenarios_and_loads_are_completed() {
+        let found = onbeat_terminal::completions::arguments(&Arguments::command(), Program::values);
+        let found: Vec<_> = found.iter().map(|(name, of)| (name.as_str(), of.join(" "))).collect();
+        let expected = [("onbeat lab run single-hop", "load"), ("onbeat lab shell", "network")];
+        assert_eq!(found, expected.map(|(name, of)| (name, of.to_owned())));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use onbeat_report::format::count;
 
 use onbeat_terminal::exit::{self, Answer, Failure, Result};
 use onbeat_terminal::output;
+use onbeat_terminal::values::one_of;
 
 /// Run the node that a configuration file describes
 ///
@@ -23,7 +24,7 @@ use onbeat_terminal::output;
 Examples:
   onbeat run --check /etc/onbeat/bridge.toml
   onbeat run /etc/onbeat/bridge.toml
-  onbeat run --replace examples/relay-two-paths.toml
+  onbeat run --replace bridge.toml
 
 Exit status: 0 the node stopped, or the file has no errors (--check); 1 the node stopped, but a setting of \
 the host or an interface could not be restored; 2 error; 78 as a service, an error that a restart does not \
@@ -40,7 +41,7 @@ pub(crate) struct Arguments {
     replace: bool,
     /// Data plane of all ports, overrides the file: BPF programs in the kernel (xdp), or this process with
     /// packet sockets (packet) or AF_XDP sockets (xsk)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = one_of(Backend::ALL))]
     backend: Option<Backend>,
 }
 
@@ -52,9 +53,7 @@ impl Arguments {
                 config.set_backend(backend);
             }
             config.check_control()?;
-            // Interfaces are not read: they may be those of another machine.
-            let warnings = config.check(|_| None)?;
-            run::check(&config)?;
+            let warnings = run::check(&config)?;
             output::print(&summary(&config))?;
             output::print(&service::summary(&config))?;
             if let Some(missing) = MissingDropIns::to_install(&config, &self.file) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use onbeat_node::config::Backend;
 use onbeat_realtime::clock::SECOND;
 use onbeat_report::format::parse_duration;
+use onbeat_terminal::values::one_of;
 
 use crate::{Error, Result};
 
@@ -37,7 +38,7 @@ impl Common {
 pub(super) struct DataPlaneOptions {
     /// Data plane of the nodes: programs in the kernel (xdp), or the node's process over packet sockets
     /// (packet) or AF_XDP sockets (xsk); default: that of the nodes' configurations
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = one_of(Backend::ALL))]
     pub(super) backend: Option<Backend>,
 }
 

@@ -13,9 +13,11 @@ const VLAN: std::ops::RangeInclusive<u16> = 1..=4094;
 
 pub(super) fn read(value: &Value<'_>) -> Option<Identification> {
     let mut table = value.table()?;
-    let kind = table
-        .require("type", "\"null\"")?
-        .choice(&IdentificationKind::ALL.map(|kind| (kind.name(), kind)))?;
+    let Some(kind) = table.require("type", "\"null\"") else {
+        table.abandon();
+        return None;
+    };
+    let kind = kind.choice(&IdentificationKind::ALL.map(|kind| (kind.name(), kind)))?;
     let identification = match kind {
         IdentificationKind::Null => {
             let (destination, vlan) = (destination(&mut table), vlan_match(&mut table));

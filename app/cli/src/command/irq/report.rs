@@ -24,7 +24,7 @@ nothing was recorded), 2 error (the file is not a recording, or is damaged).")]
 pub(super) struct Report {
     /// Recording to read
     file: PathBuf,
-    /// Print the result as JSON (docs/reference/results.md)
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     /// Also write an HTML report with plots to FILE

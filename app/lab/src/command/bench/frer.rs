@@ -5,6 +5,7 @@ use onbeat_node::config::Backend;
 
 use super::{ResultOptions, refuse};
 use onbeat_terminal::exit::Result;
+use onbeat_terminal::values::one_of;
 
 /// Measure FRER relative to plain forwarding of the same frames
 ///
@@ -27,7 +28,7 @@ pub(super) struct Frer {
     shown: ResultOptions,
     /// Data planes to measure: programs in the kernel (xdp), threads over packet sockets (packet) or
     /// AF_XDP sockets (xsk)
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = one_of(Backend::ALL))]
     #[arg(default_value = "xdp")]
     backend: Vec<Backend>,
     /// Source of the frames of throughput measurements: a talker's packet socket, as in an end system,

@@ -26,8 +26,8 @@ const PROFILE: u64 = 1 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  onbeat load cpu examples/load/paper.toml
-  onbeat load cpu examples/load/paper.toml --cpus 1 --for 60s --json
+  onbeat load cpu /usr/share/doc/onbeat/examples/load/paper.toml
+  onbeat load cpu /usr/share/doc/onbeat/examples/load/paper.toml --cpus 1 --for 60s --json
 
 Exit status: 0 success, 2 error.")]
 pub(super) struct Cpu {
@@ -39,7 +39,7 @@ pub(super) struct Cpu {
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// Print the result as JSON (docs/reference/results.md)
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }

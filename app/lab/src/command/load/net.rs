@@ -52,7 +52,7 @@ pub(super) struct Net {
     /// Send from this address
     #[arg(long, value_name = "ADDRESS")]
     source: Option<IpAddr>,
-    /// Print the result as JSON (docs/reference/results.md)
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
