@@ -1,11 +1,15 @@
 //! `onbeat lab`: output and exit status.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{CommandOutput, can_run, make_executable, onbeat, program, run};
+use nix::fcntl::OFlag;
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_testing::TemporaryDirectory;
@@ -231,6 +235,46 @@ fn a_run_prints_one_screen_and_all_tables_with_verbose() {
     }
     assert!(verbose.out.lines().last().is_some_and(|line| line.contains(" link-failure: ")));
     assert!(!verbose.err.contains("INFO"), "the first --verbose logs nothing: {}", verbose.err);
+}
+
+/// Runs a command with standard output on a terminal of this size, and returns the lines without colors.
+fn lines_on_a_terminal(line: &[&str], rows: &str, columns: &str) -> Vec<String> {
+    // Not by openpty: its descriptors go to programs that other tests start meanwhile.
+    let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let mut terminal = posix_openpt(flags).expect("a pseudo terminal");
+    grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("a pseudo terminal");
+    let name = ptsname_r(&terminal).expect("a name");
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits());
+    let end = options.open(name).expect("it opens");
+    let mut stty = Command::new("stty");
+    let stty = stty.args(["rows", rows, "cols", columns]).stdin(end.try_clone().expect("a file"));
+    assert!(stty.status().expect("stty of coreutils").success());
+    let mut command = onbeat();
+    command.args(line).env("NO_COLOR", "1").env("TERM", "xterm").stdout(end);
+    let mut run = command.stderr(Stdio::null()).spawn().expect("it starts");
+    // The terminal's own end is closed with the command: a read then fails with EIO.
+    drop(command);
+    let mut printed = Vec::new();
+    let _ = terminal.read_to_end(&mut printed);
+    assert!(run.wait().expect("its status").code() < Some(2));
+    String::from_utf8(printed).expect("text").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_summary_has_the_size_of_the_terminal() {
+    if !can_run() {
+        return;
+    }
+    let line = ["lab", "run", "link-failure", "--seconds", "0.2"];
+    for (rows, columns) in [(30, 80), (60, 132)] {
+        let lines = lines_on_a_terminal(&line, &rows.to_string(), &columns.to_string());
+        let widest = lines.iter().map(|line| line.chars().count()).max();
+        assert!(lines.len() < rows && widest <= Some(columns), "{}: {lines:#?}", lines.len());
+        let has = |start: &str| lines.iter().any(|line| line.starts_with(start));
+        assert!(has("both up again "), "{lines:#?}");
+        assert!(rows == 60 && has("duplicated ") || !has("duplicated "), "{lines:#?}");
+    }
 }
 
 /// A bench that is writing captures of 41 GB stops, and removes them.

@@ -54,8 +54,8 @@ pub fn print_outcome(mut outcome: Outcome, json: bool, drawn: bool) -> Result {
     Ok(answer)
 }
 
-/// Smallest screen for which tables are cut: others show the rest by scrolling.
-const SMALLEST: ScreenSize = ScreenSize { lines: 24, columns: 80 };
+/// Smallest screen to which a summary is cut: it holds a diagram and a table. Smaller ones scroll.
+const SMALLEST: ScreenSize = ScreenSize { lines: 30, columns: 80 };
 
 /// Returns the size of the terminal that standard output is.
 #[must_use]

@@ -29,6 +29,9 @@ impl Default for ScreenSize {
 /// Maximum number of shown checks if none failed.
 const CHECKS: usize = 3;
 
+/// With fewer lines, checks are omitted if none failed: the tables need the room.
+const LINES_WITH_CHECKS: usize = 18;
+
 /// Maximum number of shown failed checks, notes and causes.
 const AT_MOST: usize = 6;
 
@@ -48,7 +51,9 @@ pub fn render(outcome: &Outcome, shows: &[&str], size: ScreenSize, colors: bool)
     if !end.is_empty() {
         end.push('\n');
     }
-    end += &checks(&outcome.checks, columns);
+    if lines >= LINES_WITH_CHECKS || !outcome.ok() {
+        end += &checks(&outcome.checks, columns);
+    }
     end += &text::verdict_line(outcome, colors);
 
     let mut room = lines.saturating_sub(end.lines().count());

@@ -270,9 +270,9 @@ impl Scenario {
         self.play.augment(Command::new(self.name))
     }
 
-    /// The description, wrapped to the width of the screen.
+    /// The description, wrapped to the width of the screen, but not to lines that are hard to read.
     fn introduction(&self) -> String {
-        let lines = wrap(self.about, screen_size().columns);
+        let lines = wrap(self.about, screen_size().columns.min(100));
         lines.iter().map(|line| format!("{line}\n")).collect::<String>() + "\n"
     }
 
