@@ -13,4 +13,5 @@ mod published;
 mod replay_cn;
 mod replay_mn;
 mod reported;
+mod reset;
 mod sdo;

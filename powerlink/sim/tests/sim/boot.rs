@@ -219,3 +219,26 @@ fn the_managing_node_detects_losses_before_the_node() {
     });
     assert!(!left, "the node left the cycle by itself");
 }
+
+/// The node is turned on up to six seconds before its managing node, or after it: in the meantime it is off, in
+/// NOT_ACTIVE, or in BASIC_ETHERNET.
+#[test]
+fn nodes_and_managing_node_start_in_any_order() {
+    for mandatory in [true, false] {
+        for lead_ms in (0..=6_000).step_by(250) {
+            let mut network = network(1, 1000, mandatory, 0);
+            network.bus.stations[0].connected = false;
+            network.run_for(lead_ms * 1_000_000);
+            network.bus.stations[0].connected = true;
+            network.restart_managing();
+            boot(&mut network, 5);
+        }
+        for delay_ms in (0..=3_000).step_by(250) {
+            let mut network = network(1, 1000, mandatory, 0);
+            network.power(ONE, false);
+            network.run_for(delay_ms * 1_000_000);
+            network.power(ONE, true);
+            boot(&mut network, 5);
+        }
+    }
+}
