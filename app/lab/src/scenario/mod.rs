@@ -250,7 +250,7 @@ const SCENARIOS: &[Scenario] = &[
         example: "--minutes 10 --seed 7 --backend packet",
         about: "Random networks with random streams run under random faults. Every frame is \
                 checked by captures outside of the nodes; the seed reproduces the run.",
-        shows: &["judged", "faults", "networks"],
+        shows: &["checked", "faults", "networks"],
         network: chaos::network,
         play: &TypedPlay(chaos::play),
     },
