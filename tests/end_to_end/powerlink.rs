@@ -288,7 +288,7 @@ impl Configuration {
                 self.reported.push((ident.configuration_date, ident.configuration_time));
             }
             Body::Asnd(Service::Sdo(Sdo { command: Some(command), .. })) => {
-                self.answers.push(command.abort_code().unwrap_or(0));
+                self.answers.push(command.abort_code().map_or(0, |abort| abort.0));
             }
             _ => {}
         }
@@ -328,7 +328,7 @@ fn a_node_is_configured_over_the_bus() {
         assert_eq!(seen.reported.last(), Some(&now), "it reports the new configuration");
         assert_ne!(now, before);
         before = now;
-        assert_eq!((seen.number(0x1006, 0), seen.number(0x1c0b, 3)), (20_000, threshold));
+        assert_eq!((seen.number(0x1006, 0), seen.number(0x1c0b, 3)), (20_000, 2 * threshold));
         assert_eq!(seen.written[&(0x1a00, 1)], [0, 0x60, 1, 0, 0, 0, 16, 0], "back, 16 bits");
         // A node may refuse restore and store commands only.
         let refused = seen.answers.iter().filter(|abort| **abort != 0);

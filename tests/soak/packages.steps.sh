@@ -249,6 +249,23 @@ node() {
 	all_arrived || fail "the node loses frames"
 }
 
+# A drop-in by the commands that a check prints, without systemctl, and one of the administrator.
+drop_in() {
+	{ echo '[guard]' && echo 'interfaces = ["eth1"]' && cat_config; } >"$root/etc/onbeat/guard.toml"
+	expect 0 inside onbeat run --check /etc/onbeat/guard.toml
+	command=$(sed -n 's/.*install it: //p' "$output")
+	expect 0 inside sh -c "${command% && systemctl *}"
+	rm "$root/etc/onbeat/guard.toml"
+	drop_ins=$root/etc/systemd/system/onbeat@guard.service.d
+	inside test -e "${drop_ins#"$root"}/guard.conf" || fail "not installed: $command"
+	mkdir "$root/etc/systemd/system/onbeat@own.service.d"
+	for unit in guard own; do
+		echo '[Service]' >"$root/etc/systemd/system/onbeat@$unit.service.d/own.conf"
+	done
+	mkdir "$root/etc/systemd/system/onbeat@xsk.service.d"
+	ln -s /usr/share/onbeat/systemd/xsk.conf "$root/etc/systemd/system/onbeat@xsk.service.d"
+}
+
 # Frames flow during the upgrade, and while the new version takes over.
 upgrade() {
 	before=$(node_pid)
@@ -313,6 +330,11 @@ purge() {
 	inside test -f /etc/onbeat/bridge.toml || fail "the purge deletes a configuration of the administrator"
 	rm "$root/etc/onbeat/bridge.toml"
 	rmdir "$root/etc/onbeat"
+	[ ! -L "$drop_ins/guard.conf" ] || fail "the purge leaves a link to a drop-in"
+	for unit in guard own; do
+		rm "$root/etc/systemd/system/onbeat@$unit.service.d/own.conf" || fail "the purge deletes a drop-in of the administrator"
+		rmdir "$root/etc/systemd/system/onbeat@$unit.service.d"
+	done
 	# The dependencies are purged as well.
 	mapfile -t others < <(installed | comm -13 "$work/$suite/packages" -)
 	[ ${#others[@]} = 0 ] || expect 0 apt purge "${others[@]}"
@@ -329,7 +351,7 @@ left_behind() {
 set_up
 installed >"$work/$suite/packages"
 files >"$work/$suite/before"
-for step in install laboratory_missing program manual completions laboratory node upgrade remove module purge; do
+for step in install laboratory_missing program manual completions laboratory node drop_in upgrade remove module purge; do
 	start=$(date +%s%N)
 	$step
 	printf 'packages: %-9s %-20s %5d ms\n' "$suite" "$step" $((($(date +%s%N) - start) / 1000000)) >&2

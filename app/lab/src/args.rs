@@ -4,7 +4,7 @@ use clap::{Arg, ArgAction, CommandFactory, Parser};
 use onbeat_lab::scenario::list;
 use onbeat_terminal::completions::{Values, is_named};
 use onbeat_terminal::exit::{Failure, Result};
-use onbeat_terminal::program::Program;
+use onbeat_terminal::program::{LAST, Program};
 use onbeat_terminal::version;
 use tracing::Level;
 
@@ -31,9 +31,9 @@ Exit status: 0 success, 1 negative result, 2 error."
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Increase the log level, on standard error (repeatable; RUST_LOG overrides it); the first one of
-    /// `lab run` prints all tables instead
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    /// Increase the log level, on standard error (repeatable; RUST_LOG overrides it). With `lab run`, the
+    /// first -v prints all tables
+    #[arg(short, long, global = true, action = ArgAction::Count, display_order = LAST)]
     pub(crate) verbose: u8,
 }
 
@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn scenarios_and_loads_are_completed() {
-        let found = onbeat_terminal::completions::arguments(&Arguments::command(), Program::values);
+        let found =
+            onbeat_terminal::completions::arguments(&Arguments::command(), Arguments::values);
         let found: Vec<_> = found.iter().map(|(name, of)| (name.as_str(), of.join(" "))).collect();
         let expected = [("onbeat lab run single-hop", "load"), ("onbeat lab shell", "network")];
         assert_eq!(found, expected.map(|(name, of)| (name, of.to_owned())));
@@ -116,5 +117,10 @@ mod tests {
     #[test]
     fn every_command_shows_examples_that_parse() {
         onbeat_terminal::program::assert_examples::<Arguments>();
+    }
+
+    #[test]
+    fn help_has_short_sentences_and_one_form_of_defaults() {
+        onbeat_terminal::program::assert_sentences::<Arguments>();
     }
 }

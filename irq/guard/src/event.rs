@@ -130,8 +130,7 @@ impl fmt::Display for Event {
                 *unrecorded_ns as f64 / 1e6
             ),
             Event::Restored { restored, failed } => {
-                let settings = if *restored == 1 { "setting" } else { "settings" };
-                write!(f, "{restored} {settings} restored, {failed} failed")
+                write!(f, "settings: {restored} restored, {failed} failed")
             }
             Event::SettingFailed { interface, reason } => write!(f, "{interface}: {reason}"),
         }
@@ -244,10 +243,8 @@ mod tests {
         ] {
             assert_eq!(event.to_string(), text);
         }
-        let one = Event::Restored { restored: 1, failed: 0 };
-        assert_eq!(one.to_string(), "1 setting restored, 0 failed");
         let restored = Event::Restored { restored: 4, failed: 1 };
-        assert_eq!(restored.to_string(), "4 settings restored, 1 failed");
+        assert_eq!(restored.to_string(), "settings: 4 restored, 1 failed");
         assert_eq!(serde_json::to_value(restored).unwrap()["event"], "restored");
         let json = serde_json::to_value(change(waiter(false))).unwrap();
         assert_eq!(

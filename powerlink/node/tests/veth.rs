@@ -130,8 +130,8 @@ fn exchange_over(
         let mut outcome = Run::begin("test").finish();
         runner.report(&simulation, &mut outcome).unwrap();
         other.report(&answers, &mut outcome).unwrap();
-        let first = &outcome.checks[0];
-        assert!(first.ok(), "{first:?}");
+        let failed: Vec<_> = outcome.checks.iter().take(2).filter(|c| !c.ok()).collect();
+        assert!(failed.is_empty(), "{failed:?}");
         let by_port = other.counts().answered;
         assert_eq!(by_port > 0, response == Sender::Automatic, "{backend}: {by_port} answers");
         let launched = runner.counts().launched;
@@ -325,6 +325,38 @@ fn by_answers_in_the_driver() {
         assert_eq!(polls.count + untimed.unwrap_or(0), counts.answered, "{:?}", outcome.notes);
         assert!(outcome.notes.iter().any(|note| note.contains("answered by the back end xdp")));
     });
+}
+
+/// The managing node is in OPERATIONAL, its optional node never was.
+#[test]
+fn a_node_that_never_came_up_is_a_negative_result() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let text = NETWORK.replace("mandatory = true", "mandatory = false");
+    let file = File::parse(&text, "network").unwrap_or_else(|error| panic!("{error}"));
+    let [mn, _cn] = cable();
+    let place = NodePlacement {
+        namespace: mn.namespace(),
+        interface: "mn",
+        backend: Backend::Packet,
+        sender: Sender::Process,
+        virtual_ethernet: None,
+    };
+    let mut runner = file.managing(&place).unwrap();
+    let begun = Instant::now();
+    let go_on = |node: &ManagingNode| node.state() != State::Operational && begun.elapsed() < BOUND;
+    runner.run(|_| (), go_on).unwrap();
+    let mut outcome = Run::begin("test").finish();
+    runner.report(&Simulation::default(), &mut outcome).unwrap();
+    let checks: Vec<_> = outcome.checks.iter().map(|c| (c.name.as_str(), c.ok())).collect();
+    let expected = [("in OPERATIONAL at the end", true), ("node 1 reached OPERATIONAL", false)];
+    assert_eq!(checks, expected);
+    assert!(!outcome.ok());
+    let Some(onbeat_report::Figure::Counters(boot)) = outcome.figures.get("boot") else {
+        panic!("{:?}", outcome.figures.keys())
+    };
+    assert_eq!(boot.rows[0][..2], ["1".into(), "identification".into()]);
 }
 
 #[test]

@@ -16,9 +16,8 @@ use onbeat_terminal::values::one_of;
 /// Run the node that a configuration file describes
 ///
 /// Runs in the foreground, and notifies systemd when the node is ready. SIGHUP or `onbeat reload` reloads
-/// the file. With backend "xdp" the data plane is in the kernel: it continues to forward frames when the daemon is
-/// killed, stopped by SIGTERM or upgraded, and the next start takes it over. Ctrl-C or `onbeat down` removes
-/// it.
+/// the file. With backend "xdp" the data plane is in the kernel. It forwards frames after the daemon is killed,
+/// stopped by SIGTERM or upgraded, and the next start takes it over. Ctrl-C or `onbeat down` removes it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,15 +31,15 @@ remedy: the file is refused, or the unit lacks a drop-in.")]
 pub(crate) struct Arguments {
     /// Configuration file
     file: PathBuf,
-    /// Check the file and exit: print a summary, warnings and the required systemd drop-ins, or all errors;
-    /// requires no root
+    /// Check the file against this host and exit. Print a summary, warnings and the required systemd drop-ins, or
+    /// all errors. Requires no root
     #[arg(long, conflicts_with = "replace")]
     check: bool,
     /// Replace XDP programs of other processes on the interfaces
     #[arg(long)]
     replace: bool,
-    /// Data plane of all ports, overrides the file: BPF programs in the kernel (xdp), or this process with
-    /// packet sockets (packet) or AF_XDP sockets (xsk)
+    /// Override the data plane of all ports: BPF programs in the kernel (xdp), or this process with packet
+    /// sockets (packet) or AF_XDP sockets (xsk)
     #[arg(long, value_name = "NAME", value_parser = one_of(Backend::ALL))]
     backend: Option<Backend>,
 }

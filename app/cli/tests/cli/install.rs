@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use onbeat_testing::TemporaryDirectory;
+use onbeat_testing::documents::{broken_links, documents};
 
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -92,6 +93,59 @@ fn all_files_of_the_product_are_installed() {
     assert!(!to.join("opt/onbeat/libexec").exists(), "no laboratory is built");
 }
 
+/// With and without the files that a package has elsewhere.
+#[test]
+fn links_of_installed_documents_have_targets() {
+    for notices in ["yes", "no"] {
+        let root = TemporaryDirectory::new(&format!("install-documents-{notices}"));
+        let mut install = Command::new("scripts/install.sh");
+        install.arg(env!("CARGO_BIN_EXE_onbeat")).current_dir(onbeat_testing::root());
+        install.env("DESTDIR", root.path()).env("PREFIX", "/usr").env("STRIP", "no");
+        output(install.env("NOTICES", notices));
+        let installed = root.file("usr/share/doc/onbeat");
+        let documents = documents(&installed);
+        assert!(documents.len() > 50, "{} documents", documents.len());
+        let broken = broken_links(&installed, &documents);
+        assert!(broken.is_empty(), "{}", broken.join("\n"));
+        let exists = |path: &str| installed.join(path).exists();
+        assert_eq!(exists("CHANGELOG.md"), notices == "yes");
+        for path in ["docs/SUMMARY.md", "docs/book.toml", "docs/book.css"] {
+            assert!(!exists(path), "{path}");
+        }
+        let page = std::fs::read_to_string(installed.join("docs/reference/configuration.md"));
+        let page = page.expect("a page that includes a file");
+        assert!(page.contains("[node.events]") && !page.contains("{{"), "{page}");
+    }
+}
+
+#[test]
+fn a_purge_removes_links_to_drop_ins() {
+    let root = TemporaryDirectory::new("purge");
+    let units = root.file("etc/systemd/system");
+    let directory = |name: &str| {
+        let directory = units.join(format!("onbeat@{name}.service.d"));
+        std::fs::create_dir_all(&directory).unwrap();
+        directory
+    };
+    let (linked, mixed) = (directory("linked"), directory("mixed"));
+    for directory in [&linked, &mixed] {
+        let drop_in = "/usr/share/onbeat/systemd/guard.conf";
+        std::os::unix::fs::symlink(drop_in, directory.join("guard.conf")).unwrap();
+    }
+    std::fs::write(mixed.join("own.conf"), "[Service]\n").unwrap();
+    let other = units.join("other.service.d");
+    std::fs::create_dir_all(&other).unwrap();
+    let script = onbeat_testing::root().join("packaging/debian/onbeat.postrm");
+    let script = std::fs::read_to_string(script).unwrap();
+    let script = script.replace(" /etc/", &format!(" {}/etc/", root.path().display()));
+    let script = script.replace("/run/onbeat", root.file("run").to_str().unwrap());
+    output(Command::new("sh").args(["-c", &script, "onbeat.postrm", "purge"]));
+    assert!(!linked.exists() && other.exists());
+    let left: Vec<_> = std::fs::read_dir(&mixed).unwrap().map(|entry| entry.unwrap()).collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(left[0].file_name(), "own.conf");
+}
+
 /// A daemon that is stopped, or in a debugger, accepts a connection and does not respond. dpkg waits for the
 /// scripts.
 #[test]
@@ -112,7 +166,13 @@ fn the_scripts_of_the_package_do_not_wait_for_a_node_that_does_not_respond() {
         let text = std::fs::read_to_string(text).unwrap();
         let text = text.replace("/run/onbeat", root.path().to_str().unwrap());
         let mut shell = Command::new("timeout");
-        shell.args(["--kill-after=1", "30", "sh", "-c", &text.replace("/run/systemd", "/nonexistent")]);
+        shell.args([
+            "--kill-after=1",
+            "30",
+            "sh",
+            "-c",
+            &text.replace("/run/systemd", "/nonexistent"),
+        ]);
         shell.arg(script).args(words).env("PATH", &path).stdout(std::process::Stdio::piped());
         shell.spawn().unwrap()
     };

@@ -186,7 +186,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "rtt",
-        summary: "all three round-trip scenarios in one run, as in figures 7, 8 and 9 of the paper",
+        summary: "all three round-trip scenarios in one run, as in figures 7, 8 and 9 of the paper on XDP FRER",
         example: "--probes 10000 --html rtt.html",
         about: "Single probes make round trips through two nodes by each data plane: on an idle \
                 machine, with CPU stressors, and with background traffic (figures 7, 8 and 9 of \

@@ -151,7 +151,7 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
     }
     let rows = table.processes.len();
     if rows > ROWS {
-        notes.push(format!("{rows} processes took part; tables show the first {ROWS}"));
+        notes.push(format!("{rows} processes; tables list the first {ROWS}"));
     }
     notes
 }

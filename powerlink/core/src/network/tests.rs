@@ -44,6 +44,7 @@ pub(super) fn network() -> Network {
         soc_tolerance_ns: 500_000,
         soc_jitter_ns: 0,
         threshold: 15,
+        node_threshold: 15,
         multiplexed_cycles: 0,
         prescaler: 2,
         start_all: false,
@@ -134,6 +135,25 @@ fn a_description_adds_the_objects_of_a_node() {
     node.start(0);
     assert_eq!(node.objects().number(profile::NMT_STATE), 0x1c);
     assert_eq!(node.set_object(id(0x2000, 0), &[101, 0]), Err(Abort::TOO_GREAT));
+
+    // Its description lacks optional objects: they are not written, and it has their values from the start.
+    network.node_threshold = 77;
+    let managing = network.managing(MAC).unwrap();
+    let dcf = managing.objects().get(id(profile::CONCISE_DCF, 5)).unwrap();
+    let writes = |object| dcf_entries(dcf).any(|(written, _)| written == object);
+    let loss = |index| id(index, 3);
+    assert!(writes(loss(profile::LOSS_OF_SOC)) && writes(profile::SOC_TOLERANCE_NS));
+    assert!(writes(profile::PRES_LIMIT) && writes(id(profile::TPDO_MAPPING, 1)));
+    for object in [loss(profile::LOSS_OF_SOA), loss(profile::LOSS_OF_PREQ), profile::PRESCALER] {
+        assert!(!writes(object), "{object}");
+    }
+    let node = network.controlled(NodeId(5), MAC).unwrap();
+    assert_eq!(node.objects().number(loss(profile::LOSS_OF_SOA)), 77);
+    assert_eq!(
+        node.objects().number(loss(profile::LOSS_OF_SOC)),
+        15,
+        "written by its managing node"
+    );
 
     let refused = |change: &dyn Fn(&mut Station)| {
         let mut network = network.clone();

@@ -8,7 +8,8 @@ const WHOLE: &str = r#"
 cycle-us = 1000
 async-slot-us = 200
 soc-jitter-us = 20
-loss-threshold = 40
+loss-threshold = 48
+node-loss-threshold = 60
 multiplexed-cycles = 4
 prescaler = 10
 start = "all"
@@ -53,7 +54,8 @@ id = 2
 fn a_file_with_all_keys() {
     let file = File::parse(WHOLE, "bus.toml").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((file.network.cycle_us, file.network.async_slot_ns), (1000, 200_000));
-    assert_eq!((file.network.threshold, file.network.soc_tolerance_ns), (40, 500_000));
+    assert_eq!((file.network.threshold, file.network.node_threshold), (48, 60));
+    assert_eq!(file.network.soc_tolerance_ns, 500_000);
     assert_eq!((file.network.soc_jitter_ns, file.network.basic_ethernet), (20_000, true));
     let managing = Host {
         interface: Some("eth1".into()),
@@ -82,6 +84,19 @@ fn a_file_with_all_keys() {
 }
 
 const NETWORK: &str = "[network]\ncycle-us = 1000\n";
+
+#[test]
+fn thresholds_of_nodes_follow_that_of_the_managing_node() {
+    for (key, expected) in [
+        ("", (40, 80)),
+        ("loss-threshold = 1000\n", (1000, 2000)),
+        ("loss-threshold = 0\n", (0, 0)),
+        ("node-loss-threshold = 15\n", (40, 15)),
+    ] {
+        let file = File::parse(&format!("{NETWORK}{key}[[node]]\nid = 1\n"), "bus.toml").unwrap();
+        assert_eq!((file.network.threshold, file.network.node_threshold), expected, "{key}");
+    }
+}
 
 /// An invalid file, which may lack its network; the error: position, key and value; the remedy.
 const FAULTS: &[[&str; 3]] = &[

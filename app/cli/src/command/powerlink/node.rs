@@ -26,8 +26,8 @@ Examples:
 Exit status: 0 the node was in OPERATIONAL (with basic-ethernet: BASIC_ETHERNET) when it stopped, 1 it was \
 not, 2 error.")]
 pub(super) struct Managing {
-    /// Sender of SoC: process, or automatic (the back end, at a launch time or by a kernel timer; txtime and
-    /// module) [default: from the file, else automatic if the back end supports it]
+    /// Sender of SoC: this process (process), or the back end, at a launch time or by a kernel timer (automatic).
+    /// Only the back ends txtime and module support automatic [default: from the file, else automatic if supported]
     #[arg(long, value_name = "SENDER", value_parser = one_of(Sender::ALL))]
     soc: Option<Sender>,
     #[command(flatten)]
@@ -49,8 +49,8 @@ pub(super) struct Controlled {
     /// Id of the node in the file
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u8).range(1..=239))]
     node: u8,
-    /// Sender of poll responses: process, or automatic (the back end, in the driver or kernel; xdp and module)
-    /// [default: from the file, else automatic if the back end supports it]
+    /// Sender of poll responses: this process (process), or the back end, in the driver or kernel (automatic). Only
+    /// the back ends xdp and module support automatic [default: from the file, else automatic if supported]
     #[arg(long, value_name = "SENDER", value_parser = one_of(Sender::ALL))]
     response: Option<Sender>,
     #[command(flatten)]

@@ -18,8 +18,8 @@ use onbeat_terminal::{colors, companion, output};
 
 /// Build the network of a scenario or file, start its nodes, and open a shell
 ///
-/// Hosts and nodes are network namespaces; the shell prints how to enter each. Its /run is private,
-/// where onbeat finds the nodes. When the shell exits, the network is removed and all processes in it
+/// Hosts and nodes are network namespaces; the shell prints how to enter each. Its private /run contains
+/// the control sockets of the nodes. When the shell exits, the network is removed and all processes in it
 /// are killed. Without --at the shell is in the network namespace of the caller: commands there can
 /// change the interfaces of this machine.
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ pub(super) struct Shell {
     /// Network: the name of a scenario, or a topology file
     #[arg(value_name = "TOPOLOGY|SCENARIO", value_hint = ValueHint::AnyPath)]
     network: String,
-    /// Host or node of the shell; default: the network namespace of the caller
+    /// Host or node of the shell [default: the network namespace of the caller]
     #[arg(long, value_name = "NAME")]
     at: Option<String>,
     /// Print neither the network diagram nor hints

@@ -19,10 +19,10 @@ const PROFILE: u64 = 1 << 20;
 
 /// Load CPUs by duty cycles
 ///
-/// A thread per CPU alternates between idle and busy times, as specified by the rows of a profile,
-/// repeatedly, at normal priority, until Ctrl-C. A profile has tables [[row]] with idle-us, duty-us
-/// and, if the thread polls the clock in the idle time instead of sleeping, busy-loop = true. The
-/// result shows the CPU share of each thread, by its CPU clock.
+/// A thread per CPU alternates between the idle and busy times of a profile, repeatedly, at normal
+/// priority, until Ctrl-C. A profile has tables [[row]] with idle-us and duty-us. With busy-loop =
+/// true, the thread polls the clock in the idle time instead of sleeping. The result shows the CPU
+/// share of each thread, by its CPU clock.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,7 +33,7 @@ Exit status: 0 success, 2 error.")]
 pub(super) struct Cpu {
     /// Profile
     profile: PathBuf,
-    /// CPUs, such as 1 or 0-3; default: all that may be used
+    /// CPUs, such as 1 or 0-3 [default: all that this process may use]
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuSet>,
     /// Stop after this time
