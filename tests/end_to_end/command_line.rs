@@ -13,6 +13,7 @@ use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_testing::TemporaryDirectory;
+use onbeat_testing::documents::check_documented_keys;
 
 #[test]
 fn wrong_usage_exits_with_2_and_a_remedy() {
@@ -126,6 +127,7 @@ fn scenarios_are_listed_as_text_and_json() {
     assert_eq!(lines.len(), 2 * scenarios.len(), "{text}");
     for (scenario, lines) in scenarios.iter().zip(lines.chunks(2)) {
         let line = lines[0];
+        check_documented_keys("Scenario", scenario);
         let (name, summary) = (scenario["name"].as_str(), scenario["summary"].as_str());
         let (name, summary) = (name.expect("a name"), summary.expect("a summary"));
         assert!(line.starts_with(name) && line.ends_with(summary), "{line}");

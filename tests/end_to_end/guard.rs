@@ -135,13 +135,14 @@ fn a_guard_runs_until_sigint_and_restores_all_settings() {
         let lines = BufReader::new(guard.0.stdout.take().unwrap()).lines();
         let events: Vec<Value> =
             lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
-        assert_eq!(events[0]["event"], "taken", "{events:?}");
+        assert_eq!(events[0]["event"], "attached", "{events:?}");
         let last = events.last().unwrap();
         assert_eq!((&last["event"], &last["failed"]), (&"restored".into(), &0.into()));
-        let raised = |event: &Value| event["event"] == "follows" && event["to"] == "real-time 40";
+        let raised =
+            |event: &Value| event["event"] == "priority-changed" && event["to"] == "real-time 40";
         let raised = events.iter().find(|event| raised(event));
-        let who = &raised.unwrap_or_else(|| panic!("{events:?}"))["who"];
-        assert_eq!(who["pid"], std::process::id());
+        let waiter = &raised.unwrap_or_else(|| panic!("{events:?}"))["waiter"];
+        assert_eq!(waiter["pid"], std::process::id());
     }
 }
 
@@ -200,7 +201,7 @@ fn a_dry_run_prints_the_changes_and_applies_none() {
         let json: Value =
             serde_json::from_str(&hosts.irq(&[&file, "--dry-run", "--json"]).out).unwrap();
         assert_eq!(json["changes"][0]["id"], "threaded-napi", "{json}");
-        assert_eq!(json["follows"][0]["to"], "real-time 40", "{json}");
+        assert_eq!(json["events"][0]["to"], "real-time 40", "{json}");
     });
     assert_eq!(hosts.thread(), None);
     assert!(hosts.is_clean());

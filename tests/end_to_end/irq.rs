@@ -26,6 +26,7 @@ use nix::unistd::Pid;
 use onbeat_irq_core::charge::{Cause, Class, Device};
 use onbeat_irq_core::recording;
 use onbeat_netdev::Handle;
+use onbeat_testing::documents::check_documented_keys;
 use serde_json::Value;
 
 /// A program that is stopped by SIGINT, and killed if the test fails before.
@@ -112,6 +113,13 @@ fn top_shows_the_reader_during_its_reads() {
         assert!(std::time::Instant::now() < bound, "{table}");
     };
     let row = ours(&table).expect("found");
+    check_documented_keys("Interval of irq top", &table);
+    check_documented_keys("Process", row);
+    table["unowned"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .for_each(|row| check_documented_keys("Class", row));
     let number = |name: &str| row[name].as_u64().expect(name);
     assert_eq!(row["ended"], false);
     assert!(number("caused_ns") >= 100 * number("packets"), "{row}");

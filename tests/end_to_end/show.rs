@@ -15,6 +15,7 @@ use crate::common::{
 use onbeat_frer::counters::Counters;
 use onbeat_lab::World;
 use onbeat_node::control::{RecoveryStatus, StreamStatus};
+use onbeat_testing::documents::check_documented_keys;
 use serde_json::Value;
 
 const THERE: &str = "01:00:5e:00:00:01";
@@ -139,38 +140,13 @@ fn individual() -> RecoveryStatus {
     }
 }
 
-/// Checks that the objects of `onbeat show --json` have exactly these keys.
-fn assert_keys(value: &Value, keys: &[&str]) {
-    let mut found: Vec<&str> =
-        value.as_object().expect("an object").keys().map(String::as_str).collect();
-    let mut expected = keys.to_vec();
-    found.sort_unstable();
-    expected.sort_unstable();
-    assert_eq!(found, expected, "{value}");
-}
-
-const RECOVERY_KEYS: &[&str] = &[
-    "recov_seq_num",
-    "take_any",
-    "out_of_order",
-    "rogue",
-    "passed",
-    "discarded",
-    "lost",
-    "lost_before_first",
-    "tagless",
-    "resets",
-    "latent_error_resets",
-    "latent_errors",
-];
-
 fn check_json() {
     let printed = run(&["show", "a", "--json"]);
     assert_eq!((printed.code, printed.err.as_str()), (0, ""));
     let json: Value = serde_json::from_str(&printed.out).expect("JSON");
-    assert_keys(&json, &["node", "pid", "uptime_s", "data_plane", "memory", "ports", "streams"]);
+    check_documented_keys("Node", &json);
     assert_eq!((&json["node"], &json["data_plane"]), (&"a".into(), &"xdp".into()));
-    assert_keys(&json["memory"], &["streams", "octets", "octets_per_stream"]);
+    check_documented_keys("Memory", &json["memory"]);
     assert_eq!(json["memory"]["streams"], 4096);
     let ports = [
         // port, 9.3.1, 9.3.2, 10.9.1, 10.9.2, unmatched
@@ -180,8 +156,7 @@ fn check_json() {
     ];
     let keys = ["input_packets", "output_packets", "passed", "discard", "unmatched"];
     for ((name, values), found) in ports.iter().zip(json["ports"].as_array().expect("ports")) {
-        let named = ["name", "interface", "ifindex", "mode", "link"];
-        assert_keys(found, &[&named[..], &keys].concat());
+        check_documented_keys("Port", found);
         assert_eq!((&found["name"], &found["interface"]), (&(*name).into(), &(*name).into()));
         assert_eq!((&found["mode"], &found["link"]), (&"native".into(), &"up".into()));
         assert_eq!(keys.map(|key| found[key].as_u64()), values.map(Some), "{found}");
@@ -190,21 +165,18 @@ fn check_json() {
     let names: Vec<_> = streams.iter().map(|stream| &stream["name"]).collect();
     assert_eq!(names, ["there", "back"]);
     for found in streams {
-        assert_keys(
-            found,
-            &["name", "members", "generation", "recovery", "egress", "seq_enc_errored"],
-        );
+        check_documented_keys("Stream", found);
         for member in found["members"].as_array().expect("members") {
-            assert_keys(member, &["port", "identification", "input_packets", "individual"]);
+            check_documented_keys("Member", member);
             assert_eq!(member["identification"], "null");
         }
         for egress in found["egress"].as_array().expect("egress") {
-            assert_keys(egress, &["port", "output_packets"]);
+            check_documented_keys("Egress", egress);
         }
     }
-    assert_keys(&streams[0]["generation"], &["gen_seq_num", "seq_gen_resets"]);
-    assert_keys(&streams[1]["recovery"], RECOVERY_KEYS);
-    assert_keys(&streams[1]["members"][1]["individual"], RECOVERY_KEYS);
+    check_documented_keys("Generation", &streams[0]["generation"]);
+    check_documented_keys("Recovery", &streams[1]["recovery"]);
+    check_documented_keys("Recovery", &streams[1]["members"][1]["individual"]);
 }
 
 fn check_counters() {

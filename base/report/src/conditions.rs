@@ -85,7 +85,10 @@ impl Conditions {
             ("clock source", self.clock_source.clone()),
             ("mitigations", self.mitigations.as_ref().map(Mitigations::summary)),
             ("real-time throttling", self.rt_throttling.map(RtThrottling::summary)),
-            ("virtual machine", self.virtual_machine.map(|yes| if yes { "yes" } else { "no" }.into())),
+            (
+                "virtual machine",
+                self.virtual_machine.map(|yes| if yes { "yes" } else { "no" }.into()),
+            ),
             ("driver", self.driver.clone()),
             ("mode", self.mode.clone()),
             ("onbeat", self.onbeat.clone()),

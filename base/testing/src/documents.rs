@@ -231,7 +231,9 @@ fn is_placeholder(word: &str) -> bool {
 #[must_use]
 pub fn broken_links(root: &Path, documents: &[Document]) -> Vec<String> {
     let fault = |document: &Document, link: &Link| -> Option<String> {
-        if link.target.contains("://") || link.target.starts_with("mailto:") {
+        // `make book` adds the manual pages.
+        let is_elsewhere = ["://", ".1.html"].iter().any(|part| link.target.contains(part));
+        if is_elsewhere || link.target.starts_with("mailto:") {
             return None;
         }
         let (file, anchor) = link.target.split_once('#').unwrap_or((&link.target, ""));
@@ -254,6 +256,33 @@ pub fn broken_links(root: &Path, documents: &[Document]) -> Vec<String> {
         })
     });
     faults.collect()
+}
+
+/// Checks the keys of a JSON object against docs/reference/json.md: the table below this heading lists each of
+/// them, and no other one unless its type contains "absent".
+///
+/// # Panics
+/// Keys are missing in the page or in the object, or it is no object.
+pub fn check_documented_keys(heading: &str, object: &serde_json::Value) {
+    let page = fs::read_to_string(crate::root().join("docs/reference/json.md")).expect("the page");
+    let lines = page.lines().skip_while(|line| line.trim_start_matches('#').trim() != heading);
+    let table =
+        lines.skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let (mut listed, mut required) = (BTreeSet::new(), BTreeSet::new());
+    for row in table {
+        let cells: Vec<&str> = row.split('|').collect();
+        for key in cells[1].split('`').skip(1).step_by(2) {
+            listed.insert(key);
+            if !cells[2].contains("absent") {
+                required.insert(key);
+            }
+        }
+    }
+    let object = object.as_object().unwrap_or_else(|| panic!("{heading}: {object} is no object"));
+    let found: BTreeSet<&str> = object.keys().map(String::as_str).collect();
+    assert!(!listed.is_empty(), "docs/reference/json.md has no table below {heading:?}");
+    assert!(found.is_subset(&listed), "{heading}: not documented: {:?}", &found - &listed);
+    assert!(required.is_subset(&found), "{heading}: not printed: {:?}", &required - &found);
 }
 
 /// Checks each command line of the documents whose first word is one of `commands`, and returns the number of

@@ -234,8 +234,7 @@ fn files_and_functions_that_documents_name_exist() {
 
 #[test]
 fn names_of_files_and_functions_are_found() {
-    let line =
-        "see `f()`, `A::next_deadline`, `backend`, cn/a.rs, <https://example.org/x.h>, `NAME.bpf.c`.";
+    let line = "see `f()`, `A::next_deadline`, `backend`, cn/a.rs, <https://example.org/x.h>, `NAME.bpf.c`.";
     assert_eq!(names(line), ["f", "next_deadline"]);
     assert_eq!(source_files(line), ["cn/a.rs"]);
     let files = ["/tree/powerlink/cn/a.rs".to_owned()];

@@ -11,15 +11,15 @@ use onbeat_irq_core::policy::{Budget, Limit, Rank};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// A device is now received in NAPI threads.
-    Taken {
+    /// The guard schedules the packet processing of an interface, which now runs in NAPI threads.
+    Attached {
         /// The interface.
         interface: String,
         /// The threads of its NAPI instances.
         threads: Vec<u32>,
     },
-    /// The priority of a device's threads has changed.
-    Follows {
+    /// The priority of an interface's NAPI threads has changed.
+    PriorityChanged {
         /// The interface.
         interface: String,
         /// The former priority.
@@ -28,12 +28,11 @@ pub enum Event {
         /// The new priority.
         #[serde(serialize_with = "shown")]
         to: Rank,
-        /// The waiting thread; `None`: no thread waits at more than the floor.
-        #[serde(rename = "who")]
+        /// The waiting thread; `None`: no waiting thread has a priority above the floor.
         waiter: Option<HighestWaiter>,
     },
-    /// A device no longer exists.
-    Vanished {
+    /// An interface no longer exists.
+    InterfaceMissing {
         /// The interface.
         interface: String,
     },
@@ -64,7 +63,7 @@ pub enum Event {
         failed: usize,
     },
     /// A setting failed; reported once.
-    Refused {
+    SettingFailed {
         /// The interface.
         interface: String,
         /// The setting and the cause.
@@ -92,14 +91,14 @@ fn shown<S: Serializer>(rank: &Rank, serializer: S) -> Result<S::Ok, S::Error> {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::Taken { interface, threads } => {
+            Event::Attached { interface, threads } => {
                 write!(f, "{interface}: threaded NAPI:")?;
                 threads.iter().try_for_each(|thread| write!(f, " {thread}"))
             }
-            Event::Follows { interface, from, to, waiter } => {
+            Event::PriorityChanged { interface, from, to, waiter } => {
                 write!(f, "{interface}: {from} -> {to}, ")?;
                 match waiter {
-                    None => f.write_str("no thread waits at more"),
+                    None => f.write_str("no waiting thread above the floor"),
                     Some(HighestWaiter { pid, tid, name, above_ceiling }) => {
                         write!(f, "{name} ({pid}")?;
                         if tid != pid {
@@ -110,15 +109,14 @@ impl fmt::Display for Event {
                     }
                 }
             }
-            Event::Vanished { interface } => write!(f, "{interface}: vanished"),
+            Event::InterfaceMissing { interface } => write!(f, "{interface}: interface is missing"),
             Event::ScanPartial => f.write_str(
                 "too many files or threads for one scan: priorities follow more slowly, budgets \
                  hold for all processes that read a socket",
             ),
             Event::LimitsFull { processes } => write!(
                 f,
-                "budgets: all {processes} limits are in use; further processes share a limit for \
-                 each budget"
+                "budgets: all {processes} limits are in use; further processes share the limit of their budget"
             ),
             Event::TableFull { processes } => write!(
                 f,
@@ -134,7 +132,7 @@ impl fmt::Display for Event {
             Event::Restored { restored, failed } => {
                 write!(f, "settings: {restored} restored, {failed} failed")
             }
-            Event::Refused { interface, reason } => write!(f, "{interface}: {reason}"),
+            Event::SettingFailed { interface, reason } => write!(f, "{interface}: {reason}"),
         }
     }
 }
@@ -211,7 +209,7 @@ mod tests {
         let waiter = |above_ceiling| {
             Some(HighestWaiter { pid: 7, tid: 8, name: "loop".into(), above_ceiling })
         };
-        let follows = |waiter| Event::Follows {
+        let change = |waiter| Event::PriorityChanged {
             interface: "eth0".into(),
             from: Rank::Normal { nice: 0 },
             to: Rank::Realtime { priority: 50 },
@@ -219,19 +217,18 @@ mod tests {
         };
         for (event, text) in [
             (
-                Event::Taken { interface: "eth0".into(), threads: vec![7, 9] },
+                Event::Attached { interface: "eth0".into(), threads: vec![7, 9] },
                 "eth0: threaded NAPI: 7 9",
             ),
-            (follows(waiter(false)), "eth0: normal -> real-time 50, loop (7, thread 8) waits"),
+            (change(waiter(false)), "eth0: normal -> real-time 50, loop (7, thread 8) waits"),
             (
-                follows(waiter(true)),
+                change(waiter(true)),
                 "eth0: normal -> real-time 50, loop (7, thread 8) waits, above the ceiling",
             ),
-            (follows(None), "eth0: normal -> real-time 50, no thread waits at more"),
+            (change(None), "eth0: normal -> real-time 50, no waiting thread above the floor"),
             (
                 Event::LimitsFull { processes: 254 },
-                "budgets: all 254 limits are in use; further processes share a limit for each \
-                 budget",
+                "budgets: all 254 limits are in use; further processes share the limit of their budget",
             ),
             (
                 Event::TableFull { processes: 65_536 },
@@ -249,14 +246,16 @@ mod tests {
         let restored = Event::Restored { restored: 4, failed: 1 };
         assert_eq!(restored.to_string(), "settings: 4 restored, 1 failed");
         assert_eq!(serde_json::to_value(restored).unwrap()["event"], "restored");
-        let json = serde_json::to_value(follows(waiter(false))).unwrap();
-        assert_eq!((&json["event"], &json["to"]), (&"follows".into(), &"real-time 50".into()));
-        assert_eq!(json["who"]["tid"], 8);
+        let json = serde_json::to_value(change(waiter(false))).unwrap();
+        assert_eq!(
+            (&json["event"], &json["to"]),
+            (&"priority-changed".into(), &"real-time 50".into())
+        );
+        assert_eq!(json["waiter"]["tid"], 8);
     }
 
-    #[test]
-    fn usage_as_text_and_json() {
-        let usage = Usage {
+    fn usage() -> Usage {
+        Usage {
             process: Process { pid: 7, start_ticks: 1 },
             command: "iperf3".into(),
             budget: Budget { ns_per_s: 100_000_000 },
@@ -264,7 +263,55 @@ mod tests {
             caused_ns_per_s: 231_000_000,
             limit: Limit::PacketsPerSecond(4000),
             dropped: 12,
+        }
+    }
+
+    /// docs/reference/guard.md has a row for each event, with its keys.
+    #[test]
+    fn events_are_documented_with_their_keys() {
+        let interface = String::from("eth0");
+        let waiter = HighestWaiter { pid: 7, tid: 8, name: "loop".into(), above_ceiling: false };
+        let rank = Rank::Normal { nice: 0 };
+        let changed = Event::PriorityChanged {
+            interface: interface.clone(),
+            from: rank,
+            to: rank,
+            waiter: Some(waiter.clone()),
         };
+        let events = [
+            Event::Attached { interface: interface.clone(), threads: vec![7] },
+            changed,
+            Event::InterfaceMissing { interface: interface.clone() },
+            Event::SettingFailed { interface, reason: "no".into() },
+            Event::ScanPartial,
+            Event::LimitsFull { processes: 1 },
+            Event::TableFull { processes: 1 },
+            Event::LedgerFull { unrecorded_ns: 1 },
+            Event::Restored { restored: 1, failed: 0 },
+        ];
+        let mut shown: Vec<_> =
+            events.iter().map(|event| serde_json::to_value(event).unwrap()).collect();
+        shown.push(serde_json::to_value(usage()).unwrap());
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/guard.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for event in shown {
+            let name = event["event"].as_str().unwrap();
+            let mut rows = page.lines().filter(|line| line.starts_with(&format!("| `{name}` |")));
+            let row = rows.next().unwrap_or_else(|| panic!("no row for {name}"));
+            let keys = event.as_object().unwrap().keys().filter(|key| *key != "event");
+            for key in keys {
+                assert!(row.contains(&format!("`{key}`")), "{name}: {key}");
+            }
+        }
+        let waiter = serde_json::to_value(waiter).unwrap();
+        for key in waiter.as_object().unwrap().keys() {
+            assert!(page.contains(&format!("`{key}`")), "waiter: {key}");
+        }
+    }
+
+    #[test]
+    fn usage_as_text_and_json() {
+        let usage = usage();
         let text =
             "iperf3 (7): 23.1 % of a CPU, budget 10.0 %, limited to 4000 packets/s, 12 dropped";
         assert_eq!(usage.to_string(), text);

@@ -126,7 +126,7 @@ impl<'a> Guard<'a> {
                 self.devices.remove(name);
                 self.waiting.retain(|(device, _), _| *device != index);
                 self.discard_settings(name)?;
-                events.push(Event::Vanished { interface: name.clone() });
+                events.push(Event::InterfaceMissing { interface: name.clone() });
             }
             if let Some(index) = now {
                 match self.thread_device(name, *index) {
@@ -168,7 +168,7 @@ impl<'a> Guard<'a> {
         let rank = rank_of(&threads);
         self.policy.add_device(index, rank);
         self.devices.insert(name.to_owned(), Device { index, target: rank });
-        Ok(Event::Taken {
+        Ok(Event::Attached {
             interface: name.to_owned(),
             threads: threads.iter().map(|thread| thread.pid.unsigned_abs()).collect(),
         })
@@ -197,7 +197,7 @@ impl<'a> Guard<'a> {
         let (name, device) =
             self.devices.iter_mut().find(|(_, device)| device.index == change.device)?;
         device.target = change.to;
-        Some(follows(name, change, candidates))
+        Some(priority_change(name, change, candidates))
     }
 
     /// Sets threads that differ from the decision: because it has changed, because they are new, or because
@@ -254,7 +254,7 @@ impl<'a> Guard<'a> {
     fn report_failure(&mut self, interface: &str, reason: String) -> Option<Event> {
         let interface = interface.to_owned();
         let news = self.refused.insert((interface.clone(), reason.clone()));
-        news.then_some(Event::Refused { interface, reason })
+        news.then_some(Event::SettingFailed { interface, reason })
     }
 }
 
@@ -278,7 +278,7 @@ pub(super) fn decisions(
     let changes = policy.changes(0);
     Ok(changes
         .iter()
-        .filter_map(|change| Some(follows(name(change.device)?, change, &candidates)))
+        .filter_map(|change| Some(priority_change(name(change.device)?, change, &candidates)))
         .collect())
 }
 
@@ -288,7 +288,11 @@ fn rank_of(threads: &[NapiThread]) -> Rank {
     threads.iter().filter_map(rank).min().unwrap_or(NEW)
 }
 
-fn follows(name: &str, change: &Change<u32, WaitingThread>, candidates: &Candidates) -> Event {
+fn priority_change(
+    name: &str,
+    change: &Change<u32, WaitingThread>,
+    candidates: &Candidates,
+) -> Event {
     let waiter = match change.reason {
         Reason::Floor => None,
         Reason::Waiter(waiter) | Reason::Ceiling(waiter) => Some(HighestWaiter {
@@ -298,7 +302,7 @@ fn follows(name: &str, change: &Change<u32, WaitingThread>, candidates: &Candida
             above_ceiling: matches!(change.reason, Reason::Ceiling(_)),
         }),
     };
-    Event::Follows { interface: name.to_owned(), from: change.from, to: change.to, waiter }
+    Event::PriorityChanged { interface: name.to_owned(), from: change.from, to: change.to, waiter }
 }
 
 /// Settings made once per interface; the priority is set later.

@@ -1,6 +1,7 @@
 //! `onbeat doctor` on this host.
 
 use crate::common::run;
+use onbeat_testing::documents::check_documented_keys;
 
 #[test]
 fn the_exit_status_is_that_of_the_worst_finding() {
@@ -10,7 +11,9 @@ fn the_exit_status_is_that_of_the_worst_finding() {
     assert!(findings.iter().any(|finding| finding["id"] == "kernel-version"), "{}", ran.out);
     let bad = findings.iter().any(|finding| finding["level"] == "bad");
     assert_eq!((ran.code, report["worst"] == "bad"), (i32::from(bad), bad), "{}", ran.out);
+    check_documented_keys("Report of doctor", &report);
     for finding in findings {
+        check_documented_keys("Finding", finding);
         let wrong = finding["level"] == "bad" || finding["level"] == "warn";
         assert!(!wrong || finding["remedy"].is_string(), "no remedy: {finding}");
     }

@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
 use onbeat_netdev::{Ethtool, PrivateMounts, napi};
+use onbeat_testing::documents::check_documented_keys;
 use onbeat_testing::{CommandOutput, Feature, TemporaryDirectory, require_all, veth_with_napi};
 
 const THROTTLING: &str = "proc/sys/kernel/sched_rt_runtime_us";
@@ -104,6 +105,8 @@ fn a_host_is_fixed_and_restored() {
 
     let restored = json(&host.run(&["--restore", "--json"]));
     assert_eq!(restored["restored"].as_array().unwrap().len(), 5, "{restored}");
+    check_documented_keys("Restored settings", &restored);
+    check_documented_keys("Restored setting", &restored["restored"][0]);
     assert_eq!((&restored["ok"], host.all()), (&true.into(), BEFORE.map(str::to_owned).to_vec()));
     let nothing = host.run(&["--restore"]);
     assert_eq!((nothing.code, nothing.out.as_str()), (0, "nothing to restore\n"));
@@ -115,6 +118,8 @@ fn json_lists_each_change_with_its_cost() {
     let host = Host::new("json");
     let ran = json(&host.run(&["--fix", "--only", "rt-throttling", "--json"]));
     let change = &ran["changes"][0];
+    check_documented_keys("Changes of doctor", &ran);
+    check_documented_keys("Change", change);
     assert_eq!(ran["changes"].as_array().unwrap().len(), 1, "{ran}");
     for (key, value) in [
         ("id", "rt-throttling"),

@@ -169,7 +169,7 @@ fn a_removed_device_leaves_nothing() {
     let guard = RunningGuard::start(&world, |_| ());
     guard.wait_for("thread of NAPI", || napi_thread(&world).is_some());
     world.sender.delete("s0").unwrap();
-    let vanished = |event: &Event| matches!(event, Event::Vanished { .. });
+    let vanished = |event: &Event| matches!(event, Event::InterfaceMissing { .. });
     guard.wait_for("event", || guard.events().iter().any(vanished));
     guard.stop();
 }

@@ -111,7 +111,7 @@ fn run(config: &Config, table: &[Row<'_>]) {
     let before = world.policies();
     let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
     let (mut guard, events) = Guard::start(config, &mut host, &mut log, &mut observer).unwrap();
-    assert!(events.iter().all(|event| matches!(event, Event::Taken { .. })), "{events:?}");
+    assert!(events.iter().all(|event| matches!(event, Event::Attached { .. })), "{events:?}");
     for (row, (ms, happens, expected)) in table.iter().enumerate() {
         happens(&world);
         guard.step(ms * MS).unwrap();
@@ -298,7 +298,7 @@ fn a_thread_that_cannot_be_set_is_reported_once() {
     let (mut guard, _) = Guard::start(&config, &mut host, &mut log, &mut observer).unwrap();
     world.wait(3, 7, fifo(50));
     let reported = |events: &[Event]| {
-        events.iter().filter(|event| matches!(event, Event::Refused { .. })).count()
+        events.iter().filter(|event| matches!(event, Event::SettingFailed { .. })).count()
     };
     assert_eq!(reported(&guard.step(0).unwrap()), 1);
     assert_eq!(reported(&guard.step(1).unwrap()), 0);

@@ -29,7 +29,7 @@ use onbeat_terminal::output::{self, Reader};
 Examples:
   onbeat irq guard guard.toml --dry-run
   onbeat irq guard guard.toml
-  onbeat irq guard guard.toml --json | jq -c 'select(.event == \"follows\")'
+  onbeat irq guard guard.toml --json | jq -c 'select(.event == \"priority-changed\")'
   onbeat irq guard --restore
 
 Exit status: 0 all settings are restored, 1 a setting could not be restored, 2 error.")]
@@ -58,7 +58,7 @@ struct PreviewReport {
     changes: Vec<ChangeLine>,
     later: Vec<String>,
     cannot: Vec<String>,
-    follows: Vec<Event>,
+    events: Vec<Event>,
 }
 
 /// Interval at which the use of budgets is printed.
@@ -120,7 +120,7 @@ impl Guard {
                 changes: settings::lines(&report.changes),
                 later: report.later,
                 cannot: report.cannot,
-                follows: events,
+                events,
             })?;
             return Ok(answer);
         }
