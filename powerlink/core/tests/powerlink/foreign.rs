@@ -96,7 +96,7 @@ fn frames_of_another_managing_node_have_no_effect() {
     forged.push(amni(OTHER, 240));
     // A poll with an invalid format.
     forged.push(frame(OTHER, CN_MAC, &[3, NODE.0, 240, 0, 1, 0, 0, 0, 200, 0]));
-    let rounds = 100;
+    let (rounds, answers) = (100, cable.answers.len());
     for _ in 0..rounds {
         let now_ns = cable.now_ns;
         for frame in &forged {
@@ -114,6 +114,10 @@ fn frames_of_another_managing_node_have_no_effect() {
     assert_eq!(node.foreign_frames(), rounds * forged.len() as u64);
     assert_eq!(node.objects().number(id(0x6200, 1)), output);
     assert_eq!(cable.mn.step(NODE), Some(Step::Operational));
+    let only_polls = cable.answers[answers..]
+        .iter()
+        .all(|(_, frame)| matches!(message(frame).body, Body::Pres(_)));
+    assert!(only_polls, "nothing was queued for a foreign request");
     let reported = events(&mut cable);
     assert_eq!(foreign(&reported), 1, "in 40 ms");
     assert!(!reported.iter().any(|event| matches!(event, Event::State { .. } | Event::Lost(_))));
