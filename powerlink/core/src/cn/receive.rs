@@ -52,7 +52,7 @@ impl ControlledNode {
         let Some(broken) = frame::broken(frame) else { return };
         let poll = broken.kind == MessageType::PREQ && broken.source == NodeId::MN;
         if poll && broken.destination == self.node && self.state.is_polled() {
-            if self.manager.mac().is_some_and(|known| known != broken.mac) {
+            if self.manager.is_foreign(broken.mac) {
                 return self.ignore(now_ns, broken.mac);
             }
             self.events.push_back(Event::InvalidFormat);
