@@ -180,6 +180,8 @@ pub struct ControlledNode {
     store: Option<Store>,
     pub(crate) queue: Queue,
     automatic: AutomaticResponse,
+    /// The phase of the current frame is over.
+    late: bool,
     pub(crate) out: Outbox,
     events: VecDeque<Event>,
     time: NetTime,
@@ -219,6 +221,7 @@ impl ControlledNode {
             store: None,
             queue: Queue::default(),
             automatic: AutomaticResponse::default(),
+            late: false,
             out: Outbox::default(),
             events: VecDeque::new(),
             time: NetTime::default(),
