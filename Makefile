@@ -1,4 +1,4 @@
-# Everything a person does in this tree, by name: `make help`.
+# The tasks of this tree: `make help` lists them.
 
 CARGO ?= scripts/cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -8,8 +8,7 @@ PROFILE ?= release
 ONBEAT := $(TARGET)/$(PROFILE)/onbeat
 LAB := $(TARGET)/$(PROFILE)/onbeat-lab
 
-# What `make demo` runs, what `make bench` measures, and for how long each decoder is fuzzed and each
-# soak runs.
+# Arguments of `make demo` and `make bench`; duration of fuzzing per decoder, and of each soak.
 DEMO ?= lab run link-failure --html out/link-failure.html
 BENCH ?= frer --json
 FUZZ_SECONDS ?= 60
@@ -20,19 +19,19 @@ SOAK_SEED ?= 1
 FEATURES ?=
 WITH := $(if $(FEATURES),--features "$(FEATURES:%=onbeat/%)")
 
-# What `make book` is built with, from crates.io into the target directory. Newer ones require a newer Rust.
+# The mdBook of `make book`, from crates.io into the target directory. Newer versions require a newer Rust.
 MDBOOK_VERSION := 0.4.52
 MDBOOK_ROOT := $(abspath $(TARGET))/tools/mdbook-$(MDBOOK_VERSION)
 MDBOOK := $(MDBOOK_ROOT)/bin/mdbook
 
-# Where `make install` puts things; DESTDIR goes before each, as packagers expect.
+# Directories of `make install`; packagers set DESTDIR, which precedes each.
 PREFIX ?= /usr/local
 DOCDIR ?= $(PREFIX)/share/doc/onbeat
 
 # In continuous integration a test that cannot run (not root, a kernel feature missing) fails.
 ifneq ($(filter 1 true,$(CI)),)
 export ONBEAT_REQUIRE_ALL := 1
-# What is built once gains nothing from what a second build could use again, and takes longer for it.
+# Incremental compilation takes longer, and saves time only in a second build.
 export CARGO_INCREMENTAL := 0
 endif
 
@@ -43,9 +42,9 @@ endif
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: lab ## Cut a link of a protected stream and count lost frames (root)
+demo: lab ## Cut a link of a protected stream and count lost frames; VERBOSE=1 prints all tables (root)
 	@mkdir -p out
-	$(ONBEAT) $(DEMO)
+	$(ONBEAT) $(DEMO) $(if $(VERBOSE),--verbose)
 
 build: setup ## Build the program
 	$(CARGO) build --profile $(PROFILE) --locked --package onbeat $(WITH)

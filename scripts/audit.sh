@@ -5,17 +5,11 @@
 #
 # Exit status: 0 no advisory but those argued in deny.toml; 1 an advisory; 2 the check cannot run.
 set -eu
-cd "$(dirname "$0")/.."
-
-cargo=${CARGO:-scripts/cargo}
-
-fail() {
-	echo "audit: cannot check advisories: $*" >&2
-	exit 2
-}
+. "$(dirname "$0")/lib.sh"
+cd "$root"
 
 "$cargo" deny --version >/dev/null 2>&1 ||
-	fail "no cargo-deny; install it with \"cargo install --locked cargo-deny\""
+	fail "cannot check advisories: no cargo-deny; install it with \"cargo install --locked cargo-deny\""
 "$cargo" deny --locked fetch db ||
-	fail "the advisory database cannot be fetched (see above); it needs git and https://github.com"
+	fail "cannot check advisories: the advisory database cannot be fetched (see above); it needs git and https://github.com"
 "$cargo" deny --locked check --hide-inclusion-graph advisories || exit 1

@@ -1,15 +1,13 @@
-#!/bin/sh
+#!/bin/bash
 # Prints the crates that the programs contain, with their licenses and the texts of these.
 #
 #   scripts/crates.sh [CARGO-TREE-OPTION...]    such as --package onbeat --features onbeat/parquet
-set -eu
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
 
-root=$(cd "$(dirname "$0")/.." && pwd)
-cargo=${CARGO:-$root/scripts/cargo}
 cd "$root"
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 2' INT TERM
+remove_at_exit "$work"
 mkdir "$work/texts"
 
 # Directories of all crates: registry or vendor, both NAME-VERSION.
@@ -19,22 +17,21 @@ mkdir "$work/texts"
 "$cargo" tree --locked --edges normal --prefix none --format '{p}|{l}|{r}' "$@" |
 	grep -v -e '(/' -e '^$' | sed 's/ (\*)//; s/ (proc-macro)//' | sort -u >"$work/crates"
 
-cat <<'END'
+cat <<'TEXT'
 These crates are linked statically into the programs of onbeat. Numbers refer to the texts below.
 
-END
+TEXT
 while IFS='|' read -r crate license repository; do
-	directory=$(grep "/$(echo "$crate" | sed 's/ v/-/')\$" "$work/directories") || {
-		echo "crates: no sources of $crate: run \"cargo fetch\" first" >&2
-		exit 2
-	}
+	directory=$(grep "/${crate/ v/-}\$" "$work/directories") ||
+		fail "no sources of $crate: run \"cargo fetch\" first"
+	find "$directory" -maxdepth 3 -type f \( -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' \) \
+		! -name '*.rs' ! -path '*/elfutils/*' ! -path '*/zlib/*' | sort >"$work/licenses"
 	texts=
-	for file in $(find "$directory" -maxdepth 3 -type f \( -iname 'licen[cs]e*' -o -iname 'copying*' \
-		-o -iname 'notice*' \) ! -name '*.rs' ! -path '*/elfutils/*' ! -path '*/zlib/*' | sort); do
+	while IFS= read -r file; do
 		name=$(sha256sum <"$file" | cut -c 1-12)
 		cp "$file" "$work/texts/$name"
 		texts="$texts $name"
-	done
+	done <"$work/licenses"
 	printf '%s: %s\n  %s\n' "$crate" "$license" "$repository"
 	[ -z "$texts" ] || printf '  texts:%s\n' "$texts"
 done <"$work/crates"

@@ -1,20 +1,19 @@
-#!/bin/sh
-# Copies the sources of this tree, as they are, into an empty or new directory: in a Git checkout the tracked
-# files, elsewhere everything but what builds leave. A copy of a commit without changes names it, in the file that
-# `git archive` writes: programs built from the copy print it by --version.
+#!/bin/bash
+# Copies the sources of this tree, with uncommitted changes, into an empty or new directory: in a Git checkout the
+# tracked files, elsewhere all files except build results. A copy of a commit without changes names it, in the file
+# that `git archive` writes: programs built from the copy print it by --version.
 #
 #   scripts/export.sh DIRECTORY
-set -eu
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
 
-root=$(cd "$(dirname "$0")/.." && pwd)
-mkdir -p "$1"
-to=$(cd "$1" && pwd)
+to=$(directory "$1")
 cd "$root"
 if [ -e .git ]; then
-	git ls-files | while IFS= read -r file; do
+	git ls-files -z | while IFS= read -r -d '' file; do
 		# A tracked file may be deleted.
-		[ ! -e "$file" ] || printf '%s\n' "$file"
-	done | tar -cf - -T - | tar -xf - -C "$to"
+		[ ! -e "$file" ] && [ ! -L "$file" ] || printf '%s\0' "$file"
+	done | tar -cf - --null -T - | tar -xf - -C "$to"
 	if [ -z "$(git status --porcelain --untracked-files=no)" ]; then
 		git rev-parse HEAD >"$to/app/terminal/build/commit.txt"
 	fi

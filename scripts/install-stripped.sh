@@ -1,11 +1,13 @@
 #!/bin/sh
-# Installs a program without its debug information, and that in a file of its own, where gdb and
-# addr2line look for it under any prefix: PREFIX/DIRECTORY/.debug/PROGRAM.debug.
+# Installs a program without its debug information, and that in a separate file, where gdb and
+# addr2line find it under any prefix: PREFIX/DIRECTORY/.debug/PROGRAM.debug.
 #
 #   scripts/install-stripped.sh PROGRAM DESTDIR PREFIX [DIRECTORY]
 #
-# DIRECTORY is bin where it is not given; DESTDIR may be empty. Without objcopy the program is installed as it is, with a message.
+# DIRECTORY is bin if it is not given; DESTDIR may be empty. Without objcopy the program is installed unchanged,
+# with a message.
 set -eu
+. "$(dirname "$0")/lib.sh"
 
 program=$1 destdir=$2 directory=$3/${4:-bin}
 name=$(basename "$program")
@@ -19,8 +21,7 @@ if ! command -v objcopy >/dev/null 2>&1; then
 fi
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 2' INT TERM
+remove_at_exit "$work"
 objcopy --only-keep-debug --compress-debug-sections "$program" "$work/$name.debug"
 # The link holds the name of the debug file and a checksum of it.
 objcopy --strip-all --add-gnu-debuglink="$work/$name.debug" "$program" "$work/$name"

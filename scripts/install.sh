@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what `make build` or `make lab` built: programs, manual pages, completions, systemd units, examples
+# Installs programs that `make build` or `make lab` built, with manual pages, completions, systemd units, examples
 # and documents. Builds nothing, so that root needs no toolchain.
 #
 #   scripts/install.sh ONBEAT [ONBEAT-LAB]
@@ -10,11 +10,12 @@
 #   DOCDIR     PREFIX/share/doc/onbeat
 #   ZSHDIR     PREFIX/share/zsh/site-functions
 #   UNITDIR    PREFIX/lib/systemd/system
-#   STRIP=no   leaves debug information in the programs; otherwise it goes to files of its own
+#   STRIP=no   leaves debug information in the programs; otherwise it is installed in separate files
+#   NOTICES=no omits the changelog and the licenses, for packages that have them elsewhere
 #   RUN        a program that runs programs of another architecture, such as qemu-aarch64-static
 set -eu
+. "$(dirname "$0")/lib.sh"
 
-root=$(cd "$(dirname "$0")/.." && pwd)
 onbeat=$1 lab=${2:-}
 destdir=${DESTDIR:-}
 prefix=${PREFIX:-/usr/local}
@@ -24,8 +25,7 @@ unitdir=${UNITDIR:-$prefix/lib/systemd/system}
 install=${INSTALL:-install}
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 2' INT TERM
+remove_at_exit "$work"
 
 # program FILE DIRECTORY: installs a program into PREFIX/DIRECTORY.
 program() {
@@ -36,7 +36,7 @@ program() {
 	fi
 }
 
-# data FILE PATH: installs a file that is read.
+# data FILE PATH: installs another file.
 data() {
 	$install -D -m 644 "$1" "$destdir$2"
 }
@@ -53,7 +53,8 @@ if [ -n "$lab" ] && [ -x "$lab" ]; then
 	run "$lab" man "$work/man"
 fi
 for page in "$work"/man/*.1; do
-	data "$page" "$prefix/share/man/man1/$(basename "$page")"
+	sed "s,/usr/share/doc/onbeat/,$docdir/,g" "$page" >"$work/page"
+	data "$work/page" "$prefix/share/man/man1/$(basename "$page")"
 done
 
 for shell in bash fish zsh; do
@@ -73,11 +74,35 @@ for drop_in in "$root"/packaging/systemd/*.conf; do
 done
 
 data "$root/docs/result.schema.json" "$prefix/share/onbeat/result.schema.json"
-for tree in docs examples; do
-	(cd "$root/$tree" && find . -type f) | while read -r file; do
-		data "$root/$tree/$file" "$docdir/$tree/${file#./}"
-	done
-done
-for file in README.md CHANGELOG.md SECURITY.md LICENSE-APACHE LICENSE-BSD-2-Clause LICENSE-GPL-2.0 LICENSE-MIT; do
+
+notices=
+[ "${NOTICES:-}" = no ] || notices="CHANGELOG.md LICENSE-APACHE LICENSE-BSD-2-Clause LICENSE-GPL-2.0 LICENSE-MIT"
+# Without the files that only mdBook reads.
+# shellcheck disable=SC2086 # one word per file
+(cd "$root" && find docs examples README.md SECURITY.md $notices -type f \
+	! -name 'book.*' ! -name SUMMARY.md ! -name result.schema.json) >"$work/files"
+while IFS= read -r file; do
 	data "$root/$file" "$docdir/$file"
-done
+done <"$work/files"
+ln -sfr "$destdir$prefix/share/onbeat/result.schema.json" "$destdir$docdir/docs/result.schema.json"
+
+# Documents: a file that mdBook includes is inserted; a link to a file that is not installed becomes its text.
+grep '\.md$' "$work/files" >"$work/documents"
+while IFS= read -r file; do
+	included=$(sed -n 's/^{{#include \(.*\)}}$/\1/p' "$root/$file")
+	sed "/^{{#include /{
+		r $root/$(dirname "$file")/$included
+		d
+	}" "$root/$file" >"$work/document"
+	# Targets without anchors; those with a colon are addresses.
+	grep -o ']([^)#]*' "$work/document" | sed 's/^](//' | sort -u >"$work/targets"
+	while IFS= read -r target; do
+		case $target in
+		'' | *:*) continue ;;
+		esac
+		[ ! -e "$destdir$docdir/$(dirname "$file")/$target" ] || continue
+		target=$(printf %s "$target" | sed 's/[].*[\|^$]/\\&/g')
+		sed -z -i "s|\[\([^]]*\)\]($target\(#[^)]*\)\{0,1\})|\1|g" "$work/document"
+	done <"$work/targets"
+	data "$work/document" "$docdir/$file"
+done <"$work/documents"

@@ -1,21 +1,21 @@
 #!/bin/sh
-# Installs what is missing to build onbeat, and to test it. Where nothing is missing it does
-# nothing, and needs neither root nor a network. Everything comes from Debian's own archive.
+# Installs missing Debian packages that a target of make requires. If none is missing, it requires neither root nor a
+# network.
 #
-#   scripts/setup.sh          what `make build` and `make demo` need
-#   scripts/setup.sh book     what `make book` needs, which is less
-#   scripts/setup.sh test     and what `make test` needs
-#   scripts/setup.sh deb      and what `make deb` needs
-#   scripts/setup.sh vm       and what `make test-vm` and `make test-lockdep` need
-#   scripts/setup.sh arm64    and what `make test-arm64` needs
-#   scripts/setup.sh release  and what `make release-check` needs
+#   scripts/setup.sh          for `make build` and `make demo`
+#   scripts/setup.sh book     for `make book`, which requires less
+#   scripts/setup.sh test     for `make build` and `make test`
+#   scripts/setup.sh deb      for `make build` and `make deb`
+#   scripts/setup.sh vm       for `make build`, `make test-vm` and `make test-lockdep`
+#   scripts/setup.sh arm64    for `make build` and `make test-arm64`
+#   scripts/setup.sh release  for `make build`, `make test`, `make deb` and `make release-check`
 #
-# Exit status 0: all there; 2: something is missing that this script could not or may not install.
+# Exit status: 0 nothing is missing; 2: a package is missing that this script could not or may not install.
 set -eu
+. "$(dirname "$0")/lib.sh"
 
-here=$(cd "$(dirname "$0")" && pwd)
 packages=
-# A foreign architecture, of which some packages are.
+# The foreign architecture of some packages.
 architecture=
 
 # Notes a package as missing, with the reason that is printed.
@@ -30,22 +30,21 @@ need() {
 }
 
 have() {
-	# sbin is not in everybody's PATH, and ethtool and tcpdump live there.
+	# The PATH of users often lacks sbin, the directory of ethtool and tcpdump.
 	PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1
 }
 
-# Whether the C compiler $1 finds the header $2. Asked of the compiler, not of dpkg: a header
-# from elsewhere is as good.
+# Whether the C compiler $1 finds the header $2, which need not come from a package.
 have_header() {
 	have "$1" && echo "#include <$2>" | "$1" -E -x c - >/dev/null 2>&1
 }
 
 have_rust() {
-	"$here/cargo" --version >/dev/null 2>&1
+	"$root/scripts/cargo" --version >/dev/null 2>&1
 }
 
-# The suffix of Debian's Rust packages that are new enough: Debian 12 has 1.63 as `rustc`, and the
-# one it keeps new for its browsers as `rustc-web`.
+# The suffix of Debian's Rust packages that are new enough: Debian 12 has 1.63 as `rustc`, and a newer one, for its
+# browsers, as `rustc-web`.
 case $(. /etc/os-release 2>/dev/null && echo "${ID:-}-${VERSION_ID:-}") in
 debian-12) web=-web ;;
 *) web= ;;
@@ -74,14 +73,14 @@ check_build() {
 
 # Whether the Rust toolchain has subcommand $1, which rustup names as such and Debian packages.
 have_component() {
-	have_rust && "$here/cargo" "$1" --version >/dev/null 2>&1
+	have_rust && "$root/scripts/cargo" "$1" --version >/dev/null 2>&1
 }
 
 check_test() {
-	have ip || need iproute2 "looks at interfaces independently of onbeat"
-	have ethtool || need ethtool "looks at driver features independently of onbeat"
-	have bpftool || need bpftool "looks at BPF programs and maps independently of onbeat"
-	have git || need git "makes the source trees whose commit the build finds"
+	have ip || need iproute2 "reads interfaces independently of onbeat"
+	have ethtool || need ethtool "reads driver features independently of onbeat"
+	have bpftool || need bpftool "reads BPF programs and maps independently of onbeat"
+	have git || need git "creates source trees to test the commit in --version"
 	have systemd-analyze || need systemd "checks the units"
 	have tcpdump || need tcpdump "writes captures"
 	have ping || need iputils-ping "sends echo requests"
@@ -94,8 +93,8 @@ check_test() {
 	have mandoc || need mandoc "checks the manual pages"
 	have shellcheck || need shellcheck "checks the shell scripts for mistakes"
 
-	# Debian's toolchain comes without these; they can join it only if they are of its version,
-	# so another one's components are its owner's matter and only the checks say so.
+	# Debian's toolchain lacks these, and its packages of them fit no other toolchain. If another one lacks them,
+	# the checks report it.
 	if ! have_rust || dpkg-query -W "rustc$web" >/dev/null 2>&1; then
 		have_component fmt || need "rustfmt$web" "checks the style of the Rust sources"
 		have_component clippy || need "rust${web}-clippy" "checks the Rust sources for mistakes"
@@ -111,14 +110,14 @@ check_deb() {
 
 check_vm() {
 	have qemu-system-x86_64 || need qemu-system-x86 "runs other kernels"
-	have busybox || need busybox-static "is what the guest begins with"
-	have cpio || need cpio "packs what the guest begins with"
+	have busybox || need busybox-static "contains the first program of the guest"
+	have cpio || need cpio "packs the first file system of the guest"
 	have modprobe || need kmod "finds the modules of other kernels, and loads them in the guest"
 	have xz || need xz-utils "unpacks kernels and modules"
 	have zstd || need zstd "unpacks kernels"
-	have jq || need jq "reads where cargo put the tests"
+	have jq || need jq "reads the paths of the tests from the output of cargo"
 	[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
-		need debian-archive-keyring "checks the kernels that are fetched"
+		need debian-archive-keyring "checks the signatures of kernels"
 	have ip || need iproute2 "sets up the guest's interfaces"
 	have pahole || need pahole "the headers of Debian's kernels require it"
 	have gcc-12 || need gcc-12 "compiles modules for Debian's kernels"
@@ -138,7 +137,7 @@ check_arm64() {
 	have_arm64_library libelf || need libelf-dev:arm64 "libbpf reads object files with it"
 	have_arm64_library libz || need zlib1g-dev:arm64 "libelf and libbpf unpack debug information with it"
 	have qemu-aarch64 || have qemu-aarch64-static || need qemu-user "runs programs of arm64"
-	# Debian packages the standard library of other targets; a toolchain of rustup is its owner's matter.
+	# Debian packages the standard library of other targets; rustup installs that of its toolchains.
 	PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
 	if ! have_rust || dpkg-query -W "rustc$web" >/dev/null 2>&1; then
 		[ -d "/usr/lib/rustlib/aarch64-unknown-linux-gnu" ] ||
@@ -155,12 +154,9 @@ check_release() {
 	check_test
 	check_deb
 	have man || need man-db "checks the manual pages"
+	have pyflakes3 || need pyflakes3 "checks the Python programs for mistakes"
+	have chromium || need chromium "checks the layout of reports"
 	have debootstrap || need debootstrap "installs bare Debian trees for the packages"
-}
-
-fail() {
-	echo "setup: $*" >&2
-	exit 2
 }
 
 case ${1:-build} in
@@ -194,11 +190,11 @@ esac
 [ -n "$packages" ] || exit 0
 
 install="apt-get install --no-install-recommends $packages"
-have apt-get || fail "no apt-get here; install by hand what these Debian packages hold: $packages"
+have apt-get || fail "no apt-get here; install the content of these Debian packages by hand: $packages"
 if ! have_rust && [ -n "$web" ] && dpkg-query -W -f '${db:Status-Status}\n' rustc cargo rustup \
 	2>/dev/null | grep -qx installed; then
-	# Debian's packages exclude each other, and removing a compiler is not ours to decide.
-	fail "rustc-web would replace the rustc, cargo or rustup package installed here; agree with
+	# Debian's packages exclude each other, and only the administrator may remove a compiler.
+	fail "rustc-web would replace the rustc, cargo or rustup package installed here; to accept that, run
   $install
 or install Rust from https://rustup.rs, then run this again"
 fi
@@ -207,7 +203,7 @@ fi
 then run this again"
 
 export DEBIAN_FRONTEND=noninteractive
-# Another apt at work is waited for; a package that would push another out is refused.
+# Waits for another apt, and refuses to remove packages.
 apt() {
 	apt-get -q -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 "$@"
 }
@@ -217,5 +213,5 @@ apt update || fail "apt-get update failed: see above; is there a network and a v
 # shellcheck disable=SC2086 # one word per package
 apt install -y --no-remove --no-install-recommends $packages || fail "installing failed: see above"
 
-have_rust || fail "the Rust that was installed is too old: $("$here/cargo" --version 2>&1)
+have_rust || fail "the installed Rust is too old: $("$root/scripts/cargo" --version 2>&1)
 On Debian 12 enable bookworm-security; elsewhere install Rust from https://rustup.rs"

@@ -1,22 +1,20 @@
 #!/bin/sh
 # Builds onbeat for arm64, compares its BPF objects with those of this machine, and runs the tests of the protocol
-# crates, those of vectors/ among them, under qemu-user. qemu-user has no BPF: what loads programs is not tested.
+# crates, those of vectors/ among them, under qemu-user. qemu-user has no BPF: the loaders of programs are not tested.
 #
 #   scripts/test-arm64.sh
 #
 # Exit status: 0 all passed; 1 a test failed; 2 it could not be built.
 set -eu
-cd "$(dirname "$0")/.."
+. "$(dirname "$0")/lib.sh"
+cd "$root"
 
-cargo=${CARGO:-scripts/cargo}
 targets=${CARGO_TARGET_DIR:-target}
 target=aarch64-unknown-linux-gnu
 crates="wire frer powerlink xdd sim delay irq-core config"
 
-qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static) || {
-	echo "test-arm64: no qemu-aarch64; run: scripts/setup.sh arm64" >&2
-	exit 2
-}
+qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static) ||
+	fail "no qemu-aarch64; run: scripts/setup.sh arm64"
 # Prints checksums and names of the BPF objects that a build of onbeat contains; arguments are cargo's.
 objects() {
 	"$cargo" build --locked --package onbeat --features onbeat/parquet --message-format=json "$@" >"$work/messages" ||
@@ -28,8 +26,7 @@ objects() {
 }
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 2' INT TERM
+remove_at_exit "$work"
 objects >"$work/here" || exit 2
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$qemu"
@@ -37,10 +34,7 @@ export CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
 # libbpf's build queries pkg-config for libelf and zlib.
 export PKG_CONFIG_ALLOW_CROSS=1 PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig:/usr/share/pkgconfig
 objects --target "$target" >"$work/arm64" || exit 2
-[ -s "$work/arm64" ] || {
-	echo "test-arm64: the build has no BPF objects" >&2
-	exit 2
-}
+[ -s "$work/arm64" ] || fail "the build has no BPF objects"
 diff "$work/arm64" "$work/here" || {
 	echo "test-arm64: these BPF objects differ from those of this machine" >&2
 	exit 1

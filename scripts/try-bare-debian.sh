@@ -1,24 +1,20 @@
 #!/bin/sh
-# Tries the committed tree on a bare Debian: nothing but the base system of SUITE in a directory of
-# its own, a clean clone, an emptied environment.
+# Tests the committed tree on a bare Debian: only the base system of SUITE in a separate directory, a clean clone, and
+# an empty environment.
 #
 #   scripts/try-bare-debian.sh SUITE [COMMAND...]
 #
 #   scripts/try-bare-debian.sh bookworm               set up, then `make build`
 #   scripts/try-bare-debian.sh trixie make demo       set up, then `make demo`
 #
-# The kernel and the network are this machine's. The directory is removed at the end, or kept and
-# named with KEEP=1. MIRROR and SECURITY_MIRROR say where Debian comes from.
+# The kernel and the network are those of this machine. The directory is removed on exit; KEEP=1 keeps it and prints
+# its name. MIRROR and SECURITY_MIRROR are addresses of Debian's archive.
 # Exit status: the command's; 2: the trial could not be set up.
 set -eu
+. "$(dirname "$0")/lib.sh"
 
 usage() {
 	sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
-	exit 2
-}
-
-fail() {
-	echo "try-bare-debian: $*" >&2
 	exit 2
 }
 
@@ -35,32 +31,21 @@ for tool in debootstrap git unshare; do
 	command -v "$tool" >/dev/null || fail "no $tool: apt-get install debootstrap git util-linux"
 done
 
-here=$(cd "$(dirname "$0")/.." && pwd)
 # Not /tmp: that is often memory, and a build takes gigabytes.
-root=$(mktemp -d "${TMPDIR:-/var/tmp}/onbeat-$suite.XXXXXX")
+debian=$(mktemp -d "${TMPDIR:-/var/tmp}/onbeat-$suite.XXXXXX")
 
-# shellcheck disable=SC2317 # called by the trap
-finish() {
-	if [ -n "${KEEP:-}" ]; then
-		echo "try-bare-debian: kept $root"
-	else
-		# Mounts are never visible here (see below); if one were, this would stop at it.
-		rm -rf --one-file-system "$root"
-	fi
-}
-trap finish EXIT
-trap 'exit 130' INT TERM HUP
+[ -n "${KEEP:-}" ] || remove_at_exit "$debian"
 
-echo "try-bare-debian: installing $suite into $root"
-"$here/scripts/debian-tree.sh" "$suite" "$root" || fail "no Debian to try in: see above"
+echo "try-bare-debian: installing $suite into $debian${KEEP:+, which is kept}"
+"$root/scripts/debian-tree.sh" "$suite" "$debian" || fail "no Debian to try in: see above"
 
-git clone --quiet --no-hardlinks "$here" "$root/root/onbeat"
-echo "try-bare-debian: commit $(git -C "$root/root/onbeat" log -1 --format='%h %s')"
+git clone --quiet --no-hardlinks "$root" "$debian/root/onbeat"
+echo "try-bare-debian: commit $(git -C "$debian/root/onbeat" log -1 --format='%h %s')"
 
-# Mounts and processes live in namespaces of their own and end with them, whatever happens: no
-# mount is left behind, and nothing removes the host's /dev through a stale one.
+# Mounts and processes are in separate namespaces, and are removed with these in any case: no mount
+# remains through which the host's /dev could be removed.
 set +e
-unshare --mount --pid --fork --kill-child --propagation private sh -eu -s "$root" "$@" <<'END'
+unshare --mount --pid --fork --kill-child --propagation private sh -eu -s "$debian" "$@" <<'END'
 root=$1
 shift
 mount -t proc proc "$root/proc"

@@ -3,7 +3,8 @@
 # seconds since 1970: that of the last commit, or in a source archive that of its files. With --check it fails unless
 # the kernel module has the same version.
 set -eu
-cd "$(dirname "$0")/.."
+. "$(dirname "$0")/lib.sh"
+cd "$root"
 case ${1:-} in
 --time)
 	if [ -e .git ]; then
@@ -15,10 +16,8 @@ case ${1:-} in
 --check)
 	version=$(scripts/version.sh)
 	module=$(sed -n 's/^PACKAGE_VERSION="\(.*\)"$/\1/p' kmod/dkms.conf)
-	[ "$module" = "$version" ] || {
-		echo "version: kmod/dkms.conf has \"$module\", Cargo.toml \"$version\"; set both to the same version" >&2
-		exit 1
-	}
+	[ "$module" = "$version" ] ||
+		fail "kmod/dkms.conf has \"$module\", Cargo.toml \"$version\"; set both to the same version"
 	;;
 *) sed -n '/^\[workspace\.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml ;;
 esac

@@ -1,11 +1,15 @@
 //! `onbeat lab`: output and exit status.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{CommandOutput, can_run, make_executable, onbeat, program, run};
+use nix::fcntl::OFlag;
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_testing::TemporaryDirectory;
@@ -72,19 +76,43 @@ fn manual_pages_are_valid() {
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     let pages = ["onbeat-bench.1", "onbeat-lab.1", "onbeat-load.1"].map(|page| path.join(page));
     assert_eq!(onbeat_testing::faults_of_manual_pages(&pages), [""; 0]);
+    assert_eq!(onbeat_testing::missing_documents(&pages), [""; 0]);
 }
 
 /// `onbeat` makes the laboratory complete the words of its commands.
 #[test]
 fn commands_of_the_laboratory_are_completed() {
-    for (words, expected) in
-        [(["lab", "run", "link-f"], "link-failure"), (["bench", "frer", "--js"], "--json")]
-    {
+    for (words, expected) in [
+        (&["lab", "run", "link-f"][..], "link-failure"),
+        (&["lab", "shell", "link-f"], "link-failure"),
+        (&["lab", "run", "link-failure", "--backend", "x"], "xdp\nxsk"),
+        (&["lab", "run", "single-hop", "--load", "c"], "cpu"),
+        (&["bench", "frer", "--js"], "--json"),
+        (&["bench", "frer", "--backend", "xdp,p"], "xdp,packet"),
+    ] {
         let mut command = Command::new(program());
-        command.args(["--", "onbeat"]).args(words);
-        command.env("ONBEAT_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "3");
-        assert_eq!(CommandOutput::from(command.output().expect("it starts")).out, expected);
+        command.args(["--", "onbeat"]).args(words).env("ONBEAT_COMPLETE", "bash");
+        command.env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+        let ran = CommandOutput::from(command.output().expect("it starts"));
+        assert_eq!(ran.out, expected, "{words:?}");
     }
+}
+
+/// `onbeat help lab run` prints what `onbeat lab run --help` prints.
+#[test]
+fn help_of_the_laboratory_s_commands_is_theirs() {
+    for words in
+        [&["lab"][..], &["lab", "run"], &["lab", "run", "link-failure"], &["bench", "frer"]]
+    {
+        let by_option = run(&[words, &["--help"]].concat());
+        assert!(
+            by_option.code == 0 && by_option.out.contains("\nExit status: 0 "),
+            "{by_option:?}"
+        );
+        assert_eq!(run(&[&["help"], words].concat()), by_option, "{words:?}");
+    }
+    let unknown = run(&["help", "lab", "rum"]);
+    assert!(unknown.code == 2 && unknown.err.contains("rum"), "{unknown:?}");
 }
 
 #[test]
@@ -207,6 +235,46 @@ fn a_run_prints_one_screen_and_all_tables_with_verbose() {
     }
     assert!(verbose.out.lines().last().is_some_and(|line| line.contains(" link-failure: ")));
     assert!(!verbose.err.contains("INFO"), "the first --verbose logs nothing: {}", verbose.err);
+}
+
+/// Runs a command with standard output on a terminal of this size, and returns the lines without colors.
+fn lines_on_a_terminal(line: &[&str], rows: &str, columns: &str) -> Vec<String> {
+    // Not by openpty: its descriptors go to programs that other tests start meanwhile.
+    let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let mut terminal = posix_openpt(flags).expect("a pseudo terminal");
+    grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("a pseudo terminal");
+    let name = ptsname_r(&terminal).expect("a name");
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits());
+    let end = options.open(name).expect("it opens");
+    let mut stty = Command::new("stty");
+    let stty = stty.args(["rows", rows, "cols", columns]).stdin(end.try_clone().expect("a file"));
+    assert!(stty.status().expect("stty of coreutils").success());
+    let mut command = onbeat();
+    command.args(line).env("NO_COLOR", "1").env("TERM", "xterm").stdout(end);
+    let mut run = command.stderr(Stdio::null()).spawn().expect("it starts");
+    // The terminal's own end is closed with the command: a read then fails with EIO.
+    drop(command);
+    let mut printed = Vec::new();
+    let _ = terminal.read_to_end(&mut printed);
+    assert!(run.wait().expect("its status").code() < Some(2));
+    String::from_utf8(printed).expect("text").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_summary_has_the_size_of_the_terminal() {
+    if !can_run() {
+        return;
+    }
+    let line = ["lab", "run", "link-failure", "--seconds", "0.2"];
+    for (rows, columns) in [(30, 80), (60, 132)] {
+        let lines = lines_on_a_terminal(&line, &rows.to_string(), &columns.to_string());
+        let widest = lines.iter().map(|line| line.chars().count()).max();
+        assert!(lines.len() < rows && widest <= Some(columns), "{}: {lines:#?}", lines.len());
+        let has = |start: &str| lines.iter().any(|line| line.starts_with(start));
+        assert!(has("both up again "), "{lines:#?}");
+        assert!(rows == 60 && has("duplicated ") || !has("duplicated "), "{lines:#?}");
+    }
 }
 
 /// A bench that is writing captures of 41 GB stops, and removes them.

@@ -204,6 +204,8 @@ fn the_run_of_a_command_is_recorded_and_reported() {
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
     validate(&ran.out);
     let result: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let share = result["figures"]["softirq time"]["value"].as_f64();
+    assert!(share.is_some_and(|share| share > 0.0), "{result:#}");
     let rows = |name: &str| result["figures"][name]["rows"].as_array().expect(name).clone();
     let ours = |name: &str| {
         let pid = std::process::id().to_string();
@@ -214,7 +216,7 @@ fn the_run_of_a_command_is_recorded_and_reported() {
     let part = ours("caused, by process, device and direction");
     let device = format!("r0@{}", world.receiver.namespace().inode());
     assert_eq!((part[2].as_str(), part[5].as_u64()), (Some(&*device), Some(PACKETS.into())));
-    let times = ours("user and system time, as the kernel has it and corrected");
+    let times = ours("user and system time, by the kernel and corrected");
     let off = times[8].as_f64().expect("a number");
     assert_eq!(part[4].as_f64().expect("a number") - suffered(&ours), off);
     let series = result["figures"]["caused, over time"]["series"].as_array().expect("series");

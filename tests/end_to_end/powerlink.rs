@@ -288,7 +288,7 @@ impl Configuration {
                 self.reported.push((ident.configuration_date, ident.configuration_time));
             }
             Body::Asnd(Service::Sdo(Sdo { command: Some(command), .. })) => {
-                self.answers.push(command.abort_code().unwrap_or(0));
+                self.answers.push(command.abort_code().map_or(0, |abort| abort.0));
             }
             _ => {}
         }

@@ -110,13 +110,13 @@ fn a_path_between_two_hosts() {
         cell(&found, "probes", "departures stamped by the program, not the kernel", "number"),
         0.0
     );
-    let mean = |way| cell(&found, "ways", way, "mean");
+    let mean = |way| cell(&found, "delays by path", way, "mean");
     // With one clock, the parts add up to the whole, independent of machine load.
     let parts = mean("forward") + mean("return");
     assert!((parts - mean("round trip")).abs() <= 1e-6 * parts + 1.0, "{found:#}");
     assert!(mean("round trip, from its scheduled start") >= mean("round trip"));
     assert!(mean("in the reflector") > 0.0);
-    assert!(cell(&found, "ways", "forward", "±").is_nan(), "one clock");
+    assert!(cell(&found, "delays by path", "forward", "±").is_nan(), "one clock");
 
     let text = fs::read_to_string(csv.path()).unwrap();
     let reader = SerializedFileReader::new(fs::File::open(parquet.path()).unwrap()).unwrap();
@@ -144,8 +144,8 @@ fn a_path_between_two_hosts() {
         assert!(offset.abs() <= bound, "{span}");
     }
     for way in ["forward", "return"] {
-        let bound = cell(&found, "ways", way, "±");
-        let p50 = cell(&found, "ways", way, "p50");
+        let bound = cell(&found, "delays by path", way, "±");
+        let p50 = cell(&found, "delays by path", way, "p50");
         assert!(bound > 0.0 && (p50.is_nan() || p50 > bound), "{found:#}");
     }
 

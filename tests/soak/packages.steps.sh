@@ -1,18 +1,14 @@
 # shellcheck shell=bash
-# The steps of a trial in one suite: packages.steps.sh SUITE TREE WORK VERSION, in mount, network and process
-# namespaces of its own. WORK has packages in given/ and lower/.
-# Words in single quotes are for shells inside the tree; steps are called by their names in a list.
+# The steps of a trial in one suite: packages.steps.sh SUITE TREE WORK VERSION, in separate mount, network and process
+# namespaces. WORK has packages in given/ and lower/.
+# Expressions in single quotes are for shells inside the tree; steps are called by their names in a list.
 # shellcheck disable=SC2016,SC2317
 set -euo pipefail
+. "$(dirname "$0")/lib.sh"
 suite=$1 tree=$2 work=$3 version=$4
-here=$(cd "$(dirname "$0")" && pwd)
+soak="packages: $suite"
 root=$work/$suite/root
 PATH=$PATH:/usr/sbin:/sbin
-
-die() {
-	echo "packages: $suite: $*" >&2
-	exit 1
-}
 
 # Runs a command in the tree, as root; with as_user as a user without privileges.
 inside() {
@@ -23,29 +19,12 @@ as_user() {
 	chroot --userspec=newcomer:newcomer "$root" env -i HOME=/home/newcomer PATH=/usr/bin:/bin LANG=C.UTF-8 "$@"
 }
 
-# expect STATUS COMMAND...: runs it and fails on another exit status. Its output goes to $work/SUITE/output.
 output=$work/$suite/output
-expect() {
-	local wanted=$1 status=0
-	shift
-	"$@" >"$output" 2>&1 || status=$?
-	[ "$status" = "$wanted" ] || {
-		cat "$output" >&2
-		die "exit status $status instead of $wanted: $*"
-	}
-}
-# Whether the output of the last command has a line that matches.
-says() {
-	grep -qE -- "$1" "$output" || {
-		cat "$output" >&2
-		die "no line matches \"$1\""
-	}
-}
 # control COMMAND...: must fail; otherwise the step would not detect a fault.
 control() {
 	if ("$@") >"$output.control" 2>&1; then
 		cat "$output.control" >&2
-		die "the control passed: $*"
+		fail "the control passed: $*"
 	fi
 }
 apt() {
@@ -55,7 +34,7 @@ apt() {
 set_up() {
 	mount -t proc proc /proc
 	mkdir -p "$work/$suite/upper" "$root"
-	# Packages of earlier runs are not in the tree; what a run writes is in a file system of its own.
+	# Packages of earlier runs are not in the tree; files of a run are in a separate file system.
 	mount -t tmpfs -o size=3g tmpfs "$work/$suite/upper"
 	mkdir "$work/$suite/upper/files" "$work/$suite/upper/work"
 	mount -t overlay overlay -o "lowerdir=$tree,upperdir=$work/$suite/upper/files,workdir=$work/$suite/upper/work" "$root"
@@ -98,32 +77,32 @@ install() {
 		control inside sh -c "command -v $compiler"
 	done
 	# Nothing is enabled.
-	[ -z "$(find "$root/etc/systemd" -name 'onbeat*' 2>/dev/null)" ] || die "the package enables a unit"
-	inside test -f /usr/lib/systemd/system/onbeat@.service || die "no unit"
-	inside test -d /etc/onbeat || die "no /etc/onbeat"
+	[ -z "$(find "$root/etc/systemd" -name 'onbeat*' 2>/dev/null)" ] || fail "the package enables a unit"
+	inside test -f /usr/lib/systemd/system/onbeat@.service || fail "no unit"
+	inside test -d /etc/onbeat || fail "no /etc/onbeat"
 }
 
 laboratory_missing() {
 	expect 2 inside onbeat lab list
-	says 'onbeat-lab'
+	has_line 'onbeat-lab'
 	expect 0 apt install /packages/lower/onbeat-lab.deb
 	expect 0 inside onbeat lab list
-	says '^link-failure'
+	has_line '^link-failure'
 }
 
-# The program: its version, its examples, and what it reports of this host to root and to others.
+# The program: its version, its examples, and its report of this host to root and to other users.
 program() {
 	expect 0 as_user onbeat --version
-	says "^onbeat $version( \\([0-9a-f]{12}\\))?\$"
-	control says '^onbeat 0\.0\.1'
+	has_line "^onbeat $version( \\([0-9a-f]{12}\\))?\$"
+	control has_line '^onbeat 0\.0\.1'
 	for user in inside as_user; do
 		status=0
 		$user onbeat doctor --json >"$output" 2>&1 || status=$?
-		[ "$status" -le 1 ] || die "onbeat doctor ($user): exit status $status: $(cat "$output")"
+		[ "$status" -le 1 ] || fail "onbeat doctor ($user): exit status $status: $(cat "$output")"
 		python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))["findings"]) > 5' "$output"
 	done
 	expect 1 inside onbeat doctor nowhere0
-	says nowhere0
+	has_line nowhere0
 	expect 0 as_user onbeat run --check /usr/share/doc/onbeat/examples/reference.toml
 	sed 's/^name = .*/nonsense = 1/' "$root/usr/share/doc/onbeat/examples/reference.toml" >"$root/tmp/bad.toml"
 	control as_user onbeat run --check /tmp/bad.toml
@@ -133,7 +112,7 @@ manual() {
 	expect 0 apt install man-db mandoc
 	cp "$here/../../scripts/check-man.sh" "$root/tmp"
 	mapfile -t pages < <(inside dpkg -L onbeat onbeat-lab | grep '^/usr/share/man/.*\.gz$')
-	[ ${#pages[@]} -gt 12 ] || die "only ${#pages[@]} manual pages"
+	[ ${#pages[@]} -gt 12 ] || fail "only ${#pages[@]} manual pages"
 	expect 0 inside sh /tmp/check-man.sh "${pages[@]}"
 	printf '.TH X 1\n.SH NAME\nx \\- y\n.xyzzy\n' >"$root/tmp/faulty.1"
 	control inside sh /tmp/check-man.sh /tmp/faulty.1
@@ -145,7 +124,7 @@ manual() {
 }
 
 # The completions of bash for the last word of a command line.
-offered() {
+completions_of() {
 	inside bash --norc -c '
 		. /usr/share/bash-completion/bash_completion
 		_load_comp onbeat 2>/dev/null || _comp_load onbeat 2>/dev/null || __load_completion onbeat || true
@@ -157,28 +136,28 @@ offered() {
 		printf "%s\n" "${COMPREPLY[@]}"
 	' bash "$@"
 }
-offers() {
+completes() {
 	local wanted=$1
 	shift
-	offered "$@" >"$output" 2>&1 || true
+	completions_of "$@" >"$output" 2>&1 || true
 	grep -qxF -- "$wanted" "$output" || {
 		cat "$output" >&2
-		die "\"$wanted\" is not completed after: onbeat $*"
+		fail "\"$wanted\" is not completed after: onbeat $*"
 	}
 }
 
 completions() {
 	expect 0 apt install bash-completion fish zsh
-	offers doctor doc
-	offers eth1 doctor e
-	offers --interface delay mirror --inter
-	offers link-failure lab run link-f
-	control offers link-failure lab run bridge
-	control offers bridge show br
+	completes doctor doc
+	completes eth1 doctor e
+	completes --interface delay mirror --inter
+	completes link-failure lab run link-f
+	control completes link-failure lab run bridge
+	control completes bridge show br
 	expect 0 inside fish -c 'complete -C "onbeat doctor eth1"'
-	says '^eth1'
+	has_line '^eth1'
 	expect 0 inside zsh -f -c 'autoload -U compinit && compinit -u -D && whence -w _onbeat && print $_comps[onbeat]'
-	says '_onbeat'
+	has_line '_onbeat'
 }
 
 laboratory() {
@@ -216,17 +195,17 @@ wait_for() {
 	return 1
 }
 
-# Ends the daemon of the node, which has this process id.
+# Stops the daemon of the node, which has this process id.
 stop_daemon() {
 	inside sh -c "kill -TERM $1"
-	wait_for [ ! -d "/proc/$1" ] || die "the daemon does not exit"
+	wait_for [ ! -d "/proc/$1" ] || fail "the daemon does not exit"
 }
 
 start_node() {
 	inside onbeat run /etc/onbeat/bridge.toml >>"$work/$suite/node.log" 2>&1 &
 	wait_for inside onbeat show bridge >/dev/null 2>&1 || {
 		cat "$work/$suite/node.log" >&2
-		die "the node does not start"
+		fail "the node does not start"
 	}
 }
 node_pid() {
@@ -235,11 +214,11 @@ node_pid() {
 
 # Frames flow from start_frames to stop_frames; then all_arrived checks that each arrived on both paths.
 start_frames() {
-	# What the last ones printed does not say that these have started.
+	# Without the output of the last ones: the first output shows that these have started.
 	: >"$work/$suite/frames"
 	python3 "$here/packages.frames.py" talker left right >"$work/$suite/frames" &
 	frames=$!
-	wait_for [ -s "$work/$suite/frames" ] || die "no frames are sent"
+	wait_for [ -s "$work/$suite/frames" ] || fail "no frames are sent"
 }
 stop_frames() {
 	kill "$frames"
@@ -260,14 +239,31 @@ node() {
 	stop_frames
 	control all_arrived
 	start_node
-	offers bridge show br
-	offers axis-1 reset a
-	offers axis-1 show bridge --stream ''
-	control offers eth1 show ''
+	completes bridge show br
+	completes axis-1 reset a
+	completes axis-1 show bridge --stream ''
+	control completes eth1 show ''
 	start_frames
 	sleep 0.2
 	stop_frames
-	all_arrived || die "the node loses frames"
+	all_arrived || fail "the node loses frames"
+}
+
+# A drop-in by the commands that a check prints, without systemctl, and one of the administrator.
+drop_in() {
+	{ echo '[guard]' && echo 'interfaces = ["eth1"]' && cat_config; } >"$root/etc/onbeat/guard.toml"
+	expect 0 inside onbeat run --check /etc/onbeat/guard.toml
+	command=$(sed -n 's/.*install it: //p' "$output")
+	expect 0 inside sh -c "${command% && systemctl *}"
+	rm "$root/etc/onbeat/guard.toml"
+	drop_ins=$root/etc/systemd/system/onbeat@guard.service.d
+	inside test -e "${drop_ins#"$root"}/guard.conf" || fail "not installed: $command"
+	mkdir "$root/etc/systemd/system/onbeat@own.service.d"
+	for unit in guard own; do
+		echo '[Service]' >"$root/etc/systemd/system/onbeat@$unit.service.d/own.conf"
+	done
+	mkdir "$root/etc/systemd/system/onbeat@xsk.service.d"
+	ln -s /usr/share/onbeat/systemd/xsk.conf "$root/etc/systemd/system/onbeat@xsk.service.d"
 }
 
 # Frames flow during the upgrade, and while the new version takes over.
@@ -275,19 +271,19 @@ upgrade() {
 	before=$(node_pid)
 	start_frames
 	expect 0 apt install /packages/given/onbeat.deb /packages/given/onbeat-lab.deb
-	says 'node bridge still runs the previous version'
-	[ "$(node_pid)" = "$before" ] || die "the upgrade restarts the node"
+	has_line 'node bridge still runs the previous version'
+	[ "$(node_pid)" = "$before" ] || fail "the upgrade restarts the node"
 	stop_frames
-	all_arrived || die "the upgrade loses frames"
+	all_arrived || fail "the upgrade loses frames"
 	expect 0 inside dpkg-query -W -f '${Version}\n' onbeat
-	says "^$version-"
+	has_line "^$version-"
 	start_frames
 	stop_daemon "$before"
 	start_node
-	[ "$(node_pid)" != "$before" ] || die "the node did not restart"
+	[ "$(node_pid)" != "$before" ] || fail "the node did not restart"
 	stop_frames
-	all_arrived || die "taking over loses frames"
-	inside test -f /etc/onbeat/bridge.toml || die "the upgrade removes a configuration"
+	all_arrived || fail "taking over loses frames"
+	inside test -f /etc/onbeat/bridge.toml || fail "the upgrade removes a configuration"
 }
 
 remove() {
@@ -295,11 +291,11 @@ remove() {
 	stop_daemon "$before"
 	start_frames
 	expect 0 apt remove onbeat-lab onbeat
-	says 'the data plane of node bridge stays in the kernel'
+	has_line 'the data plane of node bridge stays in the kernel'
 	stop_frames
-	all_arrived || die "the removal loses frames"
+	all_arrived || fail "the removal loses frames"
 	control inside sh -c 'command -v onbeat'
-	inside test -f /etc/onbeat/bridge.toml || die "the removal deletes a configuration"
+	inside test -f /etc/onbeat/bridge.toml || fail "the removal deletes a configuration"
 	# As in the message: install again, and take the node down.
 	expect 0 apt install /packages/given/onbeat.deb
 	expect 0 inside onbeat down bridge
@@ -308,10 +304,10 @@ remove() {
 	stop_frames
 	control all_arrived
 	expect 0 apt remove onbeat
-	control says 'stays in the kernel'
+	control has_line 'stays in the kernel'
 }
 
-# The module: installed without headers, built once they are there, upgraded, removed.
+# The module: installed without headers, built when they are installed, upgraded, removed.
 module() {
 	rm -rf "$root/lib/modules"
 	expect 0 apt install /packages/lower/onbeat-dkms.deb
@@ -321,25 +317,30 @@ module() {
 	expect 0 inside sh -c 'ls /lib/modules/*/updates/dkms/onbeat.ko*'
 	expect 0 apt install /packages/given/onbeat-dkms.deb
 	expect 0 inside modinfo -F version -k "$kernel" onbeat
-	says "^$version\$"
+	has_line "^$version\$"
 	expect 0 inside dkms status
 	# A kernel of trixie has a "+" in its name.
-	says "^onbeat/$version, ${kernel//+/\\+}, [^:]*: installed"
+	has_line "^onbeat/$version, ${kernel//+/\\+}, [^:]*: installed"
 	expect 0 apt purge onbeat-dkms
 	control inside sh -c 'ls /lib/modules/*/updates/dkms/onbeat.ko* /usr/src/onbeat-*'
 }
 
 purge() {
 	expect 0 apt purge onbeat onbeat-lab
-	inside test -f /etc/onbeat/bridge.toml || die "the purge deletes a configuration of the administrator"
+	inside test -f /etc/onbeat/bridge.toml || fail "the purge deletes a configuration of the administrator"
 	rm "$root/etc/onbeat/bridge.toml"
 	rmdir "$root/etc/onbeat"
+	[ ! -L "$drop_ins/guard.conf" ] || fail "the purge leaves a link to a drop-in"
+	for unit in guard own; do
+		rm "$root/etc/systemd/system/onbeat@$unit.service.d/own.conf" || fail "the purge deletes a drop-in of the administrator"
+		rmdir "$root/etc/systemd/system/onbeat@$unit.service.d"
+	done
 	# The dependencies are purged as well.
 	mapfile -t others < <(installed | comm -13 "$work/$suite/packages" -)
 	[ ${#others[@]} = 0 ] || expect 0 apt purge "${others[@]}"
 	control left_behind
 	touch "$root/etc/onbeat-forgotten"
-	left_behind || die "a remaining file is not detected"
+	left_behind || fail "a remaining file is not detected"
 }
 
 # Whether files exist that did not exist before the first package, and that have names of onbeat.
@@ -350,7 +351,7 @@ left_behind() {
 set_up
 installed >"$work/$suite/packages"
 files >"$work/$suite/before"
-for step in install laboratory_missing program manual completions laboratory node upgrade remove module purge; do
+for step in install laboratory_missing program manual completions laboratory node drop_in upgrade remove module purge; do
 	start=$(date +%s%N)
 	$step
 	printf 'packages: %-9s %-20s %5d ms\n' "$suite" "$step" $((($(date +%s%N) - start) / 1000000)) >&2

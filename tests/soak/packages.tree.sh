@@ -1,12 +1,13 @@
 #!/bin/sh
 # A Debian tree for the soak "packages", kept between runs: a base system, and in its apt cache every package that
-# the soak installs, so that it needs no network.
+# the soak installs without a network.
 #
 #   packages.tree.sh SUITE DIRECTORY
 set -eu
+unset CDPATH
 
 suite=$1 tree=$2
-here=$(cd "$(dirname "$0")" && pwd)
+checkout=$(cd "$(dirname "$0")/../.." && pwd)
 # For installation without a network: dependencies of onbeat; checkers; build dependencies of DKMS.
 packages="libelf1 zlib1g libgcc-s1 man-db mandoc bash-completion fish zsh dkms linux-headers-amd64"
 [ "$suite" = bookworm ] || packages=$(echo "$packages" | sed 's/libelf1/libelf1t64/')
@@ -14,7 +15,7 @@ packages="libelf1 zlib1g libgcc-s1 man-db mandoc bash-completion fish zsh dkms l
 # The list of packages names a finished tree.
 [ "$(cat "$tree.complete" 2>/dev/null)" != "$packages" ] || exit 0
 rm -rf --one-file-system "$tree" "$tree.complete"
-"$here/../../scripts/debian-tree.sh" "$suite" "$tree"
+"$checkout/scripts/debian-tree.sh" "$suite" "$tree"
 # man pages are removed on installation by the configuration of some images; here they are tested.
 rm -f "$tree/etc/dpkg/dpkg.cfg.d/docker"
 chroot "$tree" sh -eu -c '

@@ -18,6 +18,7 @@ pub(crate) struct Runs {
     started: u64,
     counts: BTreeMap<&'static str, u64>,
     printed: Instant,
+    is_incomplete: bool,
 }
 
 fn from_env<T: FromStr>(name: &str, default: T) -> T {
@@ -36,7 +37,18 @@ impl Runs {
             started: 0,
             counts: BTreeMap::new(),
             printed: now,
+            is_incomplete: false,
         }
+    }
+
+    /// Reports that a part of the checks cannot run here: the soak then counts as skipped, not as passed.
+    pub(crate) fn skip(&mut self, reason: &str) {
+        eprintln!("{}: skipped: {reason}", self.name);
+        self.is_incomplete = true;
+    }
+
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.is_incomplete
     }
 
     /// The random numbers of the next run; `None` once the time is over. There is at least one run.

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Common parts of the VM runner: paths, errors, and Debian's archive.
 
+unset CDPATH
 vm=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 checkout=$(cd "$vm/../.." && pwd)
 # Kernels, packages and builds of them. It is recreated if it is removed, which takes

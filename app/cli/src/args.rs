@@ -4,7 +4,7 @@ use clap::{Arg, ArgAction, CommandFactory, Parser};
 
 use onbeat_terminal::completions::Values;
 use onbeat_terminal::exit::Result;
-use onbeat_terminal::program::Program;
+use onbeat_terminal::program::{LAST, Program};
 use tracing::Level;
 
 use crate::command::Command;
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
     /// Increase the log level, on standard error (repeatable; RUST_LOG overrides it)
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    #[arg(short, long, global = true, action = ArgAction::Count, display_order = LAST)]
     pub(crate) verbose: u8,
 }
 
@@ -74,6 +74,11 @@ mod tests {
     #[test]
     fn examples_of_every_command_parse() {
         onbeat_terminal::program::assert_examples::<Arguments>();
+    }
+
+    #[test]
+    fn help_has_short_sentences_and_one_form_of_defaults() {
+        onbeat_terminal::program::assert_sentences::<Arguments>();
     }
 
     /// Classify each new argument that names a file here and in `onbeat_terminal::paths`.

@@ -11,5 +11,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     completion::complete_laboratory();
+    if let Some(failure) = command::laboratory::help() {
+        return failure.report();
+    }
     onbeat_terminal::program::main::<args::Arguments>()
 }

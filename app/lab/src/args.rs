@@ -1,8 +1,10 @@
 //! The command line of the laboratory.
 
-use clap::{ArgAction, CommandFactory, Parser};
+use clap::{Arg, ArgAction, CommandFactory, Parser};
+use onbeat_lab::scenario::list;
+use onbeat_terminal::completions::{Values, is_named};
 use onbeat_terminal::exit::{Failure, Result};
-use onbeat_terminal::program::Program;
+use onbeat_terminal::program::{LAST, Program};
 use onbeat_terminal::version;
 use tracing::Level;
 
@@ -22,16 +24,16 @@ use crate::command::Command;
 Examples:
   onbeat lab run link-failure
   onbeat bench frer
-  onbeat load cpu examples/load/paper.toml --for 60s
+  onbeat load cpu /usr/share/doc/onbeat/examples/load/paper.toml --for 60s
 
 Exit status: 0 success, 1 negative result, 2 error."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Increase the log level, on standard error (repeatable; RUST_LOG overrides it); the first one of
-    /// `lab run` prints all tables instead
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    /// Increase the log level, on standard error (repeatable; RUST_LOG overrides it). With `lab run`, the
+    /// first -v prints all tables
+    #[arg(short, long, global = true, action = ArgAction::Count, display_order = LAST)]
     pub(crate) verbose: u8,
 }
 
@@ -45,6 +47,17 @@ impl Program for Arguments {
 
     fn log_level(&self) -> Level {
         Level::WARN
+    }
+
+    fn values(argument: &Arg) -> Option<Values> {
+        if is_named(argument, "SCENARIO") {
+            Some(|| list().iter().map(|scenario| scenario.name.to_owned()).collect())
+        } else if is_named(argument, "LOAD,...") {
+            // Or a number.
+            Some(|| ["idle", "cpu"].map(str::to_owned).into())
+        } else {
+            None
+        }
     }
 
     fn execute(self) -> Result {
@@ -93,7 +106,21 @@ mod tests {
     }
 
     #[test]
+    fn scenarios_and_loads_are_completed() {
+        let found =
+            onbeat_terminal::completions::arguments(&Arguments::command(), Arguments::values);
+        let found: Vec<_> = found.iter().map(|(name, of)| (name.as_str(), of.join(" "))).collect();
+        let expected = [("onbeat lab run single-hop", "load"), ("onbeat lab shell", "network")];
+        assert_eq!(found, expected.map(|(name, of)| (name, of.to_owned())));
+    }
+
+    #[test]
     fn every_command_shows_examples_that_parse() {
         onbeat_terminal::program::assert_examples::<Arguments>();
+    }
+
+    #[test]
+    fn help_has_short_sentences_and_one_form_of_defaults() {
+        onbeat_terminal::program::assert_sentences::<Arguments>();
     }
 }

@@ -3,7 +3,10 @@
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-use onbeat_report::{Figure, Outcome, html, summary, text};
+use onbeat_report::summary::{self, ScreenSize};
+use onbeat_report::{Figure, Outcome, html, text};
+
+use terminal_size::{Height, Width, terminal_size_of};
 
 use crate::colors;
 use crate::exit::{Answer, Failure, Result};
@@ -51,7 +54,22 @@ pub fn print_outcome(mut outcome: Outcome, json: bool, drawn: bool) -> Result {
     Ok(answer)
 }
 
-/// Prints the summary of a scenario, limited to the lines of a screen below an introduction: the most
+/// Smallest screen to which a summary is cut: it holds a diagram and a table. Smaller ones scroll.
+const SMALLEST: ScreenSize = ScreenSize { lines: 30, columns: 80 };
+
+/// Returns the size of the terminal that standard output is.
+#[must_use]
+pub fn screen_size() -> ScreenSize {
+    let Some((Width(columns), Height(lines))) = terminal_size_of(io::stdout()) else {
+        return ScreenSize::default();
+    };
+    ScreenSize {
+        lines: SMALLEST.lines.max(lines.into()),
+        columns: SMALLEST.columns.max(columns.into()),
+    }
+}
+
+/// Prints the summary of a scenario, limited to the lines of the screen below an introduction: the most
 /// important figures (`shows`), and the path of the report.
 pub fn print_summary(
     outcome: &Outcome,
@@ -61,13 +79,17 @@ pub fn print_summary(
 ) -> Result {
     let report = match report {
         Some(path) => {
-            format!("all tables: --verbose, --json; report with plots:\n{}\n", path.display())
+            format!("all tables: add --verbose or --json; report with plots:\n{}\n", path.display())
         }
-        None => "all tables: --verbose, --json; report with plots: --html FILE\n".to_owned(),
+        None => {
+            "all tables: add --verbose or --json; report with plots: add --html FILE\n".to_owned()
+        }
     };
-    let room = summary::LINES.saturating_sub(introduction + report.lines().count() + 1);
+    let mut size = screen_size();
+    // The empty line between them, and the next prompt.
+    size.lines = size.lines.saturating_sub(introduction + report.lines().count() + 2);
     let colors = colors::enabled(&io::stdout());
-    print(&format!("{}\n{report}", summary::render(outcome, shows, room, colors)))?;
+    print(&format!("{}\n{report}", summary::render(outcome, shows, size, colors)))?;
     Ok(Answer::good_if(outcome.ok()))
 }
 

@@ -1,5 +1,6 @@
 //! Main function of a program: command line to exit status.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::process::ExitCode;
 
@@ -9,6 +10,9 @@ use tracing::Level;
 use crate::completions::{self, Values};
 use crate::exit::{self, Failure, Result};
 use crate::{logging, paths, version};
+
+/// Place of an option of all commands in help: after the command's own.
+pub const LAST: usize = 900;
 
 /// A program's command line.
 pub trait Program: CommandFactory + FromArgMatches + Debug {
@@ -89,6 +93,27 @@ pub fn assert_examples<P: Program>() {
                 .unwrap_or_else(|error| panic!("{name}: {example}: {error}"));
         }
     }
+}
+
+/// For tests: asserts that the help of every visible command and option has sentences of at most 25 words, and
+/// defaults in brackets.
+#[doc(hidden)]
+pub fn assert_sentences<P: Program>() {
+    let (mut all, mut faults) = (Vec::new(), BTreeSet::new());
+    commands(&P::command(), "onbeat", &mut all);
+    for (_, command) in all {
+        let options = command.get_arguments().filter_map(|argument| {
+            argument.get_long_help().or(argument.get_help()).map(ToString::to_string)
+        });
+        let about = command.get_long_about().or(command.get_about()).map(ToString::to_string);
+        for text in options.chain(about) {
+            let sentences = text.split("\n\n").flat_map(|part| part.split(". "));
+            let long = |sentence: &&str| sentence.split_whitespace().count() > 25;
+            faults.extend(sentences.filter(long).map(str::to_owned));
+            faults.extend(text.contains("; default").then_some(text));
+        }
+    }
+    assert_eq!(faults, BTreeSet::new());
 }
 
 /// The visible commands below `command`, with their full names.

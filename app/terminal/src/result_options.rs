@@ -10,7 +10,7 @@ use crate::output;
 /// Options for the output of results.
 #[derive(Debug, clap::Args)]
 pub struct ResultOptions {
-    /// Print the result as JSON (docs/result.schema.json)
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
     /// Write a self-contained HTML report with plots to FILE

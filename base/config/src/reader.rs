@@ -1,9 +1,11 @@
 //! Reads a TOML tree and collects all faults instead of stopping at the first.
 //!
 //! A getter returns `None` after it has recorded a fault, so that a reader can read all known keys, call
-//! [`Table::finish`], and only then return without the values that depend on them.
+//! [`Table::finish`], and only then return without the values that depend on them. [`read`] reads misspelled keys
+//! as the keys they resemble, so that one misspelling is one fault.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::{Range, RangeInclusive};
 
@@ -24,6 +26,29 @@ pub struct Faults {
     found: RefCell<Vec<Diagnostic>>,
     faults: Cell<usize>,
     warnings: Cell<usize>,
+    /// Keys that an earlier reading found misspelled, by their location: each is read as this key.
+    corrections: BTreeMap<usize, &'static str>,
+    /// The same for the misspelled keys of this reading.
+    misspelled: RefCell<BTreeMap<usize, &'static str>>,
+}
+
+/// Reads the root table of a file. Repeats the reading with misspelled keys under their right names until it finds
+/// no further ones: the fault of such a key is reported, without the faults that only follow from its absence.
+pub fn read<T>(
+    root: &Spanned<DeTable<'_>>,
+    read: impl for<'a> Fn(Table<'a>, &'a Faults) -> T,
+) -> (T, Faults) {
+    let mut faults = Faults::default();
+    loop {
+        let value = read(Table::root(root, &faults), &faults);
+        let misspelled = faults.misspelled.take();
+        if misspelled.keys().all(|key| faults.corrections.contains_key(key)) {
+            return (value, faults);
+        }
+        let mut corrections = faults.corrections;
+        corrections.extend(misspelled);
+        faults = Faults { corrections, ..Faults::default() };
+    }
 }
 
 impl Faults {
@@ -108,7 +133,7 @@ pub struct Table<'a> {
 
 impl<'a> Table<'a> {
     /// Returns the root table of a file.
-    pub fn root(table: &'a Spanned<DeTable<'a>>, faults: &'a Faults) -> Table<'a> {
+    fn root(table: &'a Spanned<DeTable<'a>>, faults: &'a Faults) -> Table<'a> {
         let (path, known) = (String::new(), Vec::new());
         Table { table: table.get_ref(), span: table.span(), path, known, faults }
     }
@@ -116,7 +141,7 @@ impl<'a> Table<'a> {
     /// Returns the value of an optional key.
     pub fn take(&mut self, key: &'static str) -> Option<Value<'a>> {
         self.known.push(key);
-        let value = self.table.get(key)?;
+        let value = self.table.get(key).or_else(|| self.misspelled_as(key))?;
         let path = if self.path.is_empty() { key.into() } else { format!("{}.{key}", self.path) };
         Some(Value { value, path, faults: self.faults })
     }
@@ -145,19 +170,39 @@ impl<'a> Table<'a> {
         self.faults.note(self.span.clone(), &self.path, message, help);
     }
 
+    /// The value of the key that an earlier reading found to be a misspelling of this one.
+    fn misspelled_as(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+        let corrections = &self.faults.corrections;
+        let is_meant = |written: &Spanned<_>| corrections.get(&written.span().start) == Some(&key);
+        self.table.iter().find(|(written, _)| is_meant(written)).map(|(_, value)| value)
+    }
+
+    /// The keys that were not read, each with the known key that it resembles.
+    fn unknown(&self) -> impl Iterator<Item = (Range<usize>, &'a str, Option<&'static str>)> {
+        let written = self.table.keys().map(|key| (key.span(), key.get_ref().as_ref()));
+        written.filter(|(_, key)| !self.known.contains(key)).map(|(span, key)| {
+            let meant = suggest::nearest(key, self.known.iter().copied());
+            let absent = meant.filter(|meant| !self.table.contains_key(*meant));
+            if let Some(meant) = absent {
+                self.faults.misspelled.borrow_mut().insert(span.start, meant);
+            }
+            (span, key, meant)
+        })
+    }
+
+    /// Ends the reading where an absent key decides which other keys are known.
+    pub fn abandon(self) {
+        self.unknown().for_each(drop);
+    }
+
     /// Records a fault for every key that was not read.
     pub fn finish(self) {
-        for key in self.table.keys() {
-            let written = key.get_ref().as_ref();
-            if self.known.contains(&written) {
-                continue;
-            }
-            let nearest = suggest::nearest(written, self.known.iter().copied());
-            let help = match nearest {
+        for (span, written, meant) in self.unknown() {
+            let help = match meant {
                 Some(meant) => format!("did you mean {meant}?"),
                 None => format!("keys here: {}", self.known.join(", ")),
             };
-            self.faults.note(key.span(), &self.path, format!("unknown key {written:?}"), help);
+            self.faults.note(span, &self.path, format!("unknown key {written:?}"), help);
         }
     }
 }

@@ -41,7 +41,8 @@ pub struct Conditions {
     /// Limit on the run time of real-time tasks.
     pub rt_throttling: Option<RtThrottling>,
     /// Whether this is a virtual machine.
-    pub virtualised: Option<bool>,
+    #[serde(alias = "virtualised")]
+    pub virtual_machine: Option<bool>,
     /// Driver of the interfaces; filled in by the caller.
     pub driver: Option<String>,
     /// Mode of the data plane (`xdp-native`, `xdp-generic`, `user-space`); filled in by the caller.
@@ -84,7 +85,7 @@ impl Conditions {
             ("clock source", self.clock_source.clone()),
             ("mitigations", self.mitigations.as_ref().map(Mitigations::summary)),
             ("real-time throttling", self.rt_throttling.map(RtThrottling::summary)),
-            ("virtual machine", self.virtualised.map(|yes| if yes { "yes" } else { "no" }.into())),
+            ("virtual machine", self.virtual_machine.map(|yes| if yes { "yes" } else { "no" }.into())),
             ("driver", self.driver.clone()),
             ("mode", self.mode.clone()),
             ("onbeat", self.onbeat.clone()),
@@ -151,7 +152,7 @@ impl Collector {
                 .line("sys/devices/system/clocksource/clocksource0/current_clocksource"),
             mitigations: host.mitigations(),
             rt_throttling: host.rt_throttling(),
-            virtualised: host.virtualised(),
+            virtual_machine: host.is_virtual_machine(),
             driver: None,
             mode: None,
         }
@@ -309,7 +310,7 @@ impl Host {
     }
 
     /// x86 has a CPU flag, Xen a directory, arm64 a device-tree node or the firmware's name.
-    fn virtualised(&self) -> Option<bool> {
+    fn is_virtual_machine(&self) -> Option<bool> {
         let info = self.read("proc/cpuinfo")?;
         if let Some(flags) = info.lines().find(|line| line.starts_with("flags")) {
             return Some(flags.split_whitespace().any(|flag| flag == "hypervisor"));
@@ -403,7 +404,7 @@ mod tests {
             found.rt_throttling,
             Some(RtThrottling { runtime_us: 950_000, period_us: 1_000_000 })
         );
-        assert_eq!(found.virtualised, Some(true));
+        assert_eq!(found.virtual_machine, Some(true));
         let lines = found.lines();
         assert!(lines.contains(&("real-time throttling", "950 ms of every 1.00 s".into())));
         assert!(lines.contains(&("mitigations", "1 active, open: retbleed".into())));

@@ -1,7 +1,9 @@
 //! Conformance of this crate's output, checked independently: results by a JSON Schema validator, pictures
 //! and plots by an XML parser, both of Python.
 
+use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -85,6 +87,40 @@ fn results_conform_to_the_schema() {
         return;
     };
     assert_eq!(answers, vec![None; samples().len()]);
+}
+
+/// The results in documents: blocks `json` with the schema of results.
+fn documented_results(directory: &Path) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(documented_results(&path));
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            let text = fs::read_to_string(&path).unwrap();
+            for rest in text.split("```json\n").skip(1) {
+                let block = rest.split("```").next().unwrap_or_default();
+                if block.contains("\"schema\": \"onbeat-result/") {
+                    let result = serde_json::from_str(block);
+                    let name = path.display().to_string();
+                    found.push((name.clone(), result.unwrap_or_else(|e| panic!("{name}: {e}"))));
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn results_in_documents_conform_to_the_schema() {
+    let (names, cases): (Vec<_>, Vec<_>) =
+        documented_results(Path::new(SCHEMA_FILE).parent().unwrap()).into_iter().unzip();
+    assert!(!cases.is_empty(), "docs/reference/results.md has a result");
+    let test = "results_in_documents_conform_to_the_schema";
+    let Some(answers) = python(test, "jsonschema", VALIDATE, &json!(cases)) else { return };
+    for (name, answer) in names.iter().zip(answers) {
+        assert_eq!(answer, None, "{name}");
+    }
 }
 
 /// One change each to a conforming object: (JSON pointer, new value).

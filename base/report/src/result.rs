@@ -360,7 +360,11 @@ mod tests {
         let error = serde_json::from_value::<Outcome>(json.clone()).unwrap_err().to_string();
         assert!(error.contains("\"origin\" is missing"), "{error}");
         json["schema"] = "onbeat-result/1".into();
-        assert_eq!(serde_json::from_value::<Outcome>(json).unwrap().origin, None);
+        let conditions = json["conditions"].as_object_mut().unwrap();
+        conditions.remove("virtual_machine");
+        conditions.insert("virtualised".into(), true.into());
+        let outcome: Outcome = serde_json::from_value(json).unwrap();
+        assert_eq!((outcome.origin, outcome.conditions.virtual_machine), (None, Some(true)));
     }
 
     #[test]

@@ -10,34 +10,50 @@ use crate::table::{Align, TextTable, printable};
 use crate::text;
 use crate::view::{self, Group};
 
-/// Lines of a screen.
-pub const LINES: usize = 40;
+/// The size of a screen, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScreenSize {
+    /// Lines.
+    pub lines: usize,
+    /// Columns.
+    pub columns: usize,
+}
 
-/// Columns of a screen.
-pub const COLUMNS: usize = 100;
+/// The size for an output that is not a terminal.
+impl Default for ScreenSize {
+    fn default() -> Self {
+        Self { lines: 40, columns: 100 }
+    }
+}
 
 /// Maximum number of shown checks if none failed.
 const CHECKS: usize = 3;
 
+/// With fewer lines, checks are omitted if none failed: the tables need the room.
+const LINES_WITH_CHECKS: usize = 18;
+
 /// Maximum number of shown failed checks, notes and causes.
 const AT_MOST: usize = 6;
 
-/// Renders the result in at most `lines` lines of [`COLUMNS`]. `shows` are names or prefixes of names of
-/// figures, most important first: each is truncated if there is no room.
-pub fn render(outcome: &Outcome, shows: &[&str], lines: usize, colors: bool) -> String {
+/// Renders the result on a screen of this size. `shows` are names or prefixes of names of figures, most
+/// important first: each is truncated if there is no room.
+pub fn render(outcome: &Outcome, shows: &[&str], size: ScreenSize, colors: bool) -> String {
+    let ScreenSize { lines, columns } = size;
     let mut end = String::new();
     for note in outcome.notes.iter().take(AT_MOST) {
         // Writing to a String cannot fail.
-        let _ = writeln!(end, "{}", clip(&format!("note: {}", printable(note))));
+        let _ = writeln!(end, "{}", clip(&format!("note: {}", printable(note)), columns));
     }
     for cause in outcome.causes.iter().take(AT_MOST) {
         let text = format!("{}: {}", printable(&cause.name), printable(&cause.statement));
-        crate::table::wrap(&text, COLUMNS).iter().for_each(|line| end += &format!("{line}\n"));
+        crate::table::wrap(&text, columns).iter().for_each(|line| end += &format!("{line}\n"));
     }
     if !end.is_empty() {
         end.push('\n');
     }
-    end += &checks(&outcome.checks);
+    if lines >= LINES_WITH_CHECKS || !outcome.ok() {
+        end += &checks(&outcome.checks, columns);
+    }
     end += &text::verdict_line(outcome, colors);
 
     let mut room = lines.saturating_sub(end.lines().count());
@@ -45,8 +61,8 @@ pub fn render(outcome: &Outcome, shows: &[&str], lines: usize, colors: bool) -> 
     for (name, table) in shows.iter().flat_map(|shown| tables(outcome, shown)) {
         // Name, heading, rule and remark of the table, and the empty line below.
         if let Some(rows) = room.checked_sub(5).filter(|rows| *rows > 0) {
-            let name = name.map_or(String::new(), |name| clip(&printable(name)) + "\n");
-            let text = format!("{name}{}\n", table.fit(COLUMNS, rows));
+            let name = name.map_or(String::new(), |name| clip(&printable(name), columns) + "\n");
+            let text = format!("{name}{}\n", table.fit(columns, rows));
             room = room.saturating_sub(text.lines().count());
             out += &text;
         }
@@ -97,18 +113,18 @@ fn delays(figure: &Distribution) -> TextTable {
 }
 
 /// Returns the failed checks, or the first ones, and the number of further ones.
-fn checks(all: &[Check]) -> String {
+fn checks(all: &[Check], columns: usize) -> String {
     let failed: Vec<Check> = all.iter().filter(|check| !check.ok()).cloned().collect();
     let (shown, most) = if failed.is_empty() { (all, CHECKS) } else { (&failed[..], AT_MOST) };
     if shown.is_empty() {
         return String::new();
     }
-    format!("{}\n", view::check_table(shown).fit(COLUMNS, most))
+    format!("{}\n", view::check_table(shown).fit(columns, most))
 }
 
 /// Truncates the text to the columns of a screen.
-fn clip(text: &str) -> String {
-    let mut lines = crate::table::wrap(text, COLUMNS - 2);
+fn clip(text: &str, columns: usize) -> String {
+    let mut lines = crate::table::wrap(text, columns - 2);
     let is_longer = lines.len() > 1;
     let first = lines.swap_remove(0);
     if is_longer { format!("{first} …") } else { first }
@@ -119,16 +135,19 @@ mod tests {
     use super::*;
     use crate::{Counters, Run, sample};
 
-    fn fits(text: &str, lines: usize) {
-        assert!(text.lines().count() <= lines, "{} lines:\n{text}", text.lines().count());
+    /// Renders the result, and checks that it has this size.
+    fn fits(outcome: &Outcome, shows: &[&str], size: ScreenSize) -> String {
+        let text = render(outcome, shows, size, false);
+        assert!(text.lines().count() <= size.lines, "{} lines:\n{text}", text.lines().count());
         let widest = text.lines().map(crate::table::width).max().unwrap_or(0);
-        assert!(widest <= COLUMNS, "{widest} columns:\n{text}");
+        assert!(widest <= size.columns, "{widest} columns:\n{text}");
+        text
     }
 
     #[test]
     fn losses_by_phase_and_the_verdict() {
-        let text = render(&sample::scenario(), &["delay by phase"], 24, false);
-        fits(&text, 24);
+        let size = ScreenSize { lines: 24, columns: 80 };
+        let text = fits(&sample::scenario(), &["delay by phase"], size);
         let down = text.lines().find(|line| line.starts_with("both down ")).expect("the phase");
         assert!(down.contains(" 2,000 "), "{down}");
         assert!(text.contains("… 1 more row"), "{text}");
@@ -156,9 +175,8 @@ mod tests {
             ));
             outcome.note("remark ".repeat(60));
         }
-        for lines in [24, 30, 40] {
-            let text = render(&outcome, &["wide"], lines, false);
-            fits(&text, lines);
+        for (lines, columns) in [(24, 80), (24, 100), (30, 132), (60, 80), (40, 100)] {
+            let text = fits(&outcome, &["wide"], ScreenSize { lines, columns });
             assert!(text.contains("FAIL x: 50 of 50 checks failed"), "{text}");
             assert!(text.contains("… 44 more rows"), "{text}");
         }
@@ -168,7 +186,7 @@ mod tests {
     fn failed_checks_are_shown_first() {
         let mut outcome = sample::scenario();
         outcome.check(Check::eq("the last one", 7_u64, 0_u64, "frames"));
-        let text = render(&outcome, &[], 40, false);
+        let text = render(&outcome, &[], ScreenSize::default(), false);
         assert!(text.contains("the last one") && text.contains("FAILED"), "{text}");
         assert!(!text.contains("delivered"), "{text}");
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// The result of a program run.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct CommandOutput {
     /// Its exit status.
     pub code: i32,

@@ -1,9 +1,36 @@
-//! An independent check of manual pages: mandoc.
+//! An independent check of manual pages, by mandoc, and of the paths in them.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::require_that;
+use crate::{require_that, root};
+
+/// Where packages install documents and examples.
+const DOCUMENTS: &str = "/usr/share/doc/onbeat/";
+
+/// Returns the paths of documents and examples in manual pages that are not installed: those of the sources, and
+/// those of no file.
+///
+/// # Panics
+/// A page cannot be read.
+pub fn missing_documents(pages: &[impl AsRef<Path>]) -> Vec<String> {
+    let mut missing = Vec::new();
+    for page in pages {
+        let text = fs::read_to_string(page).expect("a page").replace("\\-", "-");
+        let words = text.split(|c: char| c.is_whitespace() || "()".contains(c));
+        missing.extend(words.map(|word| word.trim_end_matches(['.', ',', ';'])).filter_map(
+            |word| {
+                let is_missing = match word.strip_prefix(DOCUMENTS) {
+                    Some(path) => !root().join(path).is_file(),
+                    None => word.starts_with("examples/") || word.starts_with("docs/"),
+                };
+                is_missing.then(|| format!("{}: {word}", page.as_ref().display()))
+            },
+        ));
+    }
+    missing
+}
 
 /// Returns the findings of mandoc; none if mandoc is not installed.
 ///

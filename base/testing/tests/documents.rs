@@ -95,7 +95,7 @@ fn the_book_has_every_page_and_links_only_to_itself() {
 
 /// Returns files that name documents in messages, comments and recipes. The changelog is history.
 fn sources(root: &Path) -> Vec<PathBuf> {
-    const NAMES: [&str; 8] = [".rs", ".c", ".h", ".toml", ".sh", ".json", "Makefile", ".md"];
+    const NAMES: [&str; 9] = [".rs", ".c", ".h", ".toml", ".sh", ".json", "Makefile", ".md", ".py"];
     let mut files = Vec::new();
     let mut open = vec![root.to_owned()];
     while let Some(directory) = open.pop() {
@@ -141,4 +141,103 @@ fn documents_that_sources_name_exist() {
     }
     assert!(named > 20, "{named} names were found");
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// Whether a path of the tree ends with this name: `bpf/parse.h` is frer/xdp/bpf/parse.h.
+fn is_path_of(files: &[String], name: &str) -> bool {
+    files.iter().any(|file| file.strip_suffix(name).is_some_and(|rest| rest.ends_with('/')))
+}
+
+/// Names of source files in a line: words that end like one, except addresses and placeholders.
+fn source_files(line: &str) -> Vec<&str> {
+    const KINDS: [&str; 5] = [".rs", ".c", ".h", ".py", ".sh"];
+    let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || "/._-:".contains(c)));
+    let words = words.map(|word| word.trim_end_matches(['.', ':']));
+    let is_named = |word: &&str| {
+        KINDS.iter().any(|kind| word.len() > kind.len() && word.ends_with(kind))
+            && !word.contains("//")
+            && !word.contains("NAME")
+    };
+    words.filter(is_named).collect()
+}
+
+/// Names of functions, fields and keys in a line: code spans in snake case or with parentheses.
+fn names(line: &str) -> Vec<&str> {
+    let spans = line.split('`').skip(1).step_by(2);
+    let names = spans.map(|span| (span.rsplit("::").next().unwrap_or(span), span.ends_with("()")));
+    let is_name = |&(name, is_call): &(&str, bool)| {
+        let name = name.trim_end_matches("()");
+        let parts: Vec<_> = name.split('_').collect();
+        let is_part = |part: &&str| {
+            !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+        };
+        (is_call || parts.len() > 1)
+            && name.starts_with(|first: char| first.is_ascii_lowercase())
+            && parts.iter().all(is_part)
+    };
+    names.filter(is_name).map(|(name, _)| name.trim_end_matches("()")).collect()
+}
+
+/// The identifiers of the sources, and the names that serde derives from those of types and variants.
+fn identifiers(root: &Path, files: &[PathBuf]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for file in files.iter().filter(|file| file.extension().is_none_or(|kind| kind != "md")) {
+        let text = fs::read_to_string(root.join(file)).unwrap_or_default();
+        for word in text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
+            if word.starts_with(|first: char| first.is_ascii_uppercase()) {
+                let mut snake = String::new();
+                for c in word.chars() {
+                    if c.is_ascii_uppercase() && !snake.is_empty() {
+                        snake.push('_');
+                    }
+                    snake.push(c.to_ascii_lowercase());
+                }
+                found.insert(snake);
+            }
+            found.insert(word.to_owned());
+        }
+    }
+    found
+}
+
+/// Documents name files and functions of this tree as they are named there. docs/reference/comparison.md names
+/// those of other programs.
+#[test]
+fn files_and_functions_that_documents_name_exist() {
+    const OF_THE_KERNEL: [&str; 2] = ["include/uapi/linux/ethtool.h", "sched_stat_runtime"];
+    let root = workspace();
+    let sources = sources(&root);
+    let files: Vec<String> =
+        sources.iter().map(|file| file.to_string_lossy().into_owned()).collect();
+    let identifiers = identifiers(&root, &sources);
+    let (mut named, mut missing) = (0, Vec::new());
+    for document in documents(&root) {
+        let path = &document.path;
+        if ["CHANGELOG.md", "docs/reference/comparison.md"].map(Path::new).contains(&path.as_path())
+        {
+            continue;
+        }
+        let text = fs::read_to_string(root.join(path)).expect("a document");
+        for (number, line) in (1..).zip(text.lines()) {
+            let files = source_files(line).into_iter().filter(|name| {
+                named += 1;
+                !is_path_of(&files, name.trim_start_matches("../"))
+            });
+            let functions = names(line).into_iter().filter(|name| !identifiers.contains(*name));
+            let unknown = files.chain(functions).filter(|name| !OF_THE_KERNEL.contains(name));
+            missing.extend(unknown.map(|name| format!("{}:{number}: {name}", path.display())));
+        }
+    }
+    assert!(named > 200, "{named} files are named");
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+#[test]
+fn names_of_files_and_functions_are_found() {
+    let line =
+        "see `f()`, `A::next_deadline`, `backend`, cn/a.rs, <https://example.org/x.h>, `NAME.bpf.c`.";
+    assert_eq!(names(line), ["f", "next_deadline"]);
+    assert_eq!(source_files(line), ["cn/a.rs"]);
+    let files = ["/tree/powerlink/cn/a.rs".to_owned()];
+    assert!(is_path_of(&files, "cn/a.rs") && !is_path_of(&files, "n/a.rs"));
 }

@@ -22,13 +22,13 @@ pub(crate) struct PacketOptions {
     /// Longest delay; a packet that has not departed by then is lost
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub(crate) longest: Duration,
-    /// The hop translates addresses and ports: identify packets without them
+    /// Identify packets without addresses and ports, which the hop translates
     #[arg(long)]
     pub(crate) nat: bool,
-    /// Departures are replies to arrivals, with addresses and ports exchanged
+    /// Match each arrival with its reply, whose addresses and ports are exchanged
     #[arg(long)]
     pub(crate) reply: bool,
-    /// Compare N octets of a packet, from the start of the IP header on, for truncated captures
+    /// Compare only NUMBER octets of a packet, from the start of the IP header on, for truncated captures
     #[arg(long, value_name = "NUMBER")]
     pub(crate) octets: Option<usize>,
     #[command(flatten)]
@@ -51,8 +51,8 @@ pub(crate) struct MatchRequirement {
 /// Options of delay reports.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReportOptions {
-    /// Subtract the delay of the path without the hop: mean and deviation (17.468±0.412us, or +-), the file written
-    /// by onbeat delay calibrate, or a result of a measurement of that path (--json)
+    /// Subtract the delay of the path without the hop. DELAY is its mean and deviation, such as 17.468±0.412us (or
+    /// +-). FILE is from onbeat delay calibrate, or a result (--json) of that path
     #[arg(long, value_name = "DELAY|FILE")]
     pub(crate) correct: Option<String>,
     /// Confidence of intervals: the probability that they contain the true value

@@ -27,8 +27,8 @@ pub struct MatchOptions {
     arrivals: PathBuf,
     /// Packets that left it
     departures: PathBuf,
-    /// Each capture is stamped by its own clock: report delays relative to the fastest packet, without skew and
-    /// steps of the clocks
+    /// Match captures that are stamped by two clocks: report delays relative to the fastest packet, without skew
+    /// and steps of the clocks
     #[arg(long, conflicts_with = "correct")]
     two_clocks: bool,
     #[command(flatten)]

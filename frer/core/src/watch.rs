@@ -151,9 +151,11 @@ impl fmt::Display for EventKind {
                 write!(f, "{function} was reset {cause}")?;
                 if *count > 1 { write!(f, ", {count} times") } else { Ok(()) }
             }
+            Self::PathLoss { packets: 1 } => f.write_str("path lost: 1 packet passed without it"),
             Self::PathLoss { packets } => {
                 write!(f, "path lost: {packets} packets passed without it")
             }
+            Self::PathBack { packets: 1 } => f.write_str("path restored after 1 packet without it"),
             Self::PathBack { packets } => {
                 write!(f, "path restored after {packets} packets without it")
             }

@@ -179,6 +179,23 @@ impl PinDirectory {
         Ok(self.content()?.is_of_node())
     }
 
+    /// Returns the control socket of the node that attached programs to interfaces and recorded itself.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn attached_by(&self) -> Result<Option<PathBuf>> {
+        let content = self.content()?;
+        Ok(content.owner.filter(|_| !content.links.is_empty()))
+    }
+
+    /// Returns the names of its entries.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn entries(&self) -> Result<Vec<String>> {
+        self.names("")
+    }
+
     /// Returns whether its file system is mounted in the mount namespace of process 1, so that it outlives
     /// the mount namespace of this process; `None` if that cannot be read.
     #[must_use]

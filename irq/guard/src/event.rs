@@ -132,7 +132,7 @@ impl fmt::Display for Event {
                 *unrecorded_ns as f64 / 1e6
             ),
             Event::Restored { restored, failed } => {
-                write!(f, "{restored} settings restored, {failed} failed")
+                write!(f, "settings: {restored} restored, {failed} failed")
             }
             Event::Refused { interface, reason } => write!(f, "{interface}: {reason}"),
         }
@@ -247,7 +247,7 @@ mod tests {
             assert_eq!(event.to_string(), text);
         }
         let restored = Event::Restored { restored: 4, failed: 1 };
-        assert_eq!(restored.to_string(), "4 settings restored, 1 failed");
+        assert_eq!(restored.to_string(), "settings: 4 restored, 1 failed");
         assert_eq!(serde_json::to_value(restored).unwrap()["event"], "restored");
         let json = serde_json::to_value(follows(waiter(false))).unwrap();
         assert_eq!((&json["event"], &json["to"]), (&"follows".into(), &"real-time 50".into()));

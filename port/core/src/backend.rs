@@ -60,22 +60,16 @@ impl fmt::Display for Backend {
     }
 }
 
-/// As [`by_name`].
+/// The error lists the known names.
 impl FromStr for Backend {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        by_name(&Self::ALL, name)
+        let known = Self::ALL.iter().find(|(known, _)| *known == name);
+        known
+            .map(|(_, backend)| *backend)
+            .ok_or_else(|| format!("use one of {}", Self::ALL.map(|(name, _)| name).join(", ")))
     }
-}
-
-/// Returns the value with this name among `all`.
-/// # Errors
-/// An unknown name: lists the known ones.
-pub fn by_name<T: Copy>(all: &[(&'static str, T)], name: &str) -> Result<T, String> {
-    let known = all.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-    let names = || all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    known.ok_or_else(|| format!("use one of {}", names()))
 }
 
 #[cfg(test)]

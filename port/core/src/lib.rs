@@ -123,7 +123,7 @@ mod xsk;
 
 pub mod raw;
 
-pub use backend::{Backend, by_name};
+pub use backend::Backend;
 pub use backends::{BackendReport, Backends, Purpose, Remark, backends};
 pub use capability::{Capabilities, Capability, Feature};
 pub use claim::Claim;

@@ -55,11 +55,18 @@ pub(crate) struct TruncatedFrame {
     pub(crate) destination: NodeId,
 }
 
-/// Reads the header of a frame whose message is invalid, if its type is known.
+/// Service of an ASnd that transfers SDO.
+const SDO: u8 = 5;
+
+/// Reads the header of a frame whose message is invalid, if its type is known. An invalid SDO frame is none: SDO
+/// is above the data link layer, and its sequence layer handles it like a lost one.
 pub(crate) fn broken(frame: &[u8]) -> Option<TruncatedFrame> {
     let header = Header::new_checked(frame).ok()?;
     let octets = header.payload();
-    let [kind, destination, source, ..] = *octets else { return None };
+    let [kind, destination, source, ref rest @ ..] = *octets else { return None };
+    if MessageType(kind & 0x7f) == MessageType::ASND && rest.first() == Some(&SDO) {
+        return None;
+    }
     let cut = matches!(Message::parse(octets), Err(MessageError::Truncated(_)));
     let kind = MessageType(kind & 0x7f);
     let broken = TruncatedFrame {

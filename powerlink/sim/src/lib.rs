@@ -3,6 +3,7 @@
 //!
 //! - [`Bus`]: nodes on a hub that loses frames, with cables to disconnect and power to turn off.
 //! - [`Network`]: a managing node and controlled nodes on a bus, configured and with process data.
+//! - [`Transfers`]: values read and written by SDO, and the frames of it.
 //! - [`Checker`]: checks the frames of a bus against the rules of POWERLINK. It is independent of the nodes'
 //!   code.
 #![forbid(unsafe_code)]
@@ -11,9 +12,11 @@ mod bus;
 mod checker;
 mod network;
 mod soak;
+mod transfers;
 
 pub use bus::{Bus, Conditions, Station};
 pub use checker::{Checker, Violation};
-pub use network::{Machine, MachineEvent, Memory, Network, NetworkConfig, Record};
+pub use network::{DATA, Machine, MachineEvent, Memory, Network, NetworkConfig, Record};
 pub use onbeat_powerlink::Node;
 pub use soak::{Outcome, Progress, Soak};
+pub use transfers::{CapturedFrame, Transfers};

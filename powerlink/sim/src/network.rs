@@ -5,7 +5,7 @@ use onbeat_powerlink::mn::{self, ManagingNode, Step};
 use onbeat_powerlink::network::{self, Signal, managing_input, managing_output};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::profile::{self, Identity};
-use onbeat_powerlink::od::{DataType, ObjectId, id};
+use onbeat_powerlink::od::{Access, DataType, Dictionary, Object, ObjectId, id};
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{NetTime, NodeId};
 
@@ -14,6 +14,8 @@ use crate::{Bus, Checker, Conditions, Node};
 /// A controlled node's input and output.
 const INPUT: ObjectId = id(0x6000, 1);
 const OUTPUT: ObjectId = id(0x6200, 1);
+/// An object of any length in each controlled node, without effect.
+pub const DATA: ObjectId = id(0x2100, 0);
 /// Time of day at the start of a bus, in seconds since 1970.
 const START_S: u32 = 1_800_000_000;
 /// Threshold of the managing node's error counters: five losses in a row. With the profile's own, two in three
@@ -373,6 +375,8 @@ fn described(config: NetworkConfig) -> network::Network {
     let octet = |name: &str, object| {
         vec![Signal { name: name.into(), object, data_type: DataType::Unsigned(1) }]
     };
+    let mut objects = Dictionary::new();
+    objects.add(DATA, Object::new(DataType::Domain, Access::ReadWrite, Vec::new())).expect(FITS);
     let station = |node| network::Station {
         node: NodeId(node),
         mandatory: config.mandatory,
@@ -382,7 +386,7 @@ fn described(config: NetworkConfig) -> network::Network {
         multiplexed: slot(config, node),
         inputs: octet("input", INPUT),
         outputs: octet("output", OUTPUT),
-        described: None,
+        described: Some(objects.clone()),
         parameters: Vec::new(),
     };
     network::Network {

@@ -11,10 +11,10 @@ use onbeat_terminal::exit::{Failure, Result};
 
 /// Measure per-hop packet delay, with confidence intervals
 ///
-/// Methods: match the packets that entered a hop with those that left it, in captures (match, mirror);
-/// decode the signal on the wire (scope); trace packets inside this host (hooks); send probes from end to
-/// end (ping, echo). Each value has a confidence interval and an upper bound of its error. Measure the delay of taps,
-/// cables and capturing without the hop (calibrate), and subtract it with --correct.
+/// match and mirror compare the packets that entered a hop with those that left it. scope decodes the signal on
+/// the wire. hooks traces packets inside this host. ping and echo send probes from end to end. Each value has a
+/// confidence interval and an upper bound of its error. calibrate measures the delay of taps, cables and
+/// capturing without the hop, which --correct subtracts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

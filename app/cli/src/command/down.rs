@@ -20,8 +20,8 @@ Exit status: 0 the node is removed completely; 1 incomplete: a setting of an int
 restored and stays in the journal for the next attempt, or the pins of the data plane are in a BPF file \
 system that is not mounted in this mount namespace; 2 error.")]
 pub(crate) struct Arguments {
-    /// Name of the node, or its configuration file (an argument with "/" or the extension .toml), which is
-    /// required if the file sets pin or control
+    /// Name of the node, or its configuration file: an argument with "/" or the extension .toml. The file is
+    /// required if it sets pin or control
     #[arg(value_name = "NODE|FILE")]
     node: String,
     /// Discard interface settings that cannot be restored, and a damaged journal

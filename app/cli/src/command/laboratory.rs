@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use onbeat_terminal::companion::Companion;
-use onbeat_terminal::exit::Result;
+use onbeat_terminal::exit::{Failure, Result};
 
 const LABORATORY: Companion = Companion {
     name: "onbeat-lab",
@@ -42,7 +42,7 @@ Exit status: 0 all checks hold, 1 a check failed, 2 error (the laboratory is not
         disable_help_flag = true,
         after_help = "\
 Examples:
-  onbeat load cpu examples/load/paper.toml --for 60s
+  onbeat load cpu /usr/share/doc/onbeat/examples/load/paper.toml --for 60s
   onbeat load net 192.0.2.2:9 --rate 10000 --size 1470
 
 Exit status: 0 success, 2 error (the laboratory is not installed)."
@@ -73,6 +73,17 @@ impl Laboratory {
 /// Executes the laboratory in place of this process; returns only on failure.
 pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> Result {
     LABORATORY.execute(arguments)
+}
+
+/// Executes the laboratory to print help of its commands: `onbeat help lab run`. Returns `None` if the command line
+/// is another one, or this program prints the help itself: that of `lab`, `bench` or `load` without a laboratory.
+pub(crate) fn help() -> Option<Failure> {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let [help, command, rest @ ..] = &words[..] else { return None };
+    if help != "help" || !COMMANDS.iter().any(|name| command == name) {
+        return None;
+    }
+    execute(words.clone()).err().filter(|_| !rest.is_empty())
 }
 
 /// Names of the laboratory's commands.

@@ -15,7 +15,7 @@ Examples:
   onbeat reset axis-1
   onbeat reset axis-1 --node bridge
 
-Exit status: 0 success, 2 error (no node is running, or the stream does not exist).")]
+Exit status: 0 success, 2 error (no daemon answers, or the stream does not exist).")]
 pub(crate) struct Arguments {
     /// Name of the stream
     stream: String,

@@ -11,19 +11,19 @@ use onbeat_report::format::count;
 
 use onbeat_terminal::exit::{self, Answer, Failure, Result};
 use onbeat_terminal::output;
+use onbeat_terminal::values::one_of;
 
 /// Run the node that a configuration file describes
 ///
 /// Runs in the foreground, and notifies systemd when the node is ready. SIGHUP or `onbeat reload` reloads
-/// the file. With backend "xdp" the data plane is in the kernel: it continues to forward frames when the daemon is
-/// killed, stopped by SIGTERM or upgraded, and the next start takes it over. Ctrl-C or `onbeat down` removes
-/// it.
+/// the file. With backend "xdp" the data plane is in the kernel. It forwards frames after the daemon is killed,
+/// stopped by SIGTERM or upgraded, and the next start takes it over. Ctrl-C or `onbeat down` removes it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat run --check /etc/onbeat/bridge.toml
   onbeat run /etc/onbeat/bridge.toml
-  onbeat run --replace examples/relay-two-paths.toml
+  onbeat run --replace bridge.toml
 
 Exit status: 0 the node stopped, or the file has no errors (--check); 1 the node stopped, but a setting of \
 the host or an interface could not be restored; 2 error; 78 as a service, an error that a restart does not \
@@ -31,16 +31,16 @@ remedy: the file is refused, or the unit lacks a drop-in.")]
 pub(crate) struct Arguments {
     /// Configuration file
     file: PathBuf,
-    /// Check the file and exit: print a summary, warnings and the required systemd drop-ins, or all errors;
-    /// requires no root
+    /// Check the file against this host and exit. Print a summary, warnings and the required systemd drop-ins, or
+    /// all errors. Requires no root
     #[arg(long, conflicts_with = "replace")]
     check: bool,
     /// Replace XDP programs of other processes on the interfaces
     #[arg(long)]
     replace: bool,
-    /// Data plane of all ports, overrides the file: BPF programs in the kernel (xdp), or this process with
-    /// packet sockets (packet) or AF_XDP sockets (xsk)
-    #[arg(long, value_name = "NAME")]
+    /// Override the data plane of all ports: BPF programs in the kernel (xdp), or this process with packet
+    /// sockets (packet) or AF_XDP sockets (xsk)
+    #[arg(long, value_name = "NAME", value_parser = one_of(Backend::ALL))]
     backend: Option<Backend>,
 }
 
@@ -52,9 +52,7 @@ impl Arguments {
                 config.set_backend(backend);
             }
             config.check_control()?;
-            // Interfaces are not read: they may be those of another machine.
-            let warnings = config.check(|_| None)?;
-            run::check(&config)?;
+            let warnings = run::check(&config)?;
             output::print(&summary(&config))?;
             output::print(&service::summary(&config))?;
             if let Some(missing) = MissingDropIns::to_install(&config, &self.file) {

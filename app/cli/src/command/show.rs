@@ -23,7 +23,7 @@ Examples:
   onbeat show bridge --json | jq '.streams[].recovery.lost'
   onbeat show --events --follow --json
 
-Exit status: 0 success, 2 error (no node is running, or the stream does not exist).")]
+Exit status: 0 success, 2 error (no daemon answers, or the stream does not exist).")]
 pub(crate) struct Arguments {
     /// Name of the node, or path of its control socket [default: the only running node]
     node: Option<String>,

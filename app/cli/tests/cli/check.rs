@@ -1,4 +1,4 @@
-//! `onbeat run --check`: requires only the file, no root and no interface.
+//! `onbeat run --check`: requires only the file, no root; reads the interfaces that exist.
 
 use std::path::{Path, PathBuf};
 
@@ -31,9 +31,10 @@ fn every_example_is_valid() {
     assert!(examples.len() >= 11, "{examples:?}");
     let directory = TemporaryDirectory::new("check-examples");
     for file in examples {
-        // A copy: another user may own the sources.
+        // A copy, as another user may own the sources, without the interfaces of this host.
         let copy = directory.file("example.toml");
-        std::fs::copy(&file, &copy).expect("a copy");
+        let text = std::fs::read_to_string(&file).expect("the file");
+        std::fs::write(&copy, text.replace("\"eth", "\"absent")).expect("a copy");
         let CommandOutput { code, out, err } = check(&copy);
         assert_eq!((code, err.as_str()), (0, ""), "{}", file.display());
         assert!(out.starts_with("node ") && out.contains("\n  port "), "{out}");
@@ -104,6 +105,37 @@ egress = [{ port = "path1", tag = "r-tag" }]
     let CommandOutput { code, out, err } = check(&file);
     assert_eq!((code, out.as_str()), (2, ""), "{err}");
     assert!(err.contains("set mtu = 1506 on port \"path1\""), "{err}");
+}
+
+/// The MTU that the file does not set is that of the interface, or of the veth pair that the node creates.
+#[test]
+fn an_mtu_that_is_too_small_on_this_host_is_refused() {
+    let directory = TemporaryDirectory::new("check-host-mtu");
+    let file = directory.file("narrow.toml");
+    let check = |talker: &str| {
+        let text = format!(
+            r#"
+port = [
+  {{ name = "talker", interface = {talker} }},
+  {{ name = "path1", interface = "not-here", mtu = 1500 }},
+]
+[[stream]]
+name = "there"
+generate = true
+member = [{{ port = "talker", identify = {{ type = "null", destination = "01:00:5e:00:00:01" }} }}]
+egress = [{{ port = "path1", tag = "r-tag" }}]
+"#
+        );
+        std::fs::write(&file, text).expect("a file");
+        check(&file)
+    };
+    for (talker, mtu) in [("\"lo\"", 65536), ("\"not-there\", create = \"veth\"", 1500)] {
+        let CommandOutput { code, out, err } = check(talker);
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        let needed = format!("frames from port \"talker\" (MTU {mtu}) require {}", mtu + 6);
+        assert!(err.contains(&needed), "{err}");
+    }
+    assert_eq!(check("\"not-there\"").code, 0, "an interface of another machine");
 }
 
 #[test]

@@ -95,10 +95,15 @@ fn version() {
     assert!(version::line().starts_with(env!("CARGO_PKG_VERSION")));
 }
 
-/// Completions of the last word, as requested by the script of a shell.
+/// Completions of the last word, as requested by the script for bash.
 fn offered(words: &[&str]) -> Vec<String> {
+    offered_by("bash", words)
+}
+
+/// Completions of the last word, as requested by the script for a shell.
+fn offered_by(shell: &str, words: &[&str]) -> Vec<String> {
     let mut command = onbeat();
-    command.env("ONBEAT_COMPLETE", "bash").args(["--", "onbeat"]).args(words);
+    command.env("ONBEAT_COMPLETE", shell).args(["--", "onbeat"]).args(words);
     command.env("_CLAP_COMPLETE_INDEX", words.len().to_string());
     let ran = CommandOutput::from(command.output().expect("it starts"));
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{words:?}");
@@ -118,15 +123,56 @@ fn completions_are_commands_options_and_values_of_this_host() {
     assert_eq!(offered(&["show", "--json", "no-such-no"]), [""; 0]);
 }
 
+/// Options with a fixed set of values, and these.
+const ENUMERATED: [(&[&str], &str); 9] = [
+    (&["run", "--backend"], "xdp packet xsk"),
+    (
+        &["doctor", "--fix", "--only"],
+        "governor rt-throttling offloads coalescing energy-efficient threaded-napi irq-affinity \
+         napi-priority napi-affinity",
+    ),
+    (&["irq", "top", "--sort"], "caused suffered packets per-packet pid command"),
+    (&["delay", "mirror", "--stamps"], "best nic kernel"),
+    (&["powerlink", "mn", "--backend"], "packet xsk xdp txtime module"),
+    (&["powerlink", "mn", "--soc"], "process automatic"),
+    (&["powerlink", "cn", "--backend"], "packet xsk xdp txtime module"),
+    (&["powerlink", "cn", "--response"], "process automatic"),
+    (&["completions"], "bash elvish fish powershell zsh"),
+];
+
+#[test]
+fn values_of_options_are_completed_in_each_shell() {
+    for shell in ["bash", "fish", "zsh"] {
+        for (words, values) in ENUMERATED {
+            let offered = offered_by(shell, &[words, &[""]].concat());
+            // zsh and fish receive options and descriptions as well.
+            let names: Vec<&str> = offered
+                .iter()
+                .filter_map(|line| line.split([':', '\t']).next())
+                .filter(|name| !name.starts_with('-'))
+                .collect();
+            assert_eq!(names.join(" "), values, "{shell}: {words:?}");
+        }
+    }
+    assert_eq!(offered(&["doctor", "--fix", "--only", "governor,off"]), ["governor,offloads"]);
+}
+
+/// The last word as the script for bash completes it.
 #[test]
 fn the_script_for_bash_completes_words() {
-    let script = "eval \"$(\"$0\" completions bash)\"; PATH=$1:$PATH; COMP_WORDS=(onbeat doctor --on)
-        COMP_CWORD=2 COMP_TYPE=9; _clap_complete_onbeat onbeat --on doctor; echo \"${COMPREPLY[*]}\"";
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_onbeat"));
-    let mut bash = std::process::Command::new("bash");
-    bash.args(["-c", script]).arg(program).arg(program.parent().expect("a directory"));
-    let ran = CommandOutput::from(bash.output().expect("bash starts"));
-    assert_eq!(ran.out, "--only\n", "{}", ran.err);
+    for (words, completed) in [("doctor --on", "--only"), ("run --backend x", "xdp xsk")] {
+        let script = format!(
+            "eval \"$(\"$0\" completions bash)\"; PATH=$1:$PATH; COMP_WORDS=(onbeat {words})
+            COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)) COMP_TYPE=9
+            _clap_complete_onbeat onbeat \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"
+            echo \"${{COMPREPLY[*]}}\""
+        );
+        let program = std::path::Path::new(env!("CARGO_BIN_EXE_onbeat"));
+        let mut bash = std::process::Command::new("bash");
+        bash.arg("-c").arg(script).arg(program).arg(program.parent().expect("a directory"));
+        let ran = CommandOutput::from(bash.output().expect("bash starts"));
+        assert_eq!(ran.out, format!("{completed}\n"), "{}", ran.err);
+    }
 }
 
 #[test]
@@ -144,4 +190,5 @@ fn manual_pages_have_no_errors() {
         assert!(pages.contains(&path.join(name)), "{pages:?}");
     }
     assert_eq!(onbeat_testing::faults_of_manual_pages(&pages), [""; 0]);
+    assert_eq!(onbeat_testing::missing_documents(&pages), [""; 0]);
 }

@@ -90,6 +90,25 @@ fn bad(line: &[&str]) -> String {
     err
 }
 
+/// Each command that requires the daemon names the data plane that still runs.
+fn without_daemon() {
+    for line in [
+        &["show"][..],
+        &["show", "relay", "--json"],
+        &["show", "relay", "--events"],
+        &["reset", "back"],
+        &["reload", "relay"],
+        &["stream", "remove", "back", "--node", "relay"],
+    ] {
+        assert_eq!(
+            bad(line),
+            "onbeat: the data plane of node \"relay\" runs without its daemon; take it over with: onbeat \
+             run FILE, or remove it with: onbeat down relay\n",
+            "{line:?}"
+        );
+    }
+}
+
 fn life_cycle(directory: &TemporaryDirectory) {
     let _mounts = private_mounts();
     let handle = Handle::open().expect("rtnetlink");
@@ -105,6 +124,14 @@ fn life_cycle(directory: &TemporaryDirectory) {
     let file = directory.file("relay.toml");
     std::fs::copy(root().join("examples/relay-two-paths.toml"), &file).expect("a copy");
     let path = file.to_str().expect("a path that is text");
+
+    // The MTU of 1500 leaves no room for the tag.
+    let text = std::fs::read_to_string(&file).expect("the file");
+    std::fs::write(&file, text.replace("mtu = 1506", "")).expect("another file");
+    let refused = bad(&["run", "--check", path]);
+    assert!(refused.contains("set mtu = 1506 on port \"path1\""), "{refused}");
+    assert_eq!(bad(&["run", path]), refused);
+    std::fs::write(&file, text).expect("the file");
 
     let daemon = Daemon::start(&file, directory);
     let table = good(&["show"]);
@@ -134,13 +161,17 @@ fn life_cycle(directory: &TemporaryDirectory) {
     assert!(good(&["show"]).contains("\nhome "), "the configuration is unchanged");
 
     assert_eq!(daemon.stop(Signal::SIGTERM).code(), Some(0));
-    bad(&["show"]);
+    without_daemon();
     std::fs::write(&file, text.replace("\"back\"", "\"home\"")).expect("the file");
     let daemon = Daemon::start(&file, directory);
     assert!(good(&["show"]).contains("\nhome "), "taken over");
-    assert_eq!(daemon.stop(Signal::SIGTERM).code(), Some(0));
+    // Its socket stays.
+    daemon.stop(Signal::SIGKILL);
+    without_daemon();
+    assert_eq!(bad(&["show", "/run/onbeat/relay.sock"]), bad(&["show"]));
     assert_eq!(good(&["down", "relay"]), "relay is down\n");
     bad(&["down", "relay"]);
+    assert!(bad(&["show", "relay"]).starts_with("onbeat: no node \"relay\" is running"));
 
     let daemon = Daemon::start(&file, directory);
     assert_eq!(daemon.stop(Signal::SIGINT).code(), Some(0), "Ctrl-C");

@@ -16,7 +16,7 @@ use onbeat_terminal::exit::Result;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  onbeat load cpu examples/load/paper.toml --for 60s
+  onbeat load cpu /usr/share/doc/onbeat/examples/load/paper.toml --for 60s
   onbeat load net 192.0.2.2:9 --rate 10000 --size 1470
 
 Exit status: 0 success, 2 error.")]

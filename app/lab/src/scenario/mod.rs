@@ -31,7 +31,8 @@ use std::fmt;
 use clap::{ArgMatches, Args, Command};
 use onbeat_realtime::interrupt::Guard;
 use onbeat_report::table::wrap;
-use onbeat_report::{Figure, Outcome, html, summary};
+use onbeat_report::{Figure, Outcome, html};
+use onbeat_terminal::output::screen_size;
 
 use crate::{Error, Result, Topology};
 use stage::Stage;
@@ -185,7 +186,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "rtt",
-        summary: "all three round-trip scenarios in one run, as in figures 7, 8 and 9 of the paper",
+        summary: "all three round-trip scenarios in one run, as in figures 7, 8 and 9 of the paper on XDP FRER",
         example: "--probes 10000 --html rtt.html",
         about: "Single probes make round trips through two nodes by each data plane: on an idle \
                 machine, with CPU stressors, and with background traffic (figures 7, 8 and 9 of \
@@ -250,7 +251,7 @@ const SCENARIOS: &[Scenario] = &[
         example: "--minutes 10 --seed 7 --backend packet",
         about: "Random networks with random streams run under random faults. Every frame is \
                 checked by captures outside of the nodes; the seed reproduces the run.",
-        shows: &["judged", "faults", "networks"],
+        shows: &["checked", "faults", "networks"],
         network: chaos::network,
         play: &TypedPlay(chaos::play),
     },
@@ -269,9 +270,9 @@ impl Scenario {
         self.play.augment(Command::new(self.name))
     }
 
-    /// The description, wrapped to the width of a screen.
+    /// The description, wrapped to the width of the screen, but not to lines that are hard to read.
     fn introduction(&self) -> String {
-        let lines = wrap(self.about, summary::COLUMNS);
+        let lines = wrap(self.about, screen_size().columns.min(100));
         lines.iter().map(|line| format!("{line}\n")).collect::<String>() + "\n"
     }
 

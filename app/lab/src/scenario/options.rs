@@ -6,6 +6,7 @@ use std::time::Duration;
 use onbeat_node::config::Backend;
 use onbeat_realtime::clock::SECOND;
 use onbeat_report::format::parse_duration;
+use onbeat_terminal::values::one_of;
 
 use crate::{Error, Result};
 
@@ -35,16 +36,16 @@ impl Common {
 /// The data plane of the nodes.
 #[derive(Debug, clap::Args)]
 pub(super) struct DataPlaneOptions {
-    /// Data plane of the nodes: programs in the kernel (xdp), or the node's process over packet sockets
-    /// (packet) or AF_XDP sockets (xsk); default: that of the nodes' configurations
-    #[arg(long, value_name = "NAME")]
+    /// Data plane of the nodes: programs in the kernel (xdp), or the node's process with packet sockets
+    /// (packet) or AF_XDP sockets (xsk) [default: as configured]
+    #[arg(long, value_name = "NAME", value_parser = one_of(Backend::ALL))]
     pub(super) backend: Option<Backend>,
 }
 
 /// Rate and size of the frames of each stream.
 #[derive(Debug, clap::Args)]
 pub(super) struct FrameOptions {
-    /// Frames per second of each stream; default: depends on the scenario
+    /// Frames per second of each stream [default: depends on the scenario]
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
     /// Frame size in octets, with Ethernet header and tags, without FCS
@@ -111,11 +112,11 @@ pub(super) struct SeedOptions {
 /// A POWERLINK network.
 #[derive(Debug, clap::Args)]
 pub(super) struct PowerlinkOptions {
-    /// Number of controlled nodes: up to 16 run on ports of this machine, more, if the scenario
-    /// supports them, in virtual time; default: depends on the scenario
+    /// Number of controlled nodes: up to 16 run on ports of this machine. More run in virtual time, if the
+    /// scenario supports it [default: depends on the scenario]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=239))]
     nodes: Option<u8>,
-    /// Cycle of the network; default: depends on the scenario
+    /// Cycle of the network [default: depends on the scenario]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     cycle: Option<Duration>,
 }

@@ -4,7 +4,7 @@
 use onbeat_frer::spec::{PortId, Stream};
 
 use super::diagnostic::Source;
-use super::reader::{Faults, Table};
+use super::reader::{Faults, read};
 use super::set::Conflict;
 use super::{
     ConfigError, PortConfig, PortIds, ReplacedStreams, SourceText, StreamSet, Warnings, block,
@@ -46,15 +46,16 @@ impl Addition {
     ) -> Result<Addition, ConfigError> {
         let source = Source { file: file.into(), text: text.into() };
         let root = parse(text, &source)?;
-        let faults = Faults::default();
-        let mut table = Table::root(&root, &faults);
         let ids: PortIds =
             (0..).zip(ports).map(|(id, port)| (port.name.clone(), PortId(id))).collect();
-        let blocks = stream::read_all(table.items("stream"), &ids, &faults);
-        if !table.has("stream") {
-            table.fault("no stream found", "write [[stream]] tables, as in the node's file");
-        }
-        table.finish();
+        let (blocks, faults) = read(&root, |mut table, faults| {
+            let blocks = stream::read_all(table.items("stream"), &ids, faults);
+            if !table.has("stream") {
+                table.fault("no stream found", "write [[stream]] tables, as in the node's file");
+            }
+            table.finish();
+            blocks
+        });
         let already = if how == StreamOperation::Add { already } else { 0 };
         let streams = block::unfold(&blocks, already, room, &faults);
         check::all(&streams, &blocks, ports, &faults);

@@ -1,9 +1,8 @@
 //! Data planes by name.
 
 use std::fmt;
-use std::str::FromStr;
 
-use onbeat_link::{Backend as PortBackend, by_name};
+use onbeat_link::Backend as PortBackend;
 
 /// The data plane of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,14 +34,5 @@ impl Backend {
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(Self::ALL[*self as usize].0)
-    }
-}
-
-/// As [`by_name`].
-impl FromStr for Backend {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        by_name(&Self::ALL, name)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use onbeat_irq_core::policy::{Budget, Policy, Rank, Settings};
 use onbeat_irq_guard::{Config, DropAt, Namespaces, Rule};
 
-use super::reader::{Faults, Table, Value};
+use super::reader::{self, Value};
 use super::realtime::parse as parse_text;
 use super::{LoadError, Source, interface, parse, source_of};
 
@@ -36,14 +36,15 @@ pub fn load_guard(path: &Path) -> Result<Config, LoadError> {
     let (text, file) = source_of(path)?;
     let source = Source { file, text: text.into() };
     let root = parse(&source.text, &source)?;
-    let faults = Faults::default();
-    let mut table = Table::root(&root, &faults);
-    for of_node in ["node", "port", "stream"] {
-        table.has(of_node);
-    }
-    let config =
-        table.require("guard", "{ interfaces = [\"eth0\"] }").and_then(|value| read(&value));
-    table.finish();
+    let (config, faults) = reader::read(&root, |mut table, _| {
+        for of_node in ["node", "port", "stream"] {
+            table.has(of_node);
+        }
+        let value = table.require("guard", "{ interfaces = [\"eth0\"] }");
+        let config = value.and_then(|value| read(&value));
+        table.finish();
+        config
+    });
     faults.judge(&source)?;
     Ok(config.expect("without faults there is one"))
 }

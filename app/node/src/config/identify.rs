@@ -4,6 +4,7 @@ use onbeat_frer::spec::{
     Identification, IdentificationKind, IpMatch, MaskAndMatch, NextProtocol, Rewrite, Tagged,
     VlanAction, VlanMatch,
 };
+use onbeat_report::format::count;
 use onbeat_wire::MacAddress;
 
 use super::reader::{Table, Value};
@@ -13,9 +14,11 @@ const VLAN: std::ops::RangeInclusive<u16> = 1..=4094;
 
 pub(super) fn read(value: &Value<'_>) -> Option<Identification> {
     let mut table = value.table()?;
-    let kind = table
-        .require("type", "\"null\"")?
-        .choice(&IdentificationKind::ALL.map(|kind| (kind.name(), kind)))?;
+    let Some(kind) = table.require("type", "\"null\"") else {
+        table.abandon();
+        return None;
+    };
+    let kind = kind.choice(&IdentificationKind::ALL.map(|kind| (kind.name(), kind)))?;
     let identification = match kind {
         IdentificationKind::Null => {
             let (destination, vlan) = (destination(&mut table), vlan_match(&mut table));
@@ -225,7 +228,7 @@ fn msdu(table: &mut Table<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let (mask, matched) = (mask?, matched?);
     if let Some(value) = mask_value.filter(|_| !(2..=1984).contains(&mask.len())) {
         value.fault(
-            format!("the mask is {} octets long", mask.len()),
+            format!("the mask has {}", count(mask.len() as u64, "octet")),
             "mask 2 to 1984 octets of the MSDU (9.1.6, 802.1CBdb)",
         );
     }
@@ -234,7 +237,11 @@ fn msdu(table: &mut Table<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
             within_mask(Some(value), &mask, &matched);
         } else {
             value.fault(
-                format!("the value has {} octets, its mask {}", matched.len(), mask.len()),
+                format!(
+                    "the value has {}, its mask {}",
+                    count(matched.len() as u64, "octet"),
+                    mask.len()
+                ),
                 "use the same length for msdu-mask and msdu-match",
             );
         }

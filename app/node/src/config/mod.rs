@@ -41,6 +41,7 @@ pub use addition::{Addition, StreamOperation};
 pub use backend::Backend;
 pub use events::EventsConfig;
 pub use guard::load_guard;
+pub(crate) use node::{PINS, default_pin};
 pub use set::{ReplacedStreams, StreamSet};
 
 /// The configuration of a node.
@@ -166,17 +167,8 @@ impl Config {
     pub fn parse(text: &str, file: &str) -> Result<Config, ConfigError> {
         let source = Source { file: file.into(), text: text.into() };
         let root = parse(text, &source)?;
-        let faults = Faults::default();
-        let mut table = Table::root(&root, &faults);
-        let (mut node, control) = node::read(table.take("node"), file);
-        node.guard = table.take("guard").and_then(|value| guard::read(&value));
-        let (ports, ids) = node::read_ports(table.items("port"), node.backend);
-        if ports.is_empty() && !table.has("port") {
-            let help = "add [[port]] with name = \"path1\" and interface = \"eth0\"";
-            table.fault("the node has no port", help);
-        }
-        let blocks = stream::read_all(table.items("stream"), &ids, &faults);
-        table.finish();
+        let (tables, faults) = reader::read(&root, |table, faults| read(table, file, faults));
+        let (node, control, ports, blocks) = tables;
         let streams = block::unfold(&blocks, 0, node.max_streams, &faults);
         let taken = check::all(&streams, &blocks, &ports, &faults);
         check::replicas(&streams, &blocks, &ports, &faults);
@@ -239,6 +231,22 @@ impl Config {
     pub fn port(&self, id: PortId) -> &PortConfig {
         &self.ports[usize::from(id.0)]
     }
+}
+
+/// The tables of a file.
+type Tables = (NodeConfig, Option<Range<usize>>, Vec<PortConfig>, Vec<block::Block>);
+
+fn read(mut table: Table<'_>, file: &str, faults: &Faults) -> Tables {
+    let (mut node, control) = node::read(table.take("node"), file);
+    node.guard = table.take("guard").and_then(|value| guard::read(&value));
+    let (ports, ids) = node::read_ports(table.items("port"), node.backend);
+    if ports.is_empty() && !table.has("port") {
+        let help = "add [[port]] with name = \"path1\" and interface = \"eth0\"";
+        table.fault("the node has no port", help);
+    }
+    let blocks = stream::read_all(table.items("stream"), &ids, faults);
+    table.finish();
+    (node, control, ports, blocks)
 }
 
 /// Remedy for a control socket whose directory cannot be used.

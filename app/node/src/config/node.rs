@@ -27,6 +27,14 @@ const MAX_STREAMS: u32 = 65536;
 /// `sun_path` of a socket address, without its closing 0.
 const SOCKET_PATH_LENGTH: usize = 107;
 
+/// Parent of the default pin directories.
+pub(crate) const PINS: &str = "/sys/fs/bpf/onbeat";
+
+/// Default pin directory of the node with this name.
+pub(crate) fn default_pin(name: &str) -> PathBuf {
+    Path::new(PINS).join(name)
+}
+
 pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<Range<usize>>) {
     let stem = Path::new(file).file_stem().and_then(|stem| stem.to_str());
     let mut config = NodeConfig {
@@ -64,7 +72,7 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
     }
     config.control = control
         .unwrap_or_else(|| Path::new(onbeat_host::RUN).join(format!("{}.sock", config.name)));
-    config.pin = pin.unwrap_or_else(|| format!("/sys/fs/bpf/onbeat/{}", config.name).into());
+    config.pin = pin.unwrap_or_else(|| default_pin(&config.name));
     (config, control_at)
 }
 

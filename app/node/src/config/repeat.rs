@@ -33,7 +33,8 @@ pub(super) struct Step {
 /// Reads `count` and `step`.
 pub(super) fn read(table: &mut Table<'_>, name: Option<&Value<'_>>) -> Repeat {
     let count_value = table.take("count");
-    let count = count_value.as_ref().and_then(|value| value.number(1..=65536u32)).unwrap_or(1);
+    // Without a valid count the name may be a template.
+    let count = count_value.as_ref().map_or(1, |value| value.number(1..=65536u32).unwrap_or(0));
     if let (Some(value), Some(text)) = (name, name.and_then(|value| value.text())) {
         if count > 1 && !text.contains("{n}") {
             value.fault(

@@ -13,7 +13,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use super::{Event, EventStart, NodeStatus, Request, Response};
+use super::{Event, EventStart, NodeStatus, Request, Response, orphan};
 
 /// Default directory of control sockets.
 pub const DIRECTORY: &str = onbeat_host::RUN;
@@ -44,6 +44,12 @@ pub enum ClientError {
         /// The directory that was searched.
         directory: PathBuf,
     },
+    /// Data planes run without their daemons, which were stopped or killed.
+    #[error("{}", without_daemon(nodes))]
+    NoDaemon {
+        /// The nodes, at least one.
+        nodes: Vec<String>,
+    },
     /// There are only sockets of terminated daemons.
     #[error(
         "no node is running; the daemons of these have terminated: {}; restart one with: onbeat run FILE, or \
@@ -70,7 +76,8 @@ pub enum ClientError {
     },
     /// The socket exists, but no daemon listens.
     #[error(
-        "no process listens on control socket {path:?}: its daemon has terminated; restart it with: onbeat run FILE"
+        "no process listens on control socket {path:?}: its daemon has terminated; restart it with: \
+         onbeat run FILE, or remove its node with: onbeat down NODE"
     )]
     Dead {
         /// The socket.
@@ -121,6 +128,16 @@ fn running(nodes: &[String]) -> String {
     }
 }
 
+fn without_daemon(nodes: &[String]) -> String {
+    let (what, node) = match nodes {
+        [node] => {
+            (format!("the data plane of node {node:?} runs without its daemon"), node.as_str())
+        }
+        _ => (format!("data planes run without their daemons: {}", nodes.join(", ")), "NODE"),
+    };
+    format!("{what}; take it over with: onbeat run FILE, or remove it with: onbeat down {node}")
+}
+
 /// The control sockets in a directory, by name of the node.
 pub fn discover(directory: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -140,6 +157,11 @@ fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     setsockopt(&fd, sockopt::SendTimeout, &seconds)?;
     connect(fd.as_raw_fd(), &UnixAddr::new(path)?).map_err(|errno| in_time(errno.into()))?;
     Ok(fd.into())
+}
+
+/// Whether no process listens on the socket.
+fn is_dead(error: &ClientError) -> bool {
+    matches!(error, ClientError::Dead { .. } | ClientError::NoNode { .. })
 }
 
 /// Adds the meaning of a time-out to an error.
@@ -168,12 +190,15 @@ impl Client {
             name => name.and_then(named).map(|node| node.1.as_path()),
         };
         if let Some(path) = path {
-            return Client::connect(path);
+            return Client::connect(path).map_err(|error| match orphan::node(path) {
+                Some(node) if is_dead(&error) => ClientError::NoDaemon { nodes: vec![node] },
+                _ => error,
+            });
         }
         let (mut alive, mut dead) = (Vec::new(), Vec::new());
         for (name, path) in nodes {
             match Client::connect_in(&path, PROBE_TIMEOUT) {
-                Err(ClientError::Dead { .. } | ClientError::NoNode { .. }) => dead.push(name),
+                Err(error) if is_dead(&error) => dead.push(name),
                 client => alive.push((name, path, client)),
             }
         }
@@ -182,9 +207,14 @@ impl Client {
             return client.or_else(|_| Client::connect(&path));
         }
         let nodes: Vec<String> = alive.into_iter().map(|(name, ..)| name).collect();
+        let orphans = orphan::nodes(directory);
         Err(match name {
+            Some(name) if orphans.iter().any(|orphan| orphan == name) => {
+                ClientError::NoDaemon { nodes: vec![name.to_owned()] }
+            }
             Some(name) => ClientError::UnknownNode { name: name.into(), nodes },
             None if !nodes.is_empty() => ClientError::SeveralNodes { nodes },
+            None if !orphans.is_empty() => ClientError::NoDaemon { nodes: orphans },
             None if !dead.is_empty() => ClientError::OnlyDead { nodes: dead },
             None => ClientError::NoNode { directory: directory.into() },
         })

@@ -11,6 +11,7 @@
 
 mod client;
 mod event;
+mod orphan;
 mod server;
 mod status;
 mod table;

@@ -9,7 +9,7 @@ use onbeat_frer::dataplane::DataPlane;
 use onbeat_frer::spec::Stream;
 use onbeat_frer_user::{Options as UserOptions, PollMode, UserPlane};
 use onbeat_frer_xdp::{
-    BPF_MOUNT, Error as PlaneError, Options as PlaneOptions, PinDirectory, PinOwner, Plane,
+    Error as PlaneError, Options as PlaneOptions, PinDirectory, PinOwner, Plane,
 };
 use onbeat_host::trust;
 use onbeat_netdev::{LinkEvent, Namespace};
@@ -26,7 +26,7 @@ use super::port_counters::FormerCounters;
 use super::setup::{Layout, Setup, names};
 use super::upkeep::Upkeep;
 use super::watch::{StreamReporter, Watcher};
-use crate::config::{Backend, Config, NodeConfig, PortConfig, StreamSet, Warnings};
+use crate::config::{Backend, Config, NodeConfig, PortConfig, StreamSet, Warnings, default_pin};
 use crate::control::{EventDetail, LinkState};
 
 /// Longest interval of polling reset timers of recovery functions.
@@ -535,11 +535,6 @@ pub(super) fn is_pinned(directory: Option<&PinDirectory>) -> Result<bool> {
 /// node's name is the node's, and any other where the node has a journal.
 pub(super) fn pin_owner(name: &str, pin: &Path, control: &Path, journal: bool) -> PinOwner {
     PinOwner::new(control, *pin == default_pin(name) || journal)
-}
-
-/// Default pin directory of the node with this name.
-pub(super) fn default_pin(name: &str) -> PathBuf {
-    Path::new(BPF_MOUNT).join("onbeat").join(name)
 }
 
 /// Removes the pins of a node, and logs other files in its directory.

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use onbeat_frer_xdp::PinDirectory;
 use onbeat_host::{PrivateDirectory, trust};
 
-use super::assembly::{NodeRemoval, Removal, default_pin, is_pinned, pin_owner};
+use super::assembly::{NodeRemoval, Removal, is_pinned, pin_owner};
 use super::error::{Error, Result};
 use super::journal::Journal;
-use crate::config::{Config, is_name};
+use crate::config::{Config, default_pin, is_name};
 use crate::control::{
     BindError, Client, ClientError, DIRECTORY, Request, Response, Server, in_directory,
 };

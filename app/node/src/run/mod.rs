@@ -40,7 +40,7 @@ use onbeat_irq_guard::Background;
 use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
 
-use crate::config::{Backend, Config, StreamOperation};
+use crate::config::{Backend, Config, Create, StreamOperation, Warnings};
 use crate::control::{Reply, Request, Response, Server};
 use crate::notify::Notifier;
 use crate::service::MissingDropIns;
@@ -48,6 +48,9 @@ use assembly::Node;
 pub use assembly::Removal;
 pub use down::down;
 pub use error::{Error, Result};
+
+/// MTU that the kernel gives to a new veth pair, in octets.
+const NEW_VETH_MTU: u32 = 1500;
 
 /// Options of running a node.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,22 +61,26 @@ pub struct Options {
     pub backend: Option<Backend>,
 }
 
-/// Checks a configuration against the host: its ports have different interfaces, and its pin directory can be
-/// used.
+/// Checks a configuration against the host: its ports have different interfaces, the MTUs of those that exist are
+/// sufficient, and its pin directory can be used. Returns the warnings of the configuration.
 ///
 /// # Errors
-/// Two ports have one interface; the pin directory cannot be used.
-pub fn check(config: &Config) -> Result<()> {
-    interfaces::resolve(&Handle::open()?, &mut config.ports.clone())?;
+/// Two ports have one interface; the MTU of a path is too small; the pin directory cannot be used.
+pub fn check(config: &Config) -> Result<Warnings> {
+    let handle = Handle::open()?;
+    interfaces::resolve(&handle, &mut config.ports.clone())?;
+    let warnings = config.check(|port| match handle.link(&port.attached_interface()) {
+        Ok(link) => Some(link.mtu),
+        // The MTU of a new pair; an interface may be of another machine.
+        Err(_) => port.create.map(|Create::Veth| NEW_VETH_MTU),
+    })?;
     match PinDirectory::open(&config.node.pin) {
         // Not readable without privileges.
         Err(onbeat_frer_xdp::Error::Pin { source, .. })
-            if source.kind() == std::io::ErrorKind::PermissionDenied =>
-        {
-            Ok(())
-        }
-        opened => Ok(opened.map(drop)?),
+            if source.kind() == std::io::ErrorKind::PermissionDenied => {}
+        opened => opened.map(drop)?,
     }
+    Ok(warnings)
 }
 
 /// Action on exit of the loop.

@@ -7,12 +7,13 @@
 //! `REGENERATE=1 cargo test -p onbeat-node config_errors` writes the reports again; read the
 //! difference before you commit it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use onbeat_node::config::Config;
-use onbeat_testing::TemporaryDirectory;
+use onbeat_testing::{TemporaryDirectory, root};
 
 /// Compares the report of each configuration in a folder with the one beside it; how many there are.
 fn compare(folder: &str, report: impl Fn(&str, &str) -> String) -> usize {
@@ -64,6 +65,82 @@ fn every_broken_configuration_gets_its_report() {
         if named { report.replacen(&longer, "", 1) } else { report }
     });
     assert!(cases >= 40, "only {cases} cases");
+}
+
+fn reference() -> String {
+    fs::read_to_string(root().join("examples/reference.toml")).unwrap()
+}
+
+/// The keys before an equals sign, each with its end in the text.
+fn keys(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_key = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    text.match_indices(" = ").filter_map(move |(end, _)| {
+        let line = &text[text[..end].rfind('\n').map_or(0, |at| at + 1)..end];
+        let key = &line[line.rfind(|c| !is_key(c)).map_or(0, |at| at + 1)..];
+        (!line.contains('#')).then_some((end, key))
+    })
+}
+
+/// A misspelled key has no further consequence, such as a missing key or a value without its mask.
+#[test]
+fn a_misspelled_key_is_one_error() {
+    let text = reference();
+    let mut misspelled: Vec<(String, String)> = keys(&text)
+        .map(|(end, key)| {
+            let last = &key[key.len() - 1..];
+            (key.to_owned(), format!("{}{last}{}", &text[..end], &text[end..]))
+        })
+        .collect();
+    for table in ["node", "node.events", "guard", "guard.budget", "port", "stream", "stream.member"]
+        .into_iter()
+        .chain(["stream.member.identify", "stream.egress", "stream.recover.latent-error"])
+    {
+        let last = &table[table.len() - 1..];
+        let line = |line: &str| match line.trim_start_matches('[').strip_prefix(table) {
+            Some(rest) if line.starts_with('[') && rest.starts_with(['.', ']']) => {
+                let start = line.len() - rest.len();
+                format!("{}{last}{rest}\n", &line[..start])
+            }
+            _ => format!("{line}\n"),
+        };
+        let key = table.rsplit('.').next().unwrap();
+        misspelled.push((key.to_owned(), text.lines().map(line).collect()));
+    }
+    assert!(misspelled.len() > 150, "{}", misspelled.len());
+    for (key, text) in misspelled {
+        let error = Config::parse(&text, "a.toml").unwrap_err();
+        assert_eq!(error.count(), 1, "{key}: {error}");
+        let report = error.to_string();
+        assert!(report.ends_with(&format!("did you mean {key}?")), "{report}");
+    }
+}
+
+#[test]
+fn all_misspelled_keys_are_reported() {
+    let text = reference().replace("[port]", "[prot]").replace("mtu =", "mut =");
+    let report = Config::parse(&text, "a.toml").unwrap_err().to_string();
+    assert_eq!(report.matches("did you mean ").count(), 3, "{report}");
+    assert!(report.ends_with("a.toml: 3 errors"), "{report}");
+}
+
+#[test]
+fn each_key_has_a_broken_example() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/errors");
+    let mut broken = BTreeSet::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "txt") {
+            let report = fs::read_to_string(path).unwrap();
+            // FILE:LINE:COLUMN: KEY: message
+            let keys = report.lines().filter_map(|line| line.split(": ").nth(1));
+            let last = keys.filter_map(|path| path.rsplit('.').next());
+            broken.extend(last.filter_map(|key| key.split('[').next().map(str::to_owned)));
+        }
+    }
+    let text = reference();
+    let missing: BTreeSet<_> =
+        keys(&text).map(|(_, key)| key).filter(|key| !broken.contains(*key)).collect();
+    assert_eq!(missing, BTreeSet::new(), "add a broken example for each of these keys");
 }
 
 #[test]

@@ -6,8 +6,10 @@
 //! 0. Messages are followed by padding, up to Ethernet's minimum length or to the payload limit of a poll:
 //! `parse` ignores it, the caller of `emit` adds it.
 
+mod abort;
 mod ident;
 mod message;
+mod multiple;
 mod nmt;
 mod node;
 mod octets;
@@ -19,8 +21,10 @@ mod soa;
 mod soc;
 mod status;
 
+pub use abort::Abort;
 pub use ident::{HostName, IdentResponse};
 pub use message::{Body, Message, MessageError, MessageType, Service};
+pub use multiple::{ObjectEntries, ObjectEntry};
 pub use nmt::{NmtCommand, NmtCommandId, NmtRequest, NmtState};
 pub use node::{NodeId, NodeSet, multicast};
 pub use poll::{MAX_PAYLOAD, PdoVersion, Preq, Pres};

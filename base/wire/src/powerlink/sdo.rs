@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::octets::{bit, bits, put, u16_at, u32_at};
+use super::{Abort, ObjectEntries};
 use crate::bytes::{room, split};
 use crate::{EmitError, Truncated};
 
@@ -18,6 +19,8 @@ mod field {
     pub(super) const DATA_SIZE: usize = 8;
 }
 
+const DATA_SIZE_LEN: usize = 4;
+
 const SEQUENCE_LEN: usize = 4;
 /// Octets of the command layer before the data size or the payload.
 const COMMAND_LEN: usize = field::DATA_SIZE;
@@ -27,6 +30,7 @@ pub const MAX_SEQUENCE: u8 = 0x3f;
 const SEQUENCE: &str = "POWERLINK SDO sequence layer";
 const COMMAND: &str = "POWERLINK SDO command layer";
 const SEGMENT: &str = "POWERLINK SDO segment";
+const ABORT: &str = "POWERLINK SDO abort code";
 
 /// State of one direction of a connection: ReceiveCon and SendCon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -125,9 +129,10 @@ impl fmt::Display for CommandId {
 pub enum Segmentation {
     /// The whole transfer.
     Expedited,
-    /// The first segment.
+    /// The first of several segments. DataSize is in front of its payload.
     Initiate {
-        /// Octets of payload in all segments.
+        /// DataSize: the sum of the segment sizes of the transfer, in octets. As the segment size of this
+        /// segment includes the four octets of DataSize, the sum is the payload of all segments and 4.
         data_size: u32,
     },
     /// A middle segment.
@@ -156,36 +161,46 @@ pub struct Command<'a> {
 impl<'a> Command<'a> {
     fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
         let (header, rest) = split::<COMMAND_LEN>(COMMAND, octets)?;
-        let flags = header[field::FLAGS];
-        let (segmentation, rest) = match flags >> 4 & 3 {
-            0 => (Segmentation::Expedited, rest),
-            1 => {
-                let (size, rest) = split::<4>(COMMAND, rest)?;
-                (Segmentation::Initiate { data_size: u32_at(size, 0) }, rest)
-            }
-            2 => (Segmentation::Segment, rest),
-            _ => (Segmentation::Complete, rest),
-        };
-        let needed = usize::from(u16_at(header, field::SIZE));
-        let payload =
+        let (flags, needed) = (header[field::FLAGS], usize::from(u16_at(header, field::SIZE)));
+        let segment =
             rest.get(..needed).ok_or(Truncated { what: SEGMENT, needed, len: rest.len() })?;
+        let (segmentation, payload) = match flags >> 4 & 3 {
+            0 => (Segmentation::Expedited, segment),
+            1 => {
+                let (size, payload) = split::<DATA_SIZE_LEN>(SEGMENT, segment)?;
+                (Segmentation::Initiate { data_size: u32_at(size, 0) }, payload)
+            }
+            2 => (Segmentation::Segment, segment),
+            _ => (Segmentation::Complete, segment),
+        };
+        let abort = bit(flags, 6);
+        if abort {
+            split::<4>(ABORT, payload)?;
+        }
         Ok(Command {
             transaction: header[field::TRANSACTION],
             response: bit(flags, 7),
-            abort: bit(flags, 6),
+            abort,
             segmentation,
             command: CommandId(header[field::COMMAND]),
             payload,
         })
     }
 
-    fn buffer_len(&self) -> usize {
+    /// Returns the segment size, in octets: that of the payload, and in the first of several segments that of
+    /// DataSize.
+    pub fn segment_size(&self) -> usize {
         let data_size = matches!(self.segmentation, Segmentation::Initiate { .. });
-        COMMAND_LEN + if data_size { 4 } else { 0 } + self.payload.len()
+        self.payload.len() + if data_size { DATA_SIZE_LEN } else { 0 }
+    }
+
+    fn buffer_len(&self) -> usize {
+        COMMAND_LEN + self.segment_size()
     }
 
     fn emit(&self, buffer: &mut [u8]) -> Result<(), EmitError> {
-        EmitError::check("SDO segment size", self.payload.len(), u16::MAX.into())?;
+        let size = self.segment_size();
+        EmitError::check("SDO segment size", size, u16::MAX.into())?;
         let (needed, len) = (self.buffer_len(), buffer.len());
         let no_room = EmitError::NoRoom { what: COMMAND, needed, len };
         let at = needed - self.payload.len();
@@ -204,14 +219,62 @@ impl<'a> Command<'a> {
         header[field::TRANSACTION] = self.transaction;
         header[field::FLAGS] = bits([(7, self.response), (6, self.abort)]) | segmentation << 4;
         header[field::COMMAND] = self.command.0;
-        put(header, field::SIZE, (self.payload.len() as u16).to_le_bytes());
+        put(header, field::SIZE, (size as u16).to_le_bytes());
         Ok(())
     }
 
-    /// Returns the reason of an abort, if aborted.
-    pub fn abort_code(&self) -> Option<u32> {
+    /// Returns the reason, if the transfer is aborted.
+    pub fn abort_code(&self) -> Option<Abort> {
         let code = self.payload.first_chunk().filter(|_| self.abort)?;
-        Some(u32::from_le_bytes(*code))
+        Some(Abort(u32::from_le_bytes(*code)))
+    }
+
+    /// Whether it is the start of a request or response: not a further segment, nor an abort.
+    fn is_first(&self) -> bool {
+        let further = matches!(self.segmentation, Segmentation::Segment | Segmentation::Complete);
+        !further && !self.abort
+    }
+
+    /// Returns index and sub-index of the object that a request reads or writes, if it contains them: not a
+    /// further segment, nor a request of several objects.
+    pub fn object(&self) -> Option<(u16, u8)> {
+        let by_index = matches!(self.command, CommandId::WRITE_BY_INDEX | CommandId::READ_BY_INDEX);
+        match self.payload {
+            [low, high, sub, _, ..] if by_index && self.is_first() && !self.response => {
+                Some((u16::from_le_bytes([*low, *high]), *sub))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the objects of a command that reads or writes several, as far as they are in this segment.
+    pub fn objects(&self) -> ObjectEntries<'a> {
+        let command = if self.is_first() { self.command } else { CommandId::NIL };
+        let segmented = self.segmentation != Segmentation::Expedited;
+        ObjectEntries::new(command, self.response, segmented, self.payload)
+    }
+}
+
+impl fmt::Display for Command<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.response { "response" } else { "request" };
+        write!(f, "{kind} {} {}", self.transaction, self.command)?;
+        let several = self.objects().flatten().map(|object| (object.index, object.sub));
+        for (index, sub) in self.object().into_iter().chain(several) {
+            write!(f, " {index:04X}/{sub:02X}")?;
+        }
+        if let Some(abort) = self.abort_code() {
+            return write!(f, " aborted {abort}");
+        }
+        let size = self.segment_size();
+        match self.segmentation {
+            Segmentation::Expedited => write!(f, " {size} octets"),
+            Segmentation::Initiate { data_size } => {
+                write!(f, " Initiate {size} of {data_size} octets")
+            }
+            Segmentation::Segment => write!(f, " Segment {size} octets"),
+            Segmentation::Complete => write!(f, " Complete {size} octets"),
+        }
     }
 }
 
@@ -272,12 +335,9 @@ impl fmt::Display for Sdo<'_> {
             "SDO receive {} {:?} send {} {:?}",
             receive.number, receive.connection, send.number, send.connection
         )?;
-        let Some(command) = self.command else { return Ok(()) };
-        let kind = if command.response { "response" } else { "request" };
-        write!(f, ", {kind} {} {}", command.transaction, command.command)?;
-        match command.abort_code() {
-            Some(code) => write!(f, " aborted {code:#010x}"),
-            None => write!(f, " {} octets", command.payload.len()),
+        match self.command {
+            Some(command) => write!(f, ", {command}"),
+            None => Ok(()),
         }
     }
 }
@@ -315,29 +375,96 @@ mod tests {
         assert!(sdo.emit(&mut buffer[..11]).is_err());
     }
 
+    fn command(segmentation: Segmentation, payload: &[u8]) -> Command<'_> {
+        Command {
+            transaction: 5,
+            response: true,
+            abort: false,
+            segmentation,
+            command: CommandId::READ_BY_INDEX,
+            payload,
+        }
+    }
+
     #[test]
     fn an_abort_has_a_code() {
-        let abort = |payload| Command {
-            transaction: 0,
-            response: true,
-            abort: true,
-            segmentation: Segmentation::Expedited,
-            command: CommandId::WRITE_BY_INDEX,
-            payload,
-        };
-        assert_eq!(abort(&[0, 0, 2, 6]).abort_code(), Some(0x0602_0000));
-        assert_eq!(abort(&[0, 0, 2]).abort_code(), None);
+        let abort = |payload| Command { abort: true, ..command(Segmentation::Expedited, payload) };
+        assert_eq!(abort(&[0, 0, 2, 6]).abort_code(), Some(Abort::NO_OBJECT));
         assert_eq!(Command { abort: false, ..abort(&[0; 4]) }.abort_code(), None);
+        for (len, there) in [(3, false), (4, true)] {
+            let mut buffer = [0; 12];
+            abort(&[0, 0, 2, 6][..len]).emit(&mut buffer).unwrap();
+            assert_eq!(Command::parse(&buffer).is_ok(), there, "{len}");
+        }
     }
 
     #[test]
     fn a_segment_ends_within_the_frame() {
         let mut octets = [0; 24];
         octets[7] = 2;
-        octets[6] = 0x10;
-        for (size, there) in [(8, true), (9, false)] {
+        octets[6] = 0x20;
+        for (size, there) in [(12, true), (13, false)] {
             octets[8] = size;
             assert_eq!(Sdo::parse(&octets).is_ok(), there);
+        }
+    }
+
+    /// The first of several segments: its size includes the four octets of DataSize.
+    #[test]
+    fn the_size_of_a_first_segment_includes_data_size() {
+        let first = Segmentation::Initiate { data_size: 704 };
+        let mut buffer = [0xa5; 16];
+        let sent = command(first, &[1, 2, 3, 4]);
+        assert_eq!((sent.segment_size(), sent.buffer_len()), (8, 16));
+        sent.emit(&mut buffer).unwrap();
+        assert_eq!(buffer, [0, 5, 0x90, 2, 8, 0, 0, 0, 0xc0, 2, 0, 0, 1, 2, 3, 4]);
+        assert_eq!(Command::parse(&buffer), Ok(sent));
+        buffer[4] = 4;
+        assert_eq!(Command::parse(&buffer), Ok(command(first, &[])));
+        buffer[4] = 3;
+        let short = Truncated { what: SEGMENT, needed: 4, len: 3 };
+        assert_eq!(Command::parse(&buffer), Err(short), "shorter than its own DataSize");
+        buffer[4] = 9;
+        let cut = Truncated { what: SEGMENT, needed: 9, len: 8 };
+        assert_eq!(Command::parse(&buffer), Err(cut));
+    }
+
+    #[test]
+    fn shows() {
+        use std::string::ToString;
+        let write = |segmentation, payload| Command {
+            response: false,
+            command: CommandId::WRITE_BY_INDEX,
+            ..command(segmentation, payload)
+        };
+        let first = Segmentation::Initiate { data_size: 408 };
+        for (command, text) in [
+            (
+                write(first, &[0x22, 0x1f, 1, 0, 9]),
+                "request 5 WriteByIndex 1F22/01 Initiate 9 of 408 octets",
+            ),
+            (
+                write(Segmentation::Complete, &[0; 152]),
+                "request 5 WriteByIndex Complete 152 octets",
+            ),
+            (
+                command(Segmentation::Segment, &[0; 256]),
+                "response 5 ReadByIndex Segment 256 octets",
+            ),
+            (command(Segmentation::Expedited, &[]), "response 5 ReadByIndex 0 octets"),
+            (
+                Command {
+                    command: CommandId::READ_MULTIPLE_BY_INDEX,
+                    ..write(Segmentation::Expedited, &[6, 0x10, 0, 0, 0, 0x16, 1, 0])
+                },
+                "request 5 ReadMultipleByIndex 1006/00 1600/01 8 octets",
+            ),
+            (
+                Command { abort: true, ..command(Segmentation::Expedited, &[0, 0, 2, 6]) },
+                "response 5 ReadByIndex aborted 0x06020000: the object does not exist",
+            ),
+        ] {
+            assert_eq!(command.to_string(), text);
         }
     }
 }

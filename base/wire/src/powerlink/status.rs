@@ -169,7 +169,8 @@ impl<'a> StatusResponse<'a> {
 impl fmt::Display for StatusResponse<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let errors = self.entries.iter().count();
-        write!(f, "StatusResponse {} {} {errors} entries", self.state, self.request)?;
+        let noun = if errors == 1 { "entry" } else { "entries" };
+        write!(f, "StatusResponse {} {} {errors} {noun}", self.state, self.request)?;
         f.write_str(if self.exception_new { " EN" } else { "" })?;
         f.write_str(if self.exception_clear { " EC" } else { "" })
     }

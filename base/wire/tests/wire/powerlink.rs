@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use onbeat_testing::vectors::{self, octets};
 use onbeat_wire::powerlink::{
-    Body, Command, ErrorEntry, IdentResponse, Links, Message, MessageError, NetTime, NmtCommand,
-    NmtCommandId, NmtRequest, Preq, Pres, Sdo, Segmentation, SendRequest, Service, Soa, Soc,
-    StatusResponse,
+    Abort, Body, Command, ErrorEntry, IdentResponse, Links, Message, MessageError, NetTime,
+    NmtCommand, NmtCommandId, NmtRequest, ObjectEntry, Preq, Pres, Sdo, Segmentation, SendRequest,
+    Service, Soa, Soc, StatusResponse,
 };
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -16,6 +16,7 @@ use toml::{Table, Value};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    abort_codes: Vec<u32>,
     case: Vec<Case>,
 }
 
@@ -30,6 +31,14 @@ struct Case {
 
 fn cases() -> Vec<Case> {
     vectors::read::<File>("powerlink/messages.toml").case
+}
+
+#[test]
+fn every_abort_code_has_a_text() {
+    for code in vectors::read::<File>("powerlink/messages.toml").abort_codes {
+        let text = Abort(code).to_string();
+        assert!(!text.ends_with(&Abort(1).to_string()["0x00000001".len()..]), "{text}");
+    }
 }
 
 /// Fields by the names of the vectors.
@@ -203,17 +212,36 @@ impl Fields {
             .flag("abort", command.abort)
             .int("segmentation", segmentation)
             .int("command", command.command.0)
-            .int("segment_size", command.payload.len() as i64);
+            .int("segment_size", command.segment_size() as i64);
         let fields = match data_size {
             Some(size) => fields.int("data_size", size),
             None => fields,
         };
-        match command.payload {
-            [low, high, sub, ..] => {
-                fields.int("index", u16::from_le_bytes([*low, *high])).int("sub_index", *sub)
-            }
-            _ => fields,
+        match command.object() {
+            Some((index, sub)) => fields.int("index", index).int("sub_index", sub),
+            None => fields.several(command, data_size),
         }
+    }
+
+    /// The objects of a command that reads or writes several. tshark shows none whose value continues in the next
+    /// segment, and the sizes of values that are written after DataSize.
+    fn several(self, command: &Command<'_>, data_size: Option<u32>) -> Self {
+        let int = |number: u32| Value::Integer(number.into());
+        let (mut objects, mut aborts) = (Vec::new(), Vec::new());
+        let mut sizes: Vec<Value> = data_size.map(int).into_iter().collect();
+        let mut entries: Vec<_> = command.objects().map(|entry| entry.expect("valid")).collect();
+        entries.truncate(entries.len() - usize::from(data_size.is_some() && !entries.is_empty()));
+        for ObjectEntry { index, sub, result } in entries {
+            objects.push(Value::Array(vec![int(index.into()), int(sub.into())]));
+            match result {
+                Ok(value) if !value.is_empty() && !command.response => {
+                    sizes.push(int(value.len() as u32));
+                }
+                Ok(_) => {}
+                Err(abort) => aborts.push(int(abort.0)),
+            }
+        }
+        self.list("objects", objects).list("sizes", sizes).list("aborts", aborts)
     }
 }
 

@@ -4,6 +4,7 @@
 #
 #   captures.sh         (text2pcap, editcap, mergecap, gzip, zstd, pzstd)
 set -eu
+unset CDPATH
 cd "$(dirname "$0")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -26,16 +26,16 @@ use crate::sink::DelaySink;
 /// Packets to trace through this host.
 #[derive(Debug, Clone, clap::Args)]
 pub struct HooksOptions {
-    /// The interface that receives them
+    /// Interface that receives the packets
     #[arg(value_name = "IFACE")]
     arrivals: String,
-    /// The interface that sends them [default: any]
+    /// Interface that sends the packets [default: any]
     #[arg(long = "out", value_name = "IFACE")]
     departures: Option<String>,
     /// Stop after this time [default: at Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// Stop after N packets that were sent or read
+    /// Stop after NUMBER packets that were sent or read
     #[arg(short, long, value_name = "NUMBER")]
     count: Option<NonZeroU64>,
     /// Measure only the total delay of each packet, until the sending driver starts: no stages, at about half of
@@ -49,8 +49,8 @@ pub struct HooksOptions {
     required: MatchRequirement,
     #[command(flatten)]
     report: ReportOptions,
-    /// Trace only these packets: ip, ip6, arp, udp, tcp, icmp, icmp6, ether proto N, ip proto N, [src|dst] host
-    /// ADDRESS, [src|dst] port N, joined by `and`
+    /// Trace only packets that match all terms, joined by `and`. Terms: ip, ip6, arp, udp, tcp, icmp, icmp6, ether
+    /// proto N, ip proto N, [src|dst] host ADDRESS, [src|dst] port N
     #[arg(last = true, value_name = "FILTER")]
     filter: Vec<String>,
 }

@@ -32,11 +32,11 @@ pub(super) struct LiveOptions {
     /// Capture an interface for this time [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// Capture an interface until N packets are matched, without identical packets
+    /// Capture an interface until NUMBER packets are matched, without identical packets
     #[arg(long, value_name = "NUMBER")]
     count: Option<NonZeroU64>,
-    /// Source of time stamps of an interface: the NIC if it can stamp every packet, else the kernel (best), the NIC
-    /// (nic), or the kernel (kernel)
+    /// Source of time stamps of an interface: the NIC, the kernel, or the NIC if it can stamp every packet, else the
+    /// kernel (best)
     #[arg(long, value_name = "SOURCE", value_parser = stamps())]
     stamps: Option<StampPolicy>,
 }

@@ -50,11 +50,11 @@ pub struct PingOptions {
     /// Send from this address
     #[arg(long, value_name = "ADDRESS")]
     source: Option<IpAddr>,
-    /// Authenticate probes by the key in this file, hexadecimal or raw octets, and accept only authenticated
-    /// replies (HMAC-SHA-256, RFC 8762 4.4); the reflector needs the same key
+    /// Authenticate probes by the key in this file, hexadecimal or raw octets (HMAC-SHA-256, RFC 8762 4.4). Accept
+    /// only authenticated replies: the reflector needs the same key
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// The reflector uses the clock of this host, as on the same host: forward and return delays need no offset
+    /// Use one clock for both ends, such as on one host: forward and return delays need no offset
     #[arg(long)]
     one_clock: bool,
     #[command(flatten)]

@@ -16,7 +16,7 @@ use crate::samples::{Column, SampleFiles, SampleValue, Samples};
 use crate::sink::DelaySink;
 
 /// The delays of each probe, in the order of the table.
-const WAYS: [&str; 5] =
+const PATHS: [&str; 5] =
     ["round trip", "round trip, from its scheduled start", "in the reflector", "forward", "return"];
 const ROUND_TRIP: usize = 0;
 const INTENDED: usize = 1;
@@ -39,9 +39,9 @@ const COLUMNS: &[Column] = &[
 pub(super) struct ProbeResults {
     round_trips: DelaySink,
     samples: Samples,
-    ways: [Distribution; WAYS.len()],
+    delays: [Distribution; PATHS.len()],
     curves: Recorder,
-    phases: [PhaseId; WAYS.len()],
+    phases: [PhaseId; PATHS.len()],
     /// `None`: both ends use one clock.
     one_way: Option<OneWayDelays>,
     /// Probes with implausible times: a clock was set meanwhile.
@@ -54,8 +54,8 @@ impl ProbeResults {
         Ok(Self {
             round_trips: DelaySink::new(&SampleFiles::default())?,
             samples: Samples::create(files, COLUMNS)?,
-            ways: std::array::from_fn(|_| Distribution::new()),
-            phases: WAYS.map(|name| curves.phase(name)),
+            delays: std::array::from_fn(|_| Distribution::new()),
+            phases: PATHS.map(|name| curves.phase(name)),
             curves,
             one_way: (!one_clock).then(OneWayDelays::new),
             impossible: 0,
@@ -95,10 +95,10 @@ impl ProbeResults {
         }
     }
 
-    fn record(&mut self, way: usize, delay_ns: i64) {
-        self.ways[way].record(delay_ns);
+    fn record(&mut self, path: usize, delay_ns: i64) {
+        self.delays[path].record(delay_ns);
         if let Ok(delay_ns) = u64::try_from(delay_ns) {
-            self.curves.record(self.phases[way], delay_ns);
+            self.curves.record(self.phases[path], delay_ns);
         }
     }
 
@@ -125,7 +125,7 @@ impl ProbeResults {
         let bound_ns = self.one_way.take().map(|one_way| self.compare(outcome, &one_way));
         let one_clock = bound_ns.is_none();
         if one_clock {
-            let negative = self.ways[THERE].negative() + self.ways[BACK].negative();
+            let negative = self.delays[THERE].negative() + self.delays[BACK].negative();
             outcome.check(Check::eq("negative one-way delays", negative, 0_u64, ""));
             if negative > 0 || found.clock_steps > 0 {
                 outcome.note(
@@ -133,8 +133,8 @@ impl ProbeResults {
                 );
             }
         }
-        let significant = if one_clock { WAYS.len() } else { THERE };
-        outcome.figure("ways", self.table(bound_ns.flatten(), settings));
+        let significant = if one_clock { PATHS.len() } else { THERE };
+        outcome.figure("delays by path", self.table(bound_ns.flatten(), settings));
         let mut curves = self.curves.figure();
         curves.series.truncate(significant);
         outcome.figure("distribution of delays", curves);
@@ -145,10 +145,10 @@ impl ProbeResults {
 
     /// Compares the two clocks; returns the error bound of one-way delays, if there are any.
     fn compare(&mut self, outcome: &mut Outcome, one_way: &OneWayDelays) -> Option<f64> {
-        let ways = &mut self.ways;
+        let delays = &mut self.delays;
         let compared = one_way.compare(|delay| {
-            ways[THERE].record(delay.there_ns.round() as i64);
-            ways[BACK].record(delay.back_ns.round() as i64);
+            delays[THERE].record(delay.there_ns.round() as i64);
+            delays[BACK].record(delay.back_ns.round() as i64);
         });
         let mut table = Counters::new([
             ("from", "s"),
@@ -205,8 +205,8 @@ impl ProbeResults {
             ("longest", "ns"),
             ("±", "ns"),
         ]);
-        for (way, (name, delays)) in WAYS.into_iter().zip(&self.ways).enumerate() {
-            let bound_ns = bound_ns.filter(|_| way >= THERE);
+        for (path, (name, delays)) in PATHS.into_iter().zip(&self.delays).enumerate() {
+            let bound_ns = bound_ns.filter(|_| path >= THERE);
             let significant = |value: Option<f64>| -> Cell {
                 let value = value.filter(|ns| bound_ns.is_none_or(|bound| *ns > bound));
                 value.into()

@@ -387,3 +387,15 @@ proptest! {
         prop_assert_eq!(reported, resets);
     }
 }
+
+#[test]
+fn messages_have_a_singular() {
+    for (kind, text) in [
+        (EventKind::PathLoss { packets: 1 }, "path lost: 1 packet passed without it"),
+        (EventKind::PathLoss { packets: 2 }, "path lost: 2 packets passed without it"),
+        (EventKind::PathBack { packets: 1 }, "path restored after 1 packet without it"),
+        (EventKind::PathBack { packets: 2 }, "path restored after 2 packets without it"),
+    ] {
+        assert_eq!(kind.to_string(), text);
+    }
+}

@@ -31,8 +31,8 @@ pub(super) fn of(run: Run, mut summary: Summary, lines: &Timelines) -> Outcome {
     outcome.started.clone_from(&summary.header.started);
     outcome.duration_s = length_ns as f64 / 1e9;
     outcome.notes = notes(&summary, &table);
-    outcome.figure("bottom halves", share(total.measured_ns, length_ns));
-    outcome.figure("hard interrupts", share(total.hardirq_ns, length_ns));
+    outcome.figure("softirq time", share(total.measured_ns, length_ns));
+    outcome.figure("hard interrupt time", share(total.hardirq_ns, length_ns));
     match summary.own.programs_ns {
         Some(ns) => outcome.figure("onbeat's own programs", share(ns, summary.own_length_ns)),
         None => outcome.notes.push("the time of onbeat's own programs was not measured".into()),
@@ -40,9 +40,9 @@ pub(super) fn of(run: Run, mut summary: Summary, lines: &Timelines) -> Outcome {
     outcome.figure("onbeat's own process", share(summary.own.process_ns, length_ns));
     outcome.figure("caused and suffered, by process", processes(&table));
     outcome.figure("caused, by process, device and direction", devices(&table));
-    outcome.figure("for no process", unowned(&table));
-    outcome.figure("on whose time", ran_on(&table));
-    outcome.figure("user and system time, as the kernel has it and corrected", times(&mut summary));
+    outcome.figure("caused by no process", unowned(&table));
+    outcome.figure("softirq time by context", ran_on(&table));
+    outcome.figure("user and system time, by the kernel and corrected", times(&mut summary));
     outcome.figure("CPUs", cpus(&summary));
     for (name, processes, rest) in [
         ("caused, over time", &lines.caused, Some(("no process", &lines.unowned))),
@@ -136,8 +136,8 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
         let all_ns = sample.looked_at_ns + sample.skipped_ns;
         notes.push(format!(
             "packets were sampled in {:.1} % of the time of all polls, in {} at random: caused \
-             time is estimated from these, with one standard error (docs/reference/softirq-time.md); suffered time and the \
-             time of each CPU are measured",
+             time is estimated from these, with one standard error (/usr/share/doc/onbeat/docs/reference/softirq-time.md); suffered \
+             time and the time of each CPU are measured",
             percent_of(sample.looked_at_ns, all_ns),
             windows(sample.windows)
         ));
@@ -151,7 +151,7 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
     }
     let rows = table.processes.len();
     if rows > ROWS {
-        notes.push(format!("{rows} processes took part; tables show the first {ROWS}"));
+        notes.push(format!("{rows} processes; tables list the first {ROWS}"));
     }
     notes
 }
@@ -246,7 +246,7 @@ fn unowned(table: &Table) -> Counters {
     let mut rows = Rows::new(
         table,
         [
-            ("spent for", ""),
+            ("class", ""),
             ("reason", ""),
             ("device", ""),
             ("to", ""),
@@ -275,10 +275,10 @@ fn unowned(table: &Table) -> Counters {
 fn ran_on(table: &Table) -> Counters {
     let ran = table.ran_on;
     Counters::named(
-        [("on the time of", ""), ("time", "ns")],
+        [("context", ""), ("time", "ns")],
         [
             ("processes", ran.processes_ns),
-            ("no process: the CPU was idle", ran.idle_ns),
+            ("idle", ran.idle_ns),
             ("ksoftirqd", ran.ksoftirqd_ns),
             ("NAPI threads", ran.napi_threads_ns),
         ],
@@ -296,8 +296,8 @@ fn times(summary: &mut Summary) -> Counters {
         ("system, exact", "ns"),
         ("user, by ticks", "ns"),
         ("system, by ticks", "ns"),
-        ("off, exact", "ns"),
-        ("off, by ticks", "ns"),
+        ("error, exact", "ns"),
+        ("error, by ticks", "ns"),
     ]);
     let mut rows: Vec<(Process, Correction)> =
         summary.corrections.iter().map(|(process, correction)| (*process, *correction)).collect();
@@ -326,11 +326,11 @@ fn times(summary: &mut Summary) -> Counters {
 fn cpus(summary: &Summary) -> Counters {
     let mut counters = Counters::new([
         ("CPU", ""),
-        ("softirqs", "ns"),
-        ("for processes", "ns"),
-        ("for no process", "ns"),
-        ("on processes' time", "ns"),
-        ("hard interrupts", "ns"),
+        ("softirq time", "ns"),
+        ("caused by processes", "ns"),
+        ("caused by no process", "ns"),
+        ("suffered by processes", "ns"),
+        ("hard interrupt time", "ns"),
         ("missing", "ns"),
     ]);
     for (cpu, estimate) in summary.estimates() {

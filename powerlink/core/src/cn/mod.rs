@@ -486,6 +486,10 @@ struct Access<'a> {
 }
 
 impl Objects for Access<'_> {
+    fn check_write(&self, id: ObjectId, len: usize) -> Result<(), Abort> {
+        self.od.check_write(id, len)
+    }
+
     fn read(&mut self, id: ObjectId) -> Result<Vec<u8>, Abort> {
         self.od.read(id).map(<[u8]>::to_vec)
     }

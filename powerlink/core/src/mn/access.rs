@@ -4,6 +4,7 @@ use core::fmt;
 
 use onbeat_wire::powerlink::NodeId;
 
+use super::station::Station;
 use super::{ManagingNode, Step};
 use crate::od::Abort;
 use crate::sdo::{CompletedRequest, Request};
@@ -25,7 +26,7 @@ impl fmt::Display for UnreachableNode {
 impl core::error::Error for UnreachableNode {}
 
 impl ManagingNode {
-    /// Requests to read or write an object of a node; [`poll_completed`](Self::poll_completed) returns the result.
+    /// Requests to read or write objects of a node; [`poll_completed`](Self::poll_completed) returns the result.
     /// Requests to one node are executed in order, those to several nodes in parallel.
     ///
     /// # Errors
@@ -51,6 +52,16 @@ impl ManagingNode {
         self.done.pop_front()
     }
 
+    /// Aborts the first request of the application to a node that is not completed, in the node as well.
+    /// [`poll_completed`](Self::poll_completed) returns it with the reason.
+    pub fn abort_request(&mut self, now_ns: u64, node: NodeId, why: Abort) {
+        let is_it =
+            |station: &&mut Station| station.node == node && station.step != Step::Configure;
+        let Some(station) = self.stations.iter_mut().find(is_it) else { return };
+        let aborted = station.sdo.abort(now_ns, why, &mut station.frames);
+        self.done.extend(aborted.map(|request| (node, request)));
+    }
+
     /// Handles a completed request: of a node's configuration, or of the application.
     pub(super) fn sdo_done(&mut self, now_ns: u64, place: usize, done: CompletedRequest) {
         let station = &self.stations[place];
@@ -66,11 +77,9 @@ impl ManagingNode {
         let station = &mut self.stations[place];
         if station.step != Step::Configure {
             let node = station.node;
-            let result = Err(Abort::TIME_OUT);
             let gone = station.sdo.take_pending();
-            self.done.extend(
-                gone.map(|request| (node, CompletedRequest { request, result: result.clone() })),
-            );
+            let failed = |request| (node, CompletedRequest::failed(request, Abort::TIME_OUT));
+            self.done.extend(gone.map(failed));
         }
         station.reset();
     }

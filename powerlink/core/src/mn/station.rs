@@ -1,6 +1,7 @@
 //! A controlled node in the view of the managing node.
 
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -122,19 +123,18 @@ impl Settings {
 
     /// The requests that configure a node, in order.
     pub(super) fn download(&self, od: &Dictionary, node: NodeId, restored: bool) -> Vec<Request> {
-        let restore = Request::Write(dcf::RESTORE, b"load".to_vec());
-        let store = Request::Write(dcf::STORE, b"save".to_vec());
+        let restore = Request::Write(dcf::RESTORE, Arc::from(*b"load"));
+        let store = Request::Write(dcf::STORE, Arc::from(*b"save"));
         let cycle = od.get(profile::CYCLE_LENGTH_US).unwrap_or_default().to_vec();
         let dcf = od.get(id(profile::CONCISE_DCF, node.0)).unwrap_or_default();
         let mut requests = Vec::new();
         if !restored {
             requests.push(restore);
         }
-        requests.extend(
-            dcf::entries(dcf).map(|(object, value)| Request::Write(object, value.to_vec())),
-        );
+        requests
+            .extend(dcf::entries(dcf).map(|(object, value)| Request::Write(object, value.into())));
         requests.push(store);
-        requests.push(Request::Write(profile::CYCLE_LENGTH_US, cycle));
+        requests.push(Request::Write(profile::CYCLE_LENGTH_US, cycle.into()));
         requests
     }
 }

@@ -3,7 +3,6 @@
 //! Values of fixed length are consecutive in one buffer. A PDO is copied by offsets that are computed once,
 //! when its mapping is activated.
 
-mod abort;
 mod object;
 pub mod profile;
 
@@ -12,8 +11,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Range, RangeInclusive};
 
-pub use abort::Abort;
 pub use object::{Access, DataType, Limits, Mappable, Object, ObjectId, id};
+pub use onbeat_wire::powerlink::Abort;
 
 /// The reason why an object cannot be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,10 +130,20 @@ impl Dictionary {
     /// # Errors
     /// The object does not exist, is not writable, or refuses the value.
     pub fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
-        if !self.entry(id)?.object.access.writes() {
+        self.check_write(id, value.len())?;
+        self.set(id, value)
+    }
+
+    /// Checks whether a peer can write a value of `len` octets to an object.
+    ///
+    /// # Errors
+    /// The object does not exist, is not writable, or refuses the length.
+    pub fn check_write(&self, id: ObjectId, len: usize) -> Result<(), Abort> {
+        let object = self.object(id)?;
+        if !object.access.writes() {
             return Err(Abort::READ_ONLY);
         }
-        self.set(id, value)
+        check_len(object, len)
     }
 
     /// Reads an object for the node itself.
@@ -274,14 +283,18 @@ impl Dictionary {
     }
 }
 
+/// Whether a length fits an object.
+fn check_len(object: &Object, len: usize) -> Result<(), Abort> {
+    match object.data_type.fixed_len() {
+        Some(fixed) if len < fixed => Err(Abort::TOO_SHORT),
+        _ if len > object.data_type.max_len() => Err(Abort::TOO_LONG),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a value fits an object.
 fn check(object: &Object, value: &[u8]) -> Result<(), Abort> {
-    match object.data_type.fixed_len() {
-        Some(len) if value.len() > len => return Err(Abort::TOO_LONG),
-        Some(len) if value.len() < len => return Err(Abort::TOO_SHORT),
-        None if value.len() > object.data_type.max_len() => return Err(Abort::TOO_LONG),
-        _ => {}
-    }
+    check_len(object, value.len())?;
     object.limits.as_ref().map_or(Ok(()), |limits| limits.check(object.data_type, value))
 }
 

@@ -1,22 +1,73 @@
 //! The client: reads and writes a peer's objects in sequence (EPSG DS 301, 6.3.2.4).
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use onbeat_wire::powerlink::{CommandId, Sdo};
+use onbeat_wire::powerlink::{Abort, Command, CommandId, Sdo, Segmentation};
 
-use super::pdu::{Assembly, AssemblyStep, assemble};
+use super::OutgoingFrame;
+use super::assembly::{Assembled, Assembly, AssemblyStep, assemble};
+use super::multiple;
 use super::sequence::{Endpoint, Received};
-use super::{OutgoingFrame, Pdu};
-use crate::od::{Abort, ObjectId};
+use super::transfer::Transfer;
+use crate::od::ObjectId;
 
-/// An operation on an object of the peer.
+/// An operation on objects of the peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// Read it.
+    /// Reads an object.
     Read(ObjectId),
-    /// Write it.
-    Write(ObjectId, Vec<u8>),
+    /// Writes an object.
+    Write(ObjectId, Arc<[u8]>),
+    /// Reads several objects by one command, which few nodes have (0x1F82, bit 15).
+    ReadMultiple(Vec<ObjectId>),
+    /// Writes several objects by one command.
+    WriteMultiple(Vec<(ObjectId, Arc<[u8]>)>),
+}
+
+impl Request {
+    fn command(&self) -> CommandId {
+        match self {
+            Request::Read(_) => CommandId::READ_BY_INDEX,
+            Request::Write(..) => CommandId::WRITE_BY_INDEX,
+            Request::ReadMultiple(_) => CommandId::READ_MULTIPLE_BY_INDEX,
+            Request::WriteMultiple(_) => CommandId::WRITE_MULTIPLE_BY_INDEX,
+        }
+    }
+
+    /// The payload in two parts.
+    fn payload(&self) -> (Vec<u8>, Arc<[u8]>) {
+        match self {
+            Request::Read(object) => (multiple::objects(&[*object]), Arc::default()),
+            Request::Write(object, value) => (multiple::objects(&[*object]), Arc::clone(value)),
+            Request::ReadMultiple(objects) => (multiple::objects(objects), Arc::default()),
+            Request::WriteMultiple(values) => {
+                let entries = values.iter().map(|(object, value)| (*object, Ok(&value[..])));
+                (multiple::values(false, entries), Arc::default())
+            }
+        }
+    }
+
+    /// The results of several objects; `None`: the response is invalid.
+    fn results(&self, response: &Assembled) -> Option<Vec<Result<Vec<u8>, Abort>>> {
+        let entries = multiple::read(self.command(), true, response)?;
+        match self {
+            Request::Read(_) | Request::Write(..) => Some(Vec::new()),
+            Request::ReadMultiple(objects) => {
+                let same = entries.iter().map(|(object, _)| object).eq(objects);
+                let values = entries.into_iter().map(|(_, result)| result.map(<[u8]>::to_vec));
+                same.then(|| values.collect())
+            }
+            Request::WriteMultiple(values) => {
+                let result = |object: &ObjectId| {
+                    let failure = entries.iter().find(|(failed, _)| failed == object);
+                    failure.map_or(Ok(&[][..]), |(_, failure)| *failure).map(<[u8]>::to_vec)
+                };
+                Some(values.iter().map(|(object, _)| result(object)).collect())
+            }
+        }
+    }
 }
 
 /// A completed request.
@@ -24,8 +75,17 @@ pub enum Request {
 pub struct CompletedRequest {
     /// The request.
     pub request: Request,
-    /// The value read; empty after a write.
+    /// The value read; empty after a write, and for several objects.
     pub result: Result<Vec<u8>, Abort>,
+    /// The results of several objects, in the order of the request.
+    pub results: Vec<Result<Vec<u8>, Abort>>,
+}
+
+impl CompletedRequest {
+    /// A request that failed.
+    pub(crate) fn failed(request: Request, why: Abort) -> Self {
+        CompletedRequest { request, result: Err(why), results: Vec::new() }
+    }
 }
 
 /// A connection to a peer.
@@ -74,6 +134,21 @@ impl Client {
         }
     }
 
+    /// Aborts the request in progress, at the peer as well, and starts the next one.
+    pub fn abort(
+        &mut self,
+        now_ns: u64,
+        why: Abort,
+        out: &mut VecDeque<OutgoingFrame>,
+    ) -> Option<CompletedRequest> {
+        if self.under_way {
+            self.abort_peer(now_ns, why, out);
+        }
+        let request = self.requests.pop_front()?;
+        self.proceed(now_ns, out);
+        Some(CompletedRequest::failed(request, why))
+    }
+
     /// Removes the requests that are not completed.
     pub fn take_pending(&mut self) -> impl Iterator<Item = Request> + '_ {
         self.under_way = false;
@@ -102,27 +177,52 @@ impl Client {
             }
             Received::Nothing => None,
             Received::Closed => self.fail(Abort::TIME_OUT),
-            Received::Command(command) => {
-                self.endpoint.acknowledge(out);
-                let mine = command.response && command.transaction == self.transaction;
-                if !mine || !self.under_way {
-                    return None;
-                }
-                let result = match command.abort_code() {
-                    Some(code) => Err(Abort(code)),
-                    None => match assemble(&mut self.transfer, &command) {
-                        AssemblyStep::More => return None,
-                        AssemblyStep::Whole(payload) => Ok(payload),
-                        AssemblyStep::Refused(abort) => Err(abort),
-                    },
-                };
-                let request = self.requests.pop_front()?;
-                self.under_way = false;
-                self.transaction = self.transaction.wrapping_add(1);
-                self.start(now_ns, out);
-                Some(CompletedRequest { request, result })
+            Received::Command(command) => self.response(now_ns, &command, out),
+        }
+    }
+
+    fn response(
+        &mut self,
+        now_ns: u64,
+        command: &Command<'_>,
+        out: &mut VecDeque<OutgoingFrame>,
+    ) -> Option<CompletedRequest> {
+        match command.segmentation {
+            Segmentation::Expedited | Segmentation::Complete => self.endpoint.acknowledge(out),
+            Segmentation::Initiate { .. } | Segmentation::Segment => {
+                self.endpoint.acknowledge_if_due(out);
             }
         }
+        let mine = command.response && command.transaction == self.transaction;
+        if !mine || !self.under_way {
+            return None;
+        }
+        let response = match command.abort_code() {
+            Some(abort) => {
+                self.endpoint.cancel(self.transaction);
+                Err(abort)
+            }
+            None => match assemble(&mut self.transfer, command) {
+                AssemblyStep::More => return None,
+                AssemblyStep::Whole(response) => Ok(response),
+                AssemblyStep::Refused(abort) => {
+                    self.abort_peer(now_ns, abort, out);
+                    Err(abort)
+                }
+            },
+        };
+        let request = self.requests.pop_front()?;
+        self.proceed(now_ns, out);
+        Some(match response {
+            Ok(response) => match (request.results(&response), &request) {
+                (None, _) => CompletedRequest::failed(request, Abort::TYPE),
+                (Some(results), Request::Read(_)) => {
+                    CompletedRequest { request, result: Ok(response.payload), results }
+                }
+                (Some(results), _) => CompletedRequest { request, result: Ok(Vec::new()), results },
+            },
+            Err(abort) => CompletedRequest::failed(request, abort),
+        })
     }
 
     /// Handles the deadline; aborts a request to a silent peer.
@@ -141,25 +241,39 @@ impl Client {
         self.under_way = false;
         self.transfer = None;
         let request = self.requests.pop_front()?;
-        Some(CompletedRequest { request, result: Err(abort) })
+        Some(CompletedRequest::failed(request, abort))
     }
 
-    /// Sends the next request, unless one is in progress.
-    fn start(&mut self, now_ns: u64, out: &mut VecDeque<OutgoingFrame>) {
-        if self.under_way {
+    /// Stops the transfer of the request in progress, in both directions.
+    fn abort_peer(&mut self, now_ns: u64, why: Abort, out: &mut VecDeque<OutgoingFrame>) {
+        let Some(request) = self.requests.front() else { return };
+        if !self.endpoint.cancel(self.transaction) {
             return;
         }
-        let (id, value, command) = match self.requests.front() {
-            Some(Request::Read(id)) => (*id, &[][..], CommandId::READ_BY_INDEX),
-            Some(Request::Write(id, value)) => (*id, &value[..], CommandId::WRITE_BY_INDEX),
-            None => return,
-        };
-        let [low, high] = id.index.to_le_bytes();
-        let payload = [&[low, high, id.sub, 0], value].concat();
-        self.under_way = true;
-        for pdu in Pdu::segments(self.transaction, false, command, &payload) {
-            let taken = self.endpoint.send(now_ns, pdu, out);
-            debug_assert!(taken, "the queue has room for a transfer, and the connection is open");
+        let aborted = Transfer::aborted(self.transaction, false, request.command(), why);
+        // A queue without room is that of a silent peer, whose connection is closed soon.
+        let _ = self.endpoint.send(now_ns, aborted, out);
+    }
+
+    /// Starts the next request after one is complete.
+    fn proceed(&mut self, now_ns: u64, out: &mut VecDeque<OutgoingFrame>) {
+        if core::mem::take(&mut self.under_way) {
+            self.transaction = self.transaction.wrapping_add(1);
         }
+        self.transfer = None;
+        self.start(now_ns, out);
+    }
+
+    /// Sends the next request, unless one is in progress, or the connection is not open yet.
+    fn start(&mut self, now_ns: u64, out: &mut VecDeque<OutgoingFrame>) {
+        if self.under_way || self.endpoint.is_closed() {
+            return;
+        }
+        let Some(request) = self.requests.front() else { return };
+        let (head, data) = request.payload();
+        let transfer = Transfer::request(self.transaction, request.command(), head, data);
+        self.under_way = true;
+        // See `abort_peer`.
+        let _ = self.endpoint.send(now_ns, transfer, out);
     }
 }

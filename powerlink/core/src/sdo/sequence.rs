@@ -4,14 +4,17 @@ use alloc::collections::VecDeque;
 
 use onbeat_wire::powerlink::{Command, Connection, MAX_SEQUENCE, Sdo, Sequence, SequenceCount};
 
+use super::transfer::Transfer;
 use super::{OutgoingFrame, Pdu};
 
-/// Maximum number of unacknowledged frames.
+/// Maximum number of unacknowledged frames, as of the reference stack. Neither end sends more before an
+/// acknowledgement, which therefore follows this many frames. One for each frame would be out of date on arrival,
+/// and the reference stack repeats its oldest frame for each such one.
 const WINDOW: usize = 4;
 /// Requests for an acknowledgement before the connection is closed.
 const PROBES: u8 = 2;
-/// Maximum number of queued commands: a transfer in all its segments.
-const WAITING: usize = super::MAX_TRANSFER / super::MAX_SEGMENT + 2;
+/// Maximum number of queued transfers.
+const QUEUED: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -27,7 +30,7 @@ enum State {
 
 /// The meaning of a frame for the command layer.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Received<'a> {
+pub(super) enum Received<'a> {
     /// No action.
     Nothing,
     /// A command, the next in order.
@@ -40,90 +43,116 @@ pub enum Received<'a> {
 
 /// One end of a connection.
 #[derive(Debug, Clone)]
-pub struct Endpoint {
+pub(super) struct Endpoint {
     state: State,
     /// Number of the last command sent.
     sent: u8,
     /// Number of the last command received in order.
     received: u8,
+    /// Commands received since the last frame sent, which acknowledged those before.
+    owed: usize,
+    /// The peer requested an acknowledgement since then.
+    requested: bool,
     /// Sent, oldest first.
     unacknowledged: VecDeque<(u8, Pdu)>,
-    /// Not sent yet.
-    waiting: VecDeque<Pdu>,
+    /// Not sent yet, or not all segments.
+    waiting: VecDeque<Transfer>,
     timeout_ns: u64,
     /// When to repeat an unanswered frame, or to close the connection to a silent peer.
     deadline_ns: Option<u64>,
     probes: u8,
-    /// The peer was notified of a gap. This happens once: each frame after a gap would make it repeat all
-    /// others.
-    complained: bool,
+    /// Number of the last command received after a gap. The peer is notified of a gap once, and again when it
+    /// has repeated its frames and the same one is missing: each notification makes it repeat all.
+    gap: Option<u8>,
 }
 
 impl Endpoint {
     /// An endpoint without a connection. Unanswered frames are repeated after a third of `timeout_ns`; after
     /// all of it, the connection to a silent peer is closed (0x1300).
-    pub fn new(timeout_ns: u64) -> Self {
+    pub(super) fn new(timeout_ns: u64) -> Self {
         Endpoint {
             state: State::Closed,
             sent: 0,
             received: 0,
+            owed: 0,
+            requested: false,
             unacknowledged: VecDeque::new(),
             waiting: VecDeque::new(),
             timeout_ns,
             deadline_ns: None,
             probes: 0,
-            complained: false,
+            gap: None,
         }
     }
 
     /// Whether there is no connection.
-    pub fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.state == State::Closed
     }
 
-    /// Whether all sent frames are acknowledged.
-    pub fn is_idle(&self) -> bool {
-        self.unacknowledged.is_empty() && self.waiting.is_empty()
+    /// Octets of payload that are not sent yet.
+    pub(super) fn backlog(&self) -> usize {
+        self.waiting.iter().map(Transfer::remaining).sum()
     }
 
     /// The time of the next [`handle_deadline`](Self::handle_deadline).
-    pub fn next_deadline_ns(&self) -> Option<u64> {
+    pub(super) fn next_deadline_ns(&self) -> Option<u64> {
         self.deadline_ns
     }
 
     /// Requests a connection.
-    pub fn open(&mut self, now_ns: u64, out: &mut VecDeque<OutgoingFrame>) {
+    pub(super) fn open(&mut self, now_ns: u64, out: &mut VecDeque<OutgoingFrame>) {
         *self = Endpoint { state: State::Asking, ..Endpoint::new(self.timeout_ns) };
-        out.push_back(self.frame(Connection::None, Connection::Initialise, None));
+        self.push(Connection::None, Connection::Initialise, out);
         self.arm(now_ns);
     }
 
     /// Closes the connection.
-    pub fn close(&mut self, out: &mut VecDeque<OutgoingFrame>) {
+    pub(super) fn close(&mut self, out: &mut VecDeque<OutgoingFrame>) {
         if !self.is_closed() {
-            out.push_back(self.frame(Connection::None, Connection::None, None));
+            self.push(Connection::None, Connection::None, out);
         }
         *self = Endpoint::new(self.timeout_ns);
     }
 
     /// Sends a command, at once or after acknowledgements of earlier ones; returns false without a connection
     /// or room.
-    pub fn send(&mut self, now_ns: u64, pdu: Pdu, out: &mut VecDeque<OutgoingFrame>) -> bool {
-        if self.is_closed() || self.waiting.len() >= WAITING {
+    pub(super) fn send(
+        &mut self,
+        now_ns: u64,
+        transfer: Transfer,
+        out: &mut VecDeque<OutgoingFrame>,
+    ) -> bool {
+        if self.is_closed() || self.waiting.len() >= QUEUED {
             return false;
         }
-        self.waiting.push_back(pdu);
+        self.waiting.push_back(transfer);
         self.flush(now_ns, out);
         true
     }
 
-    /// Acknowledges commands, if no response does.
-    pub fn acknowledge(&mut self, out: &mut VecDeque<OutgoingFrame>) {
-        out.push_back(self.frame(Connection::Valid, Connection::Valid, None));
+    /// Removes the segments of a transfer that are not sent yet; returns whether any was sent.
+    pub(super) fn cancel(&mut self, transaction: u8) -> bool {
+        let is_it = |transfer: &Transfer| transfer.transaction == transaction;
+        let unsent = self.waiting.iter().any(|transfer| is_it(transfer) && transfer.is_unsent());
+        self.waiting.retain(|transfer| !is_it(transfer));
+        !unsent
+    }
+
+    /// Acknowledges the received commands.
+    pub(super) fn acknowledge(&mut self, out: &mut VecDeque<OutgoingFrame>) {
+        self.push(Connection::Valid, Connection::Valid, out);
+    }
+
+    /// The same, if no frame did that was sent since, and the peer requests it or cannot send more without.
+    pub(super) fn acknowledge_if_due(&mut self, out: &mut VecDeque<OutgoingFrame>) {
+        if self.requested || self.owed >= WINDOW {
+            self.acknowledge(out);
+        }
     }
 
     /// Handles a frame of the peer.
-    pub fn receive<'a>(
+    pub(super) fn receive<'a>(
         &mut self,
         now_ns: u64,
         sdo: &Sdo<'a>,
@@ -139,7 +168,7 @@ impl Endpoint {
                     received: send.number,
                     ..Endpoint::new(self.timeout_ns)
                 };
-                out.push_back(self.frame(Initialise, Initialise, Option::None));
+                self.push(Initialise, Initialise, out);
                 self.arm(now_ns);
                 Received::Nothing
             }
@@ -153,7 +182,7 @@ impl Endpoint {
                 self.state = State::Acknowledged;
                 self.received = send.number;
                 self.probes = 0;
-                out.push_back(self.frame(Initialise, Valid, Option::None));
+                self.push(Initialise, Valid, out);
                 self.arm(now_ns);
                 Received::Nothing
             }
@@ -161,7 +190,7 @@ impl Endpoint {
                 let opened = self.state == State::Answered;
                 self.state = State::Open;
                 self.probes = 0;
-                out.push_back(self.frame(Valid, Valid, Option::None));
+                self.acknowledge(out);
                 self.arm(now_ns);
                 if opened { Received::Opened } else { Received::Nothing }
             }
@@ -185,50 +214,47 @@ impl Endpoint {
         sdo: &Sdo<'a>,
         out: &mut VecDeque<OutgoingFrame>,
     ) -> Received<'a> {
-        use Connection::{Valid, ValidAcknowledge};
+        use Connection::ValidAcknowledge;
         let Sequence { receive, send } = sdo.sequence;
         let before = self.unacknowledged.len();
-        self.unacknowledged.retain(|(number, _)| !is_up_to(*number, receive.number));
-        self.probes = 0;
+        if is_up_to(receive.number, self.sent) {
+            self.unacknowledged.retain(|(number, _)| !is_up_to(*number, receive.number));
+        }
+        // Behind a time-out, frames that its answer does not acknowledge are lost.
+        let probed = core::mem::take(&mut self.probes) > 0;
         self.arm(now_ns);
-        let said = out.len();
-        if receive.connection == ValidAcknowledge {
+        if receive.connection == ValidAcknowledge || probed {
             self.repeat(out);
-        } else if self.unacknowledged.len() < before {
+        }
+        if self.unacknowledged.len() < before {
             self.flush(now_ns, out);
         }
-        let received = match sdo.command {
-            Some(command) if send.number == after(self.received) => {
-                self.received = send.number;
-                self.complained = false;
-                Received::Command(command)
-            }
-            // A repeated frame: its acknowledgement was lost, or is on its way.
-            Some(_) if is_up_to(send.number, self.received) => {
-                if out.len() == said {
-                    self.acknowledge(out);
-                }
-                Received::Nothing
-            }
-            None if is_up_to(send.number, self.received) => Received::Nothing,
-            // The frames in between were lost.
-            _ => {
-                if !self.complained {
-                    self.complained = true;
-                    out.push_back(self.frame(ValidAcknowledge, Valid, None));
-                }
-                Received::Nothing
-            }
-        };
-        let asked = send.connection == ValidAcknowledge;
-        if asked && received == Received::Nothing && out.len() == said {
-            self.acknowledge(out);
+        self.requested |= send.connection == ValidAcknowledge;
+        let is_new = !is_up_to(send.number, self.received);
+        if let Some(command) = sdo.command.filter(|_| send.number == after(self.received)) {
+            self.received = send.number;
+            self.gap = None;
+            self.owed += 1;
+            return Received::Command(command);
         }
-        received
+        if is_new {
+            self.missing(sdo.command.is_some(), send.number, out);
+        }
+        self.acknowledge_if_due(out);
+        Received::Nothing
+    }
+
+    /// Handles a number whose frame, or one before, was lost.
+    fn missing(&mut self, is_command: bool, number: u8, out: &mut VecDeque<OutgoingFrame>) {
+        let repeated = |gap| is_command && is_up_to(number, gap);
+        if self.gap.is_none_or(repeated) {
+            self.push(Connection::ValidAcknowledge, Connection::Valid, out);
+        }
+        self.gap = Some(number);
     }
 
     /// Handles the deadline.
-    pub fn handle_deadline(
+    pub(super) fn handle_deadline(
         &mut self,
         now_ns: u64,
         out: &mut VecDeque<OutgoingFrame>,
@@ -246,39 +272,53 @@ impl Endpoint {
         }
         self.probes += 1;
         self.arm(now_ns);
-        let frame = match (self.state, self.unacknowledged.front()) {
-            (State::Open, Some((number, pdu))) => {
-                let (number, pdu) = (*number, pdu.clone());
-                self.numbered(number, Connection::Valid, Connection::ValidAcknowledge, Some(pdu))
-            }
-            (State::Acknowledged, _) => self.frame(Connection::Initialise, Connection::Valid, None),
-            (State::Asking, _) => self.frame(Connection::None, Connection::Initialise, None),
+        match self.state {
+            State::Open => self.push_unacknowledged(0, Connection::ValidAcknowledge, out),
+            State::Acknowledged => self.push(Connection::Initialise, Connection::Valid, out),
+            State::Asking => self.push(Connection::None, Connection::Initialise, out),
             // A server waits for its client.
-            _ => return Received::Nothing,
-        };
-        out.push_back(frame);
+            State::Answered | State::Closed => {}
+        }
         Received::Nothing
     }
 
     /// Sends queued commands within the window.
     fn flush(&mut self, now_ns: u64, out: &mut VecDeque<OutgoingFrame>) {
         while self.state == State::Open && self.unacknowledged.len() < WINDOW {
-            let Some(pdu) = self.waiting.pop_front() else { break };
+            let Some(transfer) = self.waiting.front_mut() else { break };
+            let (pdu, last) = transfer.next_segment();
+            if last {
+                self.waiting.pop_front();
+            }
             self.sent = after(self.sent);
-            // The last one of the window requests an acknowledgement, so that the rest can follow.
-            let last = self.unacknowledged.len() + 1 == WINDOW && !self.waiting.is_empty();
-            let send = if last { Connection::ValidAcknowledge } else { Connection::Valid };
-            out.push_back(self.numbered(self.sent, Connection::Valid, send, Some(pdu.clone())));
             self.unacknowledged.push_back((self.sent, pdu));
+            // The last one of the window requests an acknowledgement, so that the rest can follow.
+            let full = self.unacknowledged.len() == WINDOW && !self.waiting.is_empty();
+            let send = if full { Connection::ValidAcknowledge } else { Connection::Valid };
+            self.push_unacknowledged(self.unacknowledged.len() - 1, send, out);
         }
         self.arm(now_ns);
     }
 
-    /// Repeats all unacknowledged frames.
+    /// Repeats all unacknowledged frames; the last requests an acknowledgement.
     fn repeat(&mut self, out: &mut VecDeque<OutgoingFrame>) {
-        for (number, pdu) in &self.unacknowledged {
-            let pdu = Some(pdu.clone());
-            out.push_back(self.numbered(*number, Connection::Valid, Connection::Valid, pdu));
+        let count = self.unacknowledged.len();
+        for place in 0..count {
+            let last = place + 1 == count;
+            let send = if last { Connection::ValidAcknowledge } else { Connection::Valid };
+            self.push_unacknowledged(place, send, out);
+        }
+    }
+
+    /// Sends an unacknowledged frame.
+    fn push_unacknowledged(
+        &mut self,
+        place: usize,
+        send: Connection,
+        out: &mut VecDeque<OutgoingFrame>,
+    ) {
+        if let Some((number, pdu)) = self.unacknowledged.get(place).cloned() {
+            self.push_numbered(number, Connection::Valid, send, Some(pdu), out);
         }
     }
 
@@ -288,20 +328,23 @@ impl Endpoint {
         self.deadline_ns = Some(now_ns.saturating_add(after));
     }
 
-    fn frame(&self, receive: Connection, send: Connection, pdu: Option<Pdu>) -> OutgoingFrame {
-        self.numbered(self.sent, receive, send, pdu)
+    /// Sends a frame without a command.
+    fn push(&mut self, receive: Connection, send: Connection, out: &mut VecDeque<OutgoingFrame>) {
+        self.push_numbered(self.sent, receive, send, None, out);
     }
 
-    fn numbered(
-        &self,
+    fn push_numbered(
+        &mut self,
         number: u8,
         receive: Connection,
         send: Connection,
         pdu: Option<Pdu>,
-    ) -> OutgoingFrame {
+        out: &mut VecDeque<OutgoingFrame>,
+    ) {
         let receive = SequenceCount { number: self.received, connection: receive };
         let send = SequenceCount { number, connection: send };
-        OutgoingFrame { sequence: Sequence { receive, send }, pdu }
+        out.push_back(OutgoingFrame { sequence: Sequence { receive, send }, pdu });
+        (self.owed, self.requested) = (0, false);
     }
 }
 

@@ -3,15 +3,20 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use onbeat_wire::powerlink::{Command, CommandId, NodeId, Sdo};
+use onbeat_wire::powerlink::{Abort, Command, CommandId, NodeId, Sdo, Segmentation};
 
-use super::pdu::{Assembly, AssemblyStep, assemble};
+use super::OutgoingFrame;
+use super::assembly::{Assembled, Assembly, AssemblyStep, MAX_TRANSFER, assemble};
+use super::multiple;
 use super::sequence::{Endpoint, Received};
-use super::{OutgoingFrame, Pdu};
-use crate::od::{Abort, ObjectId, id};
+use super::transfer::{MAX_SEGMENT, Transfer};
+use crate::od::{ObjectId, id};
 
 /// Maximum number of connections.
 const CONNECTIONS: usize = 8;
+/// Maximum octets of responses that wait for acknowledgements when a command is executed. More of them are from
+/// commands that a peer sends without fetching the responses.
+const MAX_BACKLOG: usize = 8 * MAX_SEGMENT;
 
 /// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,24 +40,50 @@ pub trait Objects {
     /// # Errors
     /// The object is not writable, or refuses the value.
     fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<WriteOutcome, Abort>;
+
+    /// Checks whether a value of `len` octets can be written, before its octets arrive.
+    ///
+    /// # Errors
+    /// The object is not writable, or refuses the length.
+    fn check_write(&self, id: ObjectId, len: usize) -> Result<(), Abort>;
+}
+
+/// A command with a deferred response.
+#[derive(Debug)]
+struct Deferred {
+    transaction: u8,
+    command: CommandId,
+    /// The objects whose result is unknown.
+    objects: Vec<ObjectId>,
+    /// Of several objects, those that were not written.
+    failures: Vec<(ObjectId, Abort)>,
+}
+
+/// The result of a command.
+enum Answer {
+    /// The payload of the response.
+    Payload(Vec<u8>),
+    /// Objects whose result is unknown, and those that were not written.
+    Later(Vec<ObjectId>, Vec<(ObjectId, Abort)>),
 }
 
 #[derive(Debug)]
-struct Peer {
+struct Connected {
     endpoint: Endpoint,
     transfer: Option<Assembly>,
-    /// The command with a deferred response, and its transaction.
-    later: Option<(u8, CommandId)>,
+    /// The transfer that was refused, of which segments may follow.
+    refused: Option<u8>,
+    later: Option<Deferred>,
 }
 
-/// Connections with peers.
+/// Connections with peers, each known by a `Peer`: the node id on the bus.
 #[derive(Debug)]
-pub struct Server {
-    peers: BTreeMap<NodeId, Peer>,
+pub struct Server<Peer = NodeId> {
+    peers: BTreeMap<Peer, Connected>,
     timeout_ns: u64,
 }
 
-impl Server {
+impl<Peer: Ord + Copy> Server<Peer> {
     /// A server without connections; `timeout_ns` is the time-out of new ones (0x1300).
     pub fn new(timeout_ns: u64) -> Self {
         Server { peers: BTreeMap::new(), timeout_ns }
@@ -67,7 +98,7 @@ impl Server {
     pub fn receive(
         &mut self,
         now_ns: u64,
-        from: NodeId,
+        from: Peer,
         sdo: &Sdo<'_>,
         objects: &mut impl Objects,
         out: &mut VecDeque<OutgoingFrame>,
@@ -75,12 +106,12 @@ impl Server {
         if !self.peers.contains_key(&from) && self.peers.len() >= CONNECTIONS {
             return;
         }
-        let timeout_ns = self.timeout_ns;
-        let new = || Peer { endpoint: Endpoint::new(timeout_ns), transfer: None, later: None };
+        let endpoint = || Endpoint::new(self.timeout_ns);
+        let new = || Connected { endpoint: endpoint(), transfer: None, refused: None, later: None };
         let peer = self.peers.entry(from).or_insert_with(new);
         match peer.endpoint.receive(now_ns, sdo, out) {
             Received::Command(command) => peer.command(now_ns, &command, objects, out),
-            Received::Opened => (peer.transfer, peer.later) = (None, None),
+            Received::Opened => (peer.transfer, peer.refused, peer.later) = (None, None, None),
             Received::Nothing | Received::Closed => {}
         }
         if peer.endpoint.is_closed() {
@@ -88,35 +119,42 @@ impl Server {
         }
     }
 
-    /// Reports the result of a deferred operation. A peer that has closed its connection receives no answer.
+    /// Reports the result of deferred operations. A peer that has closed its connection receives no answer.
     pub fn finish(
         &mut self,
         now_ns: u64,
         answer: Result<(), Abort>,
-        out: &mut VecDeque<(NodeId, OutgoingFrame)>,
+        out: &mut VecDeque<(Peer, OutgoingFrame)>,
     ) {
         let mut frames = VecDeque::new();
-        for (node, peer) in &mut self.peers {
-            if let Some((transaction, id)) = peer.later.take() {
-                let answer = answer.map(|()| Vec::new());
-                peer.answer(now_ns, transaction, id, answer, &mut frames);
-                out.extend(frames.drain(..).map(|frame| (*node, frame)));
-            }
+        for (key, peer) in &mut self.peers {
+            let Some(deferred) = peer.later.take() else { continue };
+            let Deferred { transaction, command, objects, mut failures } = deferred;
+            let answer = match answer {
+                Err(abort) if command == CommandId::WRITE_BY_INDEX => Err(abort),
+                Err(abort) => {
+                    failures.extend(objects.into_iter().map(|object| (object, abort)));
+                    Ok(multiple::failures(&failures))
+                }
+                Ok(()) => Ok(multiple::failures(&failures)),
+            };
+            peer.answer(now_ns, transaction, command, answer, &mut frames);
+            out.extend(frames.drain(..).map(|frame| (*key, frame)));
         }
     }
 
     /// Handles the deadline: repeats frames, and closes connections to silent peers.
-    pub fn handle_deadline(&mut self, now_ns: u64, out: &mut VecDeque<(NodeId, OutgoingFrame)>) {
+    pub fn handle_deadline(&mut self, now_ns: u64, out: &mut VecDeque<(Peer, OutgoingFrame)>) {
         let mut frames = VecDeque::new();
-        self.peers.retain(|node, peer| {
+        self.peers.retain(|key, peer| {
             let _ = peer.endpoint.handle_deadline(now_ns, &mut frames);
-            out.extend(frames.drain(..).map(|frame| (*node, frame)));
+            out.extend(frames.drain(..).map(|frame| (*key, frame)));
             !peer.endpoint.is_closed()
         });
     }
 }
 
-impl Peer {
+impl Connected {
     fn command(
         &mut self,
         now_ns: u64,
@@ -124,27 +162,65 @@ impl Peer {
         objects: &mut impl Objects,
         out: &mut VecDeque<OutgoingFrame>,
     ) {
-        if command.response {
-            return;
+        let transaction = command.transaction;
+        let further =
+            matches!(command.segmentation, Segmentation::Segment | Segmentation::Complete);
+        if command.response || further && self.refused == Some(transaction) {
+            return self.endpoint.acknowledge_if_due(out);
         }
         if command.abort {
-            (self.transfer, self.later) = (None, None);
+            self.aborted(transaction);
             return self.endpoint.acknowledge(out);
         }
-        let (transaction, id) = (command.transaction, command.command);
-        let answer = match assemble(&mut self.transfer, command) {
-            AssemblyStep::More => return self.endpoint.acknowledge(out),
-            AssemblyStep::Whole(payload) => run(id, &payload, objects),
-            AssemblyStep::Refused(abort) => Err(abort),
+        if command.command == CommandId::NIL {
+            return self.endpoint.acknowledge_if_due(out);
+        }
+        self.refused = None;
+        let answer = match self.assemble(command, objects) {
+            AssemblyStep::More => return self.endpoint.acknowledge_if_due(out),
+            AssemblyStep::Refused(abort) => {
+                self.refused = Some(transaction);
+                Err(abort)
+            }
+            AssemblyStep::Whole(_) if self.endpoint.backlog() > MAX_BACKLOG => {
+                Err(Abort::OUT_OF_MEMORY)
+            }
+            AssemblyStep::Whole(whole) => run(command.command, &whole, objects),
         };
         match answer {
-            Ok(None) => {
-                self.later = Some((transaction, id));
+            Ok(Answer::Later(objects, failures)) => {
+                let command = command.command;
+                self.later = Some(Deferred { transaction, command, objects, failures });
                 self.endpoint.acknowledge(out);
             }
-            Ok(Some(payload)) => self.answer(now_ns, transaction, id, Ok(payload), out),
-            Err(abort) => self.answer(now_ns, transaction, id, Err(abort), out),
+            Ok(Answer::Payload(payload)) => {
+                self.answer(now_ns, transaction, command.command, Ok(payload), out);
+            }
+            Err(abort) => self.answer(now_ns, transaction, command.command, Err(abort), out),
         }
+    }
+
+    /// Adds a segment. The object of a long write is checked with the first one.
+    fn assemble(&mut self, command: &Command<'_>, objects: &impl Objects) -> AssemblyStep {
+        let step = assemble(&mut self.transfer, command);
+        let written = command.object().filter(|_| command.command == CommandId::WRITE_BY_INDEX);
+        if let (AssemblyStep::More, Some((index, sub)), Some(transfer)) =
+            (&step, written, &self.transfer)
+        {
+            let len = transfer.total() - 4;
+            if let Err(abort) = objects.check_write(id(index, sub), len) {
+                self.transfer = None;
+                return AssemblyStep::Refused(abort);
+            }
+        }
+        step
+    }
+
+    /// Handles an abort by the peer.
+    fn aborted(&mut self, transaction: u8) {
+        self.transfer.take_if(|transfer| transfer.is(transaction));
+        self.later.take_if(|later| later.transaction == transaction);
+        self.endpoint.cancel(transaction);
     }
 
     fn answer(
@@ -155,32 +231,72 @@ impl Peer {
         answer: Result<Vec<u8>, Abort>,
         out: &mut VecDeque<OutgoingFrame>,
     ) {
-        let responses = match answer {
-            Ok(payload) => Pdu::segments(transaction, true, id, &payload),
-            Err(abort) => Vec::from([Pdu::aborted(transaction, true, id, abort)]),
+        let response = match answer {
+            Ok(payload) => Transfer::response(transaction, id, payload),
+            Err(abort) => Transfer::aborted(transaction, true, id, abort),
         };
-        for response in responses {
-            // The queue has room for a transfer.
-            let taken = self.endpoint.send(now_ns, response, out);
-            debug_assert!(taken || self.endpoint.is_closed());
+        if !self.endpoint.send(now_ns, response, out) {
+            // The peer sent many commands without an acknowledgement of responses.
+            self.endpoint.close(out);
         }
     }
 }
 
-/// Executes a command; returns the payload of its response, unless that is deferred.
-fn run(
-    command: CommandId,
-    payload: &[u8],
-    objects: &mut impl Objects,
-) -> Result<Option<Vec<u8>>, Abort> {
-    let [low, high, sub, _, value @ ..] = payload else { return Err(Abort::UNKNOWN_COMMAND) };
-    let object = id(u16::from_le_bytes([*low, *high]), *sub);
+/// Executes a command.
+fn run(command: CommandId, whole: &Assembled, objects: &mut impl Objects) -> Result<Answer, Abort> {
+    let payload = &whole.payload[..];
     match command {
-        CommandId::WRITE_BY_INDEX => Ok(match objects.write(object, value)? {
-            WriteOutcome::Done => Some(Vec::new()),
-            WriteOutcome::Later => None,
-        }),
-        CommandId::READ_BY_INDEX => objects.read(object).map(Some),
+        CommandId::WRITE_BY_INDEX => {
+            let (object, value) = object(payload)?;
+            Ok(match objects.write(object, value)? {
+                WriteOutcome::Done => Answer::Payload(Vec::new()),
+                WriteOutcome::Later => Answer::Later(Vec::from([object]), Vec::new()),
+            })
+        }
+        CommandId::READ_BY_INDEX => objects.read(object(payload)?.0).map(Answer::Payload),
+        CommandId::WRITE_MULTIPLE_BY_INDEX => write_multiple(whole, objects),
+        CommandId::READ_MULTIPLE_BY_INDEX => read_multiple(whole, objects),
         _ => Err(Abort::UNKNOWN_COMMAND),
     }
+}
+
+/// The object of a request, and the octets after it.
+fn object(payload: &[u8]) -> Result<(ObjectId, &[u8]), Abort> {
+    let [low, high, sub, _, value @ ..] = payload else { return Err(Abort::TYPE) };
+    Ok((id(u16::from_le_bytes([*low, *high]), *sub), value))
+}
+
+fn write_multiple(whole: &Assembled, objects: &mut impl Objects) -> Result<Answer, Abort> {
+    let command = CommandId::WRITE_MULTIPLE_BY_INDEX;
+    let entries = multiple::read(command, false, whole).ok_or(Abort::TYPE)?;
+    let (mut later, mut failures) = (Vec::new(), Vec::new());
+    for (object, value) in entries {
+        match value.and_then(|value| objects.write(object, value)) {
+            Ok(WriteOutcome::Done) => {}
+            Ok(WriteOutcome::Later) => later.push(object),
+            Err(abort) => failures.push((object, abort)),
+        }
+    }
+    Ok(if later.is_empty() {
+        Answer::Payload(multiple::failures(&failures))
+    } else {
+        Answer::Later(later, failures)
+    })
+}
+
+fn read_multiple(whole: &Assembled, objects: &mut impl Objects) -> Result<Answer, Abort> {
+    let command = CommandId::READ_MULTIPLE_BY_INDEX;
+    let (mut room, mut values) = (MAX_TRANSFER, Vec::new());
+    for (object, _) in multiple::read(command, false, whole).ok_or(Abort::TYPE)? {
+        let value = objects.read(object).and_then(|value| {
+            let len = value.len() + multiple::OVERHEAD;
+            room = room.checked_sub(len).ok_or(Abort::OUT_OF_MEMORY)?;
+            Ok(value)
+        });
+        values.push((object, value));
+    }
+    let entries = values.iter().map(|(object, value)| {
+        (*object, value.as_ref().map(Vec::as_slice).map_err(|abort| *abort))
+    });
+    Ok(Answer::Payload(multiple::values(true, entries)))
 }

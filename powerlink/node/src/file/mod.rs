@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use onbeat_config::{
-    ConfigError, Faults, LoadError, Source, Table, Value, file, interface, realtime,
+    ConfigError, Faults, LoadError, Source, Table, Value, file, interface, reader, realtime,
 };
 use onbeat_host::trust::{self, Untrusted};
 use onbeat_link::Backend;
@@ -100,60 +100,63 @@ impl File {
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
         let source = Source { file: name.into(), text: text.into() };
         let root = file::parse(text, &source)?;
-        let faults = Faults::default();
-        let mut table = Table::root(&root, &faults);
-        let mut network = network(&mut table);
-        let managing = table.take("managing").and_then(|value| {
-            let mut table = value.table()?;
-            let host = host(&mut table);
-            let basic = table.take("basic-ethernet").and_then(|value| value.flag());
-            network.basic_ethernet = basic.unwrap_or(false);
-            let soc = table.take("soc").and_then(|value| soc(&value, host.backend));
-            table.finish();
-            Some((host, soc))
-        });
-        let realtime = table.take("realtime").map(|value| realtime::read(&value));
-        let items = table.items("node");
-        if items.is_empty() && faults.count() == 0 {
-            table.fault("the network has no nodes", "add [[node]] with id = 1");
-        }
-        let mut descriptions = Descriptions::beside(Path::new(name));
-        let (mut nodes, mut ids): (Vec<NodeHost>, _) = (Vec::new(), BTreeMap::new());
-        for item in &items {
-            let Some((station, host)) = node::read(item, &network, &mut descriptions) else {
-                continue;
-            };
-            if ids.insert(station.node, ()).is_some() {
-                let help = "use a different id for each node, from 1 to 239";
-                item.fault(format!("duplicate node id {}", station.node), help);
-                continue;
-            }
-            let same = |other: &&NodeHost| host.store.is_some() && other.store == host.store;
-            if let Some(path) = nodes.iter().find(same).and_then(|other| other.store.as_ref()) {
-                let what = format!("duplicate store {}", path.display());
-                item.fault(what, "use a different store for each node");
-            }
-            network.nodes.push(station);
-            nodes.push(host);
-            // An error of this node is reported at this node.
-            let only = Network {
-                nodes: network.nodes.last().cloned().into_iter().collect(),
-                ..network.clone()
-            };
-            if let Err(error) = only.managing(MacAddress::default()) {
-                let help = "objects of signals must differ, and match the device description; \
-                            fit into 1490 octets each way; a parameter's octets must be as many \
-                            as its object has";
-                item.fault(error.to_string(), help);
-            }
-        }
-        table.finish();
+        let (file, faults) = reader::read(&root, |table, faults| tables(table, name, faults));
         faults.judge(&source)?;
-        let ((managing, soc), realtime) =
-            (managing.unwrap_or_default(), realtime.unwrap_or_default());
-        let Descriptions { untrusted, inputs, .. } = descriptions;
-        Ok(File { network, managing, soc, nodes, realtime, untrusted, inputs })
+        Ok(file)
     }
+}
+
+/// The tables of the file `name`.
+fn tables(mut table: Table<'_>, name: &str, faults: &Faults) -> File {
+    let mut network = network(&mut table);
+    let managing = table.take("managing").and_then(|value| {
+        let mut table = value.table()?;
+        let host = host(&mut table);
+        let basic = table.take("basic-ethernet").and_then(|value| value.flag());
+        network.basic_ethernet = basic.unwrap_or(false);
+        let soc = table.take("soc").and_then(|value| soc(&value, host.backend));
+        table.finish();
+        Some((host, soc))
+    });
+    let realtime = table.take("realtime").map(|value| realtime::read(&value));
+    let items = table.items("node");
+    if items.is_empty() && faults.count() == 0 {
+        table.fault("the network has no nodes", "add [[node]] with id = 1");
+    }
+    let mut descriptions = Descriptions::beside(Path::new(name));
+    let (mut nodes, mut ids): (Vec<NodeHost>, _) = (Vec::new(), BTreeMap::new());
+    for item in &items {
+        let Some((station, host)) = node::read(item, &network, &mut descriptions) else {
+            continue;
+        };
+        if ids.insert(station.node, ()).is_some() {
+            let help = "use a different id for each node, from 1 to 239";
+            item.fault(format!("duplicate node id {}", station.node), help);
+            continue;
+        }
+        let same = |other: &&NodeHost| host.store.is_some() && other.store == host.store;
+        if let Some(path) = nodes.iter().find(same).and_then(|other| other.store.as_ref()) {
+            let what = format!("duplicate store {}", path.display());
+            item.fault(what, "use a different store for each node");
+        }
+        network.nodes.push(station);
+        nodes.push(host);
+        // An error of this node is reported at this node.
+        let only = Network {
+            nodes: network.nodes.last().cloned().into_iter().collect(),
+            ..network.clone()
+        };
+        if let Err(error) = only.managing(MacAddress::default()) {
+            let help = "objects of signals must differ, and match the device description; \
+                        fit into 1490 octets each way; a parameter's octets must be as many \
+                        as its object has";
+            item.fault(error.to_string(), help);
+        }
+    }
+    table.finish();
+    let ((managing, soc), realtime) = (managing.unwrap_or_default(), realtime.unwrap_or_default());
+    let Descriptions { untrusted, inputs, .. } = descriptions;
+    File { network, managing, soc, nodes, realtime, untrusted, inputs }
 }
 
 /// The `[network]` table, without nodes.

@@ -199,6 +199,20 @@ fn errors_have_position_value_and_remedy() {
     }
 }
 
+#[test]
+fn a_misspelled_key_is_one_error() {
+    for text in [
+        "[netwrok]\ncycle-us = 1000\n[[node]]\nid = 1\n",
+        "[network]\ncycle_us = 1000\n[[node]]\nid = 1\n",
+        "[network]\ncycle-us = 1000\n[[nodes]]\nid = 1\n",
+        "[network]\ncycle-us = 1000\n[[node]]\nidd = 1\n",
+    ] {
+        let error = File::parse(text, "bus.toml").expect_err(text);
+        assert_eq!(error.count(), 1, "{error}");
+        assert!(error.to_string().contains("did you mean "), "{error}");
+    }
+}
+
 /// A folder with an example's device description, and a configuration derived from it.
 fn folder() -> std::path::PathBuf {
     let folder = std::env::temp_dir().join(format!("onbeat-xdd-{}", std::process::id()));

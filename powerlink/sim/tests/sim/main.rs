@@ -8,6 +8,7 @@ mod multiplexed;
 mod soak;
 mod status;
 mod store;
+mod transfers;
 
 use onbeat_sim::{Conditions, NetworkConfig};
 use onbeat_wire::powerlink::NodeId;

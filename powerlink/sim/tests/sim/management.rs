@@ -251,7 +251,7 @@ fn errors_reach_the_managing_node_and_stay_in_the_history() {
     assert_eq!(access(&mut network, ONE, Request::Read(history(0))), Ok(vec![8]));
     let newest = access(&mut network, ONE, Request::Read(history(1)));
     assert_eq!(newest, Ok(reported[9].to_octets().to_vec()));
-    let clear = |value| Request::Write(history(0), vec![value]);
+    let clear = |value| Request::Write(history(0), [value].into());
     assert_eq!(access(&mut network, ONE, clear(1)), Err(Abort::TOO_GREAT));
     assert_eq!(access(&mut network, ONE, clear(0)), Ok(vec![]));
     assert_eq!(access(&mut network, ONE, Request::Read(history(1))), Ok(vec![]));
@@ -298,7 +298,7 @@ fn objects_of_nodes_are_read_and_written() {
     let (now_ns, write) = (network.bus.now_ns(), |value: u32| value.to_le_bytes().to_vec());
     // To several nodes in parallel.
     for node in [1, 2, 3] {
-        let request = Request::Write(tolerance, write(1_000_000 + node));
+        let request = Request::Write(tolerance, write(1_000_000 + node).into());
         network.managing().request(now_ns, NodeId(node as u8), request).unwrap();
     }
     network.run_for(100 * CYCLE_NS);
@@ -332,7 +332,7 @@ fn objects_of_nodes_are_read_and_written() {
 #[test]
 fn a_node_resets_itself_on_a_write() {
     let mut network = network(2);
-    let reset = |value| Request::Write(profile::RESET_COMMAND, vec![value]);
+    let reset = |value| Request::Write(profile::RESET_COMMAND, [value].into());
     assert_eq!(access(&mut network, ONE, reset(0x21)), Err(Abort::VALUE), "a start is no reset");
     let now_ns = network.bus.now_ns();
     network.managing().request(now_ns, ONE, reset(NmtCommandId::RESET_NODE.0)).unwrap();
@@ -469,7 +469,15 @@ fn invalid_frames_have_their_effect_at_both_ends() {
     assert_eq!(history[2..4], code::INVALID_FORMAT.to_le_bytes());
     operational(&mut network);
 
+    // An SDO segment shorter than its DataSize is lost, and no error of the data link layer.
     events(&mut network);
+    let mut sdo = cut(6, NodeId::MN, ONE, cn, [1, 0x11, 0x1e, 0, 0, 4]);
+    sdo[14..][3..13].copy_from_slice(&[5, 2, 6, 0, 0, 0, 0, 0x10, 2, 3]);
+    assert!(Message::parse(&sdo[14..]).is_err());
+    network.managing().handle_frame(now_ns, &sdo);
+    assert_eq!(commands(&mut network, 10 * CYCLE_NS), []);
+    assert_eq!(events(&mut network).iter().find(|event| matches!(event, Event::Failed(..))), None);
+
     let frame = cut(4, NodeId::BROADCAST, ONE, cn, all);
     network.managing().handle_frame(now_ns, &frame);
     let sent = commands(&mut network, 10 * CYCLE_NS);

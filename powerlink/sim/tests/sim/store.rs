@@ -55,7 +55,7 @@ fn access(network: &mut Network, request: Request) -> Result<Vec<u8>, Abort> {
 }
 
 fn write(network: &mut Network, object: ObjectId, value: &[u8]) -> Result<Vec<u8>, Abort> {
-    access(network, Request::Write(object, value.to_vec()))
+    access(network, Request::Write(object, value.into()))
 }
 
 fn tolerance(network: &mut Network) -> u64 {
@@ -217,7 +217,7 @@ fn the_answer_follows_completion() {
     let now_ns = network.bus.now_ns();
     for value in [b"save", b"load"] {
         let object = if value == b"save" { SAVE } else { LOAD };
-        network.managing().request(now_ns, ONE, Request::Write(object, value.to_vec())).unwrap();
+        network.managing().request(now_ns, ONE, Request::Write(object, (*value).into())).unwrap();
     }
     network.run_for(100 * CYCLE_NS);
     assert_eq!(network.managing().poll_completed(), None);

@@ -10,9 +10,9 @@ use super::Measurement;
 /// Measure the path without the hop, for --correct
 ///
 /// Taps, cables and capturing add delay. Remove the hop, connect its two sides, send the same traffic, and
-/// measure with the same method and options as the hop. Writes the mean, which --correct subtracts (equation
-/// (2) of the paper); the standard deviation, which --correct adds to the uncertainty; the number of delays; and
-/// the conditions.
+/// measure with the same method and options as the hop. Writes the mean, which --correct subtracts (Vondrouš
+/// 2016, equation 2), and the standard deviation, which --correct adds to the uncertainty. Also writes the number
+/// of delays, and the conditions.
 ///
 /// `onbeat delay hooks` needs no calibration: both measurement points are inside the host.
 #[derive(Debug, clap::Args)]

@@ -8,6 +8,7 @@ use onbeat_node::doctor::{FixReport, Target, UNDO};
 use onbeat_realtime::{BlockedSignals, CpuSet, DmaLatency, Scheduling};
 use onbeat_terminal::exit::{Answer, Result, warn};
 use onbeat_terminal::output;
+use onbeat_terminal::values::one_of;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Fix {
@@ -23,9 +24,9 @@ pub(super) struct Fix {
     /// SCHED_FIFO priority of the interfaces' NAPI threads
     #[arg(long, requires = "fix", value_name = "1-99", value_parser = clap::value_parser!(u8).range(1..=99))]
     napi_priority: Option<u8>,
-    /// Change only these settings: governor, rt-throttling, offloads, coalescing, energy-efficient,
-    /// threaded-napi, irq-affinity, napi-priority, napi-affinity
+    /// Change only these settings
     #[arg(long, requires = "fix", value_name = "SETTING", value_delimiter = ',')]
+    #[arg(value_parser = one_of(SettingKind::ALL.map(|kind| (kind.name(), kind))))]
     only: Vec<SettingKind>,
     /// Keep the other changes if one fails, instead of restoring all
     #[arg(long, requires = "fix")]

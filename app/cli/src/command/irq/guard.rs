@@ -23,7 +23,7 @@ use onbeat_terminal::output::{self, Reader};
 /// exceed a budget are dropped early.
 ///
 /// Runs until Ctrl-C, then restores all settings. After a kill -9, the next start or --restore restores
-/// them. docs/reference/guard.md describes the settings.
+/// them. /usr/share/doc/onbeat/docs/reference/guard.md describes the settings.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -15,7 +15,7 @@ use onbeat_terminal::values::parse_sample_ratio;
 ///
 /// Records while a command runs, for a time, or until Ctrl-C. The file is written continuously: memory use
 /// does not grow with the recording, and an incomplete recording can be reported.
-/// docs/reference/recordings.md describes the format.
+/// /usr/share/doc/onbeat/docs/reference/recordings.md describes the format.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

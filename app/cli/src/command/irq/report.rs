@@ -9,9 +9,9 @@ use onbeat_terminal::output;
 
 /// Print the report of a recording made by `onbeat irq record`
 ///
-/// Prints softirq time by causing and by interrupted process; time that belongs to no process; and user and
-/// system time of each process: as the kernel accounts it, corrected exactly, and corrected by clock ticks as in
-/// the paper's kernel.
+/// Prints softirq time by causing and by interrupted process, and time that belongs to no process. Prints user and
+/// system time of each process as the kernel accounts it, corrected exactly, and corrected by clock ticks (Zhang
+/// and West, RTSS 2006).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,7 +24,7 @@ nothing was recorded), 2 error (the file is not a recording, or is damaged).")]
 pub(super) struct Report {
     /// Recording to read
     file: PathBuf,
-    /// Print the result as JSON (docs/reference/results.md)
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     /// Also write an HTML report with plots to FILE

@@ -10,12 +10,13 @@ use onbeat_wire::powerlink::NodeId;
 use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Answer, Failure, Result, warn_of_refusal};
 use onbeat_terminal::output;
+use onbeat_terminal::values::one_of;
 
 /// Run the managing node of a network, with simulated outputs
 ///
-/// Boots the network that FILE describes (docs/reference/powerlink.md), configures its nodes and polls them in
-/// each cycle until Ctrl-C. Then prints all state changes, the cycle jitter, and the response time of each
-/// node.
+/// Boots the network that FILE describes, configures its nodes and polls them in each cycle until Ctrl-C. Then
+/// prints all state changes, the cycle jitter, and the response time of each node.
+/// /usr/share/doc/onbeat/docs/reference/powerlink.md describes the file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,9 +26,9 @@ Examples:
 Exit status: 0 the node was in OPERATIONAL (with basic-ethernet: BASIC_ETHERNET) when it stopped, 1 it was \
 not, 2 error.")]
 pub(super) struct Managing {
-    /// Sender of SoC: process, or automatic (the back end, at a launch time or by a kernel timer; txtime and
-    /// module) [default: from the file, else automatic if the back end supports it]
-    #[arg(long, value_name = "SENDER", value_parser = sender)]
+    /// Sender of SoC: this process (process), or the back end, at a launch time or by a kernel timer (automatic).
+    /// Only the back ends txtime and module support automatic [default: from the file, else automatic if supported]
+    #[arg(long, value_name = "SENDER", value_parser = one_of(Sender::ALL))]
     soc: Option<Sender>,
     #[command(flatten)]
     options: Options,
@@ -48,9 +49,9 @@ pub(super) struct Controlled {
     /// Id of the node in the file
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u8).range(1..=239))]
     node: u8,
-    /// Sender of poll responses: process, or automatic (the back end, in the driver or kernel; xdp and module)
-    /// [default: from the file, else automatic if the back end supports it]
-    #[arg(long, value_name = "SENDER", value_parser = sender)]
+    /// Sender of poll responses: this process (process), or the back end, in the driver or kernel (automatic). Only
+    /// the back ends xdp and module support automatic [default: from the file, else automatic if supported]
+    #[arg(long, value_name = "SENDER", value_parser = one_of(Sender::ALL))]
     response: Option<Sender>,
     #[command(flatten)]
     options: Options,
@@ -63,8 +64,8 @@ struct Options {
     /// Interface of the node [default: from the file]
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
-    /// Back end: packet, xsk, xdp, txtime or module [default: from the file]
-    #[arg(long, value_name = "NAME")]
+    /// Back end of the port [default: from the file]
+    #[arg(long, value_name = "NAME", value_parser = one_of(Backend::ALL))]
     backend: Option<Backend>,
     /// Check the file and exit
     #[arg(long)]
@@ -74,11 +75,6 @@ struct Options {
     seconds: Option<f64>,
     #[command(flatten)]
     shown: ResultOptions,
-}
-
-fn sender(name: &str) -> std::result::Result<Sender, String> {
-    let known = Sender::ALL.iter().find(|(known, _)| *known == name);
-    known.map(|(_, sender)| *sender).ok_or_else(|| "use process or automatic".to_owned())
 }
 
 impl Managing {

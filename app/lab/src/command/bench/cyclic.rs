@@ -23,14 +23,14 @@ pub(super) struct Cyclic {
     /// Number of rounds, which show the spread
     #[arg(long, value_name = "NUMBER")]
     rounds: Option<u32>,
-    /// Cycle lengths; defaults: see below
+    /// Cycle lengths [default: see below]
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = parse_duration)]
     periods: Vec<Duration>,
-    /// Load of the machine; default: each in turn
+    /// Load of the machine [default: each in turn]
     #[arg(long, value_name = "LOADS", value_delimiter = ',')]
     #[arg(value_parser = PossibleValuesParser::new(Load::ALL.map(Load::name)))]
     load: Vec<String>,
-    /// CPUs of the managing and of the controlled node; default: the first and the last one
+    /// CPUs of the managing and of the controlled node [default: the first and the last one]
     #[arg(long, value_name = "MN,CN", value_delimiter = ',', num_args = 1)]
     cpus: Vec<usize>,
     /// Real-time priority of the nodes (SCHED_FIFO); 0 for none

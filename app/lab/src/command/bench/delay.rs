@@ -9,8 +9,9 @@ use onbeat_terminal::exit::Result;
 
 /// Measure the delay tools: speed and accuracy of matching captures, overhead of the hooks per packet
 ///
-/// Matching runs on a generated pair of captures with lost, duplicated, overtaking and identical
-/// packets. Its result is compared with the truth, and its speed with plain reading of the same files.
+/// Matching runs on a generated pair of captures with lost, duplicated, reordered and identical
+/// packets. Its result is compared with the known matches, and its speed with plain reading of the same
+/// files.
 /// To measure the hooks, packets pass a router with and without them alternately.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -5,13 +5,14 @@ use onbeat_node::config::Backend;
 
 use super::{ResultOptions, refuse};
 use onbeat_terminal::exit::Result;
+use onbeat_terminal::values::one_of;
 
 /// Measure FRER relative to plain forwarding of the same frames
 ///
-/// Each data plane is compared with its limit in the same run: FRER in XDP with plain XDP redirection,
-/// FRER in user space with a bare forwarder over the same packet or AF_XDP sockets. Results are frames
-/// per second and nanoseconds per frame. For XDP also the one-way delay with and without FRER, on an
-/// idle machine and with a CPU hog on the same core.
+/// Compares each data plane with its limit in the same run. The limit of FRER in XDP is plain XDP
+/// redirection. The limit of FRER in user space is a bare forwarder over the same packet or AF_XDP sockets.
+/// Results are frames per second and nanoseconds per frame. Results for XDP include the one-way delay
+/// with and without FRER, on an idle machine and with a CPU hog on the same core.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,11 +28,11 @@ pub(super) struct Frer {
     shown: ResultOptions,
     /// Data planes to measure: programs in the kernel (xdp), threads over packet sockets (packet) or
     /// AF_XDP sockets (xsk)
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = one_of(Backend::ALL))]
     #[arg(default_value = "xdp")]
     backend: Vec<Backend>,
-    /// Source of the frames of throughput measurements: a talker's packet socket, as in an end system,
-    /// or its kernel, the cheapest source; default: both; FRER in user space always uses the socket
+    /// Source of the frames of throughput measurements: a talker's packet socket, as in an end system, or
+    /// its kernel, the cheapest source [default: both]. FRER in user space always uses the socket
     #[arg(long, value_name = "SOURCE", value_parser = ["socket", "kernel", "both"])]
     source: Option<String>,
     /// Numbers of streams
@@ -46,7 +47,7 @@ pub(super) struct Frer {
     /// Number of frames of each delay measurement
     #[arg(long, value_name = "NUMBER")]
     probes: Option<u64>,
-    /// CPU to measure on; default: the last one
+    /// CPU to measure on [default: the last one]
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
 }

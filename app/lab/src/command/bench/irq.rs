@@ -10,9 +10,10 @@ use onbeat_terminal::values::parse_sample_ratio;
 
 /// Measure the interrupt ledger: accuracy and overhead
 ///
-/// For the accuracy, two flows pass two devices, each with a NAPI thread of its own, whose run time is
-/// the true cost of the flow. Then both flows share one device, where the ledger has to distinguish
-/// them. For the overhead, packets per second are measured with and without the ledger, alternately.
+/// To measure the accuracy, two flows pass two devices, each with its own NAPI thread. The run time of
+/// that thread is the true cost of the flow. Then both flows share one device, where the ledger
+/// distinguishes them. To measure the overhead, packets per second are measured with and without the
+/// ledger, alternately.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +29,7 @@ pub(super) struct Irq {
     shown: ResultOptions,
     #[command(flatten)]
     slices: Slices,
-    /// Sample packets for one N-th of the time, as `onbeat irq top --sample N`
+    /// Observe packets for 1/N of the time, as `onbeat irq top --sample N`
     #[arg(long, value_name = "N", value_parser = parse_sample_ratio)]
     sample: Option<NonZeroU32>,
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs, io, iter};
 
+use clap::ValueHint;
 use onbeat_host::run_directory;
 use onbeat_lab::Topology;
 use onbeat_lab::scenario::list;
@@ -17,8 +18,8 @@ use onbeat_terminal::{colors, companion, output};
 
 /// Build the network of a scenario or file, start its nodes, and open a shell
 ///
-/// Hosts and nodes are network namespaces; the shell prints how to enter each. Its /run is private,
-/// where onbeat finds the nodes. When the shell exits, the network is removed and all processes in it
+/// Hosts and nodes are network namespaces; the shell prints how to enter each. Its private /run contains
+/// the control sockets of the nodes. When the shell exits, the network is removed and all processes in it
 /// are killed. Without --at the shell is in the network namespace of the caller: commands there can
 /// change the interfaces of this machine.
 #[derive(Debug, clap::Args)]
@@ -26,16 +27,16 @@ use onbeat_terminal::{colors, companion, output};
 Examples:
   onbeat lab shell link-failure
   onbeat lab shell link-failure --at a
-  onbeat lab shell examples/lab/end-systems.toml --at talker
+  onbeat lab shell /usr/share/doc/onbeat/examples/lab/end-systems.toml --at talker
   onbeat lab shell ladder --quiet -- onbeat show f
 
 Exit status: 0 the shell exited with any status, or the command with status 0; 1 the command exited \
 with another status; 2 error (root is required).")]
 pub(super) struct Shell {
     /// Network: the name of a scenario, or a topology file
-    #[arg(value_name = "TOPOLOGY|SCENARIO")]
+    #[arg(value_name = "TOPOLOGY|SCENARIO", value_hint = ValueHint::AnyPath)]
     network: String,
-    /// Host or node of the shell; default: the network namespace of the caller
+    /// Host or node of the shell [default: the network namespace of the caller]
     #[arg(long, value_name = "NAME")]
     at: Option<String>,
     /// Print neither the network diagram nor hints

@@ -19,27 +19,27 @@ const PROFILE: u64 = 1 << 20;
 
 /// Load CPUs by duty cycles
 ///
-/// A thread per CPU alternates between idle and busy times, as specified by the rows of a profile,
-/// repeatedly, at normal priority, until Ctrl-C. A profile has tables [[row]] with idle-us, duty-us
-/// and, if the thread polls the clock in the idle time instead of sleeping, busy-loop = true. The
-/// result shows the CPU share of each thread, by its CPU clock.
+/// A thread per CPU alternates between the idle and busy times of a profile, repeatedly, at normal
+/// priority, until Ctrl-C. A profile has tables [[row]] with idle-us and duty-us. With busy-loop =
+/// true, the thread polls the clock in the idle time instead of sleeping. The result shows the CPU
+/// share of each thread, by its CPU clock.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  onbeat load cpu examples/load/paper.toml
-  onbeat load cpu examples/load/paper.toml --cpus 1 --for 60s --json
+  onbeat load cpu /usr/share/doc/onbeat/examples/load/paper.toml
+  onbeat load cpu /usr/share/doc/onbeat/examples/load/paper.toml --cpus 1 --for 60s --json
 
 Exit status: 0 success, 2 error.")]
 pub(super) struct Cpu {
     /// Profile
     profile: PathBuf,
-    /// CPUs, such as 1 or 0-3; default: all that may be used
+    /// CPUs, such as 1 or 0-3 [default: all that this process may use]
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuSet>,
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// Print the result as JSON (docs/reference/results.md)
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }

@@ -33,7 +33,7 @@ pub(super) struct Net {
     /// Datagrams per second
     #[arg(long, value_name = "NUMBER", default_value_t = 1000.0, conflicts_with = "profile")]
     rate: f64,
-    /// Send at a varying rate: a profile, or a file that contains one (onbeat delay ping --help)
+    /// Send at a variable rate: a profile, or a file that contains one (see onbeat delay ping --help)
     #[arg(long, value_name = "PROFILE|FILE")]
     profile: Option<String>,
     /// UDP payload in octets
@@ -52,7 +52,7 @@ pub(super) struct Net {
     /// Send from this address
     #[arg(long, value_name = "ADDRESS")]
     source: Option<IpAddr>,
-    /// Print the result as JSON (docs/reference/results.md)
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }

@@ -191,13 +191,13 @@ impl Totals {
         stage.check(Check::eq("inconclusive networks", self.inconclusive, 0_u64, ""));
         stage.check(Check::min("networks", self.networks, 1_u64, ""));
         stage.check(Check::min("frames checked", self.tally.judged, 1_u64, "frames"));
-        let mut faults = Counters::new(["befallen", "times"]);
+        let mut faults = Counters::new(["object", "number"]);
         for (object, times) in self.faults {
             faults.row([Cell::from(object), times.into()]);
         }
         stage.figure("faults", faults);
         let tally = self.tally;
-        let mut judged = Counters::new(["what", "count"]);
+        let mut checked = Counters::new(["item", "number"]);
         for (what, count) in [
             ("frames captured", self.frames),
             ("frames checked", tally.judged),
@@ -210,9 +210,9 @@ impl Totals {
             ("counters compared", tally.counters),
             ("counters that match exactly", tally.exact),
         ] {
-            judged.row([Cell::from(what), count.into()]);
+            checked.row([Cell::from(what), count.into()]);
         }
-        stage.figure("judged", judged);
+        stage.figure("checked", checked);
         stage.figure("longest transit time of a node", Measurement::new("ns", tally.latency_ns));
         let mut networks = Counters::new([
             "network",
@@ -221,7 +221,7 @@ impl Totals {
             "streams",
             "steps",
             "captured",
-            "judged",
+            "checked",
             "excused",
             "violations",
         ]);

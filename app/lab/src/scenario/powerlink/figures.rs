@@ -15,7 +15,7 @@ use crate::{Result, World};
 
 /// A table of durations.
 pub(super) fn times() -> Counters {
-    Counters::new([("what", ""), ("took", "s")])
+    Counters::new([("transition", ""), ("duration", "s")])
 }
 
 pub(super) fn time(what: &str, ns: u64) -> [Cell; 2] {

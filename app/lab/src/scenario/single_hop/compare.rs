@@ -35,8 +35,8 @@ pub(super) struct CompareOptions {
     ///
     /// Mirror, hooks and probe measure each packet at the same time. The part of mirror and probe
     /// outside of the hop is measured without it and subtracted. The result has each method's median
-    /// with its confidence interval, and the agreement of the methods; the page (--html) has figures 5
-    /// to 10 of the paper.
+    /// with its confidence interval, and the agreement of the methods. The page (--html) has figures 5
+    /// to 10 of Vondrouš 2016.
     #[arg(
         long,
         value_name = "HOP,...",
@@ -45,7 +45,7 @@ pub(super) struct CompareOptions {
         conflicts_with = "seconds"
     )]
     compare: Vec<Hop>,
-    /// Load on the hop, with --compare: none (idle), table 1 of the paper (cpu), datagrams per second
+    /// Load on the hop, with --compare: none (idle), table 1 of Vondrouš 2016 (cpu), datagrams per second
     /// by another interface (a number)
     #[arg(
         long,
