@@ -89,7 +89,7 @@ impl File {
         let (text, name) = file::load(path)?;
         let mut parsed = Self::parse(&text, &name)?;
         parsed.untrusted = checked.err().or(parsed.untrusted);
-        parsed.inputs.insert(0, Input::of_file(path.to_string_lossy(), text.as_bytes()));
+        parsed.inputs.insert(0, Input::of_file(path, text.as_bytes()));
         Ok(parsed)
     }
 
