@@ -116,6 +116,7 @@ impl ManagingNode {
         let exceeded = Counter::record(profile::CYCLE_EXCEEDED);
         if now_ns > self.soc_ns {
             let missed = (now_ns - self.soc_ns).div_ceil(self.cycle_ns.max(1));
+            let missed = missed.max(self.od.number(profile::CYCLE_SUSPEND));
             self.soc_ns += missed * self.cycle_ns;
             // The next cycle starts later; if this happens too often, the network restarts.
             self.cycle_failed = exceeded.error(&mut self.od);

@@ -246,7 +246,12 @@ impl ManagingNode {
     /// # Errors
     /// A mapping cannot be used.
     pub fn new(config: Config) -> Result<Self, Unmapped> {
-        let Config { mac, objects: od } = config;
+        let Config { mac, objects: mut od } = config;
+        // A node with its own dictionary may lack them.
+        let _ = od.set(profile::INTERFACE_ADDRESS, &mac.0);
+        let _ = od.set_number(profile::NODE_ID, NodeId::MN.0.into());
+        // A reset restores the present values.
+        od.keep();
         let sdo_timeout_ns = od.number(profile::SDO_TIMEOUT_MS) * 1_000_000;
         let mut stations = Vec::new();
         for sub in od.subs(profile::NODE_ASSIGNMENT) {

@@ -41,9 +41,19 @@ impl Network {
     /// The objects of a node conflict.
     pub fn managing(&self, mac: MacAddress) -> Result<ManagingNode, NetworkError> {
         let nodes: Vec<NodeId> = self.nodes.iter().map(|station| station.node).collect();
-        let identity = Identity::default();
+        let identity = Identity {
+            features: profile::MANAGING_NODE_FEATURES,
+            device_name: b"onbeat managing node".to_vec(),
+            host_name: b"managing-node".to_vec(),
+            ..Identity::default()
+        };
         let od = profile::managing_node(&identity, self.cycle_us, &nodes);
         let mut od = od.map_err(|error| NetworkError::Object(NodeId::MN, error))?;
+        for (object, address) in
+            [(profile::ADDRESS, address(NodeId::MN)), (profile::GATEWAY, ethernet::GATEWAY)]
+        {
+            set(&mut od, NodeId::MN, object, u32::from(address).into())?;
+        }
         set(&mut od, NodeId::MN, profile::ASYNC_SLOT_NS, self.async_slot_ns.into())?;
         let wait_us = self.pre_operational_1_us.into();
         set(&mut od, NodeId::MN, profile::WAIT_PRE_OPERATIONAL_1_US, wait_us)?;
@@ -108,6 +118,7 @@ impl Network {
             (number(profile::EXPECTED_TIME), time.into()),
             (number(profile::PRES_TIMEOUT_NS), station.pres_timeout_ns.into()),
             (number(profile::PREQ_LIMIT_OF), limit(&station.outputs) as u64),
+            (number(profile::PRES_LIMIT_OF), limit(&station.inputs) as u64),
             (number(profile::LOSS_OF_PRES[2]), self.threshold.into()),
             (number(profile::LATE_PRES[2]), self.threshold.into()),
             (number(profile::LOSS_OF_STATUS[2]), self.threshold.into()),
@@ -188,7 +199,8 @@ impl Station {
     fn dictionary(&self) -> Result<Dictionary, NetworkError> {
         let node = self.node;
         let failed = |error| NetworkError::Object(node, error);
-        let mut objects = profile::controlled_node(&self.identity, 1).map_err(failed)?;
+        let mut objects =
+            profile::controlled_node(&self.identity, profile::RPDOS).map_err(failed)?;
         if let Some(described) = &self.described {
             describe(&mut objects, node, described)?;
         }

@@ -12,14 +12,14 @@ use alloc::vec::Vec;
 
 use onbeat_wire::powerlink::NodeId;
 
-use crate::od::profile::Identity;
+use crate::od::profile::{self, Identity};
 use crate::od::{DataType, Dictionary, ObjectId, id};
 
 pub use build::follows_from_network;
 pub use error::NetworkError;
 
 /// Maximum number of signals of a node in each direction: the number of entries of a mapping.
-pub const MAX_SIGNALS: usize = 64;
+pub const MAX_SIGNALS: usize = profile::MAX_MAPPED as usize;
 
 /// Index of the managing node's first output to each node.
 const OUTPUTS: u16 = 0xa040;
