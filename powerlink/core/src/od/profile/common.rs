@@ -99,7 +99,7 @@ pub(super) fn add(od: &mut Dictionary, identity: &Identity) -> Added {
     od.add(super::FEATURES, constant(4, identity.features.into()))?;
     od.add(super::EPL_VERSION, constant(1, 0x20))?;
     od.add(super::NMT_STATE, readable(1, 0x1c))?;
-    by_node(od, super::PRES_LIMIT_OF, ReadWrite, writable(2, PAYLOAD_LIMIT).within(PAYLOAD))?;
+    by_node(od, super::PRES_LIMIT_OF, ReadWrite, writable(2, PAYLOAD_LIMIT))?;
     // The id is set by software, but not by 0x1F93/3.
     record(od, 0x1f93, [readable(1, 0), boolean(ReadOnly, false)])?;
     cycle_timing(od)?;
