@@ -145,6 +145,8 @@ impl Bus {
             Observation::Unanswered { .. }
             | Observation::Unsolicited { .. }
             | Observation::Identified { .. }
+            | Observation::ForeignAddress { .. }
+            | Observation::TakenOver { .. }
             | Observation::OtherAddress { .. } => {}
         });
         self.left_out += left_out;
@@ -168,12 +170,14 @@ impl Bus {
         let lost = sum(|node| node.requests(Request::Poll).unanswered);
         let unasked = sum(|node| node.unsolicited);
         let addresses = sum(|node| node.addresses);
+        let foreign = sum(|node| node.foreign);
         let count = hidden.len() as u64;
         for (is_judged, name, value, unit) in [
             (count > 0, "hidden nodes", count, "nodes"),
             (count == 0 || polled > 0, "polls without a response in time", lost, "polls"),
             (!hidden.contains(&NodeId::MN), "unsolicited or late responses", unasked, "frames"),
             (true, "changes of the address behind a node id", addresses, ""),
+            (true, "frames from a foreign address", foreign, "frames"),
             (true, "malformed frames", self.frames().malformed, "frames"),
         ] {
             if is_judged {
@@ -253,6 +257,9 @@ impl Bus {
         if !answers.series.is_empty() {
             outcome.figure("response time", answers);
         }
+        if !self.observer.foreign().is_empty() {
+            outcome.figure("foreign addresses", self.foreign());
+        }
         outcome.figure("states", self.transitions());
         if self.left_out > 0 {
             outcome.note(format!(
@@ -272,6 +279,24 @@ impl Bus {
                 format::count(self.forgotten, "change")
             ));
         }
+    }
+
+    /// Senders that use the id of a node with another address.
+    fn foreign(&self) -> Counters {
+        let kinds = ["SoC", "PReq", "PRes", "SoA", "ASnd", "AMNI"].map(|kind| (kind, ""));
+        let columns = [("node", ""), ("address", "")].into_iter().chain(kinds);
+        let columns = columns.chain([("first at", "s"), ("last at", "s")]);
+        let mut table = Counters::new(columns);
+        let (start_ns, _) = self.span_ns.unwrap_or_default();
+        let at_s = |ns: u64| Cell::from(ns.saturating_sub(start_ns) as f64 / 1e9);
+        for ((node, mac), foreign) in self.observer.foreign() {
+            let Frames { soc, preq, pres, soa, asnd, amni, .. } = foreign.frames;
+            let cells = [Cell::from(node.to_string()), mac.to_string().into()];
+            let counts = [soc, preq, pres, soa, asnd, amni].map(Cell::from);
+            let times = [at_s(foreign.first_ns), at_s(foreign.last_ns)];
+            table.row(cells.into_iter().chain(counts).chain(times));
+        }
+        table
     }
 
     /// Every change of a state, and every command.

@@ -1,12 +1,15 @@
 //! The result of a node.
 
+use onbeat_powerlink::mn::BootRecord;
+use onbeat_powerlink::nmt::State;
 use onbeat_report::{Cell, Check, Counters, Outcome, format};
 
 use crate::{Runner, Simulation, Station};
 
 impl<S: Station> Runner<S> {
     /// Adds the run of a node to a result: the bus in its view, its events, its values, the counters of its
-    /// port. A check is that it ends in its target state.
+    /// port. Checks are that it ends in its target state, and that every node of a managing node has reached
+    /// OPERATIONAL.
     ///
     /// # Errors
     /// The port reports no counters.
@@ -18,6 +21,20 @@ impl<S: Station> Runner<S> {
         let goal = self.station().goal();
         let there = u64::from(self.station().state() == goal);
         outcome.check(Check::eq(format!("in {goal} at the end"), there, 1_u64, ""));
+        let boots = self.station().boots();
+        // Without a managed network no node has a state to reach.
+        if goal == State::Operational && !boots.is_empty() {
+            for BootRecord { node, operational, .. } in &boots {
+                let reached = u64::from(*operational > 0);
+                outcome.check(Check::eq(format!("node {node} reached {goal}"), reached, 1_u64, ""));
+            }
+            outcome.figure("boot", boot_table(&boots));
+        }
+        let foreign = self.station().foreign_frames();
+        if foreign > 0 {
+            let frames = format::count(foreign, "frame");
+            outcome.note(format!("{frames} of another managing node ignored"));
+        }
         self.bus().figures(outcome);
         if let Some((first_ns, _)) = self.events().next() {
             let mut table = Counters::new([("at", "s"), ("what", "")]);
@@ -87,4 +104,30 @@ impl<S: Station> Runner<S> {
         ));
         Ok(())
     }
+}
+
+/// The boot of each node of a managing node.
+fn boot_table(boots: &[BootRecord]) -> Counters {
+    let mut table = Counters::new([
+        "node",
+        "step",
+        "in OPERATIONAL",
+        "failures",
+        "last failure",
+        "skipped objects",
+        "foreign frames",
+    ]);
+    for boot in boots {
+        let last_failure = boot.last_failure.map_or_else(String::new, |last| last.to_string());
+        table.row([
+            Cell::from(boot.node.to_string()),
+            boot.step.to_string().into(),
+            boot.operational.into(),
+            boot.failures.into(),
+            last_failure.into(),
+            (boot.skipped as u64).into(),
+            boot.foreign.into(),
+        ]);
+    }
+    table
 }

@@ -1,7 +1,7 @@
 //! Responses to polls that the port sends automatically.
 
 use onbeat_link::{Cause, Feature, Filter, Outcome, Port, ReceivedFrame, Response, Result, Slot};
-use onbeat_powerlink::cn::{self, PollKey};
+use onbeat_powerlink::cn;
 
 use crate::limits::LONGEST;
 
@@ -10,8 +10,8 @@ use crate::limits::LONGEST;
 #[derive(Debug)]
 pub(crate) struct Responder {
     slot: Slot,
-    filter: Filter,
-    response: Option<Response>,
+    /// The response of the port, and its polls.
+    response: Option<(Filter, Response)>,
     /// The frame in the slot.
     frame: Vec<u8>,
 }
@@ -21,29 +21,35 @@ impl Responder {
     ///
     /// # Errors
     /// The port does not support automatic responses, or has no room.
-    pub(crate) fn new(port: &mut dyn Port, key: &PollKey) -> Result<Self> {
+    pub(crate) fn new(port: &mut dyn Port) -> Result<Self> {
         port.capabilities().require_native(Feature::Response)?;
         let slot = port.allocate(LONGEST)?;
-        let filter = Filter::new(&key.value, &key.mask)?;
-        Ok(Responder { slot, filter, response: None, frame: Vec::with_capacity(LONGEST) })
+        Ok(Responder { slot, response: None, frame: Vec::with_capacity(LONGEST) })
     }
 
     /// Sets the response to polls.
     pub(crate) fn follow(&mut self, port: &mut dyn Port, to: cn::Response<'_>) -> Result<()> {
         match to {
-            cn::Response::Frame(frame) => {
+            cn::Response::Frame { polls, frame } => {
                 port.update(self.slot, frame)?;
                 self.frame.clear();
                 self.frame.extend_from_slice(frame);
-                if self.response.is_none() {
-                    self.response = Some(port.respond(self.filter, self.slot)?);
+                let filter = Filter::new(&polls.value, &polls.mask)?;
+                if self.response.as_ref().is_none_or(|(former, _)| *former != filter) {
+                    self.stop(port)?;
+                    self.response = Some((filter, port.respond(filter, self.slot)?));
                 }
             }
-            cn::Response::Silence => {
-                self.response.take().map(|response| port.stop_responding(response)).transpose()?;
-            }
+            cn::Response::Silence => self.stop(port)?,
         }
         Ok(())
+    }
+
+    fn stop(&mut self, port: &mut dyn Port) -> Result<()> {
+        match self.response.take() {
+            Some((_, response)) => port.stop_responding(response),
+            None => Ok(()),
+        }
     }
 
     /// The response to polls. For an answered poll it is the sent response, or its successor.

@@ -88,8 +88,8 @@ impl<S: Station> Runner<S> {
     pub fn answering(port: Box<dyn Port>, station: S) -> Result<Self> {
         let mut runner = Self::new(port, station)?;
         if let Some(controlled) = runner.station.controlled() {
-            let key = controlled.answer_automatically();
-            runner.responder = Some(Responder::new(&mut *runner.port, &key)?);
+            controlled.answer_automatically();
+            runner.responder = Some(Responder::new(&mut *runner.port)?);
         }
         Ok(runner)
     }

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use onbeat_powerlink::Node;
 use onbeat_powerlink::cn::{self, ControlledNode};
 use onbeat_powerlink::ethernet::SendError;
-use onbeat_powerlink::mn::{self, ManagingNode};
+use onbeat_powerlink::mn::{self, BootRecord, ManagingNode};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::{Abort, Dictionary, ObjectId, profile};
 use onbeat_wire::MacAddress;
@@ -57,6 +57,14 @@ pub trait Station: Node + Send {
         None
     }
 
+    /// The number of received frames of other managing nodes than that of the network.
+    fn foreign_frames(&self) -> u64;
+
+    /// The boot of each node of a managing node.
+    fn boots(&self) -> Vec<BootRecord> {
+        Vec::new()
+    }
+
     /// Whether there is room for a frame of another protocol.
     fn has_room(&self) -> bool;
 
@@ -84,8 +92,9 @@ pub trait Station: Node + Send {
 impl Station for ControlledNode {
     type Event = cn::Event;
 
+    // AMNI as well: it announces a redundant managing node.
     const GROUPS: &'static [MacAddress] =
-        &[multicast::SOC, multicast::PRES, multicast::SOA, multicast::ASND];
+        &[multicast::SOC, multicast::PRES, multicast::SOA, multicast::ASND, multicast::AMNI];
 
     fn node(&self) -> NodeId {
         ControlledNode::node(self)
@@ -108,8 +117,10 @@ impl Station for ControlledNode {
     }
 
     fn is_kept(event: &cn::Event) -> bool {
-        use cn::Event::{InvalidFormat, NotStored, Restored, State, Stored, Unmapped};
+        use cn::Event::{ForeignManager, InvalidFormat, ManagerReplaced, State, Unmapped};
+        use cn::Event::{NotStored, Restored, Stored};
         matches!(event, State { .. } | Unmapped { .. } | InvalidFormat)
+            || matches!(event, ForeignManager(_) | ManagerReplaced { .. })
             || matches!(event, Stored | Restored | NotStored)
     }
 
@@ -120,6 +131,12 @@ impl Station for ControlledNode {
                 format!("cannot use mapping {mapping:04X}: {why}")
             }
             cn::Event::InvalidFormat => "a poll had an invalid format".into(),
+            cn::Event::ForeignManager(mac) => {
+                format!("frames of another managing node ignored: {mac}")
+            }
+            cn::Event::ManagerReplaced { before, mac } => {
+                format!("managing node {mac} has taken over from {before}")
+            }
             cn::Event::Stored => "parameters stored".into(),
             cn::Event::Restored => {
                 "default parameters restored, effective after the next reset".into()
@@ -131,6 +148,10 @@ impl Station for ControlledNode {
 
     fn controlled(&mut self) -> Option<&mut ControlledNode> {
         Some(self)
+    }
+
+    fn foreign_frames(&self) -> u64 {
+        ControlledNode::foreign_frames(self)
     }
 
     fn has_room(&self) -> bool {
@@ -189,9 +210,11 @@ impl Station for ManagingNode {
     }
 
     fn is_kept(event: &mn::Event) -> bool {
-        use mn::Event::{Failed, Missing, Node, OtherManagingNode, Reported, State};
-        matches!(event, State { .. } | Node(..) | Failed(..) | Missing(_))
-            || matches!(event, Reported(..) | OtherManagingNode(_))
+        use mn::Event::{Delayed, Failed, ForeignAddress, Missing, Node, OtherManagingNode};
+        use mn::Event::{Reported, Skipped, State};
+        matches!(event, State { .. } | Node(..) | Failed(..) | Missing(_) | Delayed { .. })
+            || matches!(event, Reported(..) | OtherManagingNode(_) | ForeignAddress(..))
+            || matches!(event, Skipped(..))
     }
 
     fn description(event: &mn::Event) -> String {
@@ -199,6 +222,16 @@ impl Station for ManagingNode {
             mn::Event::State { from, to, by } => format!("{from} -> {to}: {by}"),
             mn::Event::Node(node, step) => format!("node {node}: {step}"),
             mn::Event::Failed(node, failure) => format!("node {node} failed: {failure}"),
+            mn::Event::Delayed { node, failures, wait_ns } => {
+                let wait_s = *wait_ns as f64 / 1e9;
+                format!("node {node}: next attempt in {wait_s} s, after {failures} failures")
+            }
+            mn::Event::Skipped(node, object) => {
+                format!("node {node} lacks object {object}, which is optional: not configured")
+            }
+            mn::Event::ForeignAddress(node, mac) => {
+                format!("frames with the id of node {node} from another address ignored: {mac}")
+            }
             mn::Event::Missing(node) => format!("mandatory node {node} does not respond"),
             mn::Event::Reported(node, entry) => format!(
                 "node {node} reported error {:04X}, kind {:04X}, at {}; {:#018x}",
@@ -213,6 +246,14 @@ impl Station for ManagingNode {
 
     fn managing(&mut self) -> Option<&mut ManagingNode> {
         Some(self)
+    }
+
+    fn foreign_frames(&self) -> u64 {
+        ManagingNode::foreign_frames(self)
+    }
+
+    fn boots(&self) -> Vec<BootRecord> {
+        ManagingNode::boots(self).collect()
     }
 
     fn has_room(&self) -> bool {

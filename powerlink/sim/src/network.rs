@@ -16,9 +16,11 @@ const INPUT: ObjectId = id(0x6000, 1);
 const OUTPUT: ObjectId = id(0x6200, 1);
 /// Time of day at the start of a bus, in seconds since 1970.
 const START_S: u32 = 1_800_000_000;
-/// Threshold of all error counters: five losses in a row. With the profile's own, two in three cycles, no
-/// network that loses one of a hundred frames is stable.
+/// Threshold of the managing node's error counters: five losses in a row. With the profile's own, two in three
+/// cycles, no network that loses one of a hundred frames is stable.
 const THRESHOLD: u32 = 40;
+/// Threshold of the controlled nodes' error counters.
+const NODE_THRESHOLD: u32 = 80;
 
 /// Properties of a network.
 #[derive(Debug, Clone, Copy)]
@@ -391,6 +393,7 @@ fn described(config: NetworkConfig) -> network::Network {
         soc_tolerance_ns: config.cycle_us * 500,
         soc_jitter_ns: 0,
         threshold: THRESHOLD,
+        node_threshold: NODE_THRESHOLD,
         multiplexed_cycles: config.multiplexed_cycles,
         prescaler: 2,
         start_all: false,

@@ -16,14 +16,19 @@ use super::ControlledNode;
 /// node.
 pub const POLL_KEY_LEN: usize = HEADER_LEN + 3;
 
-/// The source address, which is ignored: the node id identifies a managing node.
+/// The source address.
 const SOURCE_ADDRESS: core::ops::Range<usize> = 6..12;
 
 /// The response to polls from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Response<'a> {
-    /// With this frame, without FCS.
-    Frame(&'a [u8]),
+    /// Polls that match are answered with this frame, without FCS.
+    Frame {
+        /// The pattern of polls: it changes with the address of the managing node.
+        polls: PollKey,
+        /// The frame.
+        frame: &'a [u8],
+    },
     /// No response: the node is in a state in which it is not polled.
     Silence,
 }
@@ -38,14 +43,18 @@ pub struct PollKey {
 }
 
 impl PollKey {
-    fn new(node: NodeId, mac: MacAddress) -> Self {
+    /// `manager`: the address of the managing node; without it, that of any sender matches.
+    fn new(node: NodeId, mac: MacAddress, manager: Option<MacAddress>) -> Self {
         let mut value = [0; POLL_KEY_LEN];
         value[..SOURCE_ADDRESS.start].copy_from_slice(&mac.0);
         value[SOURCE_ADDRESS.end..HEADER_LEN]
             .copy_from_slice(&EtherType::POWERLINK.0.to_be_bytes());
         value[HEADER_LEN..].copy_from_slice(&[MessageType::PREQ.0, node.0, NodeId::MN.0]);
         let mut mask = [0xff; POLL_KEY_LEN];
-        mask[SOURCE_ADDRESS].fill(0);
+        match manager {
+            Some(manager) => value[SOURCE_ADDRESS].copy_from_slice(&manager.0),
+            None => mask[SOURCE_ADDRESS].fill(0),
+        }
         // The highest bit is reserved, and ignored when messages are read.
         mask[HEADER_LEN] = 0x7f;
         PollKey { value, mask }
@@ -60,17 +69,18 @@ pub(super) struct AutomaticResponse {
     pub(super) answered: bool,
     /// The last returned response; empty: no response.
     returned: Vec<u8>,
+    /// Its polls.
+    polls: Option<PollKey>,
     spare: Vec<u8>,
 }
 
 impl ControlledNode {
-    /// Enables automatic responses, from the next poll on; returns the pattern of polls.
+    /// Enables automatic responses, from the next poll on.
     ///
     /// Inputs are then sampled at the end of a cycle, so that the response is ready before its poll arrives. As
     /// without it, inputs of one cycle are sent in the next.
-    pub fn answer_automatically(&mut self) -> PollKey {
+    pub fn answer_automatically(&mut self) {
         self.automatic.on = true;
-        PollKey::new(self.node, self.mac)
     }
 
     /// Returns the response to polls if it has changed since the last call. Call it after each call of the
@@ -81,12 +91,15 @@ impl ControlledNode {
         if self.automatic.on && self.state.is_polled() {
             next = self.response(next);
         }
+        let polls = PollKey::new(self.node, self.mac, self.manager());
         let before = core::mem::replace(&mut self.automatic.returned, next);
-        let changed = before != self.automatic.returned;
+        let changed = before != self.automatic.returned
+            || !before.is_empty() && self.automatic.polls != Some(polls);
         self.automatic.spare = before;
+        self.automatic.polls = Some(polls);
         changed.then(|| match &self.automatic.returned[..] {
             [] => Response::Silence,
-            frame => Response::Frame(frame),
+            frame => Response::Frame { polls, frame },
         })
     }
 

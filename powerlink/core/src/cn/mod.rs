@@ -10,6 +10,7 @@ mod answer;
 mod automatic;
 mod errors;
 mod jitter;
+mod manager;
 mod published;
 mod receive;
 mod request;
@@ -35,6 +36,7 @@ use crate::pdo::{Channel, Direction, check_write};
 use crate::sdo::{Objects, OutgoingFrame, Server, WriteOutcome};
 use automatic::AutomaticResponse;
 pub use automatic::{POLL_KEY_LEN, PollKey, Response};
+use manager::Manager;
 use signaling::{Entries, Signaling};
 use store::Store;
 pub use store::{StoreCommand, StoredParametersError};
@@ -93,6 +95,16 @@ pub enum Event {
     Written(ObjectId),
     /// A frame of the managing node for this node could not be read.
     InvalidFormat,
+    /// A frame with the id of the managing node has another address and is ignored; reported at most once per
+    /// second.
+    ForeignManager(MacAddress),
+    /// A redundant managing node, or a replaced one, has taken over.
+    ManagerReplaced {
+        /// The former address.
+        before: MacAddress,
+        /// The new address.
+        mac: MacAddress,
+    },
     /// The owner of an ARP table must resolve the IP address of this node again.
     FlushArp(NodeId),
     /// The managing node published the list of nodes of this service.
@@ -145,6 +157,7 @@ pub struct ControlledNode {
     mac: MacAddress,
     pub(crate) od: Dictionary,
     pub(crate) state: State,
+    manager: Manager,
     cycle: Cycle,
     /// When the next SoC is late, or the node without a network enters BASIC_ETHERNET.
     timer_ns: Option<u64>,
@@ -190,6 +203,7 @@ impl ControlledNode {
             sdo: Server::new(sdo_timeout_ns(&od)),
             od,
             state: State::Off,
+            manager: Manager::default(),
             cycle: Cycle::NonCyclic,
             timer_ns: None,
             enabled: false,
@@ -311,6 +325,7 @@ impl ControlledNode {
                 let us = self.od.number(profile::BASIC_ETHERNET_TIMEOUT_US);
                 self.timer_ns = (us != 0).then(|| now_ns.saturating_add(us * 1000));
             }
+            State::BasicEthernet => self.manager.release(),
             State::Operational => self.communication_works(),
             State::PreOperational2 if from != State::PreOperational1 => self.enabled = false,
             _ => {}
@@ -381,6 +396,9 @@ impl ControlledNode {
             if lost && counter.error(&mut self.od) {
                 reached = true;
                 self.communication_error(code);
+                if code == code::LOSS_OF_SOC {
+                    self.manager.release();
+                }
             } else if !lost && event == frame {
                 counter.good(&mut self.od);
             }

@@ -17,25 +17,30 @@ impl ControlledNode {
     /// Handles a received frame, from its destination address on and without FCS. Frames for other nodes or of
     /// other protocols are ignored.
     pub(super) fn receive(&mut self, now_ns: u64, frame: &[u8]) {
-        let Some((_, message)) = frame::parse(frame) else {
+        let Some((mac, message)) = frame::parse(frame) else {
             return self.unreadable(now_ns, frame);
         };
-        let Message { destination, source, body } = message;
+        let Message { destination, source, ref body } = message;
         let mine = destination == self.node || destination == NodeId::BROADCAST;
         if !mine || source == self.node || !self.state.communicates() {
             return;
         }
-        let from_mn = source == NodeId::MN;
+        let from_mn = match body {
+            Body::Amni => return self.announced(now_ns, source, mac),
+            _ => self.is_from_manager(now_ns, mac, &message),
+        };
+        // Another node may send process data or access objects, but not under the id of the managing node.
+        let from_node = from_mn || source != NodeId::MN;
         match body {
-            Body::Soc(soc) if from_mn => self.soc(now_ns, &soc),
-            Body::Preq(preq) if from_mn => self.preq(now_ns, &preq),
-            Body::Pres(pres) => self.pres(source, &pres),
-            Body::Soa(soa) if from_mn => self.soa(now_ns, &soa),
+            Body::Soc(soc) if from_mn => self.soc(now_ns, soc),
+            Body::Preq(preq) if from_mn => self.preq(now_ns, preq),
+            Body::Pres(pres) if from_node => self.pres(source, pres),
+            Body::Soa(soa) if from_mn => self.soa(now_ns, soa),
             Body::Asnd(Service::NmtCommand(command)) if from_mn => {
-                self.nmt_command(now_ns, destination, &command);
+                self.nmt_command(now_ns, destination, command);
             }
-            Body::Asnd(Service::Sdo(sdo)) if destination == self.node => {
-                self.sdo(now_ns, source, &sdo);
+            Body::Asnd(Service::Sdo(sdo)) if from_node && destination == self.node => {
+                self.sdo(now_ns, source, sdo);
             }
             _ => {}
         }
@@ -47,6 +52,9 @@ impl ControlledNode {
         let Some(broken) = frame::broken(frame) else { return };
         let poll = broken.kind == MessageType::PREQ && broken.source == NodeId::MN;
         if poll && broken.destination == self.node && self.state.is_polled() {
+            if self.manager.mac().is_some_and(|known| known != broken.mac) {
+                return self.ignore(now_ns, broken.mac);
+            }
             self.events.push_back(Event::InvalidFormat);
             self.communication_error(code::INVALID_FORMAT);
             self.nmt(now_ns, nmt::Event::ErrorCondition);

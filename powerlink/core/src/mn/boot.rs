@@ -119,12 +119,18 @@ impl ManagingNode {
 
     /// Enters a step of a node.
     pub(super) fn go(&mut self, now_ns: u64, place: usize, step: Step) {
-        let deadline_ns = (step == Step::Reset).then(|| now_ns + self.settle_ns(place));
+        let deadline_ns = (step == Step::Reset).then(|| self.pause_end_ns(now_ns, place));
         let station = &mut self.stations[place];
         station.step = step;
         station.deadline_ns = deadline_ns;
         station.requested_again = false;
+        station.unexpected_since_ns = None;
         match step {
+            Step::Identify => station.delay_ns = 0,
+            Step::Operational => {
+                station.operational += 1;
+                station.failed_in_succession = 0;
+            }
             Step::Configured => station.restored = false,
             Step::CheckPreOperational2 => station.status_due = true,
             Step::Enable => {
@@ -163,8 +169,14 @@ impl ManagingNode {
         }
     }
 
-    /// Handles the state that a node reported.
+    /// The end of the pause after a reset: no request is sent to the node before.
+    fn pause_end_ns(&self, now_ns: u64, place: usize) -> u64 {
+        now_ns + self.settle_ns(place) + self.stations[place].delay_ns
+    }
+
+    /// Handles the state that a node reported: a polled node by its PRes, another one by its StatusResponse.
     pub(super) fn state_reported(&mut self, now_ns: u64, place: usize, state: NmtState) {
+        let settle_ns = self.settle_ns(place);
         let station = &mut self.stations[place];
         station.state = state;
         let written = self.od.set_number(id(profile::NODE_STATE, station.node.0), state.0.into());
@@ -173,14 +185,19 @@ impl ManagingNode {
             (Step::CheckPreOperational2, NmtState::PRE_OPERATIONAL_2) => {
                 self.go(now_ns, place, Step::Enable);
             }
-            (Step::CheckPreOperational2, NmtState::PRE_OPERATIONAL_1) => station.status_due = true,
+            // Its response may be as old as its last request: its time-out ends this.
+            (Step::CheckPreOperational2, _) => station.status_due = true,
             (Step::Enable, NmtState::READY_TO_OPERATE) => self.go(now_ns, place, Step::Ready),
             (Step::Start, NmtState::OPERATIONAL) => self.go(now_ns, place, Step::Operational),
             (Step::Enable, NmtState::PRE_OPERATIONAL_2)
             | (Step::Ready | Step::Start, NmtState::READY_TO_OPERATE)
-            | (Step::Operational, NmtState::OPERATIONAL) => {}
+            | (Step::Operational, NmtState::OPERATIONAL) => station.unexpected_since_ns = None,
             (Step::Enable | Step::Ready | Step::Start | Step::Operational, _) => {
-                self.fail(now_ns, place, Failure::State);
+                // One response may be late, or prepared before the last command.
+                let since_ns = *station.unexpected_since_ns.get_or_insert(now_ns);
+                if now_ns - since_ns >= settle_ns {
+                    self.fail(now_ns, place, Failure::State);
+                }
             }
             _ => {}
         }
@@ -226,9 +243,8 @@ impl ManagingNode {
 
     /// Resets a node after a failure; if it is mandatory, the whole network.
     pub(super) fn fail(&mut self, now_ns: u64, place: usize, failure: Failure) {
-        let station = &self.stations[place];
-        let (node, mandatory) = (station.node, station.settings.mandatory);
-        self.events.push_back(Event::Failed(node, failure));
+        let mandatory = self.stations[place].settings.mandatory;
+        let node = self.record_failure(place, failure);
         let goes_on = self.startup() & startup::NO_RETURN != 0;
         if mandatory && self.state.is_polled() && !goes_on {
             return self.nmt(now_ns, MnEvent::Lost);
@@ -237,12 +253,23 @@ impl ManagingNode {
         self.suspend_requests(now_ns, place);
     }
 
+    /// Records and reports a failure of a node; returns its id.
+    pub(super) fn record_failure(&mut self, place: usize, failure: Failure) -> NodeId {
+        let station = &mut self.stations[place];
+        let node = station.node;
+        self.events.push_back(Event::Failed(node, failure));
+        if let Some(wait_ns) = station.record_failure(failure) {
+            let failures = station.failed_in_succession;
+            self.events.push_back(Event::Delayed { node, failures, wait_ns });
+        }
+        node
+    }
+
     /// Stops requests to a node while it is reset.
     pub(super) fn suspend_requests(&mut self, now_ns: u64, place: usize) {
         self.reset_station(place);
         if self.stations[place].step == Step::Reset {
-            let settle_ns = self.settle_ns(place);
-            self.stations[place].deadline_ns = Some(now_ns + settle_ns);
+            self.stations[place].deadline_ns = Some(self.pause_end_ns(now_ns, place));
         } else {
             self.go(now_ns, place, Step::Reset);
         }

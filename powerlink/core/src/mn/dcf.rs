@@ -9,6 +9,21 @@ pub(super) const RESTORE: ObjectId = id(profile::RESTORE, 1);
 /// Stores parameters; optional for a node.
 pub(super) const STORE: ObjectId = id(profile::STORE, 1);
 
+/// Whether a controlled node may lack an object of the communication profile (category O or conditional in EPSG
+/// DS 301): it then runs without this part of its configuration. Mappings and their parameters are conditional
+/// too, but process data depends on them.
+pub const fn is_optional(object: ObjectId) -> bool {
+    match object.index {
+        0x1000 | 0x1001 | 0x1006 | 0x1018 | 0x1020 | 0x1030 | 0x1300 => false,
+        0x1400..=0x1bff | 0x1c0b | 0x1c0f | 0x1c14 => false,
+        0x1f82 | 0x1f83 | 0x1f8c | 0x1f93 | 0x1f99 => false,
+        // The multiplexed cycle is mandatory, but each poll states its slot (MS) as well.
+        0x1f98 => !matches!(object.sub, 1 | 2 | 4 | 5 | 8),
+        0x1000..=0x1fff => true,
+        _ => false,
+    }
+}
+
 /// Parses the entries: a count, then index, sub-index, length and value of each. Truncated entries at the end
 /// are omitted.
 pub fn entries(octets: &[u8]) -> impl Iterator<Item = (ObjectId, &[u8])> {
@@ -42,6 +57,26 @@ pub fn concise<'a>(entries: impl IntoIterator<Item = (ObjectId, &'a [u8])>) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn objects_that_a_node_needs_are_not_optional() {
+        for (index, sub) in [(0x1c0c, 3), (0x1c0e, 3), (0x1c13, 0), (0x1f8d, 1), (0x1f81, 1)] {
+            assert!(is_optional(id(index, sub)), "{index:04x}");
+        }
+        for (sub, optional) in [(4, false), (5, false), (7, true), (8, false), (9, true)] {
+            assert_eq!(is_optional(id(0x1f98, sub)), optional, "1F98/{sub}");
+        }
+        for object in [
+            profile::CYCLE_LENGTH_US,
+            profile::CONFIGURATION_DATE,
+            profile::SOC_TOLERANCE_NS,
+            id(profile::LOSS_OF_SOC, 3),
+            id(profile::RPDO_MAPPING, 0),
+            id(0x6000, 1),
+        ] {
+            assert!(!is_optional(object), "{object}");
+        }
+    }
 
     #[test]
     fn entries_end_with_their_number_or_their_octets() {

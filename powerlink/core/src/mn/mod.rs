@@ -10,6 +10,7 @@ mod dcf;
 mod launch;
 mod order;
 mod receive;
+mod record;
 mod schedule;
 mod station;
 
@@ -30,10 +31,11 @@ use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction};
 use crate::sdo::CompletedRequest;
 pub use access::UnreachableNode;
-pub use dcf::{concise as concise_dcf, entries as dcf_entries};
+pub use dcf::{concise as concise_dcf, entries as dcf_entries, is_optional};
 pub use launch::Launch;
 use launch::LaunchState;
 use order::Order;
+pub use record::BootRecord;
 pub use station::{Mismatch, Step};
 use station::{Settings, Station};
 
@@ -105,6 +107,11 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
+    /// Whether the node is likely to fail in the same way again: further attempts are delayed.
+    pub(super) const fn recurs(self) -> bool {
+        !matches!(self, Failure::LossOfPres | Failure::LossOfStatus | Failure::LatePres)
+    }
+
     /// The error code of NMTResetNode.
     pub const fn code(self) -> u16 {
         match self {
@@ -141,6 +148,17 @@ pub enum Event {
     Node(NodeId, Step),
     /// A node failed and is reset.
     Failed(NodeId, Failure),
+    /// A node failed again before it reached OPERATIONAL: its next attempt is delayed.
+    Delayed {
+        /// The node.
+        node: NodeId,
+        /// Failures in succession.
+        failures: u32,
+        /// The delay in nanoseconds.
+        wait_ns: u64,
+    },
+    /// A node lacks an optional object of its configuration, which is skipped; reported once for each object.
+    Skipped(NodeId, ObjectId),
     /// A cycle started.
     Cycle,
     /// All nodes were polled: their data is in the objects, and values that the application sets now are sent
@@ -166,6 +184,9 @@ pub enum Event {
     Unreadable(NodeId),
     /// Another managing node is on the bus; reported at most once per second.
     OtherManagingNode(MacAddress),
+    /// A frame with the id of a node has another address than the node and is ignored; reported at most once per
+    /// second.
+    ForeignAddress(NodeId, MacAddress),
 }
 
 /// The state of the cycle: the expected event.
@@ -232,6 +253,10 @@ pub struct ManagingNode {
     done: VecDeque<(NodeId, CompletedRequest)>,
     /// When another managing node was last reported.
     other_reported_ns: Option<u64>,
+    /// Received frames of other managing nodes.
+    foreign_frames: u64,
+    /// When an ignored frame with the id of a node was last reported.
+    foreign_reported_ns: Option<u64>,
     /// The missing mandatory nodes were reported.
     missing_reported: bool,
     /// The cycle was exceeded too often: the network restarts instead of the next cycle.
@@ -287,6 +312,8 @@ impl ManagingNode {
             events: VecDeque::new(),
             done: VecDeque::new(),
             other_reported_ns: None,
+            foreign_frames: 0,
+            foreign_reported_ns: None,
             missing_reported: false,
             cycle_failed: false,
             allowed: false,

@@ -6,7 +6,7 @@ use onbeat_wire::powerlink::{
     StatusResponse,
 };
 
-use super::dcf::{RESTORE, STORE};
+use super::dcf::{RESTORE, STORE, is_optional};
 use super::order::Order;
 use super::station::{Signaling, Station};
 use super::{Event, Failure, ManagingNode, Phase, Step};
@@ -22,8 +22,17 @@ const CONFIGURING: usize = 8;
 /// Maximum number of queued commands and SDO frames that other nodes request.
 const WAITING: usize = 64;
 
-/// Interval between reports of another managing node, which sends thousands of frames.
+/// Interval between reports of another managing node or address, which may send thousands of frames.
 const OTHER_AGAIN_NS: u64 = 1_000_000_000;
+
+/// Whether a report is due, the last one being at `reported_ns`.
+fn is_due(reported_ns: &mut Option<u64>, now_ns: u64) -> bool {
+    let is_due = reported_ns.is_none_or(|reported| now_ns >= reported + OTHER_AGAIN_NS);
+    if is_due {
+        *reported_ns = Some(now_ns);
+    }
+    is_due
+}
 
 impl ManagingNode {
     /// Handles a received frame, from its destination address on and without FCS. Frames for other nodes or of
@@ -37,6 +46,9 @@ impl ManagingNode {
         }
         let Message { source, destination, body } = message;
         let place = self.stations.iter().position(|station| station.node == source);
+        if place.is_some_and(|place| self.is_foreign(now_ns, place, mac, &body)) {
+            return;
+        }
         match (body, place) {
             (Body::Soc(_) | Body::Soa(_) | Body::Preq(_) | Body::Amni, _) => {
                 self.other_managing_node(now_ns, mac);
@@ -69,11 +81,26 @@ impl ManagingNode {
         }
     }
 
+    /// Whether a frame with the id of a node is from another address than its IdentResponse: it is counted,
+    /// reported and ignored.
+    fn is_foreign(&mut self, now_ns: u64, place: usize, mac: MacAddress, body: &Body<'_>) -> bool {
+        let station = &mut self.stations[place];
+        // A device may be replaced while the node is absent.
+        let identifies =
+            station.step == Step::Identify && matches!(body, Body::Asnd(Service::IdentResponse(_)));
+        if identifies || station.mac.is_none_or(|known| known == mac) {
+            return false;
+        }
+        station.foreign += 1;
+        if is_due(&mut self.foreign_reported_ns, now_ns) {
+            self.events.push_back(Event::ForeignAddress(station.node, mac));
+        }
+        true
+    }
+
     fn other_managing_node(&mut self, now_ns: u64, mac: MacAddress) {
-        let reported =
-            self.other_reported_ns.is_some_and(|reported| now_ns < reported + OTHER_AGAIN_NS);
-        if !reported {
-            self.other_reported_ns = Some(now_ns);
+        self.foreign_frames += 1;
+        if is_due(&mut self.other_reported_ns, now_ns) {
             self.events.push_back(Event::OtherManagingNode(mac));
         }
         if self.phase == Phase::Listen {
@@ -148,7 +175,11 @@ impl ManagingNode {
                 self.events.extend(entries.map(|entry| Event::Reported(node, entry)));
             }
         }
-        self.state_reported(now_ns, place, status.state);
+        // A node may prepare its StatusResponse at its previous request, however long ago. A polled one reports its
+        // present state in each cycle.
+        if !self.stations[place].polled {
+            self.state_reported(now_ns, place, status.state);
+        }
     }
 
     /// Ends the phase of a StatusRequest.
@@ -222,7 +253,7 @@ impl ManagingNode {
         station.state = ident.state;
         if let Err(mismatch) = station.settings.check(ident) {
             // It keeps its step: after a while it receives another IdentRequest, nothing else.
-            self.events.push_back(Event::Failed(station.node, Failure::Identity(mismatch)));
+            self.record_failure(place, Failure::Identity(mismatch));
             return self.suspend_requests(now_ns, place);
         }
         if station.settings.is_configured(ident) {
@@ -252,23 +283,29 @@ impl ManagingNode {
     pub(super) fn configured(&mut self, now_ns: u64, place: usize, done: &CompletedRequest) {
         let Request::Write(object, _) = done.request else { return };
         let station = &mut self.stations[place];
-        let optional = object == RESTORE || object == STORE;
+        let is_command = object == RESTORE || object == STORE;
         match done.result {
             // Its defaults apply after a reset; the configuration is written then.
             Ok(_) if object == RESTORE => {
                 station.restored = true;
                 self.commands.push_back(Order::plain(station.node, NmtCommandId::RESET_NODE));
-                self.suspend_requests(now_ns, place);
+                return self.suspend_requests(now_ns, place);
             }
-            Err(abort) if !optional || abort == Abort::TIME_OUT => {
-                self.fail(now_ns, place, Failure::Configuration(object, abort));
+            Ok(_) => {}
+            Err(abort) if is_command && abort != Abort::TIME_OUT => {}
+            Err(Abort::NO_OBJECT | Abort::NO_SUB_INDEX) if is_optional(object) => {
+                if station.skipped.insert(object) {
+                    self.events.push_back(Event::Skipped(station.node, object));
+                }
             }
-            _ if station.sdo.pending() == 0 => {
-                let reset = NmtCommandId::RESET_CONFIGURATION;
-                self.commands.push_back(Order::plain(station.node, reset));
-                self.suspend_requests(now_ns, place);
+            Err(abort) => {
+                return self.fail(now_ns, place, Failure::Configuration(object, abort));
             }
-            _ => {}
+        }
+        if self.stations[place].sdo.pending() == 0 {
+            let node = self.stations[place].node;
+            self.commands.push_back(Order::plain(node, NmtCommandId::RESET_CONFIGURATION));
+            self.suspend_requests(now_ns, place);
         }
     }
 }

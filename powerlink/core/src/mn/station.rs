@@ -1,14 +1,14 @@
 //! A controlled node in the view of the managing node.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{IdentResponse, NmtState, NodeId, SendRequest};
 
-use super::dcf;
-use crate::od::{Dictionary, id, profile};
+use super::{Failure, dcf};
+use crate::od::{Dictionary, ObjectId, id, profile};
 use crate::pdo::Channel;
 use crate::sdo::{Client, OutgoingFrame, Request};
 
@@ -33,6 +33,11 @@ pub(super) struct Settings {
 
 /// The objects with the expected date and time of a node's software.
 const SOFTWARE: [u16; 2] = [profile::EXPECTED_SOFTWARE_DATE, profile::EXPECTED_SOFTWARE_TIME];
+
+/// The delay of the second attempt after failures in succession.
+const FIRST_DELAY_NS: u64 = 500_000_000;
+/// How often it doubles: 8 s at most.
+const MAX_DOUBLINGS: u32 = 4;
 
 /// A mismatch of a node's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,6 +208,8 @@ pub(super) struct Station {
     pub(super) mac: Option<MacAddress>,
     /// Its last reported state.
     pub(super) state: NmtState,
+    /// Since when its polls report another state than the expected one.
+    pub(super) unexpected_since_ns: Option<u64>,
     pub(super) request: SendRequest,
     pub(super) signaling: Signaling,
     /// EA: EN of its last status.
@@ -224,6 +231,18 @@ pub(super) struct Station {
     pub(super) restored: bool,
     /// Its configuration was written since its last node reset.
     pub(super) downloaded: bool,
+    /// How often it entered OPERATIONAL.
+    pub(super) operational: u64,
+    pub(super) failures: u64,
+    pub(super) last_failure: Option<Failure>,
+    /// Failures since it was last in OPERATIONAL.
+    pub(super) failed_in_succession: u32,
+    /// Added to the pause after its next reset.
+    pub(super) delay_ns: u64,
+    /// Objects of its configuration that it does not have.
+    pub(super) skipped: BTreeSet<ObjectId>,
+    /// Ignored frames of another address.
+    pub(super) foreign: u64,
     pub(super) sdo: Client,
     /// SDO frames queued for an asynchronous phase of this node.
     pub(super) frames: VecDeque<OutgoingFrame>,
@@ -241,6 +260,7 @@ impl Station {
             requested_again: false,
             mac: None,
             state: NmtState::NOT_ACTIVE,
+            unexpected_since_ns: None,
             request: SendRequest::NONE,
             signaling: Signaling::Raise,
             acknowledged: false,
@@ -253,6 +273,13 @@ impl Station {
             good_polls: 0,
             restored: false,
             downloaded: false,
+            operational: 0,
+            failures: 0,
+            last_failure: None,
+            failed_in_succession: 0,
+            delay_ns: 0,
+            skipped: BTreeSet::new(),
+            foreign: 0,
             sdo: Client::new(sdo_timeout_ns),
             frames: VecDeque::new(),
             tpdo: Channel::default(),
@@ -272,6 +299,22 @@ impl Station {
         self.state = NmtState::NOT_ACTIVE;
         self.status_due = false;
         self.deadline_ns = None;
+    }
+
+    /// Records a failure. One that recurs before the node reaches OPERATIONAL delays its next attempt; returns the
+    /// delay, if any.
+    pub(super) fn record_failure(&mut self, failure: Failure) -> Option<u64> {
+        self.failures += 1;
+        self.last_failure = Some(failure);
+        if !failure.recurs() {
+            return None;
+        }
+        self.failed_in_succession = self.failed_in_succession.saturating_add(1);
+        // The first attempt after a failure is not delayed.
+        let doublings = self.failed_in_succession.checked_sub(2)?;
+        let delay_ns = FIRST_DELAY_NS << doublings.min(MAX_DOUBLINGS);
+        self.delay_ns = delay_ns;
+        Some(delay_ns)
     }
 
     /// Whether the node reports its requests only in its status.
@@ -350,6 +393,17 @@ mod tests {
         }
         let unchecked = expecting(SOFTWARE[0], 77, startup::CHECK_CONFIGURATION);
         assert_eq!(unchecked.check(&ident()), Ok(()), "0x1F80 does not require it");
+    }
+
+    #[test]
+    fn attempts_after_failures_in_succession_are_delayed() {
+        let settings = expecting(profile::EXPECTED_DATE, 0, 0);
+        let mut station = Station::new(NodeId(1), settings, 0);
+        let delays = [(); 8].map(|()| station.record_failure(Failure::NotConfigured));
+        let ms = [0, 500, 1000, 2000, 4000, 8000, 8000, 8000];
+        assert_eq!(delays.map(|delay| delay.unwrap_or(0) / 1_000_000), ms);
+        let lost = station.record_failure(Failure::LossOfPres);
+        assert_eq!((lost, station.failures), (None, 9), "a loss is counted, and not delayed");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use onbeat_wire::powerlink::{MAX_PAYLOAD, NodeId};
 use super::{MAX_SIGNALS, Network, NetworkError, Signal, Station, managing_input, managing_output};
 use crate::cn::{self, ControlledNode};
 use crate::ethernet::{self, address};
-use crate::mn::{self, ManagingNode, concise_dcf};
+use crate::mn::{self, ManagingNode, concise_dcf, is_optional};
 use crate::od::profile::{self, Identity, assignment, startup};
 use crate::od::{Abort, Access, Dictionary, Mappable, Object, ObjectId, id};
 use crate::pdo::MappingEntry;
@@ -31,7 +31,13 @@ impl Network {
         mac: MacAddress,
     ) -> Result<ControlledNode, NetworkError> {
         let station = self.station(node)?;
-        let objects = station.dictionary()?;
+        let mut objects = station.dictionary()?;
+        // A managing node does not write the objects that the description lacks: this node has their values.
+        for (object, value) in self.derived(station)? {
+            if station.lacks(object) {
+                let _ = objects.set_default(object, &value);
+            }
+        }
         ControlledNode::new(cn::Config { node, mac, objects }).map_err(NetworkError::Id)
     }
 
@@ -150,22 +156,34 @@ impl Network {
     /// The objects written to a node, in order, and the date and time that identify the configuration: another
     /// configuration has others.
     fn configuration(&self, station: &Station) -> Result<(Entries, [u32; 2]), NetworkError> {
+        let mut entries = self.derived(station)?;
+        entries.retain(|(object, _)| !station.lacks(*object));
+        entries.extend(station.parameters.iter().cloned());
+        let stamp = stamp(&entries);
+        let number = |object, value: u32| (object, value.to_le_bytes().to_vec());
+        entries.push(number(profile::CONFIGURATION_DATE, stamp[0]));
+        entries.push(number(profile::CONFIGURATION_TIME, stamp[1]));
+        Ok((entries, stamp))
+    }
+
+    /// The values of a node's objects that follow from the network, in the order in which they are written.
+    fn derived(&self, station: &Station) -> Result<Entries, NetworkError> {
         let number = |object, len: usize, value: u64| (object, value.to_le_bytes()[..len].to_vec());
         let mut entries = Vec::from([
             number(id(profile::RPDO_MAPPING, 0), 1, 0),
             number(id(profile::TPDO_MAPPING, 0), 1, 0),
             number(profile::CYCLE_LENGTH_US, 4, self.cycle_us.into()),
             number(profile::SOC_TOLERANCE_NS, 4, self.soc_tolerance_ns.into()),
-            number(id(profile::LOSS_OF_SOC, 3), 4, self.threshold.into()),
-            number(id(profile::LOSS_OF_SOA, 3), 4, self.threshold.into()),
-            number(id(profile::LOSS_OF_PREQ, 3), 4, self.threshold.into()),
+            number(id(profile::LOSS_OF_SOC, 3), 4, self.node_threshold.into()),
+            number(id(profile::LOSS_OF_SOA, 3), 4, self.node_threshold.into()),
+            number(id(profile::LOSS_OF_PREQ, 3), 4, self.node_threshold.into()),
             number(profile::PREQ_LIMIT, 2, limit(&station.outputs) as u64),
             number(profile::PRES_LIMIT, 2, limit(&station.inputs) as u64),
             number(profile::PRESCALER, 2, self.prescaler.into()),
         ]);
         if self.soc_jitter_ns != 0 {
             entries.push(number(profile::SOC_JITTER_RANGE_NS, 4, self.soc_jitter_ns.into()));
-            entries.push(number(id(profile::SOC_JITTER, 3), 4, self.threshold.into()));
+            entries.push(number(id(profile::SOC_JITTER, 3), 4, self.node_threshold.into()));
         }
         if self.multiplexed_cycles != 0 {
             let slot = id(profile::MULTIPLEXED_ASSIGNMENT, station.node.0);
@@ -184,11 +202,7 @@ impl Network {
             }
             entries.push(number(id(mapping, 0), 1, signals.len() as u64));
         }
-        entries.extend(station.parameters.iter().cloned());
-        let stamp = stamp(&entries);
-        entries.push(number(profile::CONFIGURATION_DATE, 4, stamp[0].into()));
-        entries.push(number(profile::CONFIGURATION_TIME, 4, stamp[1].into()));
-        Ok((entries, stamp))
+        Ok(entries)
     }
 }
 
@@ -196,6 +210,12 @@ impl Network {
 type SignalObject = fn(NodeId, usize) -> ObjectId;
 
 impl Station {
+    /// Whether the device lacks an optional object by its description.
+    fn lacks(&self, object: ObjectId) -> bool {
+        is_optional(object)
+            && self.described.as_ref().is_some_and(|described| described.object(object).is_err())
+    }
+
     fn dictionary(&self) -> Result<Dictionary, NetworkError> {
         let node = self.node;
         let failed = |error| NetworkError::Object(node, error);

@@ -40,9 +40,11 @@ pub struct Network {
     pub soc_tolerance_ns: u32,
     /// Permitted deviation of the interval between SoC from the cycle length, in nanoseconds; 0: not checked.
     pub soc_jitter_ns: u32,
-    /// Threshold of all error counters: they increase by 8 with each loss and decrease by 1 with each good
-    /// cycle.
+    /// Threshold of the managing node's error counters: they increase by 8 with each loss and decrease by 1 with
+    /// each good cycle.
     pub threshold: u32,
+    /// Threshold of the controlled nodes' error counters.
+    pub node_threshold: u32,
     /// Number of cycles in a multiplexed cycle, in each of which nodes may have a slot; 0: every node is polled
     /// in every cycle.
     pub multiplexed_cycles: u8,

@@ -44,6 +44,7 @@ pub(super) fn network() -> Network {
         soc_tolerance_ns: 500_000,
         soc_jitter_ns: 0,
         threshold: 15,
+        node_threshold: 15,
         multiplexed_cycles: 0,
         prescaler: 2,
         start_all: false,

@@ -3,6 +3,7 @@
 //! [`Observer::observe`] takes frames in the order of the bus, and reports the meaning of each: cycle times,
 //! response times, missing responses, states.
 
+mod address;
 mod observation;
 mod slots;
 
@@ -14,8 +15,10 @@ use onbeat_wire::powerlink::{
 };
 use onbeat_wire::{EtherType, MacAddress};
 
+use address::{Addresses, Sender};
 use slots::Slots;
 
+pub use address::ForeignFrames;
 pub use observation::{Frames, Identity, Node, Observation, Request, Requests};
 
 /// Polls without a response after which a node that never sent a frame is hidden, not silent: a managing node
@@ -38,7 +41,10 @@ pub struct Observer {
     pending: Option<PendingRequest>,
     /// The last SoC, and its time.
     soc: Option<(Soc, u64)>,
+    /// The interval before it.
+    cycle_ns: u64,
     slots: Slots,
+    addresses: Addresses,
 }
 
 impl Observer {
@@ -55,6 +61,12 @@ impl Observer {
     /// Frames by kind.
     pub fn frames(&self) -> &Frames {
         &self.frames
+    }
+
+    /// Frames with the id of a node from another address than the node's, by id and address; of at most 64 senders.
+    /// They count as frames of the bus and have no other effect on its analysis.
+    pub fn foreign(&self) -> &BTreeMap<(NodeId, MacAddress), ForeignFrames> {
+        &self.addresses.foreign
     }
 
     /// Number of cycles in a multiplexed cycle, if there is one.
@@ -96,7 +108,9 @@ impl Observer {
             return;
         };
         self.frames.count(&message.body);
-        self.address(message.source, header.source(), &mut report);
+        if !self.is_of_node(time_ns, header.source(), &message, &mut report) {
+            return;
+        }
         match message.body {
             Body::Soc(soc) => {
                 self.next_request(None, &mut report);
@@ -235,13 +249,35 @@ impl Observer {
         }
     }
 
-    fn address(&mut self, node: NodeId, mac: MacAddress, report: &mut impl FnMut(Observation)) {
+    /// Whether a message is of the node that it claims to be.
+    fn is_of_node(
+        &mut self,
+        time_ns: u64,
+        mac: MacAddress,
+        message: &Message<'_>,
+        report: &mut impl FnMut(Observation),
+    ) -> bool {
+        let node = message.source;
+        let sender = self.addresses.judge(time_ns, self.cycle_ns, mac, message);
         let known = self.node(node);
-        let before = known.mac.replace(mac);
-        if let Some(before) = before.filter(|before| *before != mac) {
-            known.addresses += 1;
-            report(Observation::OtherAddress { node, before, mac });
+        match sender {
+            Sender::Node => {}
+            Sender::Replaced(before) => {
+                known.addresses += 1;
+                report(Observation::OtherAddress { node, before, mac });
+            }
+            Sender::Successor(before) => {
+                known.takeovers += 1;
+                report(Observation::TakenOver { before, mac });
+            }
+            Sender::Foreign(of_node) => {
+                known.foreign += 1;
+                report(Observation::ForeignAddress { node, of_node, mac });
+                return false;
+            }
         }
+        known.mac = Some(mac);
+        true
     }
 
     fn cycle(&mut self, soc: Soc, time_ns: u64, report: &mut impl FnMut(Observation)) {
@@ -251,6 +287,7 @@ impl Observer {
         let step_us = soc.relative_time_us.checked_sub(last.relative_time_us);
         let Some(step_us) = step_us.filter(|step| *step > 0) else { return };
         let interval_ns = time_ns.saturating_sub(last_ns);
+        self.cycle_ns = interval_ns;
         report(Observation::Cycle { interval_ns, step_ns: step_us.saturating_mul(1000) });
     }
 

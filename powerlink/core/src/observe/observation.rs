@@ -89,7 +89,23 @@ pub enum Observation {
         /// The command.
         command: NmtCommandId,
     },
-    /// A node's frames have another source address than before: two devices use one node id.
+    /// A frame with the id of a node is from another address: of a second device with this id, or forged.
+    ForeignAddress {
+        /// The node.
+        node: NodeId,
+        /// Its address.
+        of_node: MacAddress,
+        /// The address of the frame.
+        mac: MacAddress,
+    },
+    /// A redundant managing node took over after its announcement (AMNI).
+    TakenOver {
+        /// The address of the former managing node.
+        before: MacAddress,
+        /// The address of the new one.
+        mac: MacAddress,
+    },
+    /// A node has another source address than before its silence: the device was replaced.
     OtherAddress {
         /// The node.
         node: NodeId,
@@ -166,8 +182,12 @@ pub struct Node {
     pub responses: u64,
     /// Unsolicited frames, or late responses.
     pub unsolicited: u64,
-    /// Changes of the source address.
+    /// Changes of the source address after a silence.
     pub addresses: u64,
+    /// Changes of the managing node's address after the announcement of a redundant one.
+    pub takeovers: u64,
+    /// Frames with its id from another address.
+    pub foreign: u64,
 }
 
 impl Node {

@@ -155,9 +155,62 @@ fn two_devices_with_one_id_are_reported() {
         (3, pres(other, NmtState::OPERATIONAL)),
     ];
     let reported = seen(&mut observer, &frames);
+    let named = Observation::ForeignAddress { node: CN, of_node: CN_MAC, mac: other };
+    assert!(reported.contains(&named), "{reported:?}");
+    let node = observer.nodes()[&CN];
+    assert_eq!((node.addresses, node.foreign, node.responses), (0, 1, 1));
+    assert_eq!(node.mac, Some(CN_MAC));
+    let foreign = observer.foreign()[&(CN, other)];
+    assert_eq!((foreign.frames.pres, foreign.first_ns, foreign.last_ns), (1, 3, 3));
+}
+
+#[test]
+fn a_replaced_device_has_another_address() {
+    let mut observer = Observer::new();
+    let other = MacAddress([2, 0, 0, 0, 0, 99]);
+    let frames = [
+        (0, pres(CN_MAC, NmtState::OPERATIONAL)),
+        (1_000_000_000, pres(other, NmtState::OPERATIONAL)),
+    ];
+    let reported = seen(&mut observer, &frames);
     let named = Observation::OtherAddress { node: CN, before: CN_MAC, mac: other };
     assert!(reported.contains(&named), "{reported:?}");
-    assert_eq!(observer.nodes()[&CN].addresses, 1);
+    let node = observer.nodes()[&CN];
+    assert_eq!((node.addresses, node.foreign, node.mac), (1, 0, Some(other)));
+}
+
+/// Frames of a second managing node: forged ones, and those of a redundant one that has announced itself.
+#[test]
+fn a_redundant_managing_node_announces_itself() {
+    let other = MacAddress([2, 0, 0, 0, 0, 241]);
+    let of = |mac: MacAddress, mut frame: Vec<u8>| {
+        frame[6..12].copy_from_slice(&mac.0);
+        frame
+    };
+    let amni = from(other, NodeId(241), NodeId::BROADCAST, Body::Amni);
+    let mut observer = Observer::new();
+    let forged = seen(
+        &mut observer,
+        &[
+            (0, soc(0)),
+            (1_000, soc(1)),
+            (1_100, of(other, preq(CN))),
+            // The known one continues: the announcement is void.
+            (1_200, amni.clone()),
+            (2_000, soc(2)),
+            (2_100, of(other, soc(900))),
+        ],
+    );
+    let foreign = Observation::ForeignAddress { node: NodeId::MN, of_node: MN_MAC, mac: other };
+    assert_eq!(forged.iter().filter(|observation| **observation == foreign).count(), 2);
+    assert_eq!(observer.nodes()[&NodeId::MN].foreign, 2);
+    assert!(!observer.nodes().contains_key(&CN), "a forged poll is not counted as unanswered");
+
+    let taken = seen(&mut observer, &[(3_100, amni), (4_100, of(other, soc(4)))]);
+    let takeover = Observation::TakenOver { before: MN_MAC, mac: other };
+    assert!(taken.contains(&takeover), "{taken:?}");
+    let node = observer.nodes()[&NodeId::MN];
+    assert_eq!((node.takeovers, node.addresses, node.foreign), (1, 0, 2));
 }
 
 #[test]

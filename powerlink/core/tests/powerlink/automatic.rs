@@ -10,29 +10,33 @@ use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{Body, NodeId};
 
 /// A driver: a pattern of polls, and a response.
+#[derive(Default)]
 struct Driver {
-    key: PollKey,
-    frame: Option<Vec<u8>>,
+    response: Option<(PollKey, Vec<u8>)>,
 }
 
 impl Driver {
     fn follow(&mut self, node: &mut ControlledNode) {
         match node.poll_response() {
-            Some(Response::Frame(frame)) => self.frame = Some(frame.to_vec()),
-            Some(Response::Silence) => self.frame = None,
+            Some(Response::Frame { polls, frame }) => {
+                self.response = Some((polls, frame.to_vec()));
+            }
+            Some(Response::Silence) => self.response = None,
             None => {}
         }
         assert_eq!(node.poll_response(), None, "it was just returned");
     }
 
-    fn matches(&self, frame: &[u8]) -> bool {
-        let PollKey { value, mask } = &self.key;
-        frame.len() >= value.len()
+    /// The response to a frame, if it is a poll.
+    fn answer(&self, frame: &[u8]) -> Option<Vec<u8>> {
+        let (PollKey { value, mask }, response) = self.response.as_ref()?;
+        let matches = frame.len() >= value.len()
             && frame
                 .iter()
                 .zip(mask)
                 .zip(value)
-                .all(|((octet, mask), value)| octet & mask == *value)
+                .all(|((octet, mask), value)| octet & mask == *value);
+        matches.then(|| response.clone())
     }
 }
 
@@ -50,9 +54,11 @@ struct Bench {
 impl Bench {
     fn new(automatic: bool, step: u8) -> Self {
         let mut node = controlled_node(1, CN_MAC);
-        let key = automatic.then(|| node.answer_automatically());
+        let driver = automatic.then(Driver::default);
+        if automatic {
+            node.answer_automatically();
+        }
         node.start(0);
-        let driver = key.map(|key| Driver { key, frame: None });
         Bench { node, driver, turns: 0, step, states: Vec::new(), polls: 0 }
     }
 
@@ -62,9 +68,8 @@ impl Bench {
             self.node.handle_deadline(deadline);
             self.turn();
         }
-        let armed = self.driver.as_ref().filter(|driver| driver.matches(frame));
         let mut sent = Vec::new();
-        match armed.and_then(|driver| driver.frame.clone()) {
+        match self.driver.as_ref().and_then(|driver| driver.answer(frame)) {
             Some(response) => {
                 sent.push(response);
                 self.polls += 1;
@@ -145,7 +150,7 @@ fn a_response_exists_exactly_while_the_node_is_polled() {
     let (mut armed, mut silent) = (0, 0);
     for (time_ns, frame) in from_others(capture("boot-1cn-mandatory")) {
         bench.take(time_ns, &frame);
-        let has = bench.driver.as_ref().unwrap().frame.is_some();
+        let has = bench.driver.as_ref().unwrap().response.is_some();
         assert_eq!(has, bench.node.state().is_polled());
         if has { armed += 1 } else { silent += 1 }
     }
@@ -156,7 +161,7 @@ fn a_response_exists_exactly_while_the_node_is_polled() {
         bench.node.handle_deadline(deadline);
         bench.turn();
     }
-    assert!(bench.driver.unwrap().frame.is_none(), "{}", bench.node.state());
+    assert!(bench.driver.unwrap().response.is_none(), "{}", bench.node.state());
 }
 
 #[test]
@@ -165,7 +170,7 @@ fn a_poll_that_the_driver_missed_is_answered_by_the_node() {
     let mut answered = 0;
     for (time_ns, frame) in from_others(capture("boot-1cn-mandatory")) {
         // An overloaded driver.
-        bench.driver.as_mut().unwrap().frame = None;
+        bench.driver.as_mut().unwrap().response = None;
         let sent = bench.take(time_ns, &frame);
         let pres = |frame: &Vec<u8>| matches!(message(frame).body, Body::Pres(_));
         answered += sent.iter().filter(|frame| pres(frame)).count();
@@ -175,17 +180,25 @@ fn a_poll_that_the_driver_missed_is_answered_by_the_node() {
 
 #[test]
 fn polls_are_matched_by_address_and_nodes() {
-    let driver = Bench::new(true, 1).driver.unwrap();
+    let mut bench = Bench::new(true, 1);
+    for (time_ns, frame) in from_others(capture("boot-1cn-mandatory")) {
+        bench.take(time_ns, &frame);
+    }
+    let driver = bench.driver.unwrap();
+    let matches = |frame: &[u8]| driver.answer(frame).is_some();
     let poll = |destination: MacAddress, octets: [u8; 3]| -> Vec<u8> {
         [&destination.0[..], &crate::common::MN_MAC.0, &[0x88, 0xab], &octets, &[0; 43]].concat()
     };
-    assert!(driver.matches(&poll(CN_MAC, [3, 1, 240])));
-    assert!(driver.matches(&poll(CN_MAC, [0x83, 1, 240])), "a bit that is reserved");
+    assert!(matches(&poll(CN_MAC, [3, 1, 240])));
+    assert!(matches(&poll(CN_MAC, [0x83, 1, 240])), "a bit that is reserved");
     for octets in [[4, 1, 240], [3, 2, 240], [3, 255, 240], [3, 1, 241]] {
-        assert!(!driver.matches(&poll(CN_MAC, octets)), "{octets:?}");
+        assert!(!matches(&poll(CN_MAC, octets)), "{octets:?}");
     }
-    assert!(!driver.matches(&poll(crate::common::MN_MAC, [3, 1, 240])));
+    assert!(!matches(&poll(crate::common::MN_MAC, [3, 1, 240])));
+    let mut forged = poll(CN_MAC, [3, 1, 240]);
+    forged[11] ^= 1;
+    assert!(!matches(&forged), "from another address than the managing node's");
     let mut other = poll(CN_MAC, [3, 1, 240]);
     other[13] = 0xac;
-    assert!(!driver.matches(&other));
+    assert!(!matches(&other));
 }

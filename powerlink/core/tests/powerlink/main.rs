@@ -2,7 +2,9 @@
 
 mod automatic;
 mod common;
+mod configuration;
 mod ethernet;
+mod foreign;
 mod hostile;
 mod jitter;
 mod launch;
@@ -10,4 +12,5 @@ mod observe;
 mod published;
 mod replay_cn;
 mod replay_mn;
+mod reported;
 mod sdo;

@@ -22,8 +22,9 @@ use xdd::Descriptions;
 
 /// Shortest and longest cycle, in microseconds.
 const CYCLE_US: std::ops::RangeInclusive<u32> = 200..=10_000_000;
-/// Default of 0x1C09 and other thresholds.
-const THRESHOLD: u32 = 15;
+/// Default threshold of the managing node's counters: five losses in a row. A process loses its CPU for some cycles
+/// at once, which the default of the profile (15, two losses) does not survive.
+const THRESHOLD: u32 = 40;
 /// Default of 0x1F98/9.
 const PRESCALER: u16 = 2;
 /// Default slot of the reduced cycle: wide enough for software at both ends.
@@ -164,6 +165,7 @@ fn network(root: &mut Table<'_>) -> Network {
         soc_tolerance_ns: 0,
         soc_jitter_ns: 0,
         threshold: THRESHOLD,
+        node_threshold: 2 * THRESHOLD,
         multiplexed_cycles: 0,
         prescaler: PRESCALER,
         start_all: false,
@@ -186,6 +188,9 @@ fn network(root: &mut Table<'_>) -> Network {
         let jitter_us = number("soc-jitter-us", 0..=1_000_000);
         network.soc_jitter_ns = jitter_us.unwrap_or(0) * 1000;
         network.threshold = number("loss-threshold", 0..=1_000_000).unwrap_or(THRESHOLD);
+        // The managing node detects a loss before the node leaves the cycle, and reports the reason.
+        let node_threshold = number("node-loss-threshold", 0..=1_000_000);
+        network.node_threshold = node_threshold.unwrap_or(2 * network.threshold);
         let prescaler = table.take("prescaler").and_then(|value| value.number(0..=1000));
         network.prescaler = prescaler.unwrap_or(PRESCALER);
         let start = [("each", false), ("all", true)];

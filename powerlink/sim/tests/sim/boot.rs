@@ -6,12 +6,14 @@
 //!                             └── node N
 //! ```
 
-use onbeat_powerlink::mn::Event;
-use onbeat_powerlink::nmt::State;
+use onbeat_powerlink::cn;
+use onbeat_powerlink::mn::{Event, Step};
+use onbeat_powerlink::nmt::{self, State};
+use onbeat_powerlink::od::{id, profile};
 use onbeat_sim::{Conditions, MachineEvent, Network, NetworkConfig};
 use onbeat_wire::powerlink::NodeId;
 
-use crate::{CONFIG, SECOND_NS};
+use crate::{CONFIG, CYCLE_NS, ONE, SECOND_NS};
 
 fn network(nodes: u8, cycle_us: u32, mandatory: bool, loss_per_million: u32) -> Network {
     let conditions = Conditions { loss_per_million, ..Conditions::CLEAN };
@@ -154,4 +156,66 @@ fn one_in_a_hundred_receptions_is_lost() {
     network.bus.conditions.loss_per_million = 0;
     boot(&mut network, 60);
     exchange(&mut network, 8, 1000);
+}
+
+/// PRes after the time-out in one cycle of each step: counted (0x1C04, 0x1C07), without a reset.
+#[test]
+fn one_late_response_in_any_step_of_a_boot_is_only_counted() {
+    for step in [Step::Enable, Step::Ready, Step::Start, Step::Operational] {
+        for mandatory in [true, false] {
+            let mut network = network(3, 1000, mandatory, 0);
+            let there = |network: &mut Network| network.managing().step(ONE) == Some(step);
+            while !there(&mut network) {
+                assert!(network.bus.now_ns() < 20 * SECOND_NS, "{step}");
+                network.run_for(CYCLE_NS / 10);
+            }
+            // After its poll, up to the next one.
+            network.bus.conditions.response_ns = 60_000;
+            network.run_for(CYCLE_NS);
+            network.bus.conditions.response_ns = Conditions::CLEAN.response_ns;
+            assert!(network.run_until(20 * SECOND_NS, Network::is_operational), "{step}");
+            network.run_for(100 * CYCLE_NS);
+            let records = network.bus.stations[0].node.records.iter();
+            let failed = records
+                .filter(|record| matches!(record.what, MachineEvent::Managing(Event::Failed(..))));
+            assert_eq!(failed.count(), 0, "{step}, mandatory: {mandatory}");
+            let count =
+                |network: &mut Network, index| network.managing().objects().number(id(index, 1));
+            let lost = count(&mut network, profile::LOSS_OF_PRES[0]);
+            assert_eq!((lost, count(&mut network, profile::LATE_PRES[0])), (1, 1), "{step}");
+        }
+    }
+}
+
+/// PReq and PRes of one node are lost in five successive cycles: the threshold of the managing node (40) is reached,
+/// that of the node (80) is not.
+#[test]
+fn the_managing_node_detects_losses_before_the_node() {
+    let mut network = network(2, 1000, false, 0);
+    boot(&mut network, 20);
+    network.bus.stations[1].node.records.clear();
+    let thresholds = |network: &mut Network| {
+        let of_mn = network.managing().objects().number(id(profile::LOSS_OF_PRES[2], 1));
+        let od = network.controlled(ONE).objects();
+        [profile::LOSS_OF_SOC, profile::LOSS_OF_SOA, profile::LOSS_OF_PREQ]
+            .map(|index| (of_mn, od.number(id(index, 3))))
+    };
+    assert_eq!(thresholds(&mut network), [(40, 80); 3]);
+    network.bus.conditions.response_ns = 60_000;
+    network.run_for(4 * CYCLE_NS);
+    network.bus.conditions.response_ns = Conditions::CLEAN.response_ns;
+    network.run_for(100 * CYCLE_NS);
+    assert!(network.is_operational(), "four losses");
+    network.bus.conditions.response_ns = 60_000;
+    network.run_for(6 * CYCLE_NS);
+    network.bus.conditions.response_ns = Conditions::CLEAN.response_ns;
+    let records = network.bus.stations[0].node.records.iter();
+    let failed = records
+        .filter(|record| matches!(record.what, MachineEvent::Managing(Event::Failed(ONE, _))));
+    assert_eq!(failed.count(), 1, "five losses");
+    let left = network.bus.stations[1].node.records.iter().any(|record| {
+        matches!(record.what, MachineEvent::Controlled(cn::Event::State { by, .. })
+            if by == nmt::Event::ErrorCondition)
+    });
+    assert!(!left, "the node left the cycle by itself");
 }

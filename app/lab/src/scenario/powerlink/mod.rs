@@ -143,6 +143,7 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         soc_tolerance_ns: cycle_us * 500,
         soc_jitter_ns: 0,
         threshold: THRESHOLD,
+        node_threshold: THRESHOLD,
         multiplexed_cycles: 0,
         prescaler: 2,
         start_all: false,

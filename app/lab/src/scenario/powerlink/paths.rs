@@ -125,6 +125,7 @@ pub(in crate::scenario) fn play(stage: &mut Stage<'_>, options: &Options) -> Res
     let mut file = file(nodes, cycle_us);
     // Frames are counted: the response times of this machine must not cause a reset.
     file.network.threshold = 0;
+    file.network.node_threshold = 0;
     let all = u64::from(nodes);
 
     stage.show_step("the network boots");

@@ -26,6 +26,7 @@ pub(crate) fn network() -> Network {
         soc_tolerance_ns: 500_000,
         soc_jitter_ns: 0,
         threshold: 15,
+        node_threshold: 15,
         multiplexed_cycles: 0,
         prescaler: 2,
         start_all: false,
@@ -69,6 +70,8 @@ pub(crate) struct Cable {
     pub(crate) mn: ManagingNode,
     /// `None`: it is off.
     pub(crate) cn: Option<ControlledNode>,
+    /// Changes frames of the controlled node.
+    pub(crate) alter: Box<dyn FnMut(&mut [u8])>,
     pub(crate) planned: Option<(u64, Vec<u8>)>,
     /// Time of the report, its launch time, and whether it was sent.
     pub(crate) news: Option<(u64, u64, bool)>,
@@ -95,6 +98,7 @@ impl Cable {
             now_ns: 0,
             mn,
             cn: Some(cn),
+            alter: Box::new(|_| ()),
             planned: None,
             news: None,
             fate: LaunchOutcome::Sent,
@@ -119,7 +123,8 @@ impl Cable {
             self.events.extend(std::iter::from_fn(|| self.mn.poll_event()));
             if let Some(frame) = self.mn.poll_transmit() {
                 self.deliver(frame);
-            } else if let Some(frame) = self.cn.as_mut().and_then(ControlledNode::poll_transmit) {
+            } else if let Some(mut frame) = self.cn.as_mut().and_then(Node::poll_transmit) {
+                (self.alter)(&mut frame);
                 self.mn.handle_frame(self.now_ns, &frame);
                 self.answers.push((self.now_ns, frame));
             } else {

@@ -1,0 +1,51 @@
+//! What the managing node knows of each node's boot, for the application and for results.
+
+use onbeat_wire::powerlink::NodeId;
+
+use super::station::Station;
+use super::{Failure, ManagingNode, Step};
+
+/// The boot of a node up to now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BootRecord {
+    /// The node.
+    pub node: NodeId,
+    /// Its present step.
+    pub step: Step,
+    /// How often it entered OPERATIONAL.
+    pub operational: u64,
+    /// How often it failed.
+    pub failures: u64,
+    /// Its last failure.
+    pub last_failure: Option<Failure>,
+    /// Objects of its configuration that it does not have.
+    pub skipped: usize,
+    /// Ignored frames with its id from another address than its own.
+    pub foreign: u64,
+}
+
+impl From<&Station> for BootRecord {
+    fn from(station: &Station) -> Self {
+        BootRecord {
+            node: station.node,
+            step: station.step,
+            operational: station.operational,
+            failures: station.failures,
+            last_failure: station.last_failure,
+            skipped: station.skipped.len(),
+            foreign: station.foreign,
+        }
+    }
+}
+
+impl ManagingNode {
+    /// The boot of each node, nodes of every cycle first.
+    pub fn boots(&self) -> impl Iterator<Item = BootRecord> + '_ {
+        self.stations.iter().map(BootRecord::from)
+    }
+
+    /// The number of received frames of other managing nodes.
+    pub fn foreign_frames(&self) -> u64 {
+        self.foreign_frames
+    }
+}
