@@ -9,7 +9,7 @@ use onbeat_powerlink::od::{DataType, ObjectId, id};
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{NetTime, NodeId};
 
-use crate::{Bus, Checker, Conditions, Node};
+use crate::{Bus, Checker, Conditions, DiagnosticDevice, Node};
 
 /// A controlled node's input and output.
 const INPUT: ObjectId = id(0x6000, 1);
@@ -98,6 +98,7 @@ pub struct Machine {
 enum MachineNode {
     Managing(ManagingNode),
     Controlled(ControlledNode),
+    Diagnostic(DiagnosticDevice),
 }
 
 impl Machine {
@@ -133,6 +134,7 @@ impl Machine {
                     }
                 }
             }
+            MachineNode::Diagnostic(_) => {}
         }
     }
 
@@ -140,6 +142,7 @@ impl Machine {
         match &mut self.kind {
             MachineNode::Managing(node) => node,
             MachineNode::Controlled(node) => node,
+            MachineNode::Diagnostic(device) => device,
         }
     }
 }
@@ -159,6 +162,7 @@ impl Node for Machine {
         match &self.kind {
             MachineNode::Managing(node) => node.next_deadline_ns(),
             MachineNode::Controlled(node) => node.next_deadline_ns(),
+            MachineNode::Diagnostic(device) => device.next_deadline_ns(),
         }
     }
 
@@ -239,7 +243,7 @@ impl Network {
     pub fn managing(&mut self) -> &mut ManagingNode {
         match &mut self.bus.stations[0].node.kind {
             MachineNode::Managing(node) => node,
-            MachineNode::Controlled(_) => unreachable!("the managing node is at index 0"),
+            _ => unreachable!("the managing node is at index 0"),
         }
     }
 
@@ -250,7 +254,7 @@ impl Network {
     pub fn controlled(&mut self, node: NodeId) -> &mut ControlledNode {
         match &mut self.bus.stations[usize::from(node.0)].node.kind {
             MachineNode::Controlled(node) => node,
-            MachineNode::Managing(_) => unreachable!("the managing node is at index 0"),
+            _ => unreachable!("controlled node n is at index n"),
         }
     }
 
@@ -259,6 +263,7 @@ impl Network {
         match &self.bus.stations[usize::from(place)].node.kind {
             MachineNode::Managing(node) => node.state(),
             MachineNode::Controlled(node) => node.state(),
+            MachineNode::Diagnostic(_) => State::Off,
         }
     }
 
@@ -269,7 +274,7 @@ impl Network {
             MachineNode::Managing(node) => {
                 (1..=self.config.nodes).all(|id| node.step(NodeId(id)) == Some(Step::Operational))
             }
-            MachineNode::Controlled(_) => false,
+            _ => false,
         };
         known && (0..=self.config.nodes).all(|place| self.state(place) == State::Operational)
     }
@@ -310,6 +315,24 @@ impl Network {
     pub fn connect(&mut self, node: NodeId, connected: bool) {
         self.bus.stations[usize::from(node.0)].connected = connected;
         self.checker.forget(node);
+    }
+
+    /// Connects a diagnostic device behind the controlled nodes.
+    pub fn add_diagnostic(&mut self) {
+        let mac = mac(NodeId::DIAGNOSTIC);
+        let device = MachineNode::Diagnostic(DiagnosticDevice::new(mac));
+        self.bus.add(mac, Machine::new(device));
+    }
+
+    /// The diagnostic device.
+    ///
+    /// # Panics
+    /// There is none.
+    pub fn diagnostic(&mut self) -> &mut DiagnosticDevice {
+        match self.bus.stations.last_mut().map(|station| &mut station.node.kind) {
+            Some(MachineNode::Diagnostic(device)) => device,
+            _ => unreachable!("the diagnostic device is the last one"),
+        }
     }
 
     /// Sets an input of a controlled node.

@@ -14,3 +14,4 @@ mod replay_cn;
 mod replay_mn;
 mod reported;
 mod sdo;
+mod server;

@@ -5,6 +5,7 @@ mod boot;
 mod checker;
 mod management;
 mod multiplexed;
+mod server;
 mod soak;
 mod status;
 mod store;
