@@ -50,6 +50,7 @@ fn network() -> Network {
             multiplexed: 1,
             inputs: signal(id(0x6000, 1)),
             outputs: signal(id(0x6200, 1)),
+            received: Vec::new(),
             described: None,
             parameters: Vec::new(),
         }],

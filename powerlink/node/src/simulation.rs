@@ -90,6 +90,9 @@ impl Simulation {
                 |place| object(&station.outputs, place),
             );
             simulation.look(node, &station.outputs, |place| object(&station.outputs, place));
+            for signal in &station.received {
+                simulation.observe(node, &signal.name, signal.object);
+            }
         }
         simulation
     }
@@ -136,9 +139,12 @@ impl Simulation {
     fn look(&mut self, of: NodeId, signals: &[Signal], object: impl Fn(usize) -> Option<ObjectId>) {
         for (place, signal) in signals.iter().enumerate() {
             let Some(object) = object(place) else { continue };
-            let name = signal.name.clone();
-            self.seen.push(ObservedValue { of, name, object, value: 0, changes: 0 });
+            self.observe(of, &signal.name, object);
         }
+    }
+
+    fn observe(&mut self, of: NodeId, name: &str, object: ObjectId) {
+        self.seen.push(ObservedValue { of, name: name.to_owned(), object, value: 0, changes: 0 });
     }
 
     /// Runs one turn of the process.

@@ -191,6 +191,14 @@ impl Network {
     /// # Panics
     /// With no node or with more than 239.
     pub fn new(config: NetworkConfig) -> Self {
+        Self::changed(config, |_| ())
+    }
+
+    /// The same with changes of its description.
+    ///
+    /// # Panics
+    /// As [`Network::new`]; if the objects of a node conflict.
+    pub fn changed(config: NetworkConfig, change: impl FnOnce(&mut network::Network)) -> Self {
         let nodes = 1..=config.nodes;
         assert!(
             (1..=239).contains(&config.nodes),
@@ -198,7 +206,8 @@ impl Network {
             config.nodes
         );
         let mut bus = Bus::new(config.seed, config.conditions);
-        let described = described(config);
+        let mut described = described(config);
+        change(&mut described);
         bus.add(mac(NodeId(0)), Machine::new(MachineNode::Managing(managing(&described, 0))));
         for node in nodes.map(NodeId) {
             let mut controlled = described.controlled(node, mac(node)).expect(FITS);
@@ -405,6 +414,7 @@ fn described(config: NetworkConfig) -> network::Network {
         multiplexed: slot(config, node),
         inputs: octet("input", INPUT),
         outputs: octet("output", OUTPUT),
+        received: Vec::new(),
         described: None,
         parameters: Vec::new(),
     };

@@ -11,11 +11,11 @@ use crate::cn::{self, ControlledNode};
 use crate::ethernet::{self, address};
 use crate::mn::{self, ManagingNode, concise_dcf, is_optional};
 use crate::od::profile::{self, Identity, assignment, startup};
-use crate::od::{Abort, Access, Dictionary, Mappable, Object, ObjectId, id};
+use crate::od::{Abort, Access, DataType, Dictionary, Mappable, Object, ObjectId, id};
 use crate::pdo::MappingEntry;
 
 /// Objects and their values.
-type Entries = Vec<(ObjectId, Vec<u8>)>;
+pub(super) type Entries = Vec<(ObjectId, Vec<u8>)>;
 
 /// Minimum payload octets of a poll: the default of the profile.
 const LEAST_LIMIT: usize = 36;
@@ -46,7 +46,26 @@ impl Network {
     /// # Errors
     /// The objects of a node conflict.
     pub fn managing(&self, mac: MacAddress) -> Result<ManagingNode, NetworkError> {
-        let nodes: Vec<NodeId> = self.nodes.iter().map(|station| station.node).collect();
+        self.managing_of(&self.nodes, mac)
+    }
+
+    /// Checks a node of the network.
+    ///
+    /// # Errors
+    /// There is no such node, its objects conflict, or another node lacks a value that it receives.
+    pub fn check(&self, node: NodeId) -> Result<(), NetworkError> {
+        let station = self.station(node)?;
+        self.managing_of(core::slice::from_ref(station), MacAddress::default()).map(drop)
+    }
+
+    /// Builds the managing node of some of the nodes.
+    fn managing_of(
+        &self,
+        nodes: &[Station],
+        mac: MacAddress,
+    ) -> Result<ManagingNode, NetworkError> {
+        let stations = nodes;
+        let nodes: Vec<NodeId> = stations.iter().map(|station| station.node).collect();
         let identity = Identity {
             features: profile::MANAGING_NODE_FEATURES,
             device_name: b"onbeat managing node".to_vec(),
@@ -73,7 +92,7 @@ impl Network {
         set(&mut od, NodeId::MN, profile::STARTUP, startup | u64::from(bits))?;
         let exceeded = id(profile::CYCLE_EXCEEDED, 3);
         set(&mut od, NodeId::MN, exceeded, self.threshold.into())?;
-        for (channel, station) in (0..).zip(&self.nodes) {
+        for (channel, station) in (0..).zip(stations) {
             self.describe(&mut od, channel, station)?;
         }
         ManagingNode::new(mn::Config { mac, objects: od }).map_err(NetworkError::Mapping)
@@ -142,7 +161,7 @@ impl Network {
         for (mapping, signals, mappable, place) in [outputs, inputs] {
             let objects: Vec<ObjectId> = (0..signals.len()).map(|n| place(node, n)).collect();
             for (object, signal) in objects.iter().zip(signals) {
-                add(od, node, *object, signal, mappable)?;
+                add(od, node, *object, signal.data_type, mappable)?;
             }
             let entries = mapped(signals, &objects);
             for (sub, entry) in (1..).zip(&entries) {
@@ -168,7 +187,6 @@ impl Network {
 
     /// The values of a node's objects that follow from the network, in the order in which they are written.
     fn derived(&self, station: &Station) -> Result<Entries, NetworkError> {
-        let number = |object, len: usize, value: u64| (object, value.to_le_bytes()[..len].to_vec());
         let mut entries = Vec::from([
             number(id(profile::RPDO_MAPPING, 0), 1, 0),
             number(id(profile::TPDO_MAPPING, 0), 1, 0),
@@ -202,8 +220,14 @@ impl Network {
             }
             entries.push(number(id(mapping, 0), 1, signals.len() as u64));
         }
+        entries.extend(self.cross_traffic(station)?);
         Ok(entries)
     }
+}
+
+/// An object with a number of `len` octets.
+pub(super) fn number(object: ObjectId, len: usize, value: u64) -> (ObjectId, Vec<u8>) {
+    (object, value.to_le_bytes()[..len].to_vec())
 }
 
 /// The object of a node's signal, by its position.
@@ -220,7 +244,8 @@ impl Station {
         let node = self.node;
         let failed = |error| NetworkError::Object(node, error);
         let mut objects =
-            profile::controlled_node(&self.identity, profile::RPDOS).map_err(failed)?;
+            profile::controlled_node(&self.identity, self.rpdos().max(profile::RPDOS))
+                .map_err(failed)?;
         if let Some(described) = &self.described {
             describe(&mut objects, node, described)?;
         }
@@ -231,18 +256,16 @@ impl Station {
             let _ = objects.set_default(object, &u32::from(address).to_le_bytes());
         }
         let mut taken = BTreeSet::new();
-        for (signals, mappable) in
-            [(&self.inputs, Mappable::Transmit), (&self.outputs, Mappable::Receive)]
-        {
-            for signal in signals {
-                let described = self.described.as_ref().map(|od| od.object(signal.object));
-                match described {
-                    Some(Ok(object)) if taken.insert(signal.object) => {
-                        let fits = fits(object, signal, mappable);
-                        fits.map_err(|abort| NetworkError::Signal(node, signal.object, abort))?;
-                    }
-                    _ => add(&mut objects, node, signal.object, signal, mappable)?,
+        let inputs = self.inputs.iter().map(|s| (s.object, s.data_type, Mappable::Transmit));
+        let outputs = self.outputs.iter().map(|s| (s.object, s.data_type, Mappable::Receive));
+        let received = self.received.iter().map(|s| (s.object, s.data_type, Mappable::Receive));
+        for (signal, data_type, mappable) in inputs.chain(outputs).chain(received) {
+            match self.described.as_ref().map(|od| od.object(signal)) {
+                Some(Ok(object)) if taken.insert(signal) => {
+                    let fits = fits(object, data_type, mappable);
+                    fits.map_err(|abort| NetworkError::Signal(node, signal, abort))?;
                 }
+                _ => add(&mut objects, node, signal, data_type, mappable)?,
             }
         }
         Ok(objects)
@@ -281,6 +304,8 @@ pub fn follows_from_network(object: ObjectId) -> bool {
             | 0x1c0b..=0x1c0e
             | 0x1c13
             | 0x1c14
+            | 0x1f81
+            | 0x1f8d
             | 0x1f9b
     );
     let timing =
@@ -290,6 +315,12 @@ pub fn follows_from_network(object: ObjectId) -> bool {
 
 /// Adds the objects of a device description.
 fn describe(od: &mut Dictionary, node: NodeId, described: &Dictionary) -> Result<(), NetworkError> {
+    for (index, count, element) in described.arrays().filter(|(index, ..)| !is_own(id(*index, 1))) {
+        if od.subs(index).next().is_none() {
+            let added = od.add_array(index, count, element.clone());
+            added.map_err(|error| NetworkError::Object(node, error))?;
+        }
+    }
     for (object, described) in described.objects().filter(|(object, _)| !is_own(*object)) {
         if od.object(object).is_ok() {
             od.describe(object, described.clone())
@@ -303,22 +334,22 @@ fn describe(od: &mut Dictionary, node: NodeId, described: &Dictionary) -> Result
 }
 
 /// Checks whether an object can be a signal.
-fn fits(object: &Object, signal: &Signal, mappable: Mappable) -> Result<(), Abort> {
+fn fits(object: &Object, data_type: DataType, mappable: Mappable) -> Result<(), Abort> {
     if !object.mappable.allows(mappable) {
         return Err(Abort::NOT_MAPPABLE);
     }
-    if object.data_type == signal.data_type { Ok(()) } else { Err(Abort::INCOMPATIBLE) }
+    if object.data_type == data_type { Ok(()) } else { Err(Abort::INCOMPATIBLE) }
 }
 
 fn add(
     od: &mut Dictionary,
     node: NodeId,
     object: ObjectId,
-    signal: &Signal,
+    data_type: DataType,
     mappable: Mappable,
 ) -> Result<(), NetworkError> {
-    let default = alloc::vec![0; signal.data_type.fixed_len().unwrap_or_default()];
-    let described = Object::new(signal.data_type, Access::ReadWrite, default).mapped(mappable);
+    let default = alloc::vec![0; data_type.fixed_len().unwrap_or_default()];
+    let described = Object::new(data_type, Access::ReadWrite, default).mapped(mappable);
     od.add(object, described).map_err(|error| NetworkError::Object(node, error))
 }
 
@@ -332,7 +363,7 @@ fn set(
 }
 
 /// The mapping of consecutive signals, each from an octet on.
-fn mapped(signals: &[Signal], objects: &[ObjectId]) -> Vec<MappingEntry> {
+pub(super) fn mapped(signals: &[Signal], objects: &[ObjectId]) -> Vec<MappingEntry> {
     let mut offset = 0;
     let place = |(signal, object): (&Signal, &ObjectId)| {
         let len = signal.data_type.bits().unwrap_or_default();
@@ -344,7 +375,7 @@ fn mapped(signals: &[Signal], objects: &[ObjectId]) -> Vec<MappingEntry> {
 }
 
 /// Payload octets of signals in a poll.
-fn limit(signals: &[Signal]) -> usize {
+pub(super) fn limit(signals: &[Signal]) -> usize {
     let octets = signals.iter().filter_map(|signal| signal.data_type.fixed_len()).sum::<usize>();
     octets.clamp(LEAST_LIMIT, MAX_PAYLOAD)
 }

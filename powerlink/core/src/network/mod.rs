@@ -5,6 +5,7 @@
 //! + n` sub-index k, both counted from 0.
 
 mod build;
+mod cross;
 mod error;
 
 use alloc::string::String;
@@ -74,8 +75,10 @@ pub struct Station {
     pub multiplexed: u8,
     /// The signals it sends.
     pub inputs: Vec<Signal>,
-    /// The signals it receives.
+    /// The signals it receives from the managing node.
     pub outputs: Vec<Signal>,
+    /// The signals it receives from other controlled nodes.
+    pub received: Vec<ReceivedSignal>,
     /// Its objects, if there is a device description: those beside the communication profile, and limits,
     /// access and defaults of the profile's. A signal may be one of them, and is added to them otherwise.
     pub described: Option<Dictionary>,
@@ -92,6 +95,21 @@ pub struct Signal {
     pub object: ObjectId,
     /// Its type: one of fixed length.
     pub data_type: DataType,
+}
+
+/// A process value that a controlled node receives from another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceivedSignal {
+    /// Its name.
+    pub name: String,
+    /// Its object in the receiving node.
+    pub object: ObjectId,
+    /// Its type: that of the input.
+    pub data_type: DataType,
+    /// The node that sends it.
+    pub source: NodeId,
+    /// Its position among the inputs of that node, from 0.
+    pub input: usize,
 }
 
 /// The managing node's object for an output of a node, by its position.

@@ -1,5 +1,6 @@
 //! Network files in TOML (docs/reference/powerlink.md): a network, and the hosts of its nodes.
 
+mod cross;
 mod node;
 mod object;
 mod xdd;
@@ -15,7 +16,6 @@ use onbeat_link::Backend;
 use onbeat_powerlink::network::Network;
 use onbeat_realtime::Profile;
 use onbeat_report::Input;
-use onbeat_wire::MacAddress;
 
 use crate::{Pattern, Sender};
 use xdd::Descriptions;
@@ -119,11 +119,11 @@ impl File {
         }
         let mut descriptions = Descriptions::beside(Path::new(name));
         let (mut nodes, mut ids): (Vec<NodeHost>, _) = (Vec::new(), BTreeMap::new());
+        let mut references = Vec::new();
         for item in &items {
-            let Some((station, host)) = node::read(item, &network, &mut descriptions) else {
-                continue;
-            };
-            if ids.insert(station.node, ()).is_some() {
+            let read = node::read(item, &network, &mut descriptions);
+            let Some((station, host, received)) = read else { continue };
+            if ids.insert(station.node, item).is_some() {
                 let help = "use a different id for each node, from 1 to 239";
                 item.fault(format!("duplicate node id {}", station.node), help);
                 continue;
@@ -133,14 +133,14 @@ impl File {
                 let what = format!("duplicate store {}", path.display());
                 item.fault(what, "use a different store for each node");
             }
+            references.extend(received);
             network.nodes.push(station);
             nodes.push(host);
-            // An error of this node is reported at this node.
-            let only = Network {
-                nodes: network.nodes.last().cloned().into_iter().collect(),
-                ..network.clone()
-            };
-            if let Err(error) = only.managing(MacAddress::default()) {
+        }
+        references.into_iter().for_each(|reference| reference.resolve(&mut network));
+        for (node, item) in ids {
+            // An error of a node is reported at this node.
+            if let Err(error) = network.check(node) {
                 let help = "objects of signals must differ, and match the device description; \
                             fit into 1490 octets each way; a parameter's octets must be as many \
                             as its object has";

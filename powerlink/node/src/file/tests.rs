@@ -1,4 +1,5 @@
 use onbeat_powerlink::od::{DataType, id};
+use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::NodeId;
 
 use super::*;
@@ -167,11 +168,68 @@ const FAULTS: &[[&str; 3]] = &[
         "objects of signals must differ",
     ],
     [
+        "[[node]]\nid = 1\noutput = [{ from = { node = 2, input = \"a\" } }]\n",
+        "node[0].output[0].from: node 2 not found in the network",
+        "the id of another node",
+    ],
+    [
+        "[[node]]\nid = 1\noutput = [{ from = { node = 1, input = \"a\" } }]\n",
+        "node[0].output[0].from: node 1 is this node",
+        "the id of another node",
+    ],
+    [
+        "[[node]]\nid = 1\noutput = [{ from = { node = 2, input = \"a\" } }]\n[[node]]\nid = \
+         2\ninput = [{ name = \"b\", type = \"u8\" }, { type = \"u8\" }]\n",
+        "node[0].output[0].from: node 2 has no input \"a\"",
+        "inputs of node 2: b, input 2",
+    ],
+    [
+        "[[node]]\nid = 1\noutput = [{ type = \"u16\", from = { node = 2, input = \"b\" } \
+         }]\n[[node]]\nid = 2\ninput = [{ name = \"b\", type = \"u8\" }]\n",
+        "input \"b\" of node 2 is UNSIGNED8, this output UNSIGNED16",
+        "the type of the input",
+    ],
+    [
+        "[[node]]\nid = 1\noutput = [{ simulate = \"copy\", from = { node = 2, input = \"b\" } }]\n",
+        "node[0].output[0]: unknown key \"simulate\"",
+        "keys here",
+    ],
+    [
         "[[node]]\nid = 1\nparameter = [{ object = \"1C0B/03\", octets = \"28\" }]\n",
         "node[0]: node 1: object 1C0B/03 refuses its value",
         "octets must be as many as its object has",
     ],
 ];
+
+/// Cross traffic: an output of node 2 that node 1 sends, with the type and the name of its input.
+#[test]
+fn an_output_is_received_from_another_node() {
+    let text = r#"
+[network]
+cycle-us = 1000
+[[node]]
+id = 2
+output = [
+  { type = "u8" },
+  { name = "master", from = { node = 1, input = "position" } },
+  { object = "6401/01", type = "bool", from = { node = 1, input = "input 2" } },
+]
+[[node]]
+id = 1
+input = [{ name = "position", type = "i32" }, { type = "bool" }]
+"#;
+    let file = File::parse(text, "bus.toml").unwrap_or_else(|error| panic!("{error}"));
+    let [two, one] = &file.network.nodes[..] else { panic!("{:?}", file.network.nodes) };
+    assert_eq!((two.outputs.len(), file.nodes[0].outputs.len(), one.received.len()), (1, 1, 0));
+    let [master, second] = &two.received[..] else { panic!("{:?}", two.received) };
+    assert_eq!((&*master.name, master.object), ("master", id(0x6200, 2)));
+    assert_eq!((master.source, master.input), (NodeId(1), 0));
+    assert_eq!(master.data_type, DataType::Integer(4));
+    assert_eq!((second.object, second.input), (id(0x6401, 1), 1));
+    let simulation = crate::Simulation::controlled(&file, NodeId(2));
+    let reports = simulation.reports().map(|report| report.name.to_owned());
+    assert!(reports.eq(["output 1", "master", "output 3"]));
+}
 
 #[test]
 fn errors_have_position_value_and_remedy() {

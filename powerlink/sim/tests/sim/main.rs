@@ -3,6 +3,7 @@
 mod basic_ethernet;
 mod boot;
 mod checker;
+mod cross;
 mod management;
 mod multiplexed;
 mod server;

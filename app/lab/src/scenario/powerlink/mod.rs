@@ -132,6 +132,7 @@ fn file(nodes: u8, cycle_us: u32) -> File {
             signal("flip", id(0x6000, 2), DataType::Unsigned(1)),
         ],
         outputs: vec![signal("there", id(0x6200, 1), DataType::Unsigned(2))],
+        received: Vec::new(),
         described: None,
         parameters: Vec::new(),
     };

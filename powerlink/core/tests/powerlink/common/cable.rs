@@ -48,6 +48,7 @@ pub(crate) fn network() -> Network {
             multiplexed: 0,
             inputs: vec![signal(id(0x6000, 1))],
             outputs: vec![signal(id(0x6200, 1))],
+            received: Vec::new(),
             described: None,
             parameters: Vec::new(),
         }],
