@@ -44,6 +44,62 @@ fn a_device_with_everything() {
     assert_eq!(od.object(id(0x0005, 0)), Err(Abort::NO_OBJECT), "a type is not an object");
 }
 
+/// A configuration of a drive, with the elements of larger devices.
+const SERVO: &str = include_str!("../fixtures/servo.xdc");
+
+#[test]
+fn a_configuration_of_a_larger_device() {
+    use DataType::{Domain, Integer, Unsigned};
+    let device = read(SERVO).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    let od = &device.objects;
+    let object = |index, sub| od.object(id(index, sub)).unwrap_or_else(|_| panic!("{index:x}"));
+    // Arrays whose elements are equal have one description.
+    let arrays: Vec<(u16, u8)> = od.arrays().map(|(index, count, _)| (index, count)).collect();
+    assert_eq!(arrays, [(0x1600, 12), (0x1f81, 10)]);
+    assert_eq!((od.number(id(0x1f81, 0)), od.subs(0x1f81).count()), (254, 11));
+    assert_eq!(object(0x1f81, 10).access, Access::ReadWrite);
+    assert_eq!((od.number(id(0x2010, 2)), od.subs(0x2010).count()), (2, 4), "other defaults");
+    // Without a default: the value within the limits that is next to 0.
+    let values = [1, 2, 3, 4, 5].map(|sub| od.get(id(0x2020, sub)).unwrap().to_vec());
+    let real = 1.5_f32.to_le_bytes().to_vec();
+    assert_eq!(values, [vec![36, 0], vec![0xfe], vec![0, 0], vec![1], real]);
+    // Types of the application process.
+    let types = [1, 2, 3, 4, 5, 6].map(|sub| object(0x2030, sub).data_type);
+    let expected = [Unsigned(2), Domain, Domain, Unsigned(1), Integer(4), Unsigned(1)];
+    assert_eq!(types, expected);
+    assert_eq!(object(0x2030, 1).limits, Some(Limits::Unsigned(0..=100)));
+    let access = [1, 2, 3, 4, 5, 6].map(|sub| object(0x2030, sub).access);
+    use Access::{Constant, ReadOnly, ReadWrite, WriteOnly};
+    assert_eq!(access, [ReadWrite, ReadOnly, Constant, ReadWrite, WriteOnly, ReadWrite]);
+    assert_eq!(od.object(id(0x2030, 7)), Err(Abort::NO_SUB_INDEX), "reserved");
+    // Values in the form of addresses, and of an empty domain.
+    let values = [1, 2, 3].map(|sub| od.get(id(0x2040, sub)).unwrap().to_vec());
+    assert_eq!(values, [vec![254, 100, 168, 192], vec![2, 0, 0, 0, 0, 9], vec![]]);
+    let mappable = [1, 2, 3, 4, 5, 6].map(|sub| object(0x6000, sub).mappable);
+    use Mappable::{Both, No, Receive, Transmit};
+    assert_eq!(mappable, [No, Transmit, Both, Receive, Transmit, Receive]);
+    // Actual values: of objects, of elements of an array, of a parameter.
+    let expected = [
+        (id(0x1006, 0), vec![0xd0, 7, 0, 0]),
+        (id(0x1600, 1), vec![1, 0x62, 0, 0, 0, 0, 8, 0]),
+        (id(0x1f81, 3), vec![3, 0, 0, 0x80]),
+        (id(0x2030, 1), vec![50, 0]),
+    ];
+    assert_eq!(device.actual, expected);
+    assert_eq!(od.number(id(0x1006, 0)), 0, "the default");
+}
+
+#[test]
+fn features_of_a_device() {
+    let device = read(SERVO).unwrap();
+    let features = &device.features;
+    assert_eq!(features.number("NMTCycleTimeMin"), Some(400));
+    assert_eq!(features.flag("DLLCNFeatureMultiplex"), Some(false));
+    assert_eq!(features.flag("SDOServer"), Some(true));
+    assert_eq!((features.number("PDORPDOChannels"), features.text("NMTNone")), (Some(2), None));
+    assert_eq!((features.number("SDOServer"), features.flag("PDORPDOChannels")), (None, None));
+}
+
 #[test]
 fn a_configuration_has_the_differing_values() {
     let text = DEVICE
@@ -130,13 +186,18 @@ fn errors_have_their_position() {
             "ApplicationProcess",
         ),
         (
-            objects(&[unsigned(""), unsigned("")].concat()),
+            objects(&[unsigned(""), unsigned("defaultValue=\"1\"")].concat()),
             "4:9: object 2000/00 already exists",
             "once",
         ),
         (
             DEVICE.replace("templateIDRef=\"UID_TEMPLATE_OCTET\"", "templateIDRef=\"T\""),
             "parameterTemplate \"T\" not found",
+            "uniqueID",
+        ),
+        (
+            SERVO.replace("templateIDRef=\"UID_Percent\"", "templateIDRef=\"P\""),
+            "allowedValuesTemplate \"P\" not found",
             "uniqueID",
         ),
         (

@@ -1,5 +1,7 @@
 //! Types, and values in the form of attributes.
 
+use std::net::Ipv4Addr;
+
 use onbeat_powerlink::od::{DataType, Limits};
 
 /// Maximum length of a text in a description, in octets.
@@ -64,12 +66,38 @@ pub(crate) fn zero(data_type: DataType) -> Vec<u8> {
     vec![0; data_type.fixed_len().unwrap_or_default()]
 }
 
+/// The value within the limits that is next to 0.
+pub(crate) fn nearest(data_type: DataType, limits: Option<&Limits>) -> Vec<u8> {
+    let nearest = match (data_type, limits) {
+        (DataType::Unsigned(len), Some(Limits::Unsigned(range))) => {
+            low(&range.start().to_le_bytes(), len, 0)
+        }
+        (DataType::Boolean, Some(Limits::Unsigned(range))) => {
+            Some(vec![u8::from(*range.start() > 0)])
+        }
+        (DataType::Integer(len), Some(Limits::Signed(range))) if *range.start() <= *range.end() => {
+            low(&0.clamp(*range.start(), *range.end()).to_le_bytes(), len, 0xff)
+        }
+        (DataType::Real(len), Some(Limits::Real(range))) if *range.start() <= *range.end() => {
+            let nearest = 0_f64.clamp(*range.start(), *range.end());
+            Some(match len {
+                4 => (nearest as f32).to_le_bytes().to_vec(),
+                _ => nearest.to_le_bytes().to_vec(),
+            })
+        }
+        _ => None,
+    };
+    nearest.unwrap_or_else(|| zero(data_type))
+}
+
 /// The octets of a value on the wire; `None` if it does not fit the type.
 pub(crate) fn value(data_type: DataType, text: &str) -> Option<Vec<u8>> {
     let trimmed = text.trim();
     match data_type {
         // Blanks are part of a text.
         DataType::VisibleString(_) => Some(text.as_bytes().to_vec()),
+        // A number where octets are expected: the length of the value.
+        DataType::OctetString(_) | DataType::Domain if trimmed == "0" => Some(Vec::new()),
         DataType::OctetString(_) | DataType::Domain => octets(trimmed),
         _ if trimmed.is_empty() => Some(zero(data_type)),
         DataType::Boolean => match trimmed {
@@ -77,8 +105,14 @@ pub(crate) fn value(data_type: DataType, text: &str) -> Option<Vec<u8>> {
             "false" => Some(vec![0]),
             number => Some(vec![u8::from(integer(number)? != 0)]),
         },
+        // An Ethernet address has the order of the wire.
+        DataType::Unsigned(6) if trimmed.contains([':', '-']) => ethernet_address(trimmed),
         DataType::Unsigned(len) => {
-            let number = u64::try_from(integer(trimmed)?).ok()?;
+            let number = match trimmed.parse::<Ipv4Addr>() {
+                // 192.168.100.1 is 0xC0A86401.
+                Ok(address) if len == 4 => u32::from(address).into(),
+                _ => u64::try_from(integer(trimmed)?).ok()?,
+            };
             low(&number.to_le_bytes(), len, 0)
         }
         DataType::Integer(len) => low(&signed(trimmed, len)?.to_le_bytes(), len, 0xff),
@@ -163,6 +197,15 @@ fn low(number: &[u8; 8], len: u8, filling: u8) -> Option<Vec<u8>> {
     fits.then(|| low.to_vec())
 }
 
+/// An Ethernet address, such as `02:00:00:00:00:01`.
+fn ethernet_address(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.split([':', '-']).map(|pair| match octets(pair)?[..] {
+        [octet] => Some(octet),
+        _ => None,
+    });
+    pairs.collect::<Option<Vec<u8>>>().filter(|octets| octets.len() == 6)
+}
+
 /// Octets in hexadecimal, with or without `0x` in front, and blanks in between.
 fn octets(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
@@ -183,7 +226,7 @@ mod tests {
     #[test]
     fn values_in_their_written_form() {
         use DataType::{Boolean, Domain, Integer, OctetString, Real, Unsigned, VisibleString};
-        let cases: [(DataType, &str, Option<&[u8]>); 33] = [
+        let cases: [(DataType, &str, Option<&[u8]>); 39] = [
             (Unsigned(1), "255", Some(&[255])),
             (Unsigned(1), "0xFF", Some(&[255])),
             (Unsigned(1), " 7 ", Some(&[7])),
@@ -195,6 +238,12 @@ mod tests {
             (Unsigned(1), "1F", None),
             (Unsigned(1), "$NODEID", None),
             (Unsigned(1), "+-1", None),
+            (Unsigned(4), "192.168.100.1", Some(&[1, 100, 168, 192])),
+            (Unsigned(3), "1.2.3.4", None),
+            (Unsigned(6), "02:00-00:00:00:01", Some(&[2, 0, 0, 0, 0, 1])),
+            (Unsigned(6), "02:00:00:00:01", None),
+            (Unsigned(6), "-1", None),
+            (OctetString(9), "0", Some(&[])),
             (Unsigned(3), "0x010203", Some(&[3, 2, 1])),
             (Unsigned(4), "0X000F0191", Some(&[0x91, 1, 15, 0])),
             (Unsigned(8), "18446744073709551615", Some(&[255; 8])),

@@ -36,7 +36,7 @@ pub fn managing_node(
     for index in [0x1c00, super::CYCLE_EXCEEDED, super::LOSS_OF_SOC, super::LOSS_OF_PREQ] {
         counter(&mut od, index, THRESHOLD)?;
     }
-    od.add(super::CYCLE_SUSPEND, writable(4, 1).within(1..=u32::MAX.into()))?;
+    od.add(super::CYCLE_SUSPEND, writable(4, 1))?;
     boot_time(&mut od)?;
     od.add(super::STARTUP, writable(4, startup::CHECK_CONFIGURATION.into()))?;
     let slots = writable(4, 100_000).within(250..=u32::MAX.into());

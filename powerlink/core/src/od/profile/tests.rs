@@ -115,7 +115,7 @@ const MANAGING: &[Row] = &[
     ("M14", 0x1c0b, &[3], valued(U32, ReadWrite, 15)),
     ("M15", 0x1c0d, &[3], valued(U32, ReadWrite, 15)),
     ("M16", 0x1c0f, &[3], valued(U32, ReadWrite, 15)),
-    ("M17", 0x1c12, &[0], within(U32, 1, MAX32, 1)),
+    ("M17", 0x1c12, &[0], valued(U32, ReadWrite, 1)),
     ("M18", 0x1c14, &[0], valued(U32, ReadWrite, 100_000)),
     ("M19", 0x1e40, &[2], plain(U32, ReadWrite)),
     ("M20", 0x1e4a, &[2], within(U16, 64, 64, 64)),
