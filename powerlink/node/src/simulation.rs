@@ -5,7 +5,7 @@ use onbeat_powerlink::od::{DataType, ObjectId};
 use onbeat_wire::powerlink::NodeId;
 
 use crate::Station;
-use crate::file::{File, NodeHost};
+use crate::file::{File, NodeHost, Project};
 
 /// The pattern of a value from cycle to cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,6 +108,23 @@ impl Simulation {
             let output = |place| Some(managing_output(node, place));
             simulation.give(node, &station.outputs, outputs, output, input);
             simulation.look(node, &station.inputs, input);
+        }
+        if let Some(Project { project, names, .. }) = &file.project {
+            for (value, name) in project.values.iter().zip(names) {
+                if value.is_sent {
+                    simulation.given.push(SimulatedValue {
+                        of: value.node,
+                        name: name.clone(),
+                        object: value.object,
+                        data_type: value.data_type,
+                        pattern: Pattern::default(),
+                        source: None,
+                        value: 0,
+                    });
+                } else {
+                    simulation.observe(value.node, name, value.object);
+                }
+            }
         }
         simulation
     }

@@ -1,5 +1,7 @@
 //! XML device descriptions (XDD) and configurations (XDC) of Ethernet POWERLINK, EPSG DS 311: the objects of a
-//! device.
+//! device. And the layout of a process image that configuration tools write ([`process_image`]).
+//!
+//! [`write`] describes a node of this implementation.
 //!
 //! [`read`] parses the text of a file and returns the device's object dictionary, or every error of the text
 //! with its position. For a configuration it also returns the values that differ from the defaults.
@@ -13,9 +15,12 @@ mod bounds;
 mod derived;
 mod fault;
 mod features;
+mod names;
 mod object;
 mod parameter;
+mod process_image;
 mod value;
+mod write;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +30,8 @@ use roxmltree::{Document, Node};
 pub use fault::Fault;
 use fault::Faults;
 pub use features::Features;
+pub use process_image::{ImageChannel, process_image};
+pub use write::{Device, write};
 
 /// A device description.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -89,6 +89,75 @@ fn a_configuration_of_a_larger_device() {
     assert_eq!(od.number(id(0x1006, 0)), 0, "the default");
 }
 
+/// What a description has of an object: type without the length of texts, access, PDOs, limits, default.
+type Content = (ObjectId, String, Access, Mappable, Option<Limits>, Vec<u8>);
+
+fn content(od: &Dictionary) -> Vec<Content> {
+    let of = |(id, object): (ObjectId, &onbeat_powerlink::od::Object)| {
+        let default = od.default_of(id).unwrap().to_vec();
+        let (data_type, limits) = (object.data_type.to_string(), object.limits.clone());
+        (id, data_type, object.access, object.mappable, limits, default)
+    };
+    od.objects().map(of).collect()
+}
+
+/// The objects of a node with signals of every type, and of a managing node: written and read again, they are the
+/// same.
+#[test]
+fn a_written_description_has_the_same_objects() {
+    use onbeat_powerlink::od::Object;
+    use onbeat_powerlink::od::profile::{self, Identity};
+    let identity = Identity {
+        vendor_id: 0x142,
+        features: profile::CONTROLLED_NODE_FEATURES,
+        device_name: b"<a> & \"b\"".to_vec(),
+        ..Identity::default()
+    };
+    let mut od = profile::controlled_node(&identity, 3).unwrap();
+    let mut names = BTreeMap::new();
+    let mut add = |object, data_type: DataType, mappable, limits| {
+        let default = vec![0; data_type.fixed_len().unwrap_or(0)];
+        let described = Object::new(data_type, Access::ReadWrite, default).mapped(mappable);
+        od.add(object, Object { limits, ..described }).unwrap();
+        names.insert(object, format!("value \"{object}\""));
+    };
+    for len in 1..=8 {
+        let signed = Some(Limits::Signed(-100..=100));
+        add(id(0x6000, len), DataType::Integer(len), Mappable::Transmit, signed);
+        add(id(0x6200, len), DataType::Unsigned(len), Mappable::Receive, None);
+    }
+    add(id(0x6400, 0), DataType::Real(4), Mappable::Both, Some(Limits::Real(-1.5..=1e30)));
+    add(id(0x6401, 0), DataType::Real(8), Mappable::Both, None);
+    add(id(0x6402, 0), DataType::Boolean, Mappable::Both, Some(Limits::Unsigned(0..=1)));
+    add(id(0x2000, 0), DataType::Domain, Mappable::No, None);
+    od.set_default(id(0x2000, 0), &[0, 1, 0xfe]).unwrap();
+    od.set_default(id(0x6401, 0), &0.1_f64.to_le_bytes()).unwrap();
+    let nodes = [(&od, false), (&managing(&identity), true)];
+    for (objects, is_managing) in nodes {
+        let names = names.clone();
+        let (file_name, date) = ("device.xdd", "2026-11-24");
+        let text = write(&Device { objects, names, is_managing, file_name, date });
+        let read = read(&text).unwrap_or_else(|faults| panic!("{faults:#?}"));
+        for (read, written) in content(&read.objects).iter().zip(&content(objects)) {
+            assert_eq!(read, written);
+        }
+        assert_eq!(read.objects.objects().count(), objects.objects().count());
+        assert_eq!(read.product.as_deref(), Some("<a> & \"b\""));
+        assert_eq!(read.features.flag("DLLFeatureMN"), Some(is_managing));
+        assert_eq!(read.features.number("NMTCycleTimeMin"), Some(200));
+        assert_eq!(read.actual, []);
+        if !is_managing {
+            assert_eq!(read.features.number("PDORPDOChannels"), Some(3));
+            assert_eq!(read.names[&id(0x6000, 1)], "value \"6000/01\"");
+            assert_eq!(read.names[&id(0x1018, 1)], "VendorId_U32");
+        }
+    }
+}
+
+fn managing(identity: &onbeat_powerlink::od::profile::Identity) -> Dictionary {
+    onbeat_powerlink::od::profile::managing_node(identity, 1000, &[]).unwrap()
+}
+
 #[test]
 fn features_of_a_device() {
     let device = read(SERVO).unwrap();

@@ -41,6 +41,55 @@ pub(crate) fn data_type(index: u16) -> Option<DataType> {
     })
 }
 
+/// The index of a type.
+pub(crate) fn index(data_type: DataType) -> u16 {
+    match data_type {
+        DataType::Boolean => 0x0001,
+        DataType::Integer(1) => 0x0002,
+        DataType::Integer(2) => 0x0003,
+        DataType::Integer(3) => 0x0010,
+        DataType::Integer(4) => 0x0004,
+        DataType::Integer(len) => 0x000d + u16::from(len.min(8)),
+        DataType::Unsigned(1) => 0x0005,
+        DataType::Unsigned(2) => 0x0006,
+        DataType::Unsigned(3) => 0x0016,
+        DataType::Unsigned(4) => 0x0007,
+        DataType::Unsigned(len) => 0x0013 + u16::from(len.min(8)),
+        DataType::Real(4) => 0x0008,
+        DataType::Real(_) => 0x0011,
+        DataType::VisibleString(_) => 0x0009,
+        DataType::OctetString(_) => 0x000a,
+        DataType::Domain => 0x000f,
+    }
+}
+
+/// The form of a value that [`value`] reads; `None` for a text that is not UTF-8.
+pub(crate) fn written(data_type: DataType, octets: &[u8]) -> Option<String> {
+    let mut number = [0; 8];
+    number.iter_mut().zip(octets).for_each(|(to, from)| *to = *from);
+    let unsigned = u64::from_le_bytes(number);
+    Some(match data_type {
+        DataType::Boolean => (unsigned != 0).to_string(),
+        DataType::Unsigned(4 | 8) => {
+            let digits = 2 * octets.len();
+            format!("0x{unsigned:0digits$X}")
+        }
+        DataType::Unsigned(_) => unsigned.to_string(),
+        DataType::Integer(len) => {
+            let unused = 64 - 8 * u32::from(len.clamp(1, 8));
+            ((unsigned << unused) as i64 >> unused).to_string()
+        }
+        DataType::Real(4) => format!("0x{:08X}", unsigned as u32),
+        DataType::Real(_) => format!("0x{unsigned:016X}"),
+        DataType::VisibleString(_) => std::str::from_utf8(octets).ok()?.to_owned(),
+        DataType::OctetString(_) | DataType::Domain if octets.is_empty() => String::new(),
+        DataType::OctetString(_) | DataType::Domain => {
+            let digits: Vec<String> = octets.iter().map(|octet| format!("{octet:02X}")).collect();
+            format!("0x{}", digits.concat())
+        }
+    })
+}
+
 /// The type of an element of a parameter.
 pub(crate) fn simple_type(element: &str) -> Option<DataType> {
     data_type(match element {
@@ -284,6 +333,24 @@ mod tests {
             }
             for text in [bits.to_string(), format!("{bits:#x}")] {
                 prop_assert_eq!(value(DataType::Unsigned(octets), &text), Some(expected.clone()));
+            }
+        }
+
+        /// A value in its written form is read back, and so is its type.
+        #[test]
+        fn written_values_are_read_back(number: u64, len in 1..=8u8, texts in "[ -~]{0,20}") {
+            use DataType::{Boolean, Domain, Integer, OctetString, Real, Unsigned, VisibleString};
+            for data_type in
+                [Boolean, Unsigned(len), Integer(len), Real(4), Real(8), VisibleString(TEXT), OctetString(TEXT), Domain]
+            {
+                let octets = match data_type {
+                    Boolean => vec![number as u8 & 1],
+                    VisibleString(_) => texts.clone().into_bytes(),
+                    _ => number.to_le_bytes()[..data_type.fixed_len().unwrap_or(len.into())].to_vec(),
+                };
+                let text = written(data_type, &octets).unwrap();
+                prop_assert_eq!(value(data_type, &text), Some(octets), "{:?} {}", data_type, text);
+                prop_assert_eq!(super::data_type(index(data_type)), Some(data_type));
             }
         }
 

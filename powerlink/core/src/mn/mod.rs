@@ -25,6 +25,7 @@ use onbeat_wire::powerlink::{ErrorEntry, NetTime, NodeId, PdoVersion};
 use crate::Node;
 use crate::asynchronous::Queue;
 use crate::code;
+use crate::ethernet::{self, address};
 use crate::frame::Outbox;
 use crate::nmt::{MnEvent, State, next_mn};
 use crate::od::profile::startup;
@@ -290,6 +291,11 @@ impl ManagingNode {
         // A node with its own dictionary may lack them.
         let _ = od.set(profile::INTERFACE_ADDRESS, &mac.0);
         let _ = od.set_number(profile::NODE_ID, NodeId::MN.0.into());
+        for (object, address) in
+            [(profile::ADDRESS, address(NodeId::MN)), (profile::GATEWAY, ethernet::GATEWAY)]
+        {
+            let _ = od.set(object, &u32::from(address).to_le_bytes());
+        }
         // A reset restores the present values.
         od.keep();
         let stations = server::stations(&od)?;

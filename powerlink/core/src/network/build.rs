@@ -1,6 +1,6 @@
 //! Nodes of a network.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use onbeat_wire::MacAddress;
@@ -11,7 +11,7 @@ use crate::cn::{self, ControlledNode};
 use crate::ethernet::{self, address};
 use crate::mn::{self, ManagingNode, concise_dcf, is_optional};
 use crate::od::profile::{self, Identity, assignment, startup};
-use crate::od::{Abort, Access, DataType, Dictionary, Mappable, Object, ObjectId, id};
+use crate::od::{Abort, Access, AddError, DataType, Dictionary, Mappable, Object, ObjectId, id};
 use crate::pdo::MappingEntry;
 
 /// Objects and their values.
@@ -66,19 +66,8 @@ impl Network {
     ) -> Result<ManagingNode, NetworkError> {
         let stations = nodes;
         let nodes: Vec<NodeId> = stations.iter().map(|station| station.node).collect();
-        let identity = Identity {
-            features: profile::MANAGING_NODE_FEATURES,
-            device_name: b"onbeat managing node".to_vec(),
-            host_name: b"managing-node".to_vec(),
-            ..Identity::default()
-        };
-        let od = profile::managing_node(&identity, self.cycle_us, &nodes);
+        let od = profile::managing_node(&managing_identity(), self.cycle_us, &nodes);
         let mut od = od.map_err(|error| NetworkError::Object(NodeId::MN, error))?;
-        for (object, address) in
-            [(profile::ADDRESS, address(NodeId::MN)), (profile::GATEWAY, ethernet::GATEWAY)]
-        {
-            set(&mut od, NodeId::MN, object, u32::from(address).into())?;
-        }
         set(&mut od, NodeId::MN, profile::ASYNC_SLOT_NS, self.async_slot_ns.into())?;
         let wait_us = self.pre_operational_1_us.into();
         set(&mut od, NodeId::MN, profile::WAIT_PRE_OPERATIONAL_1_US, wait_us)?;
@@ -95,6 +84,7 @@ impl Network {
         for (channel, station) in (0..).zip(stations) {
             self.describe(&mut od, channel, station)?;
         }
+        count_entries(&mut od).map_err(|error| NetworkError::Object(NodeId::MN, error))?;
         ManagingNode::new(mn::Config { mac, objects: od }).map_err(NetworkError::Mapping)
     }
 
@@ -225,6 +215,16 @@ impl Network {
     }
 }
 
+/// The identity of a managing node.
+pub(super) fn managing_identity() -> Identity {
+    Identity {
+        features: profile::MANAGING_NODE_FEATURES,
+        device_name: b"onbeat managing node".to_vec(),
+        host_name: b"managing-node".to_vec(),
+        ..Identity::default()
+    }
+}
+
 /// An object with a number of `len` octets.
 pub(super) fn number(object: ObjectId, len: usize, value: u64) -> (ObjectId, Vec<u8>) {
     (object, value.to_le_bytes()[..len].to_vec())
@@ -268,6 +268,7 @@ impl Station {
                 _ => add(&mut objects, node, signal, data_type, mappable)?,
             }
         }
+        count_entries(&mut objects).map_err(failed)?;
         Ok(objects)
     }
 }
@@ -328,6 +329,20 @@ fn describe(od: &mut Dictionary, node: NodeId, described: &Dictionary) -> Result
         } else {
             let added = od.add(object, described.clone());
             added.map_err(|error| NetworkError::Object(node, error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds sub-index 0 of objects of the application that have only others: the highest sub-index.
+pub(super) fn count_entries(od: &mut Dictionary) -> Result<(), AddError> {
+    let mut entries = BTreeMap::new();
+    for (object, _) in od.objects().filter(|(object, _)| object.index >= 0x2000) {
+        entries.insert(object.index, object.sub);
+    }
+    for (index, last) in entries {
+        if od.object(id(index, 0)).is_err() {
+            od.add(id(index, 0), Object::unsigned(1, Access::Constant, last.into()))?;
         }
     }
     Ok(())

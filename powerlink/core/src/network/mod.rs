@@ -7,6 +7,7 @@
 mod build;
 mod cross;
 mod error;
+mod project;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,6 +19,7 @@ use crate::od::{DataType, Dictionary, ObjectId, id};
 
 pub use build::follows_from_network;
 pub use error::NetworkError;
+pub use project::{PROCESS_TYPES, ProcessValue, Project, ProjectError};
 
 /// Maximum number of signals of a node in each direction: the number of entries of a mapping.
 pub const MAX_SIGNALS: usize = profile::MAX_MAPPED as usize;

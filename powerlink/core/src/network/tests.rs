@@ -70,6 +70,8 @@ fn both_ends_are_built_from_one_description() {
     assert_eq!(managing_input(NodeId(5), 1), id(0xa4c1, 5));
     let dcf = od.get(id(profile::CONCISE_DCF, 5)).unwrap();
     let mut controlled = network.controlled(NodeId(5), MAC).unwrap();
+    let entries = [0x6000, 0x6200].map(|index| controlled.objects().number(id(index, 0)));
+    assert_eq!((entries, od.number(id(0xa4c1, 0))), ([1, 1], 5));
     for (object, value) in dcf_entries(dcf) {
         controlled.set_object(object, value).unwrap();
     }

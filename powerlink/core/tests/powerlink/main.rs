@@ -9,6 +9,7 @@ mod hostile;
 mod jitter;
 mod launch;
 mod observe;
+mod project;
 mod published;
 mod replay_cn;
 mod replay_mn;

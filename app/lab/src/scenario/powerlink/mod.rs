@@ -163,6 +163,7 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         managing: Host::default(),
         soc: None,
         nodes: vec![host; nodes.into()],
+        project: None,
         realtime: Profile::default(),
         untrusted: None,
         inputs: Vec::new(),

@@ -68,7 +68,10 @@ pub(super) fn counter(od: &mut Dictionary, index: u16, threshold: u64) -> Added 
 }
 
 /// Adds parameters and mapping of a PDO, without mapped objects.
-pub(super) fn pdo(od: &mut Dictionary, parameters: u16, mapping: u16) -> Added {
+///
+/// # Errors
+/// One of them exists.
+pub fn pdo(od: &mut Dictionary, parameters: u16, mapping: u16) -> Result<(), AddError> {
     record(od, parameters, [writable(1, 0), writable(1, 0)])?;
     od.add(id(mapping, 0), writable(1, 0).within(0..=MAX_MAPPED.into()))?;
     od.add_array(mapping, MAX_MAPPED, writable(8, 0))

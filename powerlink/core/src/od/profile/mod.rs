@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::{ObjectId, id};
 
+pub use common::pdo as add_pdo;
 pub use controlled::{CONTROLLED_NODE_FEATURES, RPDOS, controlled_node};
 pub use managing::{MANAGING_NODE_FEATURES, managing_node};
 
@@ -184,6 +185,8 @@ pub mod startup {
     pub const NO_RETURN: u32 = 1 << 12;
     /// The managing node stays in BASIC_ETHERNET if it hears no other one.
     pub const BASIC_ETHERNET: u32 = 1 << 13;
+    /// The network has redundant managing nodes.
+    pub const REDUNDANCY: u32 = 1 << 14;
 }
 
 /// Bits of 0x1F81.
