@@ -47,6 +47,7 @@ fn network() -> Network {
             mandatory: true,
             identity,
             pres_timeout_ns: 100_000,
+            soc_to_poll_ns: 0,
             multiplexed: 1,
             inputs: signal(id(0x6000, 1)),
             outputs: signal(id(0x6200, 1)),

@@ -411,6 +411,7 @@ fn described(config: NetworkConfig) -> network::Network {
         identity: identity.clone(),
         // The first poll of a cycle is sent after the SoC.
         pres_timeout_ns: 40_000,
+        soc_to_poll_ns: 0,
         multiplexed: slot(config, node),
         inputs: octet("input", INPUT),
         outputs: octet("output", OUTPUT),

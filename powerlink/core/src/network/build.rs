@@ -71,6 +71,9 @@ impl Network {
         set(&mut od, NodeId::MN, profile::ASYNC_SLOT_NS, self.async_slot_ns.into())?;
         let wait_us = self.pre_operational_1_us.into();
         set(&mut od, NodeId::MN, profile::WAIT_PRE_OPERATIONAL_1_US, wait_us)?;
+        let wait_ns = stations.iter().map(|station| station.soc_to_poll_ns).max().unwrap_or(0);
+        let wait_ns = od.number(profile::WAIT_SOC_PREQ_NS).max(wait_ns.into());
+        set(&mut od, NodeId::MN, profile::WAIT_SOC_PREQ_NS, wait_ns)?;
         let cycles = self.multiplexed_cycles.into();
         set(&mut od, NodeId::MN, profile::MULTIPLEXED_CYCLES, cycles)?;
         set(&mut od, NodeId::MN, profile::PRESCALER, self.prescaler.into())?;
@@ -166,7 +169,7 @@ impl Network {
     /// configuration has others.
     fn configuration(&self, station: &Station) -> Result<(Entries, [u32; 2]), NetworkError> {
         let mut entries = self.derived(station)?;
-        entries.retain(|(object, _)| !station.lacks(*object));
+        entries.retain(|(object, value)| !station.lacks(*object) && !station.keeps(*object, value));
         entries.extend(station.parameters.iter().cloned());
         let stamp = stamp(&entries);
         let number = |object, value: u32| (object, value.to_le_bytes().to_vec());
@@ -238,6 +241,14 @@ impl Station {
     fn lacks(&self, object: ObjectId) -> bool {
         is_optional(object)
             && self.described.as_ref().is_some_and(|described| described.object(object).is_err())
+    }
+
+    /// Whether a peer cannot write an object of its description, which has this value: an entry of a fixed mapping.
+    fn keeps(&self, object: ObjectId, value: &[u8]) -> bool {
+        self.described.as_ref().is_some_and(|described| {
+            described.object(object).is_ok_and(|object| !object.access.writes())
+                && described.get(object) == Ok(value)
+        })
     }
 
     fn dictionary(&self) -> Result<Dictionary, NetworkError> {

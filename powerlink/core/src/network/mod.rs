@@ -73,6 +73,8 @@ pub struct Station {
     pub identity: Identity,
     /// Time-out of its response to a poll, in nanoseconds.
     pub pres_timeout_ns: u32,
+    /// Minimum time from SoC to its poll, in nanoseconds; 0: none.
+    pub soc_to_poll_ns: u32,
     /// The cycle of a multiplexed cycle in which it is polled, from 1 on; 0: every cycle.
     pub multiplexed: u8,
     /// The signals it sends.

@@ -28,6 +28,7 @@ pub(super) fn network() -> Network {
         mandatory: true,
         identity,
         pres_timeout_ns: 30_000,
+        soc_to_poll_ns: 0,
         multiplexed: 0,
         inputs: Vec::from([
             signal("ready", id(0x6000, 1), DataType::Boolean),
@@ -256,6 +257,43 @@ fn cross_traffic_that_no_node_sends_is_refused() {
     assert_eq!(network.check(NodeId(239)), Ok(()));
     let node = network.controlled(NodeId(239), MAC).unwrap();
     assert!(node.objects().object(id(0x14ee, 1)).is_ok(), "239 RPDOs");
+}
+
+/// A device whose mapping has fixed entries: only their number is written.
+#[test]
+fn a_fixed_mapping_is_not_written() {
+    let mut network = network();
+    let mut od = described();
+    let number = |access, value| Object::unsigned(8, access, value);
+    let entries = Object::unsigned(1, Access::ReadWrite, 1);
+    od.add(id(profile::RPDO_MAPPING, 0), entries).unwrap();
+    let fixed = 0x0010_0000_0001_6200_u64;
+    od.add(id(profile::RPDO_MAPPING, 1), number(Access::ReadOnly, fixed)).unwrap();
+    network.nodes[0].described = Some(od);
+    network.nodes[0].inputs[1].data_type = DataType::Unsigned(4);
+    let managing = network.managing(MAC).unwrap();
+    let dcf = managing.objects().get(id(profile::CONCISE_DCF, 5)).unwrap();
+    let written: Vec<u8> = dcf_entries(dcf)
+        .filter(|(object, _)| object.index == profile::RPDO_MAPPING)
+        .map(|(object, _)| object.sub)
+        .collect();
+    assert_eq!(written, [0, 0]);
+    // Another one would be refused.
+    network.nodes[0].outputs[0].object = id(0x6200, 2);
+    let error = network.check(NodeId(5)).unwrap_err();
+    let expected = NetworkError::Value(NodeId(5), id(profile::RPDO_MAPPING, 1), Abort::READ_ONLY);
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn the_first_poll_waits_for_the_slowest_node() {
+    let mut network = network();
+    let wait = |network: &Network| {
+        network.managing(MAC).unwrap().objects().number(profile::WAIT_SOC_PREQ_NS)
+    };
+    assert_eq!(wait(&network), 1000);
+    network.nodes[0].soc_to_poll_ns = 30_000;
+    assert_eq!(wait(&network), 30_000);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Network files in TOML (docs/reference/powerlink.md): a network, and the hosts of its nodes.
 
+mod ability;
 mod cross;
 mod node;
 mod object;
@@ -20,6 +21,7 @@ use onbeat_realtime::Profile;
 use onbeat_report::Input;
 
 use crate::{Pattern, Sender};
+use node::ReadNode;
 pub use project::{Project, ProjectFileError};
 use xdd::Descriptions;
 
@@ -134,8 +136,8 @@ impl File {
         let mut references = Vec::new();
         for item in &items {
             let read = node::read(item, &network, &mut descriptions);
-            let Some((station, host, received)) = read else { continue };
-            if ids.insert(station.node, item).is_some() {
+            let Some(ReadNode { station, host, received, device }) = read else { continue };
+            if ids.insert(station.node, (item, device)).is_some() {
                 let help = "use a different id for each node, from 1 to 239";
                 item.fault(format!("duplicate node id {}", station.node), help);
                 continue;
@@ -150,7 +152,15 @@ impl File {
             nodes.push(host);
         }
         references.into_iter().for_each(|reference| reference.resolve(&mut network));
-        for (node, item) in ids {
+        for (node, (item, device)) in ids {
+            let station = network.nodes.iter().find(|station| station.node == node);
+            if let (Some(device), Some(station)) = (device, station) {
+                let faults_before = faults.count();
+                ability::check(item, &device, station, &network);
+                if faults.count() > faults_before {
+                    continue;
+                }
+            }
             // An error of a node is reported at this node.
             if let Err(error) = network.check(node) {
                 let help = "objects of signals must differ, and match the device description; \

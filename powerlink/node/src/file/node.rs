@@ -1,5 +1,7 @@
 //! A `[[node]]` table.
 
+use std::rc::Rc;
+
 use onbeat_config::{Table, Value};
 use onbeat_link::Backend;
 use onbeat_powerlink::network::{MAX_SIGNALS, Network, Signal, Station};
@@ -24,12 +26,22 @@ const DEVICE_TYPE: u32 = 0x000f_0191;
 /// Maximum default time-out of a response: that of software on a busy host.
 const PRES_TIMEOUT_US: u32 = 1000;
 
+/// A node of a file.
+pub(super) struct ReadNode<'a> {
+    pub(super) station: Station,
+    pub(super) host: NodeHost,
+    /// Its outputs that other nodes send.
+    pub(super) received: Vec<Reference<'a>>,
+    /// Its device description.
+    pub(super) device: Option<Rc<Description>>,
+}
+
 /// Reads a node; `None` without an id.
 pub(super) fn read<'a>(
     value: &Value<'a>,
     network: &Network,
     descriptions: &mut Descriptions,
-) -> Option<(Station, NodeHost, Vec<Reference<'a>>)> {
+) -> Option<ReadNode<'a>> {
     let mut table = value.table()?;
     let node = table.require("id", "1").and_then(|value| value.number(1_u8..=239)).map(NodeId);
     let name = table.take("name").and_then(|value| name(&value));
@@ -62,6 +74,8 @@ pub(super) fn read<'a>(
     let mut parameters: Vec<_> = configured.filter(|(object, _)| !is_own(*object)).collect();
     parameters.extend(own);
     table.finish();
+    let soc_to_poll_ns = device.as_ref().and_then(|of| of.features.number("NMTCNSoC2PReq"));
+    let soc_to_poll_ns = soc_to_poll_ns.unwrap_or(0).try_into().unwrap_or(u32::MAX);
     let node = node?;
     let received = received.into_iter().map(|reference| reference.of(node)).collect();
     let station = Station {
@@ -69,6 +83,7 @@ pub(super) fn read<'a>(
         mandatory,
         identity,
         pres_timeout_ns: timeout_us * 1000,
+        soc_to_poll_ns,
         multiplexed: multiplexed.unwrap_or(0),
         inputs,
         outputs,
@@ -77,11 +92,8 @@ pub(super) fn read<'a>(
         described: described.cloned(),
         parameters,
     };
-    Some((
-        station,
-        NodeHost { host, store, response, inputs: input_patterns, outputs: output_patterns },
-        received,
-    ))
+    let host = NodeHost { host, store, response, inputs: input_patterns, outputs: output_patterns };
+    Some(ReadNode { station, host, received, device })
 }
 
 /// The sender of responses to polls.

@@ -126,6 +126,7 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         },
         // All slots together are shorter than the cycle.
         pres_timeout_ns: cycle_us * 1000 / 4 * 3 / u32::from(nodes),
+        soc_to_poll_ns: 0,
         multiplexed: 0,
         inputs: vec![
             signal("back", id(0x6000, 1), DataType::Unsigned(2)),

@@ -45,6 +45,7 @@ pub(crate) fn network() -> Network {
                 host_name: b"test".to_vec(),
             },
             pres_timeout_ns: 200_000,
+            soc_to_poll_ns: 0,
             multiplexed: 0,
             inputs: vec![signal(id(0x6000, 1))],
             outputs: vec![signal(id(0x6200, 1))],
