@@ -505,6 +505,7 @@ impl Objects for Access<'_> {
         request::check_write(id, value)?;
         self.od.write(id, value)?;
         errors::written(self.od, id);
+        store::written(self.od, id);
         self.events.push_back(Event::Written(id));
         Ok(WriteOutcome::Done)
     }

@@ -15,7 +15,7 @@ use onbeat_report::Input;
 use onbeat_xdd::Description;
 
 /// Maximum octets of a device description, and of a concise DCF.
-const LONGEST: u64 = 16 << 20;
+pub(super) const LONGEST: u64 = 16 << 20;
 
 /// Cached descriptions: many nodes are the same device.
 #[derive(Debug)]
