@@ -207,6 +207,10 @@ struct Access<'a> {
 }
 
 impl Objects for Access<'_> {
+    fn check_write(&self, id: ObjectId, len: usize) -> Result<(), Abort> {
+        self.od.check_write(id, len)
+    }
+
     fn read(&mut self, object: ObjectId) -> Result<Vec<u8>, Abort> {
         let value = self.od.read(object)?;
         let state = match object {

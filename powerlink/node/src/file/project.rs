@@ -76,7 +76,7 @@ impl Project {
                 let octets = file::read(path, LONGEST).map_err(|source| {
                     ProjectFileError::Read { path: path.to_owned(), what, source }
                 })?;
-                inputs.push(Input::of_file(path.to_string_lossy(), &octets));
+                inputs.push(Input::of_file(path, &octets));
                 Ok(octets)
             };
         let octets = load(cdc, "a concise DCF of a managing node, such as mnobd.cdc")?;

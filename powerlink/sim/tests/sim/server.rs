@@ -40,7 +40,7 @@ fn read(network: &mut Network, object: ObjectId) -> Result<Vec<u8>, Abort> {
 }
 
 fn write(network: &mut Network, object: ObjectId, value: &[u8]) -> Result<(), Abort> {
-    access(network, Request::Write(object, value.to_vec())).map(drop)
+    access(network, Request::Write(object, value.into())).map(drop)
 }
 
 /// Resets the managing node, which answers before.
