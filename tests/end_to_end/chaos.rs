@@ -29,12 +29,12 @@ fn no_rule_is_violated(backend: &str) {
     assert!(ran.code != 2, "{ran:?}");
     let result: Value = serde_json::from_str(&ran.out).expect("a result");
     assert_eq!((ran.code, &result["ok"]), (0, &true.into()), "{}", result["notes"]);
-    let judged = result["checks"]
+    let checked = result["checks"]
         .as_array()
         .expect("checks")
         .iter()
         .find(|check| check["name"] == "frames checked");
-    assert!(judged.is_some_and(|check| check["value"].as_u64() > Some(1000)), "{judged:?}");
+    assert!(checked.is_some_and(|check| check["value"].as_u64() > Some(1000)), "{checked:?}");
     if can_validate() {
         validate(&ran.out);
     }

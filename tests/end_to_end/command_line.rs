@@ -77,6 +77,7 @@ fn manual_pages_are_valid() {
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     let pages = ["onbeat-bench.1", "onbeat-lab.1", "onbeat-load.1"].map(|page| path.join(page));
     assert_eq!(onbeat_testing::faults_of_manual_pages(&pages), [""; 0]);
+    assert_eq!(onbeat_testing::pages_without_a_link(&pages), [""; 0]);
     assert_eq!(onbeat_testing::missing_documents(&pages), [""; 0]);
 }
 

@@ -139,7 +139,7 @@ const FIELDS: [&str; 6] =
     ["eth.dst", "eth.type", "vlan.id", "vlan.etype", "ieee8021cb.etype", "ieee8021cb.seq"];
 
 /// The sequence numbers of the frames of a path; fails if a field is wrong.
-fn judge(frames: &[Vec<u8>], vlan: u16) -> Vec<u64> {
+fn sequence_numbers(frames: &[Vec<u8>], vlan: u16) -> Vec<u64> {
     let path = format!("{DIRECTORY}/path.pcap");
     let mut writer = Writer::new(fs::File::create(&path).unwrap(), LinkType::ETHERNET).unwrap();
     for (number, frame) in frames.iter().enumerate() {
@@ -218,7 +218,8 @@ fn run(peer: &Peer, peer_replicates: bool) {
     let delivery = flow.finish_complete();
     assert!(process.wait(Duration::ZERO).is_none(), "{} has exited", peer.name);
 
-    let numbers = PATHS.iter().zip(&captured).map(|((_, vlan), frames)| judge(frames, *vlan));
+    let numbers =
+        PATHS.iter().zip(&captured).map(|((_, vlan), frames)| sequence_numbers(frames, *vlan));
     let numbers: Vec<Vec<u64>> = numbers.collect();
     for numbers in &numbers {
         assert!(numbers.len() as u64 >= FRAMES / 2, "{} frames on a path", numbers.len());
@@ -228,7 +229,7 @@ fn run(peer: &Peer, peer_replicates: bool) {
     let verbs =
         if peer_replicates { ["replicates", "eliminates"] } else { ["eliminates", "replicates"] };
     println!(
-        "{} {}, onbeat {}: {} frames, 0 lost, 0 duplicated, {} out of order; replicas judged: {}",
+        "{} {}, onbeat {}: {} frames, 0 lost, 0 duplicated, {} out of order; replicas checked: {}",
         peer.name,
         verbs[0],
         verbs[1],

@@ -32,9 +32,10 @@ pub(crate) fn soak(runs: &mut Runs) {
             let result: Value = serde_json::from_str(&ran.out).expect("a result");
             assert_eq!(ran.code, 0, "--seed {seed} --backend {backend}: {}", result["notes"]);
             let checks = result["checks"].as_array().expect("checks");
-            let judged = checks.iter().find(|check| check["name"] == "frames checked");
-            let judged = judged.and_then(|check| check["value"].as_u64()).expect("frames judged");
-            runs.count("frames checked", judged);
+            let checked = checks.iter().find(|check| check["name"] == "frames checked");
+            let checked =
+                checked.and_then(|check| check["value"].as_u64()).expect("frames checked");
+            runs.count("frames checked", checked);
         }
     }
 }

@@ -110,7 +110,7 @@ impl Faults {
     }
 
     /// Returns the faults, if any, otherwise the warnings.
-    pub fn judge(self, source: &Source) -> Result<Warnings, ConfigError> {
+    pub fn into_result(self, source: &Source) -> Result<Warnings, ConfigError> {
         let (faulty, found) = (self.count() > 0, self.found.into_inner());
         if faulty {
             return Err(ConfigError::new(source.clone(), found));

@@ -36,7 +36,7 @@ pub use command::{CommandOutput, command, root};
 pub use directory::TemporaryDirectory;
 pub use feature::{Feature, require, require_all, require_that};
 pub use foreign::{AttachMethod, ForeignProgram, Instruction};
-pub use manual::{faults_of_manual_pages, missing_documents};
+pub use manual::{faults_of_manual_pages, missing_documents, pages_without_a_link};
 pub use process::alone;
 pub use raw_socket::RawSocket;
 pub use unprivileged::Unprivileged;

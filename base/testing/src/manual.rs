@@ -47,3 +47,15 @@ pub fn faults_of_manual_pages(pages: &[impl AsRef<Path>]) -> Vec<String> {
     // The pages of a version are the same whenever they are generated, so they have no date.
     report.lines().filter(|line| !line.contains("missing date")).map(str::to_owned).collect()
 }
+
+/// Returns manual pages that docs/reference/commands.md does not link: `make book` adds them as HTML.
+///
+/// # Panics
+/// The document cannot be read.
+pub fn pages_without_a_link(pages: &[impl AsRef<Path>]) -> Vec<String> {
+    let document = root().join("docs/reference/commands.md");
+    let document = fs::read_to_string(document).expect("the document");
+    let names = pages.iter().filter_map(|page| page.as_ref().file_name()?.to_str());
+    let missing = names.filter(|name| !document.contains(&format!("(../{name}.html)")));
+    missing.map(str::to_owned).collect()
+}

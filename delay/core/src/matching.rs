@@ -439,7 +439,7 @@ impl<T: Copy + Default> Matcher<T> {
 
     /// Removes the oldest entry and reports its result.
     fn finalize(&mut self, events: &mut impl FnMut(Event<T>)) {
-        self.judge_first();
+        self.decide_first();
         let Some(entry) = self.drop_first() else { return };
         let State::Left(verdict) = entry.state else {
             self.counts.lost += 1;
@@ -457,7 +457,7 @@ impl<T: Copy + Default> Matcher<T> {
     }
 
     /// Returns the verdict of the oldest entry, by the state of its group.
-    fn judge_first(&mut self) {
+    fn decide_first(&mut self) {
         let Some(entry) = self.entries.front_mut().filter(|entry| entry.group != ALONE) else {
             return;
         };

@@ -9,7 +9,7 @@ use onbeat_report::format::parse_duration;
 
 use crate::correction::AppliedCorrection;
 use crate::error::{Error, Result};
-use crate::judgement;
+use crate::requirement;
 use crate::samples::SampleFiles;
 use crate::selection::FilterOptions;
 
@@ -92,7 +92,7 @@ impl PacketOptions {
 
     /// The requirements of a measurement that stops after `count` packets.
     pub(crate) fn matching(&self, two_clocks: bool, count: Option<u64>) -> MatchingOptions {
-        let min_matched = judgement::required(self.required.min_matched, count);
+        let min_matched = requirement::required(self.required.min_matched, count);
         MatchingOptions { longest_ns: self.longest_ns(), two_clocks, min_matched }
     }
 

@@ -7,10 +7,10 @@ use onbeat_delay::scope::{Channel, DecodedChannel, Waveform, crossings, decode, 
 use onbeat_host::file;
 use onbeat_report::{Cell, Counters, InputKind, Progress, Run};
 
-use super::judgement;
 use super::method::{Method, MethodResult};
 use super::options::{PacketOptions, ReportOptions};
 use super::outcome::{self, Origin};
+use super::requirement;
 use super::sink::DelaySink;
 use crate::error::{Error, Result};
 
@@ -77,7 +77,7 @@ impl Method for ScopeOptions {
         outcome::fill(&mut outcome, &sink, Origin::Arrival, &settings);
         let smaller = decoded.iter().map(|found| found.frames.len() as u64).min().unwrap_or(0);
         let required = self.packets.matching(false, Some(1)).min_matched;
-        judgement::check(&mut outcome, counts.measured(), smaller, required);
+        requirement::check(&mut outcome, counts.measured(), smaller, required);
         outcome.note(format!(
             "the sample interval is {:.3} ns; single delays are precise to a fraction of it",
             waveform.interval_s * 1e9

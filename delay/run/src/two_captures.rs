@@ -12,11 +12,11 @@ use onbeat_report::{Cell, Counters, Inputs, Progress, Run};
 
 use super::captures::{self, Capture};
 use super::command_line::CommandLine;
-use super::judgement::{self, CaptureSource};
 use super::method::{Method, MethodResult};
 use super::options::{PacketOptions, ReportOptions};
 use super::outcome::{self, Origin};
 use super::reading::{self, Reading};
+use super::requirement::{self, CaptureSource};
 use super::sink::DelaySink;
 use crate::error::{Error, Result};
 
@@ -99,7 +99,13 @@ impl Method for MatchOptions {
             .given(two_clocks)
             .given(self.packets.given());
         let matching = (&matching, read.planned);
-        judgement::judge(&mut outcome, &read.diagnosis, &matched, matching, (source, &command));
+        requirement::check_with_causes(
+            &mut outcome,
+            &read.diagnosis,
+            &matched,
+            matching,
+            (source, &command),
+        );
         Ok(MethodResult { outcome, delays: sink.collected.delays })
     }
 

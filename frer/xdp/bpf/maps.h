@@ -71,7 +71,7 @@ static __always_inline struct frer_port_counters *port_counters_of(__u32 port)
 	return bpf_map_lookup_elem(&port_counters, &port);
 }
 
-/* Pass a frame of no stream to the network stack. */
+/* Pass a frame without a stream to the network stack. */
 static __always_inline int unmatched(__u32 port)
 {
 	struct frer_port_counters *counters = port_counters_of(port);

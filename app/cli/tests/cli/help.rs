@@ -191,4 +191,5 @@ fn manual_pages_have_no_errors() {
     }
     assert_eq!(onbeat_testing::faults_of_manual_pages(&pages), [""; 0]);
     assert_eq!(onbeat_testing::missing_documents(&pages), [""; 0]);
+    assert_eq!(onbeat_testing::pages_without_a_link(&pages), [""; 0]);
 }

@@ -78,7 +78,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
             let before = wire(&world)?;
             let flowed = cell(stage, &world, options, (algorithm, kind), phase_ns)?;
             let after = wire(&world)?;
-            judge(stage, &mut table, (algorithm, kind), &flowed, before, after);
+            evaluate(stage, &mut table, (algorithm, kind), &flowed, before, after);
         }
         stage.require_intact_wires(&world)?;
         for status in &mut stage.statuses(&world)? {
@@ -128,7 +128,7 @@ fn wire(world: &World) -> Result<WireCounters> {
     })
 }
 
-fn judge(
+fn evaluate(
     stage: &mut Stage<'_>,
     table: &mut Counters,
     (algorithm, kind): (&str, &str),

@@ -92,7 +92,7 @@ struct OutageTotals {
 }
 
 /// Evaluates the delivery of flow number `flow`.
-fn judge(flow: usize, delivery: &Delivery, course: &PhaseLog) -> OutageTotals {
+fn totals(flow: usize, delivery: &Delivery, course: &PhaseLog) -> OutageTotals {
     let mut verdict = OutageTotals::default();
     // By phase: the first and the last lost frame.
     let mut spans = vec![None; course.phases().len()];
@@ -119,7 +119,7 @@ fn judge(flow: usize, delivery: &Delivery, course: &PhaseLog) -> OutageTotals {
 pub(super) fn check(stage: &mut Stage<'_>, flowed: &[FlowResult], course: &PhaseLog) {
     let mut all = OutageTotals::default();
     for (place, flow) in flowed.iter().enumerate() {
-        let verdict = judge(place, &flow.delivery, course);
+        let verdict = totals(place, &flow.delivery, course);
         all.unprotected += verdict.unprotected;
         all.ghosts += verdict.ghosts;
         all.lost += verdict.lost;
@@ -160,8 +160,8 @@ mod tests {
     use super::super::phase::tests::{course, delivery};
     use super::*;
 
-    fn judged(arrives: impl Fn(u64) -> Option<u64>) -> OutageTotals {
-        judge(0, &delivery(arrives), &course())
+    fn totals_of(arrives: impl Fn(u64) -> Option<u64>) -> OutageTotals {
+        totals(0, &delivery(arrives), &course())
     }
 
     fn at_once(frame: u64) -> Option<u64> {
@@ -172,7 +172,7 @@ mod tests {
     fn frames_sent_in_an_outage_are_lost() {
         // In flight at the cut: may arrive or be lost; and late ones after it.
         for (first, last) in [(40, 59), (41, 58), (42, 57)] {
-            let verdict = judged(|n| at_once(n).filter(|_| !(first..=last).contains(&n)));
+            let verdict = totals_of(|n| at_once(n).filter(|_| !(first..=last).contains(&n)));
             let lost = last - first + 1;
             assert_eq!(verdict, OutageTotals { lost, sent: lost, ..OutageTotals::default() });
         }
@@ -182,14 +182,14 @@ mod tests {
     fn a_loss_before_or_after_an_outage_is_a_violation() {
         for lost in [0, 39, 60, 99] {
             let gone = |n: u64| n == lost || (42..58).contains(&n);
-            assert_eq!(judged(|n| at_once(n).filter(|_| !gone(n))).unprotected, 1, "{lost}");
+            assert_eq!(totals_of(|n| at_once(n).filter(|_| !gone(n))).unprotected, 1, "{lost}");
         }
     }
 
     #[test]
     fn a_frame_delivered_without_a_path_is_a_violation() {
         let gone = |n: u64| (42..58).contains(&n) && n != 50;
-        let verdict = judged(|n| at_once(n).filter(|_| !gone(n)));
+        let verdict = totals_of(|n| at_once(n).filter(|_| !gone(n)));
         assert_eq!((verdict.ghosts, verdict.lost, verdict.sent), (1, 15, 16));
     }
 
@@ -197,7 +197,7 @@ mod tests {
     fn a_frame_queued_until_the_restoration_is_no_violation() {
         let gone = |n: u64| (42..57).contains(&n);
         let late = |n: u64| if n == 57 { Some(1058) } else { at_once(n) };
-        let verdict = judged(|n| late(n).filter(|_| !gone(n)));
+        let verdict = totals_of(|n| late(n).filter(|_| !gone(n)));
         assert_eq!(
             verdict,
             OutageTotals { lost: 15, sent: 15, waited: 1, ..OutageTotals::default() }
@@ -210,7 +210,7 @@ mod tests {
         for gone in [40..60, 41..59, 42..58, 39..61, 17..20, 0..100] {
             let delivery = delivery(|n| at_once(n).filter(|_| !gone.contains(&n)));
             let course = course();
-            let verdict = judge(0, &delivery, &course);
+            let verdict = totals(0, &delivery, &course);
             let lost_in = |down: bool| {
                 let phases = course.phases().iter().enumerate();
                 let chosen = phases.filter(|(_, phase)| (phase.state == PhaseState::Down) == down);

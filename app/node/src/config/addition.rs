@@ -61,7 +61,7 @@ impl Addition {
         check::all(&streams, &blocks, ports, &faults);
         check::replicas(&streams, &blocks, ports, &faults);
 
-        let warnings = faults.judge(&source)?;
+        let warnings = faults.into_result(&source)?;
         let (owners, streams) = streams.into_iter().unzip();
         let written = SourceText { source, warnings, blocks, control: None };
         Ok(Addition { streams, blocks: owners, how, written })
@@ -117,7 +117,7 @@ impl Addition {
                 }
             }
         }
-        faults.judge(&self.written.source)?;
+        faults.into_result(&self.written.source)?;
         Ok(before)
     }
 }

@@ -45,7 +45,7 @@ pub fn load_guard(path: &Path) -> Result<Config, LoadError> {
         table.finish();
         config
     });
-    faults.judge(&source)?;
+    faults.into_result(&source)?;
     Ok(config.expect("without faults there is one"))
 }
 

@@ -173,7 +173,7 @@ impl Config {
         let taken = check::all(&streams, &blocks, &ports, &faults);
         check::replicas(&streams, &blocks, &ports, &faults);
 
-        let warnings = faults.judge(&source)?;
+        let warnings = faults.into_result(&source)?;
         let streams = streams.into_iter().map(|(_, stream)| stream).collect();
         Ok(Config {
             node,
@@ -209,7 +209,7 @@ impl Config {
             message,
             help,
         );
-        faults.judge(&self.written.source).map(drop)
+        faults.into_result(&self.written.source).map(drop)
     }
 
     /// The parts required while the node runs: the streams can be replaced; their locations in the file are

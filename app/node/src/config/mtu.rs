@@ -85,7 +85,7 @@ impl SourceText {
                 }
             }
         }
-        Ok(self.warnings.clone().and(faults.judge(&self.source)?))
+        Ok(self.warnings.clone().and(faults.into_result(&self.source)?))
     }
 }
 

@@ -150,7 +150,7 @@ pub struct PortStatus {
     pub passed: u64,
     /// 10.9.2: packets that recovery discarded, rogue ones counted once.
     pub discard: u64,
-    /// Frames of no stream, passed on to the network stack.
+    /// Frames without a stream, passed to the network stack.
     pub unmatched: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Traces packets through this host, stage by stage.
 
-mod judgement;
 mod nic_stamps;
+mod requirement;
 mod stages;
 
 use std::num::NonZeroU64;
@@ -14,13 +14,13 @@ use onbeat_realtime::{clock, interrupt};
 use onbeat_report::format::{count, parse_duration};
 use onbeat_report::{Check, Input, Outcome, Progress, Run};
 
-use self::judgement::HooksRequest;
 use self::nic_stamps::NicTimestamps;
+use self::requirement::HooksRequest;
 use self::stages::{FateCounts, FateGroup, HookCost};
 use crate::error::{Error, Result};
-use crate::judgement::required;
 use crate::options::{MatchRequirement, ReportOptions};
 use crate::outcome::{self, Origin};
+use crate::requirement::required;
 use crate::sink::DelaySink;
 
 /// Packets to trace through this host.
@@ -114,7 +114,7 @@ impl HooksOptions {
             is_filtered: !self.filter.is_empty(),
             min_matched: required(self.required.min_matched, self.count.map(NonZeroU64::get)),
         };
-        judgement::judge(&mut outcome, &seen.fates, &counts, &request);
+        requirement::check_with_causes(&mut outcome, &seen.fates, &counts, &request);
         cost.fill(&mut outcome);
         for note in self.notes(&hop, &counts, &seen) {
             outcome.note(note);

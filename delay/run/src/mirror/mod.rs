@@ -16,11 +16,11 @@ use self::live::LiveOptions;
 use self::side::SideOptions;
 use super::captures;
 use super::command_line::CommandLine;
-use super::judgement::{self, CaptureSource};
 use super::method::{Method, MethodResult};
 use super::options::{PacketOptions, ReportOptions};
 use super::outcome::{self, Origin};
 use super::reading::{self, Reading};
+use super::requirement::{self, CaptureSource};
 use super::sink::DelaySink;
 use crate::error::Result;
 
@@ -91,7 +91,13 @@ impl Method for MirrorOptions {
         let command = CommandLine::new(Self::NAME, &[&name])
             .given([side::given(&sides)])
             .given(self.packets.given());
-        judgement::judge(&mut outcome, &reading.diagnosis, &matched, matching, (source, &command));
+        requirement::check_with_causes(
+            &mut outcome,
+            &reading.diagnosis,
+            &matched,
+            matching,
+            (source, &command),
+        );
         Ok(MethodResult { outcome, delays: sink.collected.delays })
     }
 }

@@ -16,7 +16,7 @@ const ROWS: usize = 100;
 const MISSING_PERCENT: f64 = 1.0;
 
 /// The time from which a CPU is checked: below it, softirqs in progress at both ends dominate.
-const JUDGED_FROM_NS: u64 = 50_000_000;
+const CHECKED_FROM_NS: u64 = 50_000_000;
 
 pub(super) fn of(run: Run, mut summary: Summary, lines: &Timelines) -> Outcome {
     let estimate = summary.estimate();
@@ -70,8 +70,9 @@ fn checks(summary: &Summary) -> Vec<Check> {
     let intervals = Check::min("intervals recorded", summary.intervals, 1_u64, "");
     // CPUs continued during the last reading of a recording that was cut off.
     let whole = summary.trailer.is_some();
-    let judged = summary.cpus.iter().filter(|(_, cpu)| whole && cpu.measured_ns >= JUDGED_FROM_NS);
-    let mut checks: Vec<Check> = judged
+    let checked =
+        summary.cpus.iter().filter(|(_, cpu)| whole && cpu.measured_ns >= CHECKED_FROM_NS);
+    let mut checks: Vec<Check> = checked
         .map(|(cpu, accounts)| {
             let name = format!("CPU {cpu}: missing in the accounts");
             Check::max(name, missing(accounts), MISSING_PERCENT, "%")

@@ -108,7 +108,7 @@ impl File {
         let source = Source { file: name.into(), text: text.into() };
         let root = file::parse(text, &source)?;
         let (file, faults) = reader::read(&root, |table, faults| tables(table, name, faults));
-        faults.judge(&source)?;
+        faults.into_result(&source)?;
         Ok(file)
     }
 

@@ -245,8 +245,8 @@ fn share(first: f64, second: f64) -> f64 {
 
 /// On idle CPUs, the work in progress exceeds a small share.
 fn imbalance(cpu: &Accounts) -> f64 {
-    const JUDGED_FROM_NS: u64 = 10_000_000;
-    if cpu.measured_ns < JUDGED_FROM_NS {
+    const CHECKED_FROM_NS: u64 = 10_000_000;
+    if cpu.measured_ns < CHECKED_FROM_NS {
         return 0.0;
     }
     cpu.imbalance_ns() as f64 / cpu.measured_ns as f64

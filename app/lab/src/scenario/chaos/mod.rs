@@ -156,7 +156,7 @@ impl Totals {
             (plan.streams.len() as u64).into(),
             (trial.log.done.len() as u64).into(),
             (trial.captured.frames.len() as u64).into(),
-            verdict.tally.judged.into(),
+            verdict.tally.checked.into(),
             verdict.tally.excused.into(),
             (verdict.violations.len() as u64).into(),
         ]);
@@ -190,7 +190,7 @@ impl Totals {
         }
         stage.check(Check::eq("inconclusive networks", self.inconclusive, 0_u64, ""));
         stage.check(Check::min("networks", self.networks, 1_u64, ""));
-        stage.check(Check::min("frames checked", self.tally.judged, 1_u64, "frames"));
+        stage.check(Check::min("frames checked", self.tally.checked, 1_u64, "frames"));
         let mut faults = Counters::new(["object", "number"]);
         for (object, times) in self.faults {
             faults.row([Cell::from(object), times.into()]);
@@ -200,7 +200,7 @@ impl Totals {
         let mut checked = Counters::new(["item", "number"]);
         for (what, count) in [
             ("frames captured", self.frames),
-            ("frames checked", tally.judged),
+            ("frames checked", tally.checked),
             ("delivered", tally.delivered),
             ("discarded, outside of the history", tally.outside),
             ("excused by a fault", tally.excused),

@@ -119,7 +119,7 @@ pub(super) fn run(
     drop(world);
     let captured = captures.stop();
     let clock_late_ns = ticks.latest_ns();
-    Ok(judge(plan, steps, log, captured, (&statuses, clock_late_ns), inconclusive))
+    Ok(evaluate(plan, steps, log, captured, (&statuses, clock_late_ns), inconclusive))
 }
 
 /// Reads the counters of nodes until they are stable; also returns whether they became stable.
@@ -167,7 +167,7 @@ fn doubts(plan: &Plan, world: &World, refused: u64, overrun: u64) -> Result<Vec<
 }
 
 /// Runs the checker.
-pub(super) fn judge(
+pub(super) fn evaluate(
     plan: Plan,
     steps: Vec<Step>,
     log: ActionLog,

@@ -145,8 +145,8 @@ impl Rig {
     /// Settings that the guard could not apply.
     pub(super) fn refused(&self) -> Vec<String> {
         let events = self.events.lock().map(|events| events.clone()).unwrap_or_default();
-        let refused = |event: &Event| matches!(event, Event::SettingFailed { .. });
-        events.iter().filter(|event| refused(event)).map(ToString::to_string).collect()
+        let failed = |event: &Event| matches!(event, Event::SettingFailed { .. });
+        events.iter().filter(|event| failed(event)).map(ToString::to_string).collect()
     }
 
     pub(super) fn server(&self, side: Side) -> Result<&Namespace> {

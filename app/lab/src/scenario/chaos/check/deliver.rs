@@ -155,7 +155,7 @@ impl FrameCopies<'_> {
     ) {
         let wanted = || sure.iter().filter(|copy| self.leads_to(copy, port));
         let bound = wanted().filter(|copy| !self.was_away(copy, port)).count();
-        verdict.tally.judged += wanted().count() as u64;
+        verdict.tally.checked += wanted().count() as u64;
         verdict.tally.delivered += left.len().min(wanted().count()) as u64;
         verdict.tally.excused += wanted().count().saturating_sub(left.len().max(bound)) as u64;
         let (came, left) = (self.came.len(), left.len());
@@ -203,7 +203,7 @@ impl FrameCopies<'_> {
         if bound.is_empty() || left.is_empty() && self.came.iter().any(maybe_before) {
             return;
         }
-        verdict.tally.judged += 1;
+        verdict.tally.checked += 1;
         if !left.is_empty() {
             verdict.tally.delivered += 1;
             return;

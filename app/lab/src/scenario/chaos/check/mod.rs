@@ -166,7 +166,7 @@ impl fmt::Display for Violation {
 pub struct Tally {
     /// Frames that entered a node, multiplied by their required egress ports; each frame once,
     /// independent of its copies.
-    pub judged: u64,
+    pub checked: u64,
     /// Of these, frames that left.
     pub delivered: u64,
     /// Of these, frames that a recovery function may discard: no copy was within its history.
@@ -190,7 +190,7 @@ pub struct Tally {
 impl Tally {
     /// Adds the totals of another network.
     pub fn add(&mut self, other: &Tally) {
-        self.judged += other.judged;
+        self.checked += other.checked;
         self.delivered += other.delivered;
         self.outside += other.outside;
         self.excused += other.excused;

@@ -14,13 +14,13 @@ fn a_valid_trace_violates_no_rule() {
         let trace = Trace::eliminated(history);
         trace.breaks(&[]);
         let tally = check(&trace.case).tally;
-        assert_eq!((tally.judged, tally.delivered, tally.excused), (FRAMES, FRAMES, 0));
+        assert_eq!((tally.checked, tally.delivered, tally.excused), (FRAMES, FRAMES, 0));
         assert_eq!((tally.counters, tally.exact), (13, 13));
         assert_eq!(tally.latency_ns, LATENCY);
     }
     let trace = Trace::generated(65_400);
     let tally = check(&trace.case).tally;
-    assert_eq!((tally.numbered, tally.wrapped, tally.judged), (FRAMES, 1, 2 * FRAMES));
+    assert_eq!((tally.numbered, tally.wrapped, tally.checked), (FRAMES, 1, 2 * FRAMES));
 }
 
 #[test]

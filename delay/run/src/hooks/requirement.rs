@@ -6,7 +6,7 @@ use onbeat_report::Outcome;
 use onbeat_report::format::{count, count_of};
 
 use super::stages::FateCounts;
-use crate::judgement;
+use crate::requirement;
 
 /// The packets to trace.
 #[derive(Debug, Clone, Copy)]
@@ -30,14 +30,14 @@ impl HooksRequest<'_> {
 }
 
 /// Adds the checks, and the cause if they fail.
-pub(super) fn judge(
+pub(super) fn check_with_causes(
     outcome: &mut Outcome,
     fates: &FateCounts,
     counts: &Counts,
     request: &HooksRequest<'_>,
 ) {
     let (matched, followed) = request.matched(fates, counts);
-    judgement::check(outcome, matched, followed, request.min_matched);
+    requirement::check(outcome, matched, followed, request.min_matched);
     if matched >= request.min_matched && 2 * matched >= followed {
         return;
     }

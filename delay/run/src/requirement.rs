@@ -40,7 +40,7 @@ pub(super) enum CaptureSource<'a> {
 }
 
 /// Adds the checks of a measurement by captures and the causes that a diagnosis found.
-pub(super) fn judge(
+pub(super) fn check_with_causes(
     outcome: &mut Outcome,
     diagnosis: &Diagnosis,
     matched: &MatchSummary,
