@@ -89,6 +89,7 @@ mod tests {
             names(false),
             [
                 "arrivals",
+                "cdc",
                 "correct",
                 "departures",
                 "directory",
@@ -97,7 +98,8 @@ mod tests {
                 "node",
                 "profile",
                 "root",
-                "source"
+                "source",
+                "xap"
             ]
         );
     }
