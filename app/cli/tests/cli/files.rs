@@ -63,6 +63,7 @@ fn only_regular_files_are_read() {
         for arguments in [
             &["run", "--check", file][..],
             &["powerlink", "cn", file, "--node", "1", "--interface", "lo"],
+            &["powerlink", "mn", "--cdc", file, "--interface", "lo"],
             &["irq", "guard", "--dry-run", file],
             &["stream", "add", file],
             &["delay", "ping", "127.0.0.1", "--count", "1", "--key", file],
