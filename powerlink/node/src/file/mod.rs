@@ -206,8 +206,7 @@ fn tables(mut table: Table<'_>, name: &str, faults: &Faults) -> File {
     table.finish();
     let realtime = realtime.unwrap_or_default();
     let Descriptions { untrusted, inputs, .. } = descriptions;
-    let file =
-        File { network, managing, soc, nodes, project: None, realtime, untrusted, inputs };
+    let file = File { network, managing, soc, nodes, project: None, realtime, untrusted, inputs };
     match project {
         Some(project) => file.with_project(project),
         None => file,
