@@ -36,6 +36,7 @@ export CARGO_INCREMENTAL := 0
 endif
 
 .PHONY: help demo build lab test lint fmt bench doc book man audit fuzz soak kmod test-vm test-lockdep test-peers \
+	test-peer-files \
 	test-arm64 install deb dist static release-check setup setup-book setup-test setup-deb setup-vm setup-arm64 \
 	setup-release clean
 
@@ -65,6 +66,9 @@ test-lockdep: setup-vm ## Run the kernel module under lockdep in user-mode Linux
 test-peers: setup-test ## Run interoperation with other FRER implementations; XDPFRER and DNT are their programs (root)
 	$(CARGO) build --locked --package onbeat --features onbeat/parquet
 	XDPFRER="$(XDPFRER)" DNT="$(DNT)" $(CARGO) test --locked --package onbeat-lab --bench peers
+
+test-peer-files: ## Read device descriptions and projects of other implementations; POWERLINK_FILES names their folders
+	POWERLINK_FILES="$(POWERLINK_FILES)" $(CARGO) test --locked --package onbeat-powerlink-node --bench peer-files
 
 test-arm64: setup-arm64 ## Cross-build for arm64, and run the tests of the protocol crates under qemu-user (long)
 	CARGO="$(CARGO)" scripts/test-arm64.sh

@@ -8,14 +8,18 @@
 use libfuzzer_sys::fuzz_target;
 use onbeat_powerlink::Node;
 use onbeat_powerlink::cn::StoreCommand;
+use onbeat_powerlink::mn::ManagingNode;
 use onbeat_powerlink::network::{Network, Signal, Station};
 use onbeat_powerlink::od::profile::{self, CONTROLLED_NODE_FEATURES, Identity};
-use onbeat_powerlink::od::{DataType, id};
+use onbeat_powerlink::od::{Abort, Access, DataType, Dictionary, Object, ObjectId, id};
+use onbeat_powerlink::sdo::Request;
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{Message, NetTime, NmtCommandId, NodeId};
 
 const MN: MacAddress = MacAddress([2, 0, 0, 0, 0, 240]);
 const CN: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+/// An object of any length.
+const DATA: ObjectId = id(0x2100, 0);
 
 fn network() -> Network {
     let identity = Identity {
@@ -28,6 +32,9 @@ fn network() -> Network {
         device_name: Vec::new(),
         host_name: Vec::new(),
     };
+    let mut objects = Dictionary::new();
+    let data = Object::new(DataType::Domain, Access::ReadWrite, Vec::new());
+    objects.add(DATA, data).expect("the object is new");
     let signal =
         |object| vec![Signal { name: String::new(), object, data_type: DataType::Unsigned(2) }];
     Network {
@@ -47,10 +54,12 @@ fn network() -> Network {
             mandatory: true,
             identity,
             pres_timeout_ns: 100_000,
+            soc_to_poll_ns: 0,
             multiplexed: 1,
             inputs: signal(id(0x6000, 1)),
             outputs: signal(id(0x6200, 1)),
-            described: None,
+            received: Vec::new(),
+            described: Some(objects),
             parameters: Vec::new(),
         }],
     }
@@ -65,6 +74,23 @@ fn run(node: &mut dyn Node, now_ns: u64) {
         }
     }
     panic!("a deadline stays in the past");
+}
+
+/// Starts or aborts an SDO transfer.
+fn access(node: &mut ManagingNode, now_ns: u64, choice: u8) {
+    let value = |len: u8| vec![choice; 10 * usize::from(len)];
+    let objects = [id(0x1006, 0), DATA, id(0x7000, choice)];
+    let request = match choice % 5 {
+        0 => Request::Read(DATA),
+        1 => Request::Write(DATA, value(choice).into()),
+        2 => Request::ReadMultiple(objects.to_vec()),
+        3 => Request::WriteMultiple(
+            objects.iter().map(|object| (*object, value(choice / 16).into())).collect(),
+        ),
+        _ => return node.abort_request(now_ns, NodeId(1), Abort::LOCAL),
+    };
+    // The node may not be reachable.
+    let _ = node.request(now_ns, NodeId(1), request);
 }
 
 /// Takes the frames that a node sends.
@@ -109,6 +135,9 @@ fuzz_target!(|octets: &[u8]| {
         if kind & 0xe0 == 0xe0 {
             managing.reset(now_ns);
         }
+        if kind & 0xe0 == 0xa0 {
+            access(&mut managing, now_ns, *time);
+        }
         let frame = match kind % 4 {
             // Time passes.
             0 => None,
@@ -147,6 +176,7 @@ fuzz_target!(|octets: &[u8]| {
         sent(&mut controlled, NodeId(1), CN, &mut wire);
         wire.truncate(64);
         while managing.poll_event().is_some() {}
+        while managing.poll_completed().is_some() {}
         while controlled.poll_event().is_some() {}
     }
 });

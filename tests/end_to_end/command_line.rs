@@ -146,6 +146,24 @@ fn an_unwritable_report_fails_before_the_run() {
     assert!(err.starts_with("onbeat: --html: ") && err.contains("mkdir -p /nowhere/at"), "{err}");
 }
 
+#[test]
+fn a_report_on_a_full_disk_does_not_lose_the_result() {
+    if !can_run() {
+        return;
+    }
+    let run = |options: &[&str]| {
+        let line = ["lab", "run", "link-failure", "--backend", "packet", "--seconds", "1", "-q"];
+        run(&[&line[..], options, &["--html", "/dev/full"]].concat())
+    };
+    let CommandOutput { code, out, err } = run(&["--json"]);
+    assert_eq!(code, 2, "{err}");
+    let result: serde_json::Value = serde_json::from_str(&out).expect("the result");
+    assert_eq!(result["name"], "link-failure");
+    assert!(err.contains("onbeat: --html: /dev/full cannot be written: "), "{err}");
+    let CommandOutput { code, out, .. } = run(&[]);
+    assert!(code == 2 && !out.contains("/dev/full") && out.contains("--html FILE"), "{out}");
+}
+
 /// An ignored option would make the result claim something that was not measured.
 #[test]
 fn an_unknown_option_of_a_scenario_is_a_usage_error() {

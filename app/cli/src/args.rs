@@ -94,6 +94,7 @@ mod tests {
             names(false),
             [
                 "arrivals",
+                "cdc",
                 "correct",
                 "departures",
                 "directory",
@@ -102,7 +103,8 @@ mod tests {
                 "node",
                 "profile",
                 "root",
-                "source"
+                "source",
+                "xap"
             ]
         );
     }

@@ -7,11 +7,12 @@ use std::fmt::{self, Write};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::config::Backend;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+use onbeat_host::trust;
+use onbeat_netdev::shell_word;
 use onbeat_realtime::Profile;
 
-use crate::config::{Config, NodeConfig};
+use crate::config::{Backend, Config, NodeConfig};
 
 /// Exit status of a service error that a restart does not remedy: the file is refused, or the unit lacks a drop-in. systemd
 /// shows it as 78/CONFIG, and `onbeat@.service` does not restart after it.
@@ -60,11 +61,16 @@ const REALTIME: DropIn = DropIn {
 };
 
 /// Priority and CPUs of kernel threads, which have all capabilities: the kernel requires CAP_SYS_NICE for
-/// both.
+/// both. `threaded` of an interface is a file below /sys/devices.
 const GUARD: DropIn = DropIn {
     file: "guard.conf",
     feature: "[guard]",
-    settings: &[("CapabilityBoundingSet", "CAP_SYS_NICE"), ("RestrictRealtime", "no")],
+    settings: &[
+        ("CapabilityBoundingSet", "CAP_SYS_NICE"),
+        ("RestrictRealtime", "no"),
+        ("ReadWritePaths", "/sys/devices"),
+        ("ReadOnlyPaths", "/sys/devices/system"),
+    ],
 };
 
 /// The drop-ins that a configuration requires.
@@ -146,6 +152,8 @@ pub fn is_service() -> bool {
 pub struct MissingDropIns {
     drop_ins: Vec<&'static DropIn>,
     instance: String,
+    /// Directory of the drop-ins that are installed with this program.
+    shared: PathBuf,
 }
 
 impl MissingDropIns {
@@ -165,36 +173,51 @@ impl MissingDropIns {
         let instance = instance(file);
         let mut drop_ins = required(config);
         drop_ins.retain(|drop_in| lacks(drop_in) && !drop_in.is_installed(&instance));
-        (!drop_ins.is_empty()).then_some(Self { drop_ins, instance })
+        (!drop_ins.is_empty()).then(|| Self { drop_ins, instance, shared: shared() })
     }
 }
 
 /// `onbeat@bridge.service requires guard.conf ([guard]); install it: mkdir ...`
 impl fmt::Display for MissingDropIns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { drop_ins, instance } = self;
-        let list = |each: &dyn Fn(&DropIn) -> String, separator| {
-            drop_ins.iter().map(|drop_in| each(drop_in)).collect::<Vec<_>>().join(separator)
-        };
-        let names = list(&|one| format!("{} ({})", one.file, one.feature), ", ");
-        let files = list(&|one| shared(one.file).display().to_string(), " ");
+        let Self { drop_ins, instance, shared } = self;
+        let names: Vec<_> =
+            drop_ins.iter().map(|one| format!("{} ({})", one.file, one.feature)).collect();
         let (noun, them) =
             if drop_ins.len() == 1 { ("drop-in", "it") } else { ("drop-ins", "them") };
         let directory = format!("{}/onbeat@{instance}.service.d", UNITS[0]);
-        write!(
-            f,
-            "onbeat@{instance}.service requires the {noun} {names}; install {them}: mkdir -p {directory} && \
-             ln -s {files} {directory}/ && systemctl daemon-reload"
-        )
+        let names = names.join(", ");
+        write!(f, "onbeat@{instance}.service requires the {noun} {names}; ")?;
+        let files: Option<Vec<_>> =
+            drop_ins.iter().map(|one| file_for_shell(&shared.join(one.file))).collect();
+        match files {
+            Some(files) => write!(
+                f,
+                "install {them}: mkdir -p {directory} && ln -s {} {directory}/ && systemctl daemon-reload",
+                files.join(" ")
+            ),
+            None => write!(
+                f,
+                "{shared:?} has no such files that only root can write: install onbeat as root, or copy {them} from \
+                 packaging/systemd of its sources to {directory}"
+            ),
+        }
     }
 }
 
-/// Path of the drop-in, as installed with this program by `make install` or a package.
-fn shared(file: &str) -> PathBuf {
+/// The path of a file as a word of a command line that root executes; `None`: there is no such file, another user
+/// can replace it, or a terminal cannot show its path.
+fn file_for_shell(file: &Path) -> Option<String> {
+    let path = file.to_str().filter(|path| !path.contains(char::is_control))?;
+    (file.is_file() && trust::check_file(file).is_ok()).then(|| shell_word(path))
+}
+
+/// Directory of the drop-ins, as installed with this program by `make install` or a package.
+fn shared() -> PathBuf {
     let program = std::env::current_exe().ok();
     let bin = program.as_deref().and_then(Path::parent).filter(|bin| bin.ends_with("bin"));
     let prefix = bin.and_then(Path::parent).unwrap_or(Path::new("/usr"));
-    prefix.join("share/onbeat/systemd").join(file)
+    prefix.join("share/onbeat/systemd")
 }
 
 /// The instance of `onbeat@.service` that runs `/etc/onbeat/INSTANCE.toml`; `NAME` if the name of the
@@ -219,6 +242,10 @@ pub fn summary(config: &Config) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use onbeat_testing::TemporaryDirectory;
+
     use super::*;
 
     fn names(text: &str) -> Vec<&'static str> {
@@ -252,23 +279,43 @@ mod tests {
         assert_eq!(names(&format!("[node]\nbackend = \"packet\"\n{port}")), ["xsk.conf"]);
     }
 
-    #[test]
-    fn the_remedy_names_the_instance_of_the_file() {
-        let config =
-            "[guard]\ninterfaces = [\"eth0\"]\n[[port]]\nname = \"a\"\ninterface = \"eth0\"\n";
+    /// The remedy for a configuration with `[guard]` and xsk, with drop-ins in a directory.
+    fn remedy(file: &str, shared: &Path) -> String {
+        let config = "node.backend = \"xsk\"\n[guard]\ninterfaces = [\"eth0\"]\n\
+                      [[port]]\nname = \"a\"\ninterface = \"eth0\"\n";
         let config = Config::parse(config, "a.toml").unwrap();
-        let remedy = |file: &str| {
-            MissingDropIns::to_install(&config, Path::new(file)).expect("not installed").to_string()
-        };
+        let missing = MissingDropIns::to_install(&config, Path::new(file)).expect("not installed");
+        MissingDropIns { shared: shared.to_owned(), ..missing }.to_string()
+    }
+
+    #[test]
+    fn the_remedy_is_a_command_line_with_files_that_exist() {
+        let directory = TemporaryDirectory::new("drop-ins");
+        let shared = directory.file("it's $(reboot); b");
+        fs::create_dir(&shared).unwrap();
+        let lacking = "requires the drop-ins xsk.conf (backend = \"xsk\"), guard.conf ([guard]); ";
+        let file = "/etc/onbeat/test-of-service.toml";
+        for name in ["xsk.conf", "guard.conf"] {
+            let text = remedy(file, &shared);
+            assert!(text.contains(&format!("{lacking}{shared:?} has no such files")), "{text}");
+            assert!(!text.contains(" && "), "{text}");
+            fs::write(shared.join(name), "").unwrap();
+        }
+        let quoted = format!("'{}/it'\\''s $(reboot); b/", directory.path().display());
         assert_eq!(
-            remedy("/etc/onbeat/test-of-service.toml"),
-            "onbeat@test-of-service.service requires the drop-in guard.conf ([guard]); install it: mkdir -p \
-             /etc/systemd/system/onbeat@test-of-service.service.d && ln -s \
-             /usr/share/onbeat/systemd/guard.conf \
-             /etc/systemd/system/onbeat@test-of-service.service.d/ && systemctl daemon-reload"
+            remedy(file, &shared),
+            format!(
+                "onbeat@test-of-service.service {lacking}install them: mkdir -p \
+                 /etc/systemd/system/onbeat@test-of-service.service.d && ln -s {quoted}xsk.conf' \
+                 {quoted}guard.conf' /etc/systemd/system/onbeat@test-of-service.service.d/ && systemctl \
+                 daemon-reload"
+            )
         );
         // A shell would execute it.
-        assert!(remedy("/etc/onbeat/$(reboot).toml").starts_with("onbeat@NAME.service "));
+        assert!(remedy("/etc/onbeat/$(reboot).toml", &shared).starts_with("onbeat@NAME.service "));
+        // Another user could replace the file.
+        fs::set_permissions(&shared, PermissionsExt::from_mode(0o777)).unwrap();
+        assert!(!remedy(file, &shared).contains(" && "));
     }
 
     /// That each capability of the table can be read.

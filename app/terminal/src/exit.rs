@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use onbeat_host::trust;
+use onbeat_host::{excerpt, trust};
 
-use crate::colors;
+use crate::{colors, output};
 
 /// The exit status of a command that failed with an error.
 pub const ERROR: u8 = 2;
@@ -60,7 +60,7 @@ impl Failure {
 
     /// Prints the error on standard error.
     pub fn report(self) -> ExitCode {
-        write_error(&format!("onbeat: {}", self.message));
+        write_error(&printable(&format!("onbeat: {}", self.message)));
         ExitCode::from(self.code)
     }
 }
@@ -81,8 +81,10 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     }
     let styled = error.render();
     let plain = styled.to_string();
-    let text =
-        if colors::enabled(&io::stderr()) { styled.ansi().to_string() } else { plain.clone() };
+    // Words of the command line may be names of files.
+    let hostile = plain.contains(is_hostile);
+    let colored = colors::enabled(&io::stderr()) && !hostile;
+    let text = if colored { styled.ansi().to_string() } else { printable(&plain) };
     // Help printed because the command is missing has no such prefix, and may contain the word elsewhere.
     let text =
         if plain.starts_with("error:") { text.replacen("error:", "onbeat:", 1) } else { text };
@@ -92,7 +94,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
 
 /// Prints a warning on standard error.
 pub fn warn(message: impl Display) {
-    write_error(&format!("onbeat: {message}"));
+    write_error(&printable(&format!("onbeat: {message}")));
 }
 
 /// Reads a file for a command that changes nothing; warns if a run would refuse it.
@@ -110,6 +112,19 @@ pub fn load_to_preview<T, E: Into<Failure>>(
 /// Warns that a run would refuse a file that a command only reads.
 pub fn warn_of_refusal(refusal: impl Display) {
     warn(format!("warning: a run would fail: {refusal}"));
+}
+
+/// Whether a terminal obeys a character beyond the layout of a message.
+fn is_hostile(c: char) -> bool {
+    c.is_control() && !['\n', '\t'].contains(&c)
+}
+
+/// Returns a message with its control characters as `\u001b`, and excerpts of very long lines: names and contents of
+/// files have any.
+fn printable(message: &str) -> String {
+    let lines = message.split('\n').map(excerpt);
+    let lines: Vec<_> = lines.map(|line| output::escape(&line, is_hostile).into_owned()).collect();
+    lines.join("\n")
 }
 
 /// Writes a line on standard error. A failure cannot be reported.

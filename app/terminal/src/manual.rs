@@ -148,6 +148,8 @@ fn page(command: &mut Command) -> Page {
 /// Writes the sections up to the synopsis; returns the name of the page.
 fn head(roff: &mut Roff, command: &Command) -> String {
     let name = page_name(command);
+    // A path with hyphens cannot be copied.
+    roff.control("nh", []);
     roff.control("SH", ["NAME"]);
     roff.text([roman(format!("{name} - {}", text(command.get_about())))]);
     roff.control("SH", ["SYNOPSIS"]);

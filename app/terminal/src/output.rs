@@ -1,5 +1,6 @@
 //! Standard output: a terminal, a file on a device that may be full, or a pipe whose reader may be gone.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
@@ -26,13 +27,29 @@ pub fn print(text: &str) -> Result<()> {
 }
 
 /// Like [`print`]; returns whether further output can be read.
+///
+/// Names of files and processes may contain C1 control characters (U+0080 to U+009F), which terminals obey and
+/// JSON does not escape. They are written as `\u009b`, in JSON and in text.
 pub fn print_to_reader(text: &str) -> Result<Reader> {
+    let text = escape(text, |c| matches!(c, '\u{7f}'..='\u{9f}'));
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Closed),
         Err(error) => Err(Failure::new(format!("standard output cannot be written: {error}"))),
         Ok(()) => Ok(Reader::Open),
     }
+}
+
+/// Returns the text with some characters of the basic plane as in JSON: `\u009b`.
+pub(crate) fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_escaped) {
+        return text.into();
+    }
+    let each = |c: char| match is_escaped(c) {
+        true => format!("\\u{:04x}", u32::from(c)),
+        false => c.to_string(),
+    };
+    text.chars().map(each).collect()
 }
 
 /// Prints a value as indented JSON.
@@ -93,13 +110,24 @@ pub fn print_summary(
     Ok(Answer::good_if(outcome.ok()))
 }
 
+/// Writes the report of a result, if a path is given, and prints the result also where that fails: the
+/// measurement cannot be repeated.
+pub fn report_and_print(outcome: Outcome, json: bool, html: Option<&Path>) -> Result {
+    let written = write_report(html, &outcome);
+    let answer = print_outcome(outcome, json, false)?;
+    written.map(|()| answer)
+}
+
 /// Checks, before the measurement, that a report can be written at this path.
 pub fn check_report(path: Option<&Path>) -> Result<()> {
+    if let Some(path) = path.filter(|path| path.is_dir()) {
+        return Err(Failure::new(format!("--html: {path:?} is a directory; name a file in it")));
+    }
     let directory = path.and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty());
     match directory {
         Some(directory) if !directory.is_dir() => Err(Failure::new(format!(
             "--html: directory {directory:?} does not exist; create it: mkdir -p {}",
-            directory.display()
+            onbeat_host::shell_word(&directory.to_string_lossy())
         ))),
         _ => Ok(()),
     }
@@ -111,4 +139,19 @@ pub fn write_report(path: Option<&Path>, outcome: &Outcome) -> Result<()> {
     onbeat_host::output::write(path, html::render(outcome)).map_err(|error| {
         Failure::new(format!("--html: {} cannot be written: {error}", path.display()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escaped_json_has_the_same_value() {
+        let all: String = ('\0'..='\u{2ff}').chain("\\\u{9b}\\\\\u{85}\"\u{7f}𝄞".chars()).collect();
+        let json = serde_json::to_string_pretty(&[&all]).unwrap();
+        let printed = escape(&json, |c| matches!(c, '\u{7f}'..='\u{9f}'));
+        assert!(!printed.contains(|c: char| c.is_control() && c != '\n'), "{printed:?}");
+        assert_eq!(serde_json::from_str::<[String; 1]>(&printed).unwrap(), [all]);
+        assert!(matches!(escape("é\u{a0}\n\u{1b}", |c| c == '\u{9b}'), Cow::Borrowed(_)));
+    }
 }

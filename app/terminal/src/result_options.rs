@@ -29,8 +29,7 @@ impl ResultOptions {
 
     /// Writes the report and prints the result.
     pub fn show(&self, outcome: Outcome) -> Result {
-        output::write_report(self.html.as_deref(), &outcome)?;
-        output::print_outcome(outcome, self.json, false)
+        output::report_and_print(outcome, self.json, self.html.as_deref())
     }
 
     /// Measures and prints the result.

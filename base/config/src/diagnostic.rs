@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use onbeat_host::excerpt;
+
 /// Maximum length of an excerpt of a source line, in octets: a line of a generated file may be very long.
 const EXCERPT: usize = 100;
 
@@ -98,6 +100,7 @@ impl Warnings {
         diagnostics.iter().map(move |warning| {
             let place = lines.find(&warning.span);
             let Diagnostic { path, message, help, .. } = warning;
+            let [path, message, help] = [path, message, help].map(|text| excerpt(text));
             format!("{}:{}:{}: {path}: {message}; {help}", source.file, place.line, place.column)
         })
     }
@@ -148,16 +151,16 @@ impl Diagnostic {
             write!(f, "warning: ")?;
         }
         if !self.path.is_empty() {
-            write!(f, "{}: ", self.path)?;
+            write!(f, "{}: ", excerpt(&self.path))?;
         }
-        write!(f, "{}", self.message)?;
+        write!(f, "{}", excerpt(&self.message))?;
         let number = place.line.to_string();
         let gutter = " ".repeat(number.len());
         write!(f, "\n {gutter} |\n {number} | {}", place.excerpt)?;
         let (before, carets) = (" ".repeat(place.indent), "^".repeat(place.width));
         write!(f, "\n {gutter} | {before}{carets}")?;
         if !self.help.is_empty() {
-            write!(f, "\n {gutter} = help: {}", self.help)?;
+            write!(f, "\n {gutter} = help: {}", excerpt(&self.help))?;
         }
         Ok(())
     }
@@ -239,6 +242,26 @@ mod tests {
         assert_eq!((place.line, place.column), (2, line.chars().count()));
         assert_eq!(place.excerpt.chars().nth(place.indent), Some('7'));
         assert!(place.excerpt.starts_with("...") && !place.excerpt.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_long_key_and_value_are_shown_in_part() {
+        let long = "k".repeat(20 << 20);
+        let source = Source { file: "a.toml".into(), text: format!("{long} = 1").into() };
+        for severity in [Severity::Error, Severity::Warning] {
+            let (path, message) = (long.clone(), format!("unknown key {long:?}"));
+            let fault =
+                Diagnostic { severity, span: 0..long.len(), path, message, help: long.clone() };
+            let (faults, warnings) = (vec![fault.clone()], vec![fault]);
+            let error = ConfigError::new(source.clone(), faults).to_string();
+            let lines: Vec<_> = Warnings::new(source.clone(), warnings).lines().collect();
+            assert!(error.len() < 16 << 10, "{} octets", error.len());
+            assert!(lines.iter().all(|line| line.len() < 16 << 10));
+            assert!(
+                severity == Severity::Warning || error.contains("unknown key \"kkk"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

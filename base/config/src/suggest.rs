@@ -1,5 +1,8 @@
 //! Suggestions for misspelled words.
 
+/// Longest word that is compared, in octets. Time and memory of a comparison are the product of the lengths.
+const LONGEST: usize = 256;
+
 /// Returns the most similar candidate, if it is similar enough.
 pub fn nearest<'a>(
     written: &str,
@@ -7,8 +10,13 @@ pub fn nearest<'a>(
 ) -> Option<&'a str> {
     // At most a third of the letters differ, and one in the shortest words.
     let limit = (written.chars().count() / 3).max(1);
+    let is_short = |word: &&str| word.len() <= LONGEST;
+    if !is_short(&written) {
+        return None;
+    }
     candidates
         .into_iter()
+        .filter(is_short)
         .map(|candidate| (distance(written, candidate), candidate))
         .filter(|&(distance, _)| distance <= limit)
         .min_by_key(|&(distance, _)| distance)
@@ -60,5 +68,7 @@ mod tests {
         ] {
             assert_eq!(nearest(written, keys), meant, "{written}");
         }
+        let long = "a".repeat(20 << 20);
+        assert_eq!((nearest(&long, [&long[1..]]), nearest("a", [&long[..]])), (None, None));
     }
 }

@@ -45,6 +45,7 @@ mod lock;
 mod namespace;
 pub mod output;
 pub mod settings;
+mod text;
 pub mod trust;
 
 pub use component::{make_directory, open_directory, remove_unfinished, replace};
@@ -55,3 +56,4 @@ pub use interface::InterfaceLock;
 pub use journal::{Content, Journal, discard_remedy};
 pub use lock::Lock;
 pub use namespace::NamespaceLock;
+pub use text::{excerpt, shell_word};

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use onbeat_netdev::shell_word;
 use rustix::io::Errno;
 
 use crate::component::LINKS;
@@ -106,7 +107,7 @@ fn check(
     };
     refused(
         format!("other users can write to {}", of_each(mode, ", ")),
-        format!("chmod go-w {}", of_each(|(place, _)| place.display().to_string(), " ")),
+        format!("chmod go-w {}", of_each(|(place, _)| shell_word(&place.to_string_lossy()), " ")),
     )
 }
 

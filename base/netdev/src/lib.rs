@@ -60,6 +60,6 @@ pub use mounts::PrivateMounts;
 pub use namespace::{NAMED_NAMESPACES, Namespace};
 pub use nic_clock::NicClock;
 pub use packet_socket::{PacketSocket, ReceiveBuffers, ReceivedFrame};
-pub use peer::{VethPeer, namespace_files};
+pub use peer::{VethPeer, namespace_files, shell_word};
 pub use tap::TapInterface;
 pub use unix_socket::UnixSocket;

@@ -112,20 +112,21 @@ impl VethPeer {
     /// unknown.
     #[must_use]
     pub fn set_offloads(&self, offloads: &str) -> Option<String> {
-        let ethtool = format!("ethtool -K {} {offloads}", quoted(self.name.as_ref()?));
+        let ethtool = format!("ethtool -K {} {offloads}", shell_word(self.name.as_ref()?));
         let Some(namespace) = &self.namespace else { return Some(ethtool) };
         let named = namespace.strip_prefix(NAMED_NAMESPACES).ok().and_then(Path::to_str);
         Some(match named {
-            Some(name) => format!("ip netns exec {} {ethtool}", quoted(name)),
+            Some(name) => format!("ip netns exec {} {ethtool}", shell_word(name)),
             None => format!("nsenter --net={} {ethtool}", namespace.display()),
         })
     }
 }
 
-/// Quotes a word of a shell command line.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-@+".contains(c);
-    if word.chars().all(plain) && !word.starts_with('-') {
+/// Returns a word of a command line, quoted for a shell where necessary.
+#[must_use]
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/:._-@+".contains(c);
+    if word.chars().all(plain) && !word.starts_with('-') && !word.is_empty() {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))
@@ -198,10 +199,12 @@ mod tests {
 
     #[test]
     fn words_of_a_command_are_quoted_for_the_shell() {
-        assert_eq!(quoted("veth0@a"), "veth0@a");
-        assert_eq!(quoted("a;reboot"), "'a;reboot'");
-        assert_eq!(quoted("$(a'b)"), "'$(a'\\''b)'");
-        assert_eq!(quoted("-K"), "'-K'");
+        assert_eq!(shell_word("veth0@a"), "veth0@a");
+        assert_eq!(shell_word("/opt/a b"), "'/opt/a b'");
+        assert_eq!(shell_word(""), "''");
+        assert_eq!(shell_word("a;reboot"), "'a;reboot'");
+        assert_eq!(shell_word("$(a'b)"), "'$(a'\\''b)'");
+        assert_eq!(shell_word("-K"), "'-K'");
     }
 
     #[test]

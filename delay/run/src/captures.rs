@@ -40,7 +40,7 @@ pub fn open(path: &Path, inputs: &Inputs) -> Result<Capture> {
         let is_regular = file.metadata().is_ok_and(|found| found.is_file());
         (Box::new(file), if is_regular { InputKind::File } else { InputKind::Pipe })
     };
-    let input = inputs.read(&path.to_string_lossy(), kind, input);
+    let input = inputs.read(path, kind, input);
     let octets = decompress(input).map_err(|error| failure(path, error))?;
     Reader::new(octets).map_err(|error: CaptureError| failure(path, error))
 }

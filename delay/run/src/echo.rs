@@ -65,7 +65,7 @@ impl EchoOptions {
         let _signals = interrupt::Guard::install();
         ready(&reflector);
         let run = Run::begin("delay-echo");
-        self.key.iter().for_each(|key| run.inputs().add(Input::secret(key.to_string_lossy())));
+        self.key.iter().for_each(|key| run.inputs().add(Input::secret(key)));
         let deadline = self.length.map(|length| Instant::now() + length);
         let over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
         reflector.run(&|| interrupt::check().is_err() || over())?;

@@ -38,8 +38,7 @@ impl Method for ScopeOptions {
         let run = Run::analysis(Self::result());
         let failed = |error: &dyn std::fmt::Display| Error::input(self.file.display(), error);
         let file = file::open_regular(&self.file).map_err(|error| failed(&error))?;
-        let name = self.file.to_string_lossy();
-        let file = run.inputs().read(&name, InputKind::File, Box::new(file));
+        let file = run.inputs().read(&self.file, InputKind::File, Box::new(file));
         let waveform = read_csv(BufReader::new(file)).map_err(|error| failed(&error))?;
         let channels = self.channels(&waveform)?;
         let decoded =

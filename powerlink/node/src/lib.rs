@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod bus;
+mod description;
 mod error;
 mod file;
 mod launcher;
@@ -37,7 +38,7 @@ mod virtual_ethernet;
 
 pub use bus::Bus;
 pub use error::StartError;
-pub use file::{File, Host, NodeHost};
+pub use file::{File, Host, NodeHost, Project, ProjectFileError};
 pub use port::open;
 pub use runner::{Counts, Runner};
 pub use sender::Sender;

@@ -67,6 +67,7 @@ impl<S: Station> Runner<S> {
             ("SoC sent by the port", counts.launched),
             ("polls answered by the port", counts.answered),
             ("polls answered by this process", counts.responses),
+            ("SoA handled after their asynchronous phase", counts.late),
         ];
         outcome.figure("port", Counters::named(["port", "frames"], frames));
         if let Some(others) = self.virtual_ethernet() {

@@ -36,6 +36,8 @@ pub struct Counts {
     pub answered: u64,
     /// Responses to polls that this process sent.
     pub responses: u64,
+    /// SoA that a controlled node handled after the end of their asynchronous phase.
+    pub late: u64,
 }
 
 /// A node on a port, and its view of the bus, in one thread.
@@ -195,14 +197,29 @@ impl<S: Station> Runner<S> {
             let deadline = self.station.next_deadline_ns().map_or(latest, Time);
             unless_down(self.port.wait(deadline.min(latest)))?;
             // Frames first: a delay of this thread does not make them late.
-            while let Some(frame) = unless_down(self.port.receive())?.flatten() {
+            let mut next = unless_down(self.port.receive())?.flatten();
+            while let Some(frame) = next.take() {
                 let at_ns = self.port.now().0;
                 let octets = self.port.octets(&frame);
-                match self.station.controlled().filter(|_| frame.answered) {
-                    Some(controlled) => controlled.handle_answered_frame(at_ns, octets),
-                    None => self.station.handle_frame(at_ns, octets),
+                if is_soa(octets) {
+                    next = unless_down(self.port.receive())?.flatten();
+                }
+                let octets = self.port.octets(&frame);
+                let late = next.as_ref().is_some_and(|next| ends(octets, self.port.octets(next)));
+                match self.station.controlled() {
+                    Some(controlled) if frame.answered => {
+                        controlled.handle_answered_frame(at_ns, octets);
+                    }
+                    Some(controlled) if late => {
+                        self.counts.late += 1;
+                        controlled.handle_late_frame(at_ns, octets);
+                    }
+                    _ => self.station.handle_frame(at_ns, octets),
                 }
                 self.after(Some((at_ns, frame)), &mut process)?;
+                if next.is_none() {
+                    next = unless_down(self.port.receive())?.flatten();
+                }
             }
             let now = self.port.now();
             if self.station.next_deadline_ns().is_some_and(|deadline| deadline <= now.0) {
@@ -339,6 +356,17 @@ impl<S: Station> Runner<S> {
     }
 }
 
+/// Whether a frame is a SoA.
+fn is_soa(frame: &[u8]) -> bool {
+    matches!(frame.get(12..=HEADER_LEN), Some([0x88, 0xab, kind]) if *kind == MessageType::SOA.0)
+}
+
+/// Whether the asynchronous phase of a SoA is over with the next frame: a SoC or SoA of the same sender.
+fn ends(soa: &[u8], next: &[u8]) -> bool {
+    let is_soc = matches!(next.get(12..=HEADER_LEN), Some([0x88, 0xab, kind]) if *kind == MessageType::SOC.0);
+    (is_soc || is_soa(next)) && soa.get(6..12) == next.get(6..12)
+}
+
 /// Whether a frame of this node is a response to a poll.
 fn is_response(frame: &[u8]) -> bool {
     frame.get(HEADER_LEN) == Some(&MessageType::PRES.0)
@@ -350,5 +378,35 @@ fn unless_down<T>(result: Result<T>) -> Result<Option<T>> {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.is_down() => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_ends_with_the_next_soc_or_soa_of_its_sender() {
+        let frame = |source: u8, ethertype: [u8; 2], kind: u8| {
+            let mut frame = vec![0; 60];
+            frame[11] = source;
+            frame[12..14].copy_from_slice(&ethertype);
+            frame[14] = kind;
+            frame
+        };
+        let powerlink = [0x88, 0xab];
+        let soa = frame(1, powerlink, 5);
+        assert!(is_soa(&soa) && !is_soa(&frame(1, powerlink, 6)) && !is_soa(&soa[..14]));
+        for (next, over) in [
+            (frame(1, powerlink, 5), true),
+            (frame(1, powerlink, 1), true),
+            // Its own ASnd, an answer of another node, and a SoA of another managing node.
+            (frame(1, powerlink, 6), false),
+            (frame(2, powerlink, 6), false),
+            (frame(2, powerlink, 5), false),
+            (frame(1, [8, 0], 5), false),
+        ] {
+            assert_eq!(ends(&soa, &next), over, "{:?}", &next[11..15]);
+        }
     }
 }

@@ -10,7 +10,7 @@ use onbeat_report::{Input, Outcome, Progress, Run};
 use onbeat_wire::powerlink::NodeId;
 
 use crate::error::StartError;
-use crate::{File, Host, NodeHost, NodePlacement, Runner, Sender, Simulation, Station};
+use crate::{File, Host, NodeHost, NodePlacement, Project, Runner, Sender, Simulation, Station};
 
 /// A file and the choices that have precedence over it.
 #[derive(Debug)]
@@ -89,7 +89,11 @@ impl Session<'_> {
         let place = self.place(&namespace, "[managing]", host, sender)?;
         let runner = self.file.managing(&place)?;
         let simulation = Simulation::managing(self.file);
-        self.run("powerlink-mn", place.interface, runner, simulation, progress)
+        let mut outcome =
+            self.run("powerlink-mn", place.interface, runner, simulation, progress)?;
+        let notes = self.file.project.iter().flat_map(Project::notes);
+        notes.for_each(|note| outcome.note(note));
+        Ok(outcome)
     }
 
     /// Runs a controlled node with simulated inputs.

@@ -5,7 +5,7 @@ use onbeat_powerlink::od::{DataType, ObjectId};
 use onbeat_wire::powerlink::NodeId;
 
 use crate::Station;
-use crate::file::{File, NodeHost};
+use crate::file::{File, NodeHost, Project};
 
 /// The pattern of a value from cycle to cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -90,6 +90,9 @@ impl Simulation {
                 |place| object(&station.outputs, place),
             );
             simulation.look(node, &station.outputs, |place| object(&station.outputs, place));
+            for signal in &station.received {
+                simulation.observe(node, &signal.name, signal.object);
+            }
         }
         simulation
     }
@@ -105,6 +108,23 @@ impl Simulation {
             let output = |place| Some(managing_output(node, place));
             simulation.give(node, &station.outputs, outputs, output, input);
             simulation.look(node, &station.inputs, input);
+        }
+        if let Some(Project { project, names, .. }) = &file.project {
+            for (value, name) in project.values.iter().zip(names) {
+                if value.is_sent {
+                    simulation.given.push(SimulatedValue {
+                        of: value.node,
+                        name: name.clone(),
+                        object: value.object,
+                        data_type: value.data_type,
+                        pattern: Pattern::default(),
+                        source: None,
+                        value: 0,
+                    });
+                } else {
+                    simulation.observe(value.node, name, value.object);
+                }
+            }
         }
         simulation
     }
@@ -136,9 +156,12 @@ impl Simulation {
     fn look(&mut self, of: NodeId, signals: &[Signal], object: impl Fn(usize) -> Option<ObjectId>) {
         for (place, signal) in signals.iter().enumerate() {
             let Some(object) = object(place) else { continue };
-            let name = signal.name.clone();
-            self.seen.push(ObservedValue { of, name, object, value: 0, changes: 0 });
+            self.observe(of, &signal.name, object);
         }
+    }
+
+    fn observe(&mut self, of: NodeId, name: &str, object: ObjectId) {
+        self.seen.push(ObservedValue { of, name: name.to_owned(), object, value: 0, changes: 0 });
     }
 
     /// Runs one turn of the process.

@@ -4,6 +4,7 @@ use onbeat_link::Backend;
 use onbeat_netdev::Namespace;
 use onbeat_powerlink::cn::ControlledNode;
 use onbeat_powerlink::mn::ManagingNode;
+use onbeat_powerlink::network::NetworkError;
 use onbeat_wire::powerlink::NodeId;
 
 use crate::error::StartError;
@@ -104,7 +105,11 @@ impl File {
     /// network cannot be used.
     pub fn managing(&self, place: &NodePlacement<'_>) -> Result<Runner<ManagingNode>, StartError> {
         let port = place.open()?;
-        let managing = self.network.managing(port.mac_address())?;
+        let mac = port.mac_address();
+        let managing = match &self.project {
+            Some(project) => project.project.managing(mac).map_err(NetworkError::Mapping)?,
+            None => self.network.managing(mac)?,
+        };
         place.attach(match place.sender {
             Sender::Process => Runner::new(port, managing)?,
             Sender::Automatic => Runner::launching(port, managing)?,

@@ -211,10 +211,10 @@ impl Station for ManagingNode {
 
     fn is_kept(event: &mn::Event) -> bool {
         use mn::Event::{Delayed, Failed, ForeignAddress, Missing, Node, OtherManagingNode};
-        use mn::Event::{Reported, Skipped, State};
+        use mn::Event::{Reported, Skipped, State, Unmapped};
         matches!(event, State { .. } | Node(..) | Failed(..) | Missing(_) | Delayed { .. })
             || matches!(event, Reported(..) | OtherManagingNode(_) | ForeignAddress(..))
-            || matches!(event, Skipped(..))
+            || matches!(event, Skipped(..) | Unmapped { .. })
     }
 
     fn description(event: &mn::Event) -> String {
@@ -236,6 +236,10 @@ impl Station for ManagingNode {
             mn::Event::Reported(node, entry) => format!(
                 "node {node} reported error {:04X}, kind {:04X}, at {}; {:#018x}",
                 entry.code, entry.kind, entry.time, entry.additional
+            ),
+            mn::Event::Unmapped { mapping, why } => format!(
+                "cannot use mapping {mapping:04X}, which another node wrote: {why}; restored the \
+                 parameters of the start"
             ),
             mn::Event::OtherManagingNode(mac) => {
                 format!("another managing node is on the bus: {mac}")

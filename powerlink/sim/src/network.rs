@@ -9,7 +9,7 @@ use onbeat_powerlink::od::{Access, DataType, Dictionary, Object, ObjectId, id};
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{NetTime, NodeId};
 
-use crate::{Bus, Checker, Conditions, Node};
+use crate::{Bus, Checker, Conditions, DiagnosticDevice, Node};
 
 /// A controlled node's input and output.
 const INPUT: ObjectId = id(0x6000, 1);
@@ -100,6 +100,7 @@ pub struct Machine {
 enum MachineNode {
     Managing(ManagingNode),
     Controlled(ControlledNode),
+    Diagnostic(DiagnosticDevice),
 }
 
 impl Machine {
@@ -135,6 +136,7 @@ impl Machine {
                     }
                 }
             }
+            MachineNode::Diagnostic(_) => {}
         }
     }
 
@@ -142,6 +144,7 @@ impl Machine {
         match &mut self.kind {
             MachineNode::Managing(node) => node,
             MachineNode::Controlled(node) => node,
+            MachineNode::Diagnostic(device) => device,
         }
     }
 }
@@ -161,6 +164,7 @@ impl Node for Machine {
         match &self.kind {
             MachineNode::Managing(node) => node.next_deadline_ns(),
             MachineNode::Controlled(node) => node.next_deadline_ns(),
+            MachineNode::Diagnostic(device) => device.next_deadline_ns(),
         }
     }
 
@@ -189,6 +193,14 @@ impl Network {
     /// # Panics
     /// With no node or with more than 239.
     pub fn new(config: NetworkConfig) -> Self {
+        Self::changed(config, |_| ())
+    }
+
+    /// The same with changes of its description.
+    ///
+    /// # Panics
+    /// As [`Network::new`]; if the objects of a node conflict.
+    pub fn changed(config: NetworkConfig, change: impl FnOnce(&mut network::Network)) -> Self {
         let nodes = 1..=config.nodes;
         assert!(
             (1..=239).contains(&config.nodes),
@@ -196,7 +208,8 @@ impl Network {
             config.nodes
         );
         let mut bus = Bus::new(config.seed, config.conditions);
-        let described = described(config);
+        let mut described = described(config);
+        change(&mut described);
         bus.add(mac(NodeId(0)), Machine::new(MachineNode::Managing(managing(&described, 0))));
         for node in nodes.map(NodeId) {
             let mut controlled = described.controlled(node, mac(node)).expect(FITS);
@@ -241,7 +254,7 @@ impl Network {
     pub fn managing(&mut self) -> &mut ManagingNode {
         match &mut self.bus.stations[0].node.kind {
             MachineNode::Managing(node) => node,
-            MachineNode::Controlled(_) => unreachable!("the managing node is at index 0"),
+            _ => unreachable!("the managing node is at index 0"),
         }
     }
 
@@ -252,7 +265,7 @@ impl Network {
     pub fn controlled(&mut self, node: NodeId) -> &mut ControlledNode {
         match &mut self.bus.stations[usize::from(node.0)].node.kind {
             MachineNode::Controlled(node) => node,
-            MachineNode::Managing(_) => unreachable!("the managing node is at index 0"),
+            _ => unreachable!("controlled node n is at index n"),
         }
     }
 
@@ -261,6 +274,7 @@ impl Network {
         match &self.bus.stations[usize::from(place)].node.kind {
             MachineNode::Managing(node) => node.state(),
             MachineNode::Controlled(node) => node.state(),
+            MachineNode::Diagnostic(_) => State::Off,
         }
     }
 
@@ -271,7 +285,7 @@ impl Network {
             MachineNode::Managing(node) => {
                 (1..=self.config.nodes).all(|id| node.step(NodeId(id)) == Some(Step::Operational))
             }
-            MachineNode::Controlled(_) => false,
+            _ => false,
         };
         known && (0..=self.config.nodes).all(|place| self.state(place) == State::Operational)
     }
@@ -312,6 +326,24 @@ impl Network {
     pub fn connect(&mut self, node: NodeId, connected: bool) {
         self.bus.stations[usize::from(node.0)].connected = connected;
         self.checker.forget(node);
+    }
+
+    /// Connects a diagnostic device behind the controlled nodes.
+    pub fn add_diagnostic(&mut self) {
+        let mac = mac(NodeId::DIAGNOSTIC);
+        let device = MachineNode::Diagnostic(DiagnosticDevice::new(mac));
+        self.bus.add(mac, Machine::new(device));
+    }
+
+    /// The diagnostic device.
+    ///
+    /// # Panics
+    /// There is none.
+    pub fn diagnostic(&mut self) -> &mut DiagnosticDevice {
+        match self.bus.stations.last_mut().map(|station| &mut station.node.kind) {
+            Some(MachineNode::Diagnostic(device)) => device,
+            _ => unreachable!("the diagnostic device is the last one"),
+        }
     }
 
     /// Sets an input of a controlled node.
@@ -383,9 +415,11 @@ fn described(config: NetworkConfig) -> network::Network {
         identity: identity.clone(),
         // The first poll of a cycle is sent after the SoC.
         pres_timeout_ns: 40_000,
+        soc_to_poll_ns: 0,
         multiplexed: slot(config, node),
         inputs: octet("input", INPUT),
         outputs: octet("output", OUTPUT),
+        received: Vec::new(),
         described: Some(objects.clone()),
         parameters: Vec::new(),
     };

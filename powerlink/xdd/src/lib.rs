@@ -1,20 +1,26 @@
 //! XML device descriptions (XDD) and configurations (XDC) of Ethernet POWERLINK, EPSG DS 311: the objects of a
-//! device.
+//! device. And the layout of a process image that configuration tools write ([`process_image`]).
+//!
+//! [`write`] describes a node of this implementation.
 //!
 //! [`read`] parses the text of a file and returns the device's object dictionary, or every error of the text
 //! with its position. For a configuration it also returns the values that differ from the defaults.
 //!
-//! Supported: `ObjectList` with `Object` and `SubObject` of the communication profile, and `parameter` of the
-//! application process where an object refers to one (`uniqueIDRef`). Not supported: features
-//! (`NetworkManagement`), which a node reports by its objects; dynamic channels; derived data types
-//! (`dataTypeIDRef`), whose objects must have a type of their own.
+//! Supported: `ObjectList` with `Object` and `SubObject` of the communication profile; `parameter` of the
+//! application process where an object refers to one (`uniqueIDRef`), with templates and defined data types; the
+//! features of controlled nodes (`NetworkManagement`). Not supported: dynamic channels; modular devices.
 #![forbid(unsafe_code)]
 
 mod bounds;
+mod derived;
 mod fault;
+mod features;
+mod names;
 mod object;
 mod parameter;
+mod process_image;
 mod value;
+mod write;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +29,9 @@ use roxmltree::{Document, Node};
 
 pub use fault::Fault;
 use fault::Faults;
+pub use features::Features;
+pub use process_image::{ImageChannel, process_image};
+pub use write::{Device, write};
 
 /// A device description.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -31,6 +40,8 @@ pub struct Description {
     pub product: Option<String>,
     /// Its objects, with their defaults.
     pub objects: Dictionary,
+    /// Its abilities.
+    pub features: Features,
     /// The names of the objects.
     pub names: BTreeMap<ObjectId, String>,
     /// Values that a configuration sets (`actualValue`) and that differ from the defaults, in the order of the
@@ -68,6 +79,7 @@ pub fn read(text: &str) -> Result<Description, Vec<Fault>> {
             object::read(node, &parameters, &faults, &mut description);
         }
     }
+    description.features = Features::read(root);
     let name = root.descendants().find(|node| is(*node, "productName"));
     description.product = name.and_then(|name| name.text()).map(|name| name.trim().to_owned());
     faults.judge().map(|()| description)

@@ -12,6 +12,17 @@ const DEFINITIONS: [&str; 3] = ["0", "5", "6"];
 /// `objectType`: an object with sub-indices.
 const COMPOUND: [&str; 2] = ["8", "9"];
 
+/// Number of equal elements from which on an array has one description for all of them.
+const UNIFORM: usize = 8;
+
+/// An object with a value.
+struct ReadObject<'a, 'input> {
+    node: Node<'a, 'input>,
+    id: ObjectId,
+    object: Object,
+    actual: Option<Vec<u8>>,
+}
+
 /// Reads an `Object` and its sub-objects.
 pub(crate) fn read(
     node: Node<'_, '_>,
@@ -26,54 +37,81 @@ pub(crate) fn read(
     }
     let subs: Vec<Node<'_, '_>> = node.children().filter(|child| is(*child, "SubObject")).collect();
     if subs.is_empty() && !COMPOUND.contains(&kind) {
-        return one(node, id(index, 0), None, parameters, faults, to);
+        let read = one(node, id(index, 0), None, parameters, faults);
+        read.into_iter().for_each(|read| add(read, faults, to));
+        return;
     }
     // The elements of an array have its type unless they have their own.
     let data_type = if kind == "8" { of_attribute(node, faults) } else { None };
+    let mut elements = Vec::new();
     for sub in subs {
         let Some(sub_index) = number(sub, "subIndex", 2, faults) else { continue };
         // Number of entries, whatever the type of the entries.
         let data_type = if sub_index == 0 { Some(DataType::Unsigned(1)) } else { data_type };
-        one(sub, id(index, sub_index as u8), data_type, parameters, faults, to);
+        let read = one(sub, id(index, sub_index as u8), data_type, parameters, faults);
+        match read {
+            Some(read) if sub_index == 0 => add(read, faults, to),
+            read => elements.extend(read),
+        }
     }
+    let is_uniform = |(place, read): (usize, &ReadObject<'_, '_>)| {
+        usize::from(read.id.sub) == place + 1 && read.object == elements[0].object
+    };
+    if elements.len() >= UNIFORM && elements.iter().enumerate().all(is_uniform) {
+        let (count, element) = (elements.len() as u8, elements[0].object.clone());
+        if to.objects.add_array(index, count, element).is_ok() {
+            elements.into_iter().for_each(|read| record(read, faults, to));
+            return;
+        }
+    }
+    elements.into_iter().for_each(|read| add(read, faults, to));
 }
 
 /// Reads an object with a value; `data_type` is its default type.
-fn one(
-    node: Node<'_, '_>,
-    object: ObjectId,
+fn one<'a, 'input>(
+    node: Node<'a, 'input>,
+    id: ObjectId,
     data_type: Option<DataType>,
     parameters: &Parameters<'_>,
     faults: &Faults<'_, '_>,
-    to: &mut Description,
-) {
+) -> Option<ReadObject<'a, 'input>> {
     let parameter = parameter(node, parameters, faults);
-    let described = describe(node, object, data_type, &parameter, faults);
-    let Some(described) = described else { return };
-    let actual = match written(node, "actualValue", parameter.actual, &described, object, faults) {
-        Ok(actual) => actual,
-        Err(()) => return,
-    };
+    let object = describe(node, id, data_type, &parameter, faults)?;
+    let actual = written(node, "actualValue", parameter.actual, &object, id, faults).ok()?;
+    Some(ReadObject { node, id, object, actual })
+}
+
+/// Adds an object to a description.
+fn add(read: ReadObject<'_, '_>, faults: &Faults<'_, '_>, to: &mut Description) {
+    let ReadObject { node, id, ref object, .. } = read;
+    match to.objects.add(id, object.clone()) {
+        Ok(()) => {}
+        // A list may repeat an object.
+        Err(AddError::Exists(_)) if to.objects.object(id) == Ok(object) => return,
+        Err(error) => {
+            let (attribute, help) = match error {
+                AddError::Exists(_) => ("index", "describe each object once"),
+                AddError::Default(..) => ("defaultValue", "give a default within the limits"),
+            };
+            return faults.note_attribute(node, attribute, error.to_string(), help);
+        }
+    }
+    record(read, faults, to);
+}
+
+/// Records name and actual value of an added object.
+fn record(read: ReadObject<'_, '_>, faults: &Faults<'_, '_>, to: &mut Description) {
+    let ReadObject { node, id, object, actual } = read;
     if let Some(name) = node.attribute("name") {
-        to.names.insert(object, name.to_owned());
+        to.names.insert(id, name.to_owned());
     }
-    let default = described.default.clone();
-    if let Err(error) = to.objects.add(object, described) {
-        let (attribute, help) = match error {
-            AddError::Exists(_) => ("index", "describe each object once"),
-            AddError::Default(..) => ("defaultValue", "give a default within the limits"),
-        };
-        return faults.note_attribute(node, attribute, error.to_string(), help);
-    }
-    let Some(actual) = actual.filter(|actual| *actual != default) else { return };
-    // The dictionary checks the value against the limits.
-    let fits = to.objects.set(object, &actual).and_then(|()| to.objects.set(object, &default));
-    match fits {
-        Ok(()) => to.actual.push((object, actual)),
+    let Some(actual) = actual.filter(|actual| *actual != object.default) else { return };
+    match to.objects.check(id, &actual) {
+        Ok(()) => to.actual.push((id, actual)),
         Err(abort) => faults.note_attribute(
             node,
             "actualValue",
-            format!("object {object} refuses its actual value, {abort}"),
+            format!("object {id} refuses its actual value, {abort}"),
             "give a value within the limits",
         ),
     }
@@ -87,13 +125,13 @@ fn parameter<'a>(
 ) -> Parameter<'a> {
     let Some(reference) = node.attribute("uniqueIDRef") else { return Parameter::default() };
     match parameters.get(reference) {
-        Some(parameter) => parameter.clone(),
+        Some(parameter) => parameter,
         None => {
             faults.note_attribute(
                 node,
                 "uniqueIDRef",
                 format!("parameter {reference:?} not found"),
-                "use the uniqueID of a parameter of ApplicationProcess",
+                "use the uniqueID of a parameter or parameterGroup of ApplicationProcess",
             );
             Parameter::default()
         }
@@ -113,6 +151,9 @@ fn describe(
         own => own.or(parameter.data_type).or(data_type),
     };
     let Some(data_type) = data_type else {
+        if is_reserved(node) {
+            return None;
+        }
         let help = "add dataType, as dataType=\"0006\" for UNSIGNED16";
         faults.note(node, format!("object {object} has no data type"), help);
         return None;
@@ -126,9 +167,19 @@ fn describe(
     let mappable = mappable(node, access, data_type, faults);
     let mut described = Object::new(data_type, access, value::zero(data_type)).mapped(mappable);
     let default = written(node, "defaultValue", parameter.default, &described, object, faults);
-    described.default = default.ok()?.unwrap_or(described.default);
     described.limits = limits(node, object, data_type, parameter, faults);
+    described.default = match default.ok()? {
+        Some(default) => default,
+        // The device defines it. Until it is read, it is the value within the limits that is next to 0.
+        None => value::nearest(data_type, described.limits.as_ref()),
+    };
     Some(described)
+}
+
+/// Whether a sub-object only keeps its sub-index free: it has nothing but a name.
+fn is_reserved(node: Node<'_, '_>) -> bool {
+    const VALUE: [&str; 4] = ["accessType", "PDOmapping", "defaultValue", "uniqueIDRef"];
+    is(node, "SubObject") && VALUE.iter().all(|attribute| !node.has_attribute(*attribute))
 }
 
 /// A value of an object in an attribute, or in its parameter.

@@ -1,12 +1,13 @@
 //! Parameters of the application process, to which objects refer for their type, access and values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use onbeat_powerlink::od::{Access, DataType};
 use roxmltree::Node;
 
+use crate::derived::{self, Definitions};
 use crate::fault::Faults;
-use crate::{is, value};
+use crate::is;
 
 /// The attributes of a parameter and its template.
 #[derive(Debug, Clone, Default)]
@@ -20,22 +21,41 @@ pub(crate) struct Parameter<'a> {
 }
 
 /// Parameters by their `uniqueID`.
-pub(crate) type Parameters<'a> = BTreeMap<&'a str, Parameter<'a>>;
+#[derive(Debug)]
+pub(crate) struct Parameters<'a> {
+    parameters: BTreeMap<&'a str, Parameter<'a>>,
+    /// Groups of parameters. An object that consists of a group has its own type.
+    groups: BTreeSet<&'a str>,
+}
+
+impl<'a> Parameters<'a> {
+    /// The parameter that an object refers to; an empty one for a group.
+    pub(crate) fn get(&self, reference: &str) -> Option<Parameter<'a>> {
+        let group = || self.groups.contains(reference).then(Parameter::default);
+        self.parameters.get(reference).cloned().or_else(group)
+    }
+}
 
 /// All parameters of a file.
-pub(crate) fn collect<'a>(root: Node<'a, '_>, faults: &Faults<'_, '_>) -> Parameters<'a> {
+pub(crate) fn collect<'a>(root: Node<'a, 'a>, faults: &Faults<'_, '_>) -> Parameters<'a> {
     let named = |name: &'static str| {
         root.descendants()
             .filter(move |node| is(*node, name))
             .filter_map(|node| Some((node.attribute("uniqueID")?, node)))
     };
     let templates: BTreeMap<&str, Node<'_, '_>> = named("parameterTemplate").collect();
-    let mut parameters = Parameters::new();
+    let context = Context {
+        definitions: derived::collect(root),
+        values: named("allowedValuesTemplate").collect(),
+        faults,
+    };
+    let groups = named("parameterGroup").map(|(id, _)| id).collect();
+    let mut parameters = BTreeMap::new();
     for (id, node) in named("parameter") {
-        let mut parameter = read(node, faults);
+        let mut parameter = context.read(node);
         if let Some(reference) = node.attribute("templateIDRef") {
             match templates.get(reference) {
-                Some(template) => parameter.complete(read(*template, faults)),
+                Some(template) => parameter.complete(context.read(*template)),
                 None => faults.note_attribute(
                     node,
                     "templateIDRef",
@@ -49,7 +69,15 @@ pub(crate) fn collect<'a>(root: Node<'a, '_>, faults: &Faults<'_, '_>) -> Parame
             faults.note_attribute(node, "uniqueID", what, "use a different ID for each");
         }
     }
-    parameters
+    Parameters { parameters, groups }
+}
+
+/// What parameters refer to.
+struct Context<'a, 'f> {
+    definitions: Definitions<'a>,
+    /// `allowedValuesTemplate` by `uniqueID`.
+    values: BTreeMap<&'a str, Node<'a, 'a>>,
+    faults: &'f Faults<'f, 'f>,
 }
 
 impl<'a> Parameter<'a> {
@@ -64,18 +92,41 @@ impl<'a> Parameter<'a> {
     }
 }
 
-fn read<'a>(node: Node<'a, '_>, faults: &Faults<'_, '_>) -> Parameter<'a> {
-    let mut parameter = Parameter { access: access(node, faults), ..Parameter::default() };
-    for child in node.children().filter(Node::is_element) {
-        let written = child.attribute("value");
-        match child.tag_name().name() {
-            "defaultValue" => parameter.default = written,
-            "actualValue" => parameter.actual = written,
-            "allowedValues" => (parameter.low, parameter.high) = range(child),
-            element => parameter.data_type = parameter.data_type.or(value::simple_type(element)),
+impl<'a> Context<'a, '_> {
+    fn read(&self, node: Node<'a, '_>) -> Parameter<'a> {
+        let data_type = derived::data_type(node, &self.definitions);
+        let access = access(node, self.faults);
+        let mut parameter = Parameter { data_type, access, ..Parameter::default() };
+        for child in node.children().filter(Node::is_element) {
+            let written = child.attribute("value");
+            match child.tag_name().name() {
+                "defaultValue" => parameter.default = written,
+                "actualValue" => parameter.actual = written,
+                "allowedValues" => (parameter.low, parameter.high) = self.range(child),
+                _ => {}
+            }
+        }
+        parameter
+    }
+
+    /// The limits of `allowedValues`, or of its template.
+    fn range(&self, allowed: Node<'a, '_>) -> (Option<&'a str>, Option<&'a str>) {
+        let Some(reference) = allowed.attribute("templateIDRef") else { return range(allowed) };
+        match self.values.get(reference) {
+            Some(template) if !allowed.has_children() => range(*template),
+            // Both restrict the values.
+            Some(_) => range(allowed),
+            None => {
+                self.faults.note_attribute(
+                    allowed,
+                    "templateIDRef",
+                    format!("allowedValuesTemplate {reference:?} not found"),
+                    "use the uniqueID of a template",
+                );
+                (None, None)
+            }
         }
     }
-    parameter
 }
 
 /// The limits, if the permitted values are one range.

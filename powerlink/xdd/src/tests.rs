@@ -44,6 +44,131 @@ fn a_device_with_everything() {
     assert_eq!(od.object(id(0x0005, 0)), Err(Abort::NO_OBJECT), "a type is not an object");
 }
 
+/// A configuration of a drive, with the elements of larger devices.
+const SERVO: &str = include_str!("../fixtures/servo.xdc");
+
+#[test]
+fn a_configuration_of_a_larger_device() {
+    use DataType::{Domain, Integer, Unsigned};
+    let device = read(SERVO).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    let od = &device.objects;
+    let object = |index, sub| od.object(id(index, sub)).unwrap_or_else(|_| panic!("{index:x}"));
+    // Arrays whose elements are equal have one description.
+    let arrays: Vec<(u16, u8)> = od.arrays().map(|(index, count, _)| (index, count)).collect();
+    assert_eq!(arrays, [(0x1600, 12), (0x1f81, 10)]);
+    assert_eq!((od.number(id(0x1f81, 0)), od.subs(0x1f81).count()), (254, 11));
+    assert_eq!(object(0x1f81, 10).access, Access::ReadWrite);
+    assert_eq!((od.number(id(0x2010, 2)), od.subs(0x2010).count()), (2, 4), "other defaults");
+    // Without a default: the value within the limits that is next to 0.
+    let values = [1, 2, 3, 4, 5].map(|sub| od.get(id(0x2020, sub)).unwrap().to_vec());
+    let real = 1.5_f32.to_le_bytes().to_vec();
+    assert_eq!(values, [vec![36, 0], vec![0xfe], vec![0, 0], vec![1], real]);
+    // Types of the application process.
+    let types = [1, 2, 3, 4, 5, 6].map(|sub| object(0x2030, sub).data_type);
+    let expected = [Unsigned(2), Domain, Domain, Unsigned(1), Integer(4), Unsigned(1)];
+    assert_eq!(types, expected);
+    assert_eq!(object(0x2030, 1).limits, Some(Limits::Unsigned(0..=100)));
+    let access = [1, 2, 3, 4, 5, 6].map(|sub| object(0x2030, sub).access);
+    use Access::{Constant, ReadOnly, ReadWrite, WriteOnly};
+    assert_eq!(access, [ReadWrite, ReadOnly, Constant, ReadWrite, WriteOnly, ReadWrite]);
+    assert_eq!(od.object(id(0x2030, 7)), Err(Abort::NO_SUB_INDEX), "reserved");
+    // Values in the form of addresses, and of an empty domain.
+    let values = [1, 2, 3].map(|sub| od.get(id(0x2040, sub)).unwrap().to_vec());
+    assert_eq!(values, [vec![254, 100, 168, 192], vec![2, 0, 0, 0, 0, 9], vec![]]);
+    let mappable = [1, 2, 3, 4, 5, 6].map(|sub| object(0x6000, sub).mappable);
+    use Mappable::{Both, No, Receive, Transmit};
+    assert_eq!(mappable, [No, Transmit, Both, Receive, Transmit, Receive]);
+    // Actual values: of objects, of elements of an array, of a parameter.
+    let expected = [
+        (id(0x1006, 0), vec![0xd0, 7, 0, 0]),
+        (id(0x1600, 1), vec![1, 0x62, 0, 0, 0, 0, 8, 0]),
+        (id(0x1f81, 3), vec![3, 0, 0, 0x80]),
+        (id(0x2030, 1), vec![50, 0]),
+    ];
+    assert_eq!(device.actual, expected);
+    assert_eq!(od.number(id(0x1006, 0)), 0, "the default");
+}
+
+/// What a description has of an object: type without the length of texts, access, PDOs, limits, default.
+type Content = (ObjectId, String, Access, Mappable, Option<Limits>, Vec<u8>);
+
+fn content(od: &Dictionary) -> Vec<Content> {
+    let of = |(id, object): (ObjectId, &onbeat_powerlink::od::Object)| {
+        let default = od.default_of(id).unwrap().to_vec();
+        let (data_type, limits) = (object.data_type.to_string(), object.limits.clone());
+        (id, data_type, object.access, object.mappable, limits, default)
+    };
+    od.objects().map(of).collect()
+}
+
+/// The objects of a node with signals of every type, and of a managing node: written and read again, they are the
+/// same.
+#[test]
+fn a_written_description_has_the_same_objects() {
+    use onbeat_powerlink::od::Object;
+    use onbeat_powerlink::od::profile::{self, Identity};
+    let identity = Identity {
+        vendor_id: 0x142,
+        features: profile::CONTROLLED_NODE_FEATURES,
+        device_name: b"<a> & \"b\"".to_vec(),
+        ..Identity::default()
+    };
+    let mut od = profile::controlled_node(&identity, 3).unwrap();
+    let mut names = BTreeMap::new();
+    let mut add = |object, data_type: DataType, mappable, limits| {
+        let default = vec![0; data_type.fixed_len().unwrap_or(0)];
+        let described = Object::new(data_type, Access::ReadWrite, default).mapped(mappable);
+        od.add(object, Object { limits, ..described }).unwrap();
+        names.insert(object, format!("value \"{object}\""));
+    };
+    for len in 1..=8 {
+        let signed = Some(Limits::Signed(-100..=100));
+        add(id(0x6000, len), DataType::Integer(len), Mappable::Transmit, signed);
+        add(id(0x6200, len), DataType::Unsigned(len), Mappable::Receive, None);
+    }
+    add(id(0x6400, 0), DataType::Real(4), Mappable::Both, Some(Limits::Real(-1.5..=1e30)));
+    add(id(0x6401, 0), DataType::Real(8), Mappable::Both, None);
+    add(id(0x6402, 0), DataType::Boolean, Mappable::Both, Some(Limits::Unsigned(0..=1)));
+    add(id(0x2000, 0), DataType::Domain, Mappable::No, None);
+    od.set_default(id(0x2000, 0), &[0, 1, 0xfe]).unwrap();
+    od.set_default(id(0x6401, 0), &0.1_f64.to_le_bytes()).unwrap();
+    let nodes = [(&od, false), (&managing(&identity), true)];
+    for (objects, is_managing) in nodes {
+        let names = names.clone();
+        let (file_name, date) = ("device.xdd", "2026-11-24");
+        let text = write(&Device { objects, names, is_managing, file_name, date });
+        let read = read(&text).unwrap_or_else(|faults| panic!("{faults:#?}"));
+        for (read, written) in content(&read.objects).iter().zip(&content(objects)) {
+            assert_eq!(read, written);
+        }
+        assert_eq!(read.objects.objects().count(), objects.objects().count());
+        assert_eq!(read.product.as_deref(), Some("<a> & \"b\""));
+        assert_eq!(read.features.flag("DLLFeatureMN"), Some(is_managing));
+        assert_eq!(read.features.number("NMTCycleTimeMin"), Some(200));
+        assert_eq!(read.actual, []);
+        if !is_managing {
+            assert_eq!(read.features.number("PDORPDOChannels"), Some(3));
+            assert_eq!(read.names[&id(0x6000, 1)], "value \"6000/01\"");
+            assert_eq!(read.names[&id(0x1018, 1)], "VendorId_U32");
+        }
+    }
+}
+
+fn managing(identity: &onbeat_powerlink::od::profile::Identity) -> Dictionary {
+    onbeat_powerlink::od::profile::managing_node(identity, 1000, &[]).unwrap()
+}
+
+#[test]
+fn features_of_a_device() {
+    let device = read(SERVO).unwrap();
+    let features = &device.features;
+    assert_eq!(features.number("NMTCycleTimeMin"), Some(400));
+    assert_eq!(features.flag("DLLCNFeatureMultiplex"), Some(false));
+    assert_eq!(features.flag("SDOServer"), Some(true));
+    assert_eq!((features.number("PDORPDOChannels"), features.text("NMTNone")), (Some(2), None));
+    assert_eq!((features.number("SDOServer"), features.flag("PDORPDOChannels")), (None, None));
+}
+
 #[test]
 fn a_configuration_has_the_differing_values() {
     let text = DEVICE
@@ -130,13 +255,18 @@ fn errors_have_their_position() {
             "ApplicationProcess",
         ),
         (
-            objects(&[unsigned(""), unsigned("")].concat()),
+            objects(&[unsigned(""), unsigned("defaultValue=\"1\"")].concat()),
             "4:9: object 2000/00 already exists",
             "once",
         ),
         (
             DEVICE.replace("templateIDRef=\"UID_TEMPLATE_OCTET\"", "templateIDRef=\"T\""),
             "parameterTemplate \"T\" not found",
+            "uniqueID",
+        ),
+        (
+            SERVO.replace("templateIDRef=\"UID_Percent\"", "templateIDRef=\"P\""),
+            "allowedValuesTemplate \"P\" not found",
             "uniqueID",
         ),
         (

@@ -1,5 +1,7 @@
 //! Types, and values in the form of attributes.
 
+use std::net::Ipv4Addr;
+
 use onbeat_powerlink::od::{DataType, Limits};
 
 /// Maximum length of a text in a description, in octets.
@@ -39,6 +41,55 @@ pub(crate) fn data_type(index: u16) -> Option<DataType> {
     })
 }
 
+/// The index of a type.
+pub(crate) fn index(data_type: DataType) -> u16 {
+    match data_type {
+        DataType::Boolean => 0x0001,
+        DataType::Integer(1) => 0x0002,
+        DataType::Integer(2) => 0x0003,
+        DataType::Integer(3) => 0x0010,
+        DataType::Integer(4) => 0x0004,
+        DataType::Integer(len) => 0x000d + u16::from(len.min(8)),
+        DataType::Unsigned(1) => 0x0005,
+        DataType::Unsigned(2) => 0x0006,
+        DataType::Unsigned(3) => 0x0016,
+        DataType::Unsigned(4) => 0x0007,
+        DataType::Unsigned(len) => 0x0013 + u16::from(len.min(8)),
+        DataType::Real(4) => 0x0008,
+        DataType::Real(_) => 0x0011,
+        DataType::VisibleString(_) => 0x0009,
+        DataType::OctetString(_) => 0x000a,
+        DataType::Domain => 0x000f,
+    }
+}
+
+/// The form of a value that [`value`] reads; `None` for a text that is not UTF-8.
+pub(crate) fn written(data_type: DataType, octets: &[u8]) -> Option<String> {
+    let mut number = [0; 8];
+    number.iter_mut().zip(octets).for_each(|(to, from)| *to = *from);
+    let unsigned = u64::from_le_bytes(number);
+    Some(match data_type {
+        DataType::Boolean => (unsigned != 0).to_string(),
+        DataType::Unsigned(4 | 8) => {
+            let digits = 2 * octets.len();
+            format!("0x{unsigned:0digits$X}")
+        }
+        DataType::Unsigned(_) => unsigned.to_string(),
+        DataType::Integer(len) => {
+            let unused = 64 - 8 * u32::from(len.clamp(1, 8));
+            ((unsigned << unused) as i64 >> unused).to_string()
+        }
+        DataType::Real(4) => format!("0x{:08X}", unsigned as u32),
+        DataType::Real(_) => format!("0x{unsigned:016X}"),
+        DataType::VisibleString(_) => std::str::from_utf8(octets).ok()?.to_owned(),
+        DataType::OctetString(_) | DataType::Domain if octets.is_empty() => String::new(),
+        DataType::OctetString(_) | DataType::Domain => {
+            let digits: Vec<String> = octets.iter().map(|octet| format!("{octet:02X}")).collect();
+            format!("0x{}", digits.concat())
+        }
+    })
+}
+
 /// The type of an element of a parameter.
 pub(crate) fn simple_type(element: &str) -> Option<DataType> {
     data_type(match element {
@@ -64,12 +115,38 @@ pub(crate) fn zero(data_type: DataType) -> Vec<u8> {
     vec![0; data_type.fixed_len().unwrap_or_default()]
 }
 
+/// The value within the limits that is next to 0.
+pub(crate) fn nearest(data_type: DataType, limits: Option<&Limits>) -> Vec<u8> {
+    let nearest = match (data_type, limits) {
+        (DataType::Unsigned(len), Some(Limits::Unsigned(range))) => {
+            low(&range.start().to_le_bytes(), len, 0)
+        }
+        (DataType::Boolean, Some(Limits::Unsigned(range))) => {
+            Some(vec![u8::from(*range.start() > 0)])
+        }
+        (DataType::Integer(len), Some(Limits::Signed(range))) if *range.start() <= *range.end() => {
+            low(&0.clamp(*range.start(), *range.end()).to_le_bytes(), len, 0xff)
+        }
+        (DataType::Real(len), Some(Limits::Real(range))) if *range.start() <= *range.end() => {
+            let nearest = 0_f64.clamp(*range.start(), *range.end());
+            Some(match len {
+                4 => (nearest as f32).to_le_bytes().to_vec(),
+                _ => nearest.to_le_bytes().to_vec(),
+            })
+        }
+        _ => None,
+    };
+    nearest.unwrap_or_else(|| zero(data_type))
+}
+
 /// The octets of a value on the wire; `None` if it does not fit the type.
 pub(crate) fn value(data_type: DataType, text: &str) -> Option<Vec<u8>> {
     let trimmed = text.trim();
     match data_type {
         // Blanks are part of a text.
         DataType::VisibleString(_) => Some(text.as_bytes().to_vec()),
+        // A number where octets are expected: the length of the value.
+        DataType::OctetString(_) | DataType::Domain if trimmed == "0" => Some(Vec::new()),
         DataType::OctetString(_) | DataType::Domain => octets(trimmed),
         _ if trimmed.is_empty() => Some(zero(data_type)),
         DataType::Boolean => match trimmed {
@@ -77,8 +154,14 @@ pub(crate) fn value(data_type: DataType, text: &str) -> Option<Vec<u8>> {
             "false" => Some(vec![0]),
             number => Some(vec![u8::from(integer(number)? != 0)]),
         },
+        // An Ethernet address has the order of the wire.
+        DataType::Unsigned(6) if trimmed.contains([':', '-']) => ethernet_address(trimmed),
         DataType::Unsigned(len) => {
-            let number = u64::try_from(integer(trimmed)?).ok()?;
+            let number = match trimmed.parse::<Ipv4Addr>() {
+                // 192.168.100.1 is 0xC0A86401.
+                Ok(address) if len == 4 => u32::from(address).into(),
+                _ => u64::try_from(integer(trimmed)?).ok()?,
+            };
             low(&number.to_le_bytes(), len, 0)
         }
         DataType::Integer(len) => low(&signed(trimmed, len)?.to_le_bytes(), len, 0xff),
@@ -163,6 +246,15 @@ fn low(number: &[u8; 8], len: u8, filling: u8) -> Option<Vec<u8>> {
     fits.then(|| low.to_vec())
 }
 
+/// An Ethernet address, such as `02:00:00:00:00:01`.
+fn ethernet_address(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.split([':', '-']).map(|pair| match octets(pair)?[..] {
+        [octet] => Some(octet),
+        _ => None,
+    });
+    pairs.collect::<Option<Vec<u8>>>().filter(|octets| octets.len() == 6)
+}
+
 /// Octets in hexadecimal, with or without `0x` in front, and blanks in between.
 fn octets(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
@@ -183,7 +275,7 @@ mod tests {
     #[test]
     fn values_in_their_written_form() {
         use DataType::{Boolean, Domain, Integer, OctetString, Real, Unsigned, VisibleString};
-        let cases: [(DataType, &str, Option<&[u8]>); 33] = [
+        let cases: [(DataType, &str, Option<&[u8]>); 39] = [
             (Unsigned(1), "255", Some(&[255])),
             (Unsigned(1), "0xFF", Some(&[255])),
             (Unsigned(1), " 7 ", Some(&[7])),
@@ -195,6 +287,12 @@ mod tests {
             (Unsigned(1), "1F", None),
             (Unsigned(1), "$NODEID", None),
             (Unsigned(1), "+-1", None),
+            (Unsigned(4), "192.168.100.1", Some(&[1, 100, 168, 192])),
+            (Unsigned(3), "1.2.3.4", None),
+            (Unsigned(6), "02:00-00:00:00:01", Some(&[2, 0, 0, 0, 0, 1])),
+            (Unsigned(6), "02:00:00:00:01", None),
+            (Unsigned(6), "-1", None),
+            (OctetString(9), "0", Some(&[])),
             (Unsigned(3), "0x010203", Some(&[3, 2, 1])),
             (Unsigned(4), "0X000F0191", Some(&[0x91, 1, 15, 0])),
             (Unsigned(8), "18446744073709551615", Some(&[255; 8])),
@@ -235,6 +333,24 @@ mod tests {
             }
             for text in [bits.to_string(), format!("{bits:#x}")] {
                 prop_assert_eq!(value(DataType::Unsigned(octets), &text), Some(expected.clone()));
+            }
+        }
+
+        /// A value in its written form is read back, and so is its type.
+        #[test]
+        fn written_values_are_read_back(number: u64, len in 1..=8u8, texts in "[ -~]{0,20}") {
+            use DataType::{Boolean, Domain, Integer, OctetString, Real, Unsigned, VisibleString};
+            for data_type in
+                [Boolean, Unsigned(len), Integer(len), Real(4), Real(8), VisibleString(TEXT), OctetString(TEXT), Domain]
+            {
+                let octets = match data_type {
+                    Boolean => vec![number as u8 & 1],
+                    VisibleString(_) => texts.clone().into_bytes(),
+                    _ => number.to_le_bytes()[..data_type.fixed_len().unwrap_or(len.into())].to_vec(),
+                };
+                let text = written(data_type, &octets).unwrap();
+                prop_assert_eq!(value(data_type, &text), Some(octets), "{:?} {}", data_type, text);
+                prop_assert_eq!(super::data_type(index(data_type)), Some(data_type));
             }
         }
 

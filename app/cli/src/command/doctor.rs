@@ -3,12 +3,13 @@
 mod fix;
 mod restore;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use onbeat_node::doctor::{Finding, Level, Target, table, worst};
 use serde::Serialize;
 
-use onbeat_terminal::exit::{Answer, Result};
+use onbeat_terminal::exit::{Answer, Failure, Result};
 use onbeat_terminal::output;
 
 /// Check this host's capabilities and real-time settings, and change them
@@ -45,6 +46,9 @@ pub(crate) struct Arguments {
     root: Option<PathBuf>,
 }
 
+/// Most interfaces of one command: more than a host has ports.
+const MOST_INTERFACES: usize = 1024;
+
 /// Output of `--json`.
 #[derive(Serialize)]
 struct Report {
@@ -53,7 +57,15 @@ struct Report {
 }
 
 impl Arguments {
-    pub(crate) fn execute(self) -> Result {
+    pub(crate) fn execute(mut self) -> Result {
+        let mut known = BTreeSet::new();
+        self.interfaces.retain(|name| known.insert(name.clone()));
+        if self.interfaces.len() > MOST_INTERFACES {
+            let count = self.interfaces.len();
+            return Err(Failure::new(format!(
+                "{count} interfaces are too many: at most {MOST_INTERFACES} per command; divide them among several"
+            )));
+        }
         let at = Target { root: self.root };
         if self.fix.fix {
             return self.fix.execute(&at, self.interfaces, self.json);

@@ -1,20 +1,22 @@
 //! `onbeat powerlink`
 
+mod description;
 mod node;
 mod sniff;
 
 use onbeat_terminal::exit::Result;
 
-/// Run Ethernet POWERLINK nodes (EPSG DS 301), or analyze a bus
+/// Run Ethernet POWERLINK nodes (EPSG DS 301), describe them, or analyze a bus
 ///
-/// Runs managing and controlled nodes of one network file on any interface, and analyzes the traffic of any
-/// bus.
+/// Runs managing and controlled nodes of one network file on any interface, writes their device descriptions, and
+/// analyzes the traffic of any bus.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat powerlink mn bus.toml --interface eth1
   onbeat powerlink cn bus.toml --node 1 --interface eth1
   onbeat powerlink sniff eth1 --seconds 10 --json
+  onbeat powerlink xdd bus.toml --node 1 > node.xdd
 
 Exit status: 0 success, 1 negative result (the bus has faults or is not in OPERATIONAL), 2 error.")]
 pub(crate) struct Arguments {
@@ -27,6 +29,7 @@ enum Powerlink {
     Mn(node::Managing),
     Cn(node::Controlled),
     Sniff(sniff::Sniff),
+    Xdd(description::Xdd),
 }
 
 impl Arguments {
@@ -35,6 +38,7 @@ impl Arguments {
             Powerlink::Mn(managing) => managing.execute(),
             Powerlink::Cn(controlled) => controlled.execute(),
             Powerlink::Sniff(sniff) => sniff.execute(),
+            Powerlink::Xdd(xdd) => xdd.execute(),
         }
     }
 }

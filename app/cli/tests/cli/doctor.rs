@@ -26,3 +26,21 @@ fn a_missing_interface_is_bad() {
     let line = ran.out.lines().find(|line| line.contains("no-such-device")).expect("it is named");
     assert!(line.starts_with("BAD "), "{line}");
 }
+
+/// Each was examined, also a repeated one: 100,000 words took minutes.
+#[test]
+fn many_words_are_one_error_and_a_repeated_word_is_one() {
+    let names: Vec<String> = (0..100_000).map(|at| format!("e{at}")).collect();
+    let mut words = vec!["doctor"];
+    words.extend(names.iter().map(String::as_str));
+    for option in [None, Some("--fix")] {
+        words.extend(option);
+        let ran = run(&words);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+        assert!(ran.err.starts_with("onbeat: 100000 interfaces are too many: at most 1024 "));
+        assert!(ran.err.len() < 200, "{} octets", ran.err.len());
+    }
+    let once = run(&["doctor", "lo"]);
+    let often = run(&[&["doctor"], &["lo"; 50_000][..]].concat());
+    assert_eq!(often.out.lines().count(), once.out.lines().count());
+}

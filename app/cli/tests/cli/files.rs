@@ -63,6 +63,7 @@ fn only_regular_files_are_read() {
         for arguments in [
             &["run", "--check", file][..],
             &["powerlink", "cn", file, "--node", "1", "--interface", "lo"],
+            &["powerlink", "mn", "--cdc", file, "--interface", "lo"],
             &["irq", "guard", "--dry-run", file],
             &["stream", "add", file],
             &["delay", "ping", "127.0.0.1", "--count", "1", "--key", file],
@@ -122,9 +123,31 @@ fn a_file_with_very_many_errors_is_reported_in_bounded_memory() {
     }
 }
 
+/// Generated files have lines of any length.
+#[test]
+fn a_fault_in_a_very_long_line_is_reported_in_part() {
+    let directory = TemporaryDirectory::new("long-line");
+    let file = directory.file("long.toml");
+    let long = "a".repeat(20 << 20);
+    for text in [
+        format!("[node]\nname = \"{long}\n"),
+        format!("[node]\nname = \"{long}\"\n"),
+        format!("{long} = 1\n"),
+        format!("[{long}]\nx = 1\n"),
+        format!("[[port]]\nname = \"a\"\ninterface = \"b\"\n[[stream]]\nname = \"{long}\"\n"),
+    ] {
+        fs::write(&file, &text).unwrap();
+        let error = refused(&["run", "--check", file.to_str().unwrap()]);
+        assert!(error.contains("long.toml:") && error.contains("aaa"), "{}", error.len());
+        assert!(error.len() < 64 << 10, "{} octets", error.len());
+    }
+}
+
 /// Runs a command whose `option` names a file that the command reads or writes by another argument.
 fn refused_to_overwrite(line: &str, option: &str, output: &str) {
-    let directory = TemporaryDirectory::new("overwrite");
+    // Two tests call this at a time.
+    let test = thread::current().name().unwrap_or_default().replace(':', "-");
+    let directory = TemporaryDirectory::new(&format!("overwrite-{test}"));
     let file = directory.file("input");
     fs::write(&file, "precious").unwrap();
     for (name, link) in [("symbolic", true), ("hard", false)] {

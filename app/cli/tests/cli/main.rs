@@ -8,6 +8,7 @@ mod files;
 mod help;
 mod install;
 mod node;
+mod results;
 mod run;
 mod service;
 mod trust;

@@ -112,6 +112,39 @@ fn a_check_warns_of_files_that_another_user_could_have_written() {
     }
 }
 
+/// A project of a configuration tool: both of its files, by options and by a network file.
+#[test]
+fn files_of_a_project_are_checked_as_well() {
+    if !require_all(&[Feature::Root]) {
+        return;
+    }
+    let files = Files::new("trust-project");
+    let (cdc, xap) = (files.path("mnobd.cdc"), files.path("xap.xml"));
+    // 1F81/01 = 0x80000007: one node without process data.
+    let node = [1, 0, 0, 0, 0x81, 0x1f, 1, 4, 0, 0, 0, 7, 0, 0, 0x80];
+    fs::write(&cdc, node).expect("a file");
+    fs::write(&xap, "<a><ProcessImage type=\"input\"/></a>").expect("a file");
+    let text = "[managing]\ncdc = \"mnobd.cdc\"\nxap = \"xap.xml\"\n";
+    fs::write(files.path("bus.toml"), text).expect("a file");
+    let options = format!("powerlink mn --cdc {} --xap {}", cdc.display(), xap.display());
+    for line in [options, "powerlink mn bus.toml".to_owned()] {
+        let check = || files.run(&format!("{line} --check"));
+        let CommandOutput { code, err, .. } = check();
+        assert_eq!((code, err.as_str()), (0, ""), "{line}");
+        for file in [&cdc, &xap] {
+            chown(file, Some(65534), None).expect("another owner");
+            let refusal = format!("configuration file {file:?} is refused: ");
+            let CommandOutput { code, err, .. } = check();
+            assert!(code == 0 && err.contains(&refusal), "{err}");
+            let CommandOutput { code, err, .. } = files.run(&format!("{line} --seconds 1"));
+            assert!(code == 2 && err.contains(&refusal), "{err}");
+            chown(file, Some(0), None).expect("the former owner");
+        }
+        let CommandOutput { code, err, .. } = files.run(&format!("{line} --seconds 1"));
+        assert!(code == 2 && err.contains("has no interface"), "{err}");
+    }
+}
+
 /// Device descriptions and concise DCFs configure nodes.
 #[test]
 fn files_named_by_a_network_file_are_checked_as_well() {

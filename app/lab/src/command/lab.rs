@@ -182,7 +182,6 @@ impl Run {
     fn execute(self) -> Result {
         let ResultOptions { json, quiet, html } = &self.shown;
         let common = Common {
-            html: html.clone(),
             json: *json,
             quiet: *quiet,
             colors: colors::enabled(&io::stdout()),
@@ -191,11 +190,16 @@ impl Run {
         // Before the run: the report depends on the file system.
         self.shown.check()?;
         let outcome = self.scenario.run(&self.matches, &common)?;
-        if *json || self.verbose {
-            return output::print_outcome(outcome, *json, !quiet);
-        }
-        let introduction = if *quiet { 0 } else { self.scenario.introduction_lines(&outcome) };
-        output::print_summary(&outcome, self.scenario.shows, introduction, html.as_deref())
+        // The result is printed also where the report fails.
+        let written = output::write_report(html.as_deref(), &outcome);
+        let answer = if *json || self.verbose {
+            output::print_outcome(outcome, *json, !quiet)?
+        } else {
+            let introduction = if *quiet { 0 } else { self.scenario.introduction_lines(&outcome) };
+            let report = html.as_deref().filter(|_| written.is_ok());
+            output::print_summary(&outcome, self.scenario.shows, introduction, report)?
+        };
+        written.map(|()| answer)
     }
 }
 

@@ -31,7 +31,7 @@ use std::fmt;
 use clap::{ArgMatches, Args, Command};
 use onbeat_realtime::interrupt::Guard;
 use onbeat_report::table::wrap;
-use onbeat_report::{Figure, Outcome, html};
+use onbeat_report::{Figure, Outcome};
 use onbeat_terminal::output::screen_size;
 
 use crate::{Error, Result, Topology};
@@ -286,8 +286,8 @@ impl Scenario {
         self.introduction().lines().count() + drawing + 1
     }
 
-    /// Runs the scenario with the options that its [command](Self::command) parsed: draws its network,
-    /// plays it, and writes the report if requested.
+    /// Runs the scenario with the options that its [command](Self::command) parsed: draws its network and
+    /// plays it.
     ///
     /// Meanwhile, SIGINT, SIGTERM and SIGHUP stop it in order.
     ///
@@ -302,10 +302,6 @@ impl Scenario {
         let mut outcome = stage.finish();
         if let Ok(Some(seed)) = matches.try_get_one::<u64>("seed") {
             outcome.seed(*seed);
-        }
-        if let Some(path) = &common.html {
-            onbeat_host::output::write(path, html::render(&outcome))
-                .map_err(|error| Error::io(format!("write {}", path.display()), error))?;
         }
         Ok(outcome)
     }

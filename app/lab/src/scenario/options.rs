@@ -15,8 +15,6 @@ use crate::{Error, Result};
 pub struct Common {
     /// The program of the nodes: `onbeat`.
     pub onbeat_bin: PathBuf,
-    /// Path of the report.
-    pub html: Option<PathBuf>,
     /// Standard output is JSON: the drawing goes to standard error.
     pub json: bool,
     /// Neither drawing nor progress.
@@ -26,10 +24,10 @@ pub struct Common {
 }
 
 impl Common {
-    /// Drawing and progress on the terminal, without a report.
+    /// Drawing and progress on the terminal.
     #[must_use]
     pub fn new(onbeat_bin: impl Into<PathBuf>) -> Self {
-        Self { onbeat_bin: onbeat_bin.into(), html: None, json: false, quiet: false, colors: false }
+        Self { onbeat_bin: onbeat_bin.into(), json: false, quiet: false, colors: false }
     }
 }
 

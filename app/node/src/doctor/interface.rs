@@ -2,7 +2,7 @@
 
 use onbeat_host::settings::SettingKind;
 use onbeat_link::{BackendReport, Backends, Purpose};
-use onbeat_netdev::VethPeer;
+use onbeat_netdev::{VethPeer, shell_word};
 use onbeat_report::format::count;
 
 use super::device::Device;
@@ -79,7 +79,7 @@ fn link(device: &Device, interface: &str) -> Finding {
         return Finding::ok("interface", "link", format!("up ({driver})"));
     }
     Finding::new("interface", Level::Warn, "link", format!("down, or without carrier ({driver})"))
-        .remedy(format!("ip link set {interface} up, and check the cable"))
+        .remedy(format!("ip link set {} up, and check the cable", shell_word(interface)))
 }
 
 fn native(device: &Device) -> Finding {
@@ -157,7 +157,8 @@ fn mtu(device: &Device, interface: &str) -> Finding {
             max.saturating_sub(6)
         )),
         None => finding.remedy(format!(
-            "ip link set {interface} mtu {PATH_MTU}, or mtu = {PATH_MTU} in its [[port]]"
+            "ip link set {} mtu {PATH_MTU}, or mtu = {PATH_MTU} in its [[port]]",
+            shell_word(interface)
         )),
     }
 }
@@ -177,7 +178,8 @@ fn vlan_offload(device: &Device, interface: &str) -> Finding {
             at_peer(device, interface, "txvlan off"),
         ),
         Some(true) => {
-            (Level::Warn, "no: the NIC removes them", format!("ethtool -K {interface} rxvlan off"))
+            let remedy = format!("ethtool -K {} rxvlan off", shell_word(interface));
+            (Level::Warn, "no: the NIC removes them", remedy)
         }
         None => (
             Level::Info,
@@ -192,7 +194,7 @@ fn merging(device: &Device, interface: &str) -> Finding {
     let what = "frames are merged before XDP (LRO)";
     if on(device, "rx-lro") {
         return Finding::new("lro", Level::Warn, what, "yes")
-            .remedy(format!("ethtool -K {interface} lro off"))
+            .remedy(format!("ethtool -K {} lro off", shell_word(interface)))
             .fix(SettingKind::Offloads);
     }
     Finding::ok("lro", what, "no")
@@ -204,7 +206,7 @@ fn gro(device: &Device, interface: &str) -> Option<Finding> {
         return None;
     }
     let what = "frames are delayed for merging (GRO)";
-    let remedy = format!("for a control loop: ethtool -K {interface} gro off");
+    let remedy = format!("for a control loop: ethtool -K {} gro off", shell_word(interface));
     Some(Finding::new("gro", Level::Info, what, "yes").remedy(remedy).fix(SettingKind::Offloads))
 }
 
@@ -223,6 +225,7 @@ fn coalescing(device: &Device, interface: &str) -> Option<Finding> {
         coalescing.tx_usecs,
         count(coalescing.tx_frames.into(), "frame")
     );
+    let interface = shell_word(interface);
     let remedy = format!("ethtool -C {interface} adaptive-rx off rx-usecs 0 tx-usecs 0");
     Some(
         Finding::new("coalescing", Level::Warn, what, value)
@@ -239,7 +242,7 @@ fn energy_efficient(device: &Device, interface: &str) -> Option<Finding> {
     }
     Some(
         Finding::new("energy-efficient", Level::Warn, what, "yes")
-            .remedy(format!("ethtool --set-eee {interface} eee off"))
+            .remedy(format!("ethtool --set-eee {} eee off", shell_word(interface)))
             .fix(SettingKind::EnergyEfficient),
     )
 }
@@ -338,7 +341,9 @@ fn threaded_napi(root: &HostRoot<'_>, interface: &str) -> Finding {
             "no: in softirq, together with all other interfaces",
         )
         .remedy(format!(
-            "echo 1 > {path}; for p in $(pgrep napi/{interface}); do chrt -f -p 50 $p; done"
+            "echo 1 > {}; for p in $(pgrep {}); do chrt -f -p 50 $p; done",
+            shell_word(&path),
+            shell_word(&format!("napi/{interface}"))
         ))
         .fix(SettingKind::ThreadedNapi),
         Some(_) => Finding::ok("threaded-napi", what, "yes"),

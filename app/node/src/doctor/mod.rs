@@ -12,6 +12,8 @@ mod root;
 use std::fmt::Write;
 
 use onbeat_host::settings::SettingKind;
+use onbeat_netdev::shell_word;
+use onbeat_report::table::printable;
 use serde::{Deserialize, Serialize};
 
 pub use device::{Device, DeviceReader, KernelDevices};
@@ -75,7 +77,8 @@ impl Finding {
     /// The command that changes the value, if any.
     pub fn fixed_by(&self) -> Option<String> {
         let kind = self.fix?;
-        let interface = self.interface.as_ref().map_or(String::new(), |name| format!(" {name}"));
+        let interface =
+            self.interface.as_ref().map_or(String::new(), |name| format!(" {}", shell_word(name)));
         let with = match kind {
             // A thread with normal priority has longer delays than softirq.
             SettingKind::ThreadedNapi => format!(",{}", SettingKind::NapiPriority),
@@ -116,12 +119,13 @@ pub fn table(findings: &[Finding]) -> String {
             Level::Bad => "BAD",
         };
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{level:<5} {}: {}", subject(finding), finding.value);
+        let line = printable(&format!("{}: {}", subject(finding), finding.value));
+        let _ = writeln!(text, "{level:<5} {line}");
         if let Some(remedy) = &finding.remedy {
-            let _ = writeln!(text, "      -> {remedy}");
+            let _ = writeln!(text, "      -> {}", printable(remedy));
         }
         if let Some(command) = finding.fixed_by() {
-            let _ = writeln!(text, "      or {command}");
+            let _ = writeln!(text, "      or {}", printable(&command));
         }
     }
     text

@@ -484,6 +484,26 @@ fn what_fix_changes_says_so() {
     assert!(table(&[eee]).ends_with(&format!("\n      or {command}\n")));
 }
 
+/// The kernel accepts such names.
+#[test]
+fn the_name_of_an_interface_is_one_word_of_a_command() {
+    let mut host = Host::good("hostile");
+    let name = "$(id);\u{9b}2J";
+    host.nic(name).offloads = vec!["rx-lro".into()];
+    host.file(&format!("sys/class/net/{name}/threaded"), "0");
+    let lro = host.finding("lro", &[name]);
+    assert_eq!(lro.remedy.as_ref().unwrap(), &format!("ethtool -K '{name}' lro off"));
+    assert_eq!(lro.fixed_by().unwrap(), format!("onbeat doctor --fix '{name}' --only offloads"));
+    let threads = host.finding("threaded-napi", &[name]).remedy.unwrap();
+    assert!(
+        threads.starts_with(&format!("echo 1 > '/sys/class/net/{name}/threaded'; ")),
+        "{threads}"
+    );
+    assert!(threads.contains(&format!("$(pgrep 'napi/{name}')")), "{threads}");
+    let text = table(&[lro]);
+    assert!(!text.contains('\u{9b}') && text.contains("'$(id);·2J'"), "{text}");
+}
+
 #[test]
 fn a_device_behind_virtio_has_its_interrupts_one_level_up() {
     let mut host = Host::good("virtio");

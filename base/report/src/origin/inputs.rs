@@ -1,6 +1,9 @@
 //! Inputs of a command, hashed while they are read.
 
+use std::ffi::OsStr;
+use std::fmt::Write;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +12,8 @@ use sha2::{Digest, Sha256};
 /// An input of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// Path or name, as on the command line; `-` is standard input.
+    /// Path or name, as on the command line; `-` is standard input. A backslash is `\\`, an octet that is not part
+    /// of UTF-8 is `\xNN`.
     pub name: String,
     /// The kind.
     pub kind: InputKind,
@@ -35,17 +39,17 @@ pub enum InputKind {
 
 impl Input {
     /// Creates an interface that is captured live.
-    pub fn interface(name: impl Into<String>) -> Self {
+    pub fn interface(name: impl AsRef<OsStr>) -> Self {
         Self::without_hash(name, InputKind::Interface)
     }
 
     /// The file of a key.
-    pub fn secret(name: impl Into<String>) -> Self {
+    pub fn secret(name: impl AsRef<OsStr>) -> Self {
         Self::without_hash(name, InputKind::Secret)
     }
 
     /// Creates a file from its whole content.
-    pub fn of_file(name: impl Into<String>, content: &[u8]) -> Self {
+    pub fn of_file(name: impl AsRef<OsStr>, content: &[u8]) -> Self {
         let digest = Sha256::digest(content);
         Self {
             size_octets: Some(content.len() as u64),
@@ -54,9 +58,22 @@ impl Input {
         }
     }
 
-    fn without_hash(name: impl Into<String>, kind: InputKind) -> Self {
-        Self { name: name.into(), kind, size_octets: None, sha256: None }
+    fn without_hash(name: impl AsRef<OsStr>, kind: InputKind) -> Self {
+        Self { name: written(name.as_ref()), kind, size_octets: None, sha256: None }
     }
+}
+
+/// A name as text, which differs for different names.
+fn written(name: &OsStr) -> String {
+    let mut text = String::new();
+    for chunk in name.as_bytes().utf8_chunks() {
+        text.push_str(&chunk.valid().replace('\\', "\\\\"));
+        for octet in chunk.invalid() {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\\x{octet:02x}");
+        }
+    }
+    text
 }
 
 fn hexadecimal(digest: &[u8]) -> String {
@@ -70,7 +87,7 @@ pub struct Inputs(Arc<Mutex<Vec<Entry>>>);
 #[derive(Debug)]
 enum Entry {
     Known(Input),
-    Read { name: String, kind: InputKind, stream: SharedStream },
+    Read { input: Input, stream: SharedStream },
 }
 
 type SharedStream = Arc<Mutex<Stream>>;
@@ -87,7 +104,7 @@ impl Inputs {
     /// Adds an input; replaces one of the same name and kind.
     pub fn add(&self, input: Input) {
         let mut entries = lock(&self.0);
-        let known = entries.iter_mut().find(|entry| entry.is(&input.name, input.kind));
+        let known = entries.iter_mut().find(|entry| entry.is(&input));
         match known {
             Some(entry) => *entry = Entry::Known(input),
             None => entries.push(Entry::Known(input)),
@@ -98,19 +115,20 @@ impl Inputs {
     /// than once, the first reader that reaches the end is used.
     pub fn read(
         &self,
-        name: &str,
+        name: impl AsRef<OsStr>,
         kind: InputKind,
         from: Box<dyn Read + Send>,
     ) -> Box<dyn Read + Send> {
+        let input = Input::without_hash(name, kind);
         let mut entries = lock(&self.0);
-        let known = entries.iter().position(|entry| entry.is(name, kind));
+        let known = entries.iter().position(|entry| entry.is(&input));
         let is_known = known.is_some_and(|place| entries[place].is_complete());
         if is_known {
             return from;
         }
         let stream = Stream { from, hash: Sha256::new(), octets: 0, complete: false };
         let stream = Arc::new(Mutex::new(stream));
-        let entry = Entry::Read { name: name.into(), kind, stream: Arc::clone(&stream) };
+        let entry = Entry::Read { input, stream: Arc::clone(&stream) };
         match known {
             Some(place) => entries[place] = entry,
             None => entries.push(entry),
@@ -126,11 +144,9 @@ impl Inputs {
 }
 
 impl Entry {
-    fn is(&self, name: &str, kind: InputKind) -> bool {
-        match self {
-            Self::Known(input) => input.name == name && input.kind == kind,
-            Self::Read { name: own, kind: own_kind, .. } => own == name && *own_kind == kind,
-        }
+    fn is(&self, other: &Input) -> bool {
+        let (Self::Known(input) | Self::Read { input, .. }) = self;
+        input.name == other.name && input.kind == other.kind
     }
 
     fn is_complete(&self) -> bool {
@@ -141,16 +157,15 @@ impl Entry {
     }
 
     fn finish(&self) -> Input {
-        let (name, kind, stream) = match self {
+        let (mut input, stream) = match self {
             Self::Known(input) => return input.clone(),
-            Self::Read { name, kind, stream } => (name, *kind, stream),
+            Self::Read { input, stream } => (input.clone(), stream),
         };
         let mut stream = lock(stream);
-        if kind == InputKind::File && !stream.complete {
+        if input.kind == InputKind::File && !stream.complete {
             // A file that cannot be read to its end has no hash.
             let _ = io::copy(&mut *stream, &mut io::sink());
         }
-        let mut input = Input::without_hash(name, kind);
         if stream.complete {
             input.size_octets = Some(stream.octets);
             input.sha256 = Some(hexadecimal(&stream.hash.clone().finalize()));
@@ -274,6 +289,31 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].sha256, Input::of_file("", TEXT).sha256);
         assert_eq!(*lock(&reads), before, "a complete input is not read again");
+    }
+
+    #[test]
+    fn no_two_names_are_written_alike() {
+        let names: [&[u8]; 8] = [
+            b"a\xff",
+            b"a\xfe",
+            b"a\\xff",
+            b"a\\\\xff",
+            "a\u{fffd}".as_bytes(),
+            b"a\xc3",
+            "a\u{e9}".as_bytes(),
+            b"a",
+        ];
+        let inputs = Inputs::default();
+        for name in names {
+            let name = OsStr::from_bytes(name);
+            read_to_end(inputs.read(name, InputKind::File, Box::new(TEXT)));
+            inputs.add(Input::of_file(name, TEXT));
+        }
+        let found = inputs.finish();
+        let found: Vec<&str> = found.iter().map(|input| input.name.as_str()).collect();
+        let written =
+            ["a\\xff", "a\\xfe", "a\\\\xff", "a\\\\\\\\xff", "a\u{fffd}", "a\\xc3", "a\u{e9}", "a"];
+        assert_eq!(found, written);
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! | response to a write: objects that were not written | index (2), sub-index, flags, abort code (4) |
 //!
 //! Offsets count from the start of the command layer: the first object is at 8, or at 12 behind DataSize. Bit 7
-//! of the flags: an abort code instead of a value; bits 1 and 0: octets of padding.
+//! of the flags: an abort code instead of a value; bits 1 and 0: octets of padding. That of the last value may be
+//! missing.
 
 use super::octets::{bit, u16_at, u32_at};
 use super::{Abort, CommandId};
@@ -95,9 +96,14 @@ impl<'a> ObjectEntries<'a> {
             next => Some(next.saturating_sub(first)),
         };
         let (start, flags) = (at + OFFSET_LEN + ID_LEN, id[field::FLAGS]);
-        let end = next.unwrap_or(len).saturating_sub((flags & PADDING).into());
-        let cut = Truncated { what: OBJECT, needed: end.max(start), len: len.min(end) };
-        let value = self.payload.get(start..end).ok_or(cut)?;
+        let padding = usize::from(flags & PADDING);
+        let end = match next {
+            // The reference stack announces the padding of the last value, and does not send it.
+            None if (len - start) % 4 != 0 => ((len - start + padding) % 4 == 0).then_some(len),
+            next => next.unwrap_or(len).checked_sub(padding),
+        };
+        let cut = Truncated { what: OBJECT, needed: (start + padding).max(len + 1), len };
+        let value = end.and_then(|end| self.payload.get(start..end)).ok_or(cut)?;
         let result = if bit(flags, 7) { Err(abort(value)?) } else { Ok(value) };
         Ok((entry(id, result), next))
     }
@@ -191,6 +197,9 @@ mod tests {
         let entry = |next: u8, flags: u8| [next, 0, 0, 0, 6, 0x10, 0, flags, 1, 2, 3, 4];
         assert!(entries(WRITE, false, &entry(0, 0)).is_ok());
         assert!(entries(WRITE, false, &entry(0, 3)).is_ok());
+        let whole = entry(0, 2);
+        let unpadded = entries(READ, true, &whole[..10]).unwrap();
+        assert_eq!(unpadded[0].result, Ok(&[1, 2][..]), "as of the reference stack");
         for (payload, what) in [
             (&[][..], "no entry"),
             (&entry(0, 0)[..7], "cut"),

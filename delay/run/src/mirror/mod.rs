@@ -62,7 +62,7 @@ impl Method for MirrorOptions {
             Run::analysis(Self::result())
         } else {
             let run = Run::begin(Self::result());
-            run.inputs().add(Input::interface(self.source.to_string_lossy()));
+            run.inputs().add(Input::interface(&self.source));
             run
         };
         let mut sink = DelaySink::new(&self.packets.report.files)?;

@@ -77,7 +77,7 @@ impl Method for PingOptions {
         let _scheduling = self.place.profile().enter()?;
         let _signals = interrupt::Guard::install();
         let run = Run::begin(Self::result());
-        self.key.iter().for_each(|key| run.inputs().add(Input::secret(key.to_string_lossy())));
+        self.key.iter().for_each(|key| run.inputs().add(Input::secret(key)));
         if let Some((name, content)) = self.profile.as_deref().and_then(profile_file) {
             run.inputs().add(Input::of_file(name, content.as_bytes()));
         }

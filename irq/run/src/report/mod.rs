@@ -35,6 +35,6 @@ fn open(
     inputs: &Inputs,
 ) -> recording::Result<Reader<BufReader<Box<dyn Read + Send>>>> {
     let file = file::open_regular(path)?;
-    let file = inputs.read(&path.to_string_lossy(), InputKind::File, Box::new(file));
+    let file = inputs.read(path, InputKind::File, Box::new(file));
     Reader::open(BufReader::new(file))
 }

@@ -1,9 +1,12 @@
 //! The managing node in charge, by the address of its frames. Another sender with its node id has no effect.
 //!
 //! The first SoC or SoA determines the address. Another one is accepted
-//! - once the known one was lost: its SoC by their error counter, or all its SoC and SoA for
-//!   [`RELEASE_NS`] and [`RELEASE_CYCLES`];
-//! - after the announcement of a redundant managing node (AMNI, EPSG DS 302-A) in the silence of the known one.
+//! - after a silence of the known one, without SoC and SoA, of [`RELEASE_NS`] and [`RELEASE_CYCLES`];
+//! - after the announcement of a redundant managing node (AMNI, EPSG DS 302-A) in the silence of the known one, a
+//!   cycle before its first SoC.
+//!
+//! Silence is detected by deadlines, which a driver handles after the received frames: a node that was not scheduled
+//! for a while does not take its own delay for silence.
 
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{Body, Message, NodeId, Service};
@@ -22,26 +25,64 @@ const SUCCESSION_NS: u64 = 100_000_000;
 /// Interval between reports of frames from another address.
 const REPORT_AGAIN_NS: u64 = 1_000_000_000;
 
+/// A redundant managing node that has announced itself.
+#[derive(Debug, Clone, Copy)]
+struct Successor {
+    mac: MacAddress,
+    /// Its first SoC or SoA is not expected before.
+    from_ns: u64,
+    /// The known managing node was silent until then.
+    confirmed: bool,
+}
+
 /// The address of the managing node, and what was heard of it.
 #[derive(Debug, Default)]
 pub(super) struct Manager {
     mac: Option<MacAddress>,
-    /// Its last SoC, or SoA outside of the isochronous cycle.
-    heard_ns: u64,
-    /// The address of an announced successor.
-    successor: Option<MacAddress>,
+    /// From when on it is silent, since its last SoC, or its last SoA outside of the isochronous cycle.
+    silent_from_ns: u64,
+    /// It is silent.
+    silent: bool,
+    /// When its address is released.
+    release_ns: u64,
+    successor: Option<Successor>,
     ignored: u64,
     reported_ns: Option<u64>,
 }
 
 impl Manager {
-    pub(super) const fn mac(&self) -> Option<MacAddress> {
-        self.mac
+    /// Whether a frame with the id of the managing node is from another address.
+    pub(super) fn is_foreign(&self, mac: MacAddress) -> bool {
+        self.mac.is_some_and(|known| known != mac)
     }
 
     /// Accepts any address from the next SoC or SoA on.
     pub(super) fn release(&mut self) {
         (self.mac, self.successor) = (None, None);
+    }
+
+    pub(super) fn next_deadline_ns(&self) -> Option<u64> {
+        self.mac?;
+        let silent = (!self.silent).then_some(self.silent_from_ns);
+        let successor = self.successor.filter(|successor| !successor.confirmed);
+        let successor = successor.map(|successor| successor.from_ns);
+        silent.into_iter().chain(successor).chain([self.release_ns]).min()
+    }
+
+    pub(super) fn handle_deadline(&mut self, now_ns: u64) {
+        self.silent |= now_ns >= self.silent_from_ns;
+        if let Some(successor) = self.successor.as_mut() {
+            successor.confirmed |= now_ns >= successor.from_ns;
+        }
+        if now_ns >= self.release_ns {
+            self.release();
+        }
+    }
+
+    /// Whether a SoC or SoA may be from this address.
+    fn admits(&self, mac: MacAddress) -> bool {
+        let succeeds = |successor: Successor| successor.confirmed && successor.mac == mac;
+        !self.is_foreign(mac) || self.successor.is_some_and(succeeds)
     }
 }
 
@@ -78,37 +119,48 @@ impl ControlledNode {
             return false;
         }
         let starts = matches!(message.body, Body::Soc(_) | Body::Soa(_));
-        let replaces = starts && self.may_replace(now_ns, mac);
-        let manager = &mut self.manager;
-        if replaces {
-            if let Some(before) = manager.mac.replace(mac) {
-                self.events.push_back(Event::ManagerReplaced { before, mac });
-            }
+        if starts && self.manager.admits(mac) {
+            self.heard(now_ns, mac, matches!(message.body, Body::Soc(_)));
         }
-        if manager.mac.is_some_and(|known| known != mac) {
+        let foreign = self.manager.is_foreign(mac);
+        if foreign {
             self.ignore(now_ns, mac);
-            return false;
         }
+        !foreign
+    }
+
+    /// Handles a SoC or SoA of the managing node.
+    fn heard(&mut self, now_ns: u64, mac: MacAddress, soc: bool) {
+        let before = self.manager.mac.replace(mac);
+        if let Some(before) = before.filter(|before| *before != mac) {
+            self.events.push_back(Event::ManagerReplaced { before, mac });
+        }
+        let (cyclic, cycle_ns) = (self.state.is_cyclic(), self.cycle_ns());
+        let release_ns = RELEASE_NS.max(cycle_ns.saturating_mul(RELEASE_CYCLES));
         let manager = &mut self.manager;
-        if manager.mac.is_some() && starts {
-            manager.successor = None;
-            // The cycle is measured from SoC to SoC.
-            if matches!(message.body, Body::Soc(_)) || !self.state.is_cyclic() {
-                manager.heard_ns = now_ns;
-            }
+        manager.release_ns = now_ns.saturating_add(release_ns);
+        // Isochronous cycles are measured from SoC to SoC.
+        if soc || !cyclic || before != Some(mac) {
+            let late_ns =
+                if cyclic { cycle_ns + cycle_ns / 20 } else { cycle_ns.max(SUCCESSION_NS) };
+            manager.silent_from_ns = now_ns.saturating_add(late_ns);
+            (manager.silent, manager.successor) = (false, None);
         }
-        true
+    }
+
+    fn cycle_ns(&self) -> u64 {
+        self.od.number(profile::CYCLE_LENGTH_US) * 1000
     }
 
     /// Handles an AMNI: its sender becomes the successor of a managing node that is silent.
     pub(super) fn announced(&mut self, now_ns: u64, source: NodeId, mac: MacAddress) {
-        if !is_managing(source) || self.manager.mac.is_none_or(|known| known == mac) {
+        if !is_managing(source) || !self.manager.is_foreign(mac) {
             return;
         }
-        let cycle_ns = self.od.number(profile::CYCLE_LENGTH_US) * 1000;
-        let least_ns = if self.state.is_cyclic() { cycle_ns } else { cycle_ns.max(SUCCESSION_NS) };
-        if now_ns.saturating_sub(self.manager.heard_ns) > least_ns {
-            self.manager.successor = Some(mac);
+        if self.manager.silent {
+            // Its first SoC follows after a cycle.
+            let from_ns = now_ns.saturating_add(self.cycle_ns() / 10 * 9);
+            self.manager.successor = Some(Successor { mac, from_ns, confirmed: false });
         } else {
             self.ignore(now_ns, mac);
         }
@@ -122,16 +174,5 @@ impl ControlledNode {
             manager.reported_ns = Some(now_ns);
             self.events.push_back(Event::ForeignManager(mac));
         }
-    }
-
-    /// Whether a SoC or SoA may come from another address than the known one.
-    fn may_replace(&self, now_ns: u64, mac: MacAddress) -> bool {
-        let Manager { mac: Some(known), heard_ns, successor, .. } = self.manager else {
-            return true;
-        };
-        let cycle_ns = self.od.number(profile::CYCLE_LENGTH_US) * 1000;
-        let silence_ns = RELEASE_NS.max(cycle_ns.saturating_mul(RELEASE_CYCLES));
-        let silent = now_ns.saturating_sub(heard_ns) >= silence_ns;
-        known != mac && (successor == Some(mac) || silent)
     }
 }

@@ -180,6 +180,8 @@ pub struct ControlledNode {
     store: Option<Store>,
     pub(crate) queue: Queue,
     automatic: AutomaticResponse,
+    /// The phase of the current frame is over.
+    late: bool,
     pub(crate) out: Outbox,
     events: VecDeque<Event>,
     time: NetTime,
@@ -219,6 +221,7 @@ impl ControlledNode {
             store: None,
             queue: Queue::default(),
             automatic: AutomaticResponse::default(),
+            late: false,
             out: Outbox::default(),
             events: VecDeque::new(),
             time: NetTime::default(),
@@ -396,9 +399,6 @@ impl ControlledNode {
             if lost && counter.error(&mut self.od) {
                 reached = true;
                 self.communication_error(code);
-                if code == code::LOSS_OF_SOC {
-                    self.manager.release();
-                }
             } else if !lost && event == frame {
                 counter.good(&mut self.od);
             }
@@ -456,6 +456,7 @@ impl Node for ControlledNode {
                 self.expect_soc(now_ns);
             }
         }
+        self.manager.handle_deadline(now_ns);
         let mut frames = VecDeque::new();
         self.sdo.handle_deadline(now_ns, &mut frames);
         for (peer, frame) in frames {
@@ -464,7 +465,8 @@ impl Node for ControlledNode {
     }
 
     fn next_deadline_ns(&self) -> Option<u64> {
-        self.timer_ns.into_iter().chain(self.sdo.next_deadline_ns()).min()
+        let others = [self.sdo.next_deadline_ns(), self.manager.next_deadline_ns()];
+        self.timer_ns.into_iter().chain(others.into_iter().flatten()).min()
     }
 
     fn poll_transmit(&mut self) -> Option<Vec<u8>> {
@@ -503,6 +505,7 @@ impl Objects for Access<'_> {
         request::check_write(id, value)?;
         self.od.write(id, value)?;
         errors::written(self.od, id);
+        store::written(self.od, id);
         self.events.push_back(Event::Written(id));
         Ok(WriteOutcome::Done)
     }

@@ -52,7 +52,7 @@ impl ControlledNode {
         let Some(broken) = frame::broken(frame) else { return };
         let poll = broken.kind == MessageType::PREQ && broken.source == NodeId::MN;
         if poll && broken.destination == self.node && self.state.is_polled() {
-            if self.manager.mac().is_some_and(|known| known != broken.mac) {
+            if self.manager.is_foreign(broken.mac) {
                 return self.ignore(now_ns, broken.mac);
             }
             self.events.push_back(Event::InvalidFormat);
@@ -134,15 +134,27 @@ impl ControlledNode {
     }
 
     fn requested(&mut self, soa: &Soa) {
+        let answers = !self.late;
         match soa.service {
-            RequestedService::IDENT_REQUEST => self.send_ident_response(),
+            RequestedService::IDENT_REQUEST if answers => self.send_ident_response(),
             RequestedService::STATUS_REQUEST => {
-                self.send_status_response();
+                if answers {
+                    self.send_status_response();
+                }
                 self.signaling.reset(soa.exception_reset);
                 self.signaling.acknowledge(soa.exception_acknowledge);
             }
-            service => self.out.extend(self.queue.take(service)),
+            service if answers => self.out.extend(self.queue.take(service)),
+            _ => {}
         }
+    }
+
+    /// Handles a SoA whose asynchronous phase is over, since the next SoC or SoA was received already: as any, but
+    /// without an answer, which would disturb the phase of another node.
+    pub fn handle_late_frame(&mut self, now_ns: u64, frame: &[u8]) {
+        self.late = true;
+        self.receive(now_ns, frame);
+        self.late = false;
     }
 
     fn nmt_command(&mut self, now_ns: u64, destination: NodeId, telegram: &NmtCommand<'_>) {

@@ -1,11 +1,11 @@
 //! Parameters that persist over a reset (EPSG DS 301, 6.7; 0x1010 and 0x1011): a peer stores them, or restores
-//! the defaults. The node has no storage of its own; its driver writes it.
+//! the defaults, of all or of a part. The node has no storage of its own; its driver writes it.
 //!
 //! [`poll_store`](ControlledNode::poll_store) returns the parameters to write, as a concise DCF;
 //! [`handle_stored`](ControlledNode::handle_stored) reports the result. Only then the peer receives its answer,
 //! and the values apply from the node's next reset on.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -14,8 +14,10 @@ use crate::mn::{concise_dcf, dcf_entries};
 use crate::od::{Abort, Access, AddError, Dictionary, Mappable, Object, ObjectId, id, profile};
 use crate::sdo::WriteOutcome;
 
-/// All parameters.
+/// Sub-index of all parameters.
 const ALL: u8 = 1;
+/// The sub-indices: all parameters, those of communication, of the application, of the manufacturer.
+const PARTS: u8 = 4;
 /// The signatures to write to store and to restore, as protection against accidental writes.
 const SAVE: &[u8] = b"save";
 const LOAD: &[u8] = b"load";
@@ -64,7 +66,19 @@ impl core::error::Error for StoredParametersError {}
 #[derive(Debug)]
 enum Pending {
     Save(Vec<u8>),
+    /// The parameters after a part was restored.
+    RestorePart(Vec<u8>),
     Restore,
+}
+
+/// Whether an object belongs to the part of a sub-index.
+fn is_part(sub: u8, object: ObjectId) -> bool {
+    match sub {
+        ALL => true,
+        2 => matches!(object.index, 0x1000..=0x1fff),
+        3 => matches!(object.index, 0x6000..=0x9fff),
+        _ => matches!(object.index, 0x2000..=0x5fff),
+    }
 }
 
 /// The state of storing and restoring.
@@ -87,8 +101,8 @@ impl Store {
         value: &[u8],
     ) -> Result<Option<WriteOutcome>, Abort> {
         let (signature, saves) = match object {
-            ObjectId { index: profile::STORE, sub: ALL } => (SAVE, true),
-            ObjectId { index: profile::RESTORE, sub: ALL } => (LOAD, false),
+            ObjectId { index: profile::STORE, sub: 1..=PARTS } => (SAVE, true),
+            ObjectId { index: profile::RESTORE, sub: 1..=PARTS } => (LOAD, false),
             _ => return Ok(None),
         };
         match value.len().cmp(&signature.len()) {
@@ -100,32 +114,62 @@ impl Store {
         if self.pending.is_some() {
             return Err(Abort::STATE);
         }
-        self.pending = Some(if saves { Pending::Save(image(od)) } else { Pending::Restore });
+        self.pending = Some(match (saves, object.sub) {
+            (true, sub) => Pending::Save(image(od, |object| match is_part(sub, object) {
+                true => od.get(object).unwrap_or_default(),
+                false => od.default_of(object).unwrap_or_default(),
+            })),
+            (false, ALL) => Pending::Restore,
+            (false, sub) => {
+                let parts = self.defaults.iter().filter(|(object, _)| is_part(sub, *object));
+                let parts: BTreeMap<ObjectId, &[u8]> =
+                    parts.map(|(object, value)| (*object, value.as_slice())).collect();
+                let value = |object| match parts.get(&object) {
+                    Some(default) => default,
+                    None => od.default_of(object).unwrap_or_default(),
+                };
+                Pending::RestorePart(image(od, value))
+            }
+        });
         self.returned = false;
         Ok(Some(WriteOutcome::Later))
     }
 }
 
-/// The present parameters.
-fn image(od: &Dictionary) -> Vec<u8> {
-    concise_dcf(covered(od).map(|object| (object, od.get(object).unwrap_or_default())))
+/// All parameters, with these values.
+fn image<'a>(od: &'a Dictionary, value: impl Fn(ObjectId) -> &'a [u8]) -> Vec<u8> {
+    concise_dcf(covered(od).map(|object| (object, value(object))))
 }
 
-/// The objects that are parameters: writable and readable for a peer, except process data, counters and present
-/// values.
+/// The objects that are parameters.
 fn covered(od: &Dictionary) -> impl Iterator<Item = ObjectId> + '_ {
-    let is_covered = |(object, described): &(ObjectId, &Object)| {
-        let now = match object.index {
-            profile::ERROR_HISTORY | profile::STORE | profile::RESTORE | profile::NODE_STATE => {
-                true
-            }
-            // Of the counters of the DLL, the thresholds are parameters.
-            0x1c00..=0x1c10 => object.sub != 3,
-            _ => *object == profile::RESET_COMMAND || *object == profile::ERROR_REGISTER,
-        };
-        described.access == Access::ReadWrite && described.mappable == Mappable::No && !now
+    let covered = od.objects().filter(|(object, described)| is_parameter(*object, described));
+    covered.map(|(object, _)| object)
+}
+
+/// Whether an object is a parameter: writable and readable for a peer, except process data, counters and present
+/// values.
+fn is_parameter(object: ObjectId, described: &Object) -> bool {
+    let now = match object.index {
+        profile::ERROR_HISTORY | profile::STORE | profile::RESTORE | profile::NODE_STATE => true,
+        // Of the counters of the DLL, the thresholds are parameters.
+        0x1c00..=0x1c10 => object.sub != 3,
+        _ => object == profile::RESET_COMMAND || object == profile::ERROR_REGISTER,
     };
-    od.objects().filter(is_covered).map(|(object, _)| object)
+    described.access == Access::ReadWrite && described.mappable == Mappable::No && !now
+}
+
+/// Applies a peer's write to the validity of the configuration's id (0x1020/3 and 4): it identifies the
+/// parameters until one of them is written.
+pub(super) fn written(od: &mut Dictionary, object: ObjectId) {
+    let invalid = match object {
+        profile::CONFIGURATION_ID => 0,
+        profile::CONFIGURATION_DATE | profile::CONFIGURATION_TIME => return,
+        _ if od.object(object).is_ok_and(|described| is_parameter(object, described)) => 1,
+        _ => return,
+    };
+    // A device may describe another record.
+    let _ = od.set_number(profile::CONFIGURATION_INVALID, invalid);
 }
 
 impl ControlledNode {
@@ -152,14 +196,14 @@ impl ControlledNode {
         }
         for index in [profile::STORE, profile::RESTORE] {
             let number = |access, len, value| Object::unsigned(len, access, value);
-            self.od
-                .add(id(index, 0), number(Access::Constant, 1, ALL.into()))
-                .map_err(StoredParametersError::Occupied)?;
+            let parts = number(Access::Constant, 1, PARTS.into());
             let command = number(Access::ReadWrite, 4, ON_COMMAND);
-            self.od.add(id(index, ALL), command).map_err(StoredParametersError::Occupied)?;
+            let added = self.od.add(id(index, 0), parts);
+            added
+                .and_then(|()| self.od.add_array(index, PARTS, command))
+                .map_err(StoredParametersError::Occupied)?;
         }
-        let default =
-            |object: ObjectId| Some((object, self.od.object(object).ok()?.default.clone()));
+        let default = |object: ObjectId| Some((object, self.od.default_of(object).ok()?.to_vec()));
         let defaults = objects.into_iter().filter_map(default).collect();
         self.begin_with(dcf_entries(kept.unwrap_or_default()));
         self.store = Some(Store { defaults, pending: None, returned: false });
@@ -174,7 +218,7 @@ impl ControlledNode {
             return None;
         }
         Some(match pending {
-            Pending::Save(octets) => StoreCommand::Write(octets),
+            Pending::Save(octets) | Pending::RestorePart(octets) => StoreCommand::Write(octets),
             Pending::Restore => StoreCommand::Clear,
         })
     }
@@ -187,6 +231,10 @@ impl ControlledNode {
             (Some(Pending::Save(octets)), true) => {
                 self.begin_with(dcf_entries(octets));
                 Some(Event::Stored)
+            }
+            (Some(Pending::RestorePart(octets)), true) => {
+                self.begin_with(dcf_entries(octets));
+                Some(Event::Restored)
             }
             (Some(Pending::Restore), true) => {
                 let defaults = store.defaults.iter();

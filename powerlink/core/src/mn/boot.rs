@@ -19,6 +19,7 @@ impl ManagingNode {
     /// Checks all nodes and the network, once per asynchronous phase.
     pub(super) fn boot(&mut self, now_ns: u64) {
         self.status_over(now_ns);
+        self.serve_deadline(now_ns);
         for place in 0..self.stations.len() {
             self.boot_station(now_ns, place);
         }

@@ -16,6 +16,8 @@ use crate::od::profile;
 
 /// Octets of a poll before its payload.
 const POLL_HEADER: usize = 10;
+/// The gap between two frames at 100 Mbit/s, about the default of 0x1F8A/1.
+const GAP_NS: u64 = 1000;
 
 impl ManagingNode {
     /// Starts the next reduced cycle, or leaves the reduced cycles.
@@ -59,7 +61,11 @@ impl ManagingNode {
         self.events.push_back(Event::Cycle);
         self.cycles += 1;
         self.soc_ns += self.cycle_ns;
-        self.poll_from(now_ns, 0);
+        match self.od.number(profile::WAIT_SOC_PREQ_NS) {
+            // The gap between two frames.
+            0..=GAP_NS => self.poll_from(now_ns, 0),
+            wait_ns => (self.phase, self.timer_ns) = (Phase::FirstPoll, now_ns + wait_ns),
+        }
     }
 
     /// Polls the next node, from a station index on, or ends the isochronous phase.
@@ -116,6 +122,7 @@ impl ManagingNode {
         let exceeded = Counter::record(profile::CYCLE_EXCEEDED);
         if now_ns > self.soc_ns {
             let missed = (now_ns - self.soc_ns).div_ceil(self.cycle_ns.max(1));
+            let missed = missed.max(self.od.number(profile::CYCLE_SUSPEND));
             self.soc_ns += missed * self.cycle_ns;
             // The next cycle starts later; if this happens too often, the network restarts.
             self.cycle_failed = exceeded.error(&mut self.od);

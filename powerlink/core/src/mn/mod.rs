@@ -12,6 +12,7 @@ mod order;
 mod receive;
 mod record;
 mod schedule;
+mod server;
 mod station;
 
 use alloc::collections::VecDeque;
@@ -24,6 +25,7 @@ use onbeat_wire::powerlink::{ErrorEntry, NetTime, NodeId, PdoVersion};
 use crate::Node;
 use crate::asynchronous::Queue;
 use crate::code;
+use crate::ethernet::{self, address};
 use crate::frame::Outbox;
 use crate::nmt::{MnEvent, State, next_mn};
 use crate::od::profile::startup;
@@ -36,8 +38,9 @@ pub use launch::Launch;
 use launch::LaunchState;
 use order::Order;
 pub use record::BootRecord;
+use server::ObjectServer;
+use station::Station;
 pub use station::{Mismatch, Step};
-use station::{Settings, Station};
 
 /// The configuration of a managing node.
 #[derive(Debug, Clone)]
@@ -182,6 +185,15 @@ pub enum Event {
     Received(NodeId),
     /// Process data could not be read: another version of the mapping, or too short.
     Unreadable(NodeId),
+    /// Another node wrote an object of the managing node.
+    Written(ObjectId),
+    /// A mapping that other nodes wrote cannot be used: all parameters have the values of the start again.
+    Unmapped {
+        /// Its index.
+        mapping: u16,
+        /// The reason.
+        why: Abort,
+    },
     /// Another managing node is on the bus; reported at most once per second.
     OtherManagingNode(MacAddress),
     /// A frame with the id of a node has another address than the node and is ignored; reported at most once per
@@ -202,6 +214,8 @@ enum Phase {
         /// The node that may send in it.
         target: NodeId,
     },
+    /// The time from SoC to the first poll (0x1F8A/1).
+    FirstPoll,
     /// The response of the polled node.
     Poll {
         /// Its station index.
@@ -243,6 +257,8 @@ pub struct ManagingNode {
     commands: VecDeque<Order>,
     turn: schedule::RoundRobin,
     launching: LaunchState,
+    /// Access of other nodes to the objects.
+    server: ObjectServer,
     /// Frames of other protocols.
     pub(crate) others: Queue,
     pub(crate) out: Outbox,
@@ -271,17 +287,18 @@ impl ManagingNode {
     /// # Errors
     /// A mapping cannot be used.
     pub fn new(config: Config) -> Result<Self, Unmapped> {
-        let Config { mac, objects: od } = config;
-        let sdo_timeout_ns = od.number(profile::SDO_TIMEOUT_MS) * 1_000_000;
-        let mut stations = Vec::new();
-        for sub in od.subs(profile::NODE_ASSIGNMENT) {
-            if let Some(settings) = Settings::new(&od, NodeId(sub)) {
-                stations.push(Station::new(NodeId(sub), settings, sdo_timeout_ns));
-            }
+        let Config { mac, objects: mut od } = config;
+        // A node with its own dictionary may lack them.
+        let _ = od.set(profile::INTERFACE_ADDRESS, &mac.0);
+        let _ = od.set_number(profile::NODE_ID, NodeId::MN.0.into());
+        for (object, address) in
+            [(profile::ADDRESS, address(NodeId::MN)), (profile::GATEWAY, ethernet::GATEWAY)]
+        {
+            let _ = od.set(object, &u32::from(address).to_le_bytes());
         }
-        map(&od, &mut stations)?;
-        // Nodes polled in every cycle first: their time in the cycle does not depend on the slot.
-        stations.sort_by_key(|station| station.settings.slot != 0);
+        // A reset restores the present values.
+        od.keep();
+        let stations = server::stations(&od)?;
         Ok(ManagingNode {
             mac,
             state: State::Off,
@@ -302,6 +319,7 @@ impl ManagingNode {
             turn: schedule::RoundRobin::default(),
             launching: LaunchState::default(),
             others: Queue::default(),
+            server: ObjectServer::new(&od),
             out: Outbox::default(),
             payload: Vec::new(),
             events: VecDeque::new(),
@@ -345,12 +363,6 @@ impl ManagingNode {
     /// The object does not exist, or the value does not fit it.
     pub fn set_object(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
         self.od.set(id, value)
-    }
-
-    /// Restarts the node: it listens for another managing node, and all its nodes boot again. This is the only
-    /// way out of BASIC_ETHERNET.
-    pub fn reset(&mut self, now_ns: u64) {
-        self.nmt(now_ns, MnEvent::Reset);
     }
 
     /// Permits the next state, if 0x1F80 requires the application's permission.
@@ -418,7 +430,7 @@ impl Node for ManagingNode {
     }
 
     fn handle_deadline(&mut self, now_ns: u64) {
-        if now_ns < self.timer_ns {
+        if now_ns < self.timer_ns || self.reset_commanded(now_ns) {
             return;
         }
         match self.phase {
@@ -428,6 +440,7 @@ impl Node for ManagingNode {
             }
             Phase::Listen => self.nmt(now_ns, MnEvent::AloneInBasicEthernet),
             Phase::Reduced { .. } => self.reduced_cycle(now_ns),
+            Phase::FirstPoll => self.poll_from(now_ns, 0),
             Phase::Poll { station } => {
                 self.pres_lost(now_ns, station);
                 self.poll_from(now_ns, station + 1);

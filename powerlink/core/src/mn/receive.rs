@@ -59,8 +59,9 @@ impl ManagingNode {
             (Body::Asnd(service), _)
                 if destination == NodeId::MN || destination == NodeId::BROADCAST =>
             {
-                if let Some(place) = place {
-                    self.service(now_ns, place, mac, &service);
+                match place {
+                    Some(place) => self.service(now_ns, place, mac, &service),
+                    None => self.serve_guest(now_ns, source, &service),
                 }
                 if self.phase == (Phase::Reduced { target: source }) {
                     self.reduced_cycle(now_ns);
@@ -199,6 +200,9 @@ impl ManagingNode {
     }
 
     fn sdo(&mut self, now_ns: u64, place: usize, sdo: &Sdo<'_>) {
+        if self.serve_station(now_ns, place, sdo) {
+            return;
+        }
         let station = &mut self.stations[place];
         let done = station.sdo.receive(now_ns, sdo, &mut station.frames);
         // A frame without room is sent again, as if it was lost.
@@ -215,9 +219,16 @@ impl ManagingNode {
             // A flood of requests is dropped; a sender can repeat its request.
             return;
         }
+        if !self.execute(request) {
+            self.command(self.stations[place].node, NmtCommandId::INVALID_SERVICE);
+        }
+    }
+
+    /// Executes a requested command; returns false if it is invalid.
+    pub(super) fn execute(&mut self, request: &NmtRequest<'_>) -> bool {
         let (command, target) = (request.command, request.target);
         if self.request_for_all(command, request.data) {
-            return;
+            return true;
         }
         let asked = self.stations.iter_mut().find(|station| station.node == target);
         match (command, asked) {
@@ -225,8 +236,9 @@ impl ManagingNode {
             (NmtCommandId::STATUS_REQUEST, Some(station)) => station.status_due = true,
             (command, Some(_)) if command.extended().is_some() => self.command(target, command),
             (NmtCommandId::NET_HOST_NAME_SET, Some(_)) => self.set_host_name(target, request.data),
-            _ => self.command(self.stations[place].node, NmtCommandId::INVALID_SERVICE),
+            _ => return false,
         }
+        true
     }
 
     /// Handles a request of a service for all nodes; returns false for others.

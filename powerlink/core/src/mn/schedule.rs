@@ -26,6 +26,9 @@ enum PhaseUse {
 const PHASE_USES: [PhaseUse; 4] =
     [PhaseUse::Own, PhaseUse::Request, PhaseUse::Status, PhaseUse::Ident];
 
+/// Indices after those of the stations, for uses without one.
+const FURTHER: usize = 2;
+
 /// The next use and node.
 #[derive(Debug, Default)]
 pub(super) struct RoundRobin {
@@ -68,9 +71,8 @@ impl ManagingNode {
 
     fn schedule_kind(&mut self, now_ns: u64, turn: usize) -> Option<(Soa, Option<Vec<u8>>)> {
         let count = self.stations.len();
-        // One index more, for uses without a station.
-        for n in 1..=count + 1 {
-            let place = (self.turn.place[turn] + n) % (count + 1);
+        for n in 1..=count + FURTHER {
+            let place = (self.turn.place[turn] + n) % (count + FURTHER);
             if let Some(found) = self.schedule_place(now_ns, PHASE_USES[turn], place) {
                 self.turn.place[turn] = place;
                 return Some(found);
@@ -86,7 +88,7 @@ impl ManagingNode {
         place: usize,
     ) -> Option<(Soa, Option<Vec<u8>>)> {
         let Some(station) = self.stations.get_mut(place) else {
-            return self.schedule_further(kind);
+            return self.schedule_further(kind, place - self.stations.len());
         };
         let node = station.node;
         match kind {
@@ -122,18 +124,31 @@ impl ManagingNode {
         }
     }
 
-    /// IdentRequest to a diagnostic device, and frames of other protocols of this node.
-    fn schedule_further(&mut self, kind: PhaseUse) -> Option<(Soa, Option<Vec<u8>>)> {
-        match kind {
-            PhaseUse::Ident => {
-                Some((self.soa(RequestedService::IDENT_REQUEST, NodeId::DIAGNOSTIC), None))
+    /// IdentRequest to a diagnostic device and its invites; frames of other protocols and of the SDO server of this
+    /// node, in turn.
+    fn schedule_further(
+        &mut self,
+        kind: PhaseUse,
+        further: usize,
+    ) -> Option<(Soa, Option<Vec<u8>>)> {
+        let frame = match (kind, further) {
+            (PhaseUse::Ident, 0) => {
+                return Some((self.soa(RequestedService::IDENT_REQUEST, NodeId::DIAGNOSTIC), None));
             }
-            PhaseUse::Own => {
-                let frame = self.take_other()?;
-                Some((self.soa(RequestedService::UNSPECIFIED_INVITE, NodeId::MN), Some(frame)))
+            (PhaseUse::Request, 0) => {
+                let pending = &mut self.server.diagnostic.pending;
+                *pending = pending.checked_sub(1)?;
+                let invite = RequestedService::UNSPECIFIED_INVITE;
+                return Some((self.soa(invite, NodeId::DIAGNOSTIC), None));
             }
-            PhaseUse::Request | PhaseUse::Status => None,
-        }
+            (PhaseUse::Own, 0) => self.take_other()?,
+            (PhaseUse::Own, 1) => {
+                let (node, outgoing) = self.server.take_frame()?;
+                self.asnd(node, Service::Sdo(outgoing.sdo()))
+            }
+            _ => return None,
+        };
+        Some((self.soa(RequestedService::UNSPECIFIED_INVITE, NodeId::MN), Some(frame)))
     }
 
     fn soa(&self, service: RequestedService, target: NodeId) -> Soa {

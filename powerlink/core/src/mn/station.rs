@@ -287,6 +287,12 @@ impl Station {
         }
     }
 
+    /// Continues the record of the same node with new settings.
+    pub(super) fn continue_with(&mut self, former: Station) {
+        let Station { settings, tpdo, rpdo, sdo, .. } = core::mem::replace(self, former);
+        (self.settings, self.tpdo, self.rpdo, self.sdo) = (settings, tpdo, rpdo, sdo);
+    }
+
     /// Resets the state, as after a reset of the node.
     pub(super) fn reset(&mut self) {
         // Queued commands are not for its state after the reset.

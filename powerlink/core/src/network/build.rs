@@ -1,6 +1,6 @@
 //! Nodes of a network.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use onbeat_wire::MacAddress;
@@ -11,11 +11,11 @@ use crate::cn::{self, ControlledNode};
 use crate::ethernet::{self, address};
 use crate::mn::{self, ManagingNode, concise_dcf, is_optional};
 use crate::od::profile::{self, Identity, assignment, startup};
-use crate::od::{Abort, Access, Dictionary, Mappable, Object, ObjectId, id};
+use crate::od::{Abort, Access, AddError, DataType, Dictionary, Mappable, Object, ObjectId, id};
 use crate::pdo::MappingEntry;
 
 /// Objects and their values.
-type Entries = Vec<(ObjectId, Vec<u8>)>;
+pub(super) type Entries = Vec<(ObjectId, Vec<u8>)>;
 
 /// Minimum payload octets of a poll: the default of the profile.
 const LEAST_LIMIT: usize = 36;
@@ -46,13 +46,34 @@ impl Network {
     /// # Errors
     /// The objects of a node conflict.
     pub fn managing(&self, mac: MacAddress) -> Result<ManagingNode, NetworkError> {
-        let nodes: Vec<NodeId> = self.nodes.iter().map(|station| station.node).collect();
-        let identity = Identity::default();
-        let od = profile::managing_node(&identity, self.cycle_us, &nodes);
+        self.managing_of(&self.nodes, mac)
+    }
+
+    /// Checks a node of the network.
+    ///
+    /// # Errors
+    /// There is no such node, its objects conflict, or another node lacks a value that it receives.
+    pub fn check(&self, node: NodeId) -> Result<(), NetworkError> {
+        let station = self.station(node)?;
+        self.managing_of(core::slice::from_ref(station), MacAddress::default()).map(drop)
+    }
+
+    /// Builds the managing node of some of the nodes.
+    fn managing_of(
+        &self,
+        nodes: &[Station],
+        mac: MacAddress,
+    ) -> Result<ManagingNode, NetworkError> {
+        let stations = nodes;
+        let nodes: Vec<NodeId> = stations.iter().map(|station| station.node).collect();
+        let od = profile::managing_node(&managing_identity(), self.cycle_us, &nodes);
         let mut od = od.map_err(|error| NetworkError::Object(NodeId::MN, error))?;
         set(&mut od, NodeId::MN, profile::ASYNC_SLOT_NS, self.async_slot_ns.into())?;
         let wait_us = self.pre_operational_1_us.into();
         set(&mut od, NodeId::MN, profile::WAIT_PRE_OPERATIONAL_1_US, wait_us)?;
+        let wait_ns = stations.iter().map(|station| station.soc_to_poll_ns).max().unwrap_or(0);
+        let wait_ns = od.number(profile::WAIT_SOC_PREQ_NS).max(wait_ns.into());
+        set(&mut od, NodeId::MN, profile::WAIT_SOC_PREQ_NS, wait_ns)?;
         let cycles = self.multiplexed_cycles.into();
         set(&mut od, NodeId::MN, profile::MULTIPLEXED_CYCLES, cycles)?;
         set(&mut od, NodeId::MN, profile::PRESCALER, self.prescaler.into())?;
@@ -63,9 +84,10 @@ impl Network {
         set(&mut od, NodeId::MN, profile::STARTUP, startup | u64::from(bits))?;
         let exceeded = id(profile::CYCLE_EXCEEDED, 3);
         set(&mut od, NodeId::MN, exceeded, self.threshold.into())?;
-        for (channel, station) in (0..).zip(&self.nodes) {
+        for (channel, station) in (0..).zip(stations) {
             self.describe(&mut od, channel, station)?;
         }
+        count_entries(&mut od).map_err(|error| NetworkError::Object(NodeId::MN, error))?;
         ManagingNode::new(mn::Config { mac, objects: od }).map_err(NetworkError::Mapping)
     }
 
@@ -114,6 +136,7 @@ impl Network {
             (number(profile::EXPECTED_TIME), time.into()),
             (number(profile::PRES_TIMEOUT_NS), station.pres_timeout_ns.into()),
             (number(profile::PREQ_LIMIT_OF), limit(&station.outputs) as u64),
+            (number(profile::PRES_LIMIT_OF), limit(&station.inputs) as u64),
             (number(profile::LOSS_OF_PRES[2]), self.threshold.into()),
             (number(profile::LATE_PRES[2]), self.threshold.into()),
             (number(profile::LOSS_OF_STATUS[2]), self.threshold.into()),
@@ -131,7 +154,7 @@ impl Network {
         for (mapping, signals, mappable, place) in [outputs, inputs] {
             let objects: Vec<ObjectId> = (0..signals.len()).map(|n| place(node, n)).collect();
             for (object, signal) in objects.iter().zip(signals) {
-                add(od, node, *object, signal, mappable)?;
+                add(od, node, *object, signal.data_type, mappable)?;
             }
             let entries = mapped(signals, &objects);
             for (sub, entry) in (1..).zip(&entries) {
@@ -146,7 +169,7 @@ impl Network {
     /// configuration has others.
     fn configuration(&self, station: &Station) -> Result<(Entries, [u32; 2]), NetworkError> {
         let mut entries = self.derived(station)?;
-        entries.retain(|(object, _)| !station.lacks(*object));
+        entries.retain(|(object, value)| !station.lacks(*object) && !station.keeps(*object, value));
         entries.extend(station.parameters.iter().cloned());
         let stamp = stamp(&entries);
         let number = |object, value: u32| (object, value.to_le_bytes().to_vec());
@@ -157,7 +180,6 @@ impl Network {
 
     /// The values of a node's objects that follow from the network, in the order in which they are written.
     fn derived(&self, station: &Station) -> Result<Entries, NetworkError> {
-        let number = |object, len: usize, value: u64| (object, value.to_le_bytes()[..len].to_vec());
         let mut entries = Vec::from([
             number(id(profile::RPDO_MAPPING, 0), 1, 0),
             number(id(profile::TPDO_MAPPING, 0), 1, 0),
@@ -191,8 +213,24 @@ impl Network {
             }
             entries.push(number(id(mapping, 0), 1, signals.len() as u64));
         }
+        entries.extend(self.cross_traffic(station)?);
         Ok(entries)
     }
+}
+
+/// The identity of a managing node.
+pub(super) fn managing_identity() -> Identity {
+    Identity {
+        features: profile::MANAGING_NODE_FEATURES,
+        device_name: b"onbeat managing node".to_vec(),
+        host_name: b"managing-node".to_vec(),
+        ..Identity::default()
+    }
+}
+
+/// An object with a number of `len` octets.
+pub(super) fn number(object: ObjectId, len: usize, value: u64) -> (ObjectId, Vec<u8>) {
+    (object, value.to_le_bytes()[..len].to_vec())
 }
 
 /// The object of a node's signal, by its position.
@@ -205,10 +243,20 @@ impl Station {
             && self.described.as_ref().is_some_and(|described| described.object(object).is_err())
     }
 
+    /// Whether a peer cannot write an object of its description, which has this value: an entry of a fixed mapping.
+    fn keeps(&self, object: ObjectId, value: &[u8]) -> bool {
+        self.described.as_ref().is_some_and(|described| {
+            described.object(object).is_ok_and(|object| !object.access.writes())
+                && described.get(object) == Ok(value)
+        })
+    }
+
     fn dictionary(&self) -> Result<Dictionary, NetworkError> {
         let node = self.node;
         let failed = |error| NetworkError::Object(node, error);
-        let mut objects = profile::controlled_node(&self.identity, 1).map_err(failed)?;
+        let mut objects =
+            profile::controlled_node(&self.identity, self.rpdos().max(profile::RPDOS))
+                .map_err(failed)?;
         if let Some(described) = &self.described {
             describe(&mut objects, node, described)?;
         }
@@ -219,20 +267,19 @@ impl Station {
             let _ = objects.set_default(object, &u32::from(address).to_le_bytes());
         }
         let mut taken = BTreeSet::new();
-        for (signals, mappable) in
-            [(&self.inputs, Mappable::Transmit), (&self.outputs, Mappable::Receive)]
-        {
-            for signal in signals {
-                let described = self.described.as_ref().map(|od| od.object(signal.object));
-                match described {
-                    Some(Ok(object)) if taken.insert(signal.object) => {
-                        let fits = fits(object, signal, mappable);
-                        fits.map_err(|abort| NetworkError::Signal(node, signal.object, abort))?;
-                    }
-                    _ => add(&mut objects, node, signal.object, signal, mappable)?,
+        let inputs = self.inputs.iter().map(|s| (s.object, s.data_type, Mappable::Transmit));
+        let outputs = self.outputs.iter().map(|s| (s.object, s.data_type, Mappable::Receive));
+        let received = self.received.iter().map(|s| (s.object, s.data_type, Mappable::Receive));
+        for (signal, data_type, mappable) in inputs.chain(outputs).chain(received) {
+            match self.described.as_ref().map(|od| od.object(signal)) {
+                Some(Ok(object)) if taken.insert(signal) => {
+                    let fits = fits(object, data_type, mappable);
+                    fits.map_err(|abort| NetworkError::Signal(node, signal, abort))?;
                 }
+                _ => add(&mut objects, node, signal, data_type, mappable)?,
             }
         }
+        count_entries(&mut objects).map_err(failed)?;
         Ok(objects)
     }
 }
@@ -269,6 +316,8 @@ pub fn follows_from_network(object: ObjectId) -> bool {
             | 0x1c0b..=0x1c0e
             | 0x1c13
             | 0x1c14
+            | 0x1f81
+            | 0x1f8d
             | 0x1f9b
     );
     let timing =
@@ -278,6 +327,12 @@ pub fn follows_from_network(object: ObjectId) -> bool {
 
 /// Adds the objects of a device description.
 fn describe(od: &mut Dictionary, node: NodeId, described: &Dictionary) -> Result<(), NetworkError> {
+    for (index, count, element) in described.arrays().filter(|(index, ..)| !is_own(id(*index, 1))) {
+        if od.subs(index).next().is_none() {
+            let added = od.add_array(index, count, element.clone());
+            added.map_err(|error| NetworkError::Object(node, error))?;
+        }
+    }
     for (object, described) in described.objects().filter(|(object, _)| !is_own(*object)) {
         if od.object(object).is_ok() {
             od.describe(object, described.clone())
@@ -290,23 +345,37 @@ fn describe(od: &mut Dictionary, node: NodeId, described: &Dictionary) -> Result
     Ok(())
 }
 
+/// Adds sub-index 0 of objects of the application that have only others: the highest sub-index.
+pub(super) fn count_entries(od: &mut Dictionary) -> Result<(), AddError> {
+    let mut entries = BTreeMap::new();
+    for (object, _) in od.objects().filter(|(object, _)| object.index >= 0x2000) {
+        entries.insert(object.index, object.sub);
+    }
+    for (index, last) in entries {
+        if od.object(id(index, 0)).is_err() {
+            od.add(id(index, 0), Object::unsigned(1, Access::Constant, last.into()))?;
+        }
+    }
+    Ok(())
+}
+
 /// Checks whether an object can be a signal.
-fn fits(object: &Object, signal: &Signal, mappable: Mappable) -> Result<(), Abort> {
+fn fits(object: &Object, data_type: DataType, mappable: Mappable) -> Result<(), Abort> {
     if !object.mappable.allows(mappable) {
         return Err(Abort::NOT_MAPPABLE);
     }
-    if object.data_type == signal.data_type { Ok(()) } else { Err(Abort::INCOMPATIBLE) }
+    if object.data_type == data_type { Ok(()) } else { Err(Abort::INCOMPATIBLE) }
 }
 
 fn add(
     od: &mut Dictionary,
     node: NodeId,
     object: ObjectId,
-    signal: &Signal,
+    data_type: DataType,
     mappable: Mappable,
 ) -> Result<(), NetworkError> {
-    let default = alloc::vec![0; signal.data_type.fixed_len().unwrap_or_default()];
-    let described = Object::new(signal.data_type, Access::ReadWrite, default).mapped(mappable);
+    let default = alloc::vec![0; data_type.fixed_len().unwrap_or_default()];
+    let described = Object::new(data_type, Access::ReadWrite, default).mapped(mappable);
     od.add(object, described).map_err(|error| NetworkError::Object(node, error))
 }
 
@@ -320,7 +389,7 @@ fn set(
 }
 
 /// The mapping of consecutive signals, each from an octet on.
-fn mapped(signals: &[Signal], objects: &[ObjectId]) -> Vec<MappingEntry> {
+pub(super) fn mapped(signals: &[Signal], objects: &[ObjectId]) -> Vec<MappingEntry> {
     let mut offset = 0;
     let place = |(signal, object): (&Signal, &ObjectId)| {
         let len = signal.data_type.bits().unwrap_or_default();
@@ -332,7 +401,7 @@ fn mapped(signals: &[Signal], objects: &[ObjectId]) -> Vec<MappingEntry> {
 }
 
 /// Payload octets of signals in a poll.
-fn limit(signals: &[Signal]) -> usize {
+pub(super) fn limit(signals: &[Signal]) -> usize {
     let octets = signals.iter().filter_map(|signal| signal.data_type.fixed_len()).sum::<usize>();
     octets.clamp(LEAST_LIMIT, MAX_PAYLOAD)
 }

@@ -23,6 +23,15 @@ pub enum NetworkError {
     Described(NodeId, ObjectId, Abort),
     /// A signal conflicts with the object of the node's description.
     Signal(NodeId, ObjectId, Abort),
+    /// A value cannot be received from another node: it is not in the network, or has no such input of this type.
+    Source {
+        /// The receiving node.
+        node: NodeId,
+        /// The object in it.
+        object: ObjectId,
+        /// The other node.
+        source: NodeId,
+    },
     /// A node has more signals in one direction than [`super::MAX_SIGNALS`].
     Signals(NodeId),
     /// A node's slot is after the end of the multiplexed cycle, whose number of cycles follows.
@@ -50,6 +59,11 @@ impl fmt::Display for NetworkError {
                     "node {node}: object {object} of its description cannot be this signal, {abort}"
                 )
             }
+            NetworkError::Source { node, object, source } => write!(
+                f,
+                "node {node}: object {object} cannot be received: node {source} is not another node \
+                 of the network with this input"
+            ),
             NetworkError::Signals(node) => {
                 write!(
                     f,

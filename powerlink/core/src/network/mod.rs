@@ -5,21 +5,24 @@
 //! + n` sub-index k, both counted from 0.
 
 mod build;
+mod cross;
 mod error;
+mod project;
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use onbeat_wire::powerlink::NodeId;
 
-use crate::od::profile::Identity;
+use crate::od::profile::{self, Identity};
 use crate::od::{DataType, Dictionary, ObjectId, id};
 
 pub use build::follows_from_network;
 pub use error::NetworkError;
+pub use project::{PROCESS_TYPES, ProcessValue, Project, ProjectError};
 
 /// Maximum number of signals of a node in each direction: the number of entries of a mapping.
-pub const MAX_SIGNALS: usize = 64;
+pub const MAX_SIGNALS: usize = profile::MAX_MAPPED as usize;
 
 /// Index of the managing node's first output to each node.
 const OUTPUTS: u16 = 0xa040;
@@ -70,12 +73,16 @@ pub struct Station {
     pub identity: Identity,
     /// Time-out of its response to a poll, in nanoseconds.
     pub pres_timeout_ns: u32,
+    /// Minimum time from SoC to its poll, in nanoseconds; 0: none.
+    pub soc_to_poll_ns: u32,
     /// The cycle of a multiplexed cycle in which it is polled, from 1 on; 0: every cycle.
     pub multiplexed: u8,
     /// The signals it sends.
     pub inputs: Vec<Signal>,
-    /// The signals it receives.
+    /// The signals it receives from the managing node.
     pub outputs: Vec<Signal>,
+    /// The signals it receives from other controlled nodes.
+    pub received: Vec<ReceivedSignal>,
     /// Its objects, if there is a device description: those beside the communication profile, and limits,
     /// access and defaults of the profile's. A signal may be one of them, and is added to them otherwise.
     pub described: Option<Dictionary>,
@@ -92,6 +99,21 @@ pub struct Signal {
     pub object: ObjectId,
     /// Its type: one of fixed length.
     pub data_type: DataType,
+}
+
+/// A process value that a controlled node receives from another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceivedSignal {
+    /// Its name.
+    pub name: String,
+    /// Its object in the receiving node.
+    pub object: ObjectId,
+    /// Its type: that of the input.
+    pub data_type: DataType,
+    /// The node that sends it.
+    pub source: NodeId,
+    /// Its position among the inputs of that node, from 0.
+    pub input: usize,
 }
 
 /// The managing node's object for an output of a node, by its position.

@@ -42,8 +42,10 @@ pub(super) enum Sender {
 pub(super) struct Addresses {
     /// Address of each node, and when it was last heard.
     known: BTreeMap<NodeId, (MacAddress, u64)>,
-    /// The address that announced its take-over.
-    successor: Option<MacAddress>,
+    /// The address that announced its take-over in the silence of the managing node, and when.
+    successor: Option<(MacAddress, u64)>,
+    /// The last SoC, or SoA without one since.
+    started_ns: u64,
     pub(super) foreign: BTreeMap<(NodeId, MacAddress), ForeignFrames>,
 }
 
@@ -57,16 +59,21 @@ impl Addresses {
         message: &Message<'_>,
     ) -> Sender {
         let node = message.source;
-        if matches!(message.body, Body::Amni) {
-            self.successor = Some(mac);
+        if matches!(message.body, Body::Amni) && time_ns.saturating_sub(self.started_ns) > cycle_ns
+        {
+            self.successor = Some((mac, time_ns));
         }
+        // It starts its cycles a cycle later.
+        let due = |(successor, since_ns): (MacAddress, u64)| {
+            successor == mac && time_ns.saturating_sub(since_ns) >= cycle_ns / 2
+        };
         let (known, heard_ns) = self.known.entry(node).or_insert((mac, time_ns));
         let former = *known;
         let silence_ns = REPLACED_NS.max(cycle_ns.saturating_mul(REPLACED_CYCLES));
         let starts = matches!(message.body, Body::Soc(_) | Body::Soa(_));
         let sender = if former == mac {
             Sender::Node
-        } else if starts && self.successor == Some(mac) {
+        } else if starts && self.successor.is_some_and(due) {
             Sender::Successor(former)
         } else if time_ns.saturating_sub(*heard_ns) >= silence_ns {
             Sender::Replaced(former)
@@ -78,6 +85,11 @@ impl Addresses {
         if starts && node == NodeId::MN {
             // An announcement is void if the former managing node continues.
             self.successor = None;
+            // Isochronous cycles are measured from SoC to SoC.
+            let isochronous = cycle_ns > 0 && time_ns.saturating_sub(self.started_ns) <= cycle_ns;
+            if matches!(message.body, Body::Soc(_)) || !isochronous {
+                self.started_ns = time_ns;
+            }
         }
         sender
     }

@@ -153,6 +153,19 @@ impl Channel {
 /// # Errors
 /// The mapping is in use, or is invalid with these entries.
 pub fn check_write(od: &Dictionary, object: ObjectId, value: &[u8]) -> Result<(), Abort> {
+    check_mapping(od, object, value, od.number(profile::PRES_LIMIT) as usize)
+}
+
+/// The same for a node whose sent payloads have up to `transmit_limit` octets.
+///
+/// # Errors
+/// As [`check_write`].
+pub fn check_mapping(
+    od: &Dictionary,
+    object: ObjectId,
+    value: &[u8],
+    transmit_limit: usize,
+) -> Result<(), Abort> {
     let direction = match object.index & 0xff00 {
         profile::RPDO_MAPPING => Direction::Receive,
         profile::TPDO_MAPPING => Direction::Transmit,
@@ -161,7 +174,7 @@ pub fn check_write(od: &Dictionary, object: ObjectId, value: &[u8]) -> Result<()
     let in_use = od.number(id(object.index, 0)) != 0;
     let limit = match direction {
         Direction::Receive => MAX_PAYLOAD,
-        Direction::Transmit => od.number(profile::PRES_LIMIT) as usize,
+        Direction::Transmit => transmit_limit,
     };
     match (object.sub, value) {
         (0, [entries]) => {

@@ -3,4 +3,4 @@
 mod bits;
 mod mapping;
 
-pub use mapping::{Channel, Direction, MappingEntry, check_write};
+pub use mapping::{Channel, Direction, MappingEntry, check_mapping, check_write};

@@ -20,9 +20,10 @@ pub enum Request {
     Read(ObjectId),
     /// Writes an object.
     Write(ObjectId, Arc<[u8]>),
-    /// Reads several objects by one command, which few nodes have (0x1F82, bit 15).
+    /// Reads several objects by one command, if the node has it (0x1F82, bit 15).
     ReadMultiple(Vec<ObjectId>),
-    /// Writes several objects by one command.
+    /// Writes several objects by one command, as before. The reference stack does not answer requests of more than
+    /// one segment, 256 octets.
     WriteMultiple(Vec<(ObjectId, Arc<[u8]>)>),
 }
 

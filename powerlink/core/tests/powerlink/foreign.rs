@@ -65,6 +65,25 @@ fn operational() -> Cable {
     cable
 }
 
+/// Frames that claim to be of the managing node: SoC, PReq, SoA with requests, NMT commands, SDO, AMNI.
+fn forged() -> Vec<Vec<u8>> {
+    let mut forged = vec![soc(OTHER), preq(OTHER, 99), sdo(OTHER, 240)];
+    for service in [RequestedService::IDENT_REQUEST, RequestedService::STATUS_REQUEST] {
+        forged.push(soa(OTHER, service, NODE));
+    }
+    // With its own id, and with that of a redundant managing node.
+    for source in [240, 241, 250] {
+        forged.extend(RESETS.map(|command| nmt(OTHER, source, command)));
+        forged.push(nmt(OTHER, source, NmtCommandId::STOP_NODE));
+        forged.push(nmt(OTHER, source, NmtCommandId::ENTER_PRE_OPERATIONAL_2));
+    }
+    forged.push(amni(OTHER, 241));
+    forged.push(amni(OTHER, 240));
+    // A poll with an invalid format.
+    forged.push(frame(OTHER, CN_MAC, &[3, NODE.0, 240, 0, 1, 0, 0, 0, 200, 0]));
+    forged
+}
+
 /// Events of the controlled node.
 fn events(cable: &mut Cable) -> Vec<Event> {
     let node = cable.cn.as_mut().unwrap();
@@ -82,21 +101,8 @@ fn frames_of_another_managing_node_have_no_effect() {
     let node = cable.cn.as_mut().unwrap();
     assert_eq!(node.manager(), Some(MN_MAC));
     let output = node.objects().number(id(0x6200, 1));
-    let mut forged = vec![soc(OTHER), preq(OTHER, 99), sdo(OTHER, 240)];
-    for service in [RequestedService::IDENT_REQUEST, RequestedService::STATUS_REQUEST] {
-        forged.push(soa(OTHER, service, NODE));
-    }
-    // With its own id, and with that of a redundant managing node.
-    for source in [240, 241, 250] {
-        forged.extend(RESETS.map(|command| nmt(OTHER, source, command)));
-        forged.push(nmt(OTHER, source, NmtCommandId::STOP_NODE));
-        forged.push(nmt(OTHER, source, NmtCommandId::ENTER_PRE_OPERATIONAL_2));
-    }
-    forged.push(amni(OTHER, 241));
-    forged.push(amni(OTHER, 240));
-    // A poll with an invalid format.
-    forged.push(frame(OTHER, CN_MAC, &[3, NODE.0, 240, 0, 1, 0, 0, 0, 200, 0]));
-    let rounds = 100;
+    let forged = forged();
+    let (rounds, answers) = (100, cable.answers.len());
     for _ in 0..rounds {
         let now_ns = cable.now_ns;
         for frame in &forged {
@@ -114,9 +120,32 @@ fn frames_of_another_managing_node_have_no_effect() {
     assert_eq!(node.foreign_frames(), rounds * forged.len() as u64);
     assert_eq!(node.objects().number(id(0x6200, 1)), output);
     assert_eq!(cable.mn.step(NODE), Some(Step::Operational));
+    let only_polls = cable.answers[answers..]
+        .iter()
+        .all(|(_, frame)| matches!(message(frame).body, Body::Pres(_)));
+    assert!(only_polls, "nothing was queued for a foreign request");
     let reported = events(&mut cable);
     assert_eq!(foreign(&reported), 1, "in 40 ms");
     assert!(!reported.iter().any(|event| matches!(event, Event::State { .. } | Event::Lost(_))));
+}
+
+/// The same frames one by one, at every phase of the cycle.
+#[test]
+fn frames_of_another_managing_node_have_no_effect_at_any_time() {
+    for spacing_ns in [CYCLE_NS * 7 / 100, CYCLE_NS * 53 / 100, CYCLE_NS * 99 / 100] {
+        let mut cable = operational();
+        for round in 0..100 {
+            for frame in &forged() {
+                let now_ns = cable.now_ns;
+                cable.cn.as_mut().unwrap().handle_frame(now_ns, frame);
+                let node = cable.cn.as_ref().unwrap();
+                assert_eq!(node.manager(), Some(MN_MAC), "{round} {spacing_ns}");
+                cable.run(now_ns + spacing_ns, |_| false);
+            }
+        }
+        assert_eq!(cable.cn.unwrap().state(), State::Operational);
+        assert_eq!(cable.mn.step(NODE), Some(Step::Operational));
+    }
 }
 
 #[test]
@@ -208,20 +237,47 @@ fn an_announcement_without_silence_is_ignored() {
     assert_eq!(node.foreign_frames(), 100);
 }
 
-/// A managing node that was replaced without an announcement: once its SoC are lost, the next SoC or SoA counts.
+/// A node that is not scheduled for ten cycles receives the frames of that time at once, then its deadlines.
+#[test]
+fn a_delay_of_the_node_is_no_silence_of_its_managing_node() {
+    let mut cable = operational();
+    for _ in 0..5 {
+        let mut node = cable.cn.take().unwrap();
+        let sent = cable.sent.len();
+        cable.run(cable.now_ns + 10 * CYCLE_NS, |_| false);
+        let now_ns = cable.now_ns;
+        for (n, (_, frame)) in cable.sent[sent..].iter().enumerate() {
+            for forged in [amni(OTHER, 241), soc(OTHER)] {
+                node.handle_frame(now_ns, &forged);
+            }
+            // Its own SoC is in the middle of the others.
+            if n > 0 {
+                node.handle_frame(now_ns, frame);
+            }
+        }
+        while node.poll_transmit().is_some() {}
+        assert_eq!(node.manager(), Some(MN_MAC));
+        cable.cn = Some(node);
+        cable.run_until_operational();
+    }
+}
+
+/// A managing node that was replaced without an announcement: after a second, the next SoC or SoA counts.
 #[test]
 fn a_lost_managing_node_is_replaced() {
     let mut cable = operational();
+    let last_ns = cable.now_ns;
+    let idle = soa(OTHER, RequestedService::NO_SERVICE, NodeId::NONE);
     let node = cable.cn.as_mut().unwrap();
-    while node.state() == State::Operational {
-        let deadline = node.next_deadline_ns().expect("of SoC");
-        node.handle_frame(deadline - 1, &soa(OTHER, RequestedService::NO_SERVICE, NodeId::NONE));
-        assert_eq!(node.manager(), Some(MN_MAC), "not before");
+    while let Some(deadline) = node.next_deadline_ns().filter(|at| *at <= last_ns + SECOND_NS) {
+        if deadline > last_ns {
+            node.handle_frame(deadline - 1, &idle);
+            assert_eq!(node.manager(), Some(MN_MAC), "not before");
+        }
         node.handle_deadline(deadline);
-        cable.now_ns = deadline;
     }
     assert_eq!((node.state(), node.manager()), (State::PreOperational1, None));
-    node.handle_frame(cable.now_ns, &soa(OTHER, RequestedService::NO_SERVICE, NodeId::NONE));
+    node.handle_frame(last_ns + SECOND_NS, &idle);
     assert_eq!(node.manager(), Some(OTHER));
 }
 
@@ -235,8 +291,13 @@ fn a_silent_managing_node_is_replaced_in_the_reduced_cycle() {
     let last_ns = cable.sent.last().unwrap().0;
     let node = cable.cn.as_mut().unwrap();
     let idle = |mac| soa(mac, RequestedService::NO_SERVICE, NodeId::NONE);
-    node.handle_frame(last_ns + SECOND_NS - 1, &idle(OTHER));
+    // Without its deadlines, time is that of a node that was not scheduled.
+    node.handle_frame(last_ns + 2 * SECOND_NS, &idle(OTHER));
     assert_eq!((node.manager(), node.foreign_frames()), (Some(MN_MAC), 1));
+    while let Some(deadline) = node.next_deadline_ns().filter(|at| *at <= last_ns + SECOND_NS) {
+        node.handle_deadline(deadline);
+    }
+    assert_eq!(node.manager(), None);
     node.handle_frame(last_ns + SECOND_NS, &idle(OTHER));
     assert_eq!((node.manager(), node.foreign_frames()), (Some(OTHER), 1));
     node.handle_frame(last_ns + SECOND_NS, &nmt(MN_MAC, 240, NmtCommandId::RESET_NODE));

@@ -105,6 +105,25 @@ fn a_stale_status_response_does_not_reset_a_polled_node() {
     assert_eq!(cable.mn.step(NODE), Some(Step::Operational));
 }
 
+/// A StatusResponse of an earlier boot, with a state that the node has yet to reach.
+#[test]
+fn a_stale_status_response_completes_no_step() {
+    for (step, state) in
+        [(Step::Enable, NmtState::READY_TO_OPERATE), (Step::Start, NmtState::OPERATIONAL)]
+    {
+        let mut cable = Cable::new(false);
+        cable.run(20_000_000_000, |cable| cable.mn.step(NODE) == Some(step));
+        let is_status =
+            |frame: &[u8]| matches!(message(frame).body, Body::Asnd(Service::StatusResponse(_)));
+        let status = cable.answers.iter().rfind(|(_, frame)| is_status(frame));
+        let mut status = status.expect("the error signaling was started").1.clone();
+        status[STATUS_STATE] = state.0;
+        cable.mn.handle_frame(cable.now_ns, &status);
+        assert_eq!(cable.mn.step(NODE), Some(step), "{state}");
+        cable.run_until_operational();
+    }
+}
+
 /// StatusResponse with the state before NMTStopNode and NMTEnterPreOperational2: the managing node requests another
 /// one until its time-out.
 #[test]

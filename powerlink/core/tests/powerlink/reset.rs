@@ -109,3 +109,23 @@ fn a_node_that_is_reset_in_the_middle_of_a_write_is_configured_again() {
     let response = &bench.sdo_frames()[0];
     assert_eq!((&response[..4], response[5], response[6]), (&sequence(2, 2, 2, 2)[..], 1, 0x80));
 }
+
+/// SoA with requests and an invite, of which the next SoA was received already.
+#[test]
+fn a_request_whose_phase_is_over_is_not_answered() {
+    let mut bench = Bench { node: controlled_node(1, CN_MAC), now_ns: 0 };
+    bench.node.start(0);
+    bench.pass(&soa(RequestedService::NO_SERVICE));
+    bench.pass(&sdo(&sequence(0, 0, 0, 1)));
+    for service in [
+        RequestedService::IDENT_REQUEST,
+        RequestedService::STATUS_REQUEST,
+        RequestedService::UNSPECIFIED_INVITE,
+    ] {
+        bench.node.handle_late_frame(bench.now_ns, &soa(service));
+        assert_eq!(bench.node.poll_transmit(), None, "{service}");
+    }
+    let frames = bench.sdo_frames();
+    assert_eq!(frames.len(), 1, "the answer to the connection request stays queued");
+    assert!(bench.pass(&soa(RequestedService::IDENT_REQUEST)).is_some());
+}

@@ -1,7 +1,10 @@
 //! Network files in TOML (docs/reference/powerlink.md): a network, and the hosts of its nodes.
 
+mod ability;
+mod cross;
 mod node;
 mod object;
+mod project;
 mod xdd;
 
 use std::collections::BTreeMap;
@@ -13,11 +16,13 @@ use onbeat_config::{
 use onbeat_host::trust::{self, Untrusted};
 use onbeat_link::Backend;
 use onbeat_powerlink::network::Network;
+use onbeat_powerlink::od::profile;
 use onbeat_realtime::Profile;
 use onbeat_report::Input;
-use onbeat_wire::MacAddress;
 
 use crate::{Pattern, Sender};
+use node::ReadNode;
+pub use project::{Project, ProjectFileError};
 use xdd::Descriptions;
 
 /// Shortest and longest cycle, in microseconds.
@@ -43,6 +48,8 @@ pub struct File {
     pub soc: Option<Sender>,
     /// The hosts of the network's nodes, in the same order.
     pub nodes: Vec<NodeHost>,
+    /// The project of another tool that configures the managing node; the network then has no nodes.
+    pub project: Option<Project>,
     /// Real-time settings of a node's thread.
     pub realtime: Profile,
     /// The reason why a privileged process must not use the file: another user could have written it, or a file
@@ -89,7 +96,7 @@ impl File {
         let (text, name) = file::load(path)?;
         let mut parsed = Self::parse(&text, &name)?;
         parsed.untrusted = checked.err().or(parsed.untrusted);
-        parsed.inputs.insert(0, Input::of_file(path.to_string_lossy(), text.as_bytes()));
+        parsed.inputs.insert(0, Input::of_file(path, text.as_bytes()));
         Ok(parsed)
     }
 
@@ -104,32 +111,67 @@ impl File {
         faults.into_result(&source)?;
         Ok(file)
     }
+
+    /// A file that only has a project.
+    #[must_use]
+    pub fn of_project(project: Project) -> Self {
+        let file = File {
+            network: unset(),
+            managing: Host::default(),
+            soc: None,
+            nodes: Vec::new(),
+            project: None,
+            realtime: Profile::default(),
+            untrusted: None,
+            inputs: Vec::new(),
+        };
+        file.with_project(project)
+    }
+
+    /// Replaces the network by a project.
+    #[must_use]
+    pub fn with_project(mut self, project: Project) -> Self {
+        (self.network.nodes, self.nodes) = (Vec::new(), Vec::new());
+        let cycle_us = project.project.objects().number(profile::CYCLE_LENGTH_US);
+        self.network.cycle_us = cycle_us as u32;
+        self.inputs.extend(project.inputs.iter().cloned());
+        self.untrusted = self.untrusted.take().or_else(|| project.untrusted.clone());
+        self.project = Some(project);
+        self
+    }
 }
 
 /// The tables of the file `name`.
 fn tables(mut table: Table<'_>, name: &str, faults: &Faults) -> File {
-    let mut network = network(&mut table);
+    let folder = Path::new(name).parent().unwrap_or(Path::new(""));
     let managing = table.take("managing").and_then(|value| {
         let mut table = value.table()?;
         let host = host(&mut table);
         let basic = table.take("basic-ethernet").and_then(|value| value.flag());
-        network.basic_ethernet = basic.unwrap_or(false);
         let soc = table.take("soc").and_then(|value| soc(&value, host.backend));
+        let project = project::read(&mut table, folder);
         table.finish();
-        Some((host, soc))
+        Some(ManagingTable { host, soc, basic: basic.unwrap_or(false), project })
     });
+    let ManagingTable { host: managing, soc, basic, project } = managing.unwrap_or_default();
+    let mut network = match project {
+        Some(_) => of_project(&mut table),
+        None => network(&mut table),
+    };
+    network.basic_ethernet = basic;
     let realtime = table.take("realtime").map(|value| realtime::read(&value));
-    let items = table.items("node");
-    if items.is_empty() && faults.count() == 0 {
+    let items = if project.is_some() { Vec::new() } else { table.items("node") };
+    if items.is_empty() && project.is_none() && faults.count() == 0 {
         table.fault("the network has no nodes", "add [[node]] with id = 1");
     }
+    let project = project.flatten();
     let mut descriptions = Descriptions::beside(Path::new(name));
     let (mut nodes, mut ids): (Vec<NodeHost>, _) = (Vec::new(), BTreeMap::new());
+    let mut references = Vec::new();
     for item in &items {
-        let Some((station, host)) = node::read(item, &network, &mut descriptions) else {
-            continue;
-        };
-        if ids.insert(station.node, ()).is_some() {
+        let read = node::read(item, &network, &mut descriptions);
+        let Some(ReadNode { station, host, received, device }) = read else { continue };
+        if ids.insert(station.node, (item, device)).is_some() {
             let help = "use a different id for each node, from 1 to 239";
             item.fault(format!("duplicate node id {}", station.node), help);
             continue;
@@ -139,14 +181,22 @@ fn tables(mut table: Table<'_>, name: &str, faults: &Faults) -> File {
             let what = format!("duplicate store {}", path.display());
             item.fault(what, "use a different store for each node");
         }
+        references.extend(received);
         network.nodes.push(station);
         nodes.push(host);
-        // An error of this node is reported at this node.
-        let only = Network {
-            nodes: network.nodes.last().cloned().into_iter().collect(),
-            ..network.clone()
-        };
-        if let Err(error) = only.managing(MacAddress::default()) {
+    }
+    references.into_iter().for_each(|reference| reference.resolve(&mut network));
+    for (node, (item, device)) in ids {
+        let station = network.nodes.iter().find(|station| station.node == node);
+        if let (Some(device), Some(station)) = (device, station) {
+            let faults_before = faults.count();
+            ability::check(item, &device, station, &network);
+            if faults.count() > faults_before {
+                continue;
+            }
+        }
+        // An error of a node is reported at this node.
+        if let Err(error) = network.check(node) {
             let help = "objects of signals must differ, and match the device description; \
                         fit into 1490 octets each way; a parameter's octets must be as many \
                         as its object has";
@@ -154,14 +204,40 @@ fn tables(mut table: Table<'_>, name: &str, faults: &Faults) -> File {
         }
     }
     table.finish();
-    let ((managing, soc), realtime) = (managing.unwrap_or_default(), realtime.unwrap_or_default());
+    let realtime = realtime.unwrap_or_default();
     let Descriptions { untrusted, inputs, .. } = descriptions;
-    File { network, managing, soc, nodes, realtime, untrusted, inputs }
+    let file = File { network, managing, soc, nodes, project: None, realtime, untrusted, inputs };
+    match project {
+        Some(project) => file.with_project(project),
+        None => file,
+    }
 }
 
-/// The `[network]` table, without nodes.
-fn network(root: &mut Table<'_>) -> Network {
-    let mut network = Network {
+/// `[managing]`.
+#[derive(Default)]
+struct ManagingTable {
+    host: Host,
+    soc: Option<Sender>,
+    /// `basic-ethernet`.
+    basic: bool,
+    /// The outer `None` without a project, the inner one with an invalid project.
+    project: Option<Option<Project>>,
+}
+
+/// Refuses what a project configures; returns a network without nodes.
+fn of_project(root: &mut Table<'_>) -> Network {
+    for key in ["network", "node"] {
+        if let Some(value) = root.take(key) {
+            let help = "remove it, or cdc; the project has the network and its nodes";
+            value.fault(format!("{key} beside managing.cdc"), help);
+        }
+    }
+    unset()
+}
+
+/// A network with the defaults, without nodes.
+fn unset() -> Network {
+    Network {
         cycle_us: 10_000,
         async_slot_ns: ASYNC_SLOT_US * 1000,
         pre_operational_1_us: PRE_OPERATIONAL_1_MS * 1000,
@@ -174,7 +250,12 @@ fn network(root: &mut Table<'_>) -> Network {
         start_all: false,
         basic_ethernet: false,
         nodes: Vec::new(),
-    };
+    }
+}
+
+/// The `[network]` table, without nodes.
+fn network(root: &mut Table<'_>) -> Network {
+    let mut network = unset();
     let table = root.require("network", "{ cycle-us = 10000 }").and_then(|value| value.table());
     if let Some(mut table) = table {
         let cycle = table.require("cycle-us", "10000").and_then(|value| value.number(CYCLE_US));

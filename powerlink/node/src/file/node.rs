@@ -1,5 +1,7 @@
 //! A `[[node]]` table.
 
+use std::rc::Rc;
+
 use onbeat_config::{Table, Value};
 use onbeat_link::Backend;
 use onbeat_powerlink::network::{MAX_SIGNALS, Network, Signal, Station};
@@ -8,6 +10,7 @@ use onbeat_powerlink::od::{Dictionary, ObjectId, id};
 use onbeat_wire::powerlink::NodeId;
 use onbeat_xdd::Description;
 
+use super::cross::Reference;
 use super::object::{TYPES, object};
 use super::xdd::{self, Descriptions};
 use super::{NodeHost, host};
@@ -23,12 +26,22 @@ const DEVICE_TYPE: u32 = 0x000f_0191;
 /// Maximum default time-out of a response: that of software on a busy host.
 const PRES_TIMEOUT_US: u32 = 1000;
 
+/// A node of a file.
+pub(super) struct ReadNode<'a> {
+    pub(super) station: Station,
+    pub(super) host: NodeHost,
+    /// Its outputs that other nodes send.
+    pub(super) received: Vec<Reference<'a>>,
+    /// Its device description.
+    pub(super) device: Option<Rc<Description>>,
+}
+
 /// Reads a node; `None` without an id.
-pub(super) fn read(
-    value: &Value<'_>,
+pub(super) fn read<'a>(
+    value: &Value<'a>,
     network: &Network,
     descriptions: &mut Descriptions,
-) -> Option<(Station, NodeHost)> {
+) -> Option<ReadNode<'a>> {
     let mut table = value.table()?;
     let node = table.require("id", "1").and_then(|value| value.number(1_u8..=239)).map(NodeId);
     let name = table.take("name").and_then(|value| name(&value));
@@ -49,8 +62,8 @@ pub(super) fn read(
     }
     let described = device.as_ref().map(|device| &device.objects);
     let identity = identity(table.take("identity"), &name, device.as_deref());
-    let (inputs, input_patterns) = signals(&mut table, "input", INPUTS, described);
-    let (outputs, output_patterns) = signals(&mut table, "output", OUTPUTS, described);
+    let (inputs, input_patterns, _) = signals(&mut table, "input", INPUTS, described);
+    let (outputs, output_patterns, received) = signals(&mut table, "output", OUTPUTS, described);
     let parameters = table.items("parameter");
     let own: Vec<(ObjectId, Vec<u8>)> = parameters.iter().filter_map(parameter).collect();
     // The parameters of this file have precedence over the device's.
@@ -61,21 +74,26 @@ pub(super) fn read(
     let mut parameters: Vec<_> = configured.filter(|(object, _)| !is_own(*object)).collect();
     parameters.extend(own);
     table.finish();
+    let soc_to_poll_ns = device.as_ref().and_then(|of| of.features.number("NMTCNSoC2PReq"));
+    let soc_to_poll_ns = soc_to_poll_ns.unwrap_or(0).try_into().unwrap_or(u32::MAX);
+    let node = node?;
+    let received = received.into_iter().map(|reference| reference.of(node)).collect();
     let station = Station {
-        node: node?,
+        node,
         mandatory,
         identity,
         pres_timeout_ns: timeout_us * 1000,
+        soc_to_poll_ns,
         multiplexed: multiplexed.unwrap_or(0),
         inputs,
         outputs,
+        // Resolved when all nodes are known.
+        received: Vec::new(),
         described: described.cloned(),
         parameters,
     };
-    Some((
-        station,
-        NodeHost { host, store, response, inputs: input_patterns, outputs: output_patterns },
-    ))
+    let host = NodeHost { host, store, response, inputs: input_patterns, outputs: output_patterns };
+    Some(ReadNode { station, host, received, device })
 }
 
 /// The sender of responses to polls.
@@ -141,13 +159,13 @@ fn identity(value: Option<Value<'_>>, name: &str, device: Option<&Description>) 
     identity
 }
 
-/// The signals of one direction, and their simulation patterns.
-fn signals(
-    table: &mut Table<'_>,
+/// The signals of one direction, their simulation patterns, and outputs that other nodes send.
+fn signals<'a>(
+    table: &mut Table<'a>,
     key: &'static str,
     index: u16,
     described: Option<&Dictionary>,
-) -> (Vec<Signal>, Vec<Pattern>) {
+) -> (Vec<Signal>, Vec<Pattern>, Vec<Reference<'a>>) {
     let items = table.items(key);
     if let Some(first) = items.get(MAX_SIGNALS) {
         first.fault(
@@ -157,20 +175,34 @@ fn signals(
             ),
         );
     }
-    let read = |(place, value): (usize, &Value<'_>)| {
+    let (mut own, mut patterns, mut received) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, value) in items.iter().take(MAX_SIGNALS).enumerate() {
         // Sub-indices from 1 on.
-        signal(value, key, place, id(index, place as u8 + 1), described)
-    };
-    items.iter().take(MAX_SIGNALS).enumerate().filter_map(read).unzip()
+        match signal(value, key, place, id(index, place as u8 + 1), described) {
+            Some(SignalKind::Own(signal, pattern)) => {
+                own.push(signal);
+                patterns.push(pattern);
+            }
+            Some(SignalKind::Received(reference)) => received.push(reference),
+            None => {}
+        }
+    }
+    (own, patterns, received)
 }
 
-fn signal(
-    value: &Value<'_>,
+/// A signal between a node and its managing node, or one from another node.
+enum SignalKind<'a> {
+    Own(Signal, Pattern),
+    Received(Reference<'a>),
+}
+
+fn signal<'a>(
+    value: &Value<'a>,
     key: &str,
     place: usize,
     usual: ObjectId,
     described: Option<&Dictionary>,
-) -> Option<(Signal, Pattern)> {
+) -> Option<SignalKind<'a>> {
     let mut table = value.table()?;
     let name = table.take("name").and_then(|value| value.text());
     let name = name.map_or_else(|| format!("{key} {}", place + 1), str::to_owned);
@@ -180,15 +212,22 @@ fn signal(
     };
     // A description defines the type of its objects.
     let known = object.and_then(|object| described?.object(object).ok());
+    let from = if key == "output" { table.take("from") } else { None };
     let data_type = match (table.take("type"), known) {
         (None, Some(known)) => Some(known.data_type),
-        (Some(value), _) => value.choice(&TYPES),
+        (Some(value), _) => Some(value.choice(&TYPES)?),
+        (None, None) if from.is_some() => None,
         (None, None) => table.require("type", "\"u16\"").and_then(|value| value.choice(&TYPES)),
     };
+    if let Some(from) = from {
+        // The other node generates it: `simulate` is an unknown key here.
+        table.finish();
+        return Reference::read(from, name, object?, data_type).map(SignalKind::Received);
+    }
     let pattern = table.take("simulate").and_then(|value| value.choice(&Pattern::ALL));
     table.finish();
     let signal = Signal { name, object: object?, data_type: data_type? };
-    Some((signal, pattern.unwrap_or_default()))
+    Some(SignalKind::Own(signal, pattern.unwrap_or_default()))
 }
 
 /// An object written to the node, and its value as on the wire.

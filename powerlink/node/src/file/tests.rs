@@ -1,4 +1,6 @@
+use onbeat_powerlink::mn::concise_dcf;
 use onbeat_powerlink::od::{DataType, id};
+use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::NodeId;
 
 use super::*;
@@ -182,11 +184,68 @@ const FAULTS: &[[&str; 3]] = &[
         "objects of signals must differ",
     ],
     [
+        "[[node]]\nid = 1\noutput = [{ from = { node = 2, input = \"a\" } }]\n",
+        "node[0].output[0].from: node 2 not found in the network",
+        "the id of another node",
+    ],
+    [
+        "[[node]]\nid = 1\noutput = [{ from = { node = 1, input = \"a\" } }]\n",
+        "node[0].output[0].from: node 1 is this node",
+        "the id of another node",
+    ],
+    [
+        "[[node]]\nid = 1\noutput = [{ from = { node = 2, input = \"a\" } }]\n[[node]]\nid = \
+         2\ninput = [{ name = \"b\", type = \"u8\" }, { type = \"u8\" }]\n",
+        "node[0].output[0].from: node 2 has no input \"a\"",
+        "inputs of node 2: b, input 2",
+    ],
+    [
+        "[[node]]\nid = 1\noutput = [{ type = \"u16\", from = { node = 2, input = \"b\" } \
+         }]\n[[node]]\nid = 2\ninput = [{ name = \"b\", type = \"u8\" }]\n",
+        "input \"b\" of node 2 is UNSIGNED8, this output UNSIGNED16",
+        "the type of the input",
+    ],
+    [
+        "[[node]]\nid = 1\noutput = [{ simulate = \"copy\", from = { node = 2, input = \"b\" } }]\n",
+        "node[0].output[0]: unknown key \"simulate\"",
+        "keys here",
+    ],
+    [
         "[[node]]\nid = 1\nparameter = [{ object = \"1C0B/03\", octets = \"28\" }]\n",
         "node[0]: node 1: object 1C0B/03 refuses its value",
         "octets must be as many as its object has",
     ],
 ];
+
+/// Cross traffic: an output of node 2 that node 1 sends, with the type and the name of its input.
+#[test]
+fn an_output_is_received_from_another_node() {
+    let text = r#"
+[network]
+cycle-us = 1000
+[[node]]
+id = 2
+output = [
+  { type = "u8" },
+  { name = "master", from = { node = 1, input = "position" } },
+  { object = "6401/01", type = "bool", from = { node = 1, input = "input 2" } },
+]
+[[node]]
+id = 1
+input = [{ name = "position", type = "i32" }, { type = "bool" }]
+"#;
+    let file = File::parse(text, "bus.toml").unwrap_or_else(|error| panic!("{error}"));
+    let [two, one] = &file.network.nodes[..] else { panic!("{:?}", file.network.nodes) };
+    assert_eq!((two.outputs.len(), file.nodes[0].outputs.len(), one.received.len()), (1, 1, 0));
+    let [master, second] = &two.received[..] else { panic!("{:?}", two.received) };
+    assert_eq!((&*master.name, master.object), ("master", id(0x6200, 2)));
+    assert_eq!((master.source, master.input), (NodeId(1), 0));
+    assert_eq!(master.data_type, DataType::Integer(4));
+    assert_eq!((second.object, second.input), (id(0x6401, 1), 1));
+    let simulation = crate::Simulation::controlled(&file, NodeId(2));
+    let reports = simulation.reports().map(|report| report.name.to_owned());
+    assert!(reports.eq(["output 1", "master", "output 3"]));
+}
 
 #[test]
 fn errors_have_position_value_and_remedy() {
@@ -271,6 +330,133 @@ fn a_node_has_the_objects_of_its_description() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Attributes of a device; a change of the network file; the error and the remedy. Without the attributes or the change
+/// there is none.
+const ABILITIES: &[[&str; 4]] = &[
+    [
+        "NMTCycleTimeMin=\"2000\"",
+        "",
+        "node 1: NMTCycleTimeMin of its device description is 2000, the cycle has 1000 us",
+        "cycle-us = 2000 or more",
+    ],
+    [
+        "NMTCycleTimeMax=\"900\"",
+        "",
+        "NMTCycleTimeMax of its device description is 900",
+        "900 or less",
+    ],
+    [
+        "NMTCycleTimeGranularity=\"300\"",
+        "",
+        "NMTCycleTimeGranularity of its device description is 300, the cycle has 1000 us",
+        "cycle-us = 1200",
+    ],
+    ["PDORPDOChannels=\"0\"", "", "the number of RPDOs for its outputs is 1", "fewer other nodes"],
+    [
+        "PDORPDOChannelObjects=\"1\"",
+        "",
+        "the number of outputs of one sender is 2",
+        "fewer signals",
+    ],
+    ["PDORPDOOverallObjects=\"1\"", "", "the number of its outputs is 2", "fewer signals"],
+    ["PDOTPDOChannelObjects=\"0\"", "", "the number of its inputs is 1", "fewer signals"],
+    ["PDOTPDOOverallObjects=\"0\"", "", "the number of its inputs is 1", "fewer signals"],
+    ["PDOTPDOCycleDataLim=\"0\"", "", "the octets of its inputs are 1", "fewer octets"],
+    ["PDORPDOCycleDataLim=\"1\"", "", "the octets of its outputs are 2", "fewer octets"],
+    ["SDOServer=\"false\"", "", "SDOServer of its device description is false", "an SDO server"],
+    ["SDOSupportASnd=\"false\"", "", "its configuration is written by SDO in ASnd", "by ASnd"],
+    ["NMTIsochronous=\"false\"", "", "each node is polled", "leave the node out"],
+    ["DLLFeatureCN=\"0\"", "", "it is a controlled node", "of a controlled node"],
+    [
+        "DLLCNFeatureMultiplex=\"false\"",
+        "multiplexed = 1\n",
+        "DLLCNFeatureMultiplex of its device description is false, it is polled in a multiplexed cycle",
+        "remove multiplexed",
+    ],
+    [
+        "PDOGranularity=\"8\"",
+        "parameter = []\n[[node.output]]\nobject = \"6300/01\"\ntype = \"bool\"\n",
+        "PDOGranularity of its device description is 8, a bool is mapped with 1 bit",
+        "whole octets",
+    ],
+    [
+        "PDORPDOChannels=\"1\"",
+        "[[node.output]]\nobject = \"6300/01\"\nfrom = { node = 2, input = \"input 1\" }\n",
+        "the number of RPDOs for its outputs is 2",
+        "fewer other nodes",
+    ],
+];
+
+/// Abilities of a device description, against the network.
+#[test]
+fn abilities_are_checked_before_the_start() {
+    let folder = std::env::temp_dir().join(format!("onbeat-abilities-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/powerlink/digital-io.xdd");
+    let device = std::fs::read_to_string(example).unwrap();
+    let start = device.find("<GeneralFeatures").unwrap();
+    let end = device.find("<Diagnostic/>").unwrap();
+    let network = |change: &str| {
+        format!(
+            "[network]\ncycle-us = 1000\nmultiplexed-cycles = 2\n[[node]]\nid = 2\n\
+             input = [{{ type = \"u8\" }}]\n[[node]]\nid = 1\nxdd = \"io.xdd\"\n{change}\
+             [[node.input]]\nobject = \"6000/01\"\n[[node.output]]\nobject = \"6200/01\"\n\
+             [[node.output]]\nobject = \"6200/02\"\n"
+        )
+    };
+    let parse = |attributes: &str, change: &str| {
+        let features = format!("<GeneralFeatures {attributes}/>");
+        let text = format!("{}{features}{}", &device[..start], &device[end..]);
+        std::fs::write(folder.join("io.xdd"), text).unwrap();
+        File::parse(&network(change), folder.join("bus.toml").to_str().unwrap())
+    };
+    for [attributes, change, what, help] in ABILITIES {
+        let error = parse(attributes, change).expect_err(what).to_string();
+        assert!(error.contains(what) && error.contains(help), "{what}:\n{error}");
+        assert!(error.contains("node[1]"), "at the node:\n{error}");
+        parse("", change).unwrap_or_else(|error| panic!("{error}"));
+    }
+    parse(ABILITIES[14][0], "").unwrap_or_else(|error| panic!("{error}"));
+    let file = parse("NMTCNSoC2PReq=\"7000\"", "").unwrap();
+    assert_eq!(file.network.nodes[1].soc_to_poll_ns, 7000);
+
+    // Limits that are objects of the device.
+    let object = |sub: u8, value: u32| {
+        let kind = if sub == 3 { "0007" } else { "0006" };
+        let text = format!(
+            "<SubObject subIndex=\"0{sub}\" name=\"a\" objectType=\"7\" dataType=\"{kind}\" \
+             accessType=\"const\" defaultValue=\"{value}\"/>"
+        );
+        device.replace(
+            "name=\"NMT_CycleTiming_REC\" objectType=\"9\" dataType=\"042C\">",
+            &format!("name=\"NMT_CycleTiming_REC\" objectType=\"9\" dataType=\"042C\">{text}"),
+        )
+    };
+    for (sub, value, what) in [
+        (1, 0, None),
+        (1, 1, None),
+        (
+            2,
+            1,
+            Some("object 1F98/02 of its device description is 1, the octets of its outputs are 2"),
+        ),
+        (3, 250_000, None),
+        (
+            3,
+            250_001,
+            Some(
+                "object 1F98/03 of its device description is 250001, its response times out after 250000 ns",
+            ),
+        ),
+    ] {
+        std::fs::write(folder.join("io.xdd"), object(sub, value)).unwrap();
+        let read = File::parse(&network(""), folder.join("bus.toml").to_str().unwrap());
+        let error = read.map_or_else(|error| error.to_string(), |_| String::new());
+        assert!(what.map_or(error.is_empty(), |what| error.contains(what)), "{what:?}:\n{error}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// In the format of other tools: a count, then index, sub-index, length and value.
 #[test]
 fn a_concise_dcf_of_another_tool_configures_the_node() {
@@ -299,6 +485,112 @@ fn a_concise_dcf_of_another_tool_configures_the_node() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// A project of a configuration tool: one node, with an octet in each direction.
+fn project(name: &str) -> (std::path::PathBuf, Vec<u8>) {
+    let folder = std::env::temp_dir().join(format!("onbeat-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let node = concise_dcf([(id(0x1006, 0), &[0xd0, 7, 0, 0][..])]);
+    let octets = concise_dcf([
+        (id(0x1f81, 4), &[7, 0, 0, 0x80][..]),
+        (id(0x1006, 0), &[0xd0, 7, 0, 0]),
+        (id(0x1400, 1), &[4]),
+        (id(0x1600, 1), &[0xc0, 0xa4, 1, 0, 0, 0, 8, 0]),
+        (id(0x1600, 0), &[1]),
+        (id(0x1800, 1), &[4]),
+        (id(0x1a00, 1), &[0x40, 0xa0, 2, 0, 0, 0, 8, 0]),
+        (id(0x1a00, 0), &[1]),
+        (id(0x2100, 0), &[1]),
+        (id(0x1f22, 4), &node),
+    ]);
+    std::fs::write(folder.join("mnobd.cdc"), &octets).unwrap();
+    let xap = r#"<ApplicationProcess xmlns="x">
+<ProcessImage type="output" size="1"><Channel Name="CN4.Inputs" dataType="Unsigned8" dataSize="8" PIOffset="0x0000"/></ProcessImage>
+<ProcessImage type="input" size="4"><Channel Name="CN4.Outputs" dataType="Unsigned8" dataSize="8" PIOffset="0x0001"/>
+<Channel Name="Spare" dataType="Unsigned8" dataSize="8" PIOffset="0x0003"/></ProcessImage></ApplicationProcess>"#;
+    std::fs::write(folder.join("xap.xml"), xap).unwrap();
+    (folder, octets)
+}
+
+#[test]
+fn a_project_of_another_tool_is_a_network() {
+    let (folder, _) = project("project");
+    let text = "[managing]\ninterface = \"eth1\"\ncdc = \"mnobd.cdc\"\nxap = \"xap.xml\"\n";
+    let name = folder.join("bus.toml");
+    let file = File::parse(text, name.to_str().unwrap()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((file.network.cycle_us, file.network.nodes.len()), (2000, 0));
+    assert_eq!(file.managing.interface.as_deref(), Some("eth1"));
+    assert_eq!(file.inputs.len(), 2);
+    let project = file.project.as_ref().unwrap();
+    assert!(project.project.nodes().eq([NodeId(4)]));
+    assert_eq!(project.names, ["CN4.Inputs", "CN4.Outputs"]);
+    assert_eq!(
+        project.notes(),
+        [
+            "objects of the project that this managing node lacks: 2100/00",
+            "channels of the process image without data: Spare"
+        ]
+    );
+    let text = file.describe(None, "managing.xdd", "2026-11-24").unwrap();
+    let device = onbeat_xdd::read(&text).unwrap();
+    assert_eq!(device.names[&id(0xa040, 2)], "CN4.Outputs");
+    let simulation = crate::Simulation::managing(&file);
+    let reports: Vec<_> =
+        simulation.reports().map(|report| (report.of, report.name, report.given)).collect();
+    let expected = [(NodeId(4), "CN4.Outputs", true), (NodeId(4), "CN4.Inputs", false)];
+    assert_eq!(reports, expected);
+    // Without the layout: named by their objects.
+    let alone = Project::load(&folder.join("mnobd.cdc"), None).unwrap();
+    assert_eq!(alone.names, ["A4C0/01", "A040/02"]);
+    let file = File::of_project(alone);
+    assert_eq!((file.network.cycle_us, file.inputs.len()), (2000, 1));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn errors_of_a_project_have_position_value_and_remedy() {
+    let (folder, octets) = project("broken-project");
+    std::fs::write(folder.join("cut.cdc"), &octets[..20]).unwrap();
+    std::fs::write(folder.join("bad.xml"), "<a>\n<ProcessImage type=\"both\"/></a>").unwrap();
+    let parse = |text: &str| {
+        let error = File::parse(text, folder.join("bus.toml").to_str().unwrap());
+        error.expect_err(text).to_string()
+    };
+    for (text, what, help) in [
+        ("[managing]\ncdc = \"no.cdc\"\n", "managing.cdc: cannot read", "such as mnobd.cdc"),
+        (
+            "[managing]\ncdc = \"cut.cdc\"\n",
+            "cut.cdc: invalid concise DCF of a managing node: truncated in entry 2, which starts at \
+             octet 15",
+            "export it again",
+        ),
+        (
+            "[managing]\ncdc = \"mnobd.cdc\"\nxap = \"bad.xml\"\n",
+            "managing.xap: ",
+            "use input or output",
+        ),
+        (
+            "[network]\ncycle-us = 1000\n[managing]\nxap = \"xap.xml\"\n[[node]]\nid = 1\n",
+            "managing.xap: xap without cdc",
+            "cdc = \"mnobd.cdc\"",
+        ),
+        (
+            "[network]\ncycle-us = 1000\n[managing]\ncdc = \"mnobd.cdc\"\n",
+            "network: network beside managing.cdc",
+            "remove it, or cdc",
+        ),
+        (
+            "[managing]\ncdc = \"mnobd.cdc\"\n[[node]]\nid = 1\n",
+            "node: node beside managing.cdc",
+            "remove it, or cdc",
+        ),
+    ] {
+        let error = parse(text);
+        assert!(error.contains(what) && error.contains(help), "{what}:\n{error}");
+        assert!(!error.contains("errors"), "one fault is reported once:\n{error}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// Every file under examples/powerlink is a network.
 #[test]
 fn examples_are_networks() {
@@ -312,5 +604,27 @@ fn examples_are_networks() {
         }
         let file = File::load(&path).unwrap_or_else(|error| panic!("{error}"));
         assert!(!file.network.nodes.is_empty(), "{}", path.display());
+        // Each node is described, with the names of its signals.
+        for station in &file.network.nodes {
+            let node = station.node;
+            let text = file.describe(Some(node), "node.xdd", "2026-11-24").unwrap();
+            let device = onbeat_xdd::read(&text).unwrap_or_else(|faults| panic!("{faults:#?}"));
+            for signal in station.inputs.iter().chain(&station.outputs) {
+                let object = device.objects.object(signal.object).unwrap();
+                assert_eq!(object.data_type, signal.data_type, "{node}: {}", signal.object);
+                assert_eq!(device.names[&signal.object], signal.name);
+            }
+            let rpdos = device.features.number("PDORPDOChannels");
+            assert_eq!(rpdos, Some(station.rpdos().max(3).into()));
+        }
+        let text = file.describe(None, "managing.xdd", "2026-11-24").unwrap();
+        let device = onbeat_xdd::read(&text).unwrap_or_else(|faults| panic!("{faults:#?}"));
+        let first = &file.network.nodes[0];
+        let name = format!(
+            "{}.{}",
+            String::from_utf8_lossy(&first.identity.host_name),
+            first.inputs[0].name
+        );
+        assert_eq!(device.names[&id(0xa4c0, first.node.0)], name);
     }
 }

@@ -15,7 +15,7 @@ use onbeat_report::Input;
 use onbeat_xdd::Description;
 
 /// Maximum octets of a device description, and of a concise DCF.
-const LONGEST: u64 = 16 << 20;
+pub(super) const LONGEST: u64 = 16 << 20;
 
 /// Cached descriptions: many nodes are the same device.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Descriptions {
         };
         match onbeat_xdd::read(&text) {
             Ok(description) => {
-                self.inputs.push(Input::of_file(path.to_string_lossy(), text.as_bytes()));
+                self.inputs.push(Input::of_file(&path, text.as_bytes()));
                 let description = Rc::new(description);
                 self.read.insert(path, Rc::clone(&description));
                 Some(description)
@@ -108,7 +108,7 @@ impl Descriptions {
             value.fault(format!("{shown} is not a concise DCF: readable entries: {read}"), help);
             return None;
         }
-        self.inputs.push(Input::of_file(path.to_string_lossy(), &octets));
+        self.inputs.push(Input::of_file(&path, &octets));
         let entries = dcf_entries(&octets).filter(|(object, _)| !follows_from_network(*object));
         Some(entries.map(|(object, value)| (object, value.to_vec())).collect())
     }

@@ -3,8 +3,10 @@
 mod basic_ethernet;
 mod boot;
 mod checker;
+mod cross;
 mod management;
 mod multiplexed;
+mod server;
 mod soak;
 mod status;
 mod store;

@@ -339,7 +339,7 @@ fn a_node_resets_itself_on_a_write() {
     let left = network.run_until(SECOND_NS, |network| network.state(1) != State::Operational);
     assert!(left);
     operational(&mut network);
-    assert_eq!(number(&mut network, ONE, profile::RESET_COMMAND), profile::NO_COMMAND.into());
+    assert_eq!(number(&mut network, ONE, profile::RESET_COMMAND), u64::from(profile::NO_COMMAND));
 }
 
 /// Sets 0x1F80 of a network just turned on.

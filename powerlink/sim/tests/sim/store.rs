@@ -180,7 +180,9 @@ fn only_the_signature_stores() {
         (SAVE, b"evas", Abort::NOT_STORED),
         (SAVE, b"sav", Abort::TOO_SHORT),
         (LOAD, b"load!", Abort::TOO_LONG),
-        (id(profile::STORE, 2), b"save", Abort::NO_SUB_INDEX),
+        (id(profile::STORE, 2), b"load", Abort::NOT_STORED),
+        (id(profile::STORE, 5), b"save", Abort::NO_SUB_INDEX),
+        (id(profile::RESTORE, 5), b"load", Abort::NO_SUB_INDEX),
         (id(profile::STORE, 0), b"\x01", Abort::READ_ONLY),
     ] {
         assert_eq!(write(&mut network, object, value), Err(abort), "{object} {value:?}");
@@ -190,6 +192,53 @@ fn only_the_signature_stores() {
         let read = access(&mut network, Request::Read(object));
         assert_eq!(read, Ok(vec![1, 0, 0, 0]), "it does so on command");
     }
+}
+
+/// C10: sub-index 2 covers the objects of communication, 3 and 4 those of the application and the manufacturer.
+#[test]
+fn parts_are_stored_and_restored() {
+    let mut network = new(Memory::default());
+    boot(&mut network);
+    assert_eq!(access(&mut network, Request::Read(id(profile::STORE, 0))), Ok(vec![4]));
+    let stored = |network: &mut Network| (tolerance(network), kept(network, TOLERANCE));
+    let before = kept(&mut network, TOLERANCE);
+    for part in [3, 4] {
+        write(&mut network, TOLERANCE, &[7, 0, 8, 0]).unwrap();
+        assert_eq!(write(&mut network, id(profile::STORE, part), b"save"), Ok(vec![]));
+        assert_eq!(stored(&mut network), (0x8_0007, before.clone()), "not of this part");
+    }
+    assert_eq!(write(&mut network, id(profile::STORE, 2), b"save"), Ok(vec![]));
+    assert_eq!(kept(&mut network, TOLERANCE), Some(vec![7, 0, 8, 0]));
+    for part in [3, 4] {
+        assert_eq!(write(&mut network, id(profile::RESTORE, part), b"load"), Ok(vec![]));
+        assert_eq!(kept(&mut network, TOLERANCE), Some(vec![7, 0, 8, 0]));
+    }
+    assert_eq!(write(&mut network, id(profile::RESTORE, 2), b"load"), Ok(vec![]));
+    let default = 100_000_u32.to_le_bytes().to_vec();
+    assert_eq!(kept(&mut network, TOLERANCE), Some(default), "the others are as before");
+    assert_eq!(tolerance(&mut network), 0x8_0007, "not before the reset");
+    // What was stored is valid for the node.
+    network.power(ONE, false);
+    network.power(ONE, true);
+    boot(&mut network);
+}
+
+/// C11: the id of a configuration (0x1020/3) is valid until a parameter is written.
+#[test]
+fn a_written_parameter_invalidates_the_id_of_the_configuration() {
+    let mut network = new(Memory::default());
+    boot(&mut network);
+    let invalid = |network: &mut Network| {
+        access(network, Request::Read(profile::CONFIGURATION_INVALID)).unwrap() == [1]
+    };
+    assert!(invalid(&mut network), "no id was written");
+    write(&mut network, profile::CONFIGURATION_ID, &[1, 2, 3, 4]).unwrap();
+    assert!(!invalid(&mut network));
+    write(&mut network, profile::CONFIGURATION_DATE, &[1, 0, 0, 0]).unwrap();
+    write(&mut network, id(0x6200, 1), &[1]).unwrap();
+    assert!(!invalid(&mut network), "no parameter");
+    write(&mut network, TOLERANCE, &[7, 0, 8, 0]).unwrap();
+    assert!(invalid(&mut network));
 }
 
 /// A storage failure is reported to the requester; the network boots nevertheless.

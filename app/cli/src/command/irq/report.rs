@@ -39,8 +39,7 @@ impl Report {
     pub(super) fn execute(self) -> Result {
         output::check_report(self.html.as_deref())?;
         let outcome = report::read(&self.file, self.partial)?;
-        output::write_report(self.html.as_deref(), &outcome)?;
-        output::print_outcome(outcome, self.json, false)
+        output::report_and_print(outcome, self.json, self.html.as_deref())
     }
 }
 

@@ -1,9 +1,9 @@
 //! `onbeat powerlink mn` and `cn`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use onbeat_link::Backend;
-use onbeat_powerlink_node::{File, Sender, Session, SessionError};
+use onbeat_powerlink_node::{File, Project, Sender, Session, SessionError};
 use onbeat_report::{Outcome, Progress};
 use onbeat_wire::powerlink::NodeId;
 
@@ -14,18 +14,28 @@ use onbeat_terminal::values::one_of;
 
 /// Run the managing node of a network, with simulated outputs
 ///
-/// Boots the network that FILE describes, configures its nodes and polls them in each cycle until Ctrl-C. Then
-/// prints all state changes, the cycle jitter, and the response time of each node.
-/// /usr/share/doc/onbeat/docs/reference/powerlink.md describes the file.
+/// Boots the network that FILE describes, or a project of a configuration tool. Configures its nodes and polls
+/// them in each cycle until Ctrl-C. Then prints all state changes, the cycle jitter, and the response time of each
+/// node. /usr/share/doc/onbeat/docs/reference/powerlink.md describes the file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat powerlink mn bus.toml
   onbeat powerlink mn bus.toml --interface eth1 --seconds 10 --json
+  onbeat powerlink mn --cdc output/mnobd.cdc --xap output/xap.xml --interface eth1
 
 Exit status: 0 the node was in OPERATIONAL (with basic-ethernet: BASIC_ETHERNET) when it stopped, 1 it was \
 not, 2 error.")]
 pub(super) struct Managing {
+    /// Network file
+    #[arg(required_unless_present = "cdc")]
+    file: Option<PathBuf>,
+    /// Project of a configuration tool: the concise DCF of the managing node, instead of the network of FILE
+    #[arg(long, value_name = "PATH")]
+    cdc: Option<PathBuf>,
+    /// Layout of the process image of the project, with the names of its channels
+    #[arg(long, value_name = "PATH", requires = "cdc")]
+    xap: Option<PathBuf>,
     /// Sender of SoC: this process (process), or the back end, at a launch time or by a kernel timer (automatic).
     /// Only the back ends txtime and module support automatic [default: from the file, else automatic if supported]
     #[arg(long, value_name = "SENDER", value_parser = one_of(Sender::ALL))]
@@ -46,6 +56,8 @@ Examples:
 
 Exit status: 0 the node was in OPERATIONAL when it stopped, 1 it was not, 2 error.")]
 pub(super) struct Controlled {
+    /// Network file
+    file: PathBuf,
     /// Id of the node in the file
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u8).range(1..=239))]
     node: u8,
@@ -59,8 +71,6 @@ pub(super) struct Controlled {
 
 #[derive(Debug, clap::Args)]
 struct Options {
-    /// Network file
-    file: PathBuf,
     /// Interface of the node [default: from the file]
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
@@ -79,38 +89,51 @@ struct Options {
 
 impl Managing {
     pub(super) fn execute(self) -> Result {
-        let file = self.options.load()?;
-        let session = self.options.session(&file, self.soc);
-        self.options.run(|progress| session.run_managing(progress))
+        let project = self.cdc.as_deref().map(|cdc| Project::load(cdc, self.xap.as_deref()));
+        let file = match (&self.file, project.transpose()?) {
+            (Some(path), None) => File::load(path)?,
+            (Some(path), Some(project)) => File::load(path)?.with_project(project),
+            (None, Some(project)) => File::of_project(project),
+            (None, None) => return Err(Failure::new("no network: name its file, or use --cdc")),
+        };
+        self.options.admit(&file)?;
+        let path = self.file.as_deref().or(self.cdc.as_deref()).unwrap_or(Path::new(""));
+        let session = self.options.session(&file, path, self.soc);
+        self.options.run(path, |progress| session.run_managing(progress))
     }
 }
 
 impl Controlled {
     pub(super) fn execute(self) -> Result {
-        let file = self.options.load()?;
-        let session = self.options.session(&file, self.response);
+        let file = File::load(&self.file)?;
+        self.options.admit(&file)?;
+        let session = self.options.session(&file, &self.file, self.response);
         let node = NodeId(self.node);
         session.node(node)?;
-        self.options.run(|progress| session.run_controlled(node, progress))
+        self.options.run(&self.file, |progress| session.run_controlled(node, progress))
     }
 }
 
 impl Options {
-    /// Reads the file. A file that another user could have written is only checked, not run.
-    fn load(&self) -> Result<File> {
-        let file = File::load(&self.file)?;
+    /// Refuses a file that another user could have written: it is only checked, not run.
+    fn admit(&self, file: &File) -> Result<()> {
         match &file.untrusted {
             Some(refusal) if self.check => warn_of_refusal(refusal),
             Some(refusal) => return Err(refusal.clone().into()),
             None => {}
         }
-        Ok(file)
+        Ok(())
     }
 
-    fn session<'a>(&'a self, file: &'a File, sender: Option<Sender>) -> Session<'a> {
+    fn session<'a>(
+        &'a self,
+        file: &'a File,
+        path: &'a Path,
+        sender: Option<Sender>,
+    ) -> Session<'a> {
         Session {
             file,
-            path: &self.file,
+            path,
             interface: self.interface.as_deref(),
             backend: self.backend,
             sender,
@@ -121,10 +144,11 @@ impl Options {
     /// Runs a node until it stops and prints the result, or only checks the file.
     fn run(
         &self,
+        path: &Path,
         session: impl FnOnce(&mut Progress) -> std::result::Result<Outcome, SessionError>,
     ) -> Result {
         if self.check {
-            output::print(&format!("{}: valid\n", self.file.display()))?;
+            output::print(&format!("{}: valid\n", path.display()))?;
             return Ok(Answer::Good);
         }
         self.shown.check()?;
@@ -144,6 +168,8 @@ mod tests {
     fn a_controlled_node_requires_a_file_and_an_id() {
         for line in [
             "mn a.toml --seconds 1 --json",
+            "mn --cdc mnobd.cdc --xap xap.xml --interface eth1",
+            "mn a.toml --cdc mnobd.cdc",
             "cn a.toml --node 239 --backend xdp --check",
             "cn a.toml --node 1 --response automatic",
         ] {
@@ -155,6 +181,7 @@ mod tests {
             "cn a.toml --node 240",
             "mn a.toml --backend xpd",
             "mn",
+            "mn a.toml --xap xap.xml",
             "cn a.toml --node 1 --response never",
         ] {
             assert!(parse(&format!("powerlink {line}")).is_err(), "{line}");

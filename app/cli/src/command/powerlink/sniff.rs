@@ -57,7 +57,7 @@ impl Sniff {
             Run::analysis("powerlink-sniff")
         } else {
             let run = Run::begin("powerlink-sniff");
-            run.inputs().add(Input::interface(self.source.to_string_lossy()));
+            run.inputs().add(Input::interface(&self.source));
             run
         };
         let mut sniffer = Sniffer::new(self.frames);

@@ -4,13 +4,15 @@ mod sandbox;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use onbeat_node::service::{DROP_INS, EXIT_CONFIG};
-use onbeat_testing::{Feature, TemporaryDirectory, require, require_that, root};
+use onbeat_node::service::{DROP_INS, DropIn, EXIT_CONFIG};
+use onbeat_testing::{
+    CommandOutput, Feature, TemporaryDirectory, command, require, require_that, root,
+};
 
-use crate::common::{program, run};
+use crate::common::program;
 use sandbox::{Network, Sandbox, Service, ServiceExit};
 
 /// A unit or drop-in: key and value of each line, in order.
@@ -51,9 +53,13 @@ fn sandbox(drop_ins: &[&str]) -> Sandbox {
     };
     assert_eq!(unit.values("NoNewPrivileges"), ["yes"]);
     assert_eq!(unit.values("PrivateDevices"), ["yes"]);
-    let devices = unit.values("BindPaths");
-    let devices = devices.iter().map(|path| path.trim_start_matches('-').into());
+    let devices = words("BindPaths").into_iter().filter(|path| path.contains("/dev/"));
+    let devices = devices.map(|path| path.trim_start_matches('-').into());
+    let paths = |key, writable| {
+        words(key).into_iter().map(move |path| (PathBuf::from(path), writable)).collect::<Vec<_>>()
+    };
     Sandbox {
+        paths: [paths("ReadOnlyPaths", false), paths("ReadWritePaths", true)].concat(),
         capabilities: words("CapabilityBoundingSet"),
         memory_limit: unit.values("LimitMEMLOCK").last().map(|value| (*value).to_owned()),
         priority_limit: unit.values("LimitRTPRIO").last().map(|value| (*value).to_owned()),
@@ -84,6 +90,19 @@ fn the_unit_does_not_restart_after_permanent_errors() {
     for (key, _) in &unit.0 {
         assert!(!["ExecStartPre", "ExecStartPost"].contains(&key.as_str()), "{key}");
     }
+}
+
+/// Some settings of the kernel start a program as root (core_pattern), and the manager executes what a process of
+/// user 0 requests on its socket. tests/soak/units tries both.
+#[test]
+fn the_unit_has_no_settings_of_the_kernel_and_no_sockets_of_other_services() {
+    let unit = unit();
+    assert_eq!(unit.values("ReadOnlyPaths"), ["/proc /sys /etc/onbeat"]);
+    assert_eq!(unit.values("ReadWritePaths"), ["/sys/fs/bpf"]);
+    assert_eq!(unit.values("TemporaryFileSystem"), ["/run:ro"]);
+    assert_eq!(unit.values("BindPaths"), ["/run/onbeat /run/systemd/notify"]);
+    // systemd 257 makes /sys writable with it.
+    assert!(unit.values("ProtectControlGroups").is_empty());
 }
 
 /// With each drop-in alone and with all.
@@ -176,8 +195,7 @@ fn requires(name: &str, text: &str, file: &str, feature: &str) {
     start(name, text, &[file]).unwrap_or_else(|ended| panic!("{name} with {file}: {ended:?}"));
     let ServiceExit { code, err } = start(name, text, &[]).expect_err("without the drop-in");
     assert_eq!(code, Some(i32::from(EXIT_CONFIG)), "{err}");
-    let remedy =
-        format!("onbeat@{name}.service requires the drop-in {file} ({feature}); install it: ");
+    let remedy = format!("onbeat@{name}.service requires the drop-in {file} ({feature}); ");
     assert!(err.contains(&remedy), "{err}");
 }
 
@@ -219,21 +237,41 @@ fn a_refused_file_causes_no_restart() {
 
 #[test]
 fn a_check_names_the_drop_ins_that_a_file_requires() {
+    // Installed in a prefix that is no single word of a shell.
     let directory = TemporaryDirectory::new("service-check");
+    let prefix = directory.file("it's a prefix");
+    let installed = prefix.join("bin/onbeat");
+    fs::create_dir_all(prefix.join("bin")).unwrap();
+    fs::copy(program(), &installed).unwrap();
     let file = directory.file("unit-check.toml");
-    let check = |text: &str| {
+    let check = |text: &str| -> CommandOutput {
         fs::write(&file, configuration(text)).unwrap();
-        let ran = run(&["run", "--check", file.to_str().unwrap()]);
+        let ran = command(&installed).args(["run", "--check"]).arg(&file).output().unwrap();
+        let ran = CommandOutput::from(ran);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{text}");
-        ran.out
+        ran
     };
-    assert!(!check("").contains("drop-in"));
-    let out = check(&format!("{XSK}\n[guard]\ninterfaces = [\"path1\"]"));
+    assert!(!check("").out.contains("drop-in"));
+    let all = format!("{XSK}\n[guard]\ninterfaces = [\"path1\"]");
+    let out = check(&all).out;
     for line in ["xsk.conf, for backend = \"xsk\"", "guard.conf, for [guard]"] {
         assert!(out.contains(&format!("\n  systemd drop-in {line}\n")), "{out}");
     }
-    let directory = "/etc/systemd/system/onbeat@unit-check.service.d";
-    let remedy =
-        format!("install them: mkdir -p {directory} && ln -s /usr/share/onbeat/systemd/xsk.conf ");
-    assert!(out.contains(&remedy), "{out}");
+    assert!(out.contains("share/onbeat/systemd\" has no such files"), "{out}");
+    let shared = prefix.join("share/onbeat/systemd");
+    fs::create_dir_all(&shared).unwrap();
+    for DropIn { file, .. } in DROP_INS {
+        fs::copy(root().join("packaging/systemd").join(file), shared.join(file)).unwrap();
+    }
+    let out = check(&all).out;
+    // The command line, with another directory of units.
+    let (_, commands) = out.split_once("install them: ").expect(&out);
+    let units = directory.file("units");
+    let commands = commands.trim_end().replace("/etc/systemd/system", units.to_str().unwrap());
+    let commands = commands.strip_suffix(" && systemctl daemon-reload").expect(&out);
+    assert!(Command::new("sh").args(["-c", commands]).status().unwrap().success(), "{commands}");
+    for name in ["xsk.conf", "guard.conf"] {
+        let link = fs::read_link(units.join("onbeat@unit-check.service.d").join(name)).unwrap();
+        assert_eq!(link, shared.join(name));
+    }
 }

@@ -19,7 +19,7 @@ use crate::common::program;
 /// Longest wait for readiness.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// The restrictions of a unit, except those of system calls and files.
+/// The restrictions of a unit, except those of system calls and of /run.
 pub(super) struct Sandbox {
     pub(super) capabilities: BTreeSet<String>,
     /// `LimitMEMLOCK`, `LimitRTPRIO`; `None`: the default of systemd.
@@ -27,6 +27,8 @@ pub(super) struct Sandbox {
     pub(super) priority_limit: Option<String>,
     /// Devices beside those that `PrivateDevices` leaves.
     pub(super) devices: Vec<PathBuf>,
+    /// `ReadOnlyPaths`, and `ReadWritePaths` with true.
+    pub(super) paths: Vec<(PathBuf, bool)>,
 }
 
 /// Two interfaces, whose other ends are in another namespace.
@@ -102,6 +104,18 @@ impl Service {
             // With those mounted in it.
             let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
             mount(Some(&devices), "/dev", none, flags, none).unwrap();
+            let mut paths: Vec<_> =
+                sandbox.paths.iter().filter(|(path, _)| path.exists()).collect();
+            // A path precedes the paths below it, which keep their own flags.
+            paths.sort();
+            for (path, _) in &paths {
+                mount(Some(path), path, none, flags, none).unwrap();
+            }
+            for (path, writable) in &paths {
+                let access = if *writable { MsFlags::empty() } else { MsFlags::MS_RDONLY };
+                let flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | access;
+                mount(none, path, none, flags, none).unwrap();
+            }
             command.spawn().expect("setpriv starts")
         };
         let process = network.node.run_with_sysfs(spawn).unwrap();

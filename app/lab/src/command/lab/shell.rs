@@ -22,6 +22,9 @@ use onbeat_terminal::{colors, companion, output};
 /// the control sockets of the nodes. When the shell exits, the network is removed and all processes in it
 /// are killed. Without --at the shell is in the network namespace of the caller: commands there can
 /// change the interfaces of this machine.
+///
+/// kill -9 of this command kills the shell and the nodes; the shell's background processes keep running, and keep
+/// their namespaces. They have ONBEAT_LAB in their environment: grep -las ONBEAT_LAB= /proc/[0-9]*/environ
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

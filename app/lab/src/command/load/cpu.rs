@@ -57,7 +57,7 @@ impl Cpu {
         };
         let _signals = interrupt::Guard::install();
         let run = Run::begin("load-cpu");
-        run.inputs().add(Input::of_file(self.profile.to_string_lossy(), text.as_bytes()));
+        run.inputs().add(Input::of_file(&self.profile, text.as_bytes()));
         let each = cpus.iter().map(|cpu| [cpu].into_iter().collect());
         let load = DutyLoad::start(each, &profile)?;
         super::wait(self.length, || false)?;

@@ -126,12 +126,14 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         },
         // All slots together are shorter than the cycle.
         pres_timeout_ns: cycle_us * 1000 / 4 * 3 / u32::from(nodes),
+        soc_to_poll_ns: 0,
         multiplexed: 0,
         inputs: vec![
             signal("back", id(0x6000, 1), DataType::Unsigned(2)),
             signal("flip", id(0x6000, 2), DataType::Unsigned(1)),
         ],
         outputs: vec![signal("there", id(0x6200, 1), DataType::Unsigned(2))],
+        received: Vec::new(),
         described: None,
         parameters: Vec::new(),
     };
@@ -162,6 +164,7 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         managing: Host::default(),
         soc: None,
         nodes: vec![host; nodes.into()],
+        project: None,
         realtime: Profile::default(),
         untrusted: None,
         inputs: Vec::new(),

@@ -45,9 +45,11 @@ pub(crate) fn network() -> Network {
                 host_name: b"test".to_vec(),
             },
             pres_timeout_ns: 200_000,
+            soc_to_poll_ns: 0,
             multiplexed: 0,
             inputs: vec![signal(id(0x6000, 1))],
             outputs: vec![signal(id(0x6200, 1))],
+            received: Vec::new(),
             described: None,
             parameters: Vec::new(),
         }],
@@ -65,13 +67,16 @@ pub(crate) enum LaunchOutcome {
     Unconfirmed,
 }
 
+/// A change of a frame.
+pub(crate) type Alteration = Box<dyn FnMut(&mut [u8])>;
+
 pub(crate) struct Cable {
     pub(crate) now_ns: u64,
     pub(crate) mn: ManagingNode,
     /// `None`: it is off.
     pub(crate) cn: Option<ControlledNode>,
     /// Changes frames of the controlled node.
-    pub(crate) alter: Box<dyn FnMut(&mut [u8])>,
+    pub(crate) alter: Alteration,
     pub(crate) planned: Option<(u64, Vec<u8>)>,
     /// Time of the report, its launch time, and whether it was sent.
     pub(crate) news: Option<(u64, u64, bool)>,
