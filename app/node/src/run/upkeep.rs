@@ -111,7 +111,7 @@ impl Node {
         self.upkeep.peers.next_due().map(|due| due.max(self.upkeep.peers_at))
     }
 
-    /// Polls what is due.
+    /// Performs polls that are due.
     pub(super) fn upkeep(&mut self, now: Instant) {
         if self.has_programs() && self.upkeep.programs_at <= now {
             self.upkeep.programs_at = now + self.setup.node.events.interval;
