@@ -24,7 +24,7 @@ use onbeat_lab::{Topology, World};
 use onbeat_testing::TemporaryDirectory;
 use onbeat_testing::documents::{Block, Document, documents, prompt};
 
-/// A page, and what it leaves open.
+/// A page, and its boxes.
 pub(crate) struct Page<'a> {
     /// Its path in the tree.
     pub(crate) document: &'a str,

@@ -269,8 +269,9 @@ fn lines_on_a_terminal(line: &[&str], rows: &str, columns: &str) -> Vec<String> 
     options.read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits());
     let end = options.open(name).expect("it opens");
     let mut stty = Command::new("stty");
-    let stty = stty.args(["rows", rows, "cols", columns]).stdin(end.try_clone().expect("a file"));
+    stty.args(["rows", rows, "cols", columns]).stdin(end.try_clone().expect("a file"));
     assert!(stty.status().expect("stty of coreutils").success());
+    drop(stty);
     let mut command = onbeat();
     command.args(line).env("NO_COLOR", "1").env("TERM", "xterm").stdout(end);
     let mut run = command.stderr(Stdio::null()).spawn().expect("it starts");

@@ -9,7 +9,7 @@
 //!                      \-----[ tap2 ]-----/
 //!                        path2, VLAN 12
 //!
-//!   a is onbeat and b the peer, or the other way round; the taps are bridges
+//!   a is onbeat and b the peer, or the reverse; the taps are bridges
 //! ```
 
 #[path = "../common/mod.rs"]

@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(arguments(&program(), values), expected);
     }
 
-    /// What bash would insert for a candidate: readline quotes names of files.
+    /// The text that bash inserts for a candidate: readline quotes names of files.
     fn is_quoted_by_bash(candidate: &str) -> bool {
         let script = script(Shell::Bash).unwrap();
         let program =

@@ -114,7 +114,7 @@ fn an_archive_has_the_commit_of_its_origin() {
     assert_eq!(commit::of_sources(&unpacked), None);
 }
 
-/// Git executes what the configuration of a repository names, so it refuses that of another user.
+/// Git executes programs that the configuration of a repository names, so it refuses that of another user.
 #[test]
 fn the_repository_of_another_user_is_not_read() {
     if !onbeat_testing::require(Feature::Root) {

@@ -52,7 +52,7 @@ pub fn make_directory(parent: impl AsFd, name: impl AsRef<OsStr>, mode: Mode) ->
 /// the former one or the new one. A symbolic link of that name is replaced, and no other file is.
 ///
 /// # Errors
-/// What the kernel refuses: the file is as before, or the new one where only the directory could not
+/// An operation that the kernel refused: the file is as before, or the new one where only the directory could not
 /// be written to a disk.
 pub fn replace(directory: impl AsFd, name: &OsStr, octets: &[u8]) -> io::Result<()> {
     let new = fresh_name(name);

@@ -23,7 +23,7 @@ pub enum Error {
         remedy: &'static str,
     },
     /// Another process holds the lock.
-    #[error("lock {path:?} cannot be taken: {holder} holds it; wait until it exits, or stop it")]
+    #[error("lock {path:?} cannot be acquired: {holder} holds it; wait until it exits, or stop it")]
     Locked {
         /// The lock.
         path: PathBuf,

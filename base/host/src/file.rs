@@ -11,8 +11,8 @@ use nix::sys::statfs::{
     DEBUGFS_MAGIC, FsType, PROC_SUPER_MAGIC, SYSFS_MAGIC, TRACEFS_MAGIC, fstatfs,
 };
 
-/// File systems whose files are interfaces of the kernel: reading one may never end, or consume what
-/// another program waits for (/proc/kmsg, trace_pipe).
+/// File systems whose files are interfaces of the kernel: reading one may never end, or consume the
+/// data of another program (/proc/kmsg, trace_pipe).
 const KERNEL: [(FsType, &str); 4] = [
     (PROC_SUPER_MAGIC, "a file of /proc"),
     (SYSFS_MAGIC, "a file of sysfs"),

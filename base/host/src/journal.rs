@@ -25,7 +25,7 @@ const VERSION: u64 = 1;
 
 /// Content of a journal.
 pub trait Content: Serialize + DeserializeOwned {
-    /// Checks the content as if an attacker wrote it: a privileged process acts on it.
+    /// Checks the content as untrusted input: a privileged process acts on it.
     ///
     /// # Errors
     /// The invalid part, with its value.
@@ -70,7 +70,7 @@ struct Envelope<T> {
 }
 
 impl<T: Content> Journal<T> {
-    /// The journal of this name; opens nothing. `remedy` is what the user does about a journal that
+    /// The journal of this name; opens nothing. `remedy` is the user's remedy for a journal that
     /// cannot be used, such as [`discard_remedy`].
     #[must_use]
     pub fn new(directory: PrivateDirectory, name: &str, remedy: impl Into<String>) -> Self {
@@ -135,7 +135,7 @@ impl<T: Content> Journal<T> {
         Ok(Some(content))
     }
 
-    /// Writes the content in place of what was there.
+    /// Writes the content in place of the former one.
     ///
     /// # Errors
     /// The kernel refuses: as [`replace`].

@@ -14,7 +14,7 @@
 //! A process takes a [`Lock`], writes a [`Journal`] before each change, and changes. After `kill -9`
 //! the next process that takes the lock reads the journal and restores.
 //!
-//! Content of files is checked as if an attacker wrote it, although no other user can: the type of a
+//! Content of files is checked as untrusted input, although no other user can: the type of a
 //! journal's content implements its rules ([`Content::check`]).
 
 #![forbid(unsafe_code)]

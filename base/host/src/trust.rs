@@ -30,7 +30,7 @@ impl From<Untrusted> for io::Error {
 /// Reads a file that a privileged command acts on.
 ///
 /// # Errors
-/// What `read` fails with; as [`check_file`].
+/// The error of `read`; as [`check_file`].
 pub fn load<T, E: From<Untrusted>>(
     file: &Path,
     read: impl FnOnce(&Path) -> Result<T, E>,
@@ -53,7 +53,7 @@ pub fn load<T, E: From<Untrusted>>(
 /// (ACL) grants any user or group, as they are its mask.
 ///
 /// # Errors
-/// What another user could write to; the path cannot be followed.
+/// A file or directory that another user can write to; the path cannot be followed.
 pub fn check_file(file: &Path) -> Result<(), Untrusted> {
     check("configuration file", file, "copy it to a directory of root, such as /etc/onbeat", None)
 }

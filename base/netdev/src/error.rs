@@ -161,7 +161,7 @@ fn on_off(state: bool) -> &'static str {
 /// Maximum length of an interface name, without the terminating NUL (`IFNAMSIZ - 1`).
 pub const MAX_NAME: usize = libc::IFNAMSIZ - 1;
 
-/// What [`check_name`] requires, as a remedy.
+/// The requirements of [`check_name`], as a remedy.
 pub const NAME_RULE: &str =
     "use 1 to 15 characters without white space, \"/\", \":\" and \"%\", and not \".\" or \"..\"";
 

@@ -118,8 +118,7 @@ fn statement(
             count_of(packets as u64, of as u64, "packet")
         ),
         Cause::EqualTimes { packets, of } => format!(
-            "{} matched have the same time stamp on both sides, to the coarser resolution: both sides were \
-             captured at one point, or the time stamps are too coarse for the hop; capture either side of it, with \
+            "{} matched have the same time stamp on both sides, to the coarser resolution; both sides were captured at one point, or the time stamps are too coarse for the hop; capture either side of it, with \
              `tcpdump --time-stamp-precision=nano`",
             count_of(packets, of, "packet")
         ),
@@ -248,7 +247,7 @@ fn statement(
         ),
         Cause::FewMatched { matched, of } => format!(
             "{} of the smaller side matched, and no change of addresses, order or time \
-             explains the others: the hop lost them, or they did not pass it; select those that pass: {}",
+             explains the others; the hop lost them, or they did not pass it; select those that pass: {}",
             count_of(matched, of, "packet"),
             command.with("--filter", Some("EXPR"))
         ),

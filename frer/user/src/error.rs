@@ -27,8 +27,8 @@ pub enum Error {
     },
     /// A bridge or bond also forwards the frames of an interface.
     #[error(
-        "port {port:?}: interface {interface} belongs to a bridge or a bond, which would forward frames of \
-         streams a second time, as packet sockets receive only copies: remove it from there (ip link set \
+        "port {port:?}: interface {interface} belongs to a bridge or a bond, which would forward frames of streams a second time; \
+         packet sockets receive only copies; remove it from there (ip link set \
          {interface} nomaster), or use backend \"xdp\""
     )]
     Enslaved {

@@ -8,7 +8,7 @@ use crate::charge::{Accounts, Owner, Process};
 /// Length of a tick, in nanoseconds: the paper's 100 Hz.
 pub const TICK_NS: u64 = 10_000_000;
 
-/// An interval of time, and what the ledger added in it.
+/// An interval of time, and the additions of the ledger in it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Interval {
     /// Start, in nanoseconds since the start of its reader.

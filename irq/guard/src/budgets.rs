@@ -1,4 +1,4 @@
-//! Budgets: compares the softirq time that processes cause with their budgets, and limits what exceeds them.
+//! Budgets: compares the softirq time that processes cause with their budgets, and limits processes that exceed them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;

@@ -102,7 +102,7 @@ impl Watch {
         self.sampler.as_ref().map_or(Duration::ZERO, Sampler::period)
     }
 
-    /// How long the ledger's own programs are observed: when sampling, for a window and the skipped time around
+    /// Duration for which the ledger's own programs are observed: when sampling, for a window and the skipped time around
     /// it.
     fn watched(&self, length: Duration) -> Duration {
         WATCHED_LEAST.max(length / WATCHED).max(self.period())

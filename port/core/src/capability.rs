@@ -144,7 +144,7 @@ impl Capabilities {
             Capability::Native => Ok(()),
             Capability::Emulated { how } => Err(self.refusal(
                 feature,
-                &format!("it is emulated: {how}"),
+                &format!("only by emulation ({how})"),
                 "accept the emulation, or use a back end that supports it natively",
             )),
             Capability::None { why, remedy } => Err(self.refusal(feature, why, remedy)),
@@ -188,7 +188,7 @@ mod tests {
         let has = mixed();
         assert!(has.require(Feature::SendAt).is_ok());
         let refusal = has.require_native(Feature::SendAt).unwrap_err().to_string();
-        assert!(refusal.contains("it is emulated: by a timer"), "{refusal}");
+        assert!(refusal.contains("only by emulation (by a timer)"), "{refusal}");
         assert!(has.require_native(Feature::SendEvery).is_ok());
     }
 

@@ -1,4 +1,4 @@
-//! The real-time port: what an industrial protocol stack requires of an interface, on its existing driver.
+//! The real-time port: the interface of an industrial protocol stack to a NIC, on its existing driver.
 //!
 //! - [`Claim`] removes an interface from the host, and restores it.
 //! - [`Port`] is the interface of a stack to a port. [`PacketPort`] is a port over a packet socket, [`XskPort`]

@@ -16,9 +16,9 @@ Examples:
   onbeat down /etc/onbeat/bridge.toml
   onbeat down bridge --forget
 
-Exit status: 0 the node is removed completely; 1 incomplete: a setting of an interface could not be \
-restored and stays in the journal for the next attempt, or the pins of the data plane are in a BPF file \
-system that is not mounted in this mount namespace; 2 error.")]
+Exit status: 0 the node is removed completely; 1 incomplete; 2 error. It is incomplete if a setting of an interface could not be \
+restored, which stays in the journal for the next attempt; or if the pins of the data plane are in a BPF file \
+system that is not mounted in this mount namespace.")]
 pub(crate) struct Arguments {
     /// Name of the node, or its configuration file: an argument with "/" or the extension .toml. The file is
     /// required if it sets pin or control

@@ -7,6 +7,7 @@ mod irq;
 
 use std::time::Duration;
 
+use clap::Arg;
 use clap::builder::PossibleValuesParser;
 use onbeat_lab::bench::{port, powerlink};
 use onbeat_report::format::parse_duration;
@@ -45,6 +46,7 @@ enum Bench {
         "Back ends to measure [default: all but those that occupy a whole CPU (packet-spin)]. The \
          row of an unavailable one states the reason"
     )))]
+    #[command(mut_args(|option| cyclic::with_default(option, &port::defaults())))]
     #[command(after_help = "\
 Examples:
   onbeat bench port
@@ -52,7 +54,7 @@ Examples:
   onbeat bench port --cycles 5000 --periods 1ms --html port.html
   onbeat bench port --backends packet,packet-spin,limit --load idle
 
-Default: 100,000 cycles in 10 rounds, of 5ms, 1ms and 250us; duration: half an hour.
+The defaults take half an hour.
 
 Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (root is required).")]
     Port(Cyclic),
@@ -65,13 +67,14 @@ Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 er
     #[command(mut_arg("backends", |backends| backends.value_parser(names(powerlink::backends())).help(
         "Back ends to measure [default: all]. The row of an unavailable one states the reason"
     )))]
+    #[command(mut_args(|option| cyclic::with_default(option, &powerlink::defaults())))]
     #[command(after_help = "\
 Examples:
   onbeat bench powerlink
   onbeat bench powerlink --json > powerlink.json
   onbeat bench powerlink --cycles 2000 --periods 1ms --backends packet,xdp
 
-Default: 10,000 cycles in 5 rounds, of 5ms, 1ms and 400us; duration: ten minutes.
+The defaults take ten minutes.
 
 Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (root is required).")]
     Powerlink(Cyclic),
@@ -102,6 +105,26 @@ fn refuse(option: &str, given: bool, measured: bool, part: &str) -> Result<()> {
     Err(Failure::new(format!(
         "{option} is an option of {part}, which is not measured; leave it out"
     )))
+}
+
+/// Adds the default to the help of an option that has none of clap's: whether it was given matters.
+fn with_default(option: Arg, value: impl std::fmt::Display) -> Arg {
+    let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+    option.help(format!("{help} [default: {value}]"))
+}
+
+/// The values of a list, as on the command line.
+fn listed(values: impl IntoIterator<Item = impl std::fmt::Display>) -> String {
+    values.into_iter().map(|value| value.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// A duration, as on the command line.
+fn time(value: Duration) -> String {
+    match value.as_micros() {
+        us if us % 1_000_000 == 0 => format!("{}s", us / 1_000_000),
+        us if us % 1000 == 0 => format!("{}ms", us / 1000),
+        us => format!("{us}us"),
+    }
 }
 
 /// Options of benches that repeat measurements for a time.

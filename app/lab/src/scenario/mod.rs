@@ -188,9 +188,8 @@ const SCENARIOS: &[Scenario] = &[
         name: "rtt",
         summary: "all three round-trip scenarios in one run, as in figures 7, 8 and 9 of the paper on XDP FRER",
         example: "--probes 10000 --html rtt.html",
-        about: "Single probes make round trips through two nodes by each data plane: on an idle \
-                machine, with CPU stressors, and with background traffic (figures 7, 8 and 9 of \
-                the paper).",
+        about: "Single probes make round trips through two nodes by each data plane. The machine is idle, has CPU stressors, or background traffic (figures \
+                7, 8 and 9 of the paper on XDP FRER).",
         shows: &["round trip, "],
         network: rtt::network,
         play: &TypedPlay(rtt::play_all),
@@ -209,8 +208,8 @@ const SCENARIOS: &[Scenario] = &[
         name: "interrupt-storm",
         summary: "a real-time task, a server and a receiver under a storm of packets, with and without the guard",
         example: "--scale 0.2 --html storm.html",
-        about: "A real-time task and a UDP server share a CPU with the receive processing of a \
-                packet storm: with the stock kernel, and with `onbeat irq guard`.",
+        about: "A real-time task and a UDP server share a CPU with the receive processing of a packet storm. This is measured with the stock kernel, and \
+                with `onbeat irq guard`.",
         shows: &["deadlines missed", "work of the task", "interrupt time"],
         network: storm::network,
         play: &TypedPlay(storm::play),

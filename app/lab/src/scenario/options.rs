@@ -46,7 +46,7 @@ pub(super) struct FrameOptions {
     /// Frames per second of each stream [default: depends on the scenario]
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
-    /// Frame size in octets, with Ethernet header and tags, without FCS
+    /// Frame size in octets, with Ethernet header and tags, without FCS [default: depends on the scenario]
     #[arg(long, value_name = "OCTETS")]
     pub(super) size: Option<usize>,
 }
@@ -64,8 +64,8 @@ impl FrameOptions {
 /// Duration of the phases.
 #[derive(Debug, clap::Args)]
 pub(super) struct PhaseOptions {
-    /// Duration of a phase
-    #[arg(long)]
+    /// Duration of a phase [default: depends on the scenario]
+    #[arg(long, value_name = "NUMBER")]
     seconds: Option<f64>,
 }
 

@@ -77,7 +77,7 @@ pub struct NodeConfig {
     pub name: String,
     /// Its data plane.
     pub backend: Backend,
-    /// How the data plane in user space waits for frames.
+    /// Waiting method of the data plane in user space.
     pub poll: PollMode,
     /// Real-time profile of its thread.
     pub realtime: Profile,
@@ -102,7 +102,7 @@ pub struct PortConfig {
     pub interface: String,
     /// Its data plane: that of the node, or another one in user space.
     pub backend: Backend,
-    /// How the data plane attaches.
+    /// Attachment mode of the data plane.
     pub mode: Mode,
     /// MTU to set at start.
     pub mtu: Option<u32>,
@@ -125,7 +125,7 @@ impl PortConfig {
     }
 }
 
-/// How the data plane attaches to an interface.
+/// Attachment mode of the data plane to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// In the driver if possible, otherwise in the generic hook.

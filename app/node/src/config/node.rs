@@ -197,7 +197,7 @@ fn read_port_backend(value: &Value<'_>, port: &str, of_node: Backend) -> Option<
     }
     value.fault(
         format!(
-            "port {port:?} has the back end {:?} and the node {:?}: ports in the kernel and ports in the \
+            "port {port:?} has the back end {:?} and the node {:?}; ports in the kernel and ports in the \
              daemon cannot share the state of a stream",
             backend.to_string(),
             of_node.to_string()

@@ -79,9 +79,9 @@ fn warn(recovery: &Recovery, scope: Scope, values: &RecoveryValues<'_>) {
         let also = if history.is_some() { ", and remove history-length" } else { "" };
         algorithm.as_ref().or(history.as_ref()).unwrap_or(table).warn(
             format!(
-                "vector recovery of one member: if its numbers jump by {history_length} or more \
-                 (the path was cut, the talker restarted) packets are rogue, and each of them \
-                 restarts the reset timer (7.4.3.4): the path is lost until the numbers wrap \
+                "vector recovery of one member: if its numbers jump by {history_length} or more (the path \
+                 was cut, the talker restarted), packets are rogue; each rogue packet restarts the reset \
+                 timer (7.4.3.4), and the path is lost until the numbers wrap \
                  around, up to 65536 packets later"
             ),
             format!("set algorithm = \"match\"{also}"),

@@ -61,7 +61,7 @@ pub struct MemoryStatus {
     pub octets_per_stream: u64,
 }
 
-/// How a data plane is attached to an interface.
+/// Attachment of a data plane to an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PortMode {
@@ -129,7 +129,7 @@ pub struct PortStatus {
     pub interface: String,
     /// Index of the interface; 0 while it is missing.
     pub ifindex: u32,
-    /// How the data plane is attached.
+    /// Attachment of the data plane.
     pub mode: PortMode,
     /// Cause and remedy if it is in generic mode though the configuration permits native mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]

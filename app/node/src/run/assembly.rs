@@ -470,7 +470,7 @@ impl NodeRemoval {
         Ok(())
     }
 
-    /// Removes what is pinned, and undoes changes of interfaces.
+    /// Removes pinned objects, and undoes changes of interfaces.
     pub(super) fn remove(&self, pins: Option<PinDirectory>) -> Result<Removal> {
         // A journal that cannot be used is an error before anything is removed.
         let mut journal = Journal::open(&self.control, &self.argument)?;

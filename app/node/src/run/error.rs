@@ -93,7 +93,7 @@ pub enum Error {
     FormerSettings {
         /// The interface.
         interface: String,
-        /// How the interface of the journal differs, or where it is.
+        /// The difference of the interface from the journal, or its location.
         why: String,
         /// The remedy.
         remedy: String,

@@ -111,7 +111,7 @@ impl Node {
         self.upkeep.peers.next_due().map(|due| due.max(self.upkeep.peers_at))
     }
 
-    /// Polls what is due.
+    /// Performs polls that are due.
     pub(super) fn upkeep(&mut self, now: Instant) {
         if self.has_programs() && self.upkeep.programs_at <= now {
             self.upkeep.programs_at = now + self.setup.node.events.interval;
@@ -250,8 +250,7 @@ impl Node {
 
 /// Why checksums of a peer are, or may be, unfinished.
 fn unfinished(interface: &str, peer: &VethPeer) -> Option<UnfinishedChecksums> {
-    let leaves = "leaves checksums of TCP and UDP to the device, and frames of streams are forwarded \
-                  with unfinished ones";
+    let leaves = "offloads checksums of TCP and UDP, which frames of streams then lack";
     let of = |known, why| Some(UnfinishedChecksums { known, why });
     match (peer.checksum_offload(), peer.finish_checksums()) {
         (Some(false), _) => None,

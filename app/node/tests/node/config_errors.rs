@@ -15,7 +15,7 @@ use std::path::Path;
 use onbeat_node::config::Config;
 use onbeat_testing::{TemporaryDirectory, root};
 
-/// Compares the report of each configuration in a folder with the one beside it; how many there are.
+/// Compares the report of each configuration in a directory with the one beside it; returns their number.
 fn compare(folder: &str, report: impl Fn(&str, &str) -> String) -> usize {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
     let regenerate = std::env::var_os("REGENERATE").is_some();

@@ -10,7 +10,7 @@ const GOOD: &[&str] = &[
     include_str!("../../../../examples/ladder/e.toml"),
 ];
 
-/// What a mutation puts in: pieces that mean something in a configuration, and pieces that do not.
+/// Text that a mutation inserts: pieces with and without a meaning in a configuration.
 const PIECES: &[&str] = &[
     "\"",
     "'",

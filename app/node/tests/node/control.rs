@@ -132,7 +132,7 @@ fn a_request_may_be_long_and_an_endless_one_is_cut_off() {
     assert!(answer.contains("request longer than 1048576 octets"), "{answer}");
 }
 
-/// A client that waits for an event, and what it is answered in the end.
+/// A client that waits for an event, and its last response.
 fn waiting(server: &mut Server, directory: &Directory) -> (Instant, UnixStream) {
     let mut stream = UnixStream::connect(directory.socket()).unwrap();
     stream.write_all(b"{\"request\":\"events\",\"wait\":true}\n").unwrap();
@@ -377,7 +377,7 @@ fn a_socket_that_no_node_left_stays() {
     Server::bind(&directory.socket()).unwrap();
 }
 
-/// Others could exchange the socket, or plant what root then follows or deletes.
+/// Others could exchange the socket, or plant files that root then follows or deletes.
 #[test]
 fn a_path_that_others_can_redirect_is_refused() {
     let directory = Directory::new("redirect");
@@ -428,7 +428,7 @@ fn locks_of_other_programs_stay_as_they_are() {
     assert_eq!(client.listener(), holder.pid);
 }
 
-/// What any program at a path answers goes to the terminal of root.
+/// The response of any program at a path goes to the terminal of root.
 #[test]
 fn an_answer_brings_no_control_characters() {
     let directory = Directory::new("escape");

@@ -117,7 +117,7 @@ fn a_host_as_it_should_be_has_nothing_to_remedy() {
     assert!(findings.len() >= 23, "{}", table(&findings));
 }
 
-/// File, its text, and what the doctor makes of it: finding, level, a piece of value and remedy.
+/// File, its text, and the doctor's finding: name, level, a piece of value and remedy.
 type Case = (&'static str, &'static str, &'static str, Level, &'static str, &'static str);
 
 const CASES: &[Case] = &[
@@ -333,7 +333,7 @@ fn behind_peer(device: &mut Device, offloads: &[&str]) {
     });
 }
 
-/// A change to a good NIC, and what the doctor makes of it.
+/// A change to a good NIC, and the doctor's finding.
 type NicCase = (fn(&mut Device), &'static str, Level, &'static str, &'static str);
 
 const NIC_CASES: &[NicCase] = &[

@@ -1,4 +1,4 @@
-//! The files under examples/ say what they promise.
+//! The files under examples/ describe the networks that they promise.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -65,7 +65,7 @@ fn many_streams_unfold_to_what_their_comment_says() {
     assert_eq!(destination("back-1"), [2, 0, 0, 0, 0x10, 1]);
 }
 
-/// The six nodes, and how many replicas of one frame come to the eliminating end.
+/// The six nodes, and the number of replicas of one frame that reach the eliminating end.
 struct Ladder(BTreeMap<String, Config>);
 
 impl Ladder {

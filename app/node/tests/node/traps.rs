@@ -1,4 +1,4 @@
-//! What warnings say of recovery functions is true of them.
+//! Warnings of recovery functions are true of them.
 
 use onbeat_frer::recover::RecoveryFunction;
 use onbeat_frer::spec::Role;
@@ -22,7 +22,7 @@ fn functions(file: &str) -> (Option<RecoveryFunction>, Option<RecoveryFunction>)
     (all, one.map(|recovery| function(recovery, Role::Individual)))
 }
 
-/// How many packets after `jump` are discarded, where packets have consecutive numbers, one every
+/// Number of packets after `jump` that are discarded, where packets have consecutive numbers, one every
 /// ms, and number 1000 is followed by number 1000 + `jump`.
 fn dead_for(function: &mut RecoveryFunction, jump: u16) -> u64 {
     for number in 0..=1000 {

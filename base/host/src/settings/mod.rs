@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Host::survey ──> plan ──> Log (the journal) ──> Host::write, Host::read ──> Change
-//!  what there is    pure     before any change     one by one, verified         what came of it
+//!  present values   pure     before any change     one by one, verified         result
 //! ```
 //!
 //! [`plan`] and [`apply`] access no file: a [`Host`] reads and writes, a [`Log`] stores former values.

@@ -220,7 +220,7 @@ impl Planner<'_> {
             let follows: Vec<String> = priority.into_iter().chain(cpus).collect();
             if !follows.is_empty() {
                 self.plan.later.push(format!(
-                    "{name}: its NAPI threads, once they exist: {}",
+                    "{name}: set {} on its NAPI threads when they exist",
                     follows.join(", ")
                 ));
             }

@@ -120,7 +120,7 @@ fn unfinished(directory: &Path) -> Vec<PathBuf> {
     names.filter(|name| name.extension() != Some("json".as_ref())).collect()
 }
 
-/// What is planted in the place of the temporary file is not written through.
+/// A planted file in the place of the temporary one is not written through.
 #[test]
 fn a_link_beside_the_journal_is_not_followed() {
     let temporary = TemporaryDirectory::new("link");

@@ -301,7 +301,7 @@ fn all_settings_are_changed_and_restored() {
 fn threads_are_announced_before_they_exist() {
     let mut fake = Fake::untuned();
     let found = plan(&tuning(), &fake.survey(&[interface()]).unwrap());
-    let expected = "eth0: its NAPI threads, once they exist: fifo 50, CPUs 1";
+    let expected = "eth0: set fifo 50, CPUs 1 on its NAPI threads when they exist";
     assert_eq!((found.settings.len(), found.later), (WRITES - 4, vec![expected.to_owned()]));
 }
 

@@ -65,13 +65,13 @@ pub enum CaptureError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// A length beyond that of any packet.
-    #[error("a length of {0} octets, more than {MAX_PACKET}")]
+    #[error("length of {0} octets exceeds {MAX_PACKET}")]
     Length(u32),
     /// A fraction of a second that is a second or more.
-    #[error("a fraction of a second of {0} units")]
+    #[error("fraction of {0} units is a second or more")]
     Fraction(u32),
     /// A pcapng block whose length is less than that of its parts, or not a multiple of four.
-    #[error("a block of type {kind:#x} and length {len}")]
+    #[error("invalid length {len} of a block of type {kind:#x}")]
     Block {
         /// The block's type.
         kind: u32,
@@ -79,25 +79,25 @@ pub enum Damage {
         len: u32,
     },
     /// The two lengths of a pcapng block differ.
-    #[error("a block with different lengths: {0} at its start, {1} at its end")]
+    #[error("lengths of a block differ: {0} at its start, {1} at its end")]
     BlockEnd(u32, u32),
     /// A pcapng section header without a byte order.
-    #[error("a section with byte-order magic {0:#x}")]
+    #[error("unknown byte-order magic {0:#x} of a section")]
     ByteOrder(u32),
     /// A packet of an interface without a description.
-    #[error("interface {0}, which the section does not describe")]
+    #[error("interface {0} is not described in its section")]
     Interface(u32),
     /// Too many interfaces.
-    #[error("more than {MAX_INTERFACES} interfaces in one section")]
+    #[error("a section describes more than {MAX_INTERFACES} interfaces")]
     Interfaces,
     /// An interface name beyond the limit.
-    #[error("an interface's name of {0} octets, more than {MAX_NAME}")]
+    #[error("interface name of {0} octets exceeds {MAX_NAME}")]
     Name(usize),
     /// A resolution that cannot be converted to nanoseconds.
-    #[error("a time-stamp resolution of {0:#x}")]
+    #[error("time-stamp resolution {0:#x} cannot be converted to nanoseconds")]
     Resolution(u8),
     /// A time that exceeds 64 bits of nanoseconds.
-    #[error("a time stamp beyond the year 2262")]
+    #[error("time stamp is beyond the year 2262")]
     Time,
 }
 

@@ -18,7 +18,7 @@ macro_rules! data {
     };
 }
 
-/// What stands of a packet for comparison.
+/// The compared parts of a packet.
 #[derive(Debug, PartialEq, Eq)]
 struct ReadPacket {
     number: u64,
@@ -282,7 +282,7 @@ fn options_of_pcapng() {
     assert_eq!(damage(&section(&option(9, &[0]), 1 << 40, 0)).1, Damage::Time);
 }
 
-/// What is kept of interfaces does not grow with the file.
+/// Memory for interfaces does not grow with the file.
 #[test]
 fn interfaces_and_their_names_have_a_bound() {
     let header = |blocks: &[Vec<u8>]| {

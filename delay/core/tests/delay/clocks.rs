@@ -5,7 +5,7 @@ use onbeat_wire::random::Random;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// What the clocks differ by beyond the shortest delay: skew in ppm, and steps at times.
+/// The difference of the clocks beyond the shortest delay: skew in ppm, and steps at times.
 struct Truth<'a> {
     skew_ppm: f64,
     steps: &'a [(i64, f64)],

@@ -352,7 +352,7 @@ pub(crate) fn written(capture: &[Captured]) -> Vec<u8> {
 /// A reading of both captures.
 pub(crate) struct Reading {
     pub(crate) matched: MatchSummary,
-    /// Of what was matched, one by one.
+    /// Of the matches, one by one.
     pub(crate) delays_ns: Vec<i64>,
     pub(crate) diagnosis: Diagnosis,
 }
@@ -399,7 +399,7 @@ pub(crate) fn read_by(
     Reading { matched, delays_ns, diagnosis }
 }
 
-/// As the program reads captures: once more where the first reading shows how.
+/// As the program reads captures: a second time if the first reading shows other assumptions.
 pub(crate) fn diagnosed(captures: &Captures) -> (Reading, Vec<Cause>) {
     diagnosed_by(Recognition::default(), captures)
 }

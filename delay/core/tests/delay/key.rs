@@ -1,4 +1,4 @@
-//! What a packet is recognized by: what a hop changes makes no difference, all else does.
+//! Packet keys: changes by a hop make no difference, all others do.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -239,7 +239,7 @@ fn octets_of(packet: &[u8]) -> Vec<u8> {
     frame(EtherType::IPV4, packet)
 }
 
-/// A capture that cut packets can be matched with one that did not, by what both hold.
+/// A capture that cut packets can be matched with one that did not, by the octets that both hold.
 #[test]
 fn cut_packets() {
     let octets = datagram(V4[0], V4[1], PAYLOAD);

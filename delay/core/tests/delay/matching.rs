@@ -12,7 +12,7 @@ use proptest::prelude::*;
 const WINDOW: Window = Window { longest_ns: 100, lead_ns: 0, disorder_ns: 5, packets: 1 << 16 };
 
 /// Runs steps such as `"a10 d15"`: a packet arrives at 10, one leaves at 15. An upper-case letter
-/// is the second key. Returns what came of them, in the same short form.
+/// is the second key. Returns the events, in the same short form.
 fn run(window: Window, steps: &str) -> (Vec<String>, Counts) {
     let mut matcher = Matcher::new(window);
     let mut results = Vec::new();
@@ -220,7 +220,7 @@ fn matched(window: Window, packets: &[GeneratedPacket]) -> (Vec<(usize, usize, V
 }
 
 proptest! {
-    /// Of a hop that duplicates nothing, what is not called ambiguous is right, and each group's
+    /// For a hop that duplicates nothing, matches that are not ambiguous are right, and each group's
     /// delays are right in the sum.
     #[test]
     fn nothing_wrong_is_called_certain(

@@ -106,7 +106,7 @@ fn by_interface_and_by_direction() {
     assert_eq!(both.side(&packet(1, None)), None);
 }
 
-/// Two captures of two clocks: a shift, and a lead for what it leaves.
+/// Two captures of two clocks: a shift, and a lead for departures.
 #[test]
 fn captures_of_two_clocks() {
     let frames: Vec<_> = (0..50).map(|n| frame(OTHER, OTHER, None, n)).collect();

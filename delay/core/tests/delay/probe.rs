@@ -37,7 +37,7 @@ fn reflect(
     Ok(probe::reflect(room, len, &test, &answer, None).expect("there is room"))
 }
 
-/// What the path does to a probe: delays there and back, answers that arrive.
+/// The effect of the path on a probe: forward and return delay, replies that arrive.
 #[derive(Debug, Clone, Copy)]
 struct Fate {
     there_ns: i64,
@@ -118,7 +118,7 @@ fn four_times_of_a_probe() {
     }
 }
 
-/// What is written by hand from the figures of RFC 8762: another implementation's packet.
+/// Octets written by hand from the figures of RFC 8762: another implementation's packet.
 #[test]
 fn a_reflector_that_is_not_ours() {
     let mut sender = Sender::new(session(1.0, 1));
@@ -196,7 +196,7 @@ fn shorter_packets_are_answered_as_twamp_has_it() {
     assert_eq!(short, [7; 64]);
 }
 
-/// Ten probes: number 3 is lost on its way there, number 6 on its way back.
+/// Ten probes: number 3 is lost on the forward path, number 6 on the return path.
 #[test]
 fn a_stateful_reflector_shows_the_direction_of_losses() {
     let lost_there = |with_state: bool| {
@@ -267,7 +267,7 @@ fn a_sender_that_is_stopped_waits_for_what_is_under_way() {
     assert!(sender.expire(START + 2 * SECOND).is_some() && sender.is_done());
 }
 
-/// What follows the packet comes back as it went.
+/// Octets after the packet are returned unchanged.
 #[test]
 fn padding_comes_back() {
     let mut sender = Sender::new(session(1.0, 1));

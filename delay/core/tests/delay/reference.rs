@@ -1,4 +1,4 @@
-//! What this crate computes, against scipy, numpy and ruptures (data/reference.py).
+//! Values computed by this crate, compared with scipy, numpy and ruptures (data/reference.py).
 
 use onbeat_delay::change::change_points;
 use onbeat_delay::clocks::{Hull, Point};
@@ -17,7 +17,7 @@ struct Reference {
     hulls: Vec<HullCase>,
 }
 
-/// How many delays, quantile, confidence, and the ranks.
+/// Number of delays, quantile, confidence, and the ranks.
 type RanksCase = (u64, f64, f64, Option<u64>, Option<u64>);
 
 #[derive(Deserialize)]

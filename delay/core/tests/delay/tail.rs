@@ -1,4 +1,4 @@
-//! Tails of known distributions: what is said holds, and what cannot be said is refused.
+//! Tails of known distributions: reported bounds hold, and others are refused.
 
 use onbeat_delay::tail::{LargestDelays, Pareto, Refusal, fit};
 use onbeat_wire::random::Random;
@@ -21,7 +21,7 @@ fn pareto(shape: f64) -> impl FnMut(&mut Random) -> f64 {
 }
 
 /// Of many measurements, the interval holds the truth in about as many as it says, both for a
-/// probability and for a delay far beyond what was measured.
+/// probability and for a delay far beyond the measured ones.
 #[test]
 fn intervals_hold_the_truth() {
     const RUNS: u64 = 30;

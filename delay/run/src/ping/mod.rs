@@ -39,7 +39,7 @@ pub struct PingOptions {
     #[arg(long, value_name = "PROFILE|FILE")]
     profile: Option<String>,
     /// Maximum number of probes
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(short, long, value_name = "NUMBER")]
     count: Option<u64>,
     /// Octets of UDP payload of a probe; several sizes alternate [default: 44; 112 with --key]
     #[arg(long, value_name = "NUMBER,...", value_delimiter = ',')]

@@ -172,8 +172,8 @@ impl ProbeResults {
         outcome.check(Check::eq("steps of the reflector's clock", compared.steps, 0_u64, ""));
         if let Some(bound_ns) = compared.bound_ns {
             outcome.note(format!(
-                "two clocks: one-way delays have an error of up to {}: a path can divide its \
-                 fastest round trip between both directions in any ratio; smaller values are withheld",
+                "one-way delays by two clocks have an error of up to {}, half of the fastest round trip; \
+                 smaller values are withheld",
                 duration_ns(bound_ns)
             ));
         }

@@ -13,7 +13,7 @@ pub struct Settings {
     pub floor: Rank,
     /// The maximum: packets never preempt tasks above it.
     pub ceiling: Rank,
-    /// How long no process must have waited at a priority before it is lowered, in nanoseconds. It is raised at
+    /// Time without a process that waits at a priority, after which it is lowered, in nanoseconds. It is raised at
     /// once.
     pub hold_ns: u64,
 }

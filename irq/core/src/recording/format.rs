@@ -41,7 +41,7 @@ pub enum Line {
     End(RecordingTrailer),
 }
 
-/// How and where it was recorded.
+/// Method and machine of the recording.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecordingHeader {
     /// [`FORMAT`].

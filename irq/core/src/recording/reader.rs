@@ -51,7 +51,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// How and where it was recorded.
+    /// Method and machine of the recording.
     #[must_use]
     pub fn header(&self) -> &RecordingHeader {
         &self.header

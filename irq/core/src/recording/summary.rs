@@ -15,7 +15,7 @@ use crate::names::{Description, Names, ProcessInfo};
 /// A recording as a whole.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
-    /// How and where it was recorded.
+    /// Method and machine of the recording.
     pub header: RecordingHeader,
     /// The last line; `None` if the recording was cut off.
     pub trailer: Option<RecordingTrailer>,
@@ -51,7 +51,7 @@ pub struct Correction {
     pub user_ns: u64,
     /// System time of the kernel.
     pub system_ns: u64,
-    /// The error: caused less suffered, if the kernel charged the process for what it suffered.
+    /// The error: caused less suffered, if the kernel charged the process for suffered time.
     pub exact_ns: i64,
     /// The same by the paper's algorithm, in whole ticks.
     pub by_ticks_ns: i64,

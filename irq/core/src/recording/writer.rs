@@ -53,7 +53,7 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Writes what the ledger added. `times` returns the kernel's times of a process, `owner` the owner of a
+    /// Writes the additions of the ledger. `times` returns the kernel's times of a process, `owner` the owner of a
     /// socket.
     ///
     /// # Errors

@@ -108,7 +108,7 @@ fn a_guard_excludes_others_of_its_namespace_that_do_not_share_run() {
     let directory = TemporaryDirectory::new("guard-other");
     let restore = || onbeat_irq_guard::restore(directory.path(), false);
     let refusal = world.receiver.namespace().run(restore).unwrap().unwrap_err().to_string();
-    let holder = format!("\"@onbeat/guard\" cannot be taken: process {} (", std::process::id());
+    let holder = format!("\"@onbeat/guard\" cannot be acquired: process {} (", std::process::id());
     assert!(refusal.contains(&holder), "{refusal}");
     guard.stop();
     assert_eq!(world.receiver.namespace().run(restore).unwrap().unwrap(), []);

@@ -136,8 +136,8 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
     if let Some(sample) = table.sample {
         let all_ns = sample.looked_at_ns + sample.skipped_ns;
         notes.push(format!(
-            "packets were sampled in {:.1} % of the time of all polls, in {} at random: caused \
-             time is estimated from these, with one standard error (/usr/share/doc/onbeat/docs/reference/softirq-time.md); suffered \
+            "packets were sampled in {:.1} % of the time of all polls, in {} at random; caused time is estimated from these, with one standard error \
+             (/usr/share/doc/onbeat/docs/reference/softirq-time.md); suffered \
              time and the time of each CPU are measured",
             percent_of(sample.looked_at_ns, all_ns),
             windows(sample.windows)

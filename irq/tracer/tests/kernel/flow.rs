@@ -41,7 +41,7 @@ fn a_flow_costs_the_run_time_of_the_napi_thread() {
     assert_eq!(tracer.losses().unwrap(), Default::default());
 }
 
-/// The sender's own system calls receive: it suffers what the reader causes.
+/// The sender's own system calls receive: it suffers the time that the reader causes.
 #[test]
 fn a_flow_in_softirq_is_charged_alike() {
     let Some(world) = World::if_possible(false) else { return };

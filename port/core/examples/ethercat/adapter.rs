@@ -1,4 +1,4 @@
-//! How a protocol stack is put on the port: the transmit and receive halves of ethercrab, an
+//! A protocol stack on the port: the transmit and receive halves of ethercrab, an
 //! EtherCAT main device, adapted to any back end.
 //!
 //! ```text
@@ -18,14 +18,14 @@ use ethercrab::{PduRx, PduTx};
 use onbeat_link::{Port, Result, Slot, Time};
 use onbeat_wire::EtherType;
 
-/// What the port is to be opened for.
+/// The requirements of the port.
 pub(crate) const ETHER_TYPE: EtherType = EtherType(0x88a4);
 
 /// Longest frame of ethercrab: that of standard Ethernet, without FCS.
 const MAX_FRAME: usize = 1514;
 
-/// Maximum delay of a timeout of ethercrab, in nanoseconds, and how late a frame is sent that
-/// another thread made: neither ends a wait.
+/// Maximum delay of a timeout of ethercrab, in nanoseconds, and delay of a frame of
+/// another thread: neither ends a wait.
 const TICK_NS: u64 = 1_000_000;
 
 /// An EtherCAT bus on a port.
@@ -70,7 +70,7 @@ impl<'a> Bus<'a> {
         Ok(())
     }
 
-    /// What the port's clock shows.
+    /// The time of the port's clock.
     pub(crate) fn now(&self) -> Time {
         self.port.now()
     }

@@ -2,8 +2,8 @@
 //! main device needs to find them, bring them to OP and exchange process data. Pure: frames in,
 //! frames out.
 //!
-//! There is no mailbox and no distributed clock, and FMMUs map whole octets. What an emulated device
-//! does with its outputs is to return them inverted.
+//! There is no mailbox and no distributed clock, and FMMUs map whole octets. An emulated device
+//! returns its outputs inverted.
 
 #[path = "sii.rs"]
 pub(crate) mod sii;
@@ -49,8 +49,8 @@ impl Segment {
         Self { devices: (0..count).map(device).collect() }
     }
 
-    /// What comes back of a frame that is sent into the segment; false where it is none of
-    /// EtherCAT, of which nothing comes back.
+    /// Turns a frame into the one that the segment returns; false if it is not EtherCAT and nothing is
+    /// returned.
     pub(crate) fn process(&mut self, frame: &mut [u8]) -> bool {
         let Some((header, rest)) = frame.split_at_mut_checked(16) else { return false };
         let length = u16::from_le_bytes([header[14], header[15]]);
@@ -67,7 +67,7 @@ impl Segment {
     }
 }
 
-/// Access to what a datagram is addressed to.
+/// Access to the addressee of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,
@@ -76,7 +76,7 @@ enum Access {
 }
 
 impl Access {
-    /// What a write counts.
+    /// Working-counter increment of a write.
     fn of_a_write(self) -> u16 {
         if self == Access::ReadWrite { 2 } else { 1 }
     }
@@ -119,7 +119,7 @@ impl Device {
         }
     }
 
-    /// Processes a datagram: by how much its working counter grows (ETG.1000.4, 5.4).
+    /// Processes a datagram; returns the increment of its working counter (ETG.1000.4, 5.4).
     fn datagram(&mut self, header: &mut [u8], data: &mut [u8]) -> u16 {
         let command = header[0];
         let position = u16::from_le_bytes([header[2], header[3]]);

@@ -64,7 +64,7 @@ fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<Box<
     Ok(onbeat_link::open(backend, namespace, interface, options)?)
 }
 
-/// The devices' end of the cable: what comes in is processed and goes back.
+/// The devices' end of the cable: received frames are processed and returned.
 fn serve(mut port: Box<dyn Port>, end: &AtomicBool) -> onbeat_link::Result<()> {
     let mut segment = Segment::new(DEVICES);
     let slot = port.allocate(1514)?;

@@ -1,4 +1,4 @@
-//! What stands in the EEPROM of an emulated device: the slave information interface (ETG.2010).
+//! EEPROM content of an emulated device: the slave information interface (ETG.2010).
 
 /// Octets of process data in each direction.
 pub(crate) const PROCESS_DATA: usize = 4;
@@ -25,7 +25,7 @@ const END: u16 = 0xffff;
 /// Where the categories begin, in octets.
 const CATEGORIES: usize = 0x80;
 
-/// The image of a device with this serial number. It has no mailbox: what it exchanges is fixed.
+/// The image of a device with this serial number. It has no mailbox: its process data is fixed.
 pub(crate) fn image(serial: u32) -> Vec<u8> {
     let mut image = vec![0; CATEGORIES];
     image[0] = 0x04; // process data interface: digital input and output
@@ -54,7 +54,7 @@ pub(crate) fn image(serial: u32) -> Vec<u8> {
     image
 }
 
-/// A category: its type, its length in words, and what is in it.
+/// A category: its type, its length in words, and its content.
 fn category(image: &mut Vec<u8>, kind: u16, content: &[u8]) {
     let words = content.len().div_ceil(2);
     image.extend(kind.to_le_bytes());

@@ -94,7 +94,7 @@ impl Claim {
         Ok(claim)
     }
 
-    /// Restores what a killed process left; returns false if there was nothing.
+    /// Restores the settings that a killed process changed; returns false if there was nothing.
     ///
     /// # Errors
     /// [`Error::Claimed`] by a living process; a refusal of the kernel.

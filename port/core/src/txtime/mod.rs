@@ -1,7 +1,7 @@
 //! Launch times: the kernel or the NIC sends a frame at the instant that it carries (`SO_TXTIME`).
 //!
-//! The back end `txtime` is [`crate::PacketPort`] with another launch method: this module determines how the
-//! interface's queueing disciplines handle launch times.
+//! The back end `txtime` is [`crate::PacketPort`] with another launch method: this module determines
+//! the treatment of launch times by the interface's queueing disciplines.
 
 mod traffic_classes;
 

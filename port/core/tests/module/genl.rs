@@ -85,7 +85,7 @@ fn message(family: u16, flags: u16, command: u8, attributes: &[u8]) -> Vec<u8> {
     octets
 }
 
-/// How many attachments there are in a namespace.
+/// Number of attachments in a namespace.
 pub(crate) fn attachments(namespace: &Namespace) -> usize {
     let reply = Family::open(namespace).ask(DUMP, GET, &[]);
     assert_eq!(reply.errno, 0);

@@ -12,7 +12,7 @@ use std::thread;
 /// There is one module, and tests unload it.
 static MODULE: Mutex<()> = Mutex::new(());
 
-/// What a kernel says when something is wrong with it.
+/// Kernel messages that report a fault.
 const COMPLAINTS: [&str; 8] = [
     "WARNING:",
     "BUG:",

@@ -31,7 +31,7 @@ fn options(transmit: Transmit) -> PortOptions {
     PortOptions { ether_types: vec![ETHER_TYPE], transmit, ..PortOptions::default() }
 }
 
-/// A port, unless the device cannot send that way and the module says why.
+/// A port, unless the device cannot send by this method and the module reports the reason.
 fn try_open(cable: &Cable, options: PortOptions) -> Option<ModulePort> {
     let netpoll = options.transmit == Transmit::Netpoll;
     match ModulePort::open(cable.near.namespace(), "p0", options) {

@@ -1,4 +1,4 @@
-//! The virtual interface that carries what is not claimed.
+//! The virtual interface for frames that are not claimed.
 
 use super::*;
 use onbeat_wire::{EtherType, MacAddress};

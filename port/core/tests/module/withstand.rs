@@ -1,4 +1,4 @@
-//! What the module has to live through.
+//! Faults that the module survives.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -23,7 +23,7 @@ const ATTACH: &str = "ONBEAT_TEST_ATTACH";
 
 /// Frames from the far end, claimed ones and others, until dropped.
 struct Traffic {
-    /// Keeps the kernel stamping what it receives: to turn that on and off patches the receive
+    /// Makes the kernel stamp received frames: to turn that on and off patches the receive
     /// path, and an emulated CPU that runs there meanwhile may trip over a breakpoint that is gone.
     _stamped: PacketPort,
     over: Arc<AtomicBool>,
@@ -218,7 +218,7 @@ fn its_owner_is_killed() {
     open(&cable, options(Transmit::Direct));
 }
 
-/// Not a test of its own: what [`its_owner_is_killed`] starts.
+/// Not a test of its own: the process of [`its_owner_is_killed`].
 #[test]
 fn child_attaches() {
     let Some(interface) = std::env::var_os(ATTACH) else { return };

@@ -1,4 +1,4 @@
-//! Claims: what is taken, and that all of it comes back.
+//! Claims: changed settings, and their restoration.
 //!
 //! ```text
 //!   home: "p0" --------- far: "f0"        claimed:  home: -     claim: "p0" --------- far: "f0"
@@ -333,7 +333,7 @@ fn kill_a_claimer(home: &Namespace, directory: &Path) {
     claimer.wait().unwrap();
 }
 
-/// Not a test of its own: what [`kill_a_claimer`] starts.
+/// Not a test of its own: the process of [`kill_a_claimer`].
 #[test]
 fn child_claims() {
     let Some(directory) = env::var_os(CLAIM_IN) else { return };

@@ -35,7 +35,7 @@ use proptest::prelude::*;
 
 /// Longest that anything here may take: a hang ends as a failure.
 const BOUND: Duration = Duration::from_secs(120);
-/// Cycles of process data, and how long one is where the machine keeps up.
+/// Cycles of process data, and the length of one if the machine is fast enough.
 const CYCLES: u32 = 1_000;
 const CYCLE_NS: u64 = 250_000;
 /// Devices at most, and octets of process data at most.
@@ -109,7 +109,7 @@ fn bring_up(bus: &mut Bus<'_>, main: &MainDevice<'_>, count: usize) -> Group {
     group
 }
 
-/// One cycle: new outputs go out, what comes in is made of those of the cycle before.
+/// One cycle: sends new outputs; the inputs result from those of the previous cycle.
 fn cycle(bus: &mut Bus<'_>, main: &MainDevice<'_>, group: &Group, number: u32) {
     let outputs = |number: u32, device: u32| {
         let pattern = number.wrapping_mul(0x9e37_79b9).rotate_left(8 * device);
@@ -133,7 +133,7 @@ fn open(cable: &Cable, backend: Backend) -> Box<dyn Port> {
     onbeat_link::open(backend, cable.near.namespace(), "p0", options).unwrap()
 }
 
-/// What every back end must do.
+/// The requirements of every back end.
 fn devices_exchange_process_data(backend: Backend) {
     if !require_all(&[Needs::Root, Needs::Veth]) {
         return;
@@ -257,7 +257,7 @@ fn frame(command: u8, address: u16, register: u16, data: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// What a device at the first position has in a register, and the working counter.
+/// The content of a register of the first device, and the working counter.
 fn read(segment: &mut Segment, register: u16) -> (u8, u8) {
     let mut frame = frame(1, 0, register, &[0]);
     assert!(segment.process(&mut frame));

@@ -110,7 +110,7 @@ fn a_link_down_is_reported_and_survived() {
     one_each_way(&mut port, &mut raw_socket(&cable.far, "f0"));
 }
 
-/// Frames each way, with a confirmation that is that frame's.
+/// Frames in each direction, each with its confirmation.
 fn one_each_way(port: &mut PacketPort, peer: &mut RawSocket) {
     let mac = port.mac_address();
     let (first, second) = (port.allocate(60).unwrap(), port.allocate(60).unwrap());

@@ -1,4 +1,4 @@
-//! The XDP programs of the ports: what they cost to verify, and that they go with the process.
+//! The XDP programs of the ports: cost of their verification, and their removal with the process.
 //!
 //! ```text
 //!   near: "p0" --------- far: "f0"
@@ -65,7 +65,7 @@ fn kill_9_leaves_no_program() {
     }
 }
 
-/// Not a test of its own: what [`kill_9_leaves_no_program`] starts.
+/// Not a test of its own: the process of [`kill_9_leaves_no_program`].
 #[test]
 fn child_opens_a_port() {
     let Ok(name) = env::var(OPEN) else { return };

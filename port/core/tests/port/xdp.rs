@@ -37,7 +37,7 @@ impl Bench {
         })
     }
 
-    /// For what happens at the same time.
+    /// For simultaneous events.
     fn with_two_cpus() -> Option<Self> {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         if require_that(cpus > 1, "two CPUs") { Self::new() } else { None }
@@ -49,7 +49,7 @@ impl Bench {
     }
 }
 
-/// What an answer may be longer than its request on any driver, at least.
+/// Octets by which a response may exceed its request on any driver.
 const ROOM_IN_FRONT: usize = 180;
 
 /// A request whose payload begins with `kind`, and a filter for such.
@@ -259,7 +259,7 @@ fn missed_records_are_counted() {
     port.release(received);
 }
 
-/// A frame that says itself which version it is of, all through, and how long.
+/// A frame that contains its version and length throughout.
 fn versioned(mac: MacAddress, version: u32) -> Vec<u8> {
     let words = 12 + (version as usize % 300);
     frame(mac, mac, &version.to_be_bytes().repeat(words))
@@ -281,7 +281,7 @@ fn stay_on(cpu: usize) {
     nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).unwrap();
 }
 
-/// Asks until enough versions were seen; how many requests that took.
+/// Sends requests until enough versions were received; returns the number of requests.
 fn request_versions(peer: &mut RawSocket, meant: &[u8]) -> u64 {
     let deadline = Instant::now() + 6 * BOUND;
     let (mut before, mut seen, mut sent) = (0, 0, 0);

@@ -19,8 +19,8 @@ Examples:
   onbeat irq report storm.irq --html storm.html
   onbeat irq report storm.irq --json | jq '.figures | keys'
 
-Exit status: 0 the accounts are complete, 1 they are not (time was lost, more than 1 % is missing, or \
-nothing was recorded), 2 error (the file is not a recording, or is damaged).")]
+Exit status: 0 the accounts are complete; 1 they are not; 2 error (the file is not a recording, or is damaged). \
+Accounts are incomplete if time was lost, more than 1 % is missing, or nothing was recorded.")]
 pub(super) struct Report {
     /// Recording to read
     file: PathBuf,

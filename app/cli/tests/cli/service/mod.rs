@@ -42,7 +42,7 @@ fn drop_in(file: &str) -> Unit {
     Unit::read(&root().join("packaging/systemd").join(file))
 }
 
-/// What the kernel enforces of a unit with these drop-ins.
+/// The limits that the kernel enforces of a unit with these drop-ins.
 fn sandbox(drop_ins: &[&str]) -> Sandbox {
     let mut unit = unit();
     for file in drop_ins {

@@ -171,15 +171,14 @@ fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, undisturbed: boo
     for source in &options.sources {
         outcome.note(match source {
             Source::Socket => format!(
-                "With frames from a talker's socket the chain is measured as it is used: an end \
+                "With frames from a talker's socket the chain is measured as it is used. An end \
                  system sends by a packet socket, {BATCH} frames per system call. Its network \
                  stack, and the interface that prepares the frames for XDP, are included. They are \
                  included in the limit as well, which moves ratios closer to 1."
             ),
             Source::Kernel => format!(
-                "With frames made in the kernel, {} at a time, the measurement is strictest: no \
-                 source of frames costs less, so that the cost of FRER has the largest share of \
-                 the time of a frame.",
+                "With frames made in the kernel, {} at a time, the measurement is strictest. No source of frames costs less: the cost of FRER has the \
+                 largest share of the time of a frame.",
                 options.batch
             ),
         });
@@ -204,8 +203,8 @@ fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, undisturbed: boo
             .to_owned(),
     );
     outcome.note(format!(
-        "Delay: {} of {} octets in each case, {} per second, from just before the frame is passed \
-         to the talker's kernel to the time stamp of the listener's kernel; the source, the whole \
+        "Delay: {} of {} octets in each case, {} per second. It is the time from the system call of \
+         the talker to the time stamp of the listener's kernel. The source, the whole \
          chain and the CPU hog run on CPU {}. Redirect with two paths is the limit.",
         count(options.probes, "frame"),
         options.probe_octets,

@@ -151,9 +151,9 @@ fn accounts(found: &PortResults) -> Counters {
 
 fn notes(outcome: &mut Outcome, options: &Options, found: &PortResults) {
     outcome.note(format!(
-        "Response delay: from the instant a request leaves the wire towards the controlled node to \
-         the instant its response arrives on the wire, by CLOCK_MONOTONIC in the wire's XDP \
-         programs, which are the same for every back end. The delay includes the transfers into \
+        "Response delay: from the departure of a request toward the controlled node to the arrival of \
+         its response on the wire. The XDP programs of the wire stamp both by CLOCK_MONOTONIC, for every \
+         back end. The delay includes the transfers into \
          and out of the node's interface; the row \"{LIMIT}\", measured in the same rounds, shows \
          their minimum. Each request is matched with the response of the same number in its round."
     ));
@@ -203,15 +203,13 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &PortResults) {
     }
     outcome.note(options.note_on_ratios());
     outcome.note(
-        "CPU time per cycle: CPU time of the nodes' own threads, including the softirq work on \
-         their time: all work for a frame up to the next thread.",
+        "CPU time per cycle: CPU time of the nodes' own threads, including the softirq work on their time. This is all work for a frame up to the next thread.",
     );
     if found.rows.iter().any(|(backend, _)| backend.spins) && found.machine.place.priority.is_some()
     {
         outcome.note(
-            "The kernel throttles a thread that spins at real-time priority in favor of other work \
-             (conditions: real-time throttling), unless it has a CPU of its own (isolcpus): the \
-             tail of packet-spin shows it.",
+            "The kernel throttles a thread that spins at real-time priority in favor of other work (conditions: real-time throttling). Only a CPU of its own (isolcpus) \
+             prevents this: the tail of packet-spin shows it.",
         );
     }
 }

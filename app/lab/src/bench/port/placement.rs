@@ -79,9 +79,8 @@ impl Machine {
             }
         };
         format!(
-            "The managing nodes' threads are on CPU {mn_cpu}, as is the softirq work of a \
-             {request} up to the controlled node's interface (and the whole of a response by a \
-             program there); the controlled nodes' threads are on CPU {cn_cpu}; {priority}; \
+            "The managing nodes' threads are on CPU {mn_cpu}, as is the softirq work of a {request} up to the controlled node's interface; a response \
+             by a program there is included; the controlled nodes' threads are on CPU {cn_cpu}; {priority}; \
              {awake}."
         )
     }

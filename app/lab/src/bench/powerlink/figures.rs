@@ -97,9 +97,9 @@ fn accounts(found: &PowerlinkResults) -> Counters {
 
 fn notes(outcome: &mut Outcome, options: &Options, found: &PowerlinkResults) {
     outcome.note(
-        "PReq to PRes: from the instant a poll leaves the wire towards the controlled node to the \
-         instant its response arrives on the wire, by CLOCK_MONOTONIC in the wire's XDP programs, \
-         which are the same for every back end; the transfers into and out of the node's interface \
+        "PReq to PRes: from the departure of a poll toward the controlled node to the arrival of its \
+         response on the wire. The XDP programs of the wire stamp both by CLOCK_MONOTONIC, for every back \
+         end; the transfers into and out of the node's interface \
          are included. The n-th response belongs to the n-th poll, even if the managing node had \
          continued before it. SoC jitter: absolute deviation of the interval between two \
          consecutive SoC from the cycle; intervals over a missed SoC are left out. Both nodes are \
@@ -107,8 +107,7 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &PowerlinkResults) {
     );
     outcome.note(found.machine.note("poll"));
     outcome.note(format!(
-        "All networks of one period are in OPERATIONAL at the same time, and run one at a time, in \
-         an order that changes between rounds, {}, idle and loaded alternately; the others are \
+        "All networks of one period are in OPERATIONAL at the same time. They run one at a time, in an order that changes between rounds, {}, idle and loaded alternately; the others are \
          paused. Some cycles at the start of each run do not count. The counters of frames by the \
          nodes include them.",
         count(options.rounds.into(), "round")

@@ -65,9 +65,8 @@ pub(super) fn hooks(
 ) {
     found.iter().for_each(|found| case(outcome, found));
     outcome.note(format!(
-        "hooks: {} of {} ms on CPU {cpu}; packets of 192 octets, made in the kernel 64 at a time \
-         or sent by a packet socket one by one, routed, and dropped after the router in XDP: the \
-         time includes no other host's packets",
+        "hooks: {} of {} ms on CPU {cpu}; packets of 192 octets, made in the kernel 64 at a time or sent by a packet socket one by \
+         one; routed, and dropped after the router in XDP. The time includes no other host's packets",
         count(options.rounds as u64, "round"),
         options.slice.as_millis(),
     ));

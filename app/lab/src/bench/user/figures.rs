@@ -82,8 +82,7 @@ fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &UserSpac
     let backend = found.backend;
     outcome.note(format!(
         "{backend}: frames of {} octets from a talker's packet socket. The source, both nodes, \
-         which are one thread each, and all kernel work for them run on CPU {}, at one real-time \
-         priority: the source sends {BATCH} frames and yields until the nodes have forwarded them. \
+         which are one thread each, and all kernel work for them run on CPU {}, at one real-time priority. The source sends {BATCH} frames and yields until the nodes have forwarded them. \
          A frame's time is the sum of its costs, including those of source and sink.",
         options.frame_octets, cpus.measured
     ));

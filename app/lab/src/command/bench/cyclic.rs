@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::Arg;
 use clap::builder::PossibleValuesParser;
 use onbeat_lab::bench::cyclic::{Load, Options};
 
@@ -9,6 +10,8 @@ use onbeat_report::format::parse_duration;
 use onbeat_report::{Outcome, Progress};
 use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Failure, Result};
+
+use super::{listed, time};
 
 /// Options of such a bench.
 #[derive(Debug, clap::Args)]
@@ -23,7 +26,7 @@ pub(super) struct Cyclic {
     /// Number of rounds, which show the spread
     #[arg(long, value_name = "NUMBER")]
     rounds: Option<u32>,
-    /// Cycle lengths [default: see below]
+    /// Cycle lengths
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = parse_duration)]
     periods: Vec<Duration>,
     /// Load of the machine [default: each in turn]
@@ -36,6 +39,18 @@ pub(super) struct Cyclic {
     /// Real-time priority of the nodes (SCHED_FIFO); 0 for none
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<u8>,
+}
+
+/// Adds the default to the help of an option of such a bench.
+pub(super) fn with_default(option: Arg, defaults: &Options) -> Arg {
+    let value = match option.get_id().as_str() {
+        "cycles" => defaults.cycles.to_string(),
+        "rounds" => defaults.rounds.to_string(),
+        "periods" => listed(defaults.periods.iter().copied().map(time)),
+        "priority" => defaults.priority.to_string(),
+        _ => return option,
+    };
+    super::with_default(option, value)
 }
 
 impl Cyclic {

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::Arg;
 use onbeat_lab::bench::single_hop::{self, Options};
 
-use super::{ResultOptions, Slices, refuse};
+use super::{ResultOptions, Slices, refuse, time, with_default};
 use onbeat_terminal::exit::Result;
 
 /// Measure the delay tools: speed and accuracy of matching captures, overhead of the hooks per packet
@@ -14,6 +15,7 @@ use onbeat_terminal::exit::Result;
 /// files.
 /// To measure the hooks, packets pass a router with and without them alternately.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(with_usual))]
 #[command(after_help = "\
 Examples:
   onbeat bench delay
@@ -36,6 +38,19 @@ pub(super) struct Delay {
     /// Measure only this part
     #[arg(long, value_name = "PART", value_parser = ["matching", "hooks"])]
     only: Option<String>,
+}
+
+/// Adds the default to the help of an option.
+fn with_usual(option: Arg) -> Arg {
+    let usual = Options::default();
+    let value = match option.get_id().as_str() {
+        "packets" => usual.packets.to_string(),
+        "directory" => usual.directory.display().to_string(),
+        "rounds" => usual.rounds.to_string(),
+        "slice" => time(usual.slice),
+        _ => return option,
+    };
+    with_default(option, value)
 }
 
 impl Delay {

@@ -1,9 +1,10 @@
 //! `onbeat bench frer`
 
+use clap::Arg;
 use onbeat_lab::bench::{self, Options, Source};
 use onbeat_node::config::Backend;
 
-use super::{ResultOptions, refuse};
+use super::{ResultOptions, listed, refuse, with_default};
 use onbeat_terminal::exit::Result;
 use onbeat_terminal::values::one_of;
 
@@ -14,6 +15,7 @@ use onbeat_terminal::values::one_of;
 /// Results are frames per second and nanoseconds per frame. Results for XDP include the one-way delay
 /// with and without FRER, on an idle machine and with a CPU hog on the same core.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(with_usual))]
 #[command(after_help = "\
 Examples:
   onbeat bench frer
@@ -50,6 +52,19 @@ pub(super) struct Frer {
     /// CPU to measure on [default: the last one]
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
+}
+
+/// Adds the default to the help of an option.
+fn with_usual(option: Arg) -> Arg {
+    let usual = Options::default();
+    let value = match option.get_id().as_str() {
+        "streams" => listed(usual.streams),
+        "rounds" => usual.rounds.to_string(),
+        "size" => usual.frame_octets.to_string(),
+        "probes" => usual.probes.to_string(),
+        _ => return option,
+    };
+    with_default(option, value)
 }
 
 impl Frer {

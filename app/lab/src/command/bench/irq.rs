@@ -2,9 +2,10 @@
 
 use std::num::NonZeroU32;
 
+use clap::Arg;
 use onbeat_lab::bench::irq::{self, Options};
 
-use super::{ResultOptions, Slices};
+use super::{ResultOptions, Slices, time, with_default};
 use onbeat_terminal::exit::Result;
 use onbeat_terminal::values::parse_sample_ratio;
 
@@ -15,6 +16,7 @@ use onbeat_terminal::values::parse_sample_ratio;
 /// distinguishes them. To measure the overhead, packets per second are measured with and without the
 /// ledger, alternately.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(with_usual))]
 #[command(after_help = "\
 Examples:
   onbeat bench irq
@@ -32,6 +34,16 @@ pub(super) struct Irq {
     /// Observe packets for 1/N of the time, as `onbeat irq top --sample N`
     #[arg(long, value_name = "N", value_parser = parse_sample_ratio)]
     sample: Option<NonZeroU32>,
+}
+
+/// Adds the default to the help of an option.
+fn with_usual(option: Arg) -> Arg {
+    let usual = Options::default();
+    match option.get_id().as_str() {
+        "rounds" => with_default(option, usual.rounds),
+        "slice" => with_default(option, time(usual.slice)),
+        _ => option,
+    }
 }
 
 impl Irq {

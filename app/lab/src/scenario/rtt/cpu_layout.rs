@@ -8,7 +8,7 @@ use crate::{Result, cpus};
 /// everything.
 const PROBER: Scheduling = Scheduling::Fifo(80);
 
-/// Assignment of CPUs. Softirq work for a frame runs on the CPU that sent it: probes are sent from the
+/// Assignment of CPUs. Softirq work for a frame runs on the CPU that sent it. Probes are sent from the
 /// CPU of node a, so that this work is on the nodes' CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CpuLayout {
@@ -70,8 +70,8 @@ impl CpuLayout {
         };
         format!(
             "{nodes}; the hosts, with background traffic and receivers, on CPU {}.{shared} On a \
-             veth, softirq work for a frame runs on the CPU that sent it: probes are sent on the \
-             CPU of node a by a thread at {PROBER}, which stands for the interrupt of a NIC.",
+             veth, softirq work for a frame runs on the CPU that sent it. Probes are sent on the CPU of node a \
+             by a thread at {PROBER}, which stands for the interrupt of a NIC.",
             self.hosts
         )
     }

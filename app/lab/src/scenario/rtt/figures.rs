@@ -217,8 +217,7 @@ fn notes(
         count(schedule.warm_up(), "probe"),
     ));
     stage.note(format!(
-        "\"{REDIRECT}\" is the same chain, including the reflecting program and the veth pairs: \
-         the difference of a row to it is the cost of its data plane."
+        "\"{REDIRECT}\" is the same chain, including the reflecting program and the veth pairs. The difference of a row to it is the cost of its data plane."
     ));
     stage.note(
         "The due time includes delays of the sender. Probes that could not be sent in time were \
@@ -227,8 +226,8 @@ fn notes(
     );
     if loads.contains(&Load::Stress) {
         stage.note(
-            "CPU stressors: on each CPU of a node one thread that counts, one that streams through \
-             24 MiB, and one that adds cubes of 8 MiB, at normal priority."
+            "CPU stressors: on each CPU of a node, threads of normal priority. One counts, one streams \
+             through 24 MiB, and one adds cubes of 8 MiB."
                 .to_owned(),
         );
     }

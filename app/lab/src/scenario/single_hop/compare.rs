@@ -143,8 +143,8 @@ fn fill(stage: &mut Stage<'_>, null: &[Cell], cells: &[Cell], matrix: &Matrix) {
     }
     let Length { rate, for_ns, octets } = matrix.length;
     stage.note(format!(
-        "each row: probes of {octets} octets, {rate} per second for {:.2} s, measured by all \
-         methods at the same time, so that the overhead of each affects all of them",
+        "each row: probes of {octets} octets, {rate} per second for {:.2} s, measured by all methods at the same time. The overhead of each affects all of \
+         them",
         for_ns as f64 / 1e9
     ));
     stage.note(format!(
@@ -163,7 +163,7 @@ fn fill(stage: &mut Stage<'_>, null: &[Cell], cells: &[Cell], matrix: &Matrix) {
     }
     stage.note(
         "the path without a hop is measured idle. Under load it takes the same time if it runs on \
-         other CPUs than the load, and longer otherwise: then mirror and probe exceed the hooks by \
+         other CPUs than the load, and longer otherwise. Then mirror and probe exceed the hooks by \
          the difference",
     );
 }

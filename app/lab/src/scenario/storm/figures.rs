@@ -186,15 +186,13 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
         ms(plan.period_ns),
     ));
     stage.note(format!(
-        "all on CPU {}: the task at SCHED_FIFO {TASK_PRIORITY}, the server at normal priority, the \
-         receiver of stamps at SCHED_FIFO {RECEIVER_PRIORITY}, and all softirq work: stock in \
-         softirq (RPS), guard in NAPI threads; {STAMPS} stamps per second",
+        "all on CPU {}: the task at SCHED_FIFO {TASK_PRIORITY}, the server at normal priority, the receiver of stamps at SCHED_FIFO {RECEIVER_PRIORITY}; \
+         also all softirq work: stock in softirq (RPS), guard in NAPI threads; {STAMPS} stamps per second",
         plan.cpu
     ));
     stage.note(format!("highest rate of this machine: {} packets/s of 512 octets", plan.top));
     stage.note(
-        "the task counts its work in units of their median duration without interruption, 32 at a \
-         time, so that it follows a machine whose speed varies",
+        "the task counts its work in units of their median duration without interruption, 32 at a time. It thus follows a machine whose speed varies",
     );
     stage.note(
         "the ledger runs on both sides, which includes its cost; RT throttling reserves 5 % of \

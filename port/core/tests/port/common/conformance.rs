@@ -1,8 +1,8 @@
-//! What every back end must do, as one body of tests.
+//! Requirements of every back end, as one body of tests.
 //!
 //! [`conformance`] drives a port and, at the other end of the cable, a [`Peer`] that knows nothing
-//! of ports. What a back end cannot do it must refuse; what it can, it must do. Nothing here
-//! measures time: it waits for what must come, and where something must *not* come, for something
+//! of ports. A back end refuses features that it does not have, and has all others. Nothing here
+//! measures time: a test waits for an expected frame, or, where a frame must *not* arrive, for one
 //! that was sent after it.
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What the tests share: a cable, and a raw socket at its far end.
+//! Common functions of the tests: a cable, and a raw socket at its far end.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -31,7 +31,7 @@ const STAMPS: &str = "ONBEAT_LINK_STAMPS";
 pub(crate) struct Cable {
     pub(crate) near: Handle,
     pub(crate) far: Handle,
-    /// Where the ends come from and what they are called there; `None`: a veth pair.
+    /// Origin and names of the ends; `None`: a veth pair.
     pair: Option<(Handle, [String; 2])>,
 }
 

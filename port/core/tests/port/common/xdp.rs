@@ -1,4 +1,4 @@
-//! What the tests of both back ends over XDP share.
+//! Common functions of the tests of both back ends over XDP.
 
 use super::conformance::{ETHER_TYPE, Peer, frame};
 use onbeat_link::{Outcome, Port, PortOptions, ReceivedFrame, StampSource};

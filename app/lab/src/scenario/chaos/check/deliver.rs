@@ -59,7 +59,7 @@ impl FrameCopies<'_> {
             };
             let before: Vec<&Arrival> = self.came.iter().filter(|copy| copy.at <= out.at).collect();
             let Some(first) = before.first() else {
-                let text = format!("frame {} left without having arrived", self.sequence);
+                let text = format!("frame {} left without an arrival", self.sequence);
                 violate(Rule::Ghost, text);
                 continue;
             };

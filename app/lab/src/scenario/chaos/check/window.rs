@@ -299,7 +299,7 @@ impl Window {
                 return None;
             }
             let text = format!(
-                "number {} with a history of {history} after {candidates:?}",
+                "accepted number {} is outside of the history of {history} for RecovSeqNum {candidates:?}",
                 accepted.number
             );
             Some((accepted.sequence, accepted.span.to, text))

@@ -8,7 +8,7 @@ fn set_address(devices: &Devices, last: u8) {
     devices.handle.set_mac("tsn0", MacAddress([2, 0, 0, 0, 0, last])).unwrap();
 }
 
-/// What a killed node left that changed the MTU of an interface from 1500 to 9000.
+/// The leftovers of a killed node that changed the MTU of an interface from 1500 to 9000.
 fn leave_behind(control: &Path, devices: &Devices) {
     create_pair(&devices.handle);
     set_address(devices, 6);
