@@ -15,7 +15,7 @@ use onbeat_netdev::{Handle, Namespace, VethEnd};
 use onbeat_wire::random::Random;
 
 use crate::common::process::Process;
-use crate::common::{CommandOutput, program, run, run_in, wait_for};
+use crate::common::{CommandOutput, run, run_in, wait_for};
 use crate::runs::{Runs, one_of};
 
 const DIRECTORY: &str = "/run/onbeat/lab";
@@ -142,7 +142,8 @@ fn ledger(random: &mut Random, handle: &Handle, with_layout: bool) {
     let link = format!("{DIRECTORY}/names/{process}");
     let _ = fs::remove_dir_all(format!("{DIRECTORY}/names"));
     fs::create_dir(format!("{DIRECTORY}/names")).unwrap();
-    symlink(program(), &link).unwrap();
+    // onbeat executes it, and the name of a process is that of the program that was executed last.
+    symlink(env!("CARGO_BIN_EXE_onbeat-lab"), &link).unwrap();
     // The kernel rejects a few names; then the device has an ordinary one.
     let named = handle.create_veth(&VethEnd::new(&device), &VethEnd::new("peer")).is_ok();
     if !named {
