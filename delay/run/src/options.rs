@@ -67,11 +67,11 @@ impl PacketOptions {
     pub(crate) fn check(&self) -> Result<ReportSettings> {
         if self.longest.is_zero() {
             return Err(Error::option(
-                "--longest 0 matches no packet; give the longest possible delay",
+                "--longest 0 matches no packet; use the longest possible delay",
             ));
         }
         if self.octets == Some(0) {
-            return Err(Error::option("--octets 0 distinguishes no packets; give at least 1"));
+            return Err(Error::option("--octets 0 distinguishes no packets; use at least 1"));
         }
         self.selection.check()?;
         self.report.check()

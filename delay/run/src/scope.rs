@@ -101,7 +101,7 @@ impl ScopeOptions {
         };
         match (self.channels.as_slice(), waveform.channels.as_slice()) {
             ([arrivals, departures], _) if arrivals == departures => Err(Error::option(format!(
-                "--channels {arrivals},{departures}: the two sides are the same; give the channel after the \
+                "--channels {arrivals},{departures}: the two sides are the same; use the channel after the \
                  hop second"
             ))),
             ([arrivals, departures], _) => Ok([named(arrivals)?, named(departures)?]),

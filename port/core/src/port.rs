@@ -105,7 +105,7 @@ impl fmt::Display for Diagnostics {
         write!(
             f,
             "sent {sent} (failed {send_failures}, confirmed {confirmed}, unconfirmed \
-             {unconfirmed}), received {} (dropped {}), answered {}, cycles missed {}, launched at \
+             {unconfirmed}), received {} (dropped {}), responded {}, cycles missed {}, launched at \
              most {} ns late",
             self.received,
             self.receive_drops,

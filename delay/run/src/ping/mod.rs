@@ -44,14 +44,14 @@ pub struct PingOptions {
     /// Octets of UDP payload of a probe; several sizes alternate [default: 44; 112 with --key]
     #[arg(long, value_name = "NUMBER,...", value_delimiter = ',')]
     size: Vec<usize>,
-    /// Timeout of a reply
+    /// Timeout of a reflected probe
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     timeout: Duration,
     /// Send from this address
     #[arg(long, value_name = "ADDRESS")]
     source: Option<IpAddr>,
     /// Authenticate probes by the key in this file, hexadecimal or raw octets (HMAC-SHA-256, RFC 8762 4.4). Accept
-    /// only authenticated replies: the reflector needs the same key
+    /// only authenticated packets: the reflector needs the same key
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Use one clock for both ends, such as on one host: forward and return delays need no offset

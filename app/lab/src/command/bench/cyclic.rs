@@ -81,7 +81,7 @@ impl Cyclic {
                 [mn, cn] => Some((mn, cn)),
                 _ => {
                     return Err(Failure::new(format!(
-                        "--cpus: {} CPUs; give that of the managing node and that of the \
+                        "--cpus: {} CPUs; use that of the managing node and that of the \
                          controlled node: --cpus 0,1",
                         self.cpus.len()
                     )));

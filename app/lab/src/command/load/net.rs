@@ -96,7 +96,7 @@ impl Net {
 
     fn address(&self) -> Result<SocketAddr> {
         let wrong = |error: &dyn std::fmt::Display| {
-            Failure::new(format!("{}: {error}; write it like 192.0.2.2:9", self.to))
+            Failure::new(format!("{}: {error}; use a value such as 192.0.2.2:9", self.to))
         };
         let mut found = self.to.to_socket_addrs().map_err(|error| wrong(&error))?;
         let fits = |address: &SocketAddr| {
