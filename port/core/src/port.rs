@@ -176,7 +176,7 @@ pub trait Port: Send {
     /// [`crate::Error::Unsupported`]; [`crate::Error::EmptySlot`].
     fn send_at(&mut self, slot: Slot, time: Time) -> Result<()>;
 
-    /// Sends the slot's present frame at `first + n * period_ns` for each n from 0, until it is cancelled; replaces
+    /// Sends the slot's present frame at `first + n * period_ns` for each n from 0, until it is canceled; replaces
     /// the launch planned for the slot. Instants that pass without a frame are counted, not repeated.
     ///
     /// # Errors
