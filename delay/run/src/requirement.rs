@@ -297,7 +297,7 @@ fn clocks_apart(by_ns: i64, source: CaptureSource<'_>, command: &CommandLine) ->
         }
         (CaptureSource::Two { .. }, _) => {
             format!(
-                "{what}; if they are of two clocks: {command}; if of one, give a longer --longest"
+                "{what}; if they are of two clocks: {command}; if of one, use a longer --longest"
             )
         }
         (_, ..0) => format!("{what}; stamp both sides by one clock"),

@@ -184,7 +184,7 @@ fn identification() {
     assert_eq!(
         identification_message(null(VlanMatch { tagged: Tagged::Priority, vlan: 10 })),
         "members[0].identification.vlan: 10 with tagged = priority, but such frames have no VLAN id; \
-         give 0, or tagged = tagged"
+         use 0, or tagged = tagged"
     );
     assert_eq!(
         identification_message(Identification::SourceMacVlan {
