@@ -24,7 +24,7 @@ pub(super) struct Assembly {
 
 /// A complete command.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Assembled {
+pub(super) struct AssembledCommand {
     pub(super) payload: Vec<u8>,
     /// Whether it was in several segments.
     pub(super) segmented: bool,
@@ -36,7 +36,7 @@ pub(super) enum AssemblyStep {
     /// More segments follow.
     More,
     /// The whole command.
-    Whole(Assembled),
+    Whole(AssembledCommand),
     /// The transfer is invalid.
     Refused(Abort),
 }
@@ -85,7 +85,7 @@ pub(super) fn assemble(assembly: &mut Option<Assembly>, segment: &Command<'_>) -
         Segmentation::Expedited => {
             *assembly = None;
             let payload = payload.to_vec();
-            return AssemblyStep::Whole(Assembled { payload, segmented: false });
+            return AssemblyStep::Whole(AssembledCommand { payload, segmented: false });
         }
         Segmentation::Initiate { data_size } => {
             *assembly = None;
@@ -113,7 +113,7 @@ pub(super) fn assemble(assembly: &mut Option<Assembly>, segment: &Command<'_>) -
         let why = if response { Abort::BLOCK_SIZE } else { Abort::TOO_SHORT };
         AssemblyStep::Refused(why)
     } else {
-        AssemblyStep::Whole(Assembled { payload: current.octets, segmented: true })
+        AssemblyStep::Whole(AssembledCommand { payload: current.octets, segmented: true })
     }
 }
 
@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn the_total_must_be_exact() {
-        let whole = |len| AssemblyStep::Whole(Assembled { payload: vec![5; len], segmented: true });
+        let whole =
+            |len| AssemblyStep::Whole(AssembledCommand { payload: vec![5; len], segmented: true });
         let refused = AssemblyStep::Refused;
         for (of, data_size, lens, expected) in [
             (READ, 704, &[252, 256, 192][..], whole(700)),
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(assemble(&mut assembly, &other), refused, "of another transfer");
         let other = Command { command: CommandId::WRITE_MULTIPLE_BY_INDEX, ..last };
         assert_eq!(assemble(&mut assembly, &other), refused, "of another command");
-        let whole = Assembled { payload: vec![1; 16], segmented: true };
+        let whole = AssembledCommand { payload: vec![1; 16], segmented: true };
         assert_eq!(assemble(&mut assembly, &last), AssemblyStep::Whole(whole));
     }
 

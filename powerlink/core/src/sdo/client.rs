@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use onbeat_wire::powerlink::{Abort, Command, CommandId, Sdo, Segmentation};
 
 use super::OutgoingFrame;
-use super::assembly::{Assembled, Assembly, AssemblyStep, assemble};
+use super::assembly::{AssembledCommand, Assembly, AssemblyStep, assemble};
 use super::multiple;
 use super::sequence::{Endpoint, Received};
 use super::transfer::Transfer;
@@ -51,7 +51,7 @@ impl Request {
     }
 
     /// The results of several objects; `None`: the response is invalid.
-    fn results(&self, response: &Assembled) -> Option<Vec<Result<Vec<u8>, Abort>>> {
+    fn results(&self, response: &AssembledCommand) -> Option<Vec<Result<Vec<u8>, Abort>>> {
         let entries = multiple::read(self.command(), true, response)?;
         match self {
             Request::Read(_) | Request::Write(..) => Some(Vec::new()),

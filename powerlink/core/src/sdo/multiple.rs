@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use onbeat_wire::powerlink::{Abort, CommandId, ObjectEntries};
 
-use super::assembly::Assembled;
+use super::assembly::AssembledCommand;
 use super::transfer::is_segmented;
 use crate::od::{ObjectId, id};
 
@@ -25,7 +25,7 @@ pub(super) type Entry<'a> = (ObjectId, Result<&'a [u8], Abort>);
 pub(super) fn read(
     command: CommandId,
     response: bool,
-    Assembled { payload, segmented }: &Assembled,
+    AssembledCommand { payload, segmented }: &AssembledCommand,
 ) -> Option<Vec<Entry<'_>>> {
     let entries = ObjectEntries::new(command, response, *segmented, payload);
     entries
@@ -99,13 +99,13 @@ mod tests {
                 true => CommandId::READ_MULTIPLE_BY_INDEX,
                 false => CommandId::WRITE_MULTIPLE_BY_INDEX,
             };
-            let assembled = Assembled { payload, segmented };
+            let assembled = AssembledCommand { payload, segmented };
             prop_assert_eq!(read(command, response, &assembled), Some(entries().collect()));
         }
 
         #[test]
         fn any_octets(payload in prop::collection::vec(any::<u8>(), 0..60), segmented: bool, response: bool) {
-            let assembled = Assembled { payload, segmented };
+            let assembled = AssembledCommand { payload, segmented };
             for command in [CommandId::READ_MULTIPLE_BY_INDEX, CommandId::WRITE_MULTIPLE_BY_INDEX] {
                 let entries = read(command, response, &assembled);
                 prop_assert!(entries.is_none_or(|entries| entries.len() <= assembled.payload.len() / 4));

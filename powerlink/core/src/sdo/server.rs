@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use onbeat_wire::powerlink::{Abort, Command, CommandId, NodeId, Sdo, Segmentation};
 
 use super::OutgoingFrame;
-use super::assembly::{Assembled, Assembly, AssemblyStep, MAX_TRANSFER, assemble};
+use super::assembly::{AssembledCommand, Assembly, AssemblyStep, MAX_TRANSFER, assemble};
 use super::multiple;
 use super::sequence::{Endpoint, Received};
 use super::transfer::{MAX_SEGMENT, Transfer};
@@ -50,7 +50,7 @@ pub trait Objects {
 
 /// A command with a deferred response.
 #[derive(Debug)]
-struct Deferred {
+struct DeferredCommand {
     transaction: u8,
     command: CommandId,
     /// The objects whose result is unknown.
@@ -68,18 +68,18 @@ enum Answer {
 }
 
 #[derive(Debug)]
-struct Connected {
+struct ConnectedPeer {
     endpoint: Endpoint,
     transfer: Option<Assembly>,
     /// The transfer that was refused, of which segments may follow.
     refused: Option<u8>,
-    later: Option<Deferred>,
+    later: Option<DeferredCommand>,
 }
 
 /// Connections with peers, each known by a `Peer`: the node id on the bus.
 #[derive(Debug)]
 pub struct Server<Peer = NodeId> {
-    peers: BTreeMap<Peer, Connected>,
+    peers: BTreeMap<Peer, ConnectedPeer>,
     timeout_ns: u64,
 }
 
@@ -107,7 +107,8 @@ impl<Peer: Ord + Copy> Server<Peer> {
             return;
         }
         let endpoint = || Endpoint::new(self.timeout_ns);
-        let new = || Connected { endpoint: endpoint(), transfer: None, refused: None, later: None };
+        let new =
+            || ConnectedPeer { endpoint: endpoint(), transfer: None, refused: None, later: None };
         let peer = self.peers.entry(from).or_insert_with(new);
         match peer.endpoint.receive(now_ns, sdo, out) {
             Received::Command(command) => peer.command(now_ns, &command, objects, out),
@@ -129,7 +130,7 @@ impl<Peer: Ord + Copy> Server<Peer> {
         let mut frames = VecDeque::new();
         for (key, peer) in &mut self.peers {
             let Some(deferred) = peer.later.take() else { continue };
-            let Deferred { transaction, command, objects, mut failures } = deferred;
+            let DeferredCommand { transaction, command, objects, mut failures } = deferred;
             let answer = match answer {
                 Err(abort) if command == CommandId::WRITE_BY_INDEX => Err(abort),
                 Err(abort) => {
@@ -154,7 +155,7 @@ impl<Peer: Ord + Copy> Server<Peer> {
     }
 }
 
-impl Connected {
+impl ConnectedPeer {
     fn command(
         &mut self,
         now_ns: u64,
@@ -190,7 +191,7 @@ impl Connected {
         match answer {
             Ok(Answer::Later(objects, failures)) => {
                 let command = command.command;
-                self.later = Some(Deferred { transaction, command, objects, failures });
+                self.later = Some(DeferredCommand { transaction, command, objects, failures });
                 self.endpoint.acknowledge(out);
             }
             Ok(Answer::Payload(payload)) => {
@@ -243,7 +244,11 @@ impl Connected {
 }
 
 /// Executes a command.
-fn run(command: CommandId, whole: &Assembled, objects: &mut impl Objects) -> Result<Answer, Abort> {
+fn run(
+    command: CommandId,
+    whole: &AssembledCommand,
+    objects: &mut impl Objects,
+) -> Result<Answer, Abort> {
     let payload = &whole.payload[..];
     match command {
         CommandId::WRITE_BY_INDEX => {
@@ -266,7 +271,7 @@ fn object(payload: &[u8]) -> Result<(ObjectId, &[u8]), Abort> {
     Ok((id(u16::from_le_bytes([*low, *high]), *sub), value))
 }
 
-fn write_multiple(whole: &Assembled, objects: &mut impl Objects) -> Result<Answer, Abort> {
+fn write_multiple(whole: &AssembledCommand, objects: &mut impl Objects) -> Result<Answer, Abort> {
     let command = CommandId::WRITE_MULTIPLE_BY_INDEX;
     let entries = multiple::read(command, false, whole).ok_or(Abort::TYPE)?;
     let (mut later, mut failures) = (Vec::new(), Vec::new());
@@ -284,7 +289,7 @@ fn write_multiple(whole: &Assembled, objects: &mut impl Objects) -> Result<Answe
     })
 }
 
-fn read_multiple(whole: &Assembled, objects: &mut impl Objects) -> Result<Answer, Abort> {
+fn read_multiple(whole: &AssembledCommand, objects: &mut impl Objects) -> Result<Answer, Abort> {
     let command = CommandId::READ_MULTIPLE_BY_INDEX;
     let (mut room, mut values) = (MAX_TRANSFER, Vec::new());
     for (object, _) in multiple::read(command, false, whole).ok_or(Abort::TYPE)? {

@@ -78,7 +78,7 @@ fn a_transfer_ends_early() {
 /// The vectors, made by `vectors/powerlink/transfers`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Dissected {
+struct DissectedFrame {
     malformed: u32,
     repeated: u32,
     fields: Vec<String>,
@@ -122,7 +122,7 @@ fn of_command(name: &str, sdo: &Sdo<'_>) -> Option<i64> {
 }
 
 /// Checks that tshark reads the fields of this codec in each frame.
-fn compare(frames: &[CapturedFrame], dissected: &Dissected) {
+fn compare(frames: &[CapturedFrame], dissected: &DissectedFrame) {
     assert_eq!(dissected.malformed, 0);
     assert_eq!(frames.len(), dissected.frames.len());
     for (n, (frame, theirs)) in frames.iter().zip(&dissected.frames).enumerate() {
@@ -147,7 +147,7 @@ fn the_frames_are_those_that_tshark_has_read() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/powerlink/transfers.pcap");
     let capture = std::fs::read(path).unwrap();
     assert!(capture == transfers.capture(), "another capture; run vectors/powerlink/transfers");
-    let dissected: Dissected = vectors::read("powerlink/transfers.toml");
+    let dissected: DissectedFrame = vectors::read("powerlink/transfers.toml");
     assert_eq!((dissected.repeated, &dissected.fields[10][..]), (0, "segment-size"));
     compare(&transfers.frames, &dissected);
 }
@@ -170,6 +170,6 @@ fn tshark_reads_the_longest_transfers() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/powerlink/transfers");
     let read = Command::new("python3").arg(script).arg(&file).output().unwrap();
     let text = String::from_utf8(read.stdout).unwrap();
-    let dissected: Dissected = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
+    let dissected: DissectedFrame = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}"));
     compare(&transfers.frames, &dissected);
 }

@@ -9,7 +9,7 @@ use crate::od::{Access, AddError, DataType, Dictionary, Object, id};
 use Access::{Constant, ReadOnly, ReadWrite};
 
 /// The result of adding an object.
-pub(super) type Added = Result<(), AddError>;
+pub(super) type AddOutcome = Result<(), AddError>;
 
 /// Default threshold of error counters.
 pub(super) const THRESHOLD: u64 = 15;
@@ -50,20 +50,25 @@ pub(super) fn record<const N: usize>(
     od: &mut Dictionary,
     index: u16,
     entries: [Object; N],
-) -> Added {
+) -> AddOutcome {
     od.add(id(index, 0), constant(1, N as u64))?;
     let mut subs = (1..).zip(entries);
     subs.try_for_each(|(sub, entry)| od.add(id(index, sub), entry))
 }
 
 /// Adds an array with an element for each node.
-pub(super) fn by_node(od: &mut Dictionary, index: u16, entries: Access, element: Object) -> Added {
+pub(super) fn by_node(
+    od: &mut Dictionary,
+    index: u16,
+    entries: Access,
+    element: Object,
+) -> AddOutcome {
     od.add(id(index, 0), Object::unsigned(1, entries, BY_NODE.into()))?;
     od.add_array(index, BY_NODE, element)
 }
 
 /// Adds an error counter with a threshold.
-pub(super) fn counter(od: &mut Dictionary, index: u16, threshold: u64) -> Added {
+pub(super) fn counter(od: &mut Dictionary, index: u16, threshold: u64) -> AddOutcome {
     record(od, index, [writable(4, 0), readable(4, 0), writable(4, threshold)])
 }
 
@@ -78,7 +83,7 @@ pub fn pdo(od: &mut Dictionary, parameters: u16, mapping: u16) -> Result<(), Add
 }
 
 /// Adds the objects that both kinds of nodes have.
-pub(super) fn add(od: &mut Dictionary, identity: &Identity) -> Added {
+pub(super) fn add(od: &mut Dictionary, identity: &Identity) -> AddOutcome {
     od.add(super::DEVICE_TYPE, constant(4, identity.device_type.into()))?;
     od.add(super::ERROR_REGISTER, readable(1, 0))?;
     od.add(id(0x1008, 0), text(Constant, &identity.device_name))?;
@@ -113,7 +118,7 @@ pub(super) fn add(od: &mut Dictionary, identity: &Identity) -> Added {
 }
 
 /// 0x1030: the node's interface, as far as the node knows it.
-fn interface(od: &mut Dictionary) -> Added {
+fn interface(od: &mut Dictionary) -> AddOutcome {
     let address = Object::new(DataType::OctetString(6), Constant, Vec::new());
     let entries = [
         readable(2, 1),
@@ -133,7 +138,7 @@ fn interface(od: &mut Dictionary) -> Added {
 
 /// 0x1E40 and 0x1E4A: the IP network. The host forwards and limits hops by its own settings, so that only these
 /// values are true.
-fn network(od: &mut Dictionary) -> Added {
+fn network(od: &mut Dictionary) -> AddOutcome {
     let mask = writable(4, 0xffff_ff00);
     let table = [readable(2, 1), writable(4, 0), mask, readable(2, 50_000), writable(4, 0)];
     record(od, 0x1e40, table)?;
@@ -142,7 +147,7 @@ fn network(od: &mut Dictionary) -> Added {
 }
 
 /// 0x1F98. The last five entries are those of poll response chaining, which is off.
-fn cycle_timing(od: &mut Dictionary) -> Added {
+fn cycle_timing(od: &mut Dictionary) -> AddOutcome {
     let entries = [
         constant(2, MAX_PAYLOAD as u64),
         constant(2, MAX_PAYLOAD as u64),

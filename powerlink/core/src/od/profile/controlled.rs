@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Identity;
-use super::common::{self, Added, THRESHOLD, by_node, counter, pdo, record, writable};
+use super::common::{self, AddOutcome, THRESHOLD, by_node, counter, pdo, record, writable};
 use crate::od::{Access, AddError, DataType, Dictionary, Object, id};
 
 /// The features of a controlled node of this crate: isochronous, SDO by ASnd, extended NMT commands, dynamic
@@ -42,7 +42,7 @@ pub fn controlled_node(identity: &Identity, rpdos: u16) -> Result<Dictionary, Ad
 }
 
 /// 0x1003: the number of entries in use, which a peer may clear, and the entries.
-fn history(od: &mut Dictionary) -> Added {
+fn history(od: &mut Dictionary) -> AddOutcome {
     od.add(id(super::ERROR_HISTORY, 0), writable(1, 0))?;
     let entry = Object::new(DataType::Domain, Access::ReadOnly, Vec::new());
     od.add_array(super::ERROR_HISTORY, super::HISTORY_ENTRIES, entry)

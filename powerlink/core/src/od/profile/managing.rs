@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use onbeat_wire::powerlink::NodeId;
 
 use super::common::{
-    self, Added, PAYLOAD, PAYLOAD_LIMIT, THRESHOLD, boolean, by_node, counter, pdo, readable,
+    self, AddOutcome, PAYLOAD, PAYLOAD_LIMIT, THRESHOLD, boolean, by_node, counter, pdo, readable,
     record, writable,
 };
 use super::{Identity, assignment, startup};
@@ -67,7 +67,7 @@ pub fn managing_node(
 
 /// 0x1F89. Time-outs from the sixth on are those of steps that this node does not limit by themselves; the last
 /// three are for redundant managing nodes.
-fn boot_time(od: &mut Dictionary) -> Added {
+fn boot_time(od: &mut Dictionary) -> AddOutcome {
     let us = [1_000_000, 500_000, 500_000, 5_000_000, 500_000, 500_000, 500_000, 500_000, 500_000];
     let [a, b, c, d, e, f, g, h, i] = us.map(|us| writable(4, us));
     let (delay, divider) = (writable(4, 10), writable(4, 10));
@@ -75,7 +75,7 @@ fn boot_time(od: &mut Dictionary) -> Added {
 }
 
 /// Arrays by node.
-fn arrays(od: &mut Dictionary) -> Added {
+fn arrays(od: &mut Dictionary) -> AddOutcome {
     for [cumulative, count, threshold] in
         [super::LATE_PRES, super::LOSS_OF_PRES, super::LOSS_OF_STATUS]
     {

@@ -9,7 +9,7 @@ use onbeat_wire::powerlink::{Command, CommandId, Connection, Segmentation};
 use toml::Table;
 
 use super::pair::{LATER, Pair, REFUSED, clean, sdo, value};
-use super::reference::{Serving, client, frame};
+use super::reference::{ServerNode, client, frame};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
@@ -120,7 +120,7 @@ fn objects_are_those_that_tshark_reads() {
     let written = message("SDO: WriteMultipleByIndex");
     let command = sdo(&written).command.unwrap();
     assert_eq!(sent(write(&VALUES)), command.payload);
-    let mut serving = Serving::new();
+    let mut serving = ServerNode::new();
     let valid = Connection::Valid;
     serving.receive(&frame((0, valid), (1, valid), Some(command)));
     let writes = serving.store.writes.iter().map(|(object, value)| (*object, &value[..]));
@@ -142,7 +142,7 @@ fn objects_are_those_that_tshark_reads() {
     let response = sdo(&both).command.unwrap();
     let expected = [Ok(VALUES[0].1.to_vec()), Err(Abort::NO_OBJECT)];
     assert_eq!(completed(request, response).results, expected);
-    let mut serving = Serving::new();
+    let mut serving = ServerNode::new();
     serving.store.values.insert(VALUES[0].0, VALUES[0].1.to_vec());
     let out = serving.receive(&frame((0, valid), (1, valid), Some(command)));
     assert_eq!(out[0].pdu.as_ref().unwrap().payload, response.payload);

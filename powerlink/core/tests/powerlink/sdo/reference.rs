@@ -63,14 +63,14 @@ pub(super) fn client(request: Request) -> (Client, VecDeque<OutgoingFrame>) {
 }
 
 /// A server with an open connection.
-pub(super) struct Serving {
+pub(super) struct ServerNode {
     server: Server,
     pub(super) store: ObjectStore,
 }
 
-impl Serving {
+impl ServerNode {
     pub(super) fn new() -> Self {
-        let mut new = Serving { server: Server::new(TIMEOUT_NS), store: ObjectStore::default() };
+        let mut new = ServerNode { server: Server::new(TIMEOUT_NS), store: ObjectStore::default() };
         new.receive(&frame((0, Closed), (0, Initialise), None));
         new.receive(&frame((0, Initialise), (0, Valid), None));
         new
@@ -85,7 +85,7 @@ impl Serving {
 
 #[test]
 fn a_read_of_700_octets() {
-    let mut serving = Serving::new();
+    let mut serving = ServerNode::new();
     serving.store.values.insert(id(0x1f22, 1), value(700));
     let request =
         command(false, CommandId::READ_BY_INDEX, Segmentation::Expedited, &[0x22, 0x1f, 1, 0]);
@@ -128,7 +128,7 @@ fn a_client_acknowledges_a_full_window_once() {
 /// The same in the other direction.
 #[test]
 fn a_server_acknowledges_a_full_window_once() {
-    let mut serving = Serving::new();
+    let mut serving = ServerNode::new();
     let payload = [&[0x22, 0x1f, 1, 0][..], &value(1016)].concat();
     let segment = |n: usize| {
         let (segmentation, octets) = match n {
@@ -152,7 +152,7 @@ fn a_server_acknowledges_a_full_window_once() {
 /// The oldest frame again, with a request for an acknowledgement.
 #[test]
 fn a_repeated_frame_is_acknowledged_on_request() {
-    let mut serving = Serving::new();
+    let mut serving = ServerNode::new();
     let request =
         command(false, CommandId::READ_BY_INDEX, Segmentation::Expedited, &[0, 0x70, 0, 0]);
     let out = serving.receive(&frame((0, Valid), (1, Valid), Some(request)));
@@ -165,7 +165,7 @@ fn a_repeated_frame_is_acknowledged_on_request() {
 /// A gap is reported once, and the frames behind it are sent again.
 #[test]
 fn a_gap_is_reported_once() {
-    let mut serving = Serving::new();
+    let mut serving = ServerNode::new();
     let request =
         command(false, CommandId::READ_BY_INDEX, Segmentation::Expedited, &[0, 0x70, 0, 0]);
     let mut receive = |n| {
@@ -184,7 +184,7 @@ fn a_gap_is_reported_once() {
 /// A request for a connection, on one that is open, aborts the transfer.
 #[test]
 fn a_new_connection_aborts_a_transfer() {
-    let mut serving = Serving::new();
+    let mut serving = ServerNode::new();
     let first = Segmentation::Initiate { data_size: 1024 };
     let payload = [&[0x22, 0x1f, 1, 0][..], &[0; 248]].concat();
     let part = |segmentation| command(false, CommandId::WRITE_BY_INDEX, segmentation, &payload);
@@ -197,7 +197,7 @@ fn a_new_connection_aborts_a_transfer() {
 
 #[test]
 fn other_commands_are_refused() {
-    let mut serving = Serving::new();
+    let mut serving = ServerNode::new();
     for (n, id) in (1..).zip([3, 4, 5, 6, 0x20, 0x21, 0x70, 0x71, 0x80]) {
         let request = command(false, CommandId(id), Segmentation::Expedited, &[0, 0x10, 0, 0]);
         let out = serving.receive(&frame((n - 1, Valid), (n, Valid), Some(request)));
@@ -213,7 +213,7 @@ fn other_commands_are_refused() {
 /// Requests of long values in a row, without an acknowledgement of responses: memory is bounded.
 #[test]
 fn a_flood_of_requests_is_closed() {
-    let mut serving = Serving::new();
+    let mut serving = ServerNode::new();
     serving.store.values.insert(id(0x1f22, 1), value(1 << 20));
     let request =
         command(false, CommandId::READ_BY_INDEX, Segmentation::Expedited, &[0x22, 0x1f, 1, 0]);
