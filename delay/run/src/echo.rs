@@ -19,7 +19,7 @@ pub struct EchoOptions {
     /// Listen on this address only; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     bind: Vec<IpAddr>,
-    /// The UDP port to listen on
+    /// UDP port to listen on
     #[arg(long, default_value_t = stamp::PORT)]
     port: u16,
     /// Number reflected probes per session instead of copying the sender's numbers, which shows the sender the

@@ -51,8 +51,8 @@ pub(crate) struct MatchRequirement {
 /// Options of delay reports.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReportOptions {
-    /// Subtract the delay of the path without the hop. DELAY is its mean and deviation, such as 17.468±0.412us (or
-    /// +-). FILE is from onbeat delay calibrate, or a result (--json) of that path
+    /// Subtract the delay of the path without the hop. DELAY is its mean and deviation, such as
+    /// 17.468+-0.412us. FILE is from onbeat delay calibrate, or a result (--json) of that path
     #[arg(long, value_name = "DELAY|FILE")]
     pub(crate) correct: Option<String>,
     /// Confidence of intervals: the probability that they contain the true value

@@ -34,8 +34,8 @@ pub struct PingOptions {
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = parse_duration,
         conflicts_with = "profile")]
     length: Duration,
-    /// Send at a variable rate: "100 for 10s, 100..1000 for 10s, 100..1000 for 10s quadratic", or a file with such
-    /// segments in its lines
+    /// Send at a variable rate: segments "RATE for TIME" or "FROM..TO for TIME [quadratic]", separated by commas, or
+    /// a file with one segment per line
     #[arg(long, value_name = "PROFILE|FILE")]
     profile: Option<String>,
     /// Maximum number of probes

@@ -43,10 +43,10 @@ pub(super) struct Net {
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// Stop after this number of datagrams
+    /// Stop after NUMBER datagrams
     #[arg(long, value_name = "NUMBER")]
     count: Option<u64>,
-    /// Send by this interface, independent of routes
+    /// Send through this interface, regardless of routes
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
     /// Send from this address
