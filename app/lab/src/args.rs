@@ -114,11 +114,15 @@ mod tests {
     }
 
     #[test]
-    fn scenarios_and_loads_are_completed() {
+    fn names_are_completed() {
         let found =
             onbeat_terminal::completions::arguments(&Arguments::command(), Arguments::values);
         let found: Vec<_> = found.iter().map(|(name, of)| (name.as_str(), of.join(" "))).collect();
-        let expected = [("onbeat lab run single-hop", "load"), ("onbeat lab shell", "network")];
+        let expected = [
+            ("onbeat lab run single-hop", "load"),
+            ("onbeat lab shell", "network"),
+            ("onbeat load net", "interface"),
+        ];
         assert_eq!(found, expected.map(|(name, of)| (name, of.to_owned())));
     }
 

@@ -6,8 +6,8 @@ use onbeat_terminal::exit::{Result, warn};
 
 /// Reflect probes: a STAMP session reflector (RFC 8762)
 ///
-/// Reflects the probes of `onbeat delay ping` and other STAMP or TWAMP Light senders until Ctrl-C; with
-/// --key, only those of STAMP senders that have the key. The kernel stamps arrivals. Departures are stamped
+/// Reflects the probes of `onbeat delay ping` and other STAMP or TWAMP Light senders until Ctrl-C. With
+/// --key, reflects only those of STAMP senders that have the key. The kernel stamps arrivals. Departures are stamped
 /// immediately before the probe is passed to the kernel. Both use CLOCK_REALTIME.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("quiet", |quiet| quiet.help("Do not print the addresses it listens on")))]
