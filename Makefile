@@ -67,7 +67,7 @@ test-peers: setup-test ## Run interoperation with other FRER implementations; XD
 	$(CARGO) build --locked --package onbeat --features onbeat/parquet
 	XDPFRER="$(XDPFRER)" DNT="$(DNT)" $(CARGO) test --locked --package onbeat-lab --bench peers
 
-test-peer-files: ## Read device descriptions and projects of other implementations; POWERLINK_FILES names their folders
+test-peer-files: ## Read device descriptions and projects of other implementations; POWERLINK_FILES names their directories
 	POWERLINK_FILES="$(POWERLINK_FILES)" $(CARGO) test --locked --package onbeat-powerlink-node --bench peer-files
 
 test-arm64: setup-arm64 ## Cross-build for arm64, and run the tests of the protocol crates under qemu-user (long)

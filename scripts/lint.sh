@@ -74,6 +74,9 @@ check scripts/version.sh --check
 # Words that documents, messages and names avoid.
 check scripts/words
 
+# Sentences that readers of these documents parse once.
+check scripts/words --sentences README.md CHANGELOG.md SECURITY.md docs/README.md docs/tutorials docs/how-to
+
 files=$(text_files)
 # shellcheck disable=SC2086 # one word per file
 scripts=$(grep -lE '^(#!/bin/(ba)?sh|# shellcheck shell)' $files)

@@ -89,6 +89,7 @@ fn commands_of_the_laboratory_are_completed() {
         (&["lab", "shell", "link-f"], "link-failure"),
         (&["lab", "run", "link-failure", "--backend", "x"], "xdp\nxsk"),
         (&["lab", "run", "single-hop", "--load", "c"], "cpu"),
+        (&["load", "net", "192.0.2.2:9", "--interface", "lo"], "lo"),
         (&["bench", "frer", "--js"], "--json"),
         (&["bench", "frer", "--backend", "xdp,p"], "xdp,packet"),
     ] {

@@ -221,7 +221,7 @@ fn two_clocks() {
     assert!((p50 - 5_000.0).abs() < 100.0, "{p50}");
     let error = run(&["delay", "match", "-", &departures, "--two-clocks"]);
     assert_eq!(error.code, 2);
-    assert!(error.err.contains("give files"), "{}", error.err);
+    assert!(error.err.contains("use files"), "{}", error.err);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn a_file_that_is_no_capture_is_named() {
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("not a pcap or pcapng file"), "{}", ran.err);
     let ran = run(&["delay", "match", "-", "-"]);
-    assert!(ran.code == 2 && ran.err.contains("give at least one file"), "{}", ran.err);
+    assert!(ran.code == 2 && ran.err.contains("use at least one file"), "{}", ran.err);
 }
 
 #[test]

@@ -51,8 +51,8 @@ impl Echo {
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
-        let to_whom = if arguments.contains(&"--key") { "senders with the key " } else { "" };
-        assert!(line.starts_with(&format!("onbeat: answering {to_whom}on ")), "{line}");
+        let to_whom = if arguments.contains(&"--key") { "of senders with the key " } else { "" };
+        assert!(line.starts_with(&format!("onbeat: reflecting probes {to_whom}on ")), "{line}");
         assert!(line.contains("CLOCK_REALTIME, "), "{line}");
         Echo { child, said }
     }

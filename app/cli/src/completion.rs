@@ -12,7 +12,8 @@ use crate::command::laboratory;
 
 /// Returns the values of an argument, selected by its value name in help.
 pub(crate) fn values(argument: &Arg) -> Option<Values> {
-    let is_option = argument.get_long() == Some("interface") && is_named(argument, "NAME");
+    let names_one = matches!(argument.get_long(), Some("interface" | "device"));
+    let is_option = names_one && is_named(argument, "NAME");
     if is_option || is_named(argument, "INTERFACE") || is_named(argument, "IFACE") {
         Some(interfaces)
     } else if is_named(argument, "NODE") {
@@ -78,7 +79,7 @@ mod tests {
     #[test]
     fn arguments_that_name_objects_of_this_host_are_completed() {
         let found = completions::arguments(&Arguments::command(), values);
-        let expected: [(&str, &[&str]); 14] = [
+        let expected: [(&str, &[&str]); 15] = [
             ("onbeat doctor", &["interfaces"]),
             ("onbeat show", &["node", "stream"]),
             ("onbeat reset", &["stream", "node"]),
@@ -87,6 +88,7 @@ mod tests {
             ("onbeat stream remove", &["streams", "node"]),
             ("onbeat reload", &["node"]),
             ("onbeat down", &["node"]),
+            ("onbeat irq top", &["device"]),
             ("onbeat delay mirror", &["source"]),
             ("onbeat delay hooks", &["arrivals", "departures"]),
             ("onbeat delay calibrate mirror", &["source"]),

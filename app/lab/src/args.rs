@@ -2,6 +2,7 @@
 
 use clap::{Arg, ArgAction, CommandFactory, Parser};
 use onbeat_lab::scenario::list;
+use onbeat_netdev::Handle;
 use onbeat_terminal::completions::{Values, is_named};
 use onbeat_terminal::exit::{Failure, Result};
 use onbeat_terminal::program::{LAST, Program};
@@ -55,6 +56,8 @@ impl Program for Arguments {
         } else if is_named(argument, "LOAD,...") {
             // Or a number.
             Some(|| ["idle", "cpu"].map(str::to_owned).into())
+        } else if argument.get_long() == Some("interface") {
+            Some(interfaces)
         } else {
             None
         }
@@ -65,13 +68,18 @@ impl Program for Arguments {
     }
 }
 
+fn interfaces() -> Vec<String> {
+    let links = Handle::open().and_then(|handle| handle.links()).unwrap_or_default();
+    links.into_iter().map(|link| link.name).collect()
+}
+
 /// Rejects the caller if its version differs: its command line may differ as well.
 pub(crate) fn check_version(of_caller: Option<&str>) -> Result<()> {
     let own = version::line();
     match of_caller {
         Some(version) if version != own => Err(Failure::new(format!(
-            "onbeat has version {version:?}, and its laboratory (onbeat-lab) {own}; install both in \
-                one version"
+            "onbeat has version {version:?}, and its laboratory (onbeat-lab) {own}; install the same \
+             version of both"
         ))),
         _ => Ok(()),
     }
@@ -106,11 +114,15 @@ mod tests {
     }
 
     #[test]
-    fn scenarios_and_loads_are_completed() {
+    fn names_are_completed() {
         let found =
             onbeat_terminal::completions::arguments(&Arguments::command(), Arguments::values);
         let found: Vec<_> = found.iter().map(|(name, of)| (name.as_str(), of.join(" "))).collect();
-        let expected = [("onbeat lab run single-hop", "load"), ("onbeat lab shell", "network")];
+        let expected = [
+            ("onbeat lab run single-hop", "load"),
+            ("onbeat lab shell", "network"),
+            ("onbeat load net", "interface"),
+        ];
         assert_eq!(found, expected.map(|(name, of)| (name, of.to_owned())));
     }
 

@@ -314,7 +314,10 @@ impl<'a> Value<'a> {
         let written = self.text()?;
         let value = parse(written);
         if value.is_none() {
-            self.fault(format!("{written:?} is not {what}"), format!("write it like {example:?}"));
+            self.fault(
+                format!("{written:?} is not {what}"),
+                format!("use a value such as {example:?}"),
+            );
         }
         value
     }

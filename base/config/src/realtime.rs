@@ -14,9 +14,10 @@ pub fn read(value: &Value<'_>) -> Profile {
     let mut profile = Profile::default();
     let Some(mut table) = value.table() else { return profile };
     let scheduling = table.take("scheduling");
-    profile.scheduling = scheduling.and_then(|value| parse(&value, "write it like \"fifo 49\""));
+    profile.scheduling =
+        scheduling.and_then(|value| parse(&value, "use a value such as \"fifo 49\""));
     let cpus = table.take("cpus");
-    profile.cpus = cpus.and_then(|value| parse(&value, "write it like \"1\" or \"2-3,5\""));
+    profile.cpus = cpus.and_then(|value| parse(&value, "use a value such as \"1\" or \"2-3,5\""));
     profile.lock_memory =
         table.take("lock-memory").and_then(|value| value.flag()).unwrap_or_default();
     let latency = table.take("dma-latency-us");

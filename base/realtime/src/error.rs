@@ -28,7 +28,7 @@ pub enum Error {
         why: &'static str,
     },
     /// A real-time priority that does not exist.
-    #[error("invalid real-time priority {0}; give 1 (lowest) to 99")]
+    #[error("invalid real-time priority {0}; use 1 (lowest) to 99")]
     Priority(u32),
     /// The thread's stack is too small.
     #[error(

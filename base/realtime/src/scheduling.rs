@@ -218,7 +218,7 @@ mod tests {
     fn an_invalid_priority_is_reported() {
         for priority in [0, 100, 300] {
             let error = format!("fifo {priority}").parse::<Scheduling>().unwrap_err().to_string();
-            let expected = format!("invalid real-time priority {priority}; give 1 (lowest) to 99");
+            let expected = format!("invalid real-time priority {priority}; use 1 (lowest) to 99");
             assert!(error.contains(&expected), "{error}");
         }
         for text in ["", "fifo", "fifo x", "deadline 3"] {

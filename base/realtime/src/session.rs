@@ -84,7 +84,7 @@ impl BlockedSignals {
         let program = command.get_program().to_string_lossy().into_owned();
         let failed = |operation: &str, source| {
             let operation = format!("{operation} {program:?}");
-            Error::system(operation, source, "give a program in PATH, or its path")
+            Error::system(operation, source, "name a program in PATH, or its path")
         };
         let mut child = command.spawn().map_err(|error| failed("start", error))?;
         loop {

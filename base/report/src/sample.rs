@@ -5,7 +5,7 @@ use crate::{
     Check, Counters, Loss, Measurement, Outcome, PhaseState, Ratio, Recorder, Run, TimeSeries,
 };
 
-/// A reproducible number in `0.0..1.0` with a long tail towards 1 for a frame.
+/// A reproducible number in `0.0..1.0` with a long tail toward 1 for a frame.
 fn noise(frame: u64) -> f64 {
     let mixed = frame.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -89,7 +89,7 @@ fn reach(confidence: f64) -> f64 {
 /// The error of a text that is not a correction.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "invalid correction `{0}`; give mean and standard deviation as `17.468±0.412us` (ns, us, ms)"
+    "invalid correction `{0}`; use mean and standard deviation as `17.468±0.412us` (ns, us, ms)"
 )]
 pub struct ParseCorrectionError(String);
 

@@ -87,9 +87,9 @@ pub enum KeyFileError {
 fn way_out(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            "; ports below 1024 require root; give --port at both ends"
+            "; ports below 1024 require root; use --port at both ends"
         }
-        io::ErrorKind::AddrInUse => "; another process listens there; stop it, or give --port",
+        io::ErrorKind::AddrInUse => "; another process listens there; stop it, or use --port",
         _ => "",
     }
 }

@@ -19,17 +19,17 @@ pub struct EchoOptions {
     /// Listen on this address only; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     bind: Vec<IpAddr>,
-    /// The UDP port to listen on
+    /// UDP port to listen on
     #[arg(long, default_value_t = stamp::PORT)]
     port: u16,
-    /// Number replies per session instead of copying the sender's numbers, which shows the sender the direction in
-    /// which probes were lost
+    /// Number reflected probes per session instead of copying the sender's numbers, which shows the sender the
+    /// direction in which probes were lost
     #[arg(long)]
     stateful: bool,
     /// Maximum number of sessions, with --stateful
     #[arg(long, value_name = "NUMBER", default_value_t = 4096, requires = "stateful")]
     sessions: usize,
-    /// Answer only senders with the key in this file, hexadecimal or raw octets (HMAC-SHA-256, RFC 8762 4.4)
+    /// Reflect only probes of senders with the key in this file, hexadecimal or raw octets (HMAC-SHA-256, RFC 8762 4.4)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Stop after this time

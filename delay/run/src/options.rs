@@ -51,8 +51,8 @@ pub(crate) struct MatchRequirement {
 /// Options of delay reports.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReportOptions {
-    /// Subtract the delay of the path without the hop. DELAY is its mean and deviation, such as 17.468±0.412us (or
-    /// +-). FILE is from onbeat delay calibrate, or a result (--json) of that path
+    /// Subtract the delay of the path without the hop. DELAY is its mean and deviation, such as
+    /// 17.468+-0.412us. FILE is from onbeat delay calibrate, or a result (--json) of that path
     #[arg(long, value_name = "DELAY|FILE")]
     pub(crate) correct: Option<String>,
     /// Confidence of intervals: the probability that they contain the true value
@@ -67,11 +67,11 @@ impl PacketOptions {
     pub(crate) fn check(&self) -> Result<ReportSettings> {
         if self.longest.is_zero() {
             return Err(Error::option(
-                "--longest 0 matches no packet; give the longest possible delay",
+                "--longest 0 matches no packet; use the longest possible delay",
             ));
         }
         if self.octets == Some(0) {
-            return Err(Error::option("--octets 0 distinguishes no packets; give at least 1"));
+            return Err(Error::option("--octets 0 distinguishes no packets; use at least 1"));
         }
         self.selection.check()?;
         self.report.check()

@@ -113,7 +113,7 @@ fn statement(
         }
         Cause::OneCapture { packets, of } => format!(
             "{} hold the same frames with the same time stamps, to the resolution of the coarser one ({} \
-             compared); give a capture of either side of the hop",
+             compared); use a capture of either side of the hop",
             source.name(None),
             count_of(packets as u64, of as u64, "packet")
         ),
@@ -218,7 +218,7 @@ fn statement(
                     "{what}, that of the other capture was not; they are two clocks: {command}"
                 ),
                 (false, CaptureSource::Two { .. }) if !planned => {
-                    format!("{what}; give files instead of pipes")
+                    format!("{what}; use files instead of pipes")
                 }
                 (false, _) => format!(
                     "{what}; captures are matched from step to step, and packets in transit at a step have \
@@ -237,7 +237,7 @@ fn statement(
                 (false, CaptureSource::Live(_)) => {
                     format!("{what}; write a capture with `tcpdump` and match that")
                 }
-                (false, _) => format!("{what}; give files instead of pipes"),
+                (false, _) => format!("{what}; use files instead of pipes"),
             }
         }
         Cause::TooFew { matched, required } => format!(
@@ -297,11 +297,11 @@ fn clocks_apart(by_ns: i64, source: CaptureSource<'_>, command: &CommandLine) ->
         }
         (CaptureSource::Two { .. }, _) => {
             format!(
-                "{what}; if they are of two clocks: {command}; if of one, give a longer --longest"
+                "{what}; if they are of two clocks: {command}; if of one, use a longer --longest"
             )
         }
         (_, ..0) => format!("{what}; stamp both sides by one clock"),
-        _ => format!("{what}; give a longer --longest"),
+        _ => format!("{what}; use a longer --longest"),
     }
 }
 

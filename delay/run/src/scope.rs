@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 pub struct ScopeOptions {
     /// The waveform file
     file: PathBuf,
-    /// The channel before the hop, and the one after it [default: the first two of the file]
+    /// Channels before and after the hop [default: the first two of the file]
     #[arg(long, value_name = "IN,OUT", value_delimiter = ',', num_args = 1)]
     channels: Vec<String>,
     #[command(flatten)]
@@ -101,7 +101,7 @@ impl ScopeOptions {
         };
         match (self.channels.as_slice(), waveform.channels.as_slice()) {
             ([arrivals, departures], _) if arrivals == departures => Err(Error::option(format!(
-                "--channels {arrivals},{departures}: the two sides are the same; give the channel after the \
+                "--channels {arrivals},{departures}: the two sides are the same; use the channel after the \
                  hop second"
             ))),
             ([arrivals, departures], _) => Ok([named(arrivals)?, named(departures)?]),

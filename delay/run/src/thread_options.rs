@@ -8,7 +8,7 @@ pub(crate) struct ThreadOptions {
     /// Run with SCHED_FIFO at this priority, with memory locked and without timer slack
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
     fifo: Option<u8>,
-    /// Run on these CPUs, for example 1 or 2-3
+    /// Run on these CPUs, such as 1 or 2-3
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuSet>,
 }

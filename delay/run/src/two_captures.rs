@@ -55,11 +55,11 @@ impl Method for MatchOptions {
         let settings = self.packets.check()?;
         let inputs = [&self.arrivals, &self.departures].map(|path| captures::is_input(path));
         if inputs == [true, true] {
-            return Err(Error::option("both captures are standard input: give at least one file"));
+            return Err(Error::option("both captures are standard input: use at least one file"));
         }
         if self.two_clocks && inputs.contains(&true) {
             return Err(Error::option(
-                "--two-clocks reads the captures more than once; give files instead of -",
+                "--two-clocks reads the captures more than once; use files instead of -",
             ));
         }
         let run = Run::analysis(Self::result());

@@ -32,7 +32,7 @@ pub enum Error {
         source: recording::Error,
     },
     /// The command to record cannot be started.
-    #[error("cannot run {command:?}: {source}; give a program and its arguments")]
+    #[error("cannot run {command:?}: {source}; use a program and its arguments")]
     Start {
         /// Its program.
         command: String,

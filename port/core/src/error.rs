@@ -64,7 +64,7 @@ pub enum Error {
     #[error("no such response on this port: it was removed, or belongs to another port")]
     NoSuchResponse,
     /// A cycle of 0 ns.
-    #[error("invalid period 0 ns; give the time from one frame to the next")]
+    #[error("invalid period 0 ns; use the time from one frame to the next")]
     Period,
     /// An address that is not a multicast address.
     #[error(

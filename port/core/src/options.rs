@@ -117,7 +117,7 @@ impl PortOptions {
 pub struct TxtimeOptions {
     /// The time in nanoseconds by which a frame is submitted to the kernel ahead of its instant. A larger value
     /// tolerates more lateness of this process without a lost cycle; but a submitted frame can no longer be updated
-    /// or cancelled.
+    /// or canceled.
     pub ahead_ns: u64,
     /// `SO_PRIORITY` of the frames, which selects the traffic class; `None`: the lowest one whose transmit queues
     /// support launch times.

@@ -105,7 +105,7 @@ impl fmt::Display for Diagnostics {
         write!(
             f,
             "sent {sent} (failed {send_failures}, confirmed {confirmed}, unconfirmed \
-             {unconfirmed}), received {} (dropped {}), answered {}, cycles missed {}, launched at \
+             {unconfirmed}), received {} (dropped {}), responded {}, cycles missed {}, launched at \
              most {} ns late",
             self.received,
             self.receive_drops,
@@ -176,7 +176,7 @@ pub trait Port: Send {
     /// [`crate::Error::Unsupported`]; [`crate::Error::EmptySlot`].
     fn send_at(&mut self, slot: Slot, time: Time) -> Result<()>;
 
-    /// Sends the slot's present frame at `first + n * period_ns` for each n from 0, until it is cancelled; replaces
+    /// Sends the slot's present frame at `first + n * period_ns` for each n from 0, until it is canceled; replaces
     /// the launch planned for the slot. Instants that pass without a frame are counted, not repeated.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Types, and values in the form of attributes.
 
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 use onbeat_powerlink::od::{DataType, Limits};
 

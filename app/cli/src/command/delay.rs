@@ -68,7 +68,7 @@ is required).")]
     /// Measure delay on the wire: two oscilloscope channels on 10BASE-T
     ///
     /// Reads a waveform in the CSV format of Tektronix oscilloscopes. Decodes frames from the Manchester code,
-    /// and checks their FCS. Matches frames before the hop with frames behind it, with a resolution below one
+    /// and checks their FCS. Matches frames before the hop with frames after it, with a resolution below one
     /// sample.
     #[command(after_help = "\
 Examples:

@@ -34,7 +34,7 @@ const EXCEPTIONS: [&str; 16] = [
     "if *count > 1 { write!(f, \", {count} times\") }",
     "path lost: {packets} packets passed",
     "path restored after {packets} packets",
-    "egress: {count} ports; give 1 to",
+    "egress: {count} ports; use 1 to",
     "more than {most} ports",
     "it has {} settings, more than the limit",
     "all {processes} limits are in use",

@@ -20,13 +20,13 @@ const MOST_BUDGETS: usize = 64;
 
 const COMMAND_HELP: &str = "use at most 15 octets, as /proc/PID/comm has them; \\xNN is an octet";
 
-const CGROUP_HELP: &str = "write it like \"/system.slice\", as /proc/PID/cgroup has it";
+const CGROUP_HELP: &str = "use a value such as \"/system.slice\", as /proc/PID/cgroup has it";
 
 const DROP_AT_HELP: &str = "write \"tc\", or \"xdp\" to drop in the driver if it supports XDP";
 
 const NAMESPACES_HELP: &str = "write \"own\", or \"all\" to include sockets of containers";
 
-const RANK_HELP: &str = "write it like \"normal\", \"nice -5\" or \"fifo 50\"";
+const RANK_HELP: &str = "use a value such as \"normal\", \"nice -5\" or \"fifo 50\"";
 
 /// Reads only the `[guard]` table of a file: the configuration of a node, or a file with only this table.
 ///
@@ -57,7 +57,8 @@ pub(super) fn read(value: &Value<'_>) -> Option<Config> {
     let namespaces = namespaces.and_then(|value| parse_text::<Namespaces>(&value, NAMESPACES_HELP));
     config.namespaces = namespaces.unwrap_or_default();
     let cpus = table.take("cpus");
-    config.cpus = cpus.and_then(|value| parse_text(&value, "write it like \"1\" or \"2-3,5\""));
+    config.cpus =
+        cpus.and_then(|value| parse_text(&value, "use a value such as \"1\" or \"2-3,5\""));
     let mut rank = |key| table.take(key).and_then(|value| parse_text::<Rank>(&value, RANK_HELP));
     let Settings { floor, ceiling, hold_ns } = config.settings;
     config.settings.floor = rank("floor").unwrap_or(floor);
@@ -94,7 +95,7 @@ fn names(value: &Value<'_>) -> Option<Vec<String>> {
         names.push(name);
     }
     if value.array().is_some_and(|all| all.is_empty()) {
-        value.fault("no interface is named", "write it like [\"eth0\"]");
+        value.fault("no interface is named", "use a value such as [\"eth0\"]");
     }
     Some(names)
 }

@@ -43,7 +43,7 @@ fn read(value: &Value<'_>, ports: &PortIds) -> Option<Block> {
     if let (Some(value), true, false) = (&generate_value, generate, numbered || egress.is_empty()) {
         value.fault(
             "sequence numbers are generated, but no egress port sends them",
-            "add tag = \"r-tag\" to the egress ports towards the paths",
+            "add tag = \"r-tag\" to the egress ports toward the paths",
         );
     }
     table.finish();

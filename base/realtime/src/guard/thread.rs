@@ -75,7 +75,7 @@ impl Affinity {
             Error::system(
                 format!("run the thread on CPUs {cpus}"),
                 errno,
-                "give CPUs that are online and in its cpuset: see Cpus_allowed_list in /proc/self/status",
+                "use CPUs that are online and in its cpuset: see Cpus_allowed_list in /proc/self/status",
             )
         };
         let before = affinity(0).map_err(refused)?;

@@ -220,7 +220,7 @@ pub struct DistributionSeries {
     pub max: Option<u64>,
     /// Mean.
     pub mean: Option<f64>,
-    /// Curve of (percentile `0.0..=100.0`, value), rising; dense towards 100.
+    /// Curve of (percentile `0.0..=100.0`, value), rising; dense toward 100.
     pub curve: Vec<(f64, u64)>,
 }
 

@@ -42,7 +42,7 @@ pub struct HooksOptions {
     /// the cost
     #[arg(long)]
     whole: bool,
-    /// Start at the time of reception by the NIC; enables its time stamps for every packet
+    /// Start the delay of a packet at the NIC's receive time stamp; enables these time stamps for every packet
     #[arg(long)]
     device_stamps: bool,
     #[command(flatten)]

@@ -32,7 +32,7 @@ pub(super) struct LiveOptions {
     /// Capture an interface for this time [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// Capture an interface until NUMBER packets are matched, without identical packets
+    /// Capture an interface until NUMBER packets are matched; packets of equal content do not count
     #[arg(short, long, value_name = "NUMBER")]
     count: Option<NonZeroU64>,
     /// Source of time stamps of an interface: the NIC, the kernel, or the NIC if it can stamp every packet, else the

@@ -9,13 +9,13 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct SideOptions {
-    /// The hop's own MAC addresses: packets to one arrive, packets from one depart
+    /// MAC addresses of the hop: packets to one arrive, packets from one depart
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',')]
     mac: Vec<MacAddress>,
-    /// The VLAN of arrivals, and that of departures
+    /// VLANs of arrivals and of departures
     #[arg(long, value_name = "IN,OUT", value_parser = two::<u16>)]
     vlan: Option<(u16, u16)>,
-    /// The interfaces of a pcapng file that captured arrivals and departures, by number from 0 on or by name
+    /// Interfaces of a pcapng file that captured arrivals and departures, by number from 0 on or by name
     #[arg(long, value_name = "IN,OUT", value_parser = two::<InterfaceId>)]
     interface: Option<(InterfaceId, InterfaceId)>,
     /// Use the direction that a pcapng file or the captured interface reports: inbound packets arrive, outbound

@@ -34,8 +34,8 @@ pub struct PingOptions {
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = parse_duration,
         conflicts_with = "profile")]
     length: Duration,
-    /// Send at a variable rate: "100 for 10s, 100..1000 for 10s, 100..1000 for 10s quadratic", or a file with such
-    /// segments in its lines
+    /// Send at a variable rate: segments "RATE for TIME" or "FROM..TO for TIME [quadratic]", separated by commas, or
+    /// a file with one segment per line
     #[arg(long, value_name = "PROFILE|FILE")]
     profile: Option<String>,
     /// Maximum number of probes
@@ -44,14 +44,14 @@ pub struct PingOptions {
     /// Octets of UDP payload of a probe; several sizes alternate [default: 44; 112 with --key]
     #[arg(long, value_name = "NUMBER,...", value_delimiter = ',')]
     size: Vec<usize>,
-    /// Timeout of a reply
+    /// Timeout of a reflected probe
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     timeout: Duration,
     /// Send from this address
     #[arg(long, value_name = "ADDRESS")]
     source: Option<IpAddr>,
     /// Authenticate probes by the key in this file, hexadecimal or raw octets (HMAC-SHA-256, RFC 8762 4.4). Accept
-    /// only authenticated replies: the reflector needs the same key
+    /// only authenticated packets: the reflector needs the same key
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Use one clock for both ends, such as on one host: forward and return delays need no offset

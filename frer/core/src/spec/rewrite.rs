@@ -44,8 +44,8 @@ impl Error for RewriteError {}
 impl fmt::Display for RewriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::VlanId(vlan) => write!(f, "vlan: {vlan}; give 1 to 4094"),
-            Self::Priority(priority) => write!(f, "priority: {priority}; give 0 to 7"),
+            Self::VlanId(vlan) => write!(f, "vlan: {vlan}; use 1 to 4094"),
+            Self::Priority(priority) => write!(f, "priority: {priority}; use 0 to 7"),
         }
     }
 }

@@ -89,7 +89,7 @@ impl fmt::Display for StreamError {
                 f.write_str("members: empty; add at least one port with its identification")
             }
             Self::EgressCount(count) => {
-                write!(f, "egress: {count} ports; give 1 to {MAX_EGRESS}")
+                write!(f, "egress: {count} ports; use 1 to {MAX_EGRESS}")
             }
             Self::EgressTwice(port) => write!(
                 f,
@@ -121,7 +121,7 @@ impl fmt::Display for RecoveryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HistoryLength(value) => {
-                write!(f, "history_length: {value}; give 2 to {MAX_HISTORY}")
+                write!(f, "history_length: {value}; use 2 to {MAX_HISTORY}")
             }
             Self::IndividualWithLatent => f.write_str(
                 "latent: set on individual recovery, which covers one path only; set it on the \
@@ -135,11 +135,11 @@ impl fmt::Display for RecoveryError {
 impl fmt::Display for LatentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Period => f.write_str("period_ms: 0; give 1 or more (default 2000)"),
-            Self::ResetPeriod => f.write_str("reset_period_ms: 0; give 1 or more (default 30000)"),
+            Self::Period => f.write_str("period_ms: 0; use 1 or more (default 2000)"),
+            Self::ResetPeriod => f.write_str("reset_period_ms: 0; use 1 or more (default 30000)"),
             Self::Paths(paths) => write!(
                 f,
-                "paths: {paths}; give the number of paths that deliver the stream, 2 or more"
+                "paths: {paths}; use the number of paths that deliver the stream, 2 or more"
             ),
         }
     }
@@ -155,5 +155,5 @@ impl fmt::Display for EgressError {
 }
 
 fn fmt_port(port: PortId, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "port: {}; give 0 to {}", port.0, MAX_PORTS - 1)
+    write!(f, "port: {}; use 0 to {}", port.0, MAX_PORTS - 1)
 }

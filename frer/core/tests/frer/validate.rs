@@ -111,10 +111,10 @@ fn streams() {
         message(|stream| stream.members.clear()),
         "members: empty; add at least one port with its identification"
     );
-    assert_eq!(message(|stream| stream.egress.clear()), "egress: 0 ports; give 1 to 16");
+    assert_eq!(message(|stream| stream.egress.clear()), "egress: 0 ports; use 1 to 16");
     assert_eq!(
         message(|stream| stream.egress = (0..17).map(egress).collect()),
-        "egress: 17 ports; give 1 to 16"
+        "egress: 17 ports; use 1 to 16"
     );
     assert_eq!(
         message(|stream| stream.egress.push(egress(1))),
@@ -127,11 +127,11 @@ fn streams() {
     );
     assert_eq!(
         message(|stream| stream.members[0].port = PortId(64)),
-        "members[0].port: 64; give 0 to 63"
+        "members[0].port: 64; use 0 to 63"
     );
     assert_eq!(
         message(|stream| stream.egress[1].port = PortId(99)),
-        "egress[1].port: 99; give 0 to 63"
+        "egress[1].port: 99; use 0 to 63"
     );
 }
 
@@ -139,7 +139,7 @@ fn streams() {
 fn recovery() {
     for history_length in [0, 1, 1025, u16::MAX] {
         let recovery = Recovery { algorithm: Algorithm::Vector { history_length }, ..RECOVERY };
-        let expected = format!("history_length: {history_length}; give 2 to 1024");
+        let expected = format!("history_length: {history_length}; use 2 to 1024");
         assert_eq!(
             message(|stream| stream.recover = Some(recovery)),
             format!("recover.{expected}")
@@ -162,15 +162,15 @@ fn recovery() {
     };
     assert_eq!(
         latent_message(LatentErrorDetection { period_ms: 0, ..LATENT }),
-        "recover.latent.period_ms: 0; give 1 or more (default 2000)"
+        "recover.latent.period_ms: 0; use 1 or more (default 2000)"
     );
     assert_eq!(
         latent_message(LatentErrorDetection { reset_period_ms: 0, ..LATENT }),
-        "recover.latent.reset_period_ms: 0; give 1 or more (default 30000)"
+        "recover.latent.reset_period_ms: 0; use 1 or more (default 30000)"
     );
     assert_eq!(
         latent_message(LatentErrorDetection { paths: 1, ..LATENT }),
-        "recover.latent.paths: 1; give the number of paths that deliver the stream, 2 or more"
+        "recover.latent.paths: 1; use the number of paths that deliver the stream, 2 or more"
     );
 }
 
@@ -179,12 +179,12 @@ fn identification() {
     let null = |vlan| Identification::Null { destination: MAC, vlan };
     assert_eq!(
         identification_message(null(VlanMatch { tagged: Tagged::All, vlan: 4095 })),
-        "members[0].identification.vlan: 4095; give 1 to 4094, or 0 for any"
+        "members[0].identification.vlan: 4095; use 1 to 4094, or 0 for any"
     );
     assert_eq!(
         identification_message(null(VlanMatch { tagged: Tagged::Priority, vlan: 10 })),
         "members[0].identification.vlan: 10 with tagged = priority, but such frames have no VLAN id; \
-         give 0, or tagged = tagged"
+         use 0, or tagged = tagged"
     );
     assert_eq!(
         identification_message(Identification::SourceMacVlan {
@@ -192,18 +192,18 @@ fn identification() {
             vlan: VLAN
         }),
         "members[0].identification.source: 01:00:5e:00:00:0a is a group address, which is never a \
-         source; give the talker's own address"
+         source; use the talker's own address"
     );
     assert_eq!(
         identification_message(Identification::Ip(IpMatch { dscp: Some(64), ..ip() })),
-        "members[0].identification.dscp: 64; give 0 to 63, or omit it for any"
+        "members[0].identification.dscp: 64; use 0 to 63, or omit it for any"
     );
     assert_eq!(
         identification_message(Identification::Ip(IpMatch {
             ip_source: Some([0u16; 8].into()),
             ..ip()
         })),
-        "members[0].identification.ip_source: :: with ip_destination 10.0.0.2; give both as IPv4 \
+        "members[0].identification.ip_source: :: with ip_destination 10.0.0.2; use both as IPv4 \
          or both as IPv6"
     );
     assert_eq!(
@@ -211,7 +211,7 @@ fn identification() {
             msdu_match: vec![8],
             ..mask()
         })),
-        "members[0].identification.msdu_match: 1 octets, but msdu_mask has 2; give both the same length"
+        "members[0].identification.msdu_match: 1 octets, but msdu_mask has 2; use both the same length"
     );
     for length in [1, 1985] {
         let msdu = vec![0; length];
@@ -221,9 +221,7 @@ fn identification() {
                 msdu_match: msdu,
                 ..mask()
             })),
-            format!(
-                "members[0].identification.msdu_mask: {length} octets; give 2 to 1984, or none"
-            )
+            format!("members[0].identification.msdu_mask: {length} octets; use 2 to 1984, or none")
         );
     }
     assert_eq!(
@@ -240,7 +238,7 @@ fn identification() {
 fn rewrites() {
     for vlan in [0, 4095] {
         let rewrite = Rewrite { vlan: VlanAction::Set(vlan), ..Rewrite::default() };
-        let expected = format!("vlan: {vlan}; give 1 to 4094");
+        let expected = format!("vlan: {vlan}; use 1 to 4094");
         assert_eq!(
             message(|stream| stream.egress[0].rewrite = rewrite),
             format!("egress[0].rewrite.{expected}")
@@ -255,6 +253,6 @@ fn rewrites() {
     let rewrite = Rewrite { priority: Some(8), ..Rewrite::default() };
     assert_eq!(
         message(|stream| stream.egress[1].rewrite = rewrite),
-        "egress[1].rewrite.priority: 8; give 0 to 7"
+        "egress[1].rewrite.priority: 8; use 0 to 7"
     );
 }

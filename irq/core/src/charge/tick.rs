@@ -86,7 +86,7 @@ impl<P: Ord> Compensation<P> {
         let per_tick = i64::from(per_tick.max(1));
         let balance = self.processes.entry(running).or_default();
         balance.interrupts -= self.handled;
-        // The paper's loop, and its sign: towards zero by N(t) for each whole tick.
+        // The paper's loop, and its sign: toward zero by N(t) for each whole tick.
         let ticks = balance.interrupts / per_tick;
         balance.ticks += ticks;
         balance.interrupts -= ticks * per_tick;

@@ -38,13 +38,13 @@ impl Purpose {
                 (Backend::Packet, "works on every interface"),
             ],
             Purpose::Response => &[
-                (Backend::Xdp, "answers in the driver, without this process"),
-                (Backend::Module, "answers in the kernel, without this process"),
+                (Backend::Xdp, "responds in the driver, without this process"),
+                (Backend::Module, "responds in the kernel, without this process"),
                 (
                     Backend::Xsk,
-                    "this process answers, and receives frames before the network stack",
+                    "this process responds, and receives frames before the network stack",
                 ),
-                (Backend::Packet, "this process answers"),
+                (Backend::Packet, "this process responds"),
             ],
             Purpose::Launch => &[
                 (Backend::Txtime, "the kernel or the NIC sends at the launch time of the frame"),

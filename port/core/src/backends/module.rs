@@ -8,7 +8,7 @@ pub(super) fn examine(facts: &InterfaceFacts<'_>) -> Assessment {
         return unusable(Remark::new("it has no Ethernet address", "use an Ethernet interface"));
     }
     match is_loaded(facts.namespace) {
-        Ok(true) => (Some("answers and sends in the kernel".to_owned()), Vec::new()),
+        Ok(true) => (Some("responds and sends in the kernel".to_owned()), Vec::new()),
         Ok(false) => unusable(Remark::new(
             "the kernel module onbeat is not loaded",
             "modprobe onbeat; if it is not installed: make -C kmod install (DKMS)",

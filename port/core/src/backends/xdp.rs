@@ -13,14 +13,14 @@ pub(super) fn examine_xsk(facts: &InterfaceFacts<'_>) -> Assessment {
 pub(super) fn examine_xdp(facts: &InterfaceFacts<'_>) -> Assessment {
     let on_veth = (facts.link.kind.as_deref() == Some("veth")).then(|| {
         Remark::new(
-            "answers arrive only if the peer of the veth runs an XDP program, too",
+            "responses arrive only if the peer of the veth runs an XDP program, too",
             "attach a program there that passes every frame",
         )
     });
     let generic = native(facts) == Some(false);
     let no_room = generic.then(|| {
         Remark::new(
-            "generic mode may lack room for an answer longer than its request",
+            "generic mode may lack room for a response longer than its request",
             "use a NIC whose driver has native XDP, or pad requests",
         )
     });

@@ -273,10 +273,10 @@ impl Port for ModulePort {
             Err(Error::EmptySlot(_)) => return Ok(false),
             result => result?,
         };
-        let cancelled = self.command(abi::CANCEL, "cancel a launch", |request| {
+        let canceled = self.command(abi::CANCEL, "cancel a launch", |request| {
             request.u32(abi::A_SLOT, slot.index);
         });
-        match cancelled {
+        match canceled {
             Ok(()) => Ok(true),
             Err(Error::Module { source, .. }) if source.raw_os_error() == Some(libc::EALREADY) => {
                 Ok(false)

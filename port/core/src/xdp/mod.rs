@@ -51,7 +51,7 @@ const _: () = {
 ///   dozen updates within some hundred nanoseconds.
 /// - A frame that should have been answered and was not is received all the same, with [`ReceivedFrame::answered`]
 ///   false, and the response is confirmed as [`Outcome::Dropped`].
-/// - On a veth, answers arrive only if an XDP program runs on the *peer*, too, even one that passes every frame.
+/// - On a veth, responses arrive only if an XDP program runs on the *peer*, too, even one that passes every frame.
 ///   Generic receive offload there is not sufficient.
 pub struct XdpPort {
     base: PortBase,
@@ -101,7 +101,7 @@ impl XdpPort {
         };
         let base = PortBase::open(namespace, interface, options, kind)?;
         if base.on_veth && base.program.mode() == XdpMode::Native {
-            tracing::info!("{interface}: answers arrive only if the peer runs an XDP program");
+            tracing::info!("{interface}: responses arrive only if the peer runs an XDP program");
         }
         let share = || -> io::Result<_> {
             let map = |name| base.program.map(name);

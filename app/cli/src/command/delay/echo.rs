@@ -4,11 +4,11 @@ use onbeat_delay_run::EchoOptions;
 use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Result, warn};
 
-/// Answer probes: a STAMP session reflector (RFC 8762)
+/// Reflect probes: a STAMP session reflector (RFC 8762)
 ///
-/// Answers `onbeat delay ping` and other STAMP or TWAMP Light senders until Ctrl-C; with --key, only STAMP
-/// senders that have the key. The kernel stamps arrivals; departures are stamped immediately before the
-/// reply is passed to the kernel. Both use CLOCK_REALTIME.
+/// Reflects the probes of `onbeat delay ping` and other STAMP or TWAMP Light senders until Ctrl-C. With
+/// --key, reflects only those of STAMP senders that have the key. The kernel stamps arrivals. Departures are stamped
+/// immediately before the probe is passed to the kernel. Both use CLOCK_REALTIME.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("quiet", |quiet| quiet.help("Do not print the addresses it listens on")))]
 #[command(after_help = "\
@@ -18,7 +18,7 @@ Examples:
   onbeat delay echo --bind 192.0.2.1 --for 60s --json
   onbeat delay echo --key probe.key
 
-Exit status: 0 success, 1 negative result (replies could not be sent), 2 error.")]
+Exit status: 0 success, 1 negative result (probes could not be returned), 2 error.")]
 pub(super) struct Echo {
     #[command(flatten)]
     options: EchoOptions,
@@ -37,8 +37,8 @@ impl Echo {
                 let addresses: Vec<String> =
                     reflector.addresses().iter().map(ToString::to_string).collect();
                 warn(format!(
-                    "answering {}on {}; CLOCK_REALTIME, {}",
-                    if has_key { "senders with the key " } else { "" },
+                    "reflecting probes {}on {}; CLOCK_REALTIME, {}",
+                    if has_key { "of senders with the key " } else { "" },
                     addresses.join(", "),
                     reflector.error_estimate()
                 ));

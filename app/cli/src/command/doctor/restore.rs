@@ -18,7 +18,7 @@ pub(super) struct Restore {
         "latency_us", "command",
     ])]
     pub(super) restore: bool,
-    /// Discard values that cannot be restored, such as those of a deleted interface, and damaged journals, also
+    /// Discard settings that cannot be restored, such as those of a deleted interface, and damaged journals, also
     /// those of ports and captures
     #[arg(long, requires = "restore")]
     forget: bool,

@@ -43,7 +43,7 @@ pub(super) struct Guard {
     /// Restore the settings that a killed guard left
     #[arg(long, conflicts_with_all = ["file", "dry_run"])]
     restore: bool,
-    /// Discard values that cannot be restored, such as those of a deleted interface, and a damaged journal
+    /// Discard settings that cannot be restored, such as those of a deleted interface, and a damaged journal
     // clap does not enforce `requires` if FILE excludes --restore.
     #[arg(long, requires = "restore", conflicts_with_all = ["file", "dry_run"])]
     forget: bool,

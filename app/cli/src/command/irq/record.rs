@@ -34,8 +34,8 @@ pub(super) struct Record {
     /// Time resolution of the recording
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
     interval: Duration,
-    /// Observe packets for 1/N of the time and estimate the total, with its error; reduces overhead. No
-    /// correction by ticks; resolution at least 40 ms times N
+    /// Sample packets during 1/N of the time and estimate totals with their error; reduces overhead. The report
+    /// omits times corrected by ticks; the time resolution is at least N times 40 ms
     #[arg(long, value_name = "N", value_parser = parse_sample_ratio)]
     sample: Option<NonZeroU32>,
     /// Command to run; recording stops when it exits

@@ -27,7 +27,7 @@ pub(super) struct Report {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Also write an HTML report with plots to FILE
+    /// Write a self-contained HTML report with plots to FILE
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Accept an incomplete recording: truncated, or still being written

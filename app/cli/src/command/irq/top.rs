@@ -47,7 +47,7 @@ pub(super) struct Top {
     /// namespace by its inode
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// Observe packets for 1/N of the time and estimate the total, with its error; reduces overhead
+    /// Sample packets during 1/N of the time and estimate totals with their error; reduces overhead
     #[arg(long, value_name = "N", value_parser = parse_sample_ratio)]
     sample: Option<NonZeroU32>,
     /// Show each CPU separately

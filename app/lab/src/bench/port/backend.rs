@@ -69,7 +69,7 @@ const fn summary(backend: PortBackend) -> &'static str {
         PortBackend::Txtime => {
             "PacketPort with launch times, by the etf qdisc; responses by the thread"
         }
-        PortBackend::Module => "ModulePort: onbeat.ko answers in softirq, and sends by a timer",
+        PortBackend::Module => "ModulePort: onbeat.ko responds in softirq, and sends by a timer",
     }
 }
 

@@ -36,7 +36,7 @@ const fn summary(port: Port) -> &'static str {
         Port::Xsk => "AF_XDP; the nodes' threads send",
         Port::Xdp => "AF_XDP; polls are answered by XDP_TX in the driver",
         Port::Txtime => "packet sockets; SoC by launch time, by the etf qdisc",
-        Port::Module => "onbeat.ko answers in softirq, and sends SoC by a timer",
+        Port::Module => "onbeat.ko responds in softirq, and sends SoC by a timer",
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Cyclic {
     /// Number of cycles to measure per back end, period and load
     #[arg(long, value_name = "NUMBER")]
     cycles: Option<u64>,
-    /// Number of rounds, which show the spread
+    /// Number of rounds; more show the spread better
     #[arg(long, value_name = "NUMBER")]
     rounds: Option<u32>,
     /// Cycle lengths
@@ -81,7 +81,7 @@ impl Cyclic {
                 [mn, cn] => Some((mn, cn)),
                 _ => {
                     return Err(Failure::new(format!(
-                        "--cpus: {} CPUs; give that of the managing node and that of the \
+                        "--cpus: {} CPUs; use that of the managing node and that of the \
                          controlled node: --cpus 0,1",
                         self.cpus.len()
                     )));

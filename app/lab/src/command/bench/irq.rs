@@ -31,7 +31,7 @@ pub(super) struct Irq {
     shown: ResultOptions,
     #[command(flatten)]
     slices: Slices,
-    /// Observe packets for 1/N of the time, as `onbeat irq top --sample N`
+    /// Sample packets during 1/N of the time, as `onbeat irq top --sample N`
     #[arg(long, value_name = "N", value_parser = parse_sample_ratio)]
     sample: Option<NonZeroU32>,
 }

@@ -43,10 +43,10 @@ pub(super) struct Net {
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
-    /// Stop after this number of datagrams
+    /// Stop after NUMBER datagrams
     #[arg(long, value_name = "NUMBER")]
     count: Option<u64>,
-    /// Send by this interface, independent of routes
+    /// Send through this interface, regardless of routes
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
     /// Send from this address
@@ -96,7 +96,7 @@ impl Net {
 
     fn address(&self) -> Result<SocketAddr> {
         let wrong = |error: &dyn std::fmt::Display| {
-            Failure::new(format!("{}: {error}; write it like 192.0.2.2:9", self.to))
+            Failure::new(format!("{}: {error}; use a value such as 192.0.2.2:9", self.to))
         };
         let mut found = self.to.to_socket_addrs().map_err(|error| wrong(&error))?;
         let fits = |address: &SocketAddr| {

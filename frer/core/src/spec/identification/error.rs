@@ -51,31 +51,31 @@ impl Error for IdentificationError {}
 impl fmt::Display for IdentificationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::VlanId(vlan) => write!(f, "vlan: {vlan}; give 1 to 4094, or 0 for any"),
+            Self::VlanId(vlan) => write!(f, "vlan: {vlan}; use 1 to 4094, or 0 for any"),
             Self::PriorityWithVlan(vlan) => write!(
                 f,
-                "vlan: {vlan} with tagged = priority, but such frames have no VLAN id; give 0, or \
+                "vlan: {vlan} with tagged = priority, but such frames have no VLAN id; use 0, or \
                  tagged = tagged"
             ),
             Self::GroupSource(source) => write!(
                 f,
-                "source: {source} is a group address, which is never a source; give the talker's \
+                "source: {source} is a group address, which is never a source; use the talker's \
                  own address"
             ),
-            Self::Dscp(dscp) => write!(f, "dscp: {dscp}; give 0 to 63, or omit it for any"),
+            Self::Dscp(dscp) => write!(f, "dscp: {dscp}; use 0 to 63, or omit it for any"),
             Self::IpFamilies { source, destination } => write!(
                 f,
-                "ip_source: {source} with ip_destination {destination}; give both as IPv4 or both \
+                "ip_source: {source} with ip_destination {destination}; use both as IPv4 or both \
                  as IPv6"
             ),
             Self::MsduLengths { mask, value } => {
                 write!(
                     f,
-                    "msdu_match: {value} octets, but msdu_mask has {mask}; give both the same length"
+                    "msdu_match: {value} octets, but msdu_mask has {mask}; use both the same length"
                 )
             }
             Self::MsduLength(length) => {
-                write!(f, "msdu_mask: {length} octets; give 2 to 1984, or none")
+                write!(f, "msdu_mask: {length} octets; use 2 to 1984, or none")
             }
             Self::MatchOutsideMask { field, octet } => write!(
                 f,

@@ -316,7 +316,7 @@ impl Bench<'_> {
                 if received == marker {
                     break;
                 }
-                assert_eq!(received, new, "on its way when the cycle was cancelled");
+                assert_eq!(received, new, "on its way when the cycle was canceled");
             }
             self.port.send(last).unwrap();
             assert_eq!(self.peer_receives(), marker, "nothing in between");
