@@ -34,6 +34,17 @@ const RELAY: Page<'static> = Page {
     ..Page::DEFAULT
 };
 
+/// Two hosts with addresses, on one link.
+const TWO_HOSTS: Page<'static> = Page {
+    stations: &["a", "b"],
+    links: &[("a:eth1", "b:eth1")],
+    setup: &[
+        ("a", "ip address add 192.0.2.1/24 dev eth1"),
+        ("b", "ip address add 192.0.2.2/24 dev eth1"),
+    ],
+    ..Page::DEFAULT
+};
+
 /// Executes a page of the list.
 fn follow(name: &str, page: Page<'_>) {
     let document = format!("docs/how-to/{name}.md");
@@ -79,19 +90,7 @@ fn compare_methods() {
             let example = root().join("examples/load/paper.toml");
             fs::copy(example, directory.join("paper.toml")).expect("the example");
         };
-        follow(
-            "compare-methods",
-            Page {
-                stations: &["a", "b"],
-                links: &[("a:eth1", "b:eth1")],
-                setup: &[
-                    ("a", "ip address add 192.0.2.1/24 dev eth1"),
-                    ("b", "ip address add 192.0.2.2/24 dev eth1"),
-                ],
-                prepare: &prepare,
-                ..Page::DEFAULT
-            },
-        );
+        follow("compare-methods", Page { prepare: &prepare, ..TWO_HOSTS });
     }
 }
 
@@ -223,17 +222,11 @@ fn probe_a_path() {
         follow(
             "probe-a-path",
             Page {
-                stations: &["a", "b"],
-                links: &[("a:eth1", "b:eth1")],
-                setup: &[
-                    ("a", "ip address add 192.0.2.1/24 dev eth1"),
-                    ("b", "ip address add 192.0.2.2/24 dev eth1"),
-                ],
                 special: &[
                     ("onbeat delay ping", Repeated),
                     ("onbeat delay ping 192.0.2.2 --key", After("a", "cp ../b/probe.key .")),
                 ],
-                ..Page::DEFAULT
+                ..TWO_HOSTS
             },
         );
     }

@@ -38,6 +38,7 @@ mod node;
 pub mod observe;
 pub mod od;
 pub mod pdo;
+mod report;
 pub mod sdo;
 
 pub use frame::MIN_LEN;

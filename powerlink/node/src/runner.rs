@@ -197,12 +197,11 @@ impl<S: Station> Runner<S> {
             let deadline = self.station.next_deadline_ns().map_or(latest, Time);
             unless_down(self.port.wait(deadline.min(latest)))?;
             // Frames first: a delay of this thread does not make them late.
-            let mut next = unless_down(self.port.receive())?.flatten();
-            while let Some(frame) = next.take() {
+            let mut next = None;
+            while let Some(frame) = self.received(&mut next)? {
                 let at_ns = self.port.now().0;
-                let octets = self.port.octets(&frame);
-                if is_soa(octets) {
-                    next = unless_down(self.port.receive())?.flatten();
+                if is_soa(self.port.octets(&frame)) {
+                    next = self.received(&mut None)?;
                 }
                 let octets = self.port.octets(&frame);
                 let late = next.as_ref().is_some_and(|next| ends(octets, self.port.octets(next)));
@@ -217,9 +216,6 @@ impl<S: Station> Runner<S> {
                     _ => self.station.handle_frame(at_ns, octets),
                 }
                 self.after(Some((at_ns, frame)), &mut process)?;
-                if next.is_none() {
-                    next = unless_down(self.port.receive())?.flatten();
-                }
             }
             let now = self.port.now();
             if self.station.next_deadline_ns().is_some_and(|deadline| deadline <= now.0) {
@@ -247,6 +243,14 @@ impl<S: Station> Runner<S> {
             }
         }
         Ok(())
+    }
+
+    /// The frame that was received ahead of its turn, or the next one of the port.
+    fn received(&mut self, ahead: &mut Option<ReceivedFrame>) -> Result<Option<ReceivedFrame>> {
+        match ahead.take() {
+            Some(frame) => Ok(Some(frame)),
+            None => Ok(unless_down(self.port.receive())?.flatten()),
+        }
     }
 
     /// Handles the result of a call to the node: first of all it answers.
@@ -356,15 +360,22 @@ impl<S: Station> Runner<S> {
     }
 }
 
-/// Whether a frame is a SoA.
+/// The type of a POWERLINK message.
+fn message_type(frame: &[u8]) -> Option<MessageType> {
+    match frame.get(12..=HEADER_LEN)? {
+        [0x88, 0xab, kind] => Some(MessageType(*kind)),
+        _ => None,
+    }
+}
+
 fn is_soa(frame: &[u8]) -> bool {
-    matches!(frame.get(12..=HEADER_LEN), Some([0x88, 0xab, kind]) if *kind == MessageType::SOA.0)
+    message_type(frame) == Some(MessageType::SOA)
 }
 
 /// Whether the asynchronous phase of a SoA is over with the next frame: a SoC or SoA of the same sender.
 fn ends(soa: &[u8], next: &[u8]) -> bool {
-    let is_soc = matches!(next.get(12..=HEADER_LEN), Some([0x88, 0xab, kind]) if *kind == MessageType::SOC.0);
-    (is_soc || is_soa(next)) && soa.get(6..12) == next.get(6..12)
+    let starts = matches!(message_type(next), Some(MessageType::SOC | MessageType::SOA));
+    starts && soa.get(6..12) == next.get(6..12)
 }
 
 /// Whether a frame of this node is a response to a poll.

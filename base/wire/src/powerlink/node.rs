@@ -42,6 +42,12 @@ impl NodeId {
     pub const fn is_controlled(self) -> bool {
         self.0 >= 1 && self.0 < Self::MN.0
     }
+
+    /// Returns whether this is the id of the active managing node (240), or of a redundant one (EPSG DS 302-A):
+    /// `240..=250`.
+    pub const fn is_managing(self) -> bool {
+        self.0 >= Self::MN.0 && self.0 <= 250
+    }
 }
 
 impl fmt::Display for NodeId {
@@ -105,6 +111,12 @@ mod tests {
     fn controlled_nodes_are_1_to_239() {
         let controlled = (0..=255).filter(|id| NodeId(*id).is_controlled());
         assert!(controlled.eq(1..=239));
+    }
+
+    #[test]
+    fn managing_nodes_are_240_to_250() {
+        let managing = (0..=255).filter(|id| NodeId(*id).is_managing());
+        assert!(managing.eq(240..=250));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use onbeat_wire::powerlink::{Body, Message, NodeId, Service};
 
 use super::{ControlledNode, Event};
 use crate::od::profile;
+use crate::report::ReportInterval;
 
 /// Silence of the known managing node after which another address is accepted: a managing node listens as long
 /// before it sends (default of 0x1F89/1).
@@ -22,8 +23,6 @@ const RELEASE_CYCLES: u64 = 10;
 /// Silence outside of the isochronous cycle in which a successor may announce itself: longer than an asynchronous
 /// phase, and shorter than its switch-over time (0x1F89/1).
 const SUCCESSION_NS: u64 = 100_000_000;
-/// Interval between reports of frames from another address.
-const REPORT_AGAIN_NS: u64 = 1_000_000_000;
 
 /// A redundant managing node that has announced itself.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +46,7 @@ pub(super) struct Manager {
     release_ns: u64,
     successor: Option<Successor>,
     ignored: u64,
-    reported_ns: Option<u64>,
+    reports: ReportInterval,
 }
 
 impl Manager {
@@ -86,11 +85,6 @@ impl Manager {
     }
 }
 
-/// Whether a node id is that of the active managing node or of a redundant one.
-const fn is_managing(node: NodeId) -> bool {
-    node.0 >= NodeId::MN.0 && node.0 <= 250
-}
-
 impl ControlledNode {
     /// The address of the managing node, if it is known.
     pub fn manager(&self) -> Option<MacAddress> {
@@ -112,7 +106,7 @@ impl ControlledNode {
     ) -> bool {
         let by_right = match message.body {
             // A redundant managing node sends commands with its own id.
-            Body::Asnd(Service::NmtCommand(_)) => is_managing(message.source),
+            Body::Asnd(Service::NmtCommand(_)) => message.source.is_managing(),
             _ => message.source == NodeId::MN,
         };
         if !by_right {
@@ -154,7 +148,7 @@ impl ControlledNode {
 
     /// Handles an AMNI: its sender becomes the successor of a managing node that is silent.
     pub(super) fn announced(&mut self, now_ns: u64, source: NodeId, mac: MacAddress) {
-        if !is_managing(source) || !self.manager.is_foreign(mac) {
+        if !source.is_managing() || !self.manager.is_foreign(mac) {
             return;
         }
         if self.manager.silent {
@@ -170,8 +164,7 @@ impl ControlledNode {
     pub(super) fn ignore(&mut self, now_ns: u64, mac: MacAddress) {
         let manager = &mut self.manager;
         manager.ignored += 1;
-        if manager.reported_ns.is_none_or(|reported| now_ns >= reported + REPORT_AGAIN_NS) {
-            manager.reported_ns = Some(now_ns);
+        if manager.reports.is_due(now_ns) {
             self.events.push_back(Event::ForeignManager(mac));
         }
     }

@@ -33,7 +33,7 @@ use crate::frame::Outbox;
 use crate::nmt::{self, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction, check_write};
-use crate::sdo::{Objects, OutgoingFrame, Server, WriteOutcome};
+use crate::sdo::{Objects, OutgoingFrame, Server, WriteOutcome, timeout_ns};
 use automatic::AutomaticResponse;
 pub use automatic::{POLL_KEY_LEN, PollKey, Response};
 use manager::Manager;
@@ -202,7 +202,7 @@ impl ControlledNode {
         Ok(ControlledNode {
             node,
             mac,
-            sdo: Server::new(sdo_timeout_ns(&od)),
+            sdo: Server::new(timeout_ns(&od)),
             od,
             state: State::Off,
             manager: Manager::default(),
@@ -317,7 +317,7 @@ impl ControlledNode {
                 let written = self.od.set_number(profile::NODE_ID, self.node.0.into());
                 debug_assert!(written.is_ok(), "every dictionary of a node has its id");
                 self.signaling = Signaling::new();
-                self.sdo = Server::new(sdo_timeout_ns(&self.od));
+                self.sdo = Server::new(timeout_ns(&self.od));
                 self.queue.clear();
             }
             State::NotActive => {
@@ -509,8 +509,4 @@ impl Objects for Access<'_> {
         self.events.push_back(Event::Written(id));
         Ok(WriteOutcome::Done)
     }
-}
-
-fn sdo_timeout_ns(od: &Dictionary) -> u64 {
-    od.number(profile::SDO_TIMEOUT_MS) * 1_000_000
 }

@@ -31,6 +31,7 @@ use crate::nmt::{MnEvent, State, next_mn};
 use crate::od::profile::startup;
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction};
+use crate::report::ReportInterval;
 use crate::sdo::CompletedRequest;
 pub use access::UnreachableNode;
 pub use dcf::{concise as concise_dcf, entries as dcf_entries, is_optional};
@@ -267,12 +268,12 @@ pub struct ManagingNode {
     events: VecDeque<Event>,
     /// Completed requests of the application.
     done: VecDeque<(NodeId, CompletedRequest)>,
-    /// When another managing node was last reported.
-    other_reported_ns: Option<u64>,
+    /// Reports of another managing node.
+    other_reports: ReportInterval,
     /// Received frames of other managing nodes.
     foreign_frames: u64,
-    /// When an ignored frame with the id of a node was last reported.
-    foreign_reported_ns: Option<u64>,
+    /// Reports of ignored frames with the id of a node.
+    foreign_reports: ReportInterval,
     /// The missing mandatory nodes were reported.
     missing_reported: bool,
     /// The cycle was exceeded too often: the network restarts instead of the next cycle.
@@ -324,9 +325,9 @@ impl ManagingNode {
             payload: Vec::new(),
             events: VecDeque::new(),
             done: VecDeque::new(),
-            other_reported_ns: None,
+            other_reports: ReportInterval::default(),
             foreign_frames: 0,
-            foreign_reported_ns: None,
+            foreign_reports: ReportInterval::default(),
             missing_reported: false,
             cycle_failed: false,
             allowed: false,

@@ -20,19 +20,7 @@ use crate::sdo::{CompletedRequest, Request};
 const CONFIGURING: usize = 8;
 
 /// Maximum number of queued commands and SDO frames that other nodes request.
-const WAITING: usize = 64;
-
-/// Interval between reports of another managing node or address, which may send thousands of frames.
-const OTHER_AGAIN_NS: u64 = 1_000_000_000;
-
-/// Whether a report is due, the last one being at `reported_ns`.
-fn is_due(reported_ns: &mut Option<u64>, now_ns: u64) -> bool {
-    let is_due = reported_ns.is_none_or(|reported| now_ns >= reported + OTHER_AGAIN_NS);
-    if is_due {
-        *reported_ns = Some(now_ns);
-    }
-    is_due
-}
+pub(super) const WAITING: usize = 64;
 
 impl ManagingNode {
     /// Handles a received frame, from its destination address on and without FCS. Frames for other nodes or of
@@ -93,7 +81,7 @@ impl ManagingNode {
             return false;
         }
         station.foreign += 1;
-        if is_due(&mut self.foreign_reported_ns, now_ns) {
+        if self.foreign_reports.is_due(now_ns) {
             self.events.push_back(Event::ForeignAddress(station.node, mac));
         }
         true
@@ -101,7 +89,7 @@ impl ManagingNode {
 
     fn other_managing_node(&mut self, now_ns: u64, mac: MacAddress) {
         self.foreign_frames += 1;
-        if is_due(&mut self.other_reported_ns, now_ns) {
+        if self.other_reports.is_due(now_ns) {
             self.events.push_back(Event::OtherManagingNode(mac));
         }
         if self.phase == Phase::Listen {

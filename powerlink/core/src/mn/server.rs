@@ -13,15 +13,13 @@ use onbeat_wire::powerlink::{
     Connection, MAX_PAYLOAD, NmtCommandId, NmtRequest, NmtState, NodeId, Sdo, SendRequest, Service,
 };
 
+use super::receive::WAITING;
 use super::station::{Settings, Station};
 use super::{Event, ManagingNode, Step, Unmapped, map};
 use crate::nmt::{MnEvent, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo;
-use crate::sdo::{Client, Objects, OutgoingFrame, Server, WriteOutcome};
-
-/// Maximum number of queued frames. A frame without room is sent again, as if it was lost.
-const WAITING: usize = 64;
+use crate::sdo::{Client, Objects, OutgoingFrame, Server, WriteOutcome, timeout_ns};
 
 /// The server's connections, and commands by their objects.
 #[derive(Debug)]
@@ -51,11 +49,6 @@ impl ObjectServer {
     }
 }
 
-/// The time-out of an SDO connection, in nanoseconds.
-pub(super) fn timeout_ns(od: &Dictionary) -> u64 {
-    od.number(profile::SDO_TIMEOUT_MS) * 1_000_000
-}
-
 impl ManagingNode {
     /// Handles an SDO frame of a node that is not in the network.
     pub(super) fn serve_guest(&mut self, now_ns: u64, from: NodeId, service: &Service<'_>) {
@@ -67,8 +60,7 @@ impl ManagingNode {
             Service::StatusResponse(status) if is_diagnostic => {
                 self.server.diagnostic = status.request;
             }
-            // Redundant managing nodes have the ids from 241 to 250.
-            Service::Sdo(sdo) if is_diagnostic || (241..=250).contains(&from.0) => {
+            Service::Sdo(sdo) if is_diagnostic || from != NodeId::MN && from.is_managing() => {
                 self.serve(now_ns, from, sdo);
             }
             _ => {}
@@ -104,6 +96,7 @@ impl ManagingNode {
         server.reset = reset.or(server.reset);
         events.extend(written.map(Event::Written));
         server.frames.extend(frames.into_iter().map(|frame| (from, frame)));
+        // A frame without room is sent again, as if it was lost.
         server.frames.truncate(WAITING);
         if releases {
             self.release_command();
