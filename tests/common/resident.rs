@@ -6,9 +6,9 @@ use onbeat_lab::World;
 
 /// A process that stays in a host's namespace until it is dropped: other processes can find the
 /// namespace by its id.
-pub(crate) struct Resident(Child);
+pub(crate) struct ResidentProcess(Child);
 
-impl Resident {
+impl ResidentProcess {
     pub(crate) fn start(world: &World, host: &str) -> Self {
         let mut command = Command::new("sleep");
         let namespace = world.namespace(host).unwrap();
@@ -21,7 +21,7 @@ impl Resident {
     }
 }
 
-impl Drop for Resident {
+impl Drop for ResidentProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

@@ -13,7 +13,7 @@ use crate::common::{
 };
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use onbeat_lab::World;
-use onbeat_lab::scenario::{Common, chaos};
+use onbeat_lab::scenario::{RunSettings, chaos};
 
 const OTHER_USER: u32 = 65534;
 
@@ -344,7 +344,7 @@ fn captures_are_not_written_through_links_of_another_user() {
     symlink(canary.root.join("own"), shared.join("way")).expect("a link");
     lchown(shared.join("way"), Some(OTHER_USER), None).expect("another owner");
     let before = canary.listing();
-    let common = Common { quiet: true, json: true, ..Common::new(program()) };
+    let common = RunSettings { quiet: true, json: true, ..RunSettings::new(program()) };
     let error = chaos::without_elimination(shared.join("way"), &common);
     let error = error.expect_err("the directory is rejected").to_string();
     assert!(error.contains("another user"), "{error}");

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::json::{can_validate, validate};
 use crate::common::{can_run, machine, program, run};
-use onbeat_lab::scenario::{Common, chaos};
+use onbeat_lab::scenario::{RunSettings, chaos};
 use serde_json::Value;
 
 fn captures(name: &str) -> PathBuf {
@@ -63,7 +63,7 @@ fn nodes_without_elimination_are_detected() {
     machine::exclusive();
     let directory = captures("broken");
     let _ = fs::remove_dir_all(&directory);
-    let common = Common { quiet: true, json: true, ..Common::new(program()) };
+    let common = RunSettings { quiet: true, json: true, ..RunSettings::new(program()) };
     let outcome =
         chaos::without_elimination(directory.clone(), &common).expect("the scenario runs");
     assert!(!outcome.ok());

@@ -17,7 +17,7 @@ use crate::common::{
 };
 use onbeat_lab::World;
 use onbeat_netdev::{Bridge, VethEnd};
-use onbeat_testing::Unprivileged;
+use onbeat_testing::UnprivilegedProcess;
 
 const JOURNAL: &str = "/run/onbeat/a.sock.node-journal";
 const MTU: u32 = 1500;
@@ -43,15 +43,15 @@ fn all_below(path: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// An unprivileged process attacks every path of /run/onbeat. It keeps the locks that it gets.
-fn attack() -> Vec<Unprivileged> {
+fn attack() -> Vec<UnprivilegedProcess> {
     let mut paths = Vec::new();
     all_below(Path::new("/run/onbeat"), &mut paths);
     assert!(paths.len() > 3, "{paths:?}");
     let plant = "ln -sfn /etc/passwd \"$0\" || echo '{}' > \"$0\" || ln -s /etc/passwd \"$0.new\"";
     for path in &paths {
-        assert!(!Unprivileged::run(plant, path), "planted at {path:?}");
+        assert!(!UnprivilegedProcess::run(plant, path), "planted at {path:?}");
     }
-    paths.iter().filter_map(|path| Unprivileged::hold(path)).collect()
+    paths.iter().filter_map(|path| UnprivilegedProcess::hold(path)).collect()
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_journal_of_the_former_version_is_restored() {
         fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
     }
     fs::set_permissions("/run/onbeat", fs::Permissions::from_mode(0o755)).unwrap();
-    let _holder = Unprivileged::hold(Path::new("/run/onbeat/a.sock.lock")).unwrap();
+    let _holder = UnprivilegedProcess::hold(Path::new("/run/onbeat/a.sock.lock")).unwrap();
     world.start("a", program()).unwrap_or_else(|error| panic!("{error}: {}", log("a")));
     let mode = fs::metadata("/run/onbeat").unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);

@@ -9,8 +9,8 @@
 //! ```
 
 use crate::common::{
-    FrameText, Injector, PORTS, Resident, VLAN, build, can_run, input, one_node, port, program,
-    replicate, run, show, stream, wait_for,
+    FrameText, Injector, PORTS, ResidentProcess, VLAN, build, can_run, input, one_node, port,
+    program, replicate, run, show, stream, wait_for,
 };
 use onbeat_frer::counters::Counters;
 use onbeat_lab::World;
@@ -304,7 +304,7 @@ fn every_counter_matches_the_frames() {
     }
     let mut world = build(&one_node(&config()));
     // Otherwise it would be unknown whether the host completes checksums, which would be shown.
-    let _resident = Resident::start(&world, "host");
+    let _resident = ResidentProcess::start(&world, "host");
     world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
     send_all(&world);
     check_json();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use onbeat_lab::fault::Impairment;
 use onbeat_lab::world::CutEnds;
 use onbeat_lab::{Error, Topology};
-use onbeat_realtime::interrupt::Interrupted;
+use onbeat_realtime::interrupt::Interruption;
 use onbeat_realtime::interrupt::wait_until;
 use onbeat_testing::TemporaryDirectory;
 
@@ -183,7 +183,7 @@ fn an_interrupt_stops_waits_and_removes_the_world() {
         let world = build(&network());
         fs::write(mark, "").unwrap();
         let waited = wait_until(BOUND, || false);
-        assert!(matches!(waited, Err(Interrupted)), "{waited:?}");
+        assert!(matches!(waited, Err(Interruption)), "{waited:?}");
         drop(world);
         assert_eq!(namespaces(), 0);
         return;

@@ -1,7 +1,7 @@
 //! Random networks with random faults on each data plane, as in the end-to-end tests but with new seeds
 //! and for longer. Control: networks without elimination violate a rule.
 
-use onbeat_lab::scenario::{Common, chaos};
+use onbeat_lab::scenario::{RunSettings, chaos};
 use onbeat_testing::TemporaryDirectory;
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::runs::Runs;
 
 pub(crate) fn soak(runs: &mut Runs) {
     let kept = TemporaryDirectory::new("chaos");
-    let common = Common { quiet: true, json: true, ..Common::new(program()) };
+    let common = RunSettings { quiet: true, json: true, ..RunSettings::new(program()) };
     let broken = chaos::without_elimination(kept.path().to_owned(), &common).expect("it runs");
     assert!(!broken.ok(), "nodes that eliminate nothing pass: the checker sees nothing");
     while let Some(mut random) = runs.next() {

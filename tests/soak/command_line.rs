@@ -196,10 +196,10 @@ fn outside() -> Vec<PathBuf> {
 }
 
 /// The directory of the user: a few files to name.
-struct Home(Vec<(String, Vec<u8>)>);
+struct HomeDirectory(Vec<(String, Vec<u8>)>);
 
-impl Home {
-    fn read(examples: &Path, usages: &[Usage]) -> Home {
+impl HomeDirectory {
+    fn read(examples: &Path, usages: &[Usage]) -> HomeDirectory {
         let read = |name: &str| fs::read(examples.join(name)).expect("an example");
         let capture = read("../delay/core/tests/data/nanoseconds.pcap");
         let (node, bus) = (read("talker-end-system.toml"), read("powerlink/drives.toml"));
@@ -222,7 +222,7 @@ impl Home {
                 files.push((word.into(), octets.clone()));
             }
         }
-        Home(files)
+        HomeDirectory(files)
     }
 
     /// Restores its initial content.
@@ -304,7 +304,8 @@ pub(crate) fn soak(runs: &mut Runs) {
     mount(Some(program()), PROGRAM, None::<&str>, MsFlags::MS_BIND, None::<&str>).expect("a mount");
     Namespace::new().and_then(|empty| empty.enter_thread()).expect("a network namespace");
     let usages = usages();
-    let home = Home::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples"), &usages);
+    let home =
+        HomeDirectory::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples"), &usages);
     for directory in WRITABLE {
         let kind = Some("tmpfs");
         mount(kind, directory, kind, MsFlags::empty(), Some("mode=1777")).expect("a tmpfs");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use onbeat_node::control::{Client, ClientError, DIRECTORY, Request};
 
-use onbeat_terminal::exit::{Answer, Failure, Result};
+use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output;
 
 /// Connects to the node with this name, or to the only running node. `command` is the command line that the
@@ -25,5 +25,5 @@ pub(crate) fn connect(node: Option<&str>, command: &str) -> Result<Client> {
 pub(crate) fn order(node: Option<&str>, command: &str, request: &Request) -> Result {
     let done = connect(node, command)?.order(request)?;
     output::print(&format!("{done}\n"))?;
-    Ok(Answer::Good)
+    Ok(CommandResult::Success)
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use onbeat_realtime::interrupt::Interrupted;
+use onbeat_realtime::interrupt::Interruption;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -21,7 +21,7 @@ pub enum Error {
     Host(#[from] onbeat_host::Error),
     /// A file that another user could have written.
     #[error(transparent)]
-    Untrusted(#[from] onbeat_host::trust::Untrusted),
+    Untrusted(#[from] onbeat_host::trust::UntrustedFile),
     /// A real-time port.
     #[error(transparent)]
     Port(#[from] onbeat_link::Error),
@@ -149,7 +149,7 @@ pub enum Error {
     },
     /// Stopped by a signal.
     #[error(transparent)]
-    Interrupted(#[from] Interrupted),
+    Interrupted(#[from] Interruption),
 }
 
 fn log_tail(log: &str) -> String {

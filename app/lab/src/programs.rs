@@ -3,7 +3,7 @@
 use std::io;
 
 use libbpf_rs::{Link, Map, MapCore, MapFlags, ProgramMut};
-use onbeat_bpf::{Object, Plain, UnloadedObject};
+use onbeat_bpf::{Object, PlainData, UnloadedObject};
 use onbeat_netdev::{Handle, XdpMode};
 
 use crate::{Error, Result};
@@ -86,7 +86,7 @@ impl Programs {
     }
 
     /// Reads the programs' global variables.
-    pub(crate) fn state<S: Plain>(&self) -> Result<S> {
+    pub(crate) fn state<S: PlainData>(&self) -> Result<S> {
         let octets = self.0.variables().map_err(failed("read the variables of the programs"))?;
         Ok(S::from_start(&octets).unwrap_or_default())
     }

@@ -13,7 +13,7 @@ use clap_complete::engine::{
 use clap_complete::env::Shells;
 use clap_complete::{CompleteEnv, Shell};
 
-use crate::exit::{Answer, Failure, Result};
+use crate::exit::{CommandResult, Failure, Result};
 use crate::output;
 
 /// The script sets this variable to the name of the shell; the program then only completes words.
@@ -54,7 +54,7 @@ impl Completions {
     /// Standard output.
     pub fn execute(self) -> Result {
         output::print(&script(self.shell)?)?;
-        Ok(Answer::Good)
+        Ok(CommandResult::Success)
     }
 }
 

@@ -14,25 +14,25 @@ pub const ERROR: u8 = 2;
 
 /// Result of a command that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum CommandResult {
     /// Success.
-    Good,
+    Success,
     /// Negative result: frames lost, a check failed.
-    Bad,
+    Negative,
 }
 
-impl Answer {
-    /// [`Answer::Good`] if the condition holds.
-    pub fn good_if(good: bool) -> Answer {
-        if good { Answer::Good } else { Answer::Bad }
+impl CommandResult {
+    /// [`CommandResult::Success`] if the condition holds.
+    pub fn good_if(good: bool) -> CommandResult {
+        if good { CommandResult::Success } else { CommandResult::Negative }
     }
 }
 
-impl From<Answer> for ExitCode {
-    fn from(answer: Answer) -> ExitCode {
+impl From<CommandResult> for ExitCode {
+    fn from(answer: CommandResult) -> ExitCode {
         match answer {
-            Answer::Good => ExitCode::SUCCESS,
-            Answer::Bad => ExitCode::FAILURE,
+            CommandResult::Success => ExitCode::SUCCESS,
+            CommandResult::Negative => ExitCode::FAILURE,
         }
     }
 }
@@ -45,7 +45,7 @@ pub struct Failure {
 }
 
 /// Outcome of a command.
-pub type Result<T = Answer> = std::result::Result<T, Failure>;
+pub type Result<T = CommandResult> = std::result::Result<T, Failure>;
 
 impl Failure {
     /// An error with exit status 2.

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Command};
 use onbeat_host::output as file;
 use roff::{Inline, Roff, bold, italic, roman};
 
-use crate::exit::{Answer, Failure, Result};
+use crate::exit::{CommandResult, Failure, Result};
 use crate::output;
 
 /// Options of `onbeat man`.
@@ -28,7 +28,7 @@ impl Manual {
     pub fn execute(self, pages: &[Page]) -> Result {
         let Some(directory) = self.directory else {
             output::print(&pages.iter().map(|page| page.text.as_str()).collect::<String>())?;
-            return Ok(Answer::Good);
+            return Ok(CommandResult::Success);
         };
         for page in pages {
             let path = directory.join(format!("{}.1", page.name));
@@ -36,7 +36,7 @@ impl Manual {
                 .and_then(|mut file| file.write_all(page.text.as_bytes()))
                 .map_err(|error| Failure::new(format!("{path:?} cannot be written: {error}")))?;
         }
-        Ok(Answer::Good)
+        Ok(CommandResult::Success)
     }
 }
 

@@ -10,7 +10,7 @@ use onbeat_report::{Figure, Outcome, html, text};
 use terminal_size::{Height, Width, terminal_size_of};
 
 use crate::colors;
-use crate::exit::{Answer, Failure, Result};
+use crate::exit::{CommandResult, Failure, Result};
 
 /// State of the reader of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
 
 /// Prints the result of a scenario or bench; `drawn`: its topology was already printed.
 pub fn print_outcome(mut outcome: Outcome, json: bool, drawn: bool) -> Result {
-    let answer = Answer::good_if(outcome.ok());
+    let answer = CommandResult::good_if(outcome.ok());
     if json {
         print_json(&outcome)?;
         return Ok(answer);
@@ -107,7 +107,7 @@ pub fn print_summary(
     size.lines = size.lines.saturating_sub(introduction + report.lines().count() + 2);
     let colors = colors::enabled(&io::stdout());
     print(&format!("{}\n{report}", summary::render(outcome, shows, size, colors)))?;
-    Ok(Answer::good_if(outcome.ok()))
+    Ok(CommandResult::good_if(outcome.ok()))
 }
 
 /// Writes the report of a result, if a path is given, and prints the result also where that fails: the

@@ -4,14 +4,14 @@
 /// Octets with the alignment that ELF requires.
 #[doc(hidden)]
 #[repr(align(8))]
-pub struct Aligned<T: ?Sized>(pub T);
+pub struct AlignedOctets<T: ?Sized>(pub T);
 
 /// The object file built by the crate's build script: `&'static [u8]`, aligned for ELF.
 #[macro_export]
 macro_rules! bpf_object {
     ($file:literal) => {{
-        const OBJECT: &$crate::embed::Aligned<[u8]> =
-            &$crate::embed::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/", $file)));
+        const OBJECT: &$crate::embed::AlignedOctets<[u8]> =
+            &$crate::embed::AlignedOctets(*include_bytes!(concat!(env!("OUT_DIR"), "/", $file)));
         &OBJECT.0
     }};
 }
@@ -38,7 +38,7 @@ macro_rules! bpf_skeleton {
 ///
 /// # Safety
 /// Only for `repr(C)` types without references, niches, or padding that the kernel reads.
-pub unsafe trait Plain: Copy + Default {
+pub unsafe trait PlainData: Copy + Default {
     /// Returns the octets of the value.
     fn octets(&self) -> &[u8] {
         // SAFETY: the reference covers exactly the value, and any of its octets may be read:
@@ -63,20 +63,20 @@ pub unsafe trait Plain: Copy + Default {
 }
 
 // SAFETY: integers.
-unsafe impl Plain for u64 {}
+unsafe impl PlainData for u64 {}
 // SAFETY: integers.
-unsafe impl Plain for u32 {}
+unsafe impl PlainData for u32 {}
 // SAFETY: integers.
-unsafe impl Plain for i32 {}
+unsafe impl PlainData for i32 {}
 
-/// Implements [`Plain`] for types that the build generated from C structs; the caller asserts the safety
+/// Implements [`PlainData`] for types that the build generated from C structs; the caller asserts the safety
 /// requirements of the trait with `unsafe`.
 #[macro_export]
 macro_rules! bpf_plain {
     (unsafe: $($type:ty),* $(,)?) => {
         $(
             // SAFETY: asserted by the caller.
-            unsafe impl $crate::Plain for $type {}
+            unsafe impl $crate::PlainData for $type {}
         )*
     };
 }

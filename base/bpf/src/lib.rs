@@ -1,9 +1,9 @@
 //! BPF programs embedded in crates, common parts of their loaders, and features of this kernel.
 //!
 //! - [`bpf_object`], [`bpf_skeleton`]: output of the crate's build script (`onbeat-bpf-build`).
-//! - [`Plain`]: values shared by programs and user space.
+//! - [`PlainData`]: values shared by programs and user space.
 //! - [`Link`], [`ProgramInfo`]: programs of any owner at interfaces and tracepoints.
-//! - [`Mapped`]: an array in memory, whose words are read and written while programs run.
+//! - [`MappedArray`]: an array in memory, whose words are read and written while programs run.
 //! - [`Object`]: loads the programs of a file; their tables, variables and constants.
 //! - [`Reasons`]: names of packet drop reasons.
 //! - [`statistics`]: run time of programs.
@@ -24,10 +24,10 @@ pub mod embed;
 pub mod statistics;
 pub mod tracepoints;
 
-pub use embed::Plain;
+pub use embed::PlainData;
 pub use error::{Error, Result};
 pub use link::{Link, LinkInfo};
-pub use mapped::Mapped;
+pub use mapped::MappedArray;
 pub use object::{Object, UnloadedObject};
 pub use program::{ProgramInfo, Runs};
 pub use reasons::Reasons;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use libbpf_rs::{MapCore, MapHandle};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::embed::Plain;
+use crate::embed::PlainData;
 use crate::error::{Error, Result};
 
 const WORD: usize = size_of::<u64>();
@@ -20,7 +20,7 @@ const WORD: usize = size_of::<u64>();
 /// Each word is read and written atomically. An entry that no program uses may be written as a whole; one in
 /// use, only by words that are independent of each other.
 #[derive(Debug)]
-pub struct Mapped<V> {
+pub struct MappedArray<V> {
     words: NonNull<AtomicU64>,
     length: NonZeroUsize,
     entries: u32,
@@ -28,11 +28,11 @@ pub struct Mapped<V> {
 }
 
 // SAFETY: the memory is accessed by atomics only, from any thread.
-unsafe impl<V> Send for Mapped<V> {}
+unsafe impl<V> Send for MappedArray<V> {}
 // SAFETY: as above.
-unsafe impl<V> Sync for Mapped<V> {}
+unsafe impl<V> Sync for MappedArray<V> {}
 
-impl<V: Plain> Mapped<V> {
+impl<V: PlainData> MappedArray<V> {
     /// Words of an entry.
     const WORDS: usize = size_of::<V>() / WORD;
 
@@ -100,7 +100,7 @@ impl<V: Plain> Mapped<V> {
     }
 }
 
-impl<V> Drop for Mapped<V> {
+impl<V> Drop for MappedArray<V> {
     fn drop(&mut self) {
         // SAFETY: this range was mapped by `new`, and no reference to it exists any more.
         let _ = unsafe { munmap(self.words.cast::<c_void>(), self.length.get()) };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use onbeat_host::trust::Untrusted;
+use onbeat_host::trust::UntrustedFile;
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -28,7 +28,7 @@ pub enum LoadError {
     },
     /// Another user could have written it.
     #[error(transparent)]
-    Untrusted(#[from] Untrusted),
+    Untrusted(#[from] UntrustedFile),
     /// It is not UTF-8.
     #[error("{path:?}: line {line} is not UTF-8 text; save the file as UTF-8", path = path.display())]
     NotText {

@@ -12,7 +12,7 @@ pub mod file;
 pub mod interface;
 pub mod reader;
 pub mod realtime;
-pub mod suggest;
+pub mod suggestions;
 pub mod text;
 
 pub use diagnostic::{ConfigError, Source, Warnings};

@@ -14,7 +14,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{ConfigError, Diagnostic, Severity, Source, Warnings};
-use crate::{suggest, text};
+use crate::{suggestions, text};
 
 /// Maximum number of recorded faults of one file, and of warnings: a file of another format has a fault in
 /// each line.
@@ -181,7 +181,7 @@ impl<'a> Table<'a> {
     fn unknown(&self) -> impl Iterator<Item = (Range<usize>, &'a str, Option<&'static str>)> {
         let written = self.table.keys().map(|key| (key.span(), key.get_ref().as_ref()));
         written.filter(|(_, key)| !self.known.contains(key)).map(|(span, key)| {
-            let meant = suggest::nearest(key, self.known.iter().copied());
+            let meant = suggestions::nearest(key, self.known.iter().copied());
             let absent = meant.filter(|meant| !self.table.contains_key(*meant));
             if let Some(meant) = absent {
                 self.faults.misspelled.borrow_mut().insert(span.start, meant);
@@ -301,7 +301,7 @@ impl<'a> Value<'a> {
         };
         let found = choices.iter().find(|(word, _)| word == written);
         if found.is_none() {
-            if let Some(meant) = suggest::nearest(written, words()) {
+            if let Some(meant) = suggestions::nearest(written, words()) {
                 help += &format!("; did you mean {meant:?}?");
             }
             self.fault(format!("{written:?} is not known here"), help);

@@ -14,15 +14,15 @@ use crate::component::LINKS;
 /// A file that another user could have written or exchanged.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{kind} {file:?} is refused: {cause}; {remedy}")]
-pub struct Untrusted {
+pub struct UntrustedFile {
     kind: &'static str,
     file: PathBuf,
     cause: String,
     remedy: String,
 }
 
-impl From<Untrusted> for io::Error {
-    fn from(refusal: Untrusted) -> Self {
+impl From<UntrustedFile> for io::Error {
+    fn from(refusal: UntrustedFile) -> Self {
         io::Error::new(io::ErrorKind::PermissionDenied, refusal)
     }
 }
@@ -31,7 +31,7 @@ impl From<Untrusted> for io::Error {
 ///
 /// # Errors
 /// The error of `read`; as [`check_file`].
-pub fn load<T, E: From<Untrusted>>(
+pub fn load<T, E: From<UntrustedFile>>(
     file: &Path,
     read: impl FnOnce(&Path) -> Result<T, E>,
 ) -> Result<T, E> {
@@ -54,7 +54,7 @@ pub fn load<T, E: From<Untrusted>>(
 ///
 /// # Errors
 /// A file or directory that another user can write to; the path cannot be followed.
-pub fn check_file(file: &Path) -> Result<(), Untrusted> {
+pub fn check_file(file: &Path) -> Result<(), UntrustedFile> {
     check("configuration file", file, "copy it to a directory of root, such as /etc/onbeat", None)
 }
 
@@ -64,7 +64,7 @@ pub fn check_file(file: &Path) -> Result<(), Untrusted> {
 ///
 /// # Errors
 /// As [`check_file`].
-pub fn check_program(file: &Path, running: &Path) -> Result<(), Untrusted> {
+pub fn check_program(file: &Path, running: &Path) -> Result<(), UntrustedFile> {
     check("program", file, "install it as root", Some(running))
 }
 
@@ -73,8 +73,8 @@ fn check(
     file: &Path,
     of_another: &str,
     running: Option<&Path>,
-) -> Result<(), Untrusted> {
-    let refused = |cause, remedy| Err(Untrusted { kind, file: file.to_owned(), cause, remedy });
+) -> Result<(), UntrustedFile> {
+    let refused = |cause, remedy| Err(UntrustedFile { kind, file: file.to_owned(), cause, remedy });
     let followed =
         places(file).and_then(|of_file| Ok((of_file, running.map_or(Ok(Vec::new()), places)?)));
     let (mut places, running) = match followed {
@@ -166,7 +166,9 @@ fn has_access_control_list(path: &Path) -> bool {
 mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 
-    use onbeat_testing::{Feature, TemporaryDirectory, Unprivileged, allow_writing, require_all};
+    use onbeat_testing::{
+        Feature, TemporaryDirectory, UnprivilegedProcess, allow_writing, require_all,
+    };
 
     use super::*;
 
@@ -291,10 +293,13 @@ mod tests {
             }
             refused(file, "chmod go-w");
             let write = "test -w \"$0\"";
-            assert!(Unprivileged::run(write, listed), "the user cannot write, nor need be refused");
+            assert!(
+                UnprivilegedProcess::run(write, listed),
+                "the user cannot write, nor need be refused"
+            );
             // The remedy.
             mode(listed, fs::metadata(listed).unwrap().mode() & !0o022);
-            assert!(!Unprivileged::run(write, listed));
+            assert!(!UnprivilegedProcess::run(write, listed));
             accepted(file);
         }
     }
@@ -309,8 +314,8 @@ mod tests {
             Untrusted,
             Read,
         }
-        impl From<Untrusted> for Fault {
-            fn from(_: Untrusted) -> Self {
+        impl From<UntrustedFile> for Fault {
+            fn from(_: UntrustedFile) -> Self {
                 Fault::Untrusted
             }
         }

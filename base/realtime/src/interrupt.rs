@@ -9,10 +9,10 @@ use crate::clock::{now_ns, sleep_until};
 /// A termination signal was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted; all objects of this run are removed")]
-pub struct Interrupted;
+pub struct Interruption;
 
 /// A result that a signal may interrupt.
-pub type Result<T> = std::result::Result<T, Interrupted>;
+pub type Result<T> = std::result::Result<T, Interruption>;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -54,18 +54,18 @@ impl Drop for Guard {
     }
 }
 
-/// Returns [`Interrupted`] after a signal.
+/// Returns [`Interruption`] after a signal.
 ///
 /// # Errors
-/// [`Interrupted`].
+/// [`Interruption`].
 pub fn check() -> Result<()> {
-    if INTERRUPTED.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
+    if INTERRUPTED.load(Ordering::Relaxed) { Err(Interruption) } else { Ok(()) }
 }
 
 /// Sleeps until CLOCK_MONOTONIC reaches `deadline_ns`; calls `tick` regularly.
 ///
 /// # Errors
-/// [`Interrupted`].
+/// [`Interruption`].
 pub fn pause_until(deadline_ns: u64, mut tick: impl FnMut()) -> Result<()> {
     const TICK_NS: u64 = 20_000_000;
     loop {
@@ -82,7 +82,7 @@ pub fn pause_until(deadline_ns: u64, mut tick: impl FnMut()) -> Result<()> {
 /// Waits until `condition` holds; returns false if `bound` passes first.
 ///
 /// # Errors
-/// [`Interrupted`].
+/// [`Interruption`].
 pub fn wait_until(bound: Duration, mut condition: impl FnMut() -> bool) -> Result<bool> {
     let deadline = now_ns() + bound.as_nanos() as u64;
     loop {

@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::guard::{Affinity, DmaLatency, LockedMemory, Scheduled, TimerSlack, prefault_stack};
+use crate::guard::{
+    Affinity, DmaLatency, LockedMemory, SchedulingGuard, TimerSlack, prefault_stack,
+};
 use crate::{CpuSet, Result, Scheduling};
 
 /// Requested settings of a cyclic thread. In a configuration file all keys are optional; omitted settings are
@@ -84,7 +86,7 @@ impl Profile {
     ///
     /// # Errors
     /// Those of the guards: [`DmaLatency::hold`], [`LockedMemory::lock`], [`prefault_stack`],
-    /// [`TimerSlack::take`], [`Affinity::take`], [`Scheduled::take`].
+    /// [`TimerSlack::take`], [`Affinity::take`], [`SchedulingGuard::take`].
     pub fn enter(&self) -> Result<Realtime> {
         // The policy last: lengthy operations finish before the thread outranks others.
         let latency = self.dma_latency_us.map(DmaLatency::hold).transpose()?;
@@ -94,7 +96,7 @@ impl Profile {
         }
         let slack = self.timer_slack_ns.map(TimerSlack::take).transpose()?;
         let affinity = self.cpus.as_ref().map(Affinity::take).transpose()?;
-        let scheduled = self.scheduling.map(Scheduled::take).transpose()?;
+        let scheduled = self.scheduling.map(SchedulingGuard::take).transpose()?;
         let realtime = Realtime {
             profile: self.clone(),
             _scheduled: scheduled,
@@ -113,7 +115,7 @@ impl Profile {
 pub struct Realtime {
     profile: Profile,
     // In the order of restoration.
-    _scheduled: Option<Scheduled>,
+    _scheduled: Option<SchedulingGuard>,
     _affinity: Option<Affinity>,
     _slack: Option<TimerSlack>,
     memory: Option<LockedMemory>,

@@ -4,8 +4,8 @@ use std::fs;
 use std::thread;
 
 use onbeat_realtime::{
-    Affinity, CpuSet, DmaLatency, Error, LockedMemory, Profile, Scheduled, Scheduling, TimerSlack,
-    prefault_stack,
+    Affinity, CpuSet, DmaLatency, Error, LockedMemory, Profile, Scheduling, SchedulingGuard,
+    TimerSlack, prefault_stack,
 };
 use onbeat_testing::{Feature, require_all, require_that};
 
@@ -41,9 +41,9 @@ fn a_policy_is_applied_and_restored() {
     alone(|| {
         let _slack = TimerSlack::take(7000).unwrap();
         let before = thread_now();
-        let outer = Scheduled::take(Scheduling::RoundRobin(3)).unwrap();
+        let outer = SchedulingGuard::take(Scheduling::RoundRobin(3)).unwrap();
         assert_eq!(thread_now().0, "policy 2 priority 3");
-        let inner = Scheduled::take(Scheduling::Fifo(5)).unwrap();
+        let inner = SchedulingGuard::take(Scheduling::Fifo(5)).unwrap();
         assert_eq!(thread_now().0, "policy 1 priority 5");
         drop(inner);
         assert_eq!(thread_now().0, "policy 2 priority 3");

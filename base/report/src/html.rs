@@ -6,7 +6,7 @@ use crate::origin::{Input, Origin};
 use crate::plot::{self, Layout};
 use crate::result::{Cause, Outcome};
 use crate::svg::escape;
-use crate::table::{Align, TextTable};
+use crate::table::{Alignment, TextTable};
 use crate::view::{self, Group};
 
 const STYLE: &str = include_str!("report.css");
@@ -183,8 +183,8 @@ fn origin(origin: &Origin) -> String {
 /// Renders a table; if it does not fit, the page shows each row as a block of labels and values.
 fn table(table: &TextTable, class: &str) -> String {
     let align = |index: usize| match table.aligns()[index] {
-        Align::Left => "",
-        Align::Right => " class=\"number\"",
+        Alignment::Left => "",
+        Alignment::Right => " class=\"number\"",
     };
     let headings = table.headings();
     let heading =

@@ -6,7 +6,7 @@ use crate::figure::{Distribution, Figure};
 use crate::format;
 use crate::number::Number;
 use crate::result::{Check, Outcome};
-use crate::table::{Align, TextTable, printable};
+use crate::table::{Alignment, TextTable, printable};
 use crate::text;
 use crate::view::{self, Group};
 
@@ -98,8 +98,8 @@ fn tables<'a>(outcome: &'a Outcome, shown: &str) -> Vec<(Option<&'a str>, TextTa
 
 /// Returns losses, and delays in four columns.
 fn delays(figure: &Distribution) -> TextTable {
-    let numbers = ["frames", "lost", "median", "p99", "max"].map(|name| (name, Align::Right));
-    let mut table = TextTable::new([("", Align::Left)].into_iter().chain(numbers));
+    let numbers = ["frames", "lost", "median", "p99", "max"].map(|name| (name, Alignment::Right));
+    let mut table = TextTable::new([("", Alignment::Left)].into_iter().chain(numbers));
     for series in &figure.series {
         let count = |value: u64| format::quantity(value.into(), "");
         let delay = |value: Option<u64>| {

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Align {
+pub enum Alignment {
     /// Text.
     Left,
     /// Numbers.
@@ -16,7 +16,7 @@ pub enum Align {
 #[derive(Debug, Clone)]
 pub struct TextTable {
     headings: Vec<String>,
-    aligns: Vec<Align>,
+    aligns: Vec<Alignment>,
     rows: Vec<Vec<String>>,
     indent: usize,
     rule: bool,
@@ -24,7 +24,7 @@ pub struct TextTable {
 
 impl TextTable {
     /// Creates a table with these headings; if all are empty, none is written.
-    pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Align)>) -> Self {
+    pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Alignment)>) -> Self {
         let (headings, aligns) =
             columns.into_iter().map(|(name, align)| (printable(name), align)).unzip();
         Self { headings, aligns, rows: Vec::new(), indent: 0, rule: true }
@@ -99,7 +99,7 @@ impl TextTable {
         &self.headings
     }
 
-    pub(crate) fn aligns(&self) -> &[Align] {
+    pub(crate) fn aligns(&self) -> &[Alignment] {
         &self.aligns
     }
 
@@ -120,8 +120,8 @@ impl TextTable {
             }
             let blanks = " ".repeat(widths[index] - width(cell));
             match self.aligns[index] {
-                Align::Left => line.extend([cell.as_str(), &blanks]),
-                Align::Right => line.extend([&blanks, cell.as_str()]),
+                Alignment::Left => line.extend([cell.as_str(), &blanks]),
+                Alignment::Right => line.extend([&blanks, cell.as_str()]),
             }
         }
         writeln!(f, "{}", line.trim_end())
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_for_all_letters() {
-        let mut table = TextTable::new([("phase", Align::Left), ("p50", Align::Right)]);
+        let mut table = TextTable::new([("phase", Alignment::Left), ("p50", Alignment::Right)]);
         table.row(["both up", "12.3 µs"]);
         table.row(["gestört", "1.00 ms"]);
         table.row(["停止", "–"]);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn without_headings_and_with_indent() {
-        let mut table = TextTable::new([("", Align::Left), ("", Align::Left)]).indent(2);
+        let mut table = TextTable::new([("", Alignment::Left), ("", Alignment::Left)]).indent(2);
         assert!(table.is_empty());
         table.row(["kernel", "6.1"]);
         table.row(["load"]);
@@ -226,14 +226,14 @@ mod tests {
     #[test]
     fn headings_without_a_rule() {
         let mut table =
-            TextTable::new([("PORT", Align::Left), ("INPUT", Align::Right)]).without_rule();
+            TextTable::new([("PORT", Alignment::Left), ("INPUT", Alignment::Right)]).without_rule();
         table.row(["path1", "1,000"]);
         assert_eq!(table.to_string(), "PORT   INPUT\npath1  1,000\n");
     }
 
     #[test]
     fn control_characters_do_not_reach_the_terminal() {
-        let mut table = TextTable::new([("a", Align::Left)]);
+        let mut table = TextTable::new([("a", Alignment::Left)]);
         table.row(["x\u{1b}[31m\n\u{9b}y"]);
         let text = table.to_string();
         assert!(text.ends_with("x·[31m··y\n"), "{text:?}");

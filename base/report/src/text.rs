@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::figure::Figure;
 use crate::format;
 use crate::result::Outcome;
-use crate::table::{Align, TextTable, printable};
+use crate::table::{Alignment, TextTable, printable};
 use crate::view::{self, Group};
 
 /// Renders the whole result as text, with or without ANSI colors: pictures, figures, conditions, notes, and
@@ -22,7 +22,7 @@ pub fn render(outcome: &Outcome, colors: bool) -> String {
         part(&render_group(&group, colors));
     }
 
-    let mut conditions = TextTable::new([("", Align::Left), ("", Align::Left)]).indent(2);
+    let mut conditions = TextTable::new([("", Alignment::Left), ("", Alignment::Left)]).indent(2);
     for (label, text) in outcome.conditions.lines() {
         conditions.row([label, &text]);
     }

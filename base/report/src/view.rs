@@ -5,7 +5,7 @@ use crate::format;
 use crate::number::Number;
 use crate::origin::{Input, InputKind};
 use crate::result::{Check, Outcome};
-use crate::table::{Align, TextTable};
+use crate::table::{Alignment, TextTable};
 
 /// Figures as shown: measurements in one table and ratios in one chart, in the position of the first one;
 /// others separately.
@@ -68,11 +68,11 @@ pub(crate) fn verdict(outcome: &Outcome) -> String {
 
 pub(crate) fn check_table(checks: &[Check]) -> TextTable {
     let mut table = TextTable::new([
-        ("check", Align::Left),
-        ("value", Align::Right),
-        ("", Align::Left),
-        ("limit", Align::Right),
-        ("", Align::Left),
+        ("check", Alignment::Left),
+        ("value", Alignment::Right),
+        ("", Alignment::Left),
+        ("limit", Alignment::Right),
+        ("", Alignment::Left),
     ]);
     for check in checks {
         let value = format::quantity(check.value, &check.unit);
@@ -85,9 +85,9 @@ pub(crate) fn check_table(checks: &[Check]) -> TextTable {
 
 pub(crate) fn measurement_table(list: &[(&str, &Measurement)]) -> TextTable {
     let mut table = TextTable::new([
-        ("measurement", Align::Left),
-        ("value", Align::Right),
-        ("spread", Align::Left),
+        ("measurement", Alignment::Left),
+        ("value", Alignment::Right),
+        ("spread", Alignment::Left),
     ]);
     for (name, measurement) in list {
         let value = format::quantity(measurement.value, &measurement.unit);
@@ -100,12 +100,12 @@ pub(crate) fn measurement_table(list: &[(&str, &Measurement)]) -> TextTable {
 
 pub(crate) fn ratio_table(list: &[(&str, &Ratio)]) -> TextTable {
     let mut table = TextTable::new([
-        ("against the limit", Align::Left),
-        ("value", Align::Right),
-        ("limit", Align::Right),
-        ("ratio", Align::Right),
-        ("spread of the ratio", Align::Left),
-        ("the limit is", Align::Left),
+        ("against the limit", Alignment::Left),
+        ("value", Alignment::Right),
+        ("limit", Alignment::Right),
+        ("ratio", Alignment::Right),
+        ("spread of the ratio", Alignment::Left),
+        ("the limit is", Alignment::Left),
     ]);
     for (name, ratio) in list {
         let quantity = |value| format::quantity(value, &ratio.unit);
@@ -135,7 +135,9 @@ pub(crate) fn distribution_table(figure: &Distribution) -> TextTable {
     let headings = ["min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
     let headings = ["frames", "lost"].into_iter().chain(headings);
     let mut table = TextTable::new(
-        [("", Align::Left)].into_iter().chain(headings.map(|heading| (heading, Align::Right))),
+        [("", Alignment::Left)]
+            .into_iter()
+            .chain(headings.map(|heading| (heading, Alignment::Right))),
     );
     for series in &figure.series {
         let quantity = |value: Option<Number>| {
@@ -242,7 +244,8 @@ pub(crate) fn input_content(input: &Input) -> String {
 pub(crate) fn counter_table(figure: &Counters) -> TextTable {
     let columns = figure.columns.iter().enumerate().map(|(index, column)| {
         let is_number = |row: &Vec<Cell>| matches!(row.get(index), Some(Cell::Number(_)));
-        let align = if figure.rows.iter().any(is_number) { Align::Right } else { Align::Left };
+        let align =
+            if figure.rows.iter().any(is_number) { Alignment::Right } else { Alignment::Left };
         (column.name.as_str(), align)
     });
     let mut table = TextTable::new(columns);

@@ -12,9 +12,9 @@ const OTHER_USER: u32 = 65534;
 
 /// A process of an unprivileged user that holds a lock. Killed on drop.
 #[derive(Debug)]
-pub struct Unprivileged(Child);
+pub struct UnprivilegedProcess(Child);
 
-impl Unprivileged {
+impl UnprivilegedProcess {
     /// Opens a file or directory for reading and takes an exclusive flock, as any user with read permission
     /// can. `None`: refused.
     ///
@@ -33,7 +33,7 @@ impl Unprivileged {
     /// Runs a script, whose `$0` is the path; returns whether it succeeded.
     ///
     /// # Panics
-    /// As [`Unprivileged::hold`].
+    /// As [`UnprivilegedProcess::hold`].
     #[must_use]
     pub fn run(script: &str, path: &Path) -> bool {
         shell(script, path).status().expect("start sh as another user").success()
@@ -46,7 +46,7 @@ impl Unprivileged {
     }
 }
 
-impl Drop for Unprivileged {
+impl Drop for UnprivilegedProcess {
     fn drop(&mut self) {
         // Fails only if it has exited.
         let _ = self.0.kill();

@@ -4,7 +4,7 @@ use core::fmt;
 use core::net::Ipv4Addr;
 
 use crate::bytes::{room, split};
-use crate::{EmitError, EtherType, MacAddress, Truncated};
+use crate::{EmitError, EtherType, MacAddress, TruncationError};
 
 mod field {
     use core::ops::Range;
@@ -32,7 +32,7 @@ const LENGTHS: [u8; 2] = [6, 4];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketError {
     /// The packet is truncated.
-    Truncated(Truncated),
+    Truncated(TruncationError),
     /// The hardware is not Ethernet.
     Hardware(u16),
     /// The protocol is not IPv4.
@@ -41,8 +41,8 @@ pub enum PacketError {
     Lengths([u8; 2]),
 }
 
-impl From<Truncated> for PacketError {
-    fn from(error: Truncated) -> Self {
+impl From<TruncationError> for PacketError {
+    fn from(error: TruncationError) -> Self {
         PacketError::Truncated(error)
     }
 }

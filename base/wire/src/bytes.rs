@@ -1,13 +1,13 @@
 //! Access to octets without panics.
 
-use crate::{EmitError, Truncated};
+use crate::{EmitError, TruncationError};
 
 /// Splits off the first `N` octets.
 pub(crate) fn split<'a, const N: usize>(
     what: &'static str,
     octets: &'a [u8],
-) -> Result<(&'a [u8; N], &'a [u8]), Truncated> {
-    octets.split_first_chunk().ok_or(Truncated { what, needed: N, len: octets.len() })
+) -> Result<(&'a [u8; N], &'a [u8]), TruncationError> {
+    octets.split_first_chunk().ok_or(TruncationError { what, needed: N, len: octets.len() })
 }
 
 /// Returns the first `N` octets of a buffer to write to.

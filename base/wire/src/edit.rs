@@ -87,12 +87,12 @@ const MAX_HEAD: usize = 12 + MAX_VLANS * vlan::TAG_LEN + rtag::TAG_LEN;
 
 /// The headers of an edited frame.
 #[derive(Debug, Clone, Copy)]
-pub struct Head {
+pub struct EditedHeaders {
     octets: [u8; MAX_HEAD],
     len: u8,
 }
 
-impl core::ops::Deref for Head {
+impl core::ops::Deref for EditedHeaders {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -102,17 +102,17 @@ impl core::ops::Deref for Head {
 
 /// An edited frame in two parts, to send as such or to join in place.
 #[derive(Debug, Clone, Copy)]
-pub struct Edited<'a> {
+pub struct EditedFrame<'a> {
     /// The edited headers; empty if unchanged.
-    pub head: Head,
+    pub head: EditedHeaders,
     /// The remaining part of the original frame.
     pub rest: &'a [u8],
 }
 
-impl<'a> Edited<'a> {
+impl<'a> EditedFrame<'a> {
     /// Wraps an unchanged frame.
     pub fn unchanged(frame: &Frame<'a>) -> Self {
-        Self { head: Head { octets: [0; MAX_HEAD], len: 0 }, rest: frame.octets() }
+        Self { head: EditedHeaders { octets: [0; MAX_HEAD], len: 0 }, rest: frame.octets() }
     }
 }
 
@@ -122,7 +122,7 @@ impl<'a> Edited<'a> {
 /// # Errors
 /// An edit is impossible for this frame.
 #[inline]
-pub fn edit_head<'a>(frame: &Frame<'a>, edits: &[&Edit]) -> Result<Edited<'a>, EditError> {
+pub fn edit_head<'a>(frame: &Frame<'a>, edits: &[&Edit]) -> Result<EditedFrame<'a>, EditError> {
     if let [Edit { destination: None, vlan: VlanAction::Keep, priority: None, rtag }] = edits {
         return with_tag(frame, *rtag);
     }
@@ -131,12 +131,12 @@ pub fn edit_head<'a>(frame: &Frame<'a>, edits: &[&Edit]) -> Result<Edited<'a>, E
     let mut writer = Writer::new(&mut octets);
     headers.write(&mut writer)?;
     let len = writer.len() as u8;
-    Ok(Edited { head: Head { octets, len }, rest: headers.rest })
+    Ok(EditedFrame { head: EditedHeaders { octets, len }, rest: headers.rest })
 }
 
 /// The usual edit: adds or removes an R-TAG and keeps the octets before it.
 #[inline]
-fn with_tag<'a>(frame: &Frame<'a>, action: RTagAction) -> Result<Edited<'a>, EditError> {
+fn with_tag<'a>(frame: &Frame<'a>, action: RTagAction) -> Result<EditedFrame<'a>, EditError> {
     let (mut len, mut rest) = (frame.msdu_offset(), frame.msdu());
     let mut octets = [0; MAX_HEAD];
     match frame.octets().first_chunk() {
@@ -155,7 +155,7 @@ fn with_tag<'a>(frame: &Frame<'a>, action: RTagAction) -> Result<Edited<'a>, Edi
         }
         (RTagAction::Remove | RTagAction::Keep, _) => {}
     }
-    Ok(Edited { head: Head { octets, len: len as u8 }, rest })
+    Ok(EditedFrame { head: EditedHeaders { octets, len: len as u8 }, rest })
 }
 
 /// Writes the edited `frame` to the start of `out`; returns its length.

@@ -6,7 +6,7 @@ use crate::EtherType;
 
 /// Fewer octets than a header requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Truncated {
+pub struct TruncationError {
     /// The header.
     pub what: &'static str,
     /// Required octets.
@@ -15,19 +15,19 @@ pub struct Truncated {
     pub len: usize,
 }
 
-impl fmt::Display for Truncated {
+impl fmt::Display for TruncationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is truncated: {} octets of {}", self.what, self.len, self.needed)
     }
 }
 
-impl core::error::Error for Truncated {}
+impl core::error::Error for TruncationError {}
 
 /// A tag is missing or truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TagError {
     /// The tag is truncated.
-    Truncated(Truncated),
+    Truncated(TruncationError),
     /// The EtherType differs.
     OtherEtherType {
         /// The expected tag.
@@ -37,8 +37,8 @@ pub enum TagError {
     },
 }
 
-impl From<Truncated> for TagError {
-    fn from(error: Truncated) -> Self {
+impl From<TruncationError> for TagError {
+    fn from(error: TruncationError) -> Self {
         TagError::Truncated(error)
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::bytes::{room, split};
-use crate::{EmitError, EtherType, MacAddress, Truncated};
+use crate::{EmitError, EtherType, MacAddress, TruncationError};
 
 mod field {
     use core::ops::Range;
@@ -31,7 +31,7 @@ pub struct Header<'a> {
 
 impl<'a> Header<'a> {
     /// Reads the header at the start of `octets`.
-    pub fn new_checked(octets: &'a [u8]) -> Result<Self, Truncated> {
+    pub fn new_checked(octets: &'a [u8]) -> Result<Self, TruncationError> {
         let (header, payload) = split(WHAT, octets)?;
         Ok(Header { header, payload })
     }
@@ -134,7 +134,7 @@ mod tests {
     fn truncated() {
         for len in 0..HEADER_LEN {
             let error = Header::new_checked(&OCTETS[..len]).unwrap_err();
-            assert_eq!(error, Truncated { what: WHAT, needed: 14, len });
+            assert_eq!(error, TruncationError { what: WHAT, needed: 14, len });
         }
     }
 

@@ -13,7 +13,7 @@ use core::fmt;
 use crate::bytes::{be16, split};
 use crate::ethernet::ADDRESSES_LEN;
 use crate::ip::IpError;
-use crate::{EtherType, Ip, MacAddress, TagError, Truncated, VlanTag, hsr, prp, rtag, vlan};
+use crate::{EtherType, Ip, MacAddress, TagError, TruncationError, VlanTag, hsr, prp, rtag, vlan};
 
 const ETHERTYPE_LEN: usize = 2;
 
@@ -71,7 +71,7 @@ pub struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// Parses the headers of a frame without FCS. The only possible error is a frame that ends within them.
     #[inline]
-    pub fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
+    pub fn parse(octets: &'a [u8]) -> Result<Self, TruncationError> {
         let (_, mut msdu) = split::<ADDRESSES_LEN>("Ethernet header", octets)?;
         for _ in 0..MAX_VLANS {
             match vlan::View::new_checked(msdu) {
@@ -179,7 +179,7 @@ fn begins_with(octets: &[u8], is: impl Fn(EtherType) -> bool) -> bool {
 }
 
 #[inline]
-fn sequence_tag(msdu: &[u8]) -> Result<Option<SequenceTag>, Truncated> {
+fn sequence_tag(msdu: &[u8]) -> Result<Option<SequenceTag>, TruncationError> {
     let tag = if begins_with(msdu, |ethertype| ethertype == EtherType::R_TAG) {
         rtag::View::new_checked(msdu).map(|tag| SequenceTag::RTag(rtag::Repr::parse(&tag)))
     } else if begins_with(msdu, |ethertype| ethertype == EtherType::HSR) {

@@ -4,7 +4,7 @@ use core::fmt;
 use core::net::IpAddr;
 
 use crate::ipv6::ExtensionError;
-use crate::{EtherType, Ports, Truncated, ipv4, ipv6};
+use crate::{EtherType, Ports, TruncationError, ipv4, ipv6};
 
 /// An IP protocol number; in IPv6, of the next header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,7 +45,7 @@ pub enum IpError {
     /// The extension headers of an IPv6 packet.
     Extension(ExtensionError),
     /// The packet ends before the end of the ports.
-    Ports(Truncated),
+    Ports(TruncationError),
 }
 
 impl From<ipv4::PacketError> for IpError {
@@ -66,8 +66,8 @@ impl From<ExtensionError> for IpError {
     }
 }
 
-impl From<Truncated> for IpError {
-    fn from(error: Truncated) -> Self {
+impl From<TruncationError> for IpError {
+    fn from(error: TruncationError) -> Self {
         IpError::Ports(error)
     }
 }
@@ -136,7 +136,11 @@ impl Ip {
     }
 }
 
-fn ports(protocol: Protocol, first: bool, payload: &[u8]) -> Result<Option<Ports>, Truncated> {
+fn ports(
+    protocol: Protocol,
+    first: bool,
+    payload: &[u8],
+) -> Result<Option<Ports>, TruncationError> {
     if first && protocol.has_ports() { Ports::parse(payload).map(Some) } else { Ok(None) }
 }
 
@@ -186,7 +190,7 @@ mod tests {
     fn ports_are_not_read_from_the_padding() {
         let short = ipv4::Repr { payload_len: 3, ..V4 };
         let error = Ip::parse(EtherType::IPV4, &v4(short)).unwrap_err();
-        assert_eq!(error, IpError::Ports(Truncated { what: "ports", needed: 4, len: 3 }));
+        assert_eq!(error, IpError::Ports(TruncationError { what: "ports", needed: 4, len: 3 }));
         let icmp = ipv4::Repr { payload_len: 3, protocol: Protocol(1), ..V4 };
         assert_eq!(Ip::parse(EtherType::IPV4, &v4(icmp)).unwrap().unwrap().ports, None);
     }

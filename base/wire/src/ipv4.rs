@@ -5,7 +5,7 @@ use core::net::Ipv4Addr;
 
 use crate::bytes::{room, split};
 use crate::checksum::Checksum;
-use crate::{EmitError, Protocol, Truncated};
+use crate::{EmitError, Protocol, TruncationError};
 
 mod field {
     use core::ops::Range;
@@ -35,7 +35,7 @@ const WHAT: &str = "IPv4 packet";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketError {
     /// Header or payload is truncated.
-    Truncated(Truncated),
+    Truncated(TruncationError),
     /// The version is not 4.
     Version(u8),
     /// The header length, in octets, is less than that of a header without options.
@@ -49,8 +49,8 @@ pub enum PacketError {
     },
 }
 
-impl From<Truncated> for PacketError {
-    fn from(error: Truncated) -> Self {
+impl From<TruncationError> for PacketError {
+    fn from(error: TruncationError) -> Self {
         PacketError::Truncated(error)
     }
 }
@@ -96,7 +96,7 @@ impl<'a> View<'a> {
         if total < header_len {
             return Err(PacketError::TotalLength { total, header: header_len });
         }
-        let cut_off = Truncated { what: WHAT, needed: total, len: octets.len() };
+        let cut_off = TruncationError { what: WHAT, needed: total, len: octets.len() };
         let packet = octets.get(..total).ok_or(cut_off)?;
         let (head, payload) = packet.split_at_checked(header_len).ok_or(cut_off)?;
         Ok(View { header, options: head.get(HEADER_LEN..).unwrap_or_default(), payload })

@@ -4,7 +4,7 @@ use core::fmt;
 use core::net::Ipv6Addr;
 
 use crate::bytes::{be16, room, split};
-use crate::{EmitError, Protocol, Truncated};
+use crate::{EmitError, Protocol, TruncationError};
 
 mod field {
     use core::ops::Range;
@@ -38,13 +38,13 @@ const DESTINATION_OPTIONS: u8 = 60;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketError {
     /// Header or payload is truncated.
-    Truncated(Truncated),
+    Truncated(TruncationError),
     /// The version is not 6.
     Version(u8),
 }
 
-impl From<Truncated> for PacketError {
-    fn from(error: Truncated) -> Self {
+impl From<TruncationError> for PacketError {
+    fn from(error: TruncationError) -> Self {
         PacketError::Truncated(error)
     }
 }
@@ -64,13 +64,13 @@ impl core::error::Error for PacketError {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtensionError {
     /// An extension header exceeds the packet.
-    Truncated(Truncated),
+    Truncated(TruncationError),
     /// More than [`MAX_EXTENSIONS`].
     TooMany,
 }
 
-impl From<Truncated> for ExtensionError {
-    fn from(error: Truncated) -> Self {
+impl From<TruncationError> for ExtensionError {
+    fn from(error: TruncationError) -> Self {
         ExtensionError::Truncated(error)
     }
 }
@@ -97,7 +97,7 @@ pub struct View<'a> {
 
 /// The upper-layer part, after the extension headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Upper<'a> {
+pub struct UpperLayer<'a> {
     /// The upper-layer protocol.
     pub protocol: Protocol,
     /// Fragment offset, in units of 8 octets; 0 for a whole packet. The protocol of a fragment other than the
@@ -116,7 +116,7 @@ impl<'a> View<'a> {
             return Err(PacketError::Version(header[0] >> 4));
         }
         let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-        let payload = rest.get(..payload_len).ok_or(Truncated {
+        let payload = rest.get(..payload_len).ok_or(TruncationError {
             what: WHAT,
             needed: HEADER_LEN + payload_len,
             len: octets.len(),
@@ -176,7 +176,7 @@ impl<'a> View<'a> {
     /// Skips hop-by-hop options, destination options, routing, fragment and authentication headers. Any other
     /// number is treated as the upper-layer protocol, including ESP. Skipping ends at a fragment other than
     /// the first: the octets after it are not a header.
-    pub fn upper(&self) -> Result<Upper<'a>, ExtensionError> {
+    pub fn upper(&self) -> Result<UpperLayer<'a>, ExtensionError> {
         let mut next = self.next_header().0;
         let mut rest = self.payload;
         for walked in 0..=MAX_EXTENSIONS {
@@ -187,14 +187,14 @@ impl<'a> View<'a> {
                 FRAGMENT => Some(8),
                 _ => {
                     let protocol = Protocol(next);
-                    return Ok(Upper { protocol, fragment_offset: 0, payload: rest });
+                    return Ok(UpperLayer { protocol, fragment_offset: 0, payload: rest });
                 }
             };
             if walked == MAX_EXTENSIONS {
                 break;
             }
             let needed = len.unwrap_or(8);
-            let (header, behind) = rest.split_at_checked(needed).ok_or(Truncated {
+            let (header, behind) = rest.split_at_checked(needed).ok_or(TruncationError {
                 what: EXTENSION,
                 needed,
                 len: rest.len(),
@@ -204,7 +204,7 @@ impl<'a> View<'a> {
             rest = behind;
             if offset != 0 {
                 let protocol = Protocol(next);
-                return Ok(Upper { protocol, fragment_offset: offset, payload: rest });
+                return Ok(UpperLayer { protocol, fragment_offset: offset, payload: rest });
             }
         }
         Err(ExtensionError::TooMany)

@@ -67,7 +67,7 @@ fn extension_headers_are_skipped() {
     let octets =
         packet(0, &[hop_by_hop, options, routing, authentication, first_fragment], &[1, 2, 3, 4]);
     let view = View::new_checked(&octets).unwrap();
-    let upper = Upper { protocol: Protocol::UDP, fragment_offset: 0, payload: &[1, 2, 3, 4] };
+    let upper = UpperLayer { protocol: Protocol::UDP, fragment_offset: 0, payload: &[1, 2, 3, 4] };
     assert_eq!(view.upper(), Ok(upper));
 }
 
@@ -76,7 +76,7 @@ fn ends_at_a_later_fragment() {
     // The next header of the fragment header is an extension that only the first fragment has.
     let octets = packet(44, &[&[60, 0, 0, 8, 0, 0, 0, 9]], &[6, 0xff]);
     let view = View::new_checked(&octets).unwrap();
-    let upper = Upper { protocol: Protocol(60), fragment_offset: 1, payload: &[6, 0xff] };
+    let upper = UpperLayer { protocol: Protocol(60), fragment_offset: 1, payload: &[6, 0xff] };
     assert_eq!(view.upper(), Ok(upper));
 }
 

@@ -35,7 +35,7 @@ pub mod udp;
 pub mod vlan;
 
 pub use edit::{Edit, edit};
-pub use error::{EmitError, TagError, Truncated};
+pub use error::{EmitError, TagError, TruncationError};
 pub use ethertype::EtherType;
 pub use frame::{Frame, SequenceTag};
 pub use ip::{Ip, Protocol};

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::bytes::{room, split};
-use crate::{EmitError, Truncated};
+use crate::{EmitError, TruncationError};
 
 mod field {
     use core::ops::Range;
@@ -28,7 +28,7 @@ pub struct Ports {
 
 impl Ports {
     /// Reads the ports at the start of a UDP, TCP or SCTP header.
-    pub fn parse(octets: &[u8]) -> Result<Self, Truncated> {
+    pub fn parse(octets: &[u8]) -> Result<Self, TruncationError> {
         let (&[a, b, c, d], _) = split::<PORTS_LEN>(WHAT, octets)?;
         Ok(Ports { source: u16::from_be_bytes([a, b]), destination: u16::from_be_bytes([c, d]) })
     }

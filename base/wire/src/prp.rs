@@ -9,7 +9,7 @@ use core::fmt;
 
 use crate::bytes::room;
 use crate::hsr::MAX_LSDU_SIZE;
-use crate::{EmitError, EtherType, Truncated};
+use crate::{EmitError, EtherType, TruncationError};
 
 mod field {
     use core::ops::Range;
@@ -37,7 +37,7 @@ pub enum Lan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrailerError {
     /// Too short for a trailer.
-    Truncated(Truncated),
+    Truncated(TruncationError),
     /// The last two octets differ from the suffix.
     Suffix(u16),
     /// The LAN id is neither 0xA nor 0xB.
@@ -82,7 +82,7 @@ impl<'a> View<'a> {
     /// follows the VLAN tags.
     pub fn new_checked(lsdu: &'a [u8]) -> Result<Self, TrailerError> {
         let trailer: &[u8; TRAILER_LEN] =
-            lsdu.last_chunk().ok_or(TrailerError::Truncated(Truncated {
+            lsdu.last_chunk().ok_or(TrailerError::Truncated(TruncationError {
                 what: WHAT,
                 needed: TRAILER_LEN,
                 len: lsdu.len(),

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 
 use crate::bytes::{room, split};
 use crate::checksum::Checksum;
-use crate::{EmitError, Ports, Protocol, Truncated};
+use crate::{EmitError, Ports, Protocol, TruncationError};
 
 mod field {
     use core::ops::Range;
@@ -24,13 +24,13 @@ const WHAT: &str = "UDP datagram";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatagramError {
     /// Header or payload is truncated.
-    Truncated(Truncated),
+    Truncated(TruncationError),
     /// The length does not cover the header.
     Length(u16),
 }
 
-impl From<Truncated> for DatagramError {
-    fn from(error: Truncated) -> Self {
+impl From<TruncationError> for DatagramError {
+    fn from(error: TruncationError) -> Self {
         DatagramError::Truncated(error)
     }
 }
@@ -62,7 +62,7 @@ impl<'a> View<'a> {
         let length = u16::from_be_bytes([header[4], header[5]]);
         let payload_len =
             usize::from(length).checked_sub(HEADER_LEN).ok_or(DatagramError::Length(length))?;
-        let payload = rest.get(..payload_len).ok_or(Truncated {
+        let payload = rest.get(..payload_len).ok_or(TruncationError {
             what: WHAT,
             needed: length.into(),
             len: octets.len(),

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::stats::Distribution;
-use crate::stats::special::normal_quantile;
+use crate::stats::distributions::normal_quantile;
 
 /// The delay of the null path.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -49,7 +49,7 @@ impl Default for Recognition {
 
 /// The reason why a packet has no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unrecognized {
+pub enum NoKeyReason {
     /// The capture holds fewer octets of it than are to be compared.
     Cut {
         /// Captured octets that could be compared.
@@ -63,13 +63,13 @@ pub enum Unrecognized {
 
 impl Recognition {
     /// Returns the key of an arriving packet.
-    pub fn key(&self, packet: &Packet<'_>) -> Result<u64, Unrecognized> {
+    pub fn key(&self, packet: &Packet<'_>) -> Result<u64, NoKeyReason> {
         self.key_on(Side::Arrivals, packet)
     }
 
     /// Returns the key of a packet captured on this side. A departing reply has the key of its request, and a
     /// request that is forwarded unchanged has another.
-    pub fn key_on(&self, side: Side, packet: &Packet<'_>) -> Result<u64, Unrecognized> {
+    pub fn key_on(&self, side: Side, packet: &Packet<'_>) -> Result<u64, NoKeyReason> {
         let reversed = self.reply && side == Side::Departures;
         let (ethertype, payload) = network(packet)?;
         // The payload on the wire, captured or not.
@@ -85,8 +85,8 @@ impl Recognition {
     }
 
     /// The first octets of `len`, limited to those to compare.
-    fn prefix<'a>(&self, captured: &'a [u8], len: usize) -> Result<&'a [u8], Unrecognized> {
-        captured.get(..len.min(self.octets)).ok_or(Unrecognized::Cut { captured: captured.len() })
+    fn prefix<'a>(&self, captured: &'a [u8], len: usize) -> Result<&'a [u8], NoKeyReason> {
+        captured.get(..len.min(self.octets)).ok_or(NoKeyReason::Cut { captured: captured.len() })
     }
 
     fn ipv4(
@@ -95,14 +95,14 @@ impl Recognition {
         captured: &[u8],
         wire_len: usize,
         reversed: bool,
-    ) -> Result<(), Unrecognized> {
+    ) -> Result<(), NoKeyReason> {
         let header: &[u8; 20] = header(captured, wire_len)?;
         let header_len = usize::from(header[0] & 0x0f) * 4;
         let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
         // 0: a large packet that the NIC segments.
         let total = if total == 0 { wire_len } else { total };
         if header_len < 20 || total < header_len || total > wire_len {
-            return Err(Unrecognized::Malformed);
+            return Err(NoKeyReason::Malformed);
         }
         let packet = self.prefix(captured, total)?;
         let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
@@ -127,12 +127,12 @@ impl Recognition {
         captured: &[u8],
         wire_len: usize,
         reversed: bool,
-    ) -> Result<(), Unrecognized> {
+    ) -> Result<(), NoKeyReason> {
         let header: &[u8; 40] = header(captured, wire_len)?;
         let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
         let total = if payload_len == 0 { wire_len } else { 40 + payload_len };
         if total > wire_len {
-            return Err(Unrecognized::Malformed);
+            return Err(NoKeyReason::Malformed);
         }
         let packet = self.prefix(captured, total)?;
         hasher.write_u64((total as u64) << 8 | u64::from(header[6]) | 1 << 63);
@@ -201,7 +201,7 @@ impl Recognition {
         ethertype: EtherType,
         captured: &[u8],
         wire_len: usize,
-    ) -> Result<(), Unrecognized> {
+    ) -> Result<(), NoKeyReason> {
         let mut payload = self.prefix(captured, wire_len)?;
         if wire_len <= MIN_PAYLOAD {
             // Padding is present on one side and not yet, or no longer, on the other.
@@ -215,18 +215,18 @@ impl Recognition {
 }
 
 /// Returns the payload of the link header, and its EtherType.
-fn network<'a>(packet: &Packet<'a>) -> Result<(EtherType, &'a [u8]), Unrecognized> {
+fn network<'a>(packet: &Packet<'a>) -> Result<(EtherType, &'a [u8]), NoKeyReason> {
     let cut = packet.octets.len() < packet.wire_len as usize;
     match packet.link {
         LinkType::ETHERNET => match Frame::parse(packet.octets) {
             Ok(frame) => Ok((frame.ethertype(), frame.payload())),
-            Err(_) if cut => Err(Unrecognized::Cut { captured: 0 }),
-            Err(_) => Err(Unrecognized::Malformed),
+            Err(_) if cut => Err(NoKeyReason::Cut { captured: 0 }),
+            Err(_) => Err(NoKeyReason::Malformed),
         },
         LinkType::RAW_IP => Ok((ip_version(packet.octets), packet.octets)),
         LinkType::LINUX_SLL => cooked(packet.octets, 14, 16, cut),
         LinkType::LINUX_SLL2 => cooked(packet.octets, 0, 20, cut),
-        other => Err(Unrecognized::Link(other)),
+        other => Err(NoKeyReason::Link(other)),
     }
 }
 
@@ -268,9 +268,9 @@ pub(crate) fn hop_limit(packet: &Packet<'_>) -> Option<u8> {
 }
 
 /// Returns the header at the start of a packet.
-fn header<const N: usize>(captured: &[u8], wire_len: usize) -> Result<&[u8; N], Unrecognized> {
-    let cut = Unrecognized::Cut { captured: captured.len() };
-    captured.first_chunk().ok_or(if wire_len < N { Unrecognized::Malformed } else { cut })
+fn header<const N: usize>(captured: &[u8], wire_len: usize) -> Result<&[u8; N], NoKeyReason> {
+    let cut = NoKeyReason::Cut { captured: captured.len() };
+    captured.first_chunk().ok_or(if wire_len < N { NoKeyReason::Malformed } else { cut })
 }
 
 /// Returns the EtherType that an IP packet without a link header would have.
@@ -287,11 +287,11 @@ fn cooked(
     protocol: usize,
     header_len: usize,
     cut: bool,
-) -> Result<(EtherType, &[u8]), Unrecognized> {
+) -> Result<(EtherType, &[u8]), NoKeyReason> {
     match (octets.get(protocol..protocol + 2), octets.get(header_len..)) {
         (Some(&[a, b]), Some(payload)) => Ok((EtherType::from([a, b]), payload)),
-        _ if cut => Err(Unrecognized::Cut { captured: 0 }),
-        _ => Err(Unrecognized::Malformed),
+        _ if cut => Err(NoKeyReason::Cut { captured: 0 }),
+        _ => Err(NoKeyReason::Malformed),
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::Read;
 
 use crate::capture::{CaptureError, Packet, Reader};
 use crate::diagnosis::Evidence;
-use crate::key::{Recognition, Unrecognized};
+use crate::key::{NoKeyReason, Recognition};
 use crate::matching::{Event, Matcher, Observation};
 use intake::{Intake, meet};
 pub use intake::{PacketFilter, Plan, SidePlan};
@@ -54,13 +54,13 @@ pub struct Tally {
 
 impl Tally {
     /// Counts a packet without a key.
-    fn count(&mut self, unrecognized: Unrecognized) {
+    fn count(&mut self, unrecognized: NoKeyReason) {
         match unrecognized {
-            Unrecognized::Cut { captured } => {
+            NoKeyReason::Cut { captured } => {
                 self.cut += 1;
                 self.shortest_cut = Some(self.shortest_cut.map_or(captured, |s| s.min(captured)));
             }
-            Unrecognized::Malformed | Unrecognized::Link(_) => self.malformed += 1,
+            NoKeyReason::Malformed | NoKeyReason::Link(_) => self.malformed += 1,
         }
     }
 

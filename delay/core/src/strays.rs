@@ -23,8 +23,8 @@ pub struct StrayRun {
 /// Finds unmatched arrivals among unmatched departures.
 #[derive(Debug, Default)]
 pub(crate) struct Strays {
-    arrivals: Unmatched,
-    departures: Unmatched,
+    arrivals: UnmatchedPackets,
+    departures: UnmatchedPackets,
     run: StrayRun,
     matched: u64,
     longest: StrayRun,
@@ -86,12 +86,12 @@ impl Strays {
 
 /// The latest unmatched packets of a side, and the time of each key; `None`: more than one.
 #[derive(Debug, Default)]
-struct Unmatched {
+struct UnmatchedPackets {
     times_ns: HashMap<u64, Option<i64>>,
     order: VecDeque<u64>,
 }
 
-impl Unmatched {
+impl UnmatchedPackets {
     fn insert(&mut self, key: u64, time_ns: i64) {
         if let Some(known) = self.times_ns.get_mut(&key) {
             *known = None;

@@ -1,9 +1,9 @@
 //! A summary of the delays of a hop, in bounded memory, as matches arrive in order of arrival.
 
 use crate::matching::Verdict;
-use crate::over_time::OverTime;
 use crate::stats::{Distribution, Variation};
 use crate::tail::LargestDelays;
+use crate::timeline::DelayTimeline;
 
 /// Maximum number of delays kept for the tail.
 const LARGEST: usize = 10_000;
@@ -20,7 +20,7 @@ pub struct DelaySummary {
     /// The longest delays.
     pub largest: LargestDelays,
     /// Delays over time.
-    pub over_time: OverTime,
+    pub over_time: DelayTimeline,
     /// The number of matched packets with the same time stamp on both sides.
     pub equal_times: u64,
 }
@@ -39,7 +39,7 @@ impl DelaySummary {
             ambiguous: Distribution::new(),
             variation: Variation::new(),
             largest: LargestDelays::new(LARGEST),
-            over_time: OverTime::new(),
+            over_time: DelayTimeline::new(),
             equal_times: 0,
         }
     }
@@ -84,6 +84,6 @@ mod tests {
         assert_eq!(collected.ambiguous.max_ns(), Some(1000));
         // The variation of the first two, and of the last two.
         assert_eq!(collected.variation.count(), 2);
-        assert_eq!((collected.largest.count(), collected.over_time.stretches().count()), (5, 1));
+        assert_eq!((collected.largest.count(), collected.over_time.bins().count()), (5, 1));
     }
 }

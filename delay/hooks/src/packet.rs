@@ -1,6 +1,6 @@
 //! Reports of completed packets.
 
-use onbeat_bpf::Plain;
+use onbeat_bpf::PlainData;
 
 use crate::Detail;
 use crate::abi::{hooks_after, hooks_context, hooks_fate, hooks_packet, hooks_point};

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use libbpf_rs::{Link, Map, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 use onbeat_bpf::Runs;
 use onbeat_bpf::tracepoints::Tracepoints;
-use onbeat_bpf::{Object, Plain, UnloadedObject};
+use onbeat_bpf::{Object, PlainData, UnloadedObject};
 use onbeat_netdev::Handle;
 
 use crate::abi::hooks_cpu;

@@ -242,9 +242,9 @@ fn bounds(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
 }
 
 fn over_time(outcome: &mut Outcome, collected: &DelaySummary) {
-    let points = |of: fn(&onbeat_delay::over_time::TimeBin) -> i64| {
-        let stretches = collected.over_time.stretches();
-        stretches.map(|stretch| (stretch.middle_ns as f64 / 1e9, of(&stretch) as f64)).collect()
+    let points = |of: fn(&onbeat_delay::timeline::TimeBin) -> i64| {
+        let bins = collected.over_time.bins();
+        bins.map(|stretch| (stretch.middle_ns as f64 / 1e9, of(&stretch) as f64)).collect()
     };
     let figure = TimeSeries::continuous("ns")
         .series("longest", points(|stretch| stretch.longest_ns))

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use onbeat_frer::plane::{Disposition, FrameIdentity, Plane};
 use onbeat_frer::spec::{
-    Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, Tagged,
+    Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, TagMatch,
     VlanMatch,
 };
 use onbeat_wire::MacAddress;
@@ -44,7 +44,7 @@ fn nodes(streams: u32) -> [Plane; 2] {
         let [_, _, high, low] = number.to_be_bytes();
         let identification = Identification::Null {
             destination: MacAddress([1, 0, 0x5e, 0, high, low]),
-            vlan: VlanMatch { tagged: Tagged::Tagged, vlan: 100 },
+            vlan: VlanMatch { tagged: TagMatch::Tagged, vlan: 100 },
         };
         let stream = |from, to, tag| Stream {
             name: format!("stream-{number}"),

@@ -4,7 +4,7 @@
 //!
 //! * A frame is *tagged* if its outer VLAN tag has a VLAN id other than 0. VLAN id 0 means "no VLAN", so a
 //!   priority-tagged frame is treated like an untagged one.
-//! * A required VLAN id (not 0) is compared only if the frame has one: with [`Tagged::All`], frames without a
+//! * A required VLAN id (not 0) is compared only if the frame has one: with [`TagMatch::All`], frames without a
 //!   VLAN match as well.
 
 mod group;
@@ -17,7 +17,7 @@ use core::net::IpAddr;
 
 use onbeat_wire::{Frame, Ip, MacAddress};
 
-use crate::spec::{Identification, IpMatch, MaskAndMatch, NextProtocol, Tagged, VlanMatch};
+use crate::spec::{Identification, IpMatch, MaskAndMatch, NextProtocol, TagMatch, VlanMatch};
 
 pub use shape::MemberRef;
 pub use table::{Conflict, Table};
@@ -103,9 +103,9 @@ impl Identification {
 impl VlanMatch {
     fn matches(self, vid: Option<u16>) -> bool {
         match (self.tagged, vid) {
-            (Tagged::Tagged, None) | (Tagged::Priority, Some(_)) => false,
-            (Tagged::Priority | Tagged::All, None) => true,
-            (Tagged::Tagged | Tagged::All, Some(vid)) => self.vlan == 0 || self.vlan == vid,
+            (TagMatch::Tagged, None) | (TagMatch::Priority, Some(_)) => false,
+            (TagMatch::Priority | TagMatch::All, None) => true,
+            (TagMatch::Tagged | TagMatch::All, Some(vid)) => self.vlan == 0 || self.vlan == vid,
         }
     }
 }

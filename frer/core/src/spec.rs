@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 pub use identification::{
     Identification, IdentificationError, IdentificationKind, IpMatch, LookupKey, MaskAndMatch,
-    NextProtocol, Parameters, Tagged, VlanMatch,
+    NextProtocol, Parameters, TagMatch, VlanMatch,
 };
 pub use rewrite::{Rewrite, RewriteError, VlanAction};
 

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use onbeat_frer::plane::{Disposition, FrameIdentity, Plane, Replica};
 use onbeat_frer::spec::PortId;
 use onbeat_link::raw::{BATCH, Clock, Pool};
-use onbeat_wire::edit::Edited;
+use onbeat_wire::edit::EditedFrame;
 
 use crate::control::{self, Control, Requests, ThreadState};
 use crate::port::{Input, Output, PacketInput, XskInput};
@@ -251,7 +251,7 @@ fn originals(
                     sender.push(&parts.head, parts.rest);
                     pool.give(frame);
                 }
-                Some((Edited { head, rest }, Output::Xsk(sender))) => {
+                Some((EditedFrame { head, rest }, Output::Xsk(sender))) => {
                     let replaced = octets.len() - rest.len();
                     umem.replace_head(&mut frame, replaced, &head);
                     sender.push(frame, pool);

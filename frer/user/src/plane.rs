@@ -42,7 +42,7 @@ pub struct Options {
 pub struct UserPlane {
     forwarder: Forwarder,
     /// By name. A port keeps its index while it is attached, whatever its number in the configuration.
-    ports: BTreeMap<String, Opened>,
+    ports: BTreeMap<String, OpenedPort>,
     /// The streams in the thread, by name.
     streams: HashMap<String, Stream>,
     max_streams: u32,
@@ -61,7 +61,7 @@ struct Xsk {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Opened {
+struct OpenedPort {
     place: PortId,
     index: u32,
     attachment: Attachment,
@@ -103,7 +103,7 @@ impl UserPlane {
             xsk.steering.detach(name)?;
         }
         let attachment = Attachment::Packet;
-        self.open(name, Opened { place, index: link.index, attachment }, port)
+        self.open(name, OpenedPort { place, index: link.index, attachment }, port)
     }
 
     /// Opens a port's interface by AF_XDP, in place of the former port.
@@ -140,7 +140,7 @@ impl UserPlane {
         };
         let zero_copy = port.copies() == Some(CopyMode::None);
         let attachment = Attachment::Xsk { mode: spec.mode, zero_copy };
-        self.open(&spec.name, Opened { place, index: spec.ifindex, attachment }, port)?;
+        self.open(&spec.name, OpenedPort { place, index: spec.ifindex, attachment }, port)?;
         self.steer()
     }
 
@@ -160,7 +160,7 @@ impl UserPlane {
         here.filter_map(|(name, _)| steering.running_program(name)).next()
     }
 
-    fn open(&mut self, name: &str, opened: Opened, port: Port) -> Result<()> {
+    fn open(&mut self, name: &str, opened: OpenedPort, port: Port) -> Result<()> {
         self.forwarder.control().set_port(opened.place, Some(port))?;
         self.ports.insert(name.to_owned(), opened);
         Ok(())
@@ -343,7 +343,7 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
 
     fn runs(&self, name: &str) -> bool {
         match (self.ports.get(name), &self.xsk) {
-            (Some(Opened { attachment: Attachment::Xsk { .. }, .. }), Some(xsk)) => {
+            (Some(OpenedPort { attachment: Attachment::Xsk { .. }, .. }), Some(xsk)) => {
                 xsk.steering.runs(name)
             }
             (opened, _) => opened.is_some(),

@@ -19,10 +19,10 @@ use onbeat_frer::plane::Disposition;
 use onbeat_frer::spec::{PortId, Stream};
 use onbeat_frer_xdp::Options;
 
-#[path = "../tests/common/mixed.rs"]
-mod mixed;
+#[path = "../tests/common/mixed_streams.rs"]
+mod mixed_streams;
 
-use mixed::{PORTS, STREAMS};
+use mixed_streams::{PORTS, STREAMS};
 
 /// Streams with traffic; all others change.
 const STEADY: u32 = STREAMS / 10;
@@ -64,7 +64,7 @@ impl Plane for UserSpace {
         for _ in 0..BATCH {
             let index = self.next % STEADY;
             self.next = self.next.wrapping_add(1);
-            let port = PortId(mixed::port(index) as u8);
+            let port = PortId(mixed_streams::port(index) as u8);
             let fate = self.plane.frame(port, 1, &self.frames[index as usize]);
             assert!(matches!(fate, Disposition::Sent(_)), "stream {index} while others change");
         }
@@ -89,7 +89,7 @@ fn measure(plane: &mut impl Plane, all: &[Stream]) {
     for number in 0..CHANGES {
         // Distributed over all streams, without repetition.
         let index = STEADY + number * 7_919 % (STREAMS - STEADY);
-        let stream = mixed::stream(index);
+        let stream = mixed_streams::stream(index);
         let mut changed = stream.clone();
         changed.egress[0].rewrite.priority = Some(5);
         times[0].push(time(|| plane.change(&[], &[changed])));
@@ -133,10 +133,10 @@ fn kernel(all: &[Stream]) {
     let mut kernel = Kernel { plane, names };
     thread::scope(|scope| {
         scope.spawn(|| {
-            let frames: Vec<_> = (0..STEADY).map(mixed::frame).collect();
+            let frames: Vec<_> = (0..STEADY).map(mixed_streams::frame).collect();
             while !ended.load(Ordering::Relaxed) {
                 for (index, frame) in (0..STEADY).zip(&frames) {
-                    run(&programs[mixed::port(index)], frame);
+                    run(&programs[mixed_streams::port(index)], frame);
                 }
             }
         });
@@ -166,12 +166,12 @@ fn user_space(all: &[Stream]) {
     let mut plane = onbeat_frer::plane::Plane::new(PORTS as usize);
     let took = time(|| plane.change(&[], all).expect("streams without conflict"));
     println!("  start with {STREAMS} streams: {:.0} ms", took.as_secs_f64() * 1e3);
-    let frames = (0..STEADY).map(mixed::frame).collect();
+    let frames = (0..STEADY).map(mixed_streams::frame).collect();
     measure(&mut UserSpace { plane, frames, next: 0 }, all);
 }
 
 fn main() {
-    let all: Vec<Stream> = (0..STREAMS).map(mixed::stream).collect();
+    let all: Vec<Stream> = (0..STREAMS).map(mixed_streams::stream).collect();
     kernel(&all);
     user_space(&all);
 }

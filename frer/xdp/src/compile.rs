@@ -3,10 +3,10 @@
 use std::cmp::{Ordering, Reverse};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use onbeat_bpf::Plain;
+use onbeat_bpf::PlainData;
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, IpMatch, LookupKey, MaskAndMatch, Recovery, Rewrite,
-    SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
+    SequenceTag, Stream, TagMatch, VlanAction, VlanMatch,
 };
 
 use crate::abi::constants as c;
@@ -29,7 +29,7 @@ pub enum Key {
 
 /// The kind of a key: frames are looked up once per kind in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum KeyKind {
     /// A shape of layer 2.
     L2(u16),
     /// A shape of IP.
@@ -40,11 +40,11 @@ pub enum Kind {
 
 impl Key {
     /// Returns the kind of the key.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> KeyKind {
         match self {
-            Key::L2(key) => Kind::L2(key.shape_port & 0xff),
-            Key::Ip(key) => Kind::Ip(key.shape),
-            Key::Mask(key) => Kind::Mask(key.mask),
+            Key::L2(key) => KeyKind::L2(key.shape_port & 0xff),
+            Key::Ip(key) => KeyKind::Ip(key.shape),
+            Key::Mask(key) => KeyKind::Mask(key.mask),
         }
     }
 
@@ -152,15 +152,15 @@ pub fn found_key(key: &frer_l2_key) -> u64 {
     u64::from(c::FOUND) | u64::from(key.shape_port)
 }
 
-/// Returns class and VID of a VLAN requirement. `Tagged::All` with a VID also matches frames without a tag,
+/// Returns class and VID of a VLAN requirement. `TagMatch::All` with a VID also matches frames without a tag,
 /// under a separate key.
 fn vlan_keys(vlan: &VlanMatch) -> Vec<(u32, u16)> {
     match (vlan.tagged, vlan.vlan) {
-        (Tagged::Tagged, 0) => vec![(c::VLAN_ANY, 0)],
-        (Tagged::Tagged, vid) => vec![(c::VLAN_EXACT, vid)],
-        (Tagged::Priority, _) => vec![(c::VLAN_PRIORITY, 0)],
-        (Tagged::All, 0) => vec![(c::VLAN_ALL, 0)],
-        (Tagged::All, vid) => vec![(c::VLAN_ALL_VID, vid), (c::VLAN_ALL_VID, 0)],
+        (TagMatch::Tagged, 0) => vec![(c::VLAN_ANY, 0)],
+        (TagMatch::Tagged, vid) => vec![(c::VLAN_EXACT, vid)],
+        (TagMatch::Priority, _) => vec![(c::VLAN_PRIORITY, 0)],
+        (TagMatch::All, 0) => vec![(c::VLAN_ALL, 0)],
+        (TagMatch::All, vid) => vec![(c::VLAN_ALL_VID, vid), (c::VLAN_ALL_VID, 0)],
     }
 }
 

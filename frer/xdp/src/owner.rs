@@ -31,7 +31,7 @@ pub(crate) fn of_member(
 #[cfg(test)]
 mod tests {
     use onbeat_frer::spec::{
-        IpMatch, MaskAndMatch, NextProtocol, Rewrite, Tagged, VlanAction, VlanMatch,
+        IpMatch, MaskAndMatch, NextProtocol, Rewrite, TagMatch, VlanAction, VlanMatch,
     };
     use onbeat_wire::MacAddress;
 
@@ -39,18 +39,18 @@ mod tests {
 
     const ADDRESS: MacAddress = MacAddress([0x02, 0, 0, 0, 0x0f, 0xff]);
 
-    fn vlan(tagged: Tagged, vlan: u16) -> VlanMatch {
+    fn vlan(tagged: TagMatch, vlan: u16) -> VlanMatch {
         VlanMatch { tagged, vlan }
     }
 
     fn active(up: Rewrite) -> Identification {
-        Identification::ActiveDestination { destination: ADDRESS, vlan: vlan(Tagged::All, 0), up }
+        Identification::ActiveDestination { destination: ADDRESS, vlan: vlan(TagMatch::All, 0), up }
     }
 
     fn ip(destination: &str, source: Option<&str>, next_protocol: NextProtocol) -> Identification {
         Identification::Ip(IpMatch {
             destination: MacAddress::BROADCAST,
-            vlan: vlan(Tagged::Priority, 0),
+            vlan: vlan(TagMatch::Priority, 0),
             ip_source: source.map(|source| source.parse().unwrap()),
             ip_destination: destination.parse().unwrap(),
             dscp: source.map(|_| 46),
@@ -78,8 +78,8 @@ mod tests {
             priority,
         };
         vec![
-            Identification::Null { destination: ADDRESS, vlan: vlan(Tagged::Tagged, 100) },
-            Identification::SourceMacVlan { source: ADDRESS, vlan: vlan(Tagged::All, 7) },
+            Identification::Null { destination: ADDRESS, vlan: vlan(TagMatch::Tagged, 100) },
+            Identification::SourceMacVlan { source: ADDRESS, vlan: vlan(TagMatch::All, 7) },
             active(Rewrite::default()),
             active(set(Some(7))),
             active(Rewrite { vlan: VlanAction::Remove, ..set(None) }),

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use libbpf_rs::{MapCore, MapHandle, OpenMapMut, ProgramInput, ProgramMut};
-use onbeat_bpf::{Object, Plain, UnloadedObject, bpf_object};
+use onbeat_bpf::{Object, PlainData, UnloadedObject, bpf_object};
 use onbeat_frer::spec::MAX_EGRESS;
 
 use crate::abi::constants as c;

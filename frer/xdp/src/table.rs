@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use onbeat_bpf::Plain;
+use onbeat_bpf::PlainData;
 
 use crate::error::{Context, Result};
 
@@ -14,7 +14,7 @@ pub(crate) struct Table<K, V> {
     types: PhantomData<(K, V)>,
 }
 
-impl<K: Plain, V: Plain> Table<K, V> {
+impl<K: PlainData, V: PlainData> Table<K, V> {
     /// Wraps `map`, whose keys and values must have these sizes.
     pub(crate) fn new(map: MapHandle) -> Self {
         assert_eq!(map.key_size() as usize, size_of::<K>(), "key of {:?}", map.name());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 
-use onbeat_host::settings::Restored;
+use onbeat_host::settings::RestoredEntry;
 
 use super::{Config, Event, Usage, run};
 use crate::{Error, Result};
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 pub struct Background {
     /// Stops the thread when dropped.
     stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<Result<Vec<Restored>>>>,
+    thread: Option<JoinHandle<Result<Vec<RestoredEntry>>>>,
 }
 
 impl Background {
@@ -64,11 +64,11 @@ impl Background {
     ///
     /// # Errors
     /// The reason why it had stopped before; it restored all settings then.
-    pub fn stop(mut self) -> Result<Vec<Restored>> {
+    pub fn stop(mut self) -> Result<Vec<RestoredEntry>> {
         self.join()
     }
 
-    fn join(&mut self) -> Result<Vec<Restored>> {
+    fn join(&mut self) -> Result<Vec<RestoredEntry>> {
         drop(self.stop.take());
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(Vec::new()),

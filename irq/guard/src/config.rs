@@ -24,7 +24,7 @@ pub struct Config {
     /// Budgets of processes; the first matching rule applies.
     pub budgets: Vec<Rule>,
     /// Where packets above a budget are dropped.
-    pub drop_at: DropAt,
+    pub drop_at: DropPoint,
     /// Rows of the ledger for budgets; `None`: the default of [`Tracer::start`](onbeat_irq::Tracer::start).
     pub ledger_rows: Option<u32>,
     /// Processes that can have a budget at the same time, before all others share the strictest; `None`:
@@ -59,7 +59,7 @@ impl FromStr for Namespaces {
 
 /// Where packets are dropped early.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum DropAt {
+pub enum DropPoint {
     /// Where they enter the network stack: tc ingress. Compatible with other programs there.
     #[default]
     Tc,
@@ -69,7 +69,7 @@ pub enum DropAt {
 }
 
 /// The form used in configurations.
-impl FromStr for DropAt {
+impl FromStr for DropPoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -95,7 +95,7 @@ impl Config {
             settings: Settings::default(),
             interval: Self::INTERVAL,
             budgets: Vec::new(),
-            drop_at: DropAt::default(),
+            drop_at: DropPoint::default(),
             ledger_rows: None,
             process_rows: None,
         }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use onbeat_host::settings::{
-    Change as Made, Entry, Host, Log, NapiThread, Outcome, RestoreOutcome, Restored, Setting,
+    Change as Made, Entry, Host, Log, NapiThread, Outcome, RestoreOutcome, RestoredEntry, Setting,
     SettingKind, SettingLocation, Tuning, apply, change_all, restore,
 };
 
@@ -108,7 +108,7 @@ impl<'a> Guard<'a> {
     ///
     /// # Errors
     /// The journal cannot be written. Settings that could not be restored stay in it.
-    pub fn stop(self) -> Result<Vec<Restored>> {
+    pub fn stop(self) -> Result<Vec<RestoredEntry>> {
         Ok(restore(self.host, self.log)?)
     }
 

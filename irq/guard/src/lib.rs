@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use onbeat_host::NamespaceLock;
-use onbeat_host::settings::{Host, Journal, Live, Report, Restored, plan};
+use onbeat_host::settings::{Host, Journal, LiveHost, Report, RestoredEntry, plan};
 use onbeat_netdev::Namespace;
 use onbeat_realtime::{Profile, Realtime, Scheduling};
 
@@ -43,7 +43,7 @@ pub use background::Background;
 pub use candidates::{
     Candidates, DeviceTopology, Reader, Scan, Socket, Thread, WaitingThread, candidates,
 };
-pub use config::{Config, DropAt, Namespaces, Rule};
+pub use config::{Config, DropPoint, Namespaces, Rule};
 pub use error::{Error, Result};
 pub use event::{Event, HighestWaiter, Usage};
 pub use guard::Guard;
@@ -141,8 +141,8 @@ pub fn run(
     directory: &Path,
     go_on: &mut (dyn FnMut(Duration) -> bool + Send),
     report: &mut (dyn FnMut(&[Event], &[Usage]) + Send),
-) -> Result<Vec<Restored>> {
-    Live::run(|host| {
+) -> Result<Vec<RestoredEntry>> {
+    LiveHost::run(|host| {
         let start = Instant::now();
         let now_ns = || start.elapsed().as_nanos() as u64;
         let mut journal = Journal::open(directory, DISCARD)?;
@@ -180,7 +180,7 @@ pub struct Preview {
 /// # Errors
 /// As [`Guard::start`].
 pub fn preview(config: &Config) -> Result<Preview> {
-    Live::run(|host| {
+    LiveHost::run(|host| {
         let mut observer = observer::LiveObserver::open(config, Duration::MAX, 0)?;
         let there = observer.devices(&config.interfaces)?;
         for name in &config.interfaces {
@@ -198,9 +198,9 @@ pub fn preview(config: &Config) -> Result<Preview> {
 ///
 /// # Errors
 /// [`onbeat_host::settings::Error::Host`] while a guard runs; the journal cannot be read or written.
-pub fn restore(directory: &Path, forget: bool) -> Result<Vec<Restored>> {
+pub fn restore(directory: &Path, forget: bool) -> Result<Vec<RestoredEntry>> {
     use onbeat_host::settings::{self, Log};
-    Live::run(|live| {
+    LiveHost::run(|live| {
         let mut journal = Journal::open(directory, DISCARD)?;
         let _lock = lock()?;
         let restored = settings::restore(live, &mut journal)?;

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Map, MapCore, MapFlags};
-use onbeat_bpf::{Link, Object, Plain};
+use onbeat_bpf::{Link, Object, PlainData};
 
-use super::config::DropAt;
+use super::config::DropPoint;
 use crate::abi::{guard_count, guard_size};
 use crate::error::{Error, Result};
 use onbeat_irq_core::policy::Limit;
@@ -44,7 +44,7 @@ pub(super) struct Count {
 #[derive(Debug)]
 pub(super) struct Limiter {
     object: Object,
-    drop_at: DropAt,
+    drop_at: DropPoint,
     links: Vec<(u32, Link)>,
     limits: Vec<u64>,
     addresses: BTreeSet<Ipv6Addr>,
@@ -55,9 +55,9 @@ impl Limiter {
     pub(super) const SLOTS: u32 = guard_size::GUARD_SLOTS.0;
 
     /// Attached to no device yet. `numbers` are the tables with the number of each socket.
-    pub(super) fn new(numbers: &[Map<'_>], drop_at: DropAt) -> Result<Self> {
+    pub(super) fn new(numbers: &[Map<'_>], drop_at: DropPoint) -> Result<Self> {
         let object = Object::load(LIMIT, "the program of budgets", |object| {
-            if drop_at != DropAt::Xdp {
+            if drop_at != DropPoint::Xdp {
                 object.skip(AT_XDP);
             }
             numbers.iter().try_for_each(|table| object.share(table))
@@ -104,7 +104,7 @@ impl Limiter {
     }
 
     fn attach(&self, device: u32) -> Result<Link> {
-        if self.drop_at == DropAt::Xdp {
+        if self.drop_at == DropPoint::Xdp {
             match Link::xdp(self.object.program(AT_XDP).as_fd(), device, XDP_FLAGS) {
                 Ok(link) => return Ok(link),
                 // The interface no longer exists: the caller finds that when it lists devices.

@@ -11,12 +11,12 @@ pub(super) struct Numbers {
     /// From 1 to this: the numbers that the processes of a rule share.
     shared: u32,
     free: BTreeSet<u32>,
-    of: BTreeMap<Process, Assigned>,
+    of: BTreeMap<Process, AssignedNumber>,
 }
 
 /// The number of a process, and its rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Assigned {
+pub(super) struct AssignedNumber {
     pub(super) number: u32,
     pub(super) rule: usize,
 }
@@ -28,7 +28,7 @@ impl Numbers {
         Self { shared, free: (shared + 1..end).collect(), of: BTreeMap::new() }
     }
 
-    pub(super) fn get(&self, process: Process) -> Option<Assigned> {
+    pub(super) fn get(&self, process: Process) -> Option<AssignedNumber> {
         self.of.get(&process).copied()
     }
 
@@ -38,23 +38,23 @@ impl Numbers {
     }
 
     /// Gives a process a number.
-    pub(super) fn assign(&mut self, process: Process, rule: usize) -> Assigned {
+    pub(super) fn assign(&mut self, process: Process, rule: usize) -> AssignedNumber {
         let number = self.free.pop_first().unwrap_or(self.number_of_rule(rule));
-        self.insert(process, Assigned { number, rule })
+        self.insert(process, AssignedNumber { number, rule })
     }
 
     /// Gives a process the shared number of a rule.
-    pub(super) fn share(&mut self, process: Process, rule: usize) -> Assigned {
-        self.insert(process, Assigned { number: self.number_of_rule(rule), rule })
+    pub(super) fn share(&mut self, process: Process, rule: usize) -> AssignedNumber {
+        self.insert(process, AssignedNumber { number: self.number_of_rule(rule), rule })
     }
 
-    fn insert(&mut self, process: Process, assigned: Assigned) -> Assigned {
+    fn insert(&mut self, process: Process, assigned: AssignedNumber) -> AssignedNumber {
         self.of.insert(process, assigned);
         assigned
     }
 
     /// Releases the number of a process.
-    pub(super) fn release(&mut self, process: Process) -> Option<Assigned> {
+    pub(super) fn release(&mut self, process: Process) -> Option<AssignedNumber> {
         let assigned = self.of.remove(&process)?;
         if !self.is_shared(assigned.number) {
             self.free.insert(assigned.number);
@@ -77,7 +77,7 @@ impl Numbers {
     }
 
     /// Whether a process that shares a number could have its own.
-    pub(super) fn can_have_own_number(&self, assigned: Assigned) -> bool {
+    pub(super) fn can_have_own_number(&self, assigned: AssignedNumber) -> bool {
         self.is_shared(assigned.number) && !self.is_full()
     }
 }
@@ -100,7 +100,7 @@ mod tests {
         for pid in 100..1100 {
             let rule = pid as usize % 2;
             let assigned = numbers.assign(process(pid), rule);
-            assert_eq!(assigned, Assigned { number: rule as u32 + 1, rule });
+            assert_eq!(assigned, AssignedNumber { number: rule as u32 + 1, rule });
             assert!(numbers.is_shared(assigned.number) && !numbers.can_have_own_number(assigned));
         }
         // Processes that share a number free none.

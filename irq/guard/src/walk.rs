@@ -10,7 +10,7 @@ use libbpf_rs::ErrorKind as Kind;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, ProgramMut};
-use onbeat_bpf::{Object, Plain};
+use onbeat_bpf::{Object, PlainData};
 
 use super::TimeSlice;
 use super::candidates::{Reader, Scan, Socket, Thread, WaitingThread};
@@ -218,7 +218,11 @@ impl Slices {
     }
 
     /// Reads entries while there is time, at least some; true at the end of the walk.
-    fn advance<T: Plain>(&mut self, slice: &TimeSlice, mut each: impl FnMut(&T)) -> Result<bool> {
+    fn advance<T: PlainData>(
+        &mut self,
+        slice: &TimeSlice,
+        mut each: impl FnMut(&T),
+    ) -> Result<bool> {
         let mut iter = match self.current.take() {
             Some(iter) => iter,
             None => {

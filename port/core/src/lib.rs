@@ -132,7 +132,7 @@ pub use exclusive::refuse_foreign_program;
 pub use filter::Filter;
 pub use module::ModulePort;
 pub use open::open;
-pub use options::{PortOptions, Transmit, TxtimeOptions};
+pub use options::{PortOptions, TransmitMethod, TxtimeOptions};
 pub use packet::PacketPort;
 pub use port::{Cause, Confirmation, Diagnostics, Outcome, Port, ReceivedFrame, VlanTag};
 pub use response::Response;

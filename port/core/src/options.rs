@@ -36,7 +36,7 @@ pub struct PortOptions {
     /// `txtime`: options of launch times.
     pub txtime: TxtimeOptions,
     /// `module`: the method by which it passes frames to the driver.
-    pub transmit: Transmit,
+    pub transmit: TransmitMethod,
     /// `module`: create a virtual interface, `ob0` or the next free name, for frames of other EtherTypes. Without
     /// it they stay with the interface itself.
     pub switch: bool,
@@ -55,7 +55,7 @@ impl Default for PortOptions {
             mode: None,
             copy: false,
             txtime: TxtimeOptions::default(),
-            transmit: Transmit::default(),
+            transmit: TransmitMethod::default(),
             switch: false,
         }
     }
@@ -135,7 +135,7 @@ impl Default for TxtimeOptions {
 
 /// The method by which the kernel module passes frames to the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Transmit {
+pub enum TransmitMethod {
     /// Bypasses the queueing discipline; drops the frame while the driver's queue is locked or full. Launches are
     /// sent in softirq.
     #[default]
@@ -143,21 +143,22 @@ pub enum Transmit {
     /// Through the queueing discipline. Launches are sent in softirq.
     Queue,
     /// By netpoll: launches are sent in the timer's hard interrupt, with interrupts disabled. Not supported by
-    /// every driver, nor by PREEMPT_RT kernels. Responses are sent as by [`Transmit::Direct`].
+    /// every driver, nor by PREEMPT_RT kernels. Responses are sent as by [`TransmitMethod::Direct`].
     Netpoll,
 }
 
-impl Transmit {
+impl TransmitMethod {
     /// All methods.
-    pub const ALL: [Transmit; 3] = [Transmit::Direct, Transmit::Queue, Transmit::Netpoll];
+    pub const ALL: [TransmitMethod; 3] =
+        [TransmitMethod::Direct, TransmitMethod::Queue, TransmitMethod::Netpoll];
 }
 
-impl fmt::Display for Transmit {
+impl fmt::Display for TransmitMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Transmit::Direct => "direct",
-            Transmit::Queue => "queue",
-            Transmit::Netpoll => "netpoll",
+            TransmitMethod::Direct => "direct",
+            TransmitMethod::Queue => "queue",
+            TransmitMethod::Netpoll => "netpoll",
         })
     }
 }

@@ -1,6 +1,6 @@
 //! `Object` and `SubObject`.
 
-use onbeat_powerlink::od::{Access, AddError, DataType, Limits, Mappable, Object, ObjectId, id};
+use onbeat_powerlink::od::{Access, AddError, DataType, Limits, Object, ObjectId, PdoMapping, id};
 use roxmltree::Node;
 
 use crate::fault::Faults;
@@ -274,23 +274,23 @@ fn mappable(
     access: Access,
     data_type: DataType,
     faults: &Faults<'_, '_>,
-) -> Mappable {
-    let Some(written) = node.attribute("PDOmapping") else { return Mappable::No };
+) -> PdoMapping {
+    let Some(written) = node.attribute("PDOmapping") else { return PdoMapping::No };
     let mappable = match (written.trim(), access) {
-        ("no", _) => Mappable::No,
+        ("no", _) => PdoMapping::No,
         ("TPDO", _) | ("default" | "optional", Access::Constant | Access::ReadOnly) => {
-            Mappable::Transmit
+            PdoMapping::Transmit
         }
-        ("RPDO", _) | ("default" | "optional", Access::WriteOnly) => Mappable::Receive,
-        ("default" | "optional", Access::ReadWrite) => Mappable::Both,
+        ("RPDO", _) | ("default" | "optional", Access::WriteOnly) => PdoMapping::Receive,
+        ("default" | "optional", Access::ReadWrite) => PdoMapping::Both,
         _ => {
             let what = format!("PDOmapping {written:?} is not known");
             let help = "use no, default, optional, TPDO or RPDO";
             faults.note_attribute(node, "PDOmapping", what, help);
-            return Mappable::No;
+            return PdoMapping::No;
         }
     };
-    if data_type.fixed_len().is_some() { mappable } else { Mappable::No }
+    if data_type.fixed_len().is_some() { mappable } else { PdoMapping::No }
 }
 
 /// A hexadecimal number of at most `digits` digits in an attribute.

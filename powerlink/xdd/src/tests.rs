@@ -1,4 +1,4 @@
-use onbeat_powerlink::od::{Abort, Access, DataType, Limits, Mappable, id};
+use onbeat_powerlink::od::{Abort, Access, DataType, Limits, PdoMapping, id};
 
 use super::*;
 
@@ -33,9 +33,9 @@ fn a_device_with_everything() {
 
     let input = od.object(id(0x6000, 1)).unwrap();
     assert_eq!((input.data_type, input.access), (DataType::Unsigned(1), Access::ReadOnly));
-    assert_eq!(input.mappable, Mappable::Transmit);
+    assert_eq!(input.mappable, PdoMapping::Transmit);
     let mappable = |sub| od.object(id(0x6200, sub)).unwrap().mappable;
-    assert_eq!([0, 1, 2].map(mappable), [Mappable::No, Mappable::Receive, Mappable::Both]);
+    assert_eq!([0, 1, 2].map(mappable), [PdoMapping::No, PdoMapping::Receive, PdoMapping::Both]);
     let offset = od.object(id(0x6423, 1)).unwrap();
     assert_eq!((offset.data_type, offset.access), (DataType::Integer(2), Access::ReadWrite));
     assert_eq!(offset.default, (-5_i16).to_le_bytes());
@@ -76,7 +76,7 @@ fn a_configuration_of_a_larger_device() {
     let values = [1, 2, 3].map(|sub| od.get(id(0x2040, sub)).unwrap().to_vec());
     assert_eq!(values, [vec![254, 100, 168, 192], vec![2, 0, 0, 0, 0, 9], vec![]]);
     let mappable = [1, 2, 3, 4, 5, 6].map(|sub| object(0x6000, sub).mappable);
-    use Mappable::{Both, No, Receive, Transmit};
+    use PdoMapping::{Both, No, Receive, Transmit};
     assert_eq!(mappable, [No, Transmit, Both, Receive, Transmit, Receive]);
     // Actual values: of objects, of elements of an array, of a parameter.
     let expected = [
@@ -90,7 +90,7 @@ fn a_configuration_of_a_larger_device() {
 }
 
 /// What a description has of an object: type without the length of texts, access, PDOs, limits, default.
-type Content = (ObjectId, String, Access, Mappable, Option<Limits>, Vec<u8>);
+type Content = (ObjectId, String, Access, PdoMapping, Option<Limits>, Vec<u8>);
 
 fn content(od: &Dictionary) -> Vec<Content> {
     let of = |(id, object): (ObjectId, &onbeat_powerlink::od::Object)| {
@@ -123,13 +123,13 @@ fn a_written_description_has_the_same_objects() {
     };
     for len in 1..=8 {
         let signed = Some(Limits::Signed(-100..=100));
-        add(id(0x6000, len), DataType::Integer(len), Mappable::Transmit, signed);
-        add(id(0x6200, len), DataType::Unsigned(len), Mappable::Receive, None);
+        add(id(0x6000, len), DataType::Integer(len), PdoMapping::Transmit, signed);
+        add(id(0x6200, len), DataType::Unsigned(len), PdoMapping::Receive, None);
     }
-    add(id(0x6400, 0), DataType::Real(4), Mappable::Both, Some(Limits::Real(-1.5..=1e30)));
-    add(id(0x6401, 0), DataType::Real(8), Mappable::Both, None);
-    add(id(0x6402, 0), DataType::Boolean, Mappable::Both, Some(Limits::Unsigned(0..=1)));
-    add(id(0x2000, 0), DataType::Domain, Mappable::No, None);
+    add(id(0x6400, 0), DataType::Real(4), PdoMapping::Both, Some(Limits::Real(-1.5..=1e30)));
+    add(id(0x6401, 0), DataType::Real(8), PdoMapping::Both, None);
+    add(id(0x6402, 0), DataType::Boolean, PdoMapping::Both, Some(Limits::Unsigned(0..=1)));
+    add(id(0x2000, 0), DataType::Domain, PdoMapping::No, None);
     od.set_default(id(0x2000, 0), &[0, 1, 0xfe]).unwrap();
     od.set_default(id(0x6401, 0), &0.1_f64.to_le_bytes()).unwrap();
     let nodes = [(&od, false), (&managing(&identity), true)];

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use onbeat_powerlink::od::{Access, Dictionary, Limits, Mappable, Object, ObjectId, profile};
+use onbeat_powerlink::od::{Access, Dictionary, Limits, Object, ObjectId, PdoMapping, profile};
 
 use crate::{names, value};
 
@@ -205,10 +205,10 @@ fn attributes(device: &Device<'_>, object: ObjectId, described: &Object, name: &
         Access::WriteOnly => "wo",
     };
     let mapping = match mappable {
-        Mappable::No => "no",
-        Mappable::Transmit => "TPDO",
-        Mappable::Receive => "RPDO",
-        Mappable::Both => "optional",
+        PdoMapping::No => "no",
+        PdoMapping::Transmit => "TPDO",
+        PdoMapping::Receive => "RPDO",
+        PdoMapping::Both => "optional",
     };
     let mut out =
         format!(" dataType=\"{index:04X}\" accessType=\"{access}\" PDOmapping=\"{mapping}\"");

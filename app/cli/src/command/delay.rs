@@ -110,8 +110,8 @@ Examples:
 
 Exit status: 0 success, 1 negative result (probes were lost, or a clock was set), 2 error.")]
     Ping(Measurement<PingOptions>),
-    Calibrate(calibrate::Calibrate),
-    Compare(Compare),
+    Calibrate(calibrate::CalibrateOptions),
+    Compare(ReplacedCommand),
 }
 
 impl Arguments {
@@ -147,12 +147,12 @@ impl<M: Method + clap::Args> Measurement<M> {
 /// Print the command that replaces this one
 #[derive(Debug, clap::Args)]
 #[command(hide = true, disable_help_flag = true)]
-struct Compare {
+struct ReplacedCommand {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-impl Compare {
+impl ReplacedCommand {
     fn execute(self) -> Result {
         let arguments = self.arguments.join(" ");
         Err(Failure::new(format!(

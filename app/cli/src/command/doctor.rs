@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use onbeat_node::doctor::{Finding, Level, Target, table, worst};
 use serde::Serialize;
 
-use onbeat_terminal::exit::{Answer, Failure, Result};
+use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output;
 
 /// Check this host's capabilities and real-time settings, and change them
@@ -38,9 +38,9 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "hold")]
     json: bool,
     #[command(flatten)]
-    fix: fix::Fix,
+    fix: fix::FixOptions,
     #[command(flatten)]
-    restore: restore::Restore,
+    restore: restore::RestoreOptions,
     /// Directory with /proc, /sys and /run of the host
     #[arg(long, hide = true, value_name = "DIRECTORY")]
     root: Option<PathBuf>,
@@ -80,7 +80,7 @@ impl Arguments {
         } else {
             output::print(&table(&findings))?;
         }
-        Ok(Answer::good_if(worst < Level::Bad))
+        Ok(CommandResult::good_if(worst < Level::Bad))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use onbeat_node::run::{self, Removal};
 
-use onbeat_terminal::exit::{Answer, Result};
+use onbeat_terminal::exit::{CommandResult, Result};
 use onbeat_terminal::output;
 
 /// Remove a node: its programs, tables and the interfaces it created
@@ -35,7 +35,7 @@ impl Arguments {
         if removal != Removal::DataPlaneLeft {
             output::print(&format!("{} is down\n", self.node))?;
         }
-        Ok(Answer::good_if(removal == Removal::Complete))
+        Ok(CommandResult::good_if(removal == Removal::Complete))
     }
 }
 

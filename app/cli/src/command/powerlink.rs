@@ -26,9 +26,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Powerlink {
-    Mn(node::Managing),
-    Cn(node::Controlled),
-    Sniff(sniff::Sniff),
+    Mn(node::ManagingNodeOptions),
+    Cn(node::ControlledNodeOptions),
+    Sniff(sniff::SniffOptions),
     Xdd(description::Xdd),
 }
 

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use onbeat_host::settings::{Journal, RestoreOutcome, Restored, RestoredLine, restored_table};
+use onbeat_host::settings::{Journal, RestoreOutcome, RestoredEntry, RestoredLine, restored_table};
 use onbeat_link::Claim;
 use onbeat_link::raw::NicStamps;
 use serde::Serialize;
 
-use onbeat_terminal::exit::{Answer, Result, warn};
+use onbeat_terminal::exit::{CommandResult, Result, warn};
 use onbeat_terminal::output;
 
 /// Output of `--json`.
@@ -37,7 +37,7 @@ fn discarded(path: &Path) -> String {
 }
 
 /// Prints the restored settings. The answer is bad if a setting could not be restored, unless `forget` is set.
-pub(super) fn print(restored: Vec<Restored>, forget: bool, json: bool) -> Result {
+pub(super) fn print(restored: Vec<RestoredEntry>, forget: bool, json: bool) -> Result {
     let ok = forget || restored.iter().all(|one| one.outcome != RestoreOutcome::Failed);
     if json {
         let restored = restored.into_iter().map(RestoredLine::from).collect();
@@ -47,5 +47,5 @@ pub(super) fn print(restored: Vec<Restored>, forget: bool, json: bool) -> Result
     } else {
         output::print(&restored_table(&restored))?;
     }
-    Ok(Answer::good_if(ok))
+    Ok(CommandResult::good_if(ok))
 }

@@ -4,12 +4,12 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use onbeat_frer::spec::Stream;
-use onbeat_node::config::{Backend, Config, Create};
+use onbeat_node::config::{Backend, Config, InterfaceKind};
 use onbeat_node::run;
 use onbeat_node::service::{self, MissingDropIns};
 use onbeat_report::format::count;
 
-use onbeat_terminal::exit::{self, Answer, Failure, Result};
+use onbeat_terminal::exit::{self, CommandResult, Failure, Result};
 use onbeat_terminal::output;
 use onbeat_terminal::values::one_of;
 
@@ -61,14 +61,14 @@ impl Arguments {
             if warnings.count() > 0 {
                 exit::warn(warnings);
             }
-            return Ok(Answer::Good);
+            return Ok(CommandResult::Success);
         }
         let options = run::Options { replace: self.replace, backend: self.backend };
         match run::run(&self.file, options) {
             Err(error) if error.is_permanent() && service::is_service() => {
                 Err(Failure::with_code(error, service::EXIT_CONFIG))
             }
-            restored => Ok(Answer::good_if(restored?)),
+            restored => Ok(CommandResult::good_if(restored?)),
         }
     }
 }
@@ -88,7 +88,7 @@ fn summary(config: &Config) -> String {
     for port in &config.ports {
         let _ = write!(text, "  port {:<width$}  {}", port.name, port.interface);
         let _ = match port.create {
-            Some(Create::Veth) => {
+            Some(InterfaceKind::Veth) => {
                 writeln!(text, " (created by the node, with {})", port.attached_interface())
             }
             None => writeln!(text),

@@ -4,7 +4,7 @@ mod events;
 
 use onbeat_node::control::{EventStart, node_table, stream_detail};
 
-use onbeat_terminal::exit::{Answer, Result};
+use onbeat_terminal::exit::{CommandResult, Result};
 use onbeat_terminal::output;
 
 use crate::node;
@@ -62,7 +62,7 @@ impl Arguments {
             (Some(name), false) => output::print(&stream_detail(status.stream(name)?))?,
             (Some(name), true) => output::print_json(status.stream(name)?)?,
         }
-        Ok(Answer::Good)
+        Ok(CommandResult::Success)
     }
 }
 

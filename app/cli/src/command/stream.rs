@@ -49,7 +49,7 @@ Examples:
 
 Exit status: 0 success, 2 error (no stream is changed).")]
     Change(Streams),
-    Remove(Remove),
+    Remove(RemoveOptions),
 }
 
 /// Remove streams
@@ -62,7 +62,7 @@ Examples:
   onbeat stream remove axis-8 axis-9 --node bridge
 
 Exit status: 0 success, 2 error (no stream is removed).")]
-struct Remove {
+struct RemoveOptions {
     /// Names of the streams
     #[arg(required = true, value_name = "STREAM")]
     streams: Vec<String>,
@@ -89,7 +89,7 @@ impl Arguments {
             Action::Change(streams) => {
                 streams.order("change", |text, file| Request::ChangeStreams { text, file })
             }
-            Action::Remove(Remove { streams, node }) => {
+            Action::Remove(RemoveOptions { streams, node }) => {
                 let command = format!("onbeat stream remove {} --node", streams.join(" "));
                 node::order(node.as_deref(), &command, &Request::RemoveStreams { streams })
             }

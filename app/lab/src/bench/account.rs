@@ -3,7 +3,7 @@
 use onbeat_report::{Cell, Check, Counters, Measurement};
 
 use super::chain::ChainDrops;
-use super::protected::FrerNodeCounters;
+use super::frer_chain::FrerNodeCounters;
 
 /// Unit of throughput.
 pub(super) const RATE: &str = "frames/s";

@@ -46,14 +46,14 @@ impl Cpus {
     }
 
     /// Pins this thread, and the threads it starts meanwhile, to the measured CPU.
-    pub(super) fn pin(&self) -> Result<Pinned> {
-        Pinned::to(&self.measured_set)
+    pub(super) fn pin(&self) -> Result<AffinityGuard> {
+        AffinityGuard::to(&self.measured_set)
     }
 
     /// Keeps this thread, and the threads it starts meanwhile, off the measured CPU if there is another
     /// one.
-    pub(super) fn pin_to_others(&self) -> Result<Pinned> {
-        Pinned::to(&self.others)
+    pub(super) fn pin_to_others(&self) -> Result<AffinityGuard> {
+        AffinityGuard::to(&self.others)
     }
 
     /// Gives this thread real-time priority until it exits, so that other work of the machine is not
@@ -73,11 +73,11 @@ impl Cpus {
 
 /// The CPU affinity of a thread, restored on drop.
 #[derive(Debug)]
-pub(super) struct Pinned {
+pub(super) struct AffinityGuard {
     former: CpuSet,
 }
 
-impl Pinned {
+impl AffinityGuard {
     fn to(set: &CpuSet) -> Result<Self> {
         let pin = || {
             let former = sched_getaffinity(THIS_THREAD)?;
@@ -88,7 +88,7 @@ impl Pinned {
     }
 }
 
-impl Drop for Pinned {
+impl Drop for AffinityGuard {
     fn drop(&mut self) {
         // A thread that stays pinned is only slower.
         let _ = sched_setaffinity(THIS_THREAD, &self.former);

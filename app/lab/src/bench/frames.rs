@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use onbeat_frer::spec::{Identification, Tagged, VlanMatch};
+use onbeat_frer::spec::{Identification, TagMatch, VlanMatch};
 use onbeat_wire::{MacAddress, VlanTag};
 
 use crate::traffic::{self, FrameSpec};
@@ -24,7 +24,7 @@ pub(super) fn destination(stream: u32) -> MacAddress {
 pub(super) fn identification(stream: u32) -> Identification {
     Identification::Null {
         destination: destination(stream),
-        vlan: VlanMatch { tagged: Tagged::Tagged, vlan: VLAN },
+        vlan: VlanMatch { tagged: TagMatch::Tagged, vlan: VLAN },
     }
 }
 

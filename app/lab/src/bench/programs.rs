@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramMut};
-use onbeat_bpf::Plain;
+use onbeat_bpf::PlainData;
 use onbeat_netdev::Handle;
-use onbeat_realtime::interrupt::Interrupted;
+use onbeat_realtime::interrupt::Interruption;
 
 use super::chain::Interface;
 use super::frames;
@@ -157,7 +157,7 @@ impl Programs {
             // The kernel's own clock excludes the overhead of the call, milliseconds in which it waits
             // for other tasks; its mean is truncated to whole nanoseconds.
             0 => Ok(f64::from(options.duration) + 0.5),
-            libc::EINTR => Err(Interrupted.into()),
+            libc::EINTR => Err(Interruption.into()),
             code => Err(Error::io(
                 "send frames by BPF_PROG_TEST_RUN (requires Linux 5.18)",
                 io::Error::from_raw_os_error(code),

@@ -14,7 +14,7 @@ use onbeat_report::format::parse_duration;
 use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Failure, Result};
 
-use self::cyclic::Cyclic;
+use self::cyclic::CyclicBenchOptions;
 
 /// Measure throughput and latency against the limit in the same run
 ///
@@ -57,7 +57,7 @@ Examples:
 The defaults take half an hour.
 
 Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (root is required).")]
-    Port(Cyclic),
+    Port(CyclicBenchOptions),
     /// Measure POWERLINK nodes by each back end of the port: SoC jitter, PReq to PRes
     ///
     /// A managing and a controlled node run in OPERATIONAL. The wire between them, the same for all
@@ -77,7 +77,7 @@ Examples:
 The defaults take ten minutes.
 
 Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (root is required).")]
-    Powerlink(Cyclic),
+    Powerlink(CyclicBenchOptions),
 }
 
 impl Arguments {

@@ -7,11 +7,11 @@ use std::io;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, FromArgMatches};
-use onbeat_lab::scenario::{self, Common, Scenario, list};
+use onbeat_lab::scenario::{self, RunSettings, Scenario, list};
 use serde::Serialize;
 
 use onbeat_terminal::ResultOptions;
-use onbeat_terminal::exit::{Answer, Result};
+use onbeat_terminal::exit::{CommandResult, Result};
 use onbeat_terminal::{colors, output};
 
 /// Run ready-made networks on this machine, with traffic and faults
@@ -90,7 +90,7 @@ impl List {
                 options: options_of(s),
             });
             output::print_json(&listed.collect::<Vec<_>>())?;
-            return Ok(Answer::Good);
+            return Ok(CommandResult::Success);
         }
         let width = names().map(str::len).max().unwrap_or(0);
         let mut text = String::new();
@@ -100,7 +100,7 @@ impl List {
             let _ = writeln!(text, "{:<width$}  {}", "", options_of(scenario).join(" "));
         }
         output::print(&text)?;
-        Ok(Answer::Good)
+        Ok(CommandResult::Success)
     }
 }
 
@@ -181,11 +181,11 @@ impl FromArgMatches for Run {
 impl Run {
     fn execute(self) -> Result {
         let ResultOptions { json, quiet, html } = &self.shown;
-        let common = Common {
+        let common = RunSettings {
             json: *json,
             quiet: *quiet,
             colors: colors::enabled(&io::stdout()),
-            ..Common::new(super::ONBEAT.find()?)
+            ..RunSettings::new(super::ONBEAT.find()?)
         };
         // Before the run: the report depends on the file system.
         self.shown.check()?;

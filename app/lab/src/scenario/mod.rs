@@ -37,7 +37,7 @@ use onbeat_terminal::output::screen_size;
 use crate::{Error, Result, Topology};
 use stage::Stage;
 
-pub use options::Common;
+pub use options::RunSettings;
 
 /// A scenario.
 #[derive(Clone, Copy)]
@@ -293,7 +293,7 @@ impl Scenario {
     /// # Errors
     /// The scenario cannot be played or measured. Failed checks are no error: [`Outcome::ok`] reports
     /// them.
-    pub fn run(&self, matches: &ArgMatches, common: &Common) -> Result<Outcome> {
+    pub fn run(&self, matches: &ArgMatches, common: &RunSettings) -> Result<Outcome> {
         let _signals = Guard::install();
         let mut stage = Stage::new(self.name, common);
         stage.print_description(&self.introduction());

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 
 /// Settings of every run, in addition to the options of the scenario.
 #[derive(Debug, Clone)]
-pub struct Common {
+pub struct RunSettings {
     /// The program of the nodes: `onbeat`.
     pub onbeat_bin: PathBuf,
     /// Standard output is JSON: the drawing goes to standard error.
@@ -23,7 +23,7 @@ pub struct Common {
     pub colors: bool,
 }
 
-impl Common {
+impl RunSettings {
     /// Drawing and progress on the terminal.
     #[must_use]
     pub fn new(onbeat_bin: impl Into<PathBuf>) -> Self {

@@ -11,12 +11,12 @@ use onbeat_report::format::count;
 use onbeat_report::{Check, Figure, Outcome, Progress, Run};
 
 use super::flow::Flow;
-use super::options::{Common, DataPlaneOptions};
+use super::options::{DataPlaneOptions, RunSettings};
 use crate::fault::Direction;
 use crate::{Error, Result, Topology, World};
 
 pub(super) struct Stage<'a> {
-    common: &'a Common,
+    common: &'a RunSettings,
     name: &'static str,
     pub(super) progress: Progress,
     run: Run,
@@ -28,7 +28,7 @@ pub(super) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    pub(super) fn new(name: &'static str, common: &'a Common) -> Self {
+    pub(super) fn new(name: &'static str, common: &'a RunSettings) -> Self {
         Self {
             common,
             name,

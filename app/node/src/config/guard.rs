@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use onbeat_irq_core::policy::{Budget, Policy, Rank, Settings};
-use onbeat_irq_guard::{Config, DropAt, Namespaces, Rule};
+use onbeat_irq_guard::{Config, DropPoint, Namespaces, Rule};
 
 use super::reader::{self, Value};
 use super::realtime::parse as parse_text;
@@ -71,7 +71,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<Config> {
     let interval = table.take("interval-ms").and_then(|value| value.number(1..=60_000_u32));
     config.interval = interval.map_or(config.interval, |ms| Duration::from_millis(u64::from(ms)));
     let drop_at = table.take("drop-at");
-    let drop_at = drop_at.and_then(|value| parse_text::<DropAt>(&value, DROP_AT_HELP));
+    let drop_at = drop_at.and_then(|value| parse_text::<DropPoint>(&value, DROP_AT_HELP));
     config.drop_at = drop_at.unwrap_or_default();
     let budgets = table.items("budget");
     if let Some(beyond) = budgets.get(MOST_BUDGETS) {

@@ -1,7 +1,7 @@
 //! `identify = { type = ... }`: stream identification (802.1CB clause 6, managed by 9.1).
 
 use onbeat_frer::spec::{
-    Identification, IdentificationKind, IpMatch, MaskAndMatch, NextProtocol, Rewrite, Tagged,
+    Identification, IdentificationKind, IpMatch, MaskAndMatch, NextProtocol, Rewrite, TagMatch,
     VlanAction, VlanMatch,
 };
 use onbeat_report::format::count;
@@ -55,10 +55,11 @@ fn source(table: &mut Table<'_>) -> Option<MacAddress> {
 fn vlan_match(table: &mut Table<'_>) -> VlanMatch {
     let tagged = table.take("tagged");
     let vlan = table.take("vlan").and_then(|value| value.number(VLAN));
-    let default = if vlan.is_some() { Tagged::Tagged } else { Tagged::All };
-    let words = [("tagged", Tagged::Tagged), ("priority", Tagged::Priority), ("all", Tagged::All)];
+    let default = if vlan.is_some() { TagMatch::Tagged } else { TagMatch::All };
+    let words =
+        [("tagged", TagMatch::Tagged), ("priority", TagMatch::Priority), ("all", TagMatch::All)];
     let chosen = tagged.as_ref().and_then(|value| value.choice(&words)).unwrap_or(default);
-    if let (Some(value), Tagged::Priority, Some(vlan)) = (&tagged, chosen, vlan) {
+    if let (Some(value), TagMatch::Priority, Some(vlan)) = (&tagged, chosen, vlan) {
         value.fault(
             format!("\"priority\" means frames without a VLAN id, so vlan {vlan} never matches"),
             "remove vlan, or write tagged = \"tagged\"",

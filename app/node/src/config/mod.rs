@@ -29,7 +29,7 @@ use onbeat_config::file::{load as source_of, parse};
 use onbeat_config::reader::{Faults, Table};
 pub(crate) use onbeat_config::text::{is_name, name_rule};
 pub use onbeat_config::{ConfigError, LoadError, Warnings};
-use onbeat_config::{diagnostic, interface, reader, realtime, suggest, text};
+use onbeat_config::{diagnostic, interface, reader, realtime, suggestions, text};
 use onbeat_frer::spec::{PortId, Stream};
 use onbeat_frer_user::PollMode;
 use onbeat_host::{Error, PrivateDirectory};
@@ -107,7 +107,7 @@ pub struct PortConfig {
     /// MTU to set at start.
     pub mtu: Option<u32>,
     /// Interface to create at start.
-    pub create: Option<Create>,
+    pub create: Option<InterfaceKind>,
     /// Whether the interface must receive frames for any address.
     pub promiscuous: Promiscuous,
 }
@@ -119,7 +119,7 @@ impl PortConfig {
     /// The interface that the data plane is attached to: the node's end if it creates a veth pair.
     pub fn attached_interface(&self) -> String {
         match self.create {
-            Some(Create::Veth) => format!("{}{VETH_SUFFIX}", self.interface),
+            Some(InterfaceKind::Veth) => format!("{}{VETH_SUFFIX}", self.interface),
             None => self.interface.clone(),
         }
     }
@@ -139,7 +139,7 @@ pub enum Mode {
 
 /// An interface that the node creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Create {
+pub enum InterfaceKind {
     /// A veth pair: `interface` for the programs of this machine, `interface`-frer for the node.
     Veth,
 }

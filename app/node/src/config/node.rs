@@ -14,7 +14,8 @@ use onbeat_realtime::Profile;
 use super::reader::Value;
 use super::text::{is_name, name_rule};
 use super::{
-    Backend, Create, EventsConfig, Mode, NodeConfig, PortConfig, PortIds, Promiscuous, VETH_SUFFIX,
+    Backend, EventsConfig, InterfaceKind, Mode, NodeConfig, PortConfig, PortIds, Promiscuous,
+    VETH_SUFFIX,
 };
 use super::{events, interface, realtime};
 
@@ -149,7 +150,8 @@ pub(super) fn read_ports(values: Vec<Value<'_>>, of_node: Backend) -> (Vec<PortC
             }
         }
         let interface_value = table.require("interface", "\"eth0\"");
-        let create = table.take("create").and_then(|value| value.choice(&[("veth", Create::Veth)]));
+        let create =
+            table.take("create").and_then(|value| value.choice(&[("veth", InterfaceKind::Veth)]));
         let interface = interface_value.as_ref().and_then(|value| read_interface(value, create));
         if let (Some(value), Some(interface)) = (&interface_value, &interface) {
             if let Some(other) = interfaces.insert(interface.clone(), name.clone()) {
@@ -208,9 +210,9 @@ fn read_port_backend(value: &Value<'_>, port: &str, of_node: Backend) -> Option<
     None
 }
 
-fn read_interface(value: &Value<'_>, create: Option<Create>) -> Option<String> {
+fn read_interface(value: &Value<'_>, create: Option<InterfaceKind>) -> Option<String> {
     let name = interface::read(value)?;
-    let longest = MAX_NAME - create.map_or(0, |Create::Veth| VETH_SUFFIX.len());
+    let longest = MAX_NAME - create.map_or(0, |InterfaceKind::Veth| VETH_SUFFIX.len());
     if name.len() <= longest {
         return Some(name);
     }

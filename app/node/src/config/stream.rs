@@ -5,7 +5,7 @@ use onbeat_frer::spec::{Egress, MAX_EGRESS, Member, PortId, SequenceTag, Stream}
 use super::block::{Block, Location};
 use super::reader::{Faults, Table, Value};
 use super::recovery::{self, Scope};
-use super::{PortIds, identify, node, repeat, suggest};
+use super::{PortIds, identify, node, repeat, suggestions};
 
 /// All streams without faults of their own.
 pub(super) fn read_all(values: Vec<Value<'_>>, ports: &PortIds, faults: &Faults) -> Vec<Block> {
@@ -132,7 +132,7 @@ fn port<'a>(table: &mut Table<'a>, ports: &PortIds) -> Option<(PortId, Value<'a>
         [] => "add a [[port]] of this name".to_owned(),
         _ => format!("ports here: {}", known.join(", ")),
     };
-    if let Some(meant) = suggest::nearest(name, known) {
+    if let Some(meant) = suggestions::nearest(name, known) {
         help += &format!("; did you mean {meant:?}?");
     }
     value.fault(format!("no port is named {name:?}"), help);

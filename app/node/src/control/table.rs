@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use onbeat_frer::counters::Counters;
 use onbeat_report::format::count;
-use onbeat_report::table::{Align, TextTable};
+use onbeat_report::table::{Alignment, TextTable};
 
 use super::status::{LinkState, NodeStatus, RecoveryStatus, StreamStatus};
 
@@ -202,8 +202,8 @@ fn grouped(number: u64) -> String {
 /// Columns by their headings; `#` marks numeric columns.
 fn columns(headings: &[&'static str]) -> TextTable {
     let column = |heading: &&'static str| match heading.strip_prefix('#') {
-        Some(number) => (number, Align::Right),
-        None => (*heading, Align::Left),
+        Some(number) => (number, Alignment::Right),
+        None => (*heading, Alignment::Left),
     };
     TextTable::new(headings.iter().map(column)).without_rule()
 }

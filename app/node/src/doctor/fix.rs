@@ -52,10 +52,13 @@ impl Target {
     ///
     /// # Errors
     /// A thread or socket cannot be created.
-    pub fn settings<T: Send>(&self, f: impl FnOnce(&mut settings::Live) -> T + Send) -> Result<T> {
+    pub fn settings<T: Send>(
+        &self,
+        f: impl FnOnce(&mut settings::LiveHost) -> T + Send,
+    ) -> Result<T> {
         match &self.root {
-            None => settings::Live::run(f),
-            Some(root) => Ok(f(&mut settings::Live::below(root))),
+            None => settings::LiveHost::run(f),
+            Some(root) => Ok(f(&mut settings::LiveHost::below(root))),
         }
     }
 

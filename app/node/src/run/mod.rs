@@ -40,7 +40,7 @@ use onbeat_irq_guard::Background;
 use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
 
-use crate::config::{Backend, Config, Create, StreamOperation, Warnings};
+use crate::config::{Backend, Config, InterfaceKind, StreamOperation, Warnings};
 use crate::control::{Reply, Request, Response, Server};
 use crate::notify::Notifier;
 use crate::service::MissingDropIns;
@@ -72,7 +72,7 @@ pub fn check(config: &Config) -> Result<Warnings> {
     let warnings = config.check(|port| match handle.link(&port.attached_interface()) {
         Ok(link) => Some(link.mtu),
         // The MTU of a new pair; an interface may be of another machine.
-        Err(_) => port.create.map(|Create::Veth| NEW_VETH_MTU),
+        Err(_) => port.create.map(|InterfaceKind::Veth| NEW_VETH_MTU),
     })?;
     match PinDirectory::open(&config.node.pin) {
         // Not readable without privileges.

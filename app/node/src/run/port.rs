@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    mod further_changes;
+    mod second_change;
 
     /// Runs in a new network namespace, with the directory of a control socket.
     fn in_namespace(name: &str, test: impl FnOnce(&Path) + Send) {

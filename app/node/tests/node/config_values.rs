@@ -4,9 +4,9 @@ use std::path::Path;
 
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, IpMatch, LatentErrorDetection, MaskAndMatch, Member,
-    NextProtocol, PortId, Recovery, Rewrite, SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
+    NextProtocol, PortId, Recovery, Rewrite, SequenceTag, Stream, TagMatch, VlanAction, VlanMatch,
 };
-use onbeat_node::config::{Config, Create, LoadError, Mode, Promiscuous};
+use onbeat_node::config::{Config, InterfaceKind, LoadError, Mode, Promiscuous};
 use onbeat_wire::MacAddress;
 
 const PORTS: &str = "
@@ -41,7 +41,7 @@ fn identification(identify: &str) -> Identification {
 }
 
 const GROUP: MacAddress = MacAddress([1, 0, 0x5e, 0, 0, 1]);
-const ANY: VlanMatch = VlanMatch { tagged: Tagged::All, vlan: 0 };
+const ANY: VlanMatch = VlanMatch { tagged: TagMatch::All, vlan: 0 };
 
 #[test]
 fn a_node_without_a_table_is_named_after_its_file() {
@@ -86,7 +86,7 @@ us-per-second = 2000000
         ("nice -5".parse().unwrap(), "fifo 60".parse().unwrap())
     );
     assert_eq!((settings.hold_ns, guard.interval.as_millis()), (7_000_000, 20));
-    assert_eq!(guard.drop_at, onbeat_irq_guard::DropAt::Xdp);
+    assert_eq!(guard.drop_at, onbeat_irq_guard::DropPoint::Xdp);
     assert_eq!(guard.namespaces, onbeat_irq_guard::Namespaces::All);
     let budgets: Vec<_> = guard
         .budgets
@@ -107,7 +107,7 @@ fn ports_keep_their_order_and_defaults() {
     assert_eq!((talker.mtu, talker.create), (None, None));
     assert_eq!((path1.mode, path1.promiscuous), (Mode::Generic, Promiscuous::No));
     assert_eq!(path1.mtu, Some(1508));
-    assert_eq!(app.create, Some(Create::Veth));
+    assert_eq!(app.create, Some(InterfaceKind::Veth));
     assert_eq!(talker.attached_interface(), "eth0");
     assert_eq!(app.attached_interface(), "tsn0-frer");
     assert_eq!(config.port(PortId(1)).name, "path1");
@@ -127,7 +127,7 @@ fn a_talker_s_stream() {
         ]
         "#,
     );
-    let vlan = VlanMatch { tagged: Tagged::Tagged, vlan: 100 };
+    let vlan = VlanMatch { tagged: TagMatch::Tagged, vlan: 100 };
     let expected = Stream {
         name: "axis-1".into(),
         members: vec![Member {
@@ -198,7 +198,7 @@ fn identification_by_each_type() {
         ),
         Identification::Null {
             destination: GROUP,
-            vlan: VlanMatch { tagged: Tagged::Priority, vlan: 0 }
+            vlan: VlanMatch { tagged: TagMatch::Priority, vlan: 0 }
         }
     );
     assert_eq!(
@@ -207,7 +207,7 @@ fn identification_by_each_type() {
         ),
         Identification::SourceMacVlan {
             source: MacAddress([2, 0, 0, 0, 0, 1]),
-            vlan: VlanMatch { tagged: Tagged::All, vlan: 4094 },
+            vlan: VlanMatch { tagged: TagMatch::All, vlan: 4094 },
         }
     );
     assert_eq!(

@@ -14,11 +14,11 @@ use onbeat_realtime::scheduling::{ThreadPolicy, affinity, set_affinity};
 
 use super::Result;
 
-type Answer<T> = std::result::Result<T, Refusal>;
+type SettingResult<T> = std::result::Result<T, Refusal>;
 
 /// This host and the interfaces of a network namespace, or a host simulated by files.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveHost {
     pub(super) root: PathBuf,
     /// `None` for a host simulated by files: its thread ids do not belong to this host.
     pub(super) devices: Option<Devices>,
@@ -31,24 +31,24 @@ pub(super) struct Devices {
     pub(super) ethtool: Ethtool,
 }
 
-impl Live {
+impl LiveHost {
     /// Runs `f` with this host and the interfaces of the calling thread's network namespace, on a thread with
     /// a /sys for that namespace: sysfs shows the namespace that it was mounted in.
     ///
     /// # Errors
     /// The caller is not root.
-    pub fn run<T: Send>(f: impl FnOnce(&mut Live) -> T + Send) -> Result<T> {
+    pub fn run<T: Send>(f: impl FnOnce(&mut LiveHost) -> T + Send) -> Result<T> {
         let namespace = Namespace::current()?;
         namespace.run_with_sysfs(|| {
             let devices = Devices { handle: Handle::open()?, ethtool: Ethtool::open()? };
-            let mut live = Live { root: "/".into(), devices: Some(devices) };
+            let mut live = LiveHost { root: "/".into(), devices: Some(devices) };
             Ok(f(&mut live))
         })?
     }
 
     /// Creates a host simulated by files below a directory, without ethtool and threads.
-    pub fn below(root: impl Into<PathBuf>) -> Live {
-        Live { root: root.into(), devices: None }
+    pub fn below(root: impl Into<PathBuf>) -> LiveHost {
+        LiveHost { root: root.into(), devices: None }
     }
 
     pub(super) fn path(&self, path: &str) -> PathBuf {
@@ -60,30 +60,30 @@ impl Live {
         Some(fs::read_to_string(self.path(path)).ok()?.trim().to_owned())
     }
 
-    fn devices(&self) -> Answer<&Devices> {
+    fn devices(&self) -> SettingResult<&Devices> {
         self.devices.as_ref().ok_or_else(|| Refusal::Unsupported("the host has no devices".into()))
     }
 
     /// Checks that the thread with this id still has this name.
-    fn check_thread(&self, pid: i32, name: &str) -> Answer<()> {
+    fn check_thread(&self, pid: i32, name: &str) -> SettingResult<()> {
         self.devices()?;
         let there = self.text(&format!("/proc/{pid}/comm"));
         if there.as_deref() == Some(name) { Ok(()) } else { Err(Refusal::Gone) }
     }
 
-    fn read_file(&self, path: &str) -> Answer<String> {
+    fn read_file(&self, path: &str) -> SettingResult<String> {
         let text =
             fs::read_to_string(self.path(path)).map_err(|error| file(path, "read", error))?;
         Ok(text.trim().to_owned())
     }
 
-    fn write_file(&self, path: &str, value: &str) -> Answer<()> {
+    fn write_file(&self, path: &str, value: &str) -> SettingResult<()> {
         let operation = format!("write {value} to");
         fs::write(self.path(path), value).map_err(|error| file(path, &operation, error))
     }
 
     /// A missing interface may be in another namespace and come back: it is not removed for good.
-    fn threaded_file(&self, interface: &str) -> Answer<String> {
+    fn threaded_file(&self, interface: &str) -> SettingResult<String> {
         let directory = format!("/sys/class/net/{interface}");
         if self.path(&directory).exists() {
             return Ok(format!("{directory}/threaded"));
@@ -93,7 +93,7 @@ impl Live {
         )))
     }
 
-    fn write_offloads(&self, interface: &str, value: &str) -> Answer<()> {
+    fn write_offloads(&self, interface: &str, value: &str) -> SettingResult<()> {
         let ethtool = &self.devices()?.ethtool;
         let on = words(value);
         let features = ethtool.features(interface).map_err(netdev)?;
@@ -108,7 +108,7 @@ impl Live {
     }
 }
 
-impl Host for Live {
+impl Host for LiveHost {
     fn survey(&mut self, interfaces: &[String]) -> Result<Survey> {
         self.survey_interfaces(interfaces)
     }
@@ -122,7 +122,7 @@ impl Host for Live {
         }
     }
 
-    fn read(&mut self, place: &SettingLocation) -> Answer<String> {
+    fn read(&mut self, place: &SettingLocation) -> SettingResult<String> {
         match place {
             SettingLocation::File { path } => self.read_file(path),
             SettingLocation::Irq { irq } => self.read_file(&affinity_file(*irq)),
@@ -153,7 +153,7 @@ impl Host for Live {
         }
     }
 
-    fn write(&mut self, place: &SettingLocation, value: &str) -> Answer<()> {
+    fn write(&mut self, place: &SettingLocation, value: &str) -> SettingResult<()> {
         let malformed = || Refusal::Failed(format!("{value:?} is not a valid value of {place}"));
         match place {
             SettingLocation::File { path } => self.write_file(path, value),
@@ -186,13 +186,13 @@ impl Host for Live {
         }
     }
 
-    fn identify(&self, interface: &str) -> Answer<InterfaceIdentity> {
+    fn identify(&self, interface: &str) -> SettingResult<InterfaceIdentity> {
         let Devices { handle, .. } = self.devices()?;
         let link = handle.link(interface).map_err(netdev)?;
         InterfaceIdentity::of(handle, &link).map_err(netdev)
     }
 
-    fn find(&self, identity: &InterfaceIdentity) -> Answer<Option<String>> {
+    fn find(&self, identity: &InterfaceIdentity) -> SettingResult<Option<String>> {
         let found = identity.find(&self.devices()?.handle).map_err(netdev)?;
         Ok(found.map(|link| link.name))
     }

@@ -5,7 +5,7 @@ use std::fs;
 
 use onbeat_netdev::{Error as Netdev, napi};
 
-use super::live::{Live, affinity_file};
+use super::live::{LiveHost, affinity_file};
 use super::survey::RT_RUNTIME;
 use super::value::Fields;
 use super::{Governor, InterfaceSurvey, NapiThread, Survey};
@@ -14,7 +14,7 @@ use onbeat_realtime::scheduling::{ThreadPolicy, affinity};
 
 use super::Result;
 
-impl Live {
+impl LiveHost {
     pub(super) fn survey_interfaces(&self, interfaces: &[String]) -> Result<Survey> {
         let cpus = self.text("/sys/devices/system/cpu/online").and_then(|text| text.parse().ok());
         let cpus: CpuSet = cpus.unwrap_or_default();

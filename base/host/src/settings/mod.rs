@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`plan`] and [`apply`] access no file: a [`Host`] reads and writes, a [`Log`] stores former values.
-//! [`Live`] and [`Journal`] are the implementations for this host; tests have others with simulated failures.
+//! [`LiveHost`] and [`Journal`] are the implementations for this host; tests have others with simulated failures.
 //!
 //! In any case, each change is undone in reverse order: immediately if a later one fails, by [`roll_back`] at
 //! the end of a session, or by [`restore`] in any later process.
@@ -28,13 +28,14 @@ use std::fmt;
 pub use error::{Error, Result};
 pub use journal::Journal;
 pub use kind::SettingKind;
-pub use live::Live;
+pub use live::LiveHost;
 pub use location::SettingLocation;
 pub use plan::{Plan, Setting, Tuning, plan};
 pub use report::{ChangeLine, RestoredLine, lines, restored_table, table};
 pub use survey::{Governor, InterfaceSurvey, NapiThread, Survey};
 pub use transaction::{
-    Change, Entry, Outcome, Report, RestoreOutcome, Restored, apply, change_all, restore, roll_back,
+    Change, Entry, Outcome, Report, RestoreOutcome, RestoredEntry, apply, change_all, restore,
+    roll_back,
 };
 
 use onbeat_netdev::InterfaceIdentity;

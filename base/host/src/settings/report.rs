@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::{Change, Entry, Outcome, Report, RestoreOutcome, Restored};
+use super::{Change, Entry, Outcome, Report, RestoreOutcome, RestoredEntry};
 
 /// A change in the `--json` output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -34,9 +34,9 @@ pub struct RestoredLine {
     reason: Option<String>,
 }
 
-impl From<Restored> for RestoredLine {
-    fn from(restored: Restored) -> Self {
-        let Restored { entry: Entry { kind, place, before, .. }, outcome, reason } = restored;
+impl From<RestoredEntry> for RestoredLine {
+    fn from(restored: RestoredEntry) -> Self {
+        let RestoredEntry { entry: Entry { kind, place, before, .. }, outcome, reason } = restored;
         let interface = place.interface().map(str::to_owned);
         Self { id: kind.name(), interface, r#where: place.to_string(), before, outcome, reason }
     }
@@ -103,9 +103,9 @@ pub fn table(report: &Report) -> String {
 
 /// Returns the text report of restored values.
 #[must_use]
-pub fn restored_table(restored: &[Restored]) -> String {
+pub fn restored_table(restored: &[RestoredEntry]) -> String {
     let mut text = String::new();
-    for Restored { entry, outcome, reason } in restored {
+    for RestoredEntry { entry, outcome, reason } in restored {
         let subject = entry.place.interface().map_or(String::new(), |name| format!("{name}: "));
         let outcome = match outcome {
             RestoreOutcome::Restored => "restored",

@@ -95,7 +95,7 @@ pub enum RestoreOutcome {
 
 /// An entry of the journal with the outcome of restoring it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoredEntry {
     /// The entry.
     pub entry: Entry,
     /// The outcome.
@@ -312,7 +312,7 @@ fn undo(
 ///
 /// # Errors
 /// The journal cannot be written.
-pub fn restore(host: &mut dyn Host, log: &mut dyn Log) -> Result<Vec<Restored>> {
+pub fn restore(host: &mut dyn Host, log: &mut dyn Log) -> Result<Vec<RestoredEntry>> {
     let mut restored = Vec::new();
     for entry in log.entries().into_iter().rev() {
         let found = entry.interface.as_ref().map(|interface| host.find(interface)).transpose();
@@ -329,7 +329,7 @@ pub fn restore(host: &mut dyn Host, log: &mut dyn Log) -> Result<Vec<Restored>> 
             Ok(outcome) => (outcome, None),
             Err(why) => (RestoreOutcome::Failed, Some(why)),
         };
-        restored.push(Restored { entry, outcome, reason });
+        restored.push(RestoredEntry { entry, outcome, reason });
     }
     let failed = |entry: &Entry| {
         restored

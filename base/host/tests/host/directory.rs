@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::common::{mode, set_mode};
 use onbeat_host::{Error, PrivateDirectory};
-use onbeat_testing::{Feature, TemporaryDirectory, Unprivileged, require};
+use onbeat_testing::{Feature, TemporaryDirectory, UnprivilegedProcess, require};
 
 const OTHER_USER: u32 = 65534;
 
@@ -84,7 +84,7 @@ fn the_run_time_directory_is_tightened() {
     assert_eq!(mode(&path), 0o755, "opening changes nothing");
     PrivateDirectory::create(&path).unwrap();
     assert_eq!((mode(run), mode(&path)), (0o700, 0o700));
-    assert!(Unprivileged::hold(&path).is_none());
+    assert!(UnprivilegedProcess::hold(&path).is_none());
     fs::remove_dir(&path).unwrap();
 }
 

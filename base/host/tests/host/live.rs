@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 
 use onbeat_host::settings::Error;
 use onbeat_host::settings::{
-    Host, Journal, Live, Log, Outcome, RestoreOutcome, SettingKind, SettingLocation, Tuning, apply,
-    plan, restore,
+    Host, Journal, LiveHost, Log, Outcome, RestoreOutcome, SettingKind, SettingLocation, Tuning,
+    apply, plan, restore,
 };
 use onbeat_netdev::{Ethtool, Handle, Namespace};
 use onbeat_testing::{Feature, TemporaryDirectory, require_all, require_that, veth_with_napi};
@@ -32,7 +32,7 @@ fn a_veth_is_tuned_and_restored() {
     let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
     let before = ethtool.features("rt0").unwrap();
     let in_namespace = || {
-        Live::run(|host| {
+        LiveHost::run(|host| {
             let mut journal = Journal::open(directory.path(), FORGET).unwrap();
             let interfaces = ["rt0".to_owned()];
             let found = host.survey(&interfaces).unwrap();
@@ -94,8 +94,9 @@ fn settings_of_a_moved_interface_are_kept() {
     let mut journal = Journal::open(directory.path(), FORGET).unwrap();
     let only = vec![SettingKind::Offloads];
     let tuning = Tuning { only, ..tuning("rt0") };
-    let mut run = |namespace: &Namespace, f: &mut (dyn FnMut(&mut Live, &mut Journal) + Send)| {
-        namespace.run(|| Live::run(|host| f(host, &mut journal))).unwrap().unwrap();
+    let mut run = |namespace: &Namespace,
+                   f: &mut (dyn FnMut(&mut LiveHost, &mut Journal) + Send)| {
+        namespace.run(|| LiveHost::run(|host| f(host, &mut journal))).unwrap().unwrap();
     };
     run(handle.namespace(), &mut |host, journal| {
         apply(host, journal, &tuning, false).unwrap();
@@ -161,7 +162,7 @@ fn coalescing_is_reduced_and_restored() {
     before.rx_frames = 16;
     ethtool.set_coalescing("rt0", &before).unwrap();
     let in_namespace = || {
-        Live::run(|host| {
+        LiveHost::run(|host| {
             let mut journal = Journal::open(directory.path(), FORGET).unwrap();
             let only = vec![
                 SettingKind::Coalescing,
@@ -195,7 +196,7 @@ fn a_missing_interface_is_reported_before_any_change() {
         return;
     }
     let directory = TemporaryDirectory::new("missing");
-    let error = Live::run(|host| {
+    let error = LiveHost::run(|host| {
         let mut journal = Journal::open(directory.path(), FORGET).unwrap();
         apply(host, &mut journal, &tuning("no-such-if0"), true).unwrap_err().to_string()
     });

@@ -16,7 +16,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::stat::{Mode, SFlag, mknod};
 use onbeat_host::{Error, InterfaceLock, Lock, PrivateDirectory};
 use onbeat_netdev::Namespace;
-use onbeat_testing::{Feature, TemporaryDirectory, Unprivileged, require};
+use onbeat_testing::{Feature, TemporaryDirectory, UnprivilegedProcess, require};
 
 /// Environment variable with the directory to lock.
 const LOCK_IN: &str = "ONBEAT_TEST_LOCK_IN";
@@ -160,13 +160,13 @@ fn no_other_user_holds_it_before_or_after_its_process_is_killed() {
     set_mode(&temporary.file("a"), 0o755);
     let path = temporary.file("a/a.lock");
     let mut child = holder(&temporary.file("a"));
-    assert!(Unprivileged::hold(&path).is_none());
+    assert!(UnprivilegedProcess::hold(&path).is_none());
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(Unprivileged::hold(&path).is_none());
+    assert!(UnprivilegedProcess::hold(&path).is_none());
     // The directory they can hold, which holds nothing up.
-    let _held = Unprivileged::hold(&temporary.file("a")).unwrap();
-    assert!(!Unprivileged::run("rm -f \"$0\" && ln -s /etc/passwd \"$0\"", &path));
+    let _held = UnprivilegedProcess::hold(&temporary.file("a")).unwrap();
+    assert!(!UnprivilegedProcess::run("rm -f \"$0\" && ln -s /etc/passwd \"$0\"", &path));
     let directory = PrivateDirectory::create(&temporary.file("a")).unwrap();
     Lock::take(&directory, "a.lock", "next").unwrap();
 }
@@ -184,10 +184,10 @@ fn a_former_lock_counts_only_while_a_process_of_this_user_has_it() {
     let path = temporary.file("a/former");
     fs::write(&path, "1").unwrap();
     set_mode(&path, 0o644);
-    let held = Unprivileged::hold(&path).unwrap();
+    let held = UnprivilegedProcess::hold(&path).unwrap();
     Lock::refuse_former(&directory, Some("former")).unwrap();
     drop(held);
-    let held_directory = Unprivileged::hold(&temporary.file("a")).unwrap();
+    let held_directory = UnprivilegedProcess::hold(&temporary.file("a")).unwrap();
     Lock::refuse_former(&directory, None).unwrap();
     drop(held_directory);
 

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 /// A host with one interface, whose NAPI threads are created and removed.
 #[derive(Debug, Clone, Default)]
-struct Fake {
+struct FakeHost {
     values: BTreeMap<String, (SettingLocation, String)>,
     /// Threads remain after NAPI is no longer threaded, as before Linux 6.17.
     threads_stay: bool,
@@ -70,7 +70,7 @@ fn name(pid: i32) -> String {
 
 const THREADS: [i32; 2] = [71, 72];
 
-impl Fake {
+impl FakeHost {
     /// Creates a host on which every setting needs a change.
     fn untuned() -> Self {
         let mut fake = Self { namespace: 1, ..Self::default() };
@@ -154,7 +154,7 @@ fn is_of(place: &SettingLocation, thread: i32) -> bool {
     threads(thread).iter().any(|(of_thread, _)| of_thread == place)
 }
 
-impl Host for Fake {
+impl Host for FakeHost {
     fn survey(&mut self, interfaces: &[String]) -> Result<Survey> {
         let path = |cpu| SettingLocation::File { path: governor(cpu) };
         let governors = (0..2).filter_map(|cpu| {
@@ -265,7 +265,7 @@ fn tuning() -> Tuning {
     Tuning { interfaces: vec![interface()], cpus: Some("1".parse().unwrap()), ..Tuning::default() }
 }
 
-fn try_apply(fake: &mut Fake, log: &mut Memory, keep_going: bool) -> Option<Report> {
+fn try_apply(fake: &mut FakeHost, log: &mut Memory, keep_going: bool) -> Option<Report> {
     catch_unwind(AssertUnwindSafe(|| apply(fake, log, &tuning(), keep_going).unwrap())).ok()
 }
 
@@ -278,7 +278,7 @@ const WRITES: usize = 13;
 
 #[test]
 fn all_settings_are_changed_and_restored() {
-    let (mut fake, mut log) = (Fake::untuned(), Memory::default());
+    let (mut fake, mut log) = (FakeHost::untuned(), Memory::default());
     let before = fake.state();
     let report = try_apply(&mut fake, &mut log, false).unwrap();
     assert!(report.is_good());
@@ -299,7 +299,7 @@ fn all_settings_are_changed_and_restored() {
 
 #[test]
 fn threads_are_announced_before_they_exist() {
-    let mut fake = Fake::untuned();
+    let mut fake = FakeHost::untuned();
     let found = plan(&tuning(), &fake.survey(&[interface()]).unwrap());
     let expected = "eth0: set fifo 50, CPUs 1 on its NAPI threads when they exist";
     assert_eq!((found.settings.len(), found.later), (WRITES - 4, vec![expected.to_owned()]));
@@ -307,7 +307,7 @@ fn threads_are_announced_before_they_exist() {
 
 #[test]
 fn only_permitted_settings_are_changed() {
-    let mut fake = Fake::untuned();
+    let mut fake = FakeHost::untuned();
     let survey = fake.survey(&[interface()]).unwrap();
     for kind in SettingKind::ALL {
         let only = Tuning { only: vec![kind], ..tuning() };
@@ -320,7 +320,7 @@ fn only_permitted_settings_are_changed() {
 
 #[test]
 fn without_cpus_nothing_is_moved_and_offline_cpus_are_reported() {
-    let mut fake = Fake::untuned();
+    let mut fake = FakeHost::untuned();
     let survey = fake.survey(&[interface()]).unwrap();
     let moves = |tuning: &Tuning| {
         let found = plan(tuning, &survey);
@@ -337,7 +337,7 @@ fn without_cpus_nothing_is_moved_and_offline_cpus_are_reported() {
 
 #[test]
 fn a_veth_keeps_its_napi() {
-    let mut fake = Fake { veth: true, ..Fake::untuned() };
+    let mut fake = FakeHost { veth: true, ..FakeHost::untuned() };
     let settings = plan(&tuning(), &fake.survey(&[interface()]).unwrap()).settings;
     let offloads = settings.iter().find(|setting| setting.kind == SettingKind::Offloads).unwrap();
     assert_eq!(offloads.wanted, "rx-gro");
@@ -361,7 +361,7 @@ fn after_a_failure_at_any_step_the_host_is_unchanged() {
         for at in 0..WRITES {
             for trouble in ALL {
                 let case = format!("write {at} {trouble:?}, threads stay: {threads_stay}");
-                let mut fake = Fake { threads_stay, ..Fake::untuned() };
+                let mut fake = FakeHost { threads_stay, ..FakeHost::untuned() };
                 let before = fake.state();
                 fake.at_write = Some((at, trouble));
                 let mut log = Memory::default();
@@ -399,7 +399,7 @@ fn after_a_failure_at_any_step_the_host_is_unchanged() {
 fn with_keep_going_only_the_failed_change_is_undone() {
     for at in 0..WRITES {
         for trouble in [Failure::Fails, Failure::FalseSuccess, Failure::Halfway] {
-            let (mut fake, mut log) = (Fake::untuned(), Memory::default());
+            let (mut fake, mut log) = (FakeHost::untuned(), Memory::default());
             let before = fake.state();
             fake.at_write = Some((at, trouble));
             let report = try_apply(&mut fake, &mut log, true).unwrap();
@@ -419,7 +419,7 @@ fn with_keep_going_only_the_failed_change_is_undone() {
 fn without_a_journal_nothing_is_changed() {
     // The first phase's journal, then that of the threads.
     for (room, writes) in [(0, 0), (1, 2 * (WRITES - 4))] {
-        let (mut fake, mut log) = (Fake::untuned(), Memory::default());
+        let (mut fake, mut log) = (FakeHost::untuned(), Memory::default());
         let before = fake.state();
         log.room.set(Some(room));
         let error = apply(&mut fake, &mut log, &tuning(), true).unwrap_err().to_string();
@@ -430,7 +430,7 @@ fn without_a_journal_nothing_is_changed() {
 
 #[test]
 fn the_original_value_is_restored_and_a_session_undoes_its_own_changes() {
-    let (mut fake, mut log) = (Fake::untuned(), Memory::default());
+    let (mut fake, mut log) = (FakeHost::untuned(), Memory::default());
     let before = fake.state();
     let host_only = Tuning { interfaces: Vec::new(), ..tuning() };
     apply(&mut fake, &mut log, &host_only, false).unwrap();
@@ -449,7 +449,7 @@ fn the_original_value_is_restored_and_a_session_undoes_its_own_changes() {
 
 #[test]
 fn moved_interfaces_are_kept_and_removed_ones_expire() {
-    let (mut fake, mut log) = (Fake::untuned(), Memory::default());
+    let (mut fake, mut log) = (FakeHost::untuned(), Memory::default());
     try_apply(&mut fake, &mut log, false).unwrap();
     fake.namespace = 2;
     fake.values.remove(&SettingLocation::Irq { irq: 41 }.to_string());
@@ -482,7 +482,7 @@ proptest! {
         second in proptest::option::of(0..WRITES),
         keep_going: bool,
     ) {
-        let mut fake = Fake::untuned();
+        let mut fake = FakeHost::untuned();
         for (cpu, governor_now) in (0..).zip(&governors) {
             fake.put(SettingLocation::File { path: governor(cpu) }, governor_now);
         }

@@ -8,4 +8,4 @@ mod thread;
 pub use latency::DmaLatency;
 pub use memory::LockedMemory;
 pub use stack::prefault_stack;
-pub use thread::{Affinity, Scheduled, TimerSlack};
+pub use thread::{Affinity, SchedulingGuard, TimerSlack};

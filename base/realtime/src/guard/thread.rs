@@ -15,14 +15,14 @@ type ThreadBound = PhantomData<*const ()>;
 /// Cost: a thread that does not wait blocks its CPU for all lower priorities, permanently if the kernel's
 /// throttling is off. Threads that it starts inherit the policy.
 #[derive(Debug)]
-pub struct Scheduled {
+pub struct SchedulingGuard {
     before: ThreadPolicy,
     /// Since Linux 6.13, a thread that leaves the real-time policies gets the default slack.
     slack_before_ns: libc::c_ulong,
     of_this_thread: ThreadBound,
 }
 
-impl Scheduled {
+impl SchedulingGuard {
     /// Sets the policy.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Scheduled {
     }
 }
 
-impl Drop for Scheduled {
+impl Drop for SchedulingGuard {
     fn drop(&mut self) {
         if let Err(errno) = self.before.set(0) {
             tracing::warn!("cannot restore the thread's policy: {errno}");

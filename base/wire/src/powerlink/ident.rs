@@ -6,7 +6,7 @@ use core::net::Ipv4Addr;
 use super::octets::{array, bit, bits, put, u16_at, u32_at, u64_at};
 use super::{EplVersion, Links, NmtState, SendRequest};
 use crate::bytes::{room, split};
-use crate::{EmitError, Truncated};
+use crate::{EmitError, TruncationError};
 
 mod field {
     pub(super) const FLAGS: usize = 4;
@@ -123,7 +123,7 @@ pub struct IdentResponse<'a> {
 }
 
 impl<'a> IdentResponse<'a> {
-    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
+    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, TruncationError> {
         let (message, _) = split::<LEN>(WHAT, octets)?;
         let (vendor_extension_2, _) = split(WHAT, &message[field::VENDOR_EXTENSION_2..])?;
         // Addresses are little-endian numbers, so the last part of an address is first.

@@ -7,7 +7,7 @@ use super::{
     ident, nmt, poll, soa, soc,
 };
 use crate::bytes::split;
-use crate::{EmitError, Truncated};
+use crate::{EmitError, TruncationError};
 
 mod field {
     pub(super) const KIND: usize = 0;
@@ -47,13 +47,13 @@ impl MessageType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageError {
     /// The message is truncated.
-    Truncated(Truncated),
+    Truncated(TruncationError),
     /// The message type is unknown.
     Type(MessageType),
 }
 
-impl From<Truncated> for MessageError {
-    fn from(error: Truncated) -> Self {
+impl From<TruncationError> for MessageError {
+    fn from(error: TruncationError) -> Self {
         MessageError::Truncated(error)
     }
 }
@@ -110,7 +110,7 @@ impl<'a> Service<'a> {
         }
     }
 
-    fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
+    fn parse(octets: &'a [u8]) -> Result<Self, TruncationError> {
         let (header, rest) = split::<{ field::BEHIND_SERVICE }>(ASND, octets)?;
         Ok(match header[field::SERVICE] {
             Self::IDENT_RESPONSE => Service::IdentResponse(IdentResponse::parse(octets)?),

@@ -14,7 +14,7 @@
 
 use super::octets::{bit, u16_at, u32_at};
 use super::{Abort, CommandId};
-use crate::Truncated;
+use crate::TruncationError;
 use crate::bytes::split;
 
 mod field {
@@ -87,7 +87,7 @@ impl<'a> ObjectEntries<'a> {
         &self,
         first: usize,
         at: usize,
-    ) -> Result<(ObjectEntry<'a>, Option<usize>), Truncated> {
+    ) -> Result<(ObjectEntry<'a>, Option<usize>), TruncationError> {
         let (next, rest) = split::<OFFSET_LEN>(OBJECT, self.behind(at))?;
         let (id, _) = split::<ID_LEN>(OBJECT, rest)?;
         let len = self.payload.len();
@@ -102,14 +102,18 @@ impl<'a> ObjectEntries<'a> {
             None if (len - start) % 4 != 0 => ((len - start + padding) % 4 == 0).then_some(len),
             next => next.unwrap_or(len).checked_sub(padding),
         };
-        let cut = Truncated { what: OBJECT, needed: (start + padding).max(len + 1), len };
+        let cut = TruncationError { what: OBJECT, needed: (start + padding).max(len + 1), len };
         let value = end.and_then(|end| self.payload.get(start..end)).ok_or(cut)?;
         let result = if bit(flags, 7) { Err(abort(value)?) } else { Ok(value) };
         Ok((entry(id, result), next))
     }
 
     /// Reads the object without a value at a place; returns the place of the next.
-    fn id(&self, written: bool, at: usize) -> Result<(ObjectEntry<'a>, Option<usize>), Truncated> {
+    fn id(
+        &self,
+        written: bool,
+        at: usize,
+    ) -> Result<(ObjectEntry<'a>, Option<usize>), TruncationError> {
         let (id, rest) = split::<ID_LEN>(OBJECT, self.behind(at))?;
         let (result, len) = if written { (Err(abort(rest)?), 4) } else { (Ok(&rest[..0]), 0) };
         let next = at + ID_LEN + len;
@@ -125,12 +129,12 @@ fn entry<'a>(id: &[u8; ID_LEN], result: Result<&'a [u8], Abort>) -> ObjectEntry<
     ObjectEntry { index: u16_at(id, field::INDEX), sub: id[field::SUB], result }
 }
 
-fn abort(octets: &[u8]) -> Result<Abort, Truncated> {
+fn abort(octets: &[u8]) -> Result<Abort, TruncationError> {
     split::<4>(OBJECT, octets).map(|(code, _)| Abort(u32_at(code, 0)))
 }
 
 impl<'a> Iterator for ObjectEntries<'a> {
-    type Item = Result<ObjectEntry<'a>, Truncated>;
+    type Item = Result<ObjectEntry<'a>, TruncationError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let at = self.at.take()?;
@@ -159,7 +163,7 @@ mod tests {
         command: CommandId,
         response: bool,
         payload: &[u8],
-    ) -> Result<Vec<ObjectEntry<'_>>, Truncated> {
+    ) -> Result<Vec<ObjectEntry<'_>>, TruncationError> {
         ObjectEntries::new(command, response, false, payload).collect()
     }
 

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::{NodeId, NodeSet};
 use crate::bytes::{room, split};
-use crate::{EmitError, Truncated};
+use crate::{EmitError, TruncationError};
 
 mod field {
     pub(super) const COMMAND: usize = 4;
@@ -187,7 +187,7 @@ pub struct NmtCommand<'a> {
 }
 
 impl<'a> NmtCommand<'a> {
-    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
+    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, TruncationError> {
         let (header, data) = split::<HEADER_LEN>(COMMAND, octets)?;
         Ok(NmtCommand { command: NmtCommandId(header[field::COMMAND]), data })
     }
@@ -200,7 +200,7 @@ impl<'a> NmtCommand<'a> {
     ///
     /// # Errors
     /// The list is truncated.
-    pub fn nodes(&self) -> Result<NodeSet, Truncated> {
+    pub fn nodes(&self) -> Result<NodeSet, TruncationError> {
         split(COMMAND, self.data).map(|(set, _)| NodeSet(*set))
     }
 
@@ -208,7 +208,11 @@ impl<'a> NmtCommand<'a> {
     ///
     /// # Errors
     /// The list of an extended command is truncated.
-    pub fn to(&self, node: NodeId, destination: NodeId) -> Result<Option<NmtCommandId>, Truncated> {
+    pub fn to(
+        &self,
+        node: NodeId,
+        destination: NodeId,
+    ) -> Result<Option<NmtCommandId>, TruncationError> {
         if destination != node && destination != NodeId::BROADCAST {
             return Ok(None);
         }
@@ -245,7 +249,7 @@ pub struct NmtRequest<'a> {
 }
 
 impl<'a> NmtRequest<'a> {
-    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
+    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, TruncationError> {
         let (header, data) = split::<HEADER_LEN>(REQUEST, octets)?;
         Ok(NmtRequest {
             command: NmtCommandId(header[field::COMMAND]),

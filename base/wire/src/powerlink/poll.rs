@@ -5,7 +5,7 @@ use core::fmt;
 use super::octets::{bit, bits, put, u16_at};
 use super::{Links, NmtState, SendRequest};
 use crate::bytes::{room, split};
-use crate::{EmitError, Truncated};
+use crate::{EmitError, TruncationError};
 
 mod field {
     /// Of a PRes; reserved in a PReq.
@@ -66,7 +66,7 @@ pub struct Preq<'a> {
 }
 
 impl<'a> Preq<'a> {
-    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
+    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, TruncationError> {
         let (header, payload) = parts(PREQ, octets)?;
         Ok(Preq {
             multiplexed_slot: bit(header[field::FLAGS], 5),
@@ -119,7 +119,7 @@ pub struct Pres<'a> {
 }
 
 impl<'a> Pres<'a> {
-    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
+    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, TruncationError> {
         let (header, payload) = parts(PRES, octets)?;
         Ok(Pres {
             state: NmtState(header[field::STATE]),
@@ -158,10 +158,11 @@ impl fmt::Display for Pres<'_> {
 fn parts<'a>(
     what: &'static str,
     octets: &'a [u8],
-) -> Result<(&'a [u8; HEADER_LEN], &'a [u8]), Truncated> {
+) -> Result<(&'a [u8; HEADER_LEN], &'a [u8]), TruncationError> {
     let (header, rest) = split::<HEADER_LEN>(what, octets)?;
     let needed = usize::from(u16_at(header, field::SIZE));
-    let payload = rest.get(..needed).ok_or(Truncated { what: PAYLOAD, needed, len: rest.len() })?;
+    let payload =
+        rest.get(..needed).ok_or(TruncationError { what: PAYLOAD, needed, len: rest.len() })?;
     Ok((header, payload))
 }
 

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::octets::{array, u32_at};
 use super::{NetTime, NmtCommand, NmtCommandId, NmtState, NodeId};
-use crate::Truncated;
+use crate::TruncationError;
 use crate::bytes::split;
 
 const STATES: &str = "POWERLINK NMTPublishNodeStates";
@@ -134,7 +134,7 @@ impl NmtCommand<'_> {
     ///
     /// # Errors
     /// They are truncated.
-    pub fn node_states(&self) -> Result<NodeStates, Truncated> {
+    pub fn node_states(&self) -> Result<NodeStates, TruncationError> {
         split(STATES, self.data).map(|(states, _)| NodeStates(*states))
     }
 
@@ -142,7 +142,7 @@ impl NmtCommand<'_> {
     ///
     /// # Errors
     /// They are truncated.
-    pub fn time_of_day(&self) -> Result<TimeOfDay, Truncated> {
+    pub fn time_of_day(&self) -> Result<TimeOfDay, TruncationError> {
         split(TIME, self.data).map(|(time, _)| TimeOfDay::from_octets(time))
     }
 }

@@ -5,7 +5,7 @@ use core::fmt;
 use super::octets::{bit, bits, put, u16_at, u32_at};
 use super::{Abort, ObjectEntries};
 use crate::bytes::{room, split};
-use crate::{EmitError, Truncated};
+use crate::{EmitError, TruncationError};
 
 mod field {
     pub(super) const RECEIVE: usize = 0;
@@ -159,11 +159,11 @@ pub struct Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
+    fn parse(octets: &'a [u8]) -> Result<Self, TruncationError> {
         let (header, rest) = split::<COMMAND_LEN>(COMMAND, octets)?;
         let (flags, needed) = (header[field::FLAGS], usize::from(u16_at(header, field::SIZE)));
         let segment =
-            rest.get(..needed).ok_or(Truncated { what: SEGMENT, needed, len: rest.len() })?;
+            rest.get(..needed).ok_or(TruncationError { what: SEGMENT, needed, len: rest.len() })?;
         let (segmentation, payload) = match flags >> 4 & 3 {
             0 => (Segmentation::Expedited, segment),
             1 => {
@@ -288,7 +288,7 @@ pub struct Sdo<'a> {
 }
 
 impl<'a> Sdo<'a> {
-    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
+    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, TruncationError> {
         let (sequence, rest) = split::<SEQUENCE_LEN>(SEQUENCE, octets)?;
         let sequence = Sequence {
             receive: SequenceCount::from_octet(sequence[field::RECEIVE]),
@@ -422,10 +422,10 @@ mod tests {
         buffer[4] = 4;
         assert_eq!(Command::parse(&buffer), Ok(command(first, &[])));
         buffer[4] = 3;
-        let short = Truncated { what: SEGMENT, needed: 4, len: 3 };
+        let short = TruncationError { what: SEGMENT, needed: 4, len: 3 };
         assert_eq!(Command::parse(&buffer), Err(short), "shorter than its own DataSize");
         buffer[4] = 9;
-        let cut = Truncated { what: SEGMENT, needed: 9, len: 8 };
+        let cut = TruncationError { what: SEGMENT, needed: 9, len: 8 };
         assert_eq!(Command::parse(&buffer), Err(cut));
     }
 

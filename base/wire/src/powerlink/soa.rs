@@ -5,7 +5,7 @@ use core::fmt;
 use super::octets::{bit, bits};
 use super::{NmtState, NodeId};
 use crate::bytes::{room, split};
-use crate::{EmitError, Truncated};
+use crate::{EmitError, TruncationError};
 
 mod field {
     pub(super) const STATE: usize = 3;
@@ -90,7 +90,7 @@ pub struct Soa {
 }
 
 impl Soa {
-    pub(super) fn parse(octets: &[u8]) -> Result<Self, Truncated> {
+    pub(super) fn parse(octets: &[u8]) -> Result<Self, TruncationError> {
         let (message, _) = split::<LEN>(WHAT, octets)?;
         Ok(Soa {
             state: NmtState(message[field::STATE]),

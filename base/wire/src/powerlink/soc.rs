@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::octets::{bit, bits, put, u32_at, u64_at};
 use crate::bytes::{room, split};
-use crate::{EmitError, Truncated};
+use crate::{EmitError, TruncationError};
 
 mod field {
     pub(super) const FLAGS: usize = 4;
@@ -48,7 +48,7 @@ pub struct Soc {
 }
 
 impl Soc {
-    pub(super) fn parse(octets: &[u8]) -> Result<Self, Truncated> {
+    pub(super) fn parse(octets: &[u8]) -> Result<Self, TruncationError> {
         let (message, _) = split::<LEN>(WHAT, octets)?;
         Ok(Soc {
             multiplexed_cycle_completed: bit(message[field::FLAGS], 7),

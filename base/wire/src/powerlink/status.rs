@@ -5,7 +5,7 @@ use core::fmt;
 use super::octets::{array, bit, bits, put, u16_at, u32_at, u64_at};
 use super::{Links, NetTime, NmtState, SendRequest};
 use crate::bytes::{room, split};
-use crate::{EmitError, Truncated};
+use crate::{EmitError, TruncationError};
 
 mod field {
     pub(super) const FLAGS: usize = 4;
@@ -131,7 +131,7 @@ pub struct StatusResponse<'a> {
 }
 
 impl<'a> StatusResponse<'a> {
-    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
+    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, TruncationError> {
         let (message, rest) = split::<HEADER_LEN>(WHAT, octets)?;
         Ok(StatusResponse {
             exception_new: bit(message[field::FLAGS], 4),

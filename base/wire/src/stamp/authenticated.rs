@@ -8,7 +8,7 @@ use core::fmt;
 
 use super::{ErrorEstimate, Reflected, Test, Timestamp};
 use crate::bytes::{room, split};
-use crate::{EmitError, Truncated};
+use crate::{EmitError, TruncationError};
 
 /// Octets of either packet.
 pub const AUTHENTICATED_LEN: usize = COVERED_LEN + HMAC_LEN;
@@ -44,7 +44,7 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// Reads the packet at the start of a datagram.
-    pub fn new_checked(octets: &'a [u8]) -> Result<Self, Truncated> {
+    pub fn new_checked(octets: &'a [u8]) -> Result<Self, TruncationError> {
         let (packet, payload) = split::<AUTHENTICATED_LEN>(WHAT, octets)?;
         Ok(View { packet, payload })
     }

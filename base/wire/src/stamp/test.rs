@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::{ErrorEstimate, PACKET_LEN, Timestamp};
 use crate::bytes::{room, split};
-use crate::{EmitError, Truncated};
+use crate::{EmitError, TruncationError};
 
 mod field {
     use core::ops::Range;
@@ -27,7 +27,7 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// Reads the packet at the start of a datagram. Only the port distinguishes it from other protocols.
-    pub fn new_checked(octets: &'a [u8]) -> Result<Self, Truncated> {
+    pub fn new_checked(octets: &'a [u8]) -> Result<Self, TruncationError> {
         let (packet, payload) = split::<PACKET_LEN>(WHAT, octets)?;
         Ok(View { packet, payload })
     }

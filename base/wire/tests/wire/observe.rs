@@ -5,23 +5,23 @@ use onbeat_wire::ip::IpError;
 use onbeat_wire::ipv6::ExtensionError;
 use onbeat_wire::prp::TrailerError;
 use onbeat_wire::{
-    EmitError, EtherType, Frame, Ip, MacAddress, SequenceTag, TagError, Truncated, VlanTag, arp,
-    ethernet, hsr, ipv4, ipv6, prp, rtag, udp, vlan,
+    EmitError, EtherType, Frame, Ip, MacAddress, SequenceTag, TagError, TruncationError, VlanTag,
+    arp, ethernet, hsr, ipv4, ipv6, prp, rtag, udp, vlan,
 };
 use toml::{Table, Value};
 
 /// The name of an error.
-trait Named {
+trait ErrorName {
     fn name(&self) -> &'static str;
 }
 
-impl Named for Truncated {
+impl ErrorName for TruncationError {
     fn name(&self) -> &'static str {
         "truncated"
     }
 }
 
-impl Named for TagError {
+impl ErrorName for TagError {
     fn name(&self) -> &'static str {
         match self {
             TagError::Truncated(error) => error.name(),
@@ -30,7 +30,7 @@ impl Named for TagError {
     }
 }
 
-impl Named for TrailerError {
+impl ErrorName for TrailerError {
     fn name(&self) -> &'static str {
         match self {
             TrailerError::Truncated(error) => error.name(),
@@ -41,7 +41,7 @@ impl Named for TrailerError {
     }
 }
 
-impl Named for arp::PacketError {
+impl ErrorName for arp::PacketError {
     fn name(&self) -> &'static str {
         match self {
             arp::PacketError::Truncated(error) => error.name(),
@@ -52,7 +52,7 @@ impl Named for arp::PacketError {
     }
 }
 
-impl Named for ipv4::PacketError {
+impl ErrorName for ipv4::PacketError {
     fn name(&self) -> &'static str {
         match self {
             ipv4::PacketError::Truncated(error) => error.name(),
@@ -63,7 +63,7 @@ impl Named for ipv4::PacketError {
     }
 }
 
-impl Named for ipv6::PacketError {
+impl ErrorName for ipv6::PacketError {
     fn name(&self) -> &'static str {
         match self {
             ipv6::PacketError::Truncated(error) => error.name(),
@@ -72,7 +72,7 @@ impl Named for ipv6::PacketError {
     }
 }
 
-impl Named for udp::DatagramError {
+impl ErrorName for udp::DatagramError {
     fn name(&self) -> &'static str {
         match self {
             udp::DatagramError::Truncated(error) => error.name(),
@@ -81,7 +81,7 @@ impl Named for udp::DatagramError {
     }
 }
 
-impl Named for IpError {
+impl ErrorName for IpError {
     fn name(&self) -> &'static str {
         match self {
             IpError::V4(error) => error.name(),
@@ -94,7 +94,7 @@ impl Named for IpError {
     }
 }
 
-impl Named for EditError {
+impl ErrorName for EditError {
     fn name(&self) -> &'static str {
         match self {
             EditError::Emit(EmitError::NoRoom { .. }) => "no_room",
@@ -105,7 +105,7 @@ impl Named for EditError {
     }
 }
 
-fn named<T>(result: Result<T, impl Named>) -> Result<T, &'static str> {
+fn named<T>(result: Result<T, impl ErrorName>) -> Result<T, &'static str> {
     result.map_err(|error| error.name())
 }
 

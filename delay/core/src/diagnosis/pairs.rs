@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::sample::{Sample, SampledPacket};
-use crate::key::{Recognition, Unrecognized};
+use crate::key::{NoKeyReason, Recognition};
 use crate::pairing::Side;
 
 /// Octets compared under assumptions other than the user's: fewer than a sample keeps.
@@ -134,7 +134,7 @@ pub(super) fn shortest_cut(samples: [&Sample; 2], recognition: &Recognition) -> 
     let compared = Recognition { octets: COMPARED.min(recognition.octets), ..*recognition };
     let packets = samples.into_iter().flat_map(Sample::packets);
     let captured = packets.filter_map(|sampled| match compared.key(&sampled.packet()) {
-        Err(Unrecognized::Cut { captured }) => Some(captured),
+        Err(NoKeyReason::Cut { captured }) => Some(captured),
         _ => None,
     });
     let shortest = captured.fold(compared.octets, usize::min);

@@ -6,7 +6,7 @@ use std::fmt;
 use super::{Side, Tally};
 use crate::capture::{CaptureError, Packet};
 use crate::diagnosis::{Sample, SideEvidence, TimeOrder};
-use crate::key::{Recognition, Unrecognized, endpoints};
+use crate::key::{NoKeyReason, Recognition, endpoints};
 
 type PacketPredicate = dyn FnMut(&Packet<'_>) -> Result<bool, String>;
 
@@ -102,7 +102,7 @@ impl Intake {
         }
         let key = match recognition.key_on(self.side, packet) {
             Ok(key) => Some(key),
-            Err(Unrecognized::Link(link)) => {
+            Err(NoKeyReason::Link(link)) => {
                 return Err(CaptureError::Link { number: packet.number, link });
             }
             Err(unrecognized) => {

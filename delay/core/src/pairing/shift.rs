@@ -7,7 +7,7 @@ use std::io::Read;
 use super::{PairingError, Side};
 use crate::capture::{CaptureError, Reader};
 use crate::change::median;
-use crate::key::{Recognition, Unrecognized};
+use crate::key::{NoKeyReason, Recognition};
 
 /// Minimum number of common packets at the start of both.
 const FEWEST: usize = 10;
@@ -54,7 +54,7 @@ fn times(
         let Some(packet) = reader.next_packet()? else { break };
         let key = match recognition.key_on(side, &packet) {
             Ok(key) => key,
-            Err(Unrecognized::Link(link)) => {
+            Err(NoKeyReason::Link(link)) => {
                 return Err(CaptureError::Link { number: packet.number, link });
             }
             Err(_) => continue,

@@ -4,7 +4,7 @@ use onbeat_wire::stamp::{
     AuthenticatedView, ErrorEstimate, PACKET_LEN, Reflected, ReflectedView, TWAMP_REFLECTED_LEN,
     TWAMP_TEST_LEN, Test, TestView, Timestamp,
 };
-use onbeat_wire::{EmitError, Truncated};
+use onbeat_wire::{EmitError, TruncationError};
 
 use super::Key;
 
@@ -30,7 +30,7 @@ pub struct ReplyFields {
 pub enum RejectedDatagram {
     /// It is shorter than a test packet: of TWAMP, or of authenticated STAMP with a key.
     #[error(transparent)]
-    NotATestPacket(#[from] Truncated),
+    NotATestPacket(#[from] TruncationError),
     /// The sender has another key or none, or the packet was changed on the path.
     #[error("the HMAC of the test packet is wrong")]
     Hmac,

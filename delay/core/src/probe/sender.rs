@@ -6,7 +6,7 @@ use std::iter::{Peekable, Take};
 use onbeat_wire::stamp::{
     AuthenticatedView, ErrorEstimate, Reflected, ReflectedView, Test, Timestamp,
 };
-use onbeat_wire::{EmitError, Truncated};
+use onbeat_wire::{EmitError, TruncationError};
 
 use super::Key;
 use super::profile::Profile;
@@ -96,7 +96,7 @@ impl ProbeReply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StrayDatagram {
     /// Shorter than a STAMP packet, or, with a key, than an authenticated one.
-    Truncated(Truncated),
+    Truncated(TruncationError),
     /// The sender has another key or none, or the packet was changed on the path.
     Hmac,
     /// It verifies, but quotes a time other than the probe's: it was authenticated with this key for another

@@ -4,7 +4,7 @@
 //! with a computable probability (David, Nagaraja: *Order Statistics*, 7.1). The delays are assumed to be
 //! independent. Those of one overload are not: an interval of clustered delays is that of the number of clusters.
 
-use super::special::{binomial_probability, binomial_quantile};
+use super::distributions::{binomial_probability, binomial_quantile};
 
 /// The order statistics between which a quantile lies. Ranks count from 1, the smallest delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //! packet.
 
 mod distribution;
+pub(crate) mod distributions;
 pub mod interval;
-pub(crate) mod special;
 mod variation;
 
 pub use distribution::{Distribution, MAX_DELAY_NS, Percentile, RELATIVE_ERROR};

@@ -3,8 +3,8 @@
 use super::goodness::{anderson_darling, p_value};
 use super::largest::{LargestDelays, Sample};
 use super::pareto::{Pareto, golden_maximum};
+use crate::stats::distributions::normal_quantile;
 use crate::stats::interval::share;
-use crate::stats::special::normal_quantile;
 
 /// Minimum number of exceedances of a fit.
 const FEWEST: usize = 50;

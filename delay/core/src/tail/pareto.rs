@@ -1,6 +1,6 @@
 //! The generalized Pareto distribution, and its maximum-likelihood fit.
 
-use crate::stats::special::normal_quantile;
+use crate::stats::distributions::normal_quantile;
 
 /// Below this, the effect of the shape is below the precision of 64 bits, and limits are used.
 const SMALL_SHAPE: f64 = 1e-9;

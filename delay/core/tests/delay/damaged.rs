@@ -21,14 +21,14 @@ pub(crate) fn between(random: &mut Random, from: i64, to: i64) -> i64 {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Captured {
+pub(crate) struct CapturedPacket {
     pub(crate) time_ns: i64,
     pub(crate) octets: Vec<u8>,
     pub(crate) wire_len: u32,
 }
 
 /// The captures on either side of a hop.
-pub(crate) type Captures = [Vec<Captured>; 2];
+pub(crate) type Captures = [Vec<CapturedPacket>; 2];
 
 /// A hop, and the packets that pass it.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +68,7 @@ impl Hop {
             let delay_ns = self.delay_ns + between(&mut random, 0, self.delay_ns / 2);
             let lost = random.number() % 50 == 0;
             let [near, far] = if backward { [1, 0] } else { [0, 1] };
-            let captured = |time_ns, octets: Vec<u8>| Captured {
+            let captured = |time_ns, octets: Vec<u8>| CapturedPacket {
                 time_ns,
                 wire_len: octets.len() as u32,
                 octets,
@@ -124,7 +124,7 @@ impl Hop {
     }
 }
 
-pub(crate) fn in_order(capture: &mut [Captured]) {
+pub(crate) fn in_order(capture: &mut [CapturedPacket]) {
     capture.sort_by_key(|captured| captured.time_ns);
 }
 
@@ -216,7 +216,7 @@ impl Damage {
             Damage::Swapped => captures.swap(0, 1),
             Damage::Cut => {
                 let kept = between(random, if hop.ipv6 { 80 } else { 60 }, 100) as usize;
-                let cut = |captured: &mut Captured| captured.octets.truncate(kept);
+                let cut = |captured: &mut CapturedPacket| captured.octets.truncate(kept);
                 let from = (random.number() % 2) as usize;
                 captures[from..].iter_mut().flatten().for_each(cut);
             }
@@ -247,7 +247,8 @@ impl Damage {
                     let octets = hop.frame([1, 9], &[7; 120], 0, side == 1);
                     let wire_len = octets.len() as u32;
                     for captured in capture {
-                        *captured = Captured { octets: octets.clone(), wire_len, ..*captured };
+                        *captured =
+                            CapturedPacket { octets: octets.clone(), wire_len, ..*captured };
                     }
                 }
                 captures[1].iter_mut().for_each(|captured| captured.time_ns += 20 * MS);
@@ -334,16 +335,16 @@ fn disorder(captures: &mut Captures, random: &mut Random) {
 fn leave_little_overlap(captures: &mut Captures, random: &mut Random) {
     let both = captures[1].len() * between(random, 20, 51) as usize / 1000;
     let from = captures[1].len() / 2;
-    let end = |captured: &Captured| captured.octets[captured.octets.len() - 8..].to_vec();
+    let end = |captured: &CapturedPacket| captured.octets[captured.octets.len() - 8..].to_vec();
     captures[1].drain(..from);
     let last = end(&captures[1][both - 1]);
     let place = captures[0].iter().position(|captured| end(captured) == last);
     captures[0].truncate(place.unwrap() + 1);
 }
 
-pub(crate) fn written(capture: &[Captured]) -> Vec<u8> {
+pub(crate) fn written(capture: &[CapturedPacket]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), LinkType::ETHERNET).unwrap();
-    for Captured { time_ns, octets, wire_len } in capture {
+    for CapturedPacket { time_ns, octets, wire_len } in capture {
         writer.write(*time_ns, octets, *wire_len).unwrap();
     }
     writer.finish().unwrap()

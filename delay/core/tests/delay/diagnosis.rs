@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::damaged::{
-    Captured, Captures, Damage, Hop, MATCHING, MS, SECOND, START_NS, diagnosed, diagnosed_by,
+    CapturedPacket, Captures, Damage, Hop, MATCHING, MS, SECOND, START_NS, diagnosed, diagnosed_by,
     names, read, written,
 };
 use onbeat_delay::capture::{Direction, LinkType, Packet};
@@ -260,7 +260,7 @@ fn one_of_two_clocks_that_was_set_back_voids_delays() {
 fn interfaces_written_block_by_block_are_no_clock_set_back() {
     let captures = ROUTER.traffic(false);
     let left = captures[1].len() as u64;
-    let block_of = |captured: &Captured| ((captured.time_ns - START_NS) / (15 * MS)).min(2);
+    let block_of = |captured: &CapturedPacket| ((captured.time_ns - START_NS) / (15 * MS)).min(2);
     let mut packets = Vec::new();
     for block in 0..3 {
         for (capture, direction) in captures.iter().zip([Direction::Inbound, Direction::Outbound]) {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use onbeat_delay::capture::{LinkType, Packet};
-use onbeat_delay::key::{Recognition, Unrecognized};
+use onbeat_delay::key::{NoKeyReason, Recognition};
 use onbeat_delay::pairing::Side;
 use onbeat_wire::edit::{Edit, RTagAction, VlanAction, edit};
 use onbeat_wire::{
@@ -14,7 +14,7 @@ const PLAIN: Recognition = Recognition { nat: false, reply: false, octets: usize
 const NAT: Recognition = Recognition { nat: true, ..PLAIN };
 const REPLY: Recognition = Recognition { reply: true, ..PLAIN };
 
-fn key_of(recognition: &Recognition, link: LinkType, octets: &[u8]) -> Result<u64, Unrecognized> {
+fn key_of(recognition: &Recognition, link: LinkType, octets: &[u8]) -> Result<u64, NoKeyReason> {
     cut_key_of(recognition, link, octets, octets.len())
 }
 
@@ -23,7 +23,7 @@ fn cut_key_of(
     link: LinkType,
     octets: &[u8],
     wire_len: usize,
-) -> Result<u64, Unrecognized> {
+) -> Result<u64, NoKeyReason> {
     recognition.key(&packet(link, octets, wire_len))
 }
 
@@ -232,7 +232,7 @@ fn link_types() {
         assert_eq!(key_of(&PLAIN, link, octets), Ok(key(&PLAIN, &octets_of(&cooked[16..]))));
     }
     let radio = LinkType(127);
-    assert_eq!(key_of(&PLAIN, radio, &octets), Err(Unrecognized::Link(radio)));
+    assert_eq!(key_of(&PLAIN, radio, &octets), Err(NoKeyReason::Link(radio)));
 }
 
 fn octets_of(packet: &[u8]) -> Vec<u8> {
@@ -247,15 +247,15 @@ fn cut_packets() {
     let whole = key(&prefix, &octets);
     assert_eq!(cut_key_of(&prefix, LinkType::ETHERNET, &octets[..54], octets.len()), Ok(whole));
     let cut = cut_key_of(&prefix, LinkType::ETHERNET, &octets[..53], octets.len());
-    assert_eq!(cut, Err(Unrecognized::Cut { captured: 39 }));
+    assert_eq!(cut, Err(NoKeyReason::Cut { captured: 39 }));
     for len in 0..octets.len() {
         let cut = cut_key_of(&PLAIN, LinkType::ETHERNET, &octets[..len], octets.len());
-        assert!(matches!(cut, Err(Unrecognized::Cut { .. })), "{len}: {cut:?}");
+        assert!(matches!(cut, Err(NoKeyReason::Cut { .. })), "{len}: {cut:?}");
     }
     // Where the wire had no more, there is no such packet.
     for len in (0..octets.len()).filter(|len| *len != 14) {
         let ended = key_of(&PLAIN, LinkType::ETHERNET, &octets[..len]);
-        assert_eq!(ended, Err(Unrecognized::Malformed), "{len}");
+        assert_eq!(ended, Err(NoKeyReason::Malformed), "{len}");
     }
 }
 
@@ -266,9 +266,9 @@ fn packets_that_contradict_themselves() {
         let mut wrong = octets.clone();
         wrong[at] = octet;
         let found = key_of(&PLAIN, LinkType::ETHERNET, &wrong);
-        assert_eq!(found, Err(Unrecognized::Malformed), "octet {at}");
+        assert_eq!(found, Err(NoKeyReason::Malformed), "octet {at}");
     }
     let mut wrong = datagram(V6[0], V6[1], PAYLOAD);
     wrong[14 + 4] = 0xff;
-    assert_eq!(key_of(&PLAIN, LinkType::ETHERNET, &wrong), Err(Unrecognized::Malformed));
+    assert_eq!(key_of(&PLAIN, LinkType::ETHERNET, &wrong), Err(NoKeyReason::Malformed));
 }

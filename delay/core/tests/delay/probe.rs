@@ -344,8 +344,8 @@ fn an_offset_from_probes() {
 /// every probe has its delays, to the bound.
 #[test]
 fn a_slower_path_is_no_step_of_a_clock() {
-    type Slower = fn(u64) -> [i64; 2];
-    let cases: [(&str, Slower); 5] = [
+    type AddedDelay = fn(u64) -> [i64; 2];
+    let cases: [(&str, AddedDelay); 5] = [
         ("steady", |_| [0, 0]),
         ("both ways", |second| if second < 2 { [0, 0] } else { [30_000, 20_000] }),
         ("there", |second| if second < 2 { [0, 0] } else { [40_000, 0] }),

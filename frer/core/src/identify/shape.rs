@@ -8,7 +8,7 @@ use core::num::NonZero;
 use onbeat_wire::MacAddress;
 
 use super::Fields;
-use crate::spec::{IpMatch, Tagged, VlanMatch};
+use crate::spec::{IpMatch, TagMatch, VlanMatch};
 
 /// A member stream by its position in the configuration; ordered as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,16 +80,16 @@ impl Layer2Key {
 impl VlanShape {
     pub(super) fn of(vlan: VlanMatch) -> Self {
         match (vlan.tagged, vlan.vlan) {
-            (Tagged::Tagged, 0) => Self::TaggedAny,
-            (Tagged::Tagged, _) => Self::TaggedVid,
-            (Tagged::Priority, _) => Self::Priority,
-            (Tagged::All, 0) => Self::AllAny,
-            (Tagged::All, _) => Self::AllVid,
+            (TagMatch::Tagged, 0) => Self::TaggedAny,
+            (TagMatch::Tagged, _) => Self::TaggedVid,
+            (TagMatch::Priority, _) => Self::Priority,
+            (TagMatch::All, 0) => Self::AllAny,
+            (TagMatch::All, _) => Self::AllVid,
         }
     }
 
     pub(super) fn key_of(mac: MacAddress, vlan: VlanMatch) -> Layer2Key {
-        let vid = if vlan.tagged == Tagged::Priority { 0 } else { vlan.vlan };
+        let vid = if vlan.tagged == TagMatch::Priority { 0 } else { vlan.vlan };
         Layer2Key::new(mac, vid)
     }
 

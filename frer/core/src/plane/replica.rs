@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::slice;
 
 use onbeat_wire::Frame;
-use onbeat_wire::edit::{self, Edit, EditError, Edited, RTagAction, edit_all, edit_head};
+use onbeat_wire::edit::{self, Edit, EditError, EditedFrame, RTagAction, edit_all, edit_head};
 
 use crate::spec::{Egress, PortId, Rewrite, SequenceTag, VlanAction};
 
@@ -135,9 +135,9 @@ impl<'a> Replica<'a> {
     /// # Panics
     /// Never: only edits that are possible for the frame are requested.
     #[inline]
-    pub fn parts(&self) -> Edited<'a> {
+    pub fn parts(&self) -> EditedFrame<'a> {
         let parts = match (self.unchanged(), self.up) {
-            (Some(_), _) => Ok(Edited::unchanged(&self.frame)),
+            (Some(_), _) => Ok(EditedFrame::unchanged(&self.frame)),
             (None, None) => edit_head(&self.frame, &[&self.edit]),
             (None, Some(up)) => edit_head(&self.frame, &[up, &self.edit]),
         };

@@ -10,7 +10,7 @@ use core::net::IpAddr;
 use onbeat_wire::MacAddress;
 
 pub use self::error::IdentificationError;
-pub use self::parameters::{IpMatch, MaskAndMatch, NextProtocol, Tagged, VlanMatch};
+pub use self::parameters::{IpMatch, MaskAndMatch, NextProtocol, TagMatch, VlanMatch};
 use super::rewrite::Rewrite;
 
 /// A stream identification function with its parameters (clause 6, managed by 9.1).

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use onbeat_frer::identify::{Fields, IpFields, MemberRef, Table};
 use onbeat_frer::spec::{
-    Identification, IpMatch, MaskAndMatch, Member, NextProtocol, PortId, Rewrite, Stream, Tagged,
+    Identification, IpMatch, MaskAndMatch, Member, NextProtocol, PortId, Rewrite, Stream, TagMatch,
     VlanMatch,
 };
 use onbeat_wire::MacAddress;
@@ -22,10 +22,10 @@ fn address() -> impl Strategy<Value = IpAddr> {
 }
 
 fn vlan() -> impl Strategy<Value = VlanMatch> {
-    let tagged = prop_oneof![Just(Tagged::Tagged), Just(Tagged::Priority), Just(Tagged::All)];
+    let tagged = prop_oneof![Just(TagMatch::Tagged), Just(TagMatch::Priority), Just(TagMatch::All)];
     (tagged, 0..3u16).prop_map(|(tagged, vlan)| VlanMatch {
         tagged,
-        vlan: if tagged == Tagged::Priority { 0 } else { vlan },
+        vlan: if tagged == TagMatch::Priority { 0 } else { vlan },
     })
 }
 
@@ -82,7 +82,7 @@ fn identification() -> impl Strategy<Value = Identification> {
 }
 
 #[derive(Debug, Clone)]
-struct Owned {
+struct OwnedFrame {
     destination: MacAddress,
     source: MacAddress,
     vlan: Option<u16>,
@@ -90,14 +90,14 @@ struct Owned {
     msdu: Vec<u8>,
 }
 
-impl Owned {
+impl OwnedFrame {
     fn fields(&self) -> Fields<'_> {
         let Self { destination, source, vlan, ip, msdu } = self;
         Fields { destination: *destination, source: *source, vlan: *vlan, ip: *ip, msdu }
     }
 }
 
-fn frame() -> impl Strategy<Value = Owned> {
+fn frame() -> impl Strategy<Value = OwnedFrame> {
     let ports = prop::option::of((1..3u16, 1..3u16));
     let protocol = prop_oneof![Just(17u8), Just(6), Just(1)];
     let ip = (address(), address(), 0..2u8, protocol, ports).prop_map(
@@ -111,7 +111,7 @@ fn frame() -> impl Strategy<Value = Owned> {
     );
     let msdu = prop_oneof![Just(vec![8, 0, 1]), Just(vec![8]), Just(vec![0x88, 0xb5])];
     (mac(), mac(), prop::option::of(0..4u16), prop::option::weighted(0.8, ip), msdu).prop_map(
-        |(destination, source, vlan, ip, msdu)| Owned { destination, source, vlan, ip, msdu },
+        |(destination, source, vlan, ip, msdu)| OwnedFrame { destination, source, vlan, ip, msdu },
     )
 }
 
@@ -120,11 +120,11 @@ type Rank = (u32, i64, Reverse<(u32, [bool; 5])>, Reverse<Vec<u8>>, u16);
 
 fn rank(identification: &Identification) -> Rank {
     let of_vlan = |vlan: &VlanMatch| match (vlan.tagged, vlan.vlan) {
-        (Tagged::Tagged, 1..) => 0,
-        (Tagged::Tagged, 0) => 1,
-        (Tagged::Priority, _) => 2,
-        (Tagged::All, 1..) => 3,
-        (Tagged::All, 0) => 4,
+        (TagMatch::Tagged, 1..) => 0,
+        (TagMatch::Tagged, 0) => 1,
+        (TagMatch::Priority, _) => 2,
+        (TagMatch::All, 1..) => 3,
+        (TagMatch::All, 0) => 4,
     };
     let of = |class, vlan: &VlanMatch, given: [bool; 5]| {
         let count = given.into_iter().map(u32::from).sum();

@@ -5,7 +5,7 @@
 use onbeat_frer::plane::{Disposition, FrameIdentity, Plane, StreamRefusal};
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
-    Tagged, VlanAction, VlanMatch,
+    TagMatch, VlanAction, VlanMatch,
 };
 use onbeat_testing::memory::taken;
 use onbeat_wire::MacAddress;
@@ -19,7 +19,7 @@ fn mac(last: u16) -> MacAddress {
 }
 
 fn null(destination: MacAddress, vid: u16) -> Identification {
-    Identification::Null { destination, vlan: VlanMatch { tagged: Tagged::Tagged, vlan: vid } }
+    Identification::Null { destination, vlan: VlanMatch { tagged: TagMatch::Tagged, vlan: vid } }
 }
 
 fn egress(port: u8, tag: SequenceTag) -> Egress {

@@ -14,18 +14,18 @@ fn vector(history_length: u16) -> RecoveryFunction {
 
 /// One packet of a stream: its losses on two paths, and its delay on each path.
 #[derive(Debug, Clone, Copy)]
-struct Sent {
+struct SentPacket {
     delivered: [bool; 2],
     late: [u32; 2],
 }
 
-fn sent(jitter: u32) -> impl Strategy<Value = Sent> {
+fn sent(jitter: u32) -> impl Strategy<Value = SentPacket> {
     (any::<[bool; 2]>(), [0..=jitter, 0..=jitter])
-        .prop_map(|(delivered, late)| Sent { delivered, late })
+        .prop_map(|(delivered, late)| SentPacket { delivered, late })
 }
 
 /// A history, the jitter and the common burst of loss that it tolerates, and a stream.
-fn world() -> impl Strategy<Value = (u16, u32, u16, Vec<Sent>)> {
+fn world() -> impl Strategy<Value = (u16, u32, u16, Vec<SentPacket>)> {
     (4..=MAX_HISTORY).prop_flat_map(|length| {
         (0..=u32::from(length) - 4).prop_flat_map(move |jitter| {
             let burst = u32::from(length) - jitter - 2;

@@ -3,14 +3,14 @@
 use onbeat_frer::recover::RecoveryFunction;
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, IpMatch, LatentErrorDetection, MaskAndMatch, Member,
-    NextProtocol, PortId, Recovery, Rewrite, Role, SequenceTag, Stream, Tagged, VlanAction,
+    NextProtocol, PortId, Recovery, Rewrite, Role, SequenceTag, Stream, TagMatch, VlanAction,
     VlanMatch,
 };
 use onbeat_frer::validate::RecoveryError;
 use onbeat_wire::MacAddress;
 
 const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
-const VLAN: VlanMatch = VlanMatch { tagged: Tagged::Tagged, vlan: 10 };
+const VLAN: VlanMatch = VlanMatch { tagged: TagMatch::Tagged, vlan: 10 };
 const RECOVERY: Recovery = Recovery { reset_timeout_ms: 100, ..Recovery::vector(64) };
 const LATENT: LatentErrorDetection =
     LatentErrorDetection { difference: 10, period_ms: 2000, paths: 2, reset_period_ms: 30000 };
@@ -76,7 +76,7 @@ fn valid_streams_pass() {
         Identification::SourceMacVlan { source: MAC, vlan: VlanMatch { vlan: 4094, ..VLAN } },
         Identification::ActiveDestination {
             destination: MAC,
-            vlan: VlanMatch { tagged: Tagged::Priority, vlan: 0 },
+            vlan: VlanMatch { tagged: TagMatch::Priority, vlan: 0 },
             up: Rewrite { destination: Some(MAC), vlan: VlanAction::Set(4094), priority: Some(7) },
         },
         Identification::Ip(IpMatch {
@@ -178,11 +178,11 @@ fn recovery() {
 fn identification() {
     let null = |vlan| Identification::Null { destination: MAC, vlan };
     assert_eq!(
-        identification_message(null(VlanMatch { tagged: Tagged::All, vlan: 4095 })),
+        identification_message(null(VlanMatch { tagged: TagMatch::All, vlan: 4095 })),
         "members[0].identification.vlan: 4095; use 1 to 4094, or 0 for any"
     );
     assert_eq!(
-        identification_message(null(VlanMatch { tagged: Tagged::Priority, vlan: 10 })),
+        identification_message(null(VlanMatch { tagged: TagMatch::Priority, vlan: 10 })),
         "members[0].identification.vlan: 10 with tagged = priority, but such frames have no VLAN id; \
          use 0, or tagged = tagged"
     );

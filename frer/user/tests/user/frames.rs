@@ -12,7 +12,7 @@ use crate::common::{ALL, BOUND, PORTS, TAG, VID, World, egress};
 use onbeat_frer::plane::{Disposition, Plane};
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
-    Tagged, VlanAction, VlanMatch,
+    TagMatch, VlanAction, VlanMatch,
 };
 use onbeat_frer_user::PollMode;
 use onbeat_testing::{Feature, RawSocket, require_all};
@@ -52,14 +52,20 @@ fn streams() -> Vec<Stream> {
     let null = |last, tagged| Identification::Null { destination: to(last), vlan: vlan(tagged) };
     let up = Rewrite { destination: None, vlan: VlanAction::Set(99), priority: Some(3) };
     let active =
-        Identification::ActiveDestination { destination: to(3), vlan: vlan(Tagged::All), up };
+        Identification::ActiveDestination { destination: to(3), vlan: vlan(TagMatch::All), up };
     let r_tag = SequenceTag::RTag;
     let (keep, remove) = (SequenceTag::Keep, SequenceTag::Remove);
     vec![
-        stream("alike", null(1, Tagged::All), true, None, vec![egress(1, r_tag), egress(2, r_tag)]),
+        stream(
+            "alike",
+            null(1, TagMatch::All),
+            true,
+            None,
+            vec![egress(1, r_tag), egress(2, r_tag)],
+        ),
         stream(
             "unlike",
-            null(2, Tagged::All),
+            null(2, TagMatch::All),
             true,
             None,
             vec![
@@ -68,8 +74,8 @@ fn streams() -> Vec<Stream> {
             ],
         ),
         stream("up", active, false, Some(recovery()), vec![egress(2, remove)]),
-        stream("as it came", null(4, Tagged::All), false, None, vec![egress(1, keep)]),
-        stream("tagged", null(5, Tagged::Tagged), false, Some(recovery()), vec![egress(2, keep)]),
+        stream("as it came", null(4, TagMatch::All), false, None, vec![egress(1, keep)]),
+        stream("tagged", null(5, TagMatch::Tagged), false, Some(recovery()), vec![egress(2, keep)]),
     ]
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use onbeat_bpf::Plain;
+use onbeat_bpf::PlainData;
 use onbeat_frer::dataplane::Changes;
 use onbeat_frer::identify::Conflict;
 use onbeat_frer::spec::{Recovery, Stream};
@@ -17,7 +17,7 @@ use super::requested_stream::{RequestedMember, RequestedStream, port_slots};
 use super::{AppliedMember, AppliedStream, Plane, RetiredItem, splits};
 use crate::abi::constants as c;
 use crate::abi::*;
-use crate::compile::{self, Key, Kind, MatchedMember, State};
+use crate::compile::{self, Key, KeyKind, MatchedMember, State};
 use crate::error::{Error, Result};
 
 /// A change without conflicts between streams.
@@ -170,20 +170,20 @@ fn check_room(plane: &Plane, plan: &ChangePlan<'_>) -> Result<()> {
 /// Refuses a change that exceeds the lists of shapes and the kernel's tables: while streams are switched,
 /// these hold the old and the new entries.
 fn check_kinds(plane: &Plane, plan: &ChangePlan<'_>) -> Result<()> {
-    type Class = fn(Kind) -> bool;
+    type Class = fn(KeyKind) -> bool;
     const KINDS: &str = "kinds of identification";
     let classes: [(Class, u32, &str, u32); 3] = [
-        (|kind| matches!(kind, Kind::L2(_)), c::MAX_SHAPES, KINDS, u32::MAX),
-        (|kind| matches!(kind, Kind::Ip(_)), c::MAX_SHAPES, KINDS, plane.tables.ip.capacity()),
+        (|kind| matches!(kind, KeyKind::L2(_)), c::MAX_SHAPES, KINDS, u32::MAX),
+        (|kind| matches!(kind, KeyKind::Ip(_)), c::MAX_SHAPES, KINDS, plane.tables.ip.capacity()),
         (
-            |kind| matches!(kind, Kind::Mask(_)),
+            |kind| matches!(kind, KeyKind::Mask(_)),
             c::MAX_MASKS,
             "sets of masks",
             plane.tables.masks.capacity(),
         ),
     ];
     for (is, most_kinds, what, capacity) in classes {
-        let mut kinds: HashSet<Kind> = plane.shapes.kinds().filter(|kind| is(*kind)).collect();
+        let mut kinds: HashSet<KeyKind> = plane.shapes.kinds().filter(|kind| is(*kind)).collect();
         let mut entries = plane.shapes.count(is);
         let new = plan.steps.iter().filter(|step| is(step.key.kind()));
         for step in new.filter(|step| !plane.entries.contains_key(&step.key)) {

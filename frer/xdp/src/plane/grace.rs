@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::sys::signal::SigSet;
-use onbeat_bpf::Plain;
+use onbeat_bpf::PlainData;
 
 use super::groups::{GroupSlot, new_group, put};
 use crate::error::{Context, Error, Result};

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
-use onbeat_bpf::Plain;
+use onbeat_bpf::PlainData;
 use onbeat_frer::dataplane::Mode;
 use onbeat_frer::spec::MAX_EGRESS;
 
@@ -20,7 +20,7 @@ use crate::slots::Slots;
 
 /// A set of egress ports, by slot; with or without a program on each replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Set {
+pub(super) struct EgressSet {
     pub(super) ports: u64,
     pub(super) egresses: bool,
 }
@@ -33,7 +33,7 @@ pub(super) type GroupSlot = (u32, MapHandle);
 pub(super) struct Groups {
     slots: Slots,
     /// Groups used by the programs of this process.
-    by_set: HashMap<Set, u32>,
+    by_set: HashMap<EgressSet, u32>,
     /// Number of splits that use each group.
     splits: HashMap<u32, usize>,
     /// Empty groups in their slots, by capacity.
@@ -101,7 +101,7 @@ impl Groups {
     }
 
     /// Returns the groups of this process with a port.
-    pub(super) fn with_port(&self, port: u8) -> Vec<(Set, u32)> {
+    pub(super) fn with_port(&self, port: u8) -> Vec<(EgressSet, u32)> {
         let groups = self.by_set.iter().filter(|(set, _)| set.ports & (1 << port) != 0);
         groups.map(|(set, slot)| (*set, *slot)).collect()
     }
@@ -110,7 +110,7 @@ impl Groups {
 impl Plane {
     /// Returns the slot of the group with these ports; `None`: no room. [`Plane::put_groups`] must insert a
     /// new group before use.
-    pub(super) fn group(&mut self, set: Set) -> Result<Option<u32>> {
+    pub(super) fn group(&mut self, set: EgressSet) -> Result<Option<u32>> {
         if let Some(&group) = self.groups.by_set.get(&set) {
             return Ok(Some(group));
         }
@@ -173,7 +173,7 @@ impl Plane {
     }
 
     /// Writes the ports of a group that may be in use: a new map replaces the present one atomically.
-    pub(super) fn write_group(&self, set: Set, slot: u32) -> Result<()> {
+    pub(super) fn write_group(&self, set: EgressSet, slot: u32) -> Result<()> {
         let map = new_group(self.members_of(set).len())?;
         self.fill(&map, set)?;
         self.tables
@@ -182,14 +182,14 @@ impl Plane {
             .context(|| "write a group of egress ports".to_string())
     }
 
-    fn members_of(&self, set: Set) -> Vec<&Port> {
+    fn members_of(&self, set: EgressSet) -> Vec<&Port> {
         // Native mode skips a port that is down and uses it again as soon as it is up, without this process.
         let leaves_out = self.ports.values().all(|port| port.mode == Mode::Native);
         let of_group = |port: &&Port| (port.up || leaves_out) && set.ports & (1 << port.slot) != 0;
         self.ports.values().filter(of_group).collect()
     }
 
-    fn fill(&self, map: &MapHandle, set: Set) -> Result<()> {
+    fn fill(&self, map: &MapHandle, set: EgressSet) -> Result<()> {
         for (index, port) in self.members_of(set).into_iter().enumerate() {
             let program = set.egresses.then(|| port.programs.egress());
             let value = egress_port(port.ifindex, program.as_ref().map(|p| p.as_fd().as_raw_fd()));

@@ -16,7 +16,7 @@ mod memory;
 mod owned_slots;
 mod read;
 mod requested_stream;
-mod retire;
+mod retirement;
 mod shapes;
 mod splits;
 mod testing;
@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering;
 
 use libbpf_rs::{MapCore, MapHandle};
 use nix::time::ClockId;
-use onbeat_bpf::{Link, Mapped, Plain};
+use onbeat_bpf::{Link, MappedArray, PlainData};
 use onbeat_frer::dataplane::{Changes, Mode};
 use onbeat_frer::spec::Stream;
 
@@ -45,7 +45,7 @@ use grace::{Epoch, GracePeriods};
 use groups::Groups;
 use index::Index;
 use owned_slots::OwnedSlots;
-use retire::RetiredItem;
+use retirement::RetiredItem;
 use shapes::Shapes;
 use splits::Splits;
 
@@ -109,16 +109,16 @@ impl AppliedStream {
 struct Tables {
     node: Table<u32, frer_node>,
     port_counters: Table<u32, frer_port_counters>,
-    l2_index: Mapped<frer_index_line>,
+    l2_index: MappedArray<frer_index_line>,
     ip: Table<frer_ip_key, u64>,
     masks: Table<frer_mask_key, u64>,
-    members: Mapped<frer_member>,
-    records: Mapped<frer_member_record>,
-    generators: Mapped<frer_generator>,
-    generator_records: Mapped<frer_generator_record>,
+    members: MappedArray<frer_member>,
+    records: MappedArray<frer_member_record>,
+    generators: MappedArray<frer_generator>,
+    generator_records: MappedArray<frer_generator_record>,
     recoveries: Table<u32, frer_recovery>,
-    recovery_records: Mapped<frer_recovery_record>,
-    splits: Mapped<frer_split>,
+    recovery_records: MappedArray<frer_recovery_record>,
+    splits: MappedArray<frer_split>,
     egresses: Table<u32, frer_egress>,
     egress_ports: Table<u32, bpf_devmap_val>,
     groups: MapHandle,
@@ -133,16 +133,16 @@ impl Tables {
         Ok(Self {
             node: Table::new(maps.handle("node")?),
             port_counters: Table::new(maps.handle("port_counters")?),
-            l2_index: Mapped::new(&maps.handle("l2_index")?)?,
+            l2_index: MappedArray::new(&maps.handle("l2_index")?)?,
             ip: Table::new(maps.handle("ip_streams")?),
             masks: Table::new(maps.handle("mask_streams")?),
-            members: Mapped::new(&maps.handle("members")?)?,
-            records: Mapped::new(&maps.handle("member_records")?)?,
-            generators: Mapped::new(&maps.handle("generators")?)?,
-            generator_records: Mapped::new(&maps.handle("generator_records")?)?,
+            members: MappedArray::new(&maps.handle("members")?)?,
+            records: MappedArray::new(&maps.handle("member_records")?)?,
+            generators: MappedArray::new(&maps.handle("generators")?)?,
+            generator_records: MappedArray::new(&maps.handle("generator_records")?)?,
             recoveries: Table::new(maps.handle("recoveries")?),
-            recovery_records: Mapped::new(&maps.handle("recovery_records")?)?,
-            splits: Mapped::new(&maps.handle("splits")?)?,
+            recovery_records: MappedArray::new(&maps.handle("recovery_records")?)?,
+            splits: MappedArray::new(&maps.handle("splits")?)?,
             egresses: Table::new(maps.handle("egresses")?),
             egress_ports: Table::new(maps.handle("egress_ports")?),
             groups: maps.handle("groups")?,
@@ -160,8 +160,8 @@ impl Tables {
 }
 
 /// Returns the slots with an owner, which is in this word of their records.
-fn owners<V: Plain>(
-    records: &Mapped<V>,
+fn owners<V: PlainData>(
+    records: &MappedArray<V>,
     word: usize,
     fresh: bool,
 ) -> impl Iterator<Item = (u64, u32)> {

@@ -6,7 +6,7 @@ use super::Plane;
 use super::grace::Epoch;
 use crate::abi::constants as c;
 use crate::abi::{frer_mask, frer_node, frer_shapes};
-use crate::compile::{self, Kind};
+use crate::compile::{self, KeyKind};
 use crate::error::Result;
 
 const SETS: usize = c::SHAPE_SETS as usize;
@@ -15,9 +15,9 @@ const SETS: usize = c::SHAPE_SETS as usize;
 #[derive(Debug)]
 pub(super) struct Shapes {
     /// Number of entries of each kind.
-    entries: HashMap<Kind, usize>,
+    entries: HashMap<KeyKind, usize>,
     /// Kinds that frames are looked up by; a kind may have no entry any more.
-    listed: BTreeSet<Kind>,
+    listed: BTreeSet<KeyKind>,
     /// Masks of listed kinds, by id.
     masks: HashMap<u64, frer_mask>,
     /// End of use of each set as the active one.
@@ -26,25 +26,25 @@ pub(super) struct Shapes {
 
 impl Shapes {
     /// `node`: the node table. `entries`: the kind of each entry.
-    pub(super) fn new(node: &frer_node, entries: impl Iterator<Item = Kind>) -> Self {
+    pub(super) fn new(node: &frer_node, entries: impl Iterator<Item = KeyKind>) -> Self {
         let active = &node.shapes[node.active as usize % SETS];
         let masks = active.masks.iter().take(active.mask_count as usize);
         let masks: HashMap<u64, frer_mask> = masks.map(|mask| (mask.id, *mask)).collect();
-        let ip = active.ip.iter().take(active.ip_count as usize).map(|shape| Kind::Ip(*shape));
-        let l2 = active.l2.iter().take(active.l2_count as usize).map(|shape| Kind::L2(*shape));
-        let listed = ip.chain(l2).chain(masks.keys().map(|id| Kind::Mask(*id))).collect();
+        let ip = active.ip.iter().take(active.ip_count as usize).map(|shape| KeyKind::Ip(*shape));
+        let l2 = active.l2.iter().take(active.l2_count as usize).map(|shape| KeyKind::L2(*shape));
+        let listed = ip.chain(l2).chain(masks.keys().map(|id| KeyKind::Mask(*id))).collect();
         let mut shapes = Self { entries: HashMap::new(), listed, masks, left: [0; SETS] };
         entries.for_each(|kind| shapes.add(kind));
         shapes
     }
 
     /// Adds an entry of `kind`.
-    pub(super) fn add(&mut self, kind: Kind) {
+    pub(super) fn add(&mut self, kind: KeyKind) {
         *self.entries.entry(kind).or_insert(0) += 1;
     }
 
     /// Removes an entry of `kind`.
-    pub(super) fn remove(&mut self, kind: Kind) {
+    pub(super) fn remove(&mut self, kind: KeyKind) {
         if let Some(entries) = self.entries.get_mut(&kind) {
             *entries -= 1;
             if *entries == 0 {
@@ -54,23 +54,23 @@ impl Shapes {
     }
 
     /// Returns the kinds of present entries.
-    pub(super) fn kinds(&self) -> impl Iterator<Item = Kind> {
+    pub(super) fn kinds(&self) -> impl Iterator<Item = KeyKind> {
         self.entries.keys().copied()
     }
 
     /// Returns the number of entries of these kinds.
-    pub(super) fn count(&self, of: impl Fn(Kind) -> bool) -> usize {
+    pub(super) fn count(&self, of: impl Fn(KeyKind) -> bool) -> usize {
         self.entries.iter().filter(|(kind, _)| of(**kind)).map(|(_, entries)| entries).sum()
     }
 
     /// Returns the kinds in their order of precedence.
-    fn in_order(&self, kinds: &BTreeSet<Kind>) -> frer_shapes {
+    fn in_order(&self, kinds: &BTreeSet<KeyKind>) -> frer_shapes {
         let (mut ip, mut l2, mut masks) = (Vec::new(), Vec::new(), Vec::new());
         for kind in kinds {
             match kind {
-                Kind::Ip(shape) => ip.push(*shape),
-                Kind::L2(shape) => l2.push(*shape),
-                Kind::Mask(id) => masks.push(self.masks[id]),
+                KeyKind::Ip(shape) => ip.push(*shape),
+                KeyKind::L2(shape) => l2.push(*shape),
+                KeyKind::Mask(id) => masks.push(self.masks[id]),
             }
         }
         ip.sort_by_key(|shape| compile::rank(*shape));
@@ -94,10 +94,10 @@ impl Plane {
     /// Adds kinds to the lookup.
     pub(super) fn add_kinds(
         &mut self,
-        new: impl Iterator<Item = Kind>,
+        new: impl Iterator<Item = KeyKind>,
         masks: impl Iterator<Item = frer_mask>,
     ) -> Result<()> {
-        let mut kinds: BTreeSet<Kind> = new.collect();
+        let mut kinds: BTreeSet<KeyKind> = new.collect();
         if kinds.is_subset(&self.shapes.listed) {
             return Ok(());
         }
@@ -111,7 +111,7 @@ impl Plane {
 
     /// Removes kinds without entries from the lookup, if that is possible without waiting.
     pub(super) fn remove_unused_kinds(&mut self) -> Result<()> {
-        let kinds: BTreeSet<Kind> = self.shapes.kinds().collect();
+        let kinds: BTreeSet<KeyKind> = self.shapes.kinds().collect();
         if kinds == self.shapes.listed {
             return Ok(());
         }
@@ -127,14 +127,14 @@ impl Plane {
         &mut self,
         node: &mut frer_node,
         set: usize,
-        kinds: BTreeSet<Kind>,
+        kinds: BTreeSet<KeyKind>,
     ) -> Result<()> {
         node.shapes[set] = self.shapes.in_order(&kinds);
         self.tables.node.set(&0, node)?;
         let before = std::mem::replace(&mut node.active, set as u32);
         self.tables.node.set(&0, node)?;
         self.shapes.left[before as usize % SETS] = self.grace.now();
-        self.shapes.masks.retain(|id, _| kinds.contains(&Kind::Mask(*id)));
+        self.shapes.masks.retain(|id, _| kinds.contains(&KeyKind::Mask(*id)));
         self.shapes.listed = kinds;
         Ok(())
     }

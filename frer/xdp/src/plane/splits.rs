@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use onbeat_bpf::Plain;
+use onbeat_bpf::PlainData;
 use onbeat_frer::spec::{MAX_EGRESS, Rewrite};
 
-use super::groups::Set;
+use super::groups::EgressSet;
 use super::{Plane, RetiredItem};
 use crate::abi::constants as c;
 use crate::abi::*;
@@ -122,7 +122,7 @@ pub(super) fn split(
         }
     }
     if split.count > 1 {
-        let set = Set { ports: split.ports, egresses: !egresses.is_empty() };
+        let set = EgressSet { ports: split.ports, egresses: !egresses.is_empty() };
         let capacity = plane.groups.capacity();
         let group = plane.group(set)?;
         let group = group.ok_or_else(|| full(stream, "sets of egress ports", capacity))?;

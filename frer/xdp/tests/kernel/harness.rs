@@ -9,7 +9,7 @@ use libbpf_rs::libbpf_sys as sys;
 use onbeat_frer::dataplane::{Mode, PortSpec};
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
-    Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, Tagged,
+    Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, TagMatch,
     VlanMatch,
 };
 use onbeat_frer_xdp::{Options, PinDirectory, PinOwner, Plane};
@@ -169,7 +169,7 @@ impl Program {
 pub(crate) const DESTINATION: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x0d]);
 
 pub(crate) fn null(vid: u16) -> Identification {
-    let vlan = VlanMatch { tagged: Tagged::Tagged, vlan: vid };
+    let vlan = VlanMatch { tagged: TagMatch::Tagged, vlan: vid };
     Identification::Null { destination: DESTINATION, vlan }
 }
 

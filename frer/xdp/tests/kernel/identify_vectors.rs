@@ -1,6 +1,6 @@
 //! Runs vectors/identify.toml in the kernel.
 
-use onbeat_frer::spec::{Identification, Member, PortId, Stream, Tagged, VlanMatch};
+use onbeat_frer::spec::{Identification, Member, PortId, Stream, TagMatch, VlanMatch};
 use onbeat_frer_xdp::Error;
 use onbeat_testing::vectors::octets;
 use onbeat_wire::MacAddress;
@@ -97,7 +97,7 @@ fn keys_overflow_a_line_of_the_index() {
         port: PortId(key % 3),
         identification: Identification::Null {
             destination: address(key),
-            vlan: VlanMatch { tagged: Tagged::Tagged, vlan: VID },
+            vlan: VlanMatch { tagged: TagMatch::Tagged, vlan: VID },
         },
         individual: None,
     };

@@ -18,8 +18,8 @@ mod verifier;
 #[allow(dead_code, reason = "not every runner reads every field")]
 #[path = "../../../core/tests/frer/common/identify.rs"]
 mod identify_cases;
-#[path = "../common/mixed.rs"]
-mod mixed;
+#[path = "../common/mixed_streams.rs"]
+mod mixed_streams;
 #[allow(dead_code, reason = "not every runner reads every field")]
 #[path = "../../../core/tests/frer/common/recover.rs"]
 mod recover_cases;

@@ -16,7 +16,7 @@ use super::restart::VECTOR;
 use crate::harness::{
     Node, Program, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, frame, member, stream, talker,
 };
-use crate::mixed::{self, PORTS, STREAMS};
+use crate::mixed_streams::{self, PORTS, STREAMS};
 
 const SEED: u64 = 0x5ca1e;
 
@@ -36,12 +36,12 @@ fn sixty_five_thousand_streams_under_traffic() {
     const CHANGES: u32 = 3_000;
     const RELOADED: u32 = 10_000;
     let mut node = Node::new(PORTS as usize, STREAMS);
-    let all: Vec<Stream> = (0..STREAMS).map(mixed::stream).collect();
+    let all: Vec<Stream> = (0..STREAMS).map(mixed_streams::stream).collect();
     node.apply(&all);
     let ports = ingresses(&node);
     let find_all = |node: &Node, before: u64| {
         for index in 0..STREAMS {
-            let verdict = ports[mixed::port(index)].verdict(&mixed::frame(index));
+            let verdict = ports[mixed_streams::port(index)].verdict(&mixed_streams::frame(index));
             assert_eq!(verdict, XDP_REDIRECT, "stream {index}");
         }
         for index in 0..STREAMS {
@@ -59,13 +59,15 @@ fn sixty_five_thousand_streams_under_traffic() {
         let traffic = |first: u32| {
             let (ended, begun, ports) = (&ended, &begun, &ports);
             scope.spawn(move || {
-                let frames: Vec<_> =
-                    (first..steady).step_by(2).map(|index| (index, mixed::frame(index))).collect();
+                let frames: Vec<_> = (first..steady)
+                    .step_by(2)
+                    .map(|index| (index, mixed_streams::frame(index)))
+                    .collect();
                 let mut sent = vec![0; steady as usize];
                 begun.wait();
                 while !ended.load(Ordering::Relaxed) {
                     for (index, frame) in &frames {
-                        let verdict = ports[mixed::port(*index)].verdict(frame);
+                        let verdict = ports[mixed_streams::port(*index)].verdict(frame);
                         assert_eq!(verdict, XDP_REDIRECT, "stream {index} while others change");
                         sent[*index as usize] += 1;
                     }
@@ -80,14 +82,14 @@ fn sixty_five_thousand_streams_under_traffic() {
         for _ in 0..CHANGES {
             let index = steady + random.below((STREAMS - steady).into()) as u32;
             let name = format!("stream{index}");
-            let mut changed = mixed::stream(index);
+            let mut changed = mixed_streams::stream(index);
             changed.egress[0].rewrite.priority = Some(random.below(8) as u8);
             let mut change = |gone: &[&str], streams: &[Stream]| {
                 node.plane.change(&names, gone, streams).expect("a change within the capacity")
             };
             assert_eq!(change(&[], &[changed]).changed, 1);
             assert_eq!(change(&[&name], &[]).removed, 1);
-            assert_eq!(change(&[], &[mixed::stream(index)]).added, 1);
+            assert_eq!(change(&[], &[mixed_streams::stream(index)]).added, 1);
         }
         let mut reloaded = all.clone();
         for stream in &mut reloaded[steady as usize..][..RELOADED as usize] {

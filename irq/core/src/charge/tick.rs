@@ -12,13 +12,13 @@ pub const GAMMA: f64 = 0.25;
 
 /// Smoothed number of interrupts whose bottom halves take one tick: N'(t).
 #[derive(Debug, Clone, PartialEq)]
-pub struct PerTick {
+pub struct InterruptsPerTick {
     gamma: f64,
     tick_ns: u64,
     smoothed: Option<f64>,
 }
 
-impl PerTick {
+impl InterruptsPerTick {
     /// `gamma` is the weight of the newest measurement; `tick_ns` the length of a tick in nanoseconds.
     ///
     /// `None` unless 0 < `gamma` < 1 and `tick_ns` > 0.
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_average_follows() {
-        let mut n = PerTick::new(0.25, 4_000_000).unwrap();
+        let mut n = InterruptsPerTick::new(0.25, 4_000_000).unwrap();
         assert_eq!(n.interrupts(), None);
         n.measure(100, 400_000); // 4 us each: 1000 in a tick
         assert_eq!(n.interrupts(), Some(1000));
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn invalid_weights_are_refused() {
         for (gamma, tick_ns) in [(0.0, 1), (1.0, 1), (-0.5, 1), (f64::NAN, 1), (0.5, 0)] {
-            assert_eq!(PerTick::new(gamma, tick_ns), None, "{gamma}, {tick_ns}");
+            assert_eq!(InterruptsPerTick::new(gamma, tick_ns), None, "{gamma}, {tick_ns}");
         }
     }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::OwnCost;
 use crate::charge::sample::{Estimate, Sample};
-use crate::charge::tick::{Balance, Compensation, GAMMA, PerTick};
+use crate::charge::tick::{Balance, Compensation, GAMMA, InterruptsPerTick};
 use crate::charge::{Accounts, Cause, Device, Owner, Process};
 use crate::names::{Description, Names, ProcessInfo};
 
@@ -184,7 +184,7 @@ impl Summary {
         let ns = |ticks: u64| ticks * 1_000_000_000 / hz;
         // Time that the kernel excludes from a process's time needs no correction.
         let suffering_is_charged = self.header.irq_time_accounting != Some(true);
-        self.per_tick = ticks.per_tick.as_ref().and_then(PerTick::interrupts);
+        self.per_tick = ticks.per_tick.as_ref().and_then(InterruptsPerTick::interrupts);
         for (&process, &(first, last)) in &times.seen {
             let (mut exact_ns, mut by_ticks_ns) = (total.compensation_ns(process), 0);
             if suffering_is_charged {
@@ -243,14 +243,14 @@ impl ProcessTimes {
 
 /// The paper's algorithm, with the ticks and packets of each interval as input.
 struct TickAlgorithm {
-    per_tick: Option<PerTick>,
+    per_tick: Option<InterruptsPerTick>,
     compensation: Compensation<Option<Process>>,
 }
 
 impl TickAlgorithm {
     fn new(tick_ns: Option<u64>) -> Self {
         Self {
-            per_tick: tick_ns.and_then(|tick_ns| PerTick::new(GAMMA, tick_ns)),
+            per_tick: tick_ns.and_then(|tick_ns| InterruptsPerTick::new(GAMMA, tick_ns)),
             compensation: Compensation::new(),
         }
     }

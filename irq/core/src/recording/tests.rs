@@ -12,9 +12,9 @@ const SERVER: Process = Process { pid: 10, start_ticks: 1 };
 const VICTIM: Process = Process { pid: 20, start_ticks: 2 };
 const MS: u64 = 1_000_000;
 
-struct Fixed;
+struct FixedNames;
 
-impl Names for Fixed {
+impl Names for FixedNames {
     fn process(&mut self, process: Process) -> ProcessInfo {
         let command = format!("p{}", process.pid).as_str().into();
         let description = Description { command, ..Description::default() };
@@ -85,7 +85,7 @@ fn recording() -> Vec<u8> {
             })
         };
         let interval = interval(number, number > 0);
-        writer.interval(&interval, besides, &mut Fixed, times, |_| None).unwrap();
+        writer.interval(&interval, besides, &mut FixedNames, times, |_| None).unwrap();
     }
     let end = RecordingTrailer { to_ns: 400 * MS, ..RecordingTrailer::default() };
     writer.finish(end, |cookie| (cookie == 99).then_some(SERVER.into())).unwrap()
@@ -126,7 +126,7 @@ fn an_inferred_owner_is_recorded_as_an_estimate_until_a_process_reads() {
         let mut writer = Writer::start(Vec::new(), header()).unwrap();
         let (besides, none) = (IntervalExtras::default(), |_| None);
         let interval = interval(0, false);
-        writer.interval(&interval, besides, &mut Fixed, none, |_| Some(estimate)).unwrap();
+        writer.interval(&interval, besides, &mut FixedNames, none, |_| Some(estimate)).unwrap();
         let octets = writer.finish(RecordingTrailer::default(), |_| Some(in_the_end)).unwrap();
         let text = String::from_utf8(octets.clone()).unwrap();
         assert!(text.contains("\"estimate\":true"), "{text}");
@@ -171,7 +171,7 @@ fn a_kernel_that_excludes_softirqs_from_process_times() {
             .unwrap();
     let times = |process| Some(Times { process, user_ticks: 1000, system_ticks: 100 });
     writer
-        .interval(&interval(0, true), IntervalExtras::default(), &mut Fixed, times, |_| None)
+        .interval(&interval(0, true), IntervalExtras::default(), &mut FixedNames, times, |_| None)
         .unwrap();
     let found =
         summary(&writer.finish(RecordingTrailer::default(), |_| None).unwrap(), false).unwrap();
@@ -269,7 +269,7 @@ fn a_sampled_recording_has_errors() {
     let mut writer = Writer::start(Vec::new(), header).unwrap();
     for number in 0..3 {
         let besides = IntervalExtras::default();
-        writer.interval(&sampled(number), besides, &mut Fixed, |_| None, |_| None).unwrap();
+        writer.interval(&sampled(number), besides, &mut FixedNames, |_| None, |_| None).unwrap();
     }
     let octets = writer
         .finish(RecordingTrailer { to_ns: 300 * MS, ..RecordingTrailer::default() }, |_| None)

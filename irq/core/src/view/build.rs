@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::sum;
-use super::{Direction, Part, ProcessRow, RanOn, Sampled, Table, UnownedRow};
+use super::{DeviceShare, Direction, ProcessRow, SampledPart, SufferedShares, Table, UnownedRow};
 use crate::charge::sample::{Estimate, Sample, StandardError};
 use crate::charge::{Accounts, Amount, Cause, Class, Device, Process, Runner, Softirq};
 use crate::names::{Names, Octets, ProcessInfo};
@@ -29,7 +29,7 @@ impl Table {
                 Cause::Process { process, device } | Cause::Inferred { process, device } => {
                     let estimate = matches!(cause, Cause::Inferred { .. });
                     let row = processes.entry((*process, estimate)).or_default();
-                    row.add(Part::of(names.device(*device), *amount, error));
+                    row.add(DeviceShare::of(names.device(*device), *amount, error));
                 }
                 Cause::Socket { device, .. } => {
                     let row = UnownedRow::of("socket without reader", *amount);
@@ -40,7 +40,7 @@ impl Table {
                 }
             }
         }
-        let mut ran_on = RanOn::default();
+        let mut ran_on = SufferedShares::default();
         for (runner, ns) in &accounts.suffered {
             match runner {
                 Runner::Process(process) => {
@@ -63,7 +63,7 @@ impl Table {
             processes: processes.into_iter().map(name).collect(),
             unowned: merged(unowned),
             ran_on,
-            sample: Sampled::of(estimate),
+            sample: SampledPart::of(estimate),
         };
         table.sort(super::Order::Caused);
         table
@@ -71,7 +71,7 @@ impl Table {
 }
 
 impl ProcessRow {
-    fn add(&mut self, part: Part) {
+    fn add(&mut self, part: DeviceShare) {
         self.caused_ns += part.ns;
         self.packets += part.packets;
         self.standard_error = match self.parts.is_empty() {
@@ -96,7 +96,7 @@ impl ProcessRow {
     }
 
     /// Returns the row with only these parts.
-    pub(super) fn with_parts(self, parts: Vec<Part>) -> Self {
+    pub(super) fn with_parts(self, parts: Vec<DeviceShare>) -> Self {
         let bare =
             Self { caused_ns: 0, packets: 0, ns_per_packet: None, parts: Vec::new(), ..self };
         parts.into_iter().fold(bare, |mut row, part| {
@@ -106,7 +106,7 @@ impl ProcessRow {
     }
 }
 
-impl Part {
+impl DeviceShare {
     /// Processes are charged for received packets only.
     fn of(
         device: String,

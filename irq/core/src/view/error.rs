@@ -1,6 +1,6 @@
 //! Errors of rows, which are sums of estimates.
 
-use super::{Sampled, UnownedRow};
+use super::{SampledPart, UnownedRow};
 use crate::charge::sample::{Estimate, StandardError};
 
 /// The error of a sum is at most the sum of errors; if one is unknown, so is that of the sum.
@@ -15,7 +15,7 @@ impl UnownedRow {
     }
 }
 
-impl Sampled {
+impl SampledPart {
     /// `None` if all packets were observed.
     pub(super) fn of(estimate: &Estimate) -> Option<Self> {
         let Estimate { windows, sampled_ns: looked_at_ns, skipped_ns, .. } = *estimate;

@@ -29,15 +29,15 @@ pub struct Table {
     /// Time that no process caused.
     pub unowned: Vec<UnownedRow>,
     /// The interrupted tasks.
-    pub ran_on: RanOn,
+    pub ran_on: SufferedShares,
     /// The sampled part, if packets were sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sample: Option<Sampled>,
+    pub sample: Option<SampledPart>,
 }
 
 /// The part of the packets from which the rest was estimated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Sampled {
+pub struct SampledPart {
     /// Sampled windows.
     pub windows: u64,
     /// Time of the sampled polls, in nanoseconds.
@@ -76,12 +76,12 @@ pub struct ProcessRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standard_error: Option<StandardError>,
     /// The time it caused, by device and direction.
-    pub parts: Vec<Part>,
+    pub parts: Vec<DeviceShare>,
 }
 
 /// The time that a process caused by one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Part {
+pub struct DeviceShare {
     /// The device.
     pub device: String,
     /// The direction of its packets.
@@ -145,7 +145,7 @@ pub struct UnownedRow {
 
 /// The tasks on whose time softirqs ran, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct RanOn {
+pub struct SufferedShares {
     /// Processes.
     pub processes_ns: u64,
     /// The idle task.

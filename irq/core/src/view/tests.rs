@@ -11,9 +11,9 @@ const SERVER: Process = Process { pid: 10, start_ticks: 1 };
 const GONE: Process = Process { pid: 20, start_ticks: 2 };
 const VICTIM: Process = Process { pid: 30, start_ticks: 3 };
 
-struct Fixed;
+struct FixedNames;
 
-impl Names for Fixed {
+impl Names for FixedNames {
     fn process(&mut self, process: Process) -> ProcessInfo {
         let description = |command: &str| Description {
             command: command.into(),
@@ -74,7 +74,7 @@ fn accounts() -> Accounts {
 }
 
 fn table() -> Table {
-    Table::of(&accounts(), 10_000, &mut Fixed)
+    Table::of(&accounts(), 10_000, &mut FixedNames)
 }
 
 fn pids(table: &Table) -> Vec<u32> {
@@ -103,7 +103,7 @@ fn inferred_time_is_a_separate_row() {
     let mut accounts = accounts();
     let device = device(HERE, 1);
     accounts.resolve(|cookie| (cookie == 7).then_some(Owner { process: SERVER, inferred: true }));
-    let table = Table::of(&accounts, 10_000, &mut Fixed);
+    let table = Table::of(&accounts, 10_000, &mut FixedNames);
     let rows: Vec<_> = table.processes.iter().filter(|row| row.pid == SERVER.pid).collect();
     let [certain, estimate] = rows.as_slice() else { panic!("{rows:?}") };
     assert_eq!((certain.estimate, certain.caused_ns, certain.suffered_ns), (false, 800, 55));
@@ -194,8 +194,8 @@ fn estimates_have_errors_and_coverage() {
     let skipped = Cause::Unowned(Class::Unsampled(device(HERE, 1)));
     all.caused.insert(skipped, Amount { ns: 80, packets: 0 });
     let estimate = Estimate::of(&all, &sample);
-    let table = Table::of_estimate(&estimate, 1000, &mut Fixed);
-    let sampled = Sampled { windows: 2, looked_at_ns: 80, skipped_ns: 80 };
+    let table = Table::of_estimate(&estimate, 1000, &mut FixedNames);
+    let sampled = SampledPart { windows: 2, looked_at_ns: 80, skipped_ns: 80 };
     assert_eq!(table.sample, Some(sampled));
     let row = &table.processes[0];
     assert_eq!((row.caused_ns, row.packets), (160, 8));
@@ -203,6 +203,6 @@ fn estimates_have_errors_and_coverage() {
     assert!(parts.iter().all(|ns| *ns > 0.0));
     assert_eq!(row.standard_error.unwrap().ns, parts.iter().sum::<f64>());
 
-    let exact = Table::of(&window(10, 30), 1000, &mut Fixed);
+    let exact = Table::of(&window(10, 30), 1000, &mut FixedNames);
     assert_eq!((exact.sample, exact.processes[0].standard_error), (None, None));
 }

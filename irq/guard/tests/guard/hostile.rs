@@ -17,7 +17,7 @@ use nix::unistd::{ForkResult, Pid, fork};
 use onbeat_host::settings::RestoreOutcome;
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::policy::{Budget, Limit, Settings};
-use onbeat_irq_guard::{Config, DropAt, Event, Rule, Usage, run};
+use onbeat_irq_guard::{Config, DropPoint, Event, Rule, Usage, run};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 use onbeat_testing::{Feature, TemporaryDirectory, require_all};
 
@@ -69,7 +69,7 @@ const GROUP: Ipv4Addr = Ipv4Addr::new(239, 7, 7, 7);
 
 /// A process over its budget joins the group, or binds to the port, of another one: the limit of the first must
 /// not drop the packets of the second.
-fn other_processes_keep_their_packets(drop_at: DropAt, to: Ipv4Addr) {
+fn other_processes_keep_their_packets(drop_at: DropPoint, to: Ipv4Addr) {
     const PACKETS: u32 = 200;
     let Some(_turn) = turn().filter(|_| possible()) else { return };
     let world = World::with_napi();
@@ -112,14 +112,14 @@ fn other_processes_keep_their_packets(drop_at: DropAt, to: Ipv4Addr) {
 
 #[test]
 fn a_limit_drops_no_multicast_packet_of_another_process() {
-    other_processes_keep_their_packets(DropAt::Tc, GROUP);
-    other_processes_keep_their_packets(DropAt::Xdp, GROUP);
+    other_processes_keep_their_packets(DropPoint::Tc, GROUP);
+    other_processes_keep_their_packets(DropPoint::Xdp, GROUP);
 }
 
 #[test]
 fn a_limit_drops_no_broadcast_packet_of_another_process() {
-    other_processes_keep_their_packets(DropAt::Tc, Ipv4Addr::BROADCAST);
-    other_processes_keep_their_packets(DropAt::Tc, Ipv4Addr::new(10, 9, 0, 255));
+    other_processes_keep_their_packets(DropPoint::Tc, Ipv4Addr::BROADCAST);
+    other_processes_keep_their_packets(DropPoint::Tc, Ipv4Addr::new(10, 9, 0, 255));
 }
 
 /// A socket that is bound to any address matches all packets to its port, also those for other hosts.

@@ -11,7 +11,7 @@ use libbpf_rs::query::ProgInfoIter;
 use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
 use onbeat_irq::names::Stat;
 use onbeat_irq_core::policy::{Budget, Limit, Settings};
-use onbeat_irq_guard::{Config, DropAt, Event, Namespaces, Rule};
+use onbeat_irq_guard::{Config, DropPoint, Event, Namespaces, Rule};
 use onbeat_netdev::{Handle, Namespace, XdpMode, napi};
 use onbeat_realtime::Profile;
 use onbeat_testing::{AttachMethod, Feature, ForeignProgram, TemporaryDirectory, require_all};
@@ -217,12 +217,12 @@ pub(crate) fn arrive(flow: &Flow) {
 /// Packets above a process's budget are dropped early; packets for others are not.
 #[test]
 fn packets_above_a_budget_are_dropped_at_tc_ingress_and_counted() {
-    drops_early(DropAt::Tc, "guard_ingress");
+    drops_early(DropPoint::Tc, "guard_ingress");
 }
 
 #[test]
 fn packets_above_a_budget_are_dropped_in_the_driver_and_counted() {
-    drops_early(DropAt::Xdp, "guard_xdp");
+    drops_early(DropPoint::Xdp, "guard_xdp");
 }
 
 /// The programs of r0, in the driver and at tc ingress, by their ids. Interfaces of other namespaces may
@@ -271,7 +271,7 @@ fn with_another_xdp_program_packets_are_dropped_at_tc_ingress() {
         let guard = RunningGuard::start(&world, |config: &mut Config| {
             let budget = Budget { ns_per_s: 10_000 };
             config.budgets = vec![Rule { command: None, cgroup: None, budget }];
-            config.drop_at = DropAt::Xdp;
+            config.drop_at = DropPoint::Xdp;
         });
         guard.wait_for("program at tc ingress", || has_program(&world, "guard_ingress"));
         assert!(!has_program(&world, "guard_xdp"));
@@ -286,7 +286,7 @@ fn with_another_xdp_program_packets_are_dropped_at_tc_ingress() {
     }
 }
 
-fn drops_early(drop_at: DropAt, program: &str) {
+fn drops_early(drop_at: DropPoint, program: &str) {
     let Some(_turn) = turn().filter(|_| require_all(&[Feature::Kernel(6, 6), Feature::Softirqs]))
     else {
         return;

@@ -3,29 +3,29 @@
 use onbeat_irq_core::charge::sample::StandardError;
 use onbeat_irq_core::view::{ProcessRow, Table, UnownedRow};
 use onbeat_report::format;
-use onbeat_report::table::Align;
+use onbeat_report::table::Alignment;
 
 use super::Snapshot;
 
 /// Headings of processes.
-pub const PROCESSES: [(&str, Align); 8] = [
-    ("PID", Align::Right),
-    ("COMMAND", Align::Left),
-    ("CAUSED", Align::Right),
-    ("SUFFERED", Align::Right),
-    ("PACKETS", Align::Right),
-    ("PER PACKET", Align::Right),
-    ("DEVICE", Align::Left),
-    ("CONTROL GROUP", Align::Left),
+pub const PROCESSES: [(&str, Alignment); 8] = [
+    ("PID", Alignment::Right),
+    ("COMMAND", Alignment::Left),
+    ("CAUSED", Alignment::Right),
+    ("SUFFERED", Alignment::Right),
+    ("PACKETS", Alignment::Right),
+    ("PER PACKET", Alignment::Right),
+    ("DEVICE", Alignment::Left),
+    ("CONTROL GROUP", Alignment::Left),
 ];
 
 /// Headings of rows without a process.
-pub const UNOWNED: [(&str, Align); 5] = [
-    ("FOR NO PROCESS", Align::Left),
-    ("TIME", Align::Right),
-    ("PACKETS", Align::Right),
-    ("PER PACKET", Align::Right),
-    ("DEVICE", Align::Left),
+pub const UNOWNED: [(&str, Alignment); 5] = [
+    ("FOR NO PROCESS", Alignment::Left),
+    ("TIME", Alignment::Right),
+    ("PACKETS", Alignment::Right),
+    ("PER PACKET", Alignment::Right),
+    ("DEVICE", Alignment::Left),
 ];
 
 /// Digits of a container's id that are shown.
@@ -191,11 +191,11 @@ fn per_packet(ns: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onbeat_irq_core::view::{Direction, Part};
+    use onbeat_irq_core::view::{DeviceShare, Direction};
 
-    fn part(device: &str, ns: u64, packets: u64) -> Part {
+    fn part(device: &str, ns: u64, packets: u64) -> DeviceShare {
         let standard_error = None;
-        Part { device: device.into(), direction: Direction::Rx, ns, packets, standard_error }
+        DeviceShare { device: device.into(), direction: Direction::Rx, ns, packets, standard_error }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Names of processes, devices and drop reasons on this host, from /proc, netlink and the kernel's types.
 
-mod describe;
+mod descriptions;
 mod devices;
 mod processes;
 mod stat;
 
-pub use describe::describe;
+pub use descriptions::describe;
 pub use devices::{Devices, device_exists};
 pub use processes::Processes;
 pub use stat::{Stat, process, processes};

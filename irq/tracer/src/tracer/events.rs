@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
-use onbeat_bpf::Plain;
+use onbeat_bpf::PlainData;
 
 use super::decode;
 use crate::abi::irq_event;

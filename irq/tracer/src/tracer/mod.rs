@@ -14,7 +14,7 @@ use std::mem::offset_of;
 
 use libbpf_rs::{Map, MapCore, MapFlags};
 use nix::libc;
-use onbeat_bpf::{Object, Plain, UnloadedObject};
+use onbeat_bpf::{Object, PlainData, UnloadedObject};
 
 use self::links::Links;
 use crate::abi::{irq_amount, irq_owner, irq_socket_owner, irq_totals};

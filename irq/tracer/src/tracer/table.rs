@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Map, MapCore, MapFlags, num_possible_cpus};
-use onbeat_bpf::Plain;
+use onbeat_bpf::PlainData;
 
 use crate::abi::{irq_amount, irq_key};
 use crate::error::{Error, Result};
@@ -36,19 +36,27 @@ pub(super) fn rows(map: &Map<'_>) -> Result<Vec<Row>> {
 }
 
 /// The values of a key on all CPUs; empty if the key is gone.
-pub(super) fn per_cpu<T: Plain>(map: &Map<'_>, table: &'static str, key: &[u8]) -> Result<Vec<T>> {
+pub(super) fn per_cpu<T: PlainData>(
+    map: &Map<'_>,
+    table: &'static str,
+    key: &[u8],
+) -> Result<Vec<T>> {
     let values = map
         .lookup_percpu(key, MapFlags::ANY)
         .map_err(|source| Error::kernel(format!("read table {table}"), source))?;
     values.unwrap_or_default().iter().map(|octets| of_cpu(table, octets)).collect()
 }
 
-fn of_cpu<T: Plain>(table: &'static str, octets: &[u8]) -> Result<T> {
+fn of_cpu<T: PlainData>(table: &'static str, octets: &[u8]) -> Result<T> {
     T::from_start(octets).ok_or(Error::Foreign { table, octets: octets.len() })
 }
 
 /// Clears the octets after `T` in the values of a key on all CPUs.
-pub(super) fn clear_after<T: Plain>(map: &Map<'_>, table: &'static str, key: &[u8]) -> Result<()> {
+pub(super) fn clear_after<T: PlainData>(
+    map: &Map<'_>,
+    table: &'static str,
+    key: &[u8],
+) -> Result<()> {
     let failed = |source| Error::kernel(format!("clear table {table}"), source);
     let mut values = map.lookup_percpu(key, MapFlags::ANY).map_err(failed)?.unwrap_or_default();
     for octets in &mut values {

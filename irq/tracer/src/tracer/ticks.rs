@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Link, MapCore, ProgramMut, RingBuffer, RingBufferBuilder};
-use onbeat_bpf::Plain;
+use onbeat_bpf::PlainData;
 
 use crate::abi::irq_tick;
 use crate::error::{Error, Result};

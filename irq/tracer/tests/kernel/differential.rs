@@ -10,7 +10,7 @@ use onbeat_irq_core::charge::{Accounts, Cause, Class, EventKind, Ledger};
 
 use crate::harness::{World, possible};
 use crate::reader::Reader;
-use crate::xdp::Filtered;
+use crate::xdp::FilteredWorld;
 
 /// A burst that becomes one datagram again: octets of a segment, and segments.
 const SEGMENT: usize = 1400;
@@ -29,7 +29,7 @@ fn the_kernel_and_the_pure_ledger_agree() {
     let merged = threaded.flow();
     setsockopt(&merged.writer, UdpGsoSegment, &(SEGMENT as i32)).unwrap();
     setsockopt(&merged.reader, UdpGroSegment, &true).unwrap();
-    let filtered = Filtered::new();
+    let filtered = FilteredWorld::new();
 
     let (mut tracer, mut events) = Tracer::record().unwrap();
     let mut ledger = Ledger::new();

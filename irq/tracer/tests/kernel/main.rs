@@ -3,7 +3,7 @@
 mod differential;
 mod flow;
 mod harness;
-mod many;
+mod many_processes;
 mod owners;
 mod reader;
 mod sample;

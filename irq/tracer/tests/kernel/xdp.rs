@@ -84,14 +84,14 @@ fn dropped_packets_are_of_class_xdp_however_the_program_is_attached() {
 }
 
 /// A world whose receiver has a program that takes the packets of one flow and passes all others.
-pub(crate) struct Filtered {
+pub(crate) struct FilteredWorld {
     pub(crate) world: World,
     pub(crate) passed: Flow,
     taken: UdpSocket,
     _program: ForeignProgram,
 }
 
-impl Filtered {
+impl FilteredWorld {
     /// Packets that the program takes in a poll.
     const TAKEN: u64 = 20;
 
@@ -125,12 +125,12 @@ fn packets_taken_by_the_program_are_not_charged_to_a_process() {
     if !possible() {
         return;
     }
-    let filtered = Filtered::new();
+    let filtered = FilteredWorld::new();
     let world = &filtered.world;
     let mut tracer = Tracer::start().unwrap();
     (0..POLLS).for_each(|_| filtered.pass());
     let (accounts, unattributed, dropped) =
-        wait_for_xdp_packets(&tracer, world.device(), Filtered::TAKEN * POLLS);
+        wait_for_xdp_packets(&tracer, world.device(), FilteredWorld::TAKEN * POLLS);
     assert_eq!((unattributed, dropped), (0, 0));
     assert_eq!(caused(&accounts, this_process(), world.device()).packets, POLLS);
     tracer.stop();

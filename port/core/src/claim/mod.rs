@@ -1,6 +1,6 @@
 //! Claims: interfaces that are removed from the host's network stack, and restored.
 
-mod former;
+mod former_settings;
 mod proc;
 mod sysctl;
 
@@ -15,8 +15,8 @@ use onbeat_host::PrivateDirectory;
 use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Handle, InterfaceIdentity, Namespace, check_name};
 
-use self::former::FormerSettings;
-pub(crate) use self::former::check_rx_filter;
+use self::former_settings::FormerSettings;
+pub(crate) use self::former_settings::check_rx_filter;
 use crate::journal::{Journal, JournalEntry, not_identified};
 use crate::{Error, Result};
 

@@ -23,7 +23,7 @@ use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::{
     Backend, Capabilities, Capability, Cause, Clock, Confirmation, Diagnostics, Error, Feature,
     Filter, Outcome, PacketPort, Port, PortOptions, ReceivedFrame, Response, Result, Slot, Stamp,
-    StampSource, Time, Transmit,
+    StampSource, Time, TransmitMethod,
 };
 
 /// Maximum number of queued confirmations.
@@ -34,7 +34,7 @@ const KEPT: usize = 256;
 /// - The module claims its frames in the interface's receive path. It sends a response there, in softirq, before
 ///   any other processing of the frame; then the frame is delivered to a ring as that of [`PacketPort`], and
 ///   nowhere else.
-/// - Launches are sent by a high-resolution timer in the kernel, whether or not this process runs; [`Transmit`]
+/// - Launches are sent by a high-resolution timer in the kernel, whether or not this process runs; [`TransmitMethod`]
 ///   selects the method and context.
 /// - A confirmation carries the time at which the driver released the frame's memory: after transmission, by the
 ///   delay of the driver's cleanup.
@@ -400,9 +400,9 @@ fn attach(
     let flags = flag(options.switch, abi::FLAG_SWITCH) | flag(options.confirm, abi::FLAG_CONFIRM);
     let clock = if options.clock == Clock::Tai { libc::CLOCK_TAI } else { libc::CLOCK_MONOTONIC };
     let mode = match options.transmit {
-        Transmit::Direct => abi::MODE_DIRECT,
-        Transmit::Queue => abi::MODE_QUEUE,
-        Transmit::Netpoll => abi::MODE_NETPOLL,
+        TransmitMethod::Direct => abi::MODE_DIRECT,
+        TransmitMethod::Queue => abi::MODE_QUEUE,
+        TransmitMethod::Netpoll => abi::MODE_NETPOLL,
     };
     let types: Vec<u8> = options.ether_types.iter().flat_map(|kind| kind.0.to_ne_bytes()).collect();
     owner.command(abi::ATTACH, |request| {

@@ -11,7 +11,7 @@ use onbeat_netdev::{Handle, Namespace, NicClock, PacketSocket, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
 
 use super::features::InterfaceFeatures;
-use super::obstacle::obstacle;
+use super::obstacles::obstacle;
 use super::program::Program;
 use super::rings::{CHUNK, TAG};
 use super::socket::{Chunks, SendFailure, XskSocket};

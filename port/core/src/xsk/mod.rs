@@ -2,7 +2,7 @@
 
 mod base;
 mod features;
-mod obstacle;
+mod obstacles;
 mod port;
 mod program;
 mod ring;
@@ -15,7 +15,7 @@ use std::fmt;
 use onbeat_netdev::{Namespace, XdpMode};
 
 pub(crate) use self::base::{Arrival, BackendProgram, PortBase};
-pub(crate) use self::obstacle::{obstacle, receive_queues};
+pub(crate) use self::obstacles::{obstacle, receive_queues};
 pub(crate) use self::port::AfXdpPort;
 pub(crate) use self::ring::{Consumer, Producer};
 pub(crate) use self::rings::{

@@ -11,10 +11,10 @@
 #[path = "../port/common/mod.rs"]
 mod common;
 mod genl;
+mod hostile_configuration;
 mod machine;
 mod malformed;
 mod switch;
-mod withstand;
 
 use std::sync::Once;
 
@@ -22,18 +22,19 @@ use common::conformance::{ETHER_TYPE, conformance, frame};
 use common::{BOUND, Cable, raw_socket};
 use machine::module;
 use onbeat_link::{
-    Capability, Cause, Clock, Error, Feature, ModulePort, Outcome, Port, PortOptions, Transmit,
+    Capability, Cause, Clock, Error, Feature, ModulePort, Outcome, Port, PortOptions,
+    TransmitMethod,
 };
 use onbeat_netdev::Bridge;
 use onbeat_testing::RawSocket;
 
-fn options(transmit: Transmit) -> PortOptions {
+fn options(transmit: TransmitMethod) -> PortOptions {
     PortOptions { ether_types: vec![ETHER_TYPE], transmit, ..PortOptions::default() }
 }
 
 /// A port, unless the device cannot send by this method and the module reports the reason.
 fn try_open(cable: &Cable, options: PortOptions) -> Option<ModulePort> {
-    let netpoll = options.transmit == Transmit::Netpoll;
+    let netpoll = options.transmit == TransmitMethod::Netpoll;
     match ModulePort::open(cable.near.namespace(), "p0", options) {
         Ok(port) => Some(port),
         Err(Error::Module { detail, source, .. })
@@ -65,7 +66,7 @@ fn refusal<T: std::fmt::Debug>(result: onbeat_link::Result<T>) -> (i32, String) 
 fn it_conforms_in_every_mode() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
-    for transmit in Transmit::ALL {
+    for transmit in TransmitMethod::ALL {
         for (switch, clock) in [(false, Clock::Monotonic), (true, Clock::Tai)] {
             let options = PortOptions { switch, clock, ..options(transmit) };
             let Some(mut port) = try_open(&cable, options) else { continue };
@@ -77,8 +78,8 @@ fn it_conforms_in_every_mode() {
         }
     }
     for options in [
-        PortOptions { confirm: false, ..options(Transmit::Direct) },
-        PortOptions { spin: true, receive_buffers: 4, ..options(Transmit::Queue) },
+        PortOptions { confirm: false, ..options(TransmitMethod::Direct) },
+        PortOptions { spin: true, receive_buffers: 4, ..options(TransmitMethod::Queue) },
     ] {
         let (mut port, mut peer) = open(&cable, options);
         conformance(&mut port, &mut peer);
@@ -89,7 +90,7 @@ fn it_conforms_in_every_mode() {
 fn features_of_a_stack_are_native() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
-    let (port, _peer) = open(&cable, options(Transmit::Direct));
+    let (port, _peer) = open(&cable, options(TransmitMethod::Direct));
     for feature in [Feature::SendAt, Feature::SendEvery, Feature::Response, Feature::Confirmation] {
         port.capabilities().require_native(feature).unwrap();
     }
@@ -101,7 +102,7 @@ fn features_of_a_stack_are_native() {
 fn every_ether_type_may_be_claimed() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
-    let claims = PortOptions { ether_types: Vec::new(), ..options(Transmit::Direct) };
+    let claims = PortOptions { ether_types: Vec::new(), ..options(TransmitMethod::Direct) };
     let (mut port, peer) = open(&cable, claims);
     let mac = port.mac_address();
     // An EtherType, and the length of an IEEE 802.3 frame.
@@ -120,7 +121,7 @@ fn every_ether_type_may_be_claimed() {
 fn an_interface_in_use_is_refused_with_the_reason() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
-    let try_it = || ModulePort::open(cable.near.namespace(), "p0", options(Transmit::Direct));
+    let try_it = || ModulePort::open(cable.near.namespace(), "p0", options(TransmitMethod::Direct));
     let first = try_it().unwrap();
     let second = try_it().unwrap_err();
     assert!(matches!(&second, Error::Host(error) if error.is_busy()), "{second}");
@@ -139,7 +140,7 @@ fn an_interface_in_use_is_refused_with_the_reason() {
 fn an_invalid_launch_is_refused() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
-    let (mut port, _peer) = open(&cable, options(Transmit::Direct));
+    let (mut port, _peer) = open(&cable, options(TransmitMethod::Direct));
     let slot = port.allocate(60).unwrap();
     port.update(slot, &frame(port.mac_address(), port.mac_address(), &[1; 46])).unwrap();
     let now = port.now();
@@ -154,7 +155,7 @@ fn an_invalid_launch_is_refused() {
 fn a_response_is_for_this_station_only() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
-    let (mut port, peer) = open(&cable, options(Transmit::Direct));
+    let (mut port, peer) = open(&cable, options(TransmitMethod::Direct));
     cable.near.set_promiscuous("p0", true).unwrap();
     let mac = port.mac_address();
     let group = onbeat_wire::MacAddress([0x01, 0x11, 0x1e, 0, 0, 0x03]);
@@ -187,7 +188,7 @@ fn a_response_is_for_this_station_only() {
 fn dropped_frames_are_confirmed() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
-    for transmit in Transmit::ALL {
+    for transmit in TransmitMethod::ALL {
         let Some(mut port) = try_open(&cable, options(transmit)) else { continue };
         let slot = port.allocate(60).unwrap();
         let mac = port.mac_address();

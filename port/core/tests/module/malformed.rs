@@ -61,7 +61,7 @@ fn any_message_is_taken_or_refused() {
     eprintln!("{taken} messages were taken, {refused} refused");
     assert!(taken > 0 && refused > taken);
     drop(family);
-    open(&cable, options(Transmit::Direct));
+    open(&cable, options(TransmitMethod::Direct));
 }
 
 #[test]

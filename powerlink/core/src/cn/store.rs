@@ -11,7 +11,7 @@ use core::fmt;
 
 use super::{ControlledNode, Event};
 use crate::mn::{concise_dcf, dcf_entries};
-use crate::od::{Abort, Access, AddError, Dictionary, Mappable, Object, ObjectId, id, profile};
+use crate::od::{Abort, Access, AddError, Dictionary, Object, ObjectId, PdoMapping, id, profile};
 use crate::sdo::WriteOutcome;
 
 /// Sub-index of all parameters.
@@ -64,7 +64,7 @@ impl fmt::Display for StoredParametersError {
 impl core::error::Error for StoredParametersError {}
 
 #[derive(Debug)]
-enum Pending {
+enum PendingCommand {
     Save(Vec<u8>),
     /// The parameters after a part was restored.
     RestorePart(Vec<u8>),
@@ -87,7 +87,7 @@ pub(super) struct Store {
     /// The default values of the parameters.
     defaults: Vec<(ObjectId, Vec<u8>)>,
     /// The command in progress.
-    pending: Option<Pending>,
+    pending: Option<PendingCommand>,
     /// The command was returned by `poll_store`.
     returned: bool,
 }
@@ -115,11 +115,11 @@ impl Store {
             return Err(Abort::STATE);
         }
         self.pending = Some(match (saves, object.sub) {
-            (true, sub) => Pending::Save(image(od, |object| match is_part(sub, object) {
+            (true, sub) => PendingCommand::Save(image(od, |object| match is_part(sub, object) {
                 true => od.get(object).unwrap_or_default(),
                 false => od.default_of(object).unwrap_or_default(),
             })),
-            (false, ALL) => Pending::Restore,
+            (false, ALL) => PendingCommand::Restore,
             (false, sub) => {
                 let parts = self.defaults.iter().filter(|(object, _)| is_part(sub, *object));
                 let parts: BTreeMap<ObjectId, &[u8]> =
@@ -128,7 +128,7 @@ impl Store {
                     Some(default) => default,
                     None => od.default_of(object).unwrap_or_default(),
                 };
-                Pending::RestorePart(image(od, value))
+                PendingCommand::RestorePart(image(od, value))
             }
         });
         self.returned = false;
@@ -156,7 +156,7 @@ fn is_parameter(object: ObjectId, described: &Object) -> bool {
         0x1c00..=0x1c10 => object.sub != 3,
         _ => object == profile::RESET_COMMAND || object == profile::ERROR_REGISTER,
     };
-    described.access == Access::ReadWrite && described.mappable == Mappable::No && !now
+    described.access == Access::ReadWrite && described.mappable == PdoMapping::No && !now
 }
 
 /// Applies a peer's write to the validity of the configuration's id (0x1020/3 and 4): it identifies the
@@ -218,8 +218,10 @@ impl ControlledNode {
             return None;
         }
         Some(match pending {
-            Pending::Save(octets) | Pending::RestorePart(octets) => StoreCommand::Write(octets),
-            Pending::Restore => StoreCommand::Clear,
+            PendingCommand::Save(octets) | PendingCommand::RestorePart(octets) => {
+                StoreCommand::Write(octets)
+            }
+            PendingCommand::Restore => StoreCommand::Clear,
         })
     }
 
@@ -228,15 +230,15 @@ impl ControlledNode {
         let Some(mut store) = self.store.take() else { return };
         let pending = if store.returned { store.pending.take() } else { None };
         let event = match (&pending, done) {
-            (Some(Pending::Save(octets)), true) => {
+            (Some(PendingCommand::Save(octets)), true) => {
                 self.begin_with(dcf_entries(octets));
                 Some(Event::Stored)
             }
-            (Some(Pending::RestorePart(octets)), true) => {
+            (Some(PendingCommand::RestorePart(octets)), true) => {
                 self.begin_with(dcf_entries(octets));
                 Some(Event::Restored)
             }
-            (Some(Pending::Restore), true) => {
+            (Some(PendingCommand::Restore), true) => {
                 let defaults = store.defaults.iter();
                 self.begin_with(defaults.map(|(object, value)| (*object, value.as_slice())));
                 Some(Event::Restored)

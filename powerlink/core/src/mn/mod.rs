@@ -54,20 +54,20 @@ pub struct Config {
 
 /// A mapping of a managing node that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unmapped {
+pub struct MappingError {
     /// Its index.
     pub mapping: u16,
     /// The reason.
     pub why: Abort,
 }
 
-impl fmt::Display for Unmapped {
+impl fmt::Display for MappingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot use mapping {:04X}: {}", self.mapping, self.why)
     }
 }
 
-impl core::error::Error for Unmapped {}
+impl core::error::Error for MappingError {}
 
 /// The reason why the managing node resets a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -287,7 +287,7 @@ impl ManagingNode {
     ///
     /// # Errors
     /// A mapping cannot be used.
-    pub fn new(config: Config) -> Result<Self, Unmapped> {
+    pub fn new(config: Config) -> Result<Self, MappingError> {
         let Config { mac, objects: mut od } = config;
         // A node with its own dictionary may lack them.
         let _ = od.set(profile::INTERFACE_ADDRESS, &mac.0);
@@ -468,7 +468,7 @@ impl Node for ManagingNode {
 }
 
 /// Activates the mappings of the dictionary, for their stations.
-fn map(od: &Dictionary, stations: &mut [Station]) -> Result<(), Unmapped> {
+fn map(od: &Dictionary, stations: &mut [Station]) -> Result<(), MappingError> {
     for number in 0..=0xff {
         for (direction, parameters, mapping) in [
             (Direction::Receive, profile::RPDO, profile::RPDO_MAPPING),
@@ -485,7 +485,7 @@ fn map(od: &Dictionary, stations: &mut [Station]) -> Result<(), Unmapped> {
             };
             let version = PdoVersion(od.number(id(parameters, 2)) as u8);
             let channel = Channel::new(od, mapping, version, direction, limit)
-                .map_err(|why| Unmapped { mapping, why })?;
+                .map_err(|why| MappingError { mapping, why })?;
             match direction {
                 Direction::Receive => station.rpdo = channel,
                 Direction::Transmit => station.tpdo = channel,

@@ -15,7 +15,7 @@ use onbeat_wire::powerlink::{
 
 use super::receive::WAITING;
 use super::station::{Settings, Station};
-use super::{Event, ManagingNode, Step, Unmapped, map};
+use super::{Event, ManagingNode, MappingError, Step, map};
 use crate::nmt::{MnEvent, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo;
@@ -151,7 +151,7 @@ impl ManagingNode {
         self.nmt(now_ns, MnEvent::Reset);
         let stations = match stations(&self.od) {
             Ok(stations) => stations,
-            Err(Unmapped { mapping, why }) => {
+            Err(MappingError { mapping, why }) => {
                 // Those of the start are valid.
                 self.events.push_back(Event::Unmapped { mapping, why });
                 self.od.restore(0x1000..=0x1fff);
@@ -174,7 +174,7 @@ impl ManagingNode {
 
 /// The nodes of a dictionary with their mappings, nodes of every cycle first: their time in the cycle does not
 /// depend on the slot.
-pub(super) fn stations(od: &Dictionary) -> Result<Vec<Station>, Unmapped> {
+pub(super) fn stations(od: &Dictionary) -> Result<Vec<Station>, MappingError> {
     let timeout_ns = timeout_ns(od);
     let station = |sub| {
         let settings = Settings::new(od, NodeId(sub))?;

@@ -11,7 +11,7 @@ use crate::cn::{self, ControlledNode};
 use crate::ethernet::{self, address};
 use crate::mn::{self, ManagingNode, concise_dcf, is_optional};
 use crate::od::profile::{self, Identity, assignment, startup};
-use crate::od::{Abort, Access, AddError, DataType, Dictionary, Mappable, Object, ObjectId, id};
+use crate::od::{Abort, Access, AddError, DataType, Dictionary, Object, ObjectId, PdoMapping, id};
 use crate::pdo::MappingEntry;
 
 /// Objects and their values.
@@ -147,7 +147,7 @@ impl Network {
         for (object, value) in identities.chain(values) {
             set(od, node, object, value)?;
         }
-        let [to, from] = [Mappable::Transmit, Mappable::Receive];
+        let [to, from] = [PdoMapping::Transmit, PdoMapping::Receive];
         let outputs =
             (profile::TPDO_MAPPING, &station.outputs, to, managing_output as SignalObject);
         let inputs = (profile::RPDO_MAPPING, &station.inputs, from, managing_input as SignalObject);
@@ -267,9 +267,9 @@ impl Station {
             let _ = objects.set_default(object, &u32::from(address).to_le_bytes());
         }
         let mut taken = BTreeSet::new();
-        let inputs = self.inputs.iter().map(|s| (s.object, s.data_type, Mappable::Transmit));
-        let outputs = self.outputs.iter().map(|s| (s.object, s.data_type, Mappable::Receive));
-        let received = self.received.iter().map(|s| (s.object, s.data_type, Mappable::Receive));
+        let inputs = self.inputs.iter().map(|s| (s.object, s.data_type, PdoMapping::Transmit));
+        let outputs = self.outputs.iter().map(|s| (s.object, s.data_type, PdoMapping::Receive));
+        let received = self.received.iter().map(|s| (s.object, s.data_type, PdoMapping::Receive));
         for (signal, data_type, mappable) in inputs.chain(outputs).chain(received) {
             match self.described.as_ref().map(|od| od.object(signal)) {
                 Some(Ok(object)) if taken.insert(signal) => {
@@ -360,7 +360,7 @@ pub(super) fn count_entries(od: &mut Dictionary) -> Result<(), AddError> {
 }
 
 /// Checks whether an object can be a signal.
-fn fits(object: &Object, data_type: DataType, mappable: Mappable) -> Result<(), Abort> {
+fn fits(object: &Object, data_type: DataType, mappable: PdoMapping) -> Result<(), Abort> {
     if !object.mappable.allows(mappable) {
         return Err(Abort::NOT_MAPPABLE);
     }
@@ -372,7 +372,7 @@ fn add(
     node: NodeId,
     object: ObjectId,
     data_type: DataType,
-    mappable: Mappable,
+    mappable: PdoMapping,
 ) -> Result<(), NetworkError> {
     let default = alloc::vec![0; data_type.fixed_len().unwrap_or_default()];
     let described = Object::new(data_type, Access::ReadWrite, default).mapped(mappable);

@@ -5,7 +5,7 @@ use core::fmt;
 use onbeat_wire::powerlink::NodeId;
 
 use crate::cn::InvalidNodeId;
-use crate::mn::Unmapped;
+use crate::mn::MappingError;
 use crate::od::{Abort, AddError, ObjectId};
 
 /// An error of a network description.
@@ -37,7 +37,7 @@ pub enum NetworkError {
     /// A node's slot is after the end of the multiplexed cycle, whose number of cycles follows.
     Slot(NodeId, u8, u8),
     /// A node's signals do not fit a poll.
-    Mapping(Unmapped),
+    Mapping(MappingError),
 }
 
 impl fmt::Display for NetworkError {

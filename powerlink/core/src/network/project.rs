@@ -13,9 +13,9 @@ use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::NodeId;
 
 use super::build::{count_entries, managing_identity};
-use crate::mn::{self, ManagingNode, Unmapped};
+use crate::mn::{self, ManagingNode, MappingError};
 use crate::od::profile::{self, assignment, startup};
-use crate::od::{Abort, Access, AddError, DataType, Dictionary, Mappable, Object, ObjectId, id};
+use crate::od::{Abort, Access, AddError, DataType, Dictionary, Object, ObjectId, PdoMapping, id};
 use crate::pdo::MappingEntry;
 
 /// Octets of an entry before its value.
@@ -71,7 +71,7 @@ pub enum ProjectError {
     /// A mapped object conflicts with another one.
     Mapped(AddError),
     /// A mapping cannot be used.
-    Mapping(Unmapped),
+    Mapping(MappingError),
 }
 
 impl fmt::Display for ProjectError {
@@ -189,7 +189,7 @@ impl Project {
     ///
     /// # Errors
     /// A mapping cannot be used.
-    pub fn managing(&self, mac: MacAddress) -> Result<ManagingNode, Unmapped> {
+    pub fn managing(&self, mac: MacAddress) -> Result<ManagingNode, MappingError> {
         ManagingNode::new(mn::Config { mac, objects: self.objects.clone() })
     }
 }
@@ -233,8 +233,8 @@ fn add_channels(od: &mut Dictionary, entries: &[(ObjectId, &[u8])]) -> Result<()
 fn add_values(od: &mut Dictionary) -> Result<Vec<ProcessValue>, ProjectError> {
     let mut values = Vec::new();
     for (parameters, mapping, mappable) in [
-        (profile::RPDO, profile::RPDO_MAPPING, Mappable::Receive),
-        (profile::TPDO, profile::TPDO_MAPPING, Mappable::Transmit),
+        (profile::RPDO, profile::RPDO_MAPPING, PdoMapping::Receive),
+        (profile::TPDO, profile::TPDO_MAPPING, PdoMapping::Transmit),
     ] {
         for channel in 0..=0xff {
             let node = NodeId(od.number(id(parameters + channel, 1)) as u8);
@@ -249,7 +249,7 @@ fn add_values(od: &mut Dictionary) -> Result<Vec<ProcessValue>, ProjectError> {
                 let default = alloc::vec![0; data_type.fixed_len().unwrap_or_default()];
                 let described = Object::new(data_type, Access::ReadWrite, default);
                 od.add(object, described.mapped(mappable)).map_err(ProjectError::Mapped)?;
-                let is_sent = mappable == Mappable::Transmit;
+                let is_sent = mappable == PdoMapping::Transmit;
                 values.push(ProcessValue { node, object, data_type, is_sent, bit });
             }
         }

@@ -4,7 +4,7 @@ use onbeat_wire::MacAddress;
 
 use super::*;
 use crate::mn::dcf_entries;
-use crate::od::{Abort, Access, Mappable, Object, profile};
+use crate::od::{Abort, Access, Object, PdoMapping, profile};
 
 const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 
@@ -118,9 +118,9 @@ fn a_multiplexed_node_receives_its_slot() {
 fn described() -> Dictionary {
     let mut od = Dictionary::new();
     let object = |len, mappable| Object::unsigned(len, Access::ReadWrite, 0).mapped(mappable);
-    od.add(id(0x2000, 0), object(2, Mappable::No).within(0..=100)).unwrap();
-    od.add(id(0x6001, 0), object(4, Mappable::Transmit)).unwrap();
-    od.add(id(0x6200, 1), object(2, Mappable::Both)).unwrap();
+    od.add(id(0x2000, 0), object(2, PdoMapping::No).within(0..=100)).unwrap();
+    od.add(id(0x6001, 0), object(4, PdoMapping::Transmit)).unwrap();
+    od.add(id(0x6200, 1), object(2, PdoMapping::Both)).unwrap();
     // Objects that this stack writes are unchanged.
     od.add(id(0x1f8c, 0), Object::unsigned(1, Access::ReadOnly, 0).within(0..=0)).unwrap();
     od.add(profile::SDO_TIMEOUT_MS, Object::unsigned(4, Access::ReadWrite, 5_000)).unwrap();

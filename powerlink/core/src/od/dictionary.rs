@@ -8,7 +8,7 @@ use core::fmt;
 use core::ops::{Range, RangeInclusive};
 
 use super::array::Array;
-use super::{Abort, Mappable, Object, ObjectId, id};
+use super::{Abort, Object, ObjectId, PdoMapping, id};
 
 /// The reason why an object cannot be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl Dictionary {
     /// # Errors
     /// An element already exists, or the default does not fit type and range.
     pub fn add_array(&mut self, index: u16, count: u8, element: Object) -> Result<(), AddError> {
-        if element.mappable != Mappable::No {
+        if element.mappable != PdoMapping::No {
             // Values of process data have fixed places.
             return (1..=count).try_for_each(|sub| self.add(id(index, sub), element.clone()));
         }

@@ -10,7 +10,7 @@ mod object;
 pub mod profile;
 
 pub use dictionary::{AddError, Dictionary};
-pub use object::{Access, DataType, Limits, Mappable, Object, ObjectId, id};
+pub use object::{Access, DataType, Limits, Object, ObjectId, PdoMapping, id};
 pub use onbeat_wire::powerlink::Abort;
 
 #[cfg(test)]

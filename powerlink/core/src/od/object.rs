@@ -122,7 +122,7 @@ impl Access {
 
 /// The PDOs that an object may be mapped to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Mappable {
+pub enum PdoMapping {
     /// None.
     #[default]
     No,
@@ -134,10 +134,10 @@ pub enum Mappable {
     Both,
 }
 
-impl Mappable {
+impl PdoMapping {
     /// Whether this permits a mapping that requires `wanted`.
-    pub fn allows(self, wanted: Mappable) -> bool {
-        self == wanted || self == Mappable::Both || wanted == Mappable::No
+    pub fn allows(self, wanted: PdoMapping) -> bool {
+        self == wanted || self == PdoMapping::Both || wanted == PdoMapping::No
     }
 }
 
@@ -203,7 +203,7 @@ pub struct Object {
     /// Access of peers.
     pub access: Access,
     /// PDOs that it may be mapped to.
-    pub mappable: Mappable,
+    pub mappable: PdoMapping,
     /// Permitted values.
     pub limits: Option<Limits>,
     /// Initial value.
@@ -219,7 +219,7 @@ impl Object {
 
     /// An object of any type.
     pub const fn new(data_type: DataType, access: Access, default: Vec<u8>) -> Self {
-        Object { data_type, access, mappable: Mappable::No, limits: None, default }
+        Object { data_type, access, mappable: PdoMapping::No, limits: None, default }
     }
 
     /// Sets a range.
@@ -229,7 +229,7 @@ impl Object {
     }
 
     /// Sets the PDOs.
-    pub const fn mapped(mut self, mappable: Mappable) -> Self {
+    pub const fn mapped(mut self, mappable: PdoMapping) -> Self {
         self.mappable = mappable;
         self
     }

@@ -167,7 +167,7 @@ fn elements_of_an_array_are_objects() {
     });
     assert_eq!(od.add_array(0x2000, 1, object.clone()), Err(AddError::Exists(element(1))));
     // Process data have places in memory.
-    od.add_array(0x6000, 2, object.mapped(Mappable::Both)).unwrap();
+    od.add_array(0x6000, 2, object.mapped(PdoMapping::Both)).unwrap();
     assert!(od.place(id(0x6000, 2)).is_ok());
     assert_eq!(od.arrays().count(), 1);
 }

@@ -6,7 +6,7 @@ use core::ops::Range;
 use onbeat_wire::powerlink::{MAX_PAYLOAD, PdoVersion};
 
 use super::bits;
-use crate::od::{Abort, Dictionary, Mappable, ObjectId, id, profile};
+use crate::od::{Abort, Dictionary, ObjectId, PdoMapping, id, profile};
 
 /// The direction of a PDO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,8 +93,8 @@ impl Channel {
             let entry = MappingEntry::from_number(od.number(id(mapping, sub as u8)));
             let object = od.object(entry.object)?;
             let mappable = match direction {
-                Direction::Receive => Mappable::Receive,
-                Direction::Transmit => Mappable::Transmit,
+                Direction::Receive => PdoMapping::Receive,
+                Direction::Transmit => PdoMapping::Transmit,
             };
             if !object.mappable.allows(mappable) {
                 return Err(Abort::NOT_MAPPABLE);
@@ -206,9 +206,9 @@ mod tests {
         }
         od.add(profile::PRES_LIMIT, Object::unsigned(2, Access::ReadWrite, 4)).unwrap();
         let bit = Object::new(DataType::Boolean, Access::ReadWrite, vec![0]);
-        od.add(OUTPUT, bit.clone().mapped(Mappable::Receive)).unwrap();
-        od.add(INPUT, bit.mapped(Mappable::Transmit)).unwrap();
-        let word = Object::unsigned(2, Access::ReadOnly, 0x1234).mapped(Mappable::Transmit);
+        od.add(OUTPUT, bit.clone().mapped(PdoMapping::Receive)).unwrap();
+        od.add(INPUT, bit.mapped(PdoMapping::Transmit)).unwrap();
+        let word = Object::unsigned(2, Access::ReadOnly, 0x1234).mapped(PdoMapping::Transmit);
         od.add(WORD, word).unwrap();
         od
     }

@@ -9,7 +9,7 @@ use onbeat_wire::powerlink::{Abort, Command, CommandId, Sdo, Segmentation};
 use super::OutgoingFrame;
 use super::assembly::{AssembledCommand, Assembly, AssemblyStep, assemble};
 use super::multiple;
-use super::sequence::{Endpoint, Received};
+use super::sequence::{Endpoint, SequenceEvent};
 use super::transfer::Transfer;
 use crate::od::ObjectId;
 
@@ -172,13 +172,13 @@ impl Client {
         out: &mut VecDeque<OutgoingFrame>,
     ) -> Option<CompletedRequest> {
         match self.endpoint.receive(now_ns, sdo, out) {
-            Received::Opened => {
+            SequenceEvent::Opened => {
                 self.start(now_ns, out);
                 None
             }
-            Received::Nothing => None,
-            Received::Closed => self.fail(Abort::TIME_OUT),
-            Received::Command(command) => self.response(now_ns, &command, out),
+            SequenceEvent::Nothing => None,
+            SequenceEvent::Closed => self.fail(Abort::TIME_OUT),
+            SequenceEvent::Command(command) => self.response(now_ns, &command, out),
         }
     }
 
@@ -233,7 +233,7 @@ impl Client {
         out: &mut VecDeque<OutgoingFrame>,
     ) -> Option<CompletedRequest> {
         match self.endpoint.handle_deadline(now_ns, out) {
-            Received::Closed => self.fail(Abort::TIME_OUT),
+            SequenceEvent::Closed => self.fail(Abort::TIME_OUT),
             _ => None,
         }
     }

@@ -30,7 +30,7 @@ enum State {
 
 /// The meaning of a frame for the command layer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Received<'a> {
+pub(super) enum SequenceEvent<'a> {
     /// No action.
     Nothing,
     /// A command, the next in order.
@@ -157,7 +157,7 @@ impl Endpoint {
         now_ns: u64,
         sdo: &Sdo<'a>,
         out: &mut VecDeque<OutgoingFrame>,
-    ) -> Received<'a> {
+    ) -> SequenceEvent<'a> {
         use Connection::{Initialise, None, Valid, ValidAcknowledge};
         let Sequence { receive, send } = sdo.sequence;
         match (self.state, receive.connection, send.connection) {
@@ -170,12 +170,12 @@ impl Endpoint {
                 };
                 self.push(Initialise, Initialise, out);
                 self.arm(now_ns);
-                Received::Nothing
+                SequenceEvent::Nothing
             }
-            (State::Closed, ..) => Received::Nothing,
+            (State::Closed, ..) => SequenceEvent::Nothing,
             (_, None, None) => {
                 *self = Endpoint::new(self.timeout_ns);
-                Received::Closed
+                SequenceEvent::Closed
             }
             // The client received the answer; if its acknowledgement is lost, it repeats it.
             (State::Asking | State::Acknowledged, Initialise, Initialise) => {
@@ -184,7 +184,7 @@ impl Endpoint {
                 self.probes = 0;
                 self.push(Initialise, Valid, out);
                 self.arm(now_ns);
-                Received::Nothing
+                SequenceEvent::Nothing
             }
             (State::Answered | State::Open, Initialise, Valid) => {
                 let opened = self.state == State::Answered;
@@ -192,19 +192,19 @@ impl Endpoint {
                 self.probes = 0;
                 self.acknowledge(out);
                 self.arm(now_ns);
-                if opened { Received::Opened } else { Received::Nothing }
+                if opened { SequenceEvent::Opened } else { SequenceEvent::Nothing }
             }
             (State::Acknowledged, Valid, Valid) => {
                 self.state = State::Open;
                 self.probes = 0;
                 self.arm(now_ns);
                 self.flush(now_ns, out);
-                Received::Opened
+                SequenceEvent::Opened
             }
             (State::Open, Valid | ValidAcknowledge, Valid | ValidAcknowledge) => {
                 self.receive_open(now_ns, sdo, out)
             }
-            _ => Received::Nothing,
+            _ => SequenceEvent::Nothing,
         }
     }
 
@@ -213,7 +213,7 @@ impl Endpoint {
         now_ns: u64,
         sdo: &Sdo<'a>,
         out: &mut VecDeque<OutgoingFrame>,
-    ) -> Received<'a> {
+    ) -> SequenceEvent<'a> {
         use Connection::ValidAcknowledge;
         let Sequence { receive, send } = sdo.sequence;
         let before = self.unacknowledged.len();
@@ -235,13 +235,13 @@ impl Endpoint {
             self.received = send.number;
             self.gap = None;
             self.owed += 1;
-            return Received::Command(command);
+            return SequenceEvent::Command(command);
         }
         if is_new {
             self.missing(sdo.command.is_some(), send.number, out);
         }
         self.acknowledge_if_due(out);
-        Received::Nothing
+        SequenceEvent::Nothing
     }
 
     /// Handles a number whose frame, or one before, was lost.
@@ -258,9 +258,9 @@ impl Endpoint {
         &mut self,
         now_ns: u64,
         out: &mut VecDeque<OutgoingFrame>,
-    ) -> Received<'static> {
+    ) -> SequenceEvent<'static> {
         if self.deadline_ns.is_none_or(|deadline| now_ns < deadline) {
-            return Received::Nothing;
+            return SequenceEvent::Nothing;
         }
         let expects = self.state != State::Open || !self.unacknowledged.is_empty();
         if self.is_closed() || !expects || self.probes == PROBES {
@@ -268,7 +268,7 @@ impl Endpoint {
                 self.close(out);
             }
             *self = Endpoint::new(self.timeout_ns);
-            return Received::Closed;
+            return SequenceEvent::Closed;
         }
         self.probes += 1;
         self.arm(now_ns);
@@ -279,7 +279,7 @@ impl Endpoint {
             // A server waits for its client.
             State::Answered | State::Closed => {}
         }
-        Received::Nothing
+        SequenceEvent::Nothing
     }
 
     /// Sends queued commands within the window.

@@ -8,7 +8,7 @@ use onbeat_wire::powerlink::{Abort, Command, CommandId, NodeId, Sdo, Segmentatio
 use super::OutgoingFrame;
 use super::assembly::{AssembledCommand, Assembly, AssemblyStep, MAX_TRANSFER, assemble};
 use super::multiple;
-use super::sequence::{Endpoint, Received};
+use super::sequence::{Endpoint, SequenceEvent};
 use super::transfer::{MAX_SEGMENT, Transfer};
 use crate::od::{ObjectId, id};
 
@@ -60,7 +60,7 @@ struct DeferredCommand {
 }
 
 /// The result of a command.
-enum Answer {
+enum CommandOutcome {
     /// The payload of the response.
     Payload(Vec<u8>),
     /// Objects whose result is unknown, and those that were not written.
@@ -111,9 +111,9 @@ impl<Peer: Ord + Copy> Server<Peer> {
             || ConnectedPeer { endpoint: endpoint(), transfer: None, refused: None, later: None };
         let peer = self.peers.entry(from).or_insert_with(new);
         match peer.endpoint.receive(now_ns, sdo, out) {
-            Received::Command(command) => peer.command(now_ns, &command, objects, out),
-            Received::Opened => (peer.transfer, peer.refused, peer.later) = (None, None, None),
-            Received::Nothing | Received::Closed => {}
+            SequenceEvent::Command(command) => peer.command(now_ns, &command, objects, out),
+            SequenceEvent::Opened => (peer.transfer, peer.refused, peer.later) = (None, None, None),
+            SequenceEvent::Nothing | SequenceEvent::Closed => {}
         }
         if peer.endpoint.is_closed() {
             self.peers.remove(&from);
@@ -189,12 +189,12 @@ impl ConnectedPeer {
             AssemblyStep::Whole(whole) => run(command.command, &whole, objects),
         };
         match answer {
-            Ok(Answer::Later(objects, failures)) => {
+            Ok(CommandOutcome::Later(objects, failures)) => {
                 let command = command.command;
                 self.later = Some(DeferredCommand { transaction, command, objects, failures });
                 self.endpoint.acknowledge(out);
             }
-            Ok(Answer::Payload(payload)) => {
+            Ok(CommandOutcome::Payload(payload)) => {
                 self.answer(now_ns, transaction, command.command, Ok(payload), out);
             }
             Err(abort) => self.answer(now_ns, transaction, command.command, Err(abort), out),
@@ -248,17 +248,17 @@ fn run(
     command: CommandId,
     whole: &AssembledCommand,
     objects: &mut impl Objects,
-) -> Result<Answer, Abort> {
+) -> Result<CommandOutcome, Abort> {
     let payload = &whole.payload[..];
     match command {
         CommandId::WRITE_BY_INDEX => {
             let (object, value) = object(payload)?;
             Ok(match objects.write(object, value)? {
-                WriteOutcome::Done => Answer::Payload(Vec::new()),
-                WriteOutcome::Later => Answer::Later(Vec::from([object]), Vec::new()),
+                WriteOutcome::Done => CommandOutcome::Payload(Vec::new()),
+                WriteOutcome::Later => CommandOutcome::Later(Vec::from([object]), Vec::new()),
             })
         }
-        CommandId::READ_BY_INDEX => objects.read(object(payload)?.0).map(Answer::Payload),
+        CommandId::READ_BY_INDEX => objects.read(object(payload)?.0).map(CommandOutcome::Payload),
         CommandId::WRITE_MULTIPLE_BY_INDEX => write_multiple(whole, objects),
         CommandId::READ_MULTIPLE_BY_INDEX => read_multiple(whole, objects),
         _ => Err(Abort::UNKNOWN_COMMAND),
@@ -271,7 +271,10 @@ fn object(payload: &[u8]) -> Result<(ObjectId, &[u8]), Abort> {
     Ok((id(u16::from_le_bytes([*low, *high]), *sub), value))
 }
 
-fn write_multiple(whole: &AssembledCommand, objects: &mut impl Objects) -> Result<Answer, Abort> {
+fn write_multiple(
+    whole: &AssembledCommand,
+    objects: &mut impl Objects,
+) -> Result<CommandOutcome, Abort> {
     let command = CommandId::WRITE_MULTIPLE_BY_INDEX;
     let entries = multiple::read(command, false, whole).ok_or(Abort::TYPE)?;
     let (mut later, mut failures) = (Vec::new(), Vec::new());
@@ -283,13 +286,16 @@ fn write_multiple(whole: &AssembledCommand, objects: &mut impl Objects) -> Resul
         }
     }
     Ok(if later.is_empty() {
-        Answer::Payload(multiple::failures(&failures))
+        CommandOutcome::Payload(multiple::failures(&failures))
     } else {
-        Answer::Later(later, failures)
+        CommandOutcome::Later(later, failures)
     })
 }
 
-fn read_multiple(whole: &AssembledCommand, objects: &mut impl Objects) -> Result<Answer, Abort> {
+fn read_multiple(
+    whole: &AssembledCommand,
+    objects: &mut impl Objects,
+) -> Result<CommandOutcome, Abort> {
     let command = CommandId::READ_MULTIPLE_BY_INDEX;
     let (mut room, mut values) = (MAX_TRANSFER, Vec::new());
     for (object, _) in multiple::read(command, false, whole).ok_or(Abort::TYPE)? {
@@ -303,5 +309,5 @@ fn read_multiple(whole: &AssembledCommand, objects: &mut impl Objects) -> Result
     let entries = values.iter().map(|(object, value)| {
         (*object, value.as_ref().map(Vec::as_slice).map_err(|abort| *abort))
     });
-    Ok(Answer::Payload(multiple::values(true, entries)))
+    Ok(CommandOutcome::Payload(multiple::values(true, entries)))
 }

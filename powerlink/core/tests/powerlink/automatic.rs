@@ -1,7 +1,7 @@
 //! A node whose polls a driver answers, compared with the same node that answers itself: both send the same
 //! frames.
 
-use crate::common::{CN_MAC, Captured, INPUT, capture, controlled_node, message};
+use crate::common::{CN_MAC, CapturedFrame, INPUT, capture, controlled_node, message};
 use onbeat_powerlink::Node;
 use onbeat_powerlink::cn::{ControlledNode, Event, PollKey, Response};
 use onbeat_powerlink::nmt::State;
@@ -119,16 +119,17 @@ fn compare(frames: impl Iterator<Item = (u64, Vec<u8>)>, step: u8) -> usize {
     automatic.polls
 }
 
-fn from_others(frames: Vec<Captured>) -> impl Iterator<Item = (u64, Vec<u8>)> {
+fn from_others(frames: Vec<CapturedFrame>) -> impl Iterator<Item = (u64, Vec<u8>)> {
     let frames = frames.into_iter().filter(|frame| message(&frame.frame).source != NodeId(1));
-    frames.map(|Captured { time_ns, frame, .. }| (time_ns, frame))
+    frames.map(|CapturedFrame { time_ns, frame, .. }| (time_ns, frame))
 }
 
 #[test]
 fn automatic_responses_are_identical_on_the_bus() {
     for name in ["boot-1cn-mandatory", "boot-1cn-stock"] {
         let frames = capture(name);
-        let polls = |captured: &&Captured| matches!(message(&captured.frame).body, Body::Preq(_));
+        let polls =
+            |captured: &&CapturedFrame| matches!(message(&captured.frame).body, Body::Preq(_));
         let asked = frames.iter().filter(polls).count();
         let answered = compare(from_others(frames), 1);
         assert!(answered > 50 && answered <= asked, "{name}: {answered} of {asked}");

@@ -1,7 +1,9 @@
 //! A controlled node that receives the managing node's frames of a capture sends the recorded node's frames,
 //! octet for octet.
 
-use crate::common::{CN_MAC, Captured, INPUT, MN_MAC, capture, controlled_node, message, unpadded};
+use crate::common::{
+    CN_MAC, CapturedFrame, INPUT, MN_MAC, capture, controlled_node, message, unpadded,
+};
 use onbeat_powerlink::MIN_LEN;
 use onbeat_powerlink::Node;
 use onbeat_powerlink::cn::Event;
@@ -29,7 +31,7 @@ fn is_reset(frame: &[u8]) -> bool {
 /// while it was part of the network, and the losses of SoC that it counted.
 fn replay((name, deaf_ns): (&str, u64)) -> (Vec<State>, usize) {
     let frames = capture(name);
-    let from_mn = |captured: &Captured| captured.frame[6..12] == MN_MAC.0;
+    let from_mn = |captured: &CapturedFrame| captured.frame[6..12] == MN_MAC.0;
     let mut recorded = frames.iter().filter(|captured| captured.frame[6..12] == CN_MAC.0);
     let mut node = controlled_node(1, CN_MAC);
     node.start(0);
@@ -65,7 +67,7 @@ fn replay((name, deaf_ns): (&str, u64)) -> (Vec<State>, usize) {
 }
 
 /// Compares the frames sent when `heard` arrived with those of the capture.
-fn check(heard: &Captured, ours: &[u8], recorded: Option<&Captured>) {
+fn check(heard: &CapturedFrame, ours: &[u8], recorded: Option<&CapturedFrame>) {
     let at = format!("after frame {} at {} us", heard.number, heard.time_ns / 1000);
     let Some(recorded) = recorded else { panic!("{at}: nothing recorded, {}", message(ours)) };
     let messages = (message(ours), message(&recorded.frame));

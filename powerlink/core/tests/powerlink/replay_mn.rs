@@ -1,7 +1,7 @@
 //! A managing node that receives the controlled node's frames of a capture takes it to OPERATIONAL like the
 //! recorded managing node: with the same commands, and the same SDO frames, octet for octet.
 
-use crate::common::{CN_MAC, Captured, MN_MAC, capture, message, unpadded};
+use crate::common::{CN_MAC, CapturedFrame, MN_MAC, capture, message, unpadded};
 use onbeat_powerlink::Node;
 use onbeat_powerlink::mn::{Config, Event, ManagingNode, Step};
 use onbeat_powerlink::nmt::State;
@@ -33,7 +33,7 @@ fn nmt_command(frame: &[u8]) -> Option<NmtCommandId> {
 }
 
 /// The frames of a station in a capture.
-fn frames_of(frames: &[Captured], mac: [u8; 6]) -> Vec<&[u8]> {
+fn frames_of(frames: &[CapturedFrame], mac: [u8; 6]) -> Vec<&[u8]> {
     let of = frames.iter().filter(|captured| captured.frame[6..12] == mac);
     of.map(|captured| &captured.frame[..]).collect()
 }

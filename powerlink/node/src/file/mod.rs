@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use onbeat_config::{
     ConfigError, Faults, LoadError, Source, Table, Value, file, interface, reader, realtime,
 };
-use onbeat_host::trust::{self, Untrusted};
+use onbeat_host::trust::{self, UntrustedFile};
 use onbeat_link::Backend;
 use onbeat_powerlink::network::Network;
 use onbeat_powerlink::od::profile;
@@ -54,7 +54,7 @@ pub struct File {
     pub realtime: Profile,
     /// The reason why a privileged process must not use the file: another user could have written it, or a file
     /// that it refers to.
-    pub untrusted: Option<Untrusted>,
+    pub untrusted: Option<UntrustedFile>,
     /// The file and the device descriptions that it names, with their hashes.
     pub inputs: Vec<Input>,
 }

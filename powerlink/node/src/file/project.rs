@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use onbeat_config::{Table, Value};
 use onbeat_host::file;
-use onbeat_host::trust::{self, Untrusted};
+use onbeat_host::trust::{self, UntrustedFile};
 use onbeat_powerlink::network::{self, ProcessValue, ProjectError};
 use onbeat_report::Input;
 use onbeat_xdd::{Fault, ImageChannel};
@@ -24,7 +24,7 @@ pub struct Project {
     /// Its files.
     pub(super) inputs: Vec<Input>,
     /// The first file that another user could have written.
-    pub(super) untrusted: Option<Untrusted>,
+    pub(super) untrusted: Option<UntrustedFile>,
 }
 
 /// Errors of the files of a project.

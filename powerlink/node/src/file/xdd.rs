@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use onbeat_config::Value;
 use onbeat_host::file;
-use onbeat_host::trust::{self, Untrusted};
+use onbeat_host::trust::{self, UntrustedFile};
 use onbeat_powerlink::mn::{concise_dcf, dcf_entries};
 use onbeat_powerlink::network::follows_from_network;
 use onbeat_powerlink::od::ObjectId;
@@ -25,7 +25,7 @@ pub(super) struct Descriptions {
     /// Files that were read.
     pub(super) inputs: Vec<Input>,
     /// The first file that another user could have written.
-    pub(super) untrusted: Option<Untrusted>,
+    pub(super) untrusted: Option<UntrustedFile>,
 }
 
 impl Descriptions {

@@ -23,7 +23,7 @@ Examples:
 
 Exit status: 0 the correction is written, 1 the measurement yields no correction (negative or too few \
 delays), 2 error.")]
-pub(super) struct Calibrate {
+pub(super) struct CalibrateOptions {
     #[command(subcommand)]
     method: NullPathMethod,
 }
@@ -66,7 +66,7 @@ struct NullPath<M: clap::Args> {
     method: Measurement<M>,
 }
 
-impl Calibrate {
+impl CalibrateOptions {
     pub(super) fn execute(self) -> Result {
         match self.method {
             NullPathMethod::Match(null) => null.execute(),

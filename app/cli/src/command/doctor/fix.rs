@@ -6,12 +6,12 @@ use std::process::Command;
 use onbeat_host::settings::{Host, Report, SettingKind, Tuning, apply, plan};
 use onbeat_node::doctor::{FixReport, Target, UNDO};
 use onbeat_realtime::{BlockedSignals, CpuSet, DmaLatency, Scheduling};
-use onbeat_terminal::exit::{Answer, Result, warn};
+use onbeat_terminal::exit::{CommandResult, Result, warn};
 use onbeat_terminal::output;
 use onbeat_terminal::values::one_of;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Fix {
+pub(super) struct FixOptions {
     /// Change settings that are unsuitable for real time and can be changed at run time
     #[arg(long)]
     pub(super) fix: bool,
@@ -43,7 +43,7 @@ pub(super) struct Fix {
     pub(super) command: Vec<OsString>,
 }
 
-impl Fix {
+impl FixOptions {
     pub(super) fn tuning(&self, interfaces: Vec<String>) -> Tuning {
         let cpus: CpuSet = self.cpu.iter().flat_map(CpuSet::iter).collect();
         let default = Tuning::default();
@@ -64,7 +64,7 @@ impl Fix {
             } else {
                 output::print(&fixed.text(report, self.hold))?;
             }
-            Ok(Answer::good_if(fixed.ok))
+            Ok(CommandResult::good_if(fixed.ok))
         };
         if self.dry_run {
             let survey = at.settings(|host| host.survey(&tuning.interfaces))??;
@@ -78,7 +78,7 @@ impl Fix {
         let printed = print(&report);
         let Some(latency) = latency else { return printed };
         let ended = match printed {
-            Ok(Answer::Bad) if !self.keep_going => Ok(Answer::Bad),
+            Ok(CommandResult::Negative) if !self.keep_going => Ok(CommandResult::Negative),
             Ok(_) => self.session(&signals, &latency),
             Err(failure) => Err(failure),
         };
@@ -87,7 +87,7 @@ impl Fix {
             let reason = change.reason.as_deref().unwrap_or_default();
             warn(format!("{} not restored: {reason}; try: {UNDO}", change.setting.place));
         }
-        ended.map(|answer| if stuck.is_empty() { answer } else { Answer::Bad })
+        ended.map(|answer| if stuck.is_empty() { answer } else { CommandResult::Negative })
     }
 
     fn hold_latency(&self, at: &Target) -> Result<Option<DmaLatency>> {
@@ -106,9 +106,9 @@ impl Fix {
                 DmaLatency::DEVICE
             ))?;
             signals.wait()?;
-            return Ok(Answer::Good);
+            return Ok(CommandResult::Success);
         };
         let status = signals.run(Command::new(program).args(words))?;
-        Ok(Answer::good_if(status.success()))
+        Ok(CommandResult::good_if(status.success()))
     }
 }

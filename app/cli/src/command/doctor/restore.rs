@@ -10,7 +10,7 @@ use crate::command::restored;
 use onbeat_terminal::exit::Result;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Restore {
+pub(super) struct RestoreOptions {
     /// Restore the settings that --fix changed since boot
     // clap does not enforce `requires = "fix"` if --restore excludes --fix: each is listed here.
     #[arg(long, conflicts_with_all = [
@@ -24,7 +24,7 @@ pub(super) struct Restore {
     forget: bool,
 }
 
-impl Restore {
+impl RestoreOptions {
     pub(super) fn execute(self, at: &Target, json: bool) -> Result {
         let _signals = BlockedSignals::begin()?;
         if self.forget {

@@ -12,7 +12,7 @@ use onbeat_realtime::BlockedSignals;
 use serde::Serialize;
 
 use crate::command::restored;
-use onbeat_terminal::exit::{Answer, Failure, Result, load_to_preview, warn};
+use onbeat_terminal::exit::{CommandResult, Failure, Result, load_to_preview, warn};
 use onbeat_terminal::output::{self, Reader};
 
 /// Run receive processing at the priority of the waiting process
@@ -109,12 +109,12 @@ impl Guard {
             let place = &one.entry.place;
             warn(format!("{place} not restored: {reason}; try: onbeat irq guard --restore"));
         }
-        Ok(Answer::good_if(restored.iter().all(|one| one.outcome != RestoreOutcome::Failed)))
+        Ok(CommandResult::good_if(restored.iter().all(|one| one.outcome != RestoreOutcome::Failed)))
     }
 
     fn preview(&self, preview: guard::Preview) -> Result {
         let guard::Preview { report, events } = preview;
-        let answer = Answer::good_if(report.is_good());
+        let answer = CommandResult::good_if(report.is_good());
         if self.json {
             output::print_json(&PreviewReport {
                 changes: settings::lines(&report.changes),

@@ -8,7 +8,7 @@ use onbeat_irq_run::record::Recorder;
 
 use super::check_interval;
 use onbeat_report::format::parse_duration;
-use onbeat_terminal::exit::{Answer, Result, warn};
+use onbeat_terminal::exit::{CommandResult, Result, warn};
 use onbeat_terminal::values::parse_sample_ratio;
 
 /// Record softirq time to a file, for `onbeat irq report`
@@ -54,9 +54,9 @@ impl Record {
         match recorder.run(without_ticks)? {
             Some(status) if !status.success() => {
                 warn(format!("{:?} exited with {status}", recorder.command[0]));
-                Ok(Answer::Bad)
+                Ok(CommandResult::Negative)
             }
-            _ => Ok(Answer::Good),
+            _ => Ok(CommandResult::Success),
         }
     }
 }

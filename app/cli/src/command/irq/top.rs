@@ -14,7 +14,7 @@ use onbeat_irq_run::watch::{Watch, start};
 
 use super::check_interval;
 use onbeat_report::format::parse_duration;
-use onbeat_terminal::exit::{Answer, Failure, Result};
+use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output::{self, Reader};
 use onbeat_terminal::values::parse_sample_ratio;
 
@@ -84,7 +84,7 @@ impl Top {
                 Result::Ok(output::print_to_reader(&text)? == Reader::Open)
             })?;
         }
-        Ok(Answer::Good)
+        Ok(CommandResult::Success)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use onbeat_powerlink_node::File;
 use onbeat_report::rfc3339;
-use onbeat_terminal::exit::{Answer, Result};
+use onbeat_terminal::exit::{CommandResult, Result};
 use onbeat_terminal::output;
 use onbeat_wire::powerlink::NodeId;
 
@@ -35,6 +35,6 @@ impl Xdd {
         let now = rfc3339(SystemTime::now());
         let date = now.get(..10).unwrap_or(&now);
         output::print(&file.describe(self.node.map(NodeId), &name, date)?)?;
-        Ok(Answer::Good)
+        Ok(CommandResult::Success)
     }
 }

@@ -8,7 +8,7 @@ use onbeat_report::{Outcome, Progress};
 use onbeat_wire::powerlink::NodeId;
 
 use onbeat_terminal::ResultOptions;
-use onbeat_terminal::exit::{Answer, Failure, Result, warn_of_refusal};
+use onbeat_terminal::exit::{CommandResult, Failure, Result, warn_of_refusal};
 use onbeat_terminal::output;
 use onbeat_terminal::values::one_of;
 
@@ -26,7 +26,7 @@ Examples:
 
 Exit status: 0 the node was in OPERATIONAL (with basic-ethernet: BASIC_ETHERNET) when it stopped, 1 it was \
 not, 2 error.")]
-pub(super) struct Managing {
+pub(super) struct ManagingNodeOptions {
     /// Network file
     #[arg(required_unless_present = "cdc")]
     file: Option<PathBuf>,
@@ -55,7 +55,7 @@ Examples:
   onbeat powerlink cn bus.toml --node 2 --backend xdp --response automatic
 
 Exit status: 0 the node was in OPERATIONAL when it stopped, 1 it was not, 2 error.")]
-pub(super) struct Controlled {
+pub(super) struct ControlledNodeOptions {
     /// Network file
     file: PathBuf,
     /// Id of the node in the file
@@ -87,7 +87,7 @@ struct Options {
     shown: ResultOptions,
 }
 
-impl Managing {
+impl ManagingNodeOptions {
     pub(super) fn execute(self) -> Result {
         let project = self.cdc.as_deref().map(|cdc| Project::load(cdc, self.xap.as_deref()));
         let file = match (&self.file, project.transpose()?) {
@@ -103,7 +103,7 @@ impl Managing {
     }
 }
 
-impl Controlled {
+impl ControlledNodeOptions {
     pub(super) fn execute(self) -> Result {
         let file = File::load(&self.file)?;
         self.options.admit(&file)?;
@@ -149,7 +149,7 @@ impl Options {
     ) -> Result {
         if self.check {
             output::print(&format!("{}: valid\n", path.display()))?;
-            return Ok(Answer::Good);
+            return Ok(CommandResult::Success);
         }
         self.shown.check()?;
         if self.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds < 1e9)) {

@@ -9,7 +9,7 @@ use onbeat_report::format::count;
 use onbeat_report::{Input, Inputs, Progress, Run};
 
 use onbeat_terminal::ResultOptions;
-use onbeat_terminal::exit::{Answer, Failure, Result};
+use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output::{self, Reader};
 
 /// Analyze a bus: cycle, jitter, response times, losses, states, identities
@@ -26,7 +26,7 @@ Examples:
 
 Exit status: 0 no poll was lost and all frames were decoded, 1 otherwise, or if frames of one direction \
 cannot be captured, 2 error.")]
-pub(super) struct Sniff {
+pub(super) struct SniffOptions {
     /// Capture file (- for standard input) or interface
     #[arg(value_name = "FILE|INTERFACE")]
     source: PathBuf,
@@ -41,7 +41,7 @@ pub(super) struct Sniff {
     shown: ResultOptions,
 }
 
-impl Sniff {
+impl SniffOptions {
     pub(super) fn execute(self) -> Result {
         self.shown.check()?;
         let is_file = captures::is_input(&self.source) || self.source.is_file();
@@ -79,7 +79,7 @@ impl Sniff {
         };
         progress.clear();
         if reader == Reader::Closed {
-            return Ok(Answer::Good);
+            return Ok(CommandResult::Success);
         }
         self.shown.show(sniffer.finish(run, &self.source, notes, bypass)?)
     }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use onbeat_node::control::{Client, Event, EventStart};
 use onbeat_report::format::count;
-use onbeat_terminal::exit::{Answer, Failure, Result};
+use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::{exit, output};
 
 /// Selection and output format of events.
@@ -30,7 +30,7 @@ pub(super) fn show(client: &mut Client, options: &EventOptions) -> Result {
     if !alive {
         exit::warn("the node has exited: no more events");
     }
-    Ok(Answer::Good)
+    Ok(CommandResult::Success)
 }
 
 fn line(event: &Event, json: bool) -> Result<String> {

@@ -40,7 +40,7 @@ use onbeat_report::{Outcome, Progress, format};
 
 use self::backend::{BACKENDS, Backend};
 use self::case::PortCase;
-use self::placement::{Awake, Machine, Placement};
+use self::placement::{LatencyGuard, Machine, Placement};
 use self::plan::Plan;
 use self::programs::Program;
 use self::rig::Rig;
@@ -94,7 +94,7 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<(PortResults, V
     let loaded = options.loads.contains(&Load::Hackbench);
     // Before any object exists that its tasks could inherit.
     let hackbench = Hackbench::start(if loaded { Hackbench::GROUPS } else { 0 })?;
-    let awake = Awake::begin();
+    let awake = LatencyGuard::begin();
     let (mut rows, states) = open(options, progress)?;
     let schedule = Schedule::new(options, &mut rows);
     let mut clock = RemainingTime { planned_ns: schedule.duration_ns() };

@@ -59,7 +59,7 @@ pub(in crate::bench) struct Machine {
 }
 
 impl Machine {
-    pub(in crate::bench) fn new(place: Placement, awake: &Awake) -> Self {
+    pub(in crate::bench) fn new(place: Placement, awake: &LatencyGuard) -> Self {
         Self { place, no_deep_sleep: awake.no_deep_sleep, locked: awake.locked }
     }
 
@@ -88,7 +88,7 @@ impl Machine {
 
 /// While it lives, memory is locked and deep idle states of CPUs are disabled, as far as permitted.
 #[derive(Debug)]
-pub(in crate::bench) struct Awake {
+pub(in crate::bench) struct LatencyGuard {
     /// Whether deep idle states of CPUs are disabled.
     no_deep_sleep: bool,
     /// Whether memory is locked.
@@ -96,7 +96,7 @@ pub(in crate::bench) struct Awake {
     _held: (Option<DmaLatency>, Option<LockedMemory>),
 }
 
-impl Awake {
+impl LatencyGuard {
     pub(in crate::bench) fn begin() -> Self {
         let held = (DmaLatency::hold(0).ok(), LockedMemory::lock().ok());
         Self { no_deep_sleep: held.0.is_some(), locked: held.1.is_some(), _held: held }

@@ -118,9 +118,9 @@ impl RoundState {
 }
 
 /// Stops the round if its thread exits because of an error or a panic.
-struct StopOnDrop<'a>(&'a RoundState);
+struct StopGuard<'a>(&'a RoundState);
 
-impl Drop for StopOnDrop<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.stop();
     }
@@ -166,7 +166,7 @@ fn manage(
     cycles: RoundCycles,
     offset: u64,
 ) -> Result<(u64, u64)> {
-    let _stop = StopOnDrop(shared);
+    let _stop = StopGuard(shared);
     let placed = place.take(place.mn_cpu);
     let times = shared.begin(cycles, offset);
     let _placed = placed?;
@@ -191,7 +191,7 @@ fn control(
     cycles: RoundCycles,
     offset: u64,
 ) -> Result<u64> {
-    let _stop = StopOnDrop(shared);
+    let _stop = StopGuard(shared);
     let placed = place.take(place.cn_cpu);
     let times = shared.begin(cycles, offset);
     let _placed = placed?;

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use libbpf_rs::{Link, MapCore, MapFlags};
-use onbeat_bpf::{Plain, UnloadedObject};
+use onbeat_bpf::{PlainData, UnloadedObject};
 use onbeat_netdev::Handle;
 
 use super::frames::{FRAME_LEN, Frame};

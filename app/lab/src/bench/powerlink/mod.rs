@@ -29,7 +29,7 @@ use self::backend::{BACKENDS, Backend};
 use self::case::PowerlinkCase;
 use self::row::{Row, RowCycles};
 use super::cyclic::{self, Bounds, Load, Options, RowState};
-use super::port::placement::{Awake, Machine, Placement};
+use super::port::placement::{LatencyGuard, Machine, Placement};
 use crate::load::Hackbench;
 use crate::{Result, rounds};
 
@@ -75,7 +75,7 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<PowerlinkResult
     let loaded = options.loads.contains(&Load::Hackbench);
     // Before any object exists that its tasks could inherit.
     let hackbench = Hackbench::start(if loaded { Hackbench::GROUPS } else { 0 })?;
-    let awake = Awake::begin();
+    let awake = LatencyGuard::begin();
     let wanted = BACKENDS.iter().filter(|backend| options.includes(backend.name, true));
     let mut states: Vec<RowState<Backend>> = wanted.map(|backend| (backend, None)).collect();
     let mut cases = Vec::new();

@@ -223,9 +223,9 @@ impl Row {
 
 /// Sets the flag when its thread exits for any reason, so that no thread waits for a node that has
 /// exited.
-struct FlagOnDrop<'a>(&'a AtomicBool);
+struct FlagGuard<'a>(&'a AtomicBool);
 
-impl Drop for FlagOnDrop<'_> {
+impl Drop for FlagGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -239,7 +239,7 @@ fn run_end<S: Station>(
     stop: &AtomicBool,
     mut turn: impl FnMut(&mut S, &mut Simulation),
 ) -> Result<()> {
-    let _stop_flag = FlagOnDrop(stop);
+    let _stop_flag = FlagGuard(stop);
     let _placed = place.take(cpu)?;
     let NodeEnd { runner, simulation } = end;
     Ok(runner.run(|node| turn(node, simulation), |_| !stop.load(Ordering::Relaxed))?)

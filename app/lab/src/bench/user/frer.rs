@@ -13,7 +13,7 @@ use onbeat_node::config::Backend;
 
 use super::super::chain::{Chain, ChainDrops, Interface, Stations};
 use super::super::cpu::Cpus;
-use super::super::protected::{FrerNodeCounters, configuration};
+use super::super::frer_chain::{FrerNodeCounters, configuration};
 use super::ChainNodes;
 use crate::bench::account::FrameAccount;
 use crate::{Error, Result};

@@ -8,7 +8,7 @@
 //! yields; each node runs until it has no more frames. So no queue runs empty or overflows, and a
 //! frame's share of the time is the sum of its costs, as for FRER in XDP.
 
-mod bare;
+mod bare_forwarders;
 pub(super) mod figures;
 mod frer;
 
@@ -18,7 +18,7 @@ use onbeat_realtime::interrupt;
 use onbeat_report::Progress;
 use onbeat_report::format::count;
 
-use self::bare::BareForwarders;
+use self::bare_forwarders::BareForwarders;
 use self::frer::UserSpaceChain;
 use super::account::FrameAccount;
 use super::chain::{Chain, ChainDrops, Stations};

@@ -15,7 +15,7 @@ use super::{listed, time};
 
 /// Options of such a bench.
 #[derive(Debug, clap::Args)]
-pub(super) struct Cyclic {
+pub(super) struct CyclicBenchOptions {
     #[command(flatten)]
     shown: ResultOptions,
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -53,7 +53,7 @@ pub(super) fn with_default(option: Arg, defaults: &Options) -> Arg {
     super::with_default(option, value)
 }
 
-impl Cyclic {
+impl CyclicBenchOptions {
     /// Measures and shows the result.
     pub(super) fn measure(
         &self,
@@ -101,7 +101,7 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
-        cyclic: Cyclic,
+        cyclic: CyclicBenchOptions,
     }
 
     fn options(line: &str) -> std::result::Result<Options, String> {

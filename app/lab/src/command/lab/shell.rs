@@ -13,7 +13,7 @@ use onbeat_lab::scenario::list;
 use onbeat_lab::shell;
 
 use super::names;
-use onbeat_terminal::exit::{Answer, Failure, Result};
+use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::{colors, companion, output};
 
 /// Build the network of a scenario or file, start its nodes, and open a shell
@@ -66,7 +66,7 @@ impl Shell {
         command.env_remove(companion::VERSION).env("PATH", search_path(&onbeat)?);
         let status = shell.run(&mut command)?;
         // The exit status of an interactive shell is that of its last command, and has no meaning here.
-        Ok(Answer::good_if(self.command.is_empty() || status.success()))
+        Ok(CommandResult::good_if(self.command.is_empty() || status.success()))
     }
 }
 

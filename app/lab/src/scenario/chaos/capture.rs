@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use onbeat_netdev::Namespace;
 use onbeat_realtime::clock::{now_ns, realtime_offset_ns};
 
-use super::decode::{Decoded, decode};
+use super::decode::{DecodeResult, decode};
 use crate::Result;
 use crate::traffic::{Receiver, socket};
 use crate::worker::Worker;
@@ -37,7 +37,7 @@ pub(super) struct CapturedFrame {
     pub(super) entering: bool,
     /// Time stamp of the kernel (CLOCK_REALTIME, ns).
     pub(super) at: u64,
-    pub(super) what: Decoded,
+    pub(super) what: DecodeResult,
     /// Length of the frame, and offset of its stored octets in [`CapturedFrames::octets`].
     pub(super) len: u32,
     pub(super) kept: usize,

@@ -21,7 +21,7 @@ pub(super) struct TalkerFrame {
 
 /// Result of decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decoded {
+pub(super) enum DecodeResult {
     /// A complete frame of a talker.
     TalkerFrame(TalkerFrame),
     /// A frame of a talker that was corrupted or truncated after its headers.
@@ -36,11 +36,11 @@ const IPV4: u16 = 0x0800;
 const UDP: u8 = 17;
 
 /// Decodes a frame; `octets` is the whole frame.
-pub(super) fn decode(octets: &[u8]) -> Decoded {
-    walk(octets).unwrap_or(Decoded::Foreign)
+pub(super) fn decode(octets: &[u8]) -> DecodeResult {
+    walk(octets).unwrap_or(DecodeResult::Foreign)
 }
 
-fn walk(octets: &[u8]) -> Option<Decoded> {
+fn walk(octets: &[u8]) -> Option<DecodeResult> {
     let word = |at: usize| Some(u16::from_be_bytes([*octets.get(at)?, *octets.get(at + 1)?]));
     let destination = MacAddress(octets.get(..6)?.try_into().ok()?);
     let (mut vlan, mut number, mut at) = (None, None, 12);
@@ -67,9 +67,9 @@ fn walk(octets: &[u8]) -> Option<Decoded> {
     };
     Some(match Stamp::parse(payload) {
         Ok(Stamp { stream, sequence, .. }) => {
-            Decoded::TalkerFrame(TalkerFrame { stream, sequence, number, destination, vlan })
+            DecodeResult::TalkerFrame(TalkerFrame { stream, sequence, number, destination, vlan })
         }
-        Err(StampError::Corrupted) => Decoded::Corrupted,
-        Err(StampError::Foreign) => Decoded::Foreign,
+        Err(StampError::Corrupted) => DecodeResult::Corrupted,
+        Err(StampError::Foreign) => DecodeResult::Foreign,
     })
 }

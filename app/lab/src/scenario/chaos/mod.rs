@@ -11,17 +11,17 @@
 //! The same seed yields the same networks and schedules. Losses are excused only by disturbances,
 //! within the times at which the schedule was executed ([`act`]).
 
-mod act;
+mod actions;
 mod capture;
 pub mod check;
 mod config;
 mod decode;
+mod history;
 mod pcapng;
 mod plan;
 mod schedule;
 pub mod spec;
-mod story;
-mod talk;
+mod talkers;
 mod tick;
 mod trial;
 
@@ -35,7 +35,7 @@ use onbeat_report::{Cell, Check, Counters, Measurement, Outcome};
 use self::check::{Rule, Tally};
 use self::plan::Plan;
 use self::trial::Trial;
-use super::options::{Common, DataPlaneOptions, SeedOptions};
+use super::options::{DataPlaneOptions, RunSettings, SeedOptions};
 use super::stage::Stage;
 use crate::{Error, Result, Topology};
 use onbeat_wire::random::Random;
@@ -48,7 +48,7 @@ const MAX_DESCRIBED: usize = 10;
 pub(super) fn network() -> Topology {
     let plan = Plan::draw(seeds(1).number());
     let configured = trial::as_planned(&plan);
-    act::topology(&plan, &configured)
+    actions::topology(&plan, &configured)
 }
 
 fn seeds(seed: u64) -> Random {
@@ -98,7 +98,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
 ///
 /// # Errors
 /// The network cannot be built or captured.
-pub fn without_elimination(captures: PathBuf, common: &Common) -> Result<Outcome> {
+pub fn without_elimination(captures: PathBuf, common: &RunSettings) -> Result<Outcome> {
     const LIFE_MS: u64 = 3000;
     const SEED: u64 = 1;
     let _signals = Guard::install();
@@ -172,12 +172,12 @@ impl Totals {
         if verdict.violations.is_empty() {
             return Ok(());
         }
-        let directory = story::keep(&self.captures, self.seed, trial)?;
+        let directory = history::keep(&self.captures, self.seed, trial)?;
         stage.note(format!("network {:#x}: captures in {}", plan.seed, directory.display()));
         for violation in
             verdict.violations.iter().take(MAX_DESCRIBED.saturating_sub(self.described))
         {
-            stage.note(story::violation(trial, violation));
+            stage.note(history::violation(trial, violation));
             self.described += 1;
         }
         Ok(())

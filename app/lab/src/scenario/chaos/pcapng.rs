@@ -33,7 +33,7 @@ pub(super) fn write(
 #[cfg(test)]
 mod tests {
     use super::super::capture::CapturedFrame;
-    use super::super::decode::Decoded;
+    use super::super::decode::DecodeResult;
     use super::*;
 
     const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -47,7 +47,7 @@ mod tests {
             point,
             entering: true,
             at,
-            what: Decoded::Foreign,
+            what: DecodeResult::Foreign,
             len,
             kept,
         };
@@ -79,7 +79,7 @@ mod tests {
     fn the_file_is_reproducible() {
         let frame = |node, port, entering, at, kept, len| {
             let point = Point { node, port };
-            CapturedFrame { point, entering, at, what: Decoded::Foreign, len, kept }
+            CapturedFrame { point, entering, at, what: DecodeResult::Foreign, len, kept }
         };
         let captured = CapturedFrames {
             frames: vec![

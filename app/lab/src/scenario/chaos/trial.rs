@@ -13,16 +13,16 @@ use onbeat_report::format::count;
 
 use super::super::options::DataPlaneOptions;
 use super::super::stage::Stage;
-use super::act::{self, ActionLog, Actor, host, topology};
+use super::actions::{self, ActionLog, Actor, host, topology};
 use super::capture::{CapturedFrames, PortCaptures};
 use super::check::{
     NodeCounters, RecoveryCounters, Sighting, StreamCounters, TrialCase, Verdict, check,
 };
-use super::decode::Decoded;
+use super::decode::DecodeResult;
 use super::plan::{HOST, Node, Plan};
 use super::schedule::Step;
 use super::spec::Function;
-use super::talk::{Rates, Talker};
+use super::talkers::{Rates, Talker};
 use super::tick;
 use crate::{Result, World};
 
@@ -150,7 +150,7 @@ fn doubts(plan: &Plan, world: &World, refused: u64, overrun: u64) -> Result<Vec<
     if refused > 0 {
         doubts.push(format!("interfaces of the hosts refused {}", count(refused, "frame")));
     }
-    let overrun = overrun + world.wires().map(|(_, wire)| act::overrun(wire)).sum::<u64>();
+    let overrun = overrun + world.wires().map(|(_, wire)| actions::overrun(wire)).sum::<u64>();
     if overrun > 0 {
         doubts.push(format!("queues of links overflowed: {} lost", count(overrun, "frame")));
     }
@@ -185,7 +185,7 @@ pub(super) fn evaluate(
     for (index, frame) in captured.frames.iter().enumerate() {
         let point = frame.point;
         match frame.what {
-            Decoded::TalkerFrame(seen) if (seen.stream as usize) < plan.streams.len() => {
+            DecodeResult::TalkerFrame(seen) if (seen.stream as usize) < plan.streams.len() => {
                 sightings.push(Sighting {
                     at: frame.at,
                     node: point.node,
@@ -199,11 +199,11 @@ pub(super) fn evaluate(
                     index,
                 });
             }
-            Decoded::Corrupted => corrupted += 1,
-            Decoded::Foreign | Decoded::TalkerFrame(_) if frame.entering => {
+            DecodeResult::Corrupted => corrupted += 1,
+            DecodeResult::Foreign | DecodeResult::TalkerFrame(_) if frame.entering => {
                 foreign[point.node][point.port] += 1;
             }
-            Decoded::Foreign | Decoded::TalkerFrame(_) => {}
+            DecodeResult::Foreign | DecodeResult::TalkerFrame(_) => {}
         }
     }
     let names = |node: &Node| {

@@ -41,10 +41,10 @@ pub(super) struct StoppedNode<S: Station> {
     pub(super) simulation: Simulation,
 }
 
-pub(super) type Controlled = Actor<ControlledNode>;
-pub(super) type Managing = Actor<ManagingNode>;
+pub(super) type ControlledActor = Actor<ControlledNode>;
+pub(super) type ManagingActor = Actor<ManagingNode>;
 
-impl Controlled {
+impl ControlledActor {
     /// Starts a controlled node of the network.
     pub(super) fn controlled(
         namespace: &Namespace,
@@ -58,7 +58,7 @@ impl Controlled {
     }
 }
 
-impl Managing {
+impl ManagingActor {
     /// Starts the managing node of the network.
     pub(super) fn managing(namespace: &Namespace, file: &File, realtime: Profile) -> Result<Self> {
         let make = |mac| file.network.managing(mac).map_err(invalid);

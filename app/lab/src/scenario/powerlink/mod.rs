@@ -15,7 +15,7 @@ mod actor;
 mod figures;
 mod observer;
 pub(super) mod paths;
-mod real;
+mod ports;
 mod virtual_time;
 
 use onbeat_powerlink::network::{Network, Signal, Station};
@@ -101,7 +101,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     if nodes > REAL {
         virtual_time::play(stage, options, nodes, cycle_us)
     } else {
-        real::play(stage, options, &file(nodes, cycle_us))
+        ports::play(stage, options, &file(nodes, cycle_us))
     }
 }
 

@@ -14,9 +14,9 @@ use onbeat_realtime::interrupt::pause_until;
 use onbeat_report::topology::Color;
 use onbeat_report::{Cell, Check, Counters};
 
-use super::actor::{Controlled, Managing};
+use super::actor::{ControlledActor, ManagingActor};
 use super::observer::BusObserver;
-use super::real::Bus;
+use super::ports::Bus;
 use super::{CYCLE_US, MANAGING, REAL, cable, figures, file, name};
 use crate::scenario::options::{DataPlaneOptions, PhaseOptions, PowerlinkOptions};
 use crate::scenario::stage::Stage;
@@ -146,9 +146,9 @@ pub(in crate::scenario) fn play(stage: &mut Stage<'_>, options: &Options) -> Res
     let (up, _) = bus.settle()?;
     stage.check(Check::eq("in OPERATIONAL at the end", up, all, "nodes"));
 
-    let managing = bus.managing.take().map(Managing::stop).transpose()?;
+    let managing = bus.managing.take().map(ManagingActor::stop).transpose()?;
     for node in bus.nodes.iter_mut() {
-        node.take().map(Controlled::stop).transpose()?;
+        node.take().map(ControlledActor::stop).transpose()?;
     }
     // The last frames are in flight.
     pause_until(now_ns() + DRAIN_NS, || ())?;

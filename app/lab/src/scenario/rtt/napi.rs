@@ -3,7 +3,7 @@
 
 use std::io;
 
-use onbeat_host::settings::{Entry, Host, Live, Log, SettingKind, Tuning, apply};
+use onbeat_host::settings::{Entry, Host, LiveHost, Log, SettingKind, Tuning, apply};
 use onbeat_netdev::Namespace;
 use onbeat_realtime::{CpuSet, Scheduling};
 
@@ -47,11 +47,11 @@ pub(super) fn thread(
         napi: RAISED,
         only,
     };
-    let tune = || Live::run(|host| threads(host, &tuning));
+    let tune = || LiveHost::run(|host| threads(host, &tuning));
     namespace.run(tune)??
 }
 
-fn threads(host: &mut Live, tuning: &Tuning) -> Result<()> {
+fn threads(host: &mut LiveHost, tuning: &Tuning) -> Result<()> {
     let report = apply(host, &mut DiscardedLog::default(), tuning, false)?;
     let refused = report.changes.iter().filter_map(|change| {
         let reason = change.reason.as_deref()?;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use onbeat_irq::Tracer;
 use onbeat_irq_core::TICK_NS;
-use onbeat_irq_core::charge::tick::{Compensation, GAMMA, PerTick};
+use onbeat_irq_core::charge::tick::{Compensation, GAMMA, InterruptsPerTick};
 use onbeat_irq_core::charge::{Accounts, Amount, Cause, Process, Runner};
 use onbeat_realtime::clock::{SECOND, now_ns};
 use onbeat_realtime::interrupt::pause_until;
@@ -136,13 +136,13 @@ struct Ledger {
     processes: [Process; 2],
     start: Accounts,
     last: Accounts,
-    per_tick: PerTick,
+    per_tick: InterruptsPerTick,
     compensation: Compensation<Process>,
 }
 
 impl Ledger {
     fn new(tracer: &Tracer, cpu: u16, processes: [Process; 2]) -> Result<Self> {
-        let per_tick = PerTick::new(GAMMA, TICK_NS).expect("the constants are in range");
+        let per_tick = InterruptsPerTick::new(GAMMA, TICK_NS).expect("the constants are in range");
         let compensation = Compensation::new();
         let (start, last) = Default::default();
         let mut ledger = Self { cpu: cpu.into(), processes, start, last, per_tick, compensation };

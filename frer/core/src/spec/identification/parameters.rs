@@ -13,7 +13,7 @@ const MSDU_LENGTHS: core::ops::RangeInclusive<usize> = 2..=1984;
 
 /// The VLAN tag that a frame must carry to match (9.1.2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tagged {
+pub enum TagMatch {
     /// A VLAN tag with a VLAN id other than 0.
     Tagged,
     /// No VLAN tag, or one with VLAN id 0.
@@ -26,7 +26,7 @@ pub enum Tagged {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VlanMatch {
     /// Whether a tag is required.
-    pub tagged: Tagged,
+    pub tagged: TagMatch,
     /// VLAN id `1..=4094`, or 0: any. Compared only in frames with a tag.
     pub vlan: u16,
 }
@@ -98,9 +98,9 @@ impl VlanMatch {
     /// Returns the part of [`owner_text`](super::Identification::owner_text).
     pub(super) fn owner_text(&self) -> String {
         let tagged = match self.tagged {
-            Tagged::Tagged => "Tagged",
-            Tagged::Priority => "Priority",
-            Tagged::All => "All",
+            TagMatch::Tagged => "Tagged",
+            TagMatch::Priority => "Priority",
+            TagMatch::All => "All",
         };
         format!("VlanMatch {{ tagged: {tagged}, vlan: {} }}", self.vlan)
     }
@@ -114,7 +114,7 @@ impl VlanMatch {
         if self.vlan > 4094 {
             return Err(IdentificationError::VlanId(self.vlan));
         }
-        if self.tagged == Tagged::Priority && self.vlan != 0 {
+        if self.tagged == TagMatch::Priority && self.vlan != 0 {
             return Err(IdentificationError::PriorityWithVlan(self.vlan));
         }
         Ok(())

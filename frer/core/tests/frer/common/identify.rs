@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use onbeat_frer::spec::{
-    Identification, IpMatch, MaskAndMatch, NextProtocol, Rewrite, Tagged, VlanMatch,
+    Identification, IpMatch, MaskAndMatch, NextProtocol, Rewrite, TagMatch, VlanMatch,
 };
 use onbeat_testing::vectors::{self, octets};
 use onbeat_wire::MacAddress;
@@ -94,9 +94,9 @@ fn mac(text: &str) -> MacAddress {
 
 fn vlan(tagged: TaggedCase, vlan: u16) -> VlanMatch {
     let tagged = match tagged {
-        TaggedCase::Tagged => Tagged::Tagged,
-        TaggedCase::Priority => Tagged::Priority,
-        TaggedCase::All => Tagged::All,
+        TaggedCase::Tagged => TagMatch::Tagged,
+        TaggedCase::Priority => TagMatch::Priority,
+        TaggedCase::All => TagMatch::All,
     };
     VlanMatch { tagged, vlan }
 }

@@ -25,7 +25,7 @@ pub(crate) struct RecoverCase {
     pub(crate) mistake: Option<u8>,
     pub(crate) functions: Vec<Function>,
     pub(crate) steps: Vec<String>,
-    pub(crate) counters: Vec<Expected>,
+    pub(crate) counters: Vec<ExpectedCounters>,
 }
 
 #[derive(Deserialize)]
@@ -46,7 +46,7 @@ pub(crate) struct Function {
     pub(crate) reset_timeout_ms: u32,
     pub(crate) take_no_sequence: bool,
     pub(crate) individual: bool,
-    pub(crate) preset: Expected,
+    pub(crate) preset: ExpectedCounters,
 }
 
 impl Default for Function {
@@ -57,7 +57,7 @@ impl Default for Function {
             reset_timeout_ms: 0,
             take_no_sequence: false,
             individual: false,
-            preset: Expected::default(),
+            preset: ExpectedCounters::default(),
         }
     }
 }
@@ -65,9 +65,9 @@ impl Default for Function {
 /// Counters by name; omitted ones are 0.
 #[derive(Deserialize, Default, Clone, Copy)]
 #[serde(from = "BTreeMap<String, u64>")]
-pub(crate) struct Expected(Counters);
+pub(crate) struct ExpectedCounters(Counters);
 
-impl From<BTreeMap<String, u64>> for Expected {
+impl From<BTreeMap<String, u64>> for ExpectedCounters {
     fn from(values: BTreeMap<String, u64>) -> Self {
         let mut counters = Counters::default();
         for (name, value) in values {
@@ -77,8 +77,8 @@ impl From<BTreeMap<String, u64>> for Expected {
     }
 }
 
-impl From<Expected> for Counters {
-    fn from(expected: Expected) -> Self {
+impl From<ExpectedCounters> for Counters {
+    fn from(expected: ExpectedCounters) -> Self {
         expected.0
     }
 }

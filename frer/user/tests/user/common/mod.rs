@@ -12,7 +12,7 @@ use onbeat_frer::dataplane::{Mode, PortSpec};
 use onbeat_frer::plane::Plane;
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
-    Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, Tagged,
+    Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, TagMatch,
     VlanMatch,
 };
 use onbeat_frer_user::{Error, Forwarder, PollMode, Port};
@@ -200,7 +200,7 @@ fn pair(near: (&Handle, &str), far: (&Handle, &str)) {
 }
 
 fn member(port: u8, destination: MacAddress) -> Member {
-    let vlan = VlanMatch { tagged: Tagged::Tagged, vlan: VID };
+    let vlan = VlanMatch { tagged: TagMatch::Tagged, vlan: VID };
     let identification = Identification::Null { destination, vlan };
     Member { port: PortId(port), identification, individual: None }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use onbeat_frer::identify::Table;
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, IpMatch, MaskAndMatch, Member, NextProtocol, PortId,
-    Recovery, Rewrite, SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
+    Recovery, Rewrite, SequenceTag, Stream, TagMatch, VlanAction, VlanMatch,
 };
 use onbeat_testing::vectors::{self, octets};
 use onbeat_wire::MacAddress;
@@ -19,8 +19,8 @@ fn mac(random: &mut Random) -> MacAddress {
 }
 
 fn vlan(random: &mut Random) -> VlanMatch {
-    let tagged = *random.pick(&[Tagged::Tagged, Tagged::Priority, Tagged::All]);
-    let vlan = if tagged == Tagged::Priority { 0 } else { random.below(4) as u16 };
+    let tagged = *random.pick(&[TagMatch::Tagged, TagMatch::Priority, TagMatch::All]);
+    let vlan = if tagged == TagMatch::Priority { 0 } else { random.below(4) as u16 };
     VlanMatch { tagged, vlan }
 }
 
@@ -361,7 +361,7 @@ impl EditCase {
             _ => SequenceTag::Keep,
         };
         let destination = MacAddress(self.octets[..6].try_into().expect("six octets"));
-        let vlan = VlanMatch { tagged: Tagged::All, vlan: 0 };
+        let vlan = VlanMatch { tagged: TagMatch::All, vlan: 0 };
         let identification = Identification::Null { destination, vlan };
         Some(Stream {
             name: "stream".into(),

@@ -1,7 +1,7 @@
 //! A change without room is refused as a whole: existing streams are not affected.
 
 use onbeat_frer::spec::{
-    Identification, IpMatch, MaskAndMatch, Member, NextProtocol, PortId, Stream, Tagged,
+    Identification, IpMatch, MaskAndMatch, Member, NextProtocol, PortId, Stream, TagMatch,
     VlanAction, VlanMatch,
 };
 use onbeat_frer_xdp::Error;
@@ -134,9 +134,9 @@ fn too_many_kinds_of_identification() {
         .map(|kind| {
             let looks_at = |field: u16| kind >> field & 1 == 1;
             let vlan = match kind {
-                0..16 => VlanMatch { tagged: Tagged::Tagged, vlan: 0 },
-                16..32 => VlanMatch { tagged: Tagged::All, vlan: 0 },
-                _ => VlanMatch { tagged: Tagged::Priority, vlan: 0 },
+                0..16 => VlanMatch { tagged: TagMatch::Tagged, vlan: 0 },
+                16..32 => VlanMatch { tagged: TagMatch::All, vlan: 0 },
+                _ => VlanMatch { tagged: TagMatch::Priority, vlan: 0 },
             };
             let identification = Identification::Ip(IpMatch {
                 destination: DESTINATION,

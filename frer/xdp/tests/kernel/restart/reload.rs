@@ -4,7 +4,7 @@
 use onbeat_frer::identify::{Fields, Table};
 use onbeat_frer::plane::{Disposition, Plane};
 use onbeat_frer::spec::{
-    Algorithm, Identification, Member, PortId, Recovery, SequenceTag, Stream, Tagged, VlanMatch,
+    Algorithm, Identification, Member, PortId, Recovery, SequenceTag, Stream, TagMatch, VlanMatch,
 };
 use onbeat_frer_xdp::Options;
 use onbeat_wire::Frame;
@@ -206,7 +206,7 @@ fn the_lowest_vlan_owns_a_shared_key() {
         return;
     }
     let all = |name: &str, vlan: u16| {
-        let vlan = VlanMatch { tagged: Tagged::All, vlan };
+        let vlan = VlanMatch { tagged: TagMatch::All, vlan };
         let identification = Identification::Null { destination: DESTINATION, vlan };
         talker(name, vec![Member { port: PortId(0), identification, individual: None }])
     };

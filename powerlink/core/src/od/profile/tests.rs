@@ -13,8 +13,8 @@ use crate::od::{Dictionary, Limits};
 use onbeat_wire::powerlink::NodeId;
 
 /// Number of the difference, sub-indices of an index, type, access, range and value; `None`: absent.
-type Row = (&'static str, u16, &'static [u8], Option<Expected>);
-type Expected = (DataType, Access, Option<(u64, u64)>, u64);
+type Row = (&'static str, u16, &'static [u8], Option<ExpectedObject>);
+type ExpectedObject = (DataType, Access, Option<(u64, u64)>, u64);
 
 const U8: DataType = Unsigned(1);
 const U16: DataType = Unsigned(2);
@@ -22,17 +22,17 @@ const U32: DataType = Unsigned(4);
 const U64: DataType = Unsigned(8);
 const TEXT: DataType = VisibleString(32);
 /// No range, and the value 0.
-const fn plain(data_type: DataType, access: Access) -> Option<Expected> {
+const fn plain(data_type: DataType, access: Access) -> Option<ExpectedObject> {
     Some((data_type, access, None, 0))
 }
-const fn valued(data_type: DataType, access: Access, value: u64) -> Option<Expected> {
+const fn valued(data_type: DataType, access: Access, value: u64) -> Option<ExpectedObject> {
     Some((data_type, access, None, value))
 }
-const fn within(data_type: DataType, low: u64, high: u64, value: u64) -> Option<Expected> {
+const fn within(data_type: DataType, low: u64, high: u64, value: u64) -> Option<ExpectedObject> {
     Some((data_type, ReadWrite, Some((low, high)), value))
 }
 /// Sub-index 0 of a record.
-const fn entries(number: u64) -> Option<Expected> {
+const fn entries(number: u64) -> Option<ExpectedObject> {
     valued(U8, Constant, number)
 }
 const ENDS: &[u8] = &[1, 2, 239, 254];

@@ -4,12 +4,12 @@ pub(crate) mod cable;
 
 use onbeat_powerlink::cn::{Config, ControlledNode};
 use onbeat_powerlink::od::profile::{self, Identity};
-use onbeat_powerlink::od::{Access, Mappable, Object, id};
+use onbeat_powerlink::od::{Access, Object, PdoMapping, id};
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{Message, NodeId};
 
 /// A frame of a capture.
-pub(crate) struct Captured {
+pub(crate) struct CapturedFrame {
     /// Its number, from 1, as tshark counts.
     pub(crate) number: usize,
     /// Its time since the first one.
@@ -19,7 +19,7 @@ pub(crate) struct Captured {
 }
 
 /// The frames of `vectors/powerlink/NAME.pcap`.
-pub(crate) fn capture(name: &str) -> Vec<Captured> {
+pub(crate) fn capture(name: &str) -> Vec<CapturedFrame> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/powerlink");
     let path = format!("{folder}/{name}.pcap");
     let octets = std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -31,7 +31,7 @@ pub(crate) fn capture(name: &str) -> Vec<Captured> {
         let start_ns = *start_ns.get_or_insert(time_ns);
         let len = number(at + 8) as usize;
         let frame = octets[at + 16..at + 16 + len].to_vec();
-        frames.push(Captured { number: frames.len() + 1, time_ns: time_ns - start_ns, frame });
+        frames.push(CapturedFrame { number: frames.len() + 1, time_ns: time_ns - start_ns, frame });
         at += 16 + len;
     }
     frames
@@ -81,7 +81,7 @@ pub(crate) fn controlled_node(node: u8, mac: MacAddress) -> ControlledNode {
         objects.set_default(object, &(address as u32).to_le_bytes()).unwrap();
     }
     let octet = Object::unsigned(1, Access::ReadWrite, 0);
-    objects.add(INPUT, octet.clone().mapped(Mappable::Transmit)).unwrap();
-    objects.add(OUTPUT, octet.mapped(Mappable::Receive)).unwrap();
+    objects.add(INPUT, octet.clone().mapped(PdoMapping::Transmit)).unwrap();
+    objects.add(OUTPUT, octet.mapped(PdoMapping::Receive)).unwrap();
     ControlledNode::new(Config { node: NodeId(node), mac, objects }).unwrap()
 }

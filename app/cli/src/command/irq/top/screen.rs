@@ -6,11 +6,11 @@ use onbeat_irq::names::Names;
 use onbeat_irq_core::view::Table;
 use onbeat_irq_run::top::{Snapshot, TableOptions, cells};
 use onbeat_irq_run::watch::Watch;
-use onbeat_report::table::Align;
+use onbeat_report::table::Alignment;
 use ratatui::DefaultTerminal;
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::layout::{self, Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Text;
 use ratatui::widgets::{Cell, Paragraph, Row, Table as Grid, TableState, Wrap};
@@ -197,8 +197,8 @@ fn next(device: Option<&str>, devices: &[String]) -> Option<String> {
     }
 }
 
-fn line<const N: usize>(cells: [String; N], columns: &[(&str, Align); N]) -> Row<'static> {
-    let cell = |(text, (_, align)): (String, &(&str, Align))| {
+fn line<const N: usize>(cells: [String; N], columns: &[(&str, Alignment); N]) -> Row<'static> {
+    let cell = |(text, (_, align)): (String, &(&str, Alignment))| {
         Cell::new(Text::from(onbeat_report::table::printable(&text)).alignment(alignment(*align)))
     };
     Row::new(cells.into_iter().zip(columns).map(cell))
@@ -209,10 +209,10 @@ fn heading(text: &str) -> Row<'static> {
     Row::new(cells).style(Modifier::BOLD)
 }
 
-fn alignment(align: Align) -> Alignment {
+fn alignment(align: Alignment) -> layout::Alignment {
     match align {
-        Align::Left => Alignment::Left,
-        Align::Right => Alignment::Right,
+        Alignment::Left => layout::Alignment::Left,
+        Alignment::Right => layout::Alignment::Right,
     }
 }
 
@@ -220,7 +220,7 @@ fn grid<const N: usize>(
     frame: &mut Frame<'_>,
     area: Rect,
     rows: Vec<Row<'_>>,
-    columns: &[(&str, Align); N],
+    columns: &[(&str, Alignment); N],
     widths: &[u16; N],
     scrolled: usize,
 ) {

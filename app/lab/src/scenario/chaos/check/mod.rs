@@ -17,7 +17,7 @@
 
 mod copies;
 mod count;
-mod deliver;
+mod delivery;
 mod element;
 mod member;
 mod number;
@@ -277,7 +277,7 @@ pub fn check(case: &TrialCase) -> Verdict {
             let place = NodeStream { case, node, stream, taken };
             let element = passing.element(place);
             let window = window::Window::new(place, &element);
-            deliver::check(place, &element, &window, &mut verdict);
+            delivery::check(place, &element, &window, &mut verdict);
             number::check(place, &element, &mut verdict);
             order::check(place, &element, &mut verdict);
             through.push(count::ExpectedCounters::new(place, &element, &window));

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::common::{
-    BOUND, Capture, FrameText, GROUP, Injector, PORTS, Resident, VLAN, build, can_run, log,
+    BOUND, Capture, FrameText, GROUP, Injector, PORTS, ResidentProcess, VLAN, build, can_run, log,
     one_node, port, program, replicate, run, run_in, show, start, wait_for,
 };
 use onbeat_lab::World;
@@ -177,7 +177,7 @@ fn tcp_passes_after_the_reported_command() {
         let ethtool = Ethtool::in_namespace(world.namespace(host).unwrap()).unwrap();
         ethtool.set_features("eth0", &[("tx-checksum-ip-generic", true)]).unwrap();
     }
-    let residents = ["host", "path1"].map(|host| Resident::start(&world, host));
+    let residents = ["host", "path1"].map(|host| ResidentProcess::start(&world, host));
     world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
     address_hosts(&world);
     let listener = world.namespace("path1").unwrap().run(|| TcpListener::bind((SERVER, 4321)));

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, IpMatch, MaskAndMatch, Member, NextProtocol, PortId,
-    Recovery, Rewrite, SequenceTag, Stream, Tagged, VlanMatch,
+    Recovery, Rewrite, SequenceTag, Stream, TagMatch, VlanMatch,
 };
 use onbeat_wire::MacAddress;
 
@@ -22,7 +22,7 @@ pub(crate) fn stream(index: u32) -> Stream {
     let port = PortId(port(index) as u8);
     let [_, _, high, low] = (index / PORTS).to_be_bytes();
     let destination = MacAddress([0x01, 0, 0x5e, 0, high, low]);
-    let vlan = VlanMatch { tagged: Tagged::All, vlan: 0 };
+    let vlan = VlanMatch { tagged: TagMatch::All, vlan: 0 };
     let (mut generate, mut recover, mut tag) = (false, None, SequenceTag::Keep);
     let identification = match index / PORTS % 5 {
         0..3 => {

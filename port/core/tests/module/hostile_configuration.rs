@@ -93,7 +93,7 @@ fn attaching_and_detaching_under_traffic() {
     let cable = Cable::new();
     let _traffic = Traffic::new(&cable);
     for round in 0..ATTACHMENTS {
-        let transmit = Transmit::ALL[round % 3];
+        let transmit = TransmitMethod::ALL[round % 3];
         // The virtual interface takes the kernel most of the time: now and then.
         let switch = round % 10 < 3;
         let options = PortOptions { switch, receive_buffers: 4, ..options(transmit) };
@@ -117,7 +117,7 @@ fn unloading_under_traffic() {
     let cable = Cable::new();
     let _traffic = Traffic::new(&cable);
     for round in 0..LOADS {
-        let transmit = Transmit::ALL[round % 3];
+        let transmit = TransmitMethod::ALL[round % 3];
         let options = PortOptions { switch: round % 2 == 0, ..options(transmit) };
         if let Some(mut port) = try_open(&cable, options) {
             busy(&mut port);
@@ -139,7 +139,7 @@ fn unloading_under_traffic() {
 fn the_interface_changes_under_it() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
-    for transmit in Transmit::ALL {
+    for transmit in TransmitMethod::ALL {
         let Some(mut port) = try_open(&cable, options(transmit)) else { continue };
         busy(&mut port);
         for round in 0..20 {
@@ -165,7 +165,7 @@ fn the_interface_or_its_namespace_goes_away() {
     if !Cable::goes_away() {
         return;
     }
-    for transmit in Transmit::ALL {
+    for transmit in TransmitMethod::ALL {
         for switch in [false, true] {
             for by_namespace in [false, true] {
                 let cable = Cable::new();
@@ -203,7 +203,7 @@ fn its_owner_is_killed() {
     let cable = Cable::new();
     for _ in 0..3 {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "withstand::child_attaches", "--nocapture"]);
+        command.args(["--exact", "hostile_configuration::child_attaches", "--nocapture"]);
         command.env(ATTACH, "p0").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut owner = cable.near.namespace().start_in(&mut command).spawn().unwrap();
         let lines = BufReader::new(owner.stdout.take().unwrap()).lines();
@@ -215,7 +215,7 @@ fn its_owner_is_killed() {
         let left = cable.near.links().unwrap();
         assert!(left.iter().all(|link| !link.name.starts_with("ob")), "{left:?}");
     }
-    open(&cable, options(Transmit::Direct));
+    open(&cable, options(TransmitMethod::Direct));
 }
 
 /// Not a test of its own: the process of [`its_owner_is_killed`].
@@ -223,7 +223,7 @@ fn its_owner_is_killed() {
 fn child_attaches() {
     let Some(interface) = std::env::var_os(ATTACH) else { return };
     let home = Namespace::current().unwrap();
-    let options = PortOptions { switch: true, ..options(Transmit::Direct) };
+    let options = PortOptions { switch: true, ..options(TransmitMethod::Direct) };
     let mut port = ModulePort::open(&home, interface.to_str().unwrap(), options).unwrap();
     busy(&mut port);
     println!("\nattached");

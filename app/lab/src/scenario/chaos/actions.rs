@@ -14,7 +14,7 @@ use super::config;
 use super::plan::{HOST, Plan, PortPeer};
 use super::schedule::{Action, Step, port};
 use super::spec::{Disturbance, Era, Function, Span};
-use super::talk::Rates;
+use super::talkers::Rates;
 use crate::fault::{Direction, Impairment, Wire};
 use crate::{Error, Result, World};
 

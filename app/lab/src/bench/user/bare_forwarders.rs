@@ -15,8 +15,8 @@ use onbeat_node::config::Backend;
 
 use super::super::chain::{Chain, ChainDrops, Interface, Stations};
 use super::super::cpu::Cpus;
+use super::super::frer_chain::FrerNodeCounters;
 use super::super::programs::Programs;
-use super::super::protected::FrerNodeCounters;
 use super::ChainNodes;
 use crate::bench::account::FrameAccount;
 use crate::worker::Worker;

@@ -9,7 +9,7 @@ use onbeat_realtime::{Profile, Scheduling};
 use onbeat_report::Check;
 use onbeat_wire::powerlink::NodeId;
 
-use super::actor::{Controlled, Managing};
+use super::actor::{ControlledActor, ManagingActor};
 use super::observer::BusObserver;
 use super::{BOUND_NS, LOSS, MANAGING, Options, cable, figures, name, topology};
 use crate::fault::Impairment;
@@ -23,8 +23,8 @@ const PRIORITY: u8 = 20;
 /// A running network.
 pub(super) struct Bus<'a> {
     file: &'a File,
-    pub(super) managing: Option<Managing>,
-    pub(super) nodes: Vec<Option<Controlled>>,
+    pub(super) managing: Option<ManagingActor>,
+    pub(super) nodes: Vec<Option<ControlledActor>>,
     realtime: Profile,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Bus<'a> {
             bus.power_on(world, node)?;
         }
         let namespace = world.namespace("mn")?;
-        bus.managing = Some(Managing::managing(namespace, file, bus.realtime.clone())?);
+        bus.managing = Some(ManagingActor::managing(namespace, file, bus.realtime.clone())?);
         Ok(bus)
     }
 
@@ -49,7 +49,7 @@ impl<'a> Bus<'a> {
 
     fn power_on(&mut self, world: &World, node: u8) -> Result<()> {
         let (namespace, realtime) = (world.namespace(&name(node))?, self.realtime.clone());
-        let actor = Controlled::controlled(namespace, self.file, NodeId(node), realtime)?;
+        let actor = ControlledActor::controlled(namespace, self.file, NodeId(node), realtime)?;
         self.nodes[usize::from(node) - 1] = Some(actor);
         Ok(())
     }
@@ -59,7 +59,7 @@ impl<'a> Bus<'a> {
         let Some(managing) = &self.managing else { return 0 };
         let up = |node: &u8| {
             let actor = self.nodes[usize::from(*node) - 1].as_ref();
-            managing.has(*node) && actor.is_some_and(Controlled::is_operational)
+            managing.has(*node) && actor.is_some_and(ControlledActor::is_operational)
         };
         let managing_too = managing.is_operational();
         self.ids().filter(up).filter(|_| managing_too).count() as u64
@@ -71,8 +71,8 @@ impl<'a> Bus<'a> {
 
     /// Whether no node stopped with an error.
     fn runs(&self) -> bool {
-        self.managing.as_ref().is_some_and(Managing::is_running)
-            && self.nodes.iter().flatten().all(Controlled::is_running)
+        self.managing.as_ref().is_some_and(ManagingActor::is_running)
+            && self.nodes.iter().flatten().all(ControlledActor::is_running)
     }
 
     /// Waits until all nodes are in OPERATIONAL; returns their number, and the time in ns.
@@ -112,12 +112,12 @@ fn faults(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Resul
     stage.show_step("node 1 fails and restarts");
     let begun = now_ns();
     let dead = bus.nodes[0].take();
-    dead.map(Controlled::stop).transpose()?;
+    dead.map(ControlledActor::stop).transpose()?;
     let bound = Duration::from_nanos(BOUND_NS);
     let noticed = wait_until(bound, || !bus.knows(1))?;
     times.row(figures::time("detection of a failed node", now_ns() - begun));
     stage.check(Check::eq("failed node is detected", u64::from(noticed), 1_u64, ""));
-    let others = bus.managing.as_ref().map_or(0, Managing::operational);
+    let others = bus.managing.as_ref().map_or(0, ManagingActor::operational);
     stage.check(Check::eq(
         "in OPERATIONAL meanwhile, without the failed node",
         u64::from(others),
@@ -145,7 +145,7 @@ fn faults(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Resul
     times.row(figures::time("repair to OPERATIONAL", took_ns));
     pause_until(now_ns() + phase_ns / 2, || ())?;
 
-    let managing = bus.managing.take().map(Managing::stop).transpose()?;
+    let managing = bus.managing.take().map(ManagingActor::stop).transpose()?;
     drop(bus);
     let seen = observer.stop();
     stage.figure("times", times);
@@ -172,7 +172,7 @@ fn losses(stage: &mut Stage<'_>, options: &Options, file: &File, phase_ns: u64) 
     world.wire(MANAGING)?.set(Impairment::default());
     let (up, _) = bus.settle()?;
     stage.check(Check::eq("in OPERATIONAL after the losses", up, all, "nodes"));
-    let managing = bus.managing.take().map(Managing::stop).transpose()?;
+    let managing = bus.managing.take().map(ManagingActor::stop).transpose()?;
     drop(bus);
     figures::losses(stage, &world, MANAGING)?;
     if let Some(ended) = managing {

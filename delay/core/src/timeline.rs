@@ -1,17 +1,17 @@
 //! Delays over time in bounded memory, for a plot.
 
 /// Maximum number of time bins. Above it, each two are merged.
-const STRETCHES: usize = 2048;
+const MAX_BINS: usize = 2048;
 /// Initial length of a bin, in nanoseconds.
 const FIRST_NS: i64 = 1 << 20;
 
 /// The shortest and the longest delay of each of many equal time bins.
 #[derive(Debug, Clone, Default)]
-pub struct OverTime {
+pub struct DelayTimeline {
     start_ns: Option<i64>,
     /// The number of times that the length was doubled.
     doubled: u32,
-    stretches: Vec<Option<(i64, i64)>>,
+    bins: Vec<Option<(i64, i64)>>,
 }
 
 /// The delays of a time bin.
@@ -25,7 +25,7 @@ pub struct TimeBin {
     pub longest_ns: i64,
 }
 
-impl OverTime {
+impl DelayTimeline {
     /// Creates a series without delays.
     pub fn new() -> Self {
         Self::default()
@@ -41,28 +41,28 @@ impl OverTime {
     pub fn record(&mut self, time_ns: i64, delay_ns: i64) {
         let start = *self.start_ns.get_or_insert(time_ns);
         let since = time_ns.saturating_sub(start).max(0);
-        while since / self.length_ns() >= STRETCHES as i64 {
+        while since / self.length_ns() >= MAX_BINS as i64 {
             self.double();
         }
         let place = (since / self.length_ns()) as usize;
-        if self.stretches.len() <= place {
-            self.stretches.resize(place + 1, None);
+        if self.bins.len() <= place {
+            self.bins.resize(place + 1, None);
         }
-        let seen = &mut self.stretches[place];
+        let seen = &mut self.bins[place];
         *seen = together(*seen, Some((delay_ns, delay_ns)));
     }
 
     fn double(&mut self) {
-        let halves = self.stretches.chunks(2);
+        let halves = self.bins.chunks(2);
         let whole = |pair: &[Option<(i64, i64)>]| pair.iter().copied().fold(None, together);
-        self.stretches = halves.map(whole).collect();
+        self.bins = halves.map(whole).collect();
         self.doubled += 1;
     }
 
     /// The bins with delays, in order of time.
-    pub fn stretches(&self) -> impl Iterator<Item = TimeBin> + '_ {
+    pub fn bins(&self) -> impl Iterator<Item = TimeBin> + '_ {
         let length_ns = self.length_ns();
-        self.stretches.iter().enumerate().filter_map(move |(place, seen)| {
+        self.bins.iter().enumerate().filter_map(move |(place, seen)| {
             let (shortest_ns, longest_ns) = (*seen)?;
             let middle_ns = place as i64 * length_ns + length_ns / 2;
             Some(TimeBin { middle_ns, shortest_ns, longest_ns })
@@ -83,26 +83,26 @@ mod tests {
 
     #[test]
     fn extremes_are_kept_over_any_duration() {
-        let mut line = OverTime::new();
+        let mut line = DelayTimeline::new();
         line.record(5 * FIRST_NS, 10);
         line.record(5 * FIRST_NS + 1, 4);
         line.record(0, 7);
-        assert_eq!(line.stretches().collect::<Vec<_>>().len(), 1);
+        assert_eq!(line.bins().collect::<Vec<_>>().len(), 1);
         for second in 0..100_000 {
             line.record(5 * FIRST_NS + second * 1_000_000_000, 1000 + second % 10);
         }
-        let stretches: Vec<TimeBin> = line.stretches().collect();
-        assert!((STRETCHES / 2..=STRETCHES).contains(&stretches.len()), "{}", stretches.len());
-        assert_eq!((stretches[0].shortest_ns, stretches[0].longest_ns), (4, 1009));
-        assert!(stretches[1..].iter().all(|s| (s.shortest_ns, s.longest_ns) == (1000, 1009)));
-        assert!(stretches.windows(2).all(|s| s[1].middle_ns - s[0].middle_ns == line.length_ns()));
+        let bins: Vec<TimeBin> = line.bins().collect();
+        assert!((MAX_BINS / 2..=MAX_BINS).contains(&bins.len()), "{}", bins.len());
+        assert_eq!((bins[0].shortest_ns, bins[0].longest_ns), (4, 1009));
+        assert!(bins[1..].iter().all(|s| (s.shortest_ns, s.longest_ns) == (1000, 1009)));
+        assert!(bins.windows(2).all(|s| s[1].middle_ns - s[0].middle_ns == line.length_ns()));
         // The limits of 64 bits.
         for time in [i64::MIN, i64::MAX] {
-            let mut line = OverTime::new();
+            let mut line = DelayTimeline::new();
             line.record(time, 1);
             line.record(i64::MIN, i64::MIN);
             line.record(i64::MAX, i64::MAX);
-            assert!(line.stretches().count() <= 2);
+            assert!(line.bins().count() <= 2);
         }
     }
 }

@@ -149,7 +149,7 @@ fn frame_error(error: onbeat_wire::EmitError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decode::{Decoded, decode};
+    use super::super::decode::{DecodeResult, decode};
     use super::super::plan::Plan;
     use super::*;
 
@@ -163,13 +163,13 @@ mod tests {
                 let stamp = Stamp { stream: 3, sequence: 9, intended_ns: 1, actual_ns: 2 };
                 stamp.emit(&mut frame[line.payload..]);
                 assert_eq!(frame.len(), stream.size);
-                let Decoded::TalkerFrame(seen) = decode(&frame) else { panic!("{stream:?}") };
+                let DecodeResult::TalkerFrame(seen) = decode(&frame) else { panic!("{stream:?}") };
                 assert_eq!((seen.stream, seen.sequence), (3, 9));
                 assert_eq!(seen.number, stream.numbered_from);
                 let headers = (seen.destination, seen.vlan);
                 assert_eq!(headers, (stream.headers.destination, stream.headers.vlan));
                 *frame.last_mut().unwrap() ^= 1;
-                assert_eq!(decode(&frame), Decoded::Corrupted);
+                assert_eq!(decode(&frame), DecodeResult::Corrupted);
             }
         }
     }
