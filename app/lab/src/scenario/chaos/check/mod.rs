@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The exact time at which a node processed a frame is unknown. It is between the frame's entry and the
-//! exit of the frames that entered after it ([`copies`]). Rules that depend on the order of frames of
-//! several ports are checked for every possible order ([`window`]). A frame is a violation only if no
+//! exit of the frames that entered after it (`copies`). Rules that depend on the order of frames of
+//! several ports are checked for every possible order (`window`). A frame is a violation only if no
 //! order explains it.
 
 mod copies;
