@@ -91,7 +91,9 @@ impl<S: Station> Runner<S> {
             let backend = self.backend();
             let by_process = match counts.responses {
                 0 => "without this process".to_owned(),
-                some => format!("except {some} by this process, which the back end could not answer"),
+                some => {
+                    format!("except {some} by this process, which the back end could not answer")
+                }
             };
             outcome.note(format!("polls are answered by the back end {backend}, {by_process}"));
         }
