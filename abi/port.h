@@ -76,11 +76,19 @@ struct port_record {
 	__u8 octets[PORT_MAX_FRAME];
 };
 
+/* How the program sends an answer. */
+enum port_transmission {
+	PORT_TRANSMIT,		/* XDP_TX */
+	PORT_TRANSMIT_REDIRECT, /* XDP_REDIRECT to the interface: on a veth, it wakes the peer's NAPI */
+	PORT_TRANSMIT_NONE,	/* not at all: the driver would drop it */
+};
+
 struct port_state {
 	__u64 asleep;		     /* the process waits for a wakeup */
 	__u64 answered_unreported;   /* no room for a record */
 	__u64 unanswered_unreported; /* neither answered nor reported */
-	__u64 zero[5];
+	__u64 transmission;	     /* enum port_transmission */
+	__u64 zero[4];
 };
 
 #endif

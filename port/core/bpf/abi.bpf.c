@@ -11,3 +11,4 @@ EXPORT(port_slot);
 EXPORT(port_responses);
 EXPORT(port_record);
 EXPORT(port_state);
+EXPORT_ENUM(port_transmission);

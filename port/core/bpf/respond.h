@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Automatic responses: the frame becomes its answer, and is sent by XDP_TX. */
+/* Automatic responses: the frame becomes its answer, and is sent by the driver. */
 #ifndef ONBEAT_RESPOND_H
 #define ONBEAT_RESPOND_H
 
@@ -161,13 +161,22 @@ static __noinline bool respond(struct xdp_md *ctx, struct port_responses *all, s
 	return false;
 }
 
+/* Sends the frame that became an answer. */
+static __always_inline int transmit(struct xdp_md *ctx, __u64 transmission)
+{
+	if (transmission == PORT_TRANSMIT_REDIRECT)
+		return bpf_redirect(ctx->ingress_ifindex, 0);
+	return XDP_TX;
+}
+
 /* Answers a frame without a record for the process. */
 static __always_inline int respond_unreported(struct xdp_md *ctx, struct port_responses *all,
-					      struct request *m, struct port_state *s)
+					      struct request *m, struct port_state *s,
+					      __u64 transmission)
 {
-	if (respond(ctx, all, m)) {
+	if (transmission != PORT_TRANSMIT_NONE && respond(ctx, all, m)) {
 		__sync_fetch_and_add(&s->answered_unreported, 1);
-		return XDP_TX;
+		return transmit(ctx, transmission);
 	}
 	__sync_fetch_and_add(&s->unanswered_unreported, 1);
 	return XDP_DROP;
@@ -175,7 +184,7 @@ static __always_inline int respond_unreported(struct xdp_md *ctx, struct port_re
 
 /*
  * Answers the frame by the driver, or delivers it to the port's socket if no response matches.
- * XDP_TX uses the buffer: the received frame is passed to the process as a record.
+ * The answer uses the buffer: the received frame is passed to the process as a record.
  */
 static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct frame *f, __u64 now)
 {
@@ -183,8 +192,8 @@ static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct f
 	struct port_record *record;
 	struct port_state *s;
 	struct request m = {};
+	__u64 transmission, wake;
 	__u32 zero = 0;
-	__u64 wake;
 	int action;
 
 	all = bpf_map_lookup_elem(&responses, &zero);
@@ -195,22 +204,25 @@ static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct f
 	if (!copy_untagged(ctx, f, m.start, sizeof(m.start)) || !find(all, &m))
 		return deliver(ctx, now);
 
+	transmission = *(volatile __u64 *)&s->transmission;
 	/* The verifier of Linux 6.1 loses track of a reserved record: it is reserved once. */
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record)
-		return respond_unreported(ctx, all, &m, s);
+		return respond_unreported(ctx, all, &m, s, transmission);
 	if (!copy_untagged(ctx, f, record->octets, sizeof(record->octets))) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-		return respond_unreported(ctx, all, &m, s);
+		return respond_unreported(ctx, all, &m, s, transmission);
 	}
 	record->received_ns = now;
-	record->answered_ns = respond(ctx, all, &m) ? bpf_ktime_get_tai_ns() : 0;
+	record->answered_ns = 0;
+	if (transmission != PORT_TRANSMIT_NONE && respond(ctx, all, &m))
+		record->answered_ns = bpf_ktime_get_tai_ns();
 	record->slot = m.slot;
 	record->generation = m.generation;
 	record->tpid = bpf_ntohs(f->tpid);
 	record->tci = bpf_ntohs(f->tci);
 	record->length = m.length;
-	action = record->answered_ns ? XDP_TX : XDP_DROP;
+	action = record->answered_ns ? transmit(ctx, transmission) : XDP_DROP;
 	/* A wakeup costs response time: only a sleeping process is woken. */
 	wake = *(volatile __u64 *)&s->asleep ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 	bpf_ringbuf_submit(record, wake);

@@ -89,9 +89,13 @@ impl<S: Station> Runner<S> {
         }
         if self.answers_automatically() {
             let backend = self.backend();
-            outcome.note(format!(
-                "polls are answered by the back end {backend}, without this process"
-            ));
+            let by_process = match counts.responses {
+                0 => "without this process".to_owned(),
+                some => {
+                    format!("except {some} by this process, which the back end could not answer")
+                }
+            };
+            outcome.note(format!("polls are answered by the back end {backend}, {by_process}"));
         }
         if self.launches_automatically() {
             let backend = self.backend();

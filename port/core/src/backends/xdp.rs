@@ -13,8 +13,8 @@ pub(super) fn examine_xsk(facts: &InterfaceFacts<'_>) -> Assessment {
 pub(super) fn examine_xdp(facts: &InterfaceFacts<'_>) -> Assessment {
     let on_veth = (facts.link.kind.as_deref() == Some("veth")).then(|| {
         Remark::new(
-            "responses arrive only if the peer of the veth runs an XDP program, too",
-            "attach a program there that passes every frame",
+            "responses are sent in the driver only while the peer of the veth runs NAPI, else by the process",
+            "in the peer's namespace: ethtool -K PEER gro on",
         )
     });
     let generic = native(facts) == Some(false);

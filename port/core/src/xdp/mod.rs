@@ -1,6 +1,7 @@
 //! The back end `xdp`: responses in the driver.
 
 mod abi;
+mod peer;
 mod records;
 mod shared_state;
 
@@ -13,6 +14,7 @@ use onbeat_netdev::{Namespace, XdpMode};
 use onbeat_wire::EtherType;
 
 use self::abi::port_record;
+use self::peer::VethPeer;
 use self::records::{Records, ring_size};
 use self::shared_state::{SharedResponses, SharedSlots, SharedState};
 use crate::error::failed;
@@ -37,7 +39,7 @@ const _: () = {
 /// A port that answers in the driver: as [`crate::XskPort`], and responses are *native*.
 ///
 /// The XDP program inspects each frame of the port. If a response matches, the frame becomes the answer and is sent
-/// by XDP_TX, whatever this process does. [`Port::receive`] reads the answered frame from a BPF ring buffer.
+/// by the driver, whatever this process does. [`Port::receive`] reads the answered frame from a BPF ring buffer.
 ///
 /// - The program wakes this process only while it sleeps in [`Port::wait`]. The wakeup precedes the answer, and
 ///   delays it by some microseconds: a spinning or busy process answers soonest.
@@ -51,8 +53,9 @@ const _: () = {
 ///   dozen updates within some hundred nanoseconds.
 /// - A frame that should have been answered and was not is received all the same, with [`ReceivedFrame::answered`]
 ///   false, and the response is confirmed as [`Outcome::Dropped`].
-/// - On a veth, responses arrive only if an XDP program runs on the *peer*, too, even one that passes every frame.
-///   Generic receive offload there is not sufficient.
+/// - On a veth in native mode, frames that a program sends arrive only while the *peer* runs NAPI: it has an XDP program,
+///   even one that passes every frame, or generic receive offload is on. Without NAPI, frames are not answered. The port
+///   detects a change within 250 ms (Linux 6.3; older kernels drop the responses without NAPI).
 pub struct XdpPort {
     base: PortBase,
     responses: Responses,
@@ -60,6 +63,8 @@ pub struct XdpPort {
     shared_responses: SharedResponses,
     state: SharedState,
     records: Records,
+    /// `None`: the driver sends to any peer.
+    veth_peer: Option<VethPeer>,
     /// Records for which no buffer was free.
     lost: u64,
     /// The next arrival of either path, if both have one.
@@ -100,9 +105,9 @@ impl XdpPort {
             own_chunks: buffers,
         };
         let base = PortBase::open(namespace, interface, options, kind)?;
-        if base.on_veth && base.program.mode() == XdpMode::Native {
-            tracing::info!("{interface}: responses arrive only if the peer runs an XDP program");
-        }
+        let veth_peer = (base.on_veth && base.program.mode() == XdpMode::Native)
+            .then(|| VethPeer::new(namespace, interface))
+            .transpose()?;
         let share = || -> io::Result<_> {
             let map = |name| base.program.map(name);
             Ok((
@@ -114,17 +119,28 @@ impl XdpPort {
         };
         let shared = share().map_err(failed(interface, "map the tables of the XDP program"));
         let (shared_slots, shared_responses, state, records) = shared?;
-        Ok(Self {
+        let mut port = Self {
             responses: Responses::new(base.number, base.options.responses),
             shared_slots,
             shared_responses,
             state,
             records,
+            veth_peer,
             lost: 0,
             next_frame: None,
             next_answered: None,
             base,
-        })
+        };
+        port.follow_peer();
+        Ok(port)
+    }
+
+    /// Sends answers, or leaves frames to this process, as the peer of a veth permits.
+    fn follow_peer(&mut self) {
+        let Some(peer) = &mut self.veth_peer else { return };
+        if let Some(transmission) = peer.changed(self.base.now()) {
+            self.state.set_transmission(transmission);
+        }
     }
 
     /// The mode of the program: in the driver or in the network stack.
@@ -227,6 +243,7 @@ impl AfXdpPort for XdpPort {
     }
 
     fn sleep(&mut self, until: Time) -> Result<bool> {
+        self.follow_peer();
         self.state.set_asleep(true);
         // Frames that arrived before the program was notified are read now; later ones wake this process.
         let result =
@@ -236,6 +253,7 @@ impl AfXdpPort for XdpPort {
     }
 
     fn slot_updated(&mut self, slot: Slot, frame: &[u8]) {
+        self.follow_peer();
         self.shared_slots.update(slot.index as usize, frame);
     }
 

@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapHandle};
 
 use super::abi::{
     port_copy, port_filter, port_record, port_responses, port_slot, port_state, port_table,
-    port_version,
+    port_transmission, port_version,
 };
 use crate::mapping::{Mapping, page};
 use crate::response::Responses;
@@ -142,6 +142,12 @@ impl SharedState {
         let field = self.field(offset_of!(port_state, asleep));
         field.store(asleep.into(), Ordering::SeqCst);
         fence(Ordering::SeqCst);
+    }
+
+    /// Sets how the program sends answers.
+    pub(super) fn set_transmission(&self, transmission: port_transmission) {
+        let field = self.field(offset_of!(port_state, transmission));
+        field.store(transmission.0.into(), Ordering::Relaxed);
     }
 
     /// Frames that were not reported to this process: answered, and not answered.

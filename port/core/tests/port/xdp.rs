@@ -16,7 +16,7 @@ use onbeat_link::{
     Capability, Cause, Clock, Confirmation, Feature, Filter, Outcome, Port, PortOptions, Slot,
     XdpPort,
 };
-use onbeat_netdev::XdpMode;
+use onbeat_netdev::{Ethtool, XdpMode};
 use onbeat_testing::{Feature as Needs, require_all, require_that};
 use onbeat_testing::{ForeignProgram, RawSocket};
 use onbeat_wire::{EtherType, MacAddress};
@@ -146,6 +146,51 @@ fn it_answers_while_this_process_does_nothing() {
     }
     let counted = port.diagnostics().unwrap();
     assert_eq!((counted.responses, counted.receive_drops, counted.unconfirmed), (100, 0, 0));
+}
+
+/// The driver of a veth drops what a program sends to a peer without NAPI. Polls are left to this process then, and
+/// answered in the driver again as soon as the peer has a program, or generic receive offload.
+#[test]
+fn on_a_veth_polls_are_answered_in_the_driver_only_while_the_peer_runs_napi() {
+    if !require_all(&[Needs::Root, Needs::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let mut port = XdpPort::open(cable.near.namespace(), "p0", options()).unwrap();
+    let peer = raw_socket(&cable.far, "f0");
+    let mac = port.mac_address();
+    let (meant, filter) = request(mac, 1);
+    let answer = frame(mac, mac, &[7; 200]);
+    let slot = filled(&mut port, &answer);
+    let _response = port.respond(filter, slot).unwrap();
+    let poll = |port: &mut XdpPort| {
+        peer.send(&meant);
+        let answered = matches!(news(port).outcome, Outcome::Sent(_));
+        let received = next_frame_only(port);
+        assert!(received.answered == answered && port.octets(&received) == meant);
+        port.release(received);
+        answered
+    };
+    let poll_until = |port: &mut XdpPort, answered: bool| {
+        let bound = port.now().after(BOUND.as_nanos() as u64);
+        while poll(port) != answered {
+            assert!(port.now() < bound, "answered in the driver: {}", !answered);
+            port.wait(port.now().after(100_000_000)).unwrap();
+        }
+    };
+    assert!(!poll(&mut port), "the peer has no NAPI yet");
+
+    let program = ForeignProgram::pass(cable.far.namespace(), "f0");
+    poll_until(&mut port, true);
+    assert_eq!(peer.receive(BOUND).as_ref(), Some(&answer));
+    drop(program);
+    poll_until(&mut port, false);
+
+    let ethtool = Ethtool::in_namespace(cable.far.namespace()).unwrap();
+    ethtool.set_features("f0", &[("rx-gro", true)]).unwrap();
+    poll_until(&mut port, true);
+    assert_eq!(peer.receive(BOUND).as_ref(), Some(&answer));
+    assert_eq!(port.diagnostics().unwrap().receive_drops, 0);
 }
 
 /// As [`next_frame`], but leaves confirmations where they are.
