@@ -29,10 +29,15 @@ const PHASE_USES: [PhaseUse; 4] =
 /// Indices after those of the stations, for uses without one.
 const FURTHER: usize = 2;
 
+/// A diagnostic device is looked for once in this many phases while others are in use, else in each.
+const DIAGNOSTIC_INTERVAL: u32 = 16;
+
 /// The next use and node.
 #[derive(Debug, Default)]
 pub(super) struct RoundRobin {
     kind: usize,
+    /// Phases since the last IdentRequest to a diagnostic device.
+    since_diagnostic: u32,
     /// By use.
     place: [usize; PHASE_USES.len()],
 }
@@ -54,6 +59,10 @@ impl ManagingNode {
             let soa = self.soa(RequestedService::NMT_REQUEST_INVITE, NodeId::MN);
             return (soa, Some(self.asnd(order.node, Service::NmtCommand(command))));
         }
+        self.turn.since_diagnostic += 1;
+        if self.turn.since_diagnostic >= DIAGNOSTIC_INTERVAL {
+            return (self.seek_diagnostic(), None);
+        }
         for n in 0..PHASE_USES.len() {
             let turn = (self.turn.kind + n) % PHASE_USES.len();
             if let Some(found) = self.schedule_kind(now_ns, turn) {
@@ -66,7 +75,13 @@ impl ManagingNode {
                 return found;
             }
         }
-        (self.soa(RequestedService::NO_SERVICE, NodeId::NONE), None)
+        (self.seek_diagnostic(), None)
+    }
+
+    /// An IdentRequest to a diagnostic device.
+    fn seek_diagnostic(&mut self) -> Soa {
+        self.turn.since_diagnostic = 0;
+        self.soa(RequestedService::IDENT_REQUEST, NodeId::DIAGNOSTIC)
     }
 
     fn schedule_kind(&mut self, now_ns: u64, turn: usize) -> Option<(Soa, Option<Vec<u8>>)> {
@@ -124,7 +139,7 @@ impl ManagingNode {
         }
     }
 
-    /// IdentRequest to a diagnostic device and its invites; frames of other protocols and of the SDO server of this
+    /// Invites of a diagnostic device; frames of other protocols and of the SDO server of this
     /// node, in turn.
     fn schedule_further(
         &mut self,
@@ -132,9 +147,6 @@ impl ManagingNode {
         further: usize,
     ) -> Option<(Soa, Option<Vec<u8>>)> {
         let frame = match (kind, further) {
-            (PhaseUse::Ident, 0) => {
-                return Some((self.soa(RequestedService::IDENT_REQUEST, NodeId::DIAGNOSTIC), None));
-            }
             (PhaseUse::Request, 0) => {
                 let pending = &mut self.server.diagnostic.pending;
                 *pending = pending.checked_sub(1)?;

@@ -152,6 +152,17 @@ fn the_frames_are_those_that_tshark_has_read() {
     compare(&transfers.frames, &dissected);
 }
 
+/// The search for a diagnostic device leaves the phases to a transfer.
+#[test]
+fn a_transfer_has_nearly_every_asynchronous_phase() {
+    let mut transfers = Transfers::new(Conditions::CLEAN, 1);
+    let begun_ns = transfers.network.bus.now_ns();
+    transfers.request(Request::Write(DATA, Transfers::value(50_000).into())).result.unwrap();
+    let cycles = (transfers.network.bus.now_ns() - begun_ns) / 1_000_000;
+    let frames = transfers.frames.len() as u64;
+    assert!(frames * 5 >= cycles * 4, "{frames} frames in {cycles} cycles");
+}
+
 /// Lengths and commands of the longest transfers: too long for a committed capture.
 #[test]
 fn tshark_reads_the_longest_transfers() {
