@@ -70,15 +70,6 @@ fn unusable_back_ends_are_refused_with_the_reported_reason() {
     refused(&cable, "it has 2 receive queues", "ethtool -L p0");
 }
 
-/// Takes all capabilities from the calling thread, and from those it starts.
-fn drop_capabilities() {
-    let header = [0x2008_0522_u32, 0];
-    let none = [0_u32; 6];
-    // SAFETY: header and data of version 3 of capset, which only reads them.
-    let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
-    assert_eq!(result, 0);
-}
-
 #[test]
 fn missing_privileges_are_named() {
     if !require_all(&[Needs::Root, Needs::Veth]) {
