@@ -5,7 +5,7 @@ use onbeat_netdev::Namespace;
 use onbeat_wire::EtherType;
 
 /// Number of buffers of a port: two cycles of a full network.
-const BUFFERS: usize = 1024;
+pub(crate) const BUFFERS: usize = 1024;
 
 /// Opens a port for POWERLINK on an interface of `namespace`.
 ///
@@ -16,7 +16,7 @@ pub fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<
 }
 
 /// Options of a port that receives `others` beside POWERLINK, and confirms transmissions if
-/// `confirm`.
+/// `confirm`. It does not spin: a node's thread has a real-time policy by default.
 pub(crate) fn options(confirm: bool, others: &[EtherType]) -> PortOptions {
     PortOptions {
         ether_types: [&[EtherType::POWERLINK], others].concat(),
