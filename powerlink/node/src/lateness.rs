@@ -28,17 +28,11 @@ impl Lateness {
         self.from_ns = now_ns();
     }
 
-    /// Records a frame that is handled now; returns its lateness in nanoseconds. `None`: its time stamp is not of
-    /// the kernel, or of a clock of the NIC.
-    pub(crate) fn handled(&mut self, received: Stamp) -> Option<u64> {
-        if received.source != StampSource::Software {
-            return None;
-        }
-        let late_ns = now_ns().saturating_sub(received.ns);
+    /// Records the handling of a frame.
+    pub(crate) fn handled(&mut self, received: Stamp, late_ns: u64) {
         if received.ns >= self.from_ns {
             self.recorder.record(self.handling, late_ns);
         }
-        Some(late_ns)
     }
 
     /// Records a SoC.
@@ -61,6 +55,13 @@ impl Lateness {
         figure.series.retain(|series| series.count > 0);
         figure
     }
+}
+
+/// The time since a frame was received, in nanoseconds. `None`: its time stamp is not of the kernel, or of a clock of
+/// the NIC.
+pub(crate) fn since(received: Stamp) -> Option<u64> {
+    let is_comparable = received.source == StampSource::Software;
+    is_comparable.then(|| now_ns().saturating_sub(received.ns))
 }
 
 /// CLOCK_REALTIME, the clock of the kernel's time stamps.

@@ -36,7 +36,7 @@ impl NodeThread {
             },
         };
         let warning = refusal.map(|why| {
-            format!("no real-time scheduling, so that the node may answer late under load: {why}")
+            format!("no real-time scheduling, the node may answer or send late under load: {why}")
         });
         if let Some(warning) = &warning {
             tracing::warn!("{warning}");
@@ -114,9 +114,12 @@ mod tests {
             let thread = NodeThread::enter(&Profile::default()).unwrap();
             assert_eq!(policy(), before);
             let warning = warning(&thread);
-            for part in
-                ["may answer late", "fifo 49: Operation not permitted", "CAP_SYS_NICE", "ulimit -r"]
-            {
+            for part in [
+                "may answer or send late",
+                "fifo 49: Operation not permitted",
+                "CAP_SYS_NICE",
+                "ulimit -r",
+            ] {
                 assert!(warning.contains(part), "{warning}");
             }
             let wanted = Profile::default().scheduled(DEFAULT);

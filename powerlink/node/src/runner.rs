@@ -11,7 +11,7 @@ use onbeat_wire::MacAddress;
 use onbeat_wire::ethernet::HEADER_LEN;
 use onbeat_wire::powerlink::MessageType;
 
-use crate::lateness::Lateness;
+use crate::lateness::{self, Lateness};
 use crate::launcher::Launcher;
 use crate::port::BUFFERS;
 use crate::responder::Responder;
@@ -220,7 +220,8 @@ impl<S: Station> Runner<S> {
             unless_down(self.port.wait(deadline.min(latest)))?;
             // Frames first: a delay of this thread does not make them late.
             while let Some(frame) = self.received()? {
-                let at_ns = self.port.now().0;
+                let (at_ns, stamp) = (self.port.now().0, frame.stamp);
+                let late_ns = lateness::since(stamp);
                 let late = !frame.answered && self.is_over(&frame)?;
                 let octets = self.port.octets(&frame);
                 match self.station.controlled() {
@@ -230,7 +231,12 @@ impl<S: Station> Runner<S> {
                     Some(controlled) if late => controlled.handle_late_frame(at_ns, octets),
                     _ => self.station.handle_frame(at_ns, octets),
                 }
-                self.after(Some((at_ns, frame)), &mut process)?;
+                // When it was received, not when this thread was scheduled.
+                let received_ns = at_ns.saturating_sub(late_ns.unwrap_or(0));
+                self.after(Some((received_ns, frame)), &mut process)?;
+                if let Some(late_ns) = late_ns {
+                    self.lateness.handled(stamp, late_ns);
+                }
             }
             let now = self.port.now();
             if self.station.next_deadline_ns().is_some_and(|deadline| deadline <= now.0) {
@@ -401,9 +407,7 @@ impl<S: Station> Runner<S> {
 
     /// Adds a received frame, and its response, to the bus.
     fn seen(&mut self, at_ns: u64, frame: &ReceivedFrame) -> Result<()> {
-        // When it was received, not when this thread was scheduled.
-        let late_ns = self.lateness.handled(frame.stamp).unwrap_or(0);
-        self.latest_ns = at_ns.saturating_sub(late_ns).max(self.latest_ns);
+        self.latest_ns = at_ns.max(self.latest_ns);
         match &self.responder {
             Some(responder) if frame.answered => {
                 self.counts.answered += 1;

@@ -80,7 +80,7 @@ impl Script {
         while self.cn.receive(BOUND).expect("the frames arrive") != last {}
     }
 
-    /// Whether the node has sent this number of frames, from now on in vain after the bound.
+    /// Whether the node has sent this number of frames, or the bound has passed.
     fn has(&mut self, answers: usize) -> bool {
         self.answers.extend(self.mn.receive(Duration::ZERO));
         self.answers.len() >= answers || self.begun.elapsed() > BOUND
