@@ -45,10 +45,10 @@ fn a_stopped_node_reports_its_late_response() {
     if !can(&[]) {
         return;
     }
-    // A time-out that the node meets although it is stopped.
+    // A time-out that the node meets although it is stopped. A mandatory node is configured before the long cycles.
     let text = NETWORK
-        .replace("cycle-us = 20000", "cycle-us = 500000")
-        .replace("pres-timeout-us = 15000", "pres-timeout-us = 400000");
+        .replace("cycle-us = 20000", "cycle-us = 250000")
+        .replace("pres-timeout-us = 15000", "pres-timeout-us = 200000\nmandatory = true");
     let (file, pair) = (TemporaryFile::with("late.toml", &text), Pair::new());
     let (mut responses, mut polls) = (pair.frames_of_controlled(), pair.frames_of_managing());
     let (controlled, managing) = (pair.controlled(&file), pair.managing(&file));
@@ -58,7 +58,7 @@ fn a_stopped_node_reports_its_late_response() {
 
     let signal = |signal| kill(Pid::from_raw(controlled.id() as i32), signal).unwrap();
     signal(Signal::SIGSTOP);
-    while polls.receive(drop).expect("frames") > 0 {}
+    while polls.receive(|_| ()).expect("frames") > 0 {}
     let mut polled_ns = None;
     wait_for("a poll", || {
         polled_ns = seen(&mut polls, MessageType::PREQ, None);
