@@ -3,7 +3,7 @@
 use crate::common::Cable;
 use onbeat_link::{Backend, Error, PortOptions, Purpose, XdpPort, XskPort, backends};
 use onbeat_netdev::{Namespace, VethEnd};
-use onbeat_testing::{Feature as Needs, ForeignProgram, require_all};
+use onbeat_testing::{Feature as Needs, ForeignProgram, drop_capabilities, require_all};
 
 fn best(cable: &Cable, purpose: Purpose) -> Backend {
     backends(cable.near.namespace(), "p0").unwrap().best(purpose).unwrap().0.backend
