@@ -7,7 +7,8 @@ use onbeat_wire::EtherType;
 /// Number of buffers of a port: two cycles of a full network.
 pub(crate) const BUFFERS: usize = 1024;
 
-/// Opens a port for POWERLINK on an interface of `namespace`.
+/// Opens a port for POWERLINK on an interface of `namespace`. It does not confirm transmissions: response times of a
+/// controlled node on it are without driver.
 ///
 /// # Errors
 /// As [`onbeat_link::open`].
