@@ -90,9 +90,11 @@ pub fn required(config: &Config) -> Vec<&'static DropIn> {
     } = &config.node;
     let has_xsk =
         *backend == Backend::Xsk || config.ports.iter().any(|port| port.backend == Backend::Xsk);
-    // CPUs of an own thread require nothing. Without a thread of its own, the node uses no profile.
-    let free = realtime.cpus.clone().map(|cpus| Profile::default().on_cpus(cpus));
-    let free = free.unwrap_or_default();
+    // CPUs of an own thread and the normal policy require nothing. Without a thread of its own, the node uses no
+    // profile.
+    let mut free = Profile::default();
+    free.cpus.clone_from(&realtime.cpus);
+    free.scheduling = realtime.scheduling.filter(|scheduling| !scheduling.is_real_time());
     let has_realtime = backend.is_user_space() && *realtime != free;
     let drop_ins = [(&XSK, has_xsk), (&REALTIME, has_realtime), (&GUARD, guard.is_some())];
     drop_ins.into_iter().filter(|(_, required)| *required).map(|(drop_in, _)| drop_in).collect()
@@ -262,6 +264,8 @@ mod tests {
         assert_eq!(names("[node]\nbackend = \"xsk\""), ["xsk.conf"]);
         let on_cpu = "[node]\nbackend = \"packet\"\nrealtime = { cpus = \"1\" }";
         assert_eq!(names(on_cpu), none, "a thread may choose its CPUs");
+        let normal = "[node]\nbackend = \"packet\"\nrealtime = { scheduling = \"other\" }";
+        assert_eq!(names(normal), none, "and the normal policy");
         for key in ["scheduling = \"fifo 9\"", "lock-memory = true", "dma-latency-us = 0"] {
             let of = |backend| format!("[node]\nbackend = \"{backend}\"\nrealtime = {{ {key} }}");
             assert_eq!(names(&of("packet")), ["realtime.conf"], "{key}");

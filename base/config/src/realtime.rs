@@ -15,7 +15,7 @@ pub fn read(value: &Value<'_>) -> Profile {
     let Some(mut table) = value.table() else { return profile };
     let scheduling = table.take("scheduling");
     profile.scheduling =
-        scheduling.and_then(|value| parse(&value, "use a value such as \"fifo 49\""));
+        scheduling.and_then(|value| parse(&value, "use a value such as \"fifo 49\", or \"other\""));
     let cpus = table.take("cpus");
     profile.cpus = cpus.and_then(|value| parse(&value, "use a value such as \"1\" or \"2-3,5\""));
     profile.lock_memory =

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CpuSet, Error, Result};
 
-/// A real-time policy with its priority, 1 (lowest) to 99 (sched(7)). It is written `fifo 50`.
+/// A real-time policy with its priority, 1 (lowest) to 99 (sched(7)), or none. It is written `fifo 50`, `other`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Scheduling {
@@ -18,6 +18,16 @@ pub enum Scheduling {
     Fifo(u8),
     /// SCHED_RR: like FIFO, but threads of the same priority share the CPU in time slices.
     RoundRobin(u8),
+    /// SCHED_OTHER: no real-time policy.
+    Other,
+}
+
+impl Scheduling {
+    /// Returns whether it is a real-time policy.
+    #[must_use]
+    pub const fn is_real_time(self) -> bool {
+        !matches!(self, Scheduling::Other)
+    }
 }
 
 impl fmt::Display for Scheduling {
@@ -25,6 +35,7 @@ impl fmt::Display for Scheduling {
         match self {
             Scheduling::Fifo(priority) => write!(f, "fifo {priority}"),
             Scheduling::RoundRobin(priority) => write!(f, "rr {priority}"),
+            Scheduling::Other => f.write_str("other"),
         }
     }
 }
@@ -34,9 +45,13 @@ impl FromStr for Scheduling {
 
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
-            let source = io::Error::new(io::ErrorKind::InvalidInput, "not a real-time policy");
-            Error::system(format!("read {text:?}"), source, "examples: \"fifo 50\", \"rr 50\"")
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "not a scheduling policy");
+            let remedy = "examples: \"fifo 50\", \"rr 50\", \"other\"";
+            Error::system(format!("read {text:?}"), source, remedy)
         };
+        if text.trim() == "other" {
+            return Ok(Scheduling::Other);
+        }
         let (policy, priority) = text.split_once(' ').ok_or_else(unknown)?;
         let priority: u32 = priority.trim().parse().map_err(|_| unknown())?;
         let checked = u8::try_from(priority).ok().filter(|priority| (1..=99).contains(priority));
@@ -118,6 +133,12 @@ impl ThreadPolicy {
         self.policy & !libc::SCHED_RESET_ON_FORK
     }
 
+    /// Returns whether it is SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
+    #[must_use]
+    pub fn is_real_time(self) -> bool {
+        [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_DEADLINE].contains(&self.kind())
+    }
+
     fn has_nice(self) -> bool {
         [libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&self.kind())
     }
@@ -169,6 +190,7 @@ impl From<Scheduling> for ThreadPolicy {
             Scheduling::RoundRobin(priority) => {
                 ThreadPolicy { policy: libc::SCHED_RR, priority: priority.into(), nice: 0 }
             }
+            Scheduling::Other => ThreadPolicy { policy: libc::SCHED_OTHER, priority: 0, nice: 0 },
         }
     }
 }
@@ -201,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_written_policy_is_read_again() {
-        for text in ["fifo 1", "fifo 99", "rr 50"] {
+        for text in ["fifo 1", "fifo 99", "rr 50", "other"] {
             assert_eq!(text.parse::<Scheduling>().unwrap().to_string(), text);
             assert_eq!(ThreadPolicy::parse(text).unwrap().text().unwrap(), text);
             assert_eq!(ThreadPolicy::parse(text), Some(text.parse::<Scheduling>().unwrap().into()));
@@ -221,7 +243,7 @@ mod tests {
             let expected = format!("invalid real-time priority {priority}; use 1 (lowest) to 99");
             assert!(error.contains(&expected), "{error}");
         }
-        for text in ["", "fifo", "fifo x", "deadline 3"] {
+        for text in ["", "fifo", "fifo x", "deadline 3", "other 3"] {
             let error = text.parse::<Scheduling>().unwrap_err().to_string();
             assert!(error.contains("fifo 50"), "{error}");
         }

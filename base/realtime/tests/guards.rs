@@ -47,6 +47,10 @@ fn a_policy_is_applied_and_restored() {
         assert_eq!(thread_now().0, "policy 1 priority 5");
         drop(inner);
         assert_eq!(thread_now().0, "policy 2 priority 3");
+        let none = SchedulingGuard::take(Scheduling::Other).unwrap();
+        assert_eq!(thread_now().0, "policy 0 priority 0");
+        drop(none);
+        assert_eq!(thread_now().0, "policy 2 priority 3");
         drop(outer);
         assert_eq!(thread_now(), before);
     });

@@ -39,5 +39,5 @@ pub use foreign::{AttachMethod, ForeignProgram, Instruction};
 pub use manual::{faults_of_manual_pages, missing_documents, pages_without_a_link};
 pub use process::alone;
 pub use raw_socket::RawSocket;
-pub use unprivileged::UnprivilegedProcess;
+pub use unprivileged::{UnprivilegedProcess, drop_capabilities};
 pub use veth::veth_with_napi;

@@ -47,6 +47,12 @@ impl Backend {
         matches!(self, Self::Packet | Self::Txtime)
     }
 
+    /// Returns true if its confirmations have the time stamps of the driver or the NIC, given a driver with any.
+    #[must_use]
+    pub const fn stamps(self) -> bool {
+        matches!(self, Self::Packet | Self::Txtime | Self::Module)
+    }
+
     /// Returns true if it sends at an instant without this process.
     #[must_use]
     pub const fn launches(self) -> bool {

@@ -51,6 +51,8 @@ pub enum StampSource {
     Hardware,
     /// The driver or the stack, by `CLOCK_REALTIME`, when they processed the frame.
     Software,
+    /// This process, by `CLOCK_REALTIME`, when it read the frame or its confirmation: any time after the event.
+    Process,
 }
 
 /// The time at which a frame was received or sent.

@@ -13,6 +13,9 @@ const KEPT: usize = 2000;
 /// Maximum number of nodes with their own curve of response times; the rest share one.
 const CURVES: usize = 16;
 
+/// Marks response times that end with the submission of the response to the driver.
+const WITHOUT_DRIVER: &str = " (without driver)";
+
 /// The curve of nodes without their own.
 const FURTHER: &str = "PRes of further nodes";
 
@@ -23,6 +26,15 @@ enum Change {
     State { node: NodeId, from: Option<NmtState>, to: NmtState },
     /// A command of the managing node.
     Command { node: NodeId, command: NmtCommandId },
+}
+
+/// A response of the node whose bus this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Response {
+    pub(crate) node: NodeId,
+    pub(crate) request: Request,
+    /// From the request to the response, in nanoseconds.
+    pub(crate) delay_ns: u64,
 }
 
 /// Computes metrics of a bus from its frames. Repeated cycles need no allocation.
@@ -36,6 +48,8 @@ pub struct Bus {
     polls: BTreeMap<NodeId, PhaseId>,
     other_polls: Option<PhaseId>,
     requests: [Option<PhaseId>; Request::ALL.len()],
+    /// Responses of the own node that the driver did not stamp.
+    unstamped: [Option<PhaseId>; Request::ALL.len()],
     changes: VecDeque<(u64, Change)>,
     forgotten: u64,
     span_ns: Option<(u64, u64)>,
@@ -59,6 +73,7 @@ impl Default for Bus {
             polls: BTreeMap::new(),
             other_polls: None,
             requests: [None; Request::ALL.len()],
+            unstamped: [None; Request::ALL.len()],
             changes: VecDeque::with_capacity(KEPT),
             forgotten: 0,
             span_ns: None,
@@ -90,7 +105,9 @@ impl Bus {
 
     /// Adds a frame of the bus, from its destination address on. Times are nanoseconds of any clock.
     pub fn observe(&mut self, time_ns: u64, frame: &[u8]) {
-        self.take(time_ns, frame, true);
+        if let Some(response) = self.take(time_ns, frame) {
+            self.record(response, true);
+        }
     }
 
     /// Adds a poll and its response, with the response time in nanoseconds if known.
@@ -101,17 +118,40 @@ impl Bus {
         delay_ns: Option<u64>,
         response: &[u8],
     ) {
-        self.take(time_ns, poll, true);
-        self.take(time_ns.saturating_add(delay_ns.unwrap_or(0)), response, delay_ns.is_some());
-        self.untimed += u64::from(delay_ns.is_none());
+        self.observe(time_ns, poll);
+        let response = self.take(time_ns.saturating_add(delay_ns.unwrap_or(0)), response);
+        match response {
+            Some(response) if delay_ns.is_some() => self.record(response, true),
+            _ => self.untimed += u64::from(delay_ns.is_none()),
+        }
     }
 
-    /// `timed`: the time is that of the frame, and not an earlier one.
-    fn take(&mut self, time_ns: u64, frame: &[u8], timed: bool) {
+    /// Adds a frame that the node of this bus submitted. A response is returned, to be recorded with its time.
+    pub(crate) fn observe_sent(&mut self, time_ns: u64, frame: &[u8]) -> Option<Response> {
+        self.take(time_ns, frame)
+    }
+
+    /// Records a response. `driver`: its time ends with its transmission, not with its submission to the driver.
+    pub(crate) fn record(&mut self, response: Response, driver: bool) {
+        let Response { node, request, delay_ns } = response;
+        let Bus { answers, polls, other_polls, requests, unstamped, .. } = self;
+        let phase = match request {
+            _ if !driver => *unstamped[request as usize].get_or_insert_with(|| {
+                answers.phase(&format!("{}{WITHOUT_DRIVER}", name(node, request)))
+            }),
+            Request::Poll => poll(node, answers, polls, other_polls),
+            _ => *requests[request as usize]
+                .get_or_insert_with(|| answers.phase(&name(node, request))),
+        };
+        answers.record(phase, delay_ns);
+    }
+
+    /// Adds a frame; returns the response that it is, which is not recorded.
+    fn take(&mut self, time_ns: u64, frame: &[u8]) -> Option<Response> {
         let (first, _) = self.span_ns.unwrap_or((time_ns, time_ns));
         self.span_ns = Some((first, time_ns));
-        let Bus { observer, cycles, answers, polls, other_polls, requests, .. } = self;
-        let mut change = None;
+        let Bus { observer, cycles, answers, polls, other_polls, .. } = self;
+        let (mut change, mut response) = (None, None);
         let (mut left_out, mut shortest) = (0, self.shortest_step_ns);
         observer.observe(time_ns, frame, |observation| match observation {
             Observation::Cycle { interval_ns, step_ns } => {
@@ -120,20 +160,12 @@ impl Bus {
                 shortest = shortest.min(step_ns);
                 left_out += step_ns / shortest - 1;
             }
-            Observation::Response { node, request: Request::Poll, delay_ns } => {
-                let phase = poll(node, answers, polls, other_polls);
-                if timed {
-                    answers.record(phase, delay_ns);
-                }
+            Observation::Response { node, request, delay_ns } => {
+                response = Some(Response { node, request, delay_ns });
             }
             Observation::Unanswered { node, request: Request::Poll } => {
                 let phase = poll(node, answers, polls, other_polls);
                 answers.lose(phase, 1);
-            }
-            Observation::Response { request, delay_ns, .. } => {
-                let phase = requests[request as usize]
-                    .get_or_insert_with(|| answers.phase(&format!("response to {request}")));
-                answers.record(*phase, delay_ns);
             }
             Observation::State { node, from, to } => {
                 change = Some(Change::State { node, from, to });
@@ -158,6 +190,7 @@ impl Bus {
             }
             self.changes.push_back((time_ns, change));
         }
+        response
     }
 
     /// Adds the observations to a result, and checks them against the rules of a fault-free bus. Polls and
@@ -332,6 +365,14 @@ impl Bus {
 
 fn curve(node: NodeId) -> String {
     format!("PRes of node {node}")
+}
+
+/// The series of a node's responses to a request.
+fn name(node: NodeId, request: Request) -> String {
+    match request {
+        Request::Poll => curve(node),
+        _ => format!("response to {request}"),
+    }
 }
 
 /// The series for a node's responses to polls.

@@ -1,6 +1,6 @@
 //! SoC that the port sends at launch times.
 
-use onbeat_link::{Cause, Confirmation, Feature, Outcome, Port, Result, Slot, Time};
+use onbeat_link::{Cause, Confirmation, Feature, Port, Result, Slot, Time};
 use onbeat_powerlink::mn::Launch;
 
 use crate::limits::LONGEST;
@@ -37,12 +37,10 @@ impl Launcher {
         }
     }
 
-    /// The launch time that a confirmation is for, and whether the frame was sent.
-    pub(crate) fn launched(&self, news: &Confirmation) -> Option<(u64, bool)> {
+    /// The launch time that a confirmation is for.
+    pub(crate) fn launched(&self, news: &Confirmation) -> Option<u64> {
         match news.cause {
-            Cause::At(Time(at_ns)) if news.slot == self.slot => {
-                Some((at_ns, matches!(news.outcome, Outcome::Sent(_))))
-            }
+            Cause::At(Time(at_ns)) if news.slot == self.slot => Some(at_ns),
             _ => None,
         }
     }

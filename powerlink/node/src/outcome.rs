@@ -36,6 +36,10 @@ impl<S: Station> Runner<S> {
             outcome.note(format!("{frames} of another managing node ignored"));
         }
         self.bus().figures(outcome);
+        let lateness = self.lateness();
+        if !lateness.series.is_empty() {
+            outcome.figure("lateness", lateness);
+        }
         if let Some((first_ns, _)) = self.events().next() {
             let mut table = Counters::new([("at", "s"), ("event", "")]);
             for (at_ns, event) in self.events() {
@@ -67,7 +71,7 @@ impl<S: Station> Runner<S> {
             ("SoC sent by the port", counts.launched),
             ("polls answered by the port", counts.answered),
             ("polls answered by this process", counts.responses),
-            ("SoA handled after their asynchronous phase", counts.late),
+            ("late requests not answered", counts.late),
         ];
         outcome.figure("port", Counters::named(["port", "frames"], frames));
         if let Some(others) = self.virtual_ethernet() {

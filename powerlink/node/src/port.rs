@@ -5,9 +5,10 @@ use onbeat_netdev::Namespace;
 use onbeat_wire::EtherType;
 
 /// Number of buffers of a port: two cycles of a full network.
-const BUFFERS: usize = 1024;
+pub(crate) const BUFFERS: usize = 1024;
 
-/// Opens a port for POWERLINK on an interface of `namespace`.
+/// Opens a port for POWERLINK on an interface of `namespace`. It does not confirm transmissions: response times of a
+/// controlled node on it are without driver.
 ///
 /// # Errors
 /// As [`onbeat_link::open`].
@@ -16,7 +17,7 @@ pub fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<
 }
 
 /// Options of a port that receives `others` beside POWERLINK, and confirms transmissions if
-/// `confirm`.
+/// `confirm`. It does not spin: a node's thread has a real-time policy by default.
 pub(crate) fn options(confirm: bool, others: &[EtherType]) -> PortOptions {
     PortOptions {
         ether_types: [&[EtherType::POWERLINK], others].concat(),

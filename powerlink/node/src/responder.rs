@@ -1,6 +1,8 @@
 //! Responses to polls that the port sends automatically.
 
-use onbeat_link::{Cause, Feature, Filter, Outcome, Port, ReceivedFrame, Response, Result, Slot};
+use onbeat_link::{
+    Cause, Confirmation, Feature, Filter, Outcome, Port, ReceivedFrame, Response, Result, Slot,
+};
 use onbeat_powerlink::cn;
 
 use crate::limits::LONGEST;
@@ -57,14 +59,17 @@ impl Responder {
         &self.frame
     }
 
-    /// From a poll's reception to its response, in nanoseconds, if the port has reported it by now.
+    /// From a poll's reception to its response, in nanoseconds, if the port has reported it by now. `other` receives
+    /// confirmations of other frames.
     pub(crate) fn delay_ns(
         &self,
         port: &mut dyn Port,
         poll: &ReceivedFrame,
+        mut other: impl FnMut(Confirmation),
     ) -> Result<Option<u64>> {
         while let Some(news) = port.confirmation()? {
             if news.slot != self.slot || news.cause != Cause::Response {
+                other(news);
                 continue;
             }
             let Outcome::Sent(stamp) = news.outcome else { continue };

@@ -2,16 +2,21 @@
 
 use std::collections::VecDeque;
 
-use onbeat_link::{Backend, Diagnostics, Port, ReceivedFrame, Result, Slot, Time};
+use onbeat_link::{
+    Backend, Confirmation, Diagnostics, Outcome, Port, ReceivedFrame, Result, Slot, Time,
+};
 use onbeat_powerlink::cn::ControlledNode;
+use onbeat_report::Distribution;
 use onbeat_wire::MacAddress;
 use onbeat_wire::ethernet::HEADER_LEN;
 use onbeat_wire::powerlink::MessageType;
 
+use crate::lateness::{self, Lateness};
 use crate::launcher::Launcher;
-use crate::limits::LONGEST;
+use crate::port::BUFFERS;
 use crate::responder::Responder;
 use crate::store::Store;
+use crate::transmitter::Transmitter;
 use crate::virtual_ethernet::VirtualEthernet;
 use crate::{Bus, EthernetCounts, Station};
 
@@ -36,22 +41,29 @@ pub struct Counts {
     pub answered: u64,
     /// Responses to polls that this process sent.
     pub responses: u64,
-    /// SoA that a controlled node handled after the end of their asynchronous phase.
+    /// Requests that a controlled node did not answer, since their slot was over.
     pub late: u64,
 }
 
 /// A node on a port, and its view of the bus, in one thread.
 pub struct Runner<S: Station> {
     port: Box<dyn Port>,
-    slot: Slot,
+    transmitter: Transmitter,
     responder: Option<Responder>,
     launcher: Option<Launcher>,
     others: Option<VirtualEthernet>,
     store: Option<Store>,
     station: S,
+    /// Frames received ahead of their turn.
+    ahead: VecDeque<ReceivedFrame>,
     /// Frames sent since the last update of the bus.
-    sent: Vec<(u64, Vec<u8>)>,
+    sent: Vec<(u64, Slot, Vec<u8>)>,
     bus: Bus,
+    /// Time of the last frame of the bus.
+    latest_ns: u64,
+    lateness: Lateness,
+    /// The instant of a managing node's next SoC.
+    soc_ns: u64,
     events: VecDeque<(u64, S::Event)>,
     counts: Counts,
 }
@@ -65,17 +77,21 @@ impl<S: Station> Runner<S> {
         for group in S::GROUPS {
             port.add_multicast(*group)?;
         }
-        let slot = port.allocate(LONGEST)?;
+        let transmitter = Transmitter::new(&mut *port)?;
         Ok(Runner {
             port,
-            slot,
+            transmitter,
             responder: None,
             launcher: None,
             others: None,
             store: None,
             station,
+            ahead: VecDeque::with_capacity(BUFFERS),
             sent: Vec::with_capacity(8),
             bus: Bus::new(),
+            latest_ns: 0,
+            lateness: Lateness::new(),
+            soc_ns: 0,
             events: VecDeque::with_capacity(KEPT),
             counts: Counts::default(),
         })
@@ -164,7 +180,12 @@ impl<S: Station> Runner<S> {
 
     /// The counters.
     pub fn counts(&self) -> Counts {
-        self.counts
+        Counts { late: self.station.late_requests(), ..self.counts }
+    }
+
+    /// The lateness of this process: of the handling of received frames, and of SoC.
+    pub fn lateness(&self) -> Distribution {
+        self.lateness.figure()
     }
 
     /// The counters of the port.
@@ -190,6 +211,7 @@ impl<S: Station> Runner<S> {
         mut process: impl FnMut(&mut S),
         mut go_on: impl FnMut(&S) -> bool,
     ) -> Result<()> {
+        self.lateness.start();
         self.station.start(self.port.now().0);
         self.after(None, &mut process)?;
         while go_on(&self.station) {
@@ -197,25 +219,24 @@ impl<S: Station> Runner<S> {
             let deadline = self.station.next_deadline_ns().map_or(latest, Time);
             unless_down(self.port.wait(deadline.min(latest)))?;
             // Frames first: a delay of this thread does not make them late.
-            let mut next = None;
-            while let Some(frame) = self.received(&mut next)? {
-                let at_ns = self.port.now().0;
-                if is_soa(self.port.octets(&frame)) {
-                    next = self.received(&mut None)?;
-                }
+            while let Some(frame) = self.received()? {
+                let (at_ns, stamp) = (self.port.now().0, frame.stamp);
+                let late_ns = lateness::since(stamp);
+                let late = !frame.answered && self.is_over(&frame)?;
                 let octets = self.port.octets(&frame);
-                let late = next.as_ref().is_some_and(|next| ends(octets, self.port.octets(next)));
                 match self.station.controlled() {
                     Some(controlled) if frame.answered => {
                         controlled.handle_answered_frame(at_ns, octets);
                     }
-                    Some(controlled) if late => {
-                        self.counts.late += 1;
-                        controlled.handle_late_frame(at_ns, octets);
-                    }
+                    Some(controlled) if late => controlled.handle_late_frame(at_ns, octets),
                     _ => self.station.handle_frame(at_ns, octets),
                 }
-                self.after(Some((at_ns, frame)), &mut process)?;
+                // When it was received, not when this thread was scheduled.
+                let received_ns = at_ns.saturating_sub(late_ns.unwrap_or(0));
+                self.after(Some((received_ns, frame)), &mut process)?;
+                if let Some(late_ns) = late_ns {
+                    self.lateness.handled(stamp, late_ns);
+                }
             }
             let now = self.port.now();
             if self.station.next_deadline_ns().is_some_and(|deadline| deadline <= now.0) {
@@ -236,21 +257,42 @@ impl<S: Station> Runner<S> {
             // For other frames there is nothing to do: the port counts those that were not sent.
             while let Some(news) = unless_down(self.port.confirmation())?.flatten() {
                 let launched = self.launcher.as_ref().and_then(|launcher| launcher.launched(&news));
-                if let Some((soc_ns, sent)) = launched {
-                    self.launched(soc_ns, sent);
+                if let Some(soc_ns) = launched {
+                    self.launched(soc_ns, news.outcome);
                     self.after(None, &mut process)?;
+                } else if let Some((response, driver)) = self.transmitter.confirmed(&news) {
+                    self.bus.record(response, driver);
                 }
             }
         }
         Ok(())
     }
 
-    /// The frame that was received ahead of its turn, or the next one of the port.
-    fn received(&mut self, ahead: &mut Option<ReceivedFrame>) -> Result<Option<ReceivedFrame>> {
-        match ahead.take() {
+    /// The next frame: received ahead of its turn, or of the port.
+    fn received(&mut self) -> Result<Option<ReceivedFrame>> {
+        match self.ahead.pop_front() {
             Some(frame) => Ok(Some(frame)),
             None => Ok(unless_down(self.port.receive())?.flatten()),
         }
+    }
+
+    /// Whether the slot of a request to a controlled node is over: a frame that ends it was received already.
+    fn is_over(&mut self, request: &ReceivedFrame) -> Result<bool> {
+        let octets = self.port.octets(request);
+        if self.station.controlled().is_none() || !is_request(octets) {
+            return Ok(false);
+        }
+        if self.ahead.iter().any(|next| ends(octets, self.port.octets(next))) {
+            return Ok(true);
+        }
+        while let Some(next) = unless_down(self.port.receive())?.flatten() {
+            let over = ends(self.port.octets(request), self.port.octets(&next));
+            self.ahead.push_back(next);
+            if over {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Handles the result of a call to the node: first of all it answers.
@@ -260,12 +302,14 @@ impl<S: Station> Runner<S> {
         process: &mut impl FnMut(&mut S),
     ) -> Result<()> {
         while let Some(frame) = self.station.poll_transmit() {
-            self.port.update(self.slot, &frame)?;
+            if let Some(response) = self.transmitter.expired() {
+                self.bus.record(response, false);
+            }
             let at_ns = self.port.now().0;
-            match self.port.send(self.slot) {
-                Ok(()) => {
+            match self.transmitter.send(&mut *self.port, &frame) {
+                Ok(slot) => {
                     self.counts.responses += u64::from(is_response(&frame));
-                    self.sent.push((at_ns, frame));
+                    self.sent.push((at_ns, slot, frame));
                 }
                 Err(error) if error.is_congestion() || error.is_down() => {
                     self.counts.not_sent += 1;
@@ -280,6 +324,7 @@ impl<S: Station> Runner<S> {
                 store.keep(keep);
             }
         }
+        let request = frame.as_ref().map(|(_, frame)| frame.stamp);
         if let Some((at_ns, frame)) = frame {
             self.seen(at_ns, &frame)?;
             if let Some(others) = &mut self.others {
@@ -287,9 +332,21 @@ impl<S: Station> Runner<S> {
             }
             self.port.release(frame);
         }
-        for (at_ns, frame) in self.sent.drain(..) {
-            self.bus.observe(at_ns, &frame);
+        for (at_ns, slot, frame) in self.sent.drain(..) {
+            self.latest_ns = at_ns;
+            if message_type(&frame) == Some(MessageType::SOC) {
+                self.lateness.sent_soc(at_ns.saturating_sub(self.soc_ns));
+            }
+            let response = self.bus.observe_sent(at_ns, &frame).zip(request);
+            let unstamped =
+                response.and_then(|(response, at)| self.transmitter.sent(slot, response, at));
+            if let Some(response) = unstamped {
+                self.bus.record(response, false);
+            }
             self.station.recycle(frame);
+        }
+        if let Some(managing) = self.station.managing() {
+            self.soc_ns = managing.next_soc_ns();
         }
         let mut turned = false;
         while let Some(event) = self.station.poll_event() {
@@ -314,12 +371,15 @@ impl<S: Station> Runner<S> {
     }
 
     /// Handles the report on a SoC.
-    fn launched(&mut self, soc_ns: u64, sent: bool) {
+    fn launched(&mut self, soc_ns: u64, outcome: Outcome) {
         let now_ns = self.port.now().0;
-        if let Some(launcher) = self.launcher.as_ref().filter(|_| sent) {
+        let sent = matches!(outcome, Outcome::Sent(_));
+        if let (Some(launcher), Outcome::Sent(stamp)) = (&self.launcher, outcome) {
             self.counts.launched += 1;
+            self.lateness.launched_soc(stamp, soc_ns, now_ns);
             // Not before the last observed frame.
             self.bus.observe(now_ns, launcher.frame());
+            self.latest_ns = now_ns;
         }
         if let Some(managing) = self.station.managing() {
             managing.handle_launched(now_ns, soc_ns, sent);
@@ -347,14 +407,22 @@ impl<S: Station> Runner<S> {
 
     /// Adds a received frame, and its response, to the bus.
     fn seen(&mut self, at_ns: u64, frame: &ReceivedFrame) -> Result<()> {
+        self.latest_ns = at_ns.max(self.latest_ns);
         match &self.responder {
             Some(responder) if frame.answered => {
                 self.counts.answered += 1;
-                let delay_ns = unless_down(responder.delay_ns(&mut *self.port, frame))?.flatten();
+                let (transmitter, bus) = (&mut self.transmitter, &mut self.bus);
+                let other = |news: Confirmation| {
+                    if let Some((response, driver)) = transmitter.confirmed(&news) {
+                        bus.record(response, driver);
+                    }
+                };
+                let delay_ns =
+                    unless_down(responder.delay_ns(&mut *self.port, frame, other))?.flatten();
                 let poll = self.port.octets(frame);
-                self.bus.observe_answered(at_ns, poll, delay_ns, responder.frame());
+                self.bus.observe_answered(self.latest_ns, poll, delay_ns, responder.frame());
             }
-            _ => self.bus.observe(at_ns, self.port.octets(frame)),
+            _ => self.bus.observe(self.latest_ns, self.port.octets(frame)),
         }
         Ok(())
     }
@@ -368,14 +436,19 @@ fn message_type(frame: &[u8]) -> Option<MessageType> {
     }
 }
 
-fn is_soa(frame: &[u8]) -> bool {
-    message_type(frame) == Some(MessageType::SOA)
+fn is_request(frame: &[u8]) -> bool {
+    matches!(message_type(frame), Some(MessageType::SOA | MessageType::PREQ))
 }
 
-/// Whether the asynchronous phase of a SoA is over with the next frame: a SoC or SoA of the same sender.
-fn ends(soa: &[u8], next: &[u8]) -> bool {
-    let starts = matches!(message_type(next), Some(MessageType::SOC | MessageType::SOA));
-    starts && soa.get(6..12) == next.get(6..12)
+/// Whether the slot of a request is over with a later frame of the same sender: that of a SoA with a SoC or SoA, that
+/// of a PReq with the SoC of the next cycle. A managing node may accept a PRes until then.
+fn ends(request: &[u8], next: &[u8]) -> bool {
+    let ends = match message_type(next) {
+        Some(MessageType::SOC) => true,
+        Some(MessageType::SOA) => message_type(request) == Some(MessageType::SOA),
+        _ => false,
+    };
+    ends && request.get(6..12) == next.get(6..12)
 }
 
 /// Whether a frame of this node is a response to a poll.
@@ -397,7 +470,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_phase_ends_with_the_next_soc_or_soa_of_its_sender() {
+    fn a_slot_ends_with_the_next_soc_or_soa_of_its_sender() {
         let frame = |source: u8, ethertype: [u8; 2], kind: u8| {
             let mut frame = vec![0; 60];
             frame[11] = source;
@@ -406,18 +479,20 @@ mod tests {
             frame
         };
         let powerlink = [0x88, 0xab];
-        let soa = frame(1, powerlink, 5);
-        assert!(is_soa(&soa) && !is_soa(&frame(1, powerlink, 6)) && !is_soa(&soa[..14]));
-        for (next, over) in [
-            (frame(1, powerlink, 5), true),
-            (frame(1, powerlink, 1), true),
+        let (soa, preq) = (frame(1, powerlink, 5), frame(1, powerlink, 3));
+        assert!(is_request(&soa) && is_request(&preq) && !is_request(&soa[..14]));
+        assert!(!is_request(&frame(1, powerlink, 6)));
+        for (next, ends_phase, ends_poll) in [
+            (frame(1, powerlink, 5), true, false),
+            (frame(1, powerlink, 1), true, true),
             // Its own ASnd, an answer of another node, and a SoA of another managing node.
-            (frame(1, powerlink, 6), false),
-            (frame(2, powerlink, 6), false),
-            (frame(2, powerlink, 5), false),
-            (frame(1, [8, 0], 5), false),
+            (frame(1, powerlink, 6), false, false),
+            (frame(2, powerlink, 6), false, false),
+            (frame(2, powerlink, 5), false, false),
+            (frame(1, [8, 0], 5), false, false),
         ] {
-            assert_eq!(ends(&soa, &next), over, "{:?}", &next[11..15]);
+            let over = (ends(&soa, &next), ends(&preq, &next));
+            assert_eq!(over, (ends_phase, ends_poll), "{:?}", &next[11..15]);
         }
     }
 }

@@ -10,6 +10,7 @@ use onbeat_report::{Input, Outcome, Progress, Run};
 use onbeat_wire::powerlink::NodeId;
 
 use crate::error::StartError;
+use crate::realtime::NodeThread;
 use crate::{File, Host, NodeHost, NodePlacement, Project, Runner, Sender, Simulation, Station};
 
 /// A file and the choices that have precedence over it.
@@ -151,8 +152,8 @@ impl Session<'_> {
         run.inputs().add(Input::interface(interface));
         let _signals = Guard::install();
         let end_ns = self.seconds.map_or(u64::MAX, |seconds| now_ns() + (seconds * 1e9) as u64);
-        {
-            let _realtime = self.file.realtime.enter()?;
+        let notes: Vec<String> = {
+            let thread = NodeThread::enter(&self.file.realtime)?;
             runner.run(
                 |station| simulation.turn(station),
                 |station| {
@@ -163,10 +164,12 @@ impl Session<'_> {
                     interrupt::check().is_ok() && now_ns() < end_ns
                 },
             )?;
-        }
+            thread.notes().collect()
+        };
         progress.clear();
         let mut outcome = run.finish();
         runner.report(&simulation, &mut outcome)?;
+        notes.into_iter().for_each(|note| outcome.note(note));
         Ok(outcome)
     }
 }

@@ -29,8 +29,9 @@ pub struct NodePlacement<'a> {
 }
 
 impl NodePlacement<'_> {
-    fn open(&self) -> onbeat_link::Result<Box<dyn onbeat_link::Port>> {
-        let confirm = self.sender == Sender::Automatic;
+    /// `responds`: the node answers requests, and measures its responses by the time stamps of the driver.
+    fn open(&self, responds: bool) -> onbeat_link::Result<Box<dyn onbeat_link::Port>> {
+        let confirm = self.sender == Sender::Automatic || responds && self.backend.stamps();
         let others: &[_] = if self.virtual_ethernet.is_some() { &ETHER_TYPES } else { &[] };
         let options = options(confirm, others);
         onbeat_link::open(self.backend, self.namespace, self.interface, options)
@@ -63,7 +64,7 @@ impl File {
         node: NodeId,
         place: &NodePlacement<'_>,
     ) -> Result<Runner<ControlledNode>, StartError> {
-        let port = place.open()?;
+        let port = place.open(true)?;
         let mut controlled = self.network.controlled(node, port.mac_address())?;
         let store = self.connect_store(node, &mut controlled)?;
         let mut runner = match place.sender {
@@ -104,7 +105,7 @@ impl File {
     /// The interface or its back end is not available, or does not support launch times; a mapping of the
     /// network cannot be used.
     pub fn managing(&self, place: &NodePlacement<'_>) -> Result<Runner<ManagingNode>, StartError> {
-        let port = place.open()?;
+        let port = place.open(false)?;
         let mac = port.mac_address();
         let managing = match &self.project {
             Some(project) => project.project.managing(mac).map_err(NetworkError::Mapping)?,

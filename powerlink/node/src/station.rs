@@ -60,6 +60,11 @@ pub trait Station: Node + Send {
     /// The number of received frames of other managing nodes than that of the network.
     fn foreign_frames(&self) -> u64;
 
+    /// The number of requests that a controlled node did not answer, since their slot was over.
+    fn late_requests(&self) -> u64 {
+        0
+    }
+
     /// The boot of each node of a managing node.
     fn boots(&self) -> Vec<BootRecord> {
         Vec::new()
@@ -118,10 +123,10 @@ impl Station for ControlledNode {
 
     fn is_kept(event: &cn::Event) -> bool {
         use cn::Event::{ForeignManager, InvalidFormat, ManagerReplaced, State, Unmapped};
-        use cn::Event::{NotStored, Restored, Stored};
+        use cn::Event::{LateRequest, NotStored, Restored, Stored};
         matches!(event, State { .. } | Unmapped { .. } | InvalidFormat)
             || matches!(event, ForeignManager(_) | ManagerReplaced { .. })
-            || matches!(event, Stored | Restored | NotStored)
+            || matches!(event, LateRequest(_) | Stored | Restored | NotStored)
     }
 
     fn description(event: &cn::Event) -> String {
@@ -136,6 +141,9 @@ impl Station for ControlledNode {
             }
             cn::Event::ManagerReplaced { before, mac } => {
                 format!("managing node {mac} has taken over from {before}")
+            }
+            cn::Event::LateRequest(count) => {
+                format!("late request not answered, its slot was over; {count} so far")
             }
             cn::Event::Stored => "parameters stored".into(),
             cn::Event::Restored => {
@@ -152,6 +160,10 @@ impl Station for ControlledNode {
 
     fn foreign_frames(&self) -> u64 {
         ControlledNode::foreign_frames(self)
+    }
+
+    fn late_requests(&self) -> u64 {
+        ControlledNode::late_requests(self)
     }
 
     fn has_room(&self) -> bool {

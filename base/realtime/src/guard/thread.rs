@@ -10,7 +10,7 @@ use crate::{CpuSet, Error, Result, Scheduling};
 /// Marks a guard that must be dropped by the thread that created it.
 type ThreadBound = PhantomData<*const ()>;
 
-/// Runs the calling thread with a real-time policy; restores the former policy on drop.
+/// Runs the calling thread with a policy; restores the former policy on drop.
 ///
 /// Cost: a thread that does not wait blocks its CPU for all lower priorities, permanently if the kernel's
 /// throttling is off. Threads that it starts inherit the policy.
@@ -28,9 +28,10 @@ impl SchedulingGuard {
     /// # Errors
     /// [`Error::Priority`]; [`Error::System`]: insufficient privileges.
     pub fn take(scheduling: Scheduling) -> Result<Self> {
-        let (Scheduling::Fifo(priority) | Scheduling::RoundRobin(priority)) = scheduling;
-        if !(1..=99).contains(&priority) {
-            return Err(Error::Priority(priority.into()));
+        if let Scheduling::Fifo(priority) | Scheduling::RoundRobin(priority) = scheduling {
+            if !(1..=99).contains(&priority) {
+                return Err(Error::Priority(priority.into()));
+            }
         }
         let refused = |errno| {
             Error::system(
@@ -42,7 +43,10 @@ impl SchedulingGuard {
         };
         let before = ThreadPolicy::of(0).map_err(refused)?;
         let slack_before_ns = slack().map_err(refused)?;
-        ThreadPolicy::from(scheduling).set(0).map_err(refused)?;
+        // A thread without a real-time policy keeps its nice value.
+        if scheduling.is_real_time() || before.is_real_time() {
+            ThreadPolicy::from(scheduling).set(0).map_err(refused)?;
+        }
         Ok(Self { before, slack_before_ns, of_this_thread: PhantomData })
     }
 }

@@ -10,7 +10,8 @@ use crate::{Capability, Clock, Feature, PortOptions};
 /// Features of the interface.
 pub(super) struct InterfaceFeatures {
     confirm: bool,
-    tx_stamps: bool,
+    /// The driver stamps transmitted frames, or the NIC is enabled to.
+    pub(super) tx_stamps: bool,
     /// Enabled NIC time stamps.
     pub(super) stamps: HardwareStamps,
     txtime: Option<Txtime>,
@@ -30,15 +31,16 @@ impl InterfaceFeatures {
         let stamping = ethtool
             .and_then(|ethtool| ethtool.timestamping(interface))
             .map_err(|error| error.to_string());
+        // Drivers without them refuse the query.
+        let stamps = stamps.unwrap_or_default();
         let nic_clock = match &stamping {
             Err(error) => Err(error.clone()),
             Ok(stamping) => clock::of_number(stamping.phc),
         };
         Self {
             confirm: options.confirm,
-            tx_stamps: stamping.is_ok_and(|stamping| stamping.tx_software || stamping.tx_hardware),
-            // Drivers without them refuse the query.
-            stamps: stamps.unwrap_or_default(),
+            tx_stamps: stamps.tx || stamping.is_ok_and(|stamping| stamping.tx_software),
+            stamps,
             txtime,
             clock: options.clock,
             nic_clock,

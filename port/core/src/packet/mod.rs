@@ -84,6 +84,8 @@ pub struct PacketPort {
     multicast: Vec<MacAddress>,
     source: FrameSource,
     sent: TransmissionTracker,
+    /// Sent frames are stamped.
+    stamped: bool,
     diagnostics: Diagnostics,
     nic_clock: Option<NicClock>,
     // Unmapped before the socket is closed.
@@ -189,6 +191,7 @@ impl PacketPort {
             multicast: Vec::with_capacity(MAX_MULTICAST),
             source,
             sent: TransmissionTracker::new(),
+            stamped: offers.tx_stamps,
             diagnostics: Diagnostics::default(),
             nic_clock: offers.nic_clock.ok(),
             options,
@@ -218,8 +221,12 @@ impl PacketPort {
         match self.socket.send(frame, launch) {
             Ok(()) => {
                 self.diagnostics.sent += 1;
-                if self.confirms() {
-                    self.sent.taken(slot, cause);
+                match self.confirms() {
+                    // The kernel reports a missed launch without a stamp as well.
+                    true if self.stamped || launch.is_some() => drop(self.sent.taken(slot, cause)),
+                    // No report will come: none is read.
+                    true => self.sent.skip(),
+                    false => {}
                 }
                 Ok(())
             }

@@ -11,9 +11,9 @@ pub(crate) fn of_tai(ns: u64) -> Stamp {
     Stamp { ns: ns.saturating_sub(apart), source: StampSource::Software }
 }
 
-/// The present time.
+/// The present time, of this process.
 pub(crate) fn now() -> Stamp {
-    Stamp { ns: clock::realtime(), source: StampSource::Software }
+    Stamp { ns: clock::realtime(), source: StampSource::Process }
 }
 
 /// Returns the difference of the clocks, if the second was read a moment after the first.

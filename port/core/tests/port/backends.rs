@@ -3,7 +3,7 @@
 use crate::common::Cable;
 use onbeat_link::{Backend, Error, PortOptions, Purpose, XdpPort, XskPort, backends};
 use onbeat_netdev::{Namespace, VethEnd};
-use onbeat_testing::{Feature as Needs, ForeignProgram, require_all};
+use onbeat_testing::{Feature as Needs, ForeignProgram, drop_capabilities, require_all};
 
 fn best(cable: &Cable, purpose: Purpose) -> Backend {
     backends(cable.near.namespace(), "p0").unwrap().best(purpose).unwrap().0.backend
@@ -68,15 +68,6 @@ fn unusable_back_ends_are_refused_with_the_reported_reason() {
 
     let cable = Cable::with(VethEnd::new("p0").queues(1, 2));
     refused(&cable, "it has 2 receive queues", "ethtool -L p0");
-}
-
-/// Takes all capabilities from the calling thread, and from those it starts.
-fn drop_capabilities() {
-    let header = [0x2008_0522_u32, 0];
-    let none = [0_u32; 6];
-    // SAFETY: header and data of version 3 of capset, which only reads them.
-    let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
-    assert_eq!(result, 0);
 }
 
 #[test]

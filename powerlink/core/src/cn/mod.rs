@@ -33,6 +33,7 @@ use crate::frame::Outbox;
 use crate::nmt::{self, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction, check_write};
+use crate::report::ReportInterval;
 use crate::sdo::{Objects, OutgoingFrame, Server, WriteOutcome, timeout_ns};
 use automatic::AutomaticResponse;
 pub use automatic::{POLL_KEY_LEN, PollKey, Response};
@@ -105,6 +106,9 @@ pub enum Event {
         /// The new address.
         mac: MacAddress,
     },
+    /// A request was not answered, since its slot was over; with the number of such requests so far. Reported at most
+    /// once per second.
+    LateRequest(u64),
     /// The owner of an ARP table must resolve the IP address of this node again.
     FlushArp(NodeId),
     /// The managing node published the list of nodes of this service.
@@ -180,8 +184,10 @@ pub struct ControlledNode {
     store: Option<Store>,
     pub(crate) queue: Queue,
     automatic: AutomaticResponse,
-    /// The phase of the current frame is over.
+    /// The slot of the current frame is over.
     late: bool,
+    late_requests: u64,
+    late_reports: ReportInterval,
     pub(crate) out: Outbox,
     events: VecDeque<Event>,
     time: NetTime,
@@ -222,6 +228,8 @@ impl ControlledNode {
             queue: Queue::default(),
             automatic: AutomaticResponse::default(),
             late: false,
+            late_requests: 0,
+            late_reports: ReportInterval::default(),
             out: Outbox::default(),
             events: VecDeque::new(),
             time: NetTime::default(),

@@ -80,7 +80,7 @@ impl ControlledNode {
         }
         self.multiplex.preq(preq.multiplexed_slot);
         // The response first: everything else is less urgent.
-        if !self.automatic.answered {
+        if !self.automatic.answered && self.is_in_time(now_ns) {
             self.send_pres();
         }
         self.cycle_event(now_ns, CycleEvent::Preq);
@@ -125,7 +125,7 @@ impl ControlledNode {
         self.nmt(now_ns, nmt::Event::Soa);
         self.cycle_event(now_ns, CycleEvent::Soa);
         if soa.target == self.node && self.state.answers() {
-            self.requested(soa);
+            self.requested(now_ns, soa);
         }
         self.prepare_responses();
         if self.automatic.on && self.state.is_cyclic() {
@@ -133,8 +133,8 @@ impl ControlledNode {
         }
     }
 
-    fn requested(&mut self, soa: &Soa) {
-        let answers = !self.late;
+    fn requested(&mut self, now_ns: u64, soa: &Soa) {
+        let answers = self.is_in_time(now_ns);
         match soa.service {
             RequestedService::IDENT_REQUEST if answers => self.send_ident_response(),
             RequestedService::STATUS_REQUEST => {
@@ -149,12 +149,29 @@ impl ControlledNode {
         }
     }
 
-    /// Handles a SoA whose asynchronous phase is over, since the next SoC or SoA was received already: as any, but
-    /// without an answer, which would disturb the phase of another node.
+    /// Handles a frame whose slot is over: a SoA if the next SoC or SoA was received already, a PReq if the SoC of
+    /// the next cycle was. As any other, but a request is not answered: the answer would disturb the slot of another
+    /// node.
     pub fn handle_late_frame(&mut self, now_ns: u64, frame: &[u8]) {
         self.late = true;
         self.receive(now_ns, frame);
         self.late = false;
+    }
+
+    /// The number of requests that were not answered, since their slot was over.
+    pub fn late_requests(&self) -> u64 {
+        self.late_requests
+    }
+
+    /// Whether a request to this node may be answered. A late one is counted and reported.
+    fn is_in_time(&mut self, now_ns: u64) -> bool {
+        if self.late {
+            self.late_requests += 1;
+            if self.late_reports.is_due(now_ns) {
+                self.events.push_back(Event::LateRequest(self.late_requests));
+            }
+        }
+        !self.late
     }
 
     fn nmt_command(&mut self, now_ns: u64, destination: NodeId, telegram: &NmtCommand<'_>) {

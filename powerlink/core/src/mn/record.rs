@@ -44,6 +44,11 @@ impl ManagingNode {
         self.stations.iter().map(BootRecord::from)
     }
 
+    /// The instant of the next SoC, in nanoseconds, or of the present one while it is due.
+    pub fn next_soc_ns(&self) -> u64 {
+        self.soc_ns
+    }
+
     /// The number of received frames of other managing nodes.
     pub fn foreign_frames(&self) -> u64 {
         self.foreign_frames

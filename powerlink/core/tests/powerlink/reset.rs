@@ -2,9 +2,9 @@
 //! StatusResponse in succession are late: it aborts and closes its connection after the reset, and opens another one.
 
 use onbeat_powerlink::Node;
-use onbeat_powerlink::cn::ControlledNode;
+use onbeat_powerlink::cn::{ControlledNode, Event};
 use onbeat_powerlink::nmt::State;
-use onbeat_wire::powerlink::{Body, NmtState, RequestedService, Service, multicast};
+use onbeat_wire::powerlink::{Body, MessageType, NmtState, RequestedService, Service, multicast};
 
 use crate::common::{CN_MAC, MN_MAC, controlled_node, message};
 
@@ -110,7 +110,7 @@ fn a_node_that_is_reset_in_the_middle_of_a_write_is_configured_again() {
     assert_eq!((&response[..4], response[5], response[6]), (&sequence(2, 2, 2, 2)[..], 1, 0x80));
 }
 
-/// SoA with requests and an invite, of which the next SoA was received already.
+/// SoA with requests and an invite, of which the next SoA was received already, and a poll of a former cycle.
 #[test]
 fn a_request_whose_phase_is_over_is_not_answered() {
     let mut bench = Bench { node: controlled_node(1, CN_MAC), now_ns: 0 };
@@ -128,4 +128,15 @@ fn a_request_whose_phase_is_over_is_not_answered() {
     let frames = bench.sdo_frames();
     assert_eq!(frames.len(), 1, "the answer to the connection request stays queued");
     assert!(bench.pass(&soa(RequestedService::IDENT_REQUEST)).is_some());
+
+    bench.pass(&frame(multicast::SOC.0, &[1, 255, 240]));
+    let poll = frame(CN_MAC.0, &[3, 1, 240, 0, 0, 0, 0, 0, 0, 0]);
+    bench.node.handle_late_frame(bench.now_ns, &poll);
+    assert_eq!(bench.node.poll_transmit(), None);
+    assert!(bench.pass(&poll).is_some_and(|response| response[14] == MessageType::PRES.0));
+    // Each is counted; they are reported at most once per second.
+    assert_eq!(bench.node.late_requests(), 4);
+    let events = std::iter::from_fn(|| bench.node.poll_event());
+    let late: Vec<_> = events.filter(|event| matches!(event, Event::LateRequest(_))).collect();
+    assert_eq!(late, [Event::LateRequest(1)]);
 }
