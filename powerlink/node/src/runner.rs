@@ -121,6 +121,7 @@ impl<S: Station> Runner<S> {
 
     /// Connects the host to the IP network of the bus.
     pub(crate) fn attach(&mut self, others: VirtualEthernet) {
+        self.station.serve_datagrams();
         self.others = Some(others);
     }
 
@@ -223,7 +224,8 @@ impl<S: Station> Runner<S> {
                 self.after(None, &mut process)?;
             }
             // After everything with a deadline.
-            if self.others.as_mut().is_some_and(|others| others.serve(&mut self.station)) {
+            let now_ns = self.port.now().0;
+            if self.others.as_mut().is_some_and(|others| others.serve(now_ns, &mut self.station)) {
                 self.after(None, &mut process)?;
             }
             if let Some(done) = self.store.as_mut().and_then(Store::done) {
