@@ -29,6 +29,7 @@ mod modes;
 mod origin;
 mod powerlink;
 mod powerlink_ethernet;
+mod powerlink_sdo;
 mod private;
 mod probe;
 mod reload;

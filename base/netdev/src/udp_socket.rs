@@ -28,7 +28,8 @@ pub fn udp_socket(
     // A socket belongs to the namespace of the thread that opens it.
     namespace.run(|| {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let opened = socket(AddressFamily::Inet, SockType::Datagram, flags, None).map_err(failed)?;
+        let opened =
+            socket(AddressFamily::Inet, SockType::Datagram, flags, None).map_err(failed)?;
         setsockopt(&opened, sockopt::BindToDevice, &interface.into()).map_err(failed)?;
         bind(opened.as_raw_fd(), &SockaddrIn::from(address)).map_err(failed)?;
         Ok(UdpSocket::from(opened))

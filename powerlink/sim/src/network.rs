@@ -334,7 +334,8 @@ impl Network {
     /// Connects a diagnostic device behind the controlled nodes.
     pub fn add_diagnostic(&mut self) {
         let mac = mac(NodeId::DIAGNOSTIC);
-        let device = MachineNode::Diagnostic(DiagnosticDevice::new(mac, NodeId::MN, SDO_TIMEOUT_NS));
+        let device =
+            MachineNode::Diagnostic(DiagnosticDevice::new(mac, NodeId::MN, SDO_TIMEOUT_NS));
         self.bus.add(mac, Machine::new(device));
     }
 

@@ -94,13 +94,12 @@ impl Catalog {
         }
         let mut found = Vec::new();
         for objects in self.dictionaries() {
-            found.extend(objects.objects().map(|(object, _)| object).filter(|object| {
-                match sub {
-                    Some(sub) => {
-                        u16::from(object.sub) == sub && self.record(object.index) == Some(head.to_owned())
-                    }
-                    None => self.is_named(*object, head),
+            found.extend(objects.objects().map(|(object, _)| object).filter(|object| match sub {
+                Some(sub) => {
+                    u16::from(object.sub) == sub
+                        && self.record(object.index) == Some(head.to_owned())
                 }
+                None => self.is_named(*object, head),
             }));
         }
         found.sort_unstable();
@@ -135,7 +134,9 @@ impl Catalog {
         if let Some(digits) = text.strip_prefix("hex:") {
             let octets = value::octets(&format!("0x{digits}")).filter(|_| !digits.is_empty());
             let octets = octets.or(digits.is_empty().then(Vec::new));
-            return octets.ok_or_else(|| format!("invalid octets {text:?}; write two digits for each, such as hex:01ff"));
+            return octets.ok_or_else(|| {
+                format!("invalid octets {text:?}; write two digits for each, such as hex:01ff")
+            });
         }
         let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
         if let Some(text) = text.strip_prefix("text:").or(quoted) {
@@ -155,7 +156,9 @@ impl Catalog {
         value::value(data_type, text)
             .filter(|_| !is_empty)
             .filter(|octets| data_type.fixed_len().is_none_or(|len| len == octets.len()))
-            .ok_or_else(|| format!("invalid value {text:?} of object {object}; its type is {data_type}"))
+            .ok_or_else(|| {
+                format!("invalid value {text:?} of object {object}; its type is {data_type}")
+            })
     }
 }
 

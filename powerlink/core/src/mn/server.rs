@@ -21,7 +21,8 @@ use crate::nmt::{MnEvent, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo;
 use crate::sdo::{
-    Client, DatagramServer, Objects, OutgoingFrame, Server, WriteOutcome, parse_datagram, timeout_ns,
+    Client, DatagramServer, Objects, OutgoingFrame, Server, WriteOutcome, parse_datagram,
+    timeout_ns,
 };
 
 /// The server's connections, and commands by their objects.
@@ -175,7 +176,8 @@ impl ManagingNode {
     /// Executes a commanded reset once its answer was sent; returns whether it did.
     pub(super) fn reset_commanded(&mut self, now_ns: u64) -> bool {
         let ObjectServer { frames, datagrams, reset, .. } = &mut self.server;
-        let is_answered = frames.is_empty() && datagrams.as_ref().is_none_or(DatagramServer::is_idle);
+        let is_answered =
+            frames.is_empty() && datagrams.as_ref().is_none_or(DatagramServer::is_idle);
         let Some(command) = reset.take_if(|_| is_answered) else { return false };
         let none = self.od.set_number(profile::RESET_COMMAND, profile::NO_COMMAND.into());
         debug_assert!(none.is_ok(), "a command is an octet");

@@ -9,8 +9,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use onbeat_netdev::Namespace;
 use onbeat_powerlink::ethernet;
 use onbeat_powerlink::od::Abort;
-use onbeat_powerlink::od::profile::{FEATURES, SDO_MULTIPLE};
 use onbeat_powerlink::od::ObjectId;
+use onbeat_powerlink::od::profile::{FEATURES, SDO_MULTIPLE};
 use onbeat_powerlink::sdo::{CompletedRequest, Request, UDP_PORT};
 use onbeat_wire::powerlink::NodeId;
 
@@ -137,7 +137,10 @@ impl ObjectClient {
     ///
     /// # Errors
     /// The node does not answer.
-    pub fn read(&mut self, objects: &[ObjectId]) -> Result<Vec<Result<Vec<u8>, Abort>>, ClientError> {
+    pub fn read(
+        &mut self,
+        objects: &[ObjectId],
+    ) -> Result<Vec<Result<Vec<u8>, Abort>>, ClientError> {
         if objects.len() > 1 && self.reads_multiple()? {
             let CompletedRequest { result, results, .. } =
                 self.execute(Request::ReadMultiple(objects.to_vec()))?;

@@ -57,7 +57,9 @@ impl UdpClient {
             match done {
                 None => {}
                 // The peer aborts on its open connection.
-                Some(done) if done.result == Err(Abort::TIME_OUT) && !self.client.is_connected() => {
+                Some(done)
+                    if done.result == Err(Abort::TIME_OUT) && !self.client.is_connected() =>
+                {
                     let (node, address) = (self.node, self.address);
                     let timeout_s = self.timeout_ns as f64 / 1e9;
                     return Err(ClientError::Silent { node, address, timeout_s });

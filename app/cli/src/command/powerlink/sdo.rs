@@ -86,7 +86,7 @@ struct WriteOptions {
     #[command(flatten)]
     peer: Peer,
     /// Object as for read, and its value; further objects and values
-    #[arg(required = true, value_name = "OBJECT VALUE", allow_hyphen_values = true)]
+    #[arg(required = true, value_name = "OBJECT VALUE", allow_negative_numbers = true)]
     values: Vec<String>,
     /// Write the octets of PATH to one object
     #[arg(long, value_name = "PATH")]
@@ -156,7 +156,9 @@ impl ReadOptions {
         let objects = self.objects.iter().map(|name| find(&catalog, name));
         let objects = objects.collect::<Result<Vec<ObjectId>>>()?;
         if self.file.is_some() && objects.len() > 1 {
-            return Err(Failure::new("--file contains one object; read the others by further commands"));
+            return Err(Failure::new(
+                "--file contains one object; read the others by further commands",
+            ));
         }
         let mut client = self.peer.client()?;
         let results = client.read(&objects)?;
@@ -211,7 +213,8 @@ impl WriteOptions {
 impl Peer {
     fn catalog(&self) -> Result<Catalog> {
         let Some(path) = &self.xdd else { return Ok(Catalog::new(Description::default())) };
-        let text = file::read_text(path, LONGEST_XDD).map_err(|error| unusable(path, "read", &error))?;
+        let text =
+            file::read_text(path, LONGEST_XDD).map_err(|error| unusable(path, "read", &error))?;
         let description = onbeat_xdd::read(&text).map_err(|faults| {
             let faults: Vec<String> = faults
                 .iter()
@@ -240,7 +243,8 @@ impl Peer {
     ) -> Result {
         let succeeded = accesses.iter().all(|(_, result)| result.is_ok());
         if self.json {
-            let report = |(object, result): (ObjectId, _)| AccessReport::new(catalog, object, result);
+            let report =
+                |(object, result): (ObjectId, _)| AccessReport::new(catalog, object, result);
             let objects = accesses.into_iter().map(report).collect();
             output::print_json(&Report { node: self.node, objects })?;
             return Ok(CommandResult::good_if(succeeded));
@@ -257,7 +261,8 @@ impl Peer {
                 }
                 Err(abort) => {
                     let node = self.node;
-                    let remedy = remedy(abort).map_or(String::new(), |remedy| format!("; {remedy}"));
+                    let remedy =
+                        remedy(abort).map_or(String::new(), |remedy| format!("; {remedy}"));
                     output::print(&format!(
                         "{object}{name}: node {node} aborted with {abort}{remedy}\n"
                     ))?;
@@ -283,7 +288,11 @@ impl AccessReport {
             octets: octets.map(|octets| hexadecimal(octets)),
             abort: result.as_ref().err().map(|abort| AbortReport {
                 code: format!("{:#010x}", abort.0),
-                reason: abort.to_string().split_once(": ").map_or("", |(_, reason)| reason).to_owned(),
+                reason: abort
+                    .to_string()
+                    .split_once(": ")
+                    .map_or("", |(_, reason)| reason)
+                    .to_owned(),
             }),
         }
     }
@@ -339,8 +348,6 @@ fn json(value: &Value) -> serde_json::Value {
 fn remedy(abort: Abort) -> Option<&'static str> {
     Some(match abort {
         Abort::NO_OBJECT | Abort::NO_SUB_INDEX => "check it in the device description of the node",
-        Abort::READ_ONLY | Abort::UNSUPPORTED_ACCESS => "it can be read only",
-        Abort::WRITE_ONLY => "it can be written only",
         Abort::TYPE | Abort::TOO_LONG | Abort::TOO_SHORT => {
             "write a value of its type, such as u16:500, or use --xdd"
         }
@@ -366,13 +373,14 @@ mod tests {
             "read 240 1008 1018/01 --interface eth1 --json",
             "read 1 NMT_CycleLen_U32 --address 10.0.0.7 --timeout 500ms",
             "write 1 1006 5000",
-            "write 1 6423/01 -5",
+            "write 1 6423/01 -5 --interface eth1",
             "write 1 2000 --file curve.bin",
         ] {
             let parsed = parse(&format!("powerlink sdo {line}"));
             assert!(matches!(parsed, Ok(Command::Powerlink(_))), "{line}: {parsed:?}");
         }
-        for line in ["read 1", "read 251 1006", "write 1", "read 1 1006 --address a", "delete 1 1006"]
+        for line in
+            ["read 1", "read 251 1006", "write 1", "read 1 1006 --address a", "delete 1 1006"]
         {
             assert!(parse(&format!("powerlink sdo {line}")).is_err(), "{line}");
         }
