@@ -26,13 +26,13 @@ const IDLE_NS: u64 = 1_000_000_000;
 /// Connections of a server.
 const CONNECTIONS: u16 = 8;
 
-/// A node with a server.
-trait Served: Node {
+/// A node that handles datagrams.
+trait DatagramNode: Node {
     fn receive(&mut self, now_ns: u64, from: SocketAddrV4, datagram: &[u8]);
     fn poll(&mut self) -> Option<(SocketAddrV4, Vec<u8>)>;
 }
 
-impl Served for ControlledNode {
+impl DatagramNode for ControlledNode {
     fn receive(&mut self, now_ns: u64, from: SocketAddrV4, datagram: &[u8]) {
         self.handle_datagram(now_ns, from, datagram);
     }
@@ -41,7 +41,7 @@ impl Served for ControlledNode {
     }
 }
 
-impl Served for ManagingNode {
+impl DatagramNode for ManagingNode {
     fn receive(&mut self, now_ns: u64, from: SocketAddrV4, datagram: &[u8]) {
         self.handle_datagram(now_ns, from, datagram);
     }
@@ -64,7 +64,7 @@ impl Peer {
     }
 
     /// Exchanges datagrams until both ends have none; returns the completed requests.
-    fn exchange(&mut self, now_ns: u64, node: &mut impl Served) -> Vec<CompletedRequest> {
+    fn exchange(&mut self, now_ns: u64, node: &mut impl DatagramNode) -> Vec<CompletedRequest> {
         let mut done = Vec::new();
         loop {
             if let Some(frame) = self.out.pop_front() {
@@ -84,14 +84,18 @@ impl Peer {
     fn execute(
         &mut self,
         now_ns: u64,
-        node: &mut impl Served,
+        node: &mut impl DatagramNode,
         request: Request,
     ) -> Option<Result<Vec<u8>, Abort>> {
         self.client.request(now_ns, request, &mut self.out);
         self.exchange(now_ns, node).pop().map(|done| done.result)
     }
 
-    fn read(&mut self, now_ns: u64, node: &mut impl Served) -> Option<Result<Vec<u8>, Abort>> {
+    fn read(
+        &mut self,
+        now_ns: u64,
+        node: &mut impl DatagramNode,
+    ) -> Option<Result<Vec<u8>, Abort>> {
         self.execute(now_ns, node, Request::Read(profile::NMT_STATE))
     }
 }
