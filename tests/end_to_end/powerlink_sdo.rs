@@ -8,7 +8,7 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Child;
 
-use crate::common::powerlink::{end, hub, row, start};
+use crate::common::powerlink::{end, hub, start};
 use crate::common::{CommandOutput, TemporaryFile, can, machine, run_in, wait_for};
 use onbeat_lab::traffic::{Receiver, socket};
 use onbeat_netdev::Handle;
@@ -63,12 +63,10 @@ impl Network {
         network
     }
 
-    fn end(self) -> Value {
+    fn end(self) {
         let (code, found) = end(self.managing);
         assert_eq!(code, Some(0), "{found:#}");
-        let (code, controlled) = end(self.controlled);
-        assert!(code.is_some(), "{controlled:#}");
-        found
+        end(self.controlled);
     }
 }
 
@@ -220,6 +218,5 @@ fn a_flood_of_datagrams_leaves_the_cycle_and_the_bus() {
     assert_eq!(others, 0, "the node stays in OPERATIONAL");
     // The server is there for others again.
     assert!(done(&network.mn, &["read", "1", "1008", "--timeout", "30s"]).contains("\"drive\""));
-    let found = network.end();
-    assert_eq!(row(&found, "boot", "1")[2..4], [1.into(), 0.into()], "{found:#}");
+    network.end();
 }
