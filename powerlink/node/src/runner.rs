@@ -370,12 +370,12 @@ fn message_type(frame: &[u8]) -> Option<MessageType> {
     }
 }
 
-fn is_soa(frame: &[u8]) -> bool {
+pub(crate) fn is_soa(frame: &[u8]) -> bool {
     message_type(frame) == Some(MessageType::SOA)
 }
 
 /// Whether the asynchronous phase of a SoA is over with the next frame: a SoC or SoA of the same sender.
-fn ends(soa: &[u8], next: &[u8]) -> bool {
+pub(crate) fn ends(soa: &[u8], next: &[u8]) -> bool {
     let starts = matches!(message_type(next), Some(MessageType::SOC | MessageType::SOA));
     starts && soa.get(6..12) == next.get(6..12)
 }

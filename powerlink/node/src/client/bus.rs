@@ -8,9 +8,10 @@ use onbeat_powerlink::od::Abort;
 use onbeat_powerlink::sdo::{CompletedRequest, Request};
 use onbeat_wire::powerlink::{NodeId, multicast};
 
-use super::ClientError;
+use super::{ClientError, Transport};
 use crate::limits::LONGEST;
 use crate::port::open;
+use crate::runner::{ends, is_soa};
 
 /// Maximum time for the last frames of a connection to leave, in nanoseconds.
 const CLOSE_NS: u64 = 1_000_000_000;
@@ -39,7 +40,7 @@ impl BusClient {
         timeout_ns: u64,
     ) -> Result<Self, ClientError> {
         let mut port = open(Backend::Packet, namespace, interface)?;
-        for group in [multicast::SOA, multicast::ASND] {
+        for group in [multicast::SOC, multicast::SOA, multicast::ASND] {
             port.add_multicast(group)?;
         }
         let slot = port.allocate(LONGEST)?;
@@ -47,30 +48,18 @@ impl BusClient {
         Ok(BusClient { interface: interface.to_owned(), node, timeout_ns, port, slot, device })
     }
 
-    pub(super) fn execute(&mut self, request: Request) -> Result<CompletedRequest, ClientError> {
-        self.device.request(self.port.now().0, request);
-        loop {
-            let deadline = self.device.next_deadline_ns().unwrap_or_default();
-            self.step(Time(deadline))?;
-            match self.device.done.pop_front() {
-                None => {}
-                // The peer aborts on its open connection.
-                Some(done)
-                    if done.result == Err(Abort::TIME_OUT) && !self.device.is_connected() =>
-                {
-                    return Err(self.silence());
-                }
-                Some(done) => return Ok(done),
-            }
-        }
-    }
-
     /// Waits for frames until a time, and handles them.
     fn step(&mut self, until: Time) -> Result<(), ClientError> {
         self.port.wait(until)?;
-        while let Some(frame) = self.port.receive()? {
-            let now_ns = self.port.now().0;
-            self.device.handle_frame(now_ns, self.port.octets(&frame));
+        let mut next = self.port.receive()?;
+        while let Some(frame) = next.take() {
+            next = self.port.receive()?;
+            let octets = self.port.octets(&frame);
+            // A late answer would disturb the phase of another node.
+            let is_over = next.as_ref().is_some_and(|next| ends(octets, self.port.octets(next)));
+            if !(is_soa(octets) && is_over) {
+                self.device.handle_frame(self.port.now().0, octets);
+            }
             self.port.release(frame);
             while let Some(frame) = self.device.poll_transmit() {
                 self.port.update(self.slot, &frame)?;
@@ -99,12 +88,31 @@ impl BusClient {
             }
         }
     }
+}
 
-    pub(super) fn close(mut self) {
+impl Transport for BusClient {
+    fn execute(&mut self, request: Request) -> Result<CompletedRequest, ClientError> {
+        self.device.request(self.port.now().0, request);
+        loop {
+            let deadline = self.device.next_deadline_ns().unwrap_or_default();
+            self.step(Time(deadline))?;
+            match self.device.done.pop_front() {
+                None => {}
+                // The peer aborts on its open connection.
+                Some(done)
+                    if done.result == Err(Abort::TIME_OUT) && !self.device.is_connected() =>
+                {
+                    return Err(self.silence());
+                }
+                Some(done) => return Ok(done),
+            }
+        }
+    }
+
+    fn close(&mut self) {
         self.device.disconnect();
         let end = self.port.now().after(CLOSE_NS.min(self.timeout_ns));
         while !self.device.is_idle() && self.port.now() < end {
-            // Without it, the server closes after its time-out.
             if self.step(end).is_err() {
                 return;
             }

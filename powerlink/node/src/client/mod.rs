@@ -98,15 +98,17 @@ pub enum ClientError {
 }
 
 /// The transport of a client's frames.
-#[derive(Debug)]
-enum Transport {
-    Udp(UdpClient),
-    Bus(Box<BusClient>),
+trait Transport: std::fmt::Debug {
+    /// Executes a request.
+    fn execute(&mut self, request: Request) -> Result<CompletedRequest, ClientError>;
+
+    /// Closes the connection. Without it, the server closes after its time-out.
+    fn close(&mut self);
 }
 
 /// A client of one node.
 #[derive(Debug)]
-pub struct ObjectClient(Transport);
+pub struct ObjectClient(Box<dyn Transport>);
 
 impl ObjectClient {
     /// A client over UDP; the default address is that of the node's id. The time-out in nanoseconds is the longest
@@ -120,7 +122,7 @@ impl ObjectClient {
         timeout_ns: u64,
     ) -> Result<Self, ClientError> {
         let address = SocketAddrV4::new(address.unwrap_or(ethernet::address(node)), UDP_PORT);
-        Ok(ObjectClient(Transport::Udp(UdpClient::open(node, address, timeout_ns)?)))
+        Ok(ObjectClient(Box::new(UdpClient::open(node, address, timeout_ns)?)))
     }
 
     /// A client on the bus, as node 253 of an interface of this namespace.
@@ -130,7 +132,7 @@ impl ObjectClient {
     pub fn on_bus(node: NodeId, interface: &str, timeout_ns: u64) -> Result<Self, ClientError> {
         let namespace = Namespace::current().map_err(onbeat_link::Error::from)?;
         let client = BusClient::open(&namespace, interface, node, timeout_ns)?;
-        Ok(ObjectClient(Transport::Bus(Box::new(client))))
+        Ok(ObjectClient(Box::new(client)))
     }
 
     /// Reads objects: several by one command if the node has it, else one by one.
@@ -142,20 +144,18 @@ impl ObjectClient {
         objects: &[ObjectId],
     ) -> Result<Vec<Result<Vec<u8>, Abort>>, ClientError> {
         if objects.len() > 1 && self.reads_multiple()? {
-            let CompletedRequest { result, results, .. } =
-                self.execute(Request::ReadMultiple(objects.to_vec()))?;
-            match result {
-                Ok(_) => return Ok(results),
-                // The reference stack refuses what exceeds a segment.
-                Err(_) => {}
+            let done = self.0.execute(Request::ReadMultiple(objects.to_vec()))?;
+            // A node may refuse a response that exceeds a segment.
+            if done.result.is_ok() {
+                return Ok(done.results);
             }
         }
-        objects.iter().map(|object| Ok(self.execute(Request::Read(*object))?.result)).collect()
+        objects.iter().map(|object| Ok(self.0.execute(Request::Read(*object))?.result)).collect()
     }
 
     /// Whether the node has commands for several objects (0x1F82).
     fn reads_multiple(&mut self) -> Result<bool, ClientError> {
-        let features = self.execute(Request::Read(FEATURES))?.result.unwrap_or_default();
+        let features = self.0.execute(Request::Read(FEATURES))?.result.unwrap_or_default();
         let features = features.first_chunk().map_or(0, |octets| u32::from_le_bytes(*octets));
         Ok(features & SDO_MULTIPLE != 0)
     }
@@ -169,22 +169,12 @@ impl ObjectClient {
         object: ObjectId,
         value: &[u8],
     ) -> Result<Result<(), Abort>, ClientError> {
-        let done = self.execute(Request::Write(object, value.into()))?;
+        let done = self.0.execute(Request::Write(object, value.into()))?;
         Ok(done.result.map(drop))
     }
 
-    fn execute(&mut self, request: Request) -> Result<CompletedRequest, ClientError> {
-        match &mut self.0 {
-            Transport::Udp(client) => client.execute(request),
-            Transport::Bus(client) => client.execute(request),
-        }
-    }
-
     /// Closes the connection.
-    pub fn close(self) {
-        match self.0 {
-            Transport::Udp(client) => client.close(),
-            Transport::Bus(client) => client.close(),
-        }
+    pub fn close(mut self) {
+        self.0.close();
     }
 }

@@ -12,7 +12,7 @@ use onbeat_powerlink::sdo::{
 use onbeat_realtime::clock::now_ns;
 use onbeat_wire::powerlink::NodeId;
 
-use super::ClientError;
+use super::{ClientError, Transport};
 
 /// Octets of a datagram.
 const LONGEST: usize = 1500;
@@ -43,33 +43,6 @@ impl UdpClient {
             connect().map_err(|source| ClientError::Unreachable { node, address, source })?;
         let (client, out) = (Client::new(timeout_ns), VecDeque::new());
         Ok(UdpClient { node, address, timeout_ns, socket, client, out })
-    }
-
-    pub(super) fn execute(&mut self, request: Request) -> Result<CompletedRequest, ClientError> {
-        self.client.request(now_ns(), request, &mut self.out);
-        loop {
-            self.send().map_err(|error| self.failure(error))?;
-            let done = match self.receive().map_err(|error| self.failure(error))? {
-                Some(datagram) => parse_datagram(&datagram)
-                    .and_then(|sdo| self.client.receive(now_ns(), &sdo, &mut self.out)),
-                None => self.client.handle_deadline(now_ns(), &mut self.out),
-            };
-            match done {
-                None => {}
-                // The peer aborts on its open connection.
-                Some(done)
-                    if done.result == Err(Abort::TIME_OUT) && !self.client.is_connected() =>
-                {
-                    let (node, address) = (self.node, self.address);
-                    let timeout_s = self.timeout_ns as f64 / 1e9;
-                    return Err(ClientError::Silent { node, address, timeout_s });
-                }
-                Some(done) => {
-                    self.send().map_err(|error| self.failure(error))?;
-                    return Ok(done);
-                }
-            }
-        }
     }
 
     fn send(&mut self) -> io::Result<()> {
@@ -107,10 +80,38 @@ impl UdpClient {
             _ => ClientError::Unreachable { node, address, source },
         }
     }
+}
 
-    pub(super) fn close(mut self) {
+impl Transport for UdpClient {
+    fn execute(&mut self, request: Request) -> Result<CompletedRequest, ClientError> {
+        self.client.request(now_ns(), request, &mut self.out);
+        loop {
+            self.send().map_err(|error| self.failure(error))?;
+            let done = match self.receive().map_err(|error| self.failure(error))? {
+                Some(datagram) => parse_datagram(&datagram)
+                    .and_then(|sdo| self.client.receive(now_ns(), &sdo, &mut self.out)),
+                None => self.client.handle_deadline(now_ns(), &mut self.out),
+            };
+            match done {
+                None => {}
+                // The peer aborts on its open connection.
+                Some(done)
+                    if done.result == Err(Abort::TIME_OUT) && !self.client.is_connected() =>
+                {
+                    let (node, address) = (self.node, self.address);
+                    let timeout_s = self.timeout_ns as f64 / 1e9;
+                    return Err(ClientError::Silent { node, address, timeout_s });
+                }
+                Some(done) => {
+                    self.send().map_err(|error| self.failure(error))?;
+                    return Ok(done);
+                }
+            }
+        }
+    }
+
+    fn close(&mut self) {
         self.client.close(&mut self.out);
-        // Without it, the server closes after its time-out.
         let _ = self.send();
     }
 }

@@ -22,9 +22,9 @@ const PRINTED: usize = 64;
 
 /// Read and write objects of a node (SDO)
 ///
-/// Accesses a node by UDP, to its IP address, or with --interface on its bus, as node 253 (a diagnostic device) that
-/// the managing node invites. Objects have an index and a sub-index in hexadecimal, such as 1018/01, or a name, such
-/// as NMT_CycleLen_U32.
+/// Accesses a node over UDP, by its IP address. With --interface it accesses the node on its bus, as node 253 (a
+/// diagnostic device), which the managing node invites. Objects have an index and a sub-index in hexadecimal, such as
+/// 1018/01, or a name, such as NMT_CycleLen_U32.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -46,8 +46,8 @@ enum Sdo {
 
 /// Read objects of a node
 ///
-/// Prints each value by the type of its object: those of the communication profile are known, others with --xdd;
-/// the values of further objects are octets. Several objects are read by one command if the node has it.
+/// Prints each value by the type of its object, which is known for the communication profile, and for other objects
+/// by --xdd. Values of unknown type are octets. Several objects are read by one command if the node has it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -64,15 +64,15 @@ struct ReadOptions {
     #[arg(required = true, value_name = "OBJECT")]
     objects: Vec<String>,
     /// Write the octets of one object to PATH
-    #[arg(long, value_name = "PATH")]
-    file: Option<PathBuf>,
+    #[arg(long = "file", value_name = "PATH")]
+    output: Option<PathBuf>,
 }
 
 /// Write objects of a node
 ///
 /// Writes the objects one by one, and stops at the first that the node refuses. The type of an object determines the
-/// form of its value: a number (decimal, or hexadecimal with 0x), true or false, an IP address, a text, octets (0102).
-/// For any object: hex:0102, text:save, and with a type u16:500.
+/// form of its value: a number (decimal, or hexadecimal with 0x), true or false, a text, or octets.
+/// For any object, a value can be hex:0102, text:save, or have a type, such as u16:500.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -155,7 +155,7 @@ impl ReadOptions {
         let catalog = self.peer.catalog()?;
         let objects = self.objects.iter().map(|name| find(&catalog, name));
         let objects = objects.collect::<Result<Vec<ObjectId>>>()?;
-        if self.file.is_some() && objects.len() > 1 {
+        if self.output.is_some() && objects.len() > 1 {
             return Err(Failure::new(
                 "--file contains one object; read the others by further commands",
             ));
@@ -163,11 +163,11 @@ impl ReadOptions {
         let mut client = self.peer.client()?;
         let results = client.read(&objects)?;
         client.close();
-        if let (Some(path), [Ok(octets)]) = (&self.file, &results[..]) {
+        if let (Some(path), [Ok(octets)]) = (&self.output, &results[..]) {
             files::write(path, octets).map_err(|error| unusable(path, "write", &error))?;
         }
         let accesses = objects.into_iter().zip(results).collect();
-        self.peer.show(&catalog, accesses, self.file.as_deref())
+        self.peer.show(&catalog, accesses, self.output.as_deref())
     }
 }
 
