@@ -1,9 +1,12 @@
-//! A managing and a controlled node on a bus with arbitrary frames at arbitrary times: their frames are
-//! valid and have their own source, and no deadline stays in the past.
+//! A managing and a controlled node on a bus with arbitrary frames at arbitrary times, and arbitrary datagrams
+//! from several peers: their frames and datagrams are valid, frames have their own source, and no deadline stays in
+//! the past.
 //!
 //! The input is a list of events: a kind, a time step, and for a frame its octets. Further bits of the
 //! kind are actions of the two applications, and whether the node's parameters can be stored.
 #![no_main]
+
+use std::net::SocketAddrV4;
 
 use libfuzzer_sys::fuzz_target;
 use onbeat_powerlink::Node;
@@ -12,7 +15,7 @@ use onbeat_powerlink::mn::ManagingNode;
 use onbeat_powerlink::network::{Network, Signal, Station};
 use onbeat_powerlink::od::profile::{self, CONTROLLED_NODE_FEATURES, Identity};
 use onbeat_powerlink::od::{Abort, Access, DataType, Dictionary, Object, ObjectId, id};
-use onbeat_powerlink::sdo::Request;
+use onbeat_powerlink::sdo::{Request, parse_datagram};
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{Message, NetTime, NmtCommandId, NodeId};
 
@@ -109,6 +112,8 @@ fuzz_target!(|octets: &[u8]| {
     let mut controlled = network.controlled(NodeId(1), CN).expect("the node id is valid");
     let mut now_ns = 0;
     controlled.set_store(None).expect("the node has no store of its own");
+    managing.serve_datagrams();
+    controlled.serve_datagrams();
     managing.start(now_ns, NetTime::default());
     controlled.start(now_ns);
     let (mut rest, mut wire) = (octets, Vec::new());
@@ -159,6 +164,9 @@ fuzz_target!(|octets: &[u8]| {
         if let Some(frame) = frame {
             managing.handle_frame(now_ns, &frame);
             controlled.handle_frame(now_ns, &frame);
+            let from = SocketAddrV4::new([192, 168, 100, 50].into(), u16::from(*time % 16));
+            managing.handle_datagram(now_ns, from, &frame[14..]);
+            controlled.handle_datagram(now_ns, from, &frame[14..]);
         }
         let keeps = match controlled.poll_store() {
             Some(StoreCommand::Write(octets)) => {
@@ -174,6 +182,10 @@ fuzz_target!(|octets: &[u8]| {
         }
         sent(&mut managing, NodeId::MN, MN, &mut wire);
         sent(&mut controlled, NodeId(1), CN, &mut wire);
+        let datagrams = [managing.poll_datagram(), controlled.poll_datagram()];
+        for (_, datagram) in datagrams.into_iter().flatten() {
+            assert!(parse_datagram(&datagram).is_some());
+        }
         wire.truncate(64);
         while managing.poll_event().is_some() {}
         while managing.poll_completed().is_some() {}

@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 
 use onbeat_lab::traffic::{Receiver, socket};
-use onbeat_netdev::{Handle, Namespace, VethEnd};
+use onbeat_netdev::{Bridge, Handle, Namespace, VethEnd};
 use serde_json::Value;
 
 use super::json::{can_validate, validate};
@@ -82,6 +82,30 @@ impl Pair {
     pub(crate) fn managing(&self, file: &TemporaryFile) -> Child {
         start(&self.mn, &["powerlink", "mn", file.name(), "--json", "--quiet"])
     }
+}
+
+/// A hub in a namespace, its ports p0 and so on, and a namespace behind each with an interface of this name.
+pub(crate) fn hub<const N: usize>(names: [&str; N]) -> (Handle, [Handle; N]) {
+    let namespace = || Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap();
+    let hub = namespace();
+    hub.create_bridge(&Bridge::new("br0").multicast_snooping(false)).unwrap();
+    hub.set_ipv6("br0", false).unwrap();
+    hub.set_up("br0").unwrap();
+    let mut number = 0;
+    let ends = names.map(|name| {
+        let (handle, port) = (namespace(), format!("p{number}"));
+        number += 1;
+        let far = VethEnd::new(name).queues(1, 1).namespace(handle.namespace());
+        hub.create_veth(&VethEnd::new(&port).queues(1, 1), &far).unwrap();
+        hub.set_master(&port, Some("br0")).unwrap();
+        for (handle, name) in [(&hub, port.as_str()), (&handle, name)] {
+            handle.set_ipv6(name, false).unwrap();
+            handle.set_up(name).unwrap();
+        }
+        handle.wait_carrier(name, super::BOUND).unwrap();
+        handle
+    });
+    (hub, ends)
 }
 
 pub(crate) fn start(handle: &Handle, arguments: &[&str]) -> Child {

@@ -30,6 +30,7 @@ mod origin;
 mod powerlink;
 mod powerlink_ethernet;
 mod powerlink_late;
+mod powerlink_sdo;
 mod private;
 mod probe;
 mod reload;

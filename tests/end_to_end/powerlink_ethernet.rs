@@ -5,10 +5,10 @@
 //!  an unmanaged bus:     plk0 onbeat powerlink mn --- cn, a host like any other
 //! ```
 
-use crate::common::powerlink::{NETWORK, Pair, end, row, start};
+use crate::common::powerlink::{NETWORK, Pair, end, hub, row, start};
 use crate::common::{TemporaryFile, can, machine, wait_for};
 use onbeat_lab::traffic::{Receiver, socket};
-use onbeat_netdev::{Bridge, Handle, Namespace, VethEnd};
+use onbeat_netdev::Handle;
 use onbeat_testing::Feature;
 use onbeat_wire::powerlink::{Body, Message, NmtState, NodeId, RequestedService, Service};
 
@@ -128,21 +128,7 @@ fn hosts_reach_each_other_across_a_bus() {
     machine::exclusive();
     let file = TemporaryFile::with("hosts.toml", HOSTS);
     let name = file.name();
-    let [mn, hub, cn] =
-        [(); 3].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
-    hub.create_bridge(&Bridge::new("br0").multicast_snooping(false)).unwrap();
-    hub.set_ipv6("br0", false).unwrap();
-    hub.set_up("br0").unwrap();
-    for (handle, name, port) in [(&mn, "mn", "p0"), (&cn, "cn", "p1")] {
-        let far = VethEnd::new(name).queues(1, 1).namespace(handle.namespace());
-        hub.create_veth(&VethEnd::new(port).queues(1, 1), &far).unwrap();
-        hub.set_master(port, Some("br0")).unwrap();
-        for (handle, name) in [(&hub, port), (handle, name)] {
-            handle.set_ipv6(name, false).unwrap();
-            handle.set_up(name).unwrap();
-        }
-        handle.wait_carrier(name, crate::common::BOUND).unwrap();
-    }
+    let (hub, [mn, cn]) = hub(["mn", "cn"]);
     // All frames of the bus in both directions, in order.
     let mut tap = Receiver::new(socket::monitor(hub.namespace(), "p0").unwrap());
     let controlled = start(&cn, &["powerlink", "cn", name, "--node", "1", "--json", "--quiet"]);

@@ -104,7 +104,8 @@ mod tests {
                 "profile",
                 "root",
                 "source",
-                "xap"
+                "xap",
+                "xdd"
             ]
         );
     }

@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn arguments_that_name_objects_of_this_host_are_completed() {
         let found = completions::arguments(&Arguments::command(), values);
-        let expected: [(&str, &[&str]); 15] = [
+        let expected: [(&str, &[&str]); 17] = [
             ("onbeat doctor", &["interfaces"]),
             ("onbeat show", &["node", "stream"]),
             ("onbeat reset", &["stream", "node"]),
@@ -95,6 +95,8 @@ mod tests {
             ("onbeat powerlink mn", &["interface"]),
             ("onbeat powerlink cn", &["interface"]),
             ("onbeat powerlink sniff", &["source"]),
+            ("onbeat powerlink sdo read", &["interface"]),
+            ("onbeat powerlink sdo write", &["interface"]),
         ];
         let of = |(command, arguments): (&str, &[&str])| {
             (command.to_owned(), arguments.iter().map(|name| (*name).to_owned()).collect())

@@ -7,6 +7,7 @@
 //! - [`VethPeer`]: the other end of a veth pair, in the same namespace or another one.
 //! - [`UnixSocket`]: the owner of an abstract socket name.
 //! - [`TapInterface`]: an interface whose other end is this process.
+//! - [`udp_socket`]: a UDP socket of one interface.
 //! - [`PacketSocket`]: receives and sends frames of an interface.
 //! - [`PrivateMounts`]: mounts that are visible to one thread only.
 //! - [`Monitor`]: events of devices that are added, changed and removed.
@@ -43,6 +44,7 @@ mod peer;
 mod rtnl;
 mod sysfs;
 mod tap;
+mod udp_socket;
 mod unix_socket;
 
 pub mod ethtool;
@@ -62,4 +64,5 @@ pub use nic_clock::NicClock;
 pub use packet_socket::{PacketSocket, ReceiveBuffers, ReceivedFrame};
 pub use peer::{VethPeer, namespace_files, shell_word};
 pub use tap::TapInterface;
+pub use udp_socket::udp_socket;
 pub use unix_socket::UnixSocket;

@@ -15,6 +15,7 @@
 //! - [`od`]: the object dictionary, with the parameters of all other modules.
 //! - [`cn`]: a controlled node. [`mn`]: a managing node.
 //! - [`code`]: error codes.
+//! - [`diagnostic`]: a device that accesses objects of a node by SDO.
 //! - [`ethernet`]: frames of other protocols on the bus.
 //! - [`network`]: the description of a network, and the nodes built from it.
 //! - [`observe`]: analysis of a bus by its frames.
@@ -28,6 +29,7 @@ extern crate std;
 mod asynchronous;
 pub mod cn;
 pub mod code;
+pub mod diagnostic;
 pub mod dll;
 pub mod ethernet;
 mod frame;

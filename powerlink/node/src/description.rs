@@ -28,7 +28,12 @@ impl File {
         };
         Ok(match (node, &self.project) {
             (Some(node), _) => {
-                let controlled = self.network.controlled(node, mac)?;
+                let mut controlled = self.network.controlled(node, mac)?;
+                let mut nodes = self.network.nodes.iter().zip(&self.nodes);
+                let host = nodes.find(|(station, _)| station.node == node).map(|(_, host)| host);
+                if host.is_some_and(|host| host.host.virtual_ethernet.is_some()) {
+                    controlled.serve_datagrams();
+                }
                 write(controlled.objects(), self.names(node), false)
             }
             (None, Some(project)) => {
@@ -37,7 +42,11 @@ impl File {
                 write(project.project.objects(), names, true)
             }
             (None, None) => {
-                write(self.network.managing(mac)?.objects(), self.managing_names(), true)
+                let mut managing = self.network.managing(mac)?;
+                if self.managing.virtual_ethernet.is_some() {
+                    managing.serve_datagrams();
+                }
+                write(managing.objects(), self.managing_names(), true)
             }
         })
     }

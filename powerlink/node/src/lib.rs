@@ -12,12 +12,15 @@
 //! - [`Runner`]: a node on a port. Repeated cycles need no allocation.
 //! - [`Simulation`]: simulated inputs and outputs.
 //! - [`Bus`]: metrics of a bus from its frames; [`Sniffer`]: those of a capture, or live.
+//! - [`ObjectClient`]: reads and writes objects of a node by SDO.
 //! - [`Session`]: a node of a file from its start to its result.
 //!
 //! `examples/axis.rs` is a controlled node with its own process.
 #![forbid(unsafe_code)]
 
 mod bus;
+mod client;
+mod datagrams;
 mod description;
 mod error;
 mod file;
@@ -40,6 +43,7 @@ mod transmitter;
 mod virtual_ethernet;
 
 pub use bus::Bus;
+pub use client::{ClientError, ObjectClient};
 pub use error::StartError;
 pub use file::{File, Host, NodeHost, Project, ProjectFileError};
 pub use port::open;

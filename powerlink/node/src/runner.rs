@@ -137,6 +137,7 @@ impl<S: Station> Runner<S> {
 
     /// Connects the host to the IP network of the bus.
     pub(crate) fn attach(&mut self, others: VirtualEthernet) {
+        self.station.serve_datagrams();
         self.others = Some(others);
     }
 
@@ -244,7 +245,8 @@ impl<S: Station> Runner<S> {
                 self.after(None, &mut process)?;
             }
             // After everything with a deadline.
-            if self.others.as_mut().is_some_and(|others| others.serve(&mut self.station)) {
+            let now_ns = self.port.now().0;
+            if self.others.as_mut().is_some_and(|others| others.serve(now_ns, &mut self.station)) {
                 self.after(None, &mut process)?;
             }
             if let Some(done) = self.store.as_mut().and_then(Store::done) {
@@ -436,13 +438,17 @@ fn message_type(frame: &[u8]) -> Option<MessageType> {
     }
 }
 
+pub(crate) fn is_soa(frame: &[u8]) -> bool {
+    message_type(frame) == Some(MessageType::SOA)
+}
+
 fn is_request(frame: &[u8]) -> bool {
     matches!(message_type(frame), Some(MessageType::SOA | MessageType::PREQ))
 }
 
 /// Whether the slot of a request is over with a later frame of the same sender: that of a SoA with a SoC or SoA, that
 /// of a PReq with the SoC of the next cycle. A managing node may accept a PRes until then.
-fn ends(request: &[u8], next: &[u8]) -> bool {
+pub(crate) fn ends(request: &[u8], next: &[u8]) -> bool {
     let ends = match message_type(next) {
         Some(MessageType::SOC) => true,
         Some(MessageType::SOA) => message_type(request) == Some(MessageType::SOA),

@@ -1,6 +1,7 @@
 //! The interface between a runner and a node, beside that of a bus.
 
 use std::fmt::Debug;
+use std::net::SocketAddrV4;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use onbeat_powerlink::Node;
@@ -79,7 +80,16 @@ pub trait Station: Node + Send {
     /// It cannot be sent, or the queue is full.
     fn send_other(&mut self, frame: &[u8]) -> Result<(), SendError>;
 
-    /// Maximum octets of such a frame after its header (0x1F98/8).
+    /// Serves SDO over UDP, before the station is turned on.
+    fn serve_datagrams(&mut self);
+
+    /// Handles a datagram of a peer on the IP network.
+    fn handle_datagram(&mut self, now_ns: u64, from: SocketAddrV4, datagram: &[u8]);
+
+    /// Returns the next datagram to send.
+    fn poll_datagram(&mut self) -> Option<(SocketAddrV4, Vec<u8>)>;
+
+    /// Maximum octets of a frame of another protocol after its header (0x1F98/8).
     fn mtu(&self) -> usize {
         self.objects().number(profile::ASYNC_MTU) as usize
     }
@@ -172,6 +182,18 @@ impl Station for ControlledNode {
 
     fn send_other(&mut self, frame: &[u8]) -> Result<(), SendError> {
         ControlledNode::send_other(self, frame)
+    }
+
+    fn serve_datagrams(&mut self) {
+        ControlledNode::serve_datagrams(self);
+    }
+
+    fn handle_datagram(&mut self, now_ns: u64, from: SocketAddrV4, datagram: &[u8]) {
+        ControlledNode::handle_datagram(self, now_ns, from, datagram);
+    }
+
+    fn poll_datagram(&mut self) -> Option<(SocketAddrV4, Vec<u8>)> {
+        ControlledNode::poll_datagram(self)
     }
 
     fn objects(&self) -> &Dictionary {
@@ -278,6 +300,18 @@ impl Station for ManagingNode {
 
     fn send_other(&mut self, frame: &[u8]) -> Result<(), SendError> {
         ManagingNode::send_other(self, frame)
+    }
+
+    fn serve_datagrams(&mut self) {
+        ManagingNode::serve_datagrams(self);
+    }
+
+    fn handle_datagram(&mut self, now_ns: u64, from: SocketAddrV4, datagram: &[u8]) {
+        ManagingNode::handle_datagram(self, now_ns, from, datagram);
+    }
+
+    fn poll_datagram(&mut self) -> Option<(SocketAddrV4, Vec<u8>)> {
+        ManagingNode::poll_datagram(self)
     }
 
     fn objects(&self) -> &Dictionary {

@@ -9,6 +9,7 @@ use onbeat_wire::ethernet::HEADER_LEN;
 use onbeat_wire::{EtherType, MacAddress};
 
 use crate::Station;
+use crate::datagrams::Datagrams;
 use crate::error::StartError;
 
 /// EtherTypes that its port receives beside POWERLINK: IP and address resolution.
@@ -34,6 +35,7 @@ pub(crate) struct VirtualEthernet {
     /// For a frame of maximum length.
     buffer: Vec<u8>,
     passed: EthernetCounts,
+    datagrams: Datagrams,
     _quiet: Option<StackIsolation>,
 }
 
@@ -60,15 +62,18 @@ impl VirtualEthernet {
             tap,
             name: name.to_owned(),
             address,
+            datagrams: Datagrams::open(namespace, name, address)?,
             buffer: vec![0; HEADER_LEN + mtu],
             passed: EthernetCounts::default(),
             _quiet: quiet,
         })
     }
 
-    /// Passes frames of the host to the station while it has room; returns whether it accepted any.
-    pub(crate) fn serve(&mut self, station: &mut impl Station) -> bool {
+    /// Serves SDO over UDP, and passes frames of the host to the station while it has room; returns whether it
+    /// accepted any.
+    pub(crate) fn serve(&mut self, now_ns: u64, station: &mut impl Station) -> bool {
         let before = self.passed.from_host;
+        let served = self.datagrams.serve(now_ns, station);
         while station.has_room() {
             // An interface that is down sends nothing.
             let Ok(Some(len)) = self.tap.receive(&mut self.buffer) else { break };
@@ -77,7 +82,7 @@ impl VirtualEthernet {
                 Err(_) => self.passed.dropped += 1,
             }
         }
-        self.passed.from_host != before
+        served || self.passed.from_host != before
     }
 
     /// Passes a frame of the bus to the host, unless it is POWERLINK's.

@@ -10,15 +10,14 @@
 
 mod bus;
 mod checker;
-mod diagnostic;
 mod network;
 mod soak;
 mod transfers;
 
 pub use bus::{Bus, Conditions, Station};
 pub use checker::{Checker, Violation};
-pub use diagnostic::DiagnosticDevice;
 pub use network::{DATA, Machine, MachineEvent, Memory, Network, NetworkConfig, Record};
 pub use onbeat_powerlink::Node;
+pub use onbeat_powerlink::diagnostic::DiagnosticDevice;
 pub use soak::{Outcome, Progress, Soak};
 pub use transfers::{CapturedFrame, Transfers};

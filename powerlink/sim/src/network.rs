@@ -24,6 +24,9 @@ const THRESHOLD: u32 = 40;
 /// Threshold of the controlled nodes' error counters.
 const NODE_THRESHOLD: u32 = 80;
 
+/// Time-out of the diagnostic device's connection, in nanoseconds.
+const SDO_TIMEOUT_NS: u64 = 15_000_000_000;
+
 /// Properties of a network.
 #[derive(Debug, Clone, Copy)]
 pub struct NetworkConfig {
@@ -331,7 +334,8 @@ impl Network {
     /// Connects a diagnostic device behind the controlled nodes.
     pub fn add_diagnostic(&mut self) {
         let mac = mac(NodeId::DIAGNOSTIC);
-        let device = MachineNode::Diagnostic(DiagnosticDevice::new(mac));
+        let device =
+            MachineNode::Diagnostic(DiagnosticDevice::new(mac, NodeId::MN, SDO_TIMEOUT_NS));
         self.bus.add(mac, Machine::new(device));
     }
 

@@ -1,6 +1,8 @@
 //! XML device descriptions (XDD) and configurations (XDC) of Ethernet POWERLINK, EPSG DS 311: the objects of a
 //! device. And the layout of a process image that configuration tools write ([`process_image`]).
 //!
+//! [`Catalog`] has the names and types of a device's objects, for people.
+//!
 //! [`write`] describes a node of this implementation.
 //!
 //! [`read`] parses the text of a file and returns the device's object dictionary, or every error of the text
@@ -12,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
+mod catalog;
 mod derived;
 mod fault;
 mod features;
@@ -27,6 +30,7 @@ use std::collections::BTreeMap;
 use onbeat_powerlink::od::{Dictionary, ObjectId};
 use roxmltree::{Document, Node};
 
+pub use catalog::{Catalog, LookupError, TYPES, Value};
 pub use fault::Fault;
 use fault::Faults;
 pub use features::Features;
@@ -44,6 +48,8 @@ pub struct Description {
     pub features: Features,
     /// The names of the objects.
     pub names: BTreeMap<ObjectId, String>,
+    /// The names of indices with sub-indices.
+    pub records: BTreeMap<u16, String>,
     /// Values that a configuration sets (`actualValue`) and that differ from the defaults, in the order of the
     /// objects.
     pub actual: Vec<(ObjectId, Vec<u8>)>,

@@ -41,6 +41,9 @@ pub(crate) fn read(
         read.into_iter().for_each(|read| add(read, faults, to));
         return;
     }
+    if let Some(name) = node.attribute("name") {
+        to.records.insert(index, name.to_owned());
+    }
     // The elements of an array have its type unless they have their own.
     let data_type = if kind == "8" { of_attribute(node, faults) } else { None };
     let mut elements = Vec::new();

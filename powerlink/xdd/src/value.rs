@@ -256,7 +256,7 @@ fn ethernet_address(text: &str) -> Option<Vec<u8>> {
 }
 
 /// Octets in hexadecimal, with or without `0x` in front, and blanks in between.
-fn octets(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn octets(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
     let digits: Vec<u8> = digits.bytes().filter(|octet| !octet.is_ascii_whitespace()).collect();
     let digit = |octet: u8| char::from(octet).to_digit(16).map(|digit| digit as u8);

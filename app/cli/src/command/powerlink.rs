@@ -2,14 +2,15 @@
 
 mod description;
 mod node;
+mod sdo;
 mod sniff;
 
 use onbeat_terminal::exit::Result;
 
-/// Run Ethernet POWERLINK nodes (EPSG DS 301), describe them, or analyze a bus
+/// Run Ethernet POWERLINK nodes (EPSG DS 301), access and describe them, or analyze a bus
 ///
-/// Runs managing and controlled nodes of one network file on any interface, writes their device descriptions, and
-/// analyzes the traffic of any bus.
+/// Runs managing and controlled nodes of one network file on any interface, and writes their device descriptions.
+/// Reads and writes objects of any node, and analyzes the traffic of any bus.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -17,8 +18,10 @@ Examples:
   onbeat powerlink cn bus.toml --node 1 --interface eth1
   onbeat powerlink sniff eth1 --seconds 10 --json
   onbeat powerlink xdd bus.toml --node 1 > node.xdd
+  onbeat powerlink sdo read 1 1008 1018/01
 
-Exit status: 0 success, 1 negative result (the bus has faults or is not in OPERATIONAL), 2 error.")]
+Exit status: 0 success, 1 negative result (the bus has faults or is not in OPERATIONAL, or \
+a node aborted an access), 2 error.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Powerlink,
@@ -30,6 +33,7 @@ enum Powerlink {
     Cn(node::ControlledNodeOptions),
     Sniff(sniff::SniffOptions),
     Xdd(description::Xdd),
+    Sdo(sdo::SdoOptions),
 }
 
 impl Arguments {
@@ -39,6 +43,7 @@ impl Arguments {
             Powerlink::Cn(controlled) => controlled.execute(),
             Powerlink::Sniff(sniff) => sniff.execute(),
             Powerlink::Xdd(xdd) => xdd.execute(),
+            Powerlink::Sdo(sdo) => sdo.execute(),
         }
     }
 }

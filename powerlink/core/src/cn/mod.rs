@@ -8,6 +8,7 @@
 
 mod answer;
 mod automatic;
+mod datagram;
 mod errors;
 mod jitter;
 mod manager;
@@ -34,7 +35,7 @@ use crate::nmt::{self, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction, check_write};
 use crate::report::ReportInterval;
-use crate::sdo::{Objects, OutgoingFrame, Server, WriteOutcome, timeout_ns};
+use crate::sdo::{DatagramServer, Objects, OutgoingFrame, Server, WriteOutcome, timeout_ns};
 use automatic::AutomaticResponse;
 pub use automatic::{POLL_KEY_LEN, PollKey, Response};
 use manager::Manager;
@@ -180,6 +181,8 @@ pub struct ControlledNode {
     /// Present errors of the device.
     device_errors: [u8; 6],
     sdo: Server,
+    /// Of peers on the IP network, if the node has one.
+    pub(crate) datagrams: Option<DatagramServer>,
     /// Storage of its parameters, if it has one.
     store: Option<Store>,
     pub(crate) queue: Queue,
@@ -209,6 +212,7 @@ impl ControlledNode {
             node,
             mac,
             sdo: Server::new(timeout_ns(&od)),
+            datagrams: None,
             od,
             state: State::Off,
             manager: Manager::default(),
@@ -326,6 +330,9 @@ impl ControlledNode {
                 debug_assert!(written.is_ok(), "every dictionary of a node has its id");
                 self.signaling = Signaling::new();
                 self.sdo = Server::new(timeout_ns(&self.od));
+                if let Some(datagrams) = &mut self.datagrams {
+                    datagrams.reset(timeout_ns(&self.od));
+                }
                 self.queue.clear();
             }
             State::NotActive => {
@@ -470,10 +477,14 @@ impl Node for ControlledNode {
         for (peer, frame) in frames {
             self.queue_sdo(peer, &frame);
         }
+        if let Some(datagrams) = &mut self.datagrams {
+            datagrams.handle_deadline(now_ns);
+        }
     }
 
     fn next_deadline_ns(&self) -> Option<u64> {
-        let others = [self.sdo.next_deadline_ns(), self.manager.next_deadline_ns()];
+        let datagrams = self.datagrams.as_ref().and_then(DatagramServer::next_deadline_ns);
+        let others = [self.sdo.next_deadline_ns(), self.manager.next_deadline_ns(), datagrams];
         self.timer_ns.into_iter().chain(others.into_iter().flatten()).min()
     }
 

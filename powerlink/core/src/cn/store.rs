@@ -255,6 +255,9 @@ impl ControlledNode {
             for (peer, frame) in frames {
                 self.queue_sdo(peer, &frame);
             }
+            if let Some(datagrams) = &mut self.datagrams {
+                datagrams.finish(now_ns, answer);
+            }
         }
     }
 

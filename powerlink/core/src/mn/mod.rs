@@ -32,7 +32,7 @@ use crate::od::profile::startup;
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction};
 use crate::report::ReportInterval;
-use crate::sdo::CompletedRequest;
+use crate::sdo::{CompletedRequest, DatagramServer};
 pub use access::UnreachableNode;
 pub use dcf::{concise as concise_dcf, entries as dcf_entries, is_optional};
 pub use launch::Launch;
@@ -431,6 +431,9 @@ impl Node for ManagingNode {
     }
 
     fn handle_deadline(&mut self, now_ns: u64) {
+        if let Some(datagrams) = &mut self.server.datagrams {
+            datagrams.handle_deadline(now_ns);
+        }
         if now_ns < self.timer_ns || self.reset_commanded(now_ns) {
             return;
         }
@@ -455,7 +458,14 @@ impl Node for ManagingNode {
     }
 
     fn next_deadline_ns(&self) -> Option<u64> {
-        (!matches!(self.phase, Phase::Off | Phase::BasicEthernet)).then_some(self.timer_ns)
+        let timer = match self.phase {
+            Phase::Off => false,
+            // A commanded reset follows its answer.
+            Phase::BasicEthernet => self.server.is_reset_commanded(),
+            _ => true,
+        };
+        let datagrams = self.server.datagrams.as_ref().and_then(DatagramServer::next_deadline_ns);
+        datagrams.into_iter().chain(timer.then_some(self.timer_ns)).min()
     }
 
     fn poll_transmit(&mut self) -> Option<Vec<u8>> {

@@ -8,6 +8,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::net::SocketAddrV4;
 
 use onbeat_wire::powerlink::{
     Connection, MAX_PAYLOAD, NmtCommandId, NmtRequest, NmtState, NodeId, Sdo, SendRequest, Service,
@@ -19,12 +20,17 @@ use super::{Event, ManagingNode, MappingError, Step, map};
 use crate::nmt::{MnEvent, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo;
-use crate::sdo::{Client, Objects, OutgoingFrame, Server, WriteOutcome, timeout_ns};
+use crate::sdo::{
+    Client, DatagramServer, Objects, OutgoingFrame, Server, WriteOutcome, parse_datagram,
+    timeout_ns,
+};
 
 /// The server's connections, and commands by their objects.
 #[derive(Debug)]
 pub(super) struct ObjectServer {
     server: Server,
+    /// Of peers on the IP network, if the node has one.
+    pub(super) datagrams: Option<DatagramServer>,
     /// Frames queued for asynchronous phases of this node.
     frames: VecDeque<(NodeId, OutgoingFrame)>,
     /// Queued frames of the diagnostic device.
@@ -37,10 +43,16 @@ impl ObjectServer {
     pub(super) fn new(od: &Dictionary) -> Self {
         ObjectServer {
             server: Server::new(timeout_ns(od)),
+            datagrams: None,
             frames: VecDeque::new(),
             diagnostic: SendRequest::NONE,
             reset: None,
         }
+    }
+
+    /// Whether a reset follows the answer to its command.
+    pub(super) fn is_reset_commanded(&self) -> bool {
+        self.reset.is_some()
     }
 
     /// Removes the next frame to send.
@@ -87,20 +99,52 @@ impl ManagingNode {
     }
 
     fn serve(&mut self, now_ns: u64, from: NodeId, sdo: &Sdo<'_>) {
+        self.access(|server, access| {
+            let mut frames = VecDeque::new();
+            server.server.receive(now_ns, from, sdo, access, &mut frames);
+            server.frames.extend(frames.into_iter().map(|frame| (from, frame)));
+            // A frame without room is sent again, as if it was lost.
+            server.frames.truncate(WAITING);
+        });
+    }
+
+    /// Executes an access of a peer, and its effects.
+    fn access(&mut self, serve: impl FnOnce(&mut ObjectServer, &mut Access<'_>)) {
         let ManagingNode { od, stations, state, server, events, .. } = self;
         let mut access =
             Access { od, stations, state: *state, reset: None, releases: false, written: None };
-        let mut frames = VecDeque::new();
-        server.server.receive(now_ns, from, sdo, &mut access, &mut frames);
+        serve(server, &mut access);
         let Access { reset, releases, written, .. } = access;
         server.reset = reset.or(server.reset);
         events.extend(written.map(Event::Written));
-        server.frames.extend(frames.into_iter().map(|frame| (from, frame)));
-        // A frame without room is sent again, as if it was lost.
-        server.frames.truncate(WAITING);
         if releases {
             self.release_command();
         }
+    }
+
+    /// Serves SDO over UDP, before the node is turned on: its host is on the IP network of the bus, and passes the
+    /// datagrams of [`UDP_PORT`](crate::sdo::UDP_PORT).
+    pub fn serve_datagrams(&mut self) {
+        profile::add_feature(&mut self.od, profile::SDO_BY_UDP);
+        self.server.datagrams = Some(DatagramServer::new(timeout_ns(&self.od)));
+    }
+
+    /// Handles a datagram of a peer.
+    pub fn handle_datagram(&mut self, now_ns: u64, from: SocketAddrV4, datagram: &[u8]) {
+        if matches!(self.state, State::Off | State::NotActive) {
+            return;
+        }
+        let Some(sdo) = parse_datagram(datagram) else { return };
+        self.access(|server, access| {
+            if let Some(datagrams) = &mut server.datagrams {
+                datagrams.receive(now_ns, from, &sdo, access);
+            }
+        });
+    }
+
+    /// Returns the next datagram to send. Call it after each call of the node.
+    pub fn poll_datagram(&mut self) -> Option<(SocketAddrV4, Vec<u8>)> {
+        self.server.datagrams.as_mut()?.poll()
     }
 
     /// Repeats frames of the server, and closes connections to silent peers.
@@ -131,9 +175,10 @@ impl ManagingNode {
 
     /// Executes a commanded reset once its answer was sent; returns whether it did.
     pub(super) fn reset_commanded(&mut self, now_ns: u64) -> bool {
-        let Some(command) = self.server.reset.take_if(|_| self.server.frames.is_empty()) else {
-            return false;
-        };
+        let ObjectServer { frames, datagrams, reset, .. } = &mut self.server;
+        let is_answered =
+            frames.is_empty() && datagrams.as_ref().is_none_or(DatagramServer::is_idle);
+        let Some(command) = reset.take_if(|_| is_answered) else { return false };
         let none = self.od.set_number(profile::RESET_COMMAND, profile::NO_COMMAND.into());
         debug_assert!(none.is_ok(), "a command is an octet");
         match command {
@@ -166,7 +211,11 @@ impl ManagingNode {
                 station.continue_with(former);
             }
         }
-        self.server = ObjectServer::new(&self.od);
+        let datagrams = self.server.datagrams.take().map(|mut datagrams| {
+            datagrams.reset(timeout_ns(&self.od));
+            datagrams
+        });
+        self.server = ObjectServer { datagrams, ..ObjectServer::new(&self.od) };
         self.cycle_ns = self.od.number(profile::CYCLE_LENGTH_US) * 1000;
         self.multiplexed_cycles = self.od.number(profile::MULTIPLEXED_CYCLES);
     }

@@ -112,6 +112,11 @@ impl Client {
         }
     }
 
+    /// Whether the connection is open, or requested.
+    pub fn is_connected(&self) -> bool {
+        !self.endpoint.is_closed()
+    }
+
     /// The number of requests that are not completed.
     pub fn pending(&self) -> usize {
         self.requests.len()

@@ -3,6 +3,7 @@
 
 mod assembly;
 mod client;
+mod datagram;
 mod multiple;
 mod sequence;
 mod server;
@@ -10,6 +11,8 @@ mod transfer;
 
 pub use assembly::MAX_TRANSFER;
 pub use client::{Client, CompletedRequest, Request};
+pub(crate) use datagram::DatagramServer;
+pub use datagram::{UDP_PORT, datagram, parse_datagram};
 pub use server::{Objects, Server, WriteOutcome};
 pub use transfer::{MAX_SEGMENT, OutgoingFrame, Pdu};
 

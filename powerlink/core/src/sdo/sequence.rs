@@ -90,6 +90,16 @@ impl Endpoint {
         self.state == State::Closed
     }
 
+    /// Whether both ends have opened the connection.
+    pub(super) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Whether the peer has acknowledged every command.
+    pub(super) fn is_idle(&self) -> bool {
+        self.unacknowledged.is_empty() && self.waiting.is_empty()
+    }
+
     /// Octets of payload that are not sent yet.
     pub(super) fn backlog(&self) -> usize {
         self.waiting.iter().map(Transfer::remaining).sum()

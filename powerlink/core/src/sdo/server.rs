@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use onbeat_wire::powerlink::{Abort, Command, CommandId, NodeId, Sdo, Segmentation};
+use onbeat_wire::powerlink::{Abort, Command, CommandId, Connection, NodeId, Sdo, Segmentation};
 
 use super::OutgoingFrame;
 use super::assembly::{AssembledCommand, Assembly, AssemblyStep, MAX_TRANSFER, assemble};
@@ -17,6 +17,8 @@ const CONNECTIONS: usize = 8;
 /// Maximum octets of responses that wait for acknowledgements when a command is executed. More of them are from
 /// commands that a peer sends without fetching the responses.
 const MAX_BACKLOG: usize = 8 * MAX_SEGMENT;
+/// How long an open connection without a transfer is silent before a new peer can replace it.
+const IDLE_NS: u64 = 1_000_000_000;
 
 /// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +72,8 @@ enum CommandOutcome {
 #[derive(Debug)]
 struct ConnectedPeer {
     endpoint: Endpoint,
+    /// Time of its last frame.
+    heard_ns: u64,
     transfer: Option<Assembly>,
     /// The transfer that was refused, of which segments may follow.
     refused: Option<u8>,
@@ -94,6 +98,31 @@ impl<Peer: Ord + Copy> Server<Peer> {
         self.peers.values().filter_map(|peer| peer.endpoint.next_deadline_ns()).min()
     }
 
+    /// With all connections in use, closes one before a new peer opens its own: the one that is silent the longest,
+    /// of those that did not open yet, else of those without a transfer for a second. If there is none, the new
+    /// peer is not served.
+    pub(super) fn make_room(
+        &mut self,
+        now_ns: u64,
+        from: Peer,
+        sdo: &Sdo<'_>,
+        out: &mut VecDeque<(Peer, OutgoingFrame)>,
+    ) {
+        let opens = sdo.sequence.receive.connection == Connection::None
+            && sdo.sequence.send.connection == Connection::Initialise;
+        if !opens || self.peers.len() < CONNECTIONS || self.peers.contains_key(&from) {
+            return;
+        }
+        let replaceable = self.peers.iter().filter(|(_, peer)| peer.is_replaceable(now_ns));
+        let silent = replaceable.min_by_key(|(_, peer)| (peer.endpoint.is_open(), peer.heard_ns));
+        let Some(key) = silent.map(|(key, _)| *key) else { return };
+        if let Some(mut peer) = self.peers.remove(&key) {
+            let mut frames = VecDeque::new();
+            peer.endpoint.close(&mut frames);
+            out.extend(frames.into_iter().map(|frame| (key, frame)));
+        }
+    }
+
     /// Handles a frame of a peer; responses are added to `out`.
     pub fn receive(
         &mut self,
@@ -107,9 +136,15 @@ impl<Peer: Ord + Copy> Server<Peer> {
             return;
         }
         let endpoint = || Endpoint::new(self.timeout_ns);
-        let new =
-            || ConnectedPeer { endpoint: endpoint(), transfer: None, refused: None, later: None };
+        let new = || ConnectedPeer {
+            endpoint: endpoint(),
+            heard_ns: now_ns,
+            transfer: None,
+            refused: None,
+            later: None,
+        };
         let peer = self.peers.entry(from).or_insert_with(new);
+        peer.heard_ns = now_ns;
         match peer.endpoint.receive(now_ns, sdo, out) {
             SequenceEvent::Command(command) => peer.command(now_ns, &command, objects, out),
             SequenceEvent::Opened => (peer.transfer, peer.refused, peer.later) = (None, None, None),
@@ -156,6 +191,13 @@ impl<Peer: Ord + Copy> Server<Peer> {
 }
 
 impl ConnectedPeer {
+    /// Whether another peer can have its connection.
+    fn is_replaceable(&self, now_ns: u64) -> bool {
+        let is_idle = self.transfer.is_none() && self.later.is_none() && self.endpoint.is_idle();
+        let silent = now_ns.saturating_sub(self.heard_ns) >= IDLE_NS;
+        !self.endpoint.is_open() || is_idle && silent
+    }
+
     fn command(
         &mut self,
         now_ns: u64,

@@ -3,6 +3,7 @@
 mod automatic;
 mod common;
 mod configuration;
+mod datagram;
 mod ethernet;
 mod foreign;
 mod hostile;

@@ -7,8 +7,8 @@ use super::common::{self, AddOutcome, THRESHOLD, by_node, counter, pdo, record, 
 use crate::od::{Access, AddError, DataType, Dictionary, Object, id};
 
 /// The features of a controlled node of this crate: isochronous, SDO by ASnd, extended NMT commands, dynamic
-/// mapping, multiplexed access.
-pub const CONTROLLED_NODE_FEATURES: u32 = 0x0000_0265;
+/// mapping, multiplexed access, SDO of several objects.
+pub const CONTROLLED_NODE_FEATURES: u32 = 0x0000_0265 | super::SDO_MULTIPLE;
 
 /// Number of received PDOs of a controlled node, unless it needs more.
 pub const RPDOS: u16 = 3;

@@ -13,8 +13,8 @@ use crate::od::Access::{Constant, ReadOnly, ReadWrite};
 use crate::od::{AddError, DataType, Dictionary, Object, id};
 
 /// The features of a managing node of this crate: isochronous, SDO by ASnd, NMT info services, extended NMT
-/// commands, configuration manager, multiplexed access, basic Ethernet.
-pub const MANAGING_NODE_FEATURES: u32 = 0x0000_0b35;
+/// commands, configuration manager, multiplexed access, basic Ethernet, SDO of several objects.
+pub const MANAGING_NODE_FEATURES: u32 = 0x0000_0b35 | super::SDO_MULTIPLE;
 
 /// Default time-out of PRes, in nanoseconds.
 const PRES_TIMEOUT_NS: u64 = 25_000;

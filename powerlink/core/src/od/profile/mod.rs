@@ -6,7 +6,7 @@ mod managing;
 
 use alloc::vec::Vec;
 
-use super::{ObjectId, id};
+use super::{Dictionary, ObjectId, id};
 
 pub use common::pdo as add_pdo;
 pub use controlled::{CONTROLLED_NODE_FEATURES, RPDOS, controlled_node};
@@ -78,6 +78,10 @@ pub const SOFTWARE_DATE: ObjectId = id(0x1f52, 1);
 pub const SOFTWARE_TIME: ObjectId = id(0x1f52, 2);
 /// 0x1F82: features of the node.
 pub const FEATURES: ObjectId = id(0x1f82, 0);
+/// Bit 1 of 0x1F82: SDO by UDP.
+pub const SDO_BY_UDP: u32 = 1 << 1;
+/// Bit 15 of 0x1F82: SDO reads and writes several objects by one command.
+pub const SDO_MULTIPLE: u32 = 1 << 15;
 /// 0x1F83: version of POWERLINK.
 pub const EPL_VERSION: ObjectId = id(0x1f83, 0);
 /// 0x1F8C: state of the node.
@@ -225,6 +229,13 @@ pub struct Identity {
     pub device_name: Vec<u8>,
     /// 0x1F9A; at most 32 octets.
     pub host_name: Vec<u8>,
+}
+
+/// Adds a feature of 0x1F82 to a node.
+pub(crate) fn add_feature(od: &mut Dictionary, feature: u32) {
+    let features = od.number(FEATURES) as u32 | feature;
+    let set = od.set_default(FEATURES, &features.to_le_bytes());
+    debug_assert!(set.is_ok(), "every dictionary of a node has its features");
 }
 
 #[cfg(test)]

@@ -1,25 +1,39 @@
-//! A diagnostic device: node 253, which reads and writes objects of the managing node by SDO.
+//! A diagnostic device: node 253, which reads and writes objects of a node by SDO. It sends by invitation of the
+//! managing node only, which identifies a device with this id at any time (EPSG DS 301, 4.5).
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
-use onbeat_powerlink::sdo::{Client, CompletedRequest, OutgoingFrame, Request};
-use onbeat_wire::ethernet::{HEADER_LEN, Header, Repr};
+use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{
     Body, EplVersion, HostName, IdentResponse, Links, Message, NmtState, NodeId, Priority,
     RequestedService, SendRequest, Service, multicast,
 };
-use onbeat_wire::{EtherType, MacAddress};
 
 use crate::Node;
+use crate::frame;
+use crate::sdo::{Client, CompletedRequest, OutgoingFrame, Request};
 
-/// Time-out of its connection, in nanoseconds.
-const TIMEOUT_NS: u64 = 15_000_000_000;
+/// The attention that the managing node has given to a diagnostic device, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Attention {
+    /// No SoA was received.
+    Absent,
+    /// The managing node sends SoA, but none to this device.
+    Ignored,
+    /// It identifies this device.
+    Identified,
+    /// It invites this device.
+    Invited,
+}
 
 /// The device, and the requests that it has completed.
 #[derive(Debug)]
 pub struct DiagnosticDevice {
     mac: MacAddress,
+    peer: NodeId,
     client: Client,
+    attention: Attention,
     /// SDO frames queued until an invite.
     frames: VecDeque<OutgoingFrame>,
     out: VecDeque<Vec<u8>>,
@@ -28,17 +42,35 @@ pub struct DiagnosticDevice {
 }
 
 impl DiagnosticDevice {
-    pub(crate) fn new(mac: MacAddress) -> Self {
+    /// A device with the address `mac` for the objects of `peer`; `timeout_ns` is the time-out of its connection.
+    pub fn new(mac: MacAddress, peer: NodeId, timeout_ns: u64) -> Self {
         DiagnosticDevice {
             mac,
-            client: Client::new(TIMEOUT_NS),
+            peer,
+            client: Client::new(timeout_ns),
+            attention: Attention::Absent,
             frames: VecDeque::new(),
             out: VecDeque::new(),
             done: VecDeque::new(),
         }
     }
 
-    /// Adds a request to the managing node.
+    /// The attention that the managing node has given to this device so far.
+    pub fn attention(&self) -> Attention {
+        self.attention
+    }
+
+    /// Whether the device has a connection, or has requested one.
+    pub fn is_connected(&self) -> bool {
+        self.client.is_connected()
+    }
+
+    /// Whether no frame is queued for an invite.
+    pub fn is_idle(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// Adds a request to the peer.
     pub fn request(&mut self, now_ns: u64, request: Request) {
         self.client.request(now_ns, request, &mut self.frames);
     }
@@ -51,13 +83,7 @@ impl DiagnosticDevice {
     fn send(&mut self, destination: NodeId, service: Service<'_>) {
         let body = Body::Asnd(service);
         let message = Message { destination, source: NodeId::DIAGNOSTIC, body };
-        let mut frame = vec![0; (HEADER_LEN + message.buffer_len()).max(60)];
-        let (destination, source) = (multicast::ASND, self.mac);
-        let fits = "the frame has room for the message";
-        let header = Repr { destination, source, ethertype: EtherType::POWERLINK };
-        header.emit(&mut frame).expect(fits);
-        message.emit(&mut frame[HEADER_LEN..]).expect(fits);
-        self.out.push_back(frame);
+        self.out.push_back(frame::build(multicast::ASND, self.mac, &message, 0));
     }
 
     /// Answers an IdentRequest with the number of queued frames.
@@ -97,21 +123,38 @@ impl DiagnosticDevice {
     }
 }
 
+impl DiagnosticDevice {
+    /// Answers a SoA to this device.
+    fn requested(&mut self, service: RequestedService) {
+        match service {
+            RequestedService::IDENT_REQUEST => {
+                self.attention = self.attention.max(Attention::Identified);
+                self.identify();
+            }
+            RequestedService::UNSPECIFIED_INVITE => {
+                self.attention = Attention::Invited;
+                if let Some(frame) = self.frames.pop_front() {
+                    self.send(self.peer, Service::Sdo(frame.sdo()));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 impl Node for DiagnosticDevice {
     fn handle_frame(&mut self, now_ns: u64, frame: &[u8]) {
-        let Ok(header) = Header::new_checked(frame) else { return };
-        let Ok(message) = Message::parse(header.payload()) else { return };
+        let Some((_, message)) = frame::parse(frame) else { return };
         match message.body {
-            Body::Soa(soa) if soa.target == NodeId::DIAGNOSTIC => match soa.service {
-                RequestedService::IDENT_REQUEST => self.identify(),
-                RequestedService::UNSPECIFIED_INVITE => {
-                    if let Some(frame) = self.frames.pop_front() {
-                        self.send(NodeId::MN, Service::Sdo(frame.sdo()));
-                    }
+            Body::Soa(soa) => {
+                self.attention = self.attention.max(Attention::Ignored);
+                if soa.target == NodeId::DIAGNOSTIC {
+                    self.requested(soa.service);
                 }
-                _ => {}
-            },
-            Body::Asnd(Service::Sdo(sdo)) if message.destination == NodeId::DIAGNOSTIC => {
+            }
+            Body::Asnd(Service::Sdo(sdo))
+                if message.destination == NodeId::DIAGNOSTIC && message.source == self.peer =>
+            {
                 self.done.extend(self.client.receive(now_ns, &sdo, &mut self.frames));
             }
             _ => {}

@@ -1,0 +1,180 @@
+//! A client that reads and writes objects of a node by SDO: over UDP, or as diagnostic device on the bus.
+
+mod bus;
+mod udp;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use onbeat_netdev::Namespace;
+use onbeat_powerlink::ethernet;
+use onbeat_powerlink::od::Abort;
+use onbeat_powerlink::od::ObjectId;
+use onbeat_powerlink::od::profile::{FEATURES, SDO_MULTIPLE};
+use onbeat_powerlink::sdo::{CompletedRequest, Request, UDP_PORT};
+use onbeat_wire::powerlink::NodeId;
+
+use bus::BusClient;
+use udp::UdpClient;
+
+/// An error of a client.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The operating system.
+    #[error(
+        "cannot reach node {node} at {address} by UDP: {source}; check its address and the route to it"
+    )]
+    Unreachable {
+        /// The node.
+        node: NodeId,
+        /// Its address.
+        address: SocketAddrV4,
+        /// The cause.
+        source: io::Error,
+    },
+    /// No process has the port.
+    #[error(
+        "node {node} at {address} has no SDO server by UDP; configure virtual-ethernet there, or use \
+         --interface on the bus"
+    )]
+    NoServer {
+        /// The node.
+        node: NodeId,
+        /// Its address.
+        address: SocketAddrV4,
+    },
+    /// The server is silent by UDP, or closed the connection.
+    #[error(
+        "node {node} at {address} did not answer within {timeout_s} s; check its address and state, and raise \
+         --timeout if its cycle is long"
+    )]
+    Silent {
+        /// The node.
+        node: NodeId,
+        /// Its address.
+        address: SocketAddrV4,
+        /// The time-out, in seconds.
+        timeout_s: f64,
+    },
+    /// The interface.
+    #[error(transparent)]
+    Port(#[from] onbeat_link::Error),
+    /// No managing node on the bus.
+    #[error(
+        "{interface}: no SoA of a managing node within {timeout_s} s; without one, use UDP to the node's address"
+    )]
+    NoManagingNode {
+        /// The interface.
+        interface: String,
+        /// The time-out, in seconds.
+        timeout_s: f64,
+    },
+    /// The managing node does not let node 253 send.
+    #[error(
+        "{interface}: the managing node did not {missing} node 253 (a diagnostic device) within {timeout_s} s; \
+         raise --timeout if its cycle is long, or use UDP to the node's address"
+    )]
+    NotInvited {
+        /// The interface.
+        interface: String,
+        /// `identify` or `invite`.
+        missing: &'static str,
+        /// The time-out, in seconds.
+        timeout_s: f64,
+    },
+    /// The node does not answer on the bus, or closed the connection.
+    #[error(
+        "{interface}: node {node} did not answer within {timeout_s} s; check its id and state, and raise --timeout \
+         if the bus is slow"
+    )]
+    SilentOnBus {
+        /// The interface.
+        interface: String,
+        /// The node.
+        node: NodeId,
+        /// The time-out, in seconds.
+        timeout_s: f64,
+    },
+}
+
+/// The transport of a client's frames.
+trait Transport: std::fmt::Debug {
+    /// Executes a request.
+    fn execute(&mut self, request: Request) -> Result<CompletedRequest, ClientError>;
+
+    /// Closes the connection. Without it, the server closes after its time-out.
+    fn close(&mut self);
+}
+
+/// A client of one node.
+#[derive(Debug)]
+pub struct ObjectClient(Box<dyn Transport>);
+
+impl ObjectClient {
+    /// A client over UDP; the default address is that of the node's id. The time-out in nanoseconds is the longest
+    /// silence of the node.
+    ///
+    /// # Errors
+    /// There is no route to the address.
+    pub fn by_udp(
+        node: NodeId,
+        address: Option<Ipv4Addr>,
+        timeout_ns: u64,
+    ) -> Result<Self, ClientError> {
+        let address = SocketAddrV4::new(address.unwrap_or(ethernet::address(node)), UDP_PORT);
+        Ok(ObjectClient(Box::new(UdpClient::open(node, address, timeout_ns)?)))
+    }
+
+    /// A client on the bus, as node 253 of an interface of this namespace.
+    ///
+    /// # Errors
+    /// The interface does not exist, or this process cannot send and receive frames.
+    pub fn on_bus(node: NodeId, interface: &str, timeout_ns: u64) -> Result<Self, ClientError> {
+        let namespace = Namespace::current().map_err(onbeat_link::Error::from)?;
+        let client = BusClient::open(&namespace, interface, node, timeout_ns)?;
+        Ok(ObjectClient(Box::new(client)))
+    }
+
+    /// Reads objects: several by one command if the node has it, else one by one.
+    ///
+    /// # Errors
+    /// The node does not answer.
+    pub fn read(
+        &mut self,
+        objects: &[ObjectId],
+    ) -> Result<Vec<Result<Vec<u8>, Abort>>, ClientError> {
+        if objects.len() > 1 && self.reads_multiple()? {
+            let done = self.0.execute(Request::ReadMultiple(objects.to_vec()))?;
+            // A node may refuse a response that exceeds a segment.
+            if done.result.is_ok() {
+                return Ok(done.results);
+            }
+        }
+        objects.iter().map(|object| Ok(self.0.execute(Request::Read(*object))?.result)).collect()
+    }
+
+    /// Whether the node has commands for several objects (0x1F82).
+    fn reads_multiple(&mut self) -> Result<bool, ClientError> {
+        let features = self.0.execute(Request::Read(FEATURES))?.result.unwrap_or_default();
+        let features = features.first_chunk().map_or(0, |octets| u32::from_le_bytes(*octets));
+        Ok(features & SDO_MULTIPLE != 0)
+    }
+
+    /// Writes an object.
+    ///
+    /// # Errors
+    /// The node does not answer.
+    pub fn write(
+        &mut self,
+        object: ObjectId,
+        value: &[u8],
+    ) -> Result<Result<(), Abort>, ClientError> {
+        let done = self.0.execute(Request::Write(object, value.into()))?;
+        Ok(done.result.map(drop))
+    }
+
+    /// Closes the connection.
+    pub fn close(mut self) {
+        self.0.close();
+    }
+}
