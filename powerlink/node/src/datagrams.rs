@@ -65,3 +65,55 @@ impl Datagrams {
         served
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onbeat_netdev::{Handle, VethEnd};
+    use onbeat_powerlink::Node;
+    use onbeat_powerlink::cn::{Config, ControlledNode};
+    use onbeat_powerlink::od::profile::{self, Identity};
+    use onbeat_testing::{Feature, require_all};
+    use onbeat_wire::MacAddress;
+    use onbeat_wire::powerlink::NodeId;
+
+    /// A node in BASIC_ETHERNET.
+    fn node() -> ControlledNode {
+        let objects = profile::controlled_node(&Identity::default(), 1).unwrap();
+        let config = Config { node: NodeId(1), mac: MacAddress::default(), objects };
+        let mut node = ControlledNode::new(config).unwrap();
+        node.serve_datagrams();
+        node.start(0);
+        node.handle_deadline(node.next_deadline_ns().unwrap());
+        node
+    }
+
+    /// However many datagrams wait, a turn handles a few of them, so that the node returns to its bus.
+    #[test]
+    fn a_turn_serves_a_bounded_number_of_datagrams() {
+        if !require_all(&[Feature::Root, Feature::Veth]) {
+            return;
+        }
+        let address = Ipv4Addr::new(192, 168, 100, 1);
+        let namespace = Namespace::with_loopback().unwrap();
+        let handle = Handle::in_namespace(&namespace).unwrap();
+        handle.create_veth(&VethEnd::new("plk0"), &VethEnd::new("far")).unwrap();
+        handle.add_address("plk0", address.into(), 24).unwrap();
+        handle.set_up("plk0").unwrap();
+        let mut datagrams = Datagrams::open(&namespace, "plk0", address).unwrap();
+        let open = [6, 0, 0, 5, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let bound = || (0..20).map(|_| UdpSocket::bind((address, 0)).unwrap()).collect();
+        let peers: Vec<UdpSocket> = namespace.run(bound).unwrap();
+        for peer in &peers {
+            peer.set_nonblocking(true).unwrap();
+            peer.send_to(&open, (address, UDP_PORT)).unwrap();
+        }
+        let mut node = node();
+        for turn in 1..=peers.len().div_ceil(DATAGRAMS) {
+            assert!(datagrams.serve(0, &mut node), "turn {turn}");
+            let answers = peers.iter().filter(|peer| peer.peek(&mut [0; 64]).is_ok());
+            assert_eq!(answers.count(), peers.len().min(turn.saturating_mul(4)), "turn {turn}");
+        }
+        assert!(!datagrams.serve(0, &mut node), "every datagram was served");
+    }
+}
