@@ -20,6 +20,7 @@ use fields::Case;
 #[path = "../../../base/wire/tests/wire/powerlink_fields.rs"]
 mod fields;
 
+/// States that a frame can report.
 const STATES: [NmtState; 10] = [
     NmtState::INITIALISING,
     NmtState::RESET_APPLICATION,

@@ -83,7 +83,7 @@ pub(super) fn order(programs: &Programs) {
     }
 }
 
-/// Nobody leaves OPERATIONAL.
+/// All nodes stay in OPERATIONAL, and none is reset.
 pub(super) fn steady(programs: &Programs) {
     let minutes = std::env::var(MINUTES).ok().filter(|text| !text.is_empty());
     let time = minutes.map_or(STEADY, |text| {

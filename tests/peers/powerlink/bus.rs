@@ -143,7 +143,7 @@ impl Bus {
                 let running = bus.running.get_mut(&node).expect("it was started");
                 exited = running.process.wait(Duration::ZERO).is_some();
                 let log = fs::read_to_string(&log).unwrap_or_default();
-                exited || log.contains("Start POWERLINK stack... ok")
+                exited || log.contains("Stack entered state: ")
             });
             if !exited {
                 return;
@@ -187,7 +187,7 @@ impl Bus {
     }
 
     /// Passes captured frames to the record and the file.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn drain(&mut self) {
         let Bus { tap, writer, record, .. } = self;
         let mut take = |frame: onbeat_netdev::ReceivedFrame<'_>| {
             let time_ns = frame.realtime_ns.expect("a time stamp") as i64;
@@ -212,7 +212,7 @@ impl Bus {
         mut condition: impl FnMut(&mut Bus) -> bool,
     ) {
         let fulfilled = wait_until(bound, || {
-            self.look();
+            self.drain();
             condition(self)
         });
         let fulfilled = fulfilled.expect("no signal");
@@ -237,7 +237,7 @@ impl Bus {
     /// Terminates a node at once (SIGKILL).
     pub(crate) fn kill(&mut self, node: u8) {
         self.running.remove(&node).expect("a running node");
-        self.look();
+        self.drain();
     }
 
     /// Pulls the cable of a controlled node at the hub. The interface of a node of onbeat loses its carrier. That of
@@ -288,7 +288,7 @@ impl Bus {
         let RunningNode { process, .. } = self.running.remove(&node).expect("a running node");
         process.signal(Signal::SIGINT);
         let code = process.code(&format!("node {node}"));
-        self.look();
+        self.drain();
         let text = fs::read_to_string(self.file(node, "json")).unwrap();
         (code, serde_json::from_str(&text).expect("a result"))
     }
@@ -307,7 +307,7 @@ impl Bus {
 
     /// Writes the capture to its end, and prints what ran.
     pub(crate) fn end(mut self, text: &str) {
-        self.look();
+        self.drain();
         let mut cpu = CpuTimes::default();
         cpu.add(self.cpu, CpuTimes::now().unwrap_or_default());
         println!(

@@ -11,7 +11,7 @@ const RESETS: [NmtCommandId; 3] =
     [NmtCommandId::RESET_NODE, NmtCommandId::RESET_COMMUNICATION, NmtCommandId::SW_RESET];
 const EPL: [u8; 2] = [0x88, 0xab];
 
-/// A poll with valid data, and the valid data of its response.
+/// A poll with valid data to a node that accepts them, and the valid data of its response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Exchange {
     /// Number of the frame in the capture, from 1.
@@ -45,7 +45,7 @@ pub(crate) struct Record {
     pub(crate) lost: BTreeMap<u8, u64>,
     pub(crate) resets: Vec<Reset>,
     pub(crate) exchanges: BTreeMap<u8, Vec<Exchange>>,
-    /// The node of a poll without a response so far, and whether the poll has valid data.
+    /// The node of a poll without a response so far, and whether the poll is in `exchanges`.
     pending: Option<(u8, bool)>,
 }
 
@@ -72,8 +72,11 @@ impl Record {
             Body::Soc(_) => self.lose(),
             Body::Preq(preq) => {
                 self.lose();
-                self.pending = Some((destination, preq.ready));
-                if preq.ready {
+                let accepts = self.states.get(&destination).is_some_and(|state| {
+                    [NmtState::READY_TO_OPERATE, NmtState::OPERATIONAL].contains(state)
+                });
+                self.pending = Some((destination, preq.ready && accepts));
+                if preq.ready && accepts {
                     let (frame, poll) = (self.frames, preq.payload.to_vec());
                     let exchange = Exchange { frame, poll, response: None };
                     self.exchanges.entry(destination).or_default().push(exchange);
