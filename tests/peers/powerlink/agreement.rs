@@ -103,7 +103,8 @@ fn number(table: &Table, key: &str) -> u64 {
 
 /// Compares counts, times and states of the bus.
 fn check_bus(capture: &PathBuf) {
-    let expected: Table = toml::from_str(&script("observe", std::slice::from_ref(capture))).unwrap();
+    let expected: Table =
+        toml::from_str(&script("observe", std::slice::from_ref(capture))).unwrap();
     let (name, expected) = expected.iter().next().expect("a capture");
     let expected = expected.as_table().expect("a table");
     let mut sniff = Command::new(program());

@@ -64,7 +64,9 @@ fn check_echo(bus: &Bus, node: u8) {
     }
     assert!(compared >= CYCLES, "node {node}: {compared} responses");
     let values = changes(exchanges.iter().map(poll)).len();
-    println!("node {node}: {compared} responses of its application are the polls, {values} changes");
+    println!(
+        "node {node}: {compared} responses of its application are the polls, {values} changes"
+    );
 }
 
 /// The last value and the number of changes of a value that a node of onbeat received from or as `node`.
@@ -197,7 +199,10 @@ fn under_reference(programs: &Programs) {
     let zeros: Vec<usize> = (0..all.len().saturating_sub(4)).filter(zero).collect();
     assert!(zeros.len() >= 2, "{zeros:?}");
     for zero in &zeros {
-        assert!(moved.iter().any(|place| (zero + 1..=zero + 3).contains(place)), "{zero}: {moved:?}");
+        assert!(
+            moved.iter().any(|place| (zero + 1..=zero + 3).contains(place)),
+            "{zero}: {moved:?}"
+        );
     }
     assert!(moved.len() <= all.len() / 64, "{} moves in {} cycles", moved.len(), all.len());
 

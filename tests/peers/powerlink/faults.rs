@@ -37,9 +37,7 @@ fn recovered(bus: &mut Bus, node: &NodeSpec) {
 
 /// Waits until the managing node resets a node that is absent.
 fn wait_reset(bus: &mut Bus, node: &NodeSpec) {
-    bus.wait(&format!("NMTResetNode to node {}", node.id), |bus| {
-        bus.record.resets_of(node.id) > 0
-    });
+    bus.wait(&format!("NMTResetNode to node {}", node.id), |bus| bus.record.resets_of(node.id) > 0);
 }
 
 /// A controlled node is terminated, and started again once the managing node has detected its absence.

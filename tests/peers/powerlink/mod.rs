@@ -55,12 +55,13 @@ pub(crate) struct Programs {
 
 type Case = fn(&Programs);
 
-const CASES: [(&str, Case); 9] = [
+const CASES: [(&str, Case); 10] = [
     ("our-nodes", boot::our_nodes),
     ("reference-nodes", boot::reference_nodes),
     ("mixed", boot::mixed),
     ("order", boot::order),
-    ("steady", boot::steady),
+    ("steady-onbeat", boot::steady_onbeat),
+    ("steady-reference", boot::steady_reference),
     ("process-data", data::process_data),
     ("kill", faults::kill),
     ("cable", faults::cable),

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use onbeat_wire::powerlink::{
-    Body, Message, NmtCommandId, NmtState, NodeId, Service,
-};
+use onbeat_wire::powerlink::{Body, Message, NmtCommandId, NmtState, NodeId, Service};
 
 /// Commands after which a node boots again.
 const RESETS: [NmtCommandId; 3] =
