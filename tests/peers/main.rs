@@ -28,19 +28,19 @@ fn programs(variables: [&str; 2]) -> Result<[PathBuf; 2], String> {
     }
 }
 
-/// The suites to run, with their programs.
-fn suites() -> Result<(Option<[PathBuf; 2]>, Option<[PathBuf; 2]>), String> {
+/// The programs of each suite to run: FRER, POWERLINK.
+fn suites() -> Result<[Option<[PathBuf; 2]>; 2], String> {
     let suites = [frer::VARIABLES, powerlink::VARIABLES];
     let chosen = suites.map(|variables| variables.iter().any(|name| value(name).is_some()));
     if chosen == [false; 2] {
         return Err(suites.concat().join("=, ") + "=");
     }
     let found = |place: usize| chosen[place].then(|| programs(suites[place])).transpose();
-    Ok((found(0)?, found(1)?))
+    Ok([found(0)?, found(1)?])
 }
 
 fn main() -> ExitCode {
-    let (frer, powerlink) = match suites() {
+    let [frer, powerlink] = match suites() {
         Ok(suites) => suites,
         Err(missing) => {
             eprintln!("peers: no such program: {missing}; tests/peers/README.md");

@@ -53,7 +53,7 @@ pub(crate) struct Bus {
     writer: Writer<BufWriter<File>>,
     pub(crate) record: Record,
     programs: Programs,
-    managing: Maker,
+    pub(crate) managing: Maker,
     nodes: Vec<NodeSpec>,
     started: Instant,
     cpu: CpuTimes,

@@ -72,7 +72,8 @@ fn check_echo(bus: &Bus, node: u8) {
 /// The last value and the number of changes of a value that a node of onbeat received from or as `node`.
 fn received(result: &Value, node: u8, name: &str) -> (u64, u64) {
     let rows = result["figures"]["values"]["rows"].as_array().expect("values");
-    let found = |row: &&Value| row[0] == node.to_string() && row[1] == name && row[3] == "received";
+    let node = node.to_string();
+    let found = |row: &&Value| row[0] == node && row[1] == name && row[3] == "received";
     let row = rows.iter().find(found).unwrap_or_else(|| panic!("{name} of {node}: {rows:?}"));
     (row[4].as_u64().expect("a value"), row[5].as_u64().expect("a number of changes"))
 }

@@ -7,6 +7,8 @@ use onbeat_wire::powerlink::{Body, Message, NmtCommandId, NmtState, NodeId, Serv
 /// Commands after which a node boots again.
 const RESETS: [NmtCommandId; 3] =
     [NmtCommandId::RESET_NODE, NmtCommandId::RESET_COMMUNICATION, NmtCommandId::SW_RESET];
+/// Frames without a request to a node, some seconds.
+const OMITTED: u64 = 5000;
 const EPL: [u8; 2] = [0x88, 0xab];
 
 /// A poll with valid data to a node that accepts them, and the valid data of its response.
@@ -42,6 +44,8 @@ pub(crate) struct Record {
     /// Polls without a response, by node.
     pub(crate) lost: BTreeMap<u8, u64>,
     pub(crate) resets: Vec<Reset>,
+    /// The last frame that requested something from a node.
+    requested: BTreeMap<u8, u64>,
     pub(crate) exchanges: BTreeMap<u8, Vec<Exchange>>,
     /// The node of a poll without a response so far, and whether the poll is in `exchanges`.
     pending: Option<(u8, bool)>,
@@ -70,6 +74,7 @@ impl Record {
             Body::Soc(_) => self.lose(),
             Body::Preq(preq) => {
                 self.lose();
+                self.requested.insert(destination, self.frames);
                 let accepts = self.states.get(&destination).is_some_and(|state| {
                     [NmtState::READY_TO_OPERATE, NmtState::OPERATIONAL].contains(state)
                 });
@@ -94,6 +99,7 @@ impl Record {
             }
             Body::Soa(soa) => {
                 self.lose();
+                self.requested.insert(soa.target.0, self.frames);
                 self.report(source, soa.state);
             }
             Body::Asnd(Service::NmtCommand(command)) if RESETS.contains(&command.command) => {
@@ -129,6 +135,12 @@ impl Record {
         let some = |node| self.operational.get(&node).is_some_and(|cycles| *cycles >= 20);
         self.states.get(&NodeId::MN.0) == Some(&NmtState::OPERATIONAL)
             && nodes.into_iter().all(some)
+    }
+
+    /// The managing node has requested nothing from one of these nodes for thousands of frames.
+    pub(crate) fn is_omitted(&self, mut nodes: impl Iterator<Item = u8>) -> bool {
+        let last = |node| self.requested.get(&node).copied();
+        nodes.any(|node| last(node).is_some_and(|frame| self.frames - frame > OMITTED))
     }
 
     /// Resets of all nodes, or of this one.
