@@ -63,9 +63,11 @@ test-vm: setup-vm ## Run the tests that require other kernels, in qemu; KERNELS 
 test-lockdep: setup-vm ## Run the kernel module under lockdep in user-mode Linux (long)
 	CARGO="$(CARGO)" tests/vm/lockdep/run
 
-test-peers: setup-test ## Run interoperation with other FRER implementations; XDPFRER and DNT are their programs (root)
+# A suite runs if one of its variables is set.
+test-peers: setup-test ## Run interoperation with other implementations, given the paths of their programs (root; tests/peers/README.md)
 	$(CARGO) build --locked --package onbeat --features onbeat/parquet
-	XDPFRER="$(XDPFRER)" DNT="$(DNT)" $(CARGO) test --locked --package onbeat-lab --bench peers
+	XDPFRER="$(XDPFRER)" DNT="$(DNT)" OPENPOWERLINK_MN="$(OPENPOWERLINK_MN)" OPENPOWERLINK_CN="$(OPENPOWERLINK_CN)" \
+		CASES="$(CASES)" MINUTES="$(MINUTES)" $(CARGO) test --locked --package onbeat-lab --bench peers
 
 test-peer-files: ## Read device descriptions and projects of other implementations; POWERLINK_FILES names their directories
 	POWERLINK_FILES="$(POWERLINK_FILES)" $(CARGO) test --locked --package onbeat-powerlink-node --bench peer-files

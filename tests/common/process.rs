@@ -26,7 +26,13 @@ impl Process {
 
     /// Starts a command in its network namespace, or in that of this thread.
     pub(crate) fn spawn(mut command: Command) -> Process {
-        command.stdin(Stdio::null()).process_group(0);
+        command.stdin(Stdio::null());
+        Process::spawn_with_input(command)
+    }
+
+    /// Like [`Process::spawn`], with the standard input of the command.
+    pub(crate) fn spawn_with_input(mut command: Command) -> Process {
+        command.process_group(0);
         die_with_parent(&mut command);
         Process(command.spawn().expect("it starts"))
     }

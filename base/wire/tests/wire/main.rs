@@ -3,4 +3,5 @@
 mod no_panic;
 mod observe;
 mod powerlink;
+mod powerlink_fields;
 mod vectors;

@@ -296,7 +296,8 @@ impl ControlledNode {
         self.events.push_back(Event::State { from, to, by: event });
         self.enter(now_ns, from);
         self.pass(now_ns);
-        if event != nmt::Event::Soc {
+        // A node that did not answer requests has no response to repeat.
+        if event != nmt::Event::Soc || !from.answers() {
             self.prepare_responses();
         }
     }

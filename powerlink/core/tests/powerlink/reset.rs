@@ -140,3 +140,14 @@ fn a_request_whose_phase_is_over_is_not_answered() {
     let late: Vec<_> = events.filter(|event| matches!(event, Event::LateRequest(_))).collect();
     assert_eq!(late, [Event::LateRequest(1)]);
 }
+
+/// A node that is turned on beside a running cycle: the first request is in the cycle of its first SoC.
+#[test]
+fn a_first_ident_response_has_the_state_of_the_node() {
+    let mut bench = Bench { node: controlled_node(1, CN_MAC), now_ns: 0 };
+    bench.node.start(0);
+    assert_eq!(bench.pass(&frame(multicast::SOC.0, &[1, 255, 240])), None);
+    let ident = bench.pass(&soa(RequestedService::IDENT_REQUEST)).expect("its identity");
+    let Body::Asnd(Service::IdentResponse(ident)) = message(&ident).body else { panic!() };
+    assert_eq!(ident.state, NmtState::PRE_OPERATIONAL_1);
+}
