@@ -1,7 +1,7 @@
 //! Names and types of objects: of a device description, and of the communication profile.
 
+use core::net::Ipv4Addr;
 use std::fmt;
-use std::net::Ipv4Addr;
 
 use onbeat_powerlink::od::profile::{self, Identity};
 use onbeat_powerlink::od::{DataType, Dictionary, Object, ObjectId, id};
