@@ -17,8 +17,6 @@ use super::Maker;
 
 /// The nodes of the demo network.
 pub(crate) const NODES: [u8; 3] = [1, 32, 110];
-/// Settings of the threads of onbeat's nodes.
-const REALTIME: &str = "[realtime]\nscheduling = \"fifo 60\"\n";
 pub(crate) const CYCLE_US: u32 = 10_000;
 /// Asynchronous phase of a reduced cycle: the default of both implementations.
 const ASYNC_SLOT_NS: u32 = 500_000;
@@ -52,8 +50,7 @@ impl NodeSpec {
 pub(crate) fn network_file(nodes: &[NodeSpec], mandatory: bool) -> String {
     let (timeout_us, slot_us) = (PRES_TIMEOUT_NS / 1000, ASYNC_SLOT_NS / 1000);
     let mut text = format!(
-        "{REALTIME}
-[network]
+        "[network]
 cycle-us = {CYCLE_US}
 async-slot-us = {slot_us}
 loss-threshold = {LOSS_THRESHOLD}
