@@ -85,7 +85,7 @@ bench: lab ## Measure; BENCH selects the bench (root)
 	$(ONBEAT) bench $(BENCH)
 
 doc: setup ## Build the documentation of the crates
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --keep-going
 
 book: man $(MDBOOK) ## Build the documents of docs/ as a web site: out/book/index.html
 	$(MDBOOK) build docs --dest-dir $(abspath out/book)

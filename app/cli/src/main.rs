@@ -2,6 +2,9 @@
 //!
 //! Each command is one file under `command/`, with its flags, help, output and tests.
 
+// Doc comments of options are their help texts, in which [[stream]] is a table of TOML.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 mod args;
 mod command;
 mod completion;

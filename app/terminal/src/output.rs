@@ -26,7 +26,7 @@ pub fn print(text: &str) -> Result<()> {
     print_to_reader(text).map(drop)
 }
 
-/// Like [`print`]; returns whether further output can be read.
+/// Like [`print()`]; returns whether further output can be read.
 ///
 /// Names of files and processes may contain C1 control characters (U+0080 to U+009F), which terminals obey and
 /// JSON does not escape. They are written as `\u009b`, in JSON and in text.

@@ -1,5 +1,5 @@
 //! Files of a privileged process that no other user can read, hold or plant, and bounded reading of
-//! files that a user names ([`file`]), also of those that a privileged command acts on ([`trust`]);
+//! files that a user names ([`mod@file`]), also of those that a privileged command acts on ([`trust`]);
 //! writing of files that a user names ([`output`]); settings of the host and of its interfaces
 //! ([`settings`]).
 //!

@@ -46,7 +46,7 @@ impl Profile {
     /// Returns the profile of a thread that sends and responds in every cycle: SCHED_FIFO 49, memory locked,
     /// 256 KiB of stack, no timer slack, CPUs without idle states.
     ///
-    /// 49 is just below the interrupt threads of PREEMPT_RT and the NAPI threads of [`crate::host::Tuning`],
+    /// 49 is just below the interrupt threads of PREEMPT_RT and the NAPI threads of `Tuning` of onbeat-host,
     /// which are at 50: a loop that polls for frames must not starve the threads that deliver its frames.
     #[must_use]
     pub fn control_loop() -> Self {

@@ -3,7 +3,7 @@
 //!
 //! [`Catalog`] has the names and types of a device's objects, for people.
 //!
-//! [`write`] describes a node of this implementation.
+//! [`write()`] describes a node of this implementation.
 //!
 //! [`read`] parses the text of a file and returns the device's object dictionary, or every error of the text
 //! with its position. For a configuration it also returns the values that differ from the defaults.

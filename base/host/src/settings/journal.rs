@@ -51,7 +51,7 @@ impl Journal {
     /// command that discards a damaged one ([`Journal::set_aside`]).
     ///
     /// # Errors
-    /// [`Error::Host`]: another process has it, it cannot be used, other users can write to
+    /// [`super::Error::Host`]: another process has it, it cannot be used, other users can write to
     /// the directory.
     pub fn open(directory: &Path, discard: &str) -> Result<Self> {
         let (lock, file) = locked(directory, discard)?;

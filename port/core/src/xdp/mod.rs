@@ -39,9 +39,9 @@ const _: () = {
 /// A port that answers in the driver: as [`crate::XskPort`], and responses are *native*.
 ///
 /// The XDP program inspects each frame of the port. If a response matches, the frame becomes the answer and is sent
-/// by the driver, whatever this process does. [`Port::receive`] reads the answered frame from a BPF ring buffer.
+/// by the driver, whatever this process does. [`crate::Port::receive`] reads the answered frame from a BPF ring buffer.
 ///
-/// - The program wakes this process only while it sleeps in [`Port::wait`]. The wakeup precedes the answer, and
+/// - The program wakes this process only while it sleeps in [`crate::Port::wait`]. The wakeup precedes the answer, and
 ///   delays it by some microseconds: a spinning or busy process answers soonest.
 /// - Answered frames keep their order, and so do the others. Both are merged by their time stamps, as far as they
 ///   have arrived.
@@ -51,7 +51,7 @@ const _: () = {
 ///   room, as on a veth or in generic mode, the frame is not answered.
 /// - Nor is it answered if the slot changes so fast that the program fails to read it four times: that requires a
 ///   dozen updates within some hundred nanoseconds.
-/// - A frame that should have been answered and was not is received all the same, with [`ReceivedFrame::answered`]
+/// - A frame that should have been answered and was not is received all the same, with [`crate::ReceivedFrame::answered`]
 ///   false, and the response is confirmed as [`Outcome::Dropped`].
 /// - On a veth in native mode, frames that a program sends arrive only while the *peer* runs NAPI: it has an XDP program,
 ///   even one that passes every frame, or generic receive offload is on. Without NAPI, frames are not answered. The port

@@ -42,7 +42,7 @@ onbeat_bpf::bpf_skeleton!(pub(crate) skeleton, "xsk.skel.rs");
 ///   completion.
 /// - Receive stamps are taken by the program, which reads CLOCK_TAI, and reported in CLOCK_REALTIME as those of
 ///   [`crate::PacketPort`].
-/// - If the NIC strips VLAN tags, the program does not receive them, and [`ReceivedFrame::tag`] is none: `ethtool
+/// - If the NIC strips VLAN tags, the program does not receive them, and [`crate::ReceivedFrame::tag`] is none: `ethtool
 ///   -K eth0 rxvlan off`.
 ///
 /// An interface with several receive queues is refused. The program is detached with the port, however the process
@@ -63,7 +63,7 @@ impl XskPort {
     /// up; attaching a program takes the link of some NICs down for a moment.
     ///
     /// # Errors
-    /// [`Error::InUse`] if another XDP program runs on the interface, it is down, has several receive queues or an
+    /// [`crate::Error::InUse`] if another XDP program runs on the interface, it is down, has several receive queues or an
     /// MTU beyond the buffer size; the caller lacks CAP_NET_RAW, CAP_NET_ADMIN or CAP_BPF; or an option is out of
     /// range.
     pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {

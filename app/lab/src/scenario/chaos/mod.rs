@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The same seed yields the same networks and schedules. Losses are excused only by disturbances,
-//! within the times at which the schedule was executed ([`act`]).
+//! within the times at which the schedule was executed (`actions`).
 
 mod actions;
 mod capture;
