@@ -174,7 +174,7 @@ static __always_inline int respond_unreported(struct xdp_md *ctx, struct port_re
 					      struct request *m, struct port_state *s,
 					      __u64 transmission)
 {
-	if (transmission != PORT_TRANSMIT_NONE && respond(ctx, all, m)) {
+	if (respond(ctx, all, m)) {
 		__sync_fetch_and_add(&s->answered_unreported, 1);
 		return transmit(ctx, transmission);
 	}
@@ -200,11 +200,13 @@ static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct f
 	s = bpf_map_lookup_elem(&state, &zero);
 	if (!all || !s)
 		return XDP_ABORTED;
+	transmission = *(volatile __u64 *)&s->transmission;
+	if (transmission == PORT_TRANSMIT_NONE)
+		return deliver(ctx, now);
 	m.length = f->length - (f->tpid ? TAG : 0);
 	if (!copy_untagged(ctx, f, m.start, sizeof(m.start)) || !find(all, &m))
 		return deliver(ctx, now);
 
-	transmission = *(volatile __u64 *)&s->transmission;
 	/* The verifier of Linux 6.1 loses track of a reserved record: it is reserved once. */
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record)
@@ -214,9 +216,7 @@ static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct f
 		return respond_unreported(ctx, all, &m, s, transmission);
 	}
 	record->received_ns = now;
-	record->answered_ns = 0;
-	if (transmission != PORT_TRANSMIT_NONE && respond(ctx, all, &m))
-		record->answered_ns = bpf_ktime_get_tai_ns();
+	record->answered_ns = respond(ctx, all, &m) ? bpf_ktime_get_tai_ns() : 0;
 	record->slot = m.slot;
 	record->generation = m.generation;
 	record->tpid = bpf_ntohs(f->tpid);

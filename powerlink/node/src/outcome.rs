@@ -93,13 +93,18 @@ impl<S: Station> Runner<S> {
         }
         if self.answers_automatically() {
             let backend = self.backend();
-            let by_process = match counts.responses {
-                0 => "without this process".to_owned(),
-                some => {
-                    format!("except {some} by this process, which the back end could not answer")
+            outcome.note(match (counts.answered, counts.responses) {
+                (_, 0) => {
+                    format!("polls are answered by the back end {backend}, without this process")
                 }
-            };
-            outcome.note(format!("polls are answered by the back end {backend}, {by_process}"));
+                (0, _) => format!(
+                    "polls are answered by this process: the back end {backend} could not; the log has the reason"
+                ),
+                (_, some) => format!(
+                    "polls are answered by the back end {backend}, except {some} by this process, which the back \
+                     end could not answer"
+                ),
+            });
         }
         if self.launches_automatically() {
             let backend = self.backend();

@@ -8,6 +8,7 @@ mod shared_state;
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use onbeat_bpf::UnloadedObject;
 use onbeat_netdev::{Namespace, XdpMode};
@@ -61,10 +62,10 @@ pub struct XdpPort {
     responses: Responses,
     shared_slots: SharedSlots,
     shared_responses: SharedResponses,
-    state: SharedState,
+    state: Arc<SharedState>,
     records: Records,
     /// `None`: the driver sends to any peer.
-    veth_peer: Option<VethPeer>,
+    _veth_peer: Option<VethPeer>,
     /// Records for which no buffer was free.
     lost: u64,
     /// The next arrival of either path, if both have one.
@@ -105,9 +106,6 @@ impl XdpPort {
             own_chunks: buffers,
         };
         let base = PortBase::open(namespace, interface, options, kind)?;
-        let veth_peer = (base.on_veth && base.program.mode() == XdpMode::Native)
-            .then(|| VethPeer::new(namespace, interface))
-            .transpose()?;
         let share = || -> io::Result<_> {
             let map = |name| base.program.map(name);
             Ok((
@@ -119,28 +117,22 @@ impl XdpPort {
         };
         let shared = share().map_err(failed(interface, "map the tables of the XDP program"));
         let (shared_slots, shared_responses, state, records) = shared?;
-        let mut port = Self {
+        let state = Arc::new(state);
+        let veth_peer = (base.on_veth && base.program.mode() == XdpMode::Native)
+            .then(|| VethPeer::watch(namespace, interface, &state))
+            .transpose()?;
+        Ok(Self {
             responses: Responses::new(base.number, base.options.responses),
             shared_slots,
             shared_responses,
             state,
             records,
-            veth_peer,
+            _veth_peer: veth_peer,
             lost: 0,
             next_frame: None,
             next_answered: None,
             base,
-        };
-        port.follow_peer();
-        Ok(port)
-    }
-
-    /// Sends answers, or leaves frames to this process, as the peer of a veth permits.
-    fn follow_peer(&mut self) {
-        let Some(peer) = &mut self.veth_peer else { return };
-        if let Some(transmission) = peer.changed(self.base.now()) {
-            self.state.set_transmission(transmission);
-        }
+        })
     }
 
     /// The mode of the program: in the driver or in the network stack.
@@ -243,7 +235,6 @@ impl AfXdpPort for XdpPort {
     }
 
     fn sleep(&mut self, until: Time) -> Result<bool> {
-        self.follow_peer();
         self.state.set_asleep(true);
         // Frames that arrived before the program was notified are read now; later ones wake this process.
         let result =
@@ -253,7 +244,6 @@ impl AfXdpPort for XdpPort {
     }
 
     fn slot_updated(&mut self, slot: Slot, frame: &[u8]) {
-        self.follow_peer();
         self.shared_slots.update(slot.index as usize, frame);
     }
 

@@ -1,61 +1,127 @@
 //! Transmission to the peer of a veth.
 
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
 use onbeat_netdev::{Handle, Namespace, xdp};
 
 use super::abi::port_transmission;
-use crate::{Result, Time};
+use super::shared_state::SharedState;
+use crate::Result;
+use crate::error::failed;
 
 /// Time between two queries of the driver's features.
-const INTERVAL_NS: u64 = 250_000_000;
+const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Whether a program on a veth can send frames to the peer.
+/// Sets whether the program on a veth sends answers to the peer, in a thread of normal priority.
 ///
-/// It can while the peer runs NAPI, which the driver reports as a feature of this end (Linux 6.3). The driver drops
-/// frames otherwise, without an error.
+/// It can send while the peer runs NAPI, which the driver reports as a feature of this end (Linux 6.3). The driver
+/// drops frames otherwise, without an error.
 pub(super) struct VethPeer {
-    handle: Handle,
-    interface: String,
-    next_query: Time,
-    transmission: port_transmission,
+    ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl VethPeer {
-    pub(super) fn new(namespace: &Namespace, interface: &str) -> Result<Self> {
-        Ok(Self {
+    /// Queries once, then starts the thread.
+    pub(super) fn watch(
+        namespace: &Namespace,
+        interface: &str,
+        state: &Arc<SharedState>,
+    ) -> Result<Self> {
+        let ended = Arc::new(AtomicBool::new(false));
+        let mut query = Query {
             handle: Handle::in_namespace(namespace)?,
             interface: interface.to_owned(),
-            next_query: Time(0),
+            state: Arc::clone(state),
             transmission: port_transmission::PORT_TRANSMIT_REDIRECT,
-        })
-    }
-
-    /// Returns how the program must send, if this has changed or `now` is the first call; queries once per interval.
-    pub(super) fn changed(&mut self, now: Time) -> Option<port_transmission> {
-        if now < self.next_query {
-            return None;
+        };
+        state.set_transmission(query.transmission);
+        if !query.update() {
+            return Ok(Self { ended, thread: None });
         }
-        let first = self.next_query == Time(0);
-        self.next_query = now.after(INTERVAL_NS);
-        // An interface that was removed fails elsewhere; a kernel that does not report the feature may support it.
-        let features = xdp::features(&self.handle, &self.interface).ok().flatten();
-        let transmission = match features.is_none_or(|features| features.ndo_xmit) {
+        let stop = Arc::clone(&ended);
+        let run = move || {
+            set_normal_priority();
+            while !stop.load(Ordering::Relaxed) {
+                thread::park_timeout(INTERVAL);
+                query.update();
+            }
+        };
+        let thread = thread::Builder::new().name("veth-peer".into()).spawn(run);
+        let thread =
+            thread.map_err(failed(interface, "start a thread for the peer of the veth"))?;
+        Ok(Self { ended, thread: Some(thread) })
+    }
+}
+
+impl Drop for VethPeer {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It does not panic.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Query {
+    handle: Handle,
+    interface: String,
+    state: Arc<SharedState>,
+    transmission: port_transmission,
+}
+
+impl Query {
+    /// Updates the program's transmission; returns false if the kernel does not report the feature. A failed query
+    /// changes nothing.
+    fn update(&mut self) -> bool {
+        let interface = &self.interface;
+        let features = match xdp::features(&self.handle, interface) {
+            Ok(Some(features)) => features,
+            Ok(None) => {
+                tracing::warn!(
+                    "{interface}: responses are lost if the peer of this veth runs no NAPI, which Linux before 6.3 \
+                     does not report; in the peer's namespace: ethtool -K PEER gro on"
+                );
+                return false;
+            }
+            Err(error) => {
+                tracing::debug!("{interface}: {error}");
+                return true;
+            }
+        };
+        let transmission = match features.ndo_xmit {
             true => port_transmission::PORT_TRANSMIT_REDIRECT,
             false => port_transmission::PORT_TRANSMIT_NONE,
         };
-        if transmission == self.transmission && !first {
-            return None;
+        if transmission == self.transmission {
+            return true;
         }
         self.transmission = transmission;
-        let interface = &self.interface;
-        if transmission == port_transmission::PORT_TRANSMIT_NONE {
-            tracing::warn!(
-                "{interface}: responses cannot be sent in the driver: the peer of this veth runs no NAPI; \
-                 they are left to this process; to send them in the driver, in the peer's namespace: \
-                 ethtool -K PEER gro on"
-            );
-        } else if !first {
+        self.state.set_transmission(transmission);
+        if features.ndo_xmit {
             tracing::info!("{interface}: responses are sent in the driver: the peer runs NAPI");
+        } else {
+            tracing::warn!(
+                "{interface}: responses are not sent in the driver, but by this process: the peer of this veth runs \
+                 no NAPI; in the peer's namespace: ethtool -K PEER gro on"
+            );
         }
-        Some(transmission)
+        true
+    }
+}
+
+/// A thread that a real-time thread starts inherits its policy.
+fn set_normal_priority() {
+    // SAFETY: sched_param is plain data, for which zeros are valid.
+    let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: this thread, and parameters that live through the call.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) } != 0 {
+        tracing::debug!("normal priority: {}", io::Error::last_os_error());
     }
 }
