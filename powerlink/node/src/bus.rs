@@ -201,7 +201,10 @@ impl Bus {
         let sum = |of: fn(&Node) -> u64| judged().map(|(_, node)| of(node)).sum::<u64>();
         let polled = sum(|node| node.requests(Request::Poll).sent);
         let lost = sum(|node| node.requests(Request::Poll).unanswered);
-        let unasked = sum(|node| node.unsolicited);
+        let unasked = judged()
+            .filter(|(id, _)| self.observer.sees_polls_of(**id))
+            .map(|(_, node)| node.unsolicited)
+            .sum::<u64>();
         let addresses = sum(|node| node.addresses);
         let foreign = sum(|node| node.foreign);
         let count = hidden.len() as u64;
@@ -424,6 +427,10 @@ fn nodes(observer: &Observer, hidden: &[NodeId]) -> Counters {
         "slot",
     ]);
     for (node, known) in observer.nodes() {
+        // A managing node looks for a diagnostic device permanently.
+        if *node == NodeId::DIAGNOSTIC && known.mac.is_none() {
+            continue;
+        }
         let polls = known.requests(Request::Poll);
         let others = Request::ALL.iter().skip(1).map(|request| known.requests(*request));
         let (asked, unanswered) = others.fold((0, 0), |(asked, unanswered), requests| {
@@ -441,7 +448,7 @@ fn nodes(observer: &Observer, hidden: &[NodeId]) -> Counters {
             judged(polls.unanswered, hidden.contains(node)),
             asked.into(),
             judged(unanswered, hidden.contains(node)),
-            judged(known.unsolicited, manager_is_hidden),
+            judged(known.unsolicited, manager_is_hidden || !observer.sees_polls_of(*node)),
             slot(known, observer.multiplexed_cycles()).into(),
         ]);
     }

@@ -12,12 +12,32 @@ use super::{Event, Failure, ManagingNode, Phase};
 use crate::dll::Counter;
 use crate::frame;
 use crate::nmt::State;
-use crate::od::profile;
+use crate::od::{Dictionary, profile};
 
 /// Octets of a poll before its payload.
 const POLL_HEADER: usize = 10;
 /// The gap between two frames at 100 Mbit/s, about the default of 0x1F8A/1.
 const GAP_NS: u64 = 1000;
+
+/// Parameters of the cycle as of the last start of the network: a written one does not change the running cycle.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CycleTiming {
+    wait_soc_preq_ns: u64,
+    async_slot_ns: u64,
+    prescaler: u64,
+    suspended_cycles: u64,
+}
+
+impl CycleTiming {
+    pub(super) fn new(od: &Dictionary) -> Self {
+        CycleTiming {
+            wait_soc_preq_ns: od.number(profile::WAIT_SOC_PREQ_NS),
+            async_slot_ns: od.number(profile::ASYNC_SLOT_NS).max(1),
+            prescaler: od.number(profile::PRESCALER),
+            suspended_cycles: od.number(profile::CYCLE_SUSPEND),
+        }
+    }
+}
 
 impl ManagingNode {
     /// Starts the next reduced cycle, or leaves the reduced cycles.
@@ -28,7 +48,7 @@ impl ManagingNode {
         }
         let target = self.send_soa(now_ns);
         self.phase = Phase::Reduced { target };
-        self.timer_ns = now_ns + self.od.number(profile::ASYNC_SLOT_NS).max(1);
+        self.timer_ns = now_ns + self.timing.async_slot_ns;
     }
 
     /// Starts the next isochronous cycle.
@@ -41,7 +61,7 @@ impl ManagingNode {
 
     /// The SoC of the next cycle, at this time.
     pub(super) fn soc(&self, at_ns: u64, buffer: Vec<u8>) -> Vec<u8> {
-        let prescaler = self.od.number(profile::PRESCALER);
+        let prescaler = self.timing.prescaler;
         let multiplexed = self.multiplexed_cycles;
         let soc = Soc {
             // MC toggles with the first SoC after each multiplexed cycle.
@@ -61,7 +81,7 @@ impl ManagingNode {
         self.events.push_back(Event::Cycle);
         self.cycles += 1;
         self.soc_ns += self.cycle_ns;
-        match self.od.number(profile::WAIT_SOC_PREQ_NS) {
+        match self.timing.wait_soc_preq_ns {
             // The gap between two frames.
             0..=GAP_NS => self.poll_from(now_ns, 0),
             wait_ns => (self.phase, self.timer_ns) = (Phase::FirstPoll, now_ns + wait_ns),
@@ -122,7 +142,7 @@ impl ManagingNode {
         let exceeded = Counter::record(profile::CYCLE_EXCEEDED);
         if now_ns > self.soc_ns {
             let missed = (now_ns - self.soc_ns).div_ceil(self.cycle_ns.max(1));
-            let missed = missed.max(self.od.number(profile::CYCLE_SUSPEND));
+            let missed = missed.max(self.timing.suspended_cycles);
             self.soc_ns += missed * self.cycle_ns;
             // The next cycle starts later; if this happens too often, the network restarts.
             self.cycle_failed = exceeded.error(&mut self.od);

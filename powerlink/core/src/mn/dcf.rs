@@ -9,6 +9,9 @@ pub(super) const RESTORE: ObjectId = id(profile::RESTORE, 1);
 /// Stores parameters; optional for a node.
 pub(super) const STORE: ObjectId = id(profile::STORE, 1);
 
+/// Octets of an entry before its value: index, sub-index and length.
+const ENTRY_HEADER: usize = 7;
+
 /// Whether a controlled node may lack an object of the communication profile (category O or conditional in EPSG
 /// DS 301): it then runs without this part of its configuration. Mappings and their parameters are conditional
 /// too, but process data depends on them.
@@ -32,12 +35,20 @@ pub fn entries(octets: &[u8]) -> impl Iterator<Item = (ObjectId, &[u8])> {
         None => (0, octets),
     };
     (0..count).map_while(move |_| {
-        let ([low, high, sub, len @ ..], behind) = rest.split_first_chunk::<7>()?;
+        let ([low, high, sub, len @ ..], behind) = rest.split_first_chunk::<ENTRY_HEADER>()?;
         let len = usize::try_from(u32::from_le_bytes(*len)).ok()?;
         let value = behind.get(..len)?;
         rest = &behind[len..];
         Some((id(u16::from_le_bytes([*low, *high]), *sub), value))
     })
+}
+
+/// Whether octets are a whole concise DCF: as many entries as its count, and nothing behind them. No octets are none.
+pub(super) fn is_complete(octets: &[u8]) -> bool {
+    let Some((count, rest)) = octets.split_first_chunk() else { return octets.is_empty() };
+    let lengths = entries(octets).map(|(_, value)| ENTRY_HEADER + value.len());
+    let (found, len) = lengths.fold((0, 0), |(found, sum), len| (found + 1, sum + len));
+    u32::from_le_bytes(*count) == found && len == rest.len()
 }
 
 /// Writes entries in the format that [`entries`] parses.
@@ -85,6 +96,9 @@ mod tests {
         octets.extend([0x00, 0x16, 1, 0, 0, 0, 0]);
         let all = [(id(0x1006, 0), &[0x50, 0xc3, 0, 0][..]), (id(0x1600, 1), &[])];
         assert_eq!(entries(&octets).collect::<Vec<_>>(), all);
+        assert!(is_complete(&octets) && is_complete(&[]) && is_complete(&[0; 4]));
+        assert!((1..octets.len()).all(|len| !is_complete(&octets[..len])));
+        assert!(!is_complete(&[&octets[..], &[0]].concat()));
         for len in 0..octets.len() {
             let whole = usize::from(len >= 15);
             assert_eq!(entries(&octets[..len]).collect::<Vec<_>>(), all[..whole], "{len}");

@@ -34,6 +34,7 @@ use crate::pdo::{Channel, Direction};
 use crate::report::ReportInterval;
 use crate::sdo::{CompletedRequest, DatagramServer};
 pub use access::UnreachableNode;
+use cycle::CycleTiming;
 pub use dcf::{concise as concise_dcf, entries as dcf_entries, is_optional};
 pub use launch::Launch;
 use launch::LaunchState;
@@ -240,6 +241,7 @@ pub struct ManagingNode {
     /// When the next cycle starts.
     soc_ns: u64,
     cycle_ns: u64,
+    timing: CycleTiming,
     cycles: u64,
     /// Number of cycles in a multiplexed cycle; 0: none.
     multiplexed_cycles: u64,
@@ -309,6 +311,7 @@ impl ManagingNode {
             multiplexed_cycles: od.number(profile::MULTIPLEXED_CYCLES),
             multiplexed_cycle: 0,
             cycle_ns: od.number(profile::CYCLE_LENGTH_US) * 1000,
+            timing: CycleTiming::new(&od),
             cycles: 0,
             since_ns: 0,
             since_cycle: 0,
@@ -393,6 +396,7 @@ impl ManagingNode {
             }
             State::BasicEthernet => self.phase = Phase::BasicEthernet,
             State::PreOperational1 => {
+                self.timing = CycleTiming::new(&self.od);
                 self.reset_network();
                 // Listening nodes detect a managing node before they receive commands.
                 self.quiet_phases = 10;

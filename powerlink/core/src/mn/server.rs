@@ -16,7 +16,7 @@ use onbeat_wire::powerlink::{
 
 use super::receive::WAITING;
 use super::station::{Settings, Station};
-use super::{Event, ManagingNode, MappingError, Step, map};
+use super::{Event, ManagingNode, MappingError, Step, dcf, map};
 use crate::nmt::{MnEvent, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo;
@@ -272,6 +272,9 @@ impl Objects for Access<'_> {
         match (object, value) {
             (profile::RESET_COMMAND, [command]) if *command != profile::NO_COMMAND => {
                 self.reset = Some(reset_command(*command)?);
+            }
+            (ObjectId { index: profile::CONCISE_DCF, .. }, octets) if !dcf::is_complete(octets) => {
+                return Err(Abort::VALUE);
             }
             (object, [flag]) if object == release => {
                 let command = self.od.number(id(profile::REQUEST_COMMAND, 2)) as u8;

@@ -92,6 +92,15 @@ impl Observer {
         silent.map(|(id, _)| *id).chain(no_polls.then_some(NodeId::MN))
     }
 
+    /// Whether the polls of a node are visible, and thus whether its responses are known to be solicited. A switch
+    /// forwards PReq only to its node, and PRes to all: a controlled node observes its own polls, and the responses
+    /// of all nodes.
+    pub fn sees_polls_of(&self, node: NodeId) -> bool {
+        let polled = |node: &Node| node.requests(Request::Poll).sent > 0;
+        let of_others = || self.nodes.values().filter(|node| polled(node)).count() > 1;
+        self.nodes.get(&node).is_none_or(|node| polled(node) || node.responses == 0) || of_others()
+    }
+
     /// Handles a frame of the bus, from its destination address on; `report` receives its meaning. Times are
     /// nanoseconds of any clock.
     pub fn observe(&mut self, time_ns: u64, frame: &[u8], mut report: impl FnMut(Observation)) {
@@ -101,6 +110,7 @@ impl Observer {
         };
         if header.ethertype() != EtherType::POWERLINK {
             self.frames.foreign += 1;
+            self.other_protocol(time_ns, header.source(), &mut report);
             return;
         }
         let Ok(message) = Message::parse(header.payload()) else {
@@ -151,6 +161,21 @@ impl Observer {
             }
             Body::Asnd(service) => self.service(&message, &service, time_ns, &mut report),
             Body::Amni => {}
+        }
+    }
+
+    /// Handles a frame of another protocol: a node answers an invitation with any frame.
+    fn other_protocol(
+        &mut self,
+        time_ns: u64,
+        mac: MacAddress,
+        report: &mut impl FnMut(Observation),
+    ) {
+        let Some(PendingRequest { node, request: Request::Invite, .. }) = self.pending else {
+            return;
+        };
+        if self.nodes.get(&node).is_some_and(|known| known.mac == Some(mac)) {
+            self.answer(node, &[Request::Invite], time_ns, report);
         }
     }
 

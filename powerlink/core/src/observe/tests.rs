@@ -129,6 +129,47 @@ fn cycles_responses_and_losses() {
     assert_eq!(observer.frames().messages(), 8);
 }
 
+/// A node uses its asynchronous phase for a frame of any protocol.
+#[test]
+fn an_invitation_is_answered_by_any_frame_of_the_node() {
+    let ip = |mac: MacAddress| [&[0xff; 6][..], &mac.0, &[8, 0], &[0; 46]].concat();
+    let mut observer = Observer::new();
+    let frames = [
+        (0, preq(CN)),
+        (5, pres(CN_MAC, NmtState::OPERATIONAL)),
+        (10, soa(RequestedService::UNSPECIFIED_INVITE, CN)),
+        (17, ip(CN_MAC)),
+        (1_000, soc(0)),
+        (1_010, soa(RequestedService::UNSPECIFIED_INVITE, CN)),
+        // Of another node.
+        (1_017, ip(MacAddress([2, 0, 0, 0, 0, 9]))),
+        (2_000, soc(1)),
+    ];
+    let reported = seen(&mut observer, &frames);
+    let response = Observation::Response { node: CN, request: Request::Invite, delay_ns: 7 };
+    assert!(reported.contains(&response), "{reported:?}");
+    let invites = observer.nodes()[&CN].requests(Request::Invite);
+    assert_eq!(invites, Requests { sent: 2, unanswered: 1 });
+}
+
+/// On a switch a node observes its own polls and the responses of all.
+#[test]
+fn responses_to_polls_that_are_not_visible_are_not_unsolicited() {
+    let other = |octets: Vec<u8>| {
+        let mut octets = octets;
+        octets[11] = 9;
+        octets[16] = 9;
+        octets
+    };
+    let mut observer = Observer::new();
+    let response = || pres(CN_MAC, NmtState::OPERATIONAL);
+    seen(&mut observer, &[(0, preq(CN)), (5, response()), (9, other(response()))]);
+    assert!(observer.sees_polls_of(CN) && !observer.sees_polls_of(NodeId(9)));
+    // A hub: the polls of two nodes are visible, and those of all.
+    seen(&mut observer, &[(20, preq(NodeId(2)))]);
+    assert!(observer.sees_polls_of(NodeId(9)));
+}
+
 #[test]
 fn a_late_response_is_unsolicited() {
     let mut observer = Observer::new();

@@ -5,7 +5,7 @@ use std::net::SocketAddrV4;
 
 use onbeat_powerlink::Node;
 use onbeat_powerlink::cn::{ControlledNode, StoreCommand};
-use onbeat_powerlink::mn::{ManagingNode, Step};
+use onbeat_powerlink::mn::{ManagingNode, Step, concise_dcf};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::{Abort, id, profile};
 use onbeat_powerlink::sdo::{
@@ -118,8 +118,10 @@ fn both_nodes_are_read_and_written_in_operation() {
     assert_eq!(other.read(now_ns, &mut cable.mn), operational);
     // Transfers of any number of segments.
     let list = id(profile::CONCISE_DCF, 1);
-    for len in [0, 1, 4, 5, 248, 249, 252, 253, 256, 257, 700, 65_536] {
-        let value: Vec<u8> = (0..len).map(|n| (n * 7 + n / 256) as u8).collect();
+    for len in [12, 248, 249, 252, 253, 256, 257, 700, 65_536] {
+        // One entry, of 7 octets and a value, behind the count of entries.
+        let entry: Vec<u8> = (11..len).map(|n| (n * 7 + n / 256) as u8).collect();
+        let value = concise_dcf([(id(0x2000, 0), &entry[..])]);
         let write = Request::Write(list, value.clone().into());
         assert_eq!(other.execute(now_ns, &mut cable.mn, write), Some(Ok(vec![])), "{len}");
         let read = other.execute(now_ns, &mut cable.mn, Request::Read(list));

@@ -1,7 +1,7 @@
 //! The SDO server of a managing node, read and written by a diagnostic device.
 
 use onbeat_powerlink::cn;
-use onbeat_powerlink::mn::{Event, Step};
+use onbeat_powerlink::mn::{Event, Step, concise_dcf};
 use onbeat_powerlink::nmt::{self, State};
 use onbeat_powerlink::od::profile;
 use onbeat_powerlink::od::{Abort, ObjectId, id};
@@ -126,7 +126,8 @@ fn writes_have_access_rules() {
         0
     );
     // A value of many segments.
-    let dcf: Vec<u8> = (0..3000).map(|octet| octet as u8).collect();
+    let value: Vec<u8> = (0..3000).map(|octet| octet as u8).collect();
+    let dcf = concise_dcf([(id(0x2000, 0), &value[..])]);
     let object = id(profile::CONCISE_DCF, 239);
     assert_eq!(write(&mut network, object, &dcf), Ok(()));
     assert_eq!(read(&mut network, object), Ok(dcf));
@@ -223,4 +224,42 @@ fn a_network_boots_while_a_tool_reads() {
     }
     assert!(read > 10, "{read}");
     assert_eq!(network.checker.violations(), []);
+}
+
+/// Written parameters of the cycle apply from the next reset on: an absurd one does not stop the running network.
+#[test]
+fn a_written_parameter_does_not_change_the_running_cycle() {
+    let mut network = network();
+    for object in [
+        profile::WAIT_SOC_PREQ_NS,
+        profile::ASYNC_SLOT_NS,
+        profile::CYCLE_SUSPEND,
+        profile::CYCLE_LENGTH_US,
+    ] {
+        let written = write(&mut network, object, &u32::MAX.to_le_bytes());
+        let refused = written.is_err_and(|abort| abort.0 >> 16 == 0x0609);
+        assert!(refused || written.is_ok(), "{object}: {written:?}");
+    }
+    network.run_for(100 * CYCLE_NS);
+    assert!(network.is_operational());
+    assert_eq!(network.checker.violations(), []);
+}
+
+/// A damaged configuration is refused when it is written, not when its node boots.
+#[test]
+fn a_configuration_that_is_no_concise_dcf_is_refused() {
+    let mut network = network();
+    let object = id(profile::CONCISE_DCF, 1);
+    let before = read(&mut network, object).unwrap();
+    for damaged in [
+        vec![0xa5; 70],
+        vec![0xff, 0xff, 0xff, 0xff, 0],
+        vec![0],
+        before[..before.len() - 1].to_vec(),
+        [&before[..], &[0]].concat(),
+    ] {
+        assert_eq!(write(&mut network, object, &damaged), Err(Abort::VALUE), "{damaged:?}");
+    }
+    assert_eq!(read(&mut network, object), Ok(before.clone()));
+    assert_eq!(write(&mut network, object, &before), Ok(()));
 }
