@@ -182,7 +182,9 @@ fuzz_target!(|octets: &[u8]| {
         }
         sent(&mut managing, NodeId::MN, MN, &mut wire);
         sent(&mut controlled, NodeId(1), CN, &mut wire);
-        while let Some((_, datagram)) = managing.poll_datagram().or_else(|| controlled.poll_datagram()) {
+        while let Some((_, datagram)) =
+            managing.poll_datagram().or_else(|| controlled.poll_datagram())
+        {
             assert!(parse_datagram(&datagram).is_some());
         }
         wire.truncate(64);
