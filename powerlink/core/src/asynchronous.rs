@@ -53,6 +53,11 @@ impl Queue {
         }
     }
 
+    /// Whether a frame of generic priority is queued.
+    pub(crate) fn holds(&self, frame: &[u8]) -> bool {
+        self.generic.iter().any(|queued| queued == frame)
+    }
+
     pub(crate) fn clear(&mut self) {
         self.nmt.clear();
         self.generic.clear();

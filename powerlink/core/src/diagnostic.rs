@@ -27,18 +27,19 @@ pub enum Attention {
     Invited,
 }
 
-/// The device, and the requests that it has completed.
+/// The device.
 #[derive(Debug)]
 pub struct DiagnosticDevice {
     mac: MacAddress,
     peer: NodeId,
     client: Client,
     attention: Attention,
+    /// The managing node: the sender of the first SoA. Another one has no effect.
+    manager: Option<MacAddress>,
     /// SDO frames queued until an invite.
     frames: VecDeque<OutgoingFrame>,
     out: VecDeque<Vec<u8>>,
-    /// Completed requests.
-    pub done: VecDeque<CompletedRequest>,
+    done: VecDeque<CompletedRequest>,
 }
 
 impl DiagnosticDevice {
@@ -49,6 +50,7 @@ impl DiagnosticDevice {
             peer,
             client: Client::new(timeout_ns),
             attention: Attention::Absent,
+            manager: None,
             frames: VecDeque::new(),
             out: VecDeque::new(),
             done: VecDeque::new(),
@@ -58,6 +60,11 @@ impl DiagnosticDevice {
     /// The attention that the managing node has given to this device so far.
     pub fn attention(&self) -> Attention {
         self.attention
+    }
+
+    /// Whether the peer closed the last connection.
+    pub fn is_closed_by_peer(&self) -> bool {
+        self.client.is_closed_by_peer()
     }
 
     /// Whether the device has a connection, or has requested one.
@@ -73,6 +80,11 @@ impl DiagnosticDevice {
     /// Adds a request to the peer.
     pub fn request(&mut self, now_ns: u64, request: Request) {
         self.client.request(now_ns, request, &mut self.frames);
+    }
+
+    /// Returns the next completed request.
+    pub fn poll_completed(&mut self) -> Option<CompletedRequest> {
+        self.done.pop_front()
     }
 
     /// Closes the connection: a managing node that was reset does not know it.
@@ -144,9 +156,11 @@ impl DiagnosticDevice {
 
 impl Node for DiagnosticDevice {
     fn handle_frame(&mut self, now_ns: u64, frame: &[u8]) {
-        let Some((_, message)) = frame::parse(frame) else { return };
+        let Some((mac, message)) = frame::parse(frame) else { return };
         match message.body {
-            Body::Soa(soa) => {
+            Body::Soa(soa)
+                if message.source == NodeId::MN && *self.manager.get_or_insert(mac) == mac =>
+            {
                 self.attention = self.attention.max(Attention::Ignored);
                 if soa.target == NodeId::DIAGNOSTIC {
                     self.requested(soa.service);
@@ -173,5 +187,34 @@ impl Node for DiagnosticDevice {
 
     fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         self.out.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A SoA: an IdentRequest to node 253.
+    fn soa(source: u8, mac: u8) -> Vec<u8> {
+        let mut frame = Vec::from(multicast::SOA.0);
+        frame.extend([2, 0, 0, 0, 0, mac, 0x88, 0xab, 5, 255, source, 0x1d, 0, 0, 1, 253, 0x20]);
+        frame.resize(60, 0);
+        frame
+    }
+
+    #[test]
+    fn only_one_managing_node_is_answered() {
+        let mut device = DiagnosticDevice::new(MacAddress::default(), NodeId(1), 1_000_000);
+        for (source, mac, answers) in [
+            (241, 1, false),
+            (1, 1, false),
+            (240, 2, true),
+            (240, 3, false),
+            (241, 2, false),
+            (240, 2, true),
+        ] {
+            device.handle_frame(0, &soa(source, mac));
+            assert_eq!(device.poll_transmit().is_some(), answers, "{source}, {mac}");
+        }
     }
 }

@@ -18,6 +18,7 @@
 //! `examples/axis.rs` is a controlled node with its own process.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod bus;
 mod client;
 mod datagrams;

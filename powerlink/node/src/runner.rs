@@ -11,9 +11,9 @@ use onbeat_wire::MacAddress;
 use onbeat_wire::ethernet::HEADER_LEN;
 use onbeat_wire::powerlink::MessageType;
 
+use crate::ahead::ReceivedAhead;
 use crate::lateness::{self, Lateness};
 use crate::launcher::Launcher;
-use crate::port::BUFFERS;
 use crate::responder::Responder;
 use crate::store::Store;
 use crate::transmitter::Transmitter;
@@ -54,8 +54,7 @@ pub struct Runner<S: Station> {
     others: Option<VirtualEthernet>,
     store: Option<Store>,
     station: S,
-    /// Frames received ahead of their turn.
-    ahead: VecDeque<ReceivedFrame>,
+    ahead: ReceivedAhead,
     /// Frames sent since the last update of the bus.
     sent: Vec<(u64, Slot, Vec<u8>)>,
     bus: Bus,
@@ -86,7 +85,7 @@ impl<S: Station> Runner<S> {
             others: None,
             store: None,
             station,
-            ahead: VecDeque::with_capacity(BUFFERS),
+            ahead: ReceivedAhead::new(),
             sent: Vec::with_capacity(8),
             bus: Bus::new(),
             latest_ns: 0,
@@ -272,10 +271,7 @@ impl<S: Station> Runner<S> {
 
     /// The next frame: received ahead of its turn, or of the port.
     fn received(&mut self) -> Result<Option<ReceivedFrame>> {
-        match self.ahead.pop_front() {
-            Some(frame) => Ok(Some(frame)),
-            None => Ok(unless_down(self.port.receive())?.flatten()),
-        }
+        Ok(unless_down(self.ahead.next(&mut *self.port))?.flatten())
     }
 
     /// Whether the slot of a request to a controlled node is over: a frame that ends it was received already.
@@ -284,17 +280,7 @@ impl<S: Station> Runner<S> {
         if self.station.controlled().is_none() || !is_request(octets) {
             return Ok(false);
         }
-        if self.ahead.iter().any(|next| ends(octets, self.port.octets(next))) {
-            return Ok(true);
-        }
-        while let Some(next) = unless_down(self.port.receive())?.flatten() {
-            let over = ends(self.port.octets(request), self.port.octets(&next));
-            self.ahead.push_back(next);
-            if over {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(unless_down(self.ahead.is_over(&mut *self.port, request))?.unwrap_or(false))
     }
 
     /// Handles the result of a call to the node: first of all it answers.

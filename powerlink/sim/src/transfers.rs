@@ -5,7 +5,7 @@ use std::sync::Arc;
 use onbeat_powerlink::od::{Abort, id, profile};
 use onbeat_powerlink::sdo::{CompletedRequest, Request};
 use onbeat_wire::ethernet::HEADER_LEN;
-use onbeat_wire::powerlink::{Body, Message, NodeId, Service};
+use onbeat_wire::powerlink::{Body, Message, NodeId, Sdo, Segmentation, Service};
 
 use crate::{Conditions, DATA, Network, NetworkConfig};
 
@@ -13,6 +13,9 @@ use crate::{Conditions, DATA, Network, NetworkConfig};
 const NODE: NodeId = NodeId(1);
 /// Maximum virtual time of a request.
 const LIMIT_NS: u64 = 3_600_000_000_000;
+/// Frames of SDO until a transfer of eight segments is aborted: within the first window of four, since frames that are
+/// queued already are sent before an abort.
+const ABORTED_AFTER: usize = 3;
 
 /// A frame, from the destination address on and without FCS, and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +24,24 @@ pub struct CapturedFrame {
     pub time_ns: u64,
     /// Its octets.
     pub octets: Vec<u8>,
+}
+
+impl CapturedFrame {
+    /// The frame of SDO.
+    fn sdo(&self) -> Option<Sdo<'_>> {
+        match Message::parse(self.octets.get(HEADER_LEN..)?).ok()?.body {
+            Body::Asnd(Service::Sdo(sdo)) => Some(sdo),
+            _ => None,
+        }
+    }
+
+    fn segmentation(&self) -> Option<Segmentation> {
+        self.sdo()?.command.map(|command| command.segmentation)
+    }
+
+    fn is_abort(&self) -> bool {
+        self.sdo().and_then(|sdo| sdo.command).is_some_and(|command| command.abort)
+    }
 }
 
 /// A network with one controlled node, and the frames of SDO on its bus.
@@ -103,11 +124,23 @@ impl Transfers {
     pub fn run(&mut self, ns: u64) {
         let frames = &mut self.frames;
         self.network.run_watched(ns, |time_ns, octets| {
-            let message = octets.get(HEADER_LEN..).map(Message::parse);
-            if let Some(Ok(Message { body: Body::Asnd(Service::Sdo(_)), .. })) = message {
-                frames.push(CapturedFrame { time_ns, octets: octets.to_vec() });
+            let frame = CapturedFrame { time_ns, octets: octets.to_vec() };
+            if frame.sdo().is_some() {
+                frames.push(frame);
             }
         });
+    }
+
+    /// Runs until this number of further frames of SDO was sent.
+    ///
+    /// # Panics
+    /// They are not sent within an hour of virtual time.
+    fn run_frames(&mut self, frames: usize) {
+        let (start, end_ns) = (self.frames.len(), self.network.bus.now_ns() + LIMIT_NS);
+        while self.frames.len() < start + frames {
+            assert!(self.network.bus.now_ns() < end_ns, "no frames within {LIMIT_NS} ns");
+            self.run(100_000);
+        }
     }
 
     /// The transfers of `vectors/powerlink/transfers.pcap`: lengths around every boundary of one segment, several
@@ -127,12 +160,20 @@ impl Transfers {
         ] {
             assert_eq!(self.request(refused).result, Err(abort));
         }
+        let before = self.request(Request::Read(DATA)).result;
         for aborted in [Request::Write(DATA, long), Request::Read(DATA)] {
+            let start = self.frames.len();
             self.start(aborted);
-            self.run(15_000_000);
+            self.run_frames(ABORTED_AFTER);
             let now_ns = self.network.bus.now_ns();
             self.network.managing().abort_request(now_ns, NODE, Abort::LOCAL);
             assert_eq!(self.complete().result, Err(Abort::LOCAL));
+            assert!(self.request(Request::Read(DATA)).result == before, "the old value remains");
+            let aborted = self.frames[start..].iter().position(CapturedFrame::is_abort);
+            let aborted = &self.frames[start..][..aborted.expect("the abort is sent")];
+            let is_last =
+                |frame: &CapturedFrame| frame.segmentation() == Some(Segmentation::Complete);
+            assert!(!aborted.iter().any(is_last), "it was aborted in mid-transfer");
         }
         assert_eq!(self.request(Request::Read(id(0x1018, 0))).result, Ok(vec![4]));
     }

@@ -234,7 +234,7 @@ impl Catalog {
     }
 }
 
-/// Types that a value can name.
+/// Names of types: of values, and of signals in a network file.
 pub const TYPES: [(&str, DataType); 11] = [
     ("bool", DataType::Boolean),
     ("u8", DataType::Unsigned(1)),

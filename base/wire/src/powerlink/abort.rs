@@ -6,20 +6,20 @@ use core::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Abort(pub u32);
 
-/// Codes and texts, for the constants and for [`fmt::Display`].
+/// Codes and texts, for the constants and for [`Abort::reason`].
 macro_rules! aborts {
     ($($constant:ident = $code:literal $text:literal;)*) => {
         impl Abort {
             $(#[doc = concat!("The ", $text, ".")] pub const $constant: Abort = Abort($code);)*
         }
 
-        impl fmt::Display for Abort {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let text = match self.0 {
-                    $($code => $text,)*
-                    _ => "reason is unknown",
-                };
-                write!(f, "{:#010x}: the {text}", self.0)
+        impl Abort {
+            /// The reason in words.
+            pub const fn reason(self) -> &'static str {
+                match self.0 {
+                    $($code => concat!("the ", $text),)*
+                    _ => "the reason is unknown",
+                }
             }
         }
     };
@@ -55,6 +55,12 @@ aborts! {
     STATE = 0x0800_0022 "state of the device does not permit it";
     NO_DICTIONARY = 0x0800_0023 "object dictionary does not exist";
     NO_CONFIGURATION = 0x0800_0024 "configuration data are empty";
+}
+
+impl fmt::Display for Abort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#010x}: {}", self.0, self.reason())
+    }
 }
 
 impl core::error::Error for Abort {}

@@ -25,7 +25,7 @@ impl ControlledNode {
         let (Some(datagrams), Some(sdo)) = (datagrams, parse_datagram(datagram)) else { return };
         let mut access = Access { od, events, store: store.as_mut() };
         datagrams.receive(now_ns, from, &sdo, &mut access);
-        self.commanded_itself(now_ns);
+        self.commanded_itself(now_ns, None);
     }
 
     /// Returns the next datagram to send. Call it after each call of the node.

@@ -186,6 +186,8 @@ pub struct ControlledNode {
     /// Storage of its parameters, if it has one.
     store: Option<Store>,
     pub(crate) queue: Queue,
+    /// A reset to execute when its queued answer was sent.
+    reset: Option<(nmt::Event, Vec<u8>)>,
     automatic: AutomaticResponse,
     /// The slot of the current frame is over.
     late: bool,
@@ -230,6 +232,7 @@ impl ControlledNode {
             device_errors: [0; 6],
             store: None,
             queue: Queue::default(),
+            reset: None,
             automatic: AutomaticResponse::default(),
             late: false,
             late_requests: 0,
@@ -335,6 +338,7 @@ impl ControlledNode {
                     datagrams.reset(timeout_ns(&self.od));
                 }
                 self.queue.clear();
+                self.reset = None;
             }
             State::NotActive => {
                 self.map();

@@ -144,7 +144,10 @@ impl ControlledNode {
                 self.signaling.reset(soa.exception_reset);
                 self.signaling.acknowledge(soa.exception_acknowledge);
             }
-            service if answers => self.out.extend(self.queue.take(service)),
+            service if answers => {
+                self.out.extend(self.queue.take(service));
+                self.reset_after_answer(now_ns);
+            }
             _ => {}
         }
     }
@@ -196,9 +199,10 @@ impl ControlledNode {
         let mut frames = VecDeque::new();
         let mut access = Access { od, events, store: store.as_mut() };
         server.receive(now_ns, peer, sdo, &mut access, &mut frames);
-        for frame in frames {
-            self.queue_sdo(peer, &frame);
+        for frame in &frames {
+            self.queue_sdo(peer, frame);
         }
-        self.commanded_itself(now_ns);
+        let answer = frames.back().map(|frame| self.sdo_frame(peer, frame));
+        self.commanded_itself(now_ns, answer);
     }
 }

@@ -49,12 +49,24 @@ impl ControlledNode {
         }
     }
 
-    /// Executes a peer's write to 0x1F9E.
-    pub(super) fn commanded_itself(&mut self, now_ns: u64) {
+    /// Executes a peer's write to 0x1F9E once its answer was sent: the last frame that is queued for the peer, of
+    /// which a reset would clear the queue. Datagrams remain queued over a reset.
+    pub(super) fn commanded_itself(&mut self, now_ns: u64, answer: Option<Vec<u8>>) {
         let command = self.od.number(profile::RESET_COMMAND) as u8;
         if let Some(event) = reset(command) {
             let none = self.od.set_number(profile::RESET_COMMAND, profile::NO_COMMAND.into());
             debug_assert!(none.is_ok(), "a command is an octet");
+            match answer.filter(|answer| self.queue.holds(answer)) {
+                Some(answer) => self.reset = Some((event, answer)),
+                None => self.nmt(now_ns, event),
+            }
+        }
+    }
+
+    /// Executes a commanded reset whose answer was sent meanwhile.
+    pub(super) fn reset_after_answer(&mut self, now_ns: u64) {
+        let queue = &self.queue;
+        if let Some((event, _)) = self.reset.take_if(|(_, answer)| !queue.holds(answer)) {
             self.nmt(now_ns, event);
         }
     }

@@ -424,6 +424,17 @@ impl ManagingNode {
         self.cancel_launch();
     }
 
+    /// When the phase ends, if it has an end.
+    fn phase_end_ns(&self) -> Option<u64> {
+        let ends = match self.phase {
+            Phase::Off => false,
+            // A commanded reset follows its answer.
+            Phase::BasicEthernet => self.server.is_reset_commanded(),
+            _ => true,
+        };
+        ends.then_some(self.timer_ns)
+    }
+
     fn microseconds(&self, object: ObjectId) -> u64 {
         self.od.number(object) * 1000
     }
@@ -435,10 +446,14 @@ impl Node for ManagingNode {
     }
 
     fn handle_deadline(&mut self, now_ns: u64) {
-        if let Some(datagrams) = &mut self.server.datagrams {
-            datagrams.handle_deadline(now_ns);
+        if self.phase_end_ns().is_none_or(|end| now_ns < end) {
+            if let Some(datagrams) = &mut self.server.datagrams {
+                datagrams.handle_deadline(now_ns);
+            }
+            return;
         }
-        if now_ns < self.timer_ns || self.reset_commanded(now_ns) {
+        // The frames of the cycle first: datagrams have the next call, which is due at once.
+        if self.reset_commanded(now_ns) {
             return;
         }
         match self.phase {
@@ -462,14 +477,8 @@ impl Node for ManagingNode {
     }
 
     fn next_deadline_ns(&self) -> Option<u64> {
-        let timer = match self.phase {
-            Phase::Off => false,
-            // A commanded reset follows its answer.
-            Phase::BasicEthernet => self.server.is_reset_commanded(),
-            _ => true,
-        };
         let datagrams = self.server.datagrams.as_ref().and_then(DatagramServer::next_deadline_ns);
-        datagrams.into_iter().chain(timer.then_some(self.timer_ns)).min()
+        datagrams.into_iter().chain(self.phase_end_ns()).min()
     }
 
     fn poll_transmit(&mut self) -> Option<Vec<u8>> {

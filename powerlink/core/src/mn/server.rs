@@ -35,8 +35,17 @@ pub(super) struct ObjectServer {
     frames: VecDeque<(NodeId, OutgoingFrame)>,
     /// Queued frames of the diagnostic device.
     pub(super) diagnostic: SendRequest,
-    /// A reset to execute when its answer was sent.
-    reset: Option<NmtCommandId>,
+    /// A reset to execute when its answer was sent, and the peer that commanded it.
+    reset: Option<(NmtCommandId, Commander)>,
+}
+
+/// A peer of either server.
+#[derive(Debug, Clone, Copy)]
+enum Commander {
+    /// By frames of the asynchronous phase.
+    Node(NodeId),
+    /// By datagrams.
+    Host(SocketAddrV4),
 }
 
 impl ObjectServer {
@@ -99,7 +108,7 @@ impl ManagingNode {
     }
 
     fn serve(&mut self, now_ns: u64, from: NodeId, sdo: &Sdo<'_>) {
-        self.access(|server, access| {
+        self.access(Commander::Node(from), |server, access| {
             let mut frames = VecDeque::new();
             server.server.receive(now_ns, from, sdo, access, &mut frames);
             server.frames.extend(frames.into_iter().map(|frame| (from, frame)));
@@ -109,13 +118,13 @@ impl ManagingNode {
     }
 
     /// Executes an access of a peer, and its effects.
-    fn access(&mut self, serve: impl FnOnce(&mut ObjectServer, &mut Access<'_>)) {
+    fn access(&mut self, from: Commander, serve: impl FnOnce(&mut ObjectServer, &mut Access<'_>)) {
         let ManagingNode { od, stations, state, server, events, .. } = self;
         let mut access =
             Access { od, stations, state: *state, reset: None, releases: false, written: None };
         serve(server, &mut access);
         let Access { reset, releases, written, .. } = access;
-        server.reset = reset.or(server.reset);
+        server.reset = reset.map(|command| (command, from)).or(server.reset);
         events.extend(written.map(Event::Written));
         if releases {
             self.release_command();
@@ -135,7 +144,7 @@ impl ManagingNode {
             return;
         }
         let Some(sdo) = parse_datagram(datagram) else { return };
-        self.access(|server, access| {
+        self.access(Commander::Host(from), |server, access| {
             if let Some(datagrams) = &mut server.datagrams {
                 datagrams.receive(now_ns, from, &sdo, access);
             }
@@ -176,9 +185,14 @@ impl ManagingNode {
     /// Executes a commanded reset once its answer was sent; returns whether it did.
     pub(super) fn reset_commanded(&mut self, now_ns: u64) -> bool {
         let ObjectServer { frames, datagrams, reset, .. } = &mut self.server;
-        let is_answered =
-            frames.is_empty() && datagrams.as_ref().is_none_or(DatagramServer::is_idle);
-        let Some(command) = reset.take_if(|_| is_answered) else { return false };
+        let is_answered = |from| match from {
+            Commander::Node(node) => frames.iter().all(|(to, _)| *to != node),
+            Commander::Host(peer) => {
+                datagrams.as_ref().is_none_or(|datagrams| !datagrams.has_queued(peer))
+            }
+        };
+        let answered = reset.take_if(|(_, from)| is_answered(*from));
+        let Some((command, _)) = answered else { return false };
         let none = self.od.set_number(profile::RESET_COMMAND, profile::NO_COMMAND.into());
         debug_assert!(none.is_ok(), "a command is an octet");
         match command {

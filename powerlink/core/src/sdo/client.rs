@@ -98,6 +98,7 @@ pub struct Client {
     under_way: bool,
     transaction: u8,
     transfer: Option<Assembly>,
+    closed_by_peer: bool,
 }
 
 impl Client {
@@ -109,12 +110,18 @@ impl Client {
             under_way: false,
             transaction: 0,
             transfer: None,
+            closed_by_peer: false,
         }
     }
 
     /// Whether the connection is open, or requested.
     pub fn is_connected(&self) -> bool {
         !self.endpoint.is_closed()
+    }
+
+    /// Whether the peer closed the last connection, so that its request failed without a time-out.
+    pub fn is_closed_by_peer(&self) -> bool {
+        self.closed_by_peer
     }
 
     /// The number of requests that are not completed.
@@ -134,6 +141,7 @@ impl Client {
             self.under_way = false;
             self.transfer = None;
             self.transaction = 0;
+            self.closed_by_peer = false;
             self.endpoint.open(now_ns, out);
         } else {
             self.start(now_ns, out);
@@ -182,7 +190,10 @@ impl Client {
                 None
             }
             SequenceEvent::Nothing => None,
-            SequenceEvent::Closed => self.fail(Abort::TIME_OUT),
+            SequenceEvent::Closed => {
+                self.closed_by_peer = true;
+                self.fail(Abort::TIME_OUT)
+            }
             SequenceEvent::Command(command) => self.response(now_ns, &command, out),
         }
     }

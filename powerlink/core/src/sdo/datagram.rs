@@ -30,7 +30,8 @@ pub fn parse_datagram(octets: &[u8]) -> Option<Sdo<'_>> {
 }
 
 /// A server for peers on the IP network. Its connections are its own, so that none is taken from nodes on the
-/// bus. With all of them in use, a new peer replaces the one that is silent the longest.
+/// bus. With all of them in use, a new peer replaces a silent one; of those that are not open yet, one of the host with
+/// the most.
 #[derive(Debug)]
 pub(crate) struct DatagramServer {
     server: Server<SocketAddrV4>,
@@ -44,7 +45,7 @@ impl DatagramServer {
     }
 
     /// Removes all connections. Queued datagrams remain: the answer to the command that reset the node is among
-    /// them.
+    /// them, and precedes those of other connections.
     pub(crate) fn reset(&mut self, timeout_ns: u64) {
         self.server = Server::new(timeout_ns);
     }
@@ -62,7 +63,7 @@ impl DatagramServer {
         objects: &mut impl Objects,
     ) {
         let mut frames = VecDeque::new();
-        self.server.make_room(now_ns, from, sdo, &mut frames);
+        self.server.make_room(now_ns, from, |peer| *peer.ip(), sdo, &mut frames);
         let mut answers = VecDeque::new();
         self.server.receive(now_ns, from, sdo, objects, &mut answers);
         frames.extend(answers.into_iter().map(|frame| (from, frame)));
@@ -85,9 +86,9 @@ impl DatagramServer {
         self.send(frames);
     }
 
-    /// Whether no datagram is queued.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.out.is_empty()
+    /// Whether a datagram to a peer is queued.
+    pub(crate) fn has_queued(&self, peer: SocketAddrV4) -> bool {
+        self.out.iter().any(|(to, _)| *to == peer)
     }
 
     /// Returns the next datagram to send.

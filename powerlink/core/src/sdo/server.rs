@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use onbeat_wire::powerlink::{Abort, Command, CommandId, Connection, NodeId, Sdo, Segmentation};
 
@@ -98,13 +99,15 @@ impl<Peer: Ord + Copy> Server<Peer> {
         self.peers.values().filter_map(|peer| peer.endpoint.next_deadline_ns()).min()
     }
 
-    /// With all connections in use, closes one before a new peer opens its own: the one that is silent the longest,
-    /// of those that did not open yet, else of those without a transfer for a second. If there is none, the new
-    /// peer is not served.
-    pub(super) fn make_room(
+    /// With all connections in use, closes one before a new peer opens its own: of those that did not open yet, one
+    /// of the host with the most of them, so that a flood of one host replaces its own; else of those without a
+    /// transfer for a second. Of several, the one that is silent the longest. If there is none, the new peer is not
+    /// served.
+    pub(super) fn make_room<Host: Eq>(
         &mut self,
         now_ns: u64,
         from: Peer,
+        host: impl Fn(&Peer) -> Host,
         sdo: &Sdo<'_>,
         out: &mut VecDeque<(Peer, OutgoingFrame)>,
     ) {
@@ -113,9 +116,15 @@ impl<Peer: Ord + Copy> Server<Peer> {
         if !opens || self.peers.len() < CONNECTIONS || self.peers.contains_key(&from) {
             return;
         }
+        let half_open = || self.peers.iter().filter(|(_, peer)| !peer.endpoint.is_open());
+        let of_host = |key| half_open().filter(|(other, _)| host(other) == host(key)).count();
         let replaceable = self.peers.iter().filter(|(_, peer)| peer.is_replaceable(now_ns));
-        let silent = replaceable.min_by_key(|(_, peer)| (peer.endpoint.is_open(), peer.heard_ns));
-        let Some(key) = silent.map(|(key, _)| *key) else { return };
+        let replaced = replaceable.min_by_key(|(key, peer)| {
+            let is_open = peer.endpoint.is_open();
+            let others = if is_open { 0 } else { of_host(key) };
+            (is_open, Reverse(others), peer.heard_ns)
+        });
+        let Some(key) = replaced.map(|(key, _)| *key) else { return };
         if let Some(mut peer) = self.peers.remove(&key) {
             let mut frames = VecDeque::new();
             peer.endpoint.close(&mut frames);

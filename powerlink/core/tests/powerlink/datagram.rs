@@ -59,7 +59,12 @@ struct Peer {
 
 impl Peer {
     fn new(port: u16) -> Self {
-        let address = SocketAddrV4::new([192, 168, 100, 50].into(), port);
+        Peer::at(50, port)
+    }
+
+    /// At a port of another host.
+    fn at(host: u8, port: u16) -> Self {
+        let address = SocketAddrV4::new([192, 168, 100, host].into(), port);
         Peer { address, client: Client::new(TIMEOUT_NS), out: VecDeque::new() }
     }
 
@@ -176,13 +181,95 @@ fn a_managing_node_is_reset_after_its_answer() {
     mn.handle_deadline(now_ns);
     assert_eq!(mn.state(), State::BasicEthernet);
     assert_eq!(mn.next_deadline_ns(), None);
+    let mut peer = Peer::new(1);
+    assert!(peer.read(now_ns, &mut mn).is_some());
     let reset = Request::Write(profile::RESET_COMMAND, [0x2a].into());
-    assert_eq!(Peer::new(1).execute(now_ns, &mut mn, reset), Some(Ok(vec![])));
-    assert_eq!(mn.state(), State::BasicEthernet);
+    peer.client.request(now_ns, reset, &mut peer.out);
+    for frame in peer.out.drain(..) {
+        mn.handle_datagram(now_ns, peer.address, &datagram(&frame));
+    }
     assert!(mn.next_deadline_ns().is_some_and(|deadline| deadline <= now_ns));
+    mn.handle_deadline(now_ns);
+    assert_eq!(mn.state(), State::BasicEthernet, "its answer is queued");
+    let done = peer.exchange(now_ns, &mut mn).pop().map(|done| done.result);
+    assert_eq!(done, Some(Ok(vec![])));
     mn.handle_deadline(now_ns);
     assert_eq!(mn.state(), State::NotActive);
     assert!(mn.next_deadline_ns().is_some_and(|deadline| deadline > now_ns));
+}
+
+/// Frames for other peers do not delay it.
+#[test]
+fn a_reset_waits_for_its_own_answer_only() {
+    let mut cable = operational();
+    let (now_ns, mn) = (cable.now_ns, &mut cable.mn);
+    // A diagnostic device opens a connection; the answer is queued for an asynchronous phase.
+    let open = [6, 240, 253, 5, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut frame = vec![1, 0x11, 0x1e, 0, 0, 4, 2, 0, 0, 0, 0, 253, 0x88, 0xab];
+    frame.extend(open);
+    frame.resize(60, 0);
+    mn.handle_frame(now_ns, &frame);
+    let reset = Request::Write(profile::RESET_COMMAND, [0x2a].into());
+    assert_eq!(Peer::new(1).execute(now_ns, mn, reset), Some(Ok(vec![])));
+    assert_eq!(mn.state(), State::Operational);
+    mn.handle_deadline(mn.next_deadline_ns().unwrap());
+    assert_eq!(mn.state(), State::NotActive);
+}
+
+/// By frames of the bus as over UDP: the managing node receives the answer, and then loses the node.
+#[test]
+fn a_controlled_node_is_reset_after_its_answer() {
+    let mut cable = operational();
+    let reset = Request::Write(profile::RESET_COMMAND, [0x2a].into());
+    cable.mn.request(cable.now_ns, NODE, reset.clone()).unwrap();
+    cable.run(cable.now_ns + 100 * CYCLE_NS, |cable| {
+        cable.cn.as_ref().unwrap().state() != State::Operational
+    });
+    let state = |cable: &Cable| cable.cn.as_ref().unwrap().state();
+    assert_ne!(state(&cable), State::Operational);
+    let done = cable.mn.poll_completed().expect("an answer before the reset");
+    assert_eq!(done.1.result, Ok(vec![]));
+
+    let mut cable = operational();
+    let (now_ns, cn) = (cable.now_ns, cable.cn.as_mut().unwrap());
+    assert_eq!(Peer::new(1).execute(now_ns, cn, reset), Some(Ok(vec![])));
+    assert_ne!(state(&cable), State::Operational);
+}
+
+/// Datagrams have a call of the node of their own, behind the frames of its cycle.
+#[test]
+fn a_cycle_precedes_datagrams_that_are_due_with_it() {
+    let mut cable = operational();
+    let (now_ns, mn) = (cable.now_ns, &mut cable.mn);
+    let mut peer = Peer::new(1);
+    assert!(peer.read(now_ns, mn).is_some());
+    // Its answer is not acknowledged, and repeated.
+    peer.client.request(now_ns, Request::Read(profile::NMT_STATE), &mut peer.out);
+    for frame in peer.out.drain(..) {
+        mn.handle_datagram(now_ns, peer.address, &datagram(&frame));
+    }
+    while mn.poll_datagram().is_some() {}
+    let late_ns = now_ns + 15_000_000_000;
+    let mut frames = 0;
+    let repeated = (0..10).find_map(|_| {
+        assert!(mn.next_deadline_ns().is_some_and(|deadline| deadline <= late_ns));
+        mn.handle_deadline(late_ns);
+        let sent = std::iter::from_fn(|| mn.poll_transmit()).count();
+        frames += sent;
+        let datagram = mn.poll_datagram();
+        assert!(sent == 0 || datagram.is_none());
+        datagram
+    });
+    assert!(repeated.is_some() && frames > 0, "{frames} frames");
+}
+
+#[test]
+fn a_node_without_a_record_of_its_features_serves() {
+    let objects = onbeat_powerlink::od::Dictionary::new();
+    let config = onbeat_powerlink::mn::Config { mac: MacAddress::default(), objects };
+    let mut mn = ManagingNode::new(config).unwrap();
+    mn.serve_datagrams();
+    assert_eq!(mn.state(), State::Off);
 }
 
 #[test]
@@ -209,21 +296,37 @@ fn a_flood_of_peers_leaves_the_cycle_and_other_peers() {
     let mut cable = operational();
     let before = cable.sent.len();
     let end_ns = cable.now_ns + 100 * CYCLE_NS;
-    let (mut port, mut served) = (1024_u16, 0);
+    let mut port = 1024_u16;
+    let mut flood = |now_ns: u64, cn: &mut ControlledNode| {
+        for _ in 0..20 {
+            port += 1;
+            let mut peer = Peer::at(66, port);
+            peer.client.request(now_ns, Request::Read(profile::NMT_STATE), &mut peer.out);
+            cn.handle_datagram(now_ns, peer.address, &datagram(&peer.out[0]));
+        }
+    };
+    let mut served = 0;
     cable.mn.request(cable.now_ns, NODE, Request::Read(profile::HOST_NAME)).unwrap();
     while cable.now_ns < end_ns {
         let now_ns = cable.now_ns;
         let cn = cable.cn.as_mut().unwrap();
-        for _ in 0..100 {
-            port += 1;
-            let mut peer = Peer::new(port);
-            peer.client.request(now_ns, Request::Read(profile::NMT_STATE), &mut peer.out);
-            cn.handle_datagram(now_ns, peer.address, &datagram(&peer.out[0]));
+        // More requests to open than connections are between any two frames of another peer.
+        let mut peer = Peer::new(1000);
+        peer.client.request(now_ns, Request::Read(profile::NMT_STATE), &mut peer.out);
+        while let Some(frame) = peer.out.pop_front() {
+            flood(now_ns, cn);
+            cn.handle_datagram(now_ns, peer.address, &datagram(&frame));
+            flood(now_ns, cn);
+            while let Some((to, answer)) = cn.poll_datagram() {
+                if to == peer.address {
+                    let sdo = parse_datagram(&answer).expect("a node sends SDO frames");
+                    let done = peer.client.receive(now_ns, &sdo, &mut peer.out);
+                    served += u32::from(done.is_some_and(|done| done.result.is_ok()));
+                } else {
+                    assert!(answer.len() <= 16, "no answer is longer than its request");
+                }
+            }
         }
-        while let Some((_, answer)) = cn.poll_datagram() {
-            assert!(answer.len() <= 16, "no answer is longer than its request");
-        }
-        served += u32::from(Peer::new(1000).read(now_ns, cn).is_some());
         let next_ns = now_ns + CYCLE_NS;
         cable.run(next_ns, |_| false);
     }
@@ -254,7 +357,6 @@ fn a_new_peer_replaces_the_one_silent_the_longest() {
     }
     assert_eq!(Peer::new(5000).read(now_ns, cn), None);
     now_ns += 1;
-    assert!(Peer::new(5001).client.next_deadline_ns().is_none());
     // The replaced one is notified: its next request opens another connection.
     let mut new = Peer::new(5001);
     new.client.request(now_ns, Request::Read(profile::NMT_STATE), &mut new.out);

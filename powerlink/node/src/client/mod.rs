@@ -11,7 +11,7 @@ use onbeat_powerlink::ethernet;
 use onbeat_powerlink::od::Abort;
 use onbeat_powerlink::od::ObjectId;
 use onbeat_powerlink::od::profile::{FEATURES, SDO_MULTIPLE};
-use onbeat_powerlink::sdo::{CompletedRequest, Request, UDP_PORT};
+use onbeat_powerlink::sdo::{CompletedRequest, MAX_SEGMENT, Request, UDP_PORT};
 use onbeat_wire::powerlink::NodeId;
 
 use bus::BusClient;
@@ -20,7 +20,7 @@ use udp::UdpClient;
 /// An error of a client.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The operating system.
+    /// The operating system cannot send to the address, or reports that it is unreachable.
     #[error(
         "cannot reach node {node} at {address} by UDP: {source}; check its address and the route to it"
     )]
@@ -43,7 +43,7 @@ pub enum ClientError {
         /// Its address.
         address: SocketAddrV4,
     },
-    /// The server is silent by UDP, or closed the connection.
+    /// The server is silent by UDP.
     #[error(
         "node {node} at {address} did not answer within {timeout_s} s; check its address and state, and raise \
          --timeout if its cycle is long"
@@ -56,6 +56,18 @@ pub enum ClientError {
         /// The time-out, in seconds.
         timeout_s: f64,
     },
+    /// The server closed the connection: it was reset, or needed the connection for another client.
+    #[error(
+        "node {node} closed the connection before its answer; read the object, since the access may have been \
+         executed, and repeat it"
+    )]
+    Closed {
+        /// The node.
+        node: NodeId,
+    },
+    /// The scheduling policy of the thread.
+    #[error(transparent)]
+    Realtime(onbeat_realtime::Error),
     /// The interface.
     #[error(transparent)]
     Port(#[from] onbeat_link::Error),
@@ -82,7 +94,7 @@ pub enum ClientError {
         /// The time-out, in seconds.
         timeout_s: f64,
     },
-    /// The node does not answer on the bus, or closed the connection.
+    /// The node does not answer on the bus.
     #[error(
         "{interface}: node {node} did not answer within {timeout_s} s; check its id and state, and raise --timeout \
          if the bus is slow"
@@ -106,7 +118,11 @@ trait Transport: std::fmt::Debug {
     fn close(&mut self);
 }
 
-/// A client of one node.
+/// Maximum number of objects that are read by one command: a request of one segment, since the reference stack does
+/// not answer longer ones.
+const READ_TOGETHER: usize = MAX_SEGMENT / 4;
+
+/// A client of one node. Its connection is closed when it is dropped.
 #[derive(Debug)]
 pub struct ObjectClient(Box<dyn Transport>);
 
@@ -135,7 +151,8 @@ impl ObjectClient {
         Ok(ObjectClient(Box::new(client)))
     }
 
-    /// Reads objects: several by one command if the node has it, else one by one.
+    /// Reads objects: several by one command if the node has it, else one by one. If the node closes the connection,
+    /// another one is opened once for each command.
     ///
     /// # Errors
     /// The node does not answer.
@@ -144,18 +161,39 @@ impl ObjectClient {
         objects: &[ObjectId],
     ) -> Result<Vec<Result<Vec<u8>, Abort>>, ClientError> {
         if objects.len() > 1 && self.reads_multiple()? {
-            let done = self.0.execute(Request::ReadMultiple(objects.to_vec()))?;
-            // A node may refuse a response that exceeds a segment.
-            if done.result.is_ok() {
-                return Ok(done.results);
+            let mut results = Vec::with_capacity(objects.len());
+            for together in objects.chunks(READ_TOGETHER) {
+                let done = self.execute_read(Request::ReadMultiple(together.to_vec()))?;
+                results.extend(match done.result {
+                    Ok(_) => done.results,
+                    // A node may refuse a response that exceeds a segment.
+                    Err(_) => self.read_one_by_one(together)?,
+                });
             }
+            return Ok(results);
         }
-        objects.iter().map(|object| Ok(self.0.execute(Request::Read(*object))?.result)).collect()
+        self.read_one_by_one(objects)
+    }
+
+    fn read_one_by_one(
+        &mut self,
+        objects: &[ObjectId],
+    ) -> Result<Vec<Result<Vec<u8>, Abort>>, ClientError> {
+        let read = |object: &ObjectId| Ok(self.execute_read(Request::Read(*object))?.result);
+        objects.iter().map(read).collect()
+    }
+
+    /// Executes a request that has no effect on the node, and can be repeated.
+    fn execute_read(&mut self, request: Request) -> Result<CompletedRequest, ClientError> {
+        match self.0.execute(request.clone()) {
+            Err(ClientError::Closed { .. }) => self.0.execute(request),
+            done => done,
+        }
     }
 
     /// Whether the node has commands for several objects (0x1F82).
     fn reads_multiple(&mut self) -> Result<bool, ClientError> {
-        let features = self.0.execute(Request::Read(FEATURES))?.result.unwrap_or_default();
+        let features = self.execute_read(Request::Read(FEATURES))?.result.unwrap_or_default();
         let features = features.first_chunk().map_or(0, |octets| u32::from_le_bytes(*octets));
         Ok(features & SDO_MULTIPLE != 0)
     }
@@ -163,7 +201,7 @@ impl ObjectClient {
     /// Writes an object.
     ///
     /// # Errors
-    /// The node does not answer.
+    /// The node does not answer, or closes the connection.
     pub fn write(
         &mut self,
         object: ObjectId,
@@ -172,9 +210,10 @@ impl ObjectClient {
         let done = self.0.execute(Request::Write(object, value.into()))?;
         Ok(done.result.map(drop))
     }
+}
 
-    /// Closes the connection.
-    pub fn close(mut self) {
+impl Drop for ObjectClient {
+    fn drop(&mut self) {
         self.0.close();
     }
 }

@@ -8,10 +8,10 @@ use onbeat_powerlink::network::{MAX_SIGNALS, Network, Signal, Station};
 use onbeat_powerlink::od::profile::{CONTROLLED_NODE_FEATURES, Identity};
 use onbeat_powerlink::od::{Dictionary, ObjectId, id};
 use onbeat_wire::powerlink::NodeId;
-use onbeat_xdd::Description;
+use onbeat_xdd::{Description, TYPES};
 
 use super::cross::Reference;
-use super::object::{TYPES, object};
+use super::object::object;
 use super::xdd::{self, Descriptions};
 use super::{NodeHost, host};
 use crate::{Pattern, Sender};

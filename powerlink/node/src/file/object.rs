@@ -1,22 +1,7 @@
 //! Objects and their types in a network file.
 
 use onbeat_config::Value;
-use onbeat_powerlink::od::{DataType, ObjectId, id};
-
-/// Types of signals.
-pub(super) const TYPES: [(&str, DataType); 11] = [
-    ("bool", DataType::Boolean),
-    ("u8", DataType::Unsigned(1)),
-    ("u16", DataType::Unsigned(2)),
-    ("u32", DataType::Unsigned(4)),
-    ("u64", DataType::Unsigned(8)),
-    ("i8", DataType::Integer(1)),
-    ("i16", DataType::Integer(2)),
-    ("i32", DataType::Integer(4)),
-    ("i64", DataType::Integer(8)),
-    ("f32", DataType::Real(4)),
-    ("f64", DataType::Real(8)),
-];
+use onbeat_powerlink::od::{ObjectId, id};
 
 /// `6000/01`: index and sub-index in hexadecimal.
 pub(super) fn object(value: &Value<'_>) -> Option<ObjectId> {

@@ -27,7 +27,7 @@ fn access(network: &mut Network, request: Request) -> Result<Vec<u8>, Abort> {
     network.diagnostic().request(now_ns, request.clone());
     for _ in 0..2000 {
         network.run_for(CYCLE_NS / 4);
-        if let Some(done) = network.diagnostic().done.pop_front() {
+        if let Some(done) = network.diagnostic().poll_completed() {
             assert_eq!(done.request, request);
             return done.result;
         }
@@ -218,7 +218,8 @@ fn a_network_boots_while_a_tool_reads() {
         assert!(network.bus.now_ns() < 60 * SECOND_NS, "{read}");
         let now_ns = network.bus.now_ns();
         let device = network.diagnostic();
-        read += device.done.drain(..).filter(|done| done.result.is_ok()).count();
+        let done = std::iter::from_fn(|| device.poll_completed());
+        read += done.filter(|done| done.result.is_ok()).count();
         device.request(now_ns, Request::Read(profile::NMT_STATE));
         network.run_for(CYCLE_NS);
     }

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 /// Maximum octets of a device description.
 const LONGEST_XDD: u64 = 16 << 20;
-/// Maximum octets of a value that is printed as text.
+/// Maximum octets, or characters of a text, that are printed of a value.
 const PRINTED: usize = 64;
 
 /// Read and write objects of a node (SDO)
@@ -162,7 +162,7 @@ impl ReadOptions {
         }
         let mut client = self.peer.client()?;
         let results = client.read(&objects)?;
-        client.close();
+        drop(client);
         if let (Some(path), [Ok(octets)]) = (&self.output, &results[..]) {
             files::write(path, octets).map_err(|error| unusable(path, "write", &error))?;
         }
@@ -176,17 +176,17 @@ impl WriteOptions {
         let catalog = self.peer.catalog()?;
         let values = self.octets(&catalog)?;
         let mut client = self.peer.client()?;
-        let mut accesses = Vec::new();
-        for (object, octets) in values {
-            let result = client.write(object, &octets)?;
-            let refused = result.is_err();
-            accesses.push((object, result.map(|()| octets)));
-            if refused {
-                break;
+        let (accesses, error) = write_all(values, |object, octets| client.write(object, octets));
+        drop(client);
+        match error {
+            // The writes before it took effect.
+            Some(error) if accesses.is_empty() => Err(error.into()),
+            Some(error) => {
+                self.peer.show(&catalog, accesses, self.file.as_deref())?;
+                Err(error.into())
             }
+            None => self.peer.show(&catalog, accesses, self.file.as_deref()),
         }
-        client.close();
-        self.peer.show(&catalog, accesses, self.file.as_deref())
     }
 
     /// The objects with their values.
@@ -208,6 +208,28 @@ impl WriteOptions {
         });
         pairs.collect()
     }
+}
+
+/// An access, and the octets read or written.
+type Access = (ObjectId, std::result::Result<Vec<u8>, Abort>);
+
+/// Writes values until one is refused or the node is not reachable; returns the completed accesses, and the error.
+fn write_all<E>(
+    values: Vec<(ObjectId, Vec<u8>)>,
+    mut write: impl FnMut(ObjectId, &[u8]) -> std::result::Result<std::result::Result<(), Abort>, E>,
+) -> (Vec<Access>, Option<E>) {
+    let mut accesses = Vec::new();
+    for (object, octets) in values {
+        match write(object, &octets) {
+            Ok(Ok(())) => accesses.push((object, Ok(octets))),
+            Ok(Err(abort)) => {
+                accesses.push((object, Err(abort)));
+                break;
+            }
+            Err(error) => return (accesses, Some(error)),
+        }
+    }
+    (accesses, None)
 }
 
 impl Peer {
@@ -235,12 +257,7 @@ impl Peer {
     }
 
     /// Prints the accesses.
-    fn show(
-        &self,
-        catalog: &Catalog,
-        accesses: Vec<(ObjectId, std::result::Result<Vec<u8>, Abort>)>,
-        file: Option<&Path>,
-    ) -> Result {
+    fn show(&self, catalog: &Catalog, accesses: Vec<Access>, file: Option<&Path>) -> Result {
         let succeeded = accesses.iter().all(|(_, result)| result.is_ok());
         if self.json {
             let report =
@@ -288,11 +305,7 @@ impl AccessReport {
             octets: octets.map(|octets| hexadecimal(octets)),
             abort: result.as_ref().err().map(|abort| AbortReport {
                 code: format!("{:#010x}", abort.0),
-                reason: abort
-                    .to_string()
-                    .split_once(": ")
-                    .map_or("", |(_, reason)| reason)
-                    .to_owned(),
+                reason: abort.reason().to_owned(),
             }),
         }
     }
@@ -326,6 +339,10 @@ fn shown(value: &Value) -> String {
         Value::Octets(octets) if octets.len() > PRINTED => {
             let first = Value::Octets(octets[..PRINTED].to_vec());
             format!("{first}... {} octets; --file writes all to a file", octets.len())
+        }
+        Value::Text(text) if text.chars().count() > PRINTED => {
+            let first: String = text.chars().take(PRINTED).collect();
+            format!("{}... {} octets; --file writes all to a file", Value::Text(first), text.len())
         }
         value => value.to_string(),
     }
@@ -392,6 +409,24 @@ mod tests {
         assert_eq!(shown(&Value::Octets(vec![1; PRINTED])), format!("hex:{}", "01".repeat(64)));
         let long = shown(&Value::Octets(vec![1; PRINTED + 1]));
         assert!(long.ends_with("01... 65 octets; --file writes all to a file"), "{long}");
+        let text = |len| shown(&Value::Text("ä".repeat(len)));
+        assert!(!text(PRINTED).contains("--file"), "{}", text(PRINTED));
+        let long = text(PRINTED + 1);
+        assert_eq!(long.matches('ä').count(), PRINTED, "{long}");
+        assert!(long.ends_with("... 130 octets; --file writes all to a file"), "{long}");
+    }
+
+    #[test]
+    fn writes_before_a_failure_are_reported() {
+        let object = |sub| onbeat_powerlink::od::id(0x2000, sub);
+        let values = || (1..4).map(|sub| (object(sub), vec![sub])).collect();
+        let mut results = vec![Err("no answer"), Ok(Ok(()))];
+        let (accesses, error) = write_all(values(), |_, _| results.pop().unwrap());
+        assert_eq!((accesses, error), (vec![(object(1), Ok(vec![1]))], Some("no answer")));
+        let mut results = vec![Ok(Err(Abort::VALUE)), Ok(Ok(()))];
+        let (accesses, error) = write_all(values(), |_, _| results.pop().unwrap());
+        let expected = vec![(object(1), Ok(vec![1])), (object(2), Err(Abort::VALUE))];
+        assert_eq!((accesses, error), (expected, None::<&str>));
     }
 
     #[test]
