@@ -63,14 +63,14 @@ impl Method for MatchOptions {
             ));
         }
         let run = Run::analysis(Self::result());
-        let mut sink = DelaySink::new(&self.packets.report.files)?;
+        let mut sink = DelaySink::new(&self.packets.report.delays.files)?;
         let matching = self.packets.matching(self.two_clocks, None);
         let (read, clocks) = if self.two_clocks {
             let (read, clocks) =
                 self.by_two_clocks(run.inputs(), &matching, &mut sink, progress)?;
             (read, Some(clocks))
         } else {
-            let (window, files) = (self.packets.window(), &self.packets.report.files);
+            let (window, files) = (self.packets.window(), &self.packets.report.delays.files);
             let paths = [&self.arrivals, &self.departures];
             let can_repeat = paths.into_iter().all(|path| captures::can_be_read_again(path));
             let read = reading::read(can_repeat, files, &mut sink, |plan, what, events| {
