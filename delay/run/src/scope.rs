@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, clap::Args)]
 #[command(mut_arg("min_matched", |number| number.help(min_matched_help("1"))))]
 pub struct ScopeOptions {
-    /// The waveform file
+    /// Waveform, in the CSV format of Tektronix oscilloscopes
     file: PathBuf,
     /// Channels before and after the hop [default: the first two of the file]
     #[arg(long, value_name = "IN,OUT", value_delimiter = ',', num_args = 1)]

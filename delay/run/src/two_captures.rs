@@ -20,7 +20,7 @@ use super::requirement::{self, CaptureSource};
 use super::sink::DelaySink;
 use crate::error::{Error, Result};
 
-/// Two captures, one on either side of the hop.
+/// Two captures, one on each side of the hop.
 #[derive(Debug, Clone, clap::Args)]
 pub struct MatchOptions {
     /// Packets that entered the hop
@@ -184,7 +184,7 @@ impl MatchOptions {
         }));
         if at_steps > 0 {
             let packets = count(at_steps, "packet");
-            notes.push(format!("without a delay: {packets} around a step of a clock"));
+            notes.push(format!("delay unknown: {packets} around a step of a clock"));
         }
         let read = Reading { diagnosis, planned: true, ..read };
         Ok((read, TwoClocks { segments: segments(&clocks), notes }))

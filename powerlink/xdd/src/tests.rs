@@ -236,7 +236,7 @@ fn errors_have_their_position() {
         ),
         (
             objects(&unsigned("actualValue=\"9\" highLimit=\"4\"")),
-            "3:53: object 2000/00 refuses its actual value",
+            "3:53: actual value of object 2000/00 is invalid",
             "within the limits",
         ),
         (

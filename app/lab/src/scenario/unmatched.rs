@@ -1,4 +1,4 @@
-//! Frames without a stream pass the nodes as without FRER, while streams are active.
+//! Frames without a stream pass through the nodes as without FRER, while streams are active.
 //!
 //! ```text
 //!                   path1 (bridged)

@@ -115,7 +115,7 @@ impl ProbeResults {
         outcome.check(Check::eq("probes with implausible times", self.impossible, 0_u64, ""));
         if self.impossible > 0 {
             outcome.note(
-                "the reflector's clock was set while probes were in transit: they have no delay",
+                "the reflector's clock was set while probes were in transit: their delay is unknown",
             );
         }
         let name = "steps of this host's time of day";
@@ -281,7 +281,7 @@ fn notes(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
     }
     if config.key.is_some() {
         outcome.note(format!(
-            "probes and replies are authenticated: the first {COVERED_LEN} octets of each, without padding"
+            "the HMAC covers the first {COVERED_LEN} octets of each probe and reply, not the padding"
         ));
     }
     if found.counts.unverified > 0 {

@@ -45,7 +45,7 @@ pub(super) fn events(stage: &mut Stage<'_>, name: &str, ended: &StoppedNode<Mana
 }
 
 pub(super) fn event_table(events: impl Iterator<Item = (u64, mn::Event)>) -> Counters {
-    let mut table = Counters::new([("at", "s"), ("event", "")]);
+    let mut table = Counters::new([("time", "s"), ("event", "")]);
     for (at_ns, event) in events {
         table.row([seconds(at_ns), <ManagingNode as Station>::description(&event).into()]);
     }

@@ -26,7 +26,7 @@ use crate::{Error, Result, Topology, World};
 /// The checked recovery functions: node and stream.
 const STREAMS: [(&str, &str); 2] = [("b", "to-nodes"), ("a", "to-managing")];
 
-/// Time after transmission within which a frame has passed the observer.
+/// Time after transmission within which a frame has passed through the observer's port.
 const DRAIN_NS: u64 = 100_000_000;
 
 pub(in crate::scenario) fn network() -> Topology {

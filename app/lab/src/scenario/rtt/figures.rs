@@ -6,11 +6,11 @@ use onbeat_report::{
     Cell, Check, Column, Counters, Distribution, Loss, Measurement, Recorder, TimeSeries,
 };
 
+use super::Load;
 use super::case::RttCase;
 use super::cpu_layout::CpuLayout;
 use super::row::{REDIRECT, Row};
 use super::schedule::Schedule;
-use super::Load;
 use crate::load::UdpSpec;
 use crate::scenario::options::FrameOptions;
 use crate::scenario::stage::Stage;
