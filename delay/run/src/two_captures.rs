@@ -260,8 +260,8 @@ fn point(event: &Event<()>) -> Option<(Point, Verdict)> {
 /// The segments of the clocks between steps.
 fn segments(clocks: &Clocks) -> Counters {
     let mut table = Counters::new([
-        ("from", "s"),
-        ("to", "s"),
+        ("start", "s"),
+        ("end", "s"),
         ("skew", "ppm"),
         ("maximum error", "ns"),
         ("delays", ""),

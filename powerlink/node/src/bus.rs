@@ -334,8 +334,12 @@ impl Bus {
 
     /// Every change of a state, and every command.
     fn transitions(&self) -> Counters {
-        let mut table =
-            Counters::new([("time", "s"), ("node", ""), ("from", ""), ("to, or command", "")]);
+        let mut table = Counters::new([
+            ("time", "s"),
+            ("node", ""),
+            ("previous state", ""),
+            ("state or command", ""),
+        ]);
         let (first, _) = self.span_ns.unwrap_or_default();
         for (time_ns, change) in &self.changes {
             let at = Cell::from(time_ns.saturating_sub(first) as f64 / 1e9);

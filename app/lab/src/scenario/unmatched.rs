@@ -47,7 +47,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
     stage.pass("streams flow", &flows, options.phases.ns()?)?;
 
     let mut table =
-        Counters::new(["frames without a stream", "from", "to", "sent", "arrived as sent"]);
+        Counters::new(["frames without a stream", "sender", "receiver", "sent", "arrived as sent"]);
     let mut row = |stage: &mut Stage<'_>, name: &str, to: &str, arrived: u64| {
         stage.check(Check::eq(
             format!("{name}: arrived at {to} as sent"),

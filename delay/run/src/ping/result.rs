@@ -151,10 +151,10 @@ impl ProbeResults {
             delays[BACK].record(delay.back_ns.round() as i64);
         });
         let mut table = Counters::new([
-            ("from", "s"),
-            ("to", "s"),
+            ("start", "s"),
+            ("end", "s"),
             ("skew", "ppm"),
-            ("reflector ahead by", "ns"),
+            ("clock offset of the reflector", "ns"),
             ("±", "ns"),
         ]);
         let start_ns = compared.spans.first().map_or(0, |span| span.from_ns);
