@@ -120,3 +120,20 @@ fn pass_on(child: &Child, signal: Signal) {
 fn refused(errno: Errno) -> Error {
     Error::system("block signals", errno, "omit --hold")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_does_not_start_is_reported_with_the_remedy_of_the_cause() {
+        let signals = BlockedSignals::begin().unwrap();
+        for (program, remedy) in [
+            ("/no-such-program", "give a program in PATH, or its path"),
+            ("/dev/null", "make it executable"),
+        ] {
+            let error = signals.run(&mut Command::new(program)).unwrap_err().to_string();
+            assert!(error.contains(program) && error.ends_with(remedy), "{error}");
+        }
+    }
+}

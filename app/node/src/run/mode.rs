@@ -209,10 +209,10 @@ mod tests {
         let cannot = |driver| Ability { transmit: false, ..ability(driver) };
         let own = ability("igc");
         let said = why(&own, cannot("veth")).unwrap();
-        assert!(said.contains("port \"path1\", and eth1, a veth,"), "{said}");
+        assert!(said.contains("port \"path1\", and its veth eth1 "), "{said}");
         assert!(said.ends_with("ethtool -K PEER gro on"), "{said}");
         let said = why(&own, Ability { programs: false, ..cannot("bridge") }).unwrap();
-        assert!(said.contains("the driver of eth1, bridge, accepts none"), "{said}");
+        assert!(said.contains("the driver of eth1, bridge, does not transmit frames"), "{said}");
         assert!(said.contains("onbeat doctor eth1"), "{said}");
         // A stream that needs native mode waits for the other end of a veth, and for no other driver.
         let ports_now = ports();
