@@ -237,7 +237,7 @@ fn errors_have_their_position() {
         (
             objects(&unsigned("actualValue=\"9\" highLimit=\"4\"")),
             "3:53: actual value of object 2000/00 is invalid",
-            "within the limits",
+            "within its limits",
         ),
         (
             objects(&unsigned("accessType=\"r\"")),
