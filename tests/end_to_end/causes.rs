@@ -165,7 +165,7 @@ fn each_cause_is_named_alone() {
     hop.fails(&[arrivals, &few], "too few packets", "60 packets matched, 100 required");
     let (code, found) = result(&["delay", "match", arrivals, &few, "--min-matched", "60"]);
     assert_eq!((code, causes(&found).0), (0, vec![]));
-    hop.fails(&[arrivals, departures, "--filter", "tcp"], "nothing selected", "either side");
+    hop.fails(&[arrivals, departures, "--filter", "tcp"], "nothing selected", "both sides");
     let out = [arrivals, departures, "--filter-out", "src net 10.9.7.0/24"];
     hop.fails(&out, "nothing selected", "none of the 300 packets for the departures");
     let (code, _) = result(&["delay", "match", arrivals, departures, "--filter", "udp port 5001"]);

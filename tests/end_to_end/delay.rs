@@ -69,8 +69,10 @@ fn two_captures_of_a_hop() {
         let exact = delays[(quantile * 1980.0_f64).ceil() as usize - 1] as f64;
         let reported = cell(&found, "percentiles", name, "delay");
         assert!((reported - exact).abs() <= 1e-3 * exact, "{name}: {reported} {exact}");
-        let (from, to) =
-            (cell(&found, "percentiles", name, "from"), cell(&found, "percentiles", name, "to"));
+        let (from, to) = (
+            cell(&found, "percentiles", name, "lower bound"),
+            cell(&found, "percentiles", name, "upper bound"),
+        );
         assert!(from <= reported && reported <= to, "{from} {reported} {to}");
     }
     let text = fs::read_to_string(&csv).unwrap();

@@ -154,7 +154,10 @@ fn it_stops_after_a_number_and_after_a_time() {
     assert_eq!((code, packets(&found, "arrived")), (1, 0), "{found:#}");
     let cause = &found["causes"][0];
     assert_eq!(cause["name"], "empty capture", "{found:#}");
-    assert!(cause["statement"].as_str().unwrap().contains("no packet passed mon"), "{cause}");
+    assert!(
+        cause["statement"].as_str().unwrap().contains("no packet passed through mon"),
+        "{cause}"
+    );
 }
 
 #[test]

@@ -243,7 +243,7 @@ fn check_tables() {
         "path1 (null)  input 122",
         "path2 (null)  input 83",
         "individual recovery: at 1124  passed 82  discarded 1  rogue 0",
-        "at 124  passed 120  discarded 82  rogue 1  lost 5  unseen before the first 15",
+        "at 124  passed 120  discarded 82  rogue 1  lost 5  lost before the first packet 15",
         "out of order 1  tagless 1  resets 1",
         "host  output 120",
         "1 undecodable tags",

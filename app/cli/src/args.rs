@@ -27,7 +27,8 @@ Examples:
   onbeat lab run link-failure
   onbeat run /etc/onbeat/bridge.toml
 
-Exit status: 0 success, 1 negative result, 2 error."
+Exit status: 0 success, 1 negative result (packets were lost, a check failed, nothing could be measured, or a \
+setting could not be restored), 2 error."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]

@@ -27,13 +27,13 @@ Examples:
   onbeat bench frer
   onbeat load cpu /usr/share/doc/onbeat/examples/load/paper.toml --for 60s
 
-Exit status: 0 success, 1 negative result, 2 error."
+Exit status: 0 success, 1 negative result (a check of a scenario or bench failed, or the command of `lab shell` did), \
+2 error."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Increase the log level, on standard error (repeatable; RUST_LOG overrides it). With `lab run`, the
-    /// first -v prints all tables
+    /// Increase the log level, on standard error (repeatable; RUST_LOG overrides it)
     #[arg(short, long, global = true, action = ArgAction::Count, display_order = LAST)]
     pub(crate) verbose: u8,
 }

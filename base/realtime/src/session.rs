@@ -1,5 +1,6 @@
 //! Sessions with settings that end with them: signals must not terminate the process during a change.
 
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -82,9 +83,12 @@ impl BlockedSignals {
             command.pre_exec(move || before.thread_set_mask().map_err(std::io::Error::from));
         }
         let program = command.get_program().to_string_lossy().into_owned();
-        let failed = |operation: &str, source| {
-            let operation = format!("{operation} {program:?}");
-            Error::system(operation, source, "name a program in PATH, or its path")
+        let failed = |operation: &str, source: std::io::Error| {
+            let remedy = match source.kind() {
+                ErrorKind::PermissionDenied => "make it executable",
+                _ => "give a program in PATH, or its path",
+            };
+            Error::system(format!("{operation} {program:?}"), source, remedy)
         };
         let mut child = command.spawn().map_err(|error| failed("start", error))?;
         loop {
@@ -115,4 +119,21 @@ fn pass_on(child: &Child, signal: Signal) {
 
 fn refused(errno: Errno) -> Error {
     Error::system("block signals", errno, "omit --hold")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_does_not_start_is_reported_with_the_remedy_of_the_cause() {
+        let signals = BlockedSignals::begin().unwrap();
+        for (program, remedy) in [
+            ("/no-such-program", "give a program in PATH, or its path"),
+            ("/dev/null", "make it executable"),
+        ] {
+            let error = signals.run(&mut Command::new(program)).unwrap_err().to_string();
+            assert!(error.contains(program) && error.ends_with(remedy), "{error}");
+        }
+    }
 }

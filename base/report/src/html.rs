@@ -119,9 +119,9 @@ fn render_group(group: &Group<'_>, has_causes: bool) -> String {
             return section("Measurements", &table(&view::measurement_table(list), ""));
         }
         Group::Ratios(list) => {
-            let draw = |layout| plot::ratios(list, "Measurements against their limits", layout);
+            let draw = |layout| plot::ratios(list, "Ratios of values to their limits", layout);
             let numbers = table(&view::ratio_table(list), "");
-            return section("Against the limit", &(picture("plot", draw, "") + &numbers));
+            return section("Values and their limits", &(picture("plot", draw, "") + &numbers));
         }
         Group::Single(name, single) => (*name, *single),
     };

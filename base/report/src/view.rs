@@ -100,12 +100,12 @@ pub(crate) fn measurement_table(list: &[(&str, &Measurement)]) -> TextTable {
 
 pub(crate) fn ratio_table(list: &[(&str, &Ratio)]) -> TextTable {
     let mut table = TextTable::new([
-        ("against the limit", Alignment::Left),
+        ("value and its limit", Alignment::Left),
         ("value", Alignment::Right),
         ("limit", Alignment::Right),
         ("ratio", Alignment::Right),
         ("spread of the ratio", Alignment::Left),
-        ("the limit is", Alignment::Left),
+        ("definition of the limit", Alignment::Left),
     ]);
     for (name, ratio) in list {
         let quantity = |value| format::quantity(value, &ratio.unit);

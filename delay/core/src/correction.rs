@@ -81,7 +81,7 @@ impl Correction {
     }
 }
 
-/// The number of standard deviations on either side that hold this share of a normal distribution.
+/// The number of standard deviations on each side that hold this share of a normal distribution.
 fn reach(confidence: f64) -> f64 {
     normal_quantile((1.0 + confidence) / 2.0)
 }

@@ -8,7 +8,7 @@
 //!                              (octets,   (fields (arrival, ├── clocks      summary: all figures
 //!                               time)      a hop   departure├── tail        of a report
 //!                                          keeps)  verdict) └── correction
-//!                                 │ a sample of either side
+//!                                 │ a sample of each side
 //!                             diagnosis: causes of unmatched packets, and their remedies
 //!
 //! waveform ── scope ── frames, matched ── the same

@@ -1,4 +1,4 @@
-//! Feeds captures to a matcher: two files, one on either side of the hop, or one that mirrors both.
+//! Feeds captures to a matcher: two files, one on each side of the hop, or one that mirrors both.
 
 mod intake;
 mod mirror;
@@ -225,7 +225,7 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> CapturePair<A
         Ok(true)
     }
 
-    /// The tally of either capture so far.
+    /// The tally of a capture so far.
     pub fn tally(&self, side: Side) -> &Tally {
         match side {
             Side::Arrivals => &self.arrivals.intake.tally,

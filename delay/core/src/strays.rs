@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-/// Maximum number of unmatched packets kept of either side.
+/// Maximum number of unmatched packets kept of each side.
 const ROOM: usize = 1 << 16;
 /// Minimum number of packets of a run that is no coincidence.
 const FEWEST: u64 = 32;

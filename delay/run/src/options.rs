@@ -42,19 +42,37 @@ pub(crate) struct PacketOptions {
 /// Options of the required matches.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct MatchRequirement {
-    /// Fail if fewer packets are matched [default: 100, or --count if that is less]. At least half of the packets
-    /// of the smaller side must match, too
+    /// Fail if fewer packets are matched [default: 100]. At least half of the packets of the smaller side must match,
+    /// too
     #[arg(long, value_name = "NUMBER")]
     pub(crate) min_matched: Option<u64>,
 }
 
-/// Options of delay reports.
+/// The default of `--min-matched` of a measurement that `--count` may stop.
+pub(crate) const MIN_MATCHED_OR_COUNT: &str = "100, or --count if that is less";
+
+/// The help of `--min-matched` of captures with another default.
+pub(crate) fn min_matched_help(default: &str) -> String {
+    format!(
+        "Fail if fewer packets are matched [default: {default}]. At least half of the packets of the smaller side must \
+         match, too"
+    )
+}
+
+/// Options of reports of delays that include the path to the hop.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReportOptions {
     /// Subtract the delay of the path without the hop. DELAY is its mean and deviation, such as
     /// 17.468+-0.412us. FILE is from onbeat delay calibrate, or a result (--json) of that path
     #[arg(long, value_name = "DELAY|FILE")]
     pub(crate) correct: Option<String>,
+    #[command(flatten)]
+    pub(crate) delays: DelayOptions,
+}
+
+/// Options of all delay reports.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct DelayOptions {
     /// Confidence of intervals: the probability that they contain the true value
     #[arg(long, value_name = "SHARE", default_value = "0.95", value_parser = confidence)]
     pub(crate) confidence: f64,
@@ -121,11 +139,19 @@ impl PacketOptions {
 impl ReportOptions {
     /// Checks the options before any work is done.
     pub(crate) fn check(&self) -> Result<ReportSettings> {
-        self.files.check()?;
+        let settings = self.delays.check()?;
         let correction = self.correct.as_deref().map(AppliedCorrection::read).transpose();
         let correction =
             correction.map_err(|error| Error::option(format!("--correct: {error}")))?;
-        Ok(ReportSettings { correction, confidence: self.confidence })
+        Ok(ReportSettings { correction, ..settings })
+    }
+}
+
+impl DelayOptions {
+    /// Checks the options before any work is done.
+    pub(crate) fn check(&self) -> Result<ReportSettings> {
+        self.files.check()?;
+        Ok(ReportSettings { correction: None, confidence: self.confidence })
     }
 }
 

@@ -124,8 +124,13 @@ fn packets(counts: &Counts) -> Counters {
 }
 
 fn percentiles(delays: &Distribution, settings: &ReportSettings) -> Counters {
-    let mut columns =
-        vec![("", ""), ("delay", "ns"), ("from", "ns"), ("to", "ns"), ("above the shortest", "ns")];
+    let mut columns = vec![
+        ("", ""),
+        ("delay", "ns"),
+        ("lower bound", "ns"),
+        ("upper bound", "ns"),
+        ("above the shortest", "ns"),
+    ];
     if settings.correction.is_some() {
         columns.extend([("corrected", "ns"), ("±", "ns")]);
     }
@@ -203,10 +208,10 @@ fn bounds(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
         }
     };
     let mut table = Counters::new([
-        ("one packet in", ""),
-        ("takes longer than", "ns"),
-        ("from", "ns"),
-        ("to", "ns"),
+        ("packets per exceedance", ""),
+        ("exceeded delay", "ns"),
+        ("lower bound", "ns"),
+        ("upper bound", "ns"),
     ]);
     for power in ONE_IN {
         let packets = 10_f64.powi(power);

@@ -31,7 +31,7 @@ pub(super) fn check(outcome: &mut Outcome, matched: u64, smaller: u64, required:
 /// The captures, as the user named them.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CaptureSource<'a> {
-    /// One on either side.
+    /// One on each side.
     Two { arrivals: &'a str, departures: &'a str },
     /// One file of both.
     Mirrored(&'a str),
@@ -85,21 +85,20 @@ fn statement(
 ) -> String {
     match *cause {
         Cause::Empty { side } => empty(source, side),
-        Cause::NothingSelected { side, of } => {
-            let side = side.map_or("either side".to_owned(), |side| format!("the {side}"));
-            match source {
-                CaptureSource::Two { .. } => format!(
-                    "none of the {} for {side} passes the filter; check --filter, --filter-in and \
+        Cause::NothingSelected { side, of } => match source {
+            CaptureSource::Two { .. } => format!(
+                "none of the {} of {} passes the filter; check --filter, --filter-in and \
                      --filter-out",
-                    count(of, "packet")
-                ),
-                _ => format!(
-                    "none of the {} is among {side}; check --mac, --vlan, --interface or --direction, \
+                count(of, "packet"),
+                side.map_or("both sides".to_owned(), |side| format!("the {side}"))
+            ),
+            _ => format!(
+                "none of the {} is among the {}; check --mac, --vlan, --interface or --direction, \
                      and filters",
-                    count(of, "packet")
-                ),
-            }
-        }
+                count(of, "packet"),
+                side.map_or("arrivals or departures".to_owned(), |side| side.to_string())
+            ),
+        },
         Cause::Cut { side, cut, of, octets } => {
             let what = format!(
                 "{}: {} captured in part (snap length)",
@@ -112,13 +111,14 @@ fn statement(
             }
         }
         Cause::OneCapture { packets, of } => format!(
-            "{} hold the same frames with the same time stamps, to the resolution of the coarser one ({} \
-             compared); use a capture of either side of the hop",
+            "{} were captured at one point: same frames, same time stamps within the coarser resolution ({} \
+             compared); capture on both sides of the hop",
             source.name(None),
             count_of(packets as u64, of as u64, "packet")
         ),
         Cause::EqualTimes { packets, of } => format!(
-            "{} matched have the same time stamp on both sides, to the coarser resolution; both sides were captured at one point, or the time stamps are too coarse for the hop; capture either side of it, with \
+            "{} matched have the same time stamp on both sides, within the coarser resolution; both sides were captured \
+             at one point, or the time stamps are too coarse for the hop; capture on both sides of the hop, with \
              `tcpdump --time-stamp-precision=nano`",
             count_of(packets, of, "packet")
         ),
@@ -221,8 +221,8 @@ fn statement(
                     format!("{what}; use files instead of pipes")
                 }
                 (false, _) => format!(
-                    "{what}; captures are matched from step to step, and packets in transit at a step have \
-                     no delay"
+                    "{what}; captures are matched from step to step, and the delay of packets in transit at a step \
+                     is unknown"
                 ),
             }
         }
@@ -247,7 +247,7 @@ fn statement(
         ),
         Cause::FewMatched { matched, of } => format!(
             "{} of the smaller side matched, and no change of addresses, order or time \
-             explains the others; the hop lost them, or they did not pass it; select those that pass: {}",
+             explains the others; the hop lost them, or they did not pass through it; select those that do: {}",
             count_of(matched, of, "packet"),
             command.with("--filter", Some("EXPR"))
         ),
@@ -257,12 +257,15 @@ fn statement(
 fn empty(source: CaptureSource<'_>, side: Option<Side>) -> String {
     match (source, side) {
         (CaptureSource::Two { .. }, None) => {
-            "neither capture holds a packet; capture while packets pass the hop".into()
+            "neither capture holds a packet; capture while packets pass through the hop".into()
         }
         (CaptureSource::Live(name), _) => format!(
-            "no packet passed {name}; check the mirror port, and capture while packets pass the hop"
+            "no packet passed through {name}; check the mirror port, and capture while packets pass through the hop"
         ),
-        _ => format!("{} holds no packet; capture while packets pass the hop", source.name(side)),
+        _ => format!(
+            "{} holds no packet; capture while packets pass through the hop",
+            source.name(side)
+        ),
     }
 }
 

@@ -8,7 +8,7 @@ use onbeat_host::file;
 use onbeat_report::{Cell, Counters, InputKind, Progress, Run};
 
 use super::method::{Method, MethodResult};
-use super::options::{PacketOptions, ReportOptions};
+use super::options::{PacketOptions, ReportOptions, min_matched_help};
 use super::outcome::{self, Origin};
 use super::requirement;
 use super::sink::DelaySink;
@@ -16,8 +16,9 @@ use crate::error::{Error, Result};
 
 /// Two channels of an oscilloscope on 10BASE-T.
 #[derive(Debug, Clone, clap::Args)]
+#[command(mut_arg("min_matched", |number| number.help(min_matched_help("1"))))]
 pub struct ScopeOptions {
-    /// The waveform file
+    /// Waveform, in the CSV format of Tektronix oscilloscopes
     file: PathBuf,
     /// Channels before and after the hop [default: the first two of the file]
     #[arg(long, value_name = "IN,OUT", value_delimiter = ',', num_args = 1)]
@@ -51,8 +52,8 @@ impl Method for ScopeOptions {
             self.packets.longest_ns(),
         );
 
-        let mut sink = DelaySink::new(&self.packets.report.files)?;
-        let mut table = Counters::new([("frame at", "µs"), ("delay", "ns"), ("verdict", "")]);
+        let mut sink = DelaySink::new(&self.packets.report.delays.files)?;
+        let mut table = Counters::new([("time", "µs"), ("delay", "ns"), ("verdict", "")]);
         for crossing in &found {
             let time_ns = (crossing.arrival_s * 1e9).round() as i64;
             sink.record(time_ns, Some(crossing.delay_ns.round() as i64), crossing.verdict);

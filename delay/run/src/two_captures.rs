@@ -20,7 +20,7 @@ use super::requirement::{self, CaptureSource};
 use super::sink::DelaySink;
 use crate::error::{Error, Result};
 
-/// Two captures, one on either side of the hop.
+/// Two captures, one on each side of the hop.
 #[derive(Debug, Clone, clap::Args)]
 pub struct MatchOptions {
     /// Packets that entered the hop
@@ -63,14 +63,14 @@ impl Method for MatchOptions {
             ));
         }
         let run = Run::analysis(Self::result());
-        let mut sink = DelaySink::new(&self.packets.report.files)?;
+        let mut sink = DelaySink::new(&self.packets.report.delays.files)?;
         let matching = self.packets.matching(self.two_clocks, None);
         let (read, clocks) = if self.two_clocks {
             let (read, clocks) =
                 self.by_two_clocks(run.inputs(), &matching, &mut sink, progress)?;
             (read, Some(clocks))
         } else {
-            let (window, files) = (self.packets.window(), &self.packets.report.files);
+            let (window, files) = (self.packets.window(), &self.packets.report.delays.files);
             let paths = [&self.arrivals, &self.departures];
             let can_repeat = paths.into_iter().all(|path| captures::can_be_read_again(path));
             let read = reading::read(can_repeat, files, &mut sink, |plan, what, events| {
@@ -184,7 +184,7 @@ impl MatchOptions {
         }));
         if at_steps > 0 {
             let packets = count(at_steps, "packet");
-            notes.push(format!("without a delay: {packets} around a step of a clock"));
+            notes.push(format!("delay unknown: {packets} around a step of a clock"));
         }
         let read = Reading { diagnosis, planned: true, ..read };
         Ok((read, TwoClocks { segments: segments(&clocks), notes }))
@@ -260,8 +260,8 @@ fn point(event: &Event<()>) -> Option<(Point, Verdict)> {
 /// The segments of the clocks between steps.
 fn segments(clocks: &Clocks) -> Counters {
     let mut table = Counters::new([
-        ("from", "s"),
-        ("to", "s"),
+        ("start", "s"),
+        ("end", "s"),
         ("skew", "ppm"),
         ("maximum error", "ns"),
         ("delays", ""),

@@ -321,7 +321,7 @@ impl Bus {
     fn foreign(&self) -> Counters {
         let kinds = ["SoC", "PReq", "PRes", "SoA", "ASnd", "AMNI"].map(|kind| (kind, ""));
         let columns = [("node", ""), ("address", "")].into_iter().chain(kinds);
-        let columns = columns.chain([("first at", "s"), ("last at", "s")]);
+        let columns = columns.chain([("first time", "s"), ("last time", "s")]);
         let mut table = Counters::new(columns);
         let (start_ns, _) = self.span_ns.unwrap_or_default();
         let at_s = |ns: u64| Cell::from(ns.saturating_sub(start_ns) as f64 / 1e9);
@@ -337,8 +337,12 @@ impl Bus {
 
     /// Every change of a state, and every command.
     fn transitions(&self) -> Counters {
-        let mut table =
-            Counters::new([("at", "s"), ("node", ""), ("from", ""), ("to, or command", "")]);
+        let mut table = Counters::new([
+            ("time", "s"),
+            ("node", ""),
+            ("previous state", ""),
+            ("state or command", ""),
+        ]);
         let (first, _) = self.span_ns.unwrap_or_default();
         for (time_ns, change) in &self.changes {
             let at = Cell::from(time_ns.saturating_sub(first) as f64 / 1e9);

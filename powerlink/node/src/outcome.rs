@@ -41,7 +41,7 @@ impl<S: Station> Runner<S> {
             outcome.figure("lateness", lateness);
         }
         if let Some((first_ns, _)) = self.events().next() {
-            let mut table = Counters::new([("at", "s"), ("event", "")]);
+            let mut table = Counters::new([("time", "s"), ("event", "")]);
             for (at_ns, event) in self.events() {
                 let at_s = at_ns.saturating_sub(first_ns) as f64 / 1e9;
                 table.row([Cell::from(at_s), S::description(event).into()]);

@@ -144,7 +144,7 @@ impl Transfers {
     }
 
     /// The transfers of `vectors/powerlink/transfers.pcap`: lengths around every boundary of one segment, several
-    /// segments, and transfers that either end aborts.
+    /// segments, and transfers that one of the two ends aborts.
     ///
     /// # Panics
     /// A value is not read as it was written, or a transfer is not aborted.

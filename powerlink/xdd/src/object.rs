@@ -114,8 +114,8 @@ fn record(read: ReadObject<'_, '_>, faults: &Faults<'_, '_>, to: &mut Descriptio
         Err(abort) => faults.note_attribute(
             node,
             "actualValue",
-            format!("object {id} refuses its actual value, {abort}"),
-            "give a value within the limits",
+            format!("actual value of object {id} is invalid: {abort}"),
+            "use a value of its type, within its limits",
         ),
     }
 }

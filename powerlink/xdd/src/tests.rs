@@ -236,8 +236,8 @@ fn errors_have_their_position() {
         ),
         (
             objects(&unsigned("actualValue=\"9\" highLimit=\"4\"")),
-            "3:53: object 2000/00 refuses its actual value",
-            "within the limits",
+            "3:53: actual value of object 2000/00 is invalid",
+            "within its limits",
         ),
         (
             objects(&unsigned("accessType=\"r\"")),

@@ -52,7 +52,7 @@ names the cause), 2 error (a capture cannot be read).")]
     /// Match packets of both directions in one mirrored capture, or live
     ///
     /// Reads one capture of the packets that enter and leave the hop, from a mirror port or the hop itself. One
-    /// clock must stamp both sides. Given an interface at a mirror port, captures until Ctrl-C. The hop's MAC
+    /// clock must stamp both sides. With an interface instead of a file, it captures until Ctrl-C. The hop's MAC
     /// addresses, VLAN ids, interfaces or directions distinguish the two sides.
     #[command(after_help = "\
 Examples:
@@ -80,9 +80,10 @@ waveform).")]
     Scope(Measurement<ScopeOptions>),
     /// Trace every packet through this host, stage by stage
     ///
-    /// The delay of a packet starts when the driver of IFACE passes it to the kernel. It ends when a driver has
+    /// The delay of a packet starts when the driver of IFACE passes it to the network stack. It ends when a driver has
     /// sent the packet or its response, or a process has read it. Injects no packets and requires no patched
-    /// kernel. Measures and prints the overhead of its programs per packet. Excludes NIC and wire.
+    /// kernel. Measures and prints the overhead of its programs per packet. Excludes the wire, and the NIC unless
+    /// --device-stamps is given.
     #[command(after_help = "\
 Examples:
   onbeat delay hooks eth0 --out eth1 --for 10s
@@ -90,7 +91,7 @@ Examples:
   onbeat delay hooks eth0 --device-stamps --for 10s
   onbeat delay hooks eth0 --count 100000 --html delay.html -- udp and dst port 862
 
-Exit status: 0 success, 1 negative result (too few packets left or were read; the output names the cause), 2 \
+Exit status: 0 success, 1 negative result (too few packets were sent or read; the output names the cause), 2 \
 error (root and Linux 6.3 with BTF are required).")]
     Hooks(Measurement<HooksOptions>),
     Echo(echo::Echo),

@@ -11,8 +11,8 @@ use onbeat_terminal::exit::{Failure, Result};
 
 /// Account softirq time to the processes that cause it, and schedule it
 ///
-/// The kernel charges packet processing (softirqs, NAPI threads) to the interrupted process, or to none.
-/// These commands charge it to the processes that read the packets, and run it at the priority of the
+/// The kernel charges packet processing (softirqs, NAPI threads) to the interrupted process, or to no process.
+/// top, record and report charge it to the processes that read the packets. guard runs it at the priority of the
 /// processes that wait for them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -22,7 +22,8 @@ Examples:
   onbeat irq report storm.irq --html storm.html
   onbeat irq guard guard.toml
 
-Exit status: 0 success, 1 negative result, 2 error (root and Linux 6.3 with BTF are required).")]
+Exit status: 0 success, 1 negative result (the command of record failed, the accounts of report are incomplete, or \
+guard could not restore a setting), 2 error (root and Linux 6.3 with BTF are required).")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Irq,

@@ -23,10 +23,10 @@ Examples:
   onbeat lab run link-failure --html report.html
   onbeat lab shell link-failure
 
-Exit status: 0 all checks hold, 1 a check failed, 2 error (the laboratory is not installed)."
+Exit status: 0 success, 1 a check or the command of `shell` failed, 2 error (the laboratory is not installed)."
     )]
     Lab(LaboratoryArguments),
-    /// Measure throughput and latency against the limit in the same run (onbeat-lab)
+    /// Measure throughput and latency, and compare them with the minimum overhead in the same run (onbeat-lab)
     #[command(
         disable_help_flag = true,
         after_help = "\

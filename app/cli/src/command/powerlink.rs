@@ -7,9 +7,10 @@ mod sniff;
 
 use onbeat_terminal::exit::Result;
 
-/// Run Ethernet POWERLINK nodes (EPSG DS 301), access and describe them, or analyze a bus
+/// Run POWERLINK nodes, read and write their objects, write XDDs, or analyze a bus
 ///
-/// Runs managing and controlled nodes of one network file on any interface, and writes their device descriptions.
+/// Runs managing and controlled nodes (EPSG DS 301) of one network file on any interface, and writes their device
+/// descriptions.
 /// Reads and writes objects of any node, and analyzes the traffic of any bus.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

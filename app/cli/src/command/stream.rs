@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 enum Action {
     /// Add streams
     ///
-    /// FILE contains [[stream]] tables in the format of the node's file. Adds all of them, or none.
+    /// FILE contains [[stream]] tables in the format of the node's file. Adds all of them or, on an error, no stream.
     #[command(after_help = "\
 Examples:
   onbeat stream add axis-9.toml
@@ -54,7 +54,7 @@ Exit status: 0 success, 2 error (no stream is changed).")]
 
 /// Remove streams
 ///
-/// Removes all of them, or none. Their frames then belong to no stream.
+/// Removes all of them or, on an error, no stream. The node then handles their frames like frames without a stream.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -183,7 +183,6 @@ fn an_input_is_not_overwritten() {
         ("delay mirror INPUT --direction", &samples),
         ("delay mirror - --direction", &samples),
         ("delay scope INPUT", &samples),
-        ("delay hooks lo --correct INPUT", &samples),
         (key, &samples),
         ("delay ping 127.0.0.1 --count 1 --profile INPUT", &samples),
         ("delay calibrate match OTHER INPUT --output NEW", &samples),

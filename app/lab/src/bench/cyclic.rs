@@ -123,7 +123,8 @@ impl Options {
             return refuse("rounds", "0".into(), "use at least 1".into());
         }
         if self.priority > 98 {
-            let reason = "use 1 to 98, or 0 for none; 99 is the kernel's own".into();
+            let reason =
+                "use 1 to 98, or 0 for no real-time priority; 99 is the kernel's own".into();
             return refuse("priority", self.priority.to_string(), reason);
         }
         Ok(())

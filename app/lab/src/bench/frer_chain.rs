@@ -16,7 +16,7 @@ use crate::{Error, Result};
 const HISTORY_LENGTH: u16 = 64;
 const RESET_TIMEOUT_MS: u32 = 1000;
 
-/// Ports of either node: the host port, then the paths.
+/// Ports of each node: the host port, then the paths.
 const HOST: PortId = PortId(0);
 
 fn path_port(path: usize) -> PortId {

@@ -16,7 +16,7 @@ use onbeat_terminal::exit::{Failure, Result};
 
 use self::cyclic::CyclicBenchOptions;
 
-/// Measure throughput and latency against the limit in the same run
+/// Measure throughput and latency, and compare them with the minimum overhead in the same run
 ///
 /// Compared variants are measured alternately, so that disturbances of the machine affect all of them.
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ Examples:
   onbeat bench frer
   onbeat bench port --cycles 5000
 
-Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (root is required).")]
+Exit status: 0 all checks hold, 1 a check failed (measured values are invalid), 2 error (root is required).")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Bench,
@@ -40,7 +40,7 @@ enum Bench {
     ///
     /// A managing node sends a request each cycle and a controlled node responds. The wire between
     /// them, the same for all back ends, records the times. References are a plain libpcap program
-    /// and the minimum possible delay. The machine is idle, or loaded by 400 processes that exchange
+    /// and the minimum possible delay (row `limit`). The machine is idle, or loaded by 400 processes that exchange
     /// messages like hackbench.
     #[command(mut_arg("backends", |backends| backends.value_parser(names(port::backends())).help(
         "Back ends to measure [default: all but those that occupy a whole CPU (packet-spin)]. The \
@@ -54,9 +54,9 @@ Examples:
   onbeat bench port --cycles 5000 --periods 1ms --html port.html
   onbeat bench port --backends packet,packet-spin,limit --load idle
 
-The defaults take half an hour.
+The defaults take 25 to 50 minutes, depending on the available back ends.
 
-Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (root is required).")]
+Exit status: 0 all checks hold, 1 a check failed (measured values are invalid), 2 error (root is required).")]
     Port(CyclicBenchOptions),
     /// Measure POWERLINK nodes by each back end of the port: SoC jitter, PReq to PRes
     ///
@@ -76,7 +76,7 @@ Examples:
 
 The defaults take ten minutes.
 
-Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (root is required).")]
+Exit status: 0 all checks hold, 1 a check failed (measured values are invalid), 2 error (root is required).")]
     Powerlink(CyclicBenchOptions),
 }
 

@@ -16,8 +16,8 @@ use onbeat_terminal::{colors, output};
 
 /// Run ready-made networks on this machine, with traffic and faults
 ///
-/// Networks consist of network namespaces, with real frames and the real data plane. They are removed
-/// however the command exits. Traffic and faults stay in these namespaces.
+/// Networks consist of network namespaces, with real frames and the real data plane. They are removed on
+/// exit. Traffic and faults stay in these namespaces.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,7 +25,7 @@ Examples:
   onbeat lab run link-failure --html report.html
   onbeat lab shell link-failure
 
-Exit status: 0 all checks hold, 1 a check failed, 2 error.")]
+Exit status: 0 success, 1 a check or the command of `shell` failed, 2 error.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Lab,

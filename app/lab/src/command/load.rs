@@ -12,7 +12,7 @@ use onbeat_terminal::exit::Result;
 
 /// Generate reproducible CPU and network load
 ///
-/// Prints a report on exit. All processes and sockets of the load are closed on exit.
+/// Prints a report on exit. Stops all load threads and processes on exit.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -15,7 +15,7 @@ use crate::Result;
 const OUTAGES: usize = 3;
 
 pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
-    let phase_ns = options.phases.ns(1.0)?;
+    let phase_ns = options.phases.ns()?;
     let mut steps = vec![PhaseStep::new("both up", [true, true], phase_ns)];
     for number in 1..=OUTAGES {
         steps.push(PhaseStep::new(format!("both down ({number})"), [false, false], phase_ns));

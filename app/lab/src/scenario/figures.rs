@@ -102,7 +102,7 @@ pub(super) fn totals(stage: &mut Stage<'_>, flowed: &[FlowResult]) {
 pub(super) fn wires(stage: &mut Stage<'_>, world: &World) {
     let mut table = Counters::new([
         "link",
-        "to",
+        "receiver",
         "received",
         "forwarded",
         "lost",

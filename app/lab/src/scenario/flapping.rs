@@ -45,7 +45,7 @@ pub(super) struct Options {
 pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let cuts = options.cuts;
     let world = stage.open(&link_failure::network(), &options.plane)?;
-    let flows = two_paths::start(&world, &options.frames, 1000)?;
+    let flows = two_paths::start(&world, &options.frames)?;
     let mut random = Random::new(options.seed.seed);
     let mut course = PhaseLog::default();
     course.begin("flapping", PhaseState::Degraded, &flows, || Ok(()))?;

@@ -84,9 +84,9 @@ fn start(world: &World, rate: u64, size: usize) -> Result<Vec<Flow>> {
 }
 
 pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
-    let phase_ns = options.phases.ns(0.5)?;
+    let phase_ns = options.phases.ns()?;
     let world = stage.open(&network(), &options.plane)?;
-    let flows = start(&world, options.frames.rate(1000), options.frames.size())?;
+    let flows = start(&world, options.frames.rate, options.frames.size)?;
     let mut course = PhaseLog::default();
     course.begin("all up", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("all up", &flows, phase_ns)?;

@@ -36,7 +36,7 @@ fn with_timeout(reset_timeout_ms: u64) -> Topology {
 }
 
 pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
-    let phase_ns = options.phases.ns(2.5)?;
+    let phase_ns = options.phases.ns()?;
     let steps = [
         PhaseStep::new("both up", [true, true], phase_ns),
         PhaseStep::new("path1 down", [false, true], phase_ns),
@@ -58,7 +58,7 @@ pub(super) fn play_steps(
     // time-out must expire before the stream returns after an outage.
     let reset_timeout_ms = (outage_ns / 2_000_000).clamp(10, LONGEST_TIMEOUT_MS);
     let world = stage.open(&with_timeout(reset_timeout_ms), &options.plane)?;
-    let flows = two_paths::start(&world, &options.frames, 1000)?;
+    let flows = two_paths::start(&world, &options.frames)?;
     let course = outage::play(stage, &world, &flows, steps)?;
     let flowed = flow::finish_all(flows)?;
     stage.require_intact_wires(&world)?;

@@ -58,7 +58,7 @@ pub(super) struct Options {
 }
 
 pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
-    let phase_ns = options.streams.phases.ns(1.0)?;
+    let phase_ns = options.streams.phases.ns()?;
     let mut table = Counters::new([
         "recovery",
         "path1",
@@ -98,7 +98,7 @@ fn cell(
     phase_ns: u64,
 ) -> Result<Vec<FlowResult>> {
     world.wire("path1")?.set(impairment(kind, options.seed.seed));
-    let flows: Vec<Flow> = two_paths::start(world, &options.streams.frames, 1000)?;
+    let flows: Vec<Flow> = two_paths::start(world, &options.streams.frames)?;
     let what = format!("{algorithm} x {kind}");
     if kind == "cut" {
         stage.pass(&what, &flows, phase_ns / 3)?;

@@ -52,6 +52,8 @@ pub struct Scenario {
     pub about: &'static str,
     /// Figures of the summary, by prefixes of their names.
     pub shows: &'static [&'static str],
+    /// Defaults of shared options where they differ from those in `options`, by the option's name.
+    defaults: &'static [(&'static str, &'static str)],
     network: fn() -> Topology,
     play: &'static dyn Play,
 }
@@ -88,6 +90,7 @@ const SCENARIOS: &[Scenario] = &[
                 path carries the stream. Path1 is cut, then both, and path1 is restored first: \
                 only frames sent without a path may be lost.",
         shows: &["delay by phase"],
+        defaults: &[("seconds", "2.5")],
         network: link_failure::network,
         play: &TypedPlay(link_failure::play),
     },
@@ -99,6 +102,7 @@ const SCENARIOS: &[Scenario] = &[
                 longer. Both paths are cut at once, repeatedly, and one of them is restored first: \
                 frames are lost while both are down, and none after.",
         shows: &["delay by phase"],
+        defaults: &[("seconds", "1")],
         network: link_failure::network,
         play: &TypedPlay(both_links::play),
     },
@@ -109,6 +113,7 @@ const SCENARIOS: &[Scenario] = &[
         about: "Nodes a and b protect two streams over two paths, of which path2 takes 300 us longer. Either path is \
                 cut for up to 10 ms in random order, never both: no frame may be lost.",
         shows: &["delay by phase", "cuts of"],
+        defaults: &[],
         network: link_failure::network,
         play: &TypedPlay(flapping::play),
     },
@@ -119,17 +124,19 @@ const SCENARIOS: &[Scenario] = &[
         about: "Six nodes form a ladder with three streams on different paths. Every link that is \
                 no stream's only path is cut once: no frame may be lost.",
         shows: &["delay by phase"],
+        defaults: &[],
         network: ladder::network,
         play: &TypedPlay(ladder::play),
     },
     Scenario {
         name: "unmatched",
-        summary: "ARP, IPv4, IPv6, LLDP and other frames pass nodes with active streams",
+        summary: "ARP, IPv4, IPv6, LLDP and other frames pass through nodes with active streams",
         example: "--rate 5000",
         about: "In each node a bridge joins the host's port and path1, and two streams are \
                 protected. Frames without a stream (ARP, IPv4, IPv6, LLDP and others) must pass \
-                unchanged.",
+                through the nodes unchanged.",
         shows: &["frames without a stream", "delay by phase"],
+        defaults: &[],
         network: unmatched::network,
         play: &TypedPlay(unmatched::play),
     },
@@ -141,16 +148,18 @@ const SCENARIOS: &[Scenario] = &[
                 kernel continues to forward frames: none may be lost or duplicated, and counters \
                 must continue.",
         shows: &["delay by phase"],
+        defaults: &[("rate", "10000")],
         network: restart::network,
         play: &TypedPlay(restart::play),
     },
     Scenario {
         name: "matrix",
-        summary: "six impairments of one path, with vector and with match recovery",
+        summary: "one path clean or with one of five impairments, with vector and with match recovery",
         example: "--seed 7 --html matrix.html",
-        about: "One path is impaired in each of six ways, the other is clean, with vector and with \
+        about: "One path is clean or has one of five impairments, the other is clean, with vector and with \
                 match recovery. No frame may be lost; vector recovery delivers no duplicates.",
         shows: &["cells"],
+        defaults: &[("seconds", "1")],
         network: matrix::network,
         play: &TypedPlay(matrix::play),
     },
@@ -161,6 +170,7 @@ const SCENARIOS: &[Scenario] = &[
         about: "Single probes make round trips through two nodes by each data plane, on an idle \
                 machine, compared with plain redirection without FRER.",
         shows: &["round trip, "],
+        defaults: &[],
         network: rtt::network,
         play: &TypedPlay(rtt::play_idle),
     },
@@ -171,6 +181,7 @@ const SCENARIOS: &[Scenario] = &[
         about: "Single probes make round trips through two nodes by each data plane, while CPU stressors run on the \
                 nodes' cores.",
         shows: &["round trip, "],
+        defaults: &[],
         network: rtt::network,
         play: &TypedPlay(rtt::play_loaded),
     },
@@ -181,6 +192,7 @@ const SCENARIOS: &[Scenario] = &[
         about: "Single probes make round trips through two nodes by each data plane, while 10 UDP senders use the \
                 same nodes and paths.",
         shows: &["round trip, "],
+        defaults: &[],
         network: rtt::network,
         play: &TypedPlay(rtt::play_background),
     },
@@ -191,6 +203,7 @@ const SCENARIOS: &[Scenario] = &[
         about: "Single probes make round trips through two nodes by each data plane. The machine is idle, has CPU stressors, or background traffic (figures \
                 7, 8 and 9 of the paper on XDP FRER).",
         shows: &["round trip, "],
+        defaults: &[],
         network: rtt::network,
         play: &TypedPlay(rtt::play_all),
     },
@@ -201,6 +214,7 @@ const SCENARIOS: &[Scenario] = &[
         about: "A node has many streams, some of which are added, changed and removed while others \
                 are active: no frame of these may be lost.",
         shows: &["time from request to response", "reload that changes"],
+        defaults: &[("seconds", "5")],
         network: scale::network,
         play: &TypedPlay(scale::play),
     },
@@ -211,6 +225,7 @@ const SCENARIOS: &[Scenario] = &[
         about: "A real-time task and a UDP server share a CPU with the receive processing of a packet storm. This is measured with the stock kernel, and \
                 with `onbeat irq guard`.",
         shows: &["deadlines missed", "work of the task", "interrupt time"],
+        defaults: &[],
         network: storm::network,
         play: &TypedPlay(storm::play),
     },
@@ -218,9 +233,10 @@ const SCENARIOS: &[Scenario] = &[
         name: "single-hop",
         summary: "packet delay in one hop by several methods, idle, under CPU load and network load",
         example: "--compare bridge,reflector --load idle,cpu,10000 --cpus 1 --for 5s",
-        about: "Probes pass one hop, whose delay is measured by several methods at the same time: \
+        about: "Probes pass through one hop, whose delay is measured by several methods at the same time: \
                 idle, under CPU load, and with other traffic.",
         shows: &["comparison as in the paper", "loads"],
+        defaults: &[("size", "192"), ("seconds", "1")],
         network: single_hop::network,
         play: &TypedPlay(single_hop::play),
     },
@@ -231,6 +247,7 @@ const SCENARIOS: &[Scenario] = &[
         about: "A POWERLINK network boots to OPERATIONAL, exchanges values, and recovers from faults: lost frames, \
                 restarted nodes, a restarted managing node.",
         shows: &["times", "losses"],
+        defaults: &[("seconds", "2")],
         network: powerlink::network,
         play: &TypedPlay(powerlink::play),
     },
@@ -241,16 +258,18 @@ const SCENARIOS: &[Scenario] = &[
         about: "A managing node reaches its controlled nodes over two paths, on which its frames \
                 are FRER streams. Each path is cut: no cycle may be lost.",
         shows: &["times", "streams"],
+        defaults: &[("nodes", "4"), ("seconds", "2")],
         network: powerlink::paths::network,
         play: &TypedPlay(powerlink::paths::play),
     },
     Scenario {
         name: "chaos",
-        summary: "random networks, streams and faults; every frame is checked by captures only",
+        summary: "run random networks, streams and faults; check every frame from captures outside the nodes",
         example: "--minutes 10 --seed 7 --backend packet",
         about: "Random networks with random streams run under random faults. Every frame is \
                 checked by captures outside of the nodes; the seed reproduces the run.",
         shows: &["checked", "faults", "networks"],
+        defaults: &[],
         network: chaos::network,
         play: &TypedPlay(chaos::play),
     },
@@ -266,7 +285,10 @@ impl Scenario {
     /// A command with the options of the scenario.
     #[must_use]
     pub fn command(&self) -> Command {
-        self.play.augment(Command::new(self.name))
+        let command = self.play.augment(Command::new(self.name));
+        self.defaults.iter().fold(command, |command, (option, value)| {
+            command.mut_arg(option, |option| option.default_value(*value))
+        })
     }
 
     /// The description, wrapped to the width of the screen, but not to lines that are hard to read.

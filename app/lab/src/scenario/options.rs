@@ -35,38 +35,29 @@ impl RunSettings {
 #[derive(Debug, clap::Args)]
 pub(super) struct DataPlaneOptions {
     /// Data plane of the nodes: programs in the kernel (xdp), or the node's process with packet sockets
-    /// (packet) or AF_XDP sockets (xsk) [default: as configured]
+    /// (packet) or AF_XDP sockets (xsk) [default: xdp]
     #[arg(long, value_name = "NAME", value_parser = one_of(Backend::ALL))]
     pub(super) backend: Option<Backend>,
 }
 
-/// Rate and size of the frames of each stream.
+/// Rate and size of the frames of each stream. The defaults are those of most scenarios;
+/// [`Scenario::defaults`](super::Scenario) has others.
 #[derive(Debug, clap::Args)]
 pub(super) struct FrameOptions {
-    /// Frames per second of each stream [default: depends on the scenario]
-    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
-    rate: Option<u64>,
-    /// Frame size in octets, with Ethernet header and tags, without FCS [default: depends on the scenario]
-    #[arg(long, value_name = "OCTETS")]
-    pub(super) size: Option<usize>,
-}
-
-impl FrameOptions {
-    pub(super) fn rate(&self, default: u64) -> u64 {
-        self.rate.unwrap_or(default)
-    }
-
-    pub(super) fn size(&self) -> usize {
-        self.size.unwrap_or(1000)
-    }
+    /// Frames per second of each stream
+    #[arg(long, value_name = "FRAMES", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) rate: u64,
+    /// Frame size in octets, with Ethernet header and tags, without FCS
+    #[arg(long, value_name = "OCTETS", default_value_t = 1000)]
+    pub(super) size: usize,
 }
 
 /// Duration of the phases.
 #[derive(Debug, clap::Args)]
 pub(super) struct PhaseOptions {
-    /// Duration of a phase [default: depends on the scenario]
-    #[arg(long, value_name = "NUMBER")]
-    seconds: Option<f64>,
+    /// Duration of a phase
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.5)]
+    seconds: f64,
 }
 
 impl PhaseOptions {
@@ -74,9 +65,9 @@ impl PhaseOptions {
     ///
     /// # Errors
     /// [`Error::Option`].
-    pub(super) fn ns(&self, default_s: f64) -> Result<u64> {
+    pub(super) fn ns(&self) -> Result<u64> {
         const LONGEST_S: f64 = 3600.0;
-        let seconds = self.seconds.unwrap_or(default_s);
+        let seconds = self.seconds;
         if !(0.05..=LONGEST_S).contains(&seconds) {
             return Err(Error::Option {
                 option: "seconds",
@@ -110,20 +101,15 @@ pub(super) struct SeedOptions {
 /// A POWERLINK network.
 #[derive(Debug, clap::Args)]
 pub(super) struct PowerlinkOptions {
-    /// Number of controlled nodes: up to 16 run on ports of this machine. More run in virtual time, if the
-    /// scenario supports it [default: depends on the scenario]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=239))]
-    nodes: Option<u8>,
-    /// Cycle of the network [default: depends on the scenario]
+    /// Number of controlled nodes
+    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=239))]
+    pub(super) nodes: u8,
+    /// Cycle of the network [default: 20ms]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     cycle: Option<Duration>,
 }
 
 impl PowerlinkOptions {
-    pub(super) fn nodes(&self, default: u8) -> u8 {
-        self.nodes.unwrap_or(default)
-    }
-
     /// Cycle in microseconds: `default_us`, or the option within these bounds.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Frames without a stream, of each kind that must pass a node unchanged.
+//! Frames without a stream, of each kind that must pass through a node unchanged.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

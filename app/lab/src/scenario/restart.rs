@@ -28,9 +28,9 @@ pub(super) fn network() -> Topology {
 }
 
 pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
-    let phase_ns = options.phases.ns(0.5)?;
+    let phase_ns = options.phases.ns()?;
     let mut world = stage.open(&network(), &options.plane)?;
-    let flows = two_paths::start(&world, &options.frames, 10_000)?;
+    let flows = two_paths::start(&world, &options.frames)?;
     let mut course = PhaseLog::default();
     course.begin("daemons run", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("daemons run", &flows, phase_ns)?;

@@ -176,10 +176,10 @@ pub(super) struct Options {
 
 pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let streams = options.streams;
-    let phase_ns = options.flows.phases.ns(5.0)?;
+    let phase_ns = options.flows.phases.ns()?;
     let others = OtherStreams::of(streams);
     let mut world = stage.open(&with_streams(streams, 0), &options.flows.plane)?;
-    let flows = two_paths::start(&world, &options.flows.frames, 1000)?;
+    let flows = two_paths::start(&world, &options.flows.frames)?;
     let mut course = PhaseLog::default();
     course.begin("no change", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("no change", &flows, phase_ns / 5)?;

@@ -110,10 +110,8 @@ egress = [{{ port = "host", tag = "none", vlan = {VLAN} }}]
 }
 
 /// Starts the stream in each direction.
-///
-/// `default_rate` is the frame rate in packets/s without `--rate`.
-pub(super) fn start(world: &World, frames: &FrameOptions, default_rate: u64) -> Result<Vec<Flow>> {
-    let (rate, size) = (frames.rate(default_rate), frames.size());
+pub(super) fn start(world: &World, frames: &FrameOptions) -> Result<Vec<Flow>> {
+    let FrameOptions { rate, size } = *frames;
     let specs = [
         FlowSpec {
             name: "there",

@@ -1,4 +1,4 @@
-//! Frames without a stream pass the nodes as without FRER, while streams are active.
+//! Frames without a stream pass through the nodes as without FRER, while streams are active.
 //!
 //! ```text
 //!                   path1 (bridged)
@@ -41,13 +41,13 @@ pub(super) fn network() -> Topology {
 
 pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
     let world = stage.open(&network(), &options.plane)?;
-    let flows = two_paths::start(&world, &options.frames, 1000)?;
+    let flows = two_paths::start(&world, &options.frames)?;
     let mut course = PhaseLog::default();
     course.begin("with other frames", PhaseState::Up, &flows, || Ok(()))?;
-    stage.pass("streams flow", &flows, options.phases.ns(0.5)?)?;
+    stage.pass("streams flow", &flows, options.phases.ns()?)?;
 
     let mut table =
-        Counters::new(["frames without a stream", "from", "to", "sent", "arrived as sent"]);
+        Counters::new(["frames without a stream", "sender", "receiver", "sent", "arrived as sent"]);
     let mut row = |stage: &mut Stage<'_>, name: &str, to: &str, arrived: u64| {
         stage.check(Check::eq(
             format!("{name}: arrived at {to} as sent"),
@@ -81,7 +81,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()>
             echoed.into(),
         ]);
     }
-    stage.pass("streams flow", &flows, options.phases.ns(0.5)?)?;
+    stage.pass("streams flow", &flows, options.phases.ns()?)?;
     course.end();
 
     let flowed = flow::finish_all(flows)?;

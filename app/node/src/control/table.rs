@@ -148,7 +148,7 @@ pub fn stream_detail(stream: &StreamStatus) -> String {
 }
 
 /// A counter with another name in the line of a recovery function.
-const UNSEEN: &str = "lost_before_first";
+const LOST_BEFORE_FIRST: &str = "lost_before_first";
 
 fn recovery_line(recovery: &RecoveryStatus) -> String {
     let state = if recovery.take_any {
@@ -158,14 +158,15 @@ fn recovery_line(recovery: &RecoveryStatus) -> String {
     };
     let columns = recovery.columns();
     let (first, then) = columns.split_at(4);
-    let is_shown = |name| name == UNSEEN || columns.iter().any(|(known, _)| *known == name);
+    let is_shown =
+        |name| name == LOST_BEFORE_FIRST || columns.iter().any(|(known, _)| *known == name);
     let rest = Counters::FIELDS.iter().filter(|field| !is_shown(field.name));
     let mut line = state;
     let mut add = |name: &str, value| {
         line.extend(["  ", &name.replace('_', " "), " ", &grouped(value)]);
     };
     first.iter().for_each(|(name, value)| add(name, *value));
-    add("unseen before the first", recovery.counters.lost_before_first);
+    add("lost before the first packet", recovery.counters.lost_before_first);
     then.iter().for_each(|(name, value)| add(name, *value));
     add("latent errors", recovery.latent_errors);
     rest.for_each(|field| add(field.name, (field.value)(&recovery.counters)));
@@ -312,7 +313,7 @@ back    recover   2,000  1,000,000    999,998      0     2             0        
 stream back  recover
   member     path1 (null)  input 1,000
   member     path2 (null)  input 1,000  lost
-  recovery   at 999  passed 1,000,000  discarded 999,998  rogue 0  lost 2  unseen before the first 63  out of order 0  tagless 0  resets 0  latent errors 0  latent error resets 0
+  recovery   at 999  passed 1,000,000  discarded 999,998  rogue 0  lost 2  lost before the first packet 63  out of order 0  tagless 0  resets 0  latent errors 0  latent error resets 0
   egress     talker  output 1,000
 "
         );

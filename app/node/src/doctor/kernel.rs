@@ -82,16 +82,16 @@ fn af_xdp(root: &HostRoot<'_>) -> Finding {
 }
 
 fn bpffs(root: &HostRoot<'_>) -> Finding {
-    let what = "BPF file system, which keeps the data plane without its daemon";
+    let what = "BPF file system (holds the data plane while no daemon runs)";
     let mounts = root.read("/proc/self/mounts").unwrap_or_default();
     let is_bpffs = |line: &str| {
         let mut fields = line.split(' ').skip(1);
         fields.next() == Some("/sys/fs/bpf") && fields.next() == Some("bpf")
     };
     if mounts.lines().any(is_bpffs) {
-        return Finding::ok("bpffs", what, "on /sys/fs/bpf");
+        return Finding::ok("bpffs", what, "mounted on /sys/fs/bpf");
     }
-    Finding::new("bpffs", Level::Bad, what, "not on /sys/fs/bpf")
+    Finding::new("bpffs", Level::Bad, what, "not mounted on /sys/fs/bpf")
         .remedy("mount -t bpf bpf /sys/fs/bpf")
 }
 

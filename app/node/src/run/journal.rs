@@ -319,9 +319,9 @@ impl Journal {
         link: &Link,
         failures: &mut Vec<String>,
     ) {
-        let mut undone = |what: &str, result: onbeat_netdev::Result<()>| match result {
+        let mut undone = |failure: &str, result: onbeat_netdev::Result<()>| match result {
             Err(error) if !error.is_not_found() => {
-                failures.push(format!("interface {interface:?}: {what} not restored: {error}"));
+                failures.push(format!("interface {interface:?}{failure}: {error}"));
                 false
             }
             _ => true,
@@ -329,17 +329,20 @@ impl Journal {
         let (handle, name) = (&devices.handle, link.name.as_str());
         if let Some(features) = self.changes.features.get(interface) {
             let features: Vec<_> = features.iter().map(|(name, on)| (name.as_str(), *on)).collect();
-            if undone("offloads", devices.ethtool.set_features(name, &features).map(drop)) {
+            if undone(
+                ": offloads not restored",
+                devices.ethtool.set_features(name, &features).map(drop),
+            ) {
                 self.changes.features.remove(interface);
             }
         }
         if let Some(mtu) = self.changes.mtu.get(interface) {
-            if undone("MTU", handle.set_mtu(name, *mtu)) {
+            if undone(": MTU not restored", handle.set_mtu(name, *mtu)) {
                 self.changes.mtu.remove(interface);
             }
         }
         if self.changes.promiscuous.contains(interface)
-            && undone("promiscuous mode", handle.set_promiscuous(name, false))
+            && undone(": promiscuous mode not restored", handle.set_promiscuous(name, false))
         {
             self.changes.promiscuous.remove(interface);
         }
@@ -350,7 +353,7 @@ impl Journal {
                 failures.push(format!(
                     "interface {interface:?} not removed: it is not a veth that a node created"
                 ));
-            } else if undone("interface created by the node", handle.delete(name)) {
+            } else if undone(", created by the node, not removed", handle.delete(name)) {
                 self.changes.created.remove(interface);
             }
         }

@@ -82,24 +82,24 @@ fn of_egress(to: &PortConfig, ability: &Ability) -> String {
     let port = format!("frames are forwarded to port {:?}", to.name);
     if ability.driver == "veth" {
         let refusal = format!(
-            "{port}, and {interface}, a veth, accepts them from native programs only while its other \
-             end is up and runs NAPI"
+            "{port}, and its veth {interface} transmits frames of native programs only while its peer \
+             is up and runs NAPI"
         );
         match &ability.start_polling {
             Some(command) => format!("{refusal}; run: {command}"),
             None => format!(
-                "{refusal}; that end was not found: in its namespace, with its name for PEER, run: \
+                "{refusal}; the peer was not found; run in its namespace, with its name for PEER: \
                  ethtool -K PEER gro on"
             ),
         }
     } else if ability.programs && ability.running != Some(XdpMode::Native) {
         format!(
-            "{port}, which is not in native mode itself, and accepts none from native programs; \
-             see that port"
+            "{port}, which is not in native mode itself, and does not transmit frames of native \
+             programs; see that port"
         )
     } else {
         format!(
-            "{port}, and {} accepts none from native programs; use an interface whose \
+            "{port}, and {} does not transmit frames of native programs; use an interface whose \
              driver does for that port (onbeat doctor {interface}), or set mode = \"generic\" if that is \
              sufficient",
             driver_of(to, ability),
@@ -209,10 +209,10 @@ mod tests {
         let cannot = |driver| Ability { transmit: false, ..ability(driver) };
         let own = ability("igc");
         let said = why(&own, cannot("veth")).unwrap();
-        assert!(said.contains("port \"path1\", and eth1, a veth,"), "{said}");
+        assert!(said.contains("port \"path1\", and its veth eth1 "), "{said}");
         assert!(said.ends_with("ethtool -K PEER gro on"), "{said}");
         let said = why(&own, Ability { programs: false, ..cannot("bridge") }).unwrap();
-        assert!(said.contains("the driver of eth1, bridge, accepts none"), "{said}");
+        assert!(said.contains("the driver of eth1, bridge, does not transmit frames"), "{said}");
         assert!(said.contains("onbeat doctor eth1"), "{said}");
         // A stream that needs native mode waits for the other end of a veth, and for no other driver.
         let ports_now = ports();

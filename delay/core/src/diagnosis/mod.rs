@@ -1,7 +1,7 @@
 //! Diagnosis of packets of two captures that do not match, by inspection of both.
 //!
 //! ```text
-//! first reading ── Evidence (a sample of either side, the order of time stamps, truncation)
+//! first reading ── Evidence (a sample of each side, the order of time stamps, truncation)
 //!                     │
 //!                  diagnose ── Diagnosis ── Plan ── second reading, if a plan remedies it
 //!                     │
@@ -211,7 +211,7 @@ impl Evidence<'_> {
     /// Checks for clocks that were set back, and for disorder.
     fn order(&self, matching: &MatchingOptions, found: &mut Diagnosis) {
         let [first, second] = [&self.arrivals.order, &self.departures.order];
-        // A step of the one clock of both appears on either side with packets.
+        // A step of the one clock of both appears on each side with packets.
         let steps = first.steps.len().max(second.steps.len());
         let are_shared = steps > 0 && first.has_steps_of(second);
         let set_back = |side, orders: &[&OrderSummary], alone| {

@@ -13,7 +13,7 @@ use crate::key::{NoKeyReason, Recognition};
 const FEWEST: usize = 10;
 
 /// Returns the median of departure less arrival, in nanoseconds, of packets that are unique in the first `packets`
-/// of either capture; `None` if there are fewer than ten.
+/// of each capture; `None` if there are fewer than ten.
 ///
 /// Its negative is the shift for [`CapturePair::new`](super::CapturePair::new);
 /// [`Window::lead_ns`](crate::matching::Window::lead_ns) and [`longest_ns`](crate::matching::Window::longest_ns)

@@ -8,7 +8,7 @@ use onbeat_wire::random::Random;
 pub struct Signal {
     /// Samples/s.
     pub rate: f64,
-    /// The voltage of either level.
+    /// The voltage of each level.
     pub volts: f64,
     /// The duration of an edge, in seconds.
     pub rise_s: f64,

@@ -16,7 +16,7 @@ pub struct RankInterval {
 }
 
 /// Returns the ranks between which the quantile `q`, `0 < q < 1`, of `n` delays lies with a probability of at least
-/// `confidence`, with at most half of the rest on either side.
+/// `confidence`, with at most half of the rest on each side.
 pub fn quantile_ranks(n: u64, q: f64, confidence: f64) -> RankInterval {
     let miss = (1.0 - confidence) / 2.0;
     let lower = binomial_quantile(miss, n, q);

@@ -1,4 +1,4 @@
-//! A hop, captures on either side of it, their damages, and a reading of both.
+//! A hop, captures on both sides of it, their damages, and a reading of both.
 
 use std::collections::BTreeSet;
 
@@ -27,10 +27,10 @@ pub(crate) struct CapturedPacket {
     pub(crate) wire_len: u32,
 }
 
-/// The captures on either side of a hop.
+/// The captures on both sides of a hop.
 pub(crate) type Captures = [Vec<CapturedPacket>; 2];
 
-/// A hop, and the packets that pass it.
+/// A hop, and the packets that pass through it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hop {
     pub(crate) seed: u64,
@@ -310,7 +310,7 @@ impl Damage {
         if any(LittleOverlap) && (any(BothDirections) || any(SetBack) || any(Disordered)) {
             return false;
         }
-        // Both are read alike from either side.
+        // Both are read alike from each side.
         if is(Swapped, BothDirections) || is(SetBack, Disordered) {
             return false;
         }

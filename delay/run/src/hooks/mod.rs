@@ -18,13 +18,17 @@ use self::nic_stamps::NicTimestamps;
 use self::requirement::HooksRequest;
 use self::stages::{FateCounts, FateGroup, HookCost};
 use crate::error::{Error, Result};
-use crate::options::{MatchRequirement, ReportOptions};
+use crate::options::{DelayOptions, MIN_MATCHED_OR_COUNT, MatchRequirement};
 use crate::outcome::{self, Origin};
 use crate::requirement::required;
 use crate::sink::DelaySink;
 
 /// Packets to trace through this host.
 #[derive(Debug, Clone, clap::Args)]
+#[command(mut_arg("min_matched", |number| number.help(format!(
+    "Fail if fewer packets are sent or read [default: {MIN_MATCHED_OR_COUNT}]. At least half of the traced packets must \
+     be sent or read, too"
+))))]
 pub struct HooksOptions {
     /// Interface that receives the packets
     #[arg(value_name = "IFACE")]
@@ -48,7 +52,7 @@ pub struct HooksOptions {
     #[command(flatten)]
     required: MatchRequirement,
     #[command(flatten)]
-    report: ReportOptions,
+    report: DelayOptions,
     /// Trace only packets that match all terms, joined by `and`. Terms: ip, ip6, arp, udp, tcp, icmp, icmp6, ether
     /// proto N, ip proto N, [src|dst] host ADDRESS, [src|dst] port N
     #[arg(last = true, value_name = "FILTER")]

@@ -83,7 +83,7 @@ fn cause(
     }
     if let Some(departures) = request.departures.filter(|_| !fates.any_forwarded()) {
         let statement = format!(
-            "none of {} were sent by {departures}; use another interface with --out, or none",
+            "none of {} were sent by {departures}; use another interface with --out, or omit --out",
             count(fates.followed(counts), "packet")
         );
         return ("no departures", statement);

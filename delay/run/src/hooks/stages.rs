@@ -104,11 +104,11 @@ impl FateGroup {
     fn stories(&self) -> Counters {
         // Some have only a total.
         let staged = self.longest.iter().any(|packet| packet.depth.is_some());
-        let mut columns = vec![("at", "s"), ("took", "ns")];
+        let mut columns = vec![("time", "s"), ("delay", "ns")];
         if staged {
-            columns.extend([("longest stage", ""), ("of that", "ns"), ("packets before it", "")]);
+            columns.extend([("longest stage", ""), ("stage delay", "ns"), ("packets ahead", "")]);
         }
-        columns.extend([("received in", ""), ("task there", ""), ("CPUs", ""), ("size", "octets")]);
+        columns.extend([("context", ""), ("task", ""), ("CPUs", ""), ("size", "octets")]);
         let mut table = Counters::new(columns);
         for packet in &self.longest {
             let since_ns = packet.begin_ns.saturating_sub(self.first_ns.unwrap_or_default());

@@ -36,7 +36,7 @@ pub(super) struct LiveOptions {
     #[arg(short, long, value_name = "NUMBER")]
     count: Option<NonZeroU64>,
     /// Source of time stamps of an interface: the NIC, the kernel, or the NIC if it can stamp every packet, else the
-    /// kernel (best)
+    /// kernel (best) [default: best]
     #[arg(long, value_name = "SOURCE", value_parser = stamps())]
     stamps: Option<StampPolicy>,
 }

@@ -17,7 +17,7 @@ use self::side::SideOptions;
 use super::captures;
 use super::command_line::CommandLine;
 use super::method::{Method, MethodResult};
-use super::options::{PacketOptions, ReportOptions};
+use super::options::{MIN_MATCHED_OR_COUNT, PacketOptions, ReportOptions, min_matched_help};
 use super::outcome::{self, Origin};
 use super::reading::{self, Reading};
 use super::requirement::{self, CaptureSource};
@@ -26,6 +26,7 @@ use crate::error::Result;
 
 /// One capture of both directions, or an interface to which both are mirrored, stamped by one clock.
 #[derive(Debug, Clone, clap::Args)]
+#[command(mut_arg("min_matched", |number| number.help(min_matched_help(MIN_MATCHED_OR_COUNT))))]
 pub struct MirrorOptions {
     /// The capture (- for standard input), or an interface to which both directions are mirrored
     #[arg(value_name = "FILE|IFACE")]
@@ -65,7 +66,7 @@ impl Method for MirrorOptions {
             run.inputs().add(Input::interface(&self.source));
             run
         };
-        let mut sink = DelaySink::new(&self.packets.report.files)?;
+        let mut sink = DelaySink::new(&self.packets.report.delays.files)?;
         let matching = self.packets.matching(false, self.live.count());
         let seen = match is_file {
             true => self.read(run.inputs(), &matching, &mut sink, progress)?,
@@ -113,7 +114,7 @@ impl MirrorOptions {
     ) -> Result<MirrorReading> {
         let can_repeat = captures::can_be_read_again(&self.source);
         let mut tally = Tally::default();
-        let files = &self.packets.report.files;
+        let files = &self.packets.report.delays.files;
         let reading = reading::read(can_repeat, files, sink, |plan, what, events| {
             let seen = self.feed(inputs, (plan, matching), progress, what, events)?;
             tally = seen.tally;

@@ -73,7 +73,7 @@ impl Method for PingOptions {
     fn run(&self, progress: &mut Progress) -> Result<MethodResult> {
         let settings = self.report.check()?;
         let config = self.config()?;
-        let mut probes = ProbeResults::new(self.one_clock, &self.report.files)?;
+        let mut probes = ProbeResults::new(self.one_clock, &self.report.delays.files)?;
         let _scheduling = self.place.profile().enter()?;
         let _signals = interrupt::Guard::install();
         let run = Run::begin(Self::result());

@@ -115,7 +115,7 @@ impl ProbeResults {
         outcome.check(Check::eq("probes with implausible times", self.impossible, 0_u64, ""));
         if self.impossible > 0 {
             outcome.note(
-                "the reflector's clock was set while probes were in transit: they have no delay",
+                "the reflector's clock was set while probes were in transit: their delay is unknown",
             );
         }
         let name = "steps of this host's time of day";
@@ -151,10 +151,10 @@ impl ProbeResults {
             delays[BACK].record(delay.back_ns.round() as i64);
         });
         let mut table = Counters::new([
-            ("from", "s"),
-            ("to", "s"),
+            ("start", "s"),
+            ("end", "s"),
             ("skew", "ppm"),
-            ("reflector ahead by", "ns"),
+            ("clock offset of the reflector", "ns"),
             ("±", "ns"),
         ]);
         let start_ns = compared.spans.first().map_or(0, |span| span.from_ns);
@@ -281,7 +281,7 @@ fn notes(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
     }
     if config.key.is_some() {
         outcome.note(format!(
-            "probes and replies are authenticated: the first {COVERED_LEN} octets of each, without padding"
+            "the HMAC covers the first {COVERED_LEN} octets of each probe and reply, not the padding"
         ));
     }
     if found.counts.unverified > 0 {

@@ -221,7 +221,9 @@ fn identification() {
                 msdu_match: msdu,
                 ..mask()
             })),
-            format!("members[0].identification.msdu_mask: {length} octets; use 2 to 1984, or none")
+            format!(
+                "members[0].identification.msdu_mask: {length} octets; use 2 to 1984, or omit it"
+            )
         );
     }
     assert_eq!(

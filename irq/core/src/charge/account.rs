@@ -76,7 +76,7 @@ impl Accounts {
         self.suffered.iter().filter(|(runner, _)| of_process(runner)).map(|(_, ns)| ns).sum()
     }
 
-    /// The largest difference between either side and the measured time, in nanoseconds. Zero while no softirq
+    /// The largest difference between one of the two sides and the measured time, in nanoseconds. Zero while no softirq
     /// runs, unless events were lost.
     #[must_use]
     pub fn imbalance_ns(&self) -> u64 {

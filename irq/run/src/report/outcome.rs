@@ -250,7 +250,7 @@ fn unowned(table: &Table) -> Counters {
             ("class", ""),
             ("reason", ""),
             ("device", ""),
-            ("to", ""),
+            ("egress device", ""),
             ("time", "ns"),
             ("packets", ""),
             ("per packet", "ns"),

@@ -34,7 +34,7 @@ impl Purpose {
         match self {
             Purpose::Receive => &[
                 (Backend::Xsk, "receives frames before the network stack processes them"),
-                (Backend::Xdp, "receives frames as xsk does"),
+                (Backend::Xdp, "receives frames through an AF_XDP socket"),
                 (Backend::Packet, "works on every interface"),
             ],
             Purpose::Response => &[
@@ -49,8 +49,11 @@ impl Purpose {
             Purpose::Launch => &[
                 (Backend::Txtime, "the kernel or the NIC sends at the launch time of the frame"),
                 (Backend::Module, "a kernel timer sends, without this process"),
-                (Backend::Xsk, "this process sends, by the shortest path to the driver"),
-                (Backend::Xdp, "this process sends, as with xsk"),
+                (
+                    Backend::Xsk,
+                    "this process sends through an AF_XDP socket, the shortest path to the driver",
+                ),
+                (Backend::Xdp, "this process sends through an AF_XDP socket"),
                 (Backend::Packet, "this process sends"),
             ],
         }

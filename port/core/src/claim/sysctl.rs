@@ -49,7 +49,7 @@ pub(super) fn check(
             return Err(format!("{path:?} is not a setting of interface {interface:?}"));
         };
         if !is_value(name, value) {
-            return Err(format!("{value:?} is not a value of {path:?}"));
+            return Err(format!("{value:?} is not a valid value of {path:?}"));
         }
     }
     Ok(())
@@ -122,7 +122,7 @@ mod tests {
         let path = "/proc/sys/net/ipv4/conf/lo/arp_ignore";
         for value in ["", "x", "1 ", "1\n2", "0x1", "4294967296", "::1", &"1".repeat(1 << 20)] {
             let why = checked(path, value).unwrap_err();
-            assert!(why.contains("is not a value of"), "{why}");
+            assert!(why.contains("is not a valid value of"), "{why}");
         }
         let many = (0..=MAX_SETTINGS).map(|n| (n.to_string(), String::new())).collect();
         assert!(check(&many, "lo").unwrap_err().contains("513 settings"));

@@ -83,7 +83,7 @@ pub struct CapturedFrame<'a> {
     pub outgoing: bool,
 }
 
-/// Copies of the frames that pass an interface: nothing is removed from the network stack.
+/// Copies of the frames that pass through an interface: nothing is removed from the network stack.
 ///
 /// NIC time stamps of every frame stay enabled until the capture is dropped. **After `kill -9`** they stay enabled,
 /// and a journal holds the former setting: the next capture on the interface restores it first, whatever its source

@@ -15,8 +15,10 @@ pub(crate) fn obstacle(namespace: &Namespace, link: &Link) -> Option<(String, St
     if let Some(found) = link.xdp_program() {
         let program = shown_program(found.program_id);
         return Some((
-            format!("XDP program {program} runs on it"),
-            format!("stop its owner, or: ip link set {name} xdp off (bpftool link detach)"),
+            format!("XDP program {program} is attached"),
+            format!(
+                "stop the process that attached it, or run: ip link set dev {name} xdp off (bpftool link detach)"
+            ),
         ));
     }
     if !link.up {

@@ -266,7 +266,7 @@ fn a_planted_journal_is_refused_until_it_is_discarded() {
         (value.as_str(), format!("{FORWARD:?}: \"1\""), FORWARD),
         ("/conf/p0/arp_ignore", "/conf/all/arp_ignore".into(), "/conf/all/arp_ignore"),
         ("/conf/p0/arp_ignore", "/conf/p0/../../x".into(), "/conf/p0/../../x"),
-        (&value, format!("{SETTING:?}: \"2\\n\""), "is not a value of"),
+        (&value, format!("{SETTING:?}: \"2\\n\""), "is not a valid value of"),
         ("\"addresses\": [", format!("\"addresses\": [{addresses}"), "the limit of 4096"),
         ("\"addresses\": [", "\"addresses\": [[\"192.0.2.9\", 33],".into(), "192.0.2.9/33"),
         (&valid, String::new(), "it is empty"),

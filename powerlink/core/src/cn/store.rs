@@ -40,7 +40,7 @@ pub enum StoredParametersError {
     Octets,
     /// An object that is not stored.
     Object(ObjectId),
-    /// An object refuses its value.
+    /// The value of an object is invalid.
     Value(ObjectId, Abort),
     /// The node has its own object at an index for storing or restoring.
     Occupied(AddError),
@@ -54,7 +54,7 @@ impl fmt::Display for StoredParametersError {
                 write!(f, "object {object} is not a stored parameter")
             }
             StoredParametersError::Value(object, abort) => {
-                write!(f, "object {object} refuses its value, {abort}")
+                write!(f, "value of object {object} is invalid: {abort}")
             }
             StoredParametersError::Occupied(error) => error.fmt(f),
         }

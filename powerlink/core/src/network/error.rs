@@ -17,7 +17,7 @@ pub enum NetworkError {
     Id(InvalidNodeId),
     /// An object cannot be added to a node.
     Object(NodeId, AddError),
-    /// An object of a node refuses its value.
+    /// The value of an object of a node is invalid.
     Value(NodeId, ObjectId, Abort),
     /// An object of a node's description conflicts with the communication profile.
     Described(NodeId, ObjectId, Abort),
@@ -47,7 +47,7 @@ impl fmt::Display for NetworkError {
             NetworkError::Id(error) => error.fmt(f),
             NetworkError::Object(node, error) => write!(f, "node {node}: {error}"),
             NetworkError::Value(node, object, abort) => {
-                write!(f, "node {node}: object {object} refuses its value, {abort}")
+                write!(f, "node {node}: value of object {object} is invalid: {abort}")
             }
             NetworkError::Described(node, object, abort) => write!(
                 f,

@@ -82,7 +82,7 @@ impl fmt::Display for ProjectError {
             }
             ProjectError::Trailing(octets) => write!(f, "{octets} octets after the last entry"),
             ProjectError::Value(entry, object, abort) => {
-                write!(f, "entry {entry}: object {object} refuses its value, {abort}")
+                write!(f, "entry {entry}: value of object {object} is invalid: {abort}")
             }
             ProjectError::Node(node, error) => write!(f, "configuration of node {node}: {error}"),
             ProjectError::NoNodes => f.write_str("no controlled node is assigned (1F81)"),
@@ -123,7 +123,7 @@ impl Project {
     /// Reads a concise DCF.
     ///
     /// # Errors
-    /// It is not one, an object refuses its value, no node is assigned, or a mapping cannot be used.
+    /// It is not one, the value of an object is invalid, no node is assigned, or a mapping cannot be used.
     pub fn read(octets: &[u8]) -> Result<Self, ProjectError> {
         let entries = entries(octets)?;
         let identity = managing_identity();

@@ -175,7 +175,7 @@ impl Dictionary {
     /// Writes an object for a peer.
     ///
     /// # Errors
-    /// The object does not exist, is not writable, or refuses the value.
+    /// The object does not exist, is not writable, or the value is invalid.
     pub fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
         self.check_write(id, value.len())?;
         self.set(id, value)

@@ -41,7 +41,7 @@ pub trait Objects {
     /// Writes an object.
     ///
     /// # Errors
-    /// The object is not writable, or refuses the value.
+    /// The object is not writable, or the value is invalid.
     fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<WriteOutcome, Abort>;
 
     /// Checks whether a value of `len` octets can be written, before its octets arrive.

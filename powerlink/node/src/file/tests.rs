@@ -212,7 +212,7 @@ const FAULTS: &[[&str; 3]] = &[
     ],
     [
         "[[node]]\nid = 1\nparameter = [{ object = \"1C0B/03\", octets = \"28\" }]\n",
-        "node[0]: node 1: object 1C0B/03 refuses its value",
+        "node[0]: node 1: value of object 1C0B/03 is invalid",
         "octets must be as many as its object has",
     ],
 ];
@@ -318,7 +318,7 @@ fn a_node_has_the_objects_of_its_description() {
         ),
         (
             own.replace("1e 00", "ff ff"),
-            "object 2000/00 refuses its value",
+            "value of object 2000/00 is invalid",
             "must be as many as its object has",
         ),
         (text.replace("6000/01", "6000/09"), "type is missing", "\"u16\""),

@@ -310,7 +310,7 @@ fn invalid_stored_parameters_are_refused_as_a_whole() {
     let short = refused(&with(TOLERANCE, &[1]));
     assert_eq!(
         short.to_string(),
-        "object 1C14/00 refuses its value, 0x06070013: the value is too short for the object"
+        "value of object 1C14/00 is invalid: 0x06070013: the value is too short for the object"
     );
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::Arg;
 use onbeat_delay_run::{MatchOptions, Method, MirrorOptions, PingOptions, ScopeOptions, calibrate};
 use onbeat_terminal::exit::Result;
 
@@ -58,12 +59,22 @@ enum NullPathMethod {
 
 /// A method on the null path: the path without the hop.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(hide_refused))]
 struct NullPath<M: clap::Args> {
     /// Write the correction, which --correct reads, to FILE
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
     method: Measurement<M>,
+}
+
+/// Options of methods that a calibration refuses: it requires uncorrected delays, by one clock.
+const REFUSED: [&str; 2] = ["correct", "two_clocks"];
+
+/// Hides an option from the help if a calibration refuses it.
+fn hide_refused(option: Arg) -> Arg {
+    let is_refused = REFUSED.contains(&option.get_id().as_str());
+    option.hide(is_refused)
 }
 
 impl CalibrateOptions {
@@ -81,5 +92,26 @@ impl<M: Method + clap::Args> NullPath<M> {
     fn execute(self) -> Result {
         let Measurement { options, shown } = self.method;
         shown.run(|progress| calibrate(&options, &self.output, progress))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Subcommand;
+
+    use super::*;
+
+    #[test]
+    fn refused_options_are_hidden() {
+        let command = NullPathMethod::augment_subcommands(clap::Command::new("calibrate"));
+        let mut hidden = 0;
+        for method in command.get_subcommands() {
+            for option in method.get_arguments() {
+                let is_refused = REFUSED.contains(&option.get_id().as_str());
+                assert_eq!(option.is_hide_set(), is_refused, "{}: {option}", method.get_name());
+                hidden += usize::from(is_refused);
+            }
+        }
+        assert_eq!(hidden, 5, "--correct of each method, --two-clocks of match");
     }
 }

@@ -21,7 +21,7 @@ Examples:
 
 Exit status: 0 success, 2 error.")]
 pub(super) struct Xdd {
-    /// Network file
+    /// Network file (TOML)
     file: PathBuf,
     /// Id of the controlled node in the file [default: the managing node]
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u8).range(1..=239))]

@@ -14,8 +14,8 @@ use onbeat_terminal::values::one_of;
 
 /// Run the managing node of a network, with simulated outputs
 ///
-/// Boots the network that FILE describes, or a project of a configuration tool. Configures its nodes and polls
-/// them in each cycle until Ctrl-C. Then prints all state changes, the cycle jitter, and the response time of each
+/// Boots the network of FILE, or of a project (--cdc). Configures its nodes and polls
+/// them in each cycle until Ctrl-C. Then prints up to 2,000 state changes, the cycle jitter, and the response time of each
 /// node. /usr/share/doc/onbeat/docs/reference/powerlink.md describes the file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -27,7 +27,7 @@ Examples:
 Exit status: 0 the node was in OPERATIONAL (with basic-ethernet: BASIC_ETHERNET) when it stopped, 1 it was \
 not, 2 error.")]
 pub(super) struct ManagingNodeOptions {
-    /// Network file
+    /// Network file (TOML)
     #[arg(required_unless_present = "cdc")]
     file: Option<PathBuf>,
     /// Project of a configuration tool: the concise DCF of the managing node, instead of the network of FILE
@@ -56,7 +56,7 @@ Examples:
 
 Exit status: 0 the node was in OPERATIONAL when it stopped, 1 it was not, 2 error.")]
 pub(super) struct ControlledNodeOptions {
-    /// Network file
+    /// Network file (TOML)
     file: PathBuf,
     /// Id of the node in the file
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u8).range(1..=239))]

@@ -52,7 +52,8 @@ fn checks(outcome: &mut Outcome, found: &PowerlinkResults, row: &str, automatic:
 }
 
 fn rows(found: &PowerlinkResults) -> Counters {
-    let mut table = Counters::new(["back end", "description", "SoC by", "response by", "state"]);
+    let mut table =
+        Counters::new(["back end", "description", "SoC sender", "response sender", "state"]);
     let by = |sender| match sender {
         Sender::Automatic => "the back end",
         Sender::Process => "the node's thread",

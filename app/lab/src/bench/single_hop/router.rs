@@ -151,8 +151,7 @@ impl Router {
         let elapsed_ns = begun.elapsed().as_nanos() as f64;
         let passed = self.programs.received()? - before;
         if passed == 0 {
-            let lost =
-                "no packet passed the router of the bench: a firewall rule of the host drops them";
+            let lost = "no packet passed through the router of the bench: a firewall rule of the host drops them";
             return Err(Error::Invalid(lost.into()));
         }
         Ok(match self.source {

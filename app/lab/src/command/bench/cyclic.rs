@@ -36,7 +36,7 @@ pub(super) struct CyclicBenchOptions {
     /// CPUs of the managing and of the controlled node [default: the first and the last one]
     #[arg(long, value_name = "MN,CN", value_delimiter = ',', num_args = 1)]
     cpus: Vec<usize>,
-    /// Real-time priority of the nodes (SCHED_FIFO); 0 for none
+    /// Real-time priority of the nodes (SCHED_FIFO); 0 for no real-time priority
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<u8>,
 }

@@ -13,7 +13,7 @@ use onbeat_terminal::exit::Result;
 /// Matching runs on a generated pair of captures with lost, duplicated, reordered and identical
 /// packets. Its result is compared with the known matches, and its speed with plain reading of the same
 /// files.
-/// To measure the hooks, packets pass a router with and without them alternately.
+/// To measure the hooks, packets pass through a router with and without them, alternately.
 #[derive(Debug, clap::Args)]
 #[command(mut_args(with_usual))]
 #[command(after_help = "\
@@ -22,7 +22,7 @@ Examples:
   onbeat bench delay --only matching --packets 1000000 --rounds 3
   onbeat bench delay --only hooks --json > hooks.json
 
-Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (the hooks require root \
+Exit status: 0 all checks hold, 1 a check failed (measured values are invalid), 2 error (the hooks require root \
 and Linux 6.3 with BTF).")]
 pub(super) struct Delay {
     #[command(flatten)]

@@ -10,8 +10,8 @@ use onbeat_terminal::values::one_of;
 
 /// Measure FRER relative to plain forwarding of the same frames
 ///
-/// Compares each data plane with its limit in the same run. The limit of FRER in XDP is plain XDP
-/// redirection. The limit of FRER in user space is a bare forwarder over the same packet or AF_XDP sockets.
+/// Compares each data plane in the same run with forwarding at the minimum overhead. For FRER in XDP, that is plain
+/// XDP redirection. For FRER in user space, it is a bare forwarder over the same packet or AF_XDP sockets.
 /// Results are frames per second and nanoseconds per frame. Results for XDP include the one-way delay
 /// with and without FRER, on an idle machine and with a CPU hog on the same core.
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,7 @@ Examples:
   onbeat bench frer --streams 1,4096 --rounds 7 --html frer.html
   onbeat bench frer --source socket --streams 1 --rounds 3
 
-Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (root is required).")]
+Exit status: 0 all checks hold, 1 a check failed (measured values are invalid), 2 error (root is required).")]
 pub(super) struct Frer {
     #[command(flatten)]
     shown: ResultOptions,

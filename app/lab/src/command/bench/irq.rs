@@ -11,9 +11,9 @@ use onbeat_terminal::values::parse_sample_ratio;
 
 /// Measure the interrupt ledger: accuracy and overhead
 ///
-/// To measure the accuracy, two flows pass two devices, each with its own NAPI thread. The run time of
+/// To measure the accuracy, two flows go through two devices, each with its own NAPI thread. The run time of
 /// that thread is the true cost of the flow. Then both flows share one device, where the ledger
-/// distinguishes them. To measure the overhead, packets per second are measured with and without the
+/// distinguishes them. To measure the overhead, the bench measures throughput in packets/s with and without the
 /// ledger, alternately.
 #[derive(Debug, clap::Args)]
 #[command(mut_args(with_usual))]
@@ -24,7 +24,7 @@ Examples:
   onbeat bench irq --sample 10
   onbeat bench irq --rounds 5 --slice 200ms --html irq.html
 
-Exit status: 0 all checks hold, 1 a check failed (its figures are invalid), 2 error (root and Linux 6.8 with \
+Exit status: 0 all checks hold, 1 a check failed (measured values are invalid), 2 error (root and Linux 6.8 with \
 BTF are required).")]
 pub(super) struct Irq {
     #[command(flatten)]

@@ -20,8 +20,8 @@ const PROFILE: u64 = 1 << 20;
 /// Load CPUs by duty cycles
 ///
 /// A thread per CPU alternates between the idle and busy times of a profile, repeatedly, at normal
-/// priority, until Ctrl-C. A profile has tables [[row]] with idle-us and duty-us. With busy-loop =
-/// true, the thread polls the clock in the idle time instead of sleeping. The result shows the CPU
+/// priority, until Ctrl-C. With busy-loop =
+/// true in the profile, the thread polls the clock in the idle time instead of sleeping. The result shows the CPU
 /// share of each thread, by its CPU clock.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -31,7 +31,7 @@ Examples:
 
 Exit status: 0 success, 2 error.")]
 pub(super) struct Cpu {
-    /// Profile
+    /// TOML file with [[row]] tables: idle-us and duty-us, in µs
     profile: PathBuf,
     /// CPUs, such as 1 or 0-3 [default: all that this process may use]
     #[arg(long, value_name = "LIST")]
@@ -68,7 +68,7 @@ impl Cpu {
         outcome.figure("requested share", Measurement::new("%", asked));
         let mut table = Counters::new([
             ("CPU", ""),
-            ("for", "s"),
+            ("duration", "s"),
             ("achieved share", "%"),
             ("rows", ""),
             ("mean wake-up latency", "ns"),

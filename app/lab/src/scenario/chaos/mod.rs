@@ -65,7 +65,7 @@ pub(super) struct Options {
     minutes: f64,
     #[command(flatten)]
     seed: SeedOptions,
-    /// Directory for the captures of networks with violations
+    /// Directory for the captures of networks that violate a rule
     #[arg(long, value_name = "DIRECTORY", default_value = "onbeat-chaos")]
     captures: PathBuf,
 }

@@ -45,7 +45,7 @@ pub(super) fn events(stage: &mut Stage<'_>, name: &str, ended: &StoppedNode<Mana
 }
 
 pub(super) fn event_table(events: impl Iterator<Item = (u64, mn::Event)>) -> Counters {
-    let mut table = Counters::new([("at", "s"), ("event", "")]);
+    let mut table = Counters::new([("time", "s"), ("event", "")]);
     for (at_ns, event) in events {
         table.row([seconds(at_ns), <ManagingNode as Station>::description(&event).into()]);
     }
@@ -72,9 +72,12 @@ pub(super) fn bus(stage: &mut Stage<'_>, seen: &BusObservation) {
 /// Adds the losses of a wire.
 pub(super) fn losses(stage: &mut Stage<'_>, world: &World, link: &str) -> Result<()> {
     let wire = world.wire(link)?;
-    let mut table = Counters::new(["to the managing node, or from it", "frames", "lost"]);
+    let mut table = Counters::new(["direction", "frames", "lost"]);
     let mut lost = 0;
-    for (name, direction) in [("from", Direction::Forward), ("to", Direction::Backward)] {
+    for (name, direction) in [
+        ("from the managing node", Direction::Forward),
+        ("to the managing node", Direction::Backward),
+    ] {
         let counters = wire.counters(direction);
         lost += counters.lost;
         table.row([Cell::from(name), counters.received.into(), counters.lost.into()]);

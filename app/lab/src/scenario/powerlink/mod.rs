@@ -83,6 +83,12 @@ pub(super) fn network() -> Topology {
 
 /// Options of the scenario.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("nodes", |nodes| nodes.help(
+    "Number of controlled nodes: up to 16 run in real time on virtual interfaces, more in simulated time"
+)))]
+#[command(mut_arg("cycle", |cycle| cycle.help(
+    "Cycle of the network [default: 20ms; above 16 nodes 34 us per node, rounded up to ms]"
+)))]
 pub(super) struct Options {
     #[command(flatten)]
     bus: PowerlinkOptions,
@@ -93,7 +99,7 @@ pub(super) struct Options {
 }
 
 pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
-    let nodes = options.bus.nodes(8);
+    let nodes = options.bus.nodes;
     let least_us = if nodes > REAL { 34 * u32::from(nodes) } else { 1000 };
     let usual_us = if nodes > REAL { least_us.next_multiple_of(1000) } else { CYCLE_US };
     let reason = format!("with {} use {least_us} us to 1 s", count(nodes.into(), "node"));

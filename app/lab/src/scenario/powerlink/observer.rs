@@ -1,4 +1,4 @@
-//! A passive observer of the bus: all frames pass the hub's port to the managing node.
+//! A passive observer of the bus: all frames pass through the hub's port to the managing node.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

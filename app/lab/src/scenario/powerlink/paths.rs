@@ -26,7 +26,7 @@ use crate::{Error, Result, Topology, World};
 /// The checked recovery functions: node and stream.
 const STREAMS: [(&str, &str); 2] = [("b", "to-nodes"), ("a", "to-managing")];
 
-/// Time after transmission within which a frame has passed the observer.
+/// Time after transmission within which a frame has passed through the observer's port.
 const DRAIN_NS: u64 = 100_000_000;
 
 pub(in crate::scenario) fn network() -> Topology {
@@ -97,6 +97,7 @@ egress = [{{ port = "host", tag = "none" }}]
 
 /// Options of the scenario.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("nodes", |nodes| nodes.help("Number of controlled nodes, 1 to 16")))]
 pub(in crate::scenario) struct Options {
     #[command(flatten)]
     plane: DataPlaneOptions,
@@ -107,13 +108,13 @@ pub(in crate::scenario) struct Options {
 }
 
 pub(in crate::scenario) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
-    let nodes = options.bus.nodes(4);
+    let nodes = options.bus.nodes;
     if !(1..=REAL).contains(&nodes) {
         let reason = format!("use 1 to {REAL}");
         return Err(Error::Option { option: "nodes", value: nodes.to_string(), reason });
     }
     let cycle_us = options.bus.cycle_us(CYCLE_US, 1000, "use 1 ms to 1 s")?;
-    let phase_ns = options.phases.ns(2.0)?;
+    let phase_ns = options.phases.ns()?;
     let network = topology(nodes);
     stage.draw(&network);
     stage.show_step("building the network");

@@ -86,7 +86,7 @@ impl<'a> Bus<'a> {
 
 pub(super) fn play(stage: &mut Stage<'_>, options: &Options, file: &File) -> Result<()> {
     let count = file.network.nodes.len() as u8;
-    let phase_ns = options.phases.ns(2.0)?;
+    let phase_ns = options.phases.ns()?;
     faults(stage, file, count, phase_ns)?;
     losses(stage, options, file, phase_ns)
 }

@@ -72,7 +72,7 @@ pub(super) fn play(
     times.row(figures::time("repair to OPERATIONAL", took_ns));
 
     watched.network.bus.conditions.loss_per_million = LOSS_PER_MILLION;
-    let phase_ns = options.phases.ns(2.0)?;
+    let phase_ns = options.phases.ns()?;
     run(stage, &mut watched, "1 % of the frames is lost", phase_ns)?;
     watched.network.bus.conditions.loss_per_million = 0;
     let took_ns = settle(stage, &mut watched, "losses have stopped")?;

@@ -6,11 +6,11 @@ use onbeat_report::{
     Cell, Check, Column, Counters, Distribution, Loss, Measurement, Recorder, TimeSeries,
 };
 
+use super::Load;
 use super::case::RttCase;
 use super::cpu_layout::CpuLayout;
 use super::row::{REDIRECT, Row};
 use super::schedule::Schedule;
-use super::{Load, RATE};
 use crate::load::UdpSpec;
 use crate::scenario::options::FrameOptions;
 use crate::scenario::stage::Stage;
@@ -207,7 +207,7 @@ fn notes(
     schedule: &Schedule,
     place: &CpuLayout,
 ) {
-    let (size, rate) = (frames.size(), frames.rate(RATE));
+    let (size, rate) = (frames.size, frames.rate);
     stage.note(format!(
         "Probes of {size} octets, {rate} per second, each row in turn in {}; {} of warm-up in \
          each. A round trip lasts from just before the probe is passed to the talker's kernel to \

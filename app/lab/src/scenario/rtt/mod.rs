@@ -71,6 +71,10 @@ impl Load {
 
 /// Options of the scenario.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("backend", |backend| backend.help(
+    "Measure only this data plane of the nodes: programs in the kernel (xdp), or the node's process with packet \
+     sockets (packet) or AF_XDP sockets (xsk) [default: each in turn]"
+)))]
 pub(super) struct Options {
     #[command(flatten)]
     plane: DataPlaneOptions,
@@ -81,9 +85,6 @@ pub(super) struct Options {
         value_parser = clap::value_parser!(u64).range(1..))]
     probes: u64,
 }
-
-/// Probes per second.
-const RATE: u64 = 1000;
 
 /// The network of one row.
 pub(super) fn network() -> Topology {
@@ -124,7 +125,7 @@ fn play(stage: &mut Stage<'_>, options: &Options, loads: &[Load]) -> Result<()> 
         .filter(|case| case.row.is_for(case.load))
         .collect();
     let of_load = |load| (0..cases.len()).filter(|case| cases[*case].load == load).collect();
-    let schedule = Schedule::new(loads, of_load, *probes, frames.rate(RATE));
+    let schedule = Schedule::new(loads, of_load, *probes, frames.rate);
     RttRun {
         stage,
         frames,
@@ -202,9 +203,9 @@ impl RttRun<'_, '_> {
                 destination: THERE,
                 source: talker.link("eth0")?.mac.unwrap_or_default(),
                 vlans,
-                size: self.frames.size(),
+                size: self.frames.size,
             },
-            rate: Rate::PerSecond(self.frames.rate(RATE)),
+            rate: Rate::PerSecond(self.frames.rate),
             limit: Some(probes),
             spin: Duration::ZERO,
         };

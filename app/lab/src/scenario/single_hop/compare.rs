@@ -247,10 +247,10 @@ fn agreement<'a>(cells: impl Iterator<Item = &'a Cell>, corrections: &Correction
         ("method", ""),
         ("median, measured", "ns"),
         ("median of the hop", "ns"),
-        ("from", "ns"),
-        ("to", "ns"),
+        ("lower bound", "ns"),
+        ("upper bound", "ns"),
         ("difference to the mirror", "ns"),
-        ("agrees with the mirror", ""),
+        ("overlap with the mirror", ""),
     ]);
     for cell in cells {
         let estimate = |at: usize| {

@@ -27,7 +27,7 @@ pub(super) fn fill(stage: &mut Stage<'_>, cells: &[Cell], length: Length) {
     }
     stage.note(format!(
         "each row: probes of {} octets, {} per second for {:.2} s; the mirror's captures are at \
-         the far ends of the hop's links, so that its delays include a veth pair on either side",
+         the far ends of the hop's links, so that its delays include a veth pair on each side",
         length.octets,
         length.rate,
         length.for_ns as f64 / 1e9

@@ -13,13 +13,11 @@ use super::rig::{Hop, Rig};
 use crate::{Error, Result};
 
 /// Octets of a probe's frame, as in the paper.
-const OCTETS: usize = 192;
 /// Approximate overhead of a cell in addition to its probes.
 const BESIDE_NS: u64 = SECOND / 2;
 
-/// Octets of a probe's frame: the paper's by default.
-pub(super) fn octets(asked: Option<usize>) -> Result<usize> {
-    let octets = asked.unwrap_or(OCTETS);
+/// Checks the octets of a probe's frame.
+pub(super) fn octets(octets: usize) -> Result<usize> {
     if (LEAST_OCTETS..=1514).contains(&octets) {
         return Ok(octets);
     }

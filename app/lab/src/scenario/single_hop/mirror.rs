@@ -1,7 +1,7 @@
 //! Captures on both sides of the hop, matched, as those of a mirror port.
 //!
 //! The captures are at the far ends of the hop's links, where frames redirected by XDP are visible as
-//! well. So the delays include a veth pair on either side. One clock stamps both.
+//! well. So the delays include a veth pair on each side. One clock stamps both.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

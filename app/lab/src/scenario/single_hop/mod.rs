@@ -36,11 +36,6 @@ use super::options::{FrameOptions, PhaseOptions};
 use super::stage::Stage;
 use crate::{Result, Topology, rounds};
 
-/// Probes per second.
-const RATE: u64 = 1_000;
-/// Duration of a cell, in seconds.
-const CELL_S: f64 = 1.0;
-
 /// Options of the scenario.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
@@ -58,11 +53,11 @@ pub(super) fn network() -> Topology {
 
 pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let Options { frames, phases, compare } = options;
-    let (rate, octets) = (frames.rate(RATE), matrix::octets(frames.size)?);
+    let (rate, octets) = (frames.rate, matrix::octets(frames.size)?);
     if compare.is_wanted() {
         return compare::play(stage, compare, rate, octets);
     }
-    let length = Length { rate, for_ns: phases.ns(CELL_S)?, octets };
+    let length = Length { rate, for_ns: phases.ns()?, octets };
     stage.draw(&network());
     let matrix = Matrix {
         hops: Hop::ALL.to_vec(),

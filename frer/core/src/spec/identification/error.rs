@@ -75,7 +75,7 @@ impl fmt::Display for IdentificationError {
                 )
             }
             Self::MsduLength(length) => {
-                write!(f, "msdu_mask: {length} octets; use 2 to 1984, or none")
+                write!(f, "msdu_mask: {length} octets; use 2 to 1984, or omit it")
             }
             Self::MatchOutsideMask { field, octet } => write!(
                 f,

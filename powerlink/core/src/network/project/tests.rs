@@ -129,11 +129,11 @@ fn invalid_projects_are_refused_with_the_reason() {
     let with = |entry: Entry| refused(&cdc(&[ENTRIES, &[entry]].concat(), &node()));
     assert_eq!(
         with((0x1006, 0, 4, 100)),
-        "entry 30: object 1006/00 refuses its value, 0x06090032: the value is too small"
+        "entry 30: value of object 1006/00 is invalid: 0x06090032: the value is too small"
     );
     assert_eq!(
         with((0x1006, 0, 2, 1000)),
-        "entry 30: object 1006/00 refuses its value, 0x06070013: the value is too short for the object"
+        "entry 30: value of object 1006/00 is invalid: 0x06070013: the value is too short for the object"
     );
     let cut = refused(&cdc(ENTRIES, &node()[..9]));
     assert_eq!(cut, "configuration of node 1: truncated in entry 1, which starts at octet 4");

@@ -15,7 +15,7 @@ const SLOT_NS: u64 = 50_000_000;
 /// Number of transits that must be observed there; otherwise those of all times are used.
 const ENOUGH: usize = 20;
 
-/// Frames that passed a node.
+/// Frames that passed through a node.
 pub(super) struct NodeTraffic {
     /// Frames that entered, each with the time by which the node had processed it, and by which its
     /// copies had left.

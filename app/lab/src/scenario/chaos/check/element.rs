@@ -1,4 +1,4 @@
-//! Frames of one stream that passed a node: the data of all rules.
+//! Frames of one stream that passed through a node: the data of all rules.
 
 use super::super::spec::Span;
 use super::{NodeStream, Sighting};
@@ -47,7 +47,7 @@ pub(super) enum Acceptance {
     Not,
 }
 
-/// Frames of one stream that passed a node, each by frame and then by time.
+/// Frames of one stream that passed through a node, each by frame and then by time.
 pub(super) struct Element {
     /// Copies that reached the functions after individual recovery.
     pub(super) ins: Vec<Arrival>,
