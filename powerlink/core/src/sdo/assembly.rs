@@ -52,6 +52,11 @@ impl Assembly {
         self.total
     }
 
+    /// Octets in the segments received so far.
+    pub(super) fn received(&self) -> usize {
+        self.octets.len()
+    }
+
     fn start(segment: &Command<'_>, data_size: u32) -> Result<Self, Abort> {
         let Command { transaction, command, .. } = *segment;
         let data_size = usize::try_from(data_size).unwrap_or(usize::MAX);

@@ -52,7 +52,7 @@ impl Request {
 
     /// The results of several objects; `None`: the response is invalid.
     fn results(&self, response: &AssembledCommand) -> Option<Vec<Result<Vec<u8>, Abort>>> {
-        let entries = multiple::read(self.command(), true, response)?;
+        let entries = multiple::read(self.command(), true, response, usize::MAX)?;
         match self {
             Request::Read(_) | Request::Write(..) => Some(Vec::new()),
             Request::ReadMultiple(objects) => {
@@ -89,10 +89,35 @@ impl CompletedRequest {
     }
 }
 
+/// Time-outs after which a request without progress fails, even though the peer sends frames: it may be busy for longer
+/// than one.
+const PATIENCE: u64 = 4;
+
+/// How far the connection and the request in progress are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Progress {
+    open: bool,
+    /// What is left to send.
+    unfinished: usize,
+    /// Octets of the response.
+    received: usize,
+}
+
+impl Progress {
+    fn exceeds(self, former: Progress) -> bool {
+        self.open > former.open
+            || self.unfinished < former.unfinished
+            || self.received > former.received
+    }
+}
+
 /// A connection to a peer.
 #[derive(Debug)]
 pub struct Client {
     endpoint: Endpoint,
+    timeout_ns: u64,
+    /// When the request in progress fails, unless it progresses.
+    limit_ns: u64,
     /// The first one is in progress if `under_way` is set.
     requests: VecDeque<Request>,
     under_way: bool,
@@ -106,6 +131,8 @@ impl Client {
     pub fn new(timeout_ns: u64) -> Self {
         Client {
             endpoint: Endpoint::new(timeout_ns),
+            timeout_ns,
+            limit_ns: u64::MAX,
             requests: VecDeque::new(),
             under_way: false,
             transaction: 0,
@@ -131,11 +158,28 @@ impl Client {
 
     /// The time of the next [`handle_deadline`](Self::handle_deadline).
     pub fn next_deadline_ns(&self) -> Option<u64> {
-        self.endpoint.next_deadline_ns()
+        let deadline = self.endpoint.next_deadline_ns()?;
+        Some(if self.requests.is_empty() { deadline } else { deadline.min(self.limit_ns) })
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            open: self.endpoint.is_open(),
+            unfinished: self.endpoint.unfinished(),
+            received: self.transfer.as_ref().map_or(0, Assembly::received),
+        }
+    }
+
+    /// Extends the time for the request in progress.
+    fn extend(&mut self, now_ns: u64) {
+        self.limit_ns = now_ns.saturating_add(self.timeout_ns.saturating_mul(PATIENCE));
     }
 
     /// Adds a request; opens the connection if there is none.
     pub fn request(&mut self, now_ns: u64, request: Request, out: &mut VecDeque<OutgoingFrame>) {
+        if self.requests.is_empty() {
+            self.extend(now_ns);
+        }
         self.requests.push_back(request);
         if self.endpoint.is_closed() {
             self.under_way = false;
@@ -184,7 +228,8 @@ impl Client {
         sdo: &Sdo<'_>,
         out: &mut VecDeque<OutgoingFrame>,
     ) -> Option<CompletedRequest> {
-        match self.endpoint.receive(now_ns, sdo, out) {
+        let former = self.progress();
+        let completed = match self.endpoint.receive(now_ns, sdo, out) {
             SequenceEvent::Opened => {
                 self.start(now_ns, out);
                 None
@@ -195,7 +240,11 @@ impl Client {
                 self.fail(Abort::TIME_OUT)
             }
             SequenceEvent::Command(command) => self.response(now_ns, &command, out),
+        };
+        if completed.is_some() || self.progress().exceeds(former) {
+            self.extend(now_ns);
         }
+        completed
     }
 
     fn response(
@@ -242,12 +291,17 @@ impl Client {
         })
     }
 
-    /// Handles the deadline; aborts a request to a silent peer.
+    /// Handles the deadline; aborts a request to a silent peer, or to one whose frames do not advance it.
     pub fn handle_deadline(
         &mut self,
         now_ns: u64,
         out: &mut VecDeque<OutgoingFrame>,
     ) -> Option<CompletedRequest> {
+        if !self.requests.is_empty() && !self.endpoint.is_closed() && now_ns >= self.limit_ns {
+            self.abort_peer(now_ns, Abort::TIME_OUT, out);
+            self.endpoint.close(out);
+            return self.fail(Abort::TIME_OUT);
+        }
         match self.endpoint.handle_deadline(now_ns, out) {
             SequenceEvent::Closed => self.fail(Abort::TIME_OUT),
             _ => None,

@@ -18,17 +18,23 @@ pub(super) const OVERHEAD: usize = BEFORE_VALUE + PADDING;
 /// An abort code instead of a value.
 const ABORTED: u8 = 0x80;
 
+/// Maximum number of objects in a request to a server: reading or writing one takes less than 1 us, and a cycle does not
+/// wait.
+pub(super) const MAX_OBJECTS: usize = 1024;
+
 /// An object, and its value or the reason why there is none.
 pub(super) type Entry<'a> = (ObjectId, Result<&'a [u8], Abort>);
 
-/// Reads all objects of a request or a response; `None`: invalid.
+/// Reads the first `limit` objects of a request or a response; `None`: invalid.
 pub(super) fn read(
     command: CommandId,
     response: bool,
     AssembledCommand { payload, segmented }: &AssembledCommand,
+    limit: usize,
 ) -> Option<Vec<Entry<'_>>> {
     let entries = ObjectEntries::new(command, response, *segmented, payload);
     entries
+        .take(limit)
         .map(|entry| entry.ok().map(|entry| (id(entry.index, entry.sub), entry.result)))
         .collect()
 }
@@ -100,14 +106,14 @@ mod tests {
                 false => CommandId::WRITE_MULTIPLE_BY_INDEX,
             };
             let assembled = AssembledCommand { payload, segmented };
-            prop_assert_eq!(read(command, response, &assembled), Some(entries().collect()));
+            prop_assert_eq!(read(command, response, &assembled, usize::MAX), Some(entries().collect()));
         }
 
         #[test]
         fn any_octets(payload in prop::collection::vec(any::<u8>(), 0..60), segmented: bool, response: bool) {
             let assembled = AssembledCommand { payload, segmented };
             for command in [CommandId::READ_MULTIPLE_BY_INDEX, CommandId::WRITE_MULTIPLE_BY_INDEX] {
-                let entries = read(command, response, &assembled);
+                let entries = read(command, response, &assembled, usize::MAX);
                 prop_assert!(entries.is_none_or(|entries| entries.len() <= assembled.payload.len() / 4));
             }
         }

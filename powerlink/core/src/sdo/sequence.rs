@@ -105,6 +105,11 @@ impl Endpoint {
         self.waiting.iter().map(Transfer::remaining).sum()
     }
 
+    /// What is left to send: the payload that is not sent yet, and the frames that are not acknowledged.
+    pub(super) fn unfinished(&self) -> usize {
+        self.backlog() + self.unacknowledged.len()
+    }
+
     /// The time of the next [`handle_deadline`](Self::handle_deadline).
     pub(super) fn next_deadline_ns(&self) -> Option<u64> {
         self.deadline_ns

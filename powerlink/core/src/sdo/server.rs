@@ -322,12 +322,21 @@ fn object(payload: &[u8]) -> Result<(ObjectId, &[u8]), Abort> {
     Ok((id(u16::from_le_bytes([*low, *high]), *sub), value))
 }
 
+/// The objects of a request, which are not too many to be accessed in one turn of the node.
+fn entries(
+    command: CommandId,
+    whole: &AssembledCommand,
+) -> Result<Vec<multiple::Entry<'_>>, Abort> {
+    let limit = multiple::MAX_OBJECTS;
+    let entries = multiple::read(command, false, whole, limit + 1).ok_or(Abort::TYPE)?;
+    if entries.len() > limit { Err(Abort::OUT_OF_MEMORY) } else { Ok(entries) }
+}
+
 fn write_multiple(
     whole: &AssembledCommand,
     objects: &mut impl Objects,
 ) -> Result<CommandOutcome, Abort> {
-    let command = CommandId::WRITE_MULTIPLE_BY_INDEX;
-    let entries = multiple::read(command, false, whole).ok_or(Abort::TYPE)?;
+    let entries = entries(CommandId::WRITE_MULTIPLE_BY_INDEX, whole)?;
     let (mut later, mut failures) = (Vec::new(), Vec::new());
     for (object, value) in entries {
         match value.and_then(|value| objects.write(object, value)) {
@@ -347,13 +356,13 @@ fn read_multiple(
     whole: &AssembledCommand,
     objects: &mut impl Objects,
 ) -> Result<CommandOutcome, Abort> {
-    let command = CommandId::READ_MULTIPLE_BY_INDEX;
-    let (mut room, mut values) = (MAX_TRANSFER, Vec::new());
-    for (object, _) in multiple::read(command, false, whole).ok_or(Abort::TYPE)? {
-        let value = objects.read(object).and_then(|value| {
-            let len = value.len() + multiple::OVERHEAD;
-            room = room.checked_sub(len).ok_or(Abort::OUT_OF_MEMORY)?;
-            Ok(value)
+    // `None`: an earlier value had no room.
+    let (mut room, mut values) = (Some(MAX_TRANSFER), Vec::new());
+    for (object, _) in entries(CommandId::READ_MULTIPLE_BY_INDEX, whole)? {
+        let value = room.ok_or(Abort::OUT_OF_MEMORY).and_then(|left| {
+            let value = objects.read(object)?;
+            room = left.checked_sub(value.len() + multiple::OVERHEAD);
+            room.map(|_| value).ok_or(Abort::OUT_OF_MEMORY)
         });
         values.push((object, value));
     }

@@ -459,3 +459,18 @@ proptest! {
         }
     }
 }
+
+/// The objects of one command are read or written in one turn of the node.
+#[test]
+fn a_command_has_a_bounded_number_of_objects() {
+    let mut cable = operational();
+    let (now_ns, mut peer) = (cable.now_ns, Peer::new(4000));
+    let cn = cable.cn.as_mut().unwrap();
+    for (count, expected) in [(1024, Ok(vec![])), (1025, Err(Abort::OUT_OF_MEMORY))] {
+        let read = Request::ReadMultiple(vec![profile::CYCLE_LENGTH_US; count]);
+        assert_eq!(peer.execute(now_ns, cn, read), Some(expected.clone()), "{count}");
+        let value = (profile::HOST_NAME, (*b"drive").into());
+        let write = Request::WriteMultiple(vec![value; count]);
+        assert_eq!(peer.execute(now_ns, cn, write), Some(expected), "{count}");
+    }
+}

@@ -2,6 +2,7 @@
 
 mod multiple;
 mod pair;
+mod progress;
 mod reference;
 mod transfers;
 
