@@ -110,6 +110,7 @@ impl ManagingNode {
     fn serve(&mut self, now_ns: u64, from: NodeId, sdo: &Sdo<'_>) {
         self.access(Commander::Node(from), |server, access| {
             let mut frames = VecDeque::new();
+            server.server.make_room(now_ns, from, |_| (), sdo, &mut server.frames);
             server.server.receive(now_ns, from, sdo, access, &mut frames);
             server.frames.extend(frames.into_iter().map(|frame| (from, frame)));
             // A frame without room is sent again, as if it was lost.

@@ -18,8 +18,10 @@ const CONNECTIONS: usize = 8;
 /// Maximum octets of responses that wait for acknowledgements when a command is executed. More of them are from
 /// commands that a peer sends without fetching the responses.
 const MAX_BACKLOG: usize = 8 * MAX_SEGMENT;
-/// How long an open connection without a transfer is silent before a new peer can replace it.
+/// How long an open connection without a transfer does not advance before a new peer can replace it.
 const IDLE_NS: u64 = 1_000_000_000;
+/// The same for one with a transfer.
+const STALLED_NS: u64 = 5 * IDLE_NS;
 
 /// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,8 +75,8 @@ enum CommandOutcome {
 #[derive(Debug)]
 struct ConnectedPeer {
     endpoint: Endpoint,
-    /// Time of its last frame.
-    heard_ns: u64,
+    /// Time of the last frame that advanced it: opened it, was a command, or acknowledged a response.
+    advanced_ns: u64,
     transfer: Option<Assembly>,
     /// The transfer that was refused, of which segments may follow.
     refused: Option<u8>,
@@ -100,10 +102,10 @@ impl<Peer: Ord + Copy> Server<Peer> {
     }
 
     /// With all connections in use, closes one before a new peer opens its own: of those that did not open yet, one
-    /// of the host with the most of them, so that a flood of one host replaces its own; else of those without a
-    /// transfer for a second. Of several, the one that is silent the longest. If there is none, the new peer is not
-    /// served.
-    pub(super) fn make_room<Host: Eq>(
+    /// of the host with the most of them, so that a flood of one host replaces its own; else of those that
+    /// have not advanced for a second, or for five within a transfer. Of several, the one that did not advance for the
+    /// longest time. If there is none, the new peer is not served.
+    pub(crate) fn make_room<Host: Eq>(
         &mut self,
         now_ns: u64,
         from: Peer,
@@ -122,7 +124,7 @@ impl<Peer: Ord + Copy> Server<Peer> {
         let replaced = replaceable.min_by_key(|(key, peer)| {
             let is_open = peer.endpoint.is_open();
             let others = if is_open { 0 } else { of_host(key) };
-            (is_open, Reverse(others), peer.heard_ns)
+            (is_open, Reverse(others), peer.advanced_ns)
         });
         let Some(key) = replaced.map(|(key, _)| *key) else { return };
         if let Some(mut peer) = self.peers.remove(&key) {
@@ -147,17 +149,23 @@ impl<Peer: Ord + Copy> Server<Peer> {
         let endpoint = || Endpoint::new(self.timeout_ns);
         let new = || ConnectedPeer {
             endpoint: endpoint(),
-            heard_ns: now_ns,
+            advanced_ns: now_ns,
             transfer: None,
             refused: None,
             later: None,
         };
         let peer = self.peers.entry(from).or_insert_with(new);
-        peer.heard_ns = now_ns;
+        let (unfinished, is_open) = (peer.endpoint.unfinished(), peer.endpoint.is_open());
         match peer.endpoint.receive(now_ns, sdo, out) {
-            SequenceEvent::Command(command) => peer.command(now_ns, &command, objects, out),
+            SequenceEvent::Command(command) => {
+                peer.advanced_ns = now_ns;
+                peer.command(now_ns, &command, objects, out);
+            }
             SequenceEvent::Opened => (peer.transfer, peer.refused, peer.later) = (None, None, None),
             SequenceEvent::Nothing | SequenceEvent::Closed => {}
+        }
+        if peer.endpoint.unfinished() < unfinished || peer.endpoint.is_open() != is_open {
+            peer.advanced_ns = now_ns;
         }
         if peer.endpoint.is_closed() {
             self.peers.remove(&from);
@@ -203,8 +211,9 @@ impl ConnectedPeer {
     /// Whether another peer can have its connection.
     fn is_replaceable(&self, now_ns: u64) -> bool {
         let is_idle = self.transfer.is_none() && self.later.is_none() && self.endpoint.is_idle();
-        let silent = now_ns.saturating_sub(self.heard_ns) >= IDLE_NS;
-        !self.endpoint.is_open() || is_idle && silent
+        let quiet_ns = now_ns.saturating_sub(self.advanced_ns);
+        let has_stalled = self.later.is_none() && quiet_ns >= STALLED_NS;
+        !self.endpoint.is_open() || is_idle && quiet_ns >= IDLE_NS || has_stalled
     }
 
     fn command(

@@ -474,3 +474,26 @@ fn a_command_has_a_bounded_number_of_objects() {
         assert_eq!(peer.execute(now_ns, cn, write), Some(expected), "{count}");
     }
 }
+
+/// Peers that keep a transfer unfinished, and send frames, do not hold connections for longer than five seconds.
+#[test]
+fn stalled_transfers_give_way() {
+    let mut cable = operational();
+    let now_ns = cable.now_ns;
+    let cn = cable.cn.as_mut().unwrap();
+    let long = || Request::Write(profile::HOST_NAME, vec![b'x'; 2_000].into());
+    let mut peers: Vec<Peer> = (0..CONNECTIONS).map(|n| Peer::at(60 + n as u8, 4000)).collect();
+    for peer in &mut peers {
+        assert_eq!(peer.read(now_ns, cn), Some(Ok(vec![NmtState::OPERATIONAL.0])));
+        peer.client.request(now_ns, long(), &mut peer.out);
+        // The first segment of several.
+        let first = peer.out.pop_front().expect("a segment");
+        cn.receive(now_ns, peer.address, &datagram(&first));
+        while cn.poll().is_some() {}
+    }
+    let mut late = Peer::new(5000);
+    assert_eq!(late.read(now_ns + 2 * IDLE_NS, cn), None, "a transfer may pause");
+    let mut late = Peer::new(5001);
+    let read = late.read(now_ns + 6 * IDLE_NS, cn);
+    assert_eq!(read, Some(Ok(vec![NmtState::OPERATIONAL.0])));
+}
