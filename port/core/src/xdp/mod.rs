@@ -56,7 +56,7 @@ const _: () = {
 ///   false, and the response is confirmed as [`Outcome::Dropped`].
 /// - On a veth in native mode, frames that a program sends arrive only while the *peer* runs NAPI: it has an XDP program,
 ///   even one that passes every frame, or generic receive offload is on. Without NAPI, frames are not answered. The port
-///   detects a change within 250 ms (Linux 6.3; older kernels drop the responses without NAPI).
+///   detects a change within 50 ms (Linux 6.3; older kernels drop the responses without NAPI).
 pub struct XdpPort {
     base: PortBase,
     responses: Responses,

@@ -14,7 +14,7 @@ use crate::Result;
 use crate::error::failed;
 
 /// Time between two queries of the driver's features.
-const INTERVAL: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Sets whether the program on a veth sends answers to the peer, in a thread of normal priority.
 ///
