@@ -35,7 +35,7 @@ pub(super) struct LiveOptions {
     /// Capture an interface until NUMBER packets are matched; packets of equal content do not count
     #[arg(short, long, value_name = "NUMBER")]
     count: Option<NonZeroU64>,
-    /// Source of time stamps of an interface: the NIC, the kernel, or the NIC if it can stamp every packet, else the
+    /// Source of an interface's time stamps: the NIC, the kernel, or the NIC if it can stamp every packet, else the
     /// kernel (best) [default: best]
     #[arg(long, value_name = "SOURCE", value_parser = stamps())]
     stamps: Option<StampPolicy>,

@@ -72,8 +72,8 @@ impl Load {
 /// Options of the scenario.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("backend", |backend| backend.help(
-    "Measure only this data plane of the nodes: programs in the kernel (xdp), or the node's process with packet \
-     sockets (packet) or AF_XDP sockets (xsk) [default: each in turn]"
+    "Measure only this data plane: programs in the kernel (xdp), or the node's process with packet sockets (packet) \
+     or AF_XDP sockets (xsk) [default: each]"
 )))]
 pub(super) struct Options {
     #[command(flatten)]
