@@ -79,7 +79,8 @@ struct port_record {
 /* How the program sends an answer. */
 enum port_transmission {
 	PORT_TRANSMIT,		/* XDP_TX */
-	PORT_TRANSMIT_REDIRECT, /* XDP_REDIRECT to the interface: on a veth, it wakes the peer's NAPI */
+	PORT_TRANSMIT_REDIRECT, /* XDP_REDIRECT to the interface: on a veth, it wakes the peer's
+				   NAPI */
 	PORT_TRANSMIT_NONE,	/* not at all, as the driver would drop it: frames are delivered */
 };
 

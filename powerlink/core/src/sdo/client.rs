@@ -105,7 +105,7 @@ struct Progress {
 
 impl Progress {
     fn exceeds(self, former: Progress) -> bool {
-        self.open > former.open
+        self.open && !former.open
             || self.unfinished < former.unfinished
             || self.received > former.received
     }
