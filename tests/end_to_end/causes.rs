@@ -167,7 +167,7 @@ fn each_cause_is_named_alone() {
     assert_eq!((code, causes(&found).0), (0, vec![]));
     hop.fails(&[arrivals, departures, "--filter", "tcp"], "nothing selected", "both sides");
     let out = [arrivals, departures, "--filter-out", "src net 10.9.7.0/24"];
-    hop.fails(&out, "nothing selected", "none of the 300 packets for the departures");
+    hop.fails(&out, "nothing selected", "none of the 300 packets of the departures");
     let (code, _) = result(&["delay", "match", arrivals, departures, "--filter", "udp port 5001"]);
     assert_eq!(code, 0);
     let ran = run(&["delay", "match", arrivals, departures, "--filter", "udp and and"]);
@@ -314,7 +314,7 @@ fn one_point_is_recognized_at_another_resolution() {
     let [coarse, fine, behind] = [("us", false, 1000), ("ns", false, 1), ("behind", true, 1)]
         .map(|(name, behind, resolution_ns)| capture(name, behind, resolution_ns));
     hop.fails(&[&coarse, &fine], "one capture in both roles", "300 of 300");
-    hop.fails(&[&fine, &coarse], "one capture in both roles", "resolution of the coarser");
+    hop.fails(&[&fine, &coarse], "one capture in both roles", "within the coarser resolution");
     // Frames of another link, or of a hop that is faster than the clock's resolution.
     hop.fails(&[&coarse, &behind], "equal time stamps", "300 of 300 packets matched");
 }

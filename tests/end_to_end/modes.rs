@@ -249,7 +249,7 @@ fn a_veth_with_a_peer_that_does_not_poll_is_reported_with_a_remedy() {
     sleep.kill().unwrap();
     sleep.wait().unwrap();
     let remedy = format!("nsenter --net=/proc/{}/ns/net ethtool -K eth0 gro on", sleep.id());
-    for named in ["port \"path1\", and path1, a veth", &remedy, "onbeat down a"] {
+    for named in ["port \"path1\", and its veth path1 ", &remedy, "onbeat down a"] {
         assert!(why.contains(named), "{named} in {why}");
     }
     for name in ["path1", "path2"] {

@@ -12,6 +12,8 @@ use crate::common::powerlink::{end, hub, start};
 use crate::common::{CommandOutput, TemporaryFile, can, machine, run_in, wait_for};
 use onbeat_lab::traffic::{Receiver, socket};
 use onbeat_netdev::Handle;
+use onbeat_powerlink::mn::concise_dcf;
+use onbeat_powerlink::od::id;
 use onbeat_testing::Feature;
 use onbeat_wire::powerlink::{Body, Message, NmtState};
 use serde_json::Value;
@@ -119,7 +121,8 @@ fn objects_are_read_and_written_over_udp_and_on_the_bus() {
                         be read\n";
         assert_eq!((ran.code, ran.out.as_str()), (1, expected), "{}", ran.err);
         // Values of many segments, from and to files.
-        let octets: Vec<u8> = (0..5000_u32).map(|n| (n * 7 + n / 256) as u8).collect();
+        let value: Vec<u8> = (0..4989_u32).map(|n| (n * 7 + n / 256) as u8).collect();
+        let octets = concise_dcf([(id(0x2000, 0), &value[..])]);
         let (from, to) = (TemporaryFile::with("from.bin", &octets), TemporaryFile::new("to.bin"));
         let write = ["write", "240", "1f22/2", "--file", from.name()];
         assert!(done(host, &[&write, option].concat()).contains(": 5000 octets, "));

@@ -289,7 +289,7 @@ fn authenticated_with_another_implementation() {
     let forged = cell(&found, "probes", "datagrams with a wrong HMAC", "number");
     assert_eq!(forged, 30.0, "{found:#}");
     assert!(found["notes"].to_string().contains("with a wrong HMAC discarded"), "{found:#}");
-    assert!(found["notes"].to_string().contains("authenticated"), "{found:#}");
+    assert!(found["notes"].to_string().contains("the HMAC covers"), "{found:#}");
 }
 
 /// Both ends are onbeat's; one of them has no key, or another one.
