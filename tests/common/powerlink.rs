@@ -3,6 +3,7 @@
 use std::process::{Child, Command, Stdio};
 
 use onbeat_lab::traffic::{Receiver, socket};
+use onbeat_lab::world::die_with_parent;
 use onbeat_netdev::{Bridge, Handle, Namespace, VethEnd};
 use serde_json::Value;
 
@@ -111,5 +112,7 @@ pub(crate) fn hub<const N: usize>(names: [&str; N]) -> (Handle, [Handle; N]) {
 pub(crate) fn start(handle: &Handle, arguments: &[&str]) -> Child {
     let mut command = Command::new(program());
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+    // A test that fails leaves no node.
+    die_with_parent(&mut command);
     handle.namespace().start_in(&mut command).spawn().unwrap()
 }
