@@ -28,6 +28,6 @@ mod session;
 pub use cpus::CpuSet;
 pub use error::{Error, Result};
 pub use guard::{Affinity, DmaLatency, LockedMemory, SchedulingGuard, TimerSlack, prefault_stack};
-pub use profile::{Profile, Realtime};
+pub use profile::{CONTROL_LOOP, Profile, Realtime};
 pub use scheduling::Scheduling;
 pub use session::BlockedSignals;

@@ -42,16 +42,19 @@ pub struct Profile {
     pub dma_latency_us: Option<u32>,
 }
 
+/// The policy of a thread that receives frames and sends in every cycle.
+///
+/// 49 is just below the interrupt threads of PREEMPT_RT and the NAPI threads of `Tuning` of onbeat-host, which are at
+/// 50: a loop that polls for frames must not starve the threads that deliver its frames.
+pub const CONTROL_LOOP: Scheduling = Scheduling::Fifo(49);
+
 impl Profile {
-    /// Returns the profile of a thread that sends and responds in every cycle: SCHED_FIFO 49, memory locked,
+    /// Returns the profile of a thread that sends and responds in every cycle: [`CONTROL_LOOP`], memory locked,
     /// 256 KiB of stack, no timer slack, CPUs without idle states.
-    ///
-    /// 49 is just below the interrupt threads of PREEMPT_RT and the NAPI threads of `Tuning` of onbeat-host,
-    /// which are at 50: a loop that polls for frames must not starve the threads that deliver its frames.
     #[must_use]
     pub fn control_loop() -> Self {
         Self {
-            scheduling: Some(Scheduling::Fifo(49)),
+            scheduling: Some(CONTROL_LOOP),
             cpus: None,
             lock_memory: true,
             prefault_stack_octets: 256 * 1024,

@@ -133,9 +133,7 @@ impl DiagnosticDevice {
             }),
         );
     }
-}
 
-impl DiagnosticDevice {
     /// Answers a SoA to this device.
     fn requested(&mut self, service: RequestedService) {
         match service {

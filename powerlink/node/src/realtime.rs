@@ -1,11 +1,10 @@
 //! Real-time settings of the thread that runs a node.
 
 use onbeat_realtime::scheduling::ThreadPolicy;
-use onbeat_realtime::{Profile, Realtime, Result, Scheduling, SchedulingGuard};
+use onbeat_realtime::{CONTROL_LOOP, Profile, Realtime, Result, Scheduling, SchedulingGuard};
 
-/// The policy of a node's thread if its file names none: that of [`Profile::control_loop`], below the threads that
-/// deliver its frames. Ports of nodes never spin, so that it does not block its CPU.
-const DEFAULT: Scheduling = Scheduling::Fifo(49);
+/// The policy of a node's thread if its file names none. Ports of nodes never spin, so that it does not block its CPU.
+const DEFAULT: Scheduling = CONTROL_LOOP;
 
 /// The applied settings; undone on drop.
 #[derive(Debug)]

@@ -198,16 +198,12 @@ impl ControlledNode {
         let ControlledNode { od, events, sdo: server, store, .. } = self;
         let mut frames = VecDeque::new();
         let mut access = Access { od, events, store: store.as_mut() };
-        let mut closed = VecDeque::new();
-        server.make_room(now_ns, peer, |_| (), sdo, &mut closed);
         server.receive(now_ns, peer, sdo, &mut access, &mut frames);
-        for (former, frame) in &closed {
-            self.queue_sdo(*former, frame);
+        for (to, frame) in &frames {
+            self.queue_sdo(*to, frame);
         }
-        for frame in &frames {
-            self.queue_sdo(peer, frame);
-        }
-        let answer = frames.back().map(|frame| self.sdo_frame(peer, frame));
+        let last = frames.back().filter(|(to, _)| *to == peer);
+        let answer = last.map(|(_, frame)| self.sdo_frame(peer, frame));
         self.commanded_itself(now_ns, answer);
     }
 }

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::{ControlledNode, Event};
-use crate::mn::{concise_dcf, dcf_entries};
+use crate::mn::{concise_dcf, dcf_entries, is_concise_dcf};
 use crate::od::{Abort, Access, AddError, Dictionary, Object, ObjectId, PdoMapping, id, profile};
 use crate::sdo::WriteOutcome;
 
@@ -181,8 +181,7 @@ impl ControlledNode {
     pub fn set_store(&mut self, kept: Option<&[u8]>) -> Result<(), StoredParametersError> {
         let objects = covered(&self.od).collect::<Vec<_>>();
         if let Some(octets) = kept {
-            // The entries cover all octets: no entry is truncated, and no octets follow.
-            if concise_dcf(dcf_entries(octets)) != octets {
+            if !is_concise_dcf(octets) {
                 return Err(StoredParametersError::Octets);
             }
             for (object, value) in dcf_entries(octets) {

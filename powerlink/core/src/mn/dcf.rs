@@ -35,17 +35,26 @@ pub fn entries(octets: &[u8]) -> impl Iterator<Item = (ObjectId, &[u8])> {
         None => (0, octets),
     };
     (0..count).map_while(move |_| {
-        let ([low, high, sub, len @ ..], behind) = rest.split_first_chunk::<ENTRY_HEADER>()?;
-        let len = usize::try_from(u32::from_le_bytes(*len)).ok()?;
-        let value = behind.get(..len)?;
-        rest = &behind[len..];
-        Some((id(u16::from_le_bytes([*low, *high]), *sub), value))
+        let (entry, behind) = split_entry(rest)?;
+        rest = behind;
+        Some(entry)
     })
 }
 
-/// Whether octets are a whole concise DCF: as many entries as its count, and nothing behind them. No octets are none.
-pub(super) fn is_complete(octets: &[u8]) -> bool {
-    let Some((count, rest)) = octets.split_first_chunk() else { return octets.is_empty() };
+/// An object and its value.
+type Entry<'a> = (ObjectId, &'a [u8]);
+
+/// Splits the first entry off; `None`: it is truncated.
+pub(crate) fn split_entry(octets: &[u8]) -> Option<(Entry<'_>, &[u8])> {
+    let ([low, high, sub, len @ ..], behind) = octets.split_first_chunk::<ENTRY_HEADER>()?;
+    let len = usize::try_from(u32::from_le_bytes(*len)).ok()?;
+    let (value, behind) = behind.split_at_checked(len)?;
+    Some(((id(u16::from_le_bytes([*low, *high]), *sub), value), behind))
+}
+
+/// Whether octets are a whole concise DCF: as many entries as its count, none truncated, and nothing behind them.
+pub fn is_concise(octets: &[u8]) -> bool {
+    let Some((count, rest)) = octets.split_first_chunk() else { return false };
     let lengths = entries(octets).map(|(_, value)| ENTRY_HEADER + value.len());
     let (found, len) = lengths.fold((0, 0), |(found, sum), len| (found + 1, sum + len));
     u32::from_le_bytes(*count) == found && len == rest.len()
@@ -96,9 +105,9 @@ mod tests {
         octets.extend([0x00, 0x16, 1, 0, 0, 0, 0]);
         let all = [(id(0x1006, 0), &[0x50, 0xc3, 0, 0][..]), (id(0x1600, 1), &[])];
         assert_eq!(entries(&octets).collect::<Vec<_>>(), all);
-        assert!(is_complete(&octets) && is_complete(&[]) && is_complete(&[0; 4]));
-        assert!((1..octets.len()).all(|len| !is_complete(&octets[..len])));
-        assert!(!is_complete(&[&octets[..], &[0]].concat()));
+        assert!(is_concise(&octets) && is_concise(&[0; 4]));
+        assert!((0..octets.len()).all(|len| !is_concise(&octets[..len])));
+        assert!(!is_concise(&[&octets[..], &[0]].concat()));
         for len in 0..octets.len() {
             let whole = usize::from(len >= 15);
             assert_eq!(entries(&octets[..len]).collect::<Vec<_>>(), all[..whole], "{len}");

@@ -35,7 +35,10 @@ use crate::report::ReportInterval;
 use crate::sdo::{CompletedRequest, DatagramServer};
 pub use access::UnreachableNode;
 use cycle::CycleTiming;
-pub use dcf::{concise as concise_dcf, entries as dcf_entries, is_optional};
+pub(crate) use dcf::split_entry as split_dcf_entry;
+pub use dcf::{
+    concise as concise_dcf, entries as dcf_entries, is_concise as is_concise_dcf, is_optional,
+};
 pub use launch::Launch;
 use launch::LaunchState;
 use order::Order;

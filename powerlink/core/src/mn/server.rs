@@ -109,10 +109,7 @@ impl ManagingNode {
 
     fn serve(&mut self, now_ns: u64, from: NodeId, sdo: &Sdo<'_>) {
         self.access(Commander::Node(from), |server, access| {
-            let mut frames = VecDeque::new();
-            server.server.make_room(now_ns, from, |_| (), sdo, &mut server.frames);
-            server.server.receive(now_ns, from, sdo, access, &mut frames);
-            server.frames.extend(frames.into_iter().map(|frame| (from, frame)));
+            server.server.receive(now_ns, from, sdo, access, &mut server.frames);
             // A frame without room is sent again, as if it was lost.
             server.frames.truncate(WAITING);
         });
@@ -288,7 +285,10 @@ impl Objects for Access<'_> {
             (profile::RESET_COMMAND, [command]) if *command != profile::NO_COMMAND => {
                 self.reset = Some(reset_command(*command)?);
             }
-            (ObjectId { index: profile::CONCISE_DCF, .. }, octets) if !dcf::is_complete(octets) => {
+            // No octets: the node has no configuration.
+            (ObjectId { index: profile::CONCISE_DCF, .. }, octets @ [_, ..])
+                if !dcf::is_concise(octets) =>
+            {
                 return Err(Abort::VALUE);
             }
             (object, [flag]) if object == release => {

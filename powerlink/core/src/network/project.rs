@@ -18,8 +18,6 @@ use crate::od::profile::{self, assignment, startup};
 use crate::od::{Abort, Access, AddError, DataType, Dictionary, Object, ObjectId, PdoMapping, id};
 use crate::pdo::MappingEntry;
 
-/// Octets of an entry before its value.
-const HEADER: usize = 7;
 /// Elements of an array of DS 302-4.
 const ELEMENTS: usize = 254;
 /// First index of values that the managing node sends.
@@ -201,13 +199,9 @@ fn entries(octets: &[u8]) -> Result<Vec<(ObjectId, &[u8])>, ProjectError> {
     // The count may be any number: no memory is reserved for it.
     let mut entries = Vec::new();
     for entry in 1..=u32::from_le_bytes(*count) {
-        let Some(([low, high, sub, len @ ..], behind)) = rest.split_first_chunk::<HEADER>() else {
-            return Err(truncated(entry, rest));
-        };
-        let len = usize::try_from(u32::from_le_bytes(*len)).unwrap_or(usize::MAX);
-        let Some(value) = behind.get(..len) else { return Err(truncated(entry, rest)) };
-        entries.push((id(u16::from_le_bytes([*low, *high]), *sub), value));
-        rest = &behind[len..];
+        let (found, behind) = mn::split_dcf_entry(rest).ok_or_else(|| truncated(entry, rest))?;
+        entries.push(found);
+        rest = behind;
     }
     if rest.is_empty() { Ok(entries) } else { Err(ProjectError::Trailing(rest.len())) }
 }

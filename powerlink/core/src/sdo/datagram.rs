@@ -63,10 +63,7 @@ impl DatagramServer {
         objects: &mut impl Objects,
     ) {
         let mut frames = VecDeque::new();
-        self.server.make_room(now_ns, from, |peer| *peer.ip(), sdo, &mut frames);
-        let mut answers = VecDeque::new();
-        self.server.receive(now_ns, from, sdo, objects, &mut answers);
-        frames.extend(answers.into_iter().map(|frame| (from, frame)));
+        self.server.receive(now_ns, from, sdo, objects, &mut frames);
         self.send(frames);
     }
 

@@ -13,7 +13,7 @@ pub use assembly::MAX_TRANSFER;
 pub use client::{Client, CompletedRequest, Request};
 pub(crate) use datagram::DatagramServer;
 pub use datagram::{UDP_PORT, datagram, parse_datagram};
-pub use server::{Objects, Server, WriteOutcome};
+pub use server::{Objects, ServedPeer, Server, WriteOutcome};
 pub use transfer::{MAX_SEGMENT, OutgoingFrame, Pdu};
 
 use crate::od::{Dictionary, profile};

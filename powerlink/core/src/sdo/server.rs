@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::net::{Ipv4Addr, SocketAddrV4};
 
 use onbeat_wire::powerlink::{Abort, Command, CommandId, Connection, NodeId, Sdo, Segmentation};
 
@@ -83,6 +84,33 @@ struct ConnectedPeer {
     later: Option<DeferredCommand>,
 }
 
+/// The identification of a server's peer.
+pub trait ServedPeer: Ord + Copy {
+    /// The machine of the peer, which may be several peers.
+    type Host: Eq;
+
+    /// Returns the machine.
+    fn host(self) -> Self::Host;
+}
+
+/// A node on the bus.
+impl ServedPeer for NodeId {
+    type Host = NodeId;
+
+    fn host(self) -> NodeId {
+        self
+    }
+}
+
+/// A UDP socket.
+impl ServedPeer for SocketAddrV4 {
+    type Host = Ipv4Addr;
+
+    fn host(self) -> Ipv4Addr {
+        *self.ip()
+    }
+}
+
 /// Connections with peers, each known by a `Peer`: the node id on the bus.
 #[derive(Debug)]
 pub struct Server<Peer = NodeId> {
@@ -90,7 +118,7 @@ pub struct Server<Peer = NodeId> {
     timeout_ns: u64,
 }
 
-impl<Peer: Ord + Copy> Server<Peer> {
+impl<Peer: ServedPeer> Server<Peer> {
     /// A server without connections; `timeout_ns` is the time-out of new ones (0x1300).
     pub fn new(timeout_ns: u64) -> Self {
         Server { peers: BTreeMap::new(), timeout_ns }
@@ -105,11 +133,10 @@ impl<Peer: Ord + Copy> Server<Peer> {
     /// of the host with the most of them, so that a flood of one host replaces its own; else of those that
     /// have not advanced for a second, or for five within a transfer. Of several, the one that did not advance for the
     /// longest time. If there is none, the new peer is not served.
-    pub(crate) fn make_room<Host: Eq>(
+    fn make_room(
         &mut self,
         now_ns: u64,
         from: Peer,
-        host: impl Fn(&Peer) -> Host,
         sdo: &Sdo<'_>,
         out: &mut VecDeque<(Peer, OutgoingFrame)>,
     ) {
@@ -119,7 +146,8 @@ impl<Peer: Ord + Copy> Server<Peer> {
             return;
         }
         let half_open = || self.peers.iter().filter(|(_, peer)| !peer.endpoint.is_open());
-        let of_host = |key| half_open().filter(|(other, _)| host(other) == host(key)).count();
+        let of_host =
+            |key: &Peer| half_open().filter(|(other, _)| other.host() == key.host()).count();
         let replaceable = self.peers.iter().filter(|(_, peer)| peer.is_replaceable(now_ns));
         let replaced = replaceable.min_by_key(|(key, peer)| {
             let is_open = peer.endpoint.is_open();
@@ -134,15 +162,17 @@ impl<Peer: Ord + Copy> Server<Peer> {
         }
     }
 
-    /// Handles a frame of a peer; responses are added to `out`.
+    /// Handles a frame of a peer; responses, and what closes the connection of another one in its favor, are added to
+    /// `out`.
     pub fn receive(
         &mut self,
         now_ns: u64,
         from: Peer,
         sdo: &Sdo<'_>,
         objects: &mut impl Objects,
-        out: &mut VecDeque<OutgoingFrame>,
+        out: &mut VecDeque<(Peer, OutgoingFrame)>,
     ) {
+        self.make_room(now_ns, from, sdo, out);
         if !self.peers.contains_key(&from) && self.peers.len() >= CONNECTIONS {
             return;
         }
@@ -156,10 +186,11 @@ impl<Peer: Ord + Copy> Server<Peer> {
         };
         let peer = self.peers.entry(from).or_insert_with(new);
         let (unfinished, is_open) = (peer.endpoint.unfinished(), peer.endpoint.is_open());
-        match peer.endpoint.receive(now_ns, sdo, out) {
+        let mut frames = VecDeque::new();
+        match peer.endpoint.receive(now_ns, sdo, &mut frames) {
             SequenceEvent::Command(command) => {
                 peer.advanced_ns = now_ns;
-                peer.command(now_ns, &command, objects, out);
+                peer.command(now_ns, &command, objects, &mut frames);
             }
             SequenceEvent::Opened => (peer.transfer, peer.refused, peer.later) = (None, None, None),
             SequenceEvent::Nothing | SequenceEvent::Closed => {}
@@ -170,6 +201,7 @@ impl<Peer: Ord + Copy> Server<Peer> {
         if peer.endpoint.is_closed() {
             self.peers.remove(&from);
         }
+        out.extend(frames.into_iter().map(|frame| (from, frame)));
     }
 
     /// Reports the result of deferred operations. A peer that has closed its connection receives no answer.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use onbeat_config::Value;
 use onbeat_host::file;
 use onbeat_host::trust::{self, UntrustedFile};
-use onbeat_powerlink::mn::{concise_dcf, dcf_entries};
+use onbeat_powerlink::mn::{dcf_entries, is_concise_dcf};
 use onbeat_powerlink::network::follows_from_network;
 use onbeat_powerlink::od::ObjectId;
 use onbeat_powerlink::od::profile::{self, Identity};
@@ -100,8 +100,7 @@ impl Descriptions {
                 return None;
             }
         };
-        // The entries cover all octets: no entry is truncated, and no octets follow.
-        if concise_dcf(dcf_entries(&octets)) != octets {
+        if !is_concise_dcf(&octets) {
             let help = "a concise DCF is a count of entries, then index, sub-index, length \
                         and value of each, least significant octet first";
             let read = dcf_entries(&octets).count();

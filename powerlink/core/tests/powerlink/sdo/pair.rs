@@ -155,22 +155,21 @@ impl Pair {
             let deadlines = [self.client.next_deadline_ns(), self.server.next_deadline_ns()];
             let Some(next) = deadlines.into_iter().chain([arrival]).flatten().min() else { return };
             self.now_ns = self.now_ns.max(next);
-            let (mut from_client, mut from_server) = (VecDeque::new(), VecDeque::new());
+            let (mut from_client, mut frames) = (VecDeque::new(), VecDeque::new());
             if arrival == Some(next) {
                 let Reverse(Transit { to_server, octets, .. }) = self.transit.pop().unwrap();
                 let sdo = sdo(&octets);
                 if to_server {
                     let (server, store) = (&mut self.server, &mut self.store);
-                    server.receive(self.now_ns, CLIENT, &sdo, store, &mut from_server);
+                    server.receive(self.now_ns, CLIENT, &sdo, store, &mut frames);
                 } else {
                     self.done.extend(self.client.receive(self.now_ns, &sdo, &mut from_client));
                 }
             } else {
                 self.done.extend(self.client.handle_deadline(self.now_ns, &mut from_client));
-                let mut frames = VecDeque::new();
                 self.server.handle_deadline(self.now_ns, &mut frames);
-                from_server.extend(frames.into_iter().map(|(_, frame)| frame));
             }
+            let from_server = frames.into_iter().map(|(_, frame)| frame).collect();
             self.transmit(true, from_client, &mut fate);
             self.transmit(false, from_server, &mut fate);
         }

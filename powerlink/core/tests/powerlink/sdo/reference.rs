@@ -79,7 +79,7 @@ impl ServerNode {
     pub(super) fn receive(&mut self, sdo: &Sdo<'_>) -> VecDeque<OutgoingFrame> {
         let mut out = VecDeque::new();
         self.server.receive(1, CLIENT, sdo, &mut self.store, &mut out);
-        out
+        out.into_iter().map(|(_, frame)| frame).collect()
     }
 }
 
