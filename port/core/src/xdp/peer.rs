@@ -1,12 +1,13 @@
 //! Transmission to the peer of a veth.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use onbeat_netdev::{Handle, Namespace, xdp};
+use onbeat_realtime::Scheduling;
+use onbeat_realtime::scheduling::ThreadPolicy;
 
 use super::abi::port_transmission;
 use super::shared_state::SharedState;
@@ -46,8 +47,11 @@ impl VethPeer {
         let stop = Arc::clone(&ended);
         let run = move || {
             set_normal_priority();
-            while !stop.load(Ordering::Relaxed) {
+            loop {
                 thread::park_timeout(INTERVAL);
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
                 query.update();
             }
         };
@@ -118,10 +122,9 @@ impl Query {
 
 /// A thread that a real-time thread starts inherits its policy.
 fn set_normal_priority() {
-    // SAFETY: sched_param is plain data, for which zeros are valid.
-    let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-    // SAFETY: this thread, and parameters that live through the call.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) } != 0 {
-        tracing::debug!("normal priority: {}", io::Error::last_os_error());
+    if ThreadPolicy::of(0).is_ok_and(ThreadPolicy::is_real_time) {
+        if let Err(error) = ThreadPolicy::from(Scheduling::Other).set(0) {
+            tracing::debug!("normal priority: {error}");
+        }
     }
 }
