@@ -89,9 +89,9 @@ fn bpffs(root: &HostRoot<'_>) -> Finding {
         fields.next() == Some("/sys/fs/bpf") && fields.next() == Some("bpf")
     };
     if mounts.lines().any(is_bpffs) {
-        return Finding::ok("bpffs", what, "mounted on /sys/fs/bpf");
+        return Finding::ok("bpffs", what, "on /sys/fs/bpf");
     }
-    Finding::new("bpffs", Level::Bad, what, "not mounted on /sys/fs/bpf")
+    Finding::new("bpffs", Level::Bad, what, "not on /sys/fs/bpf")
         .remedy("mount -t bpf bpf /sys/fs/bpf")
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn obstacle(namespace: &Namespace, link: &Link) -> Option<(String, St
         return Some((
             format!("XDP program {program} is attached"),
             format!(
-                "stop the process that attached it, or run: ip link set dev {name} xdp off (bpftool link detach)"
+                "stop the process that attached it, or run: ip link set {name} xdp off (bpftool link detach)"
             ),
         ));
     }
