@@ -24,14 +24,12 @@
  * Incremented with each change of a table's layout or meaning: state of another version is not
  * reused.
  */
-#define FRER_ABI_VERSION 4
+#define FRER_ABI_VERSION 5
 
 #define FRER_MAX_PORTS	   64
 #define FRER_MAX_QUEUES	   256 /* receive queues of a port with AF_XDP sockets */
 #define FRER_MAX_SHAPES	   32
 #define FRER_MAX_MASKS	   8
-#define FRER_HISTORY_WORDS 16
-#define FRER_MAX_HISTORY   1024
 #define FRER_SHAPE_SETS	   4
 
 /* "No such function" in struct frer_member. */
@@ -193,41 +191,95 @@ struct frer_recovery_config {
 	__u64 timeout_ns; /* 0: never */
 	__u16 flags;
 	__u16 history_length;
-	__u16 ring; /* bits of history in use: the power of two, 64 at least, that holds
-		       history_length */
+	__u16 ring_mask; /* words of the ring less one: a power of two, less one */
 	__u16 zero;
-};
-
-/* A cache line: with a history of up to 64 numbers most packets use only this. */
-struct frer_recovery {
-	struct bpf_spin_lock lock;
-	__u16 recov_seq_num;
-	__u8 take_any;
-	__u8 running; /* the reset timer */
-	__u64 restarted_ns;
-	struct frer_recovery_config config;
-	__u16 born;   /* history positions since the first packet after a reset */
-	__u16 unborn; /* positions before it that are still 0 */
-	__u32 zero;
-	__u64 passed;	 /* 10.8.5 */
-	__u64 discarded; /* 10.8.6 */
-	__u64 history;	 /* number n is bit n mod 64; of a longer ring, in the record */
+	__u32 ring; /* with more than FRER_INLINE_WORDS words: its first line in rings */
+	__u32 zero2;
 };
 
 /*
- * Data of the recovery function in the same slot that most packets do not use; under the same
- * lock.
+ * A position is a sequence number extended by laps of the number space, so that it does not wrap
+ * around with the number; the first number after a reset is in the first lap. The explorer of
+ * frer/xdp/tests compiles with fewer bits.
+ */
+#ifndef FRER_NUMBER_BITS
+#define FRER_NUMBER_BITS     16
+#define FRER_LAP_BITS	     13
+#define FRER_GENERATION_BITS 8
+#define FRER_SEEN_BITS	     32 /* numbers in a word of the ring */
+#define FRER_SEEN_SHIFT	     5
+#define FRER_SEEN_MASK	     0xffffffffULL
+#define FRER_MAX_HISTORY     1024
+#define FRER_RING_WORDS	     128 /* for the longest history */
+#endif
+#define FRER_NUMBER_MASK     ((1 << FRER_NUMBER_BITS) - 1)
+#define FRER_FIRST_LAP	     (1 << FRER_NUMBER_BITS)
+#define FRER_POSITION_BITS   (FRER_NUMBER_BITS + FRER_LAP_BITS)
+#define FRER_POSITION_MASK   ((1 << FRER_POSITION_BITS) - 1)
+#define FRER_GENERATION_MASK ((1 << FRER_GENERATION_BITS) - 1)
+#define FRER_EPOCH_BITS	     (FRER_POSITION_BITS - FRER_SEEN_SHIFT)
+#define FRER_EPOCH_MASK	     ((1 << FRER_EPOCH_BITS) - 1)
+#define FRER_WINDOW_WORDS    (FRER_MAX_HISTORY / FRER_SEEN_BITS + 1)
+
+/*
+ * The head of a recovery function, in one word. From the lowest bit: the position of RecovSeqNum;
+ * a number that changes with each change of the head; the first number since the reset; flags; the
+ * generation, which a reset increments.
+ */
+#define FRER_TOUCH_MASK	     0xffULL
+#define FRER_HEAD_TOUCH	     29
+#define FRER_HEAD_FIRST	     37
+#define FRER_HEAD_TAKE_ANY   0x20000000000000ULL
+#define FRER_HEAD_RUNNING    0x40000000000000ULL /* the reset timer */
+#define FRER_HEAD_YOUNG	     0x80000000000000ULL /* the first number is in the window; it is not in the ring */
+#define FRER_HEAD_GENERATION 56
+
+/*
+ * A word of the ring: the numbers seen of one epoch, which are consecutive and start at a multiple
+ * of their count; above them the tag: the epoch, above it the generation of the head. Epoch n is in
+ * word n modulo the number of words. The ring holds two windows and one word at least: a number
+ * ahead of the window does not replace a word of the window.
+ */
+#define FRER_INLINE_WORDS 8
+
+/* Two cache lines: with a history of up to 112 numbers most packets use only these. */
+struct frer_recovery {
+	__u64 head;
+	__u64 restarted_ns; /* of the reset timer */
+	struct frer_recovery_config config;
+	__u64 passed;	 /* 10.8.5 */
+	__u64 discarded; /* 10.8.6 */
+	__u64 zero;
+	__u64 ring[FRER_INLINE_WORDS];
+};
+
+/* A line of a ring that is longer. */
+struct frer_ring_line {
+	__u64 word[FRER_INLINE_WORDS];
+};
+
+/*
+ * Data of the recovery function in the same slot that most packets do not use. The counters of lost
+ * numbers (10.8.7) follow from sums over the former generations, which each reset adds to, and from
+ * the head: lost = distance - numbers that passed + seen; of these from before the first number
+ * since a reset = early_distance - early_passed + early_seen.
  */
 struct frer_recovery_record {
-	__u64 history[FRER_HISTORY_WORDS]; /* number n is bit n mod ring */
-	__u64 out_of_order;		   /* 10.8.3 */
-	__u64 rogue;			   /* 10.8.4 */
-	__u64 lost;			   /* 10.8.7 */
-	__u64 tagless;			   /* 10.8.8 */
-	__u64 resets;			   /* 10.8.9 */
-	__u64 lost_before_first; /* of lost: numbers from before the first packet after a reset */
+	__u64 out_of_order;   /* 10.8.3 */
+	__u64 rogue;	      /* 10.8.4 */
+	__u64 tagless;	      /* 10.8.8 */
+	__u64 tagless_passed; /* of these and of `passed` */
+	__u64 resets;	      /* 10.8.9 */
+	__u64 distance;	      /* positions from the first number to RecovSeqNum */
+	__u64 seen;	      /* numbers in the window at the reset */
+	__u64 early_distance; /* positions before the first number that left the window */
+	__u64 early_seen;     /* of `seen`: before the first number */
+	__u64 early_passed;   /* passed numbers before the first number */
+	__u64 contended;      /* packets passed unjudged: all tries failed */
+	__u64 match_from;     /* with match recovery: numbers that had passed before it */
+	__u64 lost_shown;     /* the most lost numbers that were ever reported */
 	__u64 owner;
-	__u64 zero;
+	__u64 zero[2];
 };
 
 #define FRER_SPLIT_REWRITE  0x01 /* apply `up` or `rewrite` before replication */

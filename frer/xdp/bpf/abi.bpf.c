@@ -13,6 +13,7 @@ EXPORT(frer_generator);
 EXPORT(frer_generator_record);
 EXPORT(frer_recovery);
 EXPORT(frer_recovery_record);
+EXPORT(frer_ring_line);
 EXPORT(frer_split);
 EXPORT(frer_egress);
 EXPORT(frer_meta);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Changes of recovery functions, which require a program: only a program can hold a function's
- * lock across a change. The loader runs it by BPF_PROG_RUN with a struct frer_request as the
- * "frame". Never attached to an interface.
+ * Resets and changes of recovery functions. The loader runs it by BPF_PROG_RUN with a struct
+ * frer_request as the "frame". Never attached to an interface.
  */
-#include "recover.h"
+#include "recover_state.h"
 
 const volatile bool test_clock;
 
@@ -12,43 +11,40 @@ const volatile bool test_clock;
 #define MAX_SWEEP 1024
 
 /* A global function: the verifier checks it once instead of once per slot of a sweep. */
-__noinline int expire(__u32 slot, __u64 now)
+__noinline int expire_slot(__u32 slot, __u64 now)
 {
 	struct recovery f;
 
 	if (!find_recovery(slot, &f))
 		return false;
-	bpf_spin_lock(&f.r->lock);
-	if (timer_expired(f.r, now))
-		recovery_reset(&f);
-	bpf_spin_unlock(&f.r->lock);
+	expire(slot, &f, now);
 	return true;
 }
 
-static __always_inline void reset(__u32 slot, __u64 now)
+static __always_inline void reset(__u32 slot, const struct recovery *f)
 {
-	struct recovery f;
-
-	if (!find_recovery(slot, &f))
-		return;
-	bpf_spin_lock(&f.r->lock);
-	/* An expired time-out that has not been applied yet came first. */
-	if (timer_expired(f.r, now))
-		recovery_reset(&f);
-	recovery_reset(&f);
-	bpf_spin_unlock(&f.r->lock);
+	for (int i = 0; i < RECOVER_TRIES && !restart(slot, recover_load(&f->r->head)); i++)
+		;
 }
 
-static __always_inline void configure(__u32 slot, const struct frer_recovery_config *config)
+static __always_inline void configure(__u32 slot, const struct recovery *f,
+				      const struct frer_recovery_config *config)
 {
-	struct recovery f;
+	bool was_match = f->r->config.flags & FRER_RECOVERY_MATCH;
+	bool is_match = config->flags & FRER_RECOVERY_MATCH;
+	__u64 passed;
 
-	if (!find_recovery(slot, &f))
-		return;
-	bpf_spin_lock(&f.r->lock);
-	f.r->config = *config;
-	recovery_reset(&f);
-	bpf_spin_unlock(&f.r->lock);
+	reset(slot, f);
+	/* Match recovery has no lost numbers: the sums leave out what it passes. */
+	passed = f->r->passed - f->record->tagless_passed;
+	if (is_match && !was_match)
+		f->record->match_from = passed;
+	if (was_match && !is_match)
+		recover_count(&f->record->distance, passed - f->record->match_from);
+	f->r->config = *config;
+	/* What was recorded with the former parameters meanwhile. */
+	if (!(recover_load(&f->r->head) & FRER_HEAD_TAKE_ANY))
+		reset(slot, f);
 }
 
 static __always_inline void reset_generator(__u32 slot)
@@ -68,6 +64,7 @@ int frer_control(struct xdp_md *ctx)
 	struct frer_request *q = (void *)(long)ctx->data;
 	struct frer_node *nd;
 	__u32 zero = 0, slot;
+	struct recovery f;
 	__u64 now;
 
 	if ((void *)(q + 1) > (void *)(long)ctx->data_end)
@@ -80,12 +77,14 @@ int frer_control(struct xdp_md *ctx)
 	switch (q->op) {
 	case FRER_OP_EXPIRE:
 		for (__u32 i = 0; i < MAX_SWEEP; i++) {
-			if (i >= q->count || !expire(slot + i, now))
+			if (i >= q->count || !expire_slot(slot + i, now))
 				break;
 		}
 		return XDP_PASS;
 	case FRER_OP_RESET_RECOVERY:
-		reset(slot, now);
+		/* An expired time-out that has not been applied yet came first. */
+		if (expire_slot(slot, now) && find_recovery(slot, &f))
+			reset(slot, &f);
 		return XDP_PASS;
 	case FRER_OP_RESET_GENERATOR:
 		reset_generator(slot);
@@ -93,7 +92,8 @@ int frer_control(struct xdp_md *ctx)
 	case FRER_OP_CONFIGURE: {
 		struct frer_recovery_config config = q->config;
 
-		configure(slot, &config);
+		if (find_recovery(slot, &f))
+			configure(slot, &f, &config);
 		return XDP_PASS;
 	}
 	default:

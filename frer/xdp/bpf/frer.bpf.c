@@ -6,7 +6,7 @@
 #include "egress.h"
 #include "generate.h"
 #include "identify.h"
-#include "recover.h"
+#include "recover_state.h"
 
 /* The port this instance serves. */
 const volatile __u8 port;
@@ -35,17 +35,20 @@ static __always_inline void count_truncated(__u32 slot)
 		count(&record->enc_errored);
 }
 
-/* Individual recovery of the member, then sequence recovery of the stream. */
-static __always_inline bool passes(__u32 individual, const struct recovery *sequence,
+/* Individual recovery of the member, then sequence recovery of the stream, in these slots. */
+static __always_inline bool passes(__u32 individual, __u32 slot, const struct recovery *sequence,
 				   const struct headers *h)
 {
+	__u32 number = h->tag == TAG_R ? h->sequence : NO_SEQUENCE;
+	struct claim claim = {};
 	__u64 now = now_ns();
-	struct recovery f;
 
-	if (individual != FRER_NONE && find_recovery(individual, &f) &&
-	    !recover(&f, h->tag == TAG_R, h->sequence, now))
-		return false;
-	return !sequence->r || recover(sequence, h->tag == TAG_R, h->sequence, now);
+	if (individual != FRER_NONE) {
+		if (!recover_again(individual, number, now, &claim))
+			return false;
+		__builtin_memset(&claim, 0, sizeof(claim));
+	}
+	return !sequence->r || recover(slot, sequence, number, now, &claim);
 }
 
 static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct headers *h)
@@ -68,7 +71,7 @@ static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct heade
 	if (kind == FRER_STATE_RECOVERY) {
 		if (!find_recovery(state, &sequence))
 			return XDP_DROP;
-		READ_ONCE(sequence.r->recov_seq_num);
+		READ_ONCE(sequence.r->head);
 	} else if (kind == FRER_STATE_GENERATOR) {
 		generator = bpf_map_lookup_elem(&generators, &state);
 		if (!generator)
@@ -81,7 +84,7 @@ static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct heade
 		count_truncated(slot);
 		pass = false;
 	} else if (sequence.r || functions >> 32 != FRER_NONE) {
-		pass = passes(functions >> 32, &sequence, h);
+		pass = passes(functions >> 32, state, &sequence, h);
 	}
 	if (!pass) {
 		count(&member->dropped);

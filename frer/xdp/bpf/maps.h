@@ -38,6 +38,7 @@ TABLE(BPF_MAP_TYPE_ARRAY, generators, __u32, struct frer_generator, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, generator_records, __u32, struct frer_generator_record, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, recoveries, __u32, struct frer_recovery, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, recovery_records, __u32, struct frer_recovery_record, LINES);
+TABLE(BPF_MAP_TYPE_ARRAY, rings, __u32, struct frer_ring_line, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, splits, __u32, struct frer_split, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, egresses, __u32, struct frer_egress, 0);
 

@@ -1,223 +1,551 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The base recovery function (802.1CB 7.4.3): individual and sequence recovery are instances of it.
+ * The base recovery function (802.1CB 7.4.3) without a lock: individual and sequence recovery are
+ * instances of it.
  *
- * The history is a ring: number n is at bit n mod ring, so that the usual step of one number
- * writes one bit instead of shifting all. A ring of 64 is in the function's cache line, a longer
- * one in its record. The reset timer is a time stamp: the next packet or the control program's
- * sweep, whichever is first, detects that it has expired and resets the function.
+ * Its state is one word, the head, which is replaced by compare-and-swap only, and a ring of words
+ * that record the numbers seen (abi/frer.h). A packet claims its number in the ring, then commits
+ * the claim on the head. All counters but those of verdicts follow from head and ring.
+ *
+ * This file is compiled twice: into the programs, and into the explorer (tests/explore), which runs
+ * all interleavings of these accesses. The includer provides
+ *	recover_load	a load; acquire: later accesses are not performed before it
+ *	recover_cas	compare-and-swap, returns the former value; ordered with all other accesses
+ *	recover_count	an addition to a counter, in no order
+ *	ring_word	the word of the ring for an epoch, or NULL
+ *	find_recovery	the function of a slot
  */
 #ifndef ONBEAT_RECOVER_H
 #define ONBEAT_RECOVER_H
 
-#include "maps.h"
+/*
+ * Tries of one packet. After a failed try, another CPU has changed this function's state: with
+ * fewer CPUs than tries, all tries never fail.
+ */
+#define RECOVER_TRIES 12
+/* Tries to move the time stamp forward: it is replaced once per step of the clock. */
+#define STAMP_TRIES 8
 
-/* A bit range of up to 1,023 bits touches at most 17 words. */
-#define RANGE_WORDS (FRER_HISTORY_WORDS + 1)
-
-/* A recovery function; both parts are under the lock of the first. */
-struct recovery {
-	struct frer_recovery *r;
-	struct frer_recovery_record *record;
+enum outcome {
+	RECOVER_PASS,
+	RECOVER_DUPLICATE,
+	RECOVER_ROGUE,
+	RECOVER_AGAIN, /* the state has changed meanwhile */
 };
 
-static __always_inline bool find_recovery(__u32 slot, struct recovery *f)
+/* What a packet has changed in its former tries. */
+struct claim {
+	__u64 head; /* by which it was judged */
+	__u32 position;
+	__s32 delta; /* between its number and RecovSeqNum */
+	__u8 generation;
+	__u8 stamped; /* it has restarted the timer */
+	__u8 held;    /* its claim waits for its commit */
+	__u8 stands;  /* it was superseded by a reset before its commit */
+	__u8 early;   /* it precedes the first number since the reset */
+	__u8 zero[3];
+};
+
+/* Fields of the head. */
+
+static __always_inline __u16 head_number(__u64 head)
 {
-	f->r = bpf_map_lookup_elem(&recoveries, &slot);
-	f->record = bpf_map_lookup_elem(&recovery_records, &slot);
-	return f->r && f->record;
+	return head & FRER_NUMBER_MASK;
 }
 
-/* The word of a ring longer than 64. */
-static __always_inline __u64 *ring_word(const struct recovery *f, __u32 number)
+static __always_inline __u32 head_position(__u64 head)
 {
-	__u32 bit = number & (f->r->config.ring - 1);
-
-	return &f->record->history[(bit / 64) & (FRER_HISTORY_WORDS - 1)];
+	return head & FRER_POSITION_MASK;
 }
 
-static __always_inline __u64 *history_word(const struct recovery *f, __u32 number)
+static __always_inline __u32 head_generation(__u64 head)
 {
-	return f->r->config.ring <= 64 ? &f->r->history : ring_word(f, number);
+	return head >> FRER_HEAD_GENERATION;
 }
 
-static __always_inline __u64 history_bit(__u32 number)
+/* The position of the first number since the reset. */
+static __always_inline __u32 head_first(__u64 head)
 {
-	return 1ULL << (number & 63);
+	return FRER_FIRST_LAP | (head >> FRER_HEAD_FIRST & FRER_NUMBER_MASK);
+}
+
+/* The signed distance from position b to position a. */
+static __always_inline __s32 distance(__u32 a, __u32 b)
+{
+	return (__s32)((a - b) << (32 - FRER_POSITION_BITS)) >> (32 - FRER_POSITION_BITS);
+}
+
+/* The signed distance from number b to number a. */
+static __always_inline __s32 number_delta(__u16 a, __u16 b)
+{
+	return (__s32)((__u32)(a - b) << (32 - FRER_NUMBER_BITS)) >> (32 - FRER_NUMBER_BITS);
+}
+
+/* Differs from the head before: a CPU that decided by that one fails to replace this one. */
+static __always_inline __u64 touched(__u64 head)
+{
+	__u64 touch = FRER_TOUCH_MASK << FRER_HEAD_TOUCH;
+
+	return (head & ~touch) | ((head + (1ULL << FRER_HEAD_TOUCH)) & touch);
+}
+
+/* The head with a position ahead. */
+static __always_inline __u64 moved(__u64 head, __u32 position, __s32 length)
+{
+	if (head & FRER_HEAD_YOUNG && distance(position, head_first(head)) >= length)
+		head &= ~FRER_HEAD_YOUNG;
+	return (touched(head) & ~(__u64)FRER_POSITION_MASK) | position;
+}
+
+/* The head after the first number since a reset, which it records: it is not in the ring. */
+static __always_inline __u64 started(__u64 head, __u16 number)
+{
+	__u64 kept = ((__u64)FRER_NUMBER_MASK << FRER_HEAD_FIRST) | FRER_POSITION_MASK;
+
+	head = touched(head) & ~(kept | FRER_HEAD_TAKE_ANY);
+	return head | FRER_HEAD_RUNNING | FRER_HEAD_YOUNG | FRER_FIRST_LAP | number |
+	       (__u64)number << FRER_HEAD_FIRST;
+}
+
+/* The head after a reset (7.4.3.3). */
+static __always_inline __u64 restarted(__u64 head)
+{
+	__u64 generation = (head_generation(head) + 1) & FRER_GENERATION_MASK;
+
+	return generation << FRER_HEAD_GENERATION | FRER_HEAD_TAKE_ANY | FRER_NUMBER_MASK;
+}
+
+/* Words of the ring: the tag, which tells epoch and generation, above the bits of its numbers. */
+
+static __always_inline __u32 epoch_of(__u32 position)
+{
+	return position >> FRER_SEEN_SHIFT;
+}
+
+static __always_inline __u64 tag_of(__u64 head, __u32 epoch)
+{
+	return (__u64)head_generation(head) << FRER_EPOCH_BITS | epoch;
+}
+
+static __always_inline __u64 seen_bit(__u32 position)
+{
+	return 1ULL << (position & (FRER_SEEN_BITS - 1));
+}
+
+/* Whether a tag is later than that of `head` and `epoch`. */
+static __always_inline bool is_later(__u64 tag, __u64 head, __u32 epoch)
+{
+	__u32 generations = ((tag >> FRER_EPOCH_BITS) - head_generation(head)) & FRER_GENERATION_MASK;
+	__u32 epochs = (tag - epoch) & FRER_EPOCH_MASK;
+
+	if (generations)
+		return generations <= FRER_GENERATION_MASK / 2;
+	return epochs && epochs <= FRER_EPOCH_MASK / 2;
 }
 
 /*
- * Count the set bits of `count` numbers starting at `number`, and clear them if `clear`. `count` is
- * at least one and less than the ring. A ring of 64 is one word. Iterations of the loop must not
- * branch except to leave it: with the choice between word and record inside, Linux 6.1 verifies
- * more than a million instructions and rejects the program.
+ * Move the time stamp forward, once per step of the clock. Functions marked RECOVER_GLOBAL are rare
+ * paths; the verifier checks each once, by itself.
  */
-static __always_inline __u32 history_range(const struct recovery *f, __u32 number, __u32 count,
-					   bool clear)
+RECOVER_GLOBAL int forward_timer(__u32 slot, __u64 now)
 {
-	__u32 first = number & 63;
-	__u32 end = first + count; /* counted from the first word's first bit, as `first` is */
-	__u64 mask = ~0ULL << first;
-	__u32 ones = 0;
+	struct recovery f;
 
-	if (f->r->config.ring <= 64) {
-		mask = ~0ULL >> ((64 - count) & 63);
-		mask = mask << first | mask >> ((64 - first) & 63);
-		ones = __builtin_popcountll(f->r->history & mask);
-		if (clear)
-			f->r->history &= ~mask;
-		return ones;
+	if (!find_recovery(slot, &f))
+		return false;
+	for (int i = 0; i < STAMP_TRIES; i++) {
+		__u64 stamp = recover_load(&f.r->restarted_ns);
+
+		if ((__s64)(now - stamp) <= 0 || recover_cas(&f.r->restarted_ns, stamp, now) == stamp)
+			return true;
 	}
-	for (__u32 i = 0; i < RANGE_WORDS; i++) {
-		__u64 *word = ring_word(f, number + i * 64);
-		bool last = end <= (i + 1) * 64;
+	return false;
+}
 
-		if (last)
-			mask &= ~0ULL >> ((64 - end) & 63);
-		ones += __builtin_popcountll(*word & mask);
-		if (clear)
-			*word &= ~mask;
-		if (last)
+static __always_inline void restart_timer(__u32 slot, struct frer_recovery *r, __u64 now)
+{
+	if ((__s64)(now - recover_load(&r->restarted_ns)) > 0)
+		forward_timer(slot, now);
+}
+
+/* 7.4.3.2.4: whether no packet has restarted the timer for its time-out. */
+static __always_inline bool timer_expired(struct frer_recovery *r, __u64 head, __u64 now)
+{
+	__u64 timeout = r->config.timeout_ns;
+
+	return timeout && head & FRER_HEAD_RUNNING &&
+	       (__s64)(now - recover_load(&r->restarted_ns)) >= (__s64)timeout;
+}
+
+/* Bits of a word for the positions from `from` up to `to`, both included; it has one of them. */
+static __always_inline __u64 bits_between(__u32 epoch, __u32 from, __u32 to)
+{
+	__u64 bits = FRER_SEEN_MASK;
+
+	if (epoch == epoch_of(from))
+		bits &= FRER_SEEN_MASK << (from & (FRER_SEEN_BITS - 1));
+	if (epoch == epoch_of(to))
+		bits &= FRER_SEEN_MASK >> (FRER_SEEN_BITS - 1 - (to & (FRER_SEEN_BITS - 1)));
+	return bits;
+}
+
+/* The seen numbers in the window of the head, and those of them that precede the first one. */
+struct tally {
+	__u32 seen;
+	__u32 early;
+};
+
+static __always_inline struct tally tally_window(const struct recovery *f, __u64 head)
+{
+	__u32 to = head_position(head);
+	__u32 from = (to - f->r->config.history_length + 1) & FRER_POSITION_MASK;
+	__u32 before = (head_first(head) - 1) & FRER_POSITION_MASK;
+	struct tally tally = {};
+
+	/* Without history, or without a number since the reset. */
+	if (f->r->config.flags & FRER_RECOVERY_MATCH || head & FRER_HEAD_TAKE_ANY)
+		return tally;
+	for (__u32 i = 0; i < FRER_WINDOW_WORDS; i++) {
+		__u32 epoch = (epoch_of(from) + i) & FRER_EPOCH_MASK;
+		__u64 *at = ring_word(f, epoch);
+		__u64 word, bits = 0;
+
+		if (!at)
 			break;
-		mask = ~0ULL;
+		word = recover_load(at);
+		if (word >> FRER_SEEN_BITS == tag_of(head, epoch))
+			bits = word & bits_between(epoch, from, to);
+		tally.seen += __builtin_popcountll(bits);
+		if (head & FRER_HEAD_YOUNG && distance(epoch << FRER_SEEN_SHIFT, before) <= 0)
+			tally.early += __builtin_popcountll(bits & bits_between(epoch, from, before));
+		if (epoch == epoch_of(to))
+			break;
 	}
-	return ones;
+	if (head & FRER_HEAD_YOUNG)
+		tally.seen++;
+	return tally;
 }
 
-/* 7.4.3.3 */
-static __always_inline void recovery_reset(const struct recovery *f)
+/*
+ * A tag of the same value returns after all generations. Before that, words of former generations
+ * are replaced by words without a number.
+ */
+static __always_inline void renew_ring(const struct recovery *f, __u64 head)
+{
+	__u32 generation = head_generation(head);
+
+	if (generation & (FRER_GENERATION_MASK >> 1))
+		return;
+	for (__u32 i = 0; i < FRER_RING_WORDS; i++) {
+		__u64 *at = ring_word(f, i);
+		__u64 word;
+
+		if (i > f->r->config.ring_mask || !at)
+			break;
+		word = recover_load(at);
+		if (word >> FRER_SEEN_BITS >> FRER_EPOCH_BITS != generation)
+			recover_cas(at, word, tag_of(head, 0) << FRER_SEEN_BITS);
+	}
+}
+
+/*
+ * SequenceRecoveryReset (7.4.3.3), unless the head is another one by now. Lost numbers are those
+ * that left the window without having been seen: what the head passed is added to the counters.
+ */
+RECOVER_GLOBAL int restart(__u32 slot, __u64 head)
+{
+	struct recovery f;
+	struct tally tally;
+	__u32 before, passed = 0;
+
+	if (!find_recovery(slot, &f))
+		return false;
+	before = f.r->config.history_length - 1;
+	tally = tally_window(&f, head);
+	if (!(head & FRER_HEAD_TAKE_ANY))
+		passed = (head_position(head) - head_first(head)) & FRER_POSITION_MASK;
+	renew_ring(&f, head);
+	if (recover_cas(&f.r->head, head, restarted(head)) != head)
+		return false;
+	recover_count(&f.record->resets, 1);
+	if (f.r->config.flags & FRER_RECOVERY_MATCH)
+		return true;
+	recover_count(&f.record->distance, passed);
+	recover_count(&f.record->seen, tally.seen);
+	recover_count(&f.record->early_distance, passed < before ? passed : before);
+	recover_count(&f.record->early_seen, tally.early);
+	return true;
+}
+
+/*
+ * The highest claim ahead of the head, or the head's position: the CPU that made it has not moved
+ * the head yet.
+ */
+RECOVER_GLOBAL __u32 claim_ahead(__u32 slot, __u64 head)
+{
+	__u32 from = (head_position(head) + 1) & FRER_POSITION_MASK;
+	__u32 found = head_position(head);
+	struct recovery f;
+	__u32 to;
+
+	if (!find_recovery(slot, &f))
+		return found;
+	to = (found + f.r->config.history_length - 1) & FRER_POSITION_MASK;
+	for (__u32 i = 0; i < FRER_WINDOW_WORDS; i++) {
+		__u32 epoch = (epoch_of(from) + i) & FRER_EPOCH_MASK;
+		__u64 *at = ring_word(&f, epoch);
+		__u64 word, bits;
+
+		if (!at)
+			break;
+		word = recover_load(at);
+		bits = word & bits_between(epoch, from, to);
+		for (__u32 bit = 0; bit < FRER_SEEN_BITS; bit++) {
+			if (word >> FRER_SEEN_BITS == tag_of(head, epoch) && bits >> bit & 1)
+				found = epoch << FRER_SEEN_SHIFT | bit;
+		}
+		if (epoch == epoch_of(to))
+			break;
+	}
+	return found;
+}
+
+/* Commit a claim on a head of its generation. */
+static __always_inline enum outcome commit(const struct recovery *f, __u64 head, struct claim *claim)
+{
+	__s32 ahead = distance(claim->position, head_position(head)), delta = claim->delta;
+	__u32 first = head_first(head);
+	__u64 next = touched(head);
+
+	if (ahead > 0) {
+		next = moved(head, claim->position, f->r->config.history_length);
+		delta = ahead;
+	}
+	if (recover_cas(&f->r->head, head, next) != head)
+		return RECOVER_AGAIN;
+	if (delta != 1)
+		recover_count(&f->record->out_of_order, 1);
+	if (claim->early)
+		recover_count(&f->record->early_passed, 1);
+	if (((head_position(next) - first) & FRER_POSITION_MASK) <
+	    ((head_position(head) - first) & FRER_POSITION_MASK))
+		recover_count(&f->record->distance, FRER_POSITION_MASK + 1ULL);
+	return RECOVER_PASS;
+}
+
+/* VectorRecoveryAlgorithm (7.4.3.4), for a number after the first one. */
+static __always_inline enum outcome judge_vector(__u32 slot, const struct recovery *f, __u64 head,
+						 __u16 number, __u64 now, struct claim *claim,
+						 bool again)
 {
 	struct frer_recovery *r = f->r;
-
-	r->recov_seq_num = 0xffff;
-	r->history = 0;
-	for (int i = 0; i < FRER_HISTORY_WORDS; i++)
-		f->record->history[i] = 0;
-	r->take_any = 1;
-	r->running = 0;
-	r->born = 0;
-	r->unborn = 0;
-	f->record->resets++;
-}
-
-static __always_inline void timer_restart(struct frer_recovery *r, __u64 now)
-{
-	/* `now` was read before locking: another CPU may have read a later time and locked first.
-	 */
-	if (!r->running || (__s64)(now - r->restarted_ns) > 0)
-		r->restarted_ns = now;
-	r->running = 1;
-}
-
-/* 7.4.3.2.4: whether no packet has passed the function for its reset time-out. */
-static __always_inline bool timer_expired(const struct frer_recovery *r, __u64 now)
-{
-	return r->running && r->config.timeout_ns &&
-	       (__s64)(now - r->restarted_ns) >= (__s64)r->config.timeout_ns;
-}
-
-static __always_inline bool vector_recovery(const struct recovery *f, __u16 sequence)
-{
-	struct frer_recovery *r = f->r;
-	__s32 delta = (__s16)(sequence - r->recov_seq_num);
-	__s32 length = r->config.history_length;
-	__u32 lost;
+	__s32 delta = number_delta(number, head_number(head)), length = r->config.history_length;
+	__u32 position = (head_position(head) + delta) & FRER_POSITION_MASK;
+	__u32 epoch = epoch_of(position);
+	__u64 *at, word, next;
 
 	if (delta >= length || delta <= -length) {
-		f->record->rogue++;
-		return false;
+		if (delta > 0) {
+			if (!again)
+				return RECOVER_AGAIN;
+			position = claim_ahead(slot, head);
+			if (position != head_position(head)) {
+				recover_cas(&r->head, head, moved(head, position, length));
+				return RECOVER_AGAIN;
+			}
+		}
+		return claim->stands ? RECOVER_PASS : RECOVER_ROGUE;
 	}
-	if (delta <= 0) {
-		__u64 *word = history_word(f, sequence);
-
-		if (*word & history_bit(sequence))
-			return false;
-		*word |= history_bit(sequence);
-		if (r->unborn && -delta >= r->born)
-			r->unborn--;
-		f->record->out_of_order++;
-		return true;
-	}
-	if (delta == 1) {
-		__u32 falls = (__u16)(sequence - length);
-
-		lost = !(*history_word(f, falls) & history_bit(falls));
+	if (head & FRER_HEAD_YOUNG && position == head_first(head))
+		return RECOVER_DUPLICATE;
+	at = ring_word(f, epoch);
+	if (!at)
+		return RECOVER_PASS;
+	word = recover_load(at);
+	if (word >> FRER_SEEN_BITS == tag_of(head, epoch)) {
+		if (word & seen_bit(position)) {
+			if (delta <= 0)
+				return RECOVER_DUPLICATE;
+			/* The CPU that claimed it has not moved the head yet. */
+			recover_cas(&r->head, head, moved(head, position, length));
+			return RECOVER_AGAIN;
+		}
+		next = word | seen_bit(position);
 	} else {
-		__u16 falls = r->recov_seq_num - length + 1;
-
-		f->record->out_of_order++;
-		lost = delta - history_range(f, falls, delta, false);
-		history_range(f, (__u16)(r->recov_seq_num + 1), delta, true);
+		/* A later word belongs to a later head; otherwise it is older than all others. */
+		if (is_later(word >> FRER_SEEN_BITS, head, epoch) && recover_load(&r->head) != head)
+			return RECOVER_AGAIN;
+		next = tag_of(head, epoch) << FRER_SEEN_BITS | seen_bit(position);
 	}
-	*history_word(f, sequence) |= history_bit(sequence);
-	f->record->lost += lost;
-	if (r->unborn) {
-		__u32 before = lost < r->unborn ? lost : r->unborn;
-
-		f->record->lost_before_first += before;
-		r->unborn -= before;
-		r->born = r->born + delta < length ? r->born + delta : length;
-	}
-	r->recov_seq_num = sequence;
-	return true;
+	if (recover_cas(at, word, next) != word)
+		return RECOVER_AGAIN;
+	claim->held = 1;
+	claim->position = position;
+	claim->generation = head_generation(head);
+	claim->delta = delta;
+	claim->early = head & FRER_HEAD_YOUNG && distance(position, head_first(head)) < 0;
+	claim->stamped = 1;
+	/* Before the commit: a CPU that sees the new head also sees this time. */
+	restart_timer(slot, r, now);
+	return commit(f, head, claim);
 }
 
-static __always_inline bool match_recovery(const struct recovery *f, __u16 sequence)
+/* MatchRecoveryAlgorithm (7.4.3.5), for a number after the first one. */
+static __always_inline enum outcome judge_match(__u32 slot, const struct recovery *f, __u64 head, __u16 number,
+						__u64 now, struct claim *claim)
 {
+	__s32 delta = number_delta(number, head_number(head));
 	struct frer_recovery *r = f->r;
-	__s32 delta = (__s16)(sequence - r->recov_seq_num);
 
-	if (delta == 0)
-		return false;
+	if (!delta)
+		return RECOVER_DUPLICATE;
+	claim->stamped = 1;
+	restart_timer(slot, r, now);
+	if (recover_cas(&r->head, head, (touched(head) & ~(__u64)FRER_NUMBER_MASK) | number) != head)
+		return RECOVER_AGAIN;
 	if (delta != 1)
-		f->record->out_of_order++;
-	r->recov_seq_num = sequence;
-	return true;
+		recover_count(&f->record->out_of_order, 1);
+	return RECOVER_PASS;
 }
 
-static __always_inline bool take_first(const struct recovery *f, __u16 sequence)
+/* One try to judge a packet. The first one leaves rare cases to those after it. */
+static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, __u16 number,
+					  __u64 now, struct claim *claim, bool again)
 {
 	struct frer_recovery *r = f->r;
+	__u64 head = recover_load(&r->head);
 
-	r->take_any = 0;
-	r->recov_seq_num = sequence;
-	if (!(r->config.flags & FRER_RECOVERY_MATCH)) {
-		*history_word(f, sequence) |= history_bit(sequence);
-		r->born = 1;
-		r->unborn = r->config.history_length - 1;
+	if (claim->held) {
+		if (head_generation(head) == claim->generation)
+			return commit(f, head, claim);
+		/* Judged anew in the new generation; a rogue number has been claimed before it. */
+		claim->held = 0;
+		claim->stands = 1;
 	}
-	return true;
+	if (r->config.timeout_ns) {
+		__u64 before = head;
+
+		if (timer_expired(r, before, now)) {
+			if (again)
+				restart(slot, before);
+			return RECOVER_AGAIN;
+		}
+		/*
+		 * Of the time stamp's time or later: a former head refuses valid numbers. The timer
+		 * of one that was started meanwhile is not checked yet.
+		 */
+		head = recover_load(&r->head);
+		if (head & ~before & FRER_HEAD_RUNNING)
+			return RECOVER_AGAIN;
+	}
+	claim->head = head;
+	if (head & FRER_HEAD_TAKE_ANY) {
+		claim->stamped = 1;
+		restart_timer(slot, r, now);
+		return recover_cas(&r->head, head, started(head, number)) == head ? RECOVER_PASS
+										  : RECOVER_AGAIN;
+	}
+	if (r->config.flags & FRER_RECOVERY_MATCH)
+		return judge_match(slot, f, head, number, now, claim);
+	return judge_vector(slot, f, head, number, now, claim, again);
 }
 
-/* Returns true if the packet passes. */
-static __always_inline bool recover(const struct recovery *f, bool has_sequence, __u16 sequence,
-				    __u64 now)
+/* Count a verdict. Returns true if the packet passes. */
+static __always_inline bool finish(const struct recovery *f, enum outcome outcome)
 {
-	struct frer_recovery *r = f->r;
-	bool pass;
+	bool pass = outcome == RECOVER_PASS;
 
-	bpf_spin_lock(&r->lock);
-	if (timer_expired(r, now))
-		recovery_reset(f);
-	if (!has_sequence) {
-		f->record->tagless++;
-		pass = r->config.flags & FRER_RECOVERY_TAKE_NOSEQ;
-	} else {
-		if (r->take_any)
-			pass = take_first(f, sequence);
-		else if (r->config.flags & FRER_RECOVERY_MATCH)
-			pass = match_recovery(f, sequence);
-		else
-			pass = vector_recovery(f, sequence);
-		if (!pass)
-			r->discarded++;
-	}
-	if (pass)
-		r->passed++;
-	if (pass || (r->config.flags & FRER_RECOVERY_INDIVIDUAL))
-		timer_restart(r, now);
-	bpf_spin_unlock(&r->lock);
+	recover_count(pass ? &f->r->passed : &f->r->discarded, 1);
+	if (outcome == RECOVER_ROGUE)
+		recover_count(&f->record->rogue, 1);
 	return pass;
+}
+
+/* Reset the function if its timer has expired. */
+static __always_inline void expire(__u32 slot, const struct recovery *f, __u64 now)
+{
+	__u64 head = recover_load(&f->r->head);
+
+	if (timer_expired(f->r, head, now))
+		restart(slot, head);
+}
+
+/* A packet without a number, or a discarded one of individual recovery, restarts the timer. */
+static __always_inline void keep_running(__u32 slot, const struct recovery *f, __u64 now)
+{
+	for (int i = 0; i < RECOVER_TRIES; i++) {
+		__u64 head = recover_load(&f->r->head);
+
+		if (timer_expired(f->r, head, now)) {
+			restart(slot, head);
+			continue;
+		}
+		restart_timer(slot, f->r, now);
+		if (recover_cas(&f->r->head, head, touched(head) | FRER_HEAD_RUNNING) == head)
+			return;
+	}
+}
+
+#define NO_SEQUENCE (FRER_NUMBER_MASK + 1)
+
+/* All cases and all tries. Returns true if the packet passes. */
+RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct claim *claim)
+{
+	enum outcome outcome = RECOVER_AGAIN;
+	struct recovery f;
+	bool individual, pass;
+
+	if (!claim || !find_recovery(slot, &f))
+		return true;
+	individual = f.r->config.flags & FRER_RECOVERY_INDIVIDUAL;
+	if (sequence == NO_SEQUENCE) {
+		pass = f.r->config.flags & FRER_RECOVERY_TAKE_NOSEQ;
+		recover_count(&f.record->tagless, 1);
+		if (pass) {
+			recover_count(&f.record->tagless_passed, 1);
+			recover_count(&f.r->passed, 1);
+		}
+		if (pass || individual)
+			keep_running(slot, &f, now);
+		else
+			expire(slot, &f, now);
+		return pass;
+	}
+	for (int i = 0; i < RECOVER_TRIES; i++) {
+		outcome = judge(slot, &f, sequence, now, claim, true);
+		if (outcome == RECOVER_AGAIN)
+			continue;
+		/*
+		 * A CPU that read the time stamp before would reset the function, although its timer
+		 * has been restarted: the head must differ.
+		 */
+		if (outcome == RECOVER_PASS || !claim->stamped ||
+		    recover_cas(&f.r->head, claim->head, touched(claim->head)) == claim->head)
+			break;
+		outcome = RECOVER_AGAIN;
+	}
+	if (outcome == RECOVER_AGAIN) {
+		/* Never a valid frame less. */
+		recover_count(&f.record->contended, 1);
+		outcome = RECOVER_PASS;
+	}
+	pass = finish(&f, outcome);
+	if (!pass && individual)
+		keep_running(slot, &f, now);
+	return pass;
+}
+
+/* Returns true if the packet passes; `sequence` may be NO_SEQUENCE. For sequence recovery. */
+static __always_inline bool recover(__u32 slot, const struct recovery *f, __u32 sequence, __u64 now,
+				    struct claim *claim)
+{
+	enum outcome outcome = RECOVER_AGAIN;
+
+	if (sequence != NO_SEQUENCE)
+		outcome = judge(slot, f, sequence, now, claim, false);
+	if (outcome == RECOVER_AGAIN)
+		return recover_again(slot, sequence, now, claim);
+	return finish(f, outcome);
 }
 
 #endif

@@ -2,6 +2,7 @@
 
 /// The numbers of the header, without their `FRER_` prefix.
 #[expect(missing_docs, reason = "documented in abi/frer.h")]
+#[expect(unused_parens, reason = "expressions of C macros")]
 pub mod constants {
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
 }
@@ -25,6 +26,7 @@ onbeat_bpf::bpf_plain!(
     frer_recovery,
     frer_recovery_record,
     frer_recovery_config,
+    frer_ring_line,
     frer_split,
     frer_egress,
     frer_port_counters,

@@ -374,6 +374,12 @@ impl Replication {
     }
 }
 
+/// Returns the number of words of the ring for a history (abi/frer.h).
+fn ring_words(history_length: u16) -> u16 {
+    let numbers = 2 * u32::from(history_length) + c::SEEN_BITS;
+    numbers.div_ceil(c::SEEN_BITS).next_power_of_two().max(c::INLINE_WORDS) as u16
+}
+
 /// Returns the kernel's form of a recovery function's parameters. Its clock advances in steps of `tick_ns`,
 /// so a time stamp may be that old: with this addition to the time-out it never expires early.
 pub fn recovery(recovery: &Recovery, individual: bool, tick_ns: u64) -> frer_recovery_config {
@@ -399,7 +405,7 @@ pub fn recovery(recovery: &Recovery, individual: bool, tick_ns: u64) -> frer_rec
         timeout_ns,
         flags: flags as u16,
         history_length,
-        ring: history_length.next_power_of_two().max(64),
+        ring_mask: ring_words(history_length) - 1,
         ..Default::default()
     }
 }

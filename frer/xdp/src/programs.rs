@@ -35,6 +35,12 @@ pub(crate) enum ProgramPurpose {
     Steer,
 }
 
+/// Whether this machine may perform loads in another order than the program has.
+const WEAK_ORDER: bool = !cfg!(target_arch = "x86_64");
+
+/// Lines of rings per stream.
+const RING_LINES: u32 = 16;
+
 /// Returns whether a node has a table of this name, which is also the name of its pin.
 pub(crate) fn is_table(name: &str) -> bool {
     entries(name, ProgramPurpose::Forward, 1).is_some()
@@ -44,7 +50,7 @@ pub(crate) fn is_table(name: &str) -> bool {
 fn entries(map: &str, purpose: ProgramPurpose, streams: u32) -> Option<u32> {
     Some(match map {
         // Their functions are in user space.
-        "recoveries" | "recovery_records" | "generators" | "generator_records" | "egresses"
+        "recoveries" | "recovery_records" | "rings" | "generators" | "generator_records" | "egresses"
             if purpose == ProgramPurpose::Steer =>
         {
             1
@@ -55,6 +61,8 @@ fn entries(map: &str, purpose: ProgramPurpose, streams: u32) -> Option<u32> {
         // Two members per stream; a recovery function for each of them and for the stream. A third more than
         // streams can have: slots that a change releases are reused only later.
         "recoveries" | "recovery_records" => 4 * streams,
+        // A line holds 256 numbers: the longest history of half of all streams.
+        "rings" => RING_LINES * streams,
         "generators" | "generator_records" => 2 * streams,
         // A change of all streams at once needs the old and the new entries.
         "members" | "member_records" | "ip_streams" | "mask_streams" => 4 * streams,
@@ -198,6 +206,7 @@ impl Instance {
                 (offset_of!(rodata, port), &[port]),
                 (offset_of!(rodata, test_clock), &[test_clock.into()]),
                 (offset_of!(rodata, index_mask), &index_mask),
+                (offset_of!(rodata, weak_order), &[WEAK_ORDER.into()]),
             ]);
             if !test_clock {
                 object.skip(EGRESS_TEST);
@@ -237,8 +246,9 @@ impl Control {
     pub(crate) fn load(maps: &mut Maps, test_clock: bool) -> Result<Self> {
         use control_skeleton::types::rodata;
         let clock = (offset_of!(rodata, test_clock), &[test_clock.into()][..]);
+        let order = (offset_of!(rodata, weak_order), &[WEAK_ORDER.into()][..]);
         let file = bpf_object!("control.bpf.o");
-        maps.load(file, "the control program", |object| object.set_constants(&[clock])).map(Self)
+        maps.load(file, "the control program", |object| object.set_constants(&[clock, order])).map(Self)
     }
 
     pub(crate) fn program(&self) -> ProgramMut<'_> {

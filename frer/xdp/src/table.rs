@@ -33,18 +33,9 @@ impl<K: PlainData, V: PlainData> Table<K, V> {
 
     /// Returns the value of `key`.
     pub(crate) fn get(&self, key: &K) -> Result<Option<V>> {
-        self.read(key, MapFlags::ANY)
-    }
-
-    /// Returns the value of `key`, read under its lock.
-    pub(crate) fn get_locked(&self, key: &K) -> Result<Option<V>> {
-        self.read(key, MapFlags::LOCK)
-    }
-
-    fn read(&self, key: &K, flags: MapFlags) -> Result<Option<V>> {
         let bytes = self
             .map
-            .lookup(key.octets(), flags)
+            .lookup(key.octets(), MapFlags::ANY)
             .context(|| format!("read table {}", self.name()))?;
         Ok(bytes.and_then(|bytes| V::from_octets(&bytes)))
     }

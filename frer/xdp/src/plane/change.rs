@@ -14,7 +14,8 @@ use super::claims::{KeyChange, KeyOwner, Member};
 use super::entries::{Entry, MemberActions, ReservedEntry};
 use super::owned_slots::OwnedSlots;
 use super::requested_stream::{RequestedMember, RequestedStream, port_slots};
-use super::{AppliedMember, AppliedStream, Plane, RetiredItem, splits};
+use super::rings::{self, Ring};
+use super::{AppliedMember, AppliedStream, Plane, RetiredItem, recovery, splits};
 use crate::abi::constants as c;
 use crate::abi::*;
 use crate::compile::{self, Key, KeyKind, MatchedMember, State};
@@ -46,6 +47,9 @@ struct PreparedChange {
     recoveries: Vec<u64>,
     /// Recovery functions that continue with new parameters.
     configure: Vec<(u32, frer_recovery_config)>,
+    /// Their rings, and those that they have used before, where they differ.
+    rings: Vec<Ring>,
+    former_rings: Vec<Ring>,
     splits: Vec<u32>,
 }
 
@@ -349,25 +353,54 @@ fn prepare_recovery(
     individual: bool,
     prepared: &mut PreparedChange,
 ) -> Result<u32> {
-    let config = compile::recovery(config, individual, plane.tick_ns);
+    let mut config = compile::recovery(config, individual, plane.tick_ns);
     if let Some(slot) = plane.recoveries.get(owner) {
         // An unchanged function keeps its history; a changed one restarts.
-        let before = plane.tables.recoveries.get(&slot)?.unwrap_or_default().config;
+        let before = plane.tables.recoveries.get(slot).config;
+        if before.ring_mask == config.ring_mask {
+            config.ring = before.ring;
+        } else {
+            prepared.former_rings.extend(rings::of(&before));
+            prepared.rings.extend(prepare_ring(plane, name, &mut config)?);
+        }
         if before.octets() != config.octets() {
             prepared.configure.push((slot, config));
         }
         return Ok(slot);
     }
+    let ring = prepare_ring(plane, name, &mut config)?;
     let most = plane.recoveries.most();
-    let slot = plane.take(|plane| plane.recoveries.take(owner))?;
-    let slot = slot.ok_or_else(|| full(name, "recovery functions", most))?;
+    let slot = plane.take(|plane| plane.recoveries.take(owner))?.ok_or_else(|| {
+        ring.into_iter().for_each(|ring| plane.rings.free(ring));
+        full(name, "recovery functions", most)
+    })?;
     prepared.recoveries.push(owner);
     // At BEGIN (7.4.3.3).
-    let begin = frer_recovery { recov_seq_num: 0xffff, take_any: 1, config, ..Default::default() };
-    plane.tables.recoveries.set(&slot, &begin)?;
+    let begin = frer_recovery { head: recovery::BEGIN, config, ..Default::default() };
+    plane.tables.recoveries.set(slot, &begin);
     let record = frer_recovery_record { owner, resets: 1, ..Default::default() };
     plane.tables.recovery_records.set(slot, &record);
     Ok(slot)
+}
+
+/// Allocates the ring of a function, unless it is in the function's entry.
+fn prepare_ring(
+    plane: &mut Plane,
+    name: &str,
+    config: &mut frer_recovery_config,
+) -> Result<Option<Ring>> {
+    let lines = rings::lines(config);
+    if lines == 0 {
+        return Ok(None);
+    }
+    let capacity = plane.rings.capacity();
+    let ring = plane.take(|plane| plane.rings.take(lines))?;
+    let ring = ring.ok_or_else(|| full(name, "lines of 256 numbers for long histories", capacity))?;
+    for line in ring.first..ring.first + lines {
+        plane.tables.rings.set(line, &Default::default());
+    }
+    config.ring = ring.first;
+    Ok(Some(ring))
 }
 
 /// Releases the allocations: no program has used them.
@@ -381,6 +414,7 @@ fn undo(plane: &mut Plane, prepared: PreparedChange) {
             left.push(RetiredItem::IndexSlot(place));
         }
     }
+    left.extend(prepared.rings.into_iter().map(RetiredItem::Ring));
     plane.retire_functions(prepared.generators, prepared.recoveries, &mut left);
     plane.retire_unused_splits(&prepared.splits, &mut left);
     plane.retire(left);
@@ -392,6 +426,7 @@ fn commit(plane: &mut Plane, plan: ChangePlan<'_>, prepared: PreparedChange) -> 
     let mut left = Vec::new();
     // If the kernel fails, the remaining steps are still applied: the next change repeats the failed ones.
     let mut outcome = Ok(());
+    left.extend(prepared.former_rings.iter().copied().map(RetiredItem::Ring));
     for &(slot, config) in &prepared.configure {
         let op = c::OP_CONFIGURE;
         let configured = plane.control.run(&frer_request { op, slot, config, ..<_>::default() });

@@ -15,8 +15,10 @@ mod index;
 mod memory;
 mod owned_slots;
 mod read;
+mod recovery;
 mod requested_stream;
 mod retirement;
+mod rings;
 mod shapes;
 mod splits;
 mod testing;
@@ -46,6 +48,7 @@ use groups::Groups;
 use index::Index;
 use owned_slots::OwnedSlots;
 use retirement::RetiredItem;
+use rings::Rings;
 use shapes::Shapes;
 use splits::Splits;
 
@@ -116,8 +119,9 @@ struct Tables {
     records: MappedArray<frer_member_record>,
     generators: MappedArray<frer_generator>,
     generator_records: MappedArray<frer_generator_record>,
-    recoveries: Table<u32, frer_recovery>,
+    recoveries: MappedArray<frer_recovery>,
     recovery_records: MappedArray<frer_recovery_record>,
+    rings: MappedArray<frer_ring_line>,
     splits: MappedArray<frer_split>,
     egresses: Table<u32, frer_egress>,
     egress_ports: Table<u32, bpf_devmap_val>,
@@ -140,8 +144,9 @@ impl Tables {
             records: MappedArray::new(&maps.handle("member_records")?)?,
             generators: MappedArray::new(&maps.handle("generators")?)?,
             generator_records: MappedArray::new(&maps.handle("generator_records")?)?,
-            recoveries: Table::new(maps.handle("recoveries")?),
+            recoveries: MappedArray::new(&maps.handle("recoveries")?)?,
             recovery_records: MappedArray::new(&maps.handle("recovery_records")?)?,
+            rings: MappedArray::new(&maps.handle("rings")?)?,
             splits: MappedArray::new(&maps.handle("splits")?)?,
             egresses: Table::new(maps.handle("egresses")?),
             egress_ports: Table::new(maps.handle("egress_ports")?),
@@ -193,6 +198,7 @@ pub struct Plane {
     members: Slots,
     generators: OwnedSlots,
     recoveries: OwnedSlots,
+    rings: Rings,
     splits: Splits,
     groups: Groups,
     shapes: Shapes,
@@ -256,12 +262,15 @@ impl Plane {
         let split = |entry: &Entry| (entry.does.split, tables.splits.get(entry.does.split));
         let splits = Splits::new(tables.splits.capacity(), read.entries.values().map(split));
         let generators = owners(&tables.generator_records, GENERATOR_OWNER, fresh);
-        let recoveries = owners(&tables.recovery_records, RECOVERY_OWNER, fresh);
+        let recoveries: Vec<_> =
+            owners(&tables.recovery_records, RECOVERY_OWNER, fresh).collect();
+        let used = recoveries.iter().map(|(_, slot)| tables.recoveries.get(*slot).config);
+        let rings = Rings::new(tables.rings.capacity(), used.filter_map(|config| rings::of(&config)));
         let most = |capacity: u32, of: u32| (capacity, capacity / (of + 1) * of);
         let (capacity, most_generators) = most(tables.generators.capacity(), 1);
         let generators = OwnedSlots::new(capacity, most_generators, generators);
         let (capacity, most_recoveries) = most(tables.recoveries.capacity(), 3);
-        let recoveries = OwnedSlots::new(capacity, most_recoveries, recoveries);
+        let recoveries = OwnedSlots::new(capacity, most_recoveries, recoveries.into_iter());
         let groups = Groups::new(groups, splits.groups());
         let shapes = Shapes::new(node, read.entries.keys().map(Key::kind));
         let now = grace.now();
@@ -281,6 +290,7 @@ impl Plane {
             members: read.slots,
             generators,
             recoveries,
+            rings,
             splits,
             groups,
             shapes,

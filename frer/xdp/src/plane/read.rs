@@ -1,13 +1,17 @@
 //! Counters of the node, and resets.
 
-use onbeat_frer::counters::Counters;
+use std::sync::atomic::Ordering;
+
 use onbeat_frer::reading::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
 
+use super::recovery::RecoveryState;
 use super::{AppliedStream, Plane};
 use crate::abi::constants as c;
-use crate::abi::{frer_port_counters, frer_recovery, frer_recovery_record, frer_request};
+use crate::abi::{frer_port_counters, frer_recovery_record, frer_request};
 use crate::compile::State;
 use crate::error::Result;
+
+const LOST_SHOWN: usize = std::mem::offset_of!(frer_recovery_record, lost_shown) / 8;
 
 impl Plane {
     /// Returns the counters of a stream; `None`: no such stream.
@@ -26,7 +30,7 @@ impl Plane {
             }
             let individual = match member.does.individual {
                 c::NONE => None,
-                slot => Some(self.read_recovery(slot)?),
+                slot => Some(self.read_recovery(slot)),
             };
             members.push(MemberReading { input, enc_errored, individual });
         }
@@ -39,7 +43,7 @@ impl Plane {
                 let resets = self.tables.generator_records.get(slot).resets;
                 generation = Some(GenerationReading { next, resets });
             }
-            State::Recovery(slot) => recovery = Some(self.read_recovery(slot)?),
+            State::Recovery(slot) => recovery = Some(self.read_recovery(slot)),
         }
         Ok(Some(StreamReading { members, generation, recovery, output }))
     }
@@ -48,14 +52,17 @@ impl Plane {
         self.names.get(name).map(|number| self.stream(*number))
     }
 
-    fn read_recovery(&self, slot: u32) -> Result<RecoveryReading> {
-        let record = self.tables.recovery_records.get(slot);
-        let r = self.tables.recoveries.get_locked(&slot)?.unwrap_or_default();
-        Ok(RecoveryReading {
-            counters: counters(&r, &record),
-            recov_seq_num: r.recov_seq_num,
-            take_any: r.take_any != 0,
-        })
+    fn read_recovery(&self, slot: u32) -> RecoveryReading {
+        let state = RecoveryState::read(&self.tables, slot);
+        let mut counters = state.counters();
+        // Around packets on other CPUs it may be read as less than before.
+        let shown = &self.tables.recovery_records.entry(slot)[LOST_SHOWN];
+        counters.lost = counters.lost.max(shown.fetch_max(counters.lost, Ordering::Relaxed));
+        RecoveryReading {
+            counters,
+            recov_seq_num: state.recov_seq_num(),
+            take_any: state.take_any(),
+        }
     }
 
     /// Returns the counters of a port's programs for frames that no stream counts.
@@ -88,46 +95,4 @@ impl Plane {
         }
         Ok(true)
     }
-}
-
-/// Returns the counters of a recovery function. All are listed here and in [`add`]: the compiler detects a
-/// missing one.
-fn counters(r: &frer_recovery, record: &frer_recovery_record) -> Counters {
-    Counters {
-        out_of_order: record.out_of_order,
-        rogue: record.rogue,
-        passed: r.passed,
-        discarded: r.discarded,
-        lost: record.lost,
-        lost_before_first: record.lost_before_first,
-        tagless: record.tagless,
-        resets: record.resets,
-        // Counted by the daemon.
-        latent_error_resets: 0,
-    }
-}
-
-/// Adds to the counters of a recovery function.
-pub(super) fn add(r: &mut frer_recovery, record: &mut frer_recovery_record, more: &Counters) {
-    let Counters {
-        out_of_order,
-        rogue,
-        passed,
-        discarded,
-        lost,
-        lost_before_first,
-        tagless,
-        resets,
-        latent_error_resets: _,
-    } = counters(r, record) + *more;
-    *r = frer_recovery { passed, discarded, ..*r };
-    *record = frer_recovery_record {
-        out_of_order,
-        rogue,
-        lost,
-        tagless,
-        resets,
-        lost_before_first,
-        ..*record
-    };
 }

@@ -1,7 +1,8 @@
 //! Deferred release of entries that are no longer referenced but may still be in use by running programs.
 
-use super::Plane;
 use super::index::IndexSlot;
+use super::rings::{self, Ring};
+use super::Plane;
 use crate::error::Result;
 
 /// An item to free once no program can still use it.
@@ -15,6 +16,7 @@ pub(super) enum RetiredItem {
     IndexSlot(IndexSlot),
     Generator(u32),
     Recovery(u32),
+    Ring(Ring),
     Split(u32),
     Group(u32),
 }
@@ -67,7 +69,13 @@ impl Plane {
             RetiredItem::Member { slot, stream } => self.free_member(slot, stream),
             RetiredItem::IndexSlot(place) => self.tables.l2().free(place),
             RetiredItem::Generator(slot) => self.generators.free(slot),
-            RetiredItem::Recovery(slot) => self.recoveries.free(slot),
+            RetiredItem::Recovery(slot) => {
+                if let Some(ring) = rings::of(&self.tables.recoveries.get(slot).config) {
+                    self.rings.free(ring);
+                }
+                self.recoveries.free(slot);
+            }
+            RetiredItem::Ring(ring) => self.rings.free(ring),
             RetiredItem::Split(slot) => self.splits.free(slot),
             RetiredItem::Group(slot) => self.groups.free(slot),
         }

@@ -4,10 +4,9 @@ use libbpf_rs::ProgramMut;
 use onbeat_frer::counters::Counters;
 
 use super::Plane;
-use super::read::add;
+use super::recovery;
 use crate::abi::constants as c;
 use crate::compile::State;
-use crate::error::Result;
 
 impl Plane {
     /// Returns the program on a port's interface, and the one for replicas that leave by it, of a plane
@@ -32,9 +31,6 @@ impl Plane {
     /// Adds to the counters of a stream's sequence recovery, or of a member's individual recovery. Not for
     /// planes with traffic: concurrent increments may be lost.
     ///
-    /// # Errors
-    /// The kernel refuses.
-    ///
     /// # Panics
     /// There is no such function.
     #[doc(hidden)]
@@ -43,7 +39,7 @@ impl Plane {
         stream: &str,
         member: Option<usize>,
         more: &Counters,
-    ) -> Result<()> {
+    ) {
         let applied = self.applied(stream).expect("a stream of this name");
         let slot = match (member, applied.state) {
             (Some(index), _) => applied.members[index].does.individual,
@@ -51,11 +47,10 @@ impl Plane {
             (None, _) => c::NONE,
         };
         assert_ne!(slot, c::NONE, "no such recovery function");
-        let mut recovery = self.tables.recoveries.get_locked(&slot)?.expect("a slot of the table");
+        let mut recovery = self.tables.recoveries.get(slot);
         let mut record = self.tables.recovery_records.get(slot);
-        add(&mut recovery, &mut record, more);
-        self.tables.recoveries.set(&slot, &recovery)?;
+        recovery::add(&mut recovery, &mut record, more);
+        self.tables.recoveries.set(slot, &recovery);
         self.tables.recovery_records.set(slot, &record);
-        Ok(())
     }
 }

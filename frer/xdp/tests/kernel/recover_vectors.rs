@@ -36,7 +36,7 @@ impl<'a> Recoveries<'a> {
         node.apply(&streams);
         for (index, function) in case.functions.iter().enumerate() {
             let member = (function.role() == Role::Individual).then_some(0);
-            node.plane.add_to_counters(&name(index), member, &function.preset.into()).unwrap();
+            node.plane.add_to_counters(&name(index), member, &function.preset.into());
         }
         let roles = case.functions.iter().map(Function::role).collect();
         Self { ingress: node.ingress(0), node, roles }

@@ -1,0 +1,180 @@
+//! The state of a recovery function in the tables (abi/frer.h), and its counters.
+
+use onbeat_frer::counters::Counters;
+
+use super::Tables;
+use crate::abi::constants as c;
+use crate::abi::{frer_recovery, frer_recovery_record};
+
+/// The head at BEGIN (7.4.3.3). Its generation differs from that of an empty word of a ring.
+pub(super) const BEGIN: u64 =
+    1 << c::HEAD_GENERATION | c::HEAD_TAKE_ANY | c::NUMBER_MASK as u64;
+
+/// Tries to read a state that no packet changes meanwhile.
+const READS: usize = 8;
+
+/// The state of one function, read while packets may change it.
+#[derive(Debug)]
+pub(super) struct RecoveryState {
+    function: frer_recovery,
+    record: frer_recovery_record,
+    window: Tally,
+}
+
+/// Seen numbers in the window, and those of them from before the first number since the last reset.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Tally {
+    seen: u64,
+    early: u64,
+}
+
+impl RecoveryState {
+    /// Reads a function; of one with traffic, the last of several tries.
+    pub(super) fn read(tables: &Tables, slot: u32) -> Self {
+        let mut state = Self::read_once(tables, slot);
+        for _ in 0..READS {
+            let again = tables.recoveries.get(slot);
+            if (again.head, again.passed) == (state.function.head, state.function.passed) {
+                break;
+            }
+            state = Self::read_once(tables, slot);
+        }
+        state
+    }
+
+    fn read_once(tables: &Tables, slot: u32) -> Self {
+        let function = tables.recoveries.get(slot);
+        let record = tables.recovery_records.get(slot);
+        let word = |epoch: u32| {
+            let word = epoch & u32::from(function.config.ring_mask);
+            let (line, word) = (word / c::INLINE_WORDS, (word % c::INLINE_WORDS) as usize);
+            if u32::from(function.config.ring_mask) < c::INLINE_WORDS {
+                return function.ring[word];
+            }
+            let line = function.config.ring + line;
+            tables.rings.get(line.min(tables.rings.capacity() - 1)).word[word]
+        };
+        let window = tally(&function, word);
+        Self { function, record, window }
+    }
+
+    /// Returns RecovSeqNum.
+    pub(super) fn recov_seq_num(&self) -> u16 {
+        position(&self.function) as u16
+    }
+
+    /// Returns TakeAny.
+    pub(super) fn take_any(&self) -> bool {
+        take_any(&self.function)
+    }
+
+    /// Returns the counters. All are listed here and in [`add`]: the compiler detects a missing one.
+    pub(super) fn counters(&self) -> Counters {
+        let Self { function, record, window } = self;
+        let distance = distance(function);
+        let before_first = u64::from(function.config.history_length).saturating_sub(1);
+        let numbers = if is_match(function) {
+            record.match_from
+        } else {
+            function.passed.saturating_sub(record.tagless_passed)
+        };
+        let left = record.distance + distance + record.seen + window.seen;
+        let early = record.early_distance + distance.min(before_first);
+        let early = early + record.early_seen + window.early;
+        Counters {
+            out_of_order: record.out_of_order,
+            rogue: record.rogue,
+            passed: function.passed,
+            discarded: function.discarded,
+            lost: left.saturating_sub(numbers),
+            lost_before_first: early.saturating_sub(record.early_passed),
+            tagless: record.tagless,
+            resets: record.resets,
+            // Counted by the daemon.
+            latent_error_resets: 0,
+        }
+    }
+}
+
+/// Adds to the counters of a recovery function.
+pub(super) fn add(
+    function: &mut frer_recovery,
+    record: &mut frer_recovery_record,
+    more: &Counters,
+) {
+    let Counters {
+        out_of_order,
+        rogue,
+        passed,
+        discarded,
+        lost,
+        lost_before_first,
+        tagless,
+        resets,
+        latent_error_resets: _,
+    } = *more;
+    function.passed += passed;
+    function.discarded += discarded;
+    record.out_of_order += out_of_order;
+    record.rogue += rogue;
+    record.distance += lost;
+    if is_match(function) {
+        record.match_from += passed;
+    }
+    // Packets passed before the sums began are part of no distance.
+    record.distance += passed;
+    record.early_distance += lost_before_first;
+    record.tagless += tagless;
+    record.resets += resets;
+}
+
+fn is_match(function: &frer_recovery) -> bool {
+    u32::from(function.config.flags) & c::RECOVERY_MATCH != 0
+}
+
+fn take_any(function: &frer_recovery) -> bool {
+    function.head & c::HEAD_TAKE_ANY != 0
+}
+
+fn is_young(function: &frer_recovery) -> bool {
+    function.head & c::HEAD_YOUNG != 0
+}
+
+fn position(function: &frer_recovery) -> u32 {
+    function.head as u32 & c::POSITION_MASK
+}
+
+/// The position of the first number since the last reset.
+fn first(function: &frer_recovery) -> u32 {
+    c::FIRST_LAP | (function.head >> c::HEAD_FIRST) as u32 & c::NUMBER_MASK
+}
+
+/// Positions from the first number since the last reset to RecovSeqNum, modulo the laps of a position.
+fn distance(function: &frer_recovery) -> u64 {
+    if take_any(function) || is_match(function) {
+        return 0;
+    }
+    u64::from(position(function).wrapping_sub(first(function)) & c::POSITION_MASK)
+}
+
+/// Counts the seen numbers of the window in the words of the ring, which `word` returns by epoch.
+fn tally(function: &frer_recovery, word: impl Fn(u32) -> u64) -> Tally {
+    if take_any(function) || is_match(function) {
+        return Tally::default();
+    }
+    // The first number is not in the ring.
+    let mut tally = Tally { seen: is_young(function).into(), early: 0 };
+    let generation = (function.head >> c::HEAD_GENERATION) as u32;
+    let newest = position(function);
+    for back in 0..u32::from(function.config.history_length) {
+        let position = newest.wrapping_sub(back) & c::POSITION_MASK;
+        let epoch = position >> c::SEEN_SHIFT;
+        let word = word(epoch);
+        let is_epoch = (word >> c::SEEN_BITS) as u32 == generation << c::EPOCH_BITS | epoch;
+        if is_epoch && word >> (position % c::SEEN_BITS) & 1 != 0 {
+            tally.seen += 1;
+            tally.early += u64::from(is_young(function) && position < first(function));
+        }
+    }
+    tally
+}

@@ -1,0 +1,158 @@
+//! Runs all interleavings of a few packets through `bpf/recover.h`, with fewer bits than the programs have, and
+//! compares each end with the sequential algorithm: `explore.c`, which this test compiles in several geometries.
+//!
+//! The proof has its control: known mistakes are inserted into the text of `recover.h`, and each must be found.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use onbeat_testing::TemporaryDirectory;
+
+/// Bits of a number, bits of the position in a word, words of the ring; the length of the history.
+type Geometry = (u32, u32, u32, u32);
+
+/// The longest histories of their rings: two windows and one word.
+const GEOMETRIES: [Geometry; 4] = [(5, 2, 4, 6), (5, 1, 4, 3), (4, 2, 2, 2), (5, 2, 4, 3)];
+
+/// What one run explores: CPUs, packets of each, starts, and options.
+type Run<'a> = (u32, u32, u32, &'a [&'a str]);
+
+const RUNS: [Run<'_>; 9] = [
+    (2, 2, 400, &[]),
+    (2, 4, 4, &[]),
+    (3, 2, 2, &[]),
+    (2, 2, 200, &["reset"]),
+    (2, 2, 20, &["timeout"]),
+    (2, 2, 10, &["timeout", "individual"]),
+    (2, 3, 60, &["match"]),
+    (2, 2, 60, &["match", "reset"]),
+    (2, 2, 4, &["match", "timeout", "individual"]),
+];
+
+/// The folder of the crate.
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Compiles the explorer with a text of `recover.h`.
+fn compile(directory: &Path, recover: &str, (number, shift, ring, _): Geometry) -> PathBuf {
+    fs::write(directory.join("recover.h"), recover).unwrap();
+    let program = directory.join(format!("explore-{number}-{shift}-{ring}"));
+    let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
+    let output = Command::new(clang)
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"])
+        .arg(format!("-DGEOMETRY_NUMBER={number}"))
+        .arg(format!("-DGEOMETRY_SHIFT={shift}"))
+        .arg(format!("-DGEOMETRY_RING={ring}"))
+        .arg("-I")
+        .arg(directory)
+        .arg("-I")
+        .arg(root().join("tests/explore"))
+        .arg("-I")
+        .arg(root().join("../../abi"))
+        .arg(root().join("tests/explore/explore.c"))
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .expect("clang, which also compiles the BPF programs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+/// Runs the explorer; `Err` has its report of a wrong end.
+fn explore(
+    program: &Path,
+    length: u32,
+    (cpus, packets, starts, options): Run<'_>,
+) -> Result<String, String> {
+    let numbers = [cpus, packets, length, starts, 1].map(|number| number.to_string());
+    let output = Command::new(program).args(numbers).args(options).output().unwrap();
+    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    if output.status.success() {
+        return Ok(text(&output.stdout));
+    }
+    Err(text(&output.stderr))
+}
+
+fn recover() -> String {
+    fs::read_to_string(root().join("bpf/recover.h")).unwrap()
+}
+
+#[test]
+fn every_interleaving_ends_as_a_sequential_order() {
+    let directory = TemporaryDirectory::new("explore");
+    for geometry in GEOMETRIES {
+        let program = compile(directory.path(), &recover(), geometry);
+        for run in RUNS {
+            match explore(&program, geometry.3, run) {
+                Ok(counts) => eprint!("{geometry:?} {run:?}: {counts}"),
+                Err(report) => panic!("{geometry:?} {run:?}: {report}"),
+            }
+        }
+    }
+}
+
+/// A mistake: its text, and what it replaces.
+const MISTAKES: [(&str, &str, &str); 10] = [
+    (
+        "the head is stored",
+        "if (recover_cas(&f->r->head, head, next) != head)\n\t\treturn RECOVER_AGAIN;\n\tif (delta != 1)",
+        "recover_store(&f->r->head, next);\n\tif (delta != 1)",
+    ),
+    (
+        "numbers are recorded without an atomic operation",
+        "if (recover_cas(at, word, next) != word)\n\t\treturn RECOVER_AGAIN;",
+        "recover_store(at, next);",
+    ),
+    ("tags have no lap", "return position >> FRER_SEEN_SHIFT;", "return (position & FRER_NUMBER_MASK) >> FRER_SEEN_SHIFT;"),
+    ("a later word is replaced", "if (is_later(", "if (0 && is_later("),
+    (
+        "the time stamp follows the commit",
+        "restart_timer(r, now);\n\treturn commit(f, head, claim);",
+        "{\n\t\tenum outcome outcome = commit(f, head, claim);\n\t\trestart_timer(r, now);\n\t\treturn outcome;\n\t}",
+    ),
+    ("a number behind leaves the head as it is", "__u64 next = touched(head);", "__u64 next = head;"),
+    (
+        "the head is not loaded again after the time stamp",
+        "head = recover_load(&r->head);\n\t\tif (head & ~before & FRER_HEAD_RUNNING)\n\t\t\treturn RECOVER_AGAIN;",
+        "",
+    ),
+    ("a rogue number ignores claims ahead", "if (delta > 0) {\n\t\t\tposition", "if (0) {\n\t\t\tposition"),
+    (
+        "a duplicate ahead leaves the head as it is",
+        "if (delta <= 0)\n\t\t\t\treturn RECOVER_DUPLICATE;",
+        "if (1)\n\t\t\t\treturn RECOVER_DUPLICATE;",
+    ),
+    ("the first number is not recorded", "if (head & FRER_HEAD_YOUNG && position ==", "if (0 && position =="),
+];
+
+#[test]
+fn known_mistakes_are_found() {
+    let directory = TemporaryDirectory::new("mistakes");
+    let right = recover();
+    for (name, text, mistake) in MISTAKES {
+        assert_eq!(right.matches(text).count(), 1, "{name}: recover.h has this text once");
+        let wrong = right.replace(text, mistake);
+        let found = GEOMETRIES.iter().any(|&geometry| {
+            let program = compile(directory.path(), &wrong, geometry);
+            RUNS.iter().any(|&run| match explore(&program, geometry.3, run) {
+                Ok(_) => false,
+                Err(report) => {
+                    eprintln!("{name}: {geometry:?} {run:?}: {report}");
+                    true
+                }
+            })
+        });
+        assert!(found, "not found: {name}");
+    }
+}
+
+#[test]
+fn a_short_ring_is_found() {
+    let directory = TemporaryDirectory::new("short-ring");
+    // Four words of four numbers hold a history of 6.
+    let program = compile(directory.path(), &recover(), (5, 2, 4, 8));
+    let found = RUNS.iter().any(|&run| explore(&program, 8, run).is_err());
+    assert!(found, "a ring that is shorter than two windows and one word");
+}
