@@ -27,6 +27,7 @@ mod error;
 mod file;
 mod lateness;
 mod launcher;
+mod lead;
 mod limits;
 mod outcome;
 mod port;

@@ -17,7 +17,7 @@ pub fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<
 }
 
 /// Options of a port that receives `others` beside POWERLINK, and confirms transmissions if
-/// `confirm`. It does not spin: a node's thread has a real-time policy by default.
+/// `confirm`. It does not spin: a node's thread has a real-time policy by default, and would block its CPU.
 pub(crate) fn options(confirm: bool, others: &[EtherType]) -> PortOptions {
     PortOptions {
         ether_types: [&[EtherType::POWERLINK], others].concat(),

@@ -14,6 +14,7 @@ use onbeat_wire::powerlink::MessageType;
 use crate::ahead::ReceivedAhead;
 use crate::lateness::{self, Lateness};
 use crate::launcher::Launcher;
+use crate::lead::WakeLead;
 use crate::responder::Responder;
 use crate::store::Store;
 use crate::transmitter::Transmitter;
@@ -63,6 +64,7 @@ pub struct Runner<S: Station> {
     lateness: Lateness,
     /// The instant of a managing node's next SoC.
     soc_ns: u64,
+    lead: WakeLead,
     events: VecDeque<(u64, S::Event)>,
     counts: Counts,
 }
@@ -91,6 +93,7 @@ impl<S: Station> Runner<S> {
             latest_ns: 0,
             lateness: Lateness::new(),
             soc_ns: 0,
+            lead: WakeLead::new(),
             events: VecDeque::with_capacity(KEPT),
             counts: Counts::default(),
         })
@@ -215,9 +218,7 @@ impl<S: Station> Runner<S> {
         self.station.start(self.port.now().0);
         self.after(None, &mut process)?;
         while go_on(&self.station) {
-            let latest = self.port.now().after(MAX_WAIT_NS);
-            let deadline = self.station.next_deadline_ns().map_or(latest, Time);
-            unless_down(self.port.wait(deadline.min(latest)))?;
+            self.wait()?;
             // Frames first: a delay of this thread does not make them late.
             while let Some(frame) = self.received()? {
                 let (at_ns, stamp) = (self.port.now().0, frame.stamp);
@@ -265,6 +266,29 @@ impl<S: Station> Runner<S> {
                     self.bus.record(response, driver);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Waits for a frame or the next deadline. The thread wakes before a SoC, and waits actively for its instant.
+    fn wait(&mut self) -> Result<()> {
+        let now = self.port.now();
+        let latest = now.after(MAX_WAIT_NS);
+        let deadline = self.station.next_deadline_ns().map_or(latest, Time).min(latest);
+        let soc = self.station.managing().and_then(|managing| managing.awaited_soc_ns());
+        let Some((soc_ns, cycle_ns)) = soc.filter(|(soc_ns, _)| *soc_ns == deadline.0) else {
+            unless_down(self.port.wait(deadline))?;
+            return Ok(());
+        };
+        let wake = Time(self.lead.before(soc_ns, cycle_ns));
+        if unless_down(self.port.wait(wake))?.unwrap_or(true) {
+            return Ok(());
+        }
+        if now < wake {
+            self.lead.woke(self.port.now().since(wake));
+        }
+        while self.port.now() < deadline {
+            std::hint::spin_loop();
         }
         Ok(())
     }
