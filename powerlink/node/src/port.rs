@@ -16,7 +16,7 @@ pub fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<
     onbeat_link::open(backend, namespace, interface, options(false, &[]))
 }
 
-/// Options of a port that receives `others` beside POWERLINK, and confirms transmissions if
+/// Options of a port that receives `others` besides POWERLINK, and confirms transmissions if
 /// `confirm`. It does not spin: a node's thread has a real-time policy by default.
 pub(crate) fn options(confirm: bool, others: &[EtherType]) -> PortOptions {
     PortOptions {
