@@ -42,7 +42,7 @@ struct port_slot {
 	struct port_copy copies[PORT_COPIES];
 };
 
-/* Octets of a frame without its outer VLAN tag, from the destination address on. */
+/* Octets of a frame without its outer VLAN tag, starting at the destination address. */
 struct port_filter {
 	__u64 value[PORT_FILTER_WORDS];
 	__u64 mask[PORT_FILTER_WORDS];

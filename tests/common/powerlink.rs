@@ -17,7 +17,7 @@ pub(crate) fn row<'a>(result: &'a Value, figure: &str, first: &str) -> &'a Vec<V
     found.and_then(Value::as_array).unwrap_or_else(|| panic!("{first} in {rows:?}"))
 }
 
-/// A cycle and time-outs that a busy machine can meet.
+/// A cycle and timeouts that a busy machine can meet.
 pub(crate) const NETWORK: &str = r#"
 [network]
 cycle-us = 20000

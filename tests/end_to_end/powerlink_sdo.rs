@@ -1,4 +1,4 @@
-//! `onbeat powerlink sdo` with nodes of the program, by UDP and on the bus.
+//! `onbeat powerlink sdo` with nodes of the program, over UDP and on the bus.
 //!
 //! ```text
 //!  plk0 onbeat powerlink mn --- hub --- cn onbeat powerlink cn plk0
@@ -18,7 +18,7 @@ use onbeat_testing::Feature;
 use onbeat_wire::powerlink::{Body, Message, NmtState};
 use serde_json::Value;
 
-/// A cycle and time-outs that a busy machine can meet.
+/// A cycle and timeouts that a busy machine can meet.
 const NETWORK: &str = r#"
 [network]
 cycle-us = 10000
@@ -148,7 +148,7 @@ fn an_access_without_an_answer_names_its_cause() {
     let silent = "node 3 at 192.168.100.3:3819 did not answer within 0.2 s; check";
     fails(&["read", "3", "1008", "--timeout", "200ms"], silent);
     let no_server =
-        "node 2 at 192.168.100.2:3819 has no SDO server by UDP; configure virtual-ethernet";
+        "node 2 at 192.168.100.2:3819 has no SDO server over UDP; configure virtual-ethernet";
     fails(&["read", "2", "1008"], no_server);
     fails(
         &["read", "9", "1008", "--address", "192.168.100.2"],

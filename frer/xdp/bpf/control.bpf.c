@@ -32,7 +32,7 @@ static __always_inline void reset(__u32 slot, __u64 now)
 	if (!find_recovery(slot, &f))
 		return;
 	bpf_spin_lock(&f.r->lock);
-	/* An expired time-out that has not been applied yet came first. */
+	/* An expired timeout that has not been applied yet came first. */
 	if (timer_expired(f.r, now))
 		recovery_reset(&f);
 	recovery_reset(&f);

@@ -109,7 +109,7 @@ static __always_inline void timer_restart(struct frer_recovery *r, __u64 now)
 	r->running = 1;
 }
 
-/* 7.4.3.2.4: whether no packet has passed the function for its reset time-out. */
+/* 7.4.3.2.4: whether no packet has passed the function for its reset timeout. */
 static __always_inline bool timer_expired(const struct frer_recovery *r, __u64 now)
 {
 	return r->running && r->config.timeout_ns &&

@@ -16,8 +16,9 @@ pub fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<
     onbeat_link::open(backend, namespace, interface, options(false, &[]))
 }
 
-/// Options of a port that receives `others` beside POWERLINK, and confirms transmissions if
-/// `confirm`. It does not spin: a node's thread has a real-time policy by default, and would block its CPU.
+/// Options of a port that receives `others` besides POWERLINK, and confirms transmissions if
+/// `confirm`. It does not spin: a node's thread has a real-time policy by default, and
+/// would block its CPU.
 pub(crate) fn options(confirm: bool, others: &[EtherType]) -> PortOptions {
     PortOptions {
         ether_types: [&[EtherType::POWERLINK], others].concat(),

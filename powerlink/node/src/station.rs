@@ -1,4 +1,4 @@
-//! The interface between a runner and a node, beside that of a bus.
+//! The interface between a runner and a node, besides that of a bus.
 
 use std::fmt::Debug;
 use std::net::SocketAddrV4;

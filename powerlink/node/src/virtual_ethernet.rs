@@ -12,7 +12,7 @@ use crate::Station;
 use crate::datagrams::Datagrams;
 use crate::error::StartError;
 
-/// EtherTypes that its port receives beside POWERLINK: IP and address resolution.
+/// EtherTypes that its port receives besides POWERLINK: IP and address resolution.
 pub(crate) const ETHER_TYPES: [EtherType; 2] = [EtherType::IPV4, EtherType::ARP];
 
 /// Counters of a virtual Ethernet.

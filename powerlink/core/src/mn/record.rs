@@ -44,7 +44,7 @@ impl ManagingNode {
         self.stations.iter().map(BootRecord::from)
     }
 
-    /// The instant of the next SoC, in nanoseconds, or of the present one while it is due.
+    /// The instant of the next SoC, in nanoseconds, or of the current one while it is due.
     pub fn next_soc_ns(&self) -> u64 {
         self.soc_ns
     }

@@ -22,7 +22,7 @@ use udp::UdpClient;
 pub enum ClientError {
     /// The operating system cannot send to the address, or reports that it is unreachable.
     #[error(
-        "cannot reach node {node} at {address} by UDP: {source}; check its address and the route to it"
+        "cannot reach node {node} at {address} over UDP: {source}; check its address and the route to it"
     )]
     Unreachable {
         /// The node.
@@ -34,7 +34,7 @@ pub enum ClientError {
     },
     /// No process has the port.
     #[error(
-        "node {node} at {address} has no SDO server by UDP; configure virtual-ethernet there, or use \
+        "node {node} at {address} has no SDO server over UDP; configure virtual-ethernet there, or use \
          --interface on the bus"
     )]
     NoServer {
@@ -43,7 +43,7 @@ pub enum ClientError {
         /// Its address.
         address: SocketAddrV4,
     },
-    /// The server is silent by UDP.
+    /// The server is silent over UDP.
     #[error(
         "node {node} at {address} did not answer within {timeout_s} s; check its address and state, and raise \
          --timeout if its cycle is long"
@@ -53,7 +53,7 @@ pub enum ClientError {
         node: NodeId,
         /// Its address.
         address: SocketAddrV4,
-        /// The time-out, in seconds.
+        /// The timeout, in seconds.
         timeout_s: f64,
     },
     /// The server closed the connection: it was reset, or needed the connection for another client.
@@ -78,7 +78,7 @@ pub enum ClientError {
     NoManagingNode {
         /// The interface.
         interface: String,
-        /// The time-out, in seconds.
+        /// The timeout, in seconds.
         timeout_s: f64,
     },
     /// The managing node does not let node 253 send.
@@ -91,7 +91,7 @@ pub enum ClientError {
         interface: String,
         /// `identify` or `invite`.
         missing: &'static str,
-        /// The time-out, in seconds.
+        /// The timeout, in seconds.
         timeout_s: f64,
     },
     /// The node does not answer on the bus.
@@ -104,7 +104,7 @@ pub enum ClientError {
         interface: String,
         /// The node.
         node: NodeId,
-        /// The time-out, in seconds.
+        /// The timeout, in seconds.
         timeout_s: f64,
     },
 }
@@ -114,7 +114,7 @@ trait Transport: std::fmt::Debug {
     /// Executes a request.
     fn execute(&mut self, request: Request) -> Result<CompletedRequest, ClientError>;
 
-    /// Closes the connection. Without it, the server closes after its time-out.
+    /// Closes the connection. Without it, the server closes after its timeout.
     fn close(&mut self);
 }
 
@@ -127,7 +127,7 @@ const READ_TOGETHER: usize = MAX_SEGMENT / 4;
 pub struct ObjectClient(Box<dyn Transport>);
 
 impl ObjectClient {
-    /// A client over UDP; the default address is that of the node's id. The time-out in nanoseconds is the longest
+    /// A client over UDP; the default address is that of the node's id. The timeout in nanoseconds is the longest
     /// silence of the node.
     ///
     /// # Errors

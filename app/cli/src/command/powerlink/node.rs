@@ -94,7 +94,7 @@ impl ManagingNodeOptions {
             (Some(path), None) => File::load(path)?,
             (Some(path), Some(project)) => File::load(path)?.with_project(project),
             (None, Some(project)) => File::of_project(project),
-            (None, None) => return Err(Failure::new("no network: name its file, or use --cdc")),
+            (None, None) => return Err(Failure::new("no network: add its file, or use --cdc")),
         };
         self.options.admit(&file)?;
         let path = self.file.as_deref().or(self.cdc.as_deref()).unwrap_or(Path::new(""));

@@ -46,8 +46,8 @@ enum Sdo {
 
 /// Read objects of a node
 ///
-/// Prints each value by the type of its object, which is known for the communication profile, and for other objects
-/// by --xdd. Values of unknown type are octets. Several objects are read by one command if the node has it.
+/// Prints each value in the type of its object. The types of the communication profile are known; --xdd adds those of
+/// other objects. Values of unknown type are octets. One SDO command reads several objects if the node supports this.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -101,13 +101,13 @@ struct Peer {
     /// IP address of the node [default: 192.168.100.ID]
     #[arg(long, value_name = "ADDRESS", conflicts_with = "interface")]
     address: Option<Ipv4Addr>,
-    /// Interface on the bus of the node: access by frames instead of UDP
+    /// Interface on the bus of the node: send frames on the bus instead of UDP datagrams
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
     /// Device description or configuration of the node, with names and types of its objects
     #[arg(long, value_name = "PATH")]
     xdd: Option<PathBuf>,
-    /// Longest silence of the node
+    /// Maximum time without a response of the node
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     timeout: Duration,
     /// Print JSON
@@ -193,7 +193,9 @@ impl WriteOptions {
     fn octets(&self, catalog: &Catalog) -> Result<Vec<(ObjectId, Vec<u8>)>> {
         if let Some(path) = &self.file {
             let [object] = &self.values[..] else {
-                return Err(Failure::new("--file is the value of one object; name it only"));
+                return Err(Failure::new(
+                    "--file contains the value of one object; remove the other objects and values",
+                ));
             };
             let octets = file::read(path, MAX_TRANSFER as u64);
             let octets = octets.map_err(|error| unusable(path, "read", &error))?;
@@ -204,7 +206,10 @@ impl WriteOptions {
                 let object = find(catalog, name)?;
                 Ok((object, catalog.octets(object, value).map_err(Failure::new)?))
             }
-            _ => Err(Failure::new(format!("object {:?} has no value; write it behind", pair[0]))),
+            _ => Err(Failure::new(format!(
+                "object {:?} has no value; write it after the object",
+                pair[0]
+            ))),
         });
         pairs.collect()
     }
