@@ -192,6 +192,17 @@ impl Error {
             _ => false,
         }
     }
+
+    /// Returns true if the interface was removed: the port stays unusable.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        match self {
+            Error::Io { source, .. } | Error::Module { source, .. } => {
+                matches!(source.raw_os_error(), Some(libc::ENXIO | libc::ENODEV))
+            }
+            _ => false,
+        }
+    }
 }
 
 fn bounds(allowed: &RangeInclusive<usize>) -> String {

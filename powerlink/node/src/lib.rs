@@ -31,6 +31,7 @@ mod lead;
 mod limits;
 mod outcome;
 mod port;
+mod progress;
 mod realtime;
 mod responder;
 mod runner;

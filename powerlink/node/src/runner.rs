@@ -181,6 +181,11 @@ impl<S: Station> Runner<S> {
         self.events.iter().map(|(time_ns, event)| (*time_ns, event))
     }
 
+    /// The number of events, of which the last are recorded.
+    pub(crate) fn event_count(&self) -> u64 {
+        self.counts.forgotten + self.events.len() as u64
+    }
+
     /// The counters.
     pub fn counts(&self) -> Counts {
         Counts { late: self.station.late_requests(), ..self.counts }
@@ -211,13 +216,25 @@ impl<S: Station> Runner<S> {
     /// The port fails. A link that is down is not a failure: the node continues once it is up.
     pub fn run(
         &mut self,
-        mut process: impl FnMut(&mut S),
+        process: impl FnMut(&mut S),
         mut go_on: impl FnMut(&S) -> bool,
+    ) -> Result<()> {
+        self.run_observed(process, |runner| go_on(&runner.station))
+    }
+
+    /// The same; `go_on` can read the events up to now.
+    ///
+    /// # Errors
+    /// As [`Runner::run`].
+    pub(crate) fn run_observed(
+        &mut self,
+        mut process: impl FnMut(&mut S),
+        mut go_on: impl FnMut(&Self) -> bool,
     ) -> Result<()> {
         self.lateness.start();
         self.station.start(self.port.now().0);
         self.after(None, &mut process)?;
-        while go_on(&self.station) {
+        while go_on(self) {
             self.wait()?;
             // Frames first: a delay of this thread does not make them late.
             while let Some(frame) = self.received()? {

@@ -10,7 +10,7 @@ use onbeat_netdev::Namespace;
 use onbeat_powerlink::ethernet;
 use onbeat_powerlink::od::Abort;
 use onbeat_powerlink::od::ObjectId;
-use onbeat_powerlink::od::profile::{FEATURES, SDO_MULTIPLE};
+use onbeat_powerlink::od::profile::{FEATURES, NODE_ID, SDO_MULTIPLE};
 use onbeat_powerlink::sdo::{CompletedRequest, MAX_SEGMENT, Request, UDP_PORT};
 use onbeat_wire::powerlink::NodeId;
 
@@ -42,6 +42,19 @@ pub enum ClientError {
         node: NodeId,
         /// Its address.
         address: SocketAddrV4,
+    },
+    /// Another node has the address.
+    #[error(
+        "node {node} was addressed, but the host at {address} answers as node {found}; use this id, or the address \
+         of node {node}"
+    )]
+    OtherNode {
+        /// The addressed node.
+        node: NodeId,
+        /// The address.
+        address: Ipv4Addr,
+        /// The node id of the host (0x1F93/1).
+        found: NodeId,
     },
     /// The server is silent over UDP.
     #[error(
@@ -127,18 +140,35 @@ const READ_TOGETHER: usize = MAX_SEGMENT / 4;
 pub struct ObjectClient(Box<dyn Transport>);
 
 impl ObjectClient {
-    /// A client over UDP; the default address is that of the node's id. The timeout in nanoseconds is the longest
-    /// silence of the node.
+    /// A client over UDP; the default address is that of the node's id. At another address, the
+    /// node id of the host (0x1F93/1) is checked first. The timeout in nanoseconds is the longest silence of the node.
     ///
     /// # Errors
-    /// There is no route to the address.
+    /// There is no route to the address, no answer from it, or another node has it.
     pub fn by_udp(
         node: NodeId,
         address: Option<Ipv4Addr>,
         timeout_ns: u64,
     ) -> Result<Self, ClientError> {
+        let chosen = address.filter(|address| *address != ethernet::address(node));
         let address = SocketAddrV4::new(address.unwrap_or(ethernet::address(node)), UDP_PORT);
-        Ok(ObjectClient(Box::new(UdpClient::open(node, address, timeout_ns)?)))
+        let mut client = ObjectClient(Box::new(UdpClient::open(node, address, timeout_ns)?));
+        if chosen.is_some() {
+            client.check_node(node, *address.ip())?;
+        }
+        Ok(client)
+    }
+
+    /// Refuses a host that has another node id. A frame of SDO over UDP has none; a node without the object passes.
+    fn check_node(&mut self, node: NodeId, address: Ipv4Addr) -> Result<(), ClientError> {
+        let read = self.execute_read(Request::Read(NODE_ID))?.result;
+        let Ok(&[found]) = read.as_deref() else { return Ok(()) };
+        let found = NodeId(found);
+        // The active one of redundant managing nodes has two ids (EPSG DS 302-A).
+        if found == node || found.is_managing() && node == NodeId::MN {
+            return Ok(());
+        }
+        Err(ClientError::OtherNode { node, address, found })
     }
 
     /// A client on the bus, as node 253 of an interface of this namespace.
