@@ -24,6 +24,8 @@ pub(crate) fn options(confirm: bool, others: &[EtherType]) -> PortOptions {
         ether_types: [&[EtherType::POWERLINK], others].concat(),
         receive_buffers: BUFFERS,
         confirm,
+        // Each cycle has frames that wake the process: SoC and SoA.
+        wake_when_answered: false,
         ..PortOptions::default()
     }
 }

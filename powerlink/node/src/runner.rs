@@ -238,12 +238,12 @@ impl<S: Station> Runner<S> {
             self.wait()?;
             // Frames first: a delay of this thread does not make them late.
             while let Some(frame) = self.received()? {
-                let (at_ns, stamp) = (self.port.now().0, frame.stamp);
+                let (at_ns, stamp, answered) = (self.port.now().0, frame.stamp, frame.answered);
                 let late_ns = lateness::since(stamp);
-                let late = !frame.answered && self.is_over(&frame)?;
+                let late = !answered && self.is_over(&frame)?;
                 let octets = self.port.octets(&frame);
                 match self.station.controlled() {
-                    Some(controlled) if frame.answered => {
+                    Some(controlled) if answered => {
                         controlled.handle_answered_frame(at_ns, octets);
                     }
                     Some(controlled) if late => controlled.handle_late_frame(at_ns, octets),
@@ -252,7 +252,8 @@ impl<S: Station> Runner<S> {
                 // When it was received, not when this thread was scheduled.
                 let received_ns = at_ns.saturating_sub(late_ns.unwrap_or(0));
                 self.after(Some((received_ns, frame)), &mut process)?;
-                if let Some(late_ns) = late_ns {
+                // No wakeup follows an answered poll: the next frame brings it.
+                if let Some(late_ns) = late_ns.filter(|_| !answered) {
                     self.lateness.handled(stamp, late_ns);
                 }
             }
