@@ -151,8 +151,8 @@ pub enum Error {
     /// The kernel module is not loaded.
     #[error(
         "interface {interface:?}: back end module requires onbeat.ko, which is not loaded; \
-         run \"modprobe onbeat\"; if it is not installed, \"make -C kmod install\" \
-         in the sources installs it by DKMS"
+         run \"modprobe onbeat\"; if it is not installed, install the package onbeat-dkms \
+         (in a checkout: make -C kmod install)"
     )]
     NoModule {
         /// The interface.

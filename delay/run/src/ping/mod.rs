@@ -19,6 +19,8 @@ use crate::options::ReportOptions;
 use crate::thread_options::ThreadOptions;
 use result::ProbeResults;
 
+pub use result::clock_error;
+
 /// A STAMP session.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PingOptions {
