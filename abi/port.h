@@ -42,7 +42,7 @@ struct port_slot {
 	struct port_copy copies[PORT_COPIES];
 };
 
-/* Octets of a frame without its outer VLAN tag, from the destination address on. */
+/* Octets of a frame without its outer VLAN tag, starting at the destination address. */
 struct port_filter {
 	__u64 value[PORT_FILTER_WORDS];
 	__u64 mask[PORT_FILTER_WORDS];
@@ -84,8 +84,15 @@ enum port_transmission {
 	PORT_TRANSMIT_NONE,	/* not at all, as the driver would drop it: frames are delivered */
 };
 
+/* The state of the process. A wakeup costs response time: more than the answer itself. */
+enum port_process {
+	PORT_AWAKE,
+	PORT_WAITS_FOR_ALL,	   /* woken for each request */
+	PORT_WAITS_FOR_UNANSWERED, /* woken for requests that it must answer itself */
+};
+
 struct port_state {
-	__u64 asleep;		     /* the process waits for a wakeup */
+	__u64 process;		     /* enum port_process */
 	__u64 answered_unreported;   /* no room for a record */
 	__u64 unanswered_unreported; /* neither answered nor reported */
 	__u64 transmission;	     /* enum port_transmission */

@@ -134,7 +134,7 @@ struct onbeat_confirmation {
 	__u64 number;
 	/* At, cycle: the due time, by the attachment's clock. */
 	__u64 due_ns;
-	/* Sent: the time at which the frame's memory was released, by CLOCK_REALTIME. */
+	/* Sent: the time at which the frame's memory was released, CLOCK_REALTIME. */
 	__u64 released_ns;
 	__u32 slot;
 	/* enum onbeat_cause, enum onbeat_outcome */

@@ -1,6 +1,10 @@
 //! Nodes of the program connected by a cable, and their results.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver as Lines};
+use std::thread;
+use std::time::Instant;
 
 use onbeat_lab::traffic::{Receiver, socket};
 use onbeat_lab::world::die_with_parent;
@@ -17,7 +21,7 @@ pub(crate) fn row<'a>(result: &'a Value, figure: &str, first: &str) -> &'a Vec<V
     found.and_then(Value::as_array).unwrap_or_else(|| panic!("{first} in {rows:?}"))
 }
 
-/// A cycle and time-outs that a busy machine can meet.
+/// A cycle and timeouts that a busy machine can meet.
 pub(crate) const NETWORK: &str = r#"
 [network]
 cycle-us = 20000
@@ -110,9 +114,40 @@ pub(crate) fn hub<const N: usize>(names: [&str; N]) -> (Handle, [Handle; N]) {
 }
 
 pub(crate) fn start(handle: &Handle, arguments: &[&str]) -> Child {
+    start_with(handle, arguments, Stdio::inherit())
+}
+
+fn start_with(handle: &Handle, arguments: &[&str], errors: Stdio) -> Child {
     let mut command = Command::new(program());
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
     // A test that fails leaves no node.
     die_with_parent(&mut command);
     handle.namespace().start_in(&mut command).spawn().unwrap()
+}
+
+/// The same, with the lines of its standard error.
+pub(crate) fn start_and_read(handle: &Handle, arguments: &[&str]) -> (Child, Lines<String>) {
+    let mut child = start_with(handle, arguments, Stdio::piped());
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (line, read) = mpsc::channel();
+    // The thread ends with the program, and reads all: the program must not wait for it.
+    thread::spawn(move || {
+        for text in lines.map_while(Result::ok) {
+            let _ = line.send(text);
+        }
+    });
+    (child, read)
+}
+
+/// Waits for a line with a text.
+pub(crate) fn wait_for_line(lines: &Lines<String>, text: &str) {
+    let (until, mut before) = (Instant::now() + super::BOUND, Vec::new());
+    // A node that fails again and again prints lines without end.
+    while let Ok(line) = lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        if line.contains(text) {
+            return;
+        }
+        before.push(line);
+    }
+    panic!("no line {text:?} in {before:#?}");
 }

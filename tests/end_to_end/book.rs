@@ -38,6 +38,8 @@ pub(crate) struct Page<'a> {
     pub(crate) setup: &'a [(&'a str, &'a str)],
     /// Commands that start with this text need more than their exit status 0 and the shown output.
     pub(crate) special: &'a [(&'a str, Expectation<'a>)],
+    /// Parts of commands that leave a reader time to type, and shorter ones that are executed instead.
+    pub(crate) shorter: &'a [(&'a str, &'a str)],
     /// Whether the page shows all output. Otherwise a command without shown output may print any, and times of
     /// whole seconds are reduced: they are those of a user.
     pub(crate) shows_all: bool,
@@ -65,6 +67,7 @@ impl Page<'_> {
         prepare: &|_| (),
         setup: &[],
         special: &[],
+        shorter: &[],
         shows_all: false,
     };
 }
@@ -255,9 +258,7 @@ impl Station {
     /// Runs the command of a step and checks its exit status and output; returns the fault.
     fn play(&mut self, place: &str, step: &Step, page: &Page<'_>) -> Result<(), String> {
         let before = self.printed().len();
-        let short = shortened(&step.command);
-        let command = if page.shows_all { &step.command } else { &short };
-        let (output, status) = self.run(place, command);
+        let (output, status) = self.run(place, &page.executed(&step.command));
         let may_fail = page.of(step).any(|special| matches!(special, Expectation::AnyResult));
         let status = status.trim_start_matches(MARK).trim();
         if !(status == "0" || may_fail && status == "1") {
@@ -287,6 +288,13 @@ impl<'a> Page<'a> {
         special.map(|(_, expectation)| *expectation)
     }
 
+    /// The executed form of a command.
+    fn executed(&self, command: &str) -> String {
+        let command = if self.shows_all { command.to_owned() } else { shortened(command) };
+        let replace = |command: String, (long, short): &(&str, &str)| command.replace(long, short);
+        self.shorter.iter().fold(command, replace)
+    }
+
     /// Builds the network, and executes the page.
     pub(crate) fn follow(&self) {
         let mut network = Topology::default();
@@ -309,7 +317,7 @@ impl<'a> Page<'a> {
             assert_eq!(status, format!("{MARK} 0"), "{command:?}: {output:#?}");
         }
         let first = self.stations[0];
-        let mut played = 0;
+        let mut played = Vec::new();
         for block in self::document(document).blocks() {
             if is_left_out(&block) {
                 continue;
@@ -324,20 +332,20 @@ impl<'a> Page<'a> {
                 "console" => {
                     for step in steps(&block) {
                         self.play(&mut boxes, &step);
-                        played += 1;
+                        played.push(step.command);
                     }
                 }
                 _ => {}
             }
         }
-        assert!(played > 0, "{}: no command", self.document);
+        assert!(!played.is_empty(), "{}: no command", self.document);
         for (start, _) in self.special {
-            let is_used = self::document(document)
-                .blocks()
-                .iter()
-                .flat_map(steps)
-                .any(|step| step.command.starts_with(start));
+            let is_used = played.iter().any(|command| command.starts_with(start));
             assert!(is_used, "{}: no command {start:?}", self.document);
+        }
+        for (long, _) in self.shorter {
+            let is_used = played.iter().any(|command| command.contains(long));
+            assert!(is_used, "{}: no command with {long:?}", self.document);
         }
     }
 

@@ -211,7 +211,7 @@ fn rogue_packets_resets_and_interfaces_are_reported() {
 
     send(other, 0);
     let reported =
-        follower.wait(1, "the time-out", |event| event.stream.as_deref() == Some("pause"));
+        follower.wait(1, "the timeout", |event| event.stream.as_deref() == Some("pause"));
     assert_eq!(reported.detail, reset(Function::Sequence, Cause::TimeOut));
 
     let handle = world.handle("a").unwrap();

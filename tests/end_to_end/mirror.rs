@@ -121,7 +121,7 @@ fn live_delays_equal_those_of_a_capture() {
     assert_eq!((code, packets(&found, "lost")), (0, 0), "{found:#}");
     assert!(value(&found, "delays") > f64::from(PACKETS));
     let said = notes(&found);
-    assert!(said.contains("mon: stamped by the kernel, by CLOCK_MONOTONIC"), "{said}");
+    assert!(said.contains("mon: stamped by the kernel, with CLOCK_MONOTONIC"), "{said}");
     assert!(said.contains("not by the NIC: "), "{said}");
     assert!(said.contains("the ring dropped no packet"), "{said}");
 

@@ -10,8 +10,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
 use crate::common::json::{can_validate, validate};
-use crate::common::powerlink::{NETWORK, Pair, end, row, start};
-use crate::common::{TemporaryFile, can, can_run, program, run, wait_for};
+use crate::common::powerlink::{NETWORK, Pair, end, row, start, start_and_read, wait_for_line};
+use crate::common::{CommandOutput, TemporaryFile, can, can_run, program, run, run_in, wait_for};
 use onbeat_delay::capture::Reader;
 use onbeat_lab::traffic::{Receiver, socket};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
@@ -234,6 +234,95 @@ fn the_program_boots_a_network() {
     assert!(back[5].as_u64().unwrap() > 0, "{values:?}");
     let events = found["figures"]["events"]["rows"].as_array().unwrap();
     assert!(events.iter().any(|row| row[1] == "node 1: operational"), "{events:?}");
+}
+
+/// The run prints what happens, and at its end the cause for each node.
+#[test]
+fn a_network_that_does_not_come_up_has_a_cause() {
+    if !can(&[]) {
+        return;
+    }
+    let text =
+        NETWORK.replace("pres-timeout-us = 15000", "pres-timeout-us = 15000\nmandatory = true");
+    let (file, pair) = (TemporaryFile::with("absent.toml", &text), Pair::new());
+    let managing = ["powerlink", "mn", file.name(), "--seconds", "3", "--json"];
+    let CommandOutput { code, out, err } = run_in(pair.mn.namespace(), &managing);
+    let found: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    assert_eq!(code, 1, "{found:#}");
+    assert!(
+        err.contains("node 240: NOT_ACTIVE -> PRE_OPERATIONAL_1: no other managing node"),
+        "{err}"
+    );
+    let own = "node 240 is in PRE_OPERATIONAL_1, not in OPERATIONAL; last change: NOT_ACTIVE -> \
+               PRE_OPERATIONAL_1: no other managing node; not all mandatory nodes are configured";
+    let absent = "node 1 is in step \"identification\"; no IdentResponse: check that it runs, its id and its cable";
+    let causes = found["causes"].as_array().unwrap().iter();
+    let causes: Vec<&Value> = causes.map(|cause| &cause["statement"]).collect();
+    assert_eq!(causes, [own, absent], "{found:#}");
+    for cause in [own, absent] {
+        assert!(err.contains(&format!("onbeat: {cause}\n")), "{err}");
+    }
+
+    let quiet = ["--seconds", "0.5", "--json", "--quiet"];
+    let controlled = [&["powerlink", "cn", file.name(), "--node", "1"], &quiet[..]].concat();
+    let CommandOutput { code, err, .. } = run_in(pair.cn.namespace(), &controlled);
+    assert_eq!(code, 1, "{err}");
+    let cause = "onbeat: node 1 is in NOT_ACTIVE, not in OPERATIONAL; last change: ";
+    assert!(err.starts_with(cause), "{err}");
+    assert!(err.contains("no SoC or SoA since then; check the cable"), "{err}");
+    assert_eq!(err.lines().count(), 1, "without progress: {err}");
+}
+
+/// A refused object of the configuration is the cause, with its abort.
+#[test]
+fn a_refused_configuration_has_a_cause() {
+    if !can(&[]) {
+        return;
+    }
+    let (one, pair) = (TemporaryFile::with("has.toml", NETWORK), Pair::new());
+    // The node has no second input.
+    let inputs = "input = [{ name = \"second\", type = \"u16\" }, { name";
+    let text = NETWORK.replace("input = [{ name", inputs);
+    let file = TemporaryFile::with("refused.toml", &text);
+    let controlled = pair.controlled(&one);
+    let arguments = ["powerlink", "mn", file.name(), "--json"];
+    let (managing, lines) = start_and_read(&pair.mn, &arguments);
+    // Printed as it happens.
+    let failed = "node 1 failed: configuration of object 1A00/00 refused, 0x06";
+    wait_for_line(&lines, failed);
+    let (code, found) = end(managing);
+    end(controlled);
+    assert_eq!(code, Some(1), "{found:#}");
+    let causes = found["causes"].as_array().unwrap().iter();
+    let mut causes = causes.filter_map(|cause| cause["statement"].as_str());
+    let of_node = causes.find(|cause| cause.starts_with("node 1 is in step ")).expect("a cause");
+    assert!(of_node.contains("configuration of object 1A00/00 refused, 0x06"), "{of_node}");
+}
+
+#[test]
+fn a_managing_node_without_its_interface_has_a_result() {
+    if !can(&[]) {
+        return;
+    }
+    let (file, pair) = (TemporaryFile::with("removed.toml", NETWORK), Pair::new());
+    let mut tap = pair.frames_of_managing();
+    let mut managing = pair.managing(&file);
+    wait_for("its frames", || {
+        let mut frames = 0;
+        tap.receive(|_| frames += 1).expect("frames");
+        frames > 0
+    });
+    pair.mn.delete("mn").unwrap();
+    wait_for("its exit", || managing.try_wait().unwrap().is_some());
+    let output = managing.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("a result");
+    let cause = &found["causes"][0];
+    assert_eq!(cause["name"], "interface removed", "{found:#}");
+    assert!(
+        cause["statement"].as_str().unwrap().contains("interface \"mn\" was removed"),
+        "{cause}"
+    );
 }
 
 /// Frames on the cable during the configuration of a node.

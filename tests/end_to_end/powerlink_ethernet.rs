@@ -5,7 +5,9 @@
 //!  an unmanaged bus:     plk0 onbeat powerlink mn --- cn, a host like any other
 //! ```
 
-use crate::common::powerlink::{NETWORK, Pair, end, hub, row, start};
+use crate::common::powerlink::{
+    NETWORK, Pair, end, hub, row, start, start_and_read, wait_for_line,
+};
 use crate::common::{TemporaryFile, can, machine, wait_for};
 use onbeat_lab::traffic::{Receiver, socket};
 use onbeat_netdev::Handle;
@@ -117,6 +119,30 @@ fn a_host_in_basic_ethernet_is_reachable() {
         (&"in BASIC_ETHERNET at the end".into(), &true.into())
     );
     assert!(row(&found, "virtual Ethernet", "plk0")[2].as_u64().unwrap() >= 10, "{found:#}");
+}
+
+/// The node goes on without its virtual Ethernet, and reports that once.
+#[test]
+fn a_removed_virtual_ethernet_is_reported() {
+    if !can(&[Feature::Tap]) {
+        return;
+    }
+    let keys = "[managing]\nvirtual-ethernet = \"plk0\"\n";
+    let text = NETWORK.replace("[managing]\n", keys);
+    let (file, pair) = (TemporaryFile::with("tap.toml", &text), Pair::new());
+    let controlled = pair.controlled(&file);
+    let arguments = ["powerlink", "mn", file.name(), "--json"];
+    let (managing, lines) = start_and_read(&pair.mn, &arguments);
+    wait_for_line(&lines, "node 1: operational");
+    pair.mn.delete("plk0").unwrap();
+    let removed = "virtual Ethernet plk0 was removed: the node runs without it";
+    wait_for_line(&lines, removed);
+    let (code, found) = end(managing);
+    end(controlled);
+    assert_eq!(code, Some(0), "{found:#}");
+    let notes = found["notes"].as_array().unwrap().iter().filter_map(|note| note.as_str());
+    assert_eq!(notes.filter(|note| note.starts_with(removed)).count(), 1, "{found:#}");
+    assert!(lines.try_iter().all(|line| !line.contains(removed)), "it is reported once");
 }
 
 /// Both ends ping each other while process data continue; all frames on the bus are sent by invitation.

@@ -45,7 +45,7 @@ fn a_stopped_node_reports_its_late_response() {
     if !can(&[]) {
         return;
     }
-    // A time-out that the node meets although it is stopped. A mandatory node is configured before the long cycles.
+    // A timeout that the node meets although it is stopped. A mandatory node is configured before the long cycles.
     let text = NETWORK
         .replace("cycle-us = 20000", "cycle-us = 250000")
         .replace("pres-timeout-us = 15000", "pres-timeout-us = 200000\nmandatory = true");

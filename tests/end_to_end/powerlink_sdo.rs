@@ -1,4 +1,4 @@
-//! `onbeat powerlink sdo` with nodes of the program, by UDP and on the bus.
+//! `onbeat powerlink sdo` with nodes of the program, over UDP and on the bus.
 //!
 //! ```text
 //!  plk0 onbeat powerlink mn --- hub --- cn onbeat powerlink cn plk0
@@ -18,7 +18,7 @@ use onbeat_testing::Feature;
 use onbeat_wire::powerlink::{Body, Message, NmtState};
 use serde_json::Value;
 
-/// A cycle and time-outs that a busy machine can meet.
+/// A cycle and timeouts that a busy machine can meet.
 const NETWORK: &str = r#"
 [network]
 cycle-us = 10000
@@ -60,7 +60,7 @@ impl Network {
         let network = Network { mn, cn, tool, hub, managing, controlled, _file: file };
         wait_for("the node in OPERATIONAL", || {
             let ran = sdo(&network.mn, &["read", "240", "NMT_MNNodeCurrState_AU8/1"]);
-            ran.out.contains(": 253 ")
+            ran.out.contains(": 0xFD (OPERATIONAL)")
         });
         network
     }
@@ -105,7 +105,7 @@ fn objects_are_read_and_written_over_udp_and_on_the_bus() {
         }
         // Several objects by one command.
         let several = done(host, &with(&["read", "1", "1f8c", "1e40/2", "1020/4"]));
-        let expected = "1F8C/00 NMT_CurrNMTState_U8: 253 (0xfd)\n\
+        let expected = "1F8C/00 NMT_CurrNMTState_U8: 0xFD (OPERATIONAL)\n\
                         1E40/02 NWL_IpAddrTable_0h_REC.Addr_IPAD: 192.168.100.1\n\
                         1020/04 CFM_VerifyConfiguration_REC.VerifyConfInvalid_BOOL: true\n";
         assert_eq!(several, expected);
@@ -118,7 +118,7 @@ fn objects_are_read_and_written_over_udp_and_on_the_bus() {
         // The first abort is the last access.
         let ran = sdo(host, &with(&["write", "1", "1008", "x", "1f9a", "y"]));
         let expected = "1008/00 NMT_ManufactDevName_VS: node 1 aborted with 0x06010002: the object can only \
-                        be read\n";
+                        be read\n1F9A/00 NMT_HostName_VSTR: not written\n";
         assert_eq!((ran.code, ran.out.as_str()), (1, expected), "{}", ran.err);
         // Values of many segments, from and to files.
         let value: Vec<u8> = (0..4989_u32).map(|n| (n * 7 + n / 256) as u8).collect();
@@ -129,6 +129,12 @@ fn objects_are_read_and_written_over_udp_and_on_the_bus() {
         done(host, &[&["read", "240", "1f22/2", "--file", to.name()], option].concat());
         assert_eq!(std::fs::read(to.path()).unwrap(), octets);
     }
+    // The address of another node.
+    let other = ["read", "2", "1008", "--address", "192.168.100.1", "--timeout", "30s"];
+    let ran = sdo(mn, &other);
+    let expected =
+        "node 2 was addressed, but the host at 192.168.100.1 answers as node 1; use this id";
+    assert!(ran.code == 2 && ran.err.contains(expected), "{}{}", ran.out, ran.err);
     network.end();
 }
 
@@ -148,7 +154,7 @@ fn an_access_without_an_answer_names_its_cause() {
     let silent = "node 3 at 192.168.100.3:3819 did not answer within 0.2 s; check";
     fails(&["read", "3", "1008", "--timeout", "200ms"], silent);
     let no_server =
-        "node 2 at 192.168.100.2:3819 has no SDO server by UDP; configure virtual-ethernet";
+        "node 2 at 192.168.100.2:3819 has no SDO server over UDP; configure virtual-ethernet";
     fails(&["read", "2", "1008"], no_server);
     fails(
         &["read", "9", "1008", "--address", "192.168.100.2"],

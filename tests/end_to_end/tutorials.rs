@@ -10,15 +10,17 @@ use onbeat_testing::documents::documents;
 use onbeat_testing::{Feature, TemporaryDirectory, require_that};
 
 /// Executes a tutorial on boxes connected by these links.
-fn follow(name: &str, stations: &[&str], links: &[(&str, &str)]) {
+fn follow(name: &str, stations: &[&str], links: &[(&str, &str)], shorter: &[(&str, &str)]) {
     let document = format!("docs/tutorials/{name}");
-    Page { document: &document, stations, links, shows_all: true, ..Page::DEFAULT }.follow();
+    let page = Page { document: &document, stations, links, shorter, ..Page::DEFAULT };
+    Page { shows_all: true, ..page }.follow();
 }
 
 #[test]
 fn two_boxes_tutorial() {
     if can_run() {
-        follow("two-boxes.md", &["a", "b"], &[("a:eth1", "b:eth1"), ("a:eth2", "b:eth2")]);
+        let links = [("a:eth1", "b:eth1"), ("a:eth2", "b:eth2")];
+        follow("two-boxes.md", &["a", "b"], &links, &[("--for 20s", "--for 4s")]);
     }
 }
 
@@ -34,7 +36,7 @@ fn the_readme() {
         };
         let (document, stations) = ("README.md", &["a", "b"][..]);
         let page = Page { document, stations, links: &links, prepare: &prepare, ..Page::DEFAULT };
-        Page { shows_all: true, ..page }.follow();
+        Page { shows_all: true, shorter: &[("-c 2000", "-c 300")], ..page }.follow();
     }
 }
 
@@ -52,14 +54,15 @@ fn powerlink_tutorial() {
     // Its nodes run at real-time priority.
     machine::exclusive();
     if can_run() {
-        follow("powerlink.md", &["a", "b"], &[("a:eth1", "b:eth1")]);
+        follow("powerlink.md", &["a", "b"], &[("a:eth1", "b:eth1")], &[]);
     }
 }
 
 #[test]
 fn softirq_time_tutorial() {
     if can(&[Feature::Btf, Feature::Kernel(6, 3)]) {
-        follow("softirq-time.md", &["a", "b"], &[("a:eth1", "b:eth1")]);
+        let links = [("a:eth1", "b:eth1")];
+        follow("softirq-time.md", &["a", "b"], &links, &[("--for 20s", "--for 4s")]);
     }
 }
 
@@ -71,6 +74,7 @@ fn switch_delay_tutorial() {
             "switch-delay.md",
             &["a", "hop", "b"],
             &[("a:eth1", "hop:eth1"), ("hop:eth2", "b:eth1")],
+            &[],
         );
     }
 }

@@ -271,7 +271,8 @@ upgrade() {
 	before=$(node_pid)
 	start_frames
 	expect 0 apt install /packages/given/onbeat.deb /packages/given/onbeat-lab.deb
-	has_line 'node bridge still runs the previous version'
+	# It is not a service.
+	has_line 'node bridge still runs the previous version; to restart it: stop its "onbeat run"'
 	[ "$(node_pid)" = "$before" ] || fail "the upgrade restarts the node"
 	stop_frames
 	all_arrived || fail "the upgrade loses frames"
@@ -328,6 +329,7 @@ module() {
 purge() {
 	expect 0 apt purge onbeat onbeat-lab
 	inside test -f /etc/onbeat/bridge.toml || fail "the purge deletes a configuration of the administrator"
+	control inside test -e /sys/fs/bpf/onbeat
 	rm "$root/etc/onbeat/bridge.toml"
 	rmdir "$root/etc/onbeat"
 	[ ! -L "$drop_ins/guard.conf" ] || fail "the purge leaves a link to a drop-in"

@@ -90,7 +90,7 @@ fn one_line(status: &str) -> String {
     status.replace(['\n', '\r'], " ")
 }
 
-/// Half of the time-out of systemd, as `sd_watchdog_enabled(3)` recommends.
+/// Half of the timeout of systemd, as `sd_watchdog_enabled(3)` recommends.
 fn watchdog(usec: Option<&str>, pid: Option<&str>) -> Option<Duration> {
     let for_another = pid.is_some_and(|pid| pid != std::process::id().to_string());
     let usec: u64 = usec?.parse().ok().filter(|&usec| usec > 0 && !for_another)?;

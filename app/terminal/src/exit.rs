@@ -110,7 +110,7 @@ pub fn load_to_preview<T, E: Into<Failure>>(
 }
 
 /// Warns that a run would refuse a file that a command only reads.
-pub fn warn_of_refusal(refusal: impl Display) {
+fn warn_of_refusal(refusal: impl Display) {
     warn(format!("warning: a run would fail: {refusal}"));
 }
 

@@ -121,7 +121,7 @@ pub fn report_and_print(outcome: Outcome, json: bool, html: Option<&Path>) -> Re
 /// Checks, before the measurement, that a report can be written at this path.
 pub fn check_report(path: Option<&Path>) -> Result<()> {
     if let Some(path) = path.filter(|path| path.is_dir()) {
-        return Err(Failure::new(format!("--html: {path:?} is a directory; name a file in it")));
+        return Err(Failure::new(format!("--html: {path:?} is a directory; use a file in it")));
     }
     let directory = path.and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty());
     match directory {

@@ -52,14 +52,14 @@ pub fn check(command: &Command, matches: &ArgMatches) -> Result<()> {
         let NamedFile { full, .. } = output;
         if let Some(NamedFile { label, .. }) = inputs.iter().find(same) {
             return Err(Failure::new(format!(
-                "{full}: the command also reads this file ({label}), and would overwrite it; name another \
+                "{full}: the command also reads this file ({label}), and would overwrite it; use another \
                  file"
             )));
         }
         let clash = |other: &&NamedFile| !other.target.append || !output.target.append;
         if let Some(NamedFile { label, .. }) = outputs[..place].iter().filter(clash).find(same) {
             return Err(Failure::new(format!(
-                "{full}: {label} is also written to this file, and each would overwrite the other; name another \
+                "{full}: {label} is also written to this file, and each would overwrite the other; use another \
                  file"
             )));
         }

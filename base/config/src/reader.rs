@@ -304,7 +304,7 @@ impl<'a> Value<'a> {
             if let Some(meant) = suggestions::nearest(written, words()) {
                 help += &format!("; did you mean {meant:?}?");
             }
-            self.fault(format!("{written:?} is not known here"), help);
+            self.fault(format!("unknown value {written:?}"), help);
         }
         found.map(|&(_, value)| value)
     }

@@ -292,7 +292,7 @@ impl Walk {
             let uid = found.st_uid;
             let reason = format!(
                 "it exists, and belongs to another user or has other names (uid {uid}); remove it, or \
-                 name a file in a directory of your own"
+                 use a file in a directory of your own"
             );
             return Err(io::Error::new(ErrorKind::PermissionDenied, reason));
         }

@@ -78,7 +78,7 @@ pub enum Error {
         /// The error in the reply.
         reason: String,
     },
-    /// The interface of a journal entry is not the present one.
+    /// The interface of a journal entry is not the current one.
     #[error("interface {interface:?} is not the one that was changed: {why}; {remedy}")]
     NotIdentified {
         /// Its name when it was changed.

@@ -31,7 +31,7 @@ pub struct InterfaceIdentity {
     /// Its name when it was identified.
     #[serde(default)]
     name: String,
-    /// Its permanent hardware address, or the present one where it has none.
+    /// Its permanent hardware address, or the current one where it has none.
     #[serde(default)]
     mac: Option<String>,
     /// Index of the other end of a veth pair in the same namespace.

@@ -76,6 +76,12 @@ impl TapInterface {
         }
     }
 
+    /// Whether an error of [`Self::receive`] means that the interface was removed: it never returns.
+    #[must_use]
+    pub fn is_removal(error: &io::Error) -> bool {
+        error.raw_os_error() == Some(libc::EBADFD)
+    }
+
     /// Passes a frame to the network stack, without FCS; returns whether it had room.
     ///
     /// # Errors

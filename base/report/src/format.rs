@@ -145,14 +145,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) =
         text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let number: u32 =
-        number.parse().map_err(|_| "a whole number and its unit: 250us".to_owned())?;
+        number.parse().map_err(|_| "use a whole number and its unit, such as 250us".to_owned())?;
     let unit = match unit {
         "us" => Duration::from_micros(1),
         "ms" => Duration::from_millis(1),
         "s" => Duration::from_secs(1),
         "min" => Duration::from_secs(60),
         "h" => Duration::from_secs(3600),
-        _ => return Err("a whole number of us, ms, s, min or h: 250us".into()),
+        _ => return Err("use a whole number of us, ms, s, min or h, such as 250us".into()),
     };
     Ok(unit * number)
 }

@@ -79,7 +79,9 @@ impl Progress {
         }
         self.clear();
         self.write(&format!("{}\n", printable(text)));
-        self.last = None;
+        if self.style == Style::Live {
+            self.last = None;
+        }
     }
 
     /// Clears the live line. Also done on drop.
@@ -169,6 +171,17 @@ mod tests {
         }
         drop(progress);
         assert_eq!(screen.text(), "0 done\n100 done\n");
+    }
+
+    #[test]
+    fn a_line_in_a_log_repeats_no_progress() {
+        let screen = Screen::default();
+        let mut progress = screen.progress(Style::Plain);
+        let start = Instant::now();
+        progress.update_at(start, || "working".into());
+        progress.line("path 1 cut");
+        progress.update_at(start + LIVE_INTERVAL, || unreachable!("throttled"));
+        assert_eq!(screen.text(), "working\npath 1 cut\n");
     }
 
     #[test]

@@ -68,10 +68,10 @@ impl fmt::Display for EditError {
         match self {
             EditError::Emit(error) => error.fmt(f),
             EditError::TooManyVlans => {
-                write!(f, "no VLAN tag pushed: the frame has {MAX_VLANS} already")
+                write!(f, "no VLAN tag pushed: the frame already has {MAX_VLANS}")
             }
             EditError::AlreadyTagged(tag) => {
-                write!(f, "no R-TAG pushed: the frame has a sequence tag already ({tag})")
+                write!(f, "no R-TAG pushed: the frame already has a sequence tag ({tag})")
             }
         }
     }
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(run(&frame(&[VLAN_10]), push), Ok(frame(&[S_VLAN_5, VLAN_10])));
         assert_eq!(
             run(&frame(&[S_VLAN_5, VLAN_10]), push).unwrap_err().to_string(),
-            "no VLAN tag pushed: the frame has 2 already"
+            "no VLAN tag pushed: the frame already has 2"
         );
         let remove = vlan(VlanAction::Remove);
         assert_eq!(run(&frame(&[S_VLAN_5, VLAN_10]), remove), Ok(frame(&[VLAN_10])));
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(run(&frame(&[VLAN_10, R_TAG]), remove), Ok(frame(&[VLAN_10])));
         assert_eq!(
             run(&frame(&[R_TAG]), push).unwrap_err().to_string(),
-            "no R-TAG pushed: the frame has a sequence tag already (r-tag 4660)"
+            "no R-TAG pushed: the frame already has a sequence tag (r-tag 4660)"
         );
     }
 

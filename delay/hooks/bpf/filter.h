@@ -34,7 +34,7 @@ static __always_inline bool one_of(__u32 what, __u32 source, __u32 target, __u32
 	return (!(what & source) || by_source) && (!(what & target) || by_target);
 }
 
-/* Reads the packet from its network header on. */
+/* Reads the packet starting at its network header. */
 static __always_inline bool wanted(const struct sk_buff *skb)
 {
 	__u32 what = filter.what, transport = 40;

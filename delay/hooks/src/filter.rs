@@ -77,7 +77,7 @@ impl Filter {
             ["dst", "port", value] => {
                 once(&mut self.port, (FlowEndpoint::Target, number(value)?), term)
             }
-            [] => Err(FilterError("a term is missing beside \"and\"".into())),
+            [] => Err(FilterError("a term is missing before or after \"and\"".into())),
             _ => Err(FilterError(format!("unknown term {:?}", term.join(" ")))),
         }
     }
@@ -184,7 +184,7 @@ mod tests {
     fn an_invalid_term_is_named() {
         for (text, named) in [
             ("udp or tcp", "unknown term \"udp or tcp\""),
-            ("udp and", "beside \"and\""),
+            ("udp and", "before or after \"and\""),
             ("port 70000", "\"70000\""),
             ("host example", "invalid IP address \"example\""),
             ("udp and tcp", "same kind: \"tcp\""),

@@ -40,6 +40,6 @@ pub use hooks::HooksOptions;
 pub use method::{Method, MethodResult};
 pub use mirror::MirrorOptions;
 pub use options::ReportOptions;
-pub use ping::PingOptions;
+pub use ping::{PingOptions, clock_error};
 pub use scope::ScopeOptions;
 pub use two_captures::MatchOptions;

@@ -28,7 +28,7 @@ pub(crate) struct PacketOptions {
     /// Match each arrival with its reply, whose addresses and ports are exchanged
     #[arg(long)]
     pub(crate) reply: bool,
-    /// Compare only NUMBER octets of a packet, from the start of the IP header on, for truncated captures
+    /// Compare only NUMBER octets of a packet, starting at the IP header, for truncated captures
     #[arg(long, value_name = "NUMBER")]
     pub(crate) octets: Option<usize>,
     #[command(flatten)]
@@ -42,8 +42,7 @@ pub(crate) struct PacketOptions {
 /// Options of the required matches.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct MatchRequirement {
-    /// Fail if fewer packets are matched [default: 100]. At least half of the packets of the smaller side must match,
-    /// too
+    /// Fail if fewer packets, or less than half of the packets of the smaller side, are matched [default: 100]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) min_matched: Option<u64>,
 }
@@ -54,8 +53,7 @@ pub(crate) const MIN_MATCHED_OR_COUNT: &str = "100, or --count if that is less";
 /// The help of `--min-matched` of captures with another default.
 pub(crate) fn min_matched_help(default: &str) -> String {
     format!(
-        "Fail if fewer packets are matched [default: {default}]. At least half of the packets of the smaller side must \
-         match, too"
+        "Fail if fewer packets, or less than half of the packets of the smaller side, are matched [default: {default}]"
     )
 }
 

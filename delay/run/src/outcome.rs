@@ -25,7 +25,7 @@ const PERCENTILES: [(&str, f64); 6] = [
 /// Powers of ten: one packet in that number exceeds the reported bound.
 const ONE_IN: std::ops::RangeInclusive<i32> = 4..=9;
 
-/// The factor between the ends of an interval from which on a bound is not reported.
+/// The factor between the ends of an interval above which a bound is not reported.
 const WIDEST: f64 = 10.0;
 
 /// The reference of a delay.

@@ -280,7 +280,7 @@ fn apart(by_ns: i64, source: CaptureSource<'_>) -> String {
 
 fn clock_step(number: u64, by_ns: i64, source: CaptureSource<'_>, command: &CommandLine) -> String {
     let what = format!(
-        "{} from one packet on ({}), and not before: one of their clocks was set",
+        "{} since one packet ({}), but not before: one of their clocks was set",
         apart(by_ns, source),
         count(number, "packet")
     );

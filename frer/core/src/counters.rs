@@ -94,7 +94,7 @@ counters! {
         lost, "10.8.7", "Numbers that left the history unseen";
         lost_before_first, "extension", "The part of `lost` that precedes the first packet after a reset";
         tagless, "10.8.8", "Packets with no sequence number, whether accepted or not";
-        resets, "10.8.9", "Resets of sequence recovery, including BEGIN and time-outs";
+        resets, "10.8.9", "Resets of sequence recovery, including BEGIN and timeouts";
         latent_error_resets, "10.8.10", "Resets of the base of latent error detection";
     }
 }

@@ -223,7 +223,7 @@ pub trait DataPlane<E>: fmt::Debug {
     /// The kernel refuses.
     fn reset(&self, stream: &str) -> Result<bool, E>;
 
-    /// Resets recovery functions whose time-out has passed without a packet.
+    /// Resets recovery functions whose timeout has passed without a packet.
     ///
     /// # Errors
     /// The kernel refuses.

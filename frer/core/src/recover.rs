@@ -1,8 +1,8 @@
 //! The base recovery function (802.1CB 7.4.3), used for sequence recovery (7.4.2) and for
 //! individual recovery (7.5).
 //!
-//! The time-out needs no timer: each call first performs what a timer at [`RecoveryFunction::next_deadline`] would
-//! have performed. [`RecoveryFunction::expire`] applies the time-out of an idle stream; call it before reading
+//! The timeout needs no timer: each call first performs what a timer at [`RecoveryFunction::next_deadline`] would
+//! have performed. [`RecoveryFunction::expire`] applies the timeout of an idle stream; call it before reading
 //! counters too.
 
 use crate::counters::Counters;
@@ -50,7 +50,7 @@ impl Verdict {
 pub struct RecoveryFunction {
     /// Time of the last restart of the timer; `None`: not running since the last reset.
     restarted_ns: Option<u64>,
-    /// frerSeqRcvyResetMSec; 0: no time-out.
+    /// frerSeqRcvyResetMSec; 0: no timeout.
     reset_timeout_ns: u64,
     passed: u64,
     discarded: u64,
@@ -114,7 +114,7 @@ impl RecoveryFunction {
         verdict
     }
 
-    /// Resets the function if its time-out has passed; returns true if so. One reset per time-out, however
+    /// Resets the function if its timeout has passed; returns true if so. One reset per timeout, however
     /// late the call.
     pub fn expire(&mut self, now_ns: u64) -> bool {
         let expired = self.next_deadline().is_some_and(|deadline| now_ns >= deadline);
@@ -124,7 +124,7 @@ impl RecoveryFunction {
         expired
     }
 
-    /// Returns when to call [`RecoveryFunction::expire`]: the time-out, while the timer is running.
+    /// Returns when to call [`RecoveryFunction::expire`]: the timeout, while the timer is running.
     pub fn next_deadline(&self) -> Option<u64> {
         let restarted = self.restarted_ns.filter(|_| self.reset_timeout_ns != 0)?;
         Some(restarted.saturating_add(self.reset_timeout_ns))

@@ -66,7 +66,7 @@ pub enum Role {
 pub struct Recovery {
     /// frerSeqRcvyAlgorithm.
     pub algorithm: Algorithm,
-    /// frerSeqRcvyResetMSec; 0: no time-out.
+    /// frerSeqRcvyResetMSec; 0: no timeout.
     pub reset_timeout_ms: u32,
     /// frerSeqRcvyTakeNoSequence: pass frames that carry no sequence number.
     pub take_no_sequence: bool,
@@ -75,7 +75,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// Returns vector recovery without a time-out.
+    /// Returns vector recovery without a timeout.
     #[must_use]
     pub const fn vector(history_length: u16) -> Self {
         let algorithm = Algorithm::Vector { history_length };

@@ -12,8 +12,8 @@
 //!   `path_ns` and the time of `path_packets` packets, plus three readings.
 //! * **Rogue flood.** It starts with [`EventRules::rogue_packets`] rogue packets of a function without a pause of
 //!   [`EventRules::rogue_quiet_ns`], and ends with such a pause.
-//! * **Resets.** Requested resets are reported immediately. Time-outs, which are frequent in a stream slower
-//!   than its reset time-out, are reported together, at most once per [`EventRules::repeat_ns`].
+//! * **Resets.** Requested resets are reported immediately. Timeouts, which are frequent in a stream slower
+//!   than its reset timeout, are reported together, at most once per [`EventRules::repeat_ns`].
 //!
 //! A member contributes the packets that its individual recovery passes, so a sender stuck on one number is
 //! lost too. Without individual recovery it contributes the packets with a decodable tag.
@@ -35,7 +35,7 @@ pub struct EventRules {
     pub rogue_packets: u64,
     /// The pause that ends a flood.
     pub rogue_quiet_ns: u64,
-    /// Minimum interval between reports of time-outs.
+    /// Minimum interval between reports of timeouts.
     pub repeat_ns: u64,
 }
 
@@ -70,7 +70,7 @@ pub enum Function {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Cause {
-    /// No packet within the reset time-out.
+    /// No packet within the reset timeout.
     TimeOut,
     /// Management (frerSeqGenReset, frerSeqRcvyReset).
     Request,
@@ -138,7 +138,7 @@ impl fmt::Display for Function {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TimeOut => "by its time-out",
+            Self::TimeOut => "by its timeout",
             Self::Request => "on request",
         })
     }
@@ -318,9 +318,9 @@ fn growth(before: &mut u64, now: u64) -> u64 {
 #[derive(Debug, Clone)]
 struct ResetState {
     counted: u64,
-    /// Time-outs not yet reported.
+    /// Timeouts not yet reported.
     unreported: u64,
-    /// Time of the last report of time-outs.
+    /// Time of the last report of timeouts.
     reported_ns: Option<u64>,
 }
 

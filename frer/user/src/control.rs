@@ -40,7 +40,7 @@ impl ThreadState {
     }
 
     /// Reads the clock. If frames wait, the time is no later than their arrival: after a delay of this
-    /// thread, no time-out expires that they prevent.
+    /// thread, no timeout expires that they prevent.
     pub(crate) fn read_clock(&mut self) {
         // Before reading the ports: frames that arrive in between are later.
         let now_ns = Clock::read().now_ns();

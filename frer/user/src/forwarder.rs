@@ -166,7 +166,7 @@ impl Forwarding {
     }
 }
 
-/// Arrival times of frames. The processing time would be wrong: after a delay of this thread, time-outs would
+/// Arrival times of frames. The processing time would be wrong: after a delay of this thread, timeouts would
 /// expire that the waiting frames prevent, and duplicates would be accepted as first replicas.
 struct Times<'a> {
     clock: Clock,

@@ -166,7 +166,7 @@ impl UserPlane {
         Ok(())
     }
 
-    /// Returns the index of a port: its present one, or a free one.
+    /// Returns the index of a port: its current one, or a free one.
     fn place(&self, name: &str) -> Result<PortId> {
         self.ports.get(name).map_or_else(|| self.free_place(), |opened| Ok(opened.place))
     }

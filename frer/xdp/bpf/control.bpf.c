@@ -82,7 +82,7 @@ int frer_control(struct xdp_md *ctx)
 		}
 		return XDP_PASS;
 	case FRER_OP_RESET_RECOVERY:
-		/* An expired time-out that has not been applied yet came first. */
+		/* An expired timeout that has not been applied yet came first. */
 		if (expire_slot(slot, now) && find_recovery(slot, &f))
 			reset(slot, &f);
 		return XDP_PASS;

@@ -14,7 +14,7 @@ const volatile __u8 port;
 /* Programs under test take the time from the node table. */
 const volatile bool test_clock;
 
-/* Time-outs have a resolution of milliseconds: the cheap coarse clock is sufficient. */
+/* Timeouts have a resolution of milliseconds: the cheap coarse clock is sufficient. */
 static __always_inline __u64 now_ns(void)
 {
 	struct frer_node *n;

@@ -168,7 +168,7 @@ static __always_inline void restart_timer(__u32 slot, struct frer_recovery *r, _
 		forward_timer(slot, now);
 }
 
-/* 7.4.3.2.4: whether no packet has restarted the timer for its time-out. */
+/* 7.4.3.2.4: whether no packet has restarted the timer for its timeout. */
 static __always_inline bool timer_expired(struct frer_recovery *r, __u64 head, __u64 now)
 {
 	__u64 timeout = r->config.timeout_ns;

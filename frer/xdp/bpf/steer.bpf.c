@@ -18,7 +18,7 @@ struct {
 
 /*
  * Write the arrival time before the frame if the driver has room for meta data: CLOCK_MONOTONIC,
- * with the resolution of a tick, as for time-outs.
+ * with the resolution of a tick, as for timeouts.
  */
 static __always_inline void stamp(struct xdp_md *ctx)
 {

@@ -381,7 +381,7 @@ fn ring_words(history_length: u16) -> u16 {
 }
 
 /// Returns the kernel's form of a recovery function's parameters. Its clock advances in steps of `tick_ns`,
-/// so a time stamp may be that old: with this addition to the time-out it never expires early.
+/// so a time stamp may be that old: with this addition to the timeout it never expires early.
 pub fn recovery(recovery: &Recovery, individual: bool, tick_ns: u64) -> frer_recovery_config {
     let mut flags = 0;
     let history_length = match recovery.algorithm {

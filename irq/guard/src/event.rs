@@ -39,7 +39,7 @@ pub enum Event {
     /// One scan could not read all files and threads: the next continues it. Until it is complete, priorities
     /// follow the last complete scan, and rules apply to all processes that read a socket.
     ScanPartial,
-    /// All limits are in use: from this process on, processes share one limit for each budget.
+    /// All limits are in use: starting with this process, processes share one limit for each budget.
     LimitsFull {
         /// Processes that have a limit of their own.
         processes: u64,

@@ -12,3 +12,4 @@ EXPORT(port_responses);
 EXPORT(port_record);
 EXPORT(port_state);
 EXPORT_ENUM(port_transmission);
+EXPORT_ENUM(port_process);

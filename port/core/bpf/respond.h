@@ -192,8 +192,9 @@ static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct f
 	struct port_record *record;
 	struct port_state *s;
 	struct request m = {};
-	__u64 transmission, wake;
+	__u64 transmission, process;
 	__u32 zero = 0;
+	bool wakes;
 	int action;
 
 	all = bpf_map_lookup_elem(&responses, &zero);
@@ -223,9 +224,10 @@ static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct f
 	record->tci = bpf_ntohs(f->tci);
 	record->length = m.length;
 	action = record->answered_ns ? transmit(ctx, transmission) : XDP_DROP;
-	/* A wakeup costs response time: only a sleeping process is woken. */
-	wake = *(volatile __u64 *)&s->asleep ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-	bpf_ringbuf_submit(record, wake);
+	process = *(volatile __u64 *)&s->process;
+	wakes = process == PORT_WAITS_FOR_ALL ||
+		(process == PORT_WAITS_FOR_UNANSWERED && !record->answered_ns);
+	bpf_ringbuf_submit(record, wakes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 	return action;
 }
 

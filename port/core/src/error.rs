@@ -151,8 +151,8 @@ pub enum Error {
     /// The kernel module is not loaded.
     #[error(
         "interface {interface:?}: back end module requires onbeat.ko, which is not loaded; \
-         run \"modprobe onbeat\"; if it is not installed, \"make -C kmod install\" \
-         in the sources installs it by DKMS"
+         run \"modprobe onbeat\"; if it is not installed, install the package onbeat-dkms \
+         (in a checkout: make -C kmod install)"
     )]
     NoModule {
         /// The interface.
@@ -188,6 +188,17 @@ impl Error {
         match self {
             Error::Io { source, .. } | Error::Module { source, .. } => {
                 source.raw_os_error() == Some(libc::ENETDOWN)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns true if the interface was removed: the port stays unusable.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        match self {
+            Error::Io { source, .. } | Error::Module { source, .. } => {
+                matches!(source.raw_os_error(), Some(libc::ENXIO | libc::ENODEV))
             }
             _ => false,
         }

@@ -25,6 +25,9 @@ pub struct PortOptions {
     /// [`crate::Port::wait`] polls the rings and the clock instead of sleeping, without system calls while it waits
     /// for frames only. Uses a whole core.
     pub spin: bool,
+    /// `xdp`: wake the process for each request that the driver answers. If false, the process receives them together
+    /// with the next other frame; the wakeup would delay the answer by some microseconds.
+    pub wake_when_answered: bool,
     /// Confirm transmissions. The caller must read confirmations: [`crate::Port::wait`] returns at once while any
     /// are pending. Launches and responses that could not be sent are reported in any case.
     pub confirm: bool,
@@ -51,6 +54,7 @@ impl Default for PortOptions {
             receive_buffers: 256,
             clock: Clock::Monotonic,
             spin: false,
+            wake_when_answered: true,
             confirm: true,
             mode: None,
             copy: false,

@@ -208,7 +208,7 @@ pub trait Port: Send {
     /// [`crate::Error::Io`].
     fn receive(&mut self) -> Result<Option<ReceivedFrame>>;
 
-    /// Returns the octets of a received frame: from the destination address on, without the outer VLAN tag and FCS.
+    /// Returns the octets of a received frame: starting at the destination address, without the outer VLAN tag and FCS.
     ///
     /// # Panics
     /// The frame belongs to another port.
@@ -246,10 +246,10 @@ pub trait Port: Send {
     /// The launch clock.
     fn clock(&self) -> Clock;
 
-    /// The present time of the launch clock.
+    /// The current time of the launch clock.
     fn now(&self) -> Time;
 
-    /// The present time of the NIC's clock, in nanoseconds.
+    /// The current time of the NIC's clock, in nanoseconds.
     ///
     /// # Errors
     /// [`crate::Error::Unsupported`]; [`crate::Error::Io`].

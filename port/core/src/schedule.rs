@@ -41,7 +41,7 @@ impl Schedule {
         self.set(PlannedLaunch { slot, first: time, period: None, next_cycle: 0, next: time });
     }
 
-    /// Sends the slot at `first`, and every `period` nanoseconds from then on; replaces its planned launch.
+    /// Sends the slot at `first`, and every `period` nanoseconds after it; replaces its planned launch.
     pub(crate) fn every(&mut self, slot: Slot, first: Time, period: u64) {
         debug_assert!(period > 0);
         self.set(PlannedLaunch { slot, first, period: Some(period), next_cycle: 0, next: first });

@@ -43,7 +43,7 @@ pub struct DiagnosticDevice {
 }
 
 impl DiagnosticDevice {
-    /// A device with the address `mac` for the objects of `peer`; `timeout_ns` is the time-out of its connection.
+    /// A device with the address `mac` for the objects of `peer`; `timeout_ns` is the timeout of its connection.
     pub fn new(mac: MacAddress, peer: NodeId, timeout_ns: u64) -> Self {
         DiagnosticDevice {
             mac,

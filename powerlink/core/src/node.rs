@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 /// A state machine on a bus.
 pub trait Node {
-    /// Handles a received frame, from its destination address on and without FCS. Frames for other nodes or of
+    /// Handles a received frame, starting at its destination address and without FCS. Frames for other nodes or of
     /// other protocols are ignored.
     fn handle_frame(&mut self, now_ns: u64, frame: &[u8]);
 

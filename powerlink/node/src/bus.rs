@@ -103,7 +103,7 @@ impl Bus {
         self.observer.frames()
     }
 
-    /// Adds a frame of the bus, from its destination address on. Times are nanoseconds of any clock.
+    /// Adds a frame of the bus, starting at its destination address. Times are nanoseconds of any clock.
     pub fn observe(&mut self, time_ns: u64, frame: &[u8]) {
         if let Some(response) = self.take(time_ns, frame) {
             self.record(response, true);
@@ -212,7 +212,7 @@ impl Bus {
             (count > 0, "hidden nodes", count, "nodes"),
             (count == 0 || polled > 0, "polls without a response in time", lost, "polls"),
             (!hidden.contains(&NodeId::MN), "unsolicited or late responses", unasked, "frames"),
-            (true, "changes of the address behind a node id", addresses, ""),
+            (true, "changes of the address of a node id", addresses, ""),
             (true, "frames from a foreign address", foreign, "frames"),
             (true, "malformed frames", self.frames().malformed, "frames"),
         ] {

@@ -15,7 +15,7 @@ use crate::error::StartError;
 /// shortly before the node's next deadline.
 const DATAGRAMS: usize = 4;
 
-/// Time before the node's next deadline, in nanoseconds, from which on no datagram is taken: more than the handling of
+/// Time before the node's next deadline, in nanoseconds, during which no datagram is taken: more than the handling of
 /// one takes.
 const MARGIN_NS: u64 = 20_000;
 

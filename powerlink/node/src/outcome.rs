@@ -1,8 +1,12 @@
 //! The result of a node.
 
-use onbeat_powerlink::mn::BootRecord;
+use std::fmt::Write as _;
+
+use onbeat_link::Diagnostics;
+use onbeat_powerlink::mn::{BootRecord, Step};
 use onbeat_powerlink::nmt::State;
 use onbeat_report::{Cell, Check, Counters, Outcome, format};
+use onbeat_wire::powerlink::NodeId;
 
 use crate::{Runner, Simulation, Station};
 
@@ -30,6 +34,7 @@ impl<S: Station> Runner<S> {
             }
             outcome.figure("boot", boot_table(&boots));
         }
+        self.causes(&boots, outcome);
         let foreign = self.station().foreign_frames();
         if foreign > 0 {
             let frames = format::count(foreign, "frame");
@@ -62,7 +67,12 @@ impl<S: Station> Runner<S> {
         if !table.rows.is_empty() {
             outcome.figure("values", table);
         }
-        let (counts, port) = (self.counts(), self.diagnostics()?);
+        let port = match self.diagnostics() {
+            // The session reports it.
+            Err(error) if error.is_removed() => Diagnostics::default(),
+            port => port?,
+        };
+        let counts = self.counts();
         let frames = [
             ("sent", port.sent),
             ("not sent", counts.not_sent + port.send_failures),
@@ -86,6 +96,7 @@ impl<S: Station> Runner<S> {
                 table.row([Cell::from(others.name()), address.into(), count.into(), name.into()]);
             }
             outcome.figure("virtual Ethernet", table);
+            others.removal().into_iter().for_each(|note| outcome.note(note));
         }
         outcome.conditions.mode = Some(self.backend().to_string());
         if let Some(store) = self.store() {
@@ -118,6 +129,84 @@ impl<S: Station> Runner<S> {
         ));
         Ok(())
     }
+
+    /// Adds the reasons why nodes are not in their target state: of this node, and of each node of a managing node.
+    fn causes(&self, boots: &[BootRecord], outcome: &mut Outcome) {
+        let (station, goal) = (self.station(), self.station().goal());
+        let (node, state) = (station.node(), station.state());
+        if state != goal {
+            let changes = self.events().map(|(_, event)| event);
+            let changes: Vec<_> =
+                changes.filter(|event| S::state_change(event).is_some()).collect();
+            let mut statement = format!("node {node} is in {state}, not in {goal}");
+            if let Some((last, before)) = changes.split_last() {
+                let _ = write!(statement, "; last change: {}", S::description(last));
+                let setback = before.iter().rfind(|event| {
+                    S::state_change(event)
+                        .is_some_and(|(from, to)| from.is_polled() && !to.is_polled())
+                });
+                if let Some(setback) = setback {
+                    let _ = write!(statement, ", after {}", S::description(setback));
+                }
+            }
+            if let Some(missing) = missing(node, state) {
+                let _ = write!(statement, "; {missing}");
+            }
+            outcome.cause(NOT_IN_TARGET_STATE, statement);
+        }
+        // Before that, and in BASIC_ETHERNET, it sends no requests.
+        if !state.answers() {
+            return;
+        }
+        for boot in boots {
+            let is_there = boot.step == Step::Operational;
+            if boot.operational == 0 || state != goal && !is_there {
+                outcome.cause(NOT_IN_TARGET_STATE, boot_obstacle(boot));
+            }
+        }
+    }
+}
+
+/// The name of the causes.
+const NOT_IN_TARGET_STATE: &str = "node not in its target state";
+
+/// The event that a node waits for in a state, and where to look for its cause.
+fn missing(node: NodeId, state: State) -> Option<&'static str> {
+    Some(match (node.is_managing(), state) {
+        (true, State::NotActive) => {
+            "it listens for another managing node first, and stays there while it receives its frames"
+        }
+        (true, State::PreOperational1) => "not all mandatory nodes are configured",
+        (true, State::PreOperational2) => "not all mandatory nodes are in READY_TO_OPERATE",
+        (true, State::ReadyToOperate) => "not all mandatory nodes respond to polls",
+        (false, State::NotActive | State::BasicEthernet) => {
+            "no SoC or SoA since then; check the cable, and that the managing node runs"
+        }
+        (false, State::PreOperational1) => {
+            "no SoC since then; the result of the managing node has the cause"
+        }
+        (false, State::PreOperational2) => {
+            "no NMTEnableReadyToOperate since then; the result of the managing node has the cause"
+        }
+        (false, State::ReadyToOperate) => {
+            "no NMTStartNode since then; the result of the managing node has the cause"
+        }
+        _ => return None,
+    })
+}
+
+/// The step that a node did not complete, and the cause.
+fn boot_obstacle(boot: &BootRecord) -> String {
+    let BootRecord { node, step, failures, last_failure, .. } = boot;
+    let mut text = format!("node {node} is in step \"{step}\"");
+    if let Some(failure) = last_failure {
+        let times = format::count(*failures, "failure");
+        let _ = write!(text, "; {times}, the last: {failure}");
+    }
+    if *step == Step::Identify {
+        text.push_str("; no IdentResponse: check that it runs, its id and its cable");
+    }
+    text
 }
 
 /// The boot of each node of a managing node.

@@ -16,13 +16,16 @@ pub fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<
     onbeat_link::open(backend, namespace, interface, options(false, &[]))
 }
 
-/// Options of a port that receives `others` beside POWERLINK, and confirms transmissions if
-/// `confirm`. It does not spin: a node's thread has a real-time policy by default.
+/// Options of a port that receives `others` besides POWERLINK, and confirms transmissions if
+/// `confirm`. It does not spin: a node's thread has a real-time policy by default, and
+/// would block its CPU.
 pub(crate) fn options(confirm: bool, others: &[EtherType]) -> PortOptions {
     PortOptions {
         ether_types: [&[EtherType::POWERLINK], others].concat(),
         receive_buffers: BUFFERS,
         confirm,
+        // Each cycle has frames that wake the process: SoC and SoA.
+        wake_when_answered: false,
         ..PortOptions::default()
     }
 }

@@ -3,7 +3,8 @@
 use onbeat_realtime::scheduling::ThreadPolicy;
 use onbeat_realtime::{CONTROL_LOOP, Profile, Realtime, Result, Scheduling, SchedulingGuard};
 
-/// The policy of a node's thread if its file names none. Ports of nodes never spin, so that it does not block its CPU.
+/// The policy of a node's thread if its file names none. Ports of nodes never spin, and a managing node waits actively
+/// for a small share of a cycle only: the thread does not block its CPU.
 const DEFAULT: Scheduling = CONTROL_LOOP;
 
 /// The applied settings; undone on drop.

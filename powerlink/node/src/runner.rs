@@ -14,6 +14,7 @@ use onbeat_wire::powerlink::MessageType;
 use crate::ahead::ReceivedAhead;
 use crate::lateness::{self, Lateness};
 use crate::launcher::Launcher;
+use crate::lead::WakeLead;
 use crate::responder::Responder;
 use crate::store::Store;
 use crate::transmitter::Transmitter;
@@ -63,6 +64,7 @@ pub struct Runner<S: Station> {
     lateness: Lateness,
     /// The instant of a managing node's next SoC.
     soc_ns: u64,
+    lead: WakeLead,
     events: VecDeque<(u64, S::Event)>,
     counts: Counts,
 }
@@ -91,6 +93,7 @@ impl<S: Station> Runner<S> {
             latest_ns: 0,
             lateness: Lateness::new(),
             soc_ns: 0,
+            lead: WakeLead::new(),
             events: VecDeque::with_capacity(KEPT),
             counts: Counts::default(),
         })
@@ -178,6 +181,11 @@ impl<S: Station> Runner<S> {
         self.events.iter().map(|(time_ns, event)| (*time_ns, event))
     }
 
+    /// The number of events, of which the last are recorded.
+    pub(crate) fn event_count(&self) -> u64 {
+        self.counts.forgotten + self.events.len() as u64
+    }
+
     /// The counters.
     pub fn counts(&self) -> Counts {
         Counts { late: self.station.late_requests(), ..self.counts }
@@ -208,24 +216,34 @@ impl<S: Station> Runner<S> {
     /// The port fails. A link that is down is not a failure: the node continues once it is up.
     pub fn run(
         &mut self,
-        mut process: impl FnMut(&mut S),
+        process: impl FnMut(&mut S),
         mut go_on: impl FnMut(&S) -> bool,
+    ) -> Result<()> {
+        self.run_observed(process, |runner| go_on(&runner.station))
+    }
+
+    /// The same; `go_on` can read the events up to now.
+    ///
+    /// # Errors
+    /// As [`Runner::run`].
+    pub(crate) fn run_observed(
+        &mut self,
+        mut process: impl FnMut(&mut S),
+        mut go_on: impl FnMut(&Self) -> bool,
     ) -> Result<()> {
         self.lateness.start();
         self.station.start(self.port.now().0);
         self.after(None, &mut process)?;
-        while go_on(&self.station) {
-            let latest = self.port.now().after(MAX_WAIT_NS);
-            let deadline = self.station.next_deadline_ns().map_or(latest, Time);
-            unless_down(self.port.wait(deadline.min(latest)))?;
+        while go_on(self) {
+            self.wait()?;
             // Frames first: a delay of this thread does not make them late.
             while let Some(frame) = self.received()? {
-                let (at_ns, stamp) = (self.port.now().0, frame.stamp);
+                let (at_ns, stamp, answered) = (self.port.now().0, frame.stamp, frame.answered);
                 let late_ns = lateness::since(stamp);
-                let late = !frame.answered && self.is_over(&frame)?;
+                let late = !answered && self.is_over(&frame)?;
                 let octets = self.port.octets(&frame);
                 match self.station.controlled() {
-                    Some(controlled) if frame.answered => {
+                    Some(controlled) if answered => {
                         controlled.handle_answered_frame(at_ns, octets);
                     }
                     Some(controlled) if late => controlled.handle_late_frame(at_ns, octets),
@@ -234,7 +252,8 @@ impl<S: Station> Runner<S> {
                 // When it was received, not when this thread was scheduled.
                 let received_ns = at_ns.saturating_sub(late_ns.unwrap_or(0));
                 self.after(Some((received_ns, frame)), &mut process)?;
-                if let Some(late_ns) = late_ns {
+                // No wakeup follows an answered poll: the next frame brings it.
+                if let Some(late_ns) = late_ns.filter(|_| !answered) {
                     self.lateness.handled(stamp, late_ns);
                 }
             }
@@ -265,6 +284,29 @@ impl<S: Station> Runner<S> {
                     self.bus.record(response, driver);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Waits for a frame or the next deadline. The thread wakes before a SoC, and waits actively for its instant.
+    fn wait(&mut self) -> Result<()> {
+        let now = self.port.now();
+        let latest = now.after(MAX_WAIT_NS);
+        let deadline = self.station.next_deadline_ns().map_or(latest, Time).min(latest);
+        let soc = self.station.managing().and_then(|managing| managing.awaited_soc_ns());
+        let Some((soc_ns, cycle_ns)) = soc.filter(|(soc_ns, _)| *soc_ns == deadline.0) else {
+            unless_down(self.port.wait(deadline))?;
+            return Ok(());
+        };
+        let wake = Time(self.lead.before(soc_ns, cycle_ns));
+        if unless_down(self.port.wait(wake))?.unwrap_or(true) {
+            return Ok(());
+        }
+        if now < wake {
+            self.lead.woke(self.port.now().since(wake));
+        }
+        while self.port.now() < deadline {
+            std::hint::spin_loop();
         }
         Ok(())
     }

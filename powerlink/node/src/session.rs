@@ -6,10 +6,11 @@ use onbeat_link::Backend;
 use onbeat_netdev::Namespace;
 use onbeat_realtime::clock::now_ns;
 use onbeat_realtime::interrupt::{self, Guard};
-use onbeat_report::{Input, Outcome, Progress, Run};
+use onbeat_report::{Check, Input, Outcome, Progress, Run};
 use onbeat_wire::powerlink::NodeId;
 
 use crate::error::StartError;
+use crate::progress::StateLog;
 use crate::realtime::NodeThread;
 use crate::{File, Host, NodeHost, NodePlacement, Project, Runner, Sender, Simulation, Station};
 
@@ -152,24 +153,44 @@ impl Session<'_> {
         run.inputs().add(Input::interface(interface));
         let _signals = Guard::install();
         let end_ns = self.seconds.map_or(u64::MAX, |seconds| now_ns() + (seconds * 1e9) as u64);
-        let notes: Vec<String> = {
+        let mut log = StateLog::default();
+        let (ran, notes): (_, Vec<String>) = {
             let thread = NodeThread::enter(&self.file.realtime)?;
-            runner.run(
+            let ran = runner.run_observed(
                 |station| simulation.turn(station),
-                |station| {
+                |runner| {
+                    log.print(runner, progress);
                     progress.update(|| {
+                        let station = runner.station();
                         let node = station.node();
                         format!("node {node} on {interface}: {}; Ctrl-C stops it", station.state())
                     });
                     interrupt::check().is_ok() && now_ns() < end_ns
                 },
-            )?;
-            thread.notes().collect()
+            );
+            (ran, thread.notes().collect())
         };
+        log.print(&runner, progress);
         progress.clear();
         let mut outcome = run.finish();
+        match ran {
+            // It cannot go on, and what it observed stays valid.
+            Err(error) if error.is_removed() => removed(interface, &error, &mut outcome),
+            ran => ran?,
+        }
         runner.report(&simulation, &mut outcome)?;
         notes.into_iter().for_each(|note| outcome.note(note));
         Ok(outcome)
     }
+}
+
+/// Adds the removal of the node's interface to the result.
+fn removed(interface: &str, error: &onbeat_link::Error, outcome: &mut Outcome) {
+    outcome.check(Check::eq("interface present at the end", 0_u64, 1_u64, ""));
+    outcome.cause(
+        "interface removed",
+        format!(
+            "interface {interface:?} was removed while the node ran ({error}); create it, and start the node again"
+        ),
+    );
 }

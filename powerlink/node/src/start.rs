@@ -1,15 +1,18 @@
 //! Builds a node on a port from a file.
 
+use std::path::{Path, PathBuf};
+
 use onbeat_link::Backend;
 use onbeat_netdev::Namespace;
 use onbeat_powerlink::cn::ControlledNode;
 use onbeat_powerlink::mn::ManagingNode;
 use onbeat_powerlink::network::NetworkError;
+use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::NodeId;
 
 use crate::error::StartError;
 use crate::port::options;
-use crate::store::Store;
+use crate::store::{self, Store};
 use crate::virtual_ethernet::{ETHER_TYPES, StackIsolation, VirtualEthernet};
 use crate::{File, Runner, Sender, Station};
 
@@ -83,20 +86,29 @@ impl File {
         node: NodeId,
         controlled: &mut ControlledNode,
     ) -> Result<Option<Store>, StartError> {
-        let nodes = self.network.nodes.iter().zip(&self.nodes);
-        let mut of_node = nodes.filter(|(station, _)| station.node == node);
-        let Some(path) = of_node.next().and_then(|(_, host)| host.store.as_ref()) else {
-            return Ok(None);
-        };
+        let Some(path) = self.store(node) else { return Ok(None) };
         let opened = Store::open(path);
         let (store, kept) =
             opened.map_err(|source| StartError::Store { path: path.clone(), source })?;
-        controlled.set_store(kept.as_deref()).map_err(|why| StartError::StoredParameters {
-            path: path.clone(),
-            node,
-            why,
-        })?;
+        set_store(node, controlled, path, kept.as_deref())?;
         Ok(Some(store))
+    }
+
+    fn store(&self, node: NodeId) -> Option<&PathBuf> {
+        let mut nodes = self.network.nodes.iter().zip(&self.nodes);
+        nodes.find(|(station, _)| station.node == node)?.1.store.as_ref()
+    }
+
+    /// Checks the stored parameters of a controlled node, if the file configures a store. Changes nothing.
+    ///
+    /// # Errors
+    /// They cannot be read, another user could have written them, or they belong to another node.
+    pub fn check_store(&self, node: NodeId) -> Result<(), StartError> {
+        let Some(path) = self.store(node) else { return Ok(()) };
+        let kept = store::read(path);
+        let kept = kept.map_err(|source| StartError::Store { path: path.clone(), source })?;
+        let mut controlled = self.network.controlled(node, MacAddress::default())?;
+        set_store(node, &mut controlled, path, kept.as_deref())
     }
 
     /// Builds the managing node of the network, ready to run.
@@ -116,4 +128,14 @@ impl File {
             Sender::Automatic => Runner::launching(port, managing)?,
         })
     }
+}
+
+fn set_store(
+    node: NodeId,
+    controlled: &mut ControlledNode,
+    path: &Path,
+    kept: Option<&[u8]>,
+) -> Result<(), StartError> {
+    let path = path.to_owned();
+    controlled.set_store(kept).map_err(|why| StartError::StoredParameters { path, node, why })
 }

@@ -1,4 +1,4 @@
-//! The interface between a runner and a node, beside that of a bus.
+//! The interface between a runner and a node, besides that of a bus.
 
 use std::fmt::Debug;
 use std::net::SocketAddrV4;
@@ -47,6 +47,15 @@ pub trait Station: Node + Send {
 
     /// The text of an event; empty for events that are not recorded.
     fn description(event: &Self::Event) -> String;
+
+    /// The former and the new state of the node, if the event is its change.
+    fn state_change(event: &Self::Event) -> Option<(State, State)>;
+
+    /// The text of an event that is printed as it occurs: a change of a state, or its cause.
+    fn progress(&self, event: &Self::Event) -> Option<String> {
+        let (_, to) = Self::state_change(event)?;
+        to.communicates().then(|| format!("node {}: {}", self.node(), Self::description(event)))
+    }
 
     /// The station as a controlled node, for its automatic responses and its parameters.
     fn controlled(&mut self) -> Option<&mut ControlledNode> {
@@ -161,6 +170,13 @@ impl Station for ControlledNode {
             }
             cn::Event::NotStored => "parameters could not be stored".into(),
             _ => String::new(),
+        }
+    }
+
+    fn state_change(event: &cn::Event) -> Option<(State, State)> {
+        match event {
+            cn::Event::State { from, to, .. } => Some((*from, *to)),
+            _ => None,
         }
     }
 
@@ -279,6 +295,26 @@ impl Station for ManagingNode {
                 format!("another managing node is on the bus: {mac}")
             }
             _ => String::new(),
+        }
+    }
+
+    fn state_change(event: &mn::Event) -> Option<(State, State)> {
+        match event {
+            mn::Event::State { from, to, .. } => Some((*from, *to)),
+            _ => None,
+        }
+    }
+
+    fn progress(&self, event: &mn::Event) -> Option<String> {
+        use mn::Event::{Delayed, Failed, Missing, Node, OtherManagingNode};
+        match event {
+            mn::Event::State { .. } => {
+                Some(format!("node {}: {}", NodeId::MN, Self::description(event)))
+            }
+            Node(..) | Failed(..) | Delayed { .. } | Missing(_) | OtherManagingNode(_) => {
+                Some(Self::description(event))
+            }
+            _ => None,
         }
     }
 

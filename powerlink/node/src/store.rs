@@ -39,11 +39,7 @@ impl Store {
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Option<Vec<u8>>)> {
         let directory = File::open(folder(path))?;
         onbeat_host::remove_unfinished(directory, path.file_name().unwrap_or_default())?;
-        let kept = match trust::load(path, |path| file::read(path, LONGEST)) {
-            Ok(octets) => Some(octets),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
+        let kept = read(path)?;
         let (orders, to_do) = mpsc::channel::<Order>();
         let (done, results) = mpsc::channel();
         let file = path.to_owned();
@@ -110,6 +106,19 @@ impl Drop for Store {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// Reads the stored parameters; `None` if there are none.
+///
+/// # Errors
+/// As [`Store::open`].
+pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    File::open(folder(path))?;
+    match trust::load(path, |path| file::read(path, LONGEST)) {
+        Ok(octets) => Ok(Some(octets)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::Station;
 use crate::datagrams::Datagrams;
 use crate::error::StartError;
 
-/// EtherTypes that its port receives beside POWERLINK: IP and address resolution.
+/// EtherTypes that its port receives besides POWERLINK: IP and address resolution.
 pub(crate) const ETHER_TYPES: [EtherType; 2] = [EtherType::IPV4, EtherType::ARP];
 
 /// Counters of a virtual Ethernet.
@@ -31,6 +31,8 @@ pub struct EthernetCounts {
 pub(crate) struct VirtualEthernet {
     tap: TapInterface,
     name: String,
+    /// Another process removed the interface.
+    removed: bool,
     address: Ipv4Addr,
     /// For a frame of maximum length.
     buffer: Vec<u8>,
@@ -61,6 +63,7 @@ impl VirtualEthernet {
         Ok(VirtualEthernet {
             tap,
             name: name.to_owned(),
+            removed: false,
             address,
             datagrams: Datagrams::open(namespace, name, address)?,
             buffer: vec![0; HEADER_LEN + mtu],
@@ -74,9 +77,17 @@ impl VirtualEthernet {
     pub(crate) fn serve(&mut self, now_ns: u64, station: &mut impl Station) -> bool {
         let before = self.passed.from_host;
         let served = self.datagrams.serve(now_ns, station);
-        while station.has_room() {
-            // An interface that is down sends nothing.
-            let Ok(Some(len)) = self.tap.receive(&mut self.buffer) else { break };
+        while station.has_room() && !self.removed {
+            let len = match self.tap.receive(&mut self.buffer) {
+                Ok(Some(len)) => len,
+                Err(error) if TapInterface::is_removal(&error) => {
+                    self.removed = true;
+                    tracing::warn!("{}", removal(&self.name));
+                    break;
+                }
+                // An interface that is down sends nothing.
+                Ok(None) | Err(_) => break,
+            };
             match station.send_other(&self.buffer[..len]) {
                 Ok(()) => self.passed.from_host += 1,
                 Err(_) => self.passed.dropped += 1,
@@ -97,6 +108,11 @@ impl VirtualEthernet {
         }
     }
 
+    /// The removal of the interface by another process, as text.
+    pub(crate) fn removal(&self) -> Option<String> {
+        self.removed.then(|| removal(&self.name))
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -108,6 +124,12 @@ impl VirtualEthernet {
     pub(crate) fn passed(&self) -> EthernetCounts {
         self.passed
     }
+}
+
+fn removal(name: &str) -> String {
+    format!(
+        "virtual Ethernet {name} was removed: the node runs without it; restart the node to create it again"
+    )
 }
 
 /// Keeps the network stack from receiving on the bus's own interface the packets of the virtual one: a packet

@@ -22,7 +22,7 @@ const BOUND: Duration = Duration::from_secs(60);
 
 const MN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 240];
 
-/// A cycle and time-outs that do not pass during a test.
+/// A cycle and timeouts that do not pass during a test.
 const NETWORK: &str = r#"
 [network]
 cycle-us = 10000000

@@ -29,7 +29,7 @@ onbeat_testing::count_allocations!();
 /// Maximum wait for an event that always comes.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// A cycle and time-outs that a busy machine meets.
+/// A cycle and timeouts that a busy machine meets.
 const NETWORK: &str = r#"
 [network]
 cycle-us = 20000

@@ -43,7 +43,7 @@ impl Conditions {
 pub struct Station<N> {
     /// The node.
     pub node: N,
-    /// The address at which it receives frames, beside groups.
+    /// The address at which it receives frames, besides groups.
     pub mac: MacAddress,
     /// Whether its cable is connected.
     pub connected: bool,

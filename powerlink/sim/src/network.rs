@@ -24,13 +24,13 @@ const THRESHOLD: u32 = 40;
 /// Threshold of the controlled nodes' error counters.
 const NODE_THRESHOLD: u32 = 80;
 
-/// Time-out of the diagnostic device's connection, in nanoseconds.
+/// Timeout of the diagnostic device's connection, in nanoseconds.
 const SDO_TIMEOUT_NS: u64 = 15_000_000_000;
 
 /// Properties of a network.
 #[derive(Debug, Clone, Copy)]
 pub struct NetworkConfig {
-    /// Controlled nodes, with the ids from 1 on: up to 239.
+    /// Controlled nodes, with the ids starting at 1: up to 239.
     pub nodes: u8,
     /// Length of a cycle, in microseconds.
     pub cycle_us: u32,
@@ -388,7 +388,7 @@ fn mac(node: NodeId) -> MacAddress {
 
 const FITS: &str = "the objects of a simulated node fit each other";
 
-/// The cycle of a multiplexed cycle in which a node is polled, from 1 on; 0: every cycle.
+/// The cycle of a multiplexed cycle in which a node is polled, starting at 1; 0: every cycle.
 fn slot(config: NetworkConfig, node: u8) -> u8 {
     match config.multiplexed_cycles {
         cycles if cycles > 0 && node % 2 == 0 => (node / 2 - 1) % cycles + 1,

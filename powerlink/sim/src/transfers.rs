@@ -17,7 +17,7 @@ const LIMIT_NS: u64 = 3_600_000_000_000;
 /// queued already are sent before an abort.
 const ABORTED_AFTER: usize = 3;
 
-/// A frame, from the destination address on and without FCS, and its time.
+/// A frame, starting at the destination address and without FCS, and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturedFrame {
     /// Nanoseconds of virtual time.

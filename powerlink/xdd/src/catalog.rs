@@ -4,7 +4,8 @@ use core::net::Ipv4Addr;
 use std::fmt;
 
 use onbeat_powerlink::od::profile::{self, Identity};
-use onbeat_powerlink::od::{DataType, Dictionary, Object, ObjectId, id};
+use onbeat_powerlink::od::{DataType, Dictionary, Limits, Object, ObjectId, id};
+use onbeat_wire::powerlink::NmtState;
 
 use crate::{Description, names, value};
 
@@ -53,6 +54,22 @@ impl Catalog {
         let stores = matches!(object.index, profile::STORE | profile::RESTORE);
         let known = self.object(object).map(|known| known.data_type);
         known.or(stores.then_some(DataType::Unsigned(if object.sub == 0 { 1 } else { 4 })))
+    }
+
+    /// The limits of an object: of the description, otherwise of the communication profile.
+    #[must_use]
+    pub fn limits(&self, object: ObjectId) -> Option<&Limits> {
+        match self.description.objects.object(object) {
+            Ok(described) => described.limits.as_ref(),
+            // Some apply to managing nodes only.
+            Err(_) => self.profile.iter().find_map(|od| od.object(object).ok()?.limits.as_ref()),
+        }
+    }
+
+    /// Whether the value of an object is an NMT state.
+    fn is_state(object: ObjectId) -> bool {
+        let by_node = [profile::NODE_STATE, profile::EXPECTED_STATE].contains(&object.index);
+        object == profile::NMT_STATE || by_node && object.sub != 0
     }
 
     /// Whether the value of an object is an IP address, by its name.
@@ -120,9 +137,11 @@ impl Catalog {
     }
 
     fn is_named(&self, object: ObjectId, name: &str) -> bool {
-        self.name(object).is_some_and(|full| {
-            full == name || full.rsplit_once('.').is_some_and(|(_, entry)| entry == name)
-        })
+        // The name of an entry can have dots as well: "drive.position" of a managing node's own description.
+        !name.is_empty()
+            && self.name(object).is_some_and(|full| {
+                full.strip_suffix(name).is_some_and(|head| head.is_empty() || head.ends_with('.'))
+            })
     }
 
     /// The octets of a value: a number, a text or octets by the type of the object; of any object, `hex:0123`,
@@ -169,6 +188,8 @@ pub enum Value {
     Boolean(bool),
     /// UNSIGNED.
     Unsigned(u64),
+    /// An NMT state, UNSIGNED8.
+    State(NmtState),
     /// INTEGER.
     Signed(i64),
     /// REAL.
@@ -186,6 +207,7 @@ impl fmt::Display for Value {
         match self {
             Value::Boolean(value) => value.fmt(f),
             Value::Unsigned(value) => write!(f, "{value} ({value:#x})"),
+            Value::State(state) => write!(f, "{:#04X} ({state})", state.0),
             Value::Signed(value) => value.fmt(f),
             Value::Real(value) => value.fmt(f),
             Value::Address(value) => value.fmt(f),
@@ -214,6 +236,9 @@ impl Catalog {
             DataType::Boolean => Value::Boolean(unsigned != 0),
             DataType::Unsigned(4) if self.is_address(object) => {
                 Value::Address(Ipv4Addr::from(unsigned as u32))
+            }
+            DataType::Unsigned(1) if Self::is_state(object) => {
+                Value::State(NmtState(unsigned as u8))
             }
             DataType::Unsigned(_) => Value::Unsigned(unsigned),
             DataType::Integer(len) => {
@@ -262,6 +287,8 @@ fn hexadecimal(text: &str, digits: usize) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
+    use onbeat_powerlink::od::Access;
+
     use super::*;
 
     fn catalog() -> Catalog {
@@ -292,8 +319,44 @@ mod tests {
         for text in ["", "106", "1006/100", "1006/", "Offset", "NMT_CycleLen_U32/1", "/1"] {
             assert_eq!(catalog.find(text), Err(LookupError::Unknown), "{text}");
         }
+        assert_eq!(catalog.find("Offset_I16."), Err(LookupError::Unknown));
         let ambiguous = catalog.find("Threshold_U32");
         assert!(matches!(ambiguous, Err(LookupError::Ambiguous(found)) if found.len() == 4));
+    }
+
+    /// A managing node's own description names an entry by node and signal.
+    #[test]
+    fn names_with_dots_are_found() {
+        let mut catalog = catalog();
+        let [speed, position] = [id(0x1c0b, 1), id(0x6423, 1)];
+        for (object, name) in [(speed, "drive-2.position"), (position, "drive-1.position")] {
+            catalog.description.names.insert(object, name.into());
+        }
+        assert_eq!(catalog.find("drive-1.position"), Ok(position));
+        assert_eq!(catalog.find("drive-2.position"), Ok(speed));
+        let full = catalog.name(position).unwrap();
+        assert!(full.ends_with(".drive-1.position"), "{full}");
+        assert_eq!(catalog.find(&full), Ok(position));
+        assert_eq!(catalog.find("position"), Err(LookupError::Ambiguous(vec![speed, position])));
+        assert_eq!(catalog.find("ition"), Err(LookupError::Unknown));
+    }
+
+    #[test]
+    fn limits_are_of_the_description_or_the_profile() {
+        let mut catalog = catalog();
+        let described = Object::unsigned(2, Access::ReadWrite, 5).within(1..=9);
+        catalog.description.objects.add(id(0x7000, 0), described).unwrap();
+        for (object, expected) in [
+            (id(0x7000, 0), Some("from 1 to 9")),
+            (id(0x1f98, 8), Some("from 300 to 1500")),
+            // Of a managing node.
+            (id(0x1f8a, 2), Some("from 250 to 4294967295")),
+            (id(0x1f8c, 0), None),
+            (id(0x7777, 7), None),
+        ] {
+            let limits = catalog.limits(object).map(ToString::to_string);
+            assert_eq!(limits.as_deref(), expected, "{object}");
+        }
     }
 
     #[test]
@@ -343,6 +406,9 @@ mod tests {
             (id(0x1006, 0), &[0x88, 0x13, 0, 0][..], "5000 (0x1388)"),
             (id(0x1006, 0), &[1], "hex:01"),
             (id(0x1e40, 2), &[1, 100, 168, 192], "192.168.100.1"),
+            (id(0x1f8c, 0), &[0xfd], "0xFD (OPERATIONAL)"),
+            (id(0x1f8e, 1), &[0x1d], "0x1D (PRE_OPERATIONAL_1)"),
+            (id(0x1f8f, 0), &[254], "254 (0xfe)"),
             (id(0x1f9a, 0), b"drive\0\0", "\"drive\""),
             (id(0x1f9a, 0), b"a\x1b\xff", "hex:611bff"),
             (id(0x6423, 1), &[0xfb, 0xff], "-5"),

@@ -8,9 +8,9 @@ use roxmltree::{Document, Node};
 /// An error of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Line, from 1 on.
+    /// Line, starting at 1.
     pub line: u32,
-    /// Column, from 1 on.
+    /// Column, starting at 1.
     pub column: u32,
     /// The error, with the value.
     pub what: String,

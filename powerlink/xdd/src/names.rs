@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Names of an index and of its sub-indices from 1 on; one name for all elements of an array.
+/// Names of an index and of its sub-indices starting at 1; one name for all elements of an array.
 type Entry = (u16, &'static str, &'static [&'static str]);
 
 const COUNTER: &[&str] = &["CumulativeCnt_U32", "ThresholdCnt_U32", "Threshold_U32"];

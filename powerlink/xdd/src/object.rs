@@ -12,7 +12,7 @@ const DEFINITIONS: [&str; 3] = ["0", "5", "6"];
 /// `objectType`: an object with sub-indices.
 const COMPOUND: [&str; 2] = ["8", "9"];
 
-/// Number of equal elements from which on an array has one description for all of them.
+/// Number of equal elements at which an array has one description for all of them.
 const UNIFORM: usize = 8;
 
 /// An object with a value.
@@ -263,7 +263,7 @@ fn access(node: Node<'_, '_>, faults: &Faults<'_, '_>) -> Option<Access> {
         // Readable and writable, depending on the state of the device.
         "cond" => Access::ReadWrite,
         _ => {
-            let what = format!("accessType {written:?} is not known");
+            let what = format!("unknown accessType {written:?}");
             faults.note_attribute(node, "accessType", what, "use const, ro, rw or wo");
             return None;
         }
@@ -287,7 +287,7 @@ fn mappable(
         ("RPDO", _) | ("default" | "optional", Access::WriteOnly) => PdoMapping::Receive,
         ("default" | "optional", Access::ReadWrite) => PdoMapping::Both,
         _ => {
-            let what = format!("PDOmapping {written:?} is not known");
+            let what = format!("unknown PDOmapping {written:?}");
             let help = "use no, default, optional, TPDO or RPDO";
             faults.note_attribute(node, "PDOmapping", what, help);
             return PdoMapping::No;

@@ -134,7 +134,7 @@ fn range<'a>(allowed: Node<'a, '_>) -> (Option<&'a str>, Option<&'a str>) {
     let mut ranges = allowed.children().filter(|child| is(*child, "range"));
     let (Some(range), None) = (ranges.next(), ranges.next()) else { return (None, None) };
     if allowed.children().any(|child| is(child, "value")) {
-        // There are single values beside the range, some perhaps outside of it.
+        // There are single values besides the range, some perhaps outside of it.
         return (None, None);
     }
     let end = |name| range.children().find(|child| is(*child, name))?.attribute("value");
@@ -153,7 +153,7 @@ fn access(node: Node<'_, '_>, faults: &Faults<'_, '_>) -> Option<Access> {
             faults.note_attribute(
                 node,
                 "access",
-                format!("access {written:?} is not known"),
+                format!("unknown access {written:?}"),
                 "use const, read, write, readWrite, readWriteInput, readWriteOutput or noAccess",
             );
             return None;

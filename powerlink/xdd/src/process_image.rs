@@ -46,7 +46,7 @@ pub fn process_image(text: &str) -> Result<Vec<ImageChannel>, Vec<Fault>> {
             Some("input") => true,
             Some("output") => false,
             other => {
-                let what = format!("type {:?} of ProcessImage is not known", other.unwrap_or(""));
+                let what = format!("unknown type {:?} of ProcessImage", other.unwrap_or(""));
                 faults.note(image, what, "use input or output");
                 continue;
             }
@@ -156,7 +156,7 @@ mod tests {
             ),
             (
                 image("").replace("\"input\"", "\"both\""),
-                "4:1: type \"both\" of ProcessImage is not known",
+                "4:1: unknown type \"both\" of ProcessImage",
             ),
             (image("").replace("size=\"2\"", "size=\"-2\""), "4:28: size \"-2\" is not a number"),
             ("<a/>".into(), "1:1: ProcessImage not found"),

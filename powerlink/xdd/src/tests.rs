@@ -241,12 +241,12 @@ fn errors_have_their_position() {
         ),
         (
             objects(&unsigned("accessType=\"r\"")),
-            "3:53: accessType \"r\" is not known",
+            "3:53: unknown accessType \"r\"",
             "const, ro, rw or wo",
         ),
         (
             objects(&unsigned("PDOmapping=\"yes\"")),
-            "3:53: PDOmapping \"yes\" is not known",
+            "3:53: unknown PDOmapping \"yes\"",
             "TPDO or RPDO",
         ),
         (
@@ -271,7 +271,7 @@ fn errors_have_their_position() {
         ),
         (
             DEVICE.replace("access=\"readWrite\"", "access=\"always\""),
-            "access \"always\" is not known",
+            "unknown access \"always\"",
             "readWrite",
         ),
         (

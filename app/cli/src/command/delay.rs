@@ -49,7 +49,7 @@ Examples:
 Exit status: 0 success, 1 negative result (too few packets match, or delays are negative; the output \
 names the cause), 2 error (a capture cannot be read).")]
     Match(Measurement<MatchOptions>),
-    /// Match packets of both directions in one mirrored capture, or live
+    /// Match packets of both directions in one mirrored capture, from a file or live
     ///
     /// Reads one capture of the packets that enter and leave the hop, from a mirror port or the hop itself. One
     /// clock must stamp both sides. With an interface instead of a file, it captures until Ctrl-C. The hop's MAC

@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// 2025-01-31T12:30 is sufficient)
     #[arg(long, value_name = "NUMBER|TIME", requires = "events")]
     since: Option<EventStart>,
-    /// Follow: print new events as they occur
+    /// Print new events as they occur, until Ctrl-C
     #[arg(long, requires = "events")]
     follow: bool,
     /// Print JSON: the state with all counters, or one object per line for each event

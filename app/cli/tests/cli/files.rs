@@ -166,7 +166,7 @@ fn refused_to_overwrite(line: &str, option: &str, output: &str) {
     let ran: CommandOutput = onbeat().args(&words).stdin(stdin).output().unwrap().into();
     let expected = format!("onbeat: {option} {output:?}: ");
     assert!(ran.code == 2 && ran.err.starts_with(&expected), "{words:?}: {}", ran.err);
-    assert!(ran.err.contains("; name another file"), "{words:?}: {}", ran.err);
+    assert!(ran.err.contains("; use another file"), "{words:?}: {}", ran.err);
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious", "{words:?}");
     assert!(!directory.file("new").exists(), "{words:?}");
 }

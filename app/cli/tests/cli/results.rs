@@ -35,7 +35,7 @@ fn a_report_that_cannot_be_written_does_not_lose_the_result() {
     let directory = TemporaryDirectory::new("report");
     let ran = sniff(&[], directory.path().as_os_str());
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
-    assert!(ran.err.ends_with(" is a directory; name a file in it\n"), "{ran:?}");
+    assert!(ran.err.ends_with(" is a directory; use a file in it\n"), "{ran:?}");
 }
 
 /// Names of files are octets. A terminal obeys U+009B as the start of a control sequence.

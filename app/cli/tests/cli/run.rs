@@ -37,7 +37,7 @@ impl Daemon {
         let mut message = [0; 4096];
         let log = || std::fs::read_to_string(directory.file("log")).unwrap_or_default();
         let end = Instant::now() + BOUND;
-        notify.set_read_timeout(Some(Duration::from_millis(50))).expect("a time-out");
+        notify.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
         loop {
             if notify.recv(&mut message).is_ok_and(|_| message.starts_with(b"READY=1")) {
                 return daemon;

@@ -58,6 +58,8 @@ fn each_command_refuses_files_that_another_user_could_have_written() {
         ("irq guard guard.toml", "guard.toml"),
         ("powerlink mn bus.toml --seconds 1", "bus.toml"),
         ("powerlink cn bus.toml --node 3 --seconds 1", "bus.toml"),
+        ("powerlink mn --check bus.toml", "bus.toml"),
+        ("powerlink cn --check bus.toml --node 3", "bus.toml"),
         ("stream add streams.toml --node /nowhere/sx.sock", "streams.toml"),
         ("stream change streams.toml --node /nowhere/sx.sock", "streams.toml"),
         ("lab shell lab.toml -- true", "lab.toml"),
@@ -90,12 +92,9 @@ fn a_check_warns_of_files_that_another_user_could_have_written() {
         return;
     }
     let files = Files::new("trust-check");
-    for (line, file) in [
-        ("run --check node.toml", "node.toml"),
-        ("powerlink mn --check bus.toml", "bus.toml"),
-        ("powerlink cn --check bus.toml --node 3", "bus.toml"),
-        ("irq guard --dry-run guard.toml", "guard.toml"),
-    ] {
+    for (line, file) in
+        [("run --check node.toml", "node.toml"), ("irq guard --dry-run guard.toml", "guard.toml")]
+    {
         let path = files.path(file);
         chown(&path, Some(65534), None).expect("another owner");
         let CommandOutput { code, err, .. } = files.run(line);
@@ -135,7 +134,7 @@ fn files_of_a_project_are_checked_as_well() {
             chown(file, Some(65534), None).expect("another owner");
             let refusal = format!("configuration file {file:?} is refused: ");
             let CommandOutput { code, err, .. } = check();
-            assert!(code == 0 && err.contains(&refusal), "{err}");
+            assert!(code == 2 && err.contains(&refusal), "{err}");
             let CommandOutput { code, err, .. } = files.run(&format!("{line} --seconds 1"));
             assert!(code == 2 && err.contains(&refusal), "{err}");
             chown(file, Some(0), None).expect("the former owner");
@@ -166,10 +165,21 @@ fn files_named_by_a_network_file_are_checked_as_well() {
         chown(file, Some(65534), None).expect("another owner");
         let refusal = format!("configuration file {file:?} is refused: ");
         let CommandOutput { code, err, .. } = check();
-        assert!(code == 0 && err.contains(&refusal), "{err}");
+        assert!(code == 2 && err.contains(&refusal), "{err}");
         let CommandOutput { code, err, .. } =
             files.run("powerlink cn bus.toml --node 3 --seconds 1");
         assert!(code == 2 && err.contains(&refusal), "{err}");
         chown(file, Some(0), None).expect("the former owner");
     }
+    // The store, which only this node reads.
+    let store = files.path("io.store");
+    fs::write(&store, [0; 4]).expect("a file");
+    let text = format!("{NETWORK}store = \"io.store\"\n");
+    fs::write(files.path("bus.toml"), text).expect("a file");
+    let CommandOutput { code, err, .. } = check();
+    assert_eq!((code, err.as_str()), (0, ""));
+    fs::set_permissions(&store, fs::Permissions::from_mode(0o646)).expect("another mode");
+    let CommandOutput { code, out, err } = check();
+    assert!(code == 2 && out.is_empty(), "{out}{err}");
+    assert!(err.contains("other users can write to") && err.contains("mode 0646"), "{err}");
 }

@@ -43,7 +43,7 @@ pub(super) fn conservation_checks(what: &str, accounts: &[FrameAccount]) -> [Che
             |account| account.counted.b_input,
         ),
         check(
-            "delivered or counted as dropped behind B",
+            "delivered or counted as dropped after B",
             |account| account.received + account.dropped.to_listener,
             |account| account.counted.passed,
         ),

@@ -113,7 +113,7 @@ impl Options {
         }
         for (option, count) in [("periods", self.periods.len()), ("loads", self.loads.len())] {
             if count == 0 {
-                return refuse(option, "(none)".into(), "name at least one".into());
+                return refuse(option, "(none)".into(), "use at least one".into());
             }
         }
         if !(1..=*most_cycles).contains(&self.cycles) {

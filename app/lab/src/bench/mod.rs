@@ -111,10 +111,10 @@ impl Options {
         let refuse =
             |option, value: String, reason: String| Err(Error::Option { option, value, reason });
         if self.backends.is_empty() {
-            return refuse("backends", "(none)".into(), "name at least one back end".into());
+            return refuse("backends", "(none)".into(), "use at least one back end".into());
         }
         if self.sources.is_empty() {
-            return refuse("sources", "(none)".into(), "name at least one source".into());
+            return refuse("sources", "(none)".into(), "use at least one source".into());
         }
         for &streams in &self.streams {
             if !(1..=frames::MAX_STREAMS).contains(&streams) {
@@ -123,7 +123,7 @@ impl Options {
             }
         }
         if self.streams.is_empty() {
-            return refuse("streams", "(none)".into(), "name at least one number".into());
+            return refuse("streams", "(none)".into(), "use at least one number".into());
         }
         for (option, octets) in
             [("frame octets", self.frame_octets), ("probe octets", self.probe_octets)]

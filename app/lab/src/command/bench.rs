@@ -43,8 +43,8 @@ enum Bench {
     /// and the minimum possible delay (row `limit`). The machine is idle, or loaded by 400 processes that exchange
     /// messages like hackbench.
     #[command(mut_arg("backends", |backends| backends.value_parser(names(port::backends())).help(
-        "Back ends to measure [default: all but those that occupy a whole CPU (packet-spin)]. The \
-         row of an unavailable one states the reason"
+        "Back ends to measure [default: all but those that occupy a whole CPU (packet-spin)]. For an \
+         unavailable back end, the result states the reason"
     )))]
     #[command(mut_args(|option| cyclic::with_default(option, &port::defaults())))]
     #[command(after_help = "\
@@ -65,7 +65,7 @@ Exit status: 0 all checks hold, 1 a check failed (measured values are invalid), 
     /// that exchange messages like hackbench. The main value is the tail of the response time if the
     /// driver responds (xdp, module), compared with a node that responds itself (packet).
     #[command(mut_arg("backends", |backends| backends.value_parser(names(powerlink::backends())).help(
-        "Back ends to measure [default: all]. The row of an unavailable one states the reason"
+        "Back ends to measure [default: all]. For an unavailable back end, the result states the reason"
     )))]
     #[command(mut_args(|option| cyclic::with_default(option, &powerlink::defaults())))]
     #[command(after_help = "\
@@ -136,7 +136,7 @@ struct Slices {
     /// Duration of one measurement
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     slice: Option<Duration>,
-    /// CPU to measure on [default: the last one]
+    /// CPU to measure on [default: the last CPU]
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
 }

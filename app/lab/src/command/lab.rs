@@ -148,11 +148,12 @@ impl clap::Args for Run {
 
 /// The subcommand of a scenario.
 fn run_of(scenario: &Scenario) -> clap::Command {
-    let Scenario { name, summary, example, .. } = scenario;
+    let Scenario { name, summary, example, about, .. } = scenario;
+    let summary = format!("{}{}", summary[..1].to_uppercase(), &summary[1..]);
     ResultOptions::augment_args(scenario.command())
         .mut_arg("quiet", |quiet| quiet.help("Print neither the network diagram nor progress"))
-        .about(format!("{}{}", summary[..1].to_uppercase(), &summary[1..]))
-        .long_about(None)
+        .long_about(format!("{summary}\n\n{about}"))
+        .about(summary)
         .after_help(format!(
             "Examples:\n  onbeat lab run {name}\n  onbeat lab run {name} {example}\n\n{OUTPUT}\n\n{EXIT_STATUS}"
         ))

@@ -47,7 +47,7 @@ impl WireLine {
         }
     }
 
-    /// Changes the impairment from the next frame on. Frames in flight keep theirs.
+    /// Changes the impairment from the next frame. Frames in flight keep theirs.
     pub(super) fn set(&mut self, impairment: Impairment) {
         self.model = ImpairmentModel::new(impairment);
         self.hold_ns = hold_ns(&impairment);

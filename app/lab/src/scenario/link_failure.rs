@@ -20,7 +20,7 @@ use crate::{Result, Topology};
 /// Additional delay of the second path.
 const SLOWER_US: u64 = 300;
 
-/// Maximum reset time-out of the nodes.
+/// Maximum reset timeout of the nodes.
 const LONGEST_TIMEOUT_MS: u64 = 1000;
 
 /// The network.
@@ -55,7 +55,7 @@ pub(super) fn play_steps(
     steps: &[PhaseStep],
 ) -> Result<()> {
     // A recovery function that has not been reset rejects numbers far ahead as rogue (7.4.3.4): the
-    // time-out must expire before the stream returns after an outage.
+    // timeout must expire before the stream returns after an outage.
     let reset_timeout_ms = (outage_ns / 2_000_000).clamp(10, LONGEST_TIMEOUT_MS);
     let world = stage.open(&with_timeout(reset_timeout_ms), &options.plane)?;
     let flows = two_paths::start(&world, &options.frames)?;

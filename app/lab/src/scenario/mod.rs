@@ -119,7 +119,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "ladder",
-        summary: "six nodes, three streams; every protected link fails once",
+        summary: "cut each protected link of six nodes with three streams, once: no loss",
         example: "--backend xsk",
         about: "Six nodes form a ladder with three streams on different paths. Every link that is \
                 no stream's only path is cut once: no frame may be lost.",
@@ -130,7 +130,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "unmatched",
-        summary: "ARP, IPv4, IPv6, LLDP and other frames pass through nodes with active streams",
+        summary: "send ARP, IPv4, IPv6, LLDP and other frames through nodes with active streams: no change",
         example: "--rate 5000",
         about: "In each node a bridge joins the host's port and path1, and two streams are \
                 protected. Frames without a stream (ARP, IPv4, IPv6, LLDP and others) must pass \
@@ -154,10 +154,10 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "matrix",
-        summary: "one path clean or with one of five impairments, with vector and with match recovery",
+        summary: "impair one of two paths in five ways, with vector and with match recovery: no loss",
         example: "--seed 7 --html matrix.html",
-        about: "One path is clean or has one of five impairments, the other is clean, with vector and with \
-                match recovery. No frame may be lost; vector recovery delivers no duplicates.",
+        about: "Nodes a and b protect streams over two paths, with vector and with match recovery. path1 is clean, is cut, \
+                loses, reorders, duplicates or delays frames; path2 is clean. No frame may be lost; vector recovery delivers no duplicates.",
         shows: &["cells"],
         defaults: &[("seconds", "1")],
         network: matrix::network,
@@ -165,9 +165,9 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "rtt-idle",
-        summary: "round trips by each data plane, on an idle machine",
+        summary: "measure round trips through each data plane, on an idle machine",
         example: "--probes 1000",
-        about: "Single probes make round trips through two nodes by each data plane, on an idle \
+        about: "Single probes make round trips through two nodes with each data plane, on an idle \
                 machine, compared with plain redirection without FRER.",
         shows: &["round trip, "],
         defaults: &[],
@@ -176,9 +176,9 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "rtt-loaded",
-        summary: "round trips by each data plane, with CPU stressors on the nodes' cores",
+        summary: "measure round trips through each data plane, with CPU stressors on the nodes' cores",
         example: "--probes 1000",
-        about: "Single probes make round trips through two nodes by each data plane, while CPU stressors run on the \
+        about: "Single probes make round trips through two nodes with each data plane, while CPU stressors run on the \
                 nodes' cores.",
         shows: &["round trip, "],
         defaults: &[],
@@ -187,9 +187,9 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "rtt-background",
-        summary: "round trips by each data plane, with 10 UDP senders through the same nodes and paths",
+        summary: "measure round trips through each data plane, with 10 UDP senders through the same nodes and paths",
         example: "--probes 1000",
-        about: "Single probes make round trips through two nodes by each data plane, while 10 UDP senders use the \
+        about: "Single probes make round trips through two nodes with each data plane, while 10 UDP senders use the \
                 same nodes and paths.",
         shows: &["round trip, "],
         defaults: &[],
@@ -198,9 +198,9 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "rtt",
-        summary: "all three round-trip scenarios in one run, as in figures 7, 8 and 9 of the paper on XDP FRER",
+        summary: "run all three round-trip scenarios, as in figures 7, 8 and 9 of the paper on XDP FRER",
         example: "--probes 10000 --html rtt.html",
-        about: "Single probes make round trips through two nodes by each data plane. The machine is idle, has CPU stressors, or background traffic (figures \
+        about: "Single probes make round trips through two nodes with each data plane. The machine is idle, has CPU stressors, or background traffic (figures \
                 7, 8 and 9 of the paper on XDP FRER).",
         shows: &["round trip, "],
         defaults: &[],
@@ -209,7 +209,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "scale",
-        summary: "add, change and remove streams of a node with 65,536 under traffic: no loss",
+        summary: "add, change and remove streams of a node with 65,536 streams, under traffic: no loss",
         example: "--streams 3000",
         about: "A node has many streams, some of which are added, changed and removed while others \
                 are active: no frame of these may be lost.",
@@ -220,7 +220,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "interrupt-storm",
-        summary: "a real-time task, a server and a receiver under a storm of packets, with and without the guard",
+        summary: "measure a real-time task and receivers under a packet storm, with and without `onbeat irq guard`",
         example: "--scale 0.2 --html storm.html",
         about: "A real-time task and a UDP server share a CPU with the receive processing of a packet storm. This is measured with the stock kernel, and \
                 with `onbeat irq guard`.",
@@ -231,7 +231,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "single-hop",
-        summary: "packet delay in one hop by several methods, idle, under CPU load and network load",
+        summary: "measure packet delay in one hop by several methods: idle, under CPU load and under network load",
         example: "--compare bridge,reflector --load idle,cpu,10000 --cpus 1 --for 5s",
         about: "Probes pass through one hop, whose delay is measured by several methods at the same time: \
                 idle, under CPU load, and with other traffic.",
@@ -253,7 +253,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "powerlink-paths",
-        summary: "a POWERLINK bus as FRER streams over two paths; cut each path: no cycle is lost",
+        summary: "run a POWERLINK bus as FRER streams over two paths and cut each path: no cycle is lost",
         example: "--nodes 4",
         about: "A managing node reaches its controlled nodes over two paths, on which its frames \
                 are FRER streams. Each path is cut: no cycle may be lost.",

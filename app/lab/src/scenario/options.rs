@@ -55,13 +55,13 @@ pub(super) struct FrameOptions {
 /// Duration of the phases.
 #[derive(Debug, clap::Args)]
 pub(super) struct PhaseOptions {
-    /// Duration of a phase
+    /// Duration of each phase of the scenario
     #[arg(long, value_name = "NUMBER", default_value_t = 0.5)]
     seconds: f64,
 }
 
 impl PhaseOptions {
-    /// Duration of a phase, in nanoseconds.
+    /// Duration of each phase, in nanoseconds.
     ///
     /// # Errors
     /// [`Error::Option`].
@@ -104,7 +104,7 @@ pub(super) struct PowerlinkOptions {
     /// Number of controlled nodes
     #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=239))]
     pub(super) nodes: u8,
-    /// Cycle of the network [default: 20ms]
+    /// Cycle time of the network [default: 20ms]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     cycle: Option<Duration>,
 }

@@ -89,7 +89,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Writes another configuration to its file. It applies from the next reload on.
+    /// Writes another configuration to its file. It applies from the next reload.
     ///
     /// # Errors
     /// The configuration is invalid.

@@ -93,7 +93,7 @@ impl Addition {
             let name = &stream.name;
             let (message, help) = match (self.how, running.get(name)) {
                 (StreamOperation::Add, Some(_)) => (
-                    format!("the node has a stream {name:?} already"),
+                    format!("the node already has a stream {name:?}"),
                     "change it (onbeat stream change), or use another name",
                 ),
                 (StreamOperation::Change, None) => (

@@ -90,7 +90,7 @@ fn names(value: &Value<'_>) -> Option<Vec<String>> {
     for one in value.array()? {
         let Some(name) = interface::read(&one) else { continue };
         if names.contains(&name) {
-            one.fault(format!("{name:?} is listed twice"), "name each interface once");
+            one.fault(format!("{name:?} is listed twice"), "list each interface once");
         }
         names.push(name);
     }

@@ -101,7 +101,7 @@ pub(super) fn rewrite(table: &mut Table<'_>) -> Rewrite {
         let word = value.text()?;
         if word != "remove" {
             value.fault(
-                format!("{word:?} is not known here"),
+                format!("unknown value {word:?}"),
                 "use a VLAN id from 1 to 4094, \"remove\", or leave vlan out to keep the tag",
             );
         }

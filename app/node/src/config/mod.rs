@@ -250,7 +250,7 @@ fn read(mut table: Table<'_>, file: &str, faults: &Faults) -> Tables {
 }
 
 /// Remedy for a control socket whose directory cannot be used.
-const OTHER_CONTROL: &str = "name a socket in a directory of root, such as /run/onbeat/NAME.sock";
+const OTHER_CONTROL: &str = "use a socket in a directory of root, such as /run/onbeat/NAME.sock";
 
 /// Ids of ports by name.
 type PortIds = HashMap<String, PortId>;

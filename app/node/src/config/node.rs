@@ -156,7 +156,7 @@ pub(super) fn read_ports(values: Vec<Value<'_>>, of_node: Backend) -> (Vec<PortC
         if let (Some(value), Some(interface)) = (&interface_value, &interface) {
             if let Some(other) = interfaces.insert(interface.clone(), name.clone()) {
                 value.fault(
-                    format!("port {other:?} has the interface {interface:?} already"),
+                    format!("port {other:?} already has the interface {interface:?}"),
                     "give each port its own interface; one port serves both directions",
                 );
             }

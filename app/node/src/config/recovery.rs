@@ -92,7 +92,7 @@ fn warn(recovery: &Recovery, scope: Scope, values: &RecoveryValues<'_>) {
         let written = if history.is_some() { "" } else { ", the default" };
         let until = match recovery.reset_timeout_ms {
             0 => "their numbers wrap around, up to 65536 packets later".into(),
-            ms => format!("the reset time-out of {ms} ms expires"),
+            ms => format!("the reset timeout of {ms} ms expires"),
         };
         history.as_ref().unwrap_or(table).warn(
             format!(

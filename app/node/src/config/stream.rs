@@ -108,8 +108,8 @@ fn read_egress(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Egress>, Vec<Loca
         let (port, port_value) = port?;
         if seen.contains(&port) {
             port_value.fault(
-                format!("port {:?} is an egress port of this stream already", port_value.text()?),
-                "name each egress port once",
+                format!("port {:?} is already an egress port of this stream", port_value.text()?),
+                "list each egress port once",
             );
         }
         seen.push(port);

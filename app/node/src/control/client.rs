@@ -164,7 +164,7 @@ fn is_dead(error: &ClientError) -> bool {
     matches!(error, ClientError::Dead { .. } | ClientError::NoNode { .. })
 }
 
-/// Adds the meaning of a time-out to an error.
+/// Adds the meaning of a timeout to an error.
 fn in_time(error: io::Error) -> io::Error {
     if error.kind() != ErrorKind::WouldBlock {
         return error;
@@ -225,7 +225,7 @@ impl Client {
         Client::connect_in(path, ANSWER_TIMEOUT)
     }
 
-    /// Like [`Client::connect`], with a time-out of one second for each response.
+    /// Like [`Client::connect`], with a timeout of one second for each response.
     pub fn connect_briefly(path: &Path) -> Result<Client, ClientError> {
         let client = Client::connect_in(path, PROBE_TIMEOUT)?;
         let stream = client.stream.get_ref();

@@ -83,7 +83,7 @@ pub enum Request {
 pub enum EventStart {
     /// Events after this number.
     Number(u64),
-    /// Events from this time on: RFC 3339, UTC, or a prefix of it, such as `2025-01-31T12`.
+    /// Events since this time: RFC 3339, UTC, or a prefix of it, such as `2025-01-31T12`.
     Time(String),
 }
 

@@ -357,7 +357,7 @@ struct Connection {
     input: Vec<u8>,
     /// Number of its octets without a line end.
     searched: usize,
-    /// A waiting request, and its response after the time-out.
+    /// A waiting request, and its response after the timeout.
     waiting: Option<(Request, Response)>,
     /// Its last request waits for events: it keeps its slot between events.
     follows: bool,
@@ -487,7 +487,7 @@ impl Connection {
         let follows = matches!(request, Request::Events { wait: true, .. });
         if follows && !self.follows && *followers >= MAX_FOLLOWERS {
             let message = format!(
-                "{MAX_FOLLOWERS} clients follow the events of this node already; stop one of them, or \
+                "{MAX_FOLLOWERS} clients already follow the events of this node; stop one of them, or \
                  read the events without waiting"
             );
             return self.reply(&Response::Error { message });

@@ -32,7 +32,7 @@ use crate::control::{EventDetail, LinkState};
 /// Longest interval of polling reset timers of recovery functions.
 const SLOWEST_SWEEP: Duration = Duration::from_millis(250);
 
-/// Shortest interval: a tenth of the shortest time-out.
+/// Shortest interval: a tenth of the shortest timeout.
 const FASTEST_SWEEP: Duration = Duration::from_millis(10);
 
 /// A running node.

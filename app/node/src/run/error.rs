@@ -66,7 +66,7 @@ pub enum Error {
     /// Two ports have one interface.
     #[error(
         "ports {:?} and {:?} have the same interface: {:?} and {:?} are names of {interface:?}; use \
-         each port its own interface",
+         a separate interface for each port",
         ports[0], ports[1], names[0], names[1]
     )]
     SameInterface {

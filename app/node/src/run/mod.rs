@@ -328,10 +328,10 @@ fn wait(
 fn housekeeping(node: &mut Node, timers: &mut Timers, notifier: &Notifier) {
     let now = Instant::now();
     if timers.sweep.is_none_or(|due| due <= now) {
-        // A reload may have added the first time-out or removed the last.
+        // A reload may have added the first timeout or removed the last.
         timers.sweep = node.sweep.map(|interval| now + interval);
         if timers.sweep.is_some() {
-            node.plane.expire().unwrap_or_else(|error| tracing::error!("time-outs: {error}"));
+            node.plane.expire().unwrap_or_else(|error| tracing::error!("timeouts: {error}"));
         }
     }
     if timers.watchdog.is_some_and(|due| due <= now) {

@@ -165,7 +165,7 @@ fn a_waiting_request_is_answered_at_the_event() {
 
 #[test]
 fn a_waiting_request_without_event_is_answered_after_the_time_out() {
-    let directory = Directory::new("time-out");
+    let directory = Directory::new("timeout");
     let mut server = Server::bind(&directory.socket()).unwrap();
     let (now, mut stream) = waiting(&mut server, &directory);
     let deadline = server.next_deadline().unwrap();
@@ -251,7 +251,7 @@ fn followers_beyond_the_limit_are_refused_and_commands_pass() {
     let refused = |stream: &UnixStream| {
         let mut answer = [0; 512];
         let length = (&*stream).read(&mut answer).unwrap_or(0);
-        String::from_utf8_lossy(&answer[..length]).contains("32 clients follow the events")
+        String::from_utf8_lossy(&answer[..length]).contains("32 clients already follow the events")
     };
     let refusals: Vec<bool> = followers.iter().map(refused).collect();
     assert_eq!(refusals.iter().filter(|refused| **refused).count(), 8);

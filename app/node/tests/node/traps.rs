@@ -45,7 +45,7 @@ fn individual_vector_recovery_is_dead_after_a_jump_until_the_numbers_come_round(
         assert!(dead(0_u16.wrapping_sub(1000)) >= 1000 - u64::from(history), "{file}");
     }
     let (_, individual) = functions("individual-vector");
-    assert!(dead_for(&mut individual.unwrap(), 40_000) > 20_000, "the time-out is no help");
+    assert!(dead_for(&mut individual.unwrap(), 40_000) > 20_000, "the timeout is no help");
 }
 
 #[test]

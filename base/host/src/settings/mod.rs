@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Host::survey ──> plan ──> Log (the journal) ──> Host::write, Host::read ──> Change
-//!  present values   pure     before any change     one by one, verified         result
+//!  current values   pure     before any change     one by one, verified         result
 //! ```
 //!
 //! [`plan`] and [`apply`] access no file: a [`Host`] reads and writes, a [`Log`] stores former values.
@@ -42,7 +42,7 @@ use onbeat_netdev::InterfaceIdentity;
 
 /// Access to the settings of a host.
 pub trait Host {
-    /// Returns the present settings of the host and of these interfaces.
+    /// Returns the current settings of the host and of these interfaces.
     ///
     /// # Errors
     /// An interface does not exist.
@@ -57,7 +57,7 @@ pub trait Host {
         Ok(survey.interfaces.into_iter().flat_map(|survey| survey.threads).collect())
     }
 
-    /// Returns the present value.
+    /// Returns the current value.
     ///
     /// # Errors
     /// [`Refusal`].

@@ -41,14 +41,14 @@ pub struct Setting {
     pub interface: Option<String>,
     /// Its location.
     pub place: SettingLocation,
-    /// The present value.
+    /// The current value.
     pub now: String,
     /// The requested value.
     pub wanted: String,
 }
 
 impl Setting {
-    /// Returns the part of the present value that the change concerns.
+    /// Returns the part of the current value that the change concerns.
     #[must_use]
     pub fn shown(&self) -> String {
         match self.place {
@@ -71,7 +71,7 @@ pub struct Plan {
     pub cannot: Vec<String>,
 }
 
-/// Compares the requested with the present settings. After these changes, a new plan contains those of
+/// Compares the requested with the current settings. After these changes, a new plan contains those of
 /// `later`, and finally none.
 #[must_use]
 pub fn plan(tuning: &Tuning, survey: &Survey) -> Plan {

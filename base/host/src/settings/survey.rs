@@ -1,11 +1,11 @@
-//! The present settings.
+//! The current settings.
 
 use onbeat_realtime::CpuSet;
 
 /// The time that real-time tasks may run per period.
 pub(super) const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// The present settings of a host and of interfaces.
+/// The current settings of a host and of interfaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Survey {
     /// The online CPUs; empty if the kernel does not report them.

@@ -56,7 +56,7 @@ impl Ethtool {
     }
 }
 
-/// Returns a number of `enum hwtstamp_tx_types` that stamps or does not, and keeps the present one if
+/// Returns a number of `enum hwtstamp_tx_types` that stamps or does not, and keeps the current one if
 /// possible: more than one stamps.
 fn tx_type(wanted: bool, now: i32) -> i32 {
     if wanted && now != 0 { now } else { wanted.into() }

@@ -8,7 +8,7 @@
 //! | request to read | index (2), sub-index, reserved |
 //! | response to a write: objects that were not written | index (2), sub-index, flags, abort code (4) |
 //!
-//! Offsets count from the start of the command layer: the first object is at 8, or at 12 behind DataSize. Bit 7
+//! Offsets count from the start of the command layer: the first object is at 8, or at 12 after DataSize. Bit 7
 //! of the flags: an abort code instead of a value; bits 1 and 0: octets of padding. That of the last value may be
 //! missing.
 
@@ -45,7 +45,7 @@ pub struct ObjectEntry<'a> {
 pub struct ObjectEntries<'a> {
     layout: Layout,
     payload: &'a [u8],
-    /// Octets before the next object; none behind the last.
+    /// Octets before the next object; none after the last.
     at: Option<usize>,
 }
 

@@ -30,7 +30,7 @@ pub(super) const HEADER_LEN: usize = field::ENTRIES;
 
 const WHAT: &str = "POWERLINK StatusResponse";
 
-/// An entry of the error history, or of the present errors (0x1003).
+/// An entry of the error history, or of the current errors (0x1003).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ErrorEntry {
     /// Bit 15: an entry of the status, otherwise of the history; bit 14: also added to the emergency queue;

@@ -68,7 +68,7 @@ pub enum Direction {
 /// One packet of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Its number in the file, from 1 on, as in other programs.
+    /// Its number in the file, starting at 1, as in other programs.
     pub number: u64,
     /// The time stamp, in nanoseconds since the epoch of the capture's clock.
     pub time_ns: i64,

@@ -59,11 +59,11 @@ pub enum Cause {
         /// Octets compared, if that is less than a packet.
         octets: Option<usize>,
     },
-    /// The difference of time stamps changes from one packet on: one of two clocks was set.
+    /// The difference of time stamps changes at one packet: one of two clocks was set.
     ClockStep {
-        /// Packets from the step on.
+        /// Packets since the step.
         packets: u64,
-        /// Departure less arrival from the step on, in nanoseconds.
+        /// Departure less arrival since the step, in nanoseconds.
         by_ns: i64,
         /// The longest delay that covers the step, in nanoseconds, if the configured one does not.
         longest_ns: Option<i64>,

@@ -17,7 +17,7 @@ const BLOCK_NS: i64 = 1_000_000_000;
 /// A backward step of a capture's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockStep {
-    /// Number of the first packet after the step, from 1 on.
+    /// Number of the first packet after the step, starting at 1.
     pub packet: u64,
     /// The latest time stamp before the step, in nanoseconds.
     pub from_ns: i64,

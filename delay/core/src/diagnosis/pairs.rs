@@ -128,7 +128,7 @@ fn by_key<'a>(
     packets
 }
 
-/// The number of octets, from the start of the IP header on, that every truncated packet of both samples has;
+/// The number of octets, starting at the IP header, that every truncated packet of both samples has;
 /// `None` if that is zero.
 pub(super) fn shortest_cut(samples: [&Sample; 2], recognition: &Recognition) -> Option<usize> {
     let compared = Recognition { octets: COMPARED.min(recognition.octets), ..*recognition };

@@ -16,7 +16,7 @@ use crate::matching::{Event, Matcher, Observation};
 /// An interface of a pcapng file, by number or by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InterfaceId {
-    /// Its index in the file, from 0 on.
+    /// Its index in the file, starting at 0.
     Number(u32),
     /// Its name in the file. Interfaces of the same name, as in several sections, are one.
     Name(String),

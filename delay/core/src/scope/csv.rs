@@ -55,7 +55,7 @@ pub enum WaveformError {
     /// An invalid row.
     #[error("line {line}: `{text}` is not a time and one voltage for each of {channels} channels")]
     Row {
-        /// The line, from 1 on.
+        /// The line, starting at 1.
         line: usize,
         /// The start of its content.
         text: String,
@@ -68,7 +68,7 @@ pub enum WaveformError {
     /// Times that are not equidistant.
     #[error("line {line}: the time is {found} s instead of {expected} s: samples are missing")]
     Gap {
-        /// The line, from 1 on.
+        /// The line, starting at 1.
         line: usize,
         /// The time there, in seconds.
         found: f64,

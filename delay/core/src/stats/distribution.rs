@@ -174,7 +174,7 @@ impl Distribution {
         })
     }
 
-    /// The minimum and maximum of the delay of this rank, from 1 on.
+    /// The minimum and maximum of the delay of this rank, starting at 1.
     fn at_rank(&self, rank: u64) -> (u64, u64) {
         let n = self.count();
         // The middle of the rank's step, so that rounding of the quotient stays within it.

@@ -26,8 +26,8 @@ use crate::sink::DelaySink;
 /// Packets to trace through this host.
 #[derive(Debug, Clone, clap::Args)]
 #[command(mut_arg("min_matched", |number| number.help(format!(
-    "Fail if fewer packets are sent or read [default: {MIN_MATCHED_OR_COUNT}]. At least half of the traced packets must \
-     be sent or read, too"
+    "Fail if fewer packets, or less than half of the traced packets, are sent or read [default: \
+     {MIN_MATCHED_OR_COUNT}]"
 ))))]
 pub struct HooksOptions {
     /// Interface that receives the packets

@@ -15,7 +15,7 @@ pub(super) struct SideOptions {
     /// VLANs of arrivals and of departures
     #[arg(long, value_name = "IN,OUT", value_parser = two::<u16>)]
     vlan: Option<(u16, u16)>,
-    /// Interfaces of a pcapng file that captured arrivals and departures, by number from 0 on or by name
+    /// Interfaces of a pcapng file that captured arrivals and departures, by number, from 0, or by name
     #[arg(long, value_name = "IN,OUT", value_parser = two::<InterfaceId>)]
     interface: Option<(InterfaceId, InterfaceId)>,
     /// Use the direction that a pcapng file or the captured interface reports: inbound packets arrive, outbound

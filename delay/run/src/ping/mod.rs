@@ -19,6 +19,8 @@ use crate::options::ReportOptions;
 use crate::thread_options::ThreadOptions;
 use result::ProbeResults;
 
+pub use result::clock_error;
+
 /// A STAMP session.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PingOptions {
@@ -44,7 +46,7 @@ pub struct PingOptions {
     /// Octets of UDP payload of a probe; several sizes alternate [default: 44; 112 with --key]
     #[arg(long, value_name = "NUMBER,...", value_delimiter = ',')]
     size: Vec<usize>,
-    /// Timeout of a reflected probe
+    /// Count a probe as lost if no reply arrives within this time
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     timeout: Duration,
     /// Send from this address
@@ -54,7 +56,7 @@ pub struct PingOptions {
     /// only authenticated packets: the reflector needs the same key
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Use one clock for both ends, such as on one host: forward and return delays need no offset
+    /// Assume that both ends use one clock, such as on one host: report one-way delays without a clock offset
     #[arg(long)]
     one_clock: bool,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use onbeat_probe::{PingConfig, PingReport};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::format::{count, duration_ns};
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Recorder};
-use onbeat_wire::stamp::COVERED_LEN;
+use onbeat_wire::stamp::{COVERED_LEN, ErrorEstimate};
 
 use crate::error::Result;
 use crate::options::ReportSettings;
@@ -266,18 +266,22 @@ fn rate(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
     }
 }
 
+/// The error of a clock, with a unit of its size: `±16.0 s, not synchronized`.
+pub fn clock_error(estimate: ErrorEstimate) -> String {
+    let error = match estimate.error_ns() {
+        Some(error_ns) => format!("±{}", duration_ns(error_ns as f64)),
+        None => "of unknown error".into(),
+    };
+    error + if estimate.synchronized { " to UTC" } else { ", not synchronized" }
+}
+
 fn notes(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
     outcome.note(
         "round trips exclude the time in the reflector; stamps are the kernel's (CLOCK_REALTIME, converted to \
          a clock without steps), except for the reflector's departures, which it stamps itself",
     );
     if let Some(estimate) = found.reflector {
-        let error = match estimate.error_ns() {
-            Some(error_ns) => format!("±{}", duration_ns(error_ns as f64)),
-            None => "of unknown error".into(),
-        };
-        let to = if estimate.synchronized { " to UTC" } else { ", not synchronized" };
-        outcome.note(format!("the reflector's clock: {error}{to}"));
+        outcome.note(format!("the reflector's clock: {}", clock_error(estimate)));
     }
     if config.key.is_some() {
         outcome.note(format!(

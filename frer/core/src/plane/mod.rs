@@ -303,7 +303,7 @@ impl Plane {
         self.stream(name).map(|state| state.reset(now_ns)).is_some()
     }
 
-    /// Resets recovery functions whose time-out has passed without a packet.
+    /// Resets recovery functions whose timeout has passed without a packet.
     pub fn expire(&mut self, now_ns: u64) {
         self.expire_some(now_ns, 0, usize::MAX);
     }

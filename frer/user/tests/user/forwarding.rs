@@ -184,7 +184,7 @@ fn the_network_stack_receives_only_frames_of_no_stream() {
 const TIMEOUT_MS: u32 = 1000;
 
 /// Returns the number of resets of B's function by frames that arrive while B's thread is busy for longer
-/// than the time-out; `None`: this test did not get the CPU time to send them in time.
+/// than the timeout; `None`: this test did not get the CPU time to send them in time.
 fn resets_over_a_stall(world: &World) -> Option<u64> {
     const GAP: Duration = Duration::from_millis(50);
     const LONGEST: Duration = Duration::from_millis(TIMEOUT_MS as u64 * 8 / 10);

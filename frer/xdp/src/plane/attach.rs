@@ -77,7 +77,7 @@ impl Plane {
         Ok(())
     }
 
-    /// Returns the slot of a port: its present one, the one from before a restart of the daemon, or a free
+    /// Returns the slot of a port: its current one, the one from before a restart of the daemon, or a free
     /// one.
     fn port_slot(&self, name: &str) -> Result<u8> {
         if let Some(port) = self.ports.get(name) {

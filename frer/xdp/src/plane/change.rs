@@ -228,7 +228,7 @@ fn prepare(plane: &mut Plane, plan: &ChangePlan<'_>, prepared: &mut PreparedChan
     plane.add_kinds(kinds, plan.wanted.iter().flat_map(RequestedStream::masks))
 }
 
-/// Reserves an entry if the present one cannot be modified in place.
+/// Reserves an entry if the current one cannot be modified in place.
 fn prepare_entry(
     plane: &mut Plane,
     plan: &ChangePlan<'_>,

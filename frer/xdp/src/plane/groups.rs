@@ -172,7 +172,7 @@ impl Plane {
         Ok(())
     }
 
-    /// Writes the ports of a group that may be in use: a new map replaces the present one atomically.
+    /// Writes the ports of a group that may be in use: a new map replaces the current one atomically.
     pub(super) fn write_group(&self, set: EgressSet, slot: u32) -> Result<()> {
         let map = new_group(self.members_of(set).len())?;
         self.fill(&map, set)?;

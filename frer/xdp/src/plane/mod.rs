@@ -365,7 +365,7 @@ impl Plane {
         self.streams[number].as_ref().expect("the number of a stream")
     }
 
-    /// Resets recovery functions whose time-out has passed without a packet.
+    /// Resets recovery functions whose timeout has passed without a packet.
     ///
     /// # Errors
     /// The kernel refuses.

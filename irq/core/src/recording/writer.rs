@@ -12,7 +12,7 @@ use crate::charge::{Cause, Class, Device, Owner, Process, Runner};
 use crate::names::{Description, Names};
 use crate::{Interval, OwnCost, Tick};
 
-/// Data of an interval beside its accounts.
+/// Data of an interval besides its accounts.
 #[derive(Debug, Default)]
 pub struct IntervalExtras {
     /// CPU time of the recording itself.

@@ -61,7 +61,7 @@ const AT_PACKETS: [&str; 8] = [
     "on_sched_waking",
 ];
 
-/// Records that a tracer writes beside the ledger.
+/// Records that a tracer writes besides the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Records {
     None,

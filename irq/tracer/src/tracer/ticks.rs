@@ -32,7 +32,7 @@ impl Ticks {
             .into_iter()
             .map(|cpu| {
                 let refused =
-                    |source| Error::kernel(format!("start the clock of CPU {cpu}"), source);
+                    |source| Error::kernel(format!("start the tick clock of CPU {cpu}"), source);
                 let clock = clock(cpu).map_err(|error| refused(error.into()))?;
                 let link = program.attach_perf_event(clock.as_raw_fd()).map_err(refused)?;
                 // The link closes it.

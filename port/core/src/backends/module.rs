@@ -11,7 +11,7 @@ pub(super) fn examine(facts: &InterfaceFacts<'_>) -> Assessment {
         Ok(true) => (Some("responds and sends in the kernel".to_owned()), Vec::new()),
         Ok(false) => unusable(Remark::new(
             "the kernel module onbeat is not loaded",
-            "modprobe onbeat; if it is not installed: make -C kmod install (DKMS)",
+            "modprobe onbeat; if it is not installed: package onbeat-dkms (in a checkout: make -C kmod install)",
         )),
         Err(why) => unusable(Remark::note(why)),
     }

@@ -31,7 +31,7 @@ use crate::{Error, Result};
 /// program. An address with a lifetime is restored without it; an advertised address returns with the router's next
 /// advertisement.
 ///
-/// **After `kill -9`** the interface stays in its namespace, which a mount keeps, beside a journal that was written
+/// **After `kill -9`** the interface stays in its namespace, which a mount keeps, with a journal that was written
 /// before any change. The next claim of the interface restores everything first; [`Claim::recover`] does only that.
 /// Other programs access the namespace by the same mount: `nsenter --net=/run/onbeat/claims/eth0.net tcpdump -i
 /// eth0`.

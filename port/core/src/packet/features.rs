@@ -65,7 +65,7 @@ impl InterfaceFeatures {
             remedy: remedy.into(),
         };
         let software = |who: &str| Capability::Emulated {
-            how: format!("{who} stamps by CLOCK_REALTIME, not the NIC").into(),
+            how: format!("{who} stamps with CLOCK_REALTIME, not the NIC").into(),
         };
         match feature {
             Feature::MulticastFilter | Feature::ZeroCopyReceive => Capability::Native,

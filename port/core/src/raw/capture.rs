@@ -59,11 +59,11 @@ impl fmt::Display for CaptureClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CaptureClock::Nic(Some(number)) => {
-                write!(f, "the NIC, by its own clock (/dev/ptp{number})")
+                write!(f, "the NIC, with its own clock (/dev/ptp{number})")
             }
-            CaptureClock::Nic(None) => f.write_str("the NIC, by its own clock"),
+            CaptureClock::Nic(None) => f.write_str("the NIC, with its own clock"),
             CaptureClock::Monotonic => {
-                f.write_str("the kernel, by CLOCK_MONOTONIC, at the driver interface")
+                f.write_str("the kernel, with CLOCK_MONOTONIC, at the driver interface")
             }
         }
     }

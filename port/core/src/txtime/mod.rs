@@ -77,7 +77,7 @@ impl Txtime {
         let ns = self.ahead_ns;
         let exactness = self.inexact().map(|how| format!("; {how}")).unwrap_or_default();
         format!(
-            "this process submits each frame up to {ns} ns ahead, in its present state, and cannot \
+            "this process submits each frame up to {ns} ns ahead, in its current state, and cannot \
              recall it{exactness}"
         )
     }

@@ -14,7 +14,7 @@ use onbeat_bpf::UnloadedObject;
 use onbeat_netdev::{Namespace, XdpMode};
 use onbeat_wire::EtherType;
 
-use self::abi::port_record;
+use self::abi::{port_process, port_record};
 use self::peer::VethPeer;
 use self::records::{Records, ring_size};
 use self::shared_state::{SharedResponses, SharedSlots, SharedState};
@@ -43,7 +43,8 @@ const _: () = {
 /// by the driver, whatever this process does. [`crate::Port::receive`] reads the answered frame from a BPF ring buffer.
 ///
 /// - The program wakes this process only while it sleeps in [`crate::Port::wait`]. The wakeup precedes the answer, and
-///   delays it by some microseconds: a spinning or busy process answers soonest.
+///   delays it by some microseconds: a spinning or busy process, or one without
+///   [`wake_when_answered`](crate::PortOptions::wake_when_answered), answers soonest.
 /// - Answered frames keep their order, and so do the others. Both are merged by their time stamps, as far as they
 ///   have arrived.
 /// - A confirmation of a response carries the time at which the program passed the answer to the driver.
@@ -235,11 +236,14 @@ impl AfXdpPort for XdpPort {
     }
 
     fn sleep(&mut self, until: Time) -> Result<bool> {
-        self.state.set_asleep(true);
+        self.state.set_process(match self.base.options.wake_when_answered {
+            true => port_process::PORT_WAITS_FOR_ALL,
+            false => port_process::PORT_WAITS_FOR_UNANSWERED,
+        });
         // Frames that arrived before the program was notified are read now; later ones wake this process.
         let result =
             if self.pump() { Ok(true) } else { self.base.sleep(until, Some(self.records.as_fd())) };
-        self.state.set_asleep(false);
+        self.state.set_process(port_process::PORT_AWAKE);
         result
     }
 

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use libbpf_rs::{MapCore, MapHandle};
 
 use super::abi::{
-    port_copy, port_filter, port_record, port_responses, port_slot, port_state, port_table,
-    port_transmission, port_version,
+    port_copy, port_filter, port_process, port_record, port_responses, port_slot, port_state,
+    port_table, port_transmission, port_version,
 };
 use crate::mapping::{Mapping, page};
 use crate::response::Responses;
@@ -137,10 +137,10 @@ impl SharedState {
         self.0.long(offset)
     }
 
-    /// Sets if the program must wake this process. Later operations are not reordered before it.
-    pub(super) fn set_asleep(&self, asleep: bool) {
-        let field = self.field(offset_of!(port_state, asleep));
-        field.store(asleep.into(), Ordering::SeqCst);
+    /// Sets for which requests the program must wake this process. Later operations are not reordered before it.
+    pub(super) fn set_process(&self, process: port_process) {
+        let field = self.field(offset_of!(port_state, process));
+        field.store(process.0.into(), Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 

@@ -54,7 +54,7 @@ impl InterfaceFeatures {
                     },
             ),
             Feature::ReceiveStamp => emulated(
-                "the XDP program stamps by CLOCK_REALTIME, not the NIC; if the driver supports no \
+                "the XDP program stamps with CLOCK_REALTIME, not the NIC; if the driver supports no \
                  metadata, this process when it receives the frame"
                     .into(),
             ),

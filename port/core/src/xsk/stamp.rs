@@ -11,7 +11,7 @@ pub(crate) fn of_tai(ns: u64) -> Stamp {
     Stamp { ns: ns.saturating_sub(apart), source: StampSource::Software }
 }
 
-/// The present time, of this process.
+/// The current time, of this process.
 pub(crate) fn now() -> Stamp {
     Stamp { ns: clock::realtime(), source: StampSource::Process }
 }

@@ -88,7 +88,7 @@ fn run<F: Future>(bus: &mut Bus<'_>, future: F) -> F::Output {
     let deadline = Instant::now() + BOUND;
     let mut future = pin!(future);
     let bounded = poll_fn(|context| {
-        assert!(Instant::now() < deadline, "neither an answer nor a time-out");
+        assert!(Instant::now() < deadline, "neither an answer nor a timeout");
         future.as_mut().poll(context)
     });
     bus.run(bounded).unwrap()

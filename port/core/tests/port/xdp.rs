@@ -148,6 +148,50 @@ fn it_answers_while_this_process_does_nothing() {
     assert_eq!((counted.responses, counted.receive_drops, counted.unconfirmed), (100, 0, 0));
 }
 
+/// Waits until a thread of this process sleeps.
+fn until_asleep(thread: i32) {
+    let file = format!("/proc/self/task/{thread}/stat");
+    let start = Instant::now();
+    loop {
+        let stat = std::fs::read_to_string(&file).unwrap();
+        if stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S")) {
+            return;
+        }
+        assert!(start.elapsed() < BOUND, "thread {thread} does not sleep: {stat}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn answered_requests_leave_the_process_asleep_on_demand() {
+    let Some(bench) = Bench::new() else { return };
+    let (mut port, peer) =
+        bench.open(PortOptions { wake_when_answered: false, confirm: false, ..options() });
+    let mac = port.mac_address();
+    let (meant, filter) = request(mac, 1);
+    let (other, _) = request(mac, 2);
+    let answer = frame(mac, mac, &[7; 100]);
+    let slot = filled(&mut port, &answer);
+    let _response = port.respond(filter, slot).unwrap();
+    for _ in 0..20 {
+        let thread = nix::unistd::gettid().as_raw();
+        let received = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                until_asleep(thread);
+                peer.send(&meant);
+                assert_eq!(peer.receive(BOUND).as_ref(), Some(&answer));
+                until_asleep(thread);
+                peer.send(&other);
+            });
+            assert!(port.wait(port.now().after(BOUND.as_nanos() as u64)).unwrap());
+            std::iter::from_fn(|| port.receive().unwrap()).collect::<Vec<_>>()
+        });
+        let kinds: Vec<_> = received.iter().map(|frame| frame.answered).collect();
+        assert_eq!(kinds, [true, false], "both after one wakeup, in their order");
+        received.into_iter().for_each(|frame| port.release(frame));
+    }
+}
+
 /// The driver of a veth drops what a program sends to a peer without NAPI. Polls are left to this process then, and
 /// answered in the driver again as soon as the peer has a program, or generic receive offload.
 #[test]

@@ -75,7 +75,7 @@ pub(super) struct AutomaticResponse {
 }
 
 impl ControlledNode {
-    /// Enables automatic responses, from the next poll on.
+    /// Enables automatic responses, from the next poll.
     ///
     /// Inputs are then sampled at the end of a cycle, so that the response is ready before its poll arrives. As
     /// without it, inputs of one cycle are sent in the next.

@@ -27,7 +27,7 @@ impl ControlledNode {
         self.signaling.report(entry);
     }
 
-    /// Sets the present errors of the device, as bits.
+    /// Sets the current errors of the device, as bits.
     pub fn set_device_errors(&mut self, bits: [u8; 6]) {
         self.set_errors(bits, self.od.number(profile::ERROR_REGISTER) & COMMUNICATION != 0);
     }

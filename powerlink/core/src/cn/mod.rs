@@ -118,9 +118,9 @@ pub enum Event {
     NodeStates,
     /// It published date and time.
     Time(TimeOfDay),
-    /// The parameters are stored: they apply from the next reset on.
+    /// The parameters are stored: they apply from the next reset.
     Stored,
-    /// The defaults are restored: they apply from the next reset on.
+    /// The defaults are restored: they apply from the next reset.
     Restored,
     /// The parameters could not be stored or cleared.
     NotStored,
@@ -305,7 +305,7 @@ impl ControlledNode {
         }
     }
 
-    /// Prepares responses with the present values.
+    /// Prepares responses with the current values.
     fn prepare_responses(&mut self) {
         self.prepared = PreparedResponse::new(self.state, &self.signaling, self.static_errors());
     }

@@ -14,7 +14,7 @@ use crate::frame;
 use crate::nmt::{self, State};
 
 impl ControlledNode {
-    /// Handles a received frame, from its destination address on and without FCS. Frames for other nodes or of
+    /// Handles a received frame, starting at its destination address and without FCS. Frames for other nodes or of
     /// other protocols are ignored.
     pub(super) fn receive(&mut self, now_ns: u64, frame: &[u8]) {
         let Some((mac, message)) = frame::parse(frame) else {

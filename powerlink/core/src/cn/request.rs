@@ -1,4 +1,4 @@
-//! Network management between a controlled node and its managing node, beside states: requests of the node, and
+//! Network management between a controlled node and its managing node, besides states: requests of the node, and
 //! commands that change no state.
 
 use alloc::vec::Vec;

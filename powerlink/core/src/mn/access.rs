@@ -47,7 +47,7 @@ impl ManagingNode {
     }
 
     /// Returns a completed request of the application, and its node. If the node is reset, the result is that
-    /// of a time-out.
+    /// of a timeout.
     pub fn poll_completed(&mut self) -> Option<(NodeId, CompletedRequest)> {
         self.done.pop_front()
     }

@@ -186,7 +186,7 @@ impl ManagingNode {
             (Step::CheckPreOperational2, NmtState::PRE_OPERATIONAL_2) => {
                 self.go(now_ns, place, Step::Enable);
             }
-            // Its response may be as old as its last request: its time-out ends this.
+            // Its response may be as old as its last request: its timeout ends this.
             (Step::CheckPreOperational2, _) => station.status_due = true,
             (Step::Enable, NmtState::READY_TO_OPERATE) => self.go(now_ns, place, Step::Ready),
             (Step::Start, NmtState::OPERATIONAL) => self.go(now_ns, place, Step::Operational),

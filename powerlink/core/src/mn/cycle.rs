@@ -88,7 +88,7 @@ impl ManagingNode {
         }
     }
 
-    /// Polls the next node, from a station index on, or ends the isochronous phase.
+    /// Polls the next node, starting at a station index, or ends the isochronous phase.
     pub(super) fn poll_from(&mut self, now_ns: u64, place: usize) {
         if !self.state.is_polled() {
             // A mandatory node was lost, and the reduced cycle has started.

@@ -52,7 +52,7 @@ pub(crate) fn split_entry(octets: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     Some(((id(u16::from_le_bytes([*low, *high]), *sub), value), behind))
 }
 
-/// Whether octets are a whole concise DCF: as many entries as its count, none truncated, and nothing behind them.
+/// Whether octets are a complete concise DCF: the number of entries is its count, none is truncated, and nothing follows them.
 pub fn is_concise(octets: &[u8]) -> bool {
     let Some((count, rest)) = octets.split_first_chunk() else { return false };
     let lengths = entries(octets).map(|(_, value)| ENTRY_HEADER + value.len());

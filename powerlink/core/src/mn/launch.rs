@@ -38,7 +38,7 @@ enum LaunchCommand {
 }
 
 impl ManagingNode {
-    /// Makes another component send SoC, from the next cycle on.
+    /// Makes another component send SoC, from the next cycle.
     pub fn launch_cycles(&mut self) {
         self.launching.on = true;
     }

@@ -180,7 +180,7 @@ pub enum Event {
     LostPres(NodeId),
     /// A node did not answer a StatusRequest before the next phase started.
     LostStatus(NodeId),
-    /// A node answered its poll after the time-out.
+    /// A node answered its poll after the timeout.
     LatePres(NodeId),
     /// A mandatory node was not identified in time (0x1F89/2); the managing node keeps waiting.
     Missing(NodeId),
@@ -250,7 +250,7 @@ pub struct ManagingNode {
     multiplexed_cycles: u64,
     /// The index of this cycle in it, from 0.
     multiplexed_cycle: u64,
-    /// Start of the present state, and its cycle.
+    /// Start of the current state, and its cycle.
     since_ns: u64,
     since_cycle: u64,
     /// Time of day, and the instant it is for.
@@ -302,7 +302,7 @@ impl ManagingNode {
         {
             let _ = od.set(object, &u32::from(address).to_le_bytes());
         }
-        // A reset restores the present values.
+        // A reset restores the current values.
         od.keep();
         let stations = server::stations(&od)?;
         Ok(ManagingNode {

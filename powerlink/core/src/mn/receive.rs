@@ -16,14 +16,14 @@ use crate::od::{Abort, profile};
 use crate::sdo::{CompletedRequest, Request};
 
 /// Nodes that are configured in parallel. They share the asynchronous phases; with more of them, the wait of
-/// each for its next frame would exceed the time-out of its connection.
+/// each for its next frame would exceed the timeout of its connection.
 const CONFIGURING: usize = 8;
 
 /// Maximum number of queued commands and SDO frames that other nodes request.
 pub(super) const WAITING: usize = 64;
 
 impl ManagingNode {
-    /// Handles a received frame, from its destination address on and without FCS. Frames for other nodes or of
+    /// Handles a received frame, starting at its destination address and without FCS. Frames for other nodes or of
     /// other protocols are ignored.
     pub(super) fn receive(&mut self, now_ns: u64, frame: &[u8]) {
         let Some((mac, message)) = frame::parse(frame) else {
@@ -120,7 +120,7 @@ impl ManagingNode {
         self.poll_from(now_ns, place + 1);
     }
 
-    /// Handles a response after its time-out, when it was already counted as lost.
+    /// Handles a response after its timeout, when it was already counted as lost.
     fn late_pres(&mut self, now_ns: u64, place: usize) {
         let station = &mut self.stations[place];
         if !core::mem::take(&mut station.may_be_late) {
@@ -165,7 +165,7 @@ impl ManagingNode {
             }
         }
         // A node may prepare its StatusResponse at its previous request, however long ago. A polled one reports its
-        // present state in each cycle.
+        // current state in each cycle.
         if !self.stations[place].polled {
             self.state_reported(now_ns, place, status.state);
         }

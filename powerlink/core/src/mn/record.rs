@@ -3,7 +3,7 @@
 use onbeat_wire::powerlink::NodeId;
 
 use super::station::Station;
-use super::{Failure, ManagingNode, Step};
+use super::{Failure, ManagingNode, Phase, Step};
 
 /// The boot of a node up to now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,9 +44,15 @@ impl ManagingNode {
         self.stations.iter().map(BootRecord::from)
     }
 
-    /// The instant of the next SoC, in nanoseconds, or of the present one while it is due.
+    /// The instant of the next SoC, in nanoseconds, or of the current one while it is due.
     pub fn next_soc_ns(&self) -> u64 {
         self.soc_ns
+    }
+
+    /// The instant of the next SoC, and the length of the cycle, in nanoseconds, if this SoC is what the node waits
+    /// for. `None` as well while another component sends SoC.
+    pub fn awaited_soc_ns(&self) -> Option<(u64, u64)> {
+        (self.phase == Phase::Soc).then_some((self.soc_ns, self.cycle_ns))
     }
 
     /// The number of received frames of other managing nodes.

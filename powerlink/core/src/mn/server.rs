@@ -3,7 +3,7 @@
 //! A node's frames can belong to two connections: of this node's client, or of its server. The client has
 //! precedence: a node that is being configured is served afterwards.
 //!
-//! Parameters apply from the next reset on, by 0x1F9E: of the configuration (with the present values), of the
+//! Parameters apply from the next reset, by 0x1F9E: of the configuration (with the current values), of the
 //! communication or of the node (with those of the start). Commands to nodes are released by 0x1F9F.
 
 use alloc::collections::VecDeque;

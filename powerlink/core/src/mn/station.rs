@@ -26,7 +26,7 @@ pub(super) struct Settings {
     software: [u32; 2],
     pub(super) preq_limit: usize,
     pub(super) pres_timeout_ns: u64,
-    /// The cycle of a multiplexed cycle in which it is polled, from 1 on; 0: every cycle.
+    /// The cycle of a multiplexed cycle in which it is polled, starting at 1; 0: every cycle.
     pub(super) slot: u64,
     /// Cycles from one poll to the next.
     pub(super) period: u64,
@@ -223,7 +223,7 @@ pub(super) struct Station {
     pub(super) polled: bool,
     /// Its last poll was not answered in time: the response may still arrive.
     pub(super) may_be_late: bool,
-    /// An IdentRequest is due, beside the requests of its step.
+    /// An IdentRequest is due, besides the requests of its step.
     pub(super) ident_due: bool,
     /// Consecutive answered polls.
     pub(super) good_polls: u32,

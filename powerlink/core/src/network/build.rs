@@ -388,7 +388,7 @@ fn set(
     od.set_number(object, value).map_err(|abort| NetworkError::Value(node, object, abort))
 }
 
-/// The mapping of consecutive signals, each from an octet on.
+/// The mapping of consecutive signals, each starting at an octet.
 pub(super) fn mapped(signals: &[Signal], objects: &[ObjectId]) -> Vec<MappingEntry> {
     let mut offset = 0;
     let place = |(signal, object): (&Signal, &ObjectId)| {

@@ -67,12 +67,15 @@ impl fmt::Display for NetworkError {
             NetworkError::Signals(node) => {
                 write!(
                     f,
-                    "node {node} has more than {} signals in one direction",
+                    "node {node} has too many signals in one direction; use at most {}",
                     super::MAX_SIGNALS
                 )
             }
             NetworkError::Slot(node, slot, cycles) => {
-                write!(f, "node {node} has slot {slot} of {cycles} in the multiplexed cycle")
+                write!(
+                    f,
+                    "node {node} has slot {slot} of {cycles} in the multiplexed cycle; use 1 to {cycles}"
+                )
             }
             NetworkError::Mapping(error) => error.fmt(f),
         }

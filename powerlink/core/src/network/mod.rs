@@ -71,11 +71,11 @@ pub struct Station {
     pub mandatory: bool,
     /// Its identity. The managing node does not check values of 0.
     pub identity: Identity,
-    /// Time-out of its response to a poll, in nanoseconds.
+    /// Timeout of its response to a poll, in nanoseconds.
     pub pres_timeout_ns: u32,
     /// Minimum time from SoC to its poll, in nanoseconds; 0: none.
     pub soc_to_poll_ns: u32,
-    /// The cycle of a multiplexed cycle in which it is polled, from 1 on; 0: every cycle.
+    /// The cycle of a multiplexed cycle in which it is polled, starting at 1; 0: every cycle.
     pub multiplexed: u8,
     /// The signals it sends.
     pub inputs: Vec<Signal>,
@@ -83,10 +83,10 @@ pub struct Station {
     pub outputs: Vec<Signal>,
     /// The signals it receives from other controlled nodes.
     pub received: Vec<ReceivedSignal>,
-    /// Its objects, if there is a device description: those beside the communication profile, and limits,
+    /// Its objects, if there is a device description: those besides the communication profile, and limits,
     /// access and defaults of the profile's. A signal may be one of them, and is added to them otherwise.
     pub described: Option<Dictionary>,
-    /// Objects written to it during configuration, beside those derived from the above.
+    /// Objects written to it during configuration, besides those derived from the above.
     pub parameters: Vec<(ObjectId, Vec<u8>)>,
 }
 

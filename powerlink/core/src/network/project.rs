@@ -56,11 +56,11 @@ pub const PROCESS_TYPES: [DataType; 18] = {
 /// The reason why a project cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProjectError {
-    /// The octets end within the count or within this entry, from 1 on, which starts at this octet.
+    /// The octets end within the count or within this entry, counted from 1, which starts at this octet.
     Truncated(u32, usize),
     /// This number of octets follow the last entry.
     Trailing(usize),
-    /// An entry, from 1 on, has a value that its object refuses.
+    /// An entry, counted from 1, has a value that its object refuses.
     Value(u32, ObjectId, Abort),
     /// The configuration of a node (0x1F22) is invalid.
     Node(NodeId, Box<ProjectError>),

@@ -101,7 +101,7 @@ impl Observer {
         self.nodes.get(&node).is_none_or(|node| polled(node) || node.responses == 0) || of_others()
     }
 
-    /// Handles a frame of the bus, from its destination address on; `report` receives its meaning. Times are
+    /// Handles a frame of the bus, starting at its destination address; `report` receives its meaning. Times are
     /// nanoseconds of any clock.
     pub fn observe(&mut self, time_ns: u64, frame: &[u8], mut report: impl FnMut(Observation)) {
         let Ok(header) = Header::new_checked(frame) else {

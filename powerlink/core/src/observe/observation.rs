@@ -173,7 +173,7 @@ pub struct Node {
     pub state: Option<NmtState>,
     /// Its identity.
     pub identity: Option<Identity>,
-    /// The cycle of a multiplexed cycle in which it was last polled, from 1 on; none if it is polled in every
+    /// The cycle of a multiplexed cycle in which it was last polled, starting at 1; none if it is polled in every
     /// cycle.
     pub slot: Option<u64>,
     /// By [`Request`], in the order of [`Request::ALL`].

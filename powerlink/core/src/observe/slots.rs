@@ -36,7 +36,7 @@ impl Slots {
         self.length
     }
 
-    /// The position of this cycle, from 1 on.
+    /// The position of this cycle, starting at 1.
     pub(super) fn place(&self) -> Option<u64> {
         self.length.map(|_| self.position + 1)
     }

@@ -243,7 +243,7 @@ impl Dictionary {
         }
     }
 
-    /// Makes the present values the defaults.
+    /// Makes the current values the defaults.
     pub(crate) fn keep(&mut self) {
         let Dictionary { entries, arrays, fixed } = self;
         for Entry { object, place } in entries.values_mut() {

@@ -152,6 +152,16 @@ pub enum Limits {
     Real(RangeInclusive<f64>),
 }
 
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limits::Unsigned(range) => write!(f, "from {} to {}", range.start(), range.end()),
+            Limits::Signed(range) => write!(f, "from {} to {}", range.start(), range.end()),
+            Limits::Real(range) => write!(f, "from {} to {}", range.start(), range.end()),
+        }
+    }
+}
+
 impl Limits {
     /// Checks a value, with the octets of its type, against the limits.
     pub(super) fn check(&self, data_type: DataType, value: &[u8]) -> Result<(), Abort> {

@@ -89,7 +89,7 @@ impl CompletedRequest {
     }
 }
 
-/// Time-outs after which a request without progress fails, even though the peer sends frames: it may be busy for longer
+/// Timeouts after which a request without progress fails, even though the peer sends frames: it may be busy for longer
 /// than one.
 const PATIENCE: u64 = 4;
 
@@ -127,7 +127,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client without a connection; `timeout_ns` is the time-out of the peer (0x1300).
+    /// A client without a connection; `timeout_ns` is the timeout of the peer (0x1300).
     pub fn new(timeout_ns: u64) -> Self {
         Client {
             endpoint: Endpoint::new(timeout_ns),
@@ -146,7 +146,7 @@ impl Client {
         !self.endpoint.is_closed()
     }
 
-    /// Whether the peer closed the last connection, so that its request failed without a time-out.
+    /// Whether the peer closed the last connection, so that its request failed without a timeout.
     pub fn is_closed_by_peer(&self) -> bool {
         self.closed_by_peer
     }

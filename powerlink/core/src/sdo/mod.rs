@@ -18,7 +18,7 @@ pub use transfer::{MAX_SEGMENT, OutgoingFrame, Pdu};
 
 use crate::od::{Dictionary, profile};
 
-/// The time-out of the connections of a node with these objects (0x1300), in nanoseconds.
+/// The timeout of the connections of a node with these objects (0x1300), in nanoseconds.
 pub(crate) fn timeout_ns(od: &Dictionary) -> u64 {
     od.number(profile::SDO_TIMEOUT_MS) * 1_000_000
 }

@@ -13,7 +13,7 @@ use crate::od::{ObjectId, id};
 const BEFORE_VALUE: usize = 8;
 /// Maximum octets of padding.
 const PADDING: usize = 3;
-/// Maximum octets of an object with its value beside the value.
+/// Maximum octets of an object with its value besides the value.
 pub(super) const OVERHEAD: usize = BEFORE_VALUE + PADDING;
 /// An abort code instead of a value.
 const ABORTED: u8 = 0x80;

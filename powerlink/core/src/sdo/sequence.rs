@@ -235,7 +235,7 @@ impl Endpoint {
         if is_up_to(receive.number, self.sent) {
             self.unacknowledged.retain(|(number, _)| !is_up_to(*number, receive.number));
         }
-        // Behind a time-out, frames that its answer does not acknowledge are lost.
+        // Behind a timeout, frames that its answer does not acknowledge are lost.
         let probed = core::mem::take(&mut self.probes) > 0;
         self.arm(now_ns);
         if receive.connection == ValidAcknowledge || probed {

@@ -119,7 +119,7 @@ pub struct Server<Peer = NodeId> {
 }
 
 impl<Peer: ServedPeer> Server<Peer> {
-    /// A server without connections; `timeout_ns` is the time-out of new ones (0x1300).
+    /// A server without connections; `timeout_ns` is the timeout of new ones (0x1300).
     pub fn new(timeout_ns: u64) -> Self {
         Server { peers: BTreeMap::new(), timeout_ns }
     }

@@ -379,7 +379,7 @@ fn a_new_peer_replaces_the_one_silent_the_longest() {
     let mut last = Peer::new(5002);
     assert!(last.read(now_ns, cn).is_some(), "the only idle one is replaced");
     assert_eq!(Peer::new(5003).read(now_ns, cn), None, "all others are in a transfer");
-    // Silent peers are closed at the end of their time-out.
+    // Silent peers are closed at the end of their timeout.
     now_ns += 4 * 15_000_000_000;
     for _ in 0..4 {
         cn.handle_deadline(now_ns);

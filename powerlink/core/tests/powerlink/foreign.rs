@@ -281,7 +281,7 @@ fn a_lost_managing_node_is_replaced() {
     assert_eq!(node.manager(), Some(OTHER));
 }
 
-/// In PRE_OPERATIONAL_1 no time-out ends the state: a silence of a second releases the address.
+/// In PRE_OPERATIONAL_1 no timeout ends the state: a silence of a second releases the address.
 #[test]
 fn a_silent_managing_node_is_replaced_in_the_reduced_cycle() {
     let mut cable = Cable::new(false);

@@ -82,7 +82,7 @@ fn a_state_that_lasts_resets_the_node_with_the_reason() {
 }
 
 /// A StatusResponse prepared before the node rejoined: PRE_OPERATIONAL_1 while it is polled, then every state up to
-/// the present one.
+/// the current one.
 #[test]
 fn a_stale_status_response_does_not_reset_a_polled_node() {
     let count = Rc::default();
@@ -125,7 +125,7 @@ fn a_stale_status_response_completes_no_step() {
 }
 
 /// StatusResponse with the state before NMTStopNode and NMTEnterPreOperational2: the managing node requests another
-/// one until its time-out.
+/// one until its timeout.
 #[test]
 fn a_stale_status_response_before_polling_is_requested_again() {
     let mut cable = Cable::new(false);

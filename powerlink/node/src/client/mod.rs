@@ -10,7 +10,7 @@ use onbeat_netdev::Namespace;
 use onbeat_powerlink::ethernet;
 use onbeat_powerlink::od::Abort;
 use onbeat_powerlink::od::ObjectId;
-use onbeat_powerlink::od::profile::{FEATURES, SDO_MULTIPLE};
+use onbeat_powerlink::od::profile::{FEATURES, NODE_ID, SDO_MULTIPLE};
 use onbeat_powerlink::sdo::{CompletedRequest, MAX_SEGMENT, Request, UDP_PORT};
 use onbeat_wire::powerlink::NodeId;
 
@@ -22,7 +22,7 @@ use udp::UdpClient;
 pub enum ClientError {
     /// The operating system cannot send to the address, or reports that it is unreachable.
     #[error(
-        "cannot reach node {node} at {address} by UDP: {source}; check its address and the route to it"
+        "cannot reach node {node} at {address} over UDP: {source}; check its address and the route to it"
     )]
     Unreachable {
         /// The node.
@@ -34,7 +34,7 @@ pub enum ClientError {
     },
     /// No process has the port.
     #[error(
-        "node {node} at {address} has no SDO server by UDP; configure virtual-ethernet there, or use \
+        "node {node} at {address} has no SDO server over UDP; configure virtual-ethernet there, or use \
          --interface on the bus"
     )]
     NoServer {
@@ -43,7 +43,20 @@ pub enum ClientError {
         /// Its address.
         address: SocketAddrV4,
     },
-    /// The server is silent by UDP.
+    /// Another node has the address.
+    #[error(
+        "node {node} was addressed, but the host at {address} answers as node {found}; use this id, or the address \
+         of node {node}"
+    )]
+    OtherNode {
+        /// The addressed node.
+        node: NodeId,
+        /// The address.
+        address: Ipv4Addr,
+        /// The node id of the host (0x1F93/1).
+        found: NodeId,
+    },
+    /// The server is silent over UDP.
     #[error(
         "node {node} at {address} did not answer within {timeout_s} s; check its address and state, and raise \
          --timeout if its cycle is long"
@@ -53,7 +66,7 @@ pub enum ClientError {
         node: NodeId,
         /// Its address.
         address: SocketAddrV4,
-        /// The time-out, in seconds.
+        /// The timeout, in seconds.
         timeout_s: f64,
     },
     /// The server closed the connection: it was reset, or needed the connection for another client.
@@ -78,7 +91,7 @@ pub enum ClientError {
     NoManagingNode {
         /// The interface.
         interface: String,
-        /// The time-out, in seconds.
+        /// The timeout, in seconds.
         timeout_s: f64,
     },
     /// The managing node does not let node 253 send.
@@ -91,7 +104,7 @@ pub enum ClientError {
         interface: String,
         /// `identify` or `invite`.
         missing: &'static str,
-        /// The time-out, in seconds.
+        /// The timeout, in seconds.
         timeout_s: f64,
     },
     /// The node does not answer on the bus.
@@ -104,7 +117,7 @@ pub enum ClientError {
         interface: String,
         /// The node.
         node: NodeId,
-        /// The time-out, in seconds.
+        /// The timeout, in seconds.
         timeout_s: f64,
     },
 }
@@ -114,7 +127,7 @@ trait Transport: std::fmt::Debug {
     /// Executes a request.
     fn execute(&mut self, request: Request) -> Result<CompletedRequest, ClientError>;
 
-    /// Closes the connection. Without it, the server closes after its time-out.
+    /// Closes the connection. Without it, the server closes after its timeout.
     fn close(&mut self);
 }
 
@@ -127,18 +140,35 @@ const READ_TOGETHER: usize = MAX_SEGMENT / 4;
 pub struct ObjectClient(Box<dyn Transport>);
 
 impl ObjectClient {
-    /// A client over UDP; the default address is that of the node's id. The time-out in nanoseconds is the longest
-    /// silence of the node.
+    /// A client over UDP; the default address is that of the node's id. At another address, the
+    /// node id of the host (0x1F93/1) is checked first. The timeout in nanoseconds is the longest silence of the node.
     ///
     /// # Errors
-    /// There is no route to the address.
+    /// There is no route to the address, no answer from it, or another node has it.
     pub fn by_udp(
         node: NodeId,
         address: Option<Ipv4Addr>,
         timeout_ns: u64,
     ) -> Result<Self, ClientError> {
+        let chosen = address.filter(|address| *address != ethernet::address(node));
         let address = SocketAddrV4::new(address.unwrap_or(ethernet::address(node)), UDP_PORT);
-        Ok(ObjectClient(Box::new(UdpClient::open(node, address, timeout_ns)?)))
+        let mut client = ObjectClient(Box::new(UdpClient::open(node, address, timeout_ns)?));
+        if chosen.is_some() {
+            client.check_node(node, *address.ip())?;
+        }
+        Ok(client)
+    }
+
+    /// Refuses a host that has another node id. A frame of SDO over UDP has none; a node without the object passes.
+    fn check_node(&mut self, node: NodeId, address: Ipv4Addr) -> Result<(), ClientError> {
+        let read = self.execute_read(Request::Read(NODE_ID))?.result;
+        let Ok(&[found]) = read.as_deref() else { return Ok(()) };
+        let found = NodeId(found);
+        // The active one of redundant managing nodes has two ids (EPSG DS 302-A).
+        if found == node || found.is_managing() && node == NodeId::MN {
+            return Ok(());
+        }
+        Err(ClientError::OtherNode { node, address, found })
     }
 
     /// A client on the bus, as node 253 of an interface of this namespace.

@@ -206,6 +206,18 @@ mod tests {
         assert_eq!(server.join().unwrap().len(), 2);
     }
 
+    #[test]
+    fn the_host_of_another_node_is_refused() {
+        let (address, server) = server(None);
+        let mut client = client(address);
+        client.check_node(NodeId(1), Ipv4Addr::LOCALHOST).unwrap();
+        let other = client.check_node(NodeId(2), Ipv4Addr::LOCALHOST).unwrap_err();
+        let text = "node 2 was addressed, but the host at 127.0.0.1 answers as node 1; use this id, or the address of node 2";
+        assert_eq!(other.to_string(), text);
+        drop(client);
+        assert_eq!(server.join().unwrap().len(), 2);
+    }
+
     /// The reference stack does not answer requests of several segments.
     #[test]
     fn many_objects_are_read_by_requests_of_one_segment() {

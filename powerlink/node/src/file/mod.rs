@@ -197,9 +197,9 @@ fn tables(mut table: Table<'_>, name: &str, faults: &Faults) -> File {
         }
         // An error of a node is reported at this node.
         if let Err(error) = network.check(node) {
-            let help = "objects of signals must differ, and match the device description; \
-                        fit into 1490 octets each way; a parameter's octets must be as many \
-                        as its object has";
+            let help = "objects of signals must differ, match the device description, and \
+                        fit into 1490 octets in each direction; a parameter must have the \
+                        number of octets of its object";
             item.fault(error.to_string(), help);
         }
     }
@@ -229,7 +229,7 @@ fn of_project(root: &mut Table<'_>) -> Network {
     for key in ["network", "node"] {
         if let Some(value) = root.take(key) {
             let help = "remove it, or cdc; the project has the network and its nodes";
-            value.fault(format!("{key} beside managing.cdc"), help);
+            value.fault(format!("{key} together with managing.cdc"), help);
         }
     }
     unset()

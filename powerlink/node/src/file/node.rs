@@ -23,7 +23,7 @@ const OUTPUTS: u16 = 0x6200;
 /// The profile of devices with digital and analog inputs and outputs (DS 401).
 const DEVICE_TYPE: u32 = 0x000f_0191;
 
-/// Maximum default time-out of a response: that of software on a busy host.
+/// Maximum default timeout of a response: that of software on a busy host.
 const PRES_TIMEOUT_US: u32 = 1000;
 
 /// A node of a file.
@@ -177,7 +177,7 @@ fn signals<'a>(
     }
     let (mut own, mut patterns, mut received) = (Vec::new(), Vec::new(), Vec::new());
     for (place, value) in items.iter().take(MAX_SIGNALS).enumerate() {
-        // Sub-indices from 1 on.
+        // Sub-indices starting at 1.
         match signal(value, key, place, id(index, place as u8 + 1), described) {
             Some(SignalKind::Own(signal, pattern)) => {
                 own.push(signal);

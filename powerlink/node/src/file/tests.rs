@@ -114,7 +114,7 @@ const FAULTS: &[[&str; 3]] = &[
     ["[[node]]\nid = 1\n[[node]]\nid = 1\n", "duplicate node id 1", "a different id"],
     [
         "[[node]]\nid = 1\nbackend = \"xpd\"\n",
-        "node[0].backend: \"xpd\" is not known here",
+        "node[0].backend: unknown value \"xpd\"",
         "did you mean \"xdp\"?",
     ],
     [
@@ -169,7 +169,7 @@ const FAULTS: &[[&str; 3]] = &[
     ],
     [
         "[[node]]\nid = 1\n[[node.input]]\ntype = \"u24\"\n",
-        "node[0].input[0].type: \"u24\" is not known here",
+        "node[0].input[0].type: unknown value \"u24\"",
         "\"u16\"",
     ],
     [
@@ -213,7 +213,7 @@ const FAULTS: &[[&str; 3]] = &[
     [
         "[[node]]\nid = 1\nparameter = [{ object = \"1C0B/03\", octets = \"28\" }]\n",
         "node[0]: node 1: value of object 1C0B/03 is invalid",
-        "octets must be as many as its object has",
+        "must have the number of octets of its object",
     ],
 ];
 
@@ -319,7 +319,7 @@ fn a_node_has_the_objects_of_its_description() {
         (
             own.replace("1e 00", "ff ff"),
             "value of object 2000/00 is invalid",
-            "must be as many as its object has",
+            "must have the number of octets of its object",
         ),
         (text.replace("6000/01", "6000/09"), "type is missing", "\"u16\""),
     ] {
@@ -575,12 +575,12 @@ fn errors_of_a_project_have_position_value_and_remedy() {
         ),
         (
             "[network]\ncycle-us = 1000\n[managing]\ncdc = \"mnobd.cdc\"\n",
-            "network: network beside managing.cdc",
+            "network: network together with managing.cdc",
             "remove it, or cdc",
         ),
         (
             "[managing]\ncdc = \"mnobd.cdc\"\n[[node]]\nid = 1\n",
-            "node: node beside managing.cdc",
+            "node: node together with managing.cdc",
             "remove it, or cdc",
         ),
     ] {

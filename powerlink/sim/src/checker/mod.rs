@@ -209,7 +209,10 @@ impl Checker {
             ));
         }
         if pres.ready != (pres.state == NmtState::OPERATIONAL) {
-            return Some(format!("PRes of {node} in {} with RD {}", pres.state, pres.ready));
+            return Some(format!(
+                "PRes of {node} in {} has RD {}; it must be true in OPERATIONAL only",
+                pres.state, pres.ready
+            ));
         }
         self.state_reported(mac, node, pres.state)
     }

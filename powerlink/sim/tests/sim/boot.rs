@@ -86,7 +86,7 @@ fn thirty_two_nodes_boot() {
     exchange(&mut network, 32, 1000);
 }
 
-/// The maximum number of nodes. The time-outs of each node's steps start with its own requests, however long it
+/// The maximum number of nodes. The timeouts of each node's steps start with its own requests, however long it
 /// queues.
 #[test]
 fn a_full_network_boots() {
@@ -158,7 +158,7 @@ fn one_in_a_hundred_receptions_is_lost() {
     exchange(&mut network, 8, 1000);
 }
 
-/// PRes after the time-out in one cycle of each step: counted (0x1C04, 0x1C07), without a reset.
+/// PRes after the timeout in one cycle of each step: counted (0x1C04, 0x1C07), without a reset.
 #[test]
 fn one_late_response_in_any_step_of_a_boot_is_only_counted() {
     for step in [Step::Enable, Step::Ready, Step::Start, Step::Operational] {

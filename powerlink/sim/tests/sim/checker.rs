@@ -129,7 +129,7 @@ fn unsolicited_frames() {
 
 #[test]
 fn invalid_state_transitions() {
-    finds(|trace| set(trace, "1 -> 255 PRes", 4, 0), "with RD false");
+    finds(|trace| set(trace, "1 -> 255 PRes", 4, 0), "has RD false");
     finds(
         |trace| set(trace, "240 -> 1 NMTCommand StartNode", 4, 0x99),
         "went from READY_TO_OPERATE to OPERATIONAL",

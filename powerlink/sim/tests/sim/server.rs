@@ -135,7 +135,7 @@ fn writes_have_access_rules() {
     assert!(network.is_operational());
 }
 
-/// Parameters apply from a reset on; a reset of the communication restores those of the start.
+/// Parameters apply after a reset; a reset of the communication restores those of the start.
 #[test]
 fn parameters_apply_from_the_next_reset_on() {
     let mut network = network();
@@ -227,7 +227,7 @@ fn a_network_boots_while_a_tool_reads() {
     assert_eq!(network.checker.violations(), []);
 }
 
-/// Written parameters of the cycle apply from the next reset on: an absurd one does not stop the running network.
+/// Written parameters of the cycle apply from the next reset: an absurd one does not stop the running network.
 #[test]
 fn a_written_parameter_does_not_change_the_running_cycle() {
     let mut network = network();

@@ -46,7 +46,7 @@ enum NullPathMethod {
     /// Calibrate with two captures, one on each side of the removed hop
     #[command(after_help = help!("onbeat delay calibrate match in.pcap null.pcap --output null.json"))]
     Match(NullPath<MatchOptions>),
-    /// Calibrate with one mirrored capture of both directions, or live
+    /// Calibrate with one mirrored capture of both directions, from a file or live
     #[command(after_help = help!("onbeat delay calibrate mirror null.pcapng --interface 0,1 --output null.json"))]
     Mirror(NullPath<MirrorOptions>),
     /// Calibrate with two channels of an oscilloscope

@@ -1,6 +1,6 @@
 //! `onbeat delay echo`
 
-use onbeat_delay_run::EchoOptions;
+use onbeat_delay_run::{EchoOptions, clock_error};
 use onbeat_terminal::ResultOptions;
 use onbeat_terminal::exit::{Result, warn};
 
@@ -40,7 +40,7 @@ impl Echo {
                     "reflecting probes {}on {}; CLOCK_REALTIME, {}",
                     if has_key { "of senders with the key " } else { "" },
                     addresses.join(", "),
-                    reflector.error_estimate()
+                    clock_error(reflector.error_estimate())
                 ));
             })
         })

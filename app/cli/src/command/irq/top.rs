@@ -21,7 +21,7 @@ use onbeat_terminal::values::parse_sample_ratio;
 /// Show live which processes cause softirq time, and which lose time to it
 ///
 /// CAUSED is time in softirqs and NAPI threads for packets of a process. SUFFERED is softirq and NAPI time
-/// that interrupted the process. Both are shares of one CPU. Time for no process (forwarded packets,
+/// that interrupted the process. Both are shares of one CPU. Time that belongs to no process (forwarded packets,
 /// drops, timers) is listed below. Keys on a terminal: q quit, s sort order, d device, c per-CPU view,
 /// space pause, arrows scroll.
 #[derive(Debug, clap::Args)]

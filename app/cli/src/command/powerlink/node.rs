@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use onbeat_link::Backend;
 use onbeat_powerlink_node::{File, Project, Sender, Session, SessionError};
+use onbeat_report::format::count;
 use onbeat_report::{Outcome, Progress};
 use onbeat_wire::powerlink::NodeId;
 
 use onbeat_terminal::ResultOptions;
-use onbeat_terminal::exit::{CommandResult, Failure, Result, warn_of_refusal};
+use onbeat_terminal::exit::{CommandResult, Failure, Result, warn};
 use onbeat_terminal::output;
 use onbeat_terminal::values::one_of;
 
@@ -69,6 +70,9 @@ pub(super) struct ControlledNodeOptions {
     options: Options,
 }
 
+/// Maximum number of causes that are printed on standard error.
+const MAX_CAUSES: usize = 10;
+
 #[derive(Debug, clap::Args)]
 struct Options {
     /// Interface of the node [default: from the file]
@@ -94,9 +98,9 @@ impl ManagingNodeOptions {
             (Some(path), None) => File::load(path)?,
             (Some(path), Some(project)) => File::load(path)?.with_project(project),
             (None, Some(project)) => File::of_project(project),
-            (None, None) => return Err(Failure::new("no network: name its file, or use --cdc")),
+            (None, None) => return Err(Failure::new("no network: add its file, or use --cdc")),
         };
-        self.options.admit(&file)?;
+        admit(&file)?;
         let path = self.file.as_deref().or(self.cdc.as_deref()).unwrap_or(Path::new(""));
         let session = self.options.session(&file, path, self.soc);
         self.options.run(path, |progress| session.run_managing(progress))
@@ -106,25 +110,26 @@ impl ManagingNodeOptions {
 impl ControlledNodeOptions {
     pub(super) fn execute(self) -> Result {
         let file = File::load(&self.file)?;
-        self.options.admit(&file)?;
+        admit(&file)?;
         let session = self.options.session(&file, &self.file, self.response);
         let node = NodeId(self.node);
         session.node(node)?;
+        if self.options.check {
+            file.check_store(node)?;
+        }
         self.options.run(&self.file, |progress| session.run_controlled(node, progress))
     }
 }
 
-impl Options {
-    /// Refuses a file that another user could have written: it is only checked, not run.
-    fn admit(&self, file: &File) -> Result<()> {
-        match &file.untrusted {
-            Some(refusal) if self.check => warn_of_refusal(refusal),
-            Some(refusal) => return Err(refusal.clone().into()),
-            None => {}
-        }
-        Ok(())
+/// Refuses a file that another user could have written.
+fn admit(file: &File) -> Result<()> {
+    match &file.untrusted {
+        Some(refusal) => Err(refusal.clone().into()),
+        None => Ok(()),
     }
+}
 
+impl Options {
     fn session<'a>(
         &'a self,
         file: &'a File,
@@ -156,7 +161,14 @@ impl Options {
             return Err(Failure::new("--seconds: use a time above 0, such as 10"));
         }
         let mut progress = Progress::new(self.shown.quiet);
-        self.shown.show(session(&mut progress)?)
+        let outcome = session(&mut progress)?;
+        for cause in outcome.causes.iter().take(MAX_CAUSES) {
+            warn(&cause.statement);
+        }
+        if let more @ 1.. = outcome.causes.len().saturating_sub(MAX_CAUSES) {
+            warn(format!("{}; the result lists them", count(more as u64, "further cause")));
+        }
+        self.shown.show(outcome)
     }
 }
 

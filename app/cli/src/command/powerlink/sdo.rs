@@ -22,8 +22,9 @@ const PRINTED: usize = 64;
 
 /// Read and write objects of a node (SDO)
 ///
-/// Accesses a node over UDP, by its IP address. With --interface it accesses the node on its bus, as node 253 (a
-/// diagnostic device), which the managing node invites. Objects have an index and a sub-index in hexadecimal, such as
+/// Accesses a node over UDP, by its IP address. A node of this program has one, and a server over UDP, only with
+/// virtual-ethernet in its network file. With --interface it accesses the node on its bus, as node 253 (a diagnostic
+/// device), which the managing node invites. Objects have an index and a sub-index in hexadecimal, such as
 /// 1018/01, or a name, such as NMT_CycleLen_U32.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -46,8 +47,8 @@ enum Sdo {
 
 /// Read objects of a node
 ///
-/// Prints each value by the type of its object, which is known for the communication profile, and for other objects
-/// by --xdd. Values of unknown type are octets. Several objects are read by one command if the node has it.
+/// Prints each value in the type of its object. The types of the communication profile are known; --xdd adds those of
+/// other objects. Values of unknown type are octets. One SDO command reads several objects if the node supports this.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -98,17 +99,17 @@ struct Peer {
     /// Id of the node: 1 to 239, 240 for the managing node
     #[arg(value_name = "ID", value_parser = clap::value_parser!(u8).range(1..=250))]
     node: u8,
-    /// IP address of the node [default: 192.168.100.ID]
+    /// IP address of the node; its node id must be ID [default: 192.168.100.ID]
     #[arg(long, value_name = "ADDRESS", conflicts_with = "interface")]
     address: Option<Ipv4Addr>,
-    /// Interface on the bus of the node: access by frames instead of UDP
+    /// Interface on the bus of the node: send frames on the bus instead of UDP datagrams
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
     /// Device description or configuration of the node, with names and types of its objects
     #[arg(long, value_name = "PATH")]
     xdd: Option<PathBuf>,
-    /// Longest silence of the node
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    /// Maximum time without a response of the node, from 1ms to 1h
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_timeout)]
     timeout: Duration,
     /// Print JSON
     #[arg(long)]
@@ -123,6 +124,9 @@ struct AccessReport {
     #[serde(rename = "type")]
     data_type: Option<String>,
     value: Option<serde_json::Value>,
+    /// The name of an NMT state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
     /// In hexadecimal.
     octets: Option<String>,
     abort: Option<AbortReport>,
@@ -139,6 +143,9 @@ struct AbortReport {
 struct Report {
     node: u8,
     objects: Vec<AccessReport>,
+    /// Objects of the command line behind the first abort or error.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_written: Vec<String>,
 }
 
 impl SdoOptions {
@@ -167,7 +174,7 @@ impl ReadOptions {
             files::write(path, octets).map_err(|error| unusable(path, "write", &error))?;
         }
         let accesses = objects.into_iter().zip(results).collect();
-        self.peer.show(&catalog, accesses, self.output.as_deref())
+        self.peer.show(&catalog, accesses, &[], self.output.as_deref())
     }
 }
 
@@ -176,16 +183,20 @@ impl WriteOptions {
         let catalog = self.peer.catalog()?;
         let values = self.octets(&catalog)?;
         let mut client = self.peer.client()?;
+        let mut objects: Vec<ObjectId> = values.iter().map(|(object, _)| *object).collect();
         let (accesses, error) = write_all(values, |object, octets| client.write(object, octets));
         drop(client);
+        // After an error it is unknown whether the write took effect.
+        let first = accesses.len() + usize::from(error.is_some());
+        let not_written = objects.split_off(first.min(objects.len()));
         match error {
             // The writes before it took effect.
             Some(error) if accesses.is_empty() => Err(error.into()),
             Some(error) => {
-                self.peer.show(&catalog, accesses, self.file.as_deref())?;
+                self.peer.show(&catalog, accesses, &not_written, self.file.as_deref())?;
                 Err(error.into())
             }
-            None => self.peer.show(&catalog, accesses, self.file.as_deref()),
+            None => self.peer.show(&catalog, accesses, &not_written, self.file.as_deref()),
         }
     }
 
@@ -193,7 +204,9 @@ impl WriteOptions {
     fn octets(&self, catalog: &Catalog) -> Result<Vec<(ObjectId, Vec<u8>)>> {
         if let Some(path) = &self.file {
             let [object] = &self.values[..] else {
-                return Err(Failure::new("--file is the value of one object; name it only"));
+                return Err(Failure::new(
+                    "--file contains the value of one object; remove the other objects and values",
+                ));
             };
             let octets = file::read(path, MAX_TRANSFER as u64);
             let octets = octets.map_err(|error| unusable(path, "read", &error))?;
@@ -204,7 +217,10 @@ impl WriteOptions {
                 let object = find(catalog, name)?;
                 Ok((object, catalog.octets(object, value).map_err(Failure::new)?))
             }
-            _ => Err(Failure::new(format!("object {:?} has no value; write it behind", pair[0]))),
+            _ => Err(Failure::new(format!(
+                "object {:?} has no value; write it after the object",
+                pair[0]
+            ))),
         });
         pairs.collect()
     }
@@ -256,18 +272,26 @@ impl Peer {
         })
     }
 
-    /// Prints the accesses.
-    fn show(&self, catalog: &Catalog, accesses: Vec<Access>, file: Option<&Path>) -> Result {
+    /// Prints the accesses, and the objects that were not written after them.
+    fn show(
+        &self,
+        catalog: &Catalog,
+        accesses: Vec<Access>,
+        not_written: &[ObjectId],
+        file: Option<&Path>,
+    ) -> Result {
         let succeeded = accesses.iter().all(|(_, result)| result.is_ok());
         if self.json {
             let report =
                 |(object, result): (ObjectId, _)| AccessReport::new(catalog, object, result);
             let objects = accesses.into_iter().map(report).collect();
-            output::print_json(&Report { node: self.node, objects })?;
+            let not_written = not_written.iter().map(ObjectId::to_string).collect();
+            output::print_json(&Report { node: self.node, objects, not_written })?;
             return Ok(CommandResult::good_if(succeeded));
         }
+        let name = |object| catalog.name(object).map_or(String::new(), |name| format!(" {name}"));
         for (object, result) in accesses {
-            let name = catalog.name(object).map_or(String::new(), |name| format!(" {name}"));
+            let name = name(object);
             match result {
                 Ok(octets) => {
                     let value = match file {
@@ -278,13 +302,16 @@ impl Peer {
                 }
                 Err(abort) => {
                     let node = self.node;
-                    let remedy =
-                        remedy(abort).map_or(String::new(), |remedy| format!("; {remedy}"));
+                    let remedy = remedy(abort, catalog, object);
+                    let remedy = remedy.map_or(String::new(), |remedy| format!("; {remedy}"));
                     output::print(&format!(
                         "{object}{name}: node {node} aborted with {abort}{remedy}\n"
                     ))?;
                 }
             }
+        }
+        for object in not_written {
+            output::print(&format!("{object}{}: not written\n", name(*object)))?;
         }
         Ok(CommandResult::good_if(succeeded))
     }
@@ -297,11 +324,17 @@ impl AccessReport {
         result: std::result::Result<Vec<u8>, Abort>,
     ) -> Self {
         let octets = result.as_ref().ok();
+        let value = octets.map(|octets| catalog.value(object, octets));
+        let state = match &value {
+            Some(Value::State(state)) => Some(state.to_string()),
+            _ => None,
+        };
         AccessReport {
             object: object.to_string(),
             name: catalog.name(object),
             data_type: catalog.data_type(object).map(|data_type| data_type.to_string()),
-            value: octets.map(|octets| json(&catalog.value(object, octets))),
+            value: value.as_ref().map(json),
+            state,
             octets: octets.map(|octets| hexadecimal(octets)),
             abort: result.as_ref().err().map(|abort| AbortReport {
                 code: format!("{:#010x}", abort.0),
@@ -353,6 +386,7 @@ fn json(value: &Value) -> serde_json::Value {
     match value {
         Value::Boolean(value) => (*value).into(),
         Value::Unsigned(value) => (*value).into(),
+        Value::State(state) => state.0.into(),
         Value::Signed(value) => (*value).into(),
         Value::Real(value) => (*value).into(),
         Value::Address(value) => value.to_string().into(),
@@ -361,21 +395,40 @@ fn json(value: &Value) -> serde_json::Value {
     }
 }
 
-/// The remedy for an abort.
-fn remedy(abort: Abort) -> Option<&'static str> {
-    Some(match abort {
+/// The remedy for an abort of an access, with type and limits of the object if they are known.
+fn remedy(abort: Abort, catalog: &Catalog, object: ObjectId) -> Option<String> {
+    let text = match abort {
         Abort::NO_OBJECT | Abort::NO_SUB_INDEX => "check it in the device description of the node",
-        Abort::TYPE | Abort::TOO_LONG | Abort::TOO_SHORT => {
-            "write a value of its type, such as u16:500, or use --xdd"
-        }
+        Abort::TYPE | Abort::TOO_LONG | Abort::TOO_SHORT => match catalog.data_type(object) {
+            Some(data_type) => return Some(format!("its type is {data_type}")),
+            None => "write a value of its type, such as u16:500, or use --xdd",
+        },
         Abort::VALUE | Abort::TOO_GREAT | Abort::TOO_SMALL => {
-            "its limits are in the device description of the node"
+            let data_type = catalog.data_type(object);
+            let data_type =
+                data_type.map_or(String::new(), |data_type| format!("its type is {data_type}, "));
+            return Some(match catalog.limits(object) {
+                Some(limits) => format!("{data_type}{limits}; the node can have narrower limits"),
+                None => {
+                    format!("{data_type}its limits are in the device description of the node")
+                }
+            });
         }
         Abort::STATE => "the state of the node is object 1F8C",
         Abort::NOT_STORED => "store parameters with text:save, restore defaults with text:load",
         Abort::OUT_OF_MEMORY => "the value is too long for the node",
         _ => return None,
-    })
+    };
+    Some(text.to_owned())
+}
+
+/// Parses `--timeout`.
+fn parse_timeout(text: &str) -> std::result::Result<Duration, String> {
+    let timeout = parse_duration(text)?;
+    match (Duration::from_millis(1)..=Duration::from_secs(3600)).contains(&timeout) {
+        true => Ok(timeout),
+        false => Err("use a time from 1ms to 1h, such as 5s".to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -396,9 +449,15 @@ mod tests {
             let parsed = parse(&format!("powerlink sdo {line}"));
             assert!(matches!(parsed, Ok(Command::Powerlink(_))), "{line}: {parsed:?}");
         }
-        for line in
-            ["read 1", "read 251 1006", "write 1", "read 1 1006 --address a", "delete 1 1006"]
-        {
+        for line in [
+            "read 1",
+            "read 251 1006",
+            "write 1",
+            "read 1 1006 --address a",
+            "delete 1 1006",
+            "read 1 1006 --timeout 0s",
+            "read 1 1006 --timeout 61min",
+        ] {
             assert!(parse(&format!("powerlink sdo {line}")).is_err(), "{line}");
         }
         assert!(parse("powerlink sdo read 1 1006 --address 10.0.0.7 --interface eth1").is_err());
@@ -427,6 +486,53 @@ mod tests {
         let (accesses, error) = write_all(values(), |_, _| results.pop().unwrap());
         let expected = vec![(object(1), Ok(vec![1])), (object(2), Err(Abort::VALUE))];
         assert_eq!((accesses, error), (expected, None::<&str>));
+    }
+
+    #[test]
+    fn a_time_out_has_a_range() {
+        assert_eq!(parse_timeout("1ms"), Ok(Duration::from_millis(1)));
+        assert_eq!(parse_timeout("1h"), Ok(Duration::from_secs(3600)));
+        for text in ["0s", "999us", "2h"] {
+            let error = parse_timeout(text).unwrap_err();
+            assert!(error.contains("from 1ms to 1h"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn remedies_name_type_and_limits_if_known() {
+        let catalog = Catalog::new(Description::default());
+        let id = onbeat_powerlink::od::id;
+        let (mtu, state, unknown) = (id(0x1f98, 8), id(0x1f8c, 0), id(0x7777, 7));
+        for (abort, object, expected) in [
+            (Abort::TOO_LONG, mtu, "its type is UNSIGNED16"),
+            (Abort::TYPE, unknown, "write a value of its type, such as u16:500, or use --xdd"),
+            (
+                Abort::TOO_GREAT,
+                mtu,
+                "its type is UNSIGNED16, from 300 to 1500; the node can have narrower limits",
+            ),
+            (
+                Abort::VALUE,
+                state,
+                "its type is UNSIGNED8, its limits are in the device description of the node",
+            ),
+            (Abort::VALUE, unknown, "its limits are in the device description of the node"),
+        ] {
+            assert_eq!(remedy(abort, &catalog, object).as_deref(), Some(expected), "{object}");
+        }
+    }
+
+    #[test]
+    fn a_state_in_json_is_a_number_with_its_name() {
+        let catalog = Catalog::new(Description::default());
+        let json = |object, octets: Vec<u8>| {
+            let report = AccessReport::new(&catalog, object, Ok(octets));
+            serde_json::to_value(report).unwrap()
+        };
+        let state = json(onbeat_powerlink::od::id(0x1f8e, 1), vec![0xfd]);
+        assert_eq!((&state["value"], &state["state"]), (&253.into(), &"OPERATIONAL".into()));
+        let other = json(onbeat_powerlink::od::id(0x1001, 0), vec![0xfd]);
+        assert_eq!((&other["value"], other.get("state")), (&253.into(), None));
     }
 
     #[test]

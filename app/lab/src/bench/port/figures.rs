@@ -152,7 +152,7 @@ fn accounts(found: &PortResults) -> Counters {
 fn notes(outcome: &mut Outcome, options: &Options, found: &PortResults) {
     outcome.note(format!(
         "Response delay: from the departure of a request toward the controlled node to the arrival of \
-         its response on the wire. The XDP programs of the wire stamp both by CLOCK_MONOTONIC, for every \
+         its response on the wire. The XDP programs of the wire stamp both with CLOCK_MONOTONIC, for every \
          back end. The delay includes the transfers into \
          and out of the node's interface; the row \"{LIMIT}\", measured in the same rounds, shows \
          their minimum. Each request is matched with the response of the same number in its round."

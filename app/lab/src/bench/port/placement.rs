@@ -67,7 +67,7 @@ impl Machine {
     pub(in crate::bench) fn note(&self, request: &str) -> String {
         let Placement { mn_cpu, cn_cpu, priority } = self.place;
         let priority = match priority {
-            Some(priority) => format!("at priority {priority} of SCHED_FIFO"),
+            Some(priority) => format!("at SCHED_FIFO priority {priority}"),
             None => "without real-time priority".into(),
         };
         let awake = match (self.no_deep_sleep, self.locked) {

@@ -99,7 +99,7 @@ fn accounts(found: &PowerlinkResults) -> Counters {
 fn notes(outcome: &mut Outcome, options: &Options, found: &PowerlinkResults) {
     outcome.note(
         "PReq to PRes: from the departure of a poll toward the controlled node to the arrival of its \
-         response on the wire. The XDP programs of the wire stamp both by CLOCK_MONOTONIC, for every back \
+         response on the wire. The XDP programs of the wire stamp both with CLOCK_MONOTONIC, for every back \
          end; the transfers into and out of the node's interface \
          are included. The n-th response belongs to the n-th poll, even if the managing node had \
          continued before it. SoC jitter: absolute deviation of the interval between two \

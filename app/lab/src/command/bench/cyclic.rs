@@ -23,7 +23,7 @@ pub(super) struct CyclicBenchOptions {
     /// Number of cycles to measure per back end, period and load
     #[arg(long, value_name = "NUMBER")]
     cycles: Option<u64>,
-    /// Number of rounds; more show the spread better
+    /// Number of rounds; more rounds estimate the spread better
     #[arg(long, value_name = "NUMBER")]
     rounds: Option<u32>,
     /// Cycle lengths
@@ -33,7 +33,7 @@ pub(super) struct CyclicBenchOptions {
     #[arg(long, value_name = "LOADS", value_delimiter = ',')]
     #[arg(value_parser = PossibleValuesParser::new(Load::ALL.map(Load::name)))]
     load: Vec<String>,
-    /// CPUs of the managing and of the controlled node [default: the first and the last one]
+    /// CPUs of the managing and of the controlled node [default: the first and the last CPU]
     #[arg(long, value_name = "MN,CN", value_delimiter = ',', num_args = 1)]
     cpus: Vec<usize>,
     /// Real-time priority of the nodes (SCHED_FIFO); 0 for no real-time priority

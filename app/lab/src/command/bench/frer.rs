@@ -49,7 +49,7 @@ pub(super) struct Frer {
     /// Number of frames of each delay measurement
     #[arg(long, value_name = "NUMBER")]
     probes: Option<u64>,
-    /// CPU to measure on [default: the last one]
+    /// CPU to measure on [default: the last CPU]
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
 }

@@ -67,7 +67,7 @@ impl Span {
     }
 }
 
-/// The function of a stream on a node from some time on, until the next era starts.
+/// The function of a stream on a node from a start time until the next era starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Era {
     /// Span in which it starts.

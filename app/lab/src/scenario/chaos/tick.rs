@@ -1,4 +1,4 @@
-//! Delay of the kernel's coarse clock, which data planes in the kernel use for time-outs.
+//! Delay of the kernel's coarse clock, which data planes in the kernel use for timeouts.
 //!
 //! It advances when a CPU handles the timer interrupt. On an overloaded machine, or a virtual machine
 //! without CPU time, it stops: frames that arrive meanwhile get a time stamp that is too early.

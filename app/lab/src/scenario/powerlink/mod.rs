@@ -87,7 +87,7 @@ pub(super) fn network() -> Topology {
     "Number of controlled nodes: up to 16 run in real time on virtual interfaces, more in simulated time"
 )))]
 #[command(mut_arg("cycle", |cycle| cycle.help(
-    "Cycle of the network [default: 20ms; above 16 nodes 34 us per node, rounded up to ms]"
+    "Cycle time of the network [default: 20ms; above 16 nodes 34 us per node, rounded up to ms]"
 )))]
 pub(super) struct Options {
     #[command(flatten)]

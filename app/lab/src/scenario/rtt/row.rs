@@ -7,7 +7,7 @@ use super::cpu_layout::CpuLayout;
 use crate::Topology;
 use crate::scenario::two_paths::TwoPaths;
 
-/// Reset time-out: a data plane that stressors deprive of the CPU for longer accepts second copies of
+/// Reset timeout: a data plane that stressors deprive of the CPU for longer accepts second copies of
 /// queued frames as first ones, as specified.
 const RESET_TIMEOUT_MS: u64 = 60_000;
 

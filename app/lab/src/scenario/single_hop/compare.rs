@@ -45,8 +45,8 @@ pub(super) struct CompareOptions {
         conflicts_with = "seconds"
     )]
     compare: Vec<Hop>,
-    /// Load on the hop, with --compare: none (idle), table 1 of Vondrouš 2016 (cpu), datagrams per second
-    /// by another interface (a number)
+    /// Loads on the hop, with --compare: idle, cpu (table 1 of Vondrouš 2016), or a number of datagrams per
+    /// second through another interface
     #[arg(
         long,
         value_name = "LOAD,...",

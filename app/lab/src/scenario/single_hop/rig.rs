@@ -18,7 +18,7 @@ pub(super) enum Hop {
     /// A node identifies a stream and relays it, by XDP, which the hooks do not observe
     #[value(name = "frer")]
     Relay,
-    /// A process answers
+    /// A process responds
     Reflector,
     /// No hop: sender and receiver are on one link. Delays are outside of the hop
     #[value(skip)]
@@ -64,7 +64,7 @@ impl Hop {
     }
 }
 
-/// Networks for documentation (RFC 5737): before the hop, behind it, and that of the load.
+/// Networks for documentation (RFC 5737): before the hop, after it, and that of the load.
 const IN: [u8; 3] = [192, 0, 2];
 const OUT: [u8; 3] = [198, 51, 100];
 const LOAD: [u8; 3] = [203, 0, 113];

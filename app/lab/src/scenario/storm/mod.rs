@@ -87,7 +87,7 @@ struct Row {
 /// Options of the scenario.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// Scale of each run relative to 110 s, as in Zhang and West (RTSS 2006)
+    /// Duration of each run, relative to the 110 s of Zhang and West (RTSS 2006)
     #[arg(long, value_name = "NUMBER", default_value_t = 0.05)]
     scale: f64,
     #[command(flatten)]

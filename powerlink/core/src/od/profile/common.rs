@@ -45,7 +45,7 @@ pub(super) fn text(access: Access, value: &[u8]) -> Object {
     Object::new(DataType::VisibleString(TEXT), access, value)
 }
 
-/// Adds a record: sub-index 0 is the number of entries, which have the sub-indices from 1 on.
+/// Adds a record: sub-index 0 is the number of entries, which have the sub-indices starting at 1.
 pub(super) fn record<const N: usize>(
     od: &mut Dictionary,
     index: u16,

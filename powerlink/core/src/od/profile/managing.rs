@@ -16,7 +16,7 @@ use crate::od::{AddError, DataType, Dictionary, Object, id};
 /// commands, configuration manager, multiplexed access, basic Ethernet, SDO of several objects.
 pub const MANAGING_NODE_FEATURES: u32 = 0x0000_0b35 | super::SDO_MULTIPLE;
 
-/// Default time-out of PRes, in nanoseconds.
+/// Default timeout of PRes, in nanoseconds.
 const PRES_TIMEOUT_NS: u64 = 25_000;
 
 /// The objects of a managing node of these controlled nodes, with one PDO in each direction for each node.
@@ -65,7 +65,7 @@ pub fn managing_node(
     Ok(od)
 }
 
-/// 0x1F89. Time-outs from the sixth on are those of steps that this node does not limit by themselves; the last
+/// 0x1F89. The sixth and later timeouts are those of steps that this node does not limit by themselves; the last
 /// three are for redundant managing nodes.
 fn boot_time(od: &mut Dictionary) -> AddOutcome {
     let us = [1_000_000, 500_000, 500_000, 5_000_000, 500_000, 500_000, 500_000, 500_000, 500_000];

@@ -44,7 +44,7 @@ pub const CONFIGURATION_ID: ObjectId = id(0x1020, 3);
 pub const CONFIGURATION_INVALID: ObjectId = id(0x1020, 4);
 /// 0x1030/5: the source address of the node.
 pub const INTERFACE_ADDRESS: ObjectId = id(0x1030, 5);
-/// 0x1300: time-out of an SDO connection, in milliseconds.
+/// 0x1300: timeout of an SDO connection, in milliseconds.
 pub const SDO_TIMEOUT_MS: ObjectId = id(0x1300, 0);
 /// 0x14xx: parameters of RPDOs.
 pub const RPDO: u16 = 0x1400;
@@ -78,7 +78,7 @@ pub const SOFTWARE_DATE: ObjectId = id(0x1f52, 1);
 pub const SOFTWARE_TIME: ObjectId = id(0x1f52, 2);
 /// 0x1F82: features of the node.
 pub const FEATURES: ObjectId = id(0x1f82, 0);
-/// Bit 1 of 0x1F82: SDO by UDP.
+/// Bit 1 of 0x1F82: SDO over UDP.
 pub const SDO_BY_UDP: u32 = 1 << 1;
 /// Bit 15 of 0x1F82: SDO reads and writes several objects by one command.
 pub const SDO_MULTIPLE: u32 = 1 << 15;
@@ -133,13 +133,13 @@ pub const NODE_ASSIGNMENT: u16 = 0x1f81;
 pub const EXPECTED_IDENTITY: [u16; 5] = [0x1f84, 0x1f85, 0x1f86, 0x1f87, 0x1f88];
 /// 0x1F89/1: how long the managing node listens for another one, in microseconds.
 pub const WAIT_NOT_ACTIVE_US: ObjectId = id(0x1f89, 1);
-/// 0x1F89/2: time-out for the identification of mandatory nodes, in microseconds.
+/// 0x1F89/2: timeout for the identification of mandatory nodes, in microseconds.
 pub const PRE_OPERATIONAL_1_TIMEOUT_US: ObjectId = id(0x1f89, 2);
 /// 0x1F89/3: minimum duration of PRE_OPERATIONAL_1, in microseconds.
 pub const WAIT_PRE_OPERATIONAL_1_US: ObjectId = id(0x1f89, 3);
-/// 0x1F89/4: time-out for a node to reach PRE_OPERATIONAL_2, in microseconds.
+/// 0x1F89/4: timeout for a node to reach PRE_OPERATIONAL_2, in microseconds.
 pub const PRE_OPERATIONAL_2_TIMEOUT_US: ObjectId = id(0x1f89, 4);
-/// 0x1F89/5: time-out for a node to reach READY_TO_OPERATE, in microseconds.
+/// 0x1F89/5: timeout for a node to reach READY_TO_OPERATE, in microseconds.
 pub const READY_TO_OPERATE_TIMEOUT_US: ObjectId = id(0x1f89, 5);
 /// 0x1F8A/1: time from SoC to the first poll, in nanoseconds.
 pub const WAIT_SOC_PREQ_NS: ObjectId = id(0x1f8a, 1);
@@ -151,11 +151,11 @@ pub const PREQ_LIMIT_OF: u16 = 0x1f8b;
 pub const NODE_STATE: u16 = 0x1f8e;
 /// 0x1F8F: a node's state as commanded, by node.
 pub const EXPECTED_STATE: u16 = 0x1f8f;
-/// 0x1F92: time-out of a node's PRes, in nanoseconds, by node.
+/// 0x1F92: timeout of a node's PRes, in nanoseconds, by node.
 pub const PRES_TIMEOUT_NS: u16 = 0x1f92;
 /// 0x1F98/9: the prescaler.
 pub const PRESCALER: ObjectId = id(0x1f98, 9);
-/// 0x1F9B: the cycle of a multiplexed cycle in which a node is polled, from 1 on, by node; 0: every cycle.
+/// 0x1F9B: the cycle of a multiplexed cycle in which a node is polled, starting at 1, by node; 0: every cycle.
 pub const MULTIPLEXED_ASSIGNMENT: u16 = 0x1f9b;
 
 /// Number of nodes in an array by node.

@@ -100,7 +100,7 @@ fn a_write_of_400_octets() {
 }
 
 /// The reference server repeats its unacknowledged frames with each new one, requests no acknowledgement until its
-/// time-out, and sends four frames until then: an acknowledgement of each frame would make it repeat more, and
+/// timeout, and sends four frames until then: an acknowledgement of each frame would make it repeat more, and
 /// without one its window remains closed for 5 s.
 #[test]
 fn a_client_acknowledges_a_full_window_once() {

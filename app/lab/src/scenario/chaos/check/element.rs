@@ -3,7 +3,7 @@
 use super::super::spec::Span;
 use super::{NodeStream, Sighting};
 
-/// Precision of time-outs in data planes: the coarse clock of the kernel, and the transit of a frame.
+/// Precision of timeouts in data planes: the coarse clock of the kernel, and the transit of a frame.
 const TIMEOUT_SLACK_NS: u64 = 30_000_000;
 
 /// A copy of a frame that entered.
@@ -76,7 +76,7 @@ impl Element {
     }
 }
 
-/// Maximum difference between time-outs of the node and those computed from captures.
+/// Maximum difference between timeouts of the node and those computed from captures.
 pub(super) fn slack_ns(place: NodeStream<'_>) -> u64 {
     TIMEOUT_SLACK_NS + place.case.clock_late_ns
 }

@@ -1,7 +1,7 @@
 //! Individual recovery (802.1CB 7.5) by the match algorithm, replayed.
 //!
 //! It processes the copies of one port, whose order is known: its decision follows from the copies
-//! before. If one of these may not have reached it, or if its time-out may or may not have expired,
+//! before. If one of these may not have reached it, or if its timeout may or may not have expired,
 //! both decisions are valid.
 
 use super::super::spec::{Function, Span};

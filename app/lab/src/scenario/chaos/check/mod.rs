@@ -76,7 +76,7 @@ pub struct TrialCase {
     pub corrupted: u64,
     /// By node: number of foreign frames that entered, by port.
     pub foreign: Vec<Vec<u64>>,
-    /// Maximum delay of the clock of time-outs (ns).
+    /// Maximum delay of the clock of timeouts (ns).
     pub clock_late_ns: u64,
     /// By node: its counters, read after all frames had arrived; `None`: not read.
     pub counted: Vec<Option<NodeCounters>>,

@@ -169,7 +169,7 @@ impl Window {
             || self.resets.iter().any(|reset| reset.meets(between))
     }
 
-    /// Whether its time-out certainly expired, if no frame was accepted in between.
+    /// Whether its timeout certainly expired, if no frame was accepted in between.
     fn must_reset(&self, from: u64, to: u64, recover: &Recovery) -> bool {
         let timeout_ns = u64::from(recover.timeout_ms) * MS;
         timeout_ns != 0
@@ -233,7 +233,7 @@ impl Window {
         (surely && !candidates.contains(&number), candidates.iter().any(out))
     }
 
-    /// Whether the function certainly accepts any number: it was reset, or its time-out has expired.
+    /// Whether the function certainly accepts any number: it was reset, or its timeout has expired.
     fn is_fresh(&self, copy: &Arrival, recover: &Recovery) -> bool {
         let timeout_ns = u64::from(recover.timeout_ms) * MS + self.slack_ns;
         let limit = match recover.timeout_ms {

@@ -147,7 +147,7 @@ fn a_time_out_resets_the_function_and_must_occur() {
     paused(300 * MS, 10, true).breaks(&[]);
     paused(100 * MS, 10, false).breaks(&[]);
     paused(100 * MS, 10, true).breaks(&[Rule::Once, Rule::Window]);
-    // A new frame, far ahead: rogue before the time-out, and not after it.
+    // A new frame, far ahead: rogue before the timeout, and not after it.
     paused(100 * MS, 300, false).breaks(&[]);
     paused(300 * MS, 300, true).breaks(&[]);
     paused(300 * MS, 300, false).breaks(&[Rule::Delivered]);
@@ -399,7 +399,7 @@ fn copies_discarded_by_individual_recovery_do_not_leave() {
     let mut trace = twice(false);
     stream(trace.case.counted[0].as_mut().unwrap()).individual[0].1 -= 1;
     trace.breaks(&[Rule::Counters]);
-    // After a time-out it accepts the same number again.
+    // After a timeout it accepts the same number again.
     let mut trace = twice(false).uncounted();
     trace.add(100 * PERIOD + 900 * MS, 0, true, 99, Some(99));
     trace.breaks(&[Rule::Delivered]);
