@@ -26,11 +26,11 @@
  */
 #define FRER_ABI_VERSION 5
 
-#define FRER_MAX_PORTS	   64
-#define FRER_MAX_QUEUES	   256 /* receive queues of a port with AF_XDP sockets */
-#define FRER_MAX_SHAPES	   32
-#define FRER_MAX_MASKS	   8
-#define FRER_SHAPE_SETS	   4
+#define FRER_MAX_PORTS	64
+#define FRER_MAX_QUEUES 256 /* receive queues of a port with AF_XDP sockets */
+#define FRER_MAX_SHAPES 32
+#define FRER_MAX_MASKS	8
+#define FRER_SHAPE_SETS 4
 
 /* "No such function" in struct frer_member. */
 #define FRER_NONE 0xffffffffU
@@ -223,15 +223,15 @@ struct frer_recovery_config {
 
 /*
  * The head of a recovery function, in one word. From the lowest bit: the position of RecovSeqNum;
- * a number that changes with each change of the head; the first number since the reset; flags; the
- * generation, which a reset increments.
+ * a number that changes with each change of the head; the first number since the reset, which is
+ * not in the ring; flags; the generation, which a reset increments.
  */
 #define FRER_TOUCH_MASK	     0xffULL
 #define FRER_HEAD_TOUCH	     29
 #define FRER_HEAD_FIRST	     37
 #define FRER_HEAD_TAKE_ANY   0x20000000000000ULL
 #define FRER_HEAD_RUNNING    0x40000000000000ULL /* the reset timer */
-#define FRER_HEAD_YOUNG	     0x80000000000000ULL /* the first number is in the window; it is not in the ring */
+#define FRER_HEAD_YOUNG	     0x80000000000000ULL /* the first number is in the window */
 #define FRER_HEAD_GENERATION 56
 
 /*

@@ -135,7 +135,8 @@ static __always_inline __u64 seen_bit(__u32 position)
 /* Whether a tag is later than that of `head` and `epoch`. */
 static __always_inline bool is_later(__u64 tag, __u64 head, __u32 epoch)
 {
-	__u32 generations = ((tag >> FRER_EPOCH_BITS) - head_generation(head)) & FRER_GENERATION_MASK;
+	__u32 generations =
+	    ((tag >> FRER_EPOCH_BITS) - head_generation(head)) & FRER_GENERATION_MASK;
 	__u32 epochs = (tag - epoch) & FRER_EPOCH_MASK;
 
 	if (generations)
@@ -156,7 +157,8 @@ RECOVER_GLOBAL int forward_timer(__u32 slot, __u64 now)
 	for (int i = 0; i < STAMP_TRIES; i++) {
 		__u64 stamp = recover_load(&f.r->restarted_ns);
 
-		if ((__s64)(now - stamp) <= 0 || recover_cas(&f.r->restarted_ns, stamp, now) == stamp)
+		if ((__s64)(now - stamp) <= 0 ||
+		    recover_cas(&f.r->restarted_ns, stamp, now) == stamp)
 			return true;
 	}
 	return false;
@@ -217,7 +219,8 @@ static __always_inline struct tally tally_window(const struct recovery *f, __u64
 			bits = word & bits_between(epoch, from, to);
 		tally.seen += __builtin_popcountll(bits);
 		if (head & FRER_HEAD_YOUNG && distance(epoch << FRER_SEEN_SHIFT, before) <= 0)
-			tally.early += __builtin_popcountll(bits & bits_between(epoch, from, before));
+			tally.early +=
+			    __builtin_popcountll(bits & bits_between(epoch, from, before));
 		if (epoch == epoch_of(to))
 			break;
 	}
@@ -311,7 +314,8 @@ RECOVER_GLOBAL __u32 claim_ahead(__u32 slot, __u64 head)
 }
 
 /* Commit a claim on a head of its generation. */
-static __always_inline enum outcome commit(const struct recovery *f, __u64 head, struct claim *claim)
+static __always_inline enum outcome commit(const struct recovery *f, __u64 head,
+					   struct claim *claim)
 {
 	__s32 ahead = distance(claim->position, head_position(head)), delta = claim->delta;
 	__u32 first = head_first(head);
@@ -391,8 +395,8 @@ static __always_inline enum outcome judge_vector(__u32 slot, const struct recove
 }
 
 /* MatchRecoveryAlgorithm (7.4.3.5), for a number after the first one. */
-static __always_inline enum outcome judge_match(__u32 slot, const struct recovery *f, __u64 head, __u16 number,
-						__u64 now, struct claim *claim)
+static __always_inline enum outcome judge_match(__u32 slot, const struct recovery *f, __u64 head,
+						__u16 number, __u64 now, struct claim *claim)
 {
 	__s32 delta = number_delta(number, head_number(head));
 	struct frer_recovery *r = f->r;
@@ -401,7 +405,8 @@ static __always_inline enum outcome judge_match(__u32 slot, const struct recover
 		return RECOVER_DUPLICATE;
 	claim->stamped = 1;
 	restart_timer(slot, r, now);
-	if (recover_cas(&r->head, head, (touched(head) & ~(__u64)FRER_NUMBER_MASK) | number) != head)
+	if (recover_cas(&r->head, head, (touched(head) & ~(__u64)FRER_NUMBER_MASK) | number) !=
+	    head)
 		return RECOVER_AGAIN;
 	if (delta != 1)
 		recover_count(&f->record->out_of_order, 1);
@@ -516,8 +521,8 @@ RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct c
 		if (outcome == RECOVER_AGAIN)
 			continue;
 		/*
-		 * A CPU that read the time stamp before would reset the function, although its timer
-		 * has been restarted: the head must differ.
+		 * A CPU that read the time stamp before would reset the function, although its
+		 * timer has been restarted: the head must differ.
 		 */
 		if (outcome == RECOVER_PASS || !claim->stamped ||
 		    recover_cas(&f.r->head, claim->head, touched(claim->head)) == claim->head)

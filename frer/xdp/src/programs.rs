@@ -50,7 +50,8 @@ pub(crate) fn is_table(name: &str) -> bool {
 fn entries(map: &str, purpose: ProgramPurpose, streams: u32) -> Option<u32> {
     Some(match map {
         // Their functions are in user space.
-        "recoveries" | "recovery_records" | "rings" | "generators" | "generator_records" | "egresses"
+        "recoveries" | "recovery_records" | "rings" | "generators" | "generator_records"
+        | "egresses"
             if purpose == ProgramPurpose::Steer =>
         {
             1
@@ -248,7 +249,8 @@ impl Control {
         let clock = (offset_of!(rodata, test_clock), &[test_clock.into()][..]);
         let order = (offset_of!(rodata, weak_order), &[WEAK_ORDER.into()][..]);
         let file = bpf_object!("control.bpf.o");
-        maps.load(file, "the control program", |object| object.set_constants(&[clock, order])).map(Self)
+        maps.load(file, "the control program", |object| object.set_constants(&[clock, order]))
+            .map(Self)
     }
 
     pub(crate) fn program(&self) -> ProgramMut<'_> {

@@ -395,7 +395,8 @@ fn prepare_ring(
     }
     let capacity = plane.rings.capacity();
     let ring = plane.take(|plane| plane.rings.take(lines))?;
-    let ring = ring.ok_or_else(|| full(name, "lines of 256 numbers for long histories", capacity))?;
+    let ring =
+        ring.ok_or_else(|| full(name, "lines of 256 numbers for long histories", capacity))?;
     for line in ring.first..ring.first + lines {
         plane.tables.rings.set(line, &Default::default());
     }

@@ -262,10 +262,10 @@ impl Plane {
         let split = |entry: &Entry| (entry.does.split, tables.splits.get(entry.does.split));
         let splits = Splits::new(tables.splits.capacity(), read.entries.values().map(split));
         let generators = owners(&tables.generator_records, GENERATOR_OWNER, fresh);
-        let recoveries: Vec<_> =
-            owners(&tables.recovery_records, RECOVERY_OWNER, fresh).collect();
+        let recoveries: Vec<_> = owners(&tables.recovery_records, RECOVERY_OWNER, fresh).collect();
         let used = recoveries.iter().map(|(_, slot)| tables.recoveries.get(*slot).config);
-        let rings = Rings::new(tables.rings.capacity(), used.filter_map(|config| rings::of(&config)));
+        let rings =
+            Rings::new(tables.rings.capacity(), used.filter_map(|config| rings::of(&config)));
         let most = |capacity: u32, of: u32| (capacity, capacity / (of + 1) * of);
         let (capacity, most_generators) = most(tables.generators.capacity(), 1);
         let generators = OwnedSlots::new(capacity, most_generators, generators);

@@ -7,8 +7,7 @@ use crate::abi::constants as c;
 use crate::abi::{frer_recovery, frer_recovery_record};
 
 /// The head at BEGIN (7.4.3.3). Its generation differs from that of an empty word of a ring.
-pub(super) const BEGIN: u64 =
-    1 << c::HEAD_GENERATION | c::HEAD_TAKE_ANY | c::NUMBER_MASK as u64;
+pub(super) const BEGIN: u64 = 1 << c::HEAD_GENERATION | c::HEAD_TAKE_ANY | c::NUMBER_MASK as u64;
 
 /// Tries to read a state that no packet changes meanwhile.
 const READS: usize = 8;

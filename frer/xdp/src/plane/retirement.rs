@@ -1,8 +1,8 @@
 //! Deferred release of entries that are no longer referenced but may still be in use by running programs.
 
+use super::Plane;
 use super::index::IndexSlot;
 use super::rings::{self, Ring};
-use super::Plane;
 use crate::error::Result;
 
 /// An item to free once no program can still use it.

@@ -76,7 +76,8 @@ impl Rings {
     /// Allocates this block.
     fn reserve(&mut self, ring: Ring) {
         let around = |lines: u32| Ring { first: ring.first & !(lines - 1), lines };
-        let free = |ring: &Ring| self.free.get(&ring.lines).is_some_and(|b| b.contains(&ring.first));
+        let free =
+            |ring: &Ring| self.free.get(&ring.lines).is_some_and(|b| b.contains(&ring.first));
         let block = self.free.range(ring.lines..).map(|(lines, _)| around(*lines)).find(free);
         debug_assert!(block.is_some(), "ring at line {} is used twice", ring.first);
         if let Some(block) = block {

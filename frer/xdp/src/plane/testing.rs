@@ -34,12 +34,7 @@ impl Plane {
     /// # Panics
     /// There is no such function.
     #[doc(hidden)]
-    pub fn add_to_counters(
-        &self,
-        stream: &str,
-        member: Option<usize>,
-        more: &Counters,
-    ) {
+    pub fn add_to_counters(&self, stream: &str, member: Option<usize>, more: &Counters) {
         let applied = self.applied(stream).expect("a stream of this name");
         let slot = match (member, applied.state) {
             (Some(index), _) => applied.members[index].does.individual,

@@ -7,7 +7,7 @@ struct reference {
 	bool take_any, match, individual, running;
 	__u32 number, length;
 	__u8 window[FRER_MAX_HISTORY]; /* [0] is RecovSeqNum */
-	__s32 first_at;		       /* index of the first number since the reset; numbers behind precede it */
+	__s32 first_at; /* index of the first number since the reset; numbers behind precede it */
 	__u32 lost, early, rogue;
 	__u64 timeout, restarted;
 };
@@ -19,7 +19,8 @@ static void reference_reset(struct reference *s)
 	s->running = false;
 }
 
-static void reference_begin(struct reference *s, __u32 length, __u64 timeout, bool match, bool individual)
+static void reference_begin(struct reference *s, __u32 length, __u64 timeout, bool match,
+			    bool individual)
 {
 	memset(s, 0, sizeof(*s));
 	s->length = length;
