@@ -115,7 +115,7 @@ static __always_inline __u64 restarted(__u64 head)
 	return generation << FRER_HEAD_GENERATION | FRER_HEAD_TAKE_ANY | FRER_NUMBER_MASK;
 }
 
-/* Words of the ring: the tag, which tells epoch and generation, above the bits of its numbers. */
+/* Words of the ring: the tag, which is epoch and generation, above the bits of its numbers. */
 
 static __always_inline __u32 epoch_of(__u32 position)
 {
@@ -423,7 +423,8 @@ static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, 
 	if (claim->held) {
 		if (head_generation(head) == claim->generation)
 			return commit(f, head, claim);
-		/* Judged anew in the new generation; a rogue number has been claimed before it. */
+		/* Judged again, in the new generation; a rogue number has been claimed before it.
+		 */
 		claim->held = 0;
 		claim->stands = 1;
 	}

@@ -3,8 +3,8 @@
 //!
 //! The proof has its control: known mistakes are inserted into the text of `recover.h`, and each must be found. Around a
 //! reset or a timeout, an end may be that of several sequential orders; it must not have a number less than one of them,
-//! nor a number more often than all of them. What this criterion does not tell apart is no mistake here: the order of time
-//! stamp and commit, and the search for claims ahead of the window.
+//! nor a number more often than all of them. It does not distinguish the order of
+//! time stamp and commit, nor the search for claims ahead of the window.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
