@@ -479,9 +479,13 @@ static __always_inline void expire(__u32 slot, const struct recovery *f, __u64 n
 /* A packet without a number, or a discarded one of individual recovery, restarts the timer. */
 static __always_inline void keep_running(__u32 slot, const struct recovery *f, __u64 now)
 {
-	for (int i = 0; i < RECOVER_TRIES; i++) {
-		__u64 head = recover_load(&f->r->head);
+	for (int i = 0; i < RECOVER_TRIES;) {
+		__u64 head;
 
+		/* Linux 6.1 rejects a loop whose step is placed before its head ("back-edge"). */
+		i++;
+		asm volatile("" : "+r"(i));
+		head = recover_load(&f->r->head);
 		if (timer_expired(f->r, head, now)) {
 			restart(slot, head);
 			continue;
