@@ -280,6 +280,17 @@ RECOVER_GLOBAL int restart(__u32 slot, __u64 head)
 	return true;
 }
 
+/* The position of the highest bit that is set. */
+static __always_inline __u32 highest_bit(__u32 bits)
+{
+	bits |= bits >> 1;
+	bits |= bits >> 2;
+	bits |= bits >> 4;
+	bits |= bits >> 8;
+	bits |= bits >> 16;
+	return __builtin_popcount(bits) - 1;
+}
+
 /*
  * The highest claim ahead of the head, or the head's position: the CPU that made it has not moved
  * the head yet.
@@ -303,10 +314,8 @@ RECOVER_GLOBAL __u32 claim_ahead(__u32 slot, __u64 head)
 			break;
 		word = recover_load(at);
 		bits = word & bits_between(epoch, from, to);
-		for (__u32 bit = 0; bit < FRER_SEEN_BITS; bit++) {
-			if (word >> FRER_SEEN_BITS == tag_of(head, epoch) && bits >> bit & 1)
-				found = epoch << FRER_SEEN_SHIFT | bit;
-		}
+		if (word >> FRER_SEEN_BITS == tag_of(head, epoch) && bits)
+			found = epoch << FRER_SEEN_SHIFT | highest_bit(bits);
 		if (epoch == epoch_of(to))
 			break;
 	}
