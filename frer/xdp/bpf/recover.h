@@ -5,7 +5,7 @@
  *
  * Its state is one word, the head, which is replaced by compare-and-swap only, and a ring of words
  * that record the numbers seen (abi/frer.h). A packet claims its number in the ring, then commits
- * the claim on the head. All counters but those of verdicts follow from head and ring.
+ * the claim on the head. Lost numbers are not counted: they follow from head and ring.
  *
  * This file is compiled twice: into the programs, and into the explorer (tests/explore), which runs
  * all interleavings of these accesses. The includer provides
@@ -18,10 +18,7 @@
 #ifndef ONBEAT_RECOVER_H
 #define ONBEAT_RECOVER_H
 
-/*
- * Tries of one packet. After a failed try, another CPU has changed this function's state: with
- * fewer CPUs than tries, all tries never fail.
- */
+/* Tries of one packet. In each failed one, another CPU has changed this function's state. */
 #define RECOVER_TRIES 12
 /* Tries to move the time stamp forward: it is replaced once per step of the clock. */
 #define STAMP_TRIES 8
@@ -432,8 +429,7 @@ static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, 
 	if (claim->held) {
 		if (head_generation(head) == claim->generation)
 			return commit(f, head, claim);
-		/* Judged again, in the new generation; a rogue number has been claimed before it.
-		 */
+		/* Judged again in the new generation; if rogue there, the claim stands. */
 		claim->held = 0;
 		claim->stands = 1;
 	}

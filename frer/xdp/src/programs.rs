@@ -62,7 +62,7 @@ fn entries(map: &str, purpose: ProgramPurpose, streams: u32) -> Option<u32> {
         // Two members per stream; a recovery function for each of them and for the stream. A third more than
         // streams can have: slots that a change releases are reused only later.
         "recoveries" | "recovery_records" => 4 * streams,
-        // A line holds 256 numbers: the longest history of half of all streams.
+        // The longest history, for one function per stream; a line holds 256 numbers.
         "rings" => RING_LINES * streams,
         "generators" | "generator_records" => 2 * streams,
         // A change of all streams at once needs the old and the new entries.

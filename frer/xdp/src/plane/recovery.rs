@@ -1,5 +1,7 @@
 //! The state of a recovery function in the tables (abi/frer.h), and its counters.
 
+use std::sync::atomic::Ordering;
+
 use onbeat_frer::counters::Counters;
 
 use super::Tables;
@@ -50,8 +52,8 @@ impl RecoveryState {
             if u32::from(function.config.ring_mask) < c::INLINE_WORDS {
                 return function.ring[word];
             }
-            let line = function.config.ring + line;
-            tables.rings.get(line.min(tables.rings.capacity() - 1)).word[word]
+            let line = (function.config.ring + line).min(tables.rings.capacity() - 1);
+            tables.rings.entry(line)[word].load(Ordering::Acquire)
         };
         let window = tally(&function, word);
         Self { function, record, window }
