@@ -47,9 +47,6 @@ struct PreparedChange {
     recoveries: Vec<u64>,
     /// Recovery functions that continue with new parameters.
     configure: Vec<(u32, frer_recovery_config)>,
-    /// Their rings, and those that they have used before, where they differ.
-    rings: Vec<Ring>,
-    former_rings: Vec<Ring>,
     splits: Vec<u32>,
 }
 
@@ -360,8 +357,7 @@ fn prepare_recovery(
         if before.ring_mask == config.ring_mask {
             config.ring = before.ring;
         } else {
-            prepared.former_rings.extend(rings::of(&before));
-            prepared.rings.extend(prepare_ring(plane, name, &mut config)?);
+            prepare_ring(plane, name, &mut config)?;
         }
         if before.octets() != config.octets() {
             prepared.configure.push((slot, config));
@@ -404,6 +400,16 @@ fn prepare_ring(
     Ok(Some(ring))
 }
 
+/// Retires the ring of a configuration that another one of the same function replaces.
+fn retire_ring(
+    gone: &frer_recovery_config,
+    stays: &frer_recovery_config,
+    left: &mut Vec<RetiredItem>,
+) {
+    let ring = rings::of(gone).filter(|ring| rings::of(stays) != Some(*ring));
+    left.extend(ring.map(RetiredItem::Ring));
+}
+
 /// Releases the allocations: no program has used them.
 fn undo(plane: &mut Plane, prepared: PreparedChange) {
     let mut left = Vec::new();
@@ -415,7 +421,9 @@ fn undo(plane: &mut Plane, prepared: PreparedChange) {
             left.push(RetiredItem::IndexSlot(place));
         }
     }
-    left.extend(prepared.rings.into_iter().map(RetiredItem::Ring));
+    for (slot, config) in &prepared.configure {
+        retire_ring(config, &plane.tables.recoveries.get(*slot).config, &mut left);
+    }
     plane.retire_functions(prepared.generators, prepared.recoveries, &mut left);
     plane.retire_unused_splits(&prepared.splits, &mut left);
     plane.retire(left);
@@ -427,10 +435,14 @@ fn commit(plane: &mut Plane, plan: ChangePlan<'_>, prepared: PreparedChange) -> 
     let mut left = Vec::new();
     // If the kernel fails, the remaining steps are still applied: the next change repeats the failed ones.
     let mut outcome = Ok(());
-    left.extend(prepared.former_rings.iter().copied().map(RetiredItem::Ring));
     for &(slot, config) in &prepared.configure {
         let op = c::OP_CONFIGURE;
+        let before = plane.tables.recoveries.get(slot).config;
         let configured = plane.control.run(&frer_request { op, slot, config, ..<_>::default() });
+        match configured {
+            Ok(()) => retire_ring(&before, &config, &mut left),
+            Err(_) => retire_ring(&config, &before, &mut left),
+        }
         outcome = outcome.and(configured);
     }
     let switched = prepared.steps.iter().filter_map(|step| Some((step, step.new_owner?)));
