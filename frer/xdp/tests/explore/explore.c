@@ -101,6 +101,8 @@ static void fail(const char *format, ...)
 	exit(2);
 }
 
+#include "visited.h"
+
 static bool find_recovery(__u32 slot, struct recovery *f)
 {
 	(void)slot;
@@ -243,37 +245,6 @@ static __u64 hash_of(const struct world *w)
 		hash = mix(hash, cpu->store.at ? cpu->store.value + 1 : 0);
 	}
 	return hash;
-}
-
-/* Hashes of visited states. */
-static __u64 *visited;
-static size_t visited_size, visited_count;
-
-static bool visit(__u64 hash)
-{
-	size_t at;
-
-	hash |= !hash;
-	if (2 * visited_count >= visited_size) {
-		__u64 *before = visited;
-		size_t size = visited_size;
-
-		visited_size = size ? 4 * size : 1 << 16;
-		visited = calloc(visited_size, sizeof(*visited));
-		if (!visited)
-			fail("no memory for %zu states", visited_size);
-		visited_count = 0;
-		for (size_t i = 0; i < size; i++)
-			if (before[i])
-				visit(before[i]);
-		free(before);
-	}
-	for (at = hash & (visited_size - 1); visited[at]; at = (at + 1) & (visited_size - 1))
-		if (visited[at] == hash)
-			return false;
-	visited[at] = hash;
-	visited_count++;
-	return true;
 }
 
 /* What an end is compared by: which copy passes is open. */
