@@ -24,6 +24,7 @@ mod client;
 mod datagrams;
 mod description;
 mod error;
+mod expected;
 mod file;
 mod lateness;
 mod launcher;

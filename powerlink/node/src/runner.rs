@@ -6,12 +6,14 @@ use onbeat_link::{
     Backend, Confirmation, Diagnostics, Outcome, Port, ReceivedFrame, Result, Slot, Time,
 };
 use onbeat_powerlink::cn::ControlledNode;
+use onbeat_powerlink::od::profile;
 use onbeat_report::Distribution;
 use onbeat_wire::MacAddress;
 use onbeat_wire::ethernet::HEADER_LEN;
 use onbeat_wire::powerlink::MessageType;
 
 use crate::ahead::ReceivedAhead;
+use crate::expected::ExpectedPoll;
 use crate::lateness::{self, Lateness};
 use crate::launcher::Launcher;
 use crate::lead::WakeLead;
@@ -64,6 +66,8 @@ pub struct Runner<S: Station> {
     lateness: Lateness,
     /// The instant of a managing node's next SoC.
     soc_ns: u64,
+    /// The next poll to a controlled node.
+    expected: ExpectedPoll,
     lead: WakeLead,
     events: VecDeque<(u64, S::Event)>,
     counts: Counts,
@@ -93,6 +97,7 @@ impl<S: Station> Runner<S> {
             latest_ns: 0,
             lateness: Lateness::new(),
             soc_ns: 0,
+            expected: ExpectedPoll::new(),
             lead: WakeLead::new(),
             events: VecDeque::with_capacity(KEPT),
             counts: Counts::default(),
@@ -241,7 +246,12 @@ impl<S: Station> Runner<S> {
                 let (at_ns, stamp, answered) = (self.port.now().0, frame.stamp, frame.answered);
                 let late_ns = lateness::since(stamp);
                 let late = !answered && self.is_over(&frame)?;
+                // When it was received, not when this thread was scheduled.
+                let received_ns = at_ns.saturating_sub(late_ns.unwrap_or(0));
                 let octets = self.port.octets(&frame);
+                if self.responder.is_none() && message_type(octets) == Some(MessageType::PREQ) {
+                    self.expected.received(received_ns, cycle_ns(&self.station));
+                }
                 match self.station.controlled() {
                     Some(controlled) if answered => {
                         controlled.handle_answered_frame(at_ns, octets);
@@ -249,8 +259,6 @@ impl<S: Station> Runner<S> {
                     Some(controlled) if late => controlled.handle_late_frame(at_ns, octets),
                     _ => self.station.handle_frame(at_ns, octets),
                 }
-                // When it was received, not when this thread was scheduled.
-                let received_ns = at_ns.saturating_sub(late_ns.unwrap_or(0));
                 self.after(Some((received_ns, frame)), &mut process)?;
                 // No wakeup follows an answered poll: the next frame brings it.
                 if let Some(late_ns) = late_ns.filter(|_| !answered) {
@@ -288,26 +296,51 @@ impl<S: Station> Runner<S> {
         Ok(())
     }
 
-    /// Waits for a frame or the next deadline. The thread wakes before a SoC, and waits actively for its instant.
+    /// Waits for a frame or the next deadline. The thread wakes before a SoC to send or a poll to answer, and waits
+    /// actively for it.
     fn wait(&mut self) -> Result<()> {
         let now = self.port.now();
         let latest = now.after(MAX_WAIT_NS);
         let deadline = self.station.next_deadline_ns().map_or(latest, Time).min(latest);
         let soc = self.station.managing().and_then(|managing| managing.awaited_soc_ns());
-        let Some((soc_ns, cycle_ns)) = soc.filter(|(soc_ns, _)| *soc_ns == deadline.0) else {
-            unless_down(self.port.wait(deadline))?;
-            return Ok(());
-        };
-        let wake = Time(self.lead.before(soc_ns, cycle_ns));
-        if unless_down(self.port.wait(wake))?.unwrap_or(true) {
+        if let Some((soc_ns, cycle_ns)) = soc.filter(|(soc_ns, _)| *soc_ns == deadline.0) {
+            let wake = Time(self.lead.before(soc_ns, cycle_ns));
+            if !self.sleep(now, wake)? {
+                while self.port.now() < deadline {
+                    std::hint::spin_loop();
+                }
+            }
             return Ok(());
         }
-        if now < wake {
+        match self.expected.window(now.0, cycle_ns(&self.station), &self.lead) {
+            Some(window) if window.from_ns < deadline.0 => {
+                if !self.sleep(now, Time(window.from_ns))? {
+                    self.receive_actively(deadline.min(Time(window.until_ns)))?;
+                }
+            }
+            _ => drop(unless_down(self.port.wait(deadline))?),
+        }
+        Ok(())
+    }
+
+    /// Waits for a frame until `wake`; true: there is one. Measures the wake-up latency.
+    fn sleep(&mut self, now: Time, wake: Time) -> Result<bool> {
+        let received = unless_down(self.port.wait(wake))?.unwrap_or(true);
+        if !received && now < wake {
             self.lead.woke(self.port.now().since(wake));
         }
-        while self.port.now() < deadline {
+        Ok(received)
+    }
+
+    /// Waits actively for a frame.
+    fn receive_actively(&mut self, until: Time) -> Result<()> {
+        let from = self.port.now();
+        let mut now = from;
+        while now < until && !unless_down(self.port.wait(now))?.unwrap_or(true) {
             std::hint::spin_loop();
+            now = self.port.now();
         }
+        self.expected.waited(self.port.now().since(from));
         Ok(())
     }
 
@@ -456,6 +489,11 @@ impl<S: Station> Runner<S> {
         }
         Ok(())
     }
+}
+
+/// The length of a cycle in the objects of a node; 0: none is set yet.
+fn cycle_ns(station: &impl Station) -> u64 {
+    station.objects().number(profile::CYCLE_LENGTH_US) * 1000
 }
 
 /// The type of a POWERLINK message.
