@@ -24,13 +24,26 @@
  * Incremented with each change of a table's layout or meaning: state of another version is not
  * reused.
  */
-#define FRER_ABI_VERSION 5
+#define FRER_ABI_VERSION 6
 
 #define FRER_MAX_PORTS	64
 #define FRER_MAX_QUEUES 256 /* receive queues of a port with AF_XDP sockets */
 #define FRER_MAX_SHAPES 32
 #define FRER_MAX_MASKS	8
 #define FRER_SHAPE_SETS 4
+
+/*
+ * What the streams of a node use. Programs are loaded for a set of these, and for a shape if frames
+ * are identified by a single one of layer 2; they must contain what an entry in the tables requires.
+ */
+#define FRER_USES_GENERATION 0x01
+#define FRER_USES_RECOVERY   0x02
+#define FRER_USES_INDIVIDUAL 0x04
+#define FRER_USES_EDIT	     0x08 /* frames are changed before replication */
+#define FRER_USES_REWRITE    0x10 /* of these: other than by adding or removing an R-TAG */
+#define FRER_USES_EGRESSES   0x20
+#define FRER_USES_SHAPES     0x40 /* several shapes, IP or masks */
+#define FRER_USES_ALL	     0x7f
 
 /* "No such function" in struct frer_member. */
 #define FRER_NONE 0xffffffffU
@@ -55,6 +68,7 @@ enum frer_vlan_class {
 #define FRER_SHAPE_PROTO  0x0080
 #define FRER_SHAPE_SPORT  0x0100
 #define FRER_SHAPE_DPORT  0x0200
+#define FRER_SHAPE_NONE	  0xffff
 
 /* Composed, hashed and compared as words. */
 struct frer_l2_key {
@@ -160,18 +174,21 @@ struct frer_index_line {
 
 /* The outcome of frames found by one key, beside their function in `found`. */
 struct frer_member {
-	__u64 input;	 /* 9.2.1 */
-	__u64 dropped;	 /* of these: eliminated, or with a truncated R-TAG */
+	__u64 passed;
+	__u64 dropped;	 /* eliminated, or with a truncated R-TAG; with `passed` the input of 9.2.1 */
 	__u64 functions; /* slot of its split; above it, that of its individual recovery */
 	__u64 owner;	 /* 0: the slot is free */
 };
 
 /* Data of the member in the same slot that packets do not need. */
 struct frer_member_record {
-	__u64 stream;	   /* owner of the stream it is a member of */
-	__u64 enc_errored; /* 10.8.11 */
-	__u64 retired;	   /* frames sent by former members of the stream */
-	__u64 zero;
+	__u64 stream;	    /* owner of the stream it is a member of */
+	__u64 recovery;	    /* slot of its frames' sequence recovery, or FRER_NONE */
+	__u64 enc_errored;  /* 10.8.11 */
+	__u64 unjudged;	    /* of `dropped`: not by sequence recovery */
+	__u64 former_input; /* input of former slots of the member */
+	__u64 retired;	    /* frames sent by former slots of the stream */
+	__u64 zero[2];
 };
 
 struct frer_generator {
@@ -247,8 +264,12 @@ struct frer_recovery {
 	__u64 head;
 	__u64 restarted_ns; /* of the reset timer */
 	struct frer_recovery_config config;
-	__u64 passed;	 /* 10.8.5 */
-	__u64 discarded; /* 10.8.6 */
+	/*
+	 * 10.8.5 and 10.8.6 of individual recovery. For sequence recovery, those of slots of members
+	 * that are free by now; slots in use count for themselves.
+	 */
+	__u64 passed;
+	__u64 discarded;
 	__u64 zero;
 	__u64 ring[FRER_INLINE_WORDS];
 };
@@ -261,7 +282,7 @@ struct frer_ring_line {
 /*
  * Data of the recovery function in the same slot that most packets do not use. The counters of lost
  * numbers (10.8.7) follow from sums over the former generations, which each reset adds to, and from
- * the head: lost = distance - numbers that passed + seen; of these from before the first number
+ * the head: lost = distance - numbers that passed, but not by match recovery, + seen; of these from before the first number
  * since a reset = early_distance - early_passed + early_seen.
  */
 struct frer_recovery_record {
@@ -276,7 +297,7 @@ struct frer_recovery_record {
 	__u64 early_seen;     /* of `seen`: before the first number */
 	__u64 early_passed;   /* passed numbers before the first number */
 	__u64 contended;      /* packets passed unjudged: all tries failed */
-	__u64 match_from;     /* with match recovery: numbers that had passed before it */
+	__u64 matched;	      /* of `passed`: by match recovery */
 	__u64 lost_shown;     /* the most lost numbers that were ever reported */
 	__u64 owner;
 	__u64 zero[2];

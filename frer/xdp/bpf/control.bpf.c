@@ -30,17 +30,7 @@ static __always_inline void reset(__u32 slot, const struct recovery *f)
 static __always_inline void configure(__u32 slot, const struct recovery *f,
 				      const struct frer_recovery_config *config)
 {
-	bool was_match = f->r->config.flags & FRER_RECOVERY_MATCH;
-	bool is_match = config->flags & FRER_RECOVERY_MATCH;
-	__u64 passed;
-
 	reset(slot, f);
-	/* Match recovery has no lost numbers: the sums leave out what it passes. */
-	passed = f->r->passed - f->record->tagless_passed;
-	if (is_match && !was_match)
-		f->record->match_from = passed;
-	if (was_match && !is_match)
-		recover_count(&f->record->distance, passed - f->record->match_from);
 	f->r->config = *config;
 	/* What was recorded with the former parameters meanwhile. */
 	if (!(recover_load(&f->r->head) & FRER_HEAD_TAKE_ANY))

@@ -3,6 +3,7 @@
 #ifndef ONBEAT_EGRESS_H
 #define ONBEAT_EGRESS_H
 
+#include "features.h"
 #include "maps.h"
 #include "parse.h"
 
@@ -222,7 +223,7 @@ static __always_inline bool pop_tag(struct xdp_md *ctx, __u8 vlans)
 static __always_inline bool change(struct xdp_md *ctx, const struct frer_split *split,
 				   const struct headers *h)
 {
-	if (split->flags & FRER_SPLIT_REWRITE) {
+	if (USES(REWRITE) && split->flags & FRER_SPLIT_REWRITE) {
 		struct headers copy = *h;
 
 		return edit(ctx, &copy, split);
@@ -263,12 +264,12 @@ static __always_inline int replicate(struct xdp_md *ctx, __u32 slot, const struc
 
 	if (!split)
 		return XDP_DROP;
-	if (!change(ctx, split, h))
+	if (USES(EDIT) && !change(ctx, split, h))
 		return no_room(port);
 	if (split->count == 1)
 		return bpf_redirect_map(&egress_ports, split->port, XDP_DROP);
 
-	if (split->flags & FRER_SPLIT_EGRESSES) {
+	if (USES(EGRESSES) && split->flags & FRER_SPLIT_EGRESSES) {
 		if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*meta)))
 			return no_meta(port);
 		meta = (void *)(long)ctx->data_meta;

@@ -34,14 +34,15 @@ enum outcome {
 struct claim {
 	__u64 head; /* by which it was judged */
 	__u32 position;
-	__s32 delta; /* between its number and RecovSeqNum */
+	__s16 delta; /* between its number and RecovSeqNum */
 	__u8 generation;
-	__u8 stamped; /* it has restarted the timer */
-	__u8 held;    /* its claim waits for its commit */
-	__u8 stands;  /* it was superseded by a reset before its commit */
-	__u8 early;   /* it precedes the first number since the reset */
-	__u8 zero[3];
+	__u8 flags; /* CLAIM_* */
 };
+
+#define CLAIM_STAMPED 1 /* it has restarted the timer */
+#define CLAIM_HELD    2 /* its claim waits for its commit */
+#define CLAIM_STANDS  4 /* it was superseded by a reset before its commit */
+#define CLAIM_EARLY   8 /* it precedes the first number since the reset */
 
 /* Fields of the head. */
 
@@ -335,7 +336,7 @@ static __always_inline enum outcome commit(const struct recovery *f, __u64 head,
 		return RECOVER_AGAIN;
 	if (delta != 1)
 		recover_count(&f->record->out_of_order, 1);
-	if (claim->early)
+	if (claim->flags & CLAIM_EARLY)
 		recover_count(&f->record->early_passed, 1);
 	if (((head_position(next) - first) & FRER_POSITION_MASK) <
 	    ((head_position(head) - first) & FRER_POSITION_MASK))
@@ -364,7 +365,7 @@ static __always_inline enum outcome judge_vector(__u32 slot, const struct recove
 				return RECOVER_AGAIN;
 			}
 		}
-		return claim->stands ? RECOVER_PASS : RECOVER_ROGUE;
+		return claim->flags & CLAIM_STANDS ? RECOVER_PASS : RECOVER_ROGUE;
 	}
 	if (head & FRER_HEAD_YOUNG && position == head_first(head))
 		return RECOVER_DUPLICATE;
@@ -389,12 +390,12 @@ static __always_inline enum outcome judge_vector(__u32 slot, const struct recove
 	}
 	if (recover_cas(at, word, next) != word)
 		return RECOVER_AGAIN;
-	claim->held = 1;
 	claim->position = position;
 	claim->generation = head_generation(head);
 	claim->delta = delta;
-	claim->early = head & FRER_HEAD_YOUNG && distance(position, head_first(head)) < 0;
-	claim->stamped = 1;
+	claim->flags = (claim->flags & ~CLAIM_EARLY) | CLAIM_HELD | CLAIM_STAMPED;
+	if (head & FRER_HEAD_YOUNG && distance(position, head_first(head)) < 0)
+		claim->flags |= CLAIM_EARLY;
 	/* Before the commit: a CPU that sees the new head also sees this time. */
 	restart_timer(slot, r, now);
 	return commit(f, head, claim);
@@ -409,11 +410,12 @@ static __always_inline enum outcome judge_match(__u32 slot, const struct recover
 
 	if (!delta)
 		return RECOVER_DUPLICATE;
-	claim->stamped = 1;
+	claim->flags |= CLAIM_STAMPED;
 	restart_timer(slot, r, now);
 	if (recover_cas(&r->head, head, (touched(head) & ~(__u64)FRER_NUMBER_MASK) | number) !=
 	    head)
 		return RECOVER_AGAIN;
+	recover_count(&f->record->matched, 1);
 	if (delta != 1)
 		recover_count(&f->record->out_of_order, 1);
 	return RECOVER_PASS;
@@ -426,12 +428,11 @@ static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, 
 	struct frer_recovery *r = f->r;
 	__u64 head = recover_load(&r->head);
 
-	if (claim->held) {
+	if (claim->flags & CLAIM_HELD) {
 		if (head_generation(head) == claim->generation)
 			return commit(f, head, claim);
 		/* Judged again in the new generation; if rogue there, the claim stands. */
-		claim->held = 0;
-		claim->stands = 1;
+		claim->flags = (claim->flags & ~CLAIM_HELD) | CLAIM_STANDS;
 	}
 	if (r->config.timeout_ns) {
 		__u64 before = head;
@@ -451,25 +452,25 @@ static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, 
 	}
 	claim->head = head;
 	if (head & FRER_HEAD_TAKE_ANY) {
-		claim->stamped = 1;
+		claim->flags |= CLAIM_STAMPED;
 		restart_timer(slot, r, now);
-		return recover_cas(&r->head, head, started(head, number)) == head ? RECOVER_PASS
-										  : RECOVER_AGAIN;
+		if (recover_cas(&r->head, head, started(head, number)) != head)
+			return RECOVER_AGAIN;
+		if (r->config.flags & FRER_RECOVERY_MATCH)
+			recover_count(&f->record->matched, 1);
+		return RECOVER_PASS;
 	}
 	if (r->config.flags & FRER_RECOVERY_MATCH)
 		return judge_match(slot, f, head, number, now, claim);
 	return judge_vector(slot, f, head, number, now, claim, again);
 }
 
-/* Count a verdict. Returns true if the packet passes. */
+/* Returns true if the packet passes; passed and discarded packets are counted by the caller. */
 static __always_inline bool finish(const struct recovery *f, enum outcome outcome)
 {
-	bool pass = outcome == RECOVER_PASS;
-
-	recover_count(pass ? &f->r->passed : &f->r->discarded, 1);
 	if (outcome == RECOVER_ROGUE)
 		recover_count(&f->record->rogue, 1);
-	return pass;
+	return outcome == RECOVER_PASS;
 }
 
 /* Reset the function if its timer has expired. */
@@ -518,7 +519,8 @@ RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct c
 		recover_count(&f.record->tagless, 1);
 		if (pass) {
 			recover_count(&f.record->tagless_passed, 1);
-			recover_count(&f.r->passed, 1);
+			if (individual)
+				recover_count(&f.r->passed, 1);
 		}
 		if (pass || individual)
 			keep_running(slot, &f, now);
@@ -534,7 +536,7 @@ RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct c
 		 * A CPU that read the time stamp before would reset the function, although its
 		 * timer has been restarted: the head must differ.
 		 */
-		if (outcome == RECOVER_PASS || !claim->stamped ||
+		if (outcome == RECOVER_PASS || !(claim->flags & CLAIM_STAMPED) ||
 		    recover_cas(&f.r->head, claim->head, touched(claim->head)) == claim->head)
 			break;
 		outcome = RECOVER_AGAIN;
@@ -545,12 +547,17 @@ RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct c
 		outcome = RECOVER_PASS;
 	}
 	pass = finish(&f, outcome);
+	if (individual)
+		recover_count(pass ? &f.r->passed : &f.r->discarded, 1);
 	if (!pass && individual)
 		keep_running(slot, &f, now);
 	return pass;
 }
 
-/* Returns true if the packet passes; `sequence` may be NO_SEQUENCE. For sequence recovery. */
+/*
+ * Returns true if the packet passes; `sequence` may be NO_SEQUENCE. For sequence recovery, whose
+ * passed and discarded packets are those of the members of its stream.
+ */
 static __always_inline bool recover(__u32 slot, const struct recovery *f, __u32 sequence, __u64 now,
 				    struct claim *claim)
 {

@@ -7,6 +7,7 @@
 pub mod abi;
 pub mod compile;
 mod error;
+mod features;
 mod link;
 mod owner;
 mod pin;

@@ -12,6 +12,7 @@ use onbeat_frer::spec::MAX_EGRESS;
 use crate::abi::constants as c;
 use crate::abi::frer_request;
 use crate::error::{Context, Error, Result};
+use crate::features::Features;
 use crate::pin::PinDirectory;
 
 onbeat_bpf::bpf_skeleton!(frer_skeleton, "frer.skel.rs");
@@ -106,6 +107,11 @@ impl Maps {
         Ok(Self { purpose, streams: streams.max(1), directory, maps })
     }
 
+    /// Returns what programs on these tables are for.
+    pub(crate) fn purpose(&self) -> ProgramPurpose {
+        self.purpose
+    }
+
     /// Replaces a map of an object by the node's table, or sets its size if there is none yet.
     fn prepare(&self, map: &mut OpenMapMut<'_>) -> Result<()> {
         let name = map.name().to_string_lossy().into_owned();
@@ -187,8 +193,13 @@ impl Maps {
 pub(crate) struct Instance(Object);
 
 impl Instance {
-    /// Loads the programs; with `test_clock` they read the time from the node table and can be test-run.
-    pub(crate) fn load(maps: &mut Maps, port: u8, test_clock: bool) -> Result<Self> {
+    /// Loads the programs for streams with these features; with `test_clock` they read the time from the node table and can be test-run.
+    pub(crate) fn load(
+        maps: &mut Maps,
+        port: u8,
+        features: Features,
+        test_clock: bool,
+    ) -> Result<Self> {
         let index_mask = maps.index_mask()?.to_ne_bytes();
         if maps.purpose == ProgramPurpose::Steer {
             use steer_skeleton::types::rodata;
@@ -208,6 +219,8 @@ impl Instance {
                 (offset_of!(rodata, test_clock), &[test_clock.into()]),
                 (offset_of!(rodata, index_mask), &index_mask),
                 (offset_of!(rodata, weak_order), &[WEAK_ORDER.into()]),
+                (offset_of!(rodata, features), &features.bits().to_ne_bytes()),
+                (offset_of!(rodata, l2_shape), &features.shape().to_ne_bytes()),
             ]);
             if !test_clock {
                 object.skip(EGRESS_TEST);

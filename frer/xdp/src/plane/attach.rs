@@ -10,6 +10,7 @@ use onbeat_frer::spec::MAX_PORTS;
 use super::groups::egress_port;
 use super::{Plane, Port};
 use crate::error::{Context, Error, Result};
+use crate::features::Features;
 use crate::link;
 use crate::programs::Instance;
 
@@ -21,9 +22,10 @@ impl Plane {
     /// requested mode.
     pub fn attach(&mut self, spec: &PortSpec, replace: bool) -> Result<()> {
         let slot = self.port_slot(&spec.name)?;
-        let programs = Instance::load(&mut self.maps, slot, self.test_clock)?;
+        let features = self.features();
+        let programs = Instance::load(&mut self.maps, slot, features, self.test_clock)?;
         let link = self.attach_link(spec, slot, &programs, replace)?;
-        self.register(spec, slot, programs, Some(link))
+        self.register(spec, slot, programs, features, Some(link))
     }
 
     /// Loads the programs of a port without an interface, for test runs.
@@ -32,8 +34,9 @@ impl Plane {
     /// Those of [`Plane::attach`].
     pub fn attach_for_test(&mut self, spec: &PortSpec) -> Result<()> {
         let slot = self.port_slot(&spec.name)?;
-        let programs = Instance::load(&mut self.maps, slot, self.test_clock)?;
-        self.register(spec, slot, programs, None)
+        let features = self.features();
+        let programs = Instance::load(&mut self.maps, slot, features, self.test_clock)?;
+        self.register(spec, slot, programs, features, None)
     }
 
     fn register(
@@ -41,13 +44,14 @@ impl Plane {
         spec: &PortSpec,
         slot: u8,
         programs: Instance,
+        features: Features,
         link: Option<Link>,
     ) -> Result<()> {
         self.tables.egress_ports.set(&slot.into(), &egress_port(spec.ifindex, None))?;
         let info = link.as_ref().map(Link::info).transpose();
         let program = info.context(|| "read a link".to_string())?.map(|info| info.program);
         let (ifindex, mode) = (spec.ifindex, spec.mode);
-        let port = Port { slot, ifindex, mode, program, up: true, programs, link };
+        let port = Port { slot, ifindex, mode, program, up: true, programs, features, link };
         self.ports.insert(spec.name.clone(), port);
         self.rewrite_groups(slot)
     }

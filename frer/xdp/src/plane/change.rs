@@ -20,6 +20,7 @@ use crate::abi::constants as c;
 use crate::abi::*;
 use crate::compile::{self, Key, KeyKind, MatchedMember, State};
 use crate::error::{Error, Result};
+use crate::features::Features;
 
 /// A change without conflicts between streams.
 struct ChangePlan<'a> {
@@ -71,6 +72,10 @@ pub(super) fn change(
     check_kinds(plane, &plan)?;
     let mut prepared = PreparedChange::default();
     if let Err(error) = prepare(plane, &plan, &mut prepared) {
+        undo(plane, prepared);
+        return Err(error);
+    }
+    if let Err(error) = plane.widen(features(plane, &plan, &prepared)) {
         undo(plane, prepared);
         return Err(error);
     }
@@ -223,6 +228,13 @@ fn prepare(plane: &mut Plane, plan: &ChangePlan<'_>, prepared: &mut PreparedChan
     }
     let kinds = plan.steps.iter().filter(|step| step.new_owner.is_some()).map(|s| s.key.kind());
     plane.add_kinds(kinds, plan.wanted.iter().flat_map(RequestedStream::masks))
+}
+
+/// Returns what the streams of a change require of the programs.
+fn features(plane: &Plane, plan: &ChangePlan<'_>, prepared: &PreparedChange) -> Features {
+    let keys = plan.steps.iter().filter(|step| step.new_owner.is_some());
+    let kinds = keys.map(|step| Features::of_kind(step.key.kind()));
+    kinds.chain(prepared.applied.iter().map(|stream| plane.features_of(stream))).collect()
 }
 
 /// Reserves an entry if the current one cannot be modified in place.

@@ -11,11 +11,12 @@ use crate::error::Result;
 use crate::slots::Slots;
 
 /// Words of entries that are modified individually.
-const INPUT: usize = std::mem::offset_of!(frer_member, input) / 8;
-const DROPPED: usize = std::mem::offset_of!(frer_member, dropped) / 8;
+const PASSED_BEFORE: usize = std::mem::offset_of!(frer_recovery, passed) / 8;
+const DISCARDED_BEFORE: usize = std::mem::offset_of!(frer_recovery, discarded) / 8;
 const FUNCTIONS: usize = std::mem::offset_of!(frer_member, functions) / 8;
 const OWNER: usize = std::mem::offset_of!(frer_member, owner) / 8;
 const ENC_ERRORED: usize = std::mem::offset_of!(frer_member_record, enc_errored) / 8;
+const FORMER_INPUT: usize = std::mem::offset_of!(frer_member_record, former_input) / 8;
 const RETIRED: usize = std::mem::offset_of!(frer_member_record, retired) / 8;
 
 /// The lookup entry of a key.
@@ -135,7 +136,12 @@ pub(super) struct ReservedEntry {
 impl Tables {
     /// Writes a member that is not yet referenced.
     pub(super) fn write_member(&self, entry: &Entry) {
-        let record = frer_member_record { stream: entry.stream, ..Default::default() };
+        let recovery = match entry.does.state {
+            State::Recovery(slot) => slot,
+            State::None | State::Generator(_) => constants::NONE,
+        };
+        let (stream, recovery) = (entry.stream, recovery.into());
+        let record = frer_member_record { stream, recovery, ..Default::default() };
         self.records.set(entry.slot, &record);
         let functions = entry.does.functions();
         let member = frer_member { functions, owner: entry.owner, ..Default::default() };
@@ -181,20 +187,42 @@ impl Tables {
 
     /// Returns the frames of an entry that were sent, including those that its stream sent before.
     pub(super) fn output(&self, slot: u32) -> u64 {
+        self.members.get(slot).passed + self.records.get(slot).retired
+    }
+
+    /// Returns the frames of an entry that were received, including those of former slots of its member.
+    pub(super) fn input(&self, slot: u32) -> u64 {
         let member = self.members.get(slot);
-        // The programs count a frame as received before they count a drop.
-        member.input.saturating_sub(member.dropped) + self.records.get(slot).retired
+        member.passed + member.dropped + self.records.get(slot).former_input
+    }
+
+    /// Returns the frames of a slot that sequence recovery discarded, or that had no number.
+    pub(super) fn judged(&self, slot: u32, member: &frer_member) -> u64 {
+        member.dropped.saturating_sub(self.records.get(slot).unjudged)
+    }
+
+    /// Adds what a slot counted for its stream's sequence recovery to that function.
+    fn settle(&self, slot: u32) {
+        let recovery = self.records.get(slot).recovery as u32;
+        let is_used = |slot| self.recovery_records.get(slot).owner != 0;
+        if recovery == constants::NONE || !is_used(recovery) {
+            return;
+        }
+        let member = self.members.get(slot);
+        let function = self.recoveries.entry(recovery);
+        function[PASSED_BEFORE].fetch_add(member.passed, Ordering::Relaxed);
+        function[DISCARDED_BEFORE].fetch_add(self.judged(slot, &member), Ordering::Relaxed);
     }
 
     /// Adds the counters of a slot to another slot of the same member.
     fn merge(&self, slot: u32, new_owner: u32) {
-        for word in [INPUT, DROPPED] {
-            let counted = self.members.entry(slot)[word].swap(0, Ordering::Relaxed);
-            self.members.entry(new_owner)[word].fetch_add(counted, Ordering::Relaxed);
-        }
-        for word in [ENC_ERRORED, RETIRED] {
-            let counted = self.records.entry(slot)[word].swap(0, Ordering::Relaxed);
-            self.records.entry(new_owner)[word].fetch_add(counted, Ordering::Relaxed);
+        let record = self.records.entry(new_owner);
+        for (word, counted) in [
+            (FORMER_INPUT, self.input(slot)),
+            (RETIRED, self.output(slot)),
+            (ENC_ERRORED, self.records.get(slot).enc_errored),
+        ] {
+            record[word].fetch_add(counted, Ordering::Relaxed);
         }
     }
 }
@@ -241,6 +269,7 @@ impl Plane {
         if let Some(held) = self.held.get_mut(&stream) {
             if let Some(place) = held.iter().position(|held| held.slot == slot && !held.live) {
                 let freed = held.swap_remove(place);
+                self.tables.settle(slot);
                 let mut live = held.iter().filter(|held| held.live);
                 let same = live.clone().find(|new_owner| new_owner.owner == freed.owner);
                 if let Some(new_owner) = same {

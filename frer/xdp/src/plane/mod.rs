@@ -20,6 +20,7 @@ mod requested_stream;
 mod retirement;
 mod rings;
 mod shapes;
+mod specialize;
 mod splits;
 mod testing;
 
@@ -37,6 +38,7 @@ use crate::abi::constants as c;
 use crate::abi::*;
 use crate::compile::{Key, State};
 use crate::error::Result;
+use crate::features::Features;
 use crate::pin::PinDirectory;
 use crate::programs::{Control, Instance, Maps, ProgramPurpose};
 use crate::slots::Slots;
@@ -74,6 +76,8 @@ struct Port {
     /// Whether its interface is up.
     up: bool,
     programs: Instance,
+    /// What the programs were loaded for.
+    features: Features,
     /// Keeps the programs on the interface if no pin does; `None` in tests, which only test-run them.
     link: Option<Link>,
 }
@@ -313,6 +317,7 @@ impl Plane {
         let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
         let changes = change::change(self, names, &gone, streams)?;
         self.sweep()?;
+        self.narrow()?;
         Ok(changes)
     }
 

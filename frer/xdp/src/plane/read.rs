@@ -25,12 +25,12 @@ impl Plane {
         for member in &stream.members {
             let (mut input, mut enc_errored) = (0, 0);
             for held in held.iter().filter(|held| held.owner == member.owner) {
-                input += self.tables.members.get(held.slot).input;
+                input += self.tables.input(held.slot);
                 enc_errored += self.tables.records.get(held.slot).enc_errored;
             }
             let individual = match member.does.individual {
                 c::NONE => None,
-                slot => Some(self.read_recovery(slot)),
+                slot => Some(self.read_recovery(slot, &[])),
             };
             members.push(MemberReading { input, enc_errored, individual });
         }
@@ -43,7 +43,12 @@ impl Plane {
                 let resets = self.tables.generator_records.get(slot).resets;
                 generation = Some(GenerationReading { next, resets });
             }
-            State::Recovery(slot) => recovery = Some(self.read_recovery(slot)),
+            State::Recovery(slot) => {
+                let counts =
+                    |held: &u32| self.tables.records.get(*held).recovery == u64::from(slot);
+                let members: Vec<u32> = held.iter().map(|held| held.slot).filter(counts).collect();
+                recovery = Some(self.read_recovery(slot, &members));
+            }
         }
         Ok(Some(StreamReading { members, generation, recovery, output }))
     }
@@ -52,8 +57,9 @@ impl Plane {
         self.names.get(name).map(|number| self.stream(*number))
     }
 
-    fn read_recovery(&self, slot: u32) -> RecoveryReading {
-        let state = RecoveryState::read(&self.tables, slot);
+    /// `members`: the slots that count frames of sequence recovery.
+    fn read_recovery(&self, slot: u32, members: &[u32]) -> RecoveryReading {
+        let state = RecoveryState::read(&self.tables, slot, members);
         let mut counters = state.counters();
         // Around packets on other CPUs it may be read as less than before.
         let shown = &self.tables.recovery_records.entry(slot)[LOST_SHOWN];

@@ -20,6 +20,8 @@ pub(super) struct RecoveryState {
     function: frer_recovery,
     record: frer_recovery_record,
     window: Tally,
+    passed: u64,
+    discarded: u64,
 }
 
 /// Seen numbers in the window, and those of them from before the first number since the last reset.
@@ -30,20 +32,22 @@ struct Tally {
 }
 
 impl RecoveryState {
-    /// Reads a function; of one with traffic, the last of several tries.
-    pub(super) fn read(tables: &Tables, slot: u32) -> Self {
-        let mut state = Self::read_once(tables, slot);
+    /// Reads a function; of one with traffic, the last of several tries. `members`: the slots that count frames of
+    /// sequence recovery.
+    pub(super) fn read(tables: &Tables, slot: u32, members: &[u32]) -> Self {
+        let mut state = Self::read_once(tables, slot, members);
         for _ in 0..READS {
             let again = tables.recoveries.get(slot);
-            if (again.head, again.passed) == (state.function.head, state.function.passed) {
+            let (passed, _) = counted(tables, &again, members);
+            if (again.head, passed) == (state.function.head, state.passed) {
                 break;
             }
-            state = Self::read_once(tables, slot);
+            state = Self::read_once(tables, slot, members);
         }
         state
     }
 
-    fn read_once(tables: &Tables, slot: u32) -> Self {
+    fn read_once(tables: &Tables, slot: u32, members: &[u32]) -> Self {
         let function = tables.recoveries.get(slot);
         let record = tables.recovery_records.get(slot);
         let word = |epoch: u32| {
@@ -56,7 +60,10 @@ impl RecoveryState {
             tables.rings.entry(line)[word].load(Ordering::Acquire)
         };
         let window = tally(&function, word);
-        Self { function, record, window }
+        // After the head: packets that it includes are counted, except those of other CPUs at this moment.
+        let (passed, discarded) = counted(tables, &function, members);
+        let tagless = if members.is_empty() { 0 } else { record.tagless - record.tagless_passed };
+        Self { function, record, window, passed, discarded: discarded.saturating_sub(tagless) }
     }
 
     /// Returns RecovSeqNum.
@@ -71,22 +78,18 @@ impl RecoveryState {
 
     /// Returns the counters. All are listed here and in [`add`]: the compiler detects a missing one.
     pub(super) fn counters(&self) -> Counters {
-        let Self { function, record, window } = self;
+        let Self { function, record, window, .. } = self;
         let distance = distance(function);
         let before_first = u64::from(function.config.history_length).saturating_sub(1);
-        let numbers = if is_match(function) {
-            record.match_from
-        } else {
-            function.passed.saturating_sub(record.tagless_passed)
-        };
+        let numbers = self.passed.saturating_sub(record.tagless_passed + record.matched);
         let left = record.distance + distance + record.seen + window.seen;
         let early = record.early_distance + distance.min(before_first);
         let early = early + record.early_seen + window.early;
         Counters {
             out_of_order: record.out_of_order,
             rogue: record.rogue,
-            passed: function.passed,
-            discarded: function.discarded,
+            passed: self.passed,
+            discarded: self.discarded,
             lost: left.saturating_sub(numbers),
             lost_before_first: early.saturating_sub(record.early_passed),
             tagless: record.tagless,
@@ -115,18 +118,29 @@ pub(super) fn add(
         latent_error_resets: _,
     } = *more;
     function.passed += passed;
-    function.discarded += discarded;
+    // Those of sequence recovery include packets without a number.
+    let is_individual = u32::from(function.config.flags) & c::RECOVERY_INDIVIDUAL != 0;
+    function.discarded += discarded + if is_individual { 0 } else { tagless };
     record.out_of_order += out_of_order;
     record.rogue += rogue;
     record.distance += lost;
-    if is_match(function) {
-        record.match_from += passed;
-    }
     // Packets passed before the sums began are part of no distance.
-    record.distance += passed;
+    if is_match(function) {
+        record.matched += passed;
+    } else {
+        record.distance += passed;
+    }
     record.early_distance += lost_before_first;
     record.tagless += tagless;
     record.resets += resets;
+}
+
+/// Passed and discarded packets of a function, and of `members` that count for it.
+fn counted(tables: &Tables, function: &frer_recovery, members: &[u32]) -> (u64, u64) {
+    members.iter().fold((function.passed, function.discarded), |(passed, discarded), slot| {
+        let member = tables.members.get(*slot);
+        (passed + member.passed, discarded + tables.judged(*slot, &member))
+    })
 }
 
 fn is_match(function: &frer_recovery) -> bool {

@@ -200,11 +200,16 @@ static bool perform(const struct operation *o)
 	struct claim claim = {};
 	struct recovery f;
 	__u64 head;
+	bool pass;
 
 	find_recovery(0, &f);
-	if (o->kind == PACKET)
-		return individual ? recover_again(0, o->number, o->now, &claim)
-				  : recover(0, &f, o->number, o->now, &claim);
+	if (o->kind == PACKET && individual)
+		return recover_again(0, o->number, o->now, &claim);
+	if (o->kind == PACKET) {
+		pass = recover(0, &f, o->number, o->now, &claim);
+		recover_count(&f.r->passed, pass);
+		return pass;
+	}
 	for (;;) {
 		head = recover_load(&f.r->head);
 		if (restart(0, head))

@@ -290,7 +290,6 @@ fn kernel_and_user_space_agree_on_verdicts_and_counters() {
     let wanted = packet_count();
     // Capacity for three members per stream: tables are sized for two.
     let mut node = Node::new(PORTS, 2 * STREAMS as u32);
-    let ingress: Vec<Program> = (0..PORTS).map(|port| node.ingress(port)).collect();
     let mut random = Random::new(SEED);
     let (mut packets, mut worlds, mut vectors, mut now_ns) = (0, 0, 0, 1);
     while packets < wanted || vectors < u64::from(MAX_HISTORY) {
@@ -299,6 +298,8 @@ fn kernel_and_user_space_agree_on_verdicts_and_counters() {
         let streams: Vec<Stream> = pairs.iter().map(|pair| pair.stream.clone()).collect();
         node.apply(&[]);
         node.apply(&streams);
+        // A change can replace the programs.
+        let ingress: Vec<Program> = (0..PORTS).map(|port| node.ingress(port)).collect();
         let mut world =
             World { node: &node, ingress: &ingress, pairs, now_ns, packets: 0, number: worlds };
         while world.packets < PACKETS_PER_STREAM * STREAMS as u64 {
