@@ -172,10 +172,14 @@ struct frer_index_line {
 	struct frer_index_entry entry[FRER_INDEX_ENTRIES];
 };
 
-/* The outcome of frames found by one key, beside their function in `found`. */
+/*
+ * The outcome of frames found by one key, beside their function in `found`. With the record's, the
+ * counters are the input of 9.2.1. They count frames of receive queue 0 of a driver that processes
+ * the frames of a queue one at a time: only one program writes them, and needs no atomic addition.
+ */
 struct frer_member {
 	__u64 passed;
-	__u64 dropped;	 /* eliminated, or with a truncated R-TAG; with `passed` the input of 9.2.1 */
+	__u64 dropped;	 /* eliminated, or with a truncated R-TAG */
 	__u64 functions; /* slot of its split; above it, that of its individual recovery */
 	__u64 owner;	 /* 0: the slot is free */
 };
@@ -185,10 +189,11 @@ struct frer_member_record {
 	__u64 stream;	    /* owner of the stream it is a member of */
 	__u64 recovery;	    /* slot of its frames' sequence recovery, or FRER_NONE */
 	__u64 enc_errored;  /* 10.8.11 */
-	__u64 unjudged;	    /* of `dropped`: not by sequence recovery */
+	__u64 unjudged;	    /* of dropped frames: not by sequence recovery */
 	__u64 former_input; /* input of former slots of the member */
 	__u64 retired;	    /* frames sent by former slots of the stream */
-	__u64 zero[2];
+	__u64 passed;	    /* of all other queues and drivers */
+	__u64 dropped;
 };
 
 struct frer_generator {

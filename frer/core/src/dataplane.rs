@@ -38,6 +38,9 @@ pub struct PortSpec {
     pub ifindex: u32,
     /// The requested XDP mode.
     pub mode: Mode,
+    /// The driver processes the frames of each receive queue one at a time, and numbers the queues of the interface
+    /// uniquely.
+    pub serial_queues: bool,
     /// XDP programs that the interface runs at present.
     pub running: Vec<RunningProgram>,
 }

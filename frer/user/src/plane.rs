@@ -444,6 +444,7 @@ mod tests {
             interface: "a".into(),
             ifindex: handle.index("a").unwrap(),
             mode: Mode::Native,
+            serial_queues: false,
             running: Vec::new(),
         };
         let options = Options { max_streams: 16, poll: PollMode::Sleep, ports: 1 };

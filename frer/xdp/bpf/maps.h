@@ -67,6 +67,8 @@ static __always_inline void count(__u64 *counter)
 /* Read exactly once, at this point. */
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 
+#define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
+
 static __always_inline struct frer_port_counters *port_counters_of(__u32 port)
 {
 	return bpf_map_lookup_elem(&port_counters, &port);

@@ -14,6 +14,7 @@
  *	recover_count	an addition to a counter, in no order
  *	ring_word	the word of the ring for an epoch, or NULL
  *	find_recovery	the function of a slot
+ *	find_record	its record
  */
 #ifndef ONBEAT_RECOVER_H
 #define ONBEAT_RECOVER_H
@@ -249,17 +250,44 @@ static __always_inline void renew_ring(const struct recovery *f, __u64 head)
 	}
 }
 
+/* What few packets count, in any combination. */
+#define COUNT_OUT_OF_ORDER 1
+#define COUNT_EARLY	   2 /* a number before the first one since the reset */
+#define COUNT_LAP	   4 /* the head was moved over all positions */
+#define COUNT_MATCHED	   8
+#define COUNT_ROGUE	   16
+
+RECOVER_GLOBAL int count_rare(__u32 slot, __u32 what)
+{
+	struct frer_recovery_record *record = find_record(slot);
+
+	if (!record)
+		return false;
+	if (what & COUNT_OUT_OF_ORDER)
+		recover_count(&record->out_of_order, 1);
+	if (what & COUNT_EARLY)
+		recover_count(&record->early_passed, 1);
+	if (what & COUNT_LAP)
+		recover_count(&record->distance, FRER_POSITION_MASK + 1ULL);
+	if (what & COUNT_MATCHED)
+		recover_count(&record->matched, 1);
+	if (what & COUNT_ROGUE)
+		recover_count(&record->rogue, 1);
+	return true;
+}
+
 /*
  * SequenceRecoveryReset (7.4.3.3), unless the head is another one by now. Lost numbers are those
  * that left the window without having been seen: what the head passed is added to the counters.
  */
 RECOVER_GLOBAL int restart(__u32 slot, __u64 head)
 {
+	struct frer_recovery_record *record = find_record(slot);
 	struct recovery f;
 	struct tally tally;
 	__u32 before, passed = 0;
 
-	if (!find_recovery(slot, &f))
+	if (!find_recovery(slot, &f) || !record)
 		return false;
 	before = f.r->config.history_length - 1;
 	tally = tally_window(&f, head);
@@ -268,13 +296,13 @@ RECOVER_GLOBAL int restart(__u32 slot, __u64 head)
 	renew_ring(&f, head);
 	if (recover_cas(&f.r->head, head, restarted(head)) != head)
 		return false;
-	recover_count(&f.record->resets, 1);
+	recover_count(&record->resets, 1);
 	if (f.r->config.flags & FRER_RECOVERY_MATCH)
 		return true;
-	recover_count(&f.record->distance, passed);
-	recover_count(&f.record->seen, tally.seen);
-	recover_count(&f.record->early_distance, passed < before ? passed : before);
-	recover_count(&f.record->early_seen, tally.early);
+	recover_count(&record->distance, passed);
+	recover_count(&record->seen, tally.seen);
+	recover_count(&record->early_distance, passed < before ? passed : before);
+	recover_count(&record->early_seen, tally.early);
 	return true;
 }
 
@@ -321,11 +349,11 @@ RECOVER_GLOBAL __u32 claim_ahead(__u32 slot, __u64 head)
 }
 
 /* Commit a claim on a head of its generation. */
-static __always_inline enum outcome commit(const struct recovery *f, __u64 head,
+static __always_inline enum outcome commit(__u32 slot, const struct recovery *f, __u64 head,
 					   struct claim *claim)
 {
 	__s32 ahead = distance(claim->position, head_position(head)), delta = claim->delta;
-	__u32 first = head_first(head);
+	__u32 first = head_first(head), counts = 0;
 	__u64 next = touched(head);
 
 	if (ahead > 0) {
@@ -335,12 +363,14 @@ static __always_inline enum outcome commit(const struct recovery *f, __u64 head,
 	if (recover_cas(&f->r->head, head, next) != head)
 		return RECOVER_AGAIN;
 	if (delta != 1)
-		recover_count(&f->record->out_of_order, 1);
+		counts = COUNT_OUT_OF_ORDER;
 	if (claim->flags & CLAIM_EARLY)
-		recover_count(&f->record->early_passed, 1);
+		counts |= COUNT_EARLY;
 	if (((head_position(next) - first) & FRER_POSITION_MASK) <
 	    ((head_position(head) - first) & FRER_POSITION_MASK))
-		recover_count(&f->record->distance, FRER_POSITION_MASK + 1ULL);
+		counts |= COUNT_LAP;
+	if (counts)
+		count_rare(slot, counts);
 	return RECOVER_PASS;
 }
 
@@ -398,7 +428,7 @@ static __always_inline enum outcome judge_vector(__u32 slot, const struct recove
 		claim->flags |= CLAIM_EARLY;
 	/* Before the commit: a CPU that sees the new head also sees this time. */
 	restart_timer(slot, r, now);
-	return commit(f, head, claim);
+	return commit(slot, f, head, claim);
 }
 
 /* MatchRecoveryAlgorithm (7.4.3.5), for a number after the first one. */
@@ -415,9 +445,7 @@ static __always_inline enum outcome judge_match(__u32 slot, const struct recover
 	if (recover_cas(&r->head, head, (touched(head) & ~(__u64)FRER_NUMBER_MASK) | number) !=
 	    head)
 		return RECOVER_AGAIN;
-	recover_count(&f->record->matched, 1);
-	if (delta != 1)
-		recover_count(&f->record->out_of_order, 1);
+	count_rare(slot, COUNT_MATCHED | (delta != 1 ? COUNT_OUT_OF_ORDER : 0));
 	return RECOVER_PASS;
 }
 
@@ -430,7 +458,7 @@ static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, 
 
 	if (claim->flags & CLAIM_HELD) {
 		if (head_generation(head) == claim->generation)
-			return commit(f, head, claim);
+			return commit(slot, f, head, claim);
 		/* Judged again in the new generation; if rogue there, the claim stands. */
 		claim->flags = (claim->flags & ~CLAIM_HELD) | CLAIM_STANDS;
 	}
@@ -457,7 +485,7 @@ static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, 
 		if (recover_cas(&r->head, head, started(head, number)) != head)
 			return RECOVER_AGAIN;
 		if (r->config.flags & FRER_RECOVERY_MATCH)
-			recover_count(&f->record->matched, 1);
+			count_rare(slot, COUNT_MATCHED);
 		return RECOVER_PASS;
 	}
 	if (r->config.flags & FRER_RECOVERY_MATCH)
@@ -466,10 +494,10 @@ static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, 
 }
 
 /* Returns true if the packet passes; passed and discarded packets are counted by the caller. */
-static __always_inline bool finish(const struct recovery *f, enum outcome outcome)
+static __always_inline bool finish(__u32 slot, enum outcome outcome)
 {
 	if (outcome == RECOVER_ROGUE)
-		recover_count(&f->record->rogue, 1);
+		count_rare(slot, COUNT_ROGUE);
 	return outcome == RECOVER_PASS;
 }
 
@@ -507,18 +535,19 @@ static __always_inline void keep_running(__u32 slot, const struct recovery *f, _
 /* All cases and all tries. Returns true if the packet passes. */
 RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct claim *claim)
 {
+	struct frer_recovery_record *record = find_record(slot);
 	enum outcome outcome = RECOVER_AGAIN;
 	struct recovery f;
 	bool individual, pass;
 
-	if (!claim || !find_recovery(slot, &f))
+	if (!claim || !find_recovery(slot, &f) || !record)
 		return true;
 	individual = f.r->config.flags & FRER_RECOVERY_INDIVIDUAL;
 	if (sequence == NO_SEQUENCE) {
 		pass = f.r->config.flags & FRER_RECOVERY_TAKE_NOSEQ;
-		recover_count(&f.record->tagless, 1);
+		recover_count(&record->tagless, 1);
 		if (pass) {
-			recover_count(&f.record->tagless_passed, 1);
+			recover_count(&record->tagless_passed, 1);
 			if (individual)
 				recover_count(&f.r->passed, 1);
 		}
@@ -543,10 +572,10 @@ RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct c
 	}
 	if (outcome == RECOVER_AGAIN) {
 		/* Never a valid frame less. */
-		recover_count(&f.record->contended, 1);
+		recover_count(&record->contended, 1);
 		outcome = RECOVER_PASS;
 	}
-	pass = finish(&f, outcome);
+	pass = finish(slot, outcome);
 	if (individual)
 		recover_count(pass ? &f.r->passed : &f.r->discarded, 1);
 	if (!pass && individual)
@@ -558,16 +587,18 @@ RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct c
  * Returns true if the packet passes; `sequence` may be NO_SEQUENCE. For sequence recovery, whose
  * passed and discarded packets are those of the members of its stream.
  */
-static __always_inline bool recover(__u32 slot, const struct recovery *f, __u32 sequence, __u64 now,
-				    struct claim *claim)
+static __always_inline bool recover(__u32 slot, const struct recovery *f, __u32 sequence, __u64 now)
 {
 	enum outcome outcome = RECOVER_AGAIN;
+	struct claim claim = {}, changed;
 
 	if (sequence != NO_SEQUENCE)
-		outcome = judge(slot, f, sequence, now, claim, false);
-	if (outcome == RECOVER_AGAIN)
-		return recover_again(slot, sequence, now, claim);
-	return finish(f, outcome);
+		outcome = judge(slot, f, sequence, now, &claim, false);
+	if (outcome != RECOVER_AGAIN)
+		return finish(slot, outcome);
+	/* A copy, so that the first try keeps its own in registers. */
+	changed = claim;
+	return recover_again(slot, sequence, now, &changed);
 }
 
 #endif

@@ -12,7 +12,6 @@ const volatile bool weak_order;
 
 struct recovery {
 	struct frer_recovery *r;
-	struct frer_recovery_record *record;
 };
 
 /*
@@ -38,8 +37,12 @@ static __always_inline void recover_count(__u64 *at, __u64 number)
 static __always_inline bool find_recovery(__u32 slot, struct recovery *f)
 {
 	f->r = bpf_map_lookup_elem(&recoveries, &slot);
-	f->record = bpf_map_lookup_elem(&recovery_records, &slot);
-	return f->r && f->record;
+	return f->r;
+}
+
+static __always_inline struct frer_recovery_record *find_record(__u32 slot)
+{
+	return bpf_map_lookup_elem(&recovery_records, &slot);
 }
 
 static __always_inline __u64 *ring_word(const struct recovery *f, __u32 epoch)

@@ -115,7 +115,14 @@ fn kernel(all: &[Stream]) {
     let names: Vec<String> = (0..PORTS).map(|port| format!("port{port}")).collect();
     for name in &names {
         let (name, interface) = (name.clone(), "lo".into());
-        let spec = PortSpec { name, interface, ifindex: 1, mode: Mode::Native, running: vec![] };
+        let spec = PortSpec {
+            name,
+            interface,
+            ifindex: 1,
+            mode: Mode::Native,
+            serial_queues: false,
+            running: vec![],
+        };
         plane.attach_for_test(&spec).expect("programs of a port");
     }
     let took = time(|| _ = plane.apply(&names, all).expect("streams within the capacity"));

@@ -198,6 +198,7 @@ impl Instance {
         maps: &mut Maps,
         port: u8,
         features: Features,
+        serial_queues: bool,
         test_clock: bool,
     ) -> Result<Self> {
         let index_mask = maps.index_mask()?.to_ne_bytes();
@@ -219,6 +220,7 @@ impl Instance {
                 (offset_of!(rodata, test_clock), &[test_clock.into()]),
                 (offset_of!(rodata, index_mask), &index_mask),
                 (offset_of!(rodata, weak_order), &[WEAK_ORDER.into()]),
+                (offset_of!(rodata, serial_queues), &[serial_queues.into()]),
                 (offset_of!(rodata, features), &features.bits().to_ne_bytes()),
                 (offset_of!(rodata, l2_shape), &features.shape().to_ne_bytes()),
             ]);

@@ -54,6 +54,7 @@ impl Interface {
             interface: self.name.clone(),
             ifindex: self.index,
             mode: Mode::Native,
+            serial_queues: true,
             running: Vec::new(),
         }
     }

@@ -23,7 +23,7 @@ impl Plane {
     pub fn attach(&mut self, spec: &PortSpec, replace: bool) -> Result<()> {
         let slot = self.port_slot(&spec.name)?;
         let features = self.features();
-        let programs = Instance::load(&mut self.maps, slot, features, self.test_clock)?;
+        let programs = self.load(slot, features, spec.serial_queues)?;
         let link = self.attach_link(spec, slot, &programs, replace)?;
         self.register(spec, slot, programs, features, Some(link))
     }
@@ -35,7 +35,7 @@ impl Plane {
     pub fn attach_for_test(&mut self, spec: &PortSpec) -> Result<()> {
         let slot = self.port_slot(&spec.name)?;
         let features = self.features();
-        let programs = Instance::load(&mut self.maps, slot, features, self.test_clock)?;
+        let programs = self.load(slot, features, spec.serial_queues)?;
         self.register(spec, slot, programs, features, None)
     }
 
@@ -50,8 +50,18 @@ impl Plane {
         self.tables.egress_ports.set(&slot.into(), &egress_port(spec.ifindex, None))?;
         let info = link.as_ref().map(Link::info).transpose();
         let program = info.context(|| "read a link".to_string())?.map(|info| info.program);
-        let (ifindex, mode) = (spec.ifindex, spec.mode);
-        let port = Port { slot, ifindex, mode, program, up: true, programs, features, link };
+        let PortSpec { ifindex, mode, serial_queues, .. } = *spec;
+        let port = Port {
+            slot,
+            ifindex,
+            mode,
+            serial_queues,
+            program,
+            up: true,
+            programs,
+            features,
+            link,
+        };
         self.ports.insert(spec.name.clone(), port);
         self.rewrite_groups(slot)
     }

@@ -187,18 +187,25 @@ impl Tables {
 
     /// Returns the frames of an entry that were sent, including those that its stream sent before.
     pub(super) fn output(&self, slot: u32) -> u64 {
-        self.members.get(slot).passed + self.records.get(slot).retired
+        self.counted(slot).0 + self.records.get(slot).retired
+    }
+
+    /// Returns the passed and dropped frames of a slot.
+    fn counted(&self, slot: u32) -> (u64, u64) {
+        let (member, record) = (self.members.get(slot), self.records.get(slot));
+        (member.passed + record.passed, member.dropped + record.dropped)
     }
 
     /// Returns the frames of an entry that were received, including those of former slots of its member.
     pub(super) fn input(&self, slot: u32) -> u64 {
-        let member = self.members.get(slot);
-        member.passed + member.dropped + self.records.get(slot).former_input
+        let (passed, dropped) = self.counted(slot);
+        passed + dropped + self.records.get(slot).former_input
     }
 
-    /// Returns the frames of a slot that sequence recovery discarded, or that had no number.
-    pub(super) fn judged(&self, slot: u32, member: &frer_member) -> u64 {
-        member.dropped.saturating_sub(self.records.get(slot).unjudged)
+    /// Returns the frames of a slot that sequence recovery passed, and those that it discarded, with or without a number.
+    pub(super) fn judged(&self, slot: u32) -> (u64, u64) {
+        let (passed, dropped) = self.counted(slot);
+        (passed, dropped.saturating_sub(self.records.get(slot).unjudged))
     }
 
     /// Adds what a slot counted for its stream's sequence recovery to that function.
@@ -208,10 +215,10 @@ impl Tables {
         if recovery == constants::NONE || !is_used(recovery) {
             return;
         }
-        let member = self.members.get(slot);
+        let (passed, discarded) = self.judged(slot);
         let function = self.recoveries.entry(recovery);
-        function[PASSED_BEFORE].fetch_add(member.passed, Ordering::Relaxed);
-        function[DISCARDED_BEFORE].fetch_add(self.judged(slot, &member), Ordering::Relaxed);
+        function[PASSED_BEFORE].fetch_add(passed, Ordering::Relaxed);
+        function[DISCARDED_BEFORE].fetch_add(discarded, Ordering::Relaxed);
     }
 
     /// Adds the counters of a slot to another slot of the same member.

@@ -71,6 +71,8 @@ struct Port {
     slot: u8,
     ifindex: u32,
     mode: Mode,
+    /// As in [`onbeat_frer::dataplane::PortSpec`].
+    serial_queues: bool,
     /// The attached program.
     program: Option<u32>,
     /// Whether its interface is up.

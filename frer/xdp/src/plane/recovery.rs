@@ -138,8 +138,8 @@ pub(super) fn add(
 /// Passed and discarded packets of a function, and of `members` that count for it.
 fn counted(tables: &Tables, function: &frer_recovery, members: &[u32]) -> (u64, u64) {
     members.iter().fold((function.passed, function.discarded), |(passed, discarded), slot| {
-        let member = tables.members.get(*slot);
-        (passed + member.passed, discarded + tables.judged(*slot, &member))
+        let judged = tables.judged(*slot);
+        (passed + judged.0, discarded + judged.1)
     })
 }
 

@@ -3,12 +3,22 @@
 
 use std::os::fd::AsFd;
 
-use super::{AppliedStream, Plane};
+use super::{AppliedStream, Plane, Port};
 use crate::error::{Context, Result};
 use crate::features::Features;
 use crate::programs::{Instance, ProgramPurpose};
 
 impl Plane {
+    /// Loads the programs of a port.
+    pub(super) fn load(
+        &mut self,
+        slot: u8,
+        features: Features,
+        serial_queues: bool,
+    ) -> Result<Instance> {
+        Instance::load(&mut self.maps, slot, features, serial_queues, self.test_clock)
+    }
+
     /// Returns what the entries in the tables require.
     pub(super) fn features(&self) -> Features {
         if !self.swept {
@@ -54,7 +64,9 @@ impl Plane {
             if new == port.features {
                 continue;
             }
-            let programs = Instance::load(&mut self.maps, port.slot, new, self.test_clock)?;
+            let Port { slot, serial_queues, .. } = *port;
+            let programs =
+                Instance::load(&mut self.maps, slot, new, serial_queues, self.test_clock)?;
             if let Some(link) = &port.link {
                 // Another process may have replaced or detached the program: then this one is not restored here.
                 let info = link.info().context(|| "read a link".to_string())?;

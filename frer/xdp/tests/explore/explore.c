@@ -33,7 +33,6 @@
 
 struct recovery {
 	struct frer_recovery *r;
-	struct frer_recovery_record *record;
 };
 
 /* The present access, as seen by the function that is run. */
@@ -41,6 +40,7 @@ static __u64 recover_load(__u64 *at);
 static __u64 recover_cas(__u64 *at, __u64 old, __u64 new);
 static void recover_store(__u64 *at, __u64 value) __attribute__((unused));
 static void recover_count(__u64 *at, __u64 number);
+static struct frer_recovery_record *find_record(__u32 slot);
 static bool find_recovery(__u32 slot, struct recovery *f);
 
 static inline __u64 *ring_word(const struct recovery *f, __u32 epoch)
@@ -107,8 +107,13 @@ static bool find_recovery(__u32 slot, struct recovery *f)
 {
 	(void)slot;
 	f->r = &world->r;
-	f->record = &world->record;
 	return true;
+}
+
+static struct frer_recovery_record *find_record(__u32 slot)
+{
+	(void)slot;
+	return &world->record;
 }
 
 /*
@@ -206,7 +211,7 @@ static bool perform(const struct operation *o)
 	if (o->kind == PACKET && individual)
 		return recover_again(0, o->number, o->now, &claim);
 	if (o->kind == PACKET) {
-		pass = recover(0, &f, o->number, o->now, &claim);
+		pass = recover(0, &f, o->number, o->now);
 		recover_count(&f.r->passed, pass);
 		return pass;
 	}
@@ -262,8 +267,7 @@ struct end {
 
 static struct end end_of(const struct world *w)
 {
-	struct recovery f = {(struct frer_recovery *)&w->r,
-			     (struct frer_recovery_record *)&w->record};
+	struct recovery f = {(struct frer_recovery *)&w->r};
 	__u64 head = w->r.head, distance_now = 0, early_now = 0;
 	const struct frer_recovery_record *record = &w->record;
 	struct tally tally;

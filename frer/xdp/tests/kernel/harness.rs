@@ -52,12 +52,14 @@ impl Node {
     pub(crate) fn open(ports: usize, options: &Options) -> Self {
         let mut plane = Plane::open(options).expect("a data plane");
         let names: Vec<String> = (0..ports).map(|port| format!("port{port:02}")).collect();
-        for name in &names {
+        for (port, name) in names.iter().enumerate() {
             let spec = PortSpec {
                 name: name.clone(),
                 interface: "lo".into(),
                 ifindex: IFINDEX,
                 mode: Mode::Native,
+                // Each port is used by one thread; both kinds of counters are tested.
+                serial_queues: port % 2 == 0,
                 running: vec![],
             };
             plane.attach_for_test(&spec).expect("programs of a port");

@@ -33,6 +33,7 @@ impl Bench {
                 interface: "lo".into(),
                 ifindex: 1,
                 mode: Mode::Native,
+                serial_queues: false,
                 running: vec![],
             };
             steering.attach_for_test(&spec).expect("a program");

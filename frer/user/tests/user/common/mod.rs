@@ -98,6 +98,7 @@ impl Node {
                 interface: interface.clone(),
                 ifindex: self.handle.index(interface).unwrap(),
                 mode: Mode::Native,
+                serial_queues: false,
                 running: Vec::new(),
             };
             // An interface is identified by its index in the namespace of the thread.
