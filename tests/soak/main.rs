@@ -8,6 +8,7 @@ mod captures;
 mod chaos;
 mod command_line;
 mod control;
+mod features;
 mod foreign;
 mod full_disk;
 mod html;
@@ -24,8 +25,9 @@ const SKIPPED: u8 = 77;
 
 type Soak = fn(&mut Runs);
 
-const SOAKS: [(&str, Soak); 9] = [
+const SOAKS: [(&str, Soak); 10] = [
     ("takeover", takeover::soak),
+    ("features", features::soak),
     ("foreign", foreign::soak),
     ("command-line", command_line::soak),
     ("control", control::soak),
