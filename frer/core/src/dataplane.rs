@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::reading::StreamReading;
+use crate::reading::{PortReading, StreamReading};
 use crate::spec::Stream;
 
 /// The XDP mode of a program on an interface.
@@ -214,11 +214,11 @@ pub trait DataPlane<E>: fmt::Debug {
         Ok(None)
     }
 
-    /// Returns the number of frames received at a port that match no stream.
+    /// Returns the frames of a port that match no stream, and those that were lost.
     ///
     /// # Errors
     /// The kernel refuses.
-    fn unmatched(&self, port: &str) -> Result<u64, E>;
+    fn read_port(&self, port: &str) -> Result<PortReading, E>;
 
     /// Resets the functions of a stream; returns whether the stream exists.
     ///

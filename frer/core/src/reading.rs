@@ -1,6 +1,7 @@
 //! State of a stream as reported by a data plane, in the same form for every data plane.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::counters::Counters;
 
@@ -46,4 +47,75 @@ pub struct StreamReading {
     pub recovery: Option<RecoveryReading>,
     /// Sent packets (9.2.2) of each of its egress ports: a frame is sent by all of them or by none.
     pub output: u64,
+}
+
+/// Frames of a port that match no stream, and those that the data plane lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PortReading {
+    /// Received frames without a stream.
+    pub unmatched: u64,
+    /// Frames lost inside, by cause.
+    pub losses: PortLosses,
+}
+
+/// Frames that a data plane lost at a port, by cause. A data plane counts those that can occur with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct PortLosses {
+    /// The receive queue of the socket was full.
+    pub queue_full: u64,
+    /// Received frames that are longer than the MTU of the interface.
+    pub too_long: u64,
+    /// The interface did not accept a frame to send: it was down, or its queue full.
+    pub not_sent: u64,
+    /// The driver leaves no room in front of a received frame for a tag.
+    pub no_headroom: u64,
+    /// The driver carries no metadata with a received frame: replicas could not be told apart.
+    pub no_metadata: u64,
+}
+
+impl PortLosses {
+    /// Returns the sum of all causes.
+    pub fn total(&self) -> u64 {
+        self.causes().iter().map(|(_, frames)| frames).sum()
+    }
+
+    /// Returns whether these are the same counters as `before`, read later.
+    pub fn includes(&self, before: &Self) -> bool {
+        self.causes().iter().zip(before.causes()).all(|((_, now), (_, before))| *now >= before)
+    }
+
+    /// Returns the losses since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            queue_full: self.queue_full.saturating_sub(before.queue_full),
+            too_long: self.too_long.saturating_sub(before.too_long),
+            not_sent: self.not_sent.saturating_sub(before.not_sent),
+            no_headroom: self.no_headroom.saturating_sub(before.no_headroom),
+            no_metadata: self.no_metadata.saturating_sub(before.no_metadata),
+        }
+    }
+
+    /// Returns the causes with their counts. All are listed: the compiler detects a missing one.
+    pub fn causes(&self) -> [(&'static str, u64); 5] {
+        let Self { queue_full, too_long, not_sent, no_headroom, no_metadata } = *self;
+        [
+            ("receive queue full", queue_full),
+            ("longer than the MTU", too_long),
+            ("not accepted by the interface", not_sent),
+            ("no room for a tag", no_headroom),
+            ("no metadata", no_metadata),
+        ]
+    }
+}
+
+impl fmt::Display for PortLosses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let occurred = self.causes().into_iter().filter(|(_, frames)| *frames > 0);
+        for (index, (cause, frames)) in occurred.enumerate() {
+            write!(f, "{}{cause} {frames}", if index == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
 }

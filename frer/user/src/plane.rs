@@ -7,13 +7,13 @@ use std::rc::Rc;
 
 use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Mode, PortSpec};
 use onbeat_frer::plane::{Plane, StreamRefusal};
-use onbeat_frer::reading::StreamReading;
+use onbeat_frer::reading::{PortLosses, PortReading, StreamReading};
 use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
 use onbeat_frer_xdp::Steering;
 use onbeat_link::raw::Umem;
 use onbeat_netdev::{Handle, Link, Namespace};
 
-use crate::{CopyMode, Error, Forwarder, PollMode, Port, Result, ThreadState};
+use crate::{CopyMode, Error, Forwarder, PollMode, Port, Result, ThreadState, Traffic};
 
 /// Ring size of a port, in frames, for times at which the thread is busy: at 150,000 frames/s, 50 ms. With
 /// AF_XDP, half of a port's share of the memory is for reception ([`crate::QUEUE_FRAMES`]).
@@ -390,15 +390,21 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
         Ok(self.run(read)?)
     }
 
-    fn unmatched(&self, port: &str) -> Result<u64, E> {
-        let Some(opened) = self.ports.get(port).copied() else { return Ok(0) };
+    fn read_port(&self, port: &str) -> Result<PortReading, E> {
+        let Some(opened) = self.ports.get(port).copied() else { return Ok(PortReading::default()) };
         let passed = match (&self.xsk, opened.attachment) {
             (Some(xsk), Attachment::Xsk { .. }) => {
                 xsk.steering.unmatched(port).map_err(Error::from)?
             }
             _ => 0,
         };
-        Ok(passed + self.run(move |inside| inside.plane.unmatched(opened.place))?)
+        let (unmatched, traffic) = self.run(move |inside| {
+            (inside.plane.unmatched(opened.place), inside.traffic(opened.place).transpose())
+        })?;
+        let Traffic { too_long, no_room, not_sent, .. } = traffic?.unwrap_or_default();
+        let losses =
+            PortLosses { queue_full: no_room, too_long, not_sent, ..PortLosses::default() };
+        Ok(PortReading { unmatched: passed + unmatched, losses })
     }
 
     fn reset(&self, name: &str) -> Result<bool, E> {

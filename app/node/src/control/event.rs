@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use onbeat_frer::reading::PortLosses;
 use onbeat_frer::watch::EventKind;
 use serde::{Deserialize, Serialize};
 
@@ -94,6 +95,11 @@ pub enum EventDetail {
         /// Cause and remedy; none: resolved.
         why: Option<String>,
     },
+    /// The data plane lost frames at a port since the event before.
+    FramesDropped {
+        /// Their number by cause.
+        losses: PortLosses,
+    },
     /// Streams were added, changed or removed one by one.
     Streams {
         /// Number of new streams.
@@ -116,6 +122,7 @@ impl EventDetail {
             | Self::Watch(EventKind::PathLoss { .. } | EventKind::RogueFlood { .. })
             | Self::PortAway { .. }
             | Self::PortWaiting { .. }
+            | Self::FramesDropped { .. }
             | Self::ProgramDetached { .. } => true,
             Self::PortMode { why, .. }
             | Self::FramesLost { why }
@@ -190,6 +197,7 @@ impl fmt::Display for EventDetail {
             }
             Self::FramesLost { why: Some(why) } => write!(f, "frames are lost: {why}"),
             Self::FramesLost { why: None } => f.write_str("frames are no longer lost"),
+            Self::FramesDropped { losses } => write!(f, "frames lost: {losses}"),
             Self::Streams { added, changed, removed } => {
                 write!(f, "streams: {added} added, {changed} changed, {removed} removed")
             }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use onbeat_frer::counters::Counters;
+use onbeat_frer::reading::PortLosses;
 use serde::{Deserialize, Serialize};
 
 /// A node.
@@ -152,6 +153,9 @@ pub struct PortStatus {
     pub discard: u64,
     /// Frames without a stream, passed to the network stack.
     pub unmatched: u64,
+    /// Frames that the data plane lost at the port since it was attached, by cause.
+    #[serde(default)]
+    pub lost: PortLosses,
 }
 
 /// A compound stream.

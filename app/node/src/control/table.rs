@@ -71,6 +71,9 @@ pub fn node_table(status: &NodeStatus) -> String {
                 port.name
             );
         }
+        if port.lost.total() > 0 {
+            let _ = writeln!(text, "\nport {}: frames lost: {}", port.name, port.lost);
+        }
         if let Some(why) = &port.unfinished_checksums {
             let _ = writeln!(text, "\nport {}: {why}", port.name);
         }
@@ -211,6 +214,8 @@ fn columns(headings: &[&'static str]) -> TextTable {
 
 #[cfg(test)]
 mod tests {
+    use onbeat_frer::reading::PortLosses;
+
     use super::super::status::{
         EgressStatus, GenerationStatus, MemberStatus, MemoryStatus, PortMode, PortStatus,
     };
@@ -302,6 +307,16 @@ back    recover   2,000  1,000,000    999,998      0     2             0        
         let text = node_table(&status);
         let end = "\n\nport path1 is not in native mode: its driver cannot; use another\n\n\
                    port path1: frames are lost, and OUTPUT counts them: no port forwards them; do this\n";
+        assert!(text.ends_with(end), "{text}");
+    }
+
+    #[test]
+    fn frames_lost_inside_are_shown_by_cause() {
+        let mut status = status();
+        status.streams.clear();
+        status.ports[0].lost = PortLosses { queue_full: 1_234, not_sent: 5, ..<_>::default() };
+        let text = node_table(&status);
+        let end = "\n\nport path1: frames lost: receive queue full 1234, not accepted by the interface 5\n";
         assert!(text.ends_with(end), "{text}");
     }
 

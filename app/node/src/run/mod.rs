@@ -17,6 +17,7 @@ mod guard;
 mod interfaces;
 mod journal;
 mod latent;
+mod losses;
 mod mode;
 mod peers;
 mod port;

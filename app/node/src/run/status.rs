@@ -123,6 +123,7 @@ fn of_port(
     let generic = matches!(mode, PortMode::Generic | PortMode::XskGeneric);
     let not_native = node.not_native.get(&config.name).filter(|_| generic);
     let frames_lost = node.frames_lost.get(&config.name).filter(|_| mode != PortMode::Detached);
+    let reading = node.plane.read_port(&config.name)?;
     Ok(PortStatus {
         name: config.name.clone(),
         interface,
@@ -136,6 +137,7 @@ fn of_port(
         output_packets: sums.output_packets,
         passed: sums.passed,
         discard: sums.discard,
-        unmatched: node.plane.unmatched(&config.name)?,
+        unmatched: reading.unmatched,
+        lost: reading.losses,
     })
 }

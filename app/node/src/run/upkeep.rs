@@ -8,6 +8,7 @@ use onbeat_netdev::{Link, VethPeer};
 
 use super::assembly::Node;
 use super::events::EventSubject;
+use super::losses::LossMonitor;
 use super::peers::PeerCache;
 use crate::config::{Backend, PortConfig};
 use crate::control::EventDetail;
@@ -31,6 +32,7 @@ pub(super) struct Upkeep {
     pub(super) peers: PeerCache,
     /// By port: why checksums of received frames are, or may be, unfinished.
     checksums: BTreeMap<String, UnfinishedChecksums>,
+    pub(super) losses: LossMonitor,
 }
 
 /// The program of a port that another process detached, at least once.
@@ -60,6 +62,7 @@ impl Upkeep {
             detached: BTreeMap::new(),
             peers: PeerCache::default(),
             checksums: BTreeMap::new(),
+            losses: LossMonitor::new(now),
         }
     }
 
@@ -72,6 +75,7 @@ impl Upkeep {
     pub(super) fn retain_ports(&mut self, is_port: impl Fn(&String) -> bool) {
         self.detached.retain(|port, _| is_port(port));
         self.checksums.retain(|port, _| is_port(port));
+        self.losses.retain_ports(is_port);
     }
 }
 
@@ -98,7 +102,7 @@ impl Node {
     /// When [`Node::upkeep`] is due.
     pub(super) fn next_upkeep(&self) -> Option<Instant> {
         let programs = self.has_programs().then_some(self.upkeep.programs_at);
-        programs.into_iter().chain(self.next_peers()).min()
+        programs.into_iter().chain(self.next_peers()).chain([self.upkeep.losses.due()]).min()
     }
 
     /// When peers are due to be read: soon where one is known to lose frames or to leave checksums
@@ -119,6 +123,9 @@ impl Node {
         }
         if self.next_peers().is_some_and(|due| due <= now) {
             self.read_peers();
+        }
+        if self.upkeep.losses.due() <= now {
+            self.read_losses(now);
         }
     }
 

@@ -227,3 +227,47 @@ fn a_delayed_thread_expires_no_time_out() {
         assert_eq!(resets, Some(0), "{by:?}");
     }
 }
+
+/// The forwarding thread stands still while more frames arrive than the queues hold.
+#[test]
+fn frames_beyond_the_receive_queue_are_counted() {
+    if !require_all(&NEEDED) {
+        return;
+    }
+    const FRAMES: u64 = 6_000;
+    for by in ALL {
+        let world = World::new(PollMode::Sleep, by);
+        let control = world.a.forwarder().control();
+        let (blocked, release) = (channel(), channel::<()>());
+        let thread = {
+            let blocked = blocked.0;
+            let release = release.1;
+            let control = control.clone();
+            std::thread::spawn(move || {
+                control
+                    .run(move |_| {
+                        blocked.send(()).unwrap();
+                        release.recv().unwrap();
+                    })
+                    .unwrap();
+            })
+        };
+        blocked.1.recv().unwrap();
+        for number in 0..FRAMES as u32 {
+            world.send(&frame(DESTINATION, TAG, number, 200));
+        }
+        release.0.send(()).unwrap();
+        thread.join().unwrap();
+        let deadline = Instant::now() + BOUND;
+        loop {
+            let traffic = control.run(|inside| inside.traffic(PortId(0))).unwrap();
+            let traffic = traffic.unwrap().unwrap();
+            if traffic.received + traffic.no_room == FRAMES {
+                assert!(traffic.no_room > 0, "{by:?}: {traffic:?}");
+                break;
+            }
+            assert!(Instant::now() < deadline, "{by:?}: {traffic:?} of {FRAMES}");
+            std::thread::yield_now();
+        }
+    }
+}

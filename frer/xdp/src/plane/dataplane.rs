@@ -1,7 +1,7 @@
 //! Implementation of the data plane interface.
 
 use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Memory, PortSpec};
-use onbeat_frer::reading::StreamReading;
+use onbeat_frer::reading::{PortLosses, PortReading, StreamReading};
 use onbeat_frer::spec::Stream;
 
 use super::Plane;
@@ -66,8 +66,14 @@ impl<E: From<Error>> DataPlane<E> for Plane {
         Ok(Some(Plane::memory(self)?))
     }
 
-    fn unmatched(&self, port: &str) -> Result<u64, E> {
-        Ok(self.read_port(port)?.unmatched)
+    fn read_port(&self, port: &str) -> Result<PortReading, E> {
+        let counters = Plane::read_port(self, port)?;
+        let losses = PortLosses {
+            no_headroom: counters.no_room,
+            no_metadata: counters.no_meta,
+            ..PortLosses::default()
+        };
+        Ok(PortReading { unmatched: counters.unmatched, losses })
     }
 
     fn reset(&self, stream: &str) -> Result<bool, E> {

@@ -1,6 +1,7 @@
 //! Counters of the node, and resets.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use onbeat_frer::reading::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
 
@@ -10,6 +11,9 @@ use crate::abi::constants as c;
 use crate::abi::{frer_port_counters, frer_recovery_record, frer_request};
 use crate::compile::State;
 use crate::error::Result;
+
+/// A packet is counted within this time after it moved the head, unless its CPU is interrupted.
+const UNCOUNTED: Duration = Duration::from_micros(5);
 
 const LOST_SHOWN: usize = std::mem::offset_of!(frer_recovery_record, lost_shown) / 8;
 
@@ -61,9 +65,20 @@ impl Plane {
     fn read_recovery(&self, slot: u32, members: &[u32]) -> RecoveryReading {
         let state = RecoveryState::read(&self.tables, slot, members);
         let mut counters = state.counters();
-        // Around packets on other CPUs it may be read as less than before.
         let shown = &self.tables.recovery_records.entry(slot)[LOST_SHOWN];
-        counters.lost = counters.lost.max(shown.fetch_max(counters.lost, Ordering::Relaxed));
+        let before = shown.load(Ordering::Relaxed);
+        if counters.lost > before {
+            // A packet moves the head before it is counted: one of another CPU may be between both.
+            let end = Instant::now() + UNCOUNTED;
+            while Instant::now() < end {
+                std::hint::spin_loop();
+            }
+            let again = RecoveryState::read(&self.tables, slot, members).counters().lost;
+            counters.lost = counters.lost.min(again);
+        }
+        // Around packets on other CPUs it may be read as less than before.
+        counters.lost = counters.lost.max(before);
+        shown.store(counters.lost, Ordering::Relaxed);
         RecoveryReading {
             counters,
             recov_seq_num: state.recov_seq_num(),

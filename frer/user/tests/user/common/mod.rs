@@ -181,9 +181,14 @@ impl World {
         world
     }
 
+    /// Sends a frame of the talker.
+    pub(crate) fn send(&self, frame: &[u8]) {
+        self.talker.send(frame);
+    }
+
     /// Sends a frame and waits for it.
     pub(crate) fn passes(&self, frame: &[u8]) {
-        self.talker.send(frame);
+        self.send(frame);
         assert_eq!(self.listener.receive(BOUND).as_deref(), Some(frame));
     }
 }
