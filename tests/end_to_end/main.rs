@@ -24,6 +24,7 @@ mod how_to;
 mod interfaces;
 mod irq;
 mod latent;
+mod losses;
 mod mirror;
 mod modes;
 mod origin;
