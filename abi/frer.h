@@ -34,7 +34,8 @@
 
 /*
  * What the streams of a node use. Programs are loaded for a set of these, and for a shape if frames
- * are identified by a single one of layer 2; they must contain what an entry in the tables requires.
+ * are identified by a single one of layer 2; they must contain what an entry in the tables
+ * requires.
  */
 #define FRER_USES_GENERATION 0x01
 #define FRER_USES_RECOVERY   0x02
@@ -270,8 +271,8 @@ struct frer_recovery {
 	__u64 restarted_ns; /* of the reset timer */
 	struct frer_recovery_config config;
 	/*
-	 * 10.8.5 and 10.8.6 of individual recovery. For sequence recovery, those of slots of members
-	 * that are free by now; slots in use count for themselves.
+	 * 10.8.5 and 10.8.6 of individual recovery. For sequence recovery, those of slots of
+	 * members that are free by now; slots in use count for themselves.
 	 */
 	__u64 passed;
 	__u64 discarded;
@@ -287,8 +288,8 @@ struct frer_ring_line {
 /*
  * Data of the recovery function in the same slot that most packets do not use. The counters of lost
  * numbers (10.8.7) follow from sums over the former generations, which each reset adds to, and from
- * the head: lost = distance - numbers that passed, but not by match recovery, + seen; of these from before the first number
- * since a reset = early_distance - early_passed + early_seen.
+ * the head: lost = distance - numbers that passed, but not by match recovery, + seen; of these from
+ * before the first number since a reset = early_distance - early_passed + early_seen.
  */
 struct frer_recovery_record {
 	__u64 out_of_order;   /* 10.8.3 */

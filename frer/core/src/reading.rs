@@ -70,7 +70,7 @@ pub struct PortLosses {
     pub not_sent: u64,
     /// The driver leaves no room in front of a received frame for a tag.
     pub no_headroom: u64,
-    /// The driver carries no metadata with a received frame: replicas could not be told apart.
+    /// The driver carries no metadata with a received frame: replicas could not be distinguished.
     pub no_metadata: u64,
 }
 

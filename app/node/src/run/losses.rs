@@ -16,11 +16,11 @@ const INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct LossMonitor {
     due: Instant,
-    reported: BTreeMap<String, Reported>,
+    reported: BTreeMap<String, LossReport>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Reported {
+struct LossReport {
     losses: PortLosses,
     next: Instant,
 }
@@ -41,7 +41,7 @@ impl LossMonitor {
     }
 
     /// Returns the losses since the latest event of the port, if they are to be reported. The first losses are reported at
-    /// once, further ones together after `repeat`. Counters begin anew when a port is attached again.
+    /// once, further ones together after `repeat`. Counters restart when a port is attached again.
     fn news(
         &mut self,
         now: Instant,
@@ -55,7 +55,7 @@ impl LossMonitor {
         if more.total() == 0 || before.is_some_and(|before| now < before.next) {
             return None;
         }
-        self.reported.insert(port.to_owned(), Reported { losses, next: now + repeat });
+        self.reported.insert(port.to_owned(), LossReport { losses, next: now + repeat });
         Some(more)
     }
 }
