@@ -93,6 +93,17 @@ impl RecoveryFunction {
         Ok(recover)
     }
 
+    /// Replaces the parameters except the algorithm and its history, and keeps the state.
+    ///
+    /// # Errors
+    /// Those of [`RecoveryFunction::new`].
+    pub fn set_options(&mut self, config: &Recovery, role: Role) -> Result<(), RecoveryError> {
+        config.validate(role)?;
+        self.reset_timeout_ns = u64::from(config.reset_timeout_ms) * NS_PER_MS;
+        self.take_no_sequence = config.take_no_sequence;
+        Ok(())
+    }
+
     /// Decides on a packet with sequence number `number` that arrived at `now_ns`; `None`: it carries no
     /// number.
     pub fn packet(&mut self, now_ns: u64, number: Option<u16>) -> Verdict {

@@ -30,6 +30,16 @@ static __always_inline void reset(__u32 slot, const struct recovery *f)
 static __always_inline void configure(__u32 slot, const struct recovery *f,
 				      const struct frer_recovery_config *config)
 {
+	struct frer_recovery_config *now = &f->r->config;
+
+	/* Options that packets read by themselves: the state continues. */
+	if (now->history_length == config->history_length && now->ring == config->ring &&
+	    now->ring_mask == config->ring_mask &&
+	    !((now->flags ^ config->flags) & ~FRER_RECOVERY_TAKE_NOSEQ)) {
+		WRITE_ONCE(now->flags, config->flags);
+		WRITE_ONCE(now->timeout_ns, config->timeout_ns);
+		return;
+	}
 	reset(slot, f);
 	f->r->config = *config;
 	/* What was recorded with the former parameters meanwhile. */

@@ -169,18 +169,20 @@ fn read(function: &RecoveryFunction) -> RecoveryReading {
     }
 }
 
-/// Returns the former recovery function if its parameters are unchanged, otherwise one at BEGIN that
-/// continues the counters.
+/// Returns the former recovery function, with the wanted timeout, if its algorithm and history are unchanged. Otherwise
+/// returns one at BEGIN that continues the counters.
 fn recover(
     wanted: Option<&Recovery>,
     role: Role,
     before: Option<(&Recovery, &RecoveryFunction)>,
 ) -> Result<Option<RecoveryFunction>, RecoveryError> {
     let Some(wanted) = wanted else { return Ok(None) };
-    // Latent error detection is not part of the function.
-    let alike = |other: &Recovery| Recovery { latent: None, ..*other };
     let function = match before {
-        Some((config, function)) if alike(config) == alike(wanted) => function.clone(),
+        Some((config, function)) if config.algorithm == wanted.algorithm => {
+            let mut function = function.clone();
+            function.set_options(wanted, role)?;
+            function
+        }
         Some((_, function)) => {
             let mut new = RecoveryFunction::new(wanted, role)?;
             new.carry_over(function.counters());

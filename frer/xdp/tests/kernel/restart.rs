@@ -96,12 +96,37 @@ fn a_change_restarts_the_changed_stream_only() {
             assert_eq!(after[0], before[0], "the talker did not change");
             assert_eq!(after[1].members, before[1].members);
             assert_eq!(after[1].output, before[1].output);
-            // The function with new parameters was reset once and keeps its counters.
+            // The function with another history was reset once and keeps its counters.
             let (old, new) = (before[1].recovery.unwrap(), after[1].recovery.unwrap());
             assert!(new.take_any);
             assert_eq!(new.counters.resets, old.counters.resets + 1);
             assert_eq!(new.counters.passed, old.counters.passed);
         }
+    });
+}
+
+#[test]
+fn another_timeout_keeps_the_state() {
+    with_private_bpffs(|directory| {
+        let mut streams = streams();
+        let mut node = open(directory);
+        node.apply(&streams);
+        run_some(&node);
+        let before = readings(&node, &streams);
+        for reset_timeout_ms in [10, 0, 5000] {
+            streams[1].recover =
+                Some(Recovery { reset_timeout_ms, take_no_sequence: true, ..VECTOR });
+            node.apply(&streams);
+            assert_eq!(readings(&node, &streams), before, "{reset_timeout_ms}");
+        }
+        // The latest one applies.
+        let expired = |now_ns| {
+            node.plane.set_test_clock(now_ns).unwrap();
+            node.plane.expire().unwrap();
+            readings(&node, &streams)[1].recovery.unwrap().take_any
+        };
+        assert!(!expired(4_000_000_000));
+        assert!(expired(6_000_000_000));
     });
 }
 
