@@ -169,6 +169,10 @@ impl Bus {
             }
             Maker::Reference => {
                 let mut command = Command::new("unshare");
+                // It keeps parameters in its working directory: none of an earlier run, and none elsewhere.
+                let folder = format!("{DIRECTORY}/reference{node}");
+                fs::create_dir_all(&folder).unwrap();
+                command.current_dir(folder);
                 command.args(["--mount", "sh", "-c", PRIVATE, "sh"]).stdin(Stdio::piped());
                 match node {
                     MN => command.arg(&self.programs.managing).args(["-c", &bus("cdc")]),

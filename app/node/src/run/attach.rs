@@ -119,7 +119,7 @@ impl Node {
         let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
         self.not_native.remove(&port.name);
         if port.backend == Backend::Packet {
-            return self.plane.attach_packet(&port::spec(port, &link, Mode::Native));
+            return self.plane.attach_packet(&port::spec(port, &link, Mode::Native, false));
         }
         let (node, ability) = (layout.node.as_str(), self.devices.ability(&link.name)?);
         let (wanted, why) = mode::choose(port, &ability, &[], false, false);
@@ -140,7 +140,8 @@ impl Node {
         wanted: Mode,
         replace: bool,
     ) -> Result<Option<String>> {
-        let mut attach = |mode| self.plane.attach(&port::spec(port, link, mode), replace);
+        let serial = self.devices.has_serial_queues(&link.name);
+        let mut attach = |mode| self.plane.attach(&port::spec(port, link, mode, serial), replace);
         let source = match attach(wanted) {
             // Before Linux 6.3 the abilities of a driver are known only after an attempt.
             Err(

@@ -27,6 +27,26 @@ pub(super) const PAIR_OFFLOADS: [(&str, bool); 7] = [
 /// GRO starts NAPI of a veth.
 pub(super) const RX_GRO: (&str, bool) = ("rx-gro", true);
 
+/// Drivers that poll each receive queue by a NAPI instance of its own, and number the queues of an interface uniquely.
+/// Others run a program for several devices with one queue number (bonding, hv_netvsc), in the context of a sender (tun),
+/// or were not examined.
+const SERIAL_QUEUES: [&str; 14] = [
+    "atlantic",
+    "bnxt_en",
+    "ena",
+    "i40e",
+    "ice",
+    "igb",
+    "igc",
+    "ixgbe",
+    "mlx4_en",
+    "mlx5_core",
+    "st_gmac",
+    "tsnep",
+    "veth",
+    "virtio_net",
+];
+
 /// Whether a node changes this feature of an interface.
 pub(super) fn is_changed_feature(name: &str) -> bool {
     name == RX_VLAN || PAIR_OFFLOADS.iter().any(|(known, _)| *known == name)
@@ -48,6 +68,12 @@ impl Devices {
     pub(super) fn open(node: &str) -> Result<Self> {
         let (handle, ethtool) = (Handle::open()?, Ethtool::open()?);
         Ok(Self { handle, ethtool, node: format!("node {node:?}"), locks: BTreeMap::new() })
+    }
+
+    /// Whether the driver processes the frames of each receive queue one at a time, in native mode.
+    pub(super) fn has_serial_queues(&self, interface: &str) -> bool {
+        let driver = self.ethtool.driver(interface);
+        driver.is_ok_and(|driver| SERIAL_QUEUES.contains(&driver.name.as_str()))
     }
 
     /// Locks an interface for this node, which may have the lock already.

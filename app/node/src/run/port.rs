@@ -186,20 +186,15 @@ fn running(attachment: &XdpAttachment) -> RunningProgram {
     RunningProgram { program: attachment.program_id, mode }
 }
 
-/// Whether the driver processes the frames of each receive queue one at a time. Hardware and veth poll each queue by
-/// NAPI. In generic mode and with other virtual drivers, several devices or senders run a program for one queue number.
-fn has_serial_queues(link: &Link, mode: Mode) -> bool {
-    mode == Mode::Native && link.kind.as_deref().is_none_or(|kind| kind == "veth")
-}
-
-/// The data plane's description of a port.
-pub(super) fn spec(port: &PortConfig, link: &Link, mode: Mode) -> PortSpec {
+/// The data plane's description of a port. `serial_queues`: in native mode; in generic mode several CPUs run a program
+/// for one queue.
+pub(super) fn spec(port: &PortConfig, link: &Link, mode: Mode, serial_queues: bool) -> PortSpec {
     PortSpec {
         name: port.name.clone(),
         interface: link.name.clone(),
         ifindex: link.index,
         mode,
-        serial_queues: has_serial_queues(link, mode),
+        serial_queues: serial_queues && mode == Mode::Native,
         running: link.xdp.iter().map(running).collect(),
     }
 }
