@@ -240,7 +240,8 @@ pub trait Port: Send {
     /// returns false. Emulated launches and responses continue meanwhile. May return false early, after a signal.
     ///
     /// # Errors
-    /// As [`Port::poll`].
+    /// As [`Port::poll`]; within 200 ms after the interface was removed, one that [`crate::Error::is_removed`]
+    /// identifies. If nothing is sent, no other call reports that.
     fn wait(&mut self, until: Time) -> Result<bool>;
 
     /// The launch clock.

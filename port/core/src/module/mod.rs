@@ -347,6 +347,7 @@ impl Port for ModulePort {
             if now >= until {
                 return Ok(false);
             }
+            self.receiver.check_presence(now)?;
             if self.spin {
                 std::hint::spin_loop();
             } else if !self.receiver.sleep(until.since(now), Some(self.owner.as_fd()))? {

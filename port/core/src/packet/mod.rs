@@ -26,6 +26,7 @@ pub(crate) use self::socket::{WakeReason, sleep};
 use crate::clock;
 use crate::error::failed;
 use crate::exclusive::{lock, refuse_foreign_program};
+use crate::presence::{self, PresenceCheck};
 use crate::response::Responses;
 use crate::schedule::Schedule;
 use crate::slot::{MIN_FRAME, Slots, next_port};
@@ -91,6 +92,7 @@ pub struct PacketPort {
     // Unmapped before the socket is closed.
     ring: Ring,
     socket: Socket,
+    presence: PresenceCheck,
     /// The lock of the port itself; [`crate::ModulePort`] has its own.
     _lock: Option<InterfaceLock>,
 }
@@ -198,6 +200,7 @@ impl PacketPort {
             txtime,
             ring,
             socket,
+            presence: PresenceCheck::default(),
             _lock: lock,
         };
         // Before the socket receives: no other frame gets into the ring.
@@ -332,9 +335,16 @@ impl PacketPort {
         Ok(())
     }
 
-    /// Sleeps until an event occurs, or for `timeout_ns`; returns false after a signal. `other`: another descriptor
-    /// to wait for.
+    /// Checks at intervals whether the interface is present.
+    pub(crate) fn check_presence(&mut self, now: Time) -> Result<()> {
+        let check = failed(&self.interface, "wait for frames");
+        self.presence.check(now, &self.socket).map_err(check)
+    }
+
+    /// Sleeps until an event occurs, or for `timeout_ns`, or until the next check of the interface is due; returns
+    /// false after a signal. `other`: another descriptor to wait for.
     pub(crate) fn sleep(&mut self, timeout_ns: u64, other: Option<BorrowedFd<'_>>) -> Result<bool> {
+        let timeout_ns = timeout_ns.min(presence::INTERVAL_NS);
         let wait = failed(&self.interface, "wait for the packet socket");
         match self.socket.wait(timeout_ns, other).map_err(wait)? {
             WakeReason::Ready => Ok(true),
@@ -492,6 +502,7 @@ impl Port for PacketPort {
             if now >= until {
                 return Ok(false);
             }
+            self.check_presence(now)?;
             if self.options.spin {
                 std::hint::spin_loop();
                 continue;

@@ -132,10 +132,12 @@ impl<T: AfXdpPort> Port for T {
             if self.pump() {
                 return Ok(true);
             }
-            let base = self.parts().0;
-            if base.now() >= until {
+            let base = self.parts_mut().0;
+            let now = base.now();
+            if now >= until {
                 return Ok(false);
             }
+            base.check_presence(now)?;
             if base.options.spin {
                 std::hint::spin_loop();
             } else if !self.sleep(until)? {
