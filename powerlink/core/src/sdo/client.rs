@@ -259,14 +259,22 @@ impl Client {
                 self.endpoint.acknowledge_if_due(out);
             }
         }
-        let mine = command.response && command.transaction == self.transaction;
+        let mine = command.response
+            && command.transaction == self.transaction
+            && (command.abort || command.command != CommandId::NIL);
         if !mine || !self.under_way {
             return None;
         }
+        let requested = self.requests.front()?.command();
         let response = match command.abort_code() {
             Some(abort) => {
                 self.endpoint.cancel(self.transaction);
                 Err(abort)
+            }
+            // A response to another command has another meaning.
+            None if command.command != requested => {
+                self.abort_peer(now_ns, Abort::UNKNOWN_COMMAND, out);
+                Err(Abort::UNKNOWN_COMMAND)
             }
             None => match assemble(&mut self.transfer, command) {
                 AssemblyStep::More => return None,

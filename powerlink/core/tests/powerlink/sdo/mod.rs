@@ -4,6 +4,7 @@ mod multiple;
 mod pair;
 mod progress;
 mod reference;
+mod refused;
 mod transfers;
 
 use std::collections::VecDeque;
