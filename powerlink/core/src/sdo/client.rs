@@ -192,7 +192,8 @@ impl Client {
         }
     }
 
-    /// Aborts the request in progress, at the peer as well, and starts the next one.
+    /// Aborts the request in progress, at the peer as well, and starts the next one. Frames of the request that are
+    /// still in `out` are removed.
     pub fn abort(
         &mut self,
         now_ns: u64,
@@ -268,7 +269,7 @@ impl Client {
         let requested = self.requests.front()?.command();
         let response = match command.abort_code() {
             Some(abort) => {
-                self.endpoint.cancel(self.transaction);
+                self.endpoint.cancel(self.transaction, out);
                 Err(abort)
             }
             // A response to another command has another meaning.
@@ -326,7 +327,7 @@ impl Client {
     /// Stops the transfer of the request in progress, in both directions.
     fn abort_peer(&mut self, now_ns: u64, why: Abort, out: &mut VecDeque<OutgoingFrame>) {
         let Some(request) = self.requests.front() else { return };
-        if !self.endpoint.cancel(self.transaction) {
+        if !self.endpoint.cancel(self.transaction, out) {
             return;
         }
         let aborted = Transfer::aborted(self.transaction, false, request.command(), why);

@@ -3,6 +3,7 @@
 mod multiple;
 mod pair;
 mod progress;
+mod queued;
 mod reference;
 mod refused;
 mod transfers;
