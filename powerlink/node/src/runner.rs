@@ -326,7 +326,11 @@ impl<S: Station> Runner<S> {
                     self.receive_actively(deadline.min(Time(window.until_ns)))?;
                 }
             }
-            _ => drop(unless_down(self.port.wait(deadline))?),
+            _ => {
+                let station = &self.station;
+                let other = self.others.as_ref().and_then(|others| others.awaited(station));
+                unless_down(self.port.wait_for(deadline, other))?;
+            }
         }
         Ok(())
     }

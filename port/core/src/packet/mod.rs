@@ -342,20 +342,23 @@ impl PacketPort {
     }
 
     /// Sleeps until an event occurs, or for `timeout_ns`, or until the next check of the interface is due; returns
-    /// false after a signal. `other`: another descriptor to wait for.
-    pub(crate) fn sleep(&mut self, timeout_ns: u64, other: Option<BorrowedFd<'_>>) -> Result<bool> {
+    /// the reason, which is no error. `own`: a further descriptor of the port; `other`: one of its caller.
+    pub(crate) fn sleep(
+        &mut self,
+        timeout_ns: u64,
+        own: Option<BorrowedFd<'_>>,
+        other: Option<BorrowedFd<'_>>,
+    ) -> Result<WakeReason> {
         let timeout_ns = timeout_ns.min(presence::INTERVAL_NS);
         let wait = failed(&self.interface, "wait for the packet socket");
-        match self.socket.wait(timeout_ns, other).map_err(wait)? {
-            WakeReason::Ready => Ok(true),
-            WakeReason::Signal => Ok(false),
-            WakeReason::Error => {
-                self.read_confirmations(None)?;
-                let take = failed(&self.interface, "read the socket's error");
-                self.socket.take_error().map_err(take)?;
-                Ok(true)
-            }
+        let reason = self.socket.wait(timeout_ns, own, other).map_err(wait)?;
+        if reason == WakeReason::Error {
+            self.read_confirmations(None)?;
+            let take = failed(&self.interface, "read the socket's error");
+            self.socket.take_error().map_err(take)?;
+            return Ok(WakeReason::Ready);
         }
+        Ok(reason)
     }
 
     /// The multicast addresses that it receives.
@@ -493,7 +496,7 @@ impl Port for PacketPort {
         self.schedule.next_deadline().map(|launch| Time(launch.0.saturating_sub(ahead)))
     }
 
-    fn wait(&mut self, until: Time) -> Result<bool> {
+    fn wait_for(&mut self, until: Time, other: Option<BorrowedFd<'_>>) -> Result<bool> {
         loop {
             if self.pump()? {
                 return Ok(true);
@@ -503,13 +506,15 @@ impl Port for PacketPort {
                 return Ok(false);
             }
             self.check_presence(now)?;
-            if self.options.spin {
+            if self.options.spin && other.is_none() {
                 std::hint::spin_loop();
                 continue;
             }
             let deadline = self.next_deadline().map_or(until, |launch| launch.min(until));
-            if !self.sleep(deadline.since(now), None)? {
-                return Ok(false);
+            match self.sleep(deadline.since(now), None, other)? {
+                WakeReason::Signal => return Ok(false),
+                WakeReason::Other => return Ok(true),
+                WakeReason::Ready | WakeReason::Error => {}
             }
         }
     }

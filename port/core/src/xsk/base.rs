@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use onbeat_bpf::UnloadedObject;
 use onbeat_host::InterfaceLock;
@@ -408,9 +408,14 @@ impl PortBase {
         self.presence.check(now, &self.memberships).map_err(check)
     }
 
-    /// Sleeps until a frame arrives, at the socket or at `other`, or until `until`, a launch or the next check of the
-    /// interface is due; returns false after a signal. Events without a wakeup are polled in between.
-    pub(crate) fn sleep(&mut self, until: Time, other: Option<BorrowedFd<'_>>) -> Result<bool> {
+    /// Sleeps until a frame arrives, at the socket or at `own`, or until `until`, a launch or the next check of the
+    /// interface is due, or `other` is readable; returns the reason. Events without a wakeup are polled in between.
+    pub(crate) fn sleep(
+        &mut self,
+        until: Time,
+        own: Option<BorrowedFd<'_>>,
+        other: Option<BorrowedFd<'_>>,
+    ) -> Result<WakeReason> {
         let now = self.now();
         let deadline = self.schedule.next_deadline().map_or(until, |launch| launch.min(until));
         let mut timeout = deadline.since(now).min(presence::INTERVAL_NS);
@@ -418,18 +423,8 @@ impl PortBase {
             timeout = timeout.min(self.look_ns);
             self.look_ns = (2 * self.look_ns).min(LOOK_NS.1);
         }
-        let polled = |fd: BorrowedFd<'_>| libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let socket = polled(self.socket.as_fd());
-        let woken = match other {
-            Some(other) => sleep(&mut [socket, polled(other)], timeout),
-            None => sleep(&mut [socket], timeout),
-        };
-        let woken = woken.map_err(failed(&self.interface, "wait for the AF_XDP socket"))?;
-        Ok(woken != WakeReason::Signal)
+        sleep(self.socket.as_fd(), own, other, timeout)
+            .map_err(failed(&self.interface, "wait for the AF_XDP socket"))
     }
 }
 
