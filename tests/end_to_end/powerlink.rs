@@ -325,6 +325,32 @@ fn a_managing_node_without_its_interface_has_a_result() {
     );
 }
 
+/// It sends only when it is polled: its port detects the removal while it waits.
+#[test]
+fn a_controlled_node_without_its_interface_has_a_result() {
+    if !can(&[]) {
+        return;
+    }
+    for backend in ["packet", "xsk", "xdp"] {
+        let name = format!("removed-cn-{backend}.toml");
+        let (file, pair) = (TemporaryFile::with(&name, NETWORK), Pair::new());
+        let arguments = ["powerlink", "cn", file.name(), "--node", "1", "--backend", backend];
+        let (mut controlled, lines) =
+            start_and_read(&pair.cn, &[&arguments[..], &["--json"]].concat());
+        wait_for_line(&lines, "NOT_ACTIVE");
+        pair.cn.delete("cn").unwrap();
+        wait_for("its exit", || controlled.try_wait().unwrap().is_some());
+        let output = controlled.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{backend}");
+        let found: Value = serde_json::from_slice(&output.stdout).expect("a result");
+        let causes = found["causes"].as_array().unwrap().iter();
+        let mut causes = causes.filter(|cause| cause["name"] == "interface removed");
+        let cause = causes.next().unwrap_or_else(|| panic!("{backend}: {found:#}"));
+        let statement = cause["statement"].as_str().unwrap();
+        assert!(statement.contains("interface \"cn\" was removed"), "{cause}");
+    }
+}
+
 /// Frames on the cable during the configuration of a node.
 #[derive(Default)]
 struct Configuration {

@@ -132,6 +132,21 @@ impl PacketSocket {
         self.get::<c_int>(libc::SOL_SOCKET, libc::SO_ERROR).map(|error| error != 0)
     }
 
+    /// Whether the interface of a bound socket was removed, or moved to another namespace: the socket stays unusable,
+    /// even if an interface of the same name is created. The kernel reports only that it went down.
+    ///
+    /// # Errors
+    /// The system call fails.
+    pub fn is_removed(&self) -> io::Result<bool> {
+        // SAFETY: sockaddr_ll is plain data, for which zeros are a value.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        let mut len = size_of::<libc::sockaddr_ll>() as u32;
+        let to = (&raw mut address).cast();
+        // SAFETY: the buffer is a sockaddr_ll of the length given; both live through the call.
+        Errno::result(unsafe { libc::getsockname(self.raw(), to, &raw mut len) })?;
+        Ok(address.sll_ifindex == -1)
+    }
+
     /// Returns the number of frames dropped for lack of room since the last call.
     ///
     /// # Errors

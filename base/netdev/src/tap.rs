@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use nix::errno::Errno;
@@ -18,6 +18,13 @@ const DEVICE: &str = "/dev/net/tun";
 /// It neither blocks nor allocates memory.
 #[derive(Debug)]
 pub struct TapInterface(File);
+
+/// Readable if there is a frame to receive.
+impl AsFd for TapInterface {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 impl TapInterface {
     /// Creates an interface, which is down and has a random address.

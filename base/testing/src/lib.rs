@@ -29,6 +29,7 @@ mod veth;
 
 pub mod documents;
 pub mod memory;
+pub mod powerlink;
 pub mod vectors;
 
 pub use acl::allow_writing;

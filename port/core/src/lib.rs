@@ -112,6 +112,7 @@ mod open;
 mod options;
 mod packet;
 mod port;
+mod presence;
 mod response;
 mod schedule;
 mod slot;

@@ -1,6 +1,7 @@
 //! The port: the interface between an industrial protocol stack and a back end.
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 
 use onbeat_wire::{EtherType, MacAddress};
 
@@ -119,7 +120,7 @@ impl fmt::Display for Diagnostics {
 /// An interface as an industrial protocol stack uses it. The crate's documentation lists the features of the back
 /// ends, and how the parts work together.
 ///
-/// Between opening and closing only [`Port::wait`] blocks, and only [`Port::allocate`] allocates memory.
+/// Between opening and closing only [`Port::wait`] and [`Port::wait_for`] block, and only [`Port::allocate`] allocates memory.
 pub trait Port: Send {
     /// The capabilities of this back end on this interface.
     fn capabilities(&self) -> &Capabilities;
@@ -240,8 +241,18 @@ pub trait Port: Send {
     /// returns false. Emulated launches and responses continue meanwhile. May return false early, after a signal.
     ///
     /// # Errors
-    /// As [`Port::poll`].
-    fn wait(&mut self, until: Time) -> Result<bool>;
+    /// As [`Port::poll`]; within 200 ms after the interface was removed, one that [`crate::Error::is_removed`]
+    /// identifies. If nothing is sent, no other call reports that.
+    fn wait(&mut self, until: Time) -> Result<bool> {
+        self.wait_for(until, None)
+    }
+
+    /// As [`Port::wait`]; also returns true if `other` is readable, for a stack with a second source of frames. The
+    /// port then sleeps, even with [`spin`](crate::PortOptions::spin).
+    ///
+    /// # Errors
+    /// As [`Port::wait`].
+    fn wait_for(&mut self, until: Time, other: Option<BorrowedFd<'_>>) -> Result<bool>;
 
     /// The launch clock.
     fn clock(&self) -> Clock;

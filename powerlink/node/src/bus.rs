@@ -7,6 +7,8 @@ use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Cell, Check, Counters, Distribution, Outcome, Recorder, format};
 use onbeat_wire::powerlink::{NmtCommandId, NmtState, NodeId};
 
+use crate::left_out::LeftOutCycles;
+
 /// Maximum number of recorded transitions.
 const KEPT: usize = 2000;
 
@@ -53,8 +55,7 @@ pub struct Bus {
     changes: VecDeque<(u64, Change)>,
     forgotten: u64,
     span_ns: Option<(u64, u64)>,
-    left_out: u64,
-    shortest_step_ns: u64,
+    left_out: LeftOutCycles,
     /// Answered polls without a known response time.
     untimed: u64,
 }
@@ -77,8 +78,7 @@ impl Default for Bus {
             changes: VecDeque::with_capacity(KEPT),
             forgotten: 0,
             span_ns: None,
-            left_out: 0,
-            shortest_step_ns: u64::MAX,
+            left_out: LeftOutCycles::default(),
             untimed: 0,
         }
     }
@@ -150,15 +150,13 @@ impl Bus {
     fn take(&mut self, time_ns: u64, frame: &[u8]) -> Option<Response> {
         let (first, _) = self.span_ns.unwrap_or((time_ns, time_ns));
         self.span_ns = Some((first, time_ns));
-        let Bus { observer, cycles, answers, polls, other_polls, .. } = self;
+        let Bus { observer, cycles, left_out, answers, polls, other_polls, .. } = self;
         let (mut change, mut response) = (None, None);
-        let (mut left_out, mut shortest) = (0, self.shortest_step_ns);
         observer.observe(time_ns, frame, |observation| match observation {
             Observation::Cycle { interval_ns, step_ns } => {
                 cycles.record(self.interval, interval_ns);
                 cycles.record(self.jitter, interval_ns.abs_diff(step_ns));
-                shortest = shortest.min(step_ns);
-                left_out += step_ns / shortest - 1;
+                left_out.add(interval_ns, step_ns);
             }
             Observation::Response { node, request, delay_ns } => {
                 response = Some(Response { node, request, delay_ns });
@@ -181,8 +179,6 @@ impl Bus {
             | Observation::TakenOver { .. }
             | Observation::OtherAddress { .. } => {}
         });
-        self.left_out += left_out;
-        self.shortest_step_ns = shortest;
         if let Some(change) = change {
             if self.changes.len() == KEPT {
                 self.changes.pop_front();
@@ -297,10 +293,11 @@ impl Bus {
             outcome.figure("foreign addresses", self.foreign());
         }
         outcome.figure("states", self.transitions());
-        if self.left_out > 0 {
+        let left_out = self.left_out.count();
+        if left_out > 0 {
             outcome.note(format!(
                 "by RelativeTime {} left out, or without an observed SoC",
-                format::count(self.left_out, "cycle")
+                format::count(left_out, "cycle")
             ));
         }
         if self.untimed > 0 {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use onbeat_netdev::{Namespace, udp_socket};
@@ -52,6 +53,11 @@ impl Datagrams {
             host: udp_socket(namespace, "lo", local)?,
             buffer: vec![0; LONGEST],
         })
+    }
+
+    /// Its sockets.
+    pub(crate) fn sockets(&self) -> [BorrowedFd<'_>; 2] {
+        [self.bus.as_fd(), self.host.as_fd()]
     }
 
     /// Passes datagrams to the station and sends its own; returns whether there were any.

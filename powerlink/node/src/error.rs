@@ -42,6 +42,9 @@ pub enum StartError {
     /// The interface of the virtual Ethernet.
     #[error("virtual Ethernet: {0}")]
     VirtualEthernet(#[from] onbeat_netdev::Error),
+    /// The descriptor that reports frames of the host.
+    #[error("virtual Ethernet: cannot create a descriptor to wait for frames: {0}")]
+    Poll(std::io::Error),
     /// Loose reverse path filtering of all interfaces overrides the setting of one.
     #[error(
         "virtual Ethernet: the host would also receive frames of the bus on {interface:?}, because \

@@ -5,6 +5,9 @@ use onbeat_realtime::clock::realtime_ns;
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Distribution, Recorder};
 
+/// The series of SoC.
+const SOC: &str = "SoC sent after its instant";
+
 /// Records the lateness of a node.
 #[derive(Debug)]
 pub(crate) struct Lateness {
@@ -18,8 +21,8 @@ pub(crate) struct Lateness {
 impl Lateness {
     pub(crate) fn new() -> Self {
         let mut recorder = Recorder::new();
-        let [handling, soc] = ["frame handled after its reception", "SoC sent after its instant"]
-            .map(|name| recorder.phase(name));
+        let [handling, soc] =
+            ["frame handled after its reception", SOC].map(|name| recorder.phase(name));
         Self { recorder, handling, soc, from_ns: 0 }
     }
 
@@ -49,10 +52,13 @@ impl Lateness {
         }
     }
 
-    /// The recorded series.
-    pub(crate) fn figure(&self) -> Distribution {
+    /// The recorded series; instants of SoC that were skipped count as lost.
+    pub(crate) fn figure(&self, skipped_cycles: u64) -> Distribution {
         let mut figure = self.recorder.figure();
-        figure.series.retain(|series| series.count > 0);
+        for series in &mut figure.series {
+            series.lost = if series.name == SOC { skipped_cycles } else { 0 };
+        }
+        figure.series.retain(|series| series.count > 0 || series.lost > 0);
         figure
     }
 }
@@ -67,4 +73,23 @@ pub(crate) fn since(received: Stamp) -> Option<u64> {
 /// CLOCK_REALTIME, the clock of the kernel's time stamps.
 fn now_ns() -> u64 {
     realtime_ns().unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skipped_instants_are_lost_soc() {
+        let mut lateness = Lateness::new();
+        assert_eq!(lateness.figure(0).series.len(), 0);
+        // A thread that was stopped in every cycle: no value, but no empty figure either.
+        let [only] = &lateness.figure(3).series[..] else { panic!("one series") };
+        assert_eq!((&*only.name, only.count, only.lost), (SOC, 0, 3));
+        lateness.sent_soc(700);
+        lateness.handled(Stamp { ns: u64::MAX, source: StampSource::Software }, 5);
+        let figure = lateness.figure(2);
+        let counts = figure.series.iter().map(|series| (series.count, series.lost));
+        assert_eq!(counts.collect::<Vec<_>>(), [(1, 0), (1, 2)]);
+    }
 }

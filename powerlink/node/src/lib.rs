@@ -29,6 +29,7 @@ mod file;
 mod lateness;
 mod launcher;
 mod lead;
+mod left_out;
 mod limits;
 mod outcome;
 mod port;

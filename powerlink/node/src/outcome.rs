@@ -81,7 +81,8 @@ impl<S: Station> Runner<S> {
             ("SoC sent by the port", counts.launched),
             ("polls answered by the port", counts.answered),
             ("polls answered by this process", counts.responses),
-            ("late requests not answered", counts.late),
+            ("late requests not answered", self.late_requests()),
+            ("SoC skipped after an exceeded cycle", self.skipped_cycles()),
         ];
         outcome.figure("port", Counters::named(["port", "frames"], frames));
         if let Some(others) = self.virtual_ethernet() {

@@ -44,8 +44,6 @@ pub struct Counts {
     pub answered: u64,
     /// Responses to polls that this process sent.
     pub responses: u64,
-    /// Requests that a controlled node did not answer, since their slot was over.
-    pub late: u64,
 }
 
 /// A node on a port, and its view of the bus, in one thread.
@@ -193,12 +191,22 @@ impl<S: Station> Runner<S> {
 
     /// The counters.
     pub fn counts(&self) -> Counts {
-        Counts { late: self.station.late_requests(), ..self.counts }
+        self.counts
+    }
+
+    /// Requests that a controlled node did not answer, since their slot was over.
+    pub fn late_requests(&self) -> u64 {
+        self.station.late_requests()
+    }
+
+    /// Instants of SoC at which a managing node sent none, since the cycle before exceeded its length.
+    pub fn skipped_cycles(&self) -> u64 {
+        self.station.skipped_cycles()
     }
 
     /// The lateness of this process: of the handling of received frames, and of SoC.
     pub fn lateness(&self) -> Distribution {
-        self.lateness.figure()
+        self.lateness.figure(self.skipped_cycles())
     }
 
     /// The counters of the port.
@@ -318,7 +326,11 @@ impl<S: Station> Runner<S> {
                     self.receive_actively(deadline.min(Time(window.until_ns)))?;
                 }
             }
-            _ => drop(unless_down(self.port.wait(deadline))?),
+            _ => {
+                let station = &self.station;
+                let other = self.others.as_ref().and_then(|others| others.awaited(station));
+                unless_down(self.port.wait_for(deadline, other))?;
+            }
         }
         Ok(())
     }

@@ -75,6 +75,11 @@ pub trait Station: Node + Send {
         0
     }
 
+    /// The number of instants of SoC at which a managing node sent none, since the cycle before exceeded its length.
+    fn skipped_cycles(&self) -> u64 {
+        0
+    }
+
     /// The boot of each node of a managing node.
     fn boots(&self) -> Vec<BootRecord> {
         Vec::new()
@@ -324,6 +329,10 @@ impl Station for ManagingNode {
 
     fn foreign_frames(&self) -> u64 {
         ManagingNode::foreign_frames(self)
+    }
+
+    fn skipped_cycles(&self) -> u64 {
+        ManagingNode::skipped_cycles(self)
     }
 
     fn boots(&self) -> Vec<BootRecord> {

@@ -1,10 +1,14 @@
 //! The node as a host of an IP network: a TAP interface whose frames use the asynchronous phase.
 
 use std::fs;
+use std::io;
 use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd};
 
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use onbeat_netdev::{Handle, Namespace, TapInterface};
 use onbeat_powerlink::ethernet;
+use onbeat_powerlink::nmt::State;
 use onbeat_wire::ethernet::HEADER_LEN;
 use onbeat_wire::{EtherType, MacAddress};
 
@@ -38,6 +42,8 @@ pub(crate) struct VirtualEthernet {
     buffer: Vec<u8>,
     passed: EthernetCounts,
     datagrams: Datagrams,
+    /// Readable if the interface or a socket of the datagrams is.
+    readable: Epoll,
     _quiet: Option<StackIsolation>,
 }
 
@@ -60,12 +66,14 @@ impl VirtualEthernet {
         handle.set_ipv6(name, false)?;
         handle.add_address(name, address.into(), ethernet::MASK.to_bits().leading_ones() as u8)?;
         handle.set_up(name)?;
+        let datagrams = Datagrams::open(namespace, name, address)?;
         Ok(VirtualEthernet {
+            readable: readable(&tap, &datagrams).map_err(StartError::Poll)?,
             tap,
             name: name.to_owned(),
             removed: false,
             address,
-            datagrams: Datagrams::open(namespace, name, address)?,
+            datagrams,
             buffer: vec![0; HEADER_LEN + mtu],
             passed: EthernetCounts::default(),
             _quiet: quiet,
@@ -96,6 +104,13 @@ impl VirtualEthernet {
         served || self.passed.from_host != before
     }
 
+    /// The descriptor for which the node's thread waits besides its port: in BASIC_ETHERNET no frames of a cycle wake it.
+    pub(crate) fn awaited(&self, station: &impl Station) -> Option<BorrowedFd<'_>> {
+        // Frames that it does not accept would wake it again and again.
+        let accepts = station.state() == State::BasicEthernet && station.has_room();
+        (accepts && !self.removed).then(|| self.readable.0.as_fd())
+    }
+
     /// Passes a frame of the bus to the host, unless it is POWERLINK's.
     pub(crate) fn heard(&mut self, frame: &[u8]) {
         let is_powerlink = EtherType::POWERLINK.0.to_be_bytes();
@@ -124,6 +139,14 @@ impl VirtualEthernet {
     pub(crate) fn passed(&self) -> EthernetCounts {
         self.passed
     }
+}
+
+fn readable(tap: &TapInterface, datagrams: &Datagrams) -> io::Result<Epoll> {
+    let readable = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+    for fd in datagrams.sockets().into_iter().chain([tap.as_fd()]) {
+        readable.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+    }
+    Ok(readable)
 }
 
 fn removal(name: &str) -> String {
@@ -188,4 +211,60 @@ fn reverse_path(handle: &Handle, of: &str, to: Option<&str>) -> Result<Option<St
         Ok(Some(before))
     })?;
     done.map_err(|source| StartError::Setting { path, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use nix::sys::epoll::EpollTimeout;
+    use onbeat_powerlink::Node;
+    use onbeat_powerlink::cn::{Config, ControlledNode};
+    use onbeat_powerlink::od::profile::{self, Identity};
+    use onbeat_powerlink::sdo::UDP_PORT;
+    use onbeat_testing::{Feature, require_all};
+    use onbeat_wire::powerlink::NodeId;
+
+    use super::*;
+
+    /// Longest wait for an event that always comes, in milliseconds.
+    const BOUND_MS: u16 = 10_000;
+
+    impl VirtualEthernet {
+        fn is_readable(&self, timeout_ms: u16) -> bool {
+            let mut events = [EpollEvent::empty()];
+            self.readable.wait(&mut events, EpollTimeout::from(timeout_ms)).unwrap() > 0
+        }
+    }
+
+    /// Frames and datagrams of the host end a wait in BASIC_ETHERNET, and only there.
+    #[test]
+    fn frames_and_datagrams_of_the_host_end_a_wait() {
+        if !require_all(&[Feature::Root, Feature::Veth]) {
+            return;
+        }
+        let namespace = Namespace::with_loopback().unwrap();
+        let objects = profile::controlled_node(&Identity::default(), 1).unwrap();
+        let mac = MacAddress([2, 0, 0, 0, 0, 1]);
+        let mut node = ControlledNode::new(Config { node: NodeId(1), mac, objects }).unwrap();
+        node.serve_datagrams();
+        node.start(0);
+        let mut host = VirtualEthernet::create(&namespace, "plk0", &node, mac, None).unwrap();
+        assert!(host.awaited(&node).is_none(), "in NOT_ACTIVE");
+        node.handle_deadline(node.next_deadline_ns().unwrap());
+        assert!(host.awaited(&node).is_some());
+
+        let program = namespace.run(|| UdpSocket::bind((host.address, 0))).unwrap().unwrap();
+        for to in [host.address, Ipv4Addr::new(192, 168, 100, 7)] {
+            assert!(!host.is_readable(0), "before a datagram to {to}");
+            program.send_to(b"datagram", (to, UDP_PORT)).unwrap();
+            assert!(host.is_readable(BOUND_MS), "a datagram to {to}");
+            while host.is_readable(0) {
+                host.serve(0, &mut node);
+                while node.poll_transmit().is_some() {}
+            }
+        }
+        host.removed = true;
+        assert!(host.awaited(&node).is_none(), "an interface that was removed is always readable");
+    }
 }

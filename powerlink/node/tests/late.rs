@@ -1,4 +1,4 @@
-//! A controlled node whose thread was stopped, on a cable with a scripted managing node.
+//! A node whose thread was stopped: a controlled node on a cable with a scripted managing node, or a managing node.
 //!
 //! ```text
 //!   script "mn" ------------ "cn" controlled node
@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use onbeat_link::Backend;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 use onbeat_powerlink::cn::ControlledNode;
+use onbeat_powerlink::mn::ManagingNode;
 use onbeat_powerlink_node::{File, NodePlacement, Runner, Sender, Simulation};
+use onbeat_realtime::clock::now_ns;
 use onbeat_report::figure::DistributionSeries;
 use onbeat_report::{Figure, Outcome, Run};
 use onbeat_testing::{Feature, RawSocket, require_all};
@@ -155,7 +157,7 @@ fn only_the_newest_request_is_answered() {
     runner.run(|_| (), go_on).unwrap();
     // StatusResponse, then PRes and IdentResponse.
     assert_eq!(script.kinds(), [(6, 2), (4, 0), (6, 1)]);
-    assert_eq!(runner.counts().late, 5);
+    assert_eq!(runner.late_requests(), 5);
     let outcome = result(&mut runner);
     let Some(Figure::Counters(port)) = outcome.figures.get("port") else { panic!() };
     let late = ["late requests not answered".into(), 5_u64.into()];
@@ -212,6 +214,44 @@ fn a_late_response_is_late_in_the_result() {
     }
     let submitted = series(&outcome, "response time", "PRes of node 1 (without driver)");
     assert_eq!(submitted, None, "each response is stamped");
+}
+
+/// A managing node, alone on the cable, whose thread does not run for some cycles.
+#[test]
+fn skipped_cycles_are_counted_beside_the_lateness_of_soc() {
+    const CYCLE_NS: u64 = 10_000_000;
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let script = Script::new();
+    let network = NETWORK.replace("cycle-us = 10000000", "cycle-us = 10000");
+    let file = File::parse(&network, "network").unwrap_or_else(|error| panic!("{error}"));
+    let place = NodePlacement {
+        namespace: script.handles[0].namespace(),
+        interface: "mn",
+        backend: Backend::Packet,
+        sender: Sender::Process,
+        virtual_ethernet: None,
+    };
+    let mut runner = file.managing(&place).unwrap();
+    let process = |node: &mut ManagingNode| {
+        let until_ns = node.next_soc_ns() + 5 * CYCLE_NS;
+        while node.skipped_cycles() == 0 && now_ns() < until_ns {
+            std::hint::spin_loop();
+        }
+    };
+    let go_on = |node: &ManagingNode| node.skipped_cycles() == 0 && script.begun.elapsed() < BOUND;
+    runner.run(process, go_on).unwrap();
+    let skipped = runner.skipped_cycles();
+    // The first one is sent, late.
+    assert!(skipped >= 5, "{skipped}");
+    let mut outcome = Run::begin("test").finish();
+    runner.report(&Simulation::default(), &mut outcome).unwrap();
+    let soc = series(&outcome, "lateness", "SoC sent after its instant").expect("the series");
+    assert_eq!(soc.lost, skipped);
+    let Some(Figure::Counters(port)) = outcome.figures.get("port") else { panic!() };
+    let row = ["SoC skipped after an exceeded cycle".into(), skipped.into()];
+    assert!(port.rows.iter().any(|found| found[..] == row), "{:?}", port.rows);
 }
 
 /// AF_XDP has no time stamps of transmissions.

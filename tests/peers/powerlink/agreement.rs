@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use onbeat_delay::capture::Reader;
+use onbeat_testing::powerlink::Case;
 use onbeat_testing::root;
 use onbeat_wire::powerlink::{Message, NmtState};
 use serde_json::Value;
@@ -15,10 +16,6 @@ use toml::Table;
 use super::bus::output;
 use crate::common::powerlink::row;
 use crate::common::program;
-use fields::Case;
-
-#[path = "../../../base/wire/tests/wire/powerlink_fields.rs"]
-mod fields;
 
 /// States that a frame can report.
 const STATES: [NmtState; 10] = [

@@ -3,5 +3,4 @@
 mod no_panic;
 mod observe;
 mod powerlink;
-mod powerlink_fields;
 mod vectors;

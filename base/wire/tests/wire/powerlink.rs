@@ -3,12 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use onbeat_testing::powerlink::Case;
 use onbeat_testing::vectors::{self, octets};
 use onbeat_wire::powerlink::{Abort, Message, MessageError};
 use proptest::prelude::*;
 use serde::Deserialize;
-
-use crate::powerlink_fields::Case;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,7 +6,7 @@ mod netlink;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Handle, Namespace};
@@ -17,7 +17,7 @@ use self::{
     netlink::{Failure, Netlink},
 };
 use crate::exclusive::lock;
-use crate::packet::FrameSource;
+use crate::packet::{FrameSource, WakeReason};
 use crate::response::Responses;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::{
@@ -338,7 +338,7 @@ impl Port for ModulePort {
         None
     }
 
-    fn wait(&mut self, until: Time) -> Result<bool> {
+    fn wait_for(&mut self, until: Time, other: Option<BorrowedFd<'_>>) -> Result<bool> {
         loop {
             if self.pump()? {
                 return Ok(true);
@@ -347,10 +347,15 @@ impl Port for ModulePort {
             if now >= until {
                 return Ok(false);
             }
-            if self.spin {
+            self.receiver.check_presence(now)?;
+            if self.spin && other.is_none() {
                 std::hint::spin_loop();
-            } else if !self.receiver.sleep(until.since(now), Some(self.owner.as_fd()))? {
-                return Ok(false);
+                continue;
+            }
+            match self.receiver.sleep(until.since(now), Some(self.owner.as_fd()), other)? {
+                WakeReason::Signal => return Ok(false),
+                WakeReason::Other => return Ok(true),
+                WakeReason::Ready | WakeReason::Error => {}
             }
         }
     }

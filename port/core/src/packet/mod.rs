@@ -26,6 +26,7 @@ pub(crate) use self::socket::{WakeReason, sleep};
 use crate::clock;
 use crate::error::failed;
 use crate::exclusive::{lock, refuse_foreign_program};
+use crate::presence::{self, PresenceCheck};
 use crate::response::Responses;
 use crate::schedule::Schedule;
 use crate::slot::{MIN_FRAME, Slots, next_port};
@@ -91,6 +92,7 @@ pub struct PacketPort {
     // Unmapped before the socket is closed.
     ring: Ring,
     socket: Socket,
+    presence: PresenceCheck,
     /// The lock of the port itself; [`crate::ModulePort`] has its own.
     _lock: Option<InterfaceLock>,
 }
@@ -198,6 +200,7 @@ impl PacketPort {
             txtime,
             ring,
             socket,
+            presence: PresenceCheck::default(),
             _lock: lock,
         };
         // Before the socket receives: no other frame gets into the ring.
@@ -332,20 +335,30 @@ impl PacketPort {
         Ok(())
     }
 
-    /// Sleeps until an event occurs, or for `timeout_ns`; returns false after a signal. `other`: another descriptor
-    /// to wait for.
-    pub(crate) fn sleep(&mut self, timeout_ns: u64, other: Option<BorrowedFd<'_>>) -> Result<bool> {
+    /// Checks at intervals whether the interface is present.
+    pub(crate) fn check_presence(&mut self, now: Time) -> Result<()> {
+        let check = failed(&self.interface, "wait for frames");
+        self.presence.check(now, &self.socket).map_err(check)
+    }
+
+    /// Sleeps until an event occurs, or for `timeout_ns`, or until the next check of the interface is due; returns
+    /// the reason, which is no error. `own`: a further descriptor of the port; `other`: one of its caller.
+    pub(crate) fn sleep(
+        &mut self,
+        timeout_ns: u64,
+        own: Option<BorrowedFd<'_>>,
+        other: Option<BorrowedFd<'_>>,
+    ) -> Result<WakeReason> {
+        let timeout_ns = timeout_ns.min(presence::INTERVAL_NS);
         let wait = failed(&self.interface, "wait for the packet socket");
-        match self.socket.wait(timeout_ns, other).map_err(wait)? {
-            WakeReason::Ready => Ok(true),
-            WakeReason::Signal => Ok(false),
-            WakeReason::Error => {
-                self.read_confirmations(None)?;
-                let take = failed(&self.interface, "read the socket's error");
-                self.socket.take_error().map_err(take)?;
-                Ok(true)
-            }
+        let reason = self.socket.wait(timeout_ns, own, other).map_err(wait)?;
+        if reason == WakeReason::Error {
+            self.read_confirmations(None)?;
+            let take = failed(&self.interface, "read the socket's error");
+            self.socket.take_error().map_err(take)?;
+            return Ok(WakeReason::Ready);
         }
+        Ok(reason)
     }
 
     /// The multicast addresses that it receives.
@@ -483,7 +496,7 @@ impl Port for PacketPort {
         self.schedule.next_deadline().map(|launch| Time(launch.0.saturating_sub(ahead)))
     }
 
-    fn wait(&mut self, until: Time) -> Result<bool> {
+    fn wait_for(&mut self, until: Time, other: Option<BorrowedFd<'_>>) -> Result<bool> {
         loop {
             if self.pump()? {
                 return Ok(true);
@@ -492,13 +505,16 @@ impl Port for PacketPort {
             if now >= until {
                 return Ok(false);
             }
-            if self.options.spin {
+            self.check_presence(now)?;
+            if self.options.spin && other.is_none() {
                 std::hint::spin_loop();
                 continue;
             }
             let deadline = self.next_deadline().map_or(until, |launch| launch.min(until));
-            if !self.sleep(deadline.since(now), None)? {
-                return Ok(false);
+            match self.sleep(deadline.since(now), None, other)? {
+                WakeReason::Signal => return Ok(false),
+                WakeReason::Other => return Ok(true),
+                WakeReason::Ready | WakeReason::Error => {}
             }
         }
     }

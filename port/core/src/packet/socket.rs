@@ -98,16 +98,14 @@ impl Socket {
         Ok(Some(control::news(&control.0[..len])))
     }
 
-    /// Waits for a frame, a confirmation or an error for at most `timeout_ns`, or until `other` is readable.
+    /// Waits for a frame, a confirmation or an error for at most `timeout_ns`, or until `own` or `other` is readable.
     pub(super) fn wait(
         &self,
         timeout_ns: u64,
+        own: Option<BorrowedFd<'_>>,
         other: Option<BorrowedFd<'_>>,
     ) -> io::Result<WakeReason> {
-        // poll ignores negative descriptors.
-        let mut polled = [self.raw(), other.map_or(-1, |other| other.as_raw_fd())]
-            .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-        sleep(&mut polled, timeout_ns)
+        sleep(self.inner.as_fd(), own, other, timeout_ns)
     }
 
     fn raw(&self) -> c_int {
@@ -130,13 +128,26 @@ pub(crate) enum WakeReason {
     Ready,
     /// The error queue has an entry, or the socket an error.
     Error,
+    /// The descriptor of the caller is readable.
+    Other,
     /// A signal.
     Signal,
 }
 
-/// Waits for one of several descriptors for at most `timeout_ns`. Errors of the first are reported; those of the
-/// others are reported when they are read.
-pub(crate) fn sleep(polled: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<WakeReason> {
+/// Waits for a socket, a further descriptor of its port or one of the port's caller for at most `timeout_ns`. Errors of
+/// the socket are reported; those of the others are reported when they are read.
+pub(crate) fn sleep(
+    socket: BorrowedFd<'_>,
+    own: Option<BorrowedFd<'_>>,
+    other: Option<BorrowedFd<'_>>,
+    timeout_ns: u64,
+) -> io::Result<WakeReason> {
+    // poll ignores negative descriptors.
+    let mut polled = [Some(socket), own, other].map(|fd| libc::pollfd {
+        fd: fd.map_or(-1, |fd| fd.as_raw_fd()),
+        events: libc::POLLIN,
+        revents: 0,
+    });
     const SECOND: u64 = 1_000_000_000;
     // SAFETY: timespec is plain data, for which zeros are valid.
     let mut timeout: libc::timespec = unsafe { zeroed() };
@@ -152,6 +163,10 @@ pub(crate) fn sleep(polled: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<
             _ => Err(error),
         };
     }
-    let failed = polled.first().is_some_and(|first| first.revents & libc::POLLERR != 0);
-    Ok(if failed { WakeReason::Error } else { WakeReason::Ready })
+    let [socket, _, other] = polled.map(|polled| polled.revents);
+    Ok(match (socket, other) {
+        (socket, _) if socket & libc::POLLERR != 0 => WakeReason::Error,
+        (_, 0) => WakeReason::Ready,
+        _ => WakeReason::Other,
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use libc::{SOL_PACKET, SOL_SOCKET, TP_STATUS_TS_RAW_HARDWARE, sockaddr_ll, tpacket2_hdr};
@@ -235,9 +235,7 @@ impl CaptureSocket {
     /// # Errors
     /// A refusal of the kernel.
     pub fn wait(&self, timeout_ns: u64) -> Result<bool> {
-        let fd = self.socket.as_fd().as_raw_fd();
-        let mut polled = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-        let waited = sleep(&mut polled, timeout_ns);
+        let waited = sleep(self.socket.as_fd(), None, None, timeout_ns);
         let woken = waited.map_err(failed(&self.interface, "wait for frames"))?;
         if woken != WakeReason::Error {
             return Ok(true);

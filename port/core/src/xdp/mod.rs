@@ -7,7 +7,7 @@ mod shared_state;
 
 use std::fmt;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use onbeat_bpf::UnloadedObject;
@@ -19,6 +19,7 @@ use self::peer::VethPeer;
 use self::records::{Records, ring_size};
 use self::shared_state::{SharedResponses, SharedSlots, SharedState};
 use crate::error::failed;
+use crate::packet::WakeReason;
 use crate::response::Responses;
 use crate::xsk::{AfXdpPort, Arrival, BackendProgram, PortBase, of_tai};
 use crate::{
@@ -235,14 +236,17 @@ impl AfXdpPort for XdpPort {
         self.base.has_confirmation()
     }
 
-    fn sleep(&mut self, until: Time) -> Result<bool> {
+    fn sleep(&mut self, until: Time, other: Option<BorrowedFd<'_>>) -> Result<WakeReason> {
         self.state.set_process(match self.base.options.wake_when_answered {
             true => port_process::PORT_WAITS_FOR_ALL,
             false => port_process::PORT_WAITS_FOR_UNANSWERED,
         });
         // Frames that arrived before the program was notified are read now; later ones wake this process.
-        let result =
-            if self.pump() { Ok(true) } else { self.base.sleep(until, Some(self.records.as_fd())) };
+        let result = if self.pump() {
+            Ok(WakeReason::Ready)
+        } else {
+            self.base.sleep(until, Some(self.records.as_fd()), other)
+        };
         self.state.set_process(port_process::PORT_AWAKE);
         result
     }

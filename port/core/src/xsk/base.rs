@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use onbeat_bpf::UnloadedObject;
 use onbeat_host::InterfaceLock;
@@ -20,6 +20,7 @@ use crate::clock;
 use crate::error::failed;
 use crate::exclusive::lock;
 use crate::packet::{MAX_MULTICAST, WakeReason, sleep};
+use crate::presence::{self, PresenceCheck};
 use crate::schedule::Schedule;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::transmissions::TransmissionTracker;
@@ -91,8 +92,9 @@ pub(crate) struct PortBase {
     /// Own chunks that hold no frame.
     pub(crate) free: Vec<usize>,
     look_ns: u64,
-    /// Only for multicast memberships of the NIC: it receives no frames.
+    /// Receives no frames: for multicast memberships of the NIC, and for the presence of the interface.
     memberships: PacketSocket,
+    presence: PresenceCheck,
     // Detached from the interface before the socket is closed.
     pub(crate) program: Program,
     socket: XskSocket,
@@ -130,6 +132,7 @@ impl PortBase {
             .run(|| (PacketSocket::open(link.index), XskSocket::open(link.index, chunks, copy)))?;
         let memberships = memberships
             .map_err(failed(interface, "open a packet socket (requires CAP_NET_RAW)"))?;
+        memberships.bind(0).map_err(failed(interface, "bind the packet socket"))?;
         let socket = socket.map_err(|(operation, error)| failed(interface, operation)(error))?;
         program
             .deliver_to(socket.as_fd())
@@ -159,6 +162,7 @@ impl PortBase {
             free: (chunks.receive + chunks.transmit..all).collect(),
             look_ns: LOOK_NS.0,
             memberships,
+            presence: PresenceCheck::default(),
             program,
             socket,
             options,
@@ -398,28 +402,29 @@ impl PortBase {
         Ok(self.diagnostics)
     }
 
-    /// Sleeps until a frame arrives, at the socket or at `other`, or until `until` or a launch is due; returns
-    /// false after a signal. Events without a wakeup are polled in between.
-    pub(crate) fn sleep(&mut self, until: Time, other: Option<BorrowedFd<'_>>) -> Result<bool> {
+    /// Checks at intervals whether the interface is present.
+    pub(crate) fn check_presence(&mut self, now: Time) -> Result<()> {
+        let check = failed(&self.interface, "wait for frames");
+        self.presence.check(now, &self.memberships).map_err(check)
+    }
+
+    /// Sleeps until a frame arrives, at the socket or at `own`, or until `until`, a launch or the next check of the
+    /// interface is due, or `other` is readable; returns the reason. Events without a wakeup are polled in between.
+    pub(crate) fn sleep(
+        &mut self,
+        until: Time,
+        own: Option<BorrowedFd<'_>>,
+        other: Option<BorrowedFd<'_>>,
+    ) -> Result<WakeReason> {
         let now = self.now();
         let deadline = self.schedule.next_deadline().map_or(until, |launch| launch.min(until));
-        let mut timeout = deadline.since(now);
+        let mut timeout = deadline.since(now).min(presence::INTERVAL_NS);
         if self.sent.expects() {
             timeout = timeout.min(self.look_ns);
             self.look_ns = (2 * self.look_ns).min(LOOK_NS.1);
         }
-        let polled = |fd: BorrowedFd<'_>| libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let socket = polled(self.socket.as_fd());
-        let woken = match other {
-            Some(other) => sleep(&mut [socket, polled(other)], timeout),
-            None => sleep(&mut [socket], timeout),
-        };
-        let woken = woken.map_err(failed(&self.interface, "wait for the AF_XDP socket"))?;
-        Ok(woken != WakeReason::Signal)
+        sleep(self.socket.as_fd(), own, other, timeout)
+            .map_err(failed(&self.interface, "wait for the AF_XDP socket"))
     }
 }
 

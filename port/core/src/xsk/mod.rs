@@ -11,6 +11,7 @@ mod socket;
 mod stamp;
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 
 use onbeat_netdev::{Namespace, XdpMode};
 
@@ -23,6 +24,7 @@ pub(crate) use self::rings::{
     wake_transmit,
 };
 pub(crate) use self::stamp::of_tai;
+use crate::packet::WakeReason;
 use crate::response::Responses;
 use crate::{Backend, Cause, PortOptions, Result, Time};
 
@@ -115,7 +117,7 @@ impl AfXdpPort for XskPort {
         self.base.has_confirmation()
     }
 
-    fn sleep(&mut self, until: Time) -> Result<bool> {
-        self.base.sleep(until, None)
+    fn sleep(&mut self, until: Time, other: Option<BorrowedFd<'_>>) -> Result<WakeReason> {
+        self.base.sleep(until, None, other)
     }
 }

@@ -1,8 +1,11 @@
 //! Operations common to ports over AF_XDP: they differ only in their responses.
 
+use std::os::fd::BorrowedFd;
+
 use onbeat_wire::MacAddress;
 
 use super::PortBase;
+use crate::packet::WakeReason;
 use crate::response::Responses;
 use crate::{
     Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Filter, Port, ReceivedFrame,
@@ -18,8 +21,8 @@ pub(crate) trait AfXdpPort: Send {
     /// Performs due work, and processes received frames. Returns true if there is something for the caller.
     fn pump(&mut self) -> bool;
 
-    /// Sleeps until an event occurs; returns false after a signal.
-    fn sleep(&mut self, until: Time) -> Result<bool>;
+    /// Sleeps until an event occurs, or `other` is readable; returns the reason.
+    fn sleep(&mut self, until: Time, other: Option<BorrowedFd<'_>>) -> Result<WakeReason>;
 
     /// Updates the frame of a slot.
     fn slot_updated(&mut self, _slot: Slot, _frame: &[u8]) {}
@@ -127,19 +130,25 @@ impl<T: AfXdpPort> Port for T {
         self.parts().0.schedule.next_deadline()
     }
 
-    fn wait(&mut self, until: Time) -> Result<bool> {
+    fn wait_for(&mut self, until: Time, other: Option<BorrowedFd<'_>>) -> Result<bool> {
         loop {
             if self.pump() {
                 return Ok(true);
             }
-            let base = self.parts().0;
-            if base.now() >= until {
+            let base = self.parts_mut().0;
+            let now = base.now();
+            if now >= until {
                 return Ok(false);
             }
-            if base.options.spin {
+            base.check_presence(now)?;
+            if base.options.spin && other.is_none() {
                 std::hint::spin_loop();
-            } else if !self.sleep(until)? {
-                return Ok(false);
+                continue;
+            }
+            match self.sleep(until, other)? {
+                WakeReason::Signal => return Ok(false),
+                WakeReason::Other => return Ok(true),
+                WakeReason::Ready | WakeReason::Error => {}
             }
         }
     }

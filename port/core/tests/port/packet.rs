@@ -6,7 +6,7 @@
 //! ```
 
 use crate::common::conformance::{ETHER_TYPE, conformance, frame};
-use crate::common::{BOUND, Cable, go_down_and_come_back, raw_socket};
+use crate::common::{BOUND, Cable, go_down_and_come_back, raw_socket, removal_is_reported_by_wait};
 use onbeat_link::{Capability, Clock, Feature, PacketPort, Port, PortOptions, StampSource};
 use onbeat_testing::RawSocket;
 use onbeat_testing::{Feature as Needs, require_all};
@@ -108,6 +108,16 @@ fn a_link_down_is_reported_and_survived() {
 
     go_down_and_come_back(&cable, &mut port, slot, 1);
     one_each_way(&mut port, &mut raw_socket(&cable.far, "f0"));
+}
+
+#[test]
+fn a_removed_interface_is_reported_by_wait() {
+    if !require_all(&[Needs::Root, Needs::Veth]) || !Cable::goes_away() {
+        return;
+    }
+    let cable = Cable::new();
+    let (mut port, _) = open(&cable, options());
+    removal_is_reported_by_wait(&cable, &mut port);
 }
 
 /// Frames in each direction, each with its confirmation.

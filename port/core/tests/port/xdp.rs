@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use crate::common::conformance::{Peer, conformance, frame};
 use crate::common::xdp::{self, next_frame, options};
-use crate::common::{BOUND, Cable, raw_socket};
+use crate::common::{BOUND, Cable, raw_socket, removal_is_reported_by_wait};
 use onbeat_link::{
     Capability, Cause, Clock, Confirmation, Feature, Filter, Outcome, Port, PortOptions, Slot,
     XdpPort,
@@ -117,6 +117,16 @@ fn features_shared_with_xsk_work() {
     xdp::the_stack_receives_other_frames(&bench.cable.near, &mut port, &mut peer);
     xdp::stamps_are_of_the_packet_sockets_clock(&mut port, &mut peer);
     xdp::link_down_is_reported_and_survived(&bench.cable, &mut port);
+}
+
+#[test]
+fn a_removed_interface_is_reported_by_wait() {
+    if !Cable::goes_away() {
+        return;
+    }
+    let Some(bench) = Bench::new() else { return };
+    let (mut port, _) = bench.open(options());
+    removal_is_reported_by_wait(&bench.cable, &mut port);
 }
 
 #[test]

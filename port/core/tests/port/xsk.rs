@@ -7,7 +7,7 @@
 
 use crate::common::conformance::conformance;
 use crate::common::xdp::{self, options};
-use crate::common::{Cable, raw_socket};
+use crate::common::{Cable, raw_socket, removal_is_reported_by_wait};
 use onbeat_link::{Capability, Clock, Feature, Port, PortOptions, XskPort};
 use onbeat_netdev::XdpMode;
 use onbeat_testing::RawSocket;
@@ -88,6 +88,16 @@ fn a_link_down_is_reported_and_survived() {
     let cable = Cable::new();
     let (mut port, _) = open(&cable, options());
     xdp::link_down_is_reported_and_survived(&cable, &mut port);
+}
+
+#[test]
+fn a_removed_interface_is_reported_by_wait() {
+    if !can_run() || !Cable::goes_away() {
+        return;
+    }
+    let cable = Cable::new();
+    let (mut port, _) = open(&cable, options());
+    removal_is_reported_by_wait(&cable, &mut port);
 }
 
 #[test]

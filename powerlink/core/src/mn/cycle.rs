@@ -144,6 +144,7 @@ impl ManagingNode {
             let missed = (now_ns - self.soc_ns).div_ceil(self.cycle_ns.max(1));
             let missed = missed.max(self.timing.suspended_cycles);
             self.soc_ns += missed * self.cycle_ns;
+            self.skipped_cycles += missed;
             // The next cycle starts later; if this happens too often, the network restarts.
             self.cycle_failed = exceeded.error(&mut self.od);
             self.events.push_back(Event::CycleExceeded);

@@ -283,6 +283,8 @@ pub struct ManagingNode {
     missing_reported: bool,
     /// The cycle was exceeded too often: the network restarts instead of the next cycle.
     cycle_failed: bool,
+    /// Instants of SoC without one, since the cycle before exceeded its length.
+    skipped_cycles: u64,
     /// The application permits the next state.
     allowed: bool,
 }
@@ -336,6 +338,7 @@ impl ManagingNode {
             foreign_reports: ReportInterval::default(),
             missing_reported: false,
             cycle_failed: false,
+            skipped_cycles: 0,
             allowed: false,
             od,
         })

@@ -55,6 +55,11 @@ impl ManagingNode {
         (self.phase == Phase::Soc).then_some((self.soc_ns, self.cycle_ns))
     }
 
+    /// The number of instants of SoC that passed without one, since the cycle before exceeded its length.
+    pub fn skipped_cycles(&self) -> u64 {
+        self.skipped_cycles
+    }
+
     /// The number of received frames of other managing nodes.
     pub fn foreign_frames(&self) -> u64 {
         self.foreign_frames

@@ -25,6 +25,10 @@ pub use observation::{Frames, Identity, Node, Observation, Request, Requests};
 /// polls only nodes that were identified, and stops after fewer losses by default (0x1C0B/3).
 const HIDDEN_POLLS: u64 = 16;
 
+/// Difference between the increment of RelativeTime and the observed interval beyond which they are not one cycle: a
+/// managing node was restarted or its time was set, or a SoC is forged. Cycles are deferred by less.
+const JUMP_NS: u64 = 1_000_000_000;
+
 /// A request that the managing node waits for.
 #[derive(Debug, Clone, Copy)]
 struct PendingRequest {
@@ -117,6 +121,12 @@ impl Observer {
             self.frames.malformed += 1;
             return;
         };
+        // A redundant managing node sends them with the id of the managing node as well.
+        let of_manager = matches!(message.body, Body::Soc(_) | Body::Preq(_) | Body::Soa(_));
+        if of_manager && message.source != NodeId::MN {
+            self.frames.malformed += 1;
+            return;
+        }
         self.frames.count(&message.body);
         if !self.is_of_node(time_ns, header.source(), &message, &mut report) {
             return;
@@ -312,8 +322,12 @@ impl Observer {
         let step_us = soc.relative_time_us.checked_sub(last.relative_time_us);
         let Some(step_us) = step_us.filter(|step| *step > 0) else { return };
         let interval_ns = time_ns.saturating_sub(last_ns);
+        let step_ns = step_us.saturating_mul(1000);
+        if interval_ns.abs_diff(step_ns) > JUMP_NS {
+            return;
+        }
         self.cycle_ns = interval_ns;
-        report(Observation::Cycle { interval_ns, step_ns: step_us.saturating_mul(1000) });
+        report(Observation::Cycle { interval_ns, step_ns });
     }
 
     fn node(&mut self, node: NodeId) -> &mut Node {

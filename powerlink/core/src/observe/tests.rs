@@ -261,6 +261,42 @@ fn a_restart_of_the_managing_node_is_not_a_cycle() {
 }
 
 #[test]
+fn a_jump_of_relative_time_is_not_a_cycle() {
+    let cycle = Observation::Cycle { interval_ns: 1_000_000, step_ns: 1_000_000 };
+    let far = u64::MAX - 1;
+    let frames = [0, 1_000, 2_000, far, 4_000, 5_000].map(soc);
+    let frames: Vec<_> = (0..).map(|cycle| cycle * 1_000_000).zip(frames).collect();
+    // Neither the step to it nor the one back.
+    assert_eq!(seen(&mut Observer::new(), &frames), [cycle; 3]);
+}
+
+/// The start of cycles, polls and SoA are frames of the managing node only.
+#[test]
+fn frames_of_the_managing_node_with_another_id_have_no_effect() {
+    let with_id = |id: u8, mut frame: Vec<u8>| {
+        (frame[11], frame[16]) = (id, id);
+        frame
+    };
+    let mut observer = Observer::new();
+    let cycle = Observation::Cycle { interval_ns: 1_000_000, step_ns: 1_000_000 };
+    let frames = [
+        (0, soc(1_000)),
+        (10, preq(CN)),
+        (300_000, with_id(5, soc(1_001))),
+        (300_010, with_id(5, preq(NodeId(7)))),
+        (300_020, with_id(5, soa(RequestedService::IDENT_REQUEST, NodeId(8)))),
+        (300_030, pres(CN_MAC, NmtState::OPERATIONAL)),
+        (1_000_000, soc(2_000)),
+    ];
+    let reported = seen(&mut observer, &frames);
+    let response = Observation::Response { node: CN, request: Request::Poll, delay_ns: 300_020 };
+    assert!(reported.contains(&response) && reported.contains(&cycle), "{reported:?}");
+    assert_eq!(observer.nodes().keys().collect::<Vec<_>>(), [&CN, &NodeId::MN]);
+    let Frames { soc, preq, soa, malformed, .. } = *observer.frames();
+    assert_eq!((soc, preq, soa, malformed), (2, 1, 0, 3));
+}
+
+#[test]
 fn malformed_frames_are_counted() {
     let mut observer = Observer::new();
     let mut unknown = soc(0);

@@ -192,7 +192,8 @@ impl Client {
         }
     }
 
-    /// Aborts the request in progress, at the peer as well, and starts the next one.
+    /// Aborts the request in progress, at the peer as well, and starts the next one. Frames of the request that are
+    /// still in `out` are removed.
     pub fn abort(
         &mut self,
         now_ns: u64,
@@ -259,14 +260,22 @@ impl Client {
                 self.endpoint.acknowledge_if_due(out);
             }
         }
-        let mine = command.response && command.transaction == self.transaction;
+        let mine = command.response
+            && command.transaction == self.transaction
+            && (command.abort || command.command != CommandId::NIL);
         if !mine || !self.under_way {
             return None;
         }
+        let requested = self.requests.front()?.command();
         let response = match command.abort_code() {
             Some(abort) => {
-                self.endpoint.cancel(self.transaction);
+                self.endpoint.cancel(self.transaction, out);
                 Err(abort)
+            }
+            // A response to another command has another meaning.
+            None if command.command != requested => {
+                self.abort_peer(now_ns, Abort::UNKNOWN_COMMAND, out);
+                Err(Abort::UNKNOWN_COMMAND)
             }
             None => match assemble(&mut self.transfer, command) {
                 AssemblyStep::More => return None,
@@ -318,7 +327,7 @@ impl Client {
     /// Stops the transfer of the request in progress, in both directions.
     fn abort_peer(&mut self, now_ns: u64, why: Abort, out: &mut VecDeque<OutgoingFrame>) {
         let Some(request) = self.requests.front() else { return };
-        if !self.endpoint.cancel(self.transaction) {
+        if !self.endpoint.cancel(self.transaction, out) {
             return;
         }
         let aborted = Transfer::aborted(self.transaction, false, request.command(), why);

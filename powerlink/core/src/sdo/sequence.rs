@@ -2,7 +2,9 @@
 
 use alloc::collections::VecDeque;
 
-use onbeat_wire::powerlink::{Command, Connection, MAX_SEQUENCE, Sdo, Sequence, SequenceCount};
+use onbeat_wire::powerlink::{
+    Command, Connection, MAX_SEQUENCE, Sdo, Segmentation, Sequence, SequenceCount,
+};
 
 use super::transfer::Transfer;
 use super::{OutgoingFrame, Pdu};
@@ -41,6 +43,15 @@ pub(super) enum SequenceEvent<'a> {
     Closed,
 }
 
+/// A command that the peer has not acknowledged.
+#[derive(Debug, Clone)]
+struct UnacknowledgedCommand {
+    number: u8,
+    pdu: Pdu,
+    /// Frames with it: the first one, and repeated ones.
+    frames: usize,
+}
+
 /// One end of a connection.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
@@ -54,7 +65,7 @@ pub(super) struct Endpoint {
     /// The peer requested an acknowledgement since then.
     requested: bool,
     /// Sent, oldest first.
-    unacknowledged: VecDeque<(u8, Pdu)>,
+    unacknowledged: VecDeque<UnacknowledgedCommand>,
     /// Not sent yet, or not all segments.
     waiting: VecDeque<Transfer>,
     timeout_ns: u64,
@@ -146,11 +157,42 @@ impl Endpoint {
         true
     }
 
-    /// Removes the segments of a transfer that are not sent yet; returns whether any was sent.
-    pub(super) fn cancel(&mut self, transaction: u8) -> bool {
+    /// Removes the segments of a transfer that are not sent yet, and those that wait in `out` for their transmission;
+    /// returns whether any was sent.
+    pub(super) fn cancel(&mut self, transaction: u8, out: &mut VecDeque<OutgoingFrame>) -> bool {
         let is_it = |transfer: &Transfer| transfer.transaction == transaction;
-        let unsent = self.waiting.iter().any(|transfer| is_it(transfer) && transfer.is_unsent());
+        let mut unsent =
+            self.waiting.iter().any(|transfer| is_it(transfer) && transfer.is_unsent());
         self.waiting.retain(|transfer| !is_it(transfer));
+        let before = self.sent;
+        // The last one first: numbers have no gap.
+        while let Some(last) = self.unacknowledged.back() {
+            let has_it = |frame: &OutgoingFrame| {
+                frame.sequence.send.number == last.number && frame.pdu.as_ref() == Some(&last.pdu)
+            };
+            let queued = out.iter().filter(|frame| has_it(frame)).count();
+            if last.pdu.transaction != transaction || queued < last.frames {
+                break;
+            }
+            out.retain(|frame| !has_it(frame));
+            unsent |= matches!(
+                last.pdu.segmentation,
+                Segmentation::Expedited | Segmentation::Initiate { .. }
+            );
+            self.sent = last.number.wrapping_sub(1) & MAX_SEQUENCE;
+            self.unacknowledged.pop_back();
+        }
+        if self.sent != before {
+            // Frames without a command have the number of the last one.
+            for frame in out.iter_mut().filter(|frame| frame.pdu.is_none()) {
+                let send = &mut frame.sequence.send;
+                if !is_up_to(send.number, self.sent) {
+                    send.number = self.sent;
+                }
+            }
+            // The removed frames acknowledged what was received.
+            self.requested = true;
+        }
         !unsent
     }
 
@@ -233,7 +275,7 @@ impl Endpoint {
         let Sequence { receive, send } = sdo.sequence;
         let before = self.unacknowledged.len();
         if is_up_to(receive.number, self.sent) {
-            self.unacknowledged.retain(|(number, _)| !is_up_to(*number, receive.number));
+            self.unacknowledged.retain(|sent| !is_up_to(sent.number, receive.number));
         }
         // Behind a timeout, frames that its answer does not acknowledge are lost.
         let probed = core::mem::take(&mut self.probes) > 0;
@@ -306,7 +348,8 @@ impl Endpoint {
                 self.waiting.pop_front();
             }
             self.sent = after(self.sent);
-            self.unacknowledged.push_back((self.sent, pdu));
+            let command = UnacknowledgedCommand { number: self.sent, pdu, frames: 0 };
+            self.unacknowledged.push_back(command);
             // The last one of the window requests an acknowledgement, so that the rest can follow.
             let full = self.unacknowledged.len() == WINDOW && !self.waiting.is_empty();
             let send = if full { Connection::ValidAcknowledge } else { Connection::Valid };
@@ -332,7 +375,9 @@ impl Endpoint {
         send: Connection,
         out: &mut VecDeque<OutgoingFrame>,
     ) {
-        if let Some((number, pdu)) = self.unacknowledged.get(place).cloned() {
+        if let Some(command) = self.unacknowledged.get_mut(place) {
+            command.frames += 1;
+            let (number, pdu) = (command.number, command.pdu.clone());
             self.push_numbered(number, Connection::Valid, send, Some(pdu), out);
         }
     }

@@ -262,7 +262,7 @@ impl ConnectedPeer {
             return self.endpoint.acknowledge_if_due(out);
         }
         if command.abort {
-            self.aborted(transaction);
+            self.aborted(transaction, out);
             return self.endpoint.acknowledge(out);
         }
         if command.command == CommandId::NIL {
@@ -310,10 +310,10 @@ impl ConnectedPeer {
     }
 
     /// Handles an abort by the peer.
-    fn aborted(&mut self, transaction: u8) {
+    fn aborted(&mut self, transaction: u8, out: &mut VecDeque<OutgoingFrame>) {
         self.transfer.take_if(|transfer| transfer.is(transaction));
         self.later.take_if(|later| later.transaction == transaction);
-        self.endpoint.cancel(transaction);
+        self.endpoint.cancel(transaction, out);
     }
 
     fn answer(

@@ -545,11 +545,16 @@ fn exceeded_cycles_restart_the_network() {
             let late_ns = network.bus.now_ns() + 3 * CYCLE_NS;
             network.connect(ONE, false);
             let managing = network.managing();
+            let (next_ns, skipped) = (managing.next_soc_ns(), managing.skipped_cycles());
             managing.handle_deadline(late_ns);
             while managing.poll_transmit().is_some() {}
             // The polled node does not answer in time.
             managing.handle_deadline(late_ns + CYCLE_NS / 2);
             while managing.poll_transmit().is_some() {}
+            let skipped = managing.skipped_cycles() - skipped;
+            assert!(skipped >= 3, "{skipped}");
+            // One was sent.
+            assert_eq!(managing.next_soc_ns(), next_ns + (1 + skipped) * CYCLE_NS);
             network.connect(ONE, true);
             network.run_for(6 * CYCLE_NS);
         }

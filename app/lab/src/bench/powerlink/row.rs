@@ -268,6 +268,5 @@ fn since(after: Counts, before: Counts) -> Counts {
         launched: after.launched - before.launched,
         answered: after.answered - before.answered,
         responses: after.responses - before.responses,
-        late: after.late - before.late,
     }
 }

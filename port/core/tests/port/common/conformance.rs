@@ -5,6 +5,9 @@
 //! measures time: a test waits for an expected frame, or, where a frame must *not* arrive, for one
 //! that was sent after it.
 
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use onbeat_testing::RawSocket;
@@ -62,6 +65,7 @@ pub(crate) fn conformance(port: &mut dyn Port, peer: &mut dyn Peer) {
     bench.sends_at_a_time();
     bench.sends_every_cycle();
     bench.answers();
+    bench.waits_for_a_descriptor();
     bench.reports_its_clocks();
     bench.counts();
 }
@@ -385,6 +389,25 @@ impl Bench<'_> {
             self.confirmed(last, Cause::Now);
             self.port.free(last).unwrap();
         }
+    }
+
+    fn waits_for_a_descriptor(&mut self) {
+        while let Some(received) = self.port.receive().unwrap() {
+            self.port.release(received);
+        }
+        while self.port.confirmation().unwrap().is_some() {}
+        let (reader, mut writer) = UnixStream::pair().unwrap();
+        let fd = Some(reader.as_fd());
+        assert!(!self.port.wait_for(self.port.now().after(MILLISECOND), fd).unwrap());
+        writer.write_all(b"1").unwrap();
+        let bound = self.port.now().after(BOUND.as_nanos() as u64);
+        assert!(self.port.wait_for(bound, fd).unwrap());
+        // Still: it was not read.
+        assert!(self.port.wait_for(bound, fd).unwrap() && self.port.receive().unwrap().is_none());
+        assert!(!self.port.wait(self.port.now().after(MILLISECOND)).unwrap());
+        self.peer.send(&frame(self.own, PEER, b"a frame"));
+        let received = self.next_frame();
+        self.port.release(received);
     }
 
     fn reports_its_clocks(&mut self) {

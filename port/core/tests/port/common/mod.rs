@@ -132,6 +132,18 @@ pub(crate) fn raw_socket(handle: &Handle, interface: &str) -> RawSocket {
     RawSocket::open_for(handle, interface, ETHER_TYPE.0)
 }
 
+/// Removes the interface of a port that waits and does not send.
+pub(crate) fn removal_is_reported_by_wait(cable: &Cable, port: &mut dyn Port) {
+    let bound_ns = BOUND.as_nanos() as u64;
+    assert!(!port.wait(port.now().after(1_000_000)).unwrap(), "it is present");
+    cable.near.delete("p0").unwrap();
+    let until = port.now().after(bound_ns);
+    let result = port.wait(until);
+    assert!(result.as_ref().is_err_and(|error| error.is_removed()), "{result:?}");
+    let again = port.wait(port.now().after(bound_ns));
+    assert!(again.is_err_and(|error| error.is_removed()), "not only once");
+}
+
 /// Turns the near end off, then the far end, then both on again. In between, sending is refused `attempts`
 /// times each, and a launch is dropped and reported.
 pub(crate) fn go_down_and_come_back(

@@ -3,7 +3,9 @@
 mod multiple;
 mod pair;
 mod progress;
+mod queued;
 mod reference;
+mod refused;
 mod transfers;
 
 use std::collections::VecDeque;

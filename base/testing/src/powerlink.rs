@@ -1,7 +1,6 @@
 //! The fields of POWERLINK messages by the names of `vectors/powerlink/generate`, which writes tshark's interpretation
 //! of the same messages.
 
-use onbeat_testing::vectors::octets;
 use onbeat_wire::powerlink::{
     Body, Command, ErrorEntry, IdentResponse, Links, Message, NetTime, NmtCommand, NmtCommandId,
     NmtRequest, ObjectEntry, Preq, Pres, Sdo, Segmentation, SendRequest, Service, Soa, Soc,
@@ -10,23 +9,28 @@ use onbeat_wire::powerlink::{
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use crate::vectors::octets;
+
 /// A message, and the fields that tshark shows.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Case {
+pub struct Case {
     /// Its capture and kind.
-    pub(crate) name: String,
+    pub name: String,
     /// The type of message.
-    pub(crate) kind: String,
+    pub kind: String,
     /// All that follows the EtherType.
-    pub(crate) octets: String,
+    pub octets: String,
     /// Fields by name.
-    pub(crate) fields: Table,
+    pub fields: Table,
 }
 
 impl Case {
-    /// Fails if this codec reads another type or another field.
-    pub(crate) fn check(&self) {
+    /// Compares the message as this codec reads it.
+    ///
+    /// # Panics
+    /// The codec refuses it, or reads another type or another field.
+    pub fn check(&self) {
         let Case { name, kind, .. } = self;
         let octets = octets(&self.octets);
         let message = Message::parse(&octets).unwrap_or_else(|error| panic!("{name}: {error}"));
