@@ -43,7 +43,7 @@ impl Record {
     /// Creates the record of this process.
     pub(crate) fn new(what: &str) -> Self {
         let pid = std::process::id();
-        Self { pid, start: start_time(pid), boot: boot(), what: what.to_owned() }
+        Self { pid, start: running_since(pid), boot: boot(), what: what.to_owned() }
     }
 
     /// Whether the process that wrote the content of a lock file still exists; `None` where the
@@ -53,7 +53,7 @@ impl Record {
     }
 
     fn is_alive(&self) -> bool {
-        self.boot == boot() && self.start.is_some() && start_time(self.pid) == self.start
+        self.boot == boot() && self.start.is_some() && running_since(self.pid) == self.start
     }
 }
 
@@ -100,11 +100,17 @@ pub(crate) fn boot() -> String {
     id.trim().to_owned()
 }
 
-/// Start time of a process in clock ticks since boot; `None`: no such process.
-fn start_time(pid: u32) -> Option<u64> {
+/// The kernel's flag of a process that exits (`PF_EXITING`).
+const EXITING: u64 = 4;
+
+/// Start time of a process in clock ticks since boot; `None`: there is no such process, or it exits. It closes its files
+/// some time before its parent receives its status.
+fn running_since(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name before may contain any characters; the fields after it start with number 3.
-    stat.rsplit_once(") ")?.1.split(' ').nth(22 - 3)?.parse().ok()
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    (field(9)? & EXITING == 0).then(|| field(22)).flatten()
 }
 
 fn name(pid: u32) -> Option<String> {
@@ -164,6 +170,24 @@ mod tests {
         let holder = Holder { pid: Some(7), what: Some(printable("a\x1b[2J\nb")) };
         assert_eq!(holder.to_string(), "process 7 (a?[2J?b)");
         assert!(printable(&"x".repeat(1000)).len() < 130);
+    }
+
+    #[test]
+    fn a_process_that_exits_is_not_alive() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let record =
+            Record { pid: child.id(), start: running_since(child.id()), ..Record::new("test") };
+        assert!(record.is_alive());
+        drop(child.stdin.take());
+        let pid = nix::sys::wait::Id::Pid(nix::unistd::Pid::from_raw(child.id() as i32));
+        let flags = nix::sys::wait::WaitPidFlag::WEXITED | nix::sys::wait::WaitPidFlag::WNOWAIT;
+        nix::sys::wait::waitid(pid, flags).unwrap();
+        assert!(!record.is_alive(), "its parent has not received its status yet");
+        child.wait().unwrap();
     }
 
     #[test]
