@@ -193,7 +193,8 @@ impl Maps {
 pub(crate) struct Instance(Object);
 
 impl Instance {
-    /// Loads the programs for streams with these features; with `test_clock` they read the time from the node table and can be test-run.
+    /// Loads the programs for streams with these features; with `test_clock` they read the time from the node table and
+    /// can be test-run.
     pub(crate) fn load(
         maps: &mut Maps,
         port: u8,

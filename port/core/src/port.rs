@@ -120,7 +120,8 @@ impl fmt::Display for Diagnostics {
 /// An interface as an industrial protocol stack uses it. The crate's documentation lists the features of the back
 /// ends, and how the parts work together.
 ///
-/// Between opening and closing only [`Port::wait`] and [`Port::wait_for`] block, and only [`Port::allocate`] allocates memory.
+/// Between opening and closing only [`Port::wait`] and [`Port::wait_for`] block, and only [`Port::allocate`] allocates
+/// memory.
 pub trait Port: Send {
     /// The capabilities of this back end on this interface.
     fn capabilities(&self) -> &Capabilities;

@@ -5,6 +5,8 @@ mod private_bpffs;
 mod refused;
 mod reload;
 
+use std::path::Path;
+
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{Algorithm, MAX_EGRESS, Recovery, Stream, VlanAction};
 use onbeat_frer_xdp::Options;
@@ -19,7 +21,7 @@ const MAX_STREAMS: u32 = 16;
 
 pub(crate) const VECTOR: Recovery = Recovery::vector(64);
 
-fn open(directory: &std::path::Path) -> Node {
+fn open(directory: &Path) -> Node {
     let directory = pins(directory);
     Node::open(PORTS, &Options { directory, max_streams: MAX_STREAMS, test_clock: true })
 }
@@ -47,14 +49,20 @@ fn run_some(node: &Node) {
     assert_eq!(first.verdict(&frame(30, None)), XDP_PASS);
 }
 
+/// Starts a node and sends it some frames; returns its streams, and their readings.
+fn run_before(directory: &Path) -> (Vec<Stream>, Node, Vec<StreamReading>) {
+    let streams = streams();
+    let mut node = open(directory);
+    node.apply(&streams);
+    run_some(&node);
+    let before = readings(&node, &streams);
+    (streams, node, before)
+}
+
 #[test]
 fn a_restart_keeps_numbers_history_and_counters() {
     with_private_bpffs(|directory| {
-        let streams = streams();
-        let mut node = open(directory);
-        node.apply(&streams);
-        run_some(&node);
-        let before = readings(&node, &streams);
+        let (streams, node, before) = run_before(directory);
         assert_eq!(before[0].generation.unwrap().next, 100);
         drop(node);
 
@@ -78,11 +86,7 @@ fn a_restart_keeps_numbers_history_and_counters() {
 #[test]
 fn a_change_restarts_the_changed_stream_only() {
     with_private_bpffs(|directory| {
-        let mut streams = streams();
-        let mut node = open(directory);
-        node.apply(&streams);
-        run_some(&node);
-        let before = readings(&node, &streams);
+        let (mut streams, mut node, before) = run_before(directory);
 
         let algorithm = Algorithm::Vector { history_length: 128 };
         streams[1].recover = Some(Recovery { algorithm, ..VECTOR });
@@ -108,11 +112,7 @@ fn a_change_restarts_the_changed_stream_only() {
 #[test]
 fn another_timeout_keeps_the_state() {
     with_private_bpffs(|directory| {
-        let mut streams = streams();
-        let mut node = open(directory);
-        node.apply(&streams);
-        run_some(&node);
-        let before = readings(&node, &streams);
+        let (mut streams, mut node, before) = run_before(directory);
         for reset_timeout_ms in [10, 0, 5000] {
             streams[1].recover =
                 Some(Recovery { reset_timeout_ms, take_no_sequence: true, ..VECTOR });
