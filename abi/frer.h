@@ -24,7 +24,7 @@
  * Incremented with each change of a table's layout or meaning: state of another version is not
  * reused.
  */
-#define FRER_ABI_VERSION 6
+#define FRER_ABI_VERSION 7
 
 #define FRER_MAX_PORTS	64
 #define FRER_MAX_QUEUES 256 /* receive queues of a port with AF_XDP sockets */
@@ -45,6 +45,10 @@
 #define FRER_USES_EGRESSES   0x20
 #define FRER_USES_SHAPES     0x40 /* several shapes, IP or masks */
 #define FRER_USES_ALL	     0x7f
+
+/* The usual sets, at an end system's port and at the port of a path. */
+#define FRER_USES_TO_GENERATE  (FRER_USES_GENERATION | FRER_USES_EDIT)
+#define FRER_USES_TO_ELIMINATE (FRER_USES_RECOVERY | FRER_USES_EDIT)
 
 /* "No such function" in struct frer_member. */
 #define FRER_NONE 0xffffffffU

@@ -3,9 +3,8 @@
  * Resets and changes of recovery functions. The loader runs it by BPF_PROG_RUN with a struct
  * frer_request as the "frame". Never attached to an interface.
  */
+#include "clock.h"
 #include "recover_state.h"
-
-const volatile bool test_clock;
 
 /* Maximum number of slots per run; the caller continues from there. */
 #define MAX_SWEEP 1024
@@ -62,18 +61,14 @@ SEC("xdp")
 int frer_control(struct xdp_md *ctx)
 {
 	struct frer_request *q = (void *)(long)ctx->data;
-	struct frer_node *nd;
-	__u32 zero = 0, slot;
 	struct recovery f;
+	__u32 slot;
 	__u64 now;
 
 	if ((void *)(q + 1) > (void *)(long)ctx->data_end)
 		return XDP_ABORTED;
-	nd = bpf_map_lookup_elem(&node, &zero);
-	if (!nd)
-		return XDP_ABORTED;
 	slot = q->slot;
-	now = test_clock ? nd->test_now_ns : bpf_ktime_get_coarse_ns();
+	now = now_ns();
 	switch (q->op) {
 	case FRER_OP_EXPIRE:
 		for (__u32 i = 0; i < MAX_SWEEP; i++) {

@@ -221,7 +221,7 @@ static __always_inline bool pop_tag(struct xdp_md *ctx, __u8 vlans)
 
 /* Apply the edits common to all replicas. */
 static __always_inline bool change(struct xdp_md *ctx, const struct frer_split *split,
-				   const struct headers *h)
+				   const struct headers *h, const __u32 uses)
 {
 	if (USES(REWRITE) && split->flags & FRER_SPLIT_REWRITE) {
 		struct headers copy = *h;
@@ -256,7 +256,7 @@ static __always_inline int no_meta(__u32 port)
 
 /* Stream splitting (802.1CB 7.7): send the frame to every egress port of its stream. */
 static __always_inline int replicate(struct xdp_md *ctx, __u32 slot, const struct headers *h,
-				     __u32 port)
+				     __u32 port, const __u32 uses)
 {
 	struct frer_split *split = bpf_map_lookup_elem(&splits, &slot);
 	struct frer_meta *meta;
@@ -264,7 +264,7 @@ static __always_inline int replicate(struct xdp_md *ctx, __u32 slot, const struc
 
 	if (!split)
 		return XDP_DROP;
-	if (USES(EDIT) && !change(ctx, split, h))
+	if (USES(EDIT) && !change(ctx, split, h, uses))
 		return no_room(port);
 	if (split->count == 1)
 		return bpf_redirect_map(&egress_ports, split->port, XDP_DROP);

@@ -3,6 +3,7 @@
  * FRER on one port: frames that its interface receives, and edits of replicas that it sends.
  * One instance of these programs is loaded per port; all share the tables of maps.h.
  */
+#include "clock.h"
 #include "egress.h"
 #include "generate.h"
 #include "identify.h"
@@ -13,21 +14,6 @@ const volatile __u8 port;
 
 /* The driver processes the frames of a receive queue one at a time. */
 const volatile bool serial_queues;
-
-/* Programs under test take the time from the node table. */
-const volatile bool test_clock;
-
-/* Timeouts have a resolution of milliseconds: the cheap coarse clock is sufficient. */
-static __always_inline __u64 now_ns(void)
-{
-	struct frer_node *n;
-	__u32 zero = 0;
-
-	if (!test_clock)
-		return bpf_ktime_get_coarse_ns();
-	n = bpf_map_lookup_elem(&node, &zero);
-	return n ? n->test_now_ns : 0;
-}
 
 /* Count a frame that is dropped before sequence recovery. A truncated R-TAG: 10.8.11. */
 static __always_inline bool drop_unjudged(__u32 member, bool truncated)
@@ -47,7 +33,8 @@ static __always_inline __u32 number_of(const struct headers *h)
 }
 
 /* Whether a frame passes the individual recovery of its member, if it has one, in this slot. */
-static __always_inline bool passes_member(__u32 member, __u32 individual, const struct headers *h)
+static __always_inline bool passes_member(__u32 member, __u32 individual, const struct headers *h,
+					  const __u32 uses)
 {
 	struct claim claim = {};
 
@@ -79,7 +66,8 @@ static __always_inline void count_outcome(const struct xdp_md *ctx, __u32 slot,
 		count(pass ? &record->passed : &record->dropped);
 }
 
-static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct headers *h)
+static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct headers *h,
+				   const __u32 uses)
 {
 	__u32 slot = found >> FRER_FOUND_MEMBER & FRER_MEMBER_MASK;
 	__u32 kind = found >> FRER_FOUND_KIND & 3, state = found & FRER_STATE_MASK;
@@ -97,25 +85,24 @@ static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct heade
 		if (!find_recovery(state, &sequence))
 			return XDP_DROP;
 		READ_ONCE(sequence.r->head);
-		pass = passes_member(slot, functions >> 32, h) &&
+		pass = passes_member(slot, functions >> 32, h, uses) &&
 		       recover(state, &sequence, number_of(h), now_ns());
 	} else if (USES(GENERATION) && kind == FRER_STATE_GENERATOR) {
 		generator = bpf_map_lookup_elem(&generators, &state);
 		if (!generator)
 			return XDP_DROP;
 		READ_ONCE(generator->next);
-		pass = passes_member(slot, functions >> 32, h);
+		pass = passes_member(slot, functions >> 32, h, uses);
 		if (pass)
 			generate(generator, h);
 	} else {
-		pass = passes_member(slot, functions >> 32, h);
+		pass = passes_member(slot, functions >> 32, h, uses);
 	}
 	count_outcome(ctx, slot, member, pass);
-	return pass ? replicate(ctx, functions, h, port) : XDP_DROP;
+	return pass ? replicate(ctx, functions, h, port, uses) : XDP_DROP;
 }
 
-SEC("xdp")
-int frer_ingress(struct xdp_md *ctx)
+static __always_inline int ingress(struct xdp_md *ctx, const __u32 uses, const __u16 shape)
 {
 	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
 	struct headers h;
@@ -128,9 +115,33 @@ int frer_ingress(struct xdp_md *ctx)
 	msdu = ADDRESSES + h.vlans * sizeof(struct vlan_tag);
 	if (USES(SHAPES))
 		found = identify(ctx, h.ethertype, h.payload | msdu << 16, h.vid, port);
-	else if (l2_shape != FRER_SHAPE_NONE)
-		found = find_l2(mac, h.vid, l2_shape, port);
-	return found ? protect(ctx, found, &h) : unmatched(port);
+	else if (shape != FRER_SHAPE_NONE)
+		found = find_l2(mac, h.vid, shape, port);
+	return found ? protect(ctx, found, &h, uses) : unmatched(port);
+}
+
+/* For any set of features. */
+SEC("xdp")
+int frer_ingress(struct xdp_md *ctx)
+{
+	return ingress(ctx, features, l2_shape);
+}
+
+/*
+ * For the usual sets, if all streams are identified by destination and VLAN: frames are tagged and
+ * replicated, or eliminated and untagged.
+ */
+
+SEC("xdp")
+int frer_generate(struct xdp_md *ctx)
+{
+	return ingress(ctx, FRER_USES_TO_GENERATE, FRER_VLAN_EXACT);
+}
+
+SEC("xdp")
+int frer_eliminate(struct xdp_md *ctx)
+{
+	return ingress(ctx, FRER_USES_TO_ELIMINATE, FRER_VLAN_EXACT);
 }
 
 SEC("xdp/devmap")

@@ -9,6 +9,9 @@
 /* Number of lines in the first third of the index, a power of two, less one. */
 const volatile __u32 index_mask;
 
+/* The line of the index with all keys of the port, or FRER_NONE: it is searched first. */
+const volatile __u32 port_line;
+
 /*
  * The VID to look up a shape with, or -1 if the shape cannot match a frame with outer VID `vid`.
  * A tag with VID 0 carries a priority and no VLAN: it counts as no tag.
@@ -73,6 +76,12 @@ static __always_inline __u64 find_l2(const __u32 *mac, __u16 frame_vid, __u32 sh
 	else
 		address = mac[0] | (__u64)(mac[1] & 0xffff) << 32;
 	address |= (__u64)(vid | FRER_KEY) << 48;
+	if (port_line != FRER_NONE) {
+		/* No load of it depends on the frame. */
+		found = find_in_line(port_line, address, found_key);
+		if (found)
+			return found;
+	}
 	found = find_in_line(first_line(address) & index_mask, address, found_key);
 	if (found)
 		return found;

@@ -72,15 +72,25 @@ static __always_inline bool is_vlan(__be16 ethertype)
 	return ethertype == bpf_htons(ETHERTYPE_VLAN) || ethertype == bpf_htons(ETHERTYPE_QINQ);
 }
 
-/*
- * Returns false if the frame is too short, or ends within a VLAN tag or HSR tag. One that ends
- * within an R-TAG is identified by the octets before it (802.1CB figure 6-1).
- */
-static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
-{
-	__be16 *ethertype = take(c, ADDRESSES + 2), *tag;
+/* The octets of the longest headers: addresses, two VLAN tags, R-TAG, EtherType. */
+#define LONGEST_HEADERS (ADDRESSES + 2 * 4 + 6 + 2)
 
-	if (!ethertype)
+/* As `take`; if `whole`, the frame does not end before. */
+static __always_inline void *take_header(struct cursor *c, __u32 size, bool whole)
+{
+	void *p = c->at;
+
+	if (!whole)
+		return take(c, size);
+	c->at = p + size;
+	return p;
+}
+
+static __always_inline bool parse_tags(struct cursor *c, struct headers *h, bool whole)
+{
+	__be16 *ethertype = take_header(c, ADDRESSES + 2, whole), *tag;
+
+	if (!whole && !ethertype)
 		return false;
 	ethertype += ADDRESSES / 2;
 	h->vlans = 0;
@@ -94,8 +104,8 @@ static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 	for (int i = 0; i < 2; i++) {
 		if (!is_vlan(*ethertype))
 			break;
-		tag = take(c, 4); /* with the EtherType that follows */
-		if (!tag)
+		tag = take_header(c, 4, whole); /* with the EtherType that follows */
+		if (!whole && !tag)
 			return false;
 		if (i == 0)
 			h->vid = bpf_ntohs(tag[0]) & VID_MASK;
@@ -105,13 +115,15 @@ static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 	}
 
 	if (*ethertype == bpf_htons(ETHERTYPE_RTAG) || *ethertype == bpf_htons(ETHERTYPE_HSR)) {
-		bool hsr = *ethertype == bpf_htons(ETHERTYPE_HSR);
+		bool hsr = *ethertype == bpf_htons(ETHERTYPE_HSR), ends;
 
 		/* Either has four octets after its EtherType, then the next EtherType. */
-		tag = take(c, 6);
-		if (!tag && hsr)
+		tag = take_header(c, 6, whole);
+		ends = !whole && !tag;
+
+		if (ends && hsr)
 			return false;
-		if (!tag) {
+		if (ends) {
 			h->tag = TAG_TRUNCATED;
 		} else if (hsr) {
 			h->tag = TAG_HSR;
@@ -119,13 +131,25 @@ static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 			h->tag = TAG_R;
 			h->sequence = bpf_ntohs(tag[1]);
 		}
-		if (tag) {
+		if (!ends) {
 			h->payload += sizeof(struct rtag);
 			ethertype = tag + 2;
 		}
 	}
 	h->ethertype = *ethertype;
 	return true;
+}
+
+/*
+ * Returns false if the frame is too short, or ends within a VLAN tag or HSR tag. One that ends
+ * within an R-TAG is identified by the octets before it (802.1CB figure 6-1).
+ */
+static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
+{
+	/* A frame of an Ethernet link is longer: one comparison is sufficient. */
+	if (c->at + LONGEST_HEADERS <= c->end)
+		return parse_tags(c, h, true);
+	return parse_tags(c, h, false);
 }
 
 #endif

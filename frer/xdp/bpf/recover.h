@@ -376,8 +376,7 @@ static __always_inline enum outcome commit(__u32 slot, const struct recovery *f,
 
 /* VectorRecoveryAlgorithm (7.4.3.4), for a number after the first one. */
 static __always_inline enum outcome judge_vector(__u32 slot, const struct recovery *f, __u64 head,
-						 __u16 number, __u64 now, struct claim *claim,
-						 bool again)
+						 __u16 number, __u64 now, struct claim *claim)
 {
 	struct frer_recovery *r = f->r;
 	__s32 delta = number_delta(number, head_number(head)), length = r->config.history_length;
@@ -387,8 +386,6 @@ static __always_inline enum outcome judge_vector(__u32 slot, const struct recove
 
 	if (delta >= length || delta <= -length) {
 		if (delta > 0) {
-			if (!again)
-				return RECOVER_AGAIN;
 			position = claim_ahead(slot, head);
 			if (position != head_position(head)) {
 				recover_cas(&r->head, head, moved(head, position, length));
@@ -449,9 +446,9 @@ static __always_inline enum outcome judge_match(__u32 slot, const struct recover
 	return RECOVER_PASS;
 }
 
-/* One try to judge a packet. The first one leaves rare cases to those after it. */
+/* One try to judge a packet. */
 static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, __u16 number,
-					  __u64 now, struct claim *claim, bool again)
+					  __u64 now, struct claim *claim)
 {
 	struct frer_recovery *r = f->r;
 	__u64 head = recover_load(&r->head);
@@ -466,8 +463,7 @@ static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, 
 		__u64 before = head;
 
 		if (timer_expired(r, before, now)) {
-			if (again)
-				restart(slot, before);
+			restart(slot, before);
 			return RECOVER_AGAIN;
 		}
 		/*
@@ -490,15 +486,7 @@ static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, 
 	}
 	if (r->config.flags & FRER_RECOVERY_MATCH)
 		return judge_match(slot, f, head, number, now, claim);
-	return judge_vector(slot, f, head, number, now, claim, again);
-}
-
-/* Returns true if the packet passes; passed and discarded packets are counted by the caller. */
-static __always_inline bool finish(__u32 slot, enum outcome outcome)
-{
-	if (outcome == RECOVER_ROGUE)
-		count_rare(slot, COUNT_ROGUE);
-	return outcome == RECOVER_PASS;
+	return judge_vector(slot, f, head, number, now, claim);
 }
 
 /* Reset the function if its timer has expired. */
@@ -558,7 +546,7 @@ RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct c
 		return pass;
 	}
 	for (int i = 0; i < RECOVER_TRIES; i++) {
-		outcome = judge(slot, &f, sequence, now, claim, true);
+		outcome = judge(slot, &f, sequence, now, claim);
 		if (outcome == RECOVER_AGAIN)
 			continue;
 		/*
@@ -575,7 +563,9 @@ RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct c
 		recover_count(&record->contended, 1);
 		outcome = RECOVER_PASS;
 	}
-	pass = finish(slot, outcome);
+	if (outcome == RECOVER_ROGUE)
+		count_rare(slot, COUNT_ROGUE);
+	pass = outcome == RECOVER_PASS;
 	if (individual)
 		recover_count(pass ? &f.r->passed : &f.r->discarded, 1);
 	if (!pass && individual)
@@ -584,8 +574,62 @@ RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct c
 }
 
 /*
+ * What nearly all packets of the vector algorithm do: judge_vector and commit for a number of the
+ * window, in a word of its epoch or of the one before it in the ring, without a change of the state
+ * meanwhile; if it passes, the next one in order. Everything else is left to recover_again.
+ */
+static __always_inline enum outcome recover_usual(__u32 slot, const struct recovery *f,
+						  __u16 number, __u64 now, struct claim *claim)
+{
+	struct frer_recovery *r = f->r;
+	__u64 head = recover_load(&r->head), stamp = recover_load(&r->restarted_ns);
+	__u64 timeout = r->config.timeout_ns, *at, word, tag, next;
+	__s32 delta = number_delta(number, head_number(head)), length = r->config.history_length;
+	__u32 position = (head + delta) & FRER_POSITION_MASK;
+
+	if ((head & (FRER_HEAD_TAKE_ANY | FRER_HEAD_RUNNING | FRER_HEAD_YOUNG)) !=
+	    FRER_HEAD_RUNNING)
+		return RECOVER_AGAIN;
+	if (timeout && (__s64)(now - stamp) >= (__s64)timeout)
+		return RECOVER_AGAIN;
+	/* Of the time stamp's time or later. */
+	if (recover_load(&r->head) != head || r->config.flags & FRER_RECOVERY_MATCH)
+		return RECOVER_AGAIN;
+	if (delta >= length || delta <= -length)
+		return RECOVER_AGAIN;
+	at = ring_word(f, epoch_of(position));
+	if (!at)
+		return RECOVER_AGAIN;
+	word = recover_load(at);
+	tag = tag_of(head, epoch_of(position));
+	next = word | seen_bit(position);
+	if (word >> FRER_SEEN_BITS == tag) {
+		if (next == word)
+			return delta <= 0 ? RECOVER_DUPLICATE : RECOVER_AGAIN;
+	} else if (word >> FRER_SEEN_BITS == tag - r->config.ring_mask - 1) {
+		next = tag << FRER_SEEN_BITS | seen_bit(position);
+	} else {
+		return RECOVER_AGAIN;
+	}
+	if (recover_cas(at, word, next) != word)
+		return RECOVER_AGAIN;
+	claim->position = position;
+	claim->delta = delta;
+	claim->generation = head_generation(head);
+	claim->flags = CLAIM_HELD | CLAIM_STAMPED;
+	if ((__s64)(now - stamp) > 0)
+		forward_timer(slot, now);
+	if (delta != 1 || head_number(head) == ((head_first(head) - 1) & FRER_NUMBER_MASK))
+		return RECOVER_AGAIN;
+	if (recover_cas(&r->head, head, (touched(head) & ~(__u64)FRER_POSITION_MASK) | position) !=
+	    head)
+		return RECOVER_AGAIN;
+	return RECOVER_PASS;
+}
+
+/*
  * Returns true if the packet passes; `sequence` may be NO_SEQUENCE. For sequence recovery, whose
- * passed and discarded packets are those of the members of its stream.
+ * passed and discarded packets the members of its stream count.
  */
 static __always_inline bool recover(__u32 slot, const struct recovery *f, __u32 sequence, __u64 now)
 {
@@ -593,9 +637,9 @@ static __always_inline bool recover(__u32 slot, const struct recovery *f, __u32 
 	struct claim claim = {}, changed;
 
 	if (sequence != NO_SEQUENCE)
-		outcome = judge(slot, f, sequence, now, &claim, false);
+		outcome = recover_usual(slot, f, sequence, now, &claim);
 	if (outcome != RECOVER_AGAIN)
-		return finish(slot, outcome);
+		return outcome == RECOVER_PASS;
 	/* A copy, so that the first try keeps its own in registers. */
 	changed = claim;
 	return recover_again(slot, sequence, now, &changed);

@@ -7,8 +7,12 @@
 
 #define RECOVER_GLOBAL __noinline
 
-/* Set by the loader on machines that reorder loads. */
-const volatile bool weak_order;
+/* Whether the machine may perform loads in another order than the program has. */
+#ifdef __TARGET_ARCH_x86
+#define WEAK_ORDER false
+#else
+#define WEAK_ORDER true
+#endif
 
 struct recovery {
 	struct frer_recovery *r;
@@ -20,7 +24,7 @@ struct recovery {
  */
 static __always_inline __u64 recover_load(__u64 *at)
 {
-	return weak_order ? __sync_fetch_and_add(at, 0) : READ_ONCE(*at);
+	return WEAK_ORDER ? __sync_fetch_and_add(at, 0) : READ_ONCE(*at);
 }
 
 /* Ordered with all other accesses. Returns the former value. */

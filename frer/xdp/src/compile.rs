@@ -48,6 +48,15 @@ impl Key {
         }
     }
 
+    /// Returns the slot of the key's port.
+    pub fn port(&self) -> u8 {
+        match self {
+            Key::L2(key) => (key.shape_port >> 8) as u8,
+            Key::Ip(key) => key.port,
+            Key::Mask(key) => key.port as u8,
+        }
+    }
+
     /// Returns the VLAN id of the key; 0: none.
     pub fn vid(&self) -> u16 {
         match self {

@@ -13,13 +13,27 @@ pub(crate) struct Features {
     bits: u32,
     /// The only shape, without `USES_SHAPES`.
     shape: u16,
+    lines: Lines,
+}
+
+/// Lines of the index with keys of a port. A single one is searched first; this is not required of any program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lines {
+    None,
+    One(u32),
+    Several,
 }
 
 impl Features {
     /// Those of a node without streams.
-    pub(crate) const NONE: Self = Self { bits: 0, shape: c::SHAPE_NONE as u16 };
+    pub(crate) const NONE: Self = Self { bits: 0, shape: c::SHAPE_NONE as u16, lines: Lines::None };
     /// Those of all streams.
-    pub(crate) const ALL: Self = Self { bits: c::USES_ALL, shape: c::SHAPE_NONE as u16 };
+    pub(crate) const ALL: Self = Self { bits: c::USES_ALL, ..Self::NONE };
+
+    /// These, with streams that are all identified by destination and VLAN.
+    pub(crate) const fn of_destinations(bits: u32) -> Self {
+        Self { bits, shape: c::VLAN_EXACT as u16, ..Self::NONE }
+    }
 
     fn of_bits(bits: u32) -> Self {
         Self { bits, ..Self::NONE }
@@ -28,9 +42,14 @@ impl Features {
     /// Those of an identification of this kind.
     pub(crate) fn of_kind(kind: KeyKind) -> Self {
         match kind {
-            KeyKind::L2(shape) => Self { bits: 0, shape },
+            KeyKind::L2(shape) => Self { shape, ..Self::NONE },
             KeyKind::Ip(_) | KeyKind::Mask(_) => Self::of_bits(c::USES_SHAPES),
         }
+    }
+
+    /// Those of a key in this line of the index.
+    pub(crate) fn of_line(line: u32) -> Self {
+        Self { lines: Lines::One(line), ..Self::NONE }
     }
 
     /// Those of a member with these functions; `individual`: a slot or `NONE`.
@@ -53,7 +72,8 @@ impl Features {
 
     /// Whether programs for these features serve streams that need `other`.
     pub(crate) fn cover(self, other: Self) -> bool {
-        self | other == self
+        let both = self | other;
+        (both.bits, both.shape) == (self.bits, self.shape)
     }
 
     /// `USES_*` bits.
@@ -64,6 +84,14 @@ impl Features {
     /// The only shape that frames are identified by; `SHAPE_NONE`: none, or several.
     pub(crate) fn shape(self) -> u16 {
         self.shape
+    }
+
+    /// The line with all layer 2 keys, or `NONE`.
+    pub(crate) fn line(self) -> u32 {
+        match self.lines {
+            Lines::One(line) => line,
+            Lines::None | Lines::Several => c::NONE,
+        }
     }
 }
 
@@ -79,13 +107,12 @@ impl BitOr for Features {
             [one, other] if one == other => (bits, one),
             _ => (bits | c::USES_SHAPES, c::SHAPE_NONE),
         };
-        Self { bits, shape: shape as u16 }
-    }
-}
-
-impl FromIterator<Features> for Features {
-    fn from_iter<I: IntoIterator<Item = Features>>(all: I) -> Self {
-        all.into_iter().fold(Self::NONE, Self::bitor)
+        let lines = match (self.lines, other.lines) {
+            (lines, Lines::None) | (Lines::None, lines) => lines,
+            (one, other) if one == other => one,
+            _ => Lines::Several,
+        };
+        Self { bits, shape: shape as u16, lines }
     }
 }
 
@@ -93,13 +120,14 @@ impl FromIterator<Features> for Features {
 mod tests {
     use super::*;
 
-    const SHAPE: Features = Features { bits: 0, shape: 3 };
+    const SHAPE: Features = Features { shape: 3, ..Features::NONE };
+    const OTHER: Features = Features { shape: 4, ..Features::NONE };
 
     #[test]
     fn a_second_shape_requires_the_list() {
         assert_eq!(Features::NONE | SHAPE, SHAPE);
         assert_eq!(SHAPE | SHAPE, SHAPE);
-        let both = SHAPE | Features { bits: 0, shape: 4 };
+        let both = SHAPE | OTHER;
         assert_eq!(both, Features::of_bits(c::USES_SHAPES));
         assert_eq!(Features::of_kind(KeyKind::Mask(1)) | SHAPE, both);
     }
@@ -111,15 +139,24 @@ mod tests {
         for (features, other, covers) in [
             (Features::NONE, SHAPE, false),
             (SHAPE, Features::NONE, true),
-            (SHAPE, Features { bits: 0, shape: 4 }, false),
+            (SHAPE, OTHER, false),
             (shapes, SHAPE, true),
             (SHAPE, shapes, false),
             (SHAPE | recovery, recovery, true),
             (SHAPE, recovery, false),
             (Features::ALL, shapes | recovery, true),
+            (SHAPE, SHAPE | Features::of_line(7), true),
         ] {
             assert_eq!(features.cover(other), covers, "{features:?} {other:?}");
         }
+    }
+
+    #[test]
+    fn a_single_line_is_searched_first() {
+        let line = Features::of_line(7);
+        assert_eq!(Features::NONE.line(), c::NONE);
+        assert_eq!((SHAPE | line | SHAPE | line).line(), 7);
+        assert_eq!((line | Features::of_line(8) | line).line(), c::NONE);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use libbpf_rs::libbpf_sys as sys;
 use onbeat_bpf::{Link, ProgramInfo};
 use onbeat_frer::dataplane::Mode;
 
+use crate::programs::is_ingress;
+
 /// Returns the kernel's flag for a mode.
 pub(crate) fn flag(mode: Mode) -> u32 {
     match mode {
@@ -34,7 +36,7 @@ pub(crate) fn program_name(id: u32) -> String {
 /// Returns whether a loaded program belongs to the XDP data plane of any node.
 #[must_use]
 pub fn forwards(program: u32) -> bool {
-    ProgramInfo::by_id(program).is_ok_and(|info| info.name == "frer_ingress")
+    ProgramInfo::by_id(program).is_ok_and(|info| is_ingress(&info.name))
 }
 
 /// Detaches a program without a link from an interface.

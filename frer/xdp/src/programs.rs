@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use libbpf_rs::{MapCore, MapHandle, OpenMapMut, ProgramInput, ProgramMut};
+use nix::time::{ClockId, clock_getres};
 use onbeat_bpf::{Object, PlainData, UnloadedObject, bpf_object};
 use onbeat_frer::spec::MAX_EGRESS;
 
@@ -24,6 +25,19 @@ onbeat_bpf::bpf_skeleton!(control_skeleton, "control.skel.rs");
 /// The table that each steering program has for itself.
 const SOCKETS: &str = "sockets";
 
+/// Programs for frames that a port receives, with what they serve: those for a fixed set of features, then the one for
+/// any set.
+const INGRESS: [(&str, Features); 3] = [
+    ("frer_generate", Features::of_destinations(c::USES_TO_GENERATE)),
+    ("frer_eliminate", Features::of_destinations(c::USES_TO_ELIMINATE)),
+    ("frer_ingress", Features::ALL),
+];
+
+/// Returns whether a program of this name processes frames that a port receives.
+pub(crate) fn is_ingress(name: &str) -> bool {
+    INGRESS.iter().any(|(ingress, _)| *ingress == name)
+}
+
 /// The program that edits replicas, in a form that the kernel can test-run.
 const EGRESS_TEST: &str = "frer_egress_test";
 
@@ -35,9 +49,6 @@ pub(crate) enum ProgramPurpose {
     /// Redirection of frames of streams to sockets.
     Steer,
 }
-
-/// Whether this machine may perform loads in another order than the program has.
-const WEAK_ORDER: bool = !cfg!(target_arch = "x86_64");
 
 /// Lines of rings per stream.
 const RING_LINES: u32 = 16;
@@ -188,9 +199,22 @@ impl Maps {
     }
 }
 
+/// Returns the period of the kernel's tick, by which the programs measure time: reading the precise clock for each
+/// packet would cost more than all of recovery.
+pub(crate) fn tick_ns() -> u64 {
+    // The kernel's coarse clock has this resolution.
+    let resolution = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE);
+    resolution
+        .map_or(10_000_000, |tick| tick.tv_sec() as u64 * 1_000_000_000 + tick.tv_nsec() as u64)
+}
+
 /// The programs of one port.
 #[derive(Debug)]
-pub(crate) struct Instance(Object);
+pub(crate) struct Instance {
+    object: Object,
+    /// Name of the program for frames that the port receives.
+    ingress: &'static str,
+}
 
 impl Instance {
     /// Loads the programs for streams with these features; with `test_clock` they read the time from the node table and
@@ -212,45 +236,52 @@ impl Instance {
                     (offset_of!(rodata, index_mask), &index_mask),
                 ]);
             });
-            return object.map(Self);
+            return Ok(Self { object: object?, ingress: "frer_steer" });
         }
         use frer_skeleton::types::rodata;
+        let (ingress, _) = INGRESS
+            .into_iter()
+            .find(|(_, served)| served.cover(features))
+            .expect("the last one serves all");
         let object = maps.load(bpf_object!("frer.bpf.o"), "the programs of a port", |object| {
             object.set_constants(&[
                 (offset_of!(rodata, port), &[port]),
                 (offset_of!(rodata, test_clock), &[test_clock.into()]),
                 (offset_of!(rodata, index_mask), &index_mask),
-                (offset_of!(rodata, weak_order), &[WEAK_ORDER.into()]),
                 (offset_of!(rodata, serial_queues), &[serial_queues.into()]),
                 (offset_of!(rodata, features), &features.bits().to_ne_bytes()),
                 (offset_of!(rodata, l2_shape), &features.shape().to_ne_bytes()),
+                (offset_of!(rodata, port_line), &features.line().to_ne_bytes()),
+                (offset_of!(rodata, tick_ns), &tick_ns().to_ne_bytes()),
             ]);
             if !test_clock {
                 object.skip(EGRESS_TEST);
             }
+            for (other, _) in INGRESS.iter().filter(|(name, _)| *name != ingress) {
+                object.skip(other);
+            }
         });
-        object.map(Self)
+        Ok(Self { object: object?, ingress })
     }
 
     /// Returns the program for the interface of the port.
     pub(crate) fn ingress(&self) -> ProgramMut<'_> {
-        let ours = |p: &ProgramMut<'_>| p.name() == "frer_ingress" || p.name() == "frer_steer";
-        self.0.programs().find(ours).expect("a program of the object")
+        self.object.program(self.ingress)
     }
 
     /// Returns the sockets by receive queue, if frames are steered to them.
     pub(crate) fn sockets(&self) -> Result<MapHandle> {
-        MapHandle::try_from(&self.0.map(SOCKETS)).context(|| format!("open table {SOCKETS}"))
+        MapHandle::try_from(&self.object.map(SOCKETS)).context(|| format!("open table {SOCKETS}"))
     }
 
     /// Returns the program for replicas that leave by the port.
     pub(crate) fn egress(&self) -> ProgramMut<'_> {
-        self.0.program("frer_egress")
+        self.object.program("frer_egress")
     }
 
     /// Returns the egress program in the form for tests; only if loaded with `test_clock`.
     pub(crate) fn egress_test(&self) -> ProgramMut<'_> {
-        self.0.program(EGRESS_TEST)
+        self.object.program(EGRESS_TEST)
     }
 }
 
@@ -262,11 +293,13 @@ impl Control {
     /// Loads the program and creates missing tables.
     pub(crate) fn load(maps: &mut Maps, test_clock: bool) -> Result<Self> {
         use control_skeleton::types::rodata;
-        let clock = (offset_of!(rodata, test_clock), &[test_clock.into()][..]);
-        let order = (offset_of!(rodata, weak_order), &[WEAK_ORDER.into()][..]);
+        let tick = tick_ns().to_ne_bytes();
+        let constants = [
+            (offset_of!(rodata, test_clock), &[test_clock.into()][..]),
+            (offset_of!(rodata, tick_ns), &tick),
+        ];
         let file = bpf_object!("control.bpf.o");
-        maps.load(file, "the control program", |object| object.set_constants(&[clock, order]))
-            .map(Self)
+        maps.load(file, "the control program", |object| object.set_constants(&constants)).map(Self)
     }
 
     pub(crate) fn program(&self) -> ProgramMut<'_> {

@@ -22,7 +22,7 @@ impl Plane {
     /// requested mode.
     pub fn attach(&mut self, spec: &PortSpec, replace: bool) -> Result<()> {
         let slot = self.port_slot(&spec.name)?;
-        let features = self.features();
+        let features = self.features_at(slot);
         let programs = self.load(slot, features, spec.serial_queues)?;
         let link = self.attach_link(spec, slot, &programs, replace)?;
         self.register(spec, slot, programs, features, Some(link))
@@ -34,7 +34,7 @@ impl Plane {
     /// Those of [`Plane::attach`].
     pub fn attach_for_test(&mut self, spec: &PortSpec) -> Result<()> {
         let slot = self.port_slot(&spec.name)?;
-        let features = self.features();
+        let features = self.features_at(slot);
         let programs = self.load(slot, features, spec.serial_queues)?;
         self.register(spec, slot, programs, features, None)
     }

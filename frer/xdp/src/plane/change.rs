@@ -15,12 +15,12 @@ use super::entries::{Entry, MemberActions, ReservedEntry};
 use super::owned_slots::OwnedSlots;
 use super::requested_stream::{RequestedMember, RequestedStream, port_slots};
 use super::rings::{self, Ring};
+use super::specialize::PortFeatures;
 use super::{AppliedMember, AppliedStream, Plane, RetiredItem, recovery, splits};
 use crate::abi::constants as c;
 use crate::abi::*;
 use crate::compile::{self, Key, KeyKind, MatchedMember, State};
 use crate::error::{Error, Result};
-use crate::features::Features;
 
 /// A change without conflicts between streams.
 struct ChangePlan<'a> {
@@ -75,7 +75,7 @@ pub(super) fn change(
         undo(plane, prepared);
         return Err(error);
     }
-    if let Err(error) = plane.widen(features(plane, &plan, &prepared)) {
+    if let Err(error) = plane.widen(&features(plane, &prepared)) {
         undo(plane, prepared);
         return Err(error);
     }
@@ -230,11 +230,15 @@ fn prepare(plane: &mut Plane, plan: &ChangePlan<'_>, prepared: &mut PreparedChan
     plane.add_kinds(kinds, plan.wanted.iter().flat_map(RequestedStream::masks))
 }
 
-/// Returns what the streams of a change require of the programs.
-fn features(plane: &Plane, plan: &ChangePlan<'_>, prepared: &PreparedChange) -> Features {
-    let keys = plan.steps.iter().filter(|step| step.new_owner.is_some());
-    let kinds = keys.map(|step| Features::of_kind(step.key.kind()));
-    kinds.chain(prepared.applied.iter().map(|stream| plane.features_of(stream))).collect()
+/// Returns what the new entries of a change require of the programs.
+fn features(plane: &Plane, prepared: &PreparedChange) -> PortFeatures {
+    let mut ports = PortFeatures::new();
+    for step in &prepared.steps {
+        let Some(new_owner) = step.new_owner else { continue };
+        let (_, _, does) = owner_entry(plane, prepared, new_owner);
+        plane.require(&mut ports, &step.key, &does);
+    }
+    ports
 }
 
 /// Reserves an entry if the current one cannot be modified in place.

@@ -17,6 +17,11 @@ const WORDS: usize = 2 * ENTRIES;
 /// Number of an entry.
 pub(super) type IndexSlot = u32;
 
+/// Returns the line of an entry.
+pub(super) fn line(place: IndexSlot) -> u32 {
+    place / c::INDEX_ENTRIES
+}
+
 /// Returns the possible lines of a key, computed as in bpf/identify.h.
 fn lines(key: &frer_l2_key, mask: usize) -> [usize; 3] {
     let number = (key.address.swap_bytes() >> 16) & 0xff_ffff;

@@ -29,7 +29,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use libbpf_rs::{MapCore, MapHandle};
-use nix::time::ClockId;
 use onbeat_bpf::{Link, MappedArray, PlainData};
 use onbeat_frer::dataplane::{Changes, Mode};
 use onbeat_frer::spec::Stream;
@@ -40,7 +39,7 @@ use crate::compile::{Key, State};
 use crate::error::Result;
 use crate::features::Features;
 use crate::pin::PinDirectory;
-use crate::programs::{Control, Instance, Maps, ProgramPurpose};
+use crate::programs::{self, Control, Instance, Maps, ProgramPurpose};
 use crate::slots::Slots;
 use crate::table::Table;
 use claims::Claims;
@@ -283,7 +282,7 @@ impl Plane {
         Ok(Self {
             directory,
             test_clock: options.test_clock,
-            tick_ns: if options.test_clock { 0 } else { tick_ns() },
+            tick_ns: if options.test_clock { 0 } else { programs::tick_ns() },
             maps,
             control,
             ports: BTreeMap::new(),
@@ -394,12 +393,4 @@ impl Plane {
         node.test_now_ns = now_ns;
         self.tables.node.set(&0, &node)
     }
-}
-
-/// Returns the resolution of CLOCK_MONOTONIC_COARSE, which the programs read: reading the precise clock for
-/// each packet would cost more than all of recovery.
-fn tick_ns() -> u64 {
-    let resolution = nix::time::clock_getres(ClockId::CLOCK_MONOTONIC_COARSE);
-    resolution
-        .map_or(10_000_000, |tick| tick.tv_sec() as u64 * 1_000_000_000 + tick.tv_nsec() as u64)
 }

@@ -1,12 +1,18 @@
 //! Programs for the features in use. A change that requires more replaces the programs first, then changes the tables;
 //! a change that leaves some unused replaces them last. Each frame is processed by one program: none is lost.
 
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
-use super::{AppliedStream, Plane, Port};
+use super::entries::MemberActions;
+use super::{Plane, Port, index};
+use crate::compile::Key;
 use crate::error::{Context, Result};
 use crate::features::Features;
 use crate::programs::{Instance, ProgramPurpose};
+
+/// Features by slot of the port.
+pub(super) type PortFeatures = BTreeMap<u8, Features>;
 
 impl Plane {
     /// Loads the programs of a port.
@@ -19,48 +25,55 @@ impl Plane {
         Instance::load(&mut self.maps, slot, features, serial_queues, self.test_clock)
     }
 
-    /// Returns what the entries in the tables require.
-    pub(super) fn features(&self) -> Features {
-        if !self.swept {
-            // Those of an earlier process are not assigned to streams yet.
-            return Features::ALL;
-        }
-        let kinds = self.shapes.kinds().map(Features::of_kind);
-        let streams = self.streams.iter().flatten().map(|stream| self.features_of(stream));
-        kinds.chain(streams).collect()
+    /// Returns what the entries in the tables require of the programs of a port.
+    pub(super) fn features_at(&self, slot: u8) -> Features {
+        self.features().remove(&slot).unwrap_or(Features::NONE)
     }
 
-    /// Returns what the functions of a stream require.
-    pub(super) fn features_of(&self, stream: &AppliedStream) -> Features {
-        let of_member = |member: &super::AppliedMember| {
-            let does = &member.does;
-            let split = self.tables.splits.get(does.split);
-            Features::of_functions(does.state, does.individual, &split)
-        };
-        stream.members.iter().map(of_member).collect()
+    /// Returns what the entries in the tables require.
+    fn features(&self) -> PortFeatures {
+        let mut ports = PortFeatures::new();
+        for (key, entry) in &self.entries {
+            self.require(&mut ports, key, &entry.does);
+        }
+        ports
+    }
+
+    /// Adds what an entry requires.
+    pub(super) fn require(&self, ports: &mut PortFeatures, key: &Key, does: &MemberActions) {
+        let split = self.tables.splits.get(does.split);
+        let functions = Features::of_functions(does.state, does.individual, &split);
+        let features = ports.entry(key.port()).or_insert(Features::NONE);
+        *features = *features | Features::of_kind(key.kind()) | functions;
+        if let Key::L2(key) = key
+            && let Some(place) = self.tables.l2().find(key)
+        {
+            *features = *features | Features::of_line(index::line(place));
+        }
     }
 
     /// Replaces the programs of ports that lack a feature.
-    pub(super) fn widen(&mut self, needed: Features) -> Result<()> {
-        self.replace(|loaded| if loaded.cover(needed) { loaded } else { loaded | needed })
+    pub(super) fn widen(&mut self, needed: &PortFeatures) -> Result<()> {
+        self.replace(|slot, loaded| match needed.get(&slot) {
+            Some(needed) if !loaded.cover(*needed) => loaded | *needed,
+            _ => loaded,
+        })
     }
 
     /// Replaces the programs of ports that have features which no stream uses.
     pub(super) fn narrow(&mut self) -> Result<()> {
-        match self.features() {
-            // No stream is any faster.
-            Features::NONE => Ok(()),
-            used => self.replace(|_| used),
-        }
+        let used = self.features();
+        // Without streams at the port, no stream is any faster.
+        self.replace(|slot, loaded| used.get(&slot).copied().unwrap_or(loaded))
     }
 
     /// Replaces the programs of each port whose features become other ones.
-    fn replace(&mut self, features: impl Fn(Features) -> Features) -> Result<()> {
+    fn replace(&mut self, features: impl Fn(u8, Features) -> Features) -> Result<()> {
         if self.maps.purpose() == ProgramPurpose::Steer {
             return Ok(());
         }
         for (name, port) in &mut self.ports {
-            let new = features(port.features);
+            let new = features(port.slot, port.features);
             if new == port.features {
                 continue;
             }
