@@ -1,7 +1,7 @@
 //! Transmission to the peer of a veth.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// It can send while the peer runs NAPI, which the driver reports as a feature of this end (Linux 6.3). The driver
 /// drops frames otherwise, without an error.
 pub(super) struct VethPeer {
-    ended: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    /// The thread, and the channel whose end is that of the thread.
+    thread: Option<(JoinHandle<()>, Sender<()>)>,
 }
 
 impl VethPeer {
@@ -33,7 +33,6 @@ impl VethPeer {
         interface: &str,
         state: &Arc<SharedState>,
     ) -> Result<Self> {
-        let ended = Arc::new(AtomicBool::new(false));
         let mut query = Query {
             handle: Handle::in_namespace(namespace)?,
             interface: interface.to_owned(),
@@ -42,31 +41,26 @@ impl VethPeer {
         };
         state.set_transmission(query.transmission);
         if !query.update() {
-            return Ok(Self { ended, thread: None });
+            return Ok(Self { thread: None });
         }
-        let stop = Arc::clone(&ended);
+        let (end, ended) = mpsc::channel();
         let run = move || {
             set_normal_priority();
-            loop {
-                thread::park_timeout(INTERVAL);
-                if stop.load(Ordering::Relaxed) {
-                    break;
-                }
+            repeat(INTERVAL, &ended, || {
                 query.update();
-            }
+            });
         };
         let thread = thread::Builder::new().name("veth-peer".into()).spawn(run);
         let thread =
             thread.map_err(failed(interface, "start a thread for the peer of the veth"))?;
-        Ok(Self { ended, thread: Some(thread) })
+        Ok(Self { thread: Some((thread, end)) })
     }
 }
 
 impl Drop for VethPeer {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
+        if let Some((thread, end)) = self.thread.take() {
+            drop(end);
             // It does not panic.
             let _ = thread.join();
         }
@@ -120,11 +114,44 @@ impl Query {
     }
 }
 
+/// Performs `action` after each interval until the other end of the channel is dropped.
+fn repeat(interval: Duration, ended: &Receiver<()>, mut action: impl FnMut()) {
+    // Not by park: an action with a thread of its own can leave a token, and the next wait would end at once.
+    while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+        action();
+    }
+}
+
 /// A thread that a real-time thread starts inherits its policy.
 fn set_normal_priority() {
     if ThreadPolicy::of(0).is_ok_and(ThreadPolicy::is_real_time) {
         if let Err(error) = ThreadPolicy::from(Scheduling::Other).set(0) {
             tracing::debug!("normal priority: {error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn actions_with_threads_have_intervals() {
+        const INTERVAL: Duration = Duration::from_millis(5);
+        let (end, ended) = mpsc::channel();
+        let (mut end, mut actions) = (Some(end), 0);
+        let start = Instant::now();
+        repeat(INTERVAL, &ended, || {
+            // As a query in another namespace can do.
+            thread::current().unpark();
+            actions += 1;
+            if actions == 10 {
+                end = None;
+            }
+        });
+        assert_eq!(actions, 10);
+        assert!(start.elapsed() >= 10 * INTERVAL);
     }
 }
