@@ -63,6 +63,9 @@ struct port_responses {
 	struct port_table tables[PORT_COPIES];
 };
 
+/* Octets of a short record: with the header of the ring buffer, two cache lines. */
+#define PORT_SHORT_RECORD 88
+
 /* A frame that matched a response. */
 struct port_record {
 	__u64 received_ns; /* CLOCK_TAI */
@@ -73,7 +76,7 @@ struct port_record {
 	__u16 tci;
 	__u16 length; /* on the medium, without the tag */
 	__u16 zero;
-	__u8 octets[PORT_MAX_FRAME];
+	__u8 octets[]; /* at least `length`, up to PORT_MAX_FRAME */
 };
 
 /* How the program sends an answer. */

@@ -5,8 +5,9 @@
 
 #include "receive.h"
 
-#define SHORTEST (ADDRESSES + 2)
-#define ATTEMPTS 4
+#define SHORTEST       (ADDRESSES + 2)
+#define ATTEMPTS       4
+#define INLINE_FILTERS 2
 
 #define SHARED_ARRAY(name_, value_)                                                                \
 	struct {                                                                                   \
@@ -28,7 +29,10 @@ struct {
 
 /* The start of a frame without its tag, and its response. */
 struct request {
-	__u64 start[PORT_FILTER_WORDS];
+	union {
+		__u64 words[PORT_FILTER_WORDS];
+		__u32 halves[2 * PORT_FILTER_WORDS];
+	} start;
 	__u32 length;  /* of the whole frame, without the tag */
 	__u32 version; /* of the table of responses */
 	__u32 found;
@@ -41,63 +45,107 @@ static __always_inline __u32 read_once(const __u32 *from)
 	return *(const volatile __u32 *)from;
 }
 
-/* Ordered after earlier reads, on every machine. */
-static __always_inline __u32 read_after(__u32 *from)
-{
-	return __sync_fetch_and_add(from, 0);
-}
-
 /* For the verifier: the checked bound applies to the register that is used. */
 #define KEEP(variable) asm volatile("" : "+r"(variable))
+
+/*
+ * Orders later reads after earlier ones, on every machine. An atomic operation on a shared
+ * variable would also take its cache line from the process.
+ */
+static __always_inline void read_barrier(void)
+{
+	__u64 own = 0, former = __sync_fetch_and_add(&own, 1);
+
+	/* An operation without a result does not order on every machine. */
+	KEEP(former);
+}
+
+/* Copies `count` octets, but at most `room`; makes the bound visible to the verifier of Linux 6.1.
+ */
+static __always_inline bool load(struct xdp_md *ctx, __u32 from, void *to, __u32 count, __u32 room)
+{
+	__u32 count_but_one = count - 1;
+
+	KEEP(count_but_one);
+	if (count_but_one > room - 1)
+		count_but_one = room - 1;
+	KEEP(count_but_one);
+	return !bpf_xdp_load_bytes(ctx, from, to, count_but_one + 1);
+}
 
 /* Copies up to `room` octets of the frame, without its tag. */
 static __always_inline bool copy_untagged(struct xdp_md *ctx, const struct frame *f, void *to,
 					  __u32 room)
 {
-	__u32 from = f->tpid ? ADDRESSES + TAG : ADDRESSES;
-	/*
-	 * The length is at least that of an EtherType; makes this visible to the verifier of Linux
-	 * 6.1.
-	 */
-	__u32 rest_but_one = f->length - from - 1;
+	const __u32 rest = ADDRESSES + TAG;
 
-	KEEP(rest_but_one);
-	if (rest_but_one > room - ADDRESSES - 1)
-		rest_but_one = room - ADDRESSES - 1;
-	KEEP(rest_but_one);
+	if (!f->tpid)
+		return load(ctx, 0, to, f->length, room);
 	return !bpf_xdp_load_bytes(ctx, 0, to, ADDRESSES) &&
-	       !bpf_xdp_load_bytes(ctx, from, to + ADDRESSES, rest_but_one + 1);
+	       load(ctx, rest, to + ADDRESSES, f->length - rest, room - ADDRESSES);
+}
+
+/* Reads the octets that filters compare; those after the end of the frame are 0. */
+static __always_inline bool read_start(struct xdp_md *ctx, const struct frame *f, struct request *m)
+{
+	const void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	const __u32 *from = data;
+
+	if (f->tpid || data + sizeof(m->start) > end)
+		return copy_untagged(ctx, f, &m->start, sizeof(m->start));
+#pragma unroll
+	for (int i = 0; i < 2 * PORT_FILTER_WORDS; i++)
+		m->start.halves[i] = from[i];
+	return true;
+}
+
+static __always_inline bool matches(const struct port_filter *f, struct request *m)
+{
+	if (m->length < f->length)
+		return false;
+#pragma unroll
+	for (int i = 0; i < PORT_FILTER_WORDS; i++) {
+		if ((m->start.words[i] & f->mask[i]) != f->value[i])
+			return false;
+	}
+	m->slot = f->slot;
+	m->generation = f->generation;
+	m->found = true;
+	return true;
 }
 
 static long match_one(__u32 index, struct request *m)
 {
 	struct port_responses *all;
-	struct port_filter *f;
 	__u32 zero = 0;
 
 	all = bpf_map_lookup_elem(&responses, &zero);
+	index += INLINE_FILTERS;
 	if (!all || index >= PORT_MAX_RESPONSES)
 		return 1;
-	f = &all->tables[m->version % PORT_COPIES].filters[index];
-	if (m->length < f->length)
-		return 0;
-#pragma unroll
-	for (int i = 0; i < PORT_FILTER_WORDS; i++) {
-		if ((m->start[i] & f->mask[i]) != f->value[i])
-			return 0;
-	}
-	m->slot = f->slot;
-	m->generation = f->generation;
-	m->found = true;
-	return 1;
+	return matches(&all->tables[m->version % PORT_COPIES].filters[index], m);
 }
 
 /* Finds the oldest response to a frame. */
-static __always_inline bool find(struct port_responses *all, struct request *m)
+static __noinline bool find(struct port_responses *all, struct request *m)
 {
+	const struct port_table *table;
+	__u64 count;
+
 	m->found = false;
 	m->version = read_once(&all->version.current);
-	bpf_loop(all->tables[m->version % PORT_COPIES].count, match_one, m, 0);
+	table = &all->tables[m->version % PORT_COPIES];
+	count = table->count;
+	/* The loop of the kernel calls a function per filter: more than a comparison costs. */
+#pragma unroll
+	for (__u32 i = 0; i < INLINE_FILTERS; i++) {
+		if (i >= count)
+			return false;
+		if (matches(&table->filters[i], m))
+			return true;
+	}
+	if (count > INLINE_FILTERS)
+		bpf_loop(count - INLINE_FILTERS, match_one, m, 0);
 	return m->found;
 }
 
@@ -113,9 +161,10 @@ enum answer {
  */
 static __always_inline bool resize(struct xdp_md *ctx, __u32 length)
 {
-	int more = (int)length - (int)bpf_xdp_get_buff_len(ctx);
+	int more = (int)length - (int)(ctx->data_end - ctx->data);
 
-	return !bpf_xdp_adjust_tail(ctx, more) || (more > 0 && !bpf_xdp_adjust_head(ctx, -more));
+	return !more || !bpf_xdp_adjust_tail(ctx, more) ||
+	       (more > 0 && !bpf_xdp_adjust_head(ctx, -more));
 }
 
 /* Replaces the received frame with the slot's frame. */
@@ -140,10 +189,11 @@ static __always_inline enum answer answer(struct xdp_md *ctx, struct port_respon
 		return CHANGED;
 	if (bpf_xdp_store_bytes(ctx, 0, copy->octets, length))
 		return REFUSED;
-	if (read_after(&slot->version.begun) - version >= PORT_COPIES)
+	read_barrier();
+	if (read_once(&slot->version.begun) - version >= PORT_COPIES)
 		return CHANGED;
 	/* The response may be removed, and its slot hold another response's frame. */
-	return read_after(&all->version.current) == m->version ? ANSWERED : CHANGED;
+	return read_once(&all->version.current) == m->version ? ANSWERED : CHANGED;
 }
 
 /* Answers the frame; returns false if it could not. The responses may change meanwhile. */
@@ -182,6 +232,18 @@ static __always_inline int respond_unreported(struct xdp_md *ctx, struct port_re
 	return XDP_DROP;
 }
 
+/* Reserves a record for up to `room` octets, and copies the frame to it. */
+static __always_inline struct port_record *record_of(struct xdp_md *ctx, const struct frame *f,
+						     const __u32 room)
+{
+	struct port_record *record = bpf_ringbuf_reserve(&records, sizeof(*record) + room, 0);
+
+	if (!record || copy_untagged(ctx, f, record->octets, room))
+		return record;
+	bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+	return NULL;
+}
+
 /*
  * Answers the frame by the driver, or delivers it to the port's socket if no response matches.
  * The answer uses the buffer: the received frame is passed to the process as a record.
@@ -205,17 +267,15 @@ static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct f
 	if (transmission == PORT_TRANSMIT_NONE)
 		return deliver(ctx, now);
 	m.length = f->length - (f->tpid ? TAG : 0);
-	if (!copy_untagged(ctx, f, m.start, sizeof(m.start)) || !find(all, &m))
+	if (!read_start(ctx, f, &m) || !find(all, &m))
 		return deliver(ctx, now);
-
-	/* The verifier of Linux 6.1 loses track of a reserved record: it is reserved once. */
-	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	/* The ring reserves constant sizes. Short records are spread over fewer pages. */
+	if (m.length <= PORT_SHORT_RECORD)
+		record = record_of(ctx, f, PORT_SHORT_RECORD);
+	else
+		record = record_of(ctx, f, PORT_MAX_FRAME);
 	if (!record)
 		return respond_unreported(ctx, all, &m, s, transmission);
-	if (!copy_untagged(ctx, f, record->octets, sizeof(record->octets))) {
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-		return respond_unreported(ctx, all, &m, s, transmission);
-	}
 	record->received_ns = now;
 	record->answered_ns = respond(ctx, all, &m) ? bpf_ktime_get_tai_ns() : 0;
 	record->slot = m.slot;

@@ -153,7 +153,7 @@ impl XdpPort {
     fn take_record(&mut self) -> Option<AnsweredFrame> {
         let Self { base, records, .. } = self;
         let mut taken = None;
-        records.next(|record| taken = Some(copy(base, record)));
+        records.next(|record, octets| taken = Some(copy(base, record, octets)));
         taken
     }
 
@@ -177,12 +177,12 @@ impl XdpPort {
     }
 }
 
-fn copy(base: &mut PortBase, record: &port_record) -> AnsweredFrame {
-    let octets = usize::from(record.length).min(record.octets.len());
+fn copy(base: &mut PortBase, record: &port_record, frame: &[u8]) -> AnsweredFrame {
+    let octets = usize::from(record.length).min(frame.len());
     let tag = VlanTag { tpid: EtherType(record.tpid), tci: record.tci };
     let tag = (record.tpid != 0).then_some(tag);
     let arrival = base.room(octets).map(|(chunk, at, to)| {
-        to.copy_from_slice(&record.octets[..octets]);
+        to.copy_from_slice(&frame[..octets]);
         Arrival {
             chunk,
             at,

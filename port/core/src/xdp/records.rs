@@ -3,12 +3,14 @@
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::slice;
 use std::sync::atomic::Ordering;
 
 use libbpf_rs::{MapCore, MapHandle};
 
 use super::abi::port_record;
 use crate::mapping::{Mapping, page};
+use crate::xsk::MAX_FRAME;
 
 /// The header of each record: its length, and two flags.
 const HEADER: usize = 8;
@@ -20,9 +22,9 @@ const fn taken(len: usize) -> usize {
     (len + HEADER).next_multiple_of(8)
 }
 
-/// Returns the size of a ring for this number of records.
+/// Returns the size of a ring for this number of records with the longest frames.
 pub(super) fn ring_size(records: usize) -> u32 {
-    (records * taken(size_of::<port_record>())).max(page()).next_power_of_two() as u32
+    (records * taken(size_of::<port_record>() + MAX_FRAME)).max(page()).next_power_of_two() as u32
 }
 
 /// The consumer of the ring.
@@ -44,8 +46,8 @@ impl Records {
         Ok(Self { consumer, producer, size, page, map })
     }
 
-    /// Passes the oldest record to `take` and releases it; returns false if there is none.
-    pub(super) fn next(&mut self, mut take: impl FnMut(&port_record)) -> bool {
+    /// Passes the oldest record, and the octets after it, to `take` and releases them; returns false if there is none.
+    pub(super) fn next(&mut self, mut take: impl FnMut(&port_record, &[u8])) -> bool {
         let consumer = self.consumer.long(0);
         let mut at = consumer.load(Ordering::Relaxed);
         while at < self.producer.long(0).load(Ordering::Acquire) {
@@ -57,10 +59,15 @@ impl Records {
             let len = (header & !DISCARDED) as usize;
             let record = header & DISCARDED == 0 && len >= size_of::<port_record>();
             if record {
-                let record = self.producer.at(place + HEADER, size_of::<port_record>());
-                // SAFETY: the record is in the mapping, aligned to eight octets, and does not change until the
-                // consumer's position passes it; any octets are valid.
-                take(unsafe { &*record.cast::<port_record>() });
+                let start = self.producer.at(place + HEADER, len);
+                // SAFETY: `len` octets are in the mapping, aligned to eight octets, and do not change until the
+                // consumer's position passes them; any octets are valid; a record is not longer.
+                let (record, octets) = unsafe {
+                    let octets = start.add(size_of::<port_record>());
+                    let count = len - size_of::<port_record>();
+                    (&*start.cast::<port_record>(), slice::from_raw_parts(octets, count))
+                };
+                take(record, octets);
             }
             at += taken(len) as u64;
             consumer.store(at, Ordering::Release);
@@ -78,4 +85,4 @@ impl AsFd for Records {
     }
 }
 
-const _: () = assert!(offset_of!(port_record, octets) == 32);
+const _: () = assert!(offset_of!(port_record, octets) == size_of::<port_record>());

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use libbpf_rs::{MapCore, MapHandle};
 
 use super::abi::{
-    port_copy, port_filter, port_process, port_record, port_responses, port_slot, port_state,
-    port_table, port_transmission, port_version,
+    port_copy, port_filter, port_process, port_responses, port_slot, port_state, port_table,
+    port_transmission, port_version,
 };
 use crate::mapping::{Mapping, page};
 use crate::response::Responses;
@@ -28,7 +28,6 @@ const _: () = assert!(
 const _: () =
     assert!(offset_of!(port_copy, octets) % WORD == 0 && size_of::<port_slot>() % WORD == 0);
 const _: () = assert!(size_of::<port_copy>() - offset_of!(port_copy, octets) == MAX_FRAME);
-const _: () = assert!(size_of::<port_record>() - offset_of!(port_record, octets) == MAX_FRAME);
 
 fn map(map: &MapHandle) -> io::Result<Mapping> {
     let value = (map.value_size() as usize).next_multiple_of(WORD);

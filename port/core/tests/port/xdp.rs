@@ -16,7 +16,7 @@ use onbeat_link::{
     Capability, Cause, Clock, Confirmation, Feature, Filter, Outcome, Port, PortOptions, Slot,
     XdpPort,
 };
-use onbeat_netdev::{Ethtool, XdpMode};
+use onbeat_netdev::{Ethtool, Handle, XdpMode};
 use onbeat_testing::{Feature as Needs, require_all, require_that};
 use onbeat_testing::{ForeignProgram, RawSocket};
 use onbeat_wire::{EtherType, MacAddress};
@@ -210,6 +210,11 @@ fn on_a_veth_polls_are_answered_in_the_driver_only_while_the_peer_runs_napi() {
         return;
     }
     let cable = Cable::new();
+    let handle = Handle::in_namespace(cable.near.namespace()).unwrap();
+    let reported = onbeat_netdev::xdp::features(&handle, "p0").unwrap().is_some();
+    if !require_that(reported, "features of XDP drivers (Linux 6.3)") {
+        return;
+    }
     let mut port = XdpPort::open(cable.near.namespace(), "p0", options()).unwrap();
     let peer = raw_socket(&cable.far, "f0");
     let mac = port.mac_address();
