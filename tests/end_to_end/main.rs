@@ -28,6 +28,7 @@ mod losses;
 mod mirror;
 mod modes;
 mod origin;
+mod output;
 mod powerlink;
 mod powerlink_ethernet;
 mod powerlink_late;

@@ -22,6 +22,7 @@ use super::error::{Error, Result};
 use super::events::{EventSubject, Events};
 use super::interfaces;
 use super::journal::Journal;
+use super::mtu::Mtus;
 use super::port_counters::FormerCounters;
 use super::setup::{Layout, Setup, names};
 use super::upkeep::Upkeep;
@@ -49,6 +50,7 @@ pub(super) struct Node {
     pub(super) sweep: Option<Duration>,
     /// By port: last known state of its link.
     presence: BTreeMap<String, LinkState>,
+    pub(super) mtus: Mtus,
     /// By port with mode "auto" that is not in native mode: cause and remedy.
     pub(super) not_native: BTreeMap<String, String>,
     /// By port whose frames are lost: cause and remedy.
@@ -117,6 +119,7 @@ impl Node {
             started: Instant::now(),
             sweep: None,
             presence: BTreeMap::new(),
+            mtus: Mtus::new(),
             not_native: BTreeMap::new(),
             frames_lost: BTreeMap::new(),
             upkeep: Upkeep::new(Instant::now()),
@@ -139,6 +142,10 @@ impl Node {
         node.drop_former_ports()?;
         node.report_frame_loss(&layout)?;
         node.read_peers();
+        if let Some(gap) = node.plane.output_gap() {
+            tracing::warn!("the output of ports counts frames that are lost: {gap}");
+        }
+        node.account_output(None)?;
         Ok(node)
     }
 
@@ -160,6 +167,7 @@ impl Node {
         self.events.set_keep(config.keep);
         self.watcher.update(config, before, &self.setup.streams);
         self.sweep = self.setup.streams.iter().filter_map(sweep_interval).min();
+        self.read_mtus();
         let ports = &self.setup.ports;
         self.presence.retain(|name, _| ports.iter().any(|port| port.name == *name));
         for port in ports {
@@ -278,6 +286,7 @@ impl Node {
         self.keep_counters(counted);
         self.watch_all(&before.streams);
         self.read_peers();
+        self.account_output(None)?;
         self.drop_former_ports()
     }
 
@@ -321,7 +330,12 @@ impl Node {
         for port in ports {
             self.upkeep.peers.reset(Instant::now(), &self.setup.ports[port].name);
             self.follow(port);
-            self.report_link(port, self.devices.presence(&self.setup.ports[port]));
+            let link = self.devices.presence(&self.setup.ports[port]);
+            if link != LinkState::Up {
+                self.upkeep.output.note_down(&self.setup.ports[port].name);
+            }
+            self.report_link(port, link);
+            self.report_mtu(port);
         }
     }
 
@@ -366,7 +380,7 @@ impl Node {
         self.attach(&layout, index, false, true)?;
         self.report_frame_loss(&layout)?;
         self.read_peers();
-        Ok(())
+        self.account_output(None)
     }
 
     /// Names of ports whose interfaces have no carrier.

@@ -9,6 +9,7 @@ use onbeat_netdev::{Link, VethPeer};
 use super::assembly::Node;
 use super::events::EventSubject;
 use super::losses::LossMonitor;
+use super::output::OutputAccounts;
 use super::peers::PeerCache;
 use crate::config::{Backend, PortConfig};
 use crate::control::EventDetail;
@@ -33,6 +34,7 @@ pub(super) struct Upkeep {
     /// By port: why checksums of received frames are, or may be, unfinished.
     checksums: BTreeMap<String, UnfinishedChecksums>,
     pub(super) losses: LossMonitor,
+    pub(super) output: OutputAccounts,
 }
 
 /// The program of a port that another process detached, at least once.
@@ -63,6 +65,7 @@ impl Upkeep {
             peers: PeerCache::default(),
             checksums: BTreeMap::new(),
             losses: LossMonitor::new(now),
+            output: OutputAccounts::new(now),
         }
     }
 
@@ -75,7 +78,8 @@ impl Upkeep {
     pub(super) fn retain_ports(&mut self, is_port: impl Fn(&String) -> bool) {
         self.detached.retain(|port, _| is_port(port));
         self.checksums.retain(|port, _| is_port(port));
-        self.losses.retain_ports(is_port);
+        self.losses.retain_ports(&is_port);
+        self.output.retain_ports(is_port);
     }
 }
 
@@ -102,7 +106,9 @@ impl Node {
     /// When [`Node::upkeep`] is due.
     pub(super) fn next_upkeep(&self) -> Option<Instant> {
         let programs = self.has_programs().then_some(self.upkeep.programs_at);
-        programs.into_iter().chain(self.next_peers()).chain([self.upkeep.losses.due()]).min()
+        let output = self.accounts_output().then(|| self.upkeep.output.due());
+        let losses = self.upkeep.losses.due();
+        programs.into_iter().chain(self.next_peers()).chain(output).chain([losses]).min()
     }
 
     /// When peers are due to be read: soon where one is known to lose frames or to leave checksums
@@ -124,6 +130,7 @@ impl Node {
         if self.next_peers().is_some_and(|due| due <= now) {
             self.read_peers();
         }
+        self.account_output(Some(now)).unwrap_or_else(|error| tracing::error!("{error}"));
         if self.upkeep.losses.due() <= now {
             self.read_losses(now);
         }
