@@ -39,6 +39,7 @@ mod reload;
 mod scenarios;
 mod shell;
 mod show;
+mod silent;
 mod stream;
 mod takeover;
 mod traffic;

@@ -130,7 +130,11 @@ impl EventDetail {
     pub fn is_bad(&self) -> bool {
         match self {
             Self::LatentError { .. }
-            | Self::Watch(EventKind::PathLoss { .. } | EventKind::RogueFlood { .. })
+            | Self::Watch(
+                EventKind::PathLoss { .. }
+                | EventKind::RogueFlood { .. }
+                | EventKind::StuckTransmitter { .. },
+            )
             | Self::PortAway { .. }
             | Self::PortWaiting { .. }
             | Self::FramesDropped { .. }

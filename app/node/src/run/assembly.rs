@@ -16,6 +16,7 @@ use onbeat_netdev::{LinkEvent, Namespace};
 use onbeat_realtime::Profile;
 
 use super::Options;
+use super::attach::EgressPorts;
 use super::clock::monotonic_ns;
 use super::devices::Devices;
 use super::error::{Error, Result};
@@ -53,6 +54,8 @@ pub(super) struct Node {
     pub(super) mtus: Mtus,
     /// By port with mode "auto" that is not in native mode: cause and remedy.
     pub(super) not_native: BTreeMap<String, String>,
+    /// By port whose driver refused native mode: index and MTU of the interface.
+    pub(super) refused: BTreeMap<String, (u32, u32)>,
     /// By port whose frames are lost: cause and remedy.
     pub(super) frames_lost: BTreeMap<String, String>,
     pub(super) upkeep: Upkeep,
@@ -121,6 +124,7 @@ impl Node {
             presence: BTreeMap::new(),
             mtus: Mtus::new(),
             not_native: BTreeMap::new(),
+            refused: BTreeMap::new(),
             frames_lost: BTreeMap::new(),
             upkeep: Upkeep::new(Instant::now()),
             former_counters: FormerCounters::default(),
@@ -140,7 +144,7 @@ impl Node {
         node.apply(&layout.ports, &streams)?;
         node.watch_all(&StreamSet::default());
         node.drop_former_ports()?;
-        node.report_frame_loss(&layout)?;
+        node.report_frame_loss(&layout, EgressPorts::All)?;
         node.read_peers();
         if let Some(gap) = node.plane.output_gap() {
             tracing::warn!("the output of ports counts frames that are lost: {gap}");
@@ -201,6 +205,7 @@ impl Node {
         self.devices.release_others(&self.setup.ports);
         let is_port = |name: &String| self.setup.ports.iter().any(|port| port.name == *name);
         self.not_native.retain(|port, _| is_port(port));
+        self.refused.retain(|port, _| is_port(port));
         self.frames_lost.retain(|port, _| is_port(port));
         self.upkeep.retain_ports(is_port);
         self.former_counters.retain_ports(is_port);
@@ -279,7 +284,7 @@ impl Node {
         for &index in &fresh {
             self.attach(&layout, index, false, true)?;
         }
-        self.report_frame_loss(&layout)?;
+        self.report_frame_loss(&layout, EgressPorts::All)?;
         let counted = self.read_changing_shares(&new)?;
         self.apply(&new.ports, &new.streams)?;
         let before = std::mem::replace(&mut self.setup, Setup::from(new));
@@ -378,7 +383,7 @@ impl Node {
         self.devices.prepare(&layout.ports[index], &mut self.journal)?;
         self.find_peers(&layout.ports, Instant::now());
         self.attach(&layout, index, false, true)?;
-        self.report_frame_loss(&layout)?;
+        self.report_frame_loss(&layout, EgressPorts::All)?;
         self.read_peers();
         self.account_output(None)
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use onbeat_netdev::{Link, VethPeer};
 
 use super::assembly::Node;
+use super::attach::EgressPorts;
 use super::events::EventSubject;
 use super::losses::LossMonitor;
 use super::output::OutputAccounts;
@@ -29,6 +30,7 @@ const QUIET: Duration = Duration::from_secs(120);
 pub(super) struct Upkeep {
     programs_at: Instant,
     peers_at: Instant,
+    abilities_at: Instant,
     detached: BTreeMap<String, DetachedProgram>,
     pub(super) peers: PeerCache,
     /// By port: why checksums of received frames are, or may be, unfinished.
@@ -61,6 +63,7 @@ impl Upkeep {
         Self {
             programs_at: now,
             peers_at: now,
+            abilities_at: now + PEER_INTERVAL,
             detached: BTreeMap::new(),
             peers: PeerCache::default(),
             checksums: BTreeMap::new(),
@@ -107,6 +110,8 @@ impl Node {
     pub(super) fn next_upkeep(&self) -> Option<Instant> {
         let programs = self.has_programs().then_some(self.upkeep.programs_at);
         let output = self.accounts_output().then(|| self.upkeep.output.due());
+        let abilities = self.plane.is_in_kernel().then_some(self.upkeep.abilities_at);
+        let output = output.into_iter().chain(abilities);
         let losses = self.upkeep.losses.due();
         programs.into_iter().chain(self.next_peers()).chain(output).chain([losses]).min()
     }
@@ -129,6 +134,9 @@ impl Node {
         }
         if self.next_peers().is_some_and(|due| due <= now) {
             self.read_peers();
+        }
+        if self.plane.is_in_kernel() && self.upkeep.abilities_at <= now {
+            self.read_abilities(now);
         }
         self.account_output(Some(now)).unwrap_or_else(|error| tracing::error!("{error}"));
         if self.upkeep.losses.due() <= now {
@@ -154,9 +162,20 @@ impl Node {
         let layout = self.setup.layout();
         self.find_peers(&layout.ports, now);
         if !self.frames_lost.is_empty() {
-            self.report_frame_loss(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
+            self.report_frame_loss(&layout, EgressPorts::WithCarrier)
+                .unwrap_or_else(|error| tracing::error!("{error}"));
         }
         self.read_checksums();
+    }
+
+    /// Reads whether drivers transmit frames of native programs: reports ports that lose frames, and attaches those
+    /// natively that can run so by now.
+    fn read_abilities(&mut self, now: Instant) {
+        self.upkeep.abilities_at = now + PEER_INTERVAL;
+        let layout = self.setup.layout();
+        let attached = self.attach_natively(&layout);
+        let reported = self.report_frame_loss(&layout, EgressPorts::WithCarrier);
+        attached.and(reported).unwrap_or_else(|error| tracing::error!("{error}"));
     }
 
     /// Reads the other ends of these ports' veth pairs.
