@@ -349,6 +349,26 @@ struct frer_port_counters {
 	__u64 zero;
 };
 
+/*
+ * The port of an interface, in any network namespace. It is in the first free line from the one
+ * with the number of ifindex, modulo the lines; a line that was used is never empty again.
+ */
+#define FRER_OUTPUT_PORTS 1024 /* lines */
+#define FRER_OUTPUT_TRIES 8
+
+struct frer_output_port {
+	__u32 namespace; /* inode of the namespace; 0: released */
+	__u32 ifindex;	 /* 0: empty */
+	__u32 port;
+	__u32 zero;
+};
+
+/* By port and CPU: frames that XDP programs redirected to the interface. */
+struct frer_output {
+	__u64 sent;
+	__u64 refused; /* by the driver */
+};
+
 /* Shapes and masks in use on the node, in order of precedence: IP, masks, layer 2. */
 struct frer_shapes {
 	__u32 ip_count;

@@ -35,7 +35,7 @@ pub(crate) use network::{
 pub(crate) use onbeat::{onbeat, program, run};
 pub(crate) use onbeat_testing::{CommandOutput, root};
 pub(crate) use resident::ResidentProcess;
-pub(crate) use stream::{Flow, sink};
+pub(crate) use stream::{Flow, address, sink};
 pub(crate) use xdp::xdp_program;
 
 /// Maximum wait for an event that is expected at once.

@@ -20,7 +20,8 @@ fn follow(name: &str, stations: &[&str], links: &[(&str, &str)], shorter: &[(&st
 fn two_boxes_tutorial() {
     if can_run() {
         let links = [("a:eth1", "b:eth1"), ("a:eth2", "b:eth2")];
-        follow("two-boxes.md", &["a", "b"], &links, &[("--for 20s", "--for 4s")]);
+        // Long enough for a port that lost frames to be no longer marked.
+        follow("two-boxes.md", &["a", "b"], &links, &[("--for 20s", "--for 8s")]);
     }
 }
 

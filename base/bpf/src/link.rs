@@ -49,10 +49,20 @@ impl Link {
     /// # Errors
     /// EPERM.
     pub fn tracepoint(program: BorrowedFd<'_>) -> io::Result<Self> {
+        Self::trace(program, sys::BPF_TRACE_RAW_TP)
+    }
+
+    /// Attaches a program to the start of the kernel's function that it was loaded for (`fentry`).
+    ///
+    /// # Errors
+    /// EPERM; ENOTSUPP or EOPNOTSUPP: this kernel's functions cannot be traced.
+    pub fn function_start(program: BorrowedFd<'_>) -> io::Result<Self> {
+        Self::trace(program, sys::BPF_TRACE_FENTRY)
+    }
+
+    fn trace(program: BorrowedFd<'_>, kind: u32) -> io::Result<Self> {
         // SAFETY: an open descriptor, and no options.
-        let fd = unsafe {
-            sys::bpf_link_create(program.as_raw_fd(), 0, sys::BPF_TRACE_RAW_TP, std::ptr::null())
-        };
+        let fd = unsafe { sys::bpf_link_create(program.as_raw_fd(), 0, kind, std::ptr::null()) };
         owned(fd).map(Self)
     }
 

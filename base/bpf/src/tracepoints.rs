@@ -3,7 +3,7 @@
 use std::fs;
 
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
+use libbpf_rs::btf::types::{Func, FuncProto, Ptr, Typedef};
 
 use crate::error::{Error, Result};
 
@@ -32,6 +32,11 @@ impl Tracepoints {
             }
         }
         Ok(found)
+    }
+
+    /// Returns whether the kernel has a function of this name.
+    pub fn has_function(&self, name: &str) -> bool {
+        self.types.type_by_name::<Func<'_>>(name).is_some()
     }
 
     /// Returns the number of arguments of a tracepoint; `None`: no such tracepoint.

@@ -79,6 +79,18 @@ impl Lock {
         }
     }
 
+    /// Returns whether a killed process left the lock, and no process has it. The file is not changed.
+    ///
+    /// # Errors
+    /// Those of [`Lock::take`], but [`Error::Locked`].
+    pub fn is_left(directory: &PrivateDirectory, name: &str) -> Result<bool> {
+        match open_locked(directory, name) {
+            Ok(Some((file, _))) => Ok(Record::is_of_live_process(&content(&file)) == Some(false)),
+            Ok(None) | Err(Error::Locked { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns whether a killed process left the file: objects that it created under this lock may still
     /// exist.
     #[must_use]

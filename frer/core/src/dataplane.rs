@@ -214,11 +214,16 @@ pub trait DataPlane<E>: fmt::Debug {
         Ok(None)
     }
 
-    /// Returns the frames of a port that match no stream, and those that were lost.
+    /// Returns the frames of a port that match no stream, those that left and those that were lost.
     ///
     /// # Errors
     /// The kernel refuses.
     fn read_port(&self, port: &str) -> Result<PortReading, E>;
+
+    /// Returns why frames that left are not counted, if they are not.
+    fn output_gap(&self) -> Option<&str> {
+        None
+    }
 
     /// Resets the functions of a stream; returns whether the stream exists.
     ///

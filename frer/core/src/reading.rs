@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Add;
 
 use crate::counters::Counters;
 
@@ -49,11 +50,13 @@ pub struct StreamReading {
     pub output: u64,
 }
 
-/// Frames of a port that match no stream, and those that the data plane lost.
+/// Frames of a port that match no stream, those that left by it, and those that the data plane lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PortReading {
     /// Received frames without a stream.
     pub unmatched: u64,
+    /// Frames of streams that left by the port; `None`: not counted.
+    pub sent: Option<u64>,
     /// Frames lost inside, by cause.
     pub losses: PortLosses,
 }
@@ -66,7 +69,14 @@ pub struct PortLosses {
     pub queue_full: u64,
     /// Received frames that are longer than the MTU of the interface.
     pub too_long: u64,
-    /// The interface did not accept a frame to send: it was down, or its queue full.
+    /// Frames to send while the interface was down or missing.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub interface_down: u64,
+    /// Frames to send that are longer than the MTU of the interface.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub exceeds_mtu: u64,
+    /// The interface did not accept a frame to send: it has no carrier, its queue is full, or the peer of a veth
+    /// cannot receive it.
     pub not_sent: u64,
     /// The driver leaves no room in front of a received frame for a tag.
     pub no_headroom: u64,
@@ -80,6 +90,11 @@ impl PortLosses {
         self.causes().iter().map(|(_, frames)| frames).sum()
     }
 
+    /// Returns the frames that were to leave by the port.
+    pub fn unsent(&self) -> u64 {
+        self.interface_down + self.exceeds_mtu + self.not_sent
+    }
+
     /// Returns whether these are the same counters as `before`, read later.
     pub fn includes(&self, before: &Self) -> bool {
         self.causes().iter().zip(before.causes()).all(|((_, now), (_, before))| *now >= before)
@@ -91,6 +106,8 @@ impl PortLosses {
         Self {
             queue_full: self.queue_full.saturating_sub(before.queue_full),
             too_long: self.too_long.saturating_sub(before.too_long),
+            interface_down: self.interface_down.saturating_sub(before.interface_down),
+            exceeds_mtu: self.exceeds_mtu.saturating_sub(before.exceeds_mtu),
             not_sent: self.not_sent.saturating_sub(before.not_sent),
             no_headroom: self.no_headroom.saturating_sub(before.no_headroom),
             no_metadata: self.no_metadata.saturating_sub(before.no_metadata),
@@ -98,15 +115,41 @@ impl PortLosses {
     }
 
     /// Returns the causes with their counts. All are listed: the compiler detects a missing one.
-    pub fn causes(&self) -> [(&'static str, u64); 5] {
-        let Self { queue_full, too_long, not_sent, no_headroom, no_metadata } = *self;
+    pub fn causes(&self) -> [(&'static str, u64); 7] {
+        let Self {
+            queue_full,
+            too_long,
+            interface_down,
+            exceeds_mtu,
+            not_sent,
+            no_headroom,
+            no_metadata,
+        } = *self;
         [
             ("receive queue full", queue_full),
             ("longer than the MTU", too_long),
+            ("interface down", interface_down),
+            ("longer than the MTU to send", exceeds_mtu),
             ("not accepted by the interface", not_sent),
             ("no room for a tag", no_headroom),
             ("no metadata", no_metadata),
         ]
+    }
+}
+
+impl Add for PortLosses {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            queue_full: self.queue_full + other.queue_full,
+            too_long: self.too_long + other.too_long,
+            interface_down: self.interface_down + other.interface_down,
+            exceeds_mtu: self.exceeds_mtu + other.exceeds_mtu,
+            not_sent: self.not_sent + other.not_sent,
+            no_headroom: self.no_headroom + other.no_headroom,
+            no_metadata: self.no_metadata + other.no_metadata,
+        }
     }
 }
 

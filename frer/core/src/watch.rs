@@ -12,6 +12,8 @@
 //!   `path_ns` and the time of `path_packets` packets, plus three readings.
 //! * **Rogue flood.** It starts with [`EventRules::rogue_packets`] rogue packets of a function without a pause of
 //!   [`EventRules::rogue_quiet_ns`], and ends with such a pause.
+//! * **Stuck transmitter.** A member's individual recovery has eliminated [`EventRules::stuck_packets`] packets since
+//!   it last passed one: their sender repeats numbers. It ends with the next packet that passes.
 //! * **Resets.** Requested resets are reported immediately. Timeouts, which are frequent in a stream slower
 //!   than its reset timeout, are reported together, at most once per [`EventRules::repeat_ns`].
 //!
@@ -35,6 +37,8 @@ pub struct EventRules {
     pub rogue_packets: u64,
     /// The pause that ends a flood.
     pub rogue_quiet_ns: u64,
+    /// Number of packets that repeat numbers of a member, without a new one, of a stuck transmitter.
+    pub stuck_packets: u64,
     /// Minimum interval between reports of timeouts.
     pub repeat_ns: u64,
 }
@@ -47,6 +51,7 @@ impl Default for EventRules {
             path_ns: S / 2,
             rogue_packets: 10,
             rogue_quiet_ns: 5 * S,
+            stuck_packets: 100,
             repeat_ns: 10 * S,
         }
     }
@@ -116,6 +121,18 @@ pub enum EventKind {
         /// Rogue packets so far.
         packets: u64,
     },
+    /// The sender of a member repeats numbers, and sends no new one.
+    StuckTransmitter {
+        /// RecovSeqNum of the individual recovery: the number of the last new packet.
+        recov_seq_num: u16,
+        /// Packets that were eliminated since.
+        packets: u64,
+    },
+    /// The sender of the member sends new numbers again.
+    StuckTransmitterEnded {
+        /// Packets that were eliminated meanwhile.
+        packets: u64,
+    },
     /// The flood of rogue packets has ended.
     RogueFloodEnded {
         /// The function.
@@ -161,6 +178,16 @@ impl fmt::Display for EventKind {
             }
             Self::RogueFlood { function, packets } => {
                 write!(f, "{function} discards rogue packets: {packets} so far")
+            }
+            Self::StuckTransmitter { recov_seq_num, packets } => {
+                write!(
+                    f,
+                    "stuck transmitter: {packets} packets repeat numbers, the last new one is \
+                     {recov_seq_num}; restart the sender of this path"
+                )
+            }
+            Self::StuckTransmitterEnded { packets } => {
+                write!(f, "the transmitter sends new numbers again, after {packets} packets")
             }
             Self::RogueFloodEnded { function, packets } => {
                 write!(f, "{function}: no more rogue packets, after {packets}")
@@ -231,6 +258,7 @@ impl StreamMonitor {
             let mut emit = |kind| emit(Event { member: Some(number), kind });
             if let (Some(recovery), Some(reading)) = (&mut member.individual, &reading.individual) {
                 recovery.update(&update_context, Function::Individual, reading, &mut emit);
+                member.stuck.update(rules, reading).into_iter().for_each(&mut emit);
             }
             if others {
                 let change = member.path.update(&update_context, contributed(reading), passed);
@@ -273,6 +301,7 @@ struct Update<'a> {
 #[derive(Debug, Clone)]
 struct MemberState {
     individual: Option<Recovery>,
+    stuck: StuckState,
     path: PathState,
 }
 
@@ -280,6 +309,7 @@ impl MemberState {
     fn new(reading: &MemberReading, passed: u64) -> Self {
         Self {
             individual: reading.individual.as_ref().map(Recovery::new),
+            stuck: reading.individual.as_ref().map_or_else(StuckState::default, StuckState::new),
             path: PathState::new(contributed(reading), passed),
         }
     }
@@ -391,6 +421,43 @@ impl RogueState {
             }
         }
     }
+}
+
+/// Packets that an individual recovery function eliminated since it last passed one.
+#[derive(Debug, Clone, Default)]
+struct StuckState {
+    passed: u64,
+    repeated: u64,
+    run: u64,
+    is_stuck: bool,
+}
+
+impl StuckState {
+    fn new(reading: &RecoveryReading) -> Self {
+        let (passed, repeated) = (reading.counters.passed, repeated(reading));
+        Self { passed, repeated, run: 0, is_stuck: false }
+    }
+
+    fn update(&mut self, rules: &EventRules, reading: &RecoveryReading) -> Option<EventKind> {
+        let more = growth(&mut self.repeated, repeated(reading));
+        if core::mem::replace(&mut self.passed, reading.counters.passed) != self.passed {
+            let packets = core::mem::take(&mut self.run);
+            let ended = core::mem::take(&mut self.is_stuck);
+            return ended.then_some(EventKind::StuckTransmitterEnded { packets });
+        }
+        self.run += more;
+        if self.is_stuck || self.run < rules.stuck_packets {
+            return None;
+        }
+        self.is_stuck = true;
+        let (recov_seq_num, packets) = (reading.recov_seq_num, self.run);
+        Some(EventKind::StuckTransmitter { recov_seq_num, packets })
+    }
+}
+
+/// Returns the packets that a function eliminated as copies of others.
+fn repeated(reading: &RecoveryReading) -> u64 {
+    reading.counters.discarded.saturating_sub(reading.counters.rogue)
 }
 
 /// Contribution of a member to its stream.

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use onbeat_frer::plane::Plane;
-use onbeat_frer::spec::PortId;
+use onbeat_frer::spec::{MAX_PORTS, PortId};
 use onbeat_link::raw::{Clock, Pool};
 
 use crate::port::{Input, Output, Port};
@@ -24,6 +24,8 @@ pub struct ThreadState {
     pub(crate) latest_ns: u64,
     pub(crate) inputs: Vec<Option<Input>>,
     pub(crate) outputs: Vec<Option<Output>>,
+    /// By port number: traffic of former interfaces of the port, and frames to send while it had none.
+    pub(crate) former: Vec<Traffic>,
     /// Memory for frames of AF_XDP ports.
     pub(crate) pool: Option<Pool>,
     /// The share of each queue.
@@ -32,9 +34,16 @@ pub struct ThreadState {
 
 impl ThreadState {
     pub(crate) fn new(plane: Plane) -> Self {
-        let (inputs, outputs) = (Vec::new(), Vec::new());
-        let mut inside =
-            Self { plane, now_ns: 0, latest_ns: 0, inputs, outputs, pool: None, level: 0 };
+        let mut inside = Self {
+            plane,
+            now_ns: 0,
+            latest_ns: 0,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            former: vec![Traffic::default(); MAX_PORTS],
+            pool: None,
+            level: 0,
+        };
         inside.read_clock();
         inside
     }
@@ -62,9 +71,24 @@ impl ThreadState {
         Some(input.traffic().map(|traffic| output.add_to(traffic)))
     }
 
+    /// Returns the traffic of a port by its present and former interfaces.
+    ///
+    /// # Errors
+    /// A refusal of the kernel.
+    pub(crate) fn total_traffic(&mut self, index: PortId) -> Result<Traffic> {
+        let mut total = self.former[usize::from(index.0)];
+        if let Some(traffic) = self.traffic(index) {
+            total += traffic?;
+        }
+        Ok(total)
+    }
+
     /// Sets `port` as port number `index` of the streams; returns the former one.
     fn exchange(&mut self, index: PortId, port: Option<Port>) -> Option<Port> {
+        // An interface that was removed may no longer report all counters.
+        let traffic = self.traffic(index).and_then(Result::ok).unwrap_or_default();
         let index = usize::from(index.0);
+        self.former[index] += traffic;
         let many = self.inputs.len().max(index + 1);
         self.inputs.resize_with(many, || None);
         self.outputs.resize_with(many, || None);

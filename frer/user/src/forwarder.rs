@@ -12,7 +12,7 @@ use onbeat_wire::edit::EditedFrame;
 
 use crate::control::{self, Control, Requests, ThreadState};
 use crate::port::{Input, Output, PacketInput, XskInput};
-use crate::{Error, Result};
+use crate::{Error, Result, Traffic};
 
 /// Rounds without a frame after which a busy thread polls for control requests: they then wait for some
 /// microseconds.
@@ -118,7 +118,9 @@ impl Forwarding {
 
     /// Forwards up to one batch of each port; returns the number of frames.
     fn round(&mut self) -> usize {
-        let ThreadState { plane, inputs, outputs, pool, level, latest_ns, .. } = &mut self.inside;
+        let ThreadState { plane, inputs, outputs, former, pool, level, latest_ns, .. } =
+            &mut self.inside;
+        let outputs = &mut Outputs { ports: outputs, former };
         let mut times = Times { clock: Clock::read(), latest_ns };
         let mut frames = 0;
         for (port, input) in (0..).map(PortId).zip(inputs) {
@@ -133,7 +135,7 @@ impl Forwarding {
             };
         }
         if frames > 0 {
-            outputs.iter_mut().flatten().for_each(|output| output.flush(pool.as_mut()));
+            outputs.ports.iter_mut().flatten().for_each(|output| output.flush(pool.as_mut()));
         }
         frames
     }
@@ -186,7 +188,7 @@ fn copies(
     plane: &mut Plane,
     input: &mut PacketInput,
     port: PortId,
-    outputs: &mut [Option<Output>],
+    outputs: &mut Outputs<'_>,
     mut pool: Option<&mut Pool>,
     times: &mut Times<'_>,
 ) -> usize {
@@ -203,8 +205,7 @@ fn copies(
             continue;
         };
         for replica in replicas {
-            // A detached port drops frames.
-            let Some(output) = output(outputs, replica.port) else { continue };
+            let Some(output) = outputs.of(replica.port) else { continue };
             let parts = replica.parts();
             output.push(&parts.head, parts.rest, pool.as_deref_mut());
         }
@@ -217,7 +218,7 @@ fn originals(
     plane: &mut Plane,
     input: &mut XskInput,
     port: PortId,
-    outputs: &mut [Option<Output>],
+    outputs: &mut Outputs<'_>,
     (pool, level): (&mut Pool, u32),
     times: &mut Times<'_>,
 ) -> usize {
@@ -237,7 +238,7 @@ fn originals(
             let mut last: Option<Replica<'_>> = None;
             if let Disposition::Sent(replicas) = plane.decide(port, identity, at_ns, octets) {
                 for replica in replicas {
-                    if output(outputs, replica.port).is_none() {
+                    if outputs.of(replica.port).is_none() {
                         continue;
                     }
                     if let Some(before) = last.replace(replica) {
@@ -245,7 +246,7 @@ fn originals(
                     }
                 }
             }
-            match last.and_then(|last| Some((last.parts(), output(outputs, last.port)?))) {
+            match last.and_then(|last| Some((last.parts(), outputs.of(last.port)?))) {
                 None => pool.give(frame),
                 Some((parts, Output::Packet(sender))) => {
                     sender.push(&parts.head, parts.rest);
@@ -263,13 +264,27 @@ fn originals(
     frames
 }
 
-fn copy(outputs: &mut [Option<Output>], replica: &Replica<'_>, pool: &mut Pool) {
-    if let Some(output) = output(outputs, replica.port) {
+fn copy(outputs: &mut Outputs<'_>, replica: &Replica<'_>, pool: &mut Pool) {
+    if let Some(output) = outputs.of(replica.port) {
         let parts = replica.parts();
         output.push(&parts.head, parts.rest, Some(pool));
     }
 }
 
-fn output(outputs: &mut [Option<Output>], port: PortId) -> Option<&mut Output> {
-    outputs.get_mut(usize::from(port.0))?.as_mut()
+/// The sending sides of ports.
+struct Outputs<'a> {
+    ports: &'a mut [Option<Output>],
+    former: &'a mut [Traffic],
+}
+
+impl Outputs<'_> {
+    /// Returns the output of a port. A detached port drops the frame, which is counted.
+    fn of(&mut self, port: PortId) -> Option<&mut Output> {
+        let index = usize::from(port.0);
+        let output = self.ports.get_mut(index).and_then(Option::as_mut);
+        if output.is_none() {
+            self.former[index].unsent.interface_down += 1;
+        }
+        output
+    }
 }

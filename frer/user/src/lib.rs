@@ -25,6 +25,10 @@ mod forwarder;
 mod plane;
 mod port;
 
+use std::ops::AddAssign;
+
+pub use onbeat_link::raw::Unsent;
+
 pub use control::{Control, ThreadState};
 pub use error::{Error, Result};
 pub use forwarder::{Forwarder, PollMode};
@@ -45,6 +49,18 @@ pub struct Traffic {
     pub no_room: u64,
     /// Frames sent.
     pub sent: u64,
-    /// Frames that the interface did not accept.
-    pub not_sent: u64,
+    /// Frames to send that were dropped.
+    pub unsent: Unsent,
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        self.received += other.received;
+        self.too_long += other.too_long;
+        self.no_room += other.no_room;
+        self.sent += other.sent;
+        self.unsent.interface_down += other.unsent.interface_down;
+        self.unsent.too_long += other.unsent.too_long;
+        self.unsent.refused += other.unsent.refused;
+    }
 }

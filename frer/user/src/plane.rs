@@ -329,7 +329,12 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
         if let Some(xsk) = &mut self.xsk {
             xsk.steering.detach(name).map_err(Error::from)?;
         }
-        Ok(self.forwarder.control().set_port(opened.place, None)?)
+        self.forwarder.control().set_port(opened.place, None)?;
+        // Another port may get the place.
+        let restart = move |inside: &mut ThreadState| {
+            inside.former[usize::from(opened.place.0)] = Traffic::default();
+        };
+        Ok(self.run(restart)?)
     }
 
     fn ports(&self) -> Vec<AttachedPort> {
@@ -399,12 +404,18 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
             _ => 0,
         };
         let (unmatched, traffic) = self.run(move |inside| {
-            (inside.plane.unmatched(opened.place), inside.traffic(opened.place).transpose())
+            (inside.plane.unmatched(opened.place), inside.total_traffic(opened.place))
         })?;
-        let Traffic { too_long, no_room, not_sent, .. } = traffic?.unwrap_or_default();
-        let losses =
-            PortLosses { queue_full: no_room, too_long, not_sent, ..PortLosses::default() };
-        Ok(PortReading { unmatched: passed + unmatched, losses })
+        let Traffic { too_long, no_room, sent, unsent, .. } = traffic?;
+        let losses = PortLosses {
+            queue_full: no_room,
+            too_long,
+            interface_down: unsent.interface_down,
+            exceeds_mtu: unsent.too_long,
+            not_sent: unsent.refused,
+            ..PortLosses::default()
+        };
+        Ok(PortReading { unmatched: passed + unmatched, sent: Some(sent), losses })
     }
 
     fn reset(&self, name: &str) -> Result<bool, E> {

@@ -250,10 +250,10 @@ impl Output {
 
     /// Adds the sent frames to the received ones.
     pub(crate) fn add_to(&self, traffic: Traffic) -> Traffic {
-        let (sent, not_sent) = match self {
-            Self::Packet(sender) => (sender.sent(), sender.dropped()),
-            Self::Xsk(sender) => (sender.sent(), sender.dropped()),
+        let (sent, unsent) = match self {
+            Self::Packet(sender) => (sender.sent(), sender.unsent()),
+            Self::Xsk(sender) => (sender.sent(), sender.unsent()),
         };
-        Traffic { sent, not_sent, ..traffic }
+        Traffic { sent, unsent, ..traffic }
     }
 }

@@ -18,6 +18,8 @@ EXPORT(frer_split);
 EXPORT(frer_egress);
 EXPORT(frer_meta);
 EXPORT(frer_port_counters);
+EXPORT(frer_output_port);
+EXPORT(frer_output);
 EXPORT(frer_node);
 EXPORT(frer_request);
 EXPORT(bpf_devmap_val);

@@ -30,6 +30,8 @@ onbeat_bpf::bpf_plain!(
     frer_split,
     frer_egress,
     frer_port_counters,
+    frer_output_port,
+    frer_output,
     frer_node,
     frer_request,
     bpf_devmap_val,

@@ -9,6 +9,7 @@ pub mod compile;
 mod error;
 mod features;
 mod link;
+mod output;
 mod owner;
 mod pin;
 mod plane;

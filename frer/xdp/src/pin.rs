@@ -23,12 +23,14 @@ use onbeat_host::{make_directory, open_directory};
 
 use crate::error::{Context, Error, Result};
 use crate::link::pinned_object;
+use crate::output::is_hook;
 use crate::programs::is_table;
 
 /// The conventional mount point of a BPF file system.
 pub const BPF_MOUNT: &str = "/sys/fs/bpf";
 
-/// Subdirectory of pinned links: one for each port, named `SLOT-PORT`.
+/// Subdirectory of pinned links: one for each port, named `SLOT-PORT`, and those of programs that count output,
+/// named after their tracepoints.
 const LINKS: &str = "links";
 
 /// Subdirectory of pinned tables, by their names.
@@ -216,6 +218,11 @@ impl PinDirectory {
         self.at(LINKS).join(format!("{slot}-{port}"))
     }
 
+    /// Returns a path like [`PinDirectory::link`], for a program that counts output.
+    pub(crate) fn hook(&self, name: &str) -> PathBuf {
+        self.at(LINKS).join(name)
+    }
+
     /// Returns a path like [`PinDirectory::link`], for a table.
     pub(crate) fn table(&self, name: &str) -> PathBuf {
         self.at(TABLES).join(name)
@@ -228,6 +235,11 @@ impl PinDirectory {
     /// Returns slots and names of ports whose links are pinned.
     pub(crate) fn links(&self) -> Result<Vec<(u8, String)>> {
         Ok(self.content()?.links)
+    }
+
+    /// Returns the names of pinned links of programs that count output.
+    pub(crate) fn hooks(&self) -> Result<Vec<String>> {
+        Ok(self.content()?.hooks)
     }
 
     /// Returns the names of pinned tables.
@@ -262,6 +274,9 @@ impl PinDirectory {
         }
         for (slot, port) in &content.links {
             self.detach_link(*slot, port)?;
+        }
+        for hook in &content.hooks {
+            self.unlink(LINKS, hook)?;
         }
         for table in &content.tables {
             self.unlink(TABLES, table)?;
@@ -329,8 +344,10 @@ impl PinDirectory {
                 })?;
             }
             let is = |line: &str| object.lines().any(|shown| shown.starts_with(line));
+            let traces = || is("link_type:\traw_tracepoint") || is("link_type:\ttracing");
             match link_name(&name) {
                 Some(link) if part == LINKS && is("link_type:\txdp") => content.links.push(link),
+                None if part == LINKS && is_hook(&name) && traces() => content.hooks.push(name),
                 _ if part == TABLES && is_table(&name) && is("map_type:") => {
                     content.tables.push(name);
                 }
@@ -373,6 +390,7 @@ struct Content {
     /// Subdirectories that a node creates.
     parts: Vec<&'static str>,
     links: Vec<(u8, String)>,
+    hooks: Vec<String>,
     tables: Vec<String>,
     /// Control socket of the owning node.
     owner: Option<PathBuf>,
@@ -385,7 +403,8 @@ impl Content {
     /// subdirectories.
     fn is_of_node(&self) -> bool {
         let empty = self.parts.len() == 2 && self.foreign.is_empty();
-        empty || self.owner.is_some() || !self.links.is_empty() || !self.tables.is_empty()
+        let pinned = !self.links.is_empty() || !self.hooks.is_empty() || !self.tables.is_empty();
+        empty || self.owner.is_some() || pinned
     }
 }
 

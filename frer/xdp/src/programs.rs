@@ -70,6 +70,8 @@ fn entries(map: &str, purpose: ProgramPurpose, streams: u32) -> Option<u32> {
         }
         "splits" if purpose == ProgramPurpose::Steer => 2 * c::MAX_PORTS,
         "node" => 1,
+        "outputs" => c::MAX_PORTS,
+        "output_ports" => c::OUTPUT_PORTS,
         "port_counters" | "egress_ports" => c::MAX_PORTS,
         // Two members per stream; a recovery function for each of them and for the stream. A third more than
         // streams can have: slots that a change releases are reused only later.
@@ -184,7 +186,7 @@ impl Maps {
     }
 
     /// Loads an object with the node's tables.
-    fn load(
+    pub(crate) fn load(
         &mut self,
         file: &[u8],
         what: &str,

@@ -43,6 +43,7 @@ pub(super) fn read(value: &Value<'_>) -> EventsConfig {
     rules.path_ns = number("path-loss-ms", 0, LONGEST_MS).map_or(rules.path_ns, ns);
     rules.rogue_packets = number("rogue-packets", 1, u32::MAX).unwrap_or(rules.rogue_packets);
     rules.rogue_quiet_ns = number("rogue-quiet-ms", 1, LONGEST_MS).map_or(rules.rogue_quiet_ns, ns);
+    rules.stuck_packets = number("stuck-packets", 1, u32::MAX).unwrap_or(rules.stuck_packets);
     rules.repeat_ns = number("repeat-ms", 0, LONGEST_MS).map_or(rules.repeat_ns, ns);
     table.finish();
     config

@@ -41,6 +41,7 @@ pub use addition::{Addition, StreamOperation};
 pub use backend::Backend;
 pub use events::EventsConfig;
 pub use guard::load_guard;
+pub(crate) use mtu::narrow_paths;
 pub(crate) use node::{PINS, default_pin};
 pub use set::{ReplacedStreams, StreamSet};
 

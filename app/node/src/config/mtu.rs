@@ -89,6 +89,33 @@ impl SourceText {
     }
 }
 
+/// A path of a stream that is too narrow for the longest frames of its ingress ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NarrowPath<'a> {
+    /// The stream.
+    pub(crate) stream: &'a str,
+    /// Its egress port.
+    pub(crate) port: PortId,
+    /// The MTU that the port requires.
+    pub(crate) needed: u32,
+}
+
+/// Returns the narrow paths of streams, by the MTUs of ports; a port with unknown MTU is not checked.
+pub(crate) fn narrow_paths<'a>(
+    streams: impl IntoIterator<Item = &'a Stream>,
+    mtus: &[Option<u32>],
+) -> impl Iterator<Item = NarrowPath<'a>> {
+    let mtu_of = |port: PortId| mtus.get(usize::from(port.0)).copied().flatten();
+    streams.into_iter().flat_map(move |stream| {
+        let widest = stream.members.iter().filter_map(|member| mtu_of(member.port)).max();
+        stream.egress.iter().filter_map(move |egress| {
+            let needed = after_tagging(stream, egress, widest?);
+            let (stream, port) = (stream.name.as_str(), egress.port);
+            (mtu_of(port)? < needed).then_some(NarrowPath { stream, port, needed })
+        })
+    })
+}
+
 /// The MTU required at an egress port for the longest frame of an ingress MTU.
 fn after_tagging(stream: &Stream, egress: &Egress, mtu: u32) -> u32 {
     match egress.tag {

@@ -95,6 +95,17 @@ pub enum EventDetail {
         /// Cause and remedy; none: resolved.
         why: Option<String>,
     },
+    /// The MTU of a port's interface changed.
+    PortMtu {
+        /// The interface.
+        interface: String,
+        /// Present MTU.
+        mtu: u32,
+        /// MTU before.
+        before: u32,
+        /// Streams whose frames may not fit, and the remedy; none: all fit.
+        why: Option<String>,
+    },
     /// The data plane lost frames at a port since the event before.
     FramesDropped {
         /// Their number by cause.
@@ -119,12 +130,17 @@ impl EventDetail {
     pub fn is_bad(&self) -> bool {
         match self {
             Self::LatentError { .. }
-            | Self::Watch(EventKind::PathLoss { .. } | EventKind::RogueFlood { .. })
+            | Self::Watch(
+                EventKind::PathLoss { .. }
+                | EventKind::RogueFlood { .. }
+                | EventKind::StuckTransmitter { .. },
+            )
             | Self::PortAway { .. }
             | Self::PortWaiting { .. }
             | Self::FramesDropped { .. }
             | Self::ProgramDetached { .. } => true,
             Self::PortMode { why, .. }
+            | Self::PortMtu { why, .. }
             | Self::FramesLost { why }
             | Self::UnfinishedChecksums { why } => why.is_some(),
             Self::Started
@@ -193,6 +209,10 @@ impl fmt::Display for EventDetail {
             Self::UnfinishedChecksums { why: None } => f.write_str("checksums are complete"),
             Self::PortMode { mode, why } => {
                 write!(f, "XDP in {mode} mode")?;
+                why.iter().try_for_each(|why| write!(f, ": {why}"))
+            }
+            Self::PortMtu { interface, mtu, before, why } => {
+                write!(f, "MTU of {interface} is {mtu} instead of {before}")?;
                 why.iter().try_for_each(|why| write!(f, ": {why}"))
             }
             Self::FramesLost { why: Some(why) } => write!(f, "frames are lost: {why}"),

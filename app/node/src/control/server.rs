@@ -173,6 +173,18 @@ impl Server {
         }
     }
 
+    /// Whether a process was killed while it had the node with this control socket: it left its lock, and
+    /// possibly the socket.
+    pub fn is_left(path: &Path) -> Result<bool, BindError> {
+        let (directory, name) = in_directory(path)?;
+        let Some(directory) = PrivateDirectory::open(directory)? else { return Ok(false) };
+        match check_locks(&directory, name) {
+            Ok(own) => Ok(Lock::is_left(&directory, &own)?),
+            Err(BindError::Host(onbeat_host::Error::Locked { .. })) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Path of the socket.
     pub fn path(&self) -> &Path {
         &self.path

@@ -17,6 +17,9 @@ pub struct NodeStatus {
     pub uptime_s: u64,
     /// Data plane, unless a port has another one: `xdp`, `packet` or `xsk`.
     pub data_plane: String,
+    /// Why frames that left are not counted: `output_packets` of ports are then frames handed to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_gap: Option<String>,
     /// Memory of its stream tables, if they are allocated at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryStatus>,
@@ -145,7 +148,7 @@ pub struct PortStatus {
     pub link: LinkState,
     /// 9.3.1: packets of any stream received.
     pub input_packets: u64,
-    /// 9.3.2: packets of any stream sent.
+    /// 9.3.2: packets of any stream that left.
     pub output_packets: u64,
     /// 10.9.1: packets that recovery accepted.
     pub passed: u64,
@@ -153,7 +156,7 @@ pub struct PortStatus {
     pub discard: u64,
     /// Frames without a stream, passed to the network stack.
     pub unmatched: u64,
-    /// Frames that the data plane lost at the port since it was attached, by cause.
+    /// Frames that the data plane lost at the port, by cause.
     #[serde(default)]
     pub lost: PortLosses,
 }
@@ -268,8 +271,11 @@ mod counters {
 pub struct EgressStatus {
     /// Name of the port.
     pub port: String,
-    /// 9.2.2: packets of the stream sent by the port.
+    /// 9.2.2: packets of the stream handed to the port.
     pub output_packets: u64,
+    /// The port loses frames to send, of this stream or another.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub loses: bool,
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Text output of `show`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use onbeat_frer::counters::Counters;
@@ -7,6 +8,9 @@ use onbeat_report::format::count;
 use onbeat_report::table::{Alignment, TextTable};
 
 use super::status::{LinkState, NodeStatus, RecoveryStatus, StreamStatus};
+
+/// Mark of the output of a stream while one of its ports loses frames.
+const LOSES: &str = "*";
 
 /// Table of the node, its ports and streams.
 pub fn node_table(status: &NodeStatus) -> String {
@@ -65,11 +69,7 @@ pub fn node_table(status: &NodeStatus) -> String {
             let _ = writeln!(text, "\nport {} is not in native mode: {why}", port.name);
         }
         if let Some(why) = &port.frames_lost {
-            let _ = writeln!(
-                text,
-                "\nport {}: frames are lost, and OUTPUT counts them: {why}",
-                port.name
-            );
+            let _ = writeln!(text, "\nport {}: frames are lost: {why}", port.name);
         }
         if port.lost.total() > 0 {
             let _ = writeln!(text, "\nport {}: frames lost: {}", port.name, port.lost);
@@ -81,6 +81,9 @@ pub fn node_table(status: &NodeStatus) -> String {
             let (name, interface) = (&port.name, &port.interface);
             let _ = writeln!(text, "\nport {name}: waiting for carrier on {interface}");
         }
+    }
+    if let Some(why) = &status.output_gap {
+        let _ = writeln!(text, "\nOUTPUT of ports counts frames that are lost: {why}");
     }
     if status.streams.is_empty() {
         return text;
@@ -101,15 +104,26 @@ pub fn node_table(status: &NodeStatus) -> String {
     for stream in &status.streams {
         let input = stream.members.iter().map(|member| member.input_packets).sum();
         let output = stream.egress.iter().map(|egress| egress.output_packets).sum();
+        let mark = if stream.egress.iter().any(|egress| egress.loses) { LOSES } else { "" };
         let mut cells = vec![stream.name.clone(), function(stream).into(), grouped(input)];
         match &stream.recovery {
             Some(recovery) => cells.extend(recovery.columns().map(|(_, value)| grouped(value))),
             None => cells.extend(RecoveryStatus::default().columns().map(|_| "-".into())),
         }
-        cells.push(grouped(output));
+        cells.push(grouped(output) + mark);
         streams.row(cells);
     }
-    text + "\n" + &streams.to_string()
+    text += "\n";
+    text += &streams.to_string();
+    let egress = || status.streams.iter().flat_map(|stream| &stream.egress);
+    let losing: BTreeSet<_> =
+        egress().filter(|egress| egress.loses).map(|egress| egress.port.as_str()).collect();
+    if !losing.is_empty() {
+        let losing: Vec<_> = losing.into_iter().collect();
+        let ports = losing.join(", ");
+        let _ = writeln!(text, "\n{LOSES} handed to a port that loses frames: {ports}");
+    }
+    text
 }
 
 /// All counters of one stream.
@@ -142,7 +156,9 @@ pub fn stream_detail(stream: &StreamStatus) -> String {
         line("recovery", recovery_line(recovery));
     }
     for egress in &stream.egress {
-        line("egress", format!("{}  output {}", egress.port, grouped(egress.output_packets)));
+        let loses = if egress.loses { "  the port loses frames" } else { "" };
+        let output = grouped(egress.output_packets);
+        line("egress", format!("{}  output {output}{loses}", egress.port));
     }
     if stream.seq_enc_errored > 0 {
         line("errors", format!("{} undecodable tags", grouped(stream.seq_enc_errored)));
@@ -234,6 +250,7 @@ mod tests {
             pid: 42,
             uptime_s: 90_061,
             data_plane: "xdp".into(),
+            output_gap: None,
             memory: Some(MemoryStatus {
                 streams: 4096,
                 octets: 9_999_999,
@@ -254,7 +271,11 @@ mod tests {
                     name: "there".into(),
                     members: vec![member("talker")],
                     generation: Some(GenerationStatus { gen_seq_num: 1_000, seq_gen_resets: 1 }),
-                    egress: vec![EgressStatus { port: "path1".into(), output_packets: 1_000 }],
+                    egress: vec![EgressStatus {
+                        port: "path1".into(),
+                        output_packets: 1_000,
+                        loses: false,
+                    }],
                     ..StreamStatus::default()
                 },
                 StreamStatus {
@@ -271,7 +292,11 @@ mod tests {
                         },
                         ..RecoveryStatus::default()
                     }),
-                    egress: vec![EgressStatus { port: "talker".into(), output_packets: 1_000 }],
+                    egress: vec![EgressStatus {
+                        port: "talker".into(),
+                        output_packets: 1_000,
+                        loses: false,
+                    }],
                     ..StreamStatus::default()
                 },
             ],
@@ -306,7 +331,7 @@ back    recover   2,000  1,000,000    999,998      0     2             0        
         status.ports[0].frames_lost = Some("no port forwards them; do this".into());
         let text = node_table(&status);
         let end = "\n\nport path1 is not in native mode: its driver cannot; use another\n\n\
-                   port path1: frames are lost, and OUTPUT counts them: no port forwards them; do this\n";
+                   port path1: frames are lost: no port forwards them; do this\n";
         assert!(text.ends_with(end), "{text}");
     }
 
@@ -318,6 +343,28 @@ back    recover   2,000  1,000,000    999,998      0     2             0        
         let text = node_table(&status);
         let end = "\n\nport path1: frames lost: receive queue full 1234, not accepted by the interface 5\n";
         assert!(text.ends_with(end), "{text}");
+    }
+
+    #[test]
+    fn output_of_a_stream_is_marked_while_a_port_loses_frames() {
+        let mut status = status();
+        status.streams.truncate(1);
+        status.streams[0].egress[0].loses = true;
+        status.output_gap = Some("no tracepoint".into());
+        let text = node_table(&status);
+        assert!(
+            text.contains("\n\nOUTPUT of ports counts frames that are lost: no tracepoint\n\n"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("  1,000*\n\n* handed to a port that loses frames: path1\n"),
+            "{text}"
+        );
+        let detail = stream_detail(&status.streams[0]);
+        assert!(
+            detail.ends_with("  egress     path1  output 1,000  the port loses frames\n"),
+            "{detail}"
+        );
     }
 
     #[test]

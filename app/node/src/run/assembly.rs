@@ -16,12 +16,14 @@ use onbeat_netdev::{LinkEvent, Namespace};
 use onbeat_realtime::Profile;
 
 use super::Options;
+use super::attach::EgressPorts;
 use super::clock::monotonic_ns;
 use super::devices::Devices;
 use super::error::{Error, Result};
 use super::events::{EventSubject, Events};
 use super::interfaces;
 use super::journal::Journal;
+use super::mtu::Mtus;
 use super::port_counters::FormerCounters;
 use super::setup::{Layout, Setup, names};
 use super::upkeep::Upkeep;
@@ -49,8 +51,11 @@ pub(super) struct Node {
     pub(super) sweep: Option<Duration>,
     /// By port: last known state of its link.
     presence: BTreeMap<String, LinkState>,
+    pub(super) mtus: Mtus,
     /// By port with mode "auto" that is not in native mode: cause and remedy.
     pub(super) not_native: BTreeMap<String, String>,
+    /// By port whose driver refused native mode: index and MTU of the interface.
+    pub(super) refused: BTreeMap<String, (u32, u32)>,
     /// By port whose frames are lost: cause and remedy.
     pub(super) frames_lost: BTreeMap<String, String>,
     pub(super) upkeep: Upkeep,
@@ -117,7 +122,9 @@ impl Node {
             started: Instant::now(),
             sweep: None,
             presence: BTreeMap::new(),
+            mtus: Mtus::new(),
             not_native: BTreeMap::new(),
+            refused: BTreeMap::new(),
             frames_lost: BTreeMap::new(),
             upkeep: Upkeep::new(Instant::now()),
             former_counters: FormerCounters::default(),
@@ -137,8 +144,12 @@ impl Node {
         node.apply(&layout.ports, &streams)?;
         node.watch_all(&StreamSet::default());
         node.drop_former_ports()?;
-        node.report_frame_loss(&layout)?;
+        node.report_frame_loss(&layout, EgressPorts::All)?;
         node.read_peers();
+        if let Some(gap) = node.plane.output_gap() {
+            tracing::warn!("the output of ports counts frames that are lost: {gap}");
+        }
+        node.account_output(None)?;
         Ok(node)
     }
 
@@ -160,6 +171,7 @@ impl Node {
         self.events.set_keep(config.keep);
         self.watcher.update(config, before, &self.setup.streams);
         self.sweep = self.setup.streams.iter().filter_map(sweep_interval).min();
+        self.read_mtus();
         let ports = &self.setup.ports;
         self.presence.retain(|name, _| ports.iter().any(|port| port.name == *name));
         for port in ports {
@@ -193,6 +205,7 @@ impl Node {
         self.devices.release_others(&self.setup.ports);
         let is_port = |name: &String| self.setup.ports.iter().any(|port| port.name == *name);
         self.not_native.retain(|port, _| is_port(port));
+        self.refused.retain(|port, _| is_port(port));
         self.frames_lost.retain(|port, _| is_port(port));
         self.upkeep.retain_ports(is_port);
         self.former_counters.retain_ports(is_port);
@@ -271,13 +284,14 @@ impl Node {
         for &index in &fresh {
             self.attach(&layout, index, false, true)?;
         }
-        self.report_frame_loss(&layout)?;
+        self.report_frame_loss(&layout, EgressPorts::All)?;
         let counted = self.read_changing_shares(&new)?;
         self.apply(&new.ports, &new.streams)?;
         let before = std::mem::replace(&mut self.setup, Setup::from(new));
         self.keep_counters(counted);
         self.watch_all(&before.streams);
         self.read_peers();
+        self.account_output(None)?;
         self.drop_former_ports()
     }
 
@@ -321,7 +335,12 @@ impl Node {
         for port in ports {
             self.upkeep.peers.reset(Instant::now(), &self.setup.ports[port].name);
             self.follow(port);
-            self.report_link(port, self.devices.presence(&self.setup.ports[port]));
+            let link = self.devices.presence(&self.setup.ports[port]);
+            if link != LinkState::Up {
+                self.upkeep.output.note_down(&self.setup.ports[port].name);
+            }
+            self.report_link(port, link);
+            self.report_mtu(port);
         }
     }
 
@@ -364,9 +383,9 @@ impl Node {
         self.devices.prepare(&layout.ports[index], &mut self.journal)?;
         self.find_peers(&layout.ports, Instant::now());
         self.attach(&layout, index, false, true)?;
-        self.report_frame_loss(&layout)?;
+        self.report_frame_loss(&layout, EgressPorts::All)?;
         self.read_peers();
-        Ok(())
+        self.account_output(None)
     }
 
     /// Names of ports whose interfaces have no carrier.

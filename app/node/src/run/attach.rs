@@ -12,7 +12,22 @@ use super::mode::{self, Ability};
 use super::port;
 use super::setup::Layout;
 use crate::config::{Backend, Mode as WantedMode, PortConfig};
-use crate::control::{EventDetail, PortMode};
+use crate::control::{EventDetail, LinkState, PortMode};
+
+/// Egress ports that a check covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EgressPorts {
+    All,
+    /// Others are reported as such, and may be able to transmit once they have a carrier.
+    WithCarrier,
+}
+
+/// The mode that a port with mode "auto" keeps if it has a program already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeptMode {
+    Running,
+    None,
+}
 
 impl Node {
     /// Re-attaches ports in generic mode whose frames would be lost in native mode. Drivers report whether they can
@@ -23,7 +38,8 @@ impl Node {
         for _ in 0..layout.ports.len() {
             let mut changed = false;
             for index in 0..layout.ports.len() {
-                if self.frame_loss(layout, index, layout.needs_native(index))?.is_some() {
+                let needs_native = layout.needs_native(index);
+                if self.frame_loss(layout, index, needs_native, EgressPorts::All)?.is_some() {
                     self.plane.detach(&layout.ports[index].name)?;
                     self.attach(layout, index, false, false)?;
                     changed = true;
@@ -37,14 +53,9 @@ impl Node {
     }
 
     /// Records events of ports that lose frames, which [`Node::leave_native_mode`] cannot change once streams exist.
-    pub(super) fn report_frame_loss(&mut self, layout: &Layout) -> Result<()> {
+    pub(super) fn report_frame_loss(&mut self, layout: &Layout, egress: EgressPorts) -> Result<()> {
         for index in 0..layout.ports.len() {
-            let why = self.frame_loss(layout, index, false)?;
-            // A port that requires native mode loses no frames once its peers receive them.
-            let why = why.map(|why| match layout.needs_native(index) {
-                true => why,
-                false => format!("{why}; {}", mode::start_again(&layout.node)),
-            });
+            let why = self.frame_loss(layout, index, false, egress)?;
             let port = &layout.ports[index].name;
             if self.frames_lost.get(port) == why.as_ref() {
                 continue;
@@ -65,6 +76,7 @@ impl Node {
         layout: &Layout,
         index: usize,
         needs_native: bool,
+        ports: EgressPorts,
     ) -> Result<Option<String>> {
         let port = &layout.ports[index];
         if !self.plane.is_in_kernel() {
@@ -72,8 +84,45 @@ impl Node {
         }
         let native = |ability: &Ability| ability.running == Some(XdpMode::Native);
         let Some(ability) = self.ability(port)?.filter(native) else { return Ok(None) };
-        let egress = self.egress(layout, index)?;
+        let mut egress = self.egress(layout, index)?;
+        if ports == EgressPorts::WithCarrier {
+            // Read after the abilities: a veth whose peer is down loses its carrier first.
+            egress.retain(|(to, _)| self.devices.presence(to) == LinkState::Up);
+        }
         Ok(mode::choose(port, &ability, &egress, false, needs_native).1)
+    }
+
+    /// Attaches ports with mode "auto" natively that could only run in generic mode before. Frames that arrive
+    /// meanwhile, within some milliseconds, are not forwarded.
+    pub(super) fn attach_natively(&mut self, layout: &Layout) -> Result<()> {
+        for index in 0..layout.ports.len() {
+            if self.can_run_natively(layout, index)? {
+                self.attach_program(layout, index, false, (false, KeptMode::None))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a port in generic mode could run natively by now.
+    fn can_run_natively(&self, layout: &Layout, index: usize) -> Result<bool> {
+        let port = &layout.ports[index];
+        let is_candidate =
+            port.mode == WantedMode::Auto && self.not_native.contains_key(&port.name);
+        if !is_candidate || self.devices.presence(port) == LinkState::Missing {
+            return Ok(false);
+        }
+        let Some(ability) = self.ability(port)? else { return Ok(false) };
+        let link = self.devices.handle.link(&port.attached_interface());
+        let of_port = |source| Error::Port { port: port.name.clone(), source };
+        let link = link.map_err(of_port)?;
+        // An attempt interrupts forwarding.
+        let is_refused = self.refused.get(&port.name) == Some(&(link.index, link.mtu));
+        if ability.running != Some(XdpMode::Generic) || is_refused {
+            return Ok(false);
+        }
+        let egress = self.egress(layout, index)?;
+        let (chosen, _) = mode::choose(port, &ability, &egress, false, layout.needs_native(index));
+        Ok(chosen == Mode::Native)
     }
 
     /// The egress ports of frames received by port number `index`, with their abilities. A port without an
@@ -112,7 +161,8 @@ impl Node {
         expect_transmit: bool,
     ) -> Result<()> {
         if self.plane.is_in_kernel() {
-            return self.attach_program(layout, index, replace, expect_transmit);
+            let how = (expect_transmit, KeptMode::Running);
+            return self.attach_program(layout, index, replace, how);
         }
         let port = &layout.ports[index];
         let of_port = |source| Error::Port { port: port.name.clone(), source };
@@ -159,7 +209,7 @@ impl Node {
         layout: &Layout,
         index: usize,
         replace: bool,
-        expect_transmit: bool,
+        (expect_transmit, keep): (bool, KeptMode),
     ) -> Result<()> {
         let (node, port) = (layout.node.as_str(), &layout.ports[index]);
         let of_port = |source| Error::Port { port: port.name.clone(), source };
@@ -168,21 +218,25 @@ impl Node {
         let egress = self.egress(layout, index)?;
         let needs_native = layout.needs_native(index);
         let (chosen, why) = mode::choose(port, &ability, &egress, expect_transmit, needs_native);
-        let mut why = why.map(|why| format!("{why}; {}", mode::start_again(node)));
+        let mut why = why;
         // With mode "auto" a program keeps its mode: another mode would interrupt forwarding at a restart of the
         // daemon.
-        let kept = self.plane.known_ports()?.contains(&port.name).then_some(ability.running);
+        let is_kept = keep == KeptMode::Running && self.plane.known_ports()?.contains(&port.name);
+        let kept = is_kept.then_some(ability.running);
         let wanted = match (port.mode, kept.flatten()) {
             (WantedMode::Auto, Some(XdpMode::Native)) => Mode::Native,
             (WantedMode::Auto, Some(XdpMode::Generic)) => Mode::Generic,
             _ => chosen,
         };
         let refused = self.attach_or_generic(node, (port, &link), &ability, wanted, replace)?;
+        if refused.is_some() {
+            self.refused.insert(port.name.clone(), (link.index, link.mtu));
+        }
         why = refused.or(why);
         let link = self.devices.handle.link(&link.name).map_err(of_port)?;
         let generic = link.xdp_program().is_some_and(|program| program.mode == XdpMode::Generic);
         if generic && chosen == Mode::Native {
-            why.get_or_insert_with(|| mode::from_before(node));
+            why.get_or_insert_with(mode::from_before);
         }
         // Only programs of this machine send at the other end of a pair that the node created.
         if generic && ability.driver == "veth" && port.create.is_none() {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use onbeat_frer::dataplane::Changes;
 
 use super::assembly::{Node, log_warnings, sweep_interval};
+use super::attach::EgressPorts;
 use super::error::{Error, Result};
 use super::events::EventSubject;
 use super::setup::names;
@@ -51,7 +52,8 @@ impl Node {
         if self.setup.connect(&addition.streams) {
             let layout = self.setup.layout();
             // The streams are added, independent of the drivers.
-            self.report_frame_loss(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
+            self.report_frame_loss(&layout, EgressPorts::All)
+                .unwrap_or_else(|error| tracing::error!("{error}"));
         }
         Ok(what)
     }

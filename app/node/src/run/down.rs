@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use onbeat_frer_xdp::PinDirectory;
-use onbeat_host::{PrivateDirectory, trust};
+use onbeat_host::{Holder, PrivateDirectory, trust};
 
 use super::assembly::{NodeRemoval, Removal, is_pinned, pin_owner};
 use super::error::{Error, Result};
@@ -16,6 +16,7 @@ use crate::control::{
 
 /// Longest time for a daemon to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Removes a node, whether its daemon runs or not: programs, tables, and changes of interfaces.
 /// `node` is the path of a configuration file if it has a `/` or the extension `.toml`, otherwise a
@@ -27,6 +28,10 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// such node; another process listens on its control socket, or another node has its pin directory;
 /// something cannot be removed.
 pub fn down(node: &str, forget: bool) -> Result<Removal> {
+    down_within(node, forget, EXIT_TIMEOUT)
+}
+
+fn down_within(node: &str, forget: bool, patience: Duration) -> Result<Removal> {
     let is_file = node.contains('/') || node.ends_with(".toml");
     let (name, control, pin, ports) = if is_file && Path::new(node).is_file() {
         let Config { node, ports, .. } = trust::load(Path::new(node), Config::load)?;
@@ -47,9 +52,12 @@ pub fn down(node: &str, forget: bool) -> Result<Removal> {
         let journal = directory.is_some() && Journal::exists(&control)?;
         pins.check_owner(&pin_owner(&name, &pin, &control, journal))?;
     }
-    let stopped = directory.is_some() && stop(&name, &control)?;
-    // A damaged journal, too, shows that there was such a node.
-    let known = stopped || pinned || directory.is_some() && Journal::exists(&control)?;
+    let end = Instant::now() + patience;
+    let stopped = directory.is_some() && stop(&name, &control, end)?;
+    // A damaged journal, too, shows that there was such a node. A process that was killed at the end of
+    // a removal leaves no more than the lock and the socket.
+    let is_left = || Ok::<_, Error>(Journal::exists(&control)? || Server::is_left(&control)?);
+    let known = stopped || pinned || directory.is_some() && is_left()?;
     if !known {
         let message = format!("no node {name:?} at {} or {}", pin.display(), control.display());
         return Err(Error::System {
@@ -58,8 +66,8 @@ pub fn down(node: &str, forget: bool) -> Result<Removal> {
         });
     }
     // With the lock no process starts the node or changes the journal meanwhile. The socket that a
-    // killed daemon left is removed as well.
-    let _server = bind(&control, stopped)?;
+    // killed process left is removed as well.
+    let _server = bind(&control, end)?;
     if forget {
         Journal::discard_damaged(&control, node)?;
     }
@@ -73,16 +81,29 @@ pub fn down(node: &str, forget: bool) -> Result<Removal> {
     removal.remove(pins)
 }
 
-/// Makes the daemon of a node remove it and exit. Returns whether one runs. Nothing is sent to a
+/// Makes the daemon of a node remove it and exit. Returns whether one ran. Nothing is sent to a
 /// process that does not hold the lock of the control socket, and only a ping to the daemon of
 /// another node.
-fn stop(name: &str, control: &Path) -> Result<bool> {
-    let Some(holder) = Server::holder(control)? else { return Ok(false) };
-    let mut client = match Client::connect(control) {
-        // The daemon is starting or exiting.
-        Err(ClientError::Dead { .. } | ClientError::NoNode { .. }) => return Ok(false),
-        client => client?,
-    };
+fn stop(name: &str, control: &Path, end: Instant) -> Result<bool> {
+    let mut ran = false;
+    while let Some(holder) = Server::holder(control)? {
+        match request_stop(name, control, &holder) {
+            // The daemon is starting, or exits: it closes the socket before it releases the lock.
+            Err(Error::Client(
+                ClientError::Dead { .. } | ClientError::NoNode { .. } | ClientError::Closed { .. },
+            )) => ran = true,
+            requested => return requested.map(|()| true),
+        }
+        if Instant::now() >= end {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(ran)
+}
+
+fn request_stop(name: &str, control: &Path, holder: &Holder) -> Result<()> {
+    let mut client = Client::connect(control)?;
     let refused = |cause: String| Err(Error::OtherDaemon { control: control.to_owned(), cause });
     let listener = client.listener();
     if listener != holder.pid {
@@ -99,17 +120,14 @@ fn stop(name: &str, control: &Path) -> Result<bool> {
     if let Response::Done { message } = client.request(&Request::Stop)? {
         tracing::info!("{message}");
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Binds the control socket. A daemon that exits releases it last.
-fn bind(control: &Path, exiting: bool) -> Result<Server> {
-    let deadline = Instant::now() + EXIT_TIMEOUT;
+fn bind(control: &Path, end: Instant) -> Result<Server> {
     loop {
         match Server::bind(control) {
-            Err(BindError::Running { .. }) if exiting && Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
+            Err(BindError::Running { .. }) if Instant::now() < end => std::thread::sleep(PAUSE),
             bound => return Ok(bound?),
         }
     }
@@ -150,7 +168,7 @@ mod tests {
         let private = PrivateDirectory::create(in_directory(&control).unwrap().0).unwrap();
         let lock = Lock::take(&private, "a.sock.node-lock", "node \"nh-down\"").unwrap();
         let file = file.to_str().unwrap();
-        let error = down(file, true).unwrap_err();
+        let error = down_within(file, true, Duration::ZERO).unwrap_err();
         assert!(matches!(error, Error::Control(BindError::Running { .. })), "{error}");
         for damaged in [&journal, &former] {
             assert_eq!(fs::read_to_string(damaged).unwrap(), "damaged");
@@ -214,6 +232,78 @@ mod tests {
         assert!(matches!(error, Error::OtherDaemon { .. }), "{error}");
         nothing_sent();
         assert!(directory.file("a.sock.node-journal").exists());
+    }
+
+    /// A `down` before this one was killed after its request: the daemon exits and answers no request.
+    #[test]
+    fn a_daemon_that_exits_without_a_response_is_waited_for() {
+        if !require_all(&[Feature::Root, Feature::BpfFilesystem]) {
+            return;
+        }
+        let directory = TemporaryDirectory::new("run-exits");
+        let control = directory.file("a.sock");
+        let file = left_behind(&directory, &control);
+        for closes_first in [false, true] {
+            let mut server = Server::bind(&control).unwrap();
+            let removal = std::thread::scope(|scope| {
+                let down = scope.spawn(|| down(&file, true));
+                let fds = server.fds().map(|(fd, flags)| PollFd::new(fd, flags));
+                let bound = PollTimeout::try_from(EXIT_TIMEOUT).unwrap();
+                assert_ne!(poll(&mut fds.collect::<Vec<_>>(), bound).unwrap(), 0, "no request");
+                if closes_first {
+                    // It accepts the connection, and removes the node before it answers.
+                    server.step(Instant::now(), |_| {
+                        Reply::Later(Response::Done { message: "".into() })
+                    });
+                }
+                drop(server);
+                down.join().unwrap()
+            });
+            assert_eq!(removal.unwrap(), Removal::Complete);
+            assert!(!control.exists());
+        }
+    }
+
+    /// A `down` was killed when nothing but its socket and lock was left.
+    #[test]
+    fn a_socket_whose_lock_a_killed_process_left_is_removed() {
+        if !require_all(&[Feature::Root, Feature::BpfFilesystem]) {
+            return;
+        }
+        let directory = TemporaryDirectory::new("run-left");
+        let control = directory.file("a.sock");
+        let file = left_behind(&directory, &control);
+        let (journal, lock) =
+            (directory.file("a.sock.node-journal"), directory.file("a.sock.node-lock"));
+        fs::remove_file(journal).unwrap();
+        // Of a boot before.
+        let dead = r#"{"pid":1,"start":1,"boot":"","what":"onbeat down a.toml"}"#;
+        for has_socket in [true, false] {
+            drop(has_socket.then(|| UnixListener::bind(&control).unwrap()));
+            fs::write(&lock, dead).unwrap();
+            assert_eq!(down(&file, false).unwrap(), Removal::Complete);
+            assert!(!control.exists() && !lock.exists());
+        }
+        // Files of other programs stay.
+        let listener = UnixListener::bind(&control).unwrap();
+        fs::write(&lock, dead).unwrap();
+        let error = down(&file, false).unwrap_err();
+        assert!(matches!(error, Error::Control(BindError::Occupied { .. })), "{error}");
+        drop(listener);
+        fs::remove_file(&control).unwrap();
+        let target = directory.file("target");
+        fs::write(&target, "kept").unwrap();
+        std::os::unix::fs::symlink(&target, &control).unwrap();
+        fs::write(&lock, dead).unwrap();
+        let error = down(&file, false).unwrap_err();
+        assert!(matches!(error, Error::Control(BindError::Occupied { .. })), "{error}");
+        assert_eq!(fs::read_to_string(&target).unwrap(), "kept");
+        assert!(control.is_symlink());
+        fs::remove_file(&control).unwrap();
+        drop(UnixListener::bind(&control).unwrap());
+        let error = down(&file, false).unwrap_err().to_string();
+        assert!(error.contains("no node "), "no lock was left: {error}");
+        assert!(control.exists());
     }
 
     #[test]

@@ -19,6 +19,8 @@ mod journal;
 mod latent;
 mod losses;
 mod mode;
+mod mtu;
+mod output;
 mod peers;
 mod port;
 mod port_counters;
@@ -362,6 +364,7 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> R
         }
         Request::Show => {
             node.refresh_peers();
+            node.read_output();
             match status::read(node) {
                 Ok(status) => Response::Status { status: Box::new(status) },
                 Err(error) => failed(error),

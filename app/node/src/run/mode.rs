@@ -135,15 +135,12 @@ pub(super) fn refused(
 }
 
 /// Why a program still runs in generic mode though native mode is possible.
-pub(super) fn from_before(node: &str) -> String {
-    format!(
-        "an earlier start attached it in this mode, and native mode is possible now: run onbeat down {node}, \
-         and start the node again"
-    )
+pub(super) fn from_before() -> String {
+    "an earlier start attached it in this mode; the node attaches it natively within seconds".into()
 }
 
-/// With mode "auto" a program keeps its mode, also over restarts of the daemon.
-pub(super) fn start_again(node: &str) -> String {
+/// The kernel reports no change of the other end of a veth.
+fn start_again(node: &str) -> String {
     format!("then run onbeat down {node}, and start the node again")
 }
 

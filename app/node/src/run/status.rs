@@ -39,6 +39,7 @@ pub(super) fn read(node: &Node) -> Result<NodeStatus> {
             octets_per_stream: memory.octets_per_stream(),
         }),
         data_plane: setup.node.backend.to_string(),
+        output_gap: node.plane.output_gap().map(str::to_owned),
         streams,
         ports: (setup.ports.iter().zip(sums))
             .map(|(port, sums)| of_port(node, port, &attached, sums))
@@ -73,7 +74,11 @@ fn of_stream(node: &Node, stream: &Stream, reading: &StreamReading) -> StreamSta
         egress: stream
             .egress
             .iter()
-            .map(|egress| EgressStatus { port: name(egress.port), output_packets: reading.output })
+            .map(|egress| EgressStatus {
+                port: name(egress.port),
+                output_packets: reading.output,
+                loses: node.is_losing(&node.setup.port(egress.port).name),
+            })
             .collect(),
         seq_enc_errored: reading.members.iter().map(|member| member.enc_errored).sum(),
     }
@@ -134,10 +139,10 @@ fn of_port(
         unfinished_checksums: node.upkeep.unfinished_checksums(&config.name).map(str::to_owned),
         link: LinkState::of(link.as_ref()),
         input_packets: sums.input_packets,
-        output_packets: sums.output_packets,
+        output_packets: reading.sent.unwrap_or(sums.output_packets),
         passed: sums.passed,
         discard: sums.discard,
         unmatched: reading.unmatched,
-        lost: reading.losses,
+        lost: node.losses(&config.name, &reading),
     })
 }

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use onbeat_netdev::{Link, VethPeer};
 
 use super::assembly::Node;
+use super::attach::EgressPorts;
 use super::events::EventSubject;
 use super::losses::LossMonitor;
+use super::output::OutputAccounts;
 use super::peers::PeerCache;
 use crate::config::{Backend, PortConfig};
 use crate::control::EventDetail;
@@ -28,11 +30,13 @@ const QUIET: Duration = Duration::from_secs(120);
 pub(super) struct Upkeep {
     programs_at: Instant,
     peers_at: Instant,
+    abilities_at: Instant,
     detached: BTreeMap<String, DetachedProgram>,
     pub(super) peers: PeerCache,
     /// By port: why checksums of received frames are, or may be, unfinished.
     checksums: BTreeMap<String, UnfinishedChecksums>,
     pub(super) losses: LossMonitor,
+    pub(super) output: OutputAccounts,
 }
 
 /// The program of a port that another process detached, at least once.
@@ -59,10 +63,12 @@ impl Upkeep {
         Self {
             programs_at: now,
             peers_at: now,
+            abilities_at: now + PEER_INTERVAL,
             detached: BTreeMap::new(),
             peers: PeerCache::default(),
             checksums: BTreeMap::new(),
             losses: LossMonitor::new(now),
+            output: OutputAccounts::new(now),
         }
     }
 
@@ -75,7 +81,8 @@ impl Upkeep {
     pub(super) fn retain_ports(&mut self, is_port: impl Fn(&String) -> bool) {
         self.detached.retain(|port, _| is_port(port));
         self.checksums.retain(|port, _| is_port(port));
-        self.losses.retain_ports(is_port);
+        self.losses.retain_ports(&is_port);
+        self.output.retain_ports(is_port);
     }
 }
 
@@ -102,7 +109,11 @@ impl Node {
     /// When [`Node::upkeep`] is due.
     pub(super) fn next_upkeep(&self) -> Option<Instant> {
         let programs = self.has_programs().then_some(self.upkeep.programs_at);
-        programs.into_iter().chain(self.next_peers()).chain([self.upkeep.losses.due()]).min()
+        let output = self.accounts_output().then(|| self.upkeep.output.due());
+        let abilities = self.plane.is_in_kernel().then_some(self.upkeep.abilities_at);
+        let output = output.into_iter().chain(abilities);
+        let losses = self.upkeep.losses.due();
+        programs.into_iter().chain(self.next_peers()).chain(output).chain([losses]).min()
     }
 
     /// When peers are due to be read: soon where one is known to lose frames or to leave checksums
@@ -124,6 +135,10 @@ impl Node {
         if self.next_peers().is_some_and(|due| due <= now) {
             self.read_peers();
         }
+        if self.plane.is_in_kernel() && self.upkeep.abilities_at <= now {
+            self.read_abilities(now);
+        }
+        self.account_output(Some(now)).unwrap_or_else(|error| tracing::error!("{error}"));
         if self.upkeep.losses.due() <= now {
             self.read_losses(now);
         }
@@ -147,9 +162,20 @@ impl Node {
         let layout = self.setup.layout();
         self.find_peers(&layout.ports, now);
         if !self.frames_lost.is_empty() {
-            self.report_frame_loss(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
+            self.report_frame_loss(&layout, EgressPorts::WithCarrier)
+                .unwrap_or_else(|error| tracing::error!("{error}"));
         }
         self.read_checksums();
+    }
+
+    /// Reads whether drivers transmit frames of native programs: reports ports that lose frames, and attaches those
+    /// natively that can run so by now.
+    fn read_abilities(&mut self, now: Instant) {
+        self.upkeep.abilities_at = now + PEER_INTERVAL;
+        let layout = self.setup.layout();
+        let attached = self.attach_natively(&layout);
+        let reported = self.report_frame_loss(&layout, EgressPorts::WithCarrier);
+        attached.and(reported).unwrap_or_else(|error| tracing::error!("{error}"));
     }
 
     /// Reads the other ends of these ports' veth pairs.

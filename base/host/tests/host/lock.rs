@@ -58,8 +58,11 @@ fn one_process_has_it_and_is_reported_and_kill_9_releases_it() {
     let left = fs::read(temporary.file("a/a.lock")).unwrap();
     assert_eq!(Lock::holder(&directory, "a.lock").unwrap(), None);
     assert_eq!(fs::read(temporary.file("a/a.lock")).unwrap(), left);
+    assert!(Lock::is_left(&directory, "a.lock").unwrap());
+    assert_eq!(fs::read(temporary.file("a/a.lock")).unwrap(), left, "a query does not change it");
     let lock = Lock::take(&directory, "a.lock", "third").unwrap();
     assert!(lock.is_inherited());
+    assert!(!Lock::is_left(&directory, "a.lock").unwrap());
     let holder = Lock::holder(&directory, "a.lock").unwrap().expect("this process has it");
     assert_eq!(holder.pid, Some(std::process::id()));
     // The refusal does not name the process that was killed.
@@ -69,6 +72,7 @@ fn one_process_has_it_and_is_reported_and_kill_9_releases_it() {
     drop(lock);
     assert!(!temporary.file("a/a.lock").exists());
     assert_eq!(Lock::holder(&directory, "a.lock").unwrap(), None);
+    assert!(!Lock::is_left(&directory, "a.lock").unwrap());
     assert!(!temporary.file("a/a.lock").exists(), "a query makes no file");
     assert!(!Lock::take(&directory, "a.lock", "fifth").unwrap().is_inherited());
 }

@@ -178,7 +178,41 @@ fn a_stuck_sender_does_not_contribute() {
         w.reading.members[1].individual.as_mut().unwrap().counters.discarded += 100;
         reported.extend(w.update());
     }
-    assert_eq!(reported, [of_member(1, EventKind::PathLoss { packets: 300 })]);
+    let stuck = EventKind::StuckTransmitter { recov_seq_num: 0, packets: 100 };
+    let lost = EventKind::PathLoss { packets: 300 };
+    assert_eq!(reported, [of_member(1, stuck), of_member(1, lost)]);
+}
+
+#[test]
+fn a_stuck_transmitter_is_reported_until_it_sends_a_new_number() {
+    let mut reading = stream(2);
+    reading.members[1].individual = Some(recovery());
+    let mut w = MonitoredStream::new(reading);
+    let mut count = |passed: u64, repeated: u64, rogue: u64| {
+        let individual = w.reading.members[1].individual.as_mut().unwrap();
+        individual.recov_seq_num += passed as u16;
+        individual.counters.passed += passed;
+        individual.counters.discarded += repeated + rogue;
+        individual.counters.rogue += rogue;
+        let reported = w.update();
+        let is_stuck = |event: &Event| {
+            let kind = event.kind;
+            matches!(
+                kind,
+                EventKind::StuckTransmitter { .. } | EventKind::StuckTransmitterEnded { .. }
+            )
+        };
+        reported.into_iter().filter(is_stuck).collect::<Vec<_>>()
+    };
+    assert_eq!(count(7, 1000, 0), [], "a network that duplicates packets");
+    assert_eq!(count(0, 99, 5000), [], "rogue packets are no repetitions");
+    let stuck = EventKind::StuckTransmitter { recov_seq_num: 7, packets: 100 };
+    assert_eq!(count(0, 1, 0), [of_member(1, stuck)]);
+    assert_eq!(count(0, 5000, 0), []);
+    let ended = EventKind::StuckTransmitterEnded { packets: 5100 };
+    assert_eq!(count(1, 3, 0), [of_member(1, ended)]);
+    assert_eq!(count(0, 99, 0), []);
+    assert_eq!(count(1, 0, 0), []);
 }
 
 #[test]
@@ -381,6 +415,9 @@ proptest! {
                     prop_assert!(std::mem::replace(&mut flood, false));
                 }
                 EventKind::Reset { count, .. } => reported += count,
+                EventKind::StuckTransmitter { .. } | EventKind::StuckTransmitterEnded { .. } => {
+                    prop_assert!(false, "no member has individual recovery");
+                }
             }
         }
         prop_assert!(!flood);

@@ -48,6 +48,9 @@ impl Plane {
         link: Option<Link>,
     ) -> Result<()> {
         self.tables.egress_ports.set(&slot.into(), &egress_port(spec.ifindex, None))?;
+        if let Ok(output) = &self.output {
+            output.set_port(slot, spec.ifindex)?;
+        }
         let info = link.as_ref().map(Link::info).transpose();
         let program = info.context(|| "read a link".to_string())?.map(|info| info.program);
         let PortSpec { ifindex, mode, serial_queues, .. } = *spec;
@@ -198,6 +201,9 @@ impl Plane {
         let Some(slot) = attached.or(pinned.map(|(slot, _)| slot)) else { return Ok(()) };
         if let Some(directory) = &self.directory {
             directory.detach_link(slot, name)?;
+        }
+        if let Ok(output) = &self.output {
+            output.remove_port(slot)?;
         }
         self.splits.exclude_port(slot);
         self.groups.exclude_port(slot);

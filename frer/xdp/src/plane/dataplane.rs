@@ -68,12 +68,19 @@ impl<E: From<Error>> DataPlane<E> for Plane {
 
     fn read_port(&self, port: &str) -> Result<PortReading, E> {
         let counters = Plane::read_port(self, port)?;
+        let output = self.read_output(port)?;
         let losses = PortLosses {
             no_headroom: counters.no_room,
             no_metadata: counters.no_meta,
+            not_sent: output.map_or(0, |output| output.refused),
             ..PortLosses::default()
         };
-        Ok(PortReading { unmatched: counters.unmatched, losses })
+        let sent = output.map(|output| output.sent);
+        Ok(PortReading { unmatched: counters.unmatched, sent, losses })
+    }
+
+    fn output_gap(&self) -> Option<&str> {
+        Plane::output_gap(self)
     }
 
     fn reset(&self, stream: &str) -> Result<bool, E> {

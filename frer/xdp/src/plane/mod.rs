@@ -38,6 +38,7 @@ use crate::abi::*;
 use crate::compile::{Key, State};
 use crate::error::Result;
 use crate::features::Features;
+use crate::output::OutputCounters;
 use crate::pin::PinDirectory;
 use crate::programs::{self, Control, Instance, Maps, ProgramPurpose};
 use crate::slots::Slots;
@@ -190,6 +191,8 @@ pub struct Plane {
     maps: Maps,
     tables: Tables,
     control: Control,
+    /// The counters of output, or why there are none.
+    output: std::result::Result<OutputCounters, String>,
     ports: BTreeMap<String, Port>,
     /// Streams by number; the numbers by name.
     streams: Vec<Option<AppliedStream>>,
@@ -233,6 +236,10 @@ impl Plane {
         let directory = options.directory.clone();
         let mut maps = Maps::open(directory.clone(), purpose, options.max_streams)?;
         let control = Control::load(&mut maps, options.test_clock)?;
+        let output = match purpose {
+            ProgramPurpose::Forward => OutputCounters::open(&mut maps, directory.as_deref()),
+            ProgramPurpose::Steer => Err("its frames leave by sockets".to_owned()),
+        };
         let tables = Tables::open(&maps)?;
         let mut node = tables.node.get(&0)?.unwrap_or_default();
         let fresh = node.abi_version == 0;
@@ -243,7 +250,7 @@ impl Plane {
             return Err(maps.incompatible());
         }
 
-        Self::take_over(options, directory, maps, tables, control, &node, fresh)
+        Self::take_over(options, directory, maps, tables, (control, output), &node, fresh)
     }
 
     /// Creates a plane from the content of its tables.
@@ -252,7 +259,7 @@ impl Plane {
         directory: Option<Arc<PinDirectory>>,
         maps: Maps,
         tables: Tables,
-        control: Control,
+        (control, output): (Control, std::result::Result<OutputCounters, String>),
         node: &frer_node,
         fresh: bool,
     ) -> Result<Self> {
@@ -285,6 +292,7 @@ impl Plane {
             tick_ns: if options.test_clock { 0 } else { programs::tick_ns() },
             maps,
             control,
+            output,
             ports: BTreeMap::new(),
             streams: Vec::new(),
             free_numbers: Vec::new(),

@@ -3,12 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use onbeat_frer::dataplane::Mode;
 use onbeat_frer::reading::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
 
 use super::recovery::RecoveryState;
 use super::{AppliedStream, Plane};
 use crate::abi::constants as c;
-use crate::abi::{frer_port_counters, frer_recovery_record, frer_request};
+use crate::abi::{frer_output, frer_port_counters, frer_recovery_record, frer_request};
 use crate::compile::State;
 use crate::error::Result;
 
@@ -94,6 +95,32 @@ impl Plane {
         match self.ports.get(name) {
             Some(port) => Ok(self.tables.port_counters.get(&port.slot.into())?.unwrap_or_default()),
             None => Ok(Default::default()),
+        }
+    }
+
+    /// Returns the frames that left by a port, and those that its driver refused. Frames that other processes
+    /// redirect to its interface by XDP count as well. `None`: no such port, or they are not counted.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn read_output(&self, name: &str) -> Result<Option<frer_output>> {
+        match (self.ports.get(name), &self.output) {
+            (Some(port), Ok(output)) if self.output_gap().is_none() => {
+                output.read(port.slot).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns why the output of ports is not counted.
+    pub fn output_gap(&self) -> Option<&str> {
+        let has = |mode| self.ports.values().any(|port| port.mode == mode);
+        match &self.output {
+            Err(why) => Some(why),
+            Ok(output) => {
+                let native = has(Mode::Native).then(|| output.gap(false)).flatten();
+                native.or_else(|| has(Mode::Generic).then(|| output.gap(true)).flatten())
+            }
         }
     }
 

@@ -38,6 +38,28 @@ const HEADERS: usize = 14 + 2 * 4;
 /// Octets of frames, including the kernel's overhead, that may be queued in a driver.
 static SEND_BUFFER: libc::c_int = 8 << 20;
 
+/// Frames that a sender dropped, by cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Unsent {
+    /// The interface was down.
+    pub interface_down: u64,
+    /// The frame was longer than the MTU allows.
+    pub too_long: u64,
+    /// The driver or the kernel did not accept the frame for another reason, such as a full queue.
+    pub refused: u64,
+}
+
+impl Unsent {
+    /// Counts one frame by the error of the kernel.
+    fn count(&mut self, error: Option<i32>) {
+        *match error {
+            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => &mut self.interface_down,
+            Some(libc::EMSGSIZE) => &mut self.too_long,
+            _ => &mut self.refused,
+        } += 1;
+    }
+}
+
 /// Raises a socket's send buffer above its default, so that the kernel accepts more frames before the driver has
 /// completed the first.
 fn enlarge_send_buffer(socket: &impl AsFd) {

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use onbeat_netdev::{Handle, Namespace, PacketSocket};
 
 use super::extent::{FrameExtent, TAG};
-use super::{BATCH, Clock, HEADERS, enlarge_send_buffer};
+use super::{BATCH, Clock, HEADERS, Unsent, enlarge_send_buffer};
 use crate::Result;
 use crate::error::failed;
 use crate::packet::RingSlots;
@@ -164,15 +164,15 @@ pub struct PacketSender {
     messages: Box<[libc::mmsghdr]>,
     waiting: usize,
     sent: u64,
-    dropped: u64,
+    unsent: Unsent,
 }
 
 impl fmt::Debug for PacketSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sent, dropped, .. } = self;
+        let Self { sent, unsent, .. } = self;
         f.debug_struct("PacketSender")
             .field("sent", sent)
-            .field("dropped", dropped)
+            .field("unsent", unsent)
             .finish_non_exhaustive()
     }
 }
@@ -213,14 +213,15 @@ impl PacketSender {
             message
         });
         let messages = messages.collect();
-        Ok(Self { socket, place, octets, vectors, messages, waiting: 0, sent: 0, dropped: 0 })
+        let (sent, unsent) = (0, Unsent::default());
+        Ok(Self { socket, place, octets, vectors, messages, waiting: 0, sent, unsent })
     }
 
     /// Adds a frame that consists of these two parts. A frame longer than the interface's maximum is dropped.
     pub fn push(&mut self, head: &[u8], rest: &[u8]) {
         let len = head.len() + rest.len();
         if len > self.place {
-            self.dropped += 1;
+            self.unsent.too_long += 1;
             return;
         }
         if self.waiting == BATCH {
@@ -253,8 +254,8 @@ impl PacketSender {
                     let _ = self.socket.take_error();
                     again = false;
                 }
-                Err(_) => {
-                    self.dropped += 1;
+                Err(error) => {
+                    self.unsent.count(error.raw_os_error());
                     next += 1;
                     again = true;
                 }
@@ -269,9 +270,9 @@ impl PacketSender {
         self.sent
     }
 
-    /// The number of frames that the interface did not accept.
+    /// The frames that were dropped.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.dropped
+    pub fn unsent(&self) -> Unsent {
+        self.unsent
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::xdp_desc;
 use onbeat_netdev::{Handle, Link, Namespace};
 
-use super::{Frame, HEADERS, Pool, Umem, enlarge_send_buffer};
+use super::{Frame, HEADERS, Pool, Umem, Unsent, enlarge_send_buffer};
 use crate::error::failed;
 use crate::xsk::{self, CHUNK, Consumer, Producer, Rings};
 use crate::{Error, Result};
@@ -117,7 +117,7 @@ impl XskSocket {
             longest,
             waiting: 0,
             sent: 0,
-            dropped: 0,
+            unsent: Unsent::default(),
             fd,
         };
         (receiver, sender)
@@ -245,7 +245,7 @@ pub struct XskSender {
     /// Frames in the ring for which the kernel was not called yet.
     waiting: u32,
     sent: u64,
-    dropped: u64,
+    unsent: Unsent,
     fd: Arc<OwnedFd>,
 }
 
@@ -253,7 +253,7 @@ impl XskSender {
     /// Adds a frame. A frame longer than the interface's maximum is dropped.
     pub fn push(&mut self, frame: Frame, pool: &mut Pool) {
         if frame.len() > self.longest {
-            self.dropped += 1;
+            self.unsent.too_long += 1;
             pool.give(frame);
             return;
         }
@@ -261,7 +261,7 @@ impl XskSender {
         if !self.transmit.put(descriptor) {
             self.flush(pool);
             if !self.transmit.put(descriptor) {
-                self.dropped += 1;
+                self.unsent.refused += 1;
                 pool.give(frame);
                 return;
             }
@@ -278,7 +278,8 @@ impl XskSender {
                 self.umem.write(&mut frame, head, rest);
                 self.push(frame, pool);
             }
-            None => self.dropped += 1,
+            None if fits => self.unsent.refused += 1,
+            None => self.unsent.too_long += 1,
         }
     }
 
@@ -286,20 +287,24 @@ impl XskSender {
     pub fn flush(&mut self, pool: &mut Pool) {
         self.transmit.publish();
         self.complete(pool);
-        let mut refused = 0;
+        let (mut refused, mut stuck) = (0, 0);
         if self.transmit.needs_wakeup() {
-            refused += self.call();
+            let down;
+            (refused, down) = self.call();
             if !self.zero_copy {
-                refused += self.withdraw(pool);
+                stuck = self.withdraw(pool);
             }
+            *if down { &mut self.unsent.interface_down } else { &mut self.unsent.refused } +=
+                u64::from(stuck);
         }
-        self.sent += u64::from(self.waiting.saturating_sub(refused));
-        self.dropped += u64::from(refused);
+        self.sent += u64::from(self.waiting.saturating_sub(refused + stuck));
+        self.unsent.refused += u64::from(refused);
         self.waiting = 0;
     }
 
-    /// Triggers transmission of the ring; returns the number of frames that the kernel dropped.
-    fn call(&mut self) -> u32 {
+    /// Triggers transmission of the ring; returns the number of frames that the kernel dropped, and whether the
+    /// interface is down.
+    fn call(&mut self) -> (u32, bool) {
         // Each call sends a limited number; not every kernel reports the progress.
         let mut tries = self.waiting / BUDGET + 2;
         let mut left = self.transmit.unconsumed();
@@ -315,10 +320,10 @@ impl XskSender {
                 None | Some(Some(libc::EAGAIN | libc::ENOBUFS)) if left < before => {}
                 None | Some(Some(libc::EAGAIN | libc::ENOBUFS)) => tries -= 1,
                 // The interface is down, or removed.
-                Some(_) => break,
+                Some(_) => return (refused, true),
             }
         }
-        refused
+        (refused, false)
     }
 
     /// Withdraws frames from the ring that the kernel did not consume: it would send them late, with the next.
@@ -350,9 +355,9 @@ impl XskSender {
         self.sent
     }
 
-    /// The number of frames without room, or not accepted by the interface.
+    /// The frames that were dropped.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.dropped
+    pub fn unsent(&self) -> Unsent {
+        self.unsent
     }
 }
