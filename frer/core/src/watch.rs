@@ -182,12 +182,12 @@ impl fmt::Display for EventKind {
             Self::StuckTransmitter { recov_seq_num, packets } => {
                 write!(
                     f,
-                    "stuck transmitter: {packets} packets repeat numbers, the last new one is \
-                     {recov_seq_num}; restart the sender of this path"
+                    "stuck transmitter: {recov_seq_num} is the last new number, repeated ones: \
+                     {packets}; restart the sender of this path"
                 )
             }
             Self::StuckTransmitterEnded { packets } => {
-                write!(f, "the transmitter sends new numbers again, after {packets} packets")
+                write!(f, "the transmitter sends new numbers again, repeated ones: {packets}")
             }
             Self::RogueFloodEnded { function, packets } => {
                 write!(f, "{function}: no more rogue packets, after {packets}")
