@@ -84,7 +84,10 @@ fn a_transmitter_that_repeats_a_number_is_reported_with_its_path() {
         };
         assert!(recov_seq_num == 9 && packets >= 100, "{backend}: {recov_seq_num}, {packets}");
         let text = run(&["show", "a", "--events"]).out;
-        assert!(text.contains("stuck transmitter: 9 is the last new number, repeated ones: "), "{text}");
+        assert!(
+            text.contains("stuck transmitter: 9 is the last new number, repeated ones: "),
+            "{text}"
+        );
         let mut counters = None;
         let all = onbeat_realtime::interrupt::wait_until(BOUND, || {
             let status = show("a");

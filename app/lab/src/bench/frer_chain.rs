@@ -154,8 +154,13 @@ fn failed(operation: String) -> impl FnOnce(onbeat_frer_xdp::Error) -> Error {
 /// Starts a data plane with these ports, numbered in order.
 fn node(name: &str, handle: &Handle, ports: &[&Interface], streams: &[Stream]) -> Result<Plane> {
     let start = || {
-        let options =
-            Options { directory: None, max_streams: streams.len() as u32, test_clock: false };
+        // The programs that count output run for all frames of the machine, those of the limit as well.
+        let options = Options {
+            directory: None,
+            max_streams: streams.len() as u32,
+            test_clock: false,
+            count_output: false,
+        };
         let mut plane = Plane::open(&options)?;
         for interface in ports {
             plane.attach(&interface.port(), false)?;

@@ -422,7 +422,8 @@ fn open(config: &Config, pins: Option<PinDirectory>) -> Result<Box<dyn DataPlane
     let &NodeConfig { backend, max_streams, poll, .. } = &config.node;
     if backend == Backend::Xdp {
         let directory = pins.map(Arc::new);
-        let options = PlaneOptions { directory, max_streams, test_clock: false };
+        let options =
+            PlaneOptions { directory, max_streams, test_clock: false, count_output: true };
         return Ok(Box::new(Plane::open(&options)?));
     }
     // A data plane of an earlier daemon would forward each frame again.

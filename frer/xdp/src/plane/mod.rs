@@ -64,6 +64,8 @@ pub struct Options {
     pub max_streams: u32,
     /// Whether programs read the time from [`Plane::set_test_clock`] instead of the kernel's clock.
     pub test_clock: bool,
+    /// Whether frames that leave are counted, by programs that run for all XDP frames of the machine.
+    pub count_output: bool,
 }
 
 #[derive(Debug)]
@@ -228,7 +230,8 @@ impl Plane {
 
     /// Opens a plane that redirects frames of streams to sockets.
     pub(crate) fn open_steering(max_streams: u32) -> Result<Self> {
-        let options = Options { directory: None, max_streams, test_clock: false };
+        let options =
+            Options { directory: None, max_streams, test_clock: false, count_output: false };
         Self::open_for(&options, ProgramPurpose::Steer)
     }
 
@@ -237,6 +240,7 @@ impl Plane {
         let mut maps = Maps::open(directory.clone(), purpose, options.max_streams)?;
         let control = Control::load(&mut maps, options.test_clock)?;
         let output = match purpose {
+            ProgramPurpose::Forward if !options.count_output => Err("not requested".to_owned()),
             ProgramPurpose::Forward => OutputCounters::open(&mut maps, directory.as_deref()),
             ProgramPurpose::Steer => Err("its frames leave by sockets".to_owned()),
         };

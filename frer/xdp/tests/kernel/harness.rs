@@ -46,7 +46,10 @@ pub(crate) fn owner() -> PinOwner {
 impl Node {
     /// Creates a node with this many ports whose tables end with it.
     pub(crate) fn new(ports: usize, max_streams: u32) -> Self {
-        Self::open(ports, &Options { directory: None, max_streams, test_clock: true })
+        Self::open(
+            ports,
+            &Options { directory: None, max_streams, test_clock: true, count_output: false },
+        )
     }
 
     pub(crate) fn open(ports: usize, options: &Options) -> Self {

@@ -23,7 +23,10 @@ pub(crate) const VECTOR: Recovery = Recovery::vector(64);
 
 fn open(directory: &Path) -> Node {
     let directory = pins(directory);
-    Node::open(PORTS, &Options { directory, max_streams: MAX_STREAMS, test_clock: true })
+    Node::open(
+        PORTS,
+        &Options { directory, max_streams: MAX_STREAMS, test_clock: true, count_output: true },
+    )
 }
 
 /// A stream that numbers frames, and one that eliminates replicas.

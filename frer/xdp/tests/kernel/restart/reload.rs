@@ -94,8 +94,12 @@ fn send_some(
 #[test]
 fn state_follows_streams_over_reloads_and_restarts() {
     with_private_bpffs(|directory| {
-        let options =
-            || Options { directory: pins(directory), max_streams: ROOM, test_clock: true };
+        let options = || Options {
+            directory: pins(directory),
+            max_streams: ROOM,
+            test_clock: true,
+            count_output: true,
+        };
         let mut random = Random::new(SEED);
         let mut node = Node::open(PORTS, &options());
         let mut plane = Plane::new(PORTS);

@@ -20,7 +20,10 @@ const DIRECTORY: &str = "ONBEAT_TEST_CRASH_DIRECTORY";
 
 fn open(directory: &Path) -> Node {
     let directory = pins(directory);
-    Node::open(PORTS, &Options { directory, max_streams: ROOM, test_clock: true })
+    Node::open(
+        PORTS,
+        &Options { directory, max_streams: ROOM, test_clock: true, count_output: true },
+    )
 }
 
 /// A stream that never changes.
