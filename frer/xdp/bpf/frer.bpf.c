@@ -102,7 +102,8 @@ static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct heade
 	return pass ? replicate(ctx, functions, h, port, uses) : XDP_DROP;
 }
 
-static __always_inline int ingress(struct xdp_md *ctx, const __u32 uses, const __u16 shape)
+static __always_inline int ingress(struct xdp_md *ctx, const __u32 uses, const __u16 shape,
+				   const bool at_once)
 {
 	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
 	struct headers h;
@@ -110,7 +111,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const __u32 uses, const _
 	__u64 found = 0;
 	__u32 msdu;
 
-	if (!parse_headers(&c, &h))
+	if (!(at_once ? parse_headers_at_once(&c, &h) : parse_headers(&c, &h)))
 		return unmatched(port);
 	msdu = ADDRESSES + h.vlans * sizeof(struct vlan_tag);
 	if (USES(SHAPES))
@@ -124,7 +125,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const __u32 uses, const _
 SEC("xdp")
 int frer_ingress(struct xdp_md *ctx)
 {
-	return ingress(ctx, features, l2_shape);
+	return ingress(ctx, features, l2_shape, false);
 }
 
 /*
@@ -135,13 +136,13 @@ int frer_ingress(struct xdp_md *ctx)
 SEC("xdp")
 int frer_generate(struct xdp_md *ctx)
 {
-	return ingress(ctx, FRER_USES_TO_GENERATE, FRER_VLAN_EXACT);
+	return ingress(ctx, FRER_USES_TO_GENERATE, FRER_VLAN_EXACT, true);
 }
 
 SEC("xdp")
 int frer_eliminate(struct xdp_md *ctx)
 {
-	return ingress(ctx, FRER_USES_TO_ELIMINATE, FRER_VLAN_EXACT);
+	return ingress(ctx, FRER_USES_TO_ELIMINATE, FRER_VLAN_EXACT, true);
 }
 
 SEC("xdp/devmap")

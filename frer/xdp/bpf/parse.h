@@ -146,7 +146,15 @@ static __always_inline bool parse_tags(struct cursor *c, struct headers *h, bool
  */
 static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 {
-	/* A frame of an Ethernet link is longer: one comparison is sufficient. */
+	return parse_tags(c, h, false);
+}
+
+/*
+ * The same: a frame of an Ethernet link is longer than all headers, and one comparison is
+ * sufficient. The verifier has twice the paths to check.
+ */
+static __always_inline bool parse_headers_at_once(struct cursor *c, struct headers *h)
+{
 	if (c->at + LONGEST_HEADERS <= c->end)
 		return parse_tags(c, h, true);
 	return parse_tags(c, h, false);

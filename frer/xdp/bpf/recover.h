@@ -256,6 +256,9 @@ static __always_inline void renew_ring(const struct recovery *f, __u64 head)
 #define COUNT_LAP	   4 /* the head was moved over all positions */
 #define COUNT_MATCHED	   8
 #define COUNT_ROGUE	   16
+#define COUNT_TAGLESS	   32
+#define COUNT_TAGLESS_PASS 64
+#define COUNT_CONTENDED	   128
 
 RECOVER_GLOBAL int count_rare(__u32 slot, __u32 what)
 {
@@ -273,6 +276,12 @@ RECOVER_GLOBAL int count_rare(__u32 slot, __u32 what)
 		recover_count(&record->matched, 1);
 	if (what & COUNT_ROGUE)
 		recover_count(&record->rogue, 1);
+	if (what & COUNT_TAGLESS)
+		recover_count(&record->tagless, 1);
+	if (what & COUNT_TAGLESS_PASS)
+		recover_count(&record->tagless_passed, 1);
+	if (what & COUNT_CONTENDED)
+		recover_count(&record->contended, 1);
 	return true;
 }
 
@@ -523,22 +532,18 @@ static __always_inline void keep_running(__u32 slot, const struct recovery *f, _
 /* All cases and all tries. Returns true if the packet passes. */
 RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct claim *claim)
 {
-	struct frer_recovery_record *record = find_record(slot);
 	enum outcome outcome = RECOVER_AGAIN;
 	struct recovery f;
 	bool individual, pass;
 
-	if (!claim || !find_recovery(slot, &f) || !record)
+	if (!claim || !find_recovery(slot, &f))
 		return true;
 	individual = f.r->config.flags & FRER_RECOVERY_INDIVIDUAL;
 	if (sequence == NO_SEQUENCE) {
 		pass = f.r->config.flags & FRER_RECOVERY_TAKE_NOSEQ;
-		recover_count(&record->tagless, 1);
-		if (pass) {
-			recover_count(&record->tagless_passed, 1);
-			if (individual)
-				recover_count(&f.r->passed, 1);
-		}
+		count_rare(slot, COUNT_TAGLESS | (pass ? COUNT_TAGLESS_PASS : 0));
+		if (pass && individual)
+			recover_count(&f.r->passed, 1);
 		if (pass || individual)
 			keep_running(slot, &f, now);
 		else
@@ -560,7 +565,7 @@ RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct c
 	}
 	if (outcome == RECOVER_AGAIN) {
 		/* Never a valid frame less. */
-		recover_count(&record->contended, 1);
+		count_rare(slot, COUNT_CONTENDED);
 		outcome = RECOVER_PASS;
 	}
 	if (outcome == RECOVER_ROGUE)

@@ -67,6 +67,15 @@ impl Plane {
         self.replace(|slot, loaded| used.get(&slot).copied().unwrap_or(loaded))
     }
 
+    /// Loads programs for all features, the largest ones.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    #[doc(hidden)]
+    pub fn load_all_features(&mut self) -> Result<()> {
+        self.replace(|_, _| Features::ALL)
+    }
+
     /// Replaces the programs of each port whose features become other ones.
     fn replace(&mut self, features: impl Fn(u8, Features) -> Features) -> Result<()> {
         if self.maps.purpose() == ProgramPurpose::Steer {
