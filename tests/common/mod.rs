@@ -30,7 +30,8 @@ use onbeat_testing::{Feature, require_all};
 pub(crate) use file::{TemporaryFile, make_executable};
 pub(crate) use frames::{Capture, FrameText, Injector};
 pub(crate) use network::{
-    GROUP, PORTS, VLAN, build, eliminate, eliminate_to, one_node, replicate, start, two_paths,
+    GROUP, PORTS, VLAN, build, eliminate, eliminate_to, one_node, ports_in_mode, replicate,
+    replicate_alike, start, two_paths,
 };
 pub(crate) use onbeat::{onbeat, program, run};
 pub(crate) use onbeat_testing::{CommandOutput, root};

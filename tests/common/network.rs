@@ -29,6 +29,11 @@ interface = "path2"
 mtu = 1506
 "#;
 
+/// [`PORTS`] with programs in this mode.
+pub(crate) fn ports_in_mode(mode: &str) -> String {
+    PORTS.replace("interface =", &format!("mode = \"{mode}\"\ninterface ="))
+}
+
 /// A stream that a node numbers and sends over both paths, in VLAN 11 and VLAN 12.
 pub(crate) fn replicate(name: &str, destination: &str, vlan: u16) -> String {
     format!(
@@ -41,6 +46,19 @@ egress = [
   {{ port = "path1", tag = "r-tag", vlan = 11 }},
   {{ port = "path2", tag = "r-tag", vlan = 12 }},
 ]
+"#
+    )
+}
+
+/// A stream that a node numbers and sends over both paths, with equal replicas.
+pub(crate) fn replicate_alike() -> String {
+    format!(
+        r#"
+[[stream]]
+name = "axis"
+generate = true
+member = [{{ port = "host", identify = {{ type = "null", destination = "{GROUP}", vlan = {VLAN} }} }}]
+egress = [{{ port = "path1", tag = "r-tag" }}, {{ port = "path2", tag = "r-tag" }}]
 "#
     )
 }

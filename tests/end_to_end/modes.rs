@@ -15,7 +15,8 @@ use std::process::Command;
 
 use crate::common::{
     Capture, Flow, FrameText, GROUP, Injector, PORTS, VLAN, assert_gone, build, can_run, eliminate,
-    log, one_node, port, program, replicate, run, run_in, show, start, two_paths, wait_for,
+    log, one_node, port, ports_in_mode, program, replicate, replicate_alike, run, run_in, show,
+    start, two_paths, wait_for,
 };
 use onbeat_lab::World;
 use onbeat_lab::world::CutEnds;
@@ -25,24 +26,12 @@ use onbeat_testing::{Feature, require_all};
 
 const WHILE: u64 = 400;
 
-fn ports(mode: &str) -> String {
-    PORTS.replace("interface =", &format!("mode = \"{mode}\"\ninterface ="))
-}
-
 /// A stream with identical replicas on both paths, and its recovery.
 fn alike(mode: &str) -> (String, String) {
-    let ports = ports(mode);
+    let ports = ports_in_mode(mode);
     let identify =
         format!("identify = {{ type = \"null\", destination = \"{GROUP}\", vlan = {VLAN} }}");
-    let a = format!(
-        r#"{ports}
-[[stream]]
-name = "axis"
-generate = true
-member = [{{ port = "host", {identify} }}]
-egress = [{{ port = "path1", tag = "r-tag" }}, {{ port = "path2", tag = "r-tag" }}]
-"#
-    );
+    let a = ports.clone() + &replicate_alike();
     let b = format!(
         r#"{ports}
 [[stream]]
@@ -205,7 +194,8 @@ fn generic_mode_with_different_replicas_is_rejected() {
     let world = build(&two_paths("", ""));
     let streams = replicate("axis", GROUP, VLAN);
     let file = "/run/onbeat/lab/own.toml";
-    fs::write(file, format!("[node]\nname = \"a\"\n{}{streams}", ports("generic"))).unwrap();
+    fs::write(file, format!("[node]\nname = \"a\"\n{}{streams}", ports_in_mode("generic")))
+        .unwrap();
     let refused = run_in(world.namespace("a").unwrap(), &["run", file]);
     assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{refused:?}");
     for named in ["generic", "\"axis\""] {

@@ -12,8 +12,8 @@ use onbeat_node::config::Backend;
 use onbeat_node::control::{Event, EventDetail, PortStatus};
 
 use crate::common::{
-    Capture, FrameText, GROUP, Injector, PORTS, VLAN, build, can_run, log, one_node, port, program,
-    run, show, stream, wait_for,
+    Capture, FrameText, GROUP, Injector, VLAN, build, can_run, log, one_node, port, ports_in_mode,
+    program, replicate_alike, run, show, stream, wait_for,
 };
 
 /// Frames of each step.
@@ -30,17 +30,7 @@ const ALL: [DataPlane; 4] = [NATIVE, GENERIC, (Backend::Packet, "auto"), (Backen
 
 /// A node "a" that sends the stream "axis" over both paths, with equal replicas.
 fn started((backend, mode): DataPlane) -> World {
-    let ports = PORTS.replace("interface =", &format!("mode = \"{mode}\"\ninterface ="));
-    let stream = format!(
-        r#"{ports}
-[[stream]]
-name = "axis"
-generate = true
-member = [{{ port = "host", identify = {{ type = "null", destination = "{GROUP}", vlan = {VLAN} }} }}]
-egress = [{{ port = "path1", tag = "r-tag" }}, {{ port = "path2", tag = "r-tag" }}]
-"#
-    );
-    let mut world = build(&one_node(&stream));
+    let mut world = build(&one_node(&(ports_in_mode(mode) + &replicate_alike())));
     world.set_backend(Some(backend));
     world.start("a", program()).unwrap_or_else(|error| panic!("{error}"));
     world

@@ -15,7 +15,7 @@ use onbeat_testing::{Feature, require_all};
 
 use crate::common::{
     BOUND, Capture, FrameText, GROUP, Injector, PORTS, VLAN, address, build, can_run, one_node,
-    port, program, run, show, stream, wait_for,
+    port, program, replicate_alike, run, show, stream, wait_for,
 };
 
 const FRAMES: u64 = 2000;
@@ -108,19 +108,6 @@ fn a_transmitter_that_repeats_a_number_is_reported_with_its_path() {
     }
 }
 
-/// A stream with equal replicas.
-fn alike() -> String {
-    format!(
-        r#"{PORTS}
-[[stream]]
-name = "axis"
-generate = true
-member = [{{ port = "host", identify = {{ type = "null", destination = "{GROUP}", vlan = {VLAN} }} }}]
-egress = [{{ port = "path1", tag = "r-tag" }}, {{ port = "path2", tag = "r-tag" }}]
-"#
-    )
-}
-
 /// Sets generic receive offload at the other end of path1, without which it does not poll.
 fn set_gro(world: &World, on: bool) {
     let ethtool = Ethtool::in_namespace(world.namespace("path1").unwrap()).unwrap();
@@ -154,7 +141,7 @@ fn a_peer_that_stops_to_poll_is_reported_with_its_remedy_and_its_frames_are_lost
     if !can_run() || !require_all(&[Feature::XdpFeatures]) {
         return;
     }
-    let mut world = build(&one_node(&alike()));
+    let mut world = build(&one_node(&(PORTS.to_owned() + &replicate_alike())));
     world.start("a", program()).unwrap_or_else(|error| panic!("{error}"));
     let mut captures = ["path1", "path2"].map(|path| Capture::open(&world, path, "eth0"));
     assert!(show("a").ports.iter().all(|port| port.mode == PortMode::Native));
@@ -189,7 +176,7 @@ fn a_port_in_generic_mode_is_attached_natively_once_that_is_possible() {
     if !can_run() || !require_all(&[Feature::XdpFeatures]) {
         return;
     }
-    let mut world = build(&one_node(&alike()));
+    let mut world = build(&one_node(&(PORTS.to_owned() + &replicate_alike())));
     set_gro(&world, false);
     world.start("a", program()).unwrap_or_else(|error| panic!("{error}"));
     let status = show("a");

@@ -103,14 +103,19 @@ impl PortLosses {
     /// Returns the losses since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
+        self.with(before, u64::saturating_sub)
+    }
+
+    /// Combines each count with that of `other`.
+    fn with(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
         Self {
-            queue_full: self.queue_full.saturating_sub(before.queue_full),
-            too_long: self.too_long.saturating_sub(before.too_long),
-            interface_down: self.interface_down.saturating_sub(before.interface_down),
-            exceeds_mtu: self.exceeds_mtu.saturating_sub(before.exceeds_mtu),
-            not_sent: self.not_sent.saturating_sub(before.not_sent),
-            no_headroom: self.no_headroom.saturating_sub(before.no_headroom),
-            no_metadata: self.no_metadata.saturating_sub(before.no_metadata),
+            queue_full: combine(self.queue_full, other.queue_full),
+            too_long: combine(self.too_long, other.too_long),
+            interface_down: combine(self.interface_down, other.interface_down),
+            exceeds_mtu: combine(self.exceeds_mtu, other.exceeds_mtu),
+            not_sent: combine(self.not_sent, other.not_sent),
+            no_headroom: combine(self.no_headroom, other.no_headroom),
+            no_metadata: combine(self.no_metadata, other.no_metadata),
         }
     }
 
@@ -141,15 +146,7 @@ impl Add for PortLosses {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self {
-            queue_full: self.queue_full + other.queue_full,
-            too_long: self.too_long + other.too_long,
-            interface_down: self.interface_down + other.interface_down,
-            exceeds_mtu: self.exceeds_mtu + other.exceeds_mtu,
-            not_sent: self.not_sent + other.not_sent,
-            no_headroom: self.no_headroom + other.no_headroom,
-            no_metadata: self.no_metadata + other.no_metadata,
-        }
+        self.with(&other, u64::add)
     }
 }
 

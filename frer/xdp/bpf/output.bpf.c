@@ -27,6 +27,7 @@ struct bpf_prog;
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, FRER_OUTPUT_PORTS);
+	__uint(map_flags, BPF_F_MMAPABLE); /* searched by the loader */
 	__type(key, __u32);
 	__type(value, struct frer_output_port);
 } output_ports SEC(".maps");

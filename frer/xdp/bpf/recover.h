@@ -587,18 +587,16 @@ static __always_inline enum outcome recover_usual(__u32 slot, const struct recov
 						  __u16 number, __u64 now, struct claim *claim)
 {
 	struct frer_recovery *r = f->r;
-	__u64 head = recover_load(&r->head), stamp = recover_load(&r->restarted_ns);
-	__u64 timeout = r->config.timeout_ns, *at, word, tag, next;
+	__u64 head = recover_load(&r->head), *at, word, tag, next;
 	__s32 delta = number_delta(number, head_number(head)), length = r->config.history_length;
 	__u32 position = (head + delta) & FRER_POSITION_MASK;
 
 	if ((head & (FRER_HEAD_TAKE_ANY | FRER_HEAD_RUNNING | FRER_HEAD_YOUNG)) !=
 	    FRER_HEAD_RUNNING)
 		return RECOVER_AGAIN;
-	if (timeout && (__s64)(now - stamp) >= (__s64)timeout)
-		return RECOVER_AGAIN;
-	/* Of the time stamp's time or later. */
-	if (recover_load(&r->head) != head || r->config.flags & FRER_RECOVERY_MATCH)
+	/* The head of the time stamp's time or later judges. */
+	if (timer_expired(r, head, now) || recover_load(&r->head) != head ||
+	    r->config.flags & FRER_RECOVERY_MATCH)
 		return RECOVER_AGAIN;
 	if (delta >= length || delta <= -length)
 		return RECOVER_AGAIN;
@@ -622,12 +620,10 @@ static __always_inline enum outcome recover_usual(__u32 slot, const struct recov
 	claim->delta = delta;
 	claim->generation = head_generation(head);
 	claim->flags = CLAIM_HELD | CLAIM_STAMPED;
-	if ((__s64)(now - stamp) > 0)
-		forward_timer(slot, now);
+	restart_timer(slot, r, now);
 	if (delta != 1 || head_number(head) == ((head_first(head) - 1) & FRER_NUMBER_MASK))
 		return RECOVER_AGAIN;
-	if (recover_cas(&r->head, head, (touched(head) & ~(__u64)FRER_POSITION_MASK) | position) !=
-	    head)
+	if (recover_cas(&r->head, head, moved(head, position, length)) != head)
 		return RECOVER_AGAIN;
 	return RECOVER_PASS;
 }

@@ -5,14 +5,13 @@ use std::os::unix::fs::MetadataExt;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use onbeat_bpf::tracepoints::Tracepoints;
-use onbeat_bpf::{Link, PlainData, bpf_object};
+use onbeat_bpf::{Link, MappedArray, PlainData, bpf_object};
 
 use crate::abi::constants as c;
 use crate::abi::{frer_output, frer_output_port};
 use crate::error::{Context, Error, Result};
 use crate::pin::PinDirectory;
 use crate::programs::Maps;
-use crate::table::Table;
 
 /// The place in the kernel of a counting program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +49,7 @@ pub(crate) fn is_hook(name: &str) -> bool {
 /// The counters of a node's output.
 #[derive(Debug)]
 pub(crate) struct OutputCounters {
-    ports: Table<u32, frer_output_port>,
+    ports: MappedArray<frer_output_port>,
     outputs: MapHandle,
     /// Why frames of native or generic programs are not counted.
     native: Option<String>,
@@ -75,13 +74,15 @@ impl OutputCounters {
             return Err(native.clone());
         }
         let handle = |name| maps.handle(name).map_err(|error| error.to_string());
-        let (ports, outputs) = (Table::new(handle("output_ports")?), handle("outputs")?);
+        let ports =
+            MappedArray::new(&handle("output_ports")?).map_err(|error| error.to_string())?;
+        let outputs = handle("outputs")?;
         Ok(Self { ports, outputs, native, generic, _links: links })
     }
 
     /// Counts frames that leave by an interface of this network namespace as those of a port, instead of a former
     /// interface.
-    pub(crate) fn set_port(&self, slot: u8, ifindex: u32) -> Result<()> {
+    pub(crate) fn set_port(&self, slot: u8, ifindex: u32) {
         // Without /proc nothing is counted, which shows as frames that are lost.
         let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |file| file.ino());
         let new = frer_output_port {
@@ -90,25 +91,27 @@ impl OutputCounters {
             port: slot.into(),
             ..Default::default()
         };
-        self.release(slot, Some(&new))?;
+        self.release(slot, Some(&new));
         let mut free = None;
         for number in 0..c::OUTPUT_TRIES {
             let line = (ifindex + number) % c::OUTPUT_PORTS;
-            let there = self.ports.get(&line)?.unwrap_or_default();
+            let there = self.ports.get(line);
             if there.octets() == new.octets() {
-                return Ok(());
+                return;
             }
             if there.namespace == 0 && free.is_none() {
                 free = Some(line);
             }
         }
         // At most 64 of 1,024 lines are in use.
-        free.map_or(Ok(()), |line| self.ports.set(&line, &new))
+        if let Some(line) = free {
+            self.ports.set(line, &new);
+        }
     }
 
     /// Stops counting for a port, whose counters restart.
     pub(crate) fn remove_port(&self, slot: u8) -> Result<()> {
-        self.release(slot, None)?;
+        self.release(slot, None);
         let cpus = libbpf_rs::num_possible_cpus().context(|| "read the CPUs".to_string())?;
         let zero = vec![frer_output::default().octets().to_vec(); cpus];
         self.outputs
@@ -117,15 +120,14 @@ impl OutputCounters {
     }
 
     /// Releases the lines of a port, but one with this content.
-    fn release(&self, slot: u8, but: Option<&frer_output_port>) -> Result<()> {
+    fn release(&self, slot: u8, but: Option<&frer_output_port>) {
         for line in 0..c::OUTPUT_PORTS {
-            let there = self.ports.get(&line)?.unwrap_or_default();
+            let there = self.ports.get(line);
             let is_kept = but.is_some_and(|but| but.octets() == there.octets());
             if there.namespace != 0 && there.port == u32::from(slot) && !is_kept {
-                self.ports.set(&line, &frer_output_port { namespace: 0, ..there })?;
+                self.ports.set(line, &frer_output_port { namespace: 0, ..there });
             }
         }
-        Ok(())
     }
 
     /// Returns the output of a port.

@@ -10,11 +10,7 @@ use onbeat_frer::reading::PortLosses;
 
 use super::assembly::Node;
 use super::error::Result;
-use super::port_counters::shares;
 use crate::config::narrow_paths;
-
-/// Streams that are read between two batches of frames.
-const AT_ONCE: usize = 64;
 
 /// Time within which a frame that was handed to a port leaves.
 const IN_FLIGHT: Duration = Duration::from_millis(1);
@@ -154,25 +150,6 @@ impl Node {
             Ok(reading.sent.map(|sent| sent + reading.losses.not_sent))
         };
         self.setup.ports.iter().map(|port| read(&port.name)).collect()
-    }
-
-    /// By port: frames of all streams that were handed to the port.
-    fn handed(&self) -> Result<Vec<u64>> {
-        let former = |name: &String| self.former_counters.of_port(name).output_packets;
-        let mut sums: Vec<u64> = self.setup.ports.iter().map(|port| former(&port.name)).collect();
-        let names: Vec<_> =
-            self.setup.streams.iter().map(|stream| stream.name.as_str().into()).collect();
-        for names in names.chunks(AT_ONCE) {
-            for (name, reading) in names.iter().zip(self.plane.read_streams(names)?) {
-                let (Some(stream), Some(reading)) = (self.setup.streams.get(name), reading) else {
-                    continue;
-                };
-                for (port, share) in shares(stream, &reading) {
-                    sums[usize::from(port.0)] += share.output_packets;
-                }
-            }
-        }
-        Ok(sums)
     }
 
     /// By port: why the kernel skips it at present, for some frames at least.

@@ -74,18 +74,43 @@ impl Node {
         let there = |name: &&str| self.setup.streams.get(name).is_some();
         let streams: Vec<Rc<str>> = streams.into_iter().filter(there).map(Rc::from).collect();
         let mut all = Shares::new();
-        for some in streams.chunks(AT_ONCE) {
+        self.read_each(&streams, |stream, reading| {
+            let ports = all.entry(stream.name.as_str().into()).or_default();
+            for (port, share) in shares(stream, reading) {
+                *ports.entry(self.setup.port(port).name.clone()).or_default() += share;
+            }
+        })?;
+        Ok(all)
+    }
+
+    /// Reads the streams with these names.
+    fn read_each(
+        &self,
+        names: &[Rc<str>],
+        mut take: impl FnMut(&Stream, &StreamReading),
+    ) -> Result<()> {
+        for some in names.chunks(AT_ONCE) {
             for (name, reading) in some.iter().zip(self.plane.read_streams(some)?) {
-                let (Some(stream), Some(reading)) = (self.setup.streams.get(name), reading) else {
-                    continue;
-                };
-                let ports = all.entry(name.clone()).or_default();
-                for (port, share) in shares(stream, &reading) {
-                    *ports.entry(self.setup.port(port).name.clone()).or_default() += share;
+                if let (Some(stream), Some(reading)) = (self.setup.streams.get(name), reading) {
+                    take(stream, &reading);
                 }
             }
         }
-        Ok(all)
+        Ok(())
+    }
+
+    /// By port: packets of all streams that were handed to it, including those of former streams.
+    pub(super) fn handed(&self) -> Result<Vec<u64>> {
+        let former = |port: &PortConfig| self.former_counters.of_port(&port.name).output_packets;
+        let mut sums: Vec<u64> = self.setup.ports.iter().map(former).collect();
+        let streams = self.setup.streams.iter();
+        let names: Vec<_> = streams.map(|stream| Rc::from(stream.name.as_str())).collect();
+        self.read_each(&names, |stream, reading| {
+            for (port, share) in shares(stream, reading) {
+                sums[usize::from(port.0)] += share.output_packets;
+            }
+        })?;
+        Ok(sums)
     }
 
     /// Contributions of the streams that `new` changes or removes.

@@ -49,7 +49,7 @@ impl Plane {
     ) -> Result<()> {
         self.tables.egress_ports.set(&slot.into(), &egress_port(spec.ifindex, None))?;
         if let Ok(output) = &self.output {
-            output.set_port(slot, spec.ifindex)?;
+            output.set_port(slot, spec.ifindex);
         }
         let info = link.as_ref().map(Link::info).transpose();
         let program = info.context(|| "read a link".to_string())?.map(|info| info.program);

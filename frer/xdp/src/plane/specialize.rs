@@ -2,6 +2,7 @@
 //! a change that leaves some unused replaces them last. Each frame is processed by one program: none is lost.
 
 use std::collections::BTreeMap;
+use std::ops::BitOr;
 use std::os::fd::AsFd;
 
 use super::entries::MemberActions;
@@ -27,7 +28,9 @@ impl Plane {
 
     /// Returns what the entries in the tables require of the programs of a port.
     pub(super) fn features_at(&self, slot: u8) -> Features {
-        self.features().remove(&slot).unwrap_or(Features::NONE)
+        let entries = self.entries.iter().filter(|(key, _)| key.port() == slot);
+        let features = entries.map(|(key, entry)| self.features_of(key, &entry.does));
+        features.fold(Features::NONE, Features::bitor)
     }
 
     /// Returns what the entries in the tables require.
@@ -41,15 +44,20 @@ impl Plane {
 
     /// Adds what an entry requires.
     pub(super) fn require(&self, ports: &mut PortFeatures, key: &Key, does: &MemberActions) {
+        let features = ports.entry(key.port()).or_insert(Features::NONE);
+        *features = *features | self.features_of(key, does);
+    }
+
+    /// Returns what an entry requires.
+    fn features_of(&self, key: &Key, does: &MemberActions) -> Features {
         let split = self.tables.splits.get(does.split);
         let functions = Features::of_functions(does.state, does.individual, &split);
-        let features = ports.entry(key.port()).or_insert(Features::NONE);
-        *features = *features | Features::of_kind(key.kind()) | functions;
-        if let Key::L2(key) = key
-            && let Some(place) = self.tables.l2().find(key)
-        {
-            *features = *features | Features::of_line(index::line(place));
-        }
+        let place = match key {
+            Key::L2(key) => self.tables.l2().find(key),
+            Key::Ip(_) | Key::Mask(_) => None,
+        };
+        let line = place.map_or(Features::NONE, |place| Features::of_line(index::line(place)));
+        Features::of_kind(key.kind()) | functions | line
     }
 
     /// Replaces the programs of ports that lack a feature.

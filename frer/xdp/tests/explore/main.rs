@@ -126,8 +126,8 @@ const MISTAKES: [(&str, &str, &str); 10] = [
     ),
     (
         "the usual path stores the head",
-        "if (recover_cas(&r->head, head, (touched(head) & ~(__u64)FRER_POSITION_MASK) | position) !=\n\t    head)\n\t\treturn RECOVER_AGAIN;\n\treturn RECOVER_PASS;",
-        "recover_store(&r->head, (touched(head) & ~(__u64)FRER_POSITION_MASK) | position);\n\treturn RECOVER_PASS;",
+        "if (recover_cas(&r->head, head, moved(head, position, length)) != head)\n\t\treturn RECOVER_AGAIN;\n\treturn RECOVER_PASS;",
+        "recover_store(&r->head, moved(head, position, length));\n\treturn RECOVER_PASS;",
     ),
     (
         "a duplicate ahead is usual",
