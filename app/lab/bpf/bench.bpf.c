@@ -19,17 +19,17 @@ struct header {
 	__be16 ethertype;
 };
 
-/* Written by the bench before each run. The program runs on one CPU only. */
+/* Written by the bench before each run. One instance of the program runs on one CPU only. */
 struct source_state {
 	__u64 sent;
 	__u32 interface; /* egress interface */
-	__u32 streams;	 /* number of streams; frames take them in turn */
+	__u32 end;	 /* the stream after the last; frames take them in turn */
 	__u32 next;	 /* stream of the next frame */
 	__u16 vid;
 	__u16 ethertype;
 	__u8 destination[6]; /* of stream 0; the last two octets hold the stream number */
 	__u8 source[6];
-	__u32 zero;
+	__u32 first;	/* the first stream */
 };
 
 struct source_state state;
@@ -57,7 +57,7 @@ int source(struct xdp_md *ctx)
 
 	if ((void *)(h + 1) > (void *)(long)ctx->data_end)
 		return XDP_ABORTED;
-	state.next = stream + 1 < state.streams ? stream + 1 : 0;
+	state.next = stream + 1 < state.end ? stream + 1 : state.first;
 	state.sent++;
 	__builtin_memcpy(h->destination, state.destination, 4);
 	h->destination[4] = stream >> 8;

@@ -92,10 +92,20 @@ impl Chain {
     /// Builds chain `number`. `polls`: its interfaces poll (NAPI); a veth accepts redirects of XDP only
     /// if its peer polls.
     pub(super) fn build(stations: &Stations, number: usize, polls: bool) -> Result<Self> {
+        Self::with_queues(stations, number, polls, 1)
+    }
+
+    /// As [`Chain::build`], with this number of queues per direction of an interface.
+    pub(super) fn with_queues(
+        stations: &Stations,
+        number: usize,
+        polls: bool,
+        queues: u32,
+    ) -> Result<Self> {
         let Stations { talker, a, b, listener } = stations;
         let name = |role: &str| format!("{role}.{number}");
         let link = |from: (&Handle, &str), to: (&Handle, &str), mtu| {
-            pair(from.0, &name(from.1), to.0, &name(to.1), mtu, polls)
+            pair((from.0, &name(from.1)), (to.0, &name(to.1)), mtu, polls, queues)
         };
         let (t0, a0) = link((talker, "t"), (a, "a"), HOST_MTU)?;
         let (a1, b1) = link((a, "path1"), (b, "path1"), PATH_MTU)?;
@@ -138,18 +148,17 @@ impl Chain {
     }
 }
 
-/// Creates a link with one queue per direction, so that frames keep their order.
+/// Creates a link. With one queue per direction, frames keep their order.
 fn pair(
-    handle: &Handle,
-    name: &str,
-    peer: &Handle,
-    peer_name: &str,
+    (handle, name): (&Handle, &str),
+    (peer, peer_name): (&Handle, &str),
     mtu: u32,
     polls: bool,
+    queues: u32,
 ) -> Result<(Interface, Interface)> {
     handle.create_veth(
-        &VethEnd::new(name).mtu(mtu).queues(1, 1),
-        &VethEnd::new(peer_name).mtu(mtu).queues(1, 1).namespace(peer.namespace()),
+        &VethEnd::new(name).mtu(mtu).queues(queues, queues),
+        &VethEnd::new(peer_name).mtu(mtu).queues(queues, queues).namespace(peer.namespace()),
     )?;
     for (handle, name) in [(handle, name), (peer, peer_name)] {
         let ethtool = Ethtool::in_namespace(handle.namespace())?;

@@ -45,6 +45,13 @@ impl Cpus {
         Ok(Self { measured, measured_set, others })
     }
 
+    /// Returns a choice that measures on another CPU; `None`: this thread may use only one.
+    pub(super) fn another(&self) -> Option<Self> {
+        let is_other = |&cpu: &usize| self.others.is_set(cpu).unwrap_or(false);
+        let other = (0..CpuSet::count()).find(is_other).filter(|cpu| *cpu != self.measured)?;
+        Self::choose(Some(other)).ok()
+    }
+
     /// Pins this thread, and the threads it starts meanwhile, to the measured CPU.
     pub(super) fn pin(&self) -> Result<AffinityGuard> {
         AffinityGuard::to(&self.measured_set)

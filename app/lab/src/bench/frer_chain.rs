@@ -2,6 +2,7 @@
 
 use std::io;
 
+use onbeat_frer::counters::Counters;
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
     Algorithm, Egress, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
@@ -64,6 +65,15 @@ impl ProtectedChain {
         let a = node("A", &stations.a, &a_ports, &generate)?;
         let b = node("B", &stations.b, &b_ports, &recover)?;
         Ok(Self { chain, paths, streams, a, b })
+    }
+
+    /// The counters of B's sequence recovery of a stream.
+    pub(super) fn recovery(&self, stream: u32) -> Result<Counters> {
+        let name = stream_name(stream);
+        let reading = self.b.read_stream(&name).map_err(failed(format!("read stream {name:?}")))?;
+        let recovery = reading.and_then(|reading| reading.recovery);
+        let missing = || Error::Invalid(format!("stream {stream} is missing on node B"));
+        Ok(recovery.ok_or_else(missing)?.counters)
     }
 
     /// The current counters of the nodes.

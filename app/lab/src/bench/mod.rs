@@ -86,6 +86,11 @@ pub struct Options {
     pub probe_rate: u64,
     /// The CPU of the whole measurement; default: the last one.
     pub cpu: Option<usize>,
+    /// CPUs that process frames in XDP at the same time, 1 or 2. With 2, one is compared with both.
+    pub cpus: u32,
+    /// Frames per second that another CPU offers to nodes in user space; default: the source shares their CPU, and
+    /// waits for them.
+    pub offered: Option<u64>,
 }
 
 impl Default for Options {
@@ -102,6 +107,8 @@ impl Default for Options {
             probe_octets: 1000,
             probe_rate: 1000,
             cpu: None,
+            cpus: 1,
+            offered: None,
         }
     }
 }
@@ -143,6 +150,12 @@ impl Options {
                 return refuse(option, "0".into(), "use at least 1".into());
             }
         }
+        if !(1..=2).contains(&self.cpus) {
+            return refuse("CPUs", self.cpus.to_string(), "use 1 or 2".into());
+        }
+        if self.offered == Some(0) {
+            return refuse("offered rate", "0".into(), "use at least 1".into());
+        }
         if !(1..=256).contains(&self.batch) {
             return refuse("batch", self.batch.to_string(), "use 1 to 256".into());
         }
@@ -163,6 +176,9 @@ pub fn run_frer(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     let cpus = Cpus::choose(options.cpu)?;
     let in_kernel = options.backends.contains(&Backend::Xdp);
     let found = in_kernel.then(|| frer::measure(options, cpus, progress)).transpose()?;
+    let parallel = (in_kernel && options.cpus > 1)
+        .then(|| frer::parallel::measure(options, cpus, progress))
+        .transpose()?;
     let in_user_space = options.backends.iter().filter(|backend| backend.is_user_space());
     let in_user_space = in_user_space
         .map(|&backend| user::measure(options, cpus, backend, progress))
@@ -177,6 +193,7 @@ pub fn run_frer(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     if let Some(found) = &found {
         frer::figures::fill(&mut outcome, options, &cpus, found);
     }
+    parallel.iter().for_each(|found| frer::figures::parallel(&mut outcome, found));
     in_user_space.iter().for_each(|found| user::figures::fill(&mut outcome, options, &cpus, found));
     Ok(outcome)
 }

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramMut};
@@ -85,12 +86,18 @@ impl Programs {
             .map_err(failed(format!("redirect {} to a socket", interface.name)))
     }
 
-    /// Configures the source to send frames of `streams` streams by `interface`, and resets its
+    /// Configures the source to send frames of these streams by `interface`, and resets its
     /// counter.
-    pub(super) fn configure_source(&self, interface: &Interface, streams: u32) -> Result<()> {
+    pub(super) fn configure_source(
+        &self,
+        interface: &Interface,
+        streams: Range<u32>,
+    ) -> Result<()> {
         let state = source_state {
             interface: interface.index,
-            streams,
+            first: streams.start,
+            next: streams.start,
+            end: streams.end,
             vid: frames::VLAN,
             ethertype: frames::ETHERTYPE,
             destination: frames::destination(0).0,
@@ -131,8 +138,14 @@ impl Programs {
             .map_err(failed("configure the headers to replay"))
     }
 
-    /// Makes `program`, a source of the bench, send `frames` frames with these octets in batches of
-    /// `batch`, on the calling thread's CPU and in its namespace; returns nanoseconds per frame.
+    /// Returns `program`, a source of the bench, for calls by any thread.
+    pub(super) fn source(&self, program: &str) -> Result<FrameProgram> {
+        let program = self.program(program).as_fd().try_clone_to_owned();
+        let program = program.map_err(|error| Error::io("duplicate a descriptor", error))?;
+        Ok(FrameProgram(program))
+    }
+
+    /// As [`FrameProgram::send`], by `program`.
     pub(super) fn send(
         &self,
         program: &str,
@@ -140,6 +153,18 @@ impl Programs {
         frames: u32,
         batch: u32,
     ) -> Result<f64> {
+        self.source(program)?.send(octets, frames, batch)
+    }
+}
+
+/// A program that sends frames.
+#[derive(Debug)]
+pub(super) struct FrameProgram(OwnedFd);
+
+impl FrameProgram {
+    /// Sends `frames` frames with these octets in batches of `batch`, on the calling thread's CPU and in its
+    /// namespace; returns nanoseconds per frame.
+    pub(super) fn send(&self, octets: &[u8], frames: u32, batch: u32) -> Result<f64> {
         let mut options = sys::bpf_test_run_opts {
             sz: size_of::<sys::bpf_test_run_opts>() as sys::size_t,
             data_in: octets.as_ptr().cast(),
@@ -149,10 +174,8 @@ impl Programs {
             batch_size: batch,
             ..Default::default()
         };
-        let program = self.program(program);
         // SAFETY: the program's descriptor is open; the frame and the options outlive the call.
-        let code =
-            unsafe { sys::bpf_prog_test_run_opts(program.as_fd().as_raw_fd(), &raw mut options) };
+        let code = unsafe { sys::bpf_prog_test_run_opts(self.0.as_raw_fd(), &raw mut options) };
         match -code {
             // The kernel's own clock excludes the overhead of the call, milliseconds in which it waits
             // for other tasks; its mean is truncated to whole nanoseconds.

@@ -1,16 +1,28 @@
 //! An end system that sends as most do: by a packet socket.
 
+use std::hint;
 use std::io;
 use std::thread;
 
 use onbeat_netdev::{Namespace, PacketSocket};
-use onbeat_realtime::clock::now_ns;
+use onbeat_realtime::clock::{SECOND, now_ns};
 use onbeat_realtime::interrupt;
 
 use super::chain::Interface;
 use super::frames;
 use crate::traffic::{BATCH, socket};
 use crate::{Error, Result};
+
+/// The time of the next system call of a talker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// At once.
+    Full,
+    /// After the other threads of the same priority on this CPU.
+    InTurn,
+    /// At this number of frames per second.
+    Rate(u64),
+}
 
 /// Sends frames of streams in turn by one interface.
 #[derive(Debug)]
@@ -21,8 +33,7 @@ pub(super) struct Talker {
     headers: Vec<[u8; frames::HEADER_LEN]>,
     payload: Vec<u8>,
     streams: u32,
-    /// Yields to threads of the same priority on this CPU after each system call.
-    takes_turns: bool,
+    pace: Pace,
     /// Stream of the next frame.
     next: u32,
     sent: u64,
@@ -41,15 +52,15 @@ impl Talker {
             headers: vec![frames::header(); BATCH],
             payload: vec![0; octets - frames::HEADER_LEN],
             streams,
-            takes_turns: false,
+            pace: Pace::Full,
             next: 0,
             sent: 0,
         })
     }
 
-    /// Makes it yield to threads of the same priority on its CPU after each system call.
-    pub(super) fn taking_turns(self, takes_turns: bool) -> Self {
-        Self { takes_turns, ..self }
+    /// Sets its pace.
+    pub(super) fn paced(self, pace: Pace) -> Self {
+        Self { pace, ..self }
     }
 
     /// Sends `frames` frames; returns nanoseconds per frame.
@@ -63,16 +74,23 @@ impl Talker {
                 let stream = (stream % self.streams) as u16;
                 header[frames::STREAM].copy_from_slice(&stream.to_be_bytes());
             }
-            let frames =
-                self.headers[..count].iter().map(|header| [&header[..], &self.payload[..]]);
+            let batch = self.headers[..count].iter().map(|header| [&header[..], &self.payload[..]]);
             // Blocks until the socket has room.
-            let offered = offered(self.socket.send_parts(frames, 0), count)
+            let offered = offered(self.socket.send_parts(batch, 0), count)
                 .map_err(|error| Error::io("send frames by a packet socket", error))?;
             self.next = (self.next + offered as u32) % self.streams;
             self.sent += offered as u64;
             left -= offered;
-            if self.takes_turns {
-                thread::yield_now();
+            match self.pace {
+                Pace::Full => {}
+                Pace::InTurn => thread::yield_now(),
+                Pace::Rate(rate) => {
+                    let sent = u64::from(frames) - left as u64;
+                    let next_ns = begin_ns + sent * SECOND / rate;
+                    while now_ns() < next_ns {
+                        hint::spin_loop();
+                    }
+                }
             }
         }
         Ok((now_ns() - begin_ns) as f64 / f64::from(frames))

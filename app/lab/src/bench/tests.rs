@@ -31,6 +31,9 @@ fn invalid_options_are_rejected() {
         Options { probes: 0, ..default() },
         Options { probe_rate: 0, ..default() },
         Options { batch: 257, ..default() },
+        Options { cpus: 0, ..default() },
+        Options { cpus: 3, ..default() },
+        Options { offered: Some(0), ..default() },
     ] {
         refusal(options);
     }

@@ -1,4 +1,5 @@
-//! Frames per second of a source that sends as fast as the chain accepts, on one CPU.
+//! Frames per second of a source that sends as fast as the chain accepts, on one CPU, or offers a number of frames
+//! per second from another CPU.
 //!
 //! The kernel does all work for a frame - every program of the chain and all forwarding between them -
 //! in softirq of the sending CPU, before the source continues. A frame's share of the time is the sum
@@ -12,7 +13,7 @@ use onbeat_realtime::interrupt;
 use super::chain::{Chain, Stations};
 use super::cpu::Cpus;
 use super::programs::Programs;
-use super::talker::Talker;
+use super::talker::{Pace, Talker};
 use super::{Options, Source};
 use crate::Result;
 
@@ -20,7 +21,7 @@ use crate::Result;
 const FRAMES: std::ops::RangeInclusive<u32> = 1 << 12..=1 << 24;
 
 /// Time within which the sink has received all frames that are not lost.
-const BOUND: Duration = Duration::from_millis(100);
+pub(super) const BOUND: Duration = Duration::from_millis(100);
 
 /// The objects of a measurement.
 #[derive(Debug)]
@@ -85,19 +86,24 @@ impl ThroughputBed<'_> {
         source: Source,
     ) -> Result<f64> {
         let ThroughputBed { stations, programs, cpus, options, undisturbed } = self;
+        let offered = options.offered.filter(|_| chain.of_threads);
         let mut sender = match source {
             Source::Socket => {
                 let talker = stations.talker.namespace();
                 let opened = Talker::open(talker, &chain.talker, streams, options.frame_octets)?;
-                FrameSender::Socket(opened.taking_turns(chain.of_threads))
+                FrameSender::Socket(opened.paced(match offered {
+                    Some(rate) => Pace::Rate(rate),
+                    None if chain.of_threads => Pace::InTurn,
+                    None => Pace::Full,
+                }))
             }
             Source::Kernel => {
-                programs.configure_source(&chain.talker, streams)?;
+                programs.configure_source(&chain.talker, 0..streams)?;
                 FrameSender::Kernel { octets: vec![0; options.frame_octets], batch: options.batch }
             }
         };
         let (rate, received) = stations.talker.namespace().run(|| {
-            let _pinned = cpus.pin()?;
+            let _pinned = if offered.is_some() { cpus.pin_to_others() } else { cpus.pin() }?;
             // In softirq the chain runs at the priority of the interrupted thread.
             *undisturbed &= Cpus::raise_priority();
             let received_before = programs.received()?;
@@ -109,9 +115,12 @@ impl ThroughputBed<'_> {
             let frames = (options.slice.as_nanos() as f64 / frame_ns) as u32;
             let frames = frames.clamp(*FRAMES.start(), *FRAMES.end());
             let frame_ns = sender.send(programs, frames)?;
+            // Frames that still wait are not part of the rate at which a slower chain forwards.
+            let forwarded = programs.received()? - received_before;
             let received = sender.settled(programs, received_before)?;
+            let counted = if offered.is_some() { forwarded } else { received };
             let seconds = f64::from(frames) * frame_ns / 1e9;
-            Ok::<_, crate::Error>(((received - warm) as f64 / seconds, received))
+            Ok::<_, crate::Error>(((counted - warm) as f64 / seconds, received))
         })??;
         chain.sent += sender.sent(programs)?;
         chain.received += received;

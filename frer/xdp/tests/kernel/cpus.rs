@@ -5,7 +5,7 @@ use std::thread;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use onbeat_frer::spec::{Recovery, SequenceTag};
+use onbeat_frer::spec::{Recovery, SequenceTag, Stream};
 use onbeat_testing::require_that;
 
 use crate::harness::{Node, XDP_DROP, XDP_REDIRECT, can_run, frame, member, stream, talker};
@@ -167,4 +167,61 @@ fn a_number_of_a_storm_passes_once_and_all_frames_count() {
         assert_eq!((counters.passed, counters.discarded), (passed, sent - passed), "{number}");
         assert_eq!(reading.output, passed);
     }
+}
+
+/// As with RSS, which assigns the frames of a stream to one CPU.
+#[test]
+fn streams_of_one_cpu_each_keep_their_order() {
+    let Some(cpus) = cpus() else { return };
+    const PACKETS: usize = 20_000;
+    let mut node = Node::new(cpus.len(), 16);
+    let vid = |index: usize| VID + index as u16;
+    let name = |index: usize| format!("listener-{index}");
+    let streams: Vec<Stream> = (0..cpus.len())
+        .map(|index| {
+            let members = vec![member(index as u8, vid(index), None)];
+            stream(&name(index), members, Some(Recovery::vector(64)))
+        })
+        .collect();
+    node.apply(&streams);
+    on_each(&cpus, |index| {
+        let ingress = node.ingress(index);
+        for number in 0..PACKETS {
+            assert_eq!(ingress.verdict(&frame(vid(index), Some(number as u16))), XDP_REDIRECT);
+        }
+    });
+    for index in 0..cpus.len() {
+        let counters = node.read(&name(index)).recovery.unwrap().counters;
+        assert_eq!((counters.passed, counters.out_of_order), (PACKETS as u64, 0), "CPU {index}");
+    }
+}
+
+/// As with RPS or a NIC that distributes the frames of a stream: a later number may be the first to be processed.
+#[test]
+fn a_stream_that_two_cpus_process_out_of_order_is_counted() {
+    let Some(cpus) = cpus() else { return };
+    const PAIRS: u16 = 1_000;
+    let cpus = &cpus[..2];
+    let mut node = Node::new(cpus.len(), 8);
+    let members = (0..cpus.len() as u8).map(|port| member(port, VID, None)).collect();
+    node.apply(&[stream("listener", members, Some(Recovery::vector(64)))]);
+    let (odd_done, even_done) = (Barrier::new(2), Barrier::new(2));
+    on_each(cpus, |index| {
+        let ingress = node.ingress(index);
+        for pair in 0..PAIRS {
+            if index == 0 {
+                odd_done.wait();
+            }
+            let number = 2 * pair + index as u16;
+            assert_eq!(ingress.verdict(&frame(VID, Some(number))), XDP_REDIRECT, "{number}");
+            if index == 1 {
+                odd_done.wait();
+            }
+            even_done.wait();
+        }
+    });
+    let counters = node.read("listener").recovery.unwrap().counters;
+    assert_eq!(counters.passed, u64::from(2 * PAIRS));
+    // All but the first packet.
+    assert_eq!(counters.out_of_order, u64::from(2 * PAIRS) - 1);
 }

@@ -6,6 +6,7 @@ use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio, Topology
 use super::super::account::{FrameAccount, RATE, accounts, conservation_checks, times};
 use super::super::cpu::Cpus;
 use super::super::{Options, Source};
+use super::parallel::{ParallelCase, ParallelResults};
 use super::{FrerCase, FrerResults, ProgramCost, SourceRates, limit, streams_of, title};
 use crate::traffic::BATCH;
 
@@ -81,6 +82,50 @@ fn throughput(outcome: &mut Outcome, alone: &SourceRates, cases: &[&FrerCase]) {
         outcome.figure(name, Measurement::of_runs("ns", &added));
     }
     outcome.figure(format!("time per frame, {source}"), times_of(alone, cases));
+}
+
+/// Adds the results with two CPUs.
+pub(in crate::bench) fn parallel(outcome: &mut Outcome, found: &ParallelResults) {
+    let [first, second] = found.cpus;
+    let what = "two CPUs: FRER";
+    for check in conservation_checks(what, std::slice::from_ref(&found.protected)) {
+        outcome.check(check);
+    }
+    // A dropped frame is a gap in its stream.
+    let gaps = found.protected.dropped.on_path.iter().sum::<u64>();
+    outcome.check(Check::eq(
+        format!("{what}: frames out of order in streams of one CPU"),
+        found.disorder.own.saturating_sub(gaps),
+        0,
+        "frames",
+    ));
+    for case in &found.cases {
+        let name = format!("two CPUs relative to one, {}", case.name);
+        outcome.figure(name, Ratio::of_runs(RATE, &case.pairs, format!("one CPU, {}", case.name)));
+    }
+    let [redirect, frer, _] = &found.cases;
+    let of_both = |case: &ParallelCase| case.pairs.iter().map(|pair| pair.0).collect::<Vec<_>>();
+    let pairs: Vec<_> = of_both(frer).into_iter().zip(of_both(redirect)).collect();
+    outcome.figure(
+        "two CPUs: FRER, two paths, 1 stream for each CPU",
+        Ratio::of_runs(RATE, &pairs, "plain XDP redirect, two paths, two CPUs"),
+    );
+    let mut order = Counters::new(["stream", "out of order"]);
+    order.row([Cell::from("of one CPU"), found.disorder.own.into()]);
+    order.row([Cell::from("of both CPUs"), found.disorder.shared.into()]);
+    outcome.figure("two CPUs: order within a stream", order);
+    let frames = [
+        ("two CPUs: redirect".to_owned(), &found.redirected),
+        ("two CPUs: FRER".to_owned(), &found.protected),
+    ];
+    outcome.figure("two CPUs: frames of the throughput runs", accounts(frames.into_iter()));
+    outcome.note(format!(
+        "Two CPUs: CPUs {first} and {second} each have a source in the kernel and a receive queue of each interface. \
+         Both run the programs of the same nodes at the same time, with two paths. A stream of one CPU keeps its \
+         order. The third stream is sent by both CPUs: node B passed {}, {} of them out of order \
+         (frerCpsSeqRcvyOutOfOrderPackets).",
+        count(found.disorder.shared_passed, "frame"), found.disorder.shared
+    ));
 }
 
 /// FRER's frames per second, per round.

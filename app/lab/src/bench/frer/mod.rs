@@ -1,6 +1,7 @@
 //! The bench `frer`: FRER in XDP compared with plain XDP redirect.
 
 pub(super) mod figures;
+pub(super) mod parallel;
 
 use std::os::fd::AsFd;
 

@@ -14,10 +14,9 @@ use onbeat_netdev::Handle;
 use onbeat_node::config::Backend;
 
 use super::super::chain::{Chain, ChainDrops, Interface, Stations};
-use super::super::cpu::Cpus;
 use super::super::frer_chain::FrerNodeCounters;
 use super::super::programs::Programs;
-use super::ChainNodes;
+use super::{ChainNodes, NodePlacement};
 use crate::bench::account::FrameAccount;
 use crate::worker::Worker;
 use crate::{Error, Result};
@@ -48,7 +47,7 @@ impl BareForwarders {
         chain: Chain,
         paths: usize,
         backend: Backend,
-        cpus: Cpus,
+        placement: NodePlacement,
     ) -> Result<Self> {
         let a = [[&chain.a].as_slice(), &chain.a_paths.each_ref()[..paths]].concat();
         let b = [[&chain.b].as_slice(), &chain.b_paths.each_ref()[..paths]].concat();
@@ -66,9 +65,9 @@ impl BareForwarders {
                     XskForwarder::open(handle, interfaces, routes, &mut programs)?;
                 zero_copy &= forwarder.zero_copy;
                 attached.push((programs, links));
-                start(forwarder, cpus)
+                start(forwarder, placement)
             } else {
-                start(PacketForwarder::open(handle, interfaces, routes)?, cpus)
+                start(PacketForwarder::open(handle, interfaces, routes)?, placement)
             }
         };
         let threads = [forward(&stations.a, &a, to_paths)?, forward(&stations.b, &b, to_listener)?];
@@ -101,10 +100,9 @@ trait Forwarder: Send + 'static {
     fn fds(&self) -> Vec<libc::pollfd>;
 }
 
-fn start(mut forward: impl Forwarder, cpus: Cpus) -> Result<Worker<()>> {
+fn start(mut forward: impl Forwarder, placement: NodePlacement) -> Result<Worker<()>> {
     let run = move |stop: &AtomicBool| {
-        let Ok(_pinned) = cpus.pin() else { return };
-        Cpus::raise_priority();
+        let Ok(_pinned) = placement.apply() else { return };
         let mut fds = forward.fds();
         while !stop.load(Ordering::Relaxed) {
             while forward.round() > 0 {}

@@ -80,12 +80,20 @@ fn accounts_of(found: &UserSpaceResults) -> Counters {
 
 fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &UserSpaceResults) {
     let backend = found.backend;
-    outcome.note(format!(
+    outcome.note(match options.offered {
+        Some(rate) => format!(
+            "{backend}: frames of {} octets from a talker's packet socket, {rate} per second, on another CPU. Both nodes, \
+             which are one thread each, run on CPU {}, at normal priority. A time is that between two delivered \
+             frames.",
+            options.frame_octets, cpus.measured
+        ),
+        None => format!(
         "{backend}: frames of {} octets from a talker's packet socket. The source, both nodes, \
          which are one thread each, and all kernel work for them run on CPU {}, at one real-time priority. The source sends {BATCH} frames and yields until the nodes have forwarded them. \
          A frame's time is the sum of its costs, including those of source and sink.",
         options.frame_octets, cpus.measured
-    ));
+        ),
+    });
     outcome.note(match backend {
         Backend::Xsk => format!(
             "{backend}: the limit has the same AF_XDP sockets and batches, and the same frames in \
@@ -97,7 +105,7 @@ fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &UserSpac
              With two paths A sends each frame twice, and B drops frames of path 2."
         ),
     });
-    if !found.undisturbed {
+    if !found.undisturbed && options.offered.is_none() {
         outcome.note(format!(
             "{backend}: without real-time priority, which was refused: the time includes other \
              work of the machine, and the source does not wait for the nodes."

@@ -12,9 +12,8 @@ use onbeat_netdev::Handle;
 use onbeat_node::config::Backend;
 
 use super::super::chain::{Chain, ChainDrops, Interface, Stations};
-use super::super::cpu::Cpus;
 use super::super::frer_chain::{FrerNodeCounters, configuration};
-use super::ChainNodes;
+use super::{ChainNodes, NodePlacement};
 use crate::bench::account::FrameAccount;
 use crate::{Error, Result};
 
@@ -47,12 +46,12 @@ impl UserSpaceChain {
         paths: usize,
         streams: u32,
         backend: Backend,
-        cpus: Cpus,
+        placement: NodePlacement,
     ) -> Result<Self> {
         let [generate, recover] = configuration(paths, streams);
         let [a, b] = chain.ports(paths);
-        let a = UserSpaceNode::start(&stations.a, &a, &generate, backend, cpus)?;
-        let b = UserSpaceNode::start(&stations.b, &b, &recover, backend, cpus)?;
+        let a = UserSpaceNode::start(&stations.a, &a, &generate, backend, placement)?;
+        let b = UserSpaceNode::start(&stations.b, &b, &recover, backend, placement)?;
         Ok(Self { chain, paths, streams, nodes: [a, b] })
     }
 }
@@ -87,15 +86,11 @@ impl UserSpaceNode {
         interfaces: &[&Interface],
         streams: &[Stream],
         backend: Backend,
-        cpus: Cpus,
+        placement: NodePlacement,
     ) -> Result<Self> {
         let mut plane = Plane::new(interfaces.len());
         plane.change(&[], streams).map_err(|refusal| Error::Invalid(refusal.to_string()))?;
-        let prepare = move || {
-            let pinned = cpus.pin().map_err(io::Error::other)?;
-            Cpus::raise_priority();
-            Ok(pinned)
-        };
+        let prepare = move || placement.apply().map_err(io::Error::other);
         let forwarder = Forwarder::start(plane, PollMode::Sleep, prepare).map_err(failed)?;
         let mut node = Self {
             forwarder: Some(forwarder),

@@ -6,7 +6,8 @@
 //!
 //! Source and nodes are threads on one CPU, at one real-time priority. The source sends a batch and
 //! yields; each node runs until it has no more frames. So no queue runs empty or overflows, and a
-//! frame's share of the time is the sum of its costs, as for FRER in XDP.
+//! frame's share of the time is the sum of its costs, as for FRER in XDP. With [`Options::offered`] the source has
+//! another CPU, and offers frames at a rate: the nodes forward what they can, and lose the rest.
 
 mod bare_forwarders;
 pub(super) mod figures;
@@ -22,7 +23,7 @@ use self::bare_forwarders::BareForwarders;
 use self::frer::UserSpaceChain;
 use super::account::FrameAccount;
 use super::chain::{Chain, ChainDrops, Stations};
-use super::cpu::Cpus;
+use super::cpu::{AffinityGuard, Cpus};
 use super::programs::Programs;
 use super::throughput::ThroughputBed;
 use super::{Options, Source};
@@ -49,6 +50,26 @@ pub(super) struct UserSpaceResults {
     undisturbed: bool,
 }
 
+/// The CPU and the priority of the threads that are nodes.
+#[derive(Debug, Clone, Copy)]
+struct NodePlacement {
+    cpus: Cpus,
+    /// With a source on another CPU, nodes that cannot keep pace share their CPU: at one real-time priority, the
+    /// first would starve the second.
+    real_time: bool,
+}
+
+impl NodePlacement {
+    /// Places the calling thread.
+    fn apply(self) -> Result<AffinityGuard> {
+        let pinned = self.cpus.pin()?;
+        if self.real_time {
+            Cpus::raise_priority();
+        }
+        Ok(pinned)
+    }
+}
+
 /// The nodes of a chain, by FRER or bare.
 trait ChainNodes {
     fn chain(&mut self) -> &mut Chain;
@@ -67,6 +88,7 @@ pub(super) fn measure(
 ) -> Result<UserSpaceResults> {
     let stations = Stations::new()?;
     let mut programs = Programs::load()?;
+    let placement = NodePlacement { cpus, real_time: options.offered.is_none() };
     let mut number = 0;
     let mut chain = || {
         number += 1;
@@ -75,14 +97,15 @@ pub(super) fn measure(
     };
     let mut bare = Vec::new();
     for paths in [1, 2] {
-        bare.push(BareForwarders::start(&stations, chain()?, paths, backend, cpus)?);
+        bare.push(BareForwarders::start(&stations, chain()?, paths, backend, placement)?);
     }
     let mut protected = Vec::new();
     for &streams in &options.streams {
         for paths in [1, 2] {
             interrupt::check()?;
             progress.update(|| format!("starting FRER by {backend}: {}", title(paths, streams)));
-            let nodes = UserSpaceChain::start(&stations, chain()?, paths, streams, backend, cpus)?;
+            let nodes =
+                UserSpaceChain::start(&stations, chain()?, paths, streams, backend, placement)?;
             protected.push(nodes);
         }
     }

@@ -23,6 +23,7 @@ Examples:
   onbeat bench frer --backend xdp,packet,xsk --streams 1,10000,65536 --json > frer.json
   onbeat bench frer --streams 1,4096 --rounds 7 --html frer.html
   onbeat bench frer --source socket --streams 1 --rounds 3
+  onbeat bench frer --backend packet,xsk --streams 1 --offer 200000
 
 Exit status: 0 all checks hold, 1 a check failed (measured values are invalid), 2 error (root is required).")]
 pub(super) struct Frer {
@@ -52,6 +53,14 @@ pub(super) struct Frer {
     /// CPU to measure on [default: the last CPU]
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
+    /// Number of CPUs that process frames in XDP at the same time, 1 or 2. With 2, throughput of one CPU is compared
+    /// with that of both, each with its own stream, and order within a stream is checked
+    #[arg(long, value_name = "NUMBER")]
+    cpus: Option<u32>,
+    /// Frames per second that another CPU offers to nodes in user space. Delivered frames count: the nodes lose the
+    /// others [default: the source shares the CPU of the nodes, and waits for them]
+    #[arg(long, value_name = "RATE")]
+    offer: Option<u64>,
 }
 
 /// Adds the default to the help of an option.
@@ -62,6 +71,7 @@ fn with_usual(option: Arg) -> Arg {
         "rounds" => usual.rounds.to_string(),
         "size" => usual.frame_octets.to_string(),
         "probes" => usual.probes.to_string(),
+        "cpus" => usual.cpus.to_string(),
         _ => return option,
     };
     with_default(option, value)
@@ -77,7 +87,11 @@ impl Frer {
         let usual = Options::default();
         let in_kernel = self.backend.contains(&Backend::Xdp);
         refuse("--source", self.source.is_some(), in_kernel, "--backend xdp")?;
+        refuse("--cpus", self.cpus.is_some(), in_kernel, "--backend xdp")?;
         refuse("--probes", self.probes.is_some(), in_kernel, "--backend xdp")?;
+        let in_user_space = self.backend.iter().any(|backend| backend.is_user_space());
+        let part = "--backend packet or xsk";
+        refuse("--offer", self.offer.is_some(), in_user_space, part)?;
         Ok(Options {
             backends: self.backend.clone(),
             sources: match self.source.as_deref() {
@@ -90,6 +104,8 @@ impl Frer {
             frame_octets: self.size.unwrap_or(usual.frame_octets),
             probes: self.probes.unwrap_or(usual.probes),
             cpu: self.cpu,
+            cpus: self.cpus.unwrap_or(usual.cpus),
+            offered: self.offer,
             ..usual
         })
     }
@@ -108,6 +124,10 @@ mod tests {
             ("--backend packet --streams 1", true),
             ("--backend packet --source kernel", false),
             ("--backend packet,xsk --probes 9", false),
+            ("--backend packet,xdp --offer 200000", true),
+            ("--offer 200000", false),
+            ("--cpus 2", true),
+            ("--backend packet --cpus 2", false),
         ] {
             let Ok(Command::Bench(Arguments { command: Bench::Frer(frer) })) =
                 parse(&format!("bench frer {line}"))
