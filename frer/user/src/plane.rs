@@ -98,6 +98,10 @@ impl UserPlane {
         if link.master.is_some() {
             return Err(Error::Enslaved { port: name.clone(), interface: link.name });
         }
+        if self.ports.get(name).is_some_and(|former| former.index == link.index) {
+            // A queue has one socket at a time.
+            self.forwarder.control().set_port(place, None)?;
+        }
         let port = Port::packet(&namespace, &link.name, FRAMES as usize)?;
         if let Some(xsk) = &mut self.xsk {
             xsk.steering.detach(name)?;

@@ -3,7 +3,7 @@
 //!
 //! | | in | out |
 //! |---|---|---|
-//! | packet sockets | [`PacketReceiver`]: a ring of copies | [`PacketSender`]: batches, bypassing the qdisc |
+//! | packet sockets | [`PacketReceiver`]: a ring of copies | [`PacketSender`]: batches, bypassing the qdisc, by AF_XDP if possible |
 //! | | [`CaptureSocket`]: a ring of copies of received and sent frames with time stamps, for observers | |
 //! | | [`NicStamps`]: NIC time stamps of received frames | |
 //! | AF_XDP | [`XskReceiver`]: one queue of an interface | [`XskSender`] |
@@ -15,7 +15,10 @@
 mod capture;
 mod clock;
 mod extent;
+mod messages;
 mod packet;
+mod prefetch;
+mod sender;
 mod stamping;
 mod umem;
 mod xsk;
@@ -24,7 +27,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 pub use capture::{CaptureClock, CaptureOptions, CaptureSocket, CapturedFrame, StampPolicy};
 pub use clock::Clock;
-pub use packet::{FrameBatch, PacketReceiver, PacketSender};
+pub use packet::{FrameBatch, PacketReceiver};
+pub use sender::PacketSender;
 pub use stamping::NicStamps;
 pub use umem::{Frame, Pool, Umem};
 pub use xsk::{ClosedSocket, XskReceiver, XskSender, XskSocket};

@@ -1,17 +1,19 @@
-//! An interface by packet sockets: a mapped ring for reception, batches for transmission.
+//! Reception by a packet socket: a mapped ring.
 
-use std::fmt;
 use std::io;
-use std::mem::zeroed;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use onbeat_netdev::{Handle, Namespace, PacketSocket};
 
 use super::extent::{FrameExtent, TAG};
-use super::{BATCH, Clock, HEADERS, Unsent, enlarge_send_buffer};
+use super::{BATCH, Clock, HEADERS, prefetch};
 use crate::Result;
 use crate::error::failed;
 use crate::packet::RingSlots;
+
+/// Cache lines of a slot with its header and the first octets of the frame; the processor prefetches those of a longer
+/// one by itself.
+const SLOT_LINES: usize = 5;
 
 /// Copies of all frames that an interface receives: the network stack receives them as well.
 #[derive(Debug)]
@@ -59,7 +61,17 @@ impl PacketReceiver {
             self.extents[count] = self.inspect(self.index(count));
             count += 1;
         }
+        if count > 0 {
+            self.prefetch(count);
+        }
         FrameBatch { receiver: self, count }
+    }
+
+    /// Prefetches the slots that the kernel fills after the first `count`: all slots together exceed the caches.
+    fn prefetch(&self, count: usize) {
+        for ahead in count..(count + BATCH).min(self.places.count()) {
+            prefetch::lines(self.places.at(self.index(ahead)), SLOT_LINES);
+        }
     }
 
     /// Returns true if no frame is pending.
@@ -150,129 +162,5 @@ impl Drop for FrameBatch<'_> {
             self.receiver.places.release(self.receiver.index(ahead));
         }
         self.receiver.next = self.receiver.index(self.count);
-    }
-}
-
-/// Collects frames and sends them by one interface in one call, bypassing its queueing discipline.
-pub struct PacketSender {
-    socket: PacketSocket,
-    /// Maximum frame length.
-    place: usize,
-    octets: Box<[u8]>,
-    // Created once: each points to its slot in `octets`, which is never moved.
-    vectors: Box<[libc::iovec]>,
-    messages: Box<[libc::mmsghdr]>,
-    waiting: usize,
-    sent: u64,
-    unsent: Unsent,
-}
-
-impl fmt::Debug for PacketSender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sent, unsent, .. } = self;
-        f.debug_struct("PacketSender")
-            .field("sent", sent)
-            .field("unsent", unsent)
-            .finish_non_exhaustive()
-    }
-}
-
-// SAFETY: the pointers refer to memory that the value owns.
-unsafe impl Send for PacketSender {}
-
-impl PacketSender {
-    /// Opens an interface of `namespace`, for frames of up to its MTU.
-    ///
-    /// # Errors
-    /// The interface does not exist; CAP_NET_RAW is missing.
-    pub fn open(namespace: &Namespace, interface: &str) -> Result<Self> {
-        let link = Handle::in_namespace(namespace)?.link(interface)?;
-        let open = || -> io::Result<_> {
-            let socket = PacketSocket::open(link.index)?;
-            socket.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1_i32)?;
-            enlarge_send_buffer(&socket);
-            socket.bind(0)?;
-            Ok(socket)
-        };
-        let opened = namespace.run(open)?;
-        let socket =
-            opened.map_err(failed(interface, "open a packet socket (requires CAP_NET_RAW)"))?;
-        let place = HEADERS + link.mtu as usize;
-        let mut octets = vec![0; place * BATCH].into_boxed_slice();
-        let mut vectors: Box<[_]> = octets
-            .chunks_exact_mut(place)
-            .map(|place| libc::iovec { iov_base: place.as_mut_ptr().cast(), iov_len: 0 })
-            .collect();
-        let first = vectors.as_mut_ptr();
-        let messages = (0..BATCH).map(|i| {
-            // SAFETY: mmsghdr is plain data, for which zeros are valid.
-            let mut message: libc::mmsghdr = unsafe { zeroed() };
-            // SAFETY: there is the same number of vectors.
-            message.msg_hdr.msg_iov = unsafe { first.add(i) };
-            message.msg_hdr.msg_iovlen = 1;
-            message
-        });
-        let messages = messages.collect();
-        let (sent, unsent) = (0, Unsent::default());
-        Ok(Self { socket, place, octets, vectors, messages, waiting: 0, sent, unsent })
-    }
-
-    /// Adds a frame that consists of these two parts. A frame longer than the interface's maximum is dropped.
-    pub fn push(&mut self, head: &[u8], rest: &[u8]) {
-        let len = head.len() + rest.len();
-        if len > self.place {
-            self.unsent.too_long += 1;
-            return;
-        }
-        if self.waiting == BATCH {
-            self.flush();
-        }
-        let place = &mut self.octets[self.waiting * self.place..][..len];
-        place[..head.len()].copy_from_slice(head);
-        place[head.len()..].copy_from_slice(rest);
-        self.vectors[self.waiting].iov_len = len;
-        self.waiting += 1;
-    }
-
-    /// Sends the added frames. Frames that the interface does not accept are dropped, not repeated.
-    pub fn flush(&mut self) {
-        let mut next = 0;
-        let mut again = true;
-        while next < self.waiting {
-            let messages = &mut self.messages[next..self.waiting];
-            // SAFETY: each message points to its vector, and each vector to its slot, which live as long as this
-            // value.
-            match unsafe { self.socket.send_messages(messages, libc::MSG_DONTWAIT) } {
-                Ok(sent) => {
-                    self.sent += sent as u64;
-                    next += sent;
-                    again = true;
-                }
-                // The kernel reports that the interface went down at the next send, even if it is up again.
-                Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) && again => {
-                    // Reading the error clears it.
-                    let _ = self.socket.take_error();
-                    again = false;
-                }
-                Err(error) => {
-                    self.unsent.count(error.raw_os_error());
-                    next += 1;
-                    again = true;
-                }
-            }
-        }
-        self.waiting = 0;
-    }
-
-    /// The number of frames sent.
-    #[must_use]
-    pub fn sent(&self) -> u64 {
-        self.sent
-    }
-
-    /// The frames that were dropped.
-    #[must_use]
-    pub fn unsent(&self) -> Unsent {
-        self.unsent
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use libc::xdp_desc;
 use onbeat_netdev::{Handle, Link, Namespace};
@@ -15,6 +16,8 @@ use crate::{Error, Result};
 
 /// Entries of a transmit ring.
 const TRANSMIT: u32 = 2048;
+/// Time within which the kernel releases the queue of a former socket to a sender, which has an alternative.
+const SENDER_WAIT: Duration = Duration::from_millis(100);
 /// Maximum number of frames that the kernel sends per call: the default of Linux, fixed in older kernels.
 const BUDGET: u32 = 32;
 
@@ -53,6 +56,27 @@ impl XskSocket {
         frames: u32,
         copy: bool,
     ) -> Result<Self> {
+        Self::bound(namespace, interface, queue, umem, frames, (copy, xsk::UNTIL_FREE))
+    }
+
+    /// Opens the transmit direction of an interface of `namespace` without reception, by its first queue and by
+    /// copies: no XDP program is required.
+    ///
+    /// # Errors
+    /// As [`XskSocket::open`].
+    pub(super) fn sender(namespace: &Namespace, interface: &str, umem: &Umem) -> Result<XskSender> {
+        let socket = Self::bound(namespace, interface, 0, umem, 1, (true, SENDER_WAIT))?;
+        Ok(socket.split().1)
+    }
+
+    fn bound(
+        namespace: &Namespace,
+        interface: &str,
+        queue: u32,
+        umem: &Umem,
+        frames: u32,
+        (copy, wait): (bool, Duration),
+    ) -> Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(Pool::UNLENT + 1);
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let longest = HEADERS + link.mtu as usize;
@@ -69,7 +93,7 @@ impl XskSocket {
             let (fd, rings) =
                 xsk::open(umem.mapping(), (2 * frames).next_power_of_two(), TRANSMIT)?;
             enlarge_send_buffer(&fd);
-            let bound = xsk::bind(&fd, link.index, queue, copy);
+            let bound = xsk::bind(&fd, link.index, queue, copy, wait);
             Ok((bound.map_err(|error| (xsk::BIND, error))?, fd, rings))
         };
         let opened = namespace.run(open)?;
@@ -154,7 +178,7 @@ impl ClosedSocket {
         let bind = || {
             let (umem, _) = Umem::new(1).ok()?;
             let (fd, _rings) = xsk::open(umem.mapping(), 1, 1).ok()?;
-            Some(xsk::bind(&fd, self.index, self.queue, true))
+            Some(xsk::bind(&fd, self.index, self.queue, true, xsk::UNTIL_FREE))
         };
         // A removed interface has no driver.
         let gone =

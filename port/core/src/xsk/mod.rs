@@ -20,7 +20,7 @@ pub(crate) use self::obstacles::{obstacle, receive_queues};
 pub(crate) use self::port::AfXdpPort;
 pub(crate) use self::ring::{Consumer, Producer};
 pub(crate) use self::rings::{
-    BIND, CHUNK, HEADROOM, MAX_FRAME, Rings, bind, drops, open, unbound, wake_receive,
+    BIND, CHUNK, HEADROOM, MAX_FRAME, Rings, UNTIL_FREE, bind, drops, open, unbound, wake_receive,
     wake_transmit,
 };
 pub(crate) use self::stamp::of_tai;

@@ -25,7 +25,7 @@ pub(super) const TAG: usize = 4;
 pub(crate) const MAX_FRAME: usize = ROOM - 2 * TAG;
 
 /// Maximum wait for a queue that another socket held, or holds.
-const UNTIL_FREE: Duration = Duration::from_secs(2);
+pub(crate) const UNTIL_FREE: Duration = Duration::from_secs(2);
 
 /// The operation that failed when binding fails.
 pub(crate) const BIND: &str =
@@ -97,8 +97,14 @@ fn map(fd: &OwnedFd, receive: u32, transmit: u32) -> io::Result<Rings> {
 }
 
 /// Binds a socket to a queue of an interface; returns true if the driver accesses the UMEM directly. `copy`: never
-/// directly, even if the driver supports it.
-pub(crate) fn bind(fd: &OwnedFd, index: u32, queue: u32, copy: bool) -> io::Result<bool> {
+/// directly, even if the driver supports it. If another socket has the queue, waits for it for at most `wait`.
+pub(crate) fn bind(
+    fd: &OwnedFd,
+    index: u32,
+    queue: u32,
+    copy: bool,
+    wait: Duration,
+) -> io::Result<bool> {
     // SAFETY: sockaddr_xdp is plain data, for which zeros are valid.
     let mut address: libc::sockaddr_xdp = unsafe { zeroed() };
     address.sxdp_family = libc::AF_XDP as u16;
@@ -107,7 +113,7 @@ pub(crate) fn bind(fd: &OwnedFd, index: u32, queue: u32, copy: bool) -> io::Resu
     address.sxdp_ifindex = index;
     address.sxdp_queue_id = queue;
     let len = size_of::<libc::sockaddr_xdp>() as u32;
-    let deadline = Instant::now() + UNTIL_FREE;
+    let deadline = Instant::now() + wait;
     loop {
         // SAFETY: the address is a sockaddr_xdp of the given length, and lives through the call.
         let bound = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) };

@@ -50,7 +50,8 @@ impl XskSocket {
         let (fd, rings) = rings::open(&umem, size(chunks.receive), size(chunks.transmit))?;
         let mut socket = Self { rings, umem, zero_copy: false, withdrawn: false, fd };
         (0..chunks.receive).for_each(|chunk| socket.give(chunk));
-        socket.zero_copy = rings::bind(&socket.fd, index, 0, copy).map_err(at(rings::BIND))?;
+        socket.zero_copy =
+            rings::bind(&socket.fd, index, 0, copy, rings::UNTIL_FREE).map_err(at(rings::BIND))?;
         Ok(socket)
     }
 
