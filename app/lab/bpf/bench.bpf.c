@@ -29,7 +29,7 @@ struct source_state {
 	__u16 ethertype;
 	__u8 destination[6]; /* of stream 0; the last two octets hold the stream number */
 	__u8 source[6];
-	__u32 first;	/* the first stream */
+	__u32 first; /* the first stream */
 };
 
 struct source_state state;

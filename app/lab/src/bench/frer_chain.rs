@@ -14,7 +14,9 @@ use super::chain::{Chain, Interface, Stations};
 use super::frames;
 use crate::{Error, Result};
 
-const HISTORY_LENGTH: u16 = 64;
+pub(super) const HISTORY_LENGTH: u16 = 64;
+/// For nodes that lose frames: after a longer gap, recovery discards all frames until its reset timeout.
+pub(super) const LONG_HISTORY_LENGTH: u16 = 1024;
 const RESET_TIMEOUT_MS: u32 = 1000;
 
 /// Ports of each node: the host port, then the paths.
@@ -60,7 +62,7 @@ impl ProtectedChain {
         paths: usize,
         streams: u32,
     ) -> Result<Self> {
-        let [generate, recover] = configuration(paths, streams);
+        let [generate, recover] = configuration(paths, streams, HISTORY_LENGTH);
         let [a_ports, b_ports] = chain.ports(paths);
         let a = node("A", &stations.a, &a_ports, &generate)?;
         let b = node("B", &stations.b, &b_ports, &recover)?;
@@ -113,7 +115,7 @@ impl FrerNodeCounters {
 }
 
 /// The streams of node A, which numbers and replicates, and of B, which eliminates.
-pub(super) fn configuration(paths: usize, streams: u32) -> [Vec<Stream>; 2] {
+pub(super) fn configuration(paths: usize, streams: u32, history_length: u16) -> [Vec<Stream>; 2] {
     let to_b: Vec<_> = (0..paths).map(|path| egress(path_port(path), SequenceTag::RTag)).collect();
     let generate = stream(|name, identification| Stream {
         name,
@@ -133,7 +135,7 @@ pub(super) fn configuration(paths: usize, streams: u32) -> [Vec<Stream>; 2] {
             .collect(),
         generate: false,
         recover: Some(Recovery {
-            algorithm: Algorithm::Vector { history_length: HISTORY_LENGTH },
+            algorithm: Algorithm::Vector { history_length },
             reset_timeout_ms: RESET_TIMEOUT_MS,
             take_no_sequence: false,
             latent: None,

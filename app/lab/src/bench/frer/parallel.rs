@@ -6,6 +6,7 @@
 
 use std::sync::Barrier;
 use std::thread;
+use std::time::Instant;
 
 use libbpf_rs::Link;
 use onbeat_realtime::interrupt;
@@ -27,6 +28,9 @@ const SHARED: u32 = 2;
 
 /// Paths of the chains.
 const PATHS: usize = 2;
+
+/// Slices of the other measurements in one of these.
+const SLICES: f64 = 4.0;
 
 /// Frames before the first measurement of a chain.
 const WARM_UP: u32 = 1 << 14;
@@ -80,25 +84,30 @@ impl CpuSources<'_> {
         let send = |cpus: &Cpus, sender: &FrameProgram| {
             let send = || {
                 let pinned = cpus.pin();
-                Cpus::raise_priority();
                 start.wait();
                 let _pinned = pinned?;
                 let octets = vec![0; self.options.frame_octets];
-                sender.send(&octets, frames, self.options.batch)
+                // At normal priority: the kernel's threads, for which a call waits before its first frame, could not run.
+                let begin = Instant::now();
+                sender.send(&octets, frames, self.options.batch)?;
+                Ok::<_, Error>((begin, Instant::now()))
             };
             self.stations.talker.namespace().run(send)?
         };
-        let rates: Result<Vec<f64>> = thread::scope(|scope| {
+        let times: Result<Vec<(Instant, Instant)>> = thread::scope(|scope| {
             let threads: Vec<_> = sources()
                 .map(|(((cpus, _), sender), _)| scope.spawn(|| send(cpus, sender)))
                 .collect();
-            let joined = threads.into_iter().map(|thread| thread.join());
-            joined.map(|result| result.expect("a source").map(|ns| 1e9 / ns)).collect()
+            threads.into_iter().map(|thread| thread.join().expect("a source")).collect()
         });
         for (((_, programs), _), _) in sources() {
             chain.sent += programs.sent()?;
         }
-        Ok(rates?.iter().sum())
+        let times = times?;
+        let begin = times.iter().map(|(begin, _)| *begin).min();
+        let end = times.iter().map(|(_, end)| *end).max();
+        let seconds = begin.zip(end).map_or(f64::NAN, |(begin, end)| (end - begin).as_secs_f64());
+        Ok(f64::from(frames) * times.len() as f64 / seconds)
     }
 
     /// As [`CpuSources::send`] for a slice of time; returns the number received per second.
@@ -106,7 +115,8 @@ impl CpuSources<'_> {
         interrupt::check()?;
         let (sent_before, received_before) = (chain.sent, sinks.received()?);
         let rate = self.send(chain, streams, WARM_UP)?;
-        let seconds = self.options.slice.as_secs_f64() / streams.len() as f64;
+        // A call has an overhead of milliseconds, which is part of the time.
+        let seconds = SLICES * self.options.slice.as_secs_f64() / streams.len() as f64;
         let frames = (rate * seconds) as u32;
         let rate = self.send(chain, streams, frames.max(WARM_UP))?;
         let sent = chain.sent - sent_before;

@@ -12,7 +12,9 @@ use onbeat_netdev::Handle;
 use onbeat_node::config::Backend;
 
 use super::super::chain::{Chain, ChainDrops, Interface, Stations};
-use super::super::frer_chain::{FrerNodeCounters, configuration};
+use super::super::frer_chain::{
+    FrerNodeCounters, HISTORY_LENGTH, LONG_HISTORY_LENGTH, configuration,
+};
 use super::{ChainNodes, NodePlacement};
 use crate::bench::account::FrameAccount;
 use crate::{Error, Result};
@@ -48,7 +50,8 @@ impl UserSpaceChain {
         backend: Backend,
         placement: NodePlacement,
     ) -> Result<Self> {
-        let [generate, recover] = configuration(paths, streams);
+        let history = if placement.real_time { HISTORY_LENGTH } else { LONG_HISTORY_LENGTH };
+        let [generate, recover] = configuration(paths, streams, history);
         let [a, b] = chain.ports(paths);
         let a = UserSpaceNode::start(&stations.a, &a, &generate, backend, placement)?;
         let b = UserSpaceNode::start(&stations.b, &b, &recover, backend, placement)?;
