@@ -161,6 +161,39 @@ fn loss_and_restoration_of_a_path_are_reported() {
     a_path_goes_and_comes_back(Some(Backend::Packet));
 }
 
+/// A talker restarts at another number: none of its packets passes until the reset timeout.
+#[test]
+fn a_restarted_talker_is_reported_while_no_packet_passes() {
+    if !can_run() {
+        return;
+    }
+    let recover = "{ history-length = 16, reset-timeout-ms = 3000 }";
+    let host = format!("tag = \"none\", vlan = {VLAN}");
+    let config = format!(
+        "[node]\nevents = {{ interval-ms = 20 }}\n{PORTS}{}",
+        eliminate_to("axis", GROUP, &host, recover)
+    );
+    let world = start(&one_node(&config));
+    let path = Injector::open(&world, "path1", "eth0");
+    let send = |number| path.send(&FrameText::new(GROUP, &[11], Some(number)).octets());
+    (0..10).for_each(send);
+    let mut number = 1000;
+    let mut reported = |name: &str| {
+        let mut events = String::new();
+        wait_for(name, || {
+            (number..number + 20).for_each(send);
+            number += 20;
+            events = run(&["show", "a", "--events", "--json"]).out;
+            events.contains(&format!("\"event\":\"{name}\""))
+        });
+        events
+    };
+    let events = reported("all_rogue");
+    assert!(events.contains("\"reset_timeout_ms\":3000"), "{events}");
+    assert!(!events.contains("\"cause\":\"time_out\""), "before the timeout: {events}");
+    reported("all_rogue_ended");
+}
+
 #[test]
 fn rogue_packets_resets_and_interfaces_are_reported() {
     if !can_run() {

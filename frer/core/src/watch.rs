@@ -12,6 +12,9 @@
 //!   `path_ns` and the time of `path_packets` packets, plus three readings.
 //! * **Rogue flood.** It starts with [`EventRules::rogue_packets`] rogue packets of a function without a pause of
 //!   [`EventRules::rogue_quiet_ns`], and ends with such a pause.
+//! * **All packets rogue.** Since the last packet that was not, a function has discarded
+//!   [`EventRules::rogue_packets`] rogue packets, and no other packet came between two readings: the talker restarted or
+//!   skipped numbers, and no packet passes before the reset timeout. It ends with the next packet that is not rogue.
 //! * **Stuck transmitter.** A member's individual recovery has eliminated [`EventRules::stuck_packets`] packets since
 //!   it last passed one: their sender repeats numbers. It ends with the next packet that passes.
 //! * **Resets.** Requested resets are reported immediately. Timeouts, which are frequent in a stream slower
@@ -24,7 +27,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::reading::{MemberReading, RecoveryReading, StreamReading};
-use crate::spec::Stream;
+use crate::spec::{Algorithm, Stream};
 
 /// Thresholds of events; times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +124,22 @@ pub enum EventKind {
         /// Rogue packets so far.
         packets: u64,
     },
+    /// All packets of a recovery function are rogue: its talker restarted, or skipped numbers.
+    AllRogue {
+        /// The function.
+        function: Function,
+        /// Rogue packets so far.
+        packets: u64,
+        /// The reset timeout that ends it, in milliseconds; 0: none does.
+        reset_timeout_ms: u32,
+    },
+    /// A recovery function passes packets again.
+    AllRogueEnded {
+        /// The function.
+        function: Function,
+        /// Total of rogue packets.
+        packets: u64,
+    },
     /// The sender of a member repeats numbers, and sends no new one.
     StuckTransmitter {
         /// RecovSeqNum of the individual recovery: the number of the last new packet.
@@ -179,6 +198,24 @@ impl fmt::Display for EventKind {
             Self::RogueFlood { function, packets } => {
                 write!(f, "{function} discards rogue packets: {packets} so far")
             }
+            Self::AllRogue { function, packets, reset_timeout_ms } => {
+                write!(
+                    f,
+                    "{function} discards all packets as rogue, {packets} so far: the talker restarted or skipped \
+                     numbers; "
+                )?;
+                match reset_timeout_ms {
+                    0 => f.write_str("no timeout ends it: reset the stream (onbeat reset)"),
+                    ms => write!(
+                        f,
+                        "the reset timeout of {ms} ms ends it; reset the stream (onbeat reset), or \
+                         shorten the timeout"
+                    ),
+                }
+            }
+            Self::AllRogueEnded { function, packets } => {
+                write!(f, "{function} passes packets again, after {packets} rogue ones")
+            }
             Self::StuckTransmitter { recov_seq_num, packets } => {
                 write!(
                     f,
@@ -217,6 +254,22 @@ impl StreamMonitor {
                 .map(|member| MemberState::new(member, passed))
                 .collect(),
         }
+    }
+
+    /// Sets the reset timeouts that events report.
+    #[must_use]
+    pub fn with_timeouts(mut self, stream: &Stream) -> Self {
+        if let (Some(function), Some(config)) = (&mut self.sequence, &stream.recover) {
+            function.reset_timeout_ms = config.reset_timeout_ms;
+        }
+        for (member, config) in self.members.iter_mut().zip(&stream.members) {
+            if let (Some(function), Some(config)) = (&mut member.individual, &config.individual) {
+                // With vector recovery, rogue packets restart the timer of individual recovery.
+                let is_match = config.algorithm == Algorithm::Match;
+                function.reset_timeout_ms = if is_match { config.reset_timeout_ms } else { 0 };
+            }
+        }
+        self
     }
 
     /// Returns whether a stream can have events other than requested resets, so that it must be monitored.
@@ -320,12 +373,19 @@ impl MemberState {
 struct Recovery {
     resets: ResetState,
     rogue: RogueState,
+    all_rogue: AllRogueState,
+    reset_timeout_ms: u32,
 }
 
 impl Recovery {
     fn new(reading: &RecoveryReading) -> Self {
         let counters = &reading.counters;
-        Self { resets: ResetState::new(counters.resets), rogue: RogueState::new(counters.rogue) }
+        Self {
+            resets: ResetState::new(counters.resets),
+            rogue: RogueState::new(counters.rogue),
+            all_rogue: AllRogueState::new(reading),
+            reset_timeout_ms: 0,
+        }
     }
 
     fn update(
@@ -337,6 +397,16 @@ impl Recovery {
     ) {
         self.resets.update(update_context, function, reading.counters.resets, emit);
         self.rogue.update(update_context, function, reading.counters.rogue, emit);
+        let all_rogue = self.all_rogue.update(update_context.rules, reading);
+        all_rogue.into_iter().for_each(|change| {
+            emit(match change {
+                AllRogueChange::Started(packets) => {
+                    let reset_timeout_ms = self.reset_timeout_ms;
+                    EventKind::AllRogue { function, packets, reset_timeout_ms }
+                }
+                AllRogueChange::Ended(packets) => EventKind::AllRogueEnded { function, packets },
+            });
+        });
     }
 }
 
@@ -420,6 +490,44 @@ impl RogueState {
                 emit(EventKind::RogueFloodEnded { function, packets });
             }
         }
+    }
+}
+
+/// Rogue packets since the last packet that was not.
+#[derive(Debug, Clone)]
+struct AllRogueState {
+    others: u64,
+    rogue: u64,
+    run: u64,
+    is_active: bool,
+}
+
+enum AllRogueChange {
+    Started(u64),
+    Ended(u64),
+}
+
+impl AllRogueState {
+    fn new(reading: &RecoveryReading) -> Self {
+        let others = reading.counters.passed + repeated(reading);
+        Self { others, rogue: reading.counters.rogue, run: 0, is_active: false }
+    }
+
+    fn update(&mut self, rules: &EventRules, reading: &RecoveryReading) -> Option<AllRogueChange> {
+        let more = growth(&mut self.rogue, reading.counters.rogue);
+        let others = reading.counters.passed + repeated(reading);
+        if core::mem::replace(&mut self.others, others) != others {
+            let packets = core::mem::take(&mut self.run);
+            let ended = core::mem::take(&mut self.is_active);
+            return ended.then_some(AllRogueChange::Ended(packets));
+        }
+        self.run += more;
+        // A function that has passed no packet has no number to compare with.
+        if self.is_active || reading.counters.passed == 0 || self.run < rules.rogue_packets {
+            return None;
+        }
+        self.is_active = true;
+        Some(AllRogueChange::Started(self.run))
     }
 }
 

@@ -133,6 +133,7 @@ impl EventDetail {
             | Self::Watch(
                 EventKind::PathLoss { .. }
                 | EventKind::RogueFlood { .. }
+                | EventKind::AllRogue { .. }
                 | EventKind::StuckTransmitter { .. },
             )
             | Self::PortAway { .. }
@@ -257,6 +258,14 @@ mod tests {
             (
                 EventDetail::Watch(EventKind::RogueFloodEnded { function, packets: 5 }),
                 "\"event\":\"rogue_flood_ended\",\"function\":\"sequence\",\"packets\":5",
+            ),
+            (
+                EventDetail::Watch(EventKind::AllRogue {
+                    function,
+                    packets: 5,
+                    reset_timeout_ms: 9,
+                }),
+                "\"event\":\"all_rogue\",\"function\":\"sequence\",\"packets\":5,\"reset_timeout_ms\":9",
             ),
             (EventDetail::LatentErrorEnded, "\"event\":\"latent_error_ended\""),
         ] {

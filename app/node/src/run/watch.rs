@@ -163,7 +163,8 @@ impl WatchedStream {
         cause: Cause,
         reporter: &mut StreamReporter<'_>,
     ) {
-        let watch = self.watch.get_or_insert_with(|| StreamMonitor::new(reading));
+        let start = || StreamMonitor::new(reading).with_timeouts(reporter.stream);
+        let watch = self.watch.get_or_insert_with(start);
         watch.update(&config.rules, now_ns, reading, cause, |event| {
             reporter.report(event.member, EventDetail::Watch(event.kind));
         });

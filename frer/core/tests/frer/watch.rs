@@ -216,6 +216,57 @@ fn a_stuck_transmitter_is_reported_until_it_sends_a_new_number() {
 }
 
 #[test]
+fn a_restarted_talker_is_reported_until_its_packets_pass() {
+    let mut w = MonitoredStream::new(stream(2));
+    let mut config = onbeat_frer::spec::Recovery::vector(64);
+    config.reset_timeout_ms = 2000;
+    let member = |port| onbeat_frer::spec::Member {
+        port: onbeat_frer::spec::PortId(port),
+        identification: onbeat_frer::spec::Identification::Null {
+            destination: onbeat_wire::MacAddress([2, 0, 0, 0, 0, 1]),
+            vlan: onbeat_frer::spec::VlanMatch {
+                tagged: onbeat_frer::spec::TagMatch::Tagged,
+                vlan: 10,
+            },
+        },
+        individual: None,
+    };
+    let configured = onbeat_frer::spec::Stream {
+        name: "axis".into(),
+        members: vec![member(0), member(1)],
+        generate: false,
+        recover: Some(config),
+        egress: Vec::new(),
+    };
+    w.watch = StreamMonitor::new(&w.reading).with_timeouts(&configured);
+    let mut count = |passed: u64, repeated: u64, rogue: u64| {
+        w.counters().passed += passed;
+        w.counters().discarded += repeated + rogue;
+        w.counters().rogue += rogue;
+        let is_all = |event: &Event| {
+            matches!(event.kind, EventKind::AllRogue { .. } | EventKind::AllRogueEnded { .. })
+        };
+        w.update().into_iter().filter(is_all).collect::<Vec<_>>()
+    };
+    let function = Function::Sequence;
+    assert_eq!(count(0, 0, 10), [], "no packet has passed yet");
+    assert_eq!(count(100, 100, 0), []);
+    assert_eq!(count(1, 0, 1000), [], "a flood beside packets that pass");
+    assert_eq!(count(0, 1, 1000), [], "beside copies of these");
+    assert_eq!(count(0, 0, 9), []);
+    let started = EventKind::AllRogue { function, packets: 10, reset_timeout_ms: 2000 };
+    assert_eq!(count(0, 0, 1), [of_stream(started)]);
+    assert_eq!(count(0, 0, 50), []);
+    assert_eq!(count(0, 0, 0), []);
+    let ended = EventKind::AllRogueEnded { function, packets: 60 };
+    assert_eq!(count(3, 0, 0), [of_stream(ended)]);
+    assert_eq!(count(0, 0, 9), []);
+    assert!(started.to_string().contains("the reset timeout of 2000 ms ends it"), "{started}");
+    let never = EventKind::AllRogue { function, packets: 10, reset_timeout_ms: 0 };
+    assert!(never.to_string().contains("no timeout ends it"), "{never}");
+}
+
+#[test]
 fn a_flood_of_rogue_packets_has_a_start_and_an_end() {
     let mut w = MonitoredStream::new(stream(1));
     w.counters().rogue += 9;
@@ -403,7 +454,7 @@ proptest! {
             (0..looks).for_each(|_| _ = w.update());
         }
         (0..41).for_each(|_| _ = w.update());
-        let (mut lost, mut flood, mut reported) = (false, false, 0);
+        let (mut lost, mut flood, mut all_rogue, mut reported) = (false, false, false, 0);
         for (_, event) in &w.reported {
             match event.kind {
                 EventKind::PathLoss { .. } => {
@@ -413,6 +464,12 @@ proptest! {
                 EventKind::RogueFlood { .. } => prop_assert!(!std::mem::replace(&mut flood, true)),
                 EventKind::RogueFloodEnded { .. } => {
                     prop_assert!(std::mem::replace(&mut flood, false));
+                }
+                EventKind::AllRogue { .. } => {
+                    prop_assert!(!std::mem::replace(&mut all_rogue, true));
+                }
+                EventKind::AllRogueEnded { .. } => {
+                    prop_assert!(std::mem::replace(&mut all_rogue, false));
                 }
                 EventKind::Reset { count, .. } => reported += count,
                 EventKind::StuckTransmitter { .. } | EventKind::StuckTransmitterEnded { .. } => {
