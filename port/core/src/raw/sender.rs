@@ -8,6 +8,7 @@ use onbeat_netdev::{Handle, Namespace, PacketSocket};
 use super::messages::MessageSender;
 use super::{BATCH, Pool, Umem, Unsent, XskSender, XskSocket};
 use crate::Result;
+use crate::xsk::MAX_FRAME;
 
 /// Chunks of a sender: the number of frames that may be queued in a driver.
 const CHUNKS: u32 = 2048;
@@ -22,7 +23,7 @@ const ADDRESSES: usize = 12;
 ///
 /// It sends by a transmit ring of AF_XDP, which the kernel copies frames from: with a packet socket it parses each
 /// frame and the header of each message. It uses a packet socket where another socket of AF_XDP has the first queue,
-/// or where AF_XDP or the memory is not permitted.
+/// where AF_XDP or the memory is not permitted, or where frames of the interface's MTU are longer than a chunk.
 #[derive(Debug)]
 pub struct PacketSender(Method);
 
@@ -39,8 +40,8 @@ impl PacketSender {
     /// The interface does not exist; CAP_NET_RAW is missing.
     pub fn open(namespace: &Namespace, interface: &str) -> Result<Self> {
         Ok(Self(match RingSender::open(namespace, interface) {
-            Ok(sender) => Method::Ring(Box::new(sender)),
-            Err(_) => Method::Messages(MessageSender::open(namespace, interface)?),
+            Ok(Some(sender)) => Method::Ring(Box::new(sender)),
+            Ok(None) | Err(_) => Method::Messages(MessageSender::open(namespace, interface)?),
         }))
     }
 
@@ -100,12 +101,16 @@ struct RingSender {
 }
 
 impl RingSender {
-    fn open(namespace: &Namespace, interface: &str) -> Result<Self> {
+    /// `None`: frames of the present MTU do not fit into chunks.
+    fn open(namespace: &Namespace, interface: &str) -> Result<Option<Self>> {
         let mtu = MtuReader::open(namespace, interface)?;
+        if mtu.last + HEADER + TAG > MAX_FRAME {
+            return Ok(None);
+        }
         let system = crate::error::failed(interface, "allocate memory for frames");
         let (umem, pool) = Umem::new(CHUNKS).map_err(system)?;
         let sender = XskSocket::sender(namespace, interface, &umem)?;
-        Ok(Self { sender, pool, mtu, limit: None, added: 0, too_long: 0 })
+        Ok(Some(Self { sender, pool, mtu, limit: None, added: 0, too_long: 0 }))
     }
 
     fn push(&mut self, head: &[u8], rest: &[u8]) {
@@ -267,6 +272,24 @@ mod tests {
         drop(ring);
         let ring = PacketSender::open(&namespace, "a").unwrap();
         assert!(matches!(ring.0, Method::Ring(_)), "the queue is released");
+    }
+
+    #[test]
+    fn long_frames_are_sent_by_messages() {
+        if !require_all(&[Feature::Root, Feature::Veth]) {
+            return;
+        }
+        let namespace = Namespace::new().unwrap();
+        let handle = Handle::in_namespace(&namespace).unwrap();
+        handle.create_veth(&VethEnd::new("a").mtu(9000), &VethEnd::new("b").mtu(9000)).unwrap();
+        ["a", "b"].iter().for_each(|name| handle.set_ipv6(name, false).unwrap());
+        ["a", "b"].iter().for_each(|name| handle.set_up(name).unwrap());
+        handle.wait_carrier("a", BOUND).unwrap();
+        let mut sender = PacketSender::open(&namespace, "a").unwrap();
+        assert!(matches!(sender.0, Method::Messages(_)));
+        sender.push(&[2; 14], &[0; 9000]);
+        sender.flush();
+        assert_eq!((sender.sent(), sender.unsent()), (1, Unsent::default()));
     }
 
     #[test]
