@@ -15,6 +15,9 @@ pub(super) enum Redirect {
     OnePath,
     /// Sends it by both paths; B drops frames of path 2.
     TwoPaths,
+    /// Numbers and tags it, and sends it by both paths; B eliminates one copy. By programs for
+    /// stream 0 only.
+    Specialized,
 }
 
 /// A chain with redirects.
@@ -23,7 +26,7 @@ pub(super) struct RedirectChain {
     pub(super) chain: Chain,
     a: Link,
     now: Redirect,
-    _b: [Link; 2],
+    b: [Link; 2],
 }
 
 impl RedirectChain {
@@ -37,17 +40,21 @@ impl RedirectChain {
         programs.set_target("to_paths", 1, &stations.a, &chain.a_paths[1])?;
         programs.set_target("to_listener", 0, &stations.b, &chain.b)?;
         let a = programs.attach(Redirect::OnePath.program(), &stations.a, &chain.a)?;
+        let [path1, path2] = Redirect::OnePath.programs_of_b();
         let b = [
-            programs.attach("deliver", &stations.b, &chain.b_paths[0])?,
-            programs.attach("discard", &stations.b, &chain.b_paths[1])?,
+            programs.attach(path1, &stations.b, &chain.b_paths[0])?,
+            programs.attach(path2, &stations.b, &chain.b_paths[1])?,
         ];
-        Ok(Self { chain, a, now: Redirect::OnePath, _b: b })
+        Ok(Self { chain, a, now: Redirect::OnePath, b })
     }
 
-    /// Sets the action of node A.
+    /// Sets the action of node A, and what B does with its frames.
     pub(super) fn set(&mut self, redirect: Redirect, programs: &mut Programs) -> Result<()> {
         if self.now != redirect {
             programs.replace_program(&mut self.a, redirect.program())?;
+            for (link, program) in self.b.iter_mut().zip(redirect.programs_of_b()) {
+                programs.replace_program(link, program)?;
+            }
             self.now = redirect;
         }
         Ok(())
@@ -61,6 +68,15 @@ impl Redirect {
             Redirect::Nothing => "sink",
             Redirect::OnePath => "one_path",
             Redirect::TwoPaths => "two_paths",
+            Redirect::Specialized => "specialized_generate",
+        }
+    }
+
+    /// The programs on B's ports to the paths.
+    pub(super) fn programs_of_b(self) -> [&'static str; 2] {
+        match self {
+            Redirect::Specialized => ["specialized_eliminate"; 2],
+            _ => ["deliver", "discard"],
         }
     }
 
@@ -70,6 +86,15 @@ impl Redirect {
             Redirect::Nothing => "source only",
             Redirect::OnePath => "one path",
             Redirect::TwoPaths => "two paths",
+            Redirect::Specialized => "two paths",
+        }
+    }
+
+    /// Its name, and what it does with frames.
+    pub(super) fn title(self) -> String {
+        match self {
+            Redirect::Specialized => "specialized programs, two paths, 1 stream".into(),
+            _ => format!("redirect, {}", self.name()),
         }
     }
 }

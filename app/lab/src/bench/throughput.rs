@@ -87,6 +87,8 @@ impl ThroughputBed<'_> {
     ) -> Result<f64> {
         let ThroughputBed { stations, programs, cpus, options, undisturbed } = self;
         let offered = options.offered.filter(|_| chain.of_threads);
+        // The programs for stream 0 read its address, whatever the source is.
+        programs.configure_source(&chain.talker, 0..streams)?;
         let mut sender = match source {
             Source::Socket => {
                 let talker = stations.talker.namespace();
@@ -98,7 +100,6 @@ impl ThroughputBed<'_> {
                 }))
             }
             Source::Kernel => {
-                programs.configure_source(&chain.talker, 0..streams)?;
                 FrameSender::Kernel { octets: vec![0; options.frame_octets], batch: options.batch }
             }
         };

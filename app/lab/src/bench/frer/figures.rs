@@ -5,6 +5,7 @@ use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio, Topology
 
 use super::super::account::{FrameAccount, RATE, accounts, conservation_checks, times};
 use super::super::cpu::Cpus;
+use super::super::redirect::Redirect;
 use super::super::{Options, Source};
 use super::parallel::{ParallelCase, ParallelResults};
 use super::{FrerCase, FrerResults, ProgramCost, SourceRates, limit, streams_of, title};
@@ -50,6 +51,10 @@ pub(in crate::bench) fn fill(
 /// Adds the results with frames of one source.
 fn throughput(outcome: &mut Outcome, alone: &SourceRates, cases: &[&FrerCase]) {
     let source = alone.source.name();
+    let added = |name: &str, pairs: &[(f64, f64)]| {
+        let added: Vec<_> = pairs.iter().map(|(frer, limit)| 1e9 / frer - 1e9 / limit).collect();
+        (format!("time added to a frame: {name}"), Measurement::of_runs("ns", &added))
+    };
     for paths in [1, 2] {
         for case in cases.iter().filter(|case| case.paths == paths) {
             let limit = format!("plain XDP redirect, {}", limit(paths).name());
@@ -76,11 +81,12 @@ fn throughput(outcome: &mut Outcome, alone: &SourceRates, cases: &[&FrerCase]) {
         );
     }
     for case in cases {
-        let added: Vec<_> =
-            case.pairs.iter().map(|(frer, limit)| 1e9 / frer - 1e9 / limit).collect();
-        let name = format!("time added to a frame: {}", case.title());
-        outcome.figure(name, Measurement::of_runs("ns", &added));
+        let (name, added) = added(&case.title(), &case.pairs);
+        outcome.figure(name, added);
     }
+    let specialized = format!("{}, {source}", Redirect::Specialized.title());
+    let (name, added) = added(&specialized, &alone.specialized);
+    outcome.figure(name, added);
     outcome.figure(format!("time per frame, {source}"), times_of(alone, cases));
 }
 
@@ -188,10 +194,12 @@ fn times_of(alone: &SourceRates, cases: &[&FrerCase]) -> Counters {
         for case in cases.iter().filter(|case| case.paths == paths) {
             let streams = streams_of(case.streams);
             let limits: Vec<f64> = case.pairs.iter().map(|pair| pair.1).collect();
-            rows.push((format!("redirect, {}, {streams}", limit(paths).name()), limits));
+            rows.push((format!("{}, {streams}", limit(paths).title()), limits));
             rows.push((title(paths, case.streams), rates(case).collect()));
         }
     }
+    let specialized = alone.specialized.iter().map(|pair| pair.0).collect();
+    rows.push((Redirect::Specialized.title(), specialized));
     times(rows)
 }
 
@@ -240,6 +248,11 @@ fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, undisturbed: boo
          frames of path 1 and drops frames of path 2. Frames and interfaces are those of FRER, without \
          identification, tags and recovery. Each ratio is the median over rounds of FRER relative \
          to the limit measured next to it."
+            .to_owned(),
+    );
+    outcome.note(
+        "\"Specialized programs\" do FRER for one stream only, without tables and counters: their time \
+         is what no configurable implementation can undercut."
             .to_owned(),
     );
     outcome.note(

@@ -39,11 +39,14 @@ impl FrerCase {
     }
 }
 
-/// Frames per second of a source without a chain.
+/// Frames per second of a source without FRER.
 #[derive(Debug)]
 struct SourceRates {
     source: Source,
+    /// Without a chain.
     rates: Vec<f64>,
+    /// Pairs of programs that do FRER for one stream only, and of the limit.
+    specialized: Vec<(f64, f64)>,
 }
 
 /// Run time of a program.
@@ -144,7 +147,8 @@ fn throughput(
     progress: &mut Progress,
 ) -> Result<(Vec<SourceRates>, Vec<FrerCase>)> {
     let options = bed.options;
-    let alone = |&source: &Source| SourceRates { source, rates: Vec::new() };
+    let alone =
+        |&source: &Source| SourceRates { source, rates: Vec::new(), specialized: Vec::new() };
     let mut sources: Vec<SourceRates> = options.sources.iter().map(alone).collect();
     let case = |source, chain: &ProtectedChain| {
         let (paths, streams) = (chain.paths, chain.streams);
@@ -166,6 +170,17 @@ fn throughput(
             measuring("the source only", source);
             redirects.set(Redirect::Nothing, bed.programs)?;
             alone.rates.push(bed.measure(&mut redirects.chain, 1, source)?);
+            measuring("specialized programs", source);
+            let mut of = |redirect| {
+                redirects.set(redirect, bed.programs)?;
+                bed.measure(&mut redirects.chain, 1, source)
+            };
+            alone.specialized.push(if round % 2 == 0 {
+                let limit = of(Redirect::TwoPaths)?;
+                (of(Redirect::Specialized)?, limit)
+            } else {
+                (of(Redirect::Specialized)?, of(Redirect::TwoPaths)?)
+            });
             for (case, frer) in cases.iter_mut().zip(protected.iter_mut()) {
                 let (paths, streams) = (case.paths, case.streams);
                 measuring(&title(paths, streams), source);
@@ -194,15 +209,18 @@ fn costs(
 ) -> Result<Vec<ProgramCost>> {
     let _statistics = Statistics::enable()?;
     let mut costs = Vec::new();
-    for redirect in [Redirect::OnePath, Redirect::TwoPaths] {
+    for redirect in [Redirect::OnePath, Redirect::TwoPaths, Redirect::Specialized] {
         redirects.set(redirect, bed.programs)?;
-        let programs = [
+        let [path1, path2] = redirect.programs_of_b();
+        let mut programs = vec![
             ("source", "source"),
-            ("redirect on A", redirect.program()),
-            ("redirect on B, path 1", "deliver"),
-            ("drop on B, path 2", "discard"),
+            ("on A", redirect.program()),
+            ("on B, path 1", path1),
+            ("on B, path 2", path2),
             ("sink", "sink"),
         ];
+        // One program passes and eliminates.
+        programs.dedup_by_key(|(_, program)| *program);
         let read = |bed: &mut ThroughputBed<'_>| {
             programs
                 .iter()
@@ -212,7 +230,7 @@ fn costs(
         let before = read(bed)?;
         bed.measure(&mut redirects.chain, 1, source)?;
         for (((program, _), before), after) in programs.iter().zip(before).zip(read(bed)?) {
-            let chain = format!("redirect, {}", redirect.name());
+            let chain = redirect.title();
             costs.push(ProgramCost { chain, program, runs: after.since(before) });
         }
     }

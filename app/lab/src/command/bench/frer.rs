@@ -53,8 +53,8 @@ pub(super) struct Frer {
     /// CPU to measure on [default: the last CPU]
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
-    /// Number of CPUs that process frames in XDP at the same time, 1 or 2. With 2, throughput of one CPU is compared
-    /// with that of both, each with its own stream, and order within a stream is checked
+    /// Number of CPUs that process frames in XDP at the same time, 1 or 2. With 2, the throughput of both is compared
+    /// with that of one
     #[arg(long, value_name = "NUMBER")]
     cpus: Option<u32>,
     /// Frames per second that another CPU offers to nodes in user space. Delivered frames count: the nodes lose the
