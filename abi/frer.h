@@ -24,7 +24,7 @@
  * Incremented with each change of a table's layout or meaning: state of another version is not
  * reused.
  */
-#define FRER_ABI_VERSION 7
+#define FRER_ABI_VERSION 8
 
 #define FRER_MAX_PORTS	64
 #define FRER_MAX_QUEUES 256 /* receive queues of a port with AF_XDP sockets */
@@ -50,7 +50,7 @@
 #define FRER_USES_TO_GENERATE  (FRER_USES_GENERATION | FRER_USES_EDIT)
 #define FRER_USES_TO_ELIMINATE (FRER_USES_RECOVERY | FRER_USES_EDIT)
 
-/* "No such function" in struct frer_member. */
+/* "No such slot". */
 #define FRER_NONE 0xffffffffU
 
 /*
@@ -178,6 +178,19 @@ struct frer_index_line {
 };
 
 /*
+ * The functions of a member except its state, in one word. From the lowest bit: 22 bits, the slot
+ * of its split; 22 bits, that of its individual recovery, all ones for none. A split that only adds
+ * or removes an R-TAG is direct: the rest of the word is what programs need of it. Bits 46 and 47
+ * are its tag action, 16 bits its port, or its group if it has several.
+ */
+#define FRER_FUNCTIONS_SLOT	  0x3fffff
+#define FRER_FUNCTIONS_INDIVIDUAL 22
+#define FRER_FUNCTIONS_DIRECT	  0x100000000000ULL
+#define FRER_FUNCTIONS_GROUP	  0x200000000000ULL
+#define FRER_FUNCTIONS_TAG	  46
+#define FRER_FUNCTIONS_TARGET	  48
+
+/*
  * The outcome of frames found by one key, beside their function in `found`. With the record's, the
  * counters are the input of 9.2.1. They count frames of receive queue 0 of a driver that processes
  * the frames of a queue one at a time: only one program writes them, and needs no atomic addition.
@@ -185,7 +198,7 @@ struct frer_index_line {
 struct frer_member {
 	__u64 passed;
 	__u64 dropped;	 /* eliminated, or with a truncated R-TAG */
-	__u64 functions; /* slot of its split; above it, that of its individual recovery */
+	__u64 functions; /* FRER_FUNCTIONS_* */
 	__u64 owner;	 /* 0: the slot is free */
 };
 
@@ -231,7 +244,7 @@ struct frer_recovery_config {
  */
 #ifndef FRER_NUMBER_BITS
 #define FRER_NUMBER_BITS     16
-#define FRER_LAP_BITS	     13
+#define FRER_LAP_BITS	     12
 #define FRER_GENERATION_BITS 8
 #define FRER_SEEN_BITS	     32 /* numbers in a word of the ring */
 #define FRER_SEEN_SHIFT	     5
@@ -249,17 +262,19 @@ struct frer_recovery_config {
 #define FRER_WINDOW_WORDS    (FRER_MAX_HISTORY / FRER_SEEN_BITS + 1)
 
 /*
- * The head of a recovery function, in one word. From the lowest bit: the position of RecovSeqNum;
- * a number that changes with each change of the head; the first number since the reset, which is
- * not in the ring; flags; the generation, which a reset increments.
+ * The head of a recovery function, in one word. From the lowest bit: a number that changes with
+ * each change of the head; flags; the first number since the reset, which is not in the ring; a
+ * position; the generation, which a reset increments. RecovSeqNum is the last seen number of the
+ * position's epoch: the position is that number or one before it.
  */
 #define FRER_TOUCH_MASK	     0xffULL
-#define FRER_HEAD_TOUCH	     29
-#define FRER_HEAD_FIRST	     37
-#define FRER_HEAD_TAKE_ANY   0x20000000000000ULL
-#define FRER_HEAD_RUNNING    0x40000000000000ULL /* the reset timer */
-#define FRER_HEAD_YOUNG	     0x80000000000000ULL /* the first number is in the window */
-#define FRER_HEAD_GENERATION 56
+#define FRER_HEAD_TAKE_ANY   0x100ULL
+#define FRER_HEAD_RUNNING    0x200ULL /* the reset timer */
+#define FRER_HEAD_YOUNG	     0x400ULL /* the first number is in the window */
+#define FRER_HEAD_EXPIRING   0x800ULL /* a CPU decides whether the timer has expired */
+#define FRER_HEAD_FIRST	     12
+#define FRER_HEAD_POSITION   28
+#define FRER_HEAD_GENERATION (FRER_HEAD_POSITION + FRER_POSITION_BITS)
 
 /*
  * A word of the ring: the numbers seen of one epoch, which are consecutive and start at a multiple

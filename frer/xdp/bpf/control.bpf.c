@@ -22,7 +22,8 @@ __noinline int expire_slot(__u32 slot, __u64 now)
 
 static __always_inline void reset(__u32 slot, const struct recovery *f)
 {
-	for (int i = 0; i < RECOVER_TRIES && !restart(slot, recover_load(&f->r->head)); i++)
+	for (int i = 0; i < RECOVER_TRIES && !restart(slot, recover_load(&f->r->head), AT_ONCE);
+	     i++)
 		;
 }
 

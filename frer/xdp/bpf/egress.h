@@ -220,17 +220,17 @@ static __always_inline bool pop_tag(struct xdp_md *ctx, __u8 vlans)
 }
 
 /* Apply the edits common to all replicas. */
-static __always_inline bool change(struct xdp_md *ctx, const struct frer_split *split,
+static __always_inline bool change(struct xdp_md *ctx, __u32 tag, const struct frer_split *split,
 				   const struct headers *h, const __u32 uses)
 {
-	if (USES(REWRITE) && split->flags & FRER_SPLIT_REWRITE) {
+	if (USES(REWRITE) && split && split->flags & FRER_SPLIT_REWRITE) {
 		struct headers copy = *h;
 
 		return edit(ctx, &copy, split);
 	}
-	if (h->tag == TAG_GENERATED && split->tag == FRER_TAG_PUSH)
+	if (h->tag == TAG_GENERATED && tag == FRER_TAG_PUSH)
 		return push_tag(ctx, h->vlans, h->sequence);
-	if (h->tag == TAG_R && split->tag == FRER_TAG_POP)
+	if (h->tag == TAG_R && tag == FRER_TAG_POP)
 		return pop_tag(ctx, h->vlans);
 	return true;
 }
@@ -254,34 +254,63 @@ static __always_inline int no_meta(__u32 port)
 	return XDP_DROP;
 }
 
-/* Stream splitting (802.1CB 7.7): send the frame to every egress port of its stream. */
-static __always_inline int replicate(struct xdp_md *ctx, __u32 slot, const struct headers *h,
-				     __u32 port, const __u32 uses)
+/* Where and how the replicas of a frame are sent. */
+struct replication {
+	const struct frer_split *split; /* NULL: direct */
+	void *group;			/* NULL: one port */
+	__u32 slot;			/* of the split */
+	__u8 tag;
+	__u8 port;
+};
+
+/* Find the replication of a member, before anything is done with its frame. */
+static __always_inline bool find_target(struct replication *r, bool several, __u32 target)
 {
-	struct frer_split *split = bpf_map_lookup_elem(&splits, &slot);
+	r->port = target;
+	r->group = several ? bpf_map_lookup_elem(&groups, &target) : NULL;
+	return !several || r->group;
+}
+
+static __always_inline bool find_replication(__u64 functions, struct replication *r)
+{
+	__u32 target = functions >> FRER_FUNCTIONS_TARGET;
+	bool several = functions & FRER_FUNCTIONS_GROUP;
+
+	r->slot = functions & FRER_FUNCTIONS_SLOT;
+	r->tag = functions >> FRER_FUNCTIONS_TAG & 3;
+	r->split = NULL;
+	if (!(functions & FRER_FUNCTIONS_DIRECT)) {
+		r->split = bpf_map_lookup_elem(&splits, &r->slot);
+		if (!r->split)
+			return false;
+		several = r->split->count > 1;
+		target = several ? r->split->group : r->split->port;
+		r->tag = r->split->tag;
+	}
+	return find_target(r, several, target);
+}
+
+/* Stream splitting (802.1CB 7.7): send the frame to every egress port of its stream. */
+static __always_inline int replicate(struct xdp_md *ctx, const struct replication *r,
+				     const struct headers *h, __u32 port, const __u32 uses)
+{
 	struct frer_meta *meta;
-	void *group;
 
-	if (!split)
-		return XDP_DROP;
-	if (USES(EDIT) && !change(ctx, split, h, uses))
+	if (USES(EDIT) && !change(ctx, r->tag, r->split, h, uses))
 		return no_room(port);
-	if (split->count == 1)
-		return bpf_redirect_map(&egress_ports, split->port, XDP_DROP);
+	if (!r->group)
+		return bpf_redirect_map(&egress_ports, r->port, XDP_DROP);
 
-	if (USES(EGRESSES) && split->flags & FRER_SPLIT_EGRESSES) {
+	if (USES(EGRESSES) && r->split && r->split->flags & FRER_SPLIT_EGRESSES) {
 		if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*meta)))
 			return no_meta(port);
 		meta = (void *)(long)ctx->data_meta;
 		if ((void *)(meta + 1) > (void *)(long)ctx->data)
 			return no_meta(port);
-		meta->split = slot;
+		meta->split = r->slot;
 		meta->zero = 0;
 	}
-	group = bpf_map_lookup_elem(&groups, &split->group);
-	if (!group)
-		return XDP_DROP;
-	return bpf_redirect_map(group, 0, BPF_F_BROADCAST);
+	return bpf_redirect_map(r->group, 0, BPF_F_BROADCAST);
 }
 
 /* Edit the replica that leaves by `port`, if replicas differ. */

@@ -14,6 +14,17 @@ const volatile __u32 features;
 /* Without FRER_USES_SHAPES, the only shape in use, or FRER_SHAPE_NONE. */
 const volatile __u16 l2_shape;
 
+/*
+ * The only member of the port, or FRER_NONE, and the constants that the tables have for it. With a
+ * usual set of features, most of its frames need no table to be identified.
+ */
+const volatile __u32 only_member;
+const volatile __u32 only_state;
+const volatile bool only_group;	       /* several egress ports */
+const volatile __u32 only_target;      /* the port or group */
+const volatile __u64 only_destination; /* its first octet lowest */
+const volatile __be16 only_vid;
+
 /* Of a function with the argument `uses`: FRER_USES_*. */
 #define USES(feature) (uses & FRER_USES_##feature)
 

@@ -40,7 +40,7 @@ static __always_inline bool passes_member(__u32 member, __u32 individual, const 
 
 	if (h->tag == TAG_TRUNCATED)
 		return drop_unjudged(member, true);
-	if (!USES(INDIVIDUAL) || individual == FRER_NONE)
+	if (!USES(INDIVIDUAL) || individual == FRER_FUNCTIONS_SLOT)
 		return true;
 	return recover_again(individual, number_of(h), now_ns(), &claim) ||
 	       drop_unjudged(member, false);
@@ -56,7 +56,7 @@ static __always_inline void count_outcome(const struct xdp_md *ctx, __u32 slot,
 	struct frer_member_record *record;
 	__u64 *counter;
 
-	if (serial_queues && !ctx->rx_queue_index) {
+	if (serial_queues && likely(!ctx->rx_queue_index)) {
 		counter = pass ? &member->passed : &member->dropped;
 		WRITE_ONCE(*counter, READ_ONCE(*counter) + 1);
 		return;
@@ -69,10 +69,11 @@ static __always_inline void count_outcome(const struct xdp_md *ctx, __u32 slot,
 static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct headers *h,
 				   const __u32 uses)
 {
-	__u32 slot = found >> FRER_FOUND_MEMBER & FRER_MEMBER_MASK;
+	__u32 slot = found >> FRER_FOUND_MEMBER & FRER_MEMBER_MASK, individual;
 	__u32 kind = found >> FRER_FOUND_KIND & 3, state = found & FRER_STATE_MASK;
 	struct frer_member *member = bpf_map_lookup_elem(&members, &slot);
 	struct frer_generator *generator;
+	struct replication replication;
 	struct recovery sequence;
 	__u64 functions;
 	bool pass;
@@ -81,25 +82,80 @@ static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct heade
 		return XDP_DROP;
 	/* With many streams, none of these lines is in a near cache: load both at once. */
 	functions = READ_ONCE(member->functions);
+	individual = functions >> FRER_FUNCTIONS_INDIVIDUAL & FRER_FUNCTIONS_SLOT;
 	if (USES(RECOVERY) && kind == FRER_STATE_RECOVERY) {
 		if (!find_recovery(state, &sequence))
 			return XDP_DROP;
 		READ_ONCE(sequence.r->head);
-		pass = passes_member(slot, functions >> 32, h, uses) &&
+		pass = passes_member(slot, individual, h, uses) &&
 		       recover(state, &sequence, number_of(h), now_ns());
 	} else if (USES(GENERATION) && kind == FRER_STATE_GENERATOR) {
 		generator = bpf_map_lookup_elem(&generators, &state);
 		if (!generator)
 			return XDP_DROP;
 		READ_ONCE(generator->next);
-		pass = passes_member(slot, functions >> 32, h, uses);
+		pass = passes_member(slot, individual, h, uses);
 		if (pass)
 			generate(generator, h);
 	} else {
-		pass = passes_member(slot, functions >> 32, h, uses);
+		pass = passes_member(slot, individual, h, uses);
 	}
 	count_outcome(ctx, slot, member, pass);
-	return pass ? replicate(ctx, functions, h, port, uses) : XDP_DROP;
+	if (!pass || !find_replication(functions, &replication))
+		return XDP_DROP;
+	return replicate(ctx, &replication, h, port, uses);
+}
+
+/* For the only member of the port: the same without what the port does not use. */
+static __always_inline int protect_only(struct xdp_md *ctx, struct headers *h, const __u32 uses)
+{
+	__u32 slot = only_member, state = only_state;
+	struct frer_member *member = bpf_map_lookup_elem(&members, &slot);
+	struct replication replication = {
+	    .tag = USES(GENERATION) ? FRER_TAG_PUSH : FRER_TAG_POP,
+	};
+	struct frer_generator *generator;
+	struct recovery sequence;
+	bool pass = true;
+
+	if (unlikely(!member || !find_target(&replication, only_group, only_target)))
+		return XDP_DROP;
+	if (USES(RECOVERY)) {
+		if (unlikely(!find_recovery(state, &sequence)))
+			return XDP_DROP;
+		pass = recover(state, &sequence, h->sequence, now_ns());
+	} else {
+		generator = bpf_map_lookup_elem(&generators, &state);
+		if (unlikely(!generator))
+			return XDP_DROP;
+		generate(generator, h);
+	}
+	count_outcome(ctx, slot, member, pass);
+	return pass ? replicate(ctx, &replication, h, port, uses) : XDP_DROP;
+}
+
+/* Parse a frame of the only member of the port, with one VLAN tag; false for any other. */
+static __always_inline bool parse_only(const struct cursor *c, struct headers *h, const __u32 uses)
+{
+	const struct vlan_tag *vlan = c->at + ADDRESSES;
+	const struct rtag *r = (const void *)(vlan + 1);
+
+	if (unlikely(c->at + LONGEST_HEADERS > c->end))
+		return false;
+	if (unlikely((*(const __u64 *)c->at & 0xffffffffffff) != only_destination))
+		return false;
+	if (unlikely(vlan->tpid != bpf_htons(ETHERTYPE_VLAN) ||
+		     (vlan->tci & bpf_htons(VID_MASK)) != only_vid))
+		return false;
+	h->vlans = 1;
+	if (USES(RECOVERY)) {
+		h->tag = TAG_R;
+		h->sequence = bpf_ntohs(r->sequence);
+		return r->ethertype == bpf_htons(ETHERTYPE_RTAG);
+	}
+	h->tag = TAG_NONE;
+	return !is_vlan(r->ethertype) && r->ethertype != bpf_htons(ETHERTYPE_HSR) &&
+	       r->ethertype != bpf_htons(ETHERTYPE_RTAG);
 }
 
 static __always_inline int ingress(struct xdp_md *ctx, const __u32 uses, const __u16 shape,
@@ -132,17 +188,26 @@ int frer_ingress(struct xdp_md *ctx)
  * For the usual sets, if all streams are identified by destination and VLAN: frames are tagged and
  * replicated, or eliminated and untagged.
  */
+static __always_inline int ingress_usual(struct xdp_md *ctx, const __u32 uses)
+{
+	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
+	struct headers h;
+
+	if (only_member != FRER_NONE && likely(parse_only(&c, &h, uses)))
+		return protect_only(ctx, &h, uses);
+	return ingress(ctx, uses, FRER_VLAN_EXACT, true);
+}
 
 SEC("xdp")
 int frer_generate(struct xdp_md *ctx)
 {
-	return ingress(ctx, FRER_USES_TO_GENERATE, FRER_VLAN_EXACT, true);
+	return ingress_usual(ctx, FRER_USES_TO_GENERATE);
 }
 
 SEC("xdp")
 int frer_eliminate(struct xdp_md *ctx)
 {
-	return ingress(ctx, FRER_USES_TO_ELIMINATE, FRER_VLAN_EXACT, true);
+	return ingress_usual(ctx, FRER_USES_TO_ELIMINATE);
 }
 
 SEC("xdp/devmap")

@@ -5,7 +5,9 @@
  *
  * Its state is one word, the head, which is replaced by compare-and-swap only, and a ring of words
  * that record the numbers seen (abi/frer.h). A packet claims its number in the ring, then commits
- * the claim on the head. Lost numbers are not counted: they follow from head and ring.
+ * the claim on the head. The usual packet, the next one of the head's epoch, needs no commit if the
+ * head has not changed: RecovSeqNum follows from the ring. Lost numbers are not counted: they
+ *follow from head and ring.
  *
  * This file is compiled twice: into the programs, and into the explorer (tests/explore), which runs
  * all interleavings of these accesses. The includer provides
@@ -15,6 +17,7 @@
  *	ring_word	the word of the ring for an epoch, or NULL
  *	find_recovery	the function of a slot
  *	find_record	its record
+ *	likely, unlikely
  */
 #ifndef ONBEAT_RECOVER_H
 #define ONBEAT_RECOVER_H
@@ -47,14 +50,17 @@ struct claim {
 
 /* Fields of the head. */
 
-static __always_inline __u16 head_number(__u64 head)
-{
-	return head & FRER_NUMBER_MASK;
-}
+#define FRER_HEAD_FLAGS                                                                            \
+	(FRER_HEAD_TAKE_ANY | FRER_HEAD_RUNNING | FRER_HEAD_YOUNG | FRER_HEAD_EXPIRING)
 
 static __always_inline __u32 head_position(__u64 head)
 {
-	return head & FRER_POSITION_MASK;
+	return head >> FRER_HEAD_POSITION & FRER_POSITION_MASK;
+}
+
+static __always_inline __u16 head_number(__u64 head)
+{
+	return head >> FRER_HEAD_POSITION & FRER_NUMBER_MASK;
 }
 
 static __always_inline __u32 head_generation(__u64 head)
@@ -62,10 +68,15 @@ static __always_inline __u32 head_generation(__u64 head)
 	return head >> FRER_HEAD_GENERATION;
 }
 
+static __always_inline __u16 head_first_number(__u64 head)
+{
+	return head >> FRER_HEAD_FIRST & FRER_NUMBER_MASK;
+}
+
 /* The position of the first number since the reset. */
 static __always_inline __u32 head_first(__u64 head)
 {
-	return FRER_FIRST_LAP | (head >> FRER_HEAD_FIRST & FRER_NUMBER_MASK);
+	return FRER_FIRST_LAP | head_first_number(head);
 }
 
 /* The signed distance from position b to position a. */
@@ -83,9 +94,13 @@ static __always_inline __s32 number_delta(__u16 a, __u16 b)
 /* Differs from the head before: a CPU that decided by that one fails to replace this one. */
 static __always_inline __u64 touched(__u64 head)
 {
-	__u64 touch = FRER_TOUCH_MASK << FRER_HEAD_TOUCH;
+	return (head & ~(FRER_TOUCH_MASK | FRER_HEAD_EXPIRING)) | ((head + 1) & FRER_TOUCH_MASK);
+}
 
-	return (head & ~touch) | ((head + (1ULL << FRER_HEAD_TOUCH)) & touch);
+static __always_inline __u64 at_position(__u64 head, __u32 position)
+{
+	return (head & ~((__u64)FRER_POSITION_MASK << FRER_HEAD_POSITION)) |
+	       (__u64)position << FRER_HEAD_POSITION;
 }
 
 /* The head with a position ahead. */
@@ -93,17 +108,15 @@ static __always_inline __u64 moved(__u64 head, __u32 position, __s32 length)
 {
 	if (head & FRER_HEAD_YOUNG && distance(position, head_first(head)) >= length)
 		head &= ~FRER_HEAD_YOUNG;
-	return (touched(head) & ~(__u64)FRER_POSITION_MASK) | position;
+	return touched(at_position(head, position));
 }
 
 /* The head after the first number since a reset, which it records: it is not in the ring. */
 static __always_inline __u64 started(__u64 head, __u16 number)
 {
-	__u64 kept = ((__u64)FRER_NUMBER_MASK << FRER_HEAD_FIRST) | FRER_POSITION_MASK;
-
-	head = touched(head) & ~(kept | FRER_HEAD_TAKE_ANY);
-	return head | FRER_HEAD_RUNNING | FRER_HEAD_YOUNG | FRER_FIRST_LAP | number |
-	       (__u64)number << FRER_HEAD_FIRST;
+	head &= ~((__u64)FRER_NUMBER_MASK << FRER_HEAD_FIRST | FRER_HEAD_TAKE_ANY);
+	head |= FRER_HEAD_RUNNING | FRER_HEAD_YOUNG | (__u64)number << FRER_HEAD_FIRST;
+	return touched(at_position(head, FRER_FIRST_LAP | number));
 }
 
 /* The head after a reset (7.4.3.3). */
@@ -111,7 +124,8 @@ static __always_inline __u64 restarted(__u64 head)
 {
 	__u64 generation = (head_generation(head) + 1) & FRER_GENERATION_MASK;
 
-	return generation << FRER_HEAD_GENERATION | FRER_HEAD_TAKE_ANY | FRER_NUMBER_MASK;
+	return generation << FRER_HEAD_GENERATION | (__u64)FRER_NUMBER_MASK << FRER_HEAD_POSITION |
+	       FRER_HEAD_TAKE_ANY;
 }
 
 /* Words of the ring: the tag, which is epoch and generation, above the bits of its numbers. */
@@ -124,6 +138,12 @@ static __always_inline __u32 epoch_of(__u32 position)
 static __always_inline __u64 tag_of(__u64 head, __u32 epoch)
 {
 	return (__u64)head_generation(head) << FRER_EPOCH_BITS | epoch;
+}
+
+/* The tag of the head's own epoch. */
+static __always_inline __u64 head_tag(__u64 head)
+{
+	return head >> (FRER_HEAD_POSITION + FRER_SEEN_SHIFT);
 }
 
 static __always_inline __u64 seen_bit(__u32 position)
@@ -141,6 +161,29 @@ static __always_inline bool is_later(__u64 tag, __u64 head, __u32 epoch)
 	if (generations)
 		return generations <= FRER_GENERATION_MASK / 2;
 	return epochs && epochs <= FRER_EPOCH_MASK / 2;
+}
+
+/* The position of the highest bit that is set. */
+static __always_inline __u32 highest_bit(__u32 bits)
+{
+	bits |= bits >> 1;
+	bits |= bits >> 2;
+	bits |= bits >> 4;
+	bits |= bits >> 8;
+	bits |= bits >> 16;
+	return __builtin_popcount(bits) - 1;
+}
+
+/* The head at the position of RecovSeqNum. `word`: that of its epoch. */
+static __always_inline __u64 advanced(__u64 head, __u64 word)
+{
+	__u32 last = head_position(head), seen = word & FRER_SEEN_MASK;
+
+	if (word >> FRER_SEEN_BITS != head_tag(head) || !seen)
+		return head;
+	/* Its lowest bits are those of its place in the epoch. */
+	last = (last & ~(__u32)(FRER_SEEN_BITS - 1)) | highest_bit(seen);
+	return last > head_position(head) ? at_position(head, last) : head;
 }
 
 /*
@@ -188,6 +231,28 @@ static __always_inline __u64 bits_between(__u32 epoch, __u32 from, __u32 to)
 	if (epoch == epoch_of(to))
 		bits &= FRER_SEEN_MASK >> (FRER_SEEN_BITS - 1 - (to & (FRER_SEEN_BITS - 1)));
 	return bits;
+}
+
+/*
+ * The head at RecovSeqNum. While the first number is in the window, each number is committed on the
+ * head.
+ */
+static __always_inline __u64 newest_head(const struct recovery *f, __u64 head)
+{
+	__u64 *at;
+
+	if (head & (FRER_HEAD_TAKE_ANY | FRER_HEAD_YOUNG))
+		return head;
+	at = ring_word(f, epoch_of(head_position(head)));
+	return at ? advanced(head, recover_load(at)) : head;
+}
+
+/* The same, for a function with little room on the stack. */
+RECOVER_GLOBAL __u64 newest_of(__u32 slot, __u64 head)
+{
+	struct recovery f;
+
+	return find_recovery(slot, &f) ? newest_head(&f, head) : head;
 }
 
 /* The seen numbers in the window of the head, and those of them that precede the first one. */
@@ -285,23 +350,39 @@ RECOVER_GLOBAL int count_rare(__u32 slot, __u32 what)
 	return true;
 }
 
+/* A reset that waits for no timeout. */
+#define AT_ONCE (~0ULL)
+
 /*
- * SequenceRecoveryReset (7.4.3.3), unless the head is another one by now. Lost numbers are those
- * that left the window without having been seen: what the head passed is added to the counters.
+ * SequenceRecoveryReset (7.4.3.3), unless the head is another one by now, or the timer was
+ * restarted. The head is marked before the time stamp is read; a packet that needs no commit on the
+ * head restarts the timer before it reads the head again. One of both sees the other.
+ *
+ * Lost numbers are those that left the window without having been seen: what the head passed is
+ * added to the counters.
  */
-RECOVER_GLOBAL int restart(__u32 slot, __u64 head)
+RECOVER_GLOBAL int restart(__u32 slot, __u64 head, __u64 now)
 {
 	struct frer_recovery_record *record = find_record(slot);
 	struct recovery f;
 	struct tally tally;
 	__u32 before, passed = 0;
+	__u64 newest;
 
 	if (!find_recovery(slot, &f) || !record)
 		return false;
+	if (!(head & FRER_HEAD_EXPIRING)) {
+		if (recover_cas(&f.r->head, head, touched(head) | FRER_HEAD_EXPIRING) != head)
+			return false;
+		head = touched(head) | FRER_HEAD_EXPIRING;
+	}
+	if (now != AT_ONCE && !timer_expired(f.r, head, now))
+		return false;
 	before = f.r->config.history_length - 1;
-	tally = tally_window(&f, head);
+	newest = newest_head(&f, head);
+	tally = tally_window(&f, newest);
 	if (!(head & FRER_HEAD_TAKE_ANY))
-		passed = (head_position(head) - head_first(head)) & FRER_POSITION_MASK;
+		passed = (head_position(newest) - head_first(head)) & FRER_POSITION_MASK;
 	renew_ring(&f, head);
 	if (recover_cas(&f.r->head, head, restarted(head)) != head)
 		return false;
@@ -315,20 +396,9 @@ RECOVER_GLOBAL int restart(__u32 slot, __u64 head)
 	return true;
 }
 
-/* The position of the highest bit that is set. */
-static __always_inline __u32 highest_bit(__u32 bits)
-{
-	bits |= bits >> 1;
-	bits |= bits >> 2;
-	bits |= bits >> 4;
-	bits |= bits >> 8;
-	bits |= bits >> 16;
-	return __builtin_popcount(bits) - 1;
-}
-
 /*
- * The highest claim ahead of the head, or the head's position: the CPU that made it has not moved
- * the head yet.
+ * The highest claim ahead of the head, which is at RecovSeqNum, or its position: the CPU that made
+ * it has not moved the head yet.
  */
 RECOVER_GLOBAL __u32 claim_ahead(__u32 slot, __u64 head)
 {
@@ -357,47 +427,58 @@ RECOVER_GLOBAL __u32 claim_ahead(__u32 slot, __u64 head)
 	return found;
 }
 
+/* Replace a head by one that is moved from it. */
+static __always_inline bool replace_head(__u32 slot, const struct recovery *f, __u64 head,
+					 __u64 next)
+{
+	__u32 first = head_first(head);
+
+	if (recover_cas(&f->r->head, head, next) != head)
+		return false;
+	if (((head_position(next) - first) & FRER_POSITION_MASK) <
+	    ((head_position(head) - first) & FRER_POSITION_MASK))
+		count_rare(slot, COUNT_LAP);
+	return true;
+}
+
 /* Commit a claim on a head of its generation. */
 static __always_inline enum outcome commit(__u32 slot, const struct recovery *f, __u64 head,
 					   struct claim *claim)
 {
-	__s32 ahead = distance(claim->position, head_position(head)), delta = claim->delta;
-	__u32 first = head_first(head), counts = 0;
+	__u32 counts = claim->delta != 1 ? COUNT_OUT_OF_ORDER : 0;
 	__u64 next = touched(head);
 
-	if (ahead > 0) {
+	if (distance(claim->position, head_position(head)) > 0)
 		next = moved(head, claim->position, f->r->config.history_length);
-		delta = ahead;
-	}
-	if (recover_cas(&f->r->head, head, next) != head)
+	if (!replace_head(slot, f, head, next))
 		return RECOVER_AGAIN;
-	if (delta != 1)
-		counts = COUNT_OUT_OF_ORDER;
 	if (claim->flags & CLAIM_EARLY)
 		counts |= COUNT_EARLY;
-	if (((head_position(next) - first) & FRER_POSITION_MASK) <
-	    ((head_position(head) - first) & FRER_POSITION_MASK))
-		counts |= COUNT_LAP;
 	if (counts)
 		count_rare(slot, counts);
 	return RECOVER_PASS;
 }
 
-/* VectorRecoveryAlgorithm (7.4.3.4), for a number after the first one. */
+/*
+ * VectorRecoveryAlgorithm (7.4.3.4), for a number after the first one. `newest`: the head at
+ * RecovSeqNum.
+ */
 static __always_inline enum outcome judge_vector(__u32 slot, const struct recovery *f, __u64 head,
-						 __u16 number, __u64 now, struct claim *claim)
+						 __u64 newest, __u16 number, __u64 now,
+						 struct claim *claim)
 {
 	struct frer_recovery *r = f->r;
-	__s32 delta = number_delta(number, head_number(head)), length = r->config.history_length;
-	__u32 position = (head_position(head) + delta) & FRER_POSITION_MASK;
+	__s32 delta = number_delta(number, head_number(newest));
+	__s32 length = r->config.history_length;
+	__u32 position = (head_position(newest) + delta) & FRER_POSITION_MASK;
 	__u32 epoch = epoch_of(position);
 	__u64 *at, word, next;
 
 	if (delta >= length || delta <= -length) {
 		if (delta > 0) {
-			position = claim_ahead(slot, head);
-			if (position != head_position(head)) {
-				recover_cas(&r->head, head, moved(head, position, length));
+			position = claim_ahead(slot, newest);
+			if (position != head_position(newest)) {
+				replace_head(slot, f, head, moved(head, position, length));
 				return RECOVER_AGAIN;
 			}
 		}
@@ -414,7 +495,7 @@ static __always_inline enum outcome judge_vector(__u32 slot, const struct recove
 			if (delta <= 0)
 				return RECOVER_DUPLICATE;
 			/* The CPU that claimed it has not moved the head yet. */
-			recover_cas(&r->head, head, moved(head, position, length));
+			replace_head(slot, f, head, moved(head, position, length));
 			return RECOVER_AGAIN;
 		}
 		next = word | seen_bit(position);
@@ -448,8 +529,7 @@ static __always_inline enum outcome judge_match(__u32 slot, const struct recover
 		return RECOVER_DUPLICATE;
 	claim->flags |= CLAIM_STAMPED;
 	restart_timer(slot, r, now);
-	if (recover_cas(&r->head, head, (touched(head) & ~(__u64)FRER_NUMBER_MASK) | number) !=
-	    head)
+	if (recover_cas(&r->head, head, touched(at_position(head, number))) != head)
 		return RECOVER_AGAIN;
 	count_rare(slot, COUNT_MATCHED | (delta != 1 ? COUNT_OUT_OF_ORDER : 0));
 	return RECOVER_PASS;
@@ -472,7 +552,7 @@ static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, 
 		__u64 before = head;
 
 		if (timer_expired(r, before, now)) {
-			restart(slot, before);
+			restart(slot, before, now);
 			return RECOVER_AGAIN;
 		}
 		/*
@@ -495,7 +575,7 @@ static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, 
 	}
 	if (r->config.flags & FRER_RECOVERY_MATCH)
 		return judge_match(slot, f, head, number, now, claim);
-	return judge_vector(slot, f, head, number, now, claim);
+	return judge_vector(slot, f, head, newest_of(slot, head), number, now, claim);
 }
 
 /* Reset the function if its timer has expired. */
@@ -504,7 +584,7 @@ static __always_inline void expire(__u32 slot, const struct recovery *f, __u64 n
 	__u64 head = recover_load(&f->r->head);
 
 	if (timer_expired(f->r, head, now))
-		restart(slot, head);
+		restart(slot, head, now);
 }
 
 /* A packet without a number, or a discarded one of individual recovery, restarts the timer. */
@@ -518,7 +598,7 @@ static __always_inline void keep_running(__u32 slot, const struct recovery *f, _
 		asm volatile("" : "+r"(i));
 		head = recover_load(&f->r->head);
 		if (timer_expired(f->r, head, now)) {
-			restart(slot, head);
+			restart(slot, head, now);
 			continue;
 		}
 		restart_timer(slot, f->r, now);
@@ -529,29 +609,37 @@ static __always_inline void keep_running(__u32 slot, const struct recovery *f, _
 
 #define NO_SEQUENCE (FRER_NUMBER_MASK + 1)
 
-/* All cases and all tries. Returns true if the packet passes. */
-RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct claim *claim)
+/* A packet without a number. Returns true if it passes. */
+RECOVER_GLOBAL int recover_tagless(__u32 slot, __u64 now)
 {
-	enum outcome outcome = RECOVER_AGAIN;
 	struct recovery f;
 	bool individual, pass;
 
-	if (!claim || !find_recovery(slot, &f))
+	if (!find_recovery(slot, &f))
 		return true;
 	individual = f.r->config.flags & FRER_RECOVERY_INDIVIDUAL;
-	if (sequence == NO_SEQUENCE) {
-		pass = f.r->config.flags & FRER_RECOVERY_TAKE_NOSEQ;
-		count_rare(slot, COUNT_TAGLESS | (pass ? COUNT_TAGLESS_PASS : 0));
-		if (pass && individual)
-			recover_count(&f.r->passed, 1);
-		if (pass || individual)
-			keep_running(slot, &f, now);
-		else
-			expire(slot, &f, now);
-		return pass;
-	}
+	pass = f.r->config.flags & FRER_RECOVERY_TAKE_NOSEQ;
+	count_rare(slot, COUNT_TAGLESS | (pass ? COUNT_TAGLESS_PASS : 0));
+	if (pass && individual)
+		recover_count(&f.r->passed, 1);
+	if (pass || individual)
+		keep_running(slot, &f, now);
+	else
+		expire(slot, &f, now);
+	return pass;
+}
+
+/* All cases and all tries. Returns true if the packet passes. */
+RECOVER_GLOBAL int recover_numbered(__u32 slot, __u32 number, __u64 now, struct claim *claim)
+{
+	enum outcome outcome = RECOVER_AGAIN;
+	struct recovery f;
+	bool pass;
+
+	if (!claim || !find_recovery(slot, &f))
+		return true;
 	for (int i = 0; i < RECOVER_TRIES; i++) {
-		outcome = judge(slot, &f, sequence, now, claim);
+		outcome = judge(slot, &f, number, now, claim);
 		if (outcome == RECOVER_AGAIN)
 			continue;
 		/*
@@ -571,61 +659,77 @@ RECOVER_GLOBAL int recover_again(__u32 slot, __u32 sequence, __u64 now, struct c
 	if (outcome == RECOVER_ROGUE)
 		count_rare(slot, COUNT_ROGUE);
 	pass = outcome == RECOVER_PASS;
-	if (individual)
+	if (f.r->config.flags & FRER_RECOVERY_INDIVIDUAL) {
 		recover_count(pass ? &f.r->passed : &f.r->discarded, 1);
-	if (!pass && individual)
-		keep_running(slot, &f, now);
+		if (!pass)
+			keep_running(slot, &f, now);
+	}
 	return pass;
 }
 
+static __always_inline bool recover_again(__u32 slot, __u32 sequence, __u64 now,
+					  struct claim *claim)
+{
+	if (sequence == NO_SEQUENCE)
+		return recover_tagless(slot, now);
+	return recover_numbered(slot, sequence, now, claim);
+}
+
 /*
- * What nearly all packets of the vector algorithm do: judge_vector and commit for a number of the
- * window, in a word of its epoch or of the one before it in the ring, without a change of the state
- * meanwhile; if it passes, the next one in order. Everything else is left to recover_again.
+ * What nearly all packets of the vector algorithm do: a number of the window that was seen, or the
+ * next one in the epoch of the head. The first number is not in the window any more: each number is
+ * committed on the head before, and in its epoch, to count laps; and of match recovery always.
+ * Everything else is left to recover_again.
  */
 static __always_inline enum outcome recover_usual(__u32 slot, const struct recovery *f,
 						  __u16 number, __u64 now, struct claim *claim)
 {
 	struct frer_recovery *r = f->r;
-	__u64 head = recover_load(&r->head), *at, word, tag, next;
-	__s32 delta = number_delta(number, head_number(head)), length = r->config.history_length;
-	__u32 position = (head + delta) & FRER_POSITION_MASK;
+	__u64 stamp = recover_load(&r->restarted_ns);
+	/* At the time stamp's time or later: it has not expired there. */
+	__u64 head = recover_load(&r->head), *at, word, bit;
+	__u32 last = head_position(head) | (FRER_SEEN_BITS - 1), position;
+	__s32 back = number_delta(last, number), length;
 
-	if ((head & (FRER_HEAD_TAKE_ANY | FRER_HEAD_RUNNING | FRER_HEAD_YOUNG)) !=
-	    FRER_HEAD_RUNNING)
+	if (unlikely((head & FRER_HEAD_FLAGS) != FRER_HEAD_RUNNING || back < 0))
 		return RECOVER_AGAIN;
-	/* The head of the time stamp's time or later judges. */
-	if (timer_expired(r, head, now) || recover_load(&r->head) != head ||
-	    r->config.flags & FRER_RECOVERY_MATCH)
+	if (unlikely(r->config.timeout_ns && (__s64)(now - stamp) >= (__s64)r->config.timeout_ns))
 		return RECOVER_AGAIN;
-	if (delta >= length || delta <= -length)
-		return RECOVER_AGAIN;
+	position = last - back;
 	at = ring_word(f, epoch_of(position));
-	if (!at)
+	if (unlikely(!at))
 		return RECOVER_AGAIN;
 	word = recover_load(at);
-	tag = tag_of(head, epoch_of(position));
-	next = word | seen_bit(position);
-	if (word >> FRER_SEEN_BITS == tag) {
-		if (next == word)
-			return delta <= 0 ? RECOVER_DUPLICATE : RECOVER_AGAIN;
-	} else if (word >> FRER_SEEN_BITS == tag - r->config.ring_mask - 1) {
-		next = tag << FRER_SEEN_BITS | seen_bit(position);
-	} else {
+	if (unlikely(word >> FRER_SEEN_BITS != head_tag(head) - (back >> FRER_SEEN_SHIFT)))
+		return RECOVER_AGAIN;
+	bit = seen_bit(position);
+	if (word & bit) {
+		length = r->config.history_length;
+		/* Wherever RecovSeqNum is in its epoch, or as all numbers ahead are not seen. */
+		if (likely(back < length) ||
+		    (back < FRER_SEEN_BITS && (word & FRER_SEEN_MASK) < bit << length))
+			return RECOVER_DUPLICATE;
 		return RECOVER_AGAIN;
 	}
-	if (recover_cas(at, word, next) != word)
+	/* The number before is RecovSeqNum: of the bits up to it, its own is the highest. */
+	if (unlikely(back >= FRER_SEEN_BITS || ((word & FRER_SEEN_MASK) ^ bit >> 1) >= bit >> 1 ||
+		     bit == 1))
 		return RECOVER_AGAIN;
+	if (unlikely(epoch_of(head_first_number(head)) == epoch_of(number)))
+		return RECOVER_AGAIN;
+	if (unlikely(recover_cas(at, word, word | bit) != word))
+		return RECOVER_AGAIN;
+	/* Not before the claim: with this time, the number before would still end the window. */
+	if (unlikely((__s64)(now - stamp) > 0) &&
+	    recover_cas(&r->restarted_ns, stamp, now) != stamp)
+		forward_timer(slot, now);
+	if (likely(recover_load(&r->head) == head))
+		return RECOVER_PASS;
 	claim->position = position;
-	claim->delta = delta;
+	claim->delta = 1;
 	claim->generation = head_generation(head);
 	claim->flags = CLAIM_HELD | CLAIM_STAMPED;
-	restart_timer(slot, r, now);
-	if (delta != 1 || head_number(head) == ((head_first(head) - 1) & FRER_NUMBER_MASK))
-		return RECOVER_AGAIN;
-	if (recover_cas(&r->head, head, moved(head, position, length)) != head)
-		return RECOVER_AGAIN;
-	return RECOVER_PASS;
+	return RECOVER_AGAIN;
 }
 
 /*
@@ -639,7 +743,7 @@ static __always_inline bool recover(__u32 slot, const struct recovery *f, __u32 
 
 	if (sequence != NO_SEQUENCE)
 		outcome = recover_usual(slot, f, sequence, now, &claim);
-	if (outcome != RECOVER_AGAIN)
+	if (likely(outcome == RECOVER_PASS || outcome == RECOVER_DUPLICATE))
 		return outcome == RECOVER_PASS;
 	/* A copy, so that the first try keeps its own in registers. */
 	changed = claim;

@@ -14,6 +14,33 @@ pub(crate) struct Features {
     /// The only shape, without `USES_SHAPES`.
     shape: u16,
     lines: Lines,
+    only: Only,
+}
+
+/// Members of a port. Programs can have the constants of an only one; this is not required of any program, but must not
+/// be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Only {
+    None,
+    One(OnlyMember),
+    Several,
+}
+
+/// The member of a layer 2 key that is the only one of its port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OnlyMember {
+    /// The address of the key, as in `frer_l2_key`.
+    pub(crate) address: u64,
+    /// Slot of the member.
+    pub(crate) member: u32,
+    /// Slot of its generator or recovery function.
+    pub(crate) state: u32,
+    /// Its features, of a usual set.
+    pub(crate) uses: u32,
+    /// Its egress port, or the slot of its group.
+    pub(crate) target: u32,
+    /// Whether it has several egress ports.
+    pub(crate) is_group: bool,
 }
 
 /// Lines of the index with keys of a port. A single one is searched first; this is not required of any program.
@@ -26,7 +53,8 @@ enum Lines {
 
 impl Features {
     /// Those of a node without streams.
-    pub(crate) const NONE: Self = Self { bits: 0, shape: c::SHAPE_NONE as u16, lines: Lines::None };
+    pub(crate) const NONE: Self =
+        Self { bits: 0, shape: c::SHAPE_NONE as u16, lines: Lines::None, only: Only::None };
     /// Those of all streams.
     pub(crate) const ALL: Self = Self { bits: c::USES_ALL, ..Self::NONE };
 
@@ -52,6 +80,19 @@ impl Features {
         Self { lines: Lines::One(line), ..Self::NONE }
     }
 
+    /// Those of a member that is known to be this one; `None`: another one.
+    pub(crate) fn of_member(only: Option<OnlyMember>) -> Self {
+        Self { only: only.map_or(Only::Several, Only::One), ..Self::NONE }
+    }
+
+    /// The only member.
+    pub(crate) fn only(self) -> Option<OnlyMember> {
+        match self.only {
+            Only::One(only) => Some(only),
+            Only::None | Only::Several => None,
+        }
+    }
+
     /// Those of a member with these functions; `individual`: a slot or `NONE`.
     pub(crate) fn of_functions(state: State, individual: u32, split: &frer_split) -> Self {
         let state = match state {
@@ -74,6 +115,7 @@ impl Features {
     pub(crate) fn cover(self, other: Self) -> bool {
         let both = self | other;
         (both.bits, both.shape) == (self.bits, self.shape)
+            && (self.only().is_none() || both.only == self.only)
     }
 
     /// `USES_*` bits.
@@ -112,7 +154,12 @@ impl BitOr for Features {
             (one, other) if one == other => one,
             _ => Lines::Several,
         };
-        Self { bits, shape: shape as u16, lines }
+        let only = match (self.only, other.only) {
+            (only, Only::None) | (Only::None, only) => only,
+            (one, other) if one == other => one,
+            _ => Only::Several,
+        };
+        Self { bits, shape: shape as u16, lines, only }
     }
 }
 
@@ -122,6 +169,9 @@ mod tests {
 
     const SHAPE: Features = Features { shape: 3, ..Features::NONE };
     const OTHER: Features = Features { shape: 4, ..Features::NONE };
+    const ONLY_MEMBER: OnlyMember =
+        OnlyMember { address: 1, member: 2, state: 3, uses: 4, target: 5, is_group: false };
+    const ONLY: Features = Features { only: Only::One(ONLY_MEMBER), ..Features::NONE };
 
     #[test]
     fn a_second_shape_requires_the_list() {
@@ -146,6 +196,10 @@ mod tests {
             (SHAPE, recovery, false),
             (Features::ALL, shapes | recovery, true),
             (SHAPE, SHAPE | Features::of_line(7), true),
+            (SHAPE, SHAPE | ONLY, true),
+            (SHAPE | ONLY, SHAPE | ONLY, true),
+            (SHAPE | ONLY, SHAPE, true),
+            (SHAPE | ONLY, Features::of_member(None), false),
         ] {
             assert_eq!(features.cover(other), covers, "{features:?} {other:?}");
         }
@@ -157,6 +211,14 @@ mod tests {
         assert_eq!(Features::NONE.line(), c::NONE);
         assert_eq!((SHAPE | line | SHAPE | line).line(), 7);
         assert_eq!((line | Features::of_line(8) | line).line(), c::NONE);
+    }
+
+    #[test]
+    fn a_second_member_is_not_the_only_one() {
+        let other = OnlyMember { member: 9, ..ONLY_MEMBER };
+        assert_eq!((SHAPE | ONLY | SHAPE | ONLY).only(), Some(ONLY_MEMBER));
+        assert_eq!((ONLY | Features::of_member(Some(other)) | ONLY).only(), None);
+        assert_eq!((ONLY | Features::of_member(None)).only(), None);
     }
 
     #[test]

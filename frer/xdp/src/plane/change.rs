@@ -230,13 +230,12 @@ fn prepare(plane: &mut Plane, plan: &ChangePlan<'_>, prepared: &mut PreparedChan
     plane.add_kinds(kinds, plan.wanted.iter().flat_map(RequestedStream::masks))
 }
 
-/// Returns what the new entries of a change require of the programs.
+/// Returns what a change requires of the programs.
 fn features(plane: &Plane, prepared: &PreparedChange) -> PortFeatures {
     let mut ports = PortFeatures::new();
     for step in &prepared.steps {
-        let Some(new_owner) = step.new_owner else { continue };
-        let (_, _, does) = owner_entry(plane, prepared, new_owner);
-        plane.require(&mut ports, &step.key, &does);
+        let does = step.new_owner.map(|new_owner| owner_entry(plane, prepared, new_owner).2);
+        plane.require_change(&mut ports, &step.key, does.as_ref());
     }
     ports
 }

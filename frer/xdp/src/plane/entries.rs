@@ -38,8 +38,39 @@ pub(super) struct MemberActions {
 }
 
 impl MemberActions {
-    fn functions(&self) -> u64 {
-        u64::from(self.individual) << 32 | u64::from(self.split)
+    /// The word of a member; `split`: the content of its split.
+    fn word(&self, split: &frer_split) -> u64 {
+        let individual = match self.individual {
+            constants::NONE => constants::FUNCTIONS_SLOT,
+            slot => slot,
+        };
+        debug_assert!(
+            self.split <= constants::FUNCTIONS_SLOT && individual <= constants::FUNCTIONS_SLOT
+        );
+        let word = u64::from(individual) << constants::FUNCTIONS_INDIVIDUAL | u64::from(self.split);
+        let (several, target) = match split.count {
+            1 => (0, split.port.into()),
+            _ => (constants::FUNCTIONS_GROUP, split.group),
+        };
+        match u16::try_from(target) {
+            Ok(target) if split.flags == 0 => {
+                word | constants::FUNCTIONS_DIRECT
+                    | several
+                    | u64::from(split.tag) << constants::FUNCTIONS_TAG
+                    | u64::from(target) << constants::FUNCTIONS_TARGET
+            }
+            _ => word,
+        }
+    }
+
+    /// Individual recovery and split of a member with this word.
+    fn read(functions: u64) -> (u32, u32) {
+        let slot = |shift: u32| (functions >> shift) as u32 & constants::FUNCTIONS_SLOT;
+        let individual = match slot(constants::FUNCTIONS_INDIVIDUAL) {
+            constants::FUNCTIONS_SLOT => constants::NONE,
+            slot => slot,
+        };
+        (individual, slot(0))
     }
 }
 
@@ -115,11 +146,8 @@ impl StoredEntries {
         let slot = found.member;
         let frer_member { functions, owner, .. } = tables.members.get(slot);
         let stream = tables.records.get(slot).stream;
-        let does = MemberActions {
-            state: found.state,
-            individual: (functions >> 32) as u32,
-            split: functions as u32,
-        };
+        let (individual, split) = MemberActions::read(functions);
+        let does = MemberActions { state: found.state, individual, split };
         self.held.entry(stream).or_default().push(CounterSlot { slot, owner, live: true });
         self.entries.insert(key, Entry { slot, owner, stream, does });
     }
@@ -143,14 +171,18 @@ impl Tables {
         let (stream, recovery) = (entry.stream, recovery.into());
         let record = frer_member_record { stream, recovery, ..Default::default() };
         self.records.set(entry.slot, &record);
-        let functions = entry.does.functions();
+        let functions = self.functions(&entry.does);
         let member = frer_member { functions, owner: entry.owner, ..Default::default() };
         self.members.set(entry.slot, &member);
     }
 
     /// Replaces the functions of a member in use, except its state.
     pub(super) fn exchange(&self, slot: u32, does: &MemberActions) {
-        self.members.entry(slot)[FUNCTIONS].store(does.functions(), Ordering::Release);
+        self.members.entry(slot)[FUNCTIONS].store(self.functions(does), Ordering::Release);
+    }
+
+    fn functions(&self, does: &MemberActions) -> u64 {
+        does.word(&self.splits.get(does.split))
     }
 
     /// Sets the value of a key, in its present entry or in a new slot.

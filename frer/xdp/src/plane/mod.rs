@@ -52,6 +52,7 @@ use owned_slots::OwnedSlots;
 use retirement::RetiredItem;
 use rings::Rings;
 use shapes::Shapes;
+use specialize::PortFeatures;
 use splits::Splits;
 
 /// Options of a data plane.
@@ -359,7 +360,11 @@ impl Plane {
         }
         let mut left = Vec::new();
         let strays = self.entries.keys().filter(|key| !self.claims.has(key));
-        for key in strays.copied().collect::<Vec<_>>() {
+        let strays: Vec<Key> = strays.copied().collect();
+        let mut ports = PortFeatures::new();
+        strays.iter().for_each(|key| self.require_change(&mut ports, key, None));
+        self.widen(&ports)?;
+        for key in strays {
             self.lose(&key, &mut left)?;
         }
         let streams = || self.streams.iter().flatten();

@@ -9,7 +9,8 @@ use crate::abi::constants as c;
 use crate::abi::{frer_recovery, frer_recovery_record};
 
 /// The head at BEGIN (7.4.3.3). Its generation differs from that of an empty word of a ring.
-pub(super) const BEGIN: u64 = 1 << c::HEAD_GENERATION | c::HEAD_TAKE_ANY | c::NUMBER_MASK as u64;
+pub(super) const BEGIN: u64 =
+    1 << c::HEAD_GENERATION | (c::NUMBER_MASK as u64) << c::HEAD_POSITION | c::HEAD_TAKE_ANY;
 
 /// Tries to read a state that no packet changes meanwhile.
 const READS: usize = 8;
@@ -19,6 +20,8 @@ const READS: usize = 8;
 pub(super) struct RecoveryState {
     function: frer_recovery,
     record: frer_recovery_record,
+    /// The position of RecovSeqNum.
+    newest: u32,
     window: Tally,
     passed: u64,
     discarded: u64,
@@ -59,16 +62,24 @@ impl RecoveryState {
             let line = (function.config.ring + line).min(tables.rings.capacity() - 1);
             tables.rings.entry(line)[word].load(Ordering::Acquire)
         };
-        let window = tally(&function, word);
+        let newest = newest(&function, word);
+        let window = tally(&function, newest, word);
         // After the head: packets that it includes are counted, except those of other CPUs at this moment.
         let (passed, discarded) = counted(tables, &function, members);
         let tagless = if members.is_empty() { 0 } else { record.tagless - record.tagless_passed };
-        Self { function, record, window, passed, discarded: discarded.saturating_sub(tagless) }
+        Self {
+            function,
+            record,
+            newest,
+            window,
+            passed,
+            discarded: discarded.saturating_sub(tagless),
+        }
     }
 
     /// Returns RecovSeqNum.
     pub(super) fn recov_seq_num(&self) -> u16 {
-        position(&self.function) as u16
+        self.newest as u16
     }
 
     /// Returns TakeAny.
@@ -79,7 +90,7 @@ impl RecoveryState {
     /// Returns the counters. All are listed here and in [`add`]: the compiler detects a missing one.
     pub(super) fn counters(&self) -> Counters {
         let Self { function, record, window, .. } = self;
-        let distance = distance(function);
+        let distance = distance(function, self.newest);
         let before_first = u64::from(function.config.history_length).saturating_sub(1);
         let numbers = self.passed.saturating_sub(record.tagless_passed + record.matched);
         let left = record.distance + distance + record.seen + window.seen;
@@ -155,8 +166,24 @@ fn is_young(function: &frer_recovery) -> bool {
     function.head & c::HEAD_YOUNG != 0
 }
 
-fn position(function: &frer_recovery) -> u32 {
-    function.head as u32 & c::POSITION_MASK
+/// The position of RecovSeqNum: the highest one that was seen in the epoch of the head. `word` returns the words of the
+/// ring by epoch.
+fn newest(function: &frer_recovery, word: impl Fn(u32) -> u64) -> u32 {
+    let position = (function.head >> c::HEAD_POSITION) as u32 & c::POSITION_MASK;
+    // The others commit each number on the head.
+    if take_any(function) || is_young(function) {
+        return position;
+    }
+    let epoch = position >> c::SEEN_SHIFT;
+    let seen = seen(function, epoch, word(epoch));
+    position.max(epoch << c::SEEN_SHIFT | seen.checked_ilog2().unwrap_or(0))
+}
+
+/// The seen numbers of an epoch, which this word of the ring has unless its tag differs.
+fn seen(function: &frer_recovery, epoch: u32, word: u64) -> u32 {
+    let generation = (function.head >> c::HEAD_GENERATION) as u32;
+    let is_epoch = (word >> c::SEEN_BITS) as u32 == generation << c::EPOCH_BITS | epoch;
+    if is_epoch { word as u32 } else { 0 }
 }
 
 /// The position of the first number since the last reset.
@@ -165,28 +192,24 @@ fn first(function: &frer_recovery) -> u32 {
 }
 
 /// Positions from the first number since the last reset to RecovSeqNum, modulo the laps of a position.
-fn distance(function: &frer_recovery) -> u64 {
+fn distance(function: &frer_recovery, newest: u32) -> u64 {
     if take_any(function) || is_match(function) {
         return 0;
     }
-    u64::from(position(function).wrapping_sub(first(function)) & c::POSITION_MASK)
+    u64::from(newest.wrapping_sub(first(function)) & c::POSITION_MASK)
 }
 
 /// Counts the seen numbers of the window in the words of the ring, which `word` returns by epoch.
-fn tally(function: &frer_recovery, word: impl Fn(u32) -> u64) -> Tally {
+fn tally(function: &frer_recovery, newest: u32, word: impl Fn(u32) -> u64) -> Tally {
     if take_any(function) || is_match(function) {
         return Tally::default();
     }
     // The first number is not in the ring.
     let mut tally = Tally { seen: is_young(function).into(), early: 0 };
-    let generation = (function.head >> c::HEAD_GENERATION) as u32;
-    let newest = position(function);
     for back in 0..u32::from(function.config.history_length) {
         let position = newest.wrapping_sub(back) & c::POSITION_MASK;
         let epoch = position >> c::SEEN_SHIFT;
-        let word = word(epoch);
-        let is_epoch = (word >> c::SEEN_BITS) as u32 == generation << c::EPOCH_BITS | epoch;
-        if is_epoch && word >> (position % c::SEEN_BITS) & 1 != 0 {
+        if seen(function, epoch, word(epoch)) >> (position % c::SEEN_BITS) & 1 != 0 {
             tally.seen += 1;
             tally.early += u64::from(is_young(function) && position < first(function));
         }

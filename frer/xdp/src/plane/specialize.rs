@@ -5,15 +5,22 @@ use std::collections::BTreeMap;
 use std::ops::BitOr;
 use std::os::fd::AsFd;
 
-use super::entries::MemberActions;
+use super::entries::{Entry, MemberActions};
 use super::{Plane, Port, index};
-use crate::compile::Key;
+use crate::abi::constants as c;
+use crate::compile::{Key, State};
 use crate::error::{Context, Result};
-use crate::features::Features;
+use crate::features::{Features, OnlyMember};
 use crate::programs::{Instance, ProgramPurpose};
 
 /// Features by slot of the port.
 pub(super) type PortFeatures = BTreeMap<u8, Features>;
+
+/// Adds what an entry requires.
+fn require(ports: &mut PortFeatures, port: u8, more: Features) {
+    let features = ports.entry(port).or_insert(Features::NONE);
+    *features = *features | more;
+}
 
 impl Plane {
     /// Loads the programs of a port.
@@ -29,7 +36,7 @@ impl Plane {
     /// Returns what the entries in the tables require of the programs of a port.
     pub(super) fn features_at(&self, slot: u8) -> Features {
         let entries = self.entries.iter().filter(|(key, _)| key.port() == slot);
-        let features = entries.map(|(key, entry)| self.features_of(key, &entry.does));
+        let features = entries.map(|(key, entry)| self.features_of_entry(key, entry));
         features.fold(Features::NONE, Features::bitor)
     }
 
@@ -37,15 +44,40 @@ impl Plane {
     fn features(&self) -> PortFeatures {
         let mut ports = PortFeatures::new();
         for (key, entry) in &self.entries {
-            self.require(&mut ports, key, &entry.does);
+            require(&mut ports, key.port(), self.features_of_entry(key, entry));
         }
         ports
     }
 
-    /// Adds what an entry requires.
-    pub(super) fn require(&self, ports: &mut PortFeatures, key: &Key, does: &MemberActions) {
-        let features = ports.entry(key.port()).or_insert(Features::NONE);
-        *features = *features | self.features_of(key, does);
+    /// Returns what a change of a key requires, before and after: `does` is its new entry, if it is not removed.
+    pub(super) fn require_change(
+        &self,
+        ports: &mut PortFeatures,
+        key: &Key,
+        does: Option<&MemberActions>,
+    ) {
+        // Constants of its member would be wrong at once.
+        let features = does.map_or(Features::NONE, |does| self.features_of(key, does));
+        require(ports, key.port(), features | Features::of_member(None));
+    }
+
+    /// Returns what an entry requires, and its member.
+    fn features_of_entry(&self, key: &Key, entry: &Entry) -> Features {
+        let features = self.features_of(key, &entry.does);
+        let split = self.tables.splits.get(entry.does.split);
+        let (uses, tag) = (features.bits(), u32::from(split.tag));
+        let is_usual = [(c::USES_TO_GENERATE, c::TAG_PUSH), (c::USES_TO_ELIMINATE, c::TAG_POP)]
+            .contains(&(uses, tag));
+        let only = match (key, entry.does.state) {
+            (Key::L2(key), State::Generator(state) | State::Recovery(state)) if is_usual => {
+                let is_group = split.count > 1;
+                let target = if is_group { split.group } else { split.port.into() };
+                let (address, member) = (key.address, entry.slot);
+                Some(OnlyMember { address, member, state, uses, target, is_group })
+            }
+            _ => None,
+        };
+        features | Features::of_member(only)
     }
 
     /// Returns what an entry requires.
@@ -72,7 +104,8 @@ impl Plane {
     pub(super) fn narrow(&mut self) -> Result<()> {
         let used = self.features();
         // Without streams at the port, no stream is any faster.
-        self.replace(|slot, loaded| used.get(&slot).copied().unwrap_or(loaded))
+        let without = |loaded| loaded | Features::of_member(None);
+        self.replace(|slot, loaded| used.get(&slot).copied().unwrap_or(without(loaded)))
     }
 
     /// Loads programs for all features, the largest ones.

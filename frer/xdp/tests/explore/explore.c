@@ -29,7 +29,9 @@
 #define MAX_LOG	    96
 #define TIMEOUT	    10
 
-#define RECOVER_GLOBAL static
+#define RECOVER_GLOBAL	    static
+#define likely(condition)   (condition)
+#define unlikely(condition) (condition)
 
 struct recovery {
 	struct frer_recovery *r;
@@ -217,7 +219,7 @@ static bool perform(const struct operation *o)
 	}
 	for (;;) {
 		head = recover_load(&f.r->head);
-		if (restart(0, head))
+		if (restart(0, head, AT_ONCE))
 			return true;
 	}
 }
@@ -268,12 +270,13 @@ struct end {
 static struct end end_of(const struct world *w)
 {
 	struct recovery f = {(struct frer_recovery *)&w->r};
-	__u64 head = w->r.head, distance_now = 0, early_now = 0;
+	__u64 head, distance_now = 0, early_now = 0;
 	const struct frer_recovery_record *record = &w->record;
 	struct tally tally;
 	struct end end = {};
 
 	running = NULL;
+	head = newest_head(&f, w->r.head);
 	tally = tally_window(&f, head);
 	for (__u32 c = 0; c < cpu_count; c++)
 		for (__u32 i = 0; i < packets; i++)
@@ -558,7 +561,7 @@ static void start(void)
 	if (with_timeout)
 		for (__u32 c = 0; c < cpu_count; c++)
 			for (__u32 i = random_below(packets); i < packets; i++)
-				operations[c][i].now = now + TIMEOUT + random_below(2);
+				operations[c][i].now = now + TIMEOUT - 1 + random_below(3);
 	if (with_reset)
 		operations[cpu_count - 1][random_below(packets)].kind = RESET;
 }
