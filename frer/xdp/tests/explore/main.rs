@@ -151,7 +151,7 @@ const MISTAKES: [(&str, &str, &str); 13] = [
     (
         "a timeout is decided without a mark in the head",
         "touched(head) | FRER_HEAD_EXPIRING",
-        "head",
+        "(head | 0)",
     ),
     (
         "the usual path takes any number ahead",
