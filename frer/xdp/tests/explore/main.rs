@@ -161,7 +161,7 @@ const MISTAKES: [(&str, &str, &str); 13] = [
     (
         "RecovSeqNum is that of the head",
         "return at ? advanced(head, recover_load(at)) : head;",
-        "return head;",
+        "return at && 0 ? advanced(head, recover_load(at)) : head;",
     ),
     (
         "the first number is not recorded",
