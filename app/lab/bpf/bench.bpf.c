@@ -195,7 +195,7 @@ static __always_inline bool is_stream(const void *data)
 	return *(__u32 *)h->destination == *(__u32 *)state.destination &&
 	       *(__u16 *)(h->destination + 4) == *(__u16 *)(state.destination + 4) &&
 	       h->vlan == bpf_htons(ETHERTYPE_VLAN) &&
-	       (h->tci & bpf_htons(0xfff)) == bpf_htons(100);
+	       (h->tci & bpf_htons(0xfff)) == bpf_htons(state.vid);
 }
 
 /* On node A's port to the talker. */

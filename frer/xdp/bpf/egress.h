@@ -263,7 +263,6 @@ struct replication {
 	__u8 port;
 };
 
-/* Find the replication of a member, before anything is done with its frame. */
 static __always_inline bool find_target(struct replication *r, bool several, __u32 target)
 {
 	r->port = target;
@@ -271,6 +270,7 @@ static __always_inline bool find_target(struct replication *r, bool several, __u
 	return !several || r->group;
 }
 
+/* Find the replication of a member with this word. */
 static __always_inline bool find_replication(__u64 functions, struct replication *r)
 {
 	__u32 target = functions >> FRER_FUNCTIONS_TARGET;

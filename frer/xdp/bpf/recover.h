@@ -7,7 +7,7 @@
  * that record the numbers seen (abi/frer.h). A packet claims its number in the ring, then commits
  * the claim on the head. The usual packet, the next one of the head's epoch, needs no commit if the
  * head has not changed: RecovSeqNum follows from the ring. Lost numbers are not counted: they
- *follow from head and ring.
+ * follow from head and ring.
  *
  * This file is compiled twice: into the programs, and into the explorer (tests/explore), which runs
  * all interleavings of these accesses. The includer provides

@@ -29,8 +29,10 @@ enum Only {
 /// The member of a layer 2 key that is the only one of its port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OnlyMember {
-    /// The address of the key, as in `frer_l2_key`.
-    pub(crate) address: u64,
+    /// Destination of its frames, its first octet lowest.
+    pub(crate) destination: u64,
+    /// VLAN ID of its frames.
+    pub(crate) vid: u16,
     /// Slot of the member.
     pub(crate) member: u32,
     /// Slot of its generator or recovery function.
@@ -41,6 +43,19 @@ pub(crate) struct OnlyMember {
     pub(crate) target: u32,
     /// Whether it has several egress ports.
     pub(crate) is_group: bool,
+}
+
+impl OnlyMember {
+    /// The constants of a program without an only member.
+    pub(crate) const NONE: Self = Self {
+        destination: 0,
+        vid: 0,
+        member: c::NONE,
+        state: 0,
+        uses: 0,
+        target: 0,
+        is_group: false,
+    };
 }
 
 /// Lines of the index with keys of a port. A single one is searched first; this is not required of any program.
@@ -169,8 +184,7 @@ mod tests {
 
     const SHAPE: Features = Features { shape: 3, ..Features::NONE };
     const OTHER: Features = Features { shape: 4, ..Features::NONE };
-    const ONLY_MEMBER: OnlyMember =
-        OnlyMember { address: 1, member: 2, state: 3, uses: 4, target: 5, is_group: false };
+    const ONLY_MEMBER: OnlyMember = OnlyMember { member: 2, state: 3, ..OnlyMember::NONE };
     const ONLY: Features = Features { only: Only::One(ONLY_MEMBER), ..Features::NONE };
 
     #[test]

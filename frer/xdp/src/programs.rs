@@ -13,7 +13,7 @@ use onbeat_frer::spec::MAX_EGRESS;
 use crate::abi::constants as c;
 use crate::abi::frer_request;
 use crate::error::{Context, Error, Result};
-use crate::features::Features;
+use crate::features::{Features, OnlyMember};
 use crate::pin::PinDirectory;
 
 onbeat_bpf::bpf_skeleton!(frer_skeleton, "frer.skel.rs");
@@ -247,13 +247,7 @@ impl Instance {
             .expect("the last one serves all");
         // It has all functions of the program.
         let only = features.only().filter(|only| only.uses == served.bits());
-        let (vid, destination) =
-            only.map_or((0, 0), |only| (only.address >> 48, only.address & 0xffff_ffff_ffff));
-        let vid = (vid as u16 & !(c::KEY as u16)).to_be_bytes();
-        let only_member = only.map_or(c::NONE, |only| only.member);
-        let only_state = only.map_or(0, |only| only.state);
-        let only_target = only.map_or(0, |only| only.target);
-        let only_group = only.is_some_and(|only| only.is_group);
+        let only = only.unwrap_or(OnlyMember::NONE);
         let object = maps.load(bpf_object!("frer.bpf.o"), "the programs of a port", |object| {
             object.set_constants(&[
                 (offset_of!(rodata, port), &[port]),
@@ -263,12 +257,12 @@ impl Instance {
                 (offset_of!(rodata, features), &features.bits().to_ne_bytes()),
                 (offset_of!(rodata, l2_shape), &features.shape().to_ne_bytes()),
                 (offset_of!(rodata, port_line), &features.line().to_ne_bytes()),
-                (offset_of!(rodata, only_member), &only_member.to_ne_bytes()),
-                (offset_of!(rodata, only_state), &only_state.to_ne_bytes()),
-                (offset_of!(rodata, only_target), &only_target.to_ne_bytes()),
-                (offset_of!(rodata, only_group), &[only_group.into()]),
-                (offset_of!(rodata, only_destination), &destination.to_ne_bytes()),
-                (offset_of!(rodata, only_vid), &vid),
+                (offset_of!(rodata, only_member), &only.member.to_ne_bytes()),
+                (offset_of!(rodata, only_state), &only.state.to_ne_bytes()),
+                (offset_of!(rodata, only_target), &only.target.to_ne_bytes()),
+                (offset_of!(rodata, only_group), &[only.is_group.into()]),
+                (offset_of!(rodata, only_destination), &only.destination.to_ne_bytes()),
+                (offset_of!(rodata, only_vid), &only.vid.to_be_bytes()),
                 (offset_of!(rodata, tick_ns), &tick_ns().to_ne_bytes()),
             ]);
             if !test_clock {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 
 use super::index::IndexSlot;
-use super::{Plane, RetiredItem, Tables};
+use super::{Plane, RetiredItem, Tables, splits};
 use crate::abi::*;
 use crate::compile::{Key, MatchedMember, State};
 use crate::error::Result;
@@ -48,14 +48,11 @@ impl MemberActions {
             self.split <= constants::FUNCTIONS_SLOT && individual <= constants::FUNCTIONS_SLOT
         );
         let word = u64::from(individual) << constants::FUNCTIONS_INDIVIDUAL | u64::from(self.split);
-        let (several, target) = match split.count {
-            1 => (0, split.port.into()),
-            _ => (constants::FUNCTIONS_GROUP, split.group),
-        };
+        let (is_group, target) = splits::target(split);
         match u16::try_from(target) {
             Ok(target) if split.flags == 0 => {
                 word | constants::FUNCTIONS_DIRECT
-                    | several
+                    | if is_group { constants::FUNCTIONS_GROUP } else { 0 }
                     | u64::from(split.tag) << constants::FUNCTIONS_TAG
                     | u64::from(target) << constants::FUNCTIONS_TARGET
             }

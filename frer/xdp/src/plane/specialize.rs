@@ -6,8 +6,9 @@ use std::ops::BitOr;
 use std::os::fd::AsFd;
 
 use super::entries::{Entry, MemberActions};
-use super::{Plane, Port, index};
+use super::{Plane, Port, index, splits};
 use crate::abi::constants as c;
+use crate::abi::frer_split;
 use crate::compile::{Key, State};
 use crate::error::{Context, Result};
 use crate::features::{Features, OnlyMember};
@@ -57,33 +58,34 @@ impl Plane {
         does: Option<&MemberActions>,
     ) {
         // Constants of its member would be wrong at once.
-        let features = does.map_or(Features::NONE, |does| self.features_of(key, does));
+        let features = does.map_or(Features::NONE, |does| {
+            self.features_of(key, does, &self.tables.splits.get(does.split))
+        });
         require(ports, key.port(), features | Features::of_member(None));
     }
 
     /// Returns what an entry requires, and its member.
     fn features_of_entry(&self, key: &Key, entry: &Entry) -> Features {
-        let features = self.features_of(key, &entry.does);
         let split = self.tables.splits.get(entry.does.split);
+        let features = self.features_of(key, &entry.does, &split);
         let (uses, tag) = (features.bits(), u32::from(split.tag));
         let is_usual = [(c::USES_TO_GENERATE, c::TAG_PUSH), (c::USES_TO_ELIMINATE, c::TAG_POP)]
             .contains(&(uses, tag));
         let only = match (key, entry.does.state) {
-            (Key::L2(key), State::Generator(state) | State::Recovery(state)) if is_usual => {
-                let is_group = split.count > 1;
-                let target = if is_group { split.group } else { split.port.into() };
-                let (address, member) = (key.address, entry.slot);
-                Some(OnlyMember { address, member, state, uses, target, is_group })
+            (Key::L2(l2), State::Generator(state) | State::Recovery(state)) if is_usual => {
+                let (is_group, target) = splits::target(&split);
+                let (destination, vid) = (l2.address & 0xffff_ffff_ffff, key.vid());
+                let member = entry.slot;
+                Some(OnlyMember { destination, vid, member, state, uses, target, is_group })
             }
             _ => None,
         };
         features | Features::of_member(only)
     }
 
-    /// Returns what an entry requires.
-    fn features_of(&self, key: &Key, does: &MemberActions) -> Features {
-        let split = self.tables.splits.get(does.split);
-        let functions = Features::of_functions(does.state, does.individual, &split);
+    /// Returns what an entry requires; `split`: the content of its split.
+    fn features_of(&self, key: &Key, does: &MemberActions, split: &frer_split) -> Features {
+        let functions = Features::of_functions(does.state, does.individual, split);
         let place = match key {
             Key::L2(key) => self.tables.l2().find(key),
             Key::Ip(_) | Key::Mask(_) => None,

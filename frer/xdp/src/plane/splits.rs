@@ -70,6 +70,14 @@ impl Splits {
     }
 }
 
+/// Returns where the frames of a split are sent: whether to a group, and its slot or that of the only port.
+pub(super) fn target(split: &frer_split) -> (bool, u32) {
+    match split.count {
+        1 => (false, split.port.into()),
+        _ => (true, split.group),
+    }
+}
+
 fn full(stream: &str, what: &'static str, capacity: u32) -> Error {
     Error::Full { stream: stream.to_string(), what, capacity }
 }

@@ -20,6 +20,7 @@ use super::programs::Programs;
 use super::redirect::{Redirect, RedirectChain};
 use super::throughput::ThroughputBed;
 use super::{Options, Source};
+use crate::rounds::{Variant, pair};
 use crate::{Error, Result};
 
 /// Frames per second of FRER with this number of paths and streams and frames of this source, and of
@@ -171,29 +172,25 @@ fn throughput(
             redirects.set(Redirect::Nothing, bed.programs)?;
             alone.rates.push(bed.measure(&mut redirects.chain, 1, source)?);
             measuring("specialized programs", source);
-            let mut of = |redirect| {
+            alone.specialized.push(pair(round, |variant| {
+                let redirect = match variant {
+                    Variant::Subject => Redirect::Specialized,
+                    Variant::Reference => Redirect::TwoPaths,
+                };
                 redirects.set(redirect, bed.programs)?;
                 bed.measure(&mut redirects.chain, 1, source)
-            };
-            alone.specialized.push(if round % 2 == 0 {
-                let limit = of(Redirect::TwoPaths)?;
-                (of(Redirect::Specialized)?, limit)
-            } else {
-                (of(Redirect::Specialized)?, of(Redirect::TwoPaths)?)
-            });
+            })?);
             for (case, frer) in cases.iter_mut().zip(protected.iter_mut()) {
                 let (paths, streams) = (case.paths, case.streams);
                 measuring(&title(paths, streams), source);
                 redirects.set(limit(paths), bed.programs)?;
-                // The order alternates.
-                let pair = if round % 2 == 0 {
-                    let limit = bed.measure(&mut redirects.chain, streams, source)?;
-                    (bed.measure(&mut frer.chain, streams, source)?, limit)
-                } else {
-                    let frer = bed.measure(&mut frer.chain, streams, source)?;
-                    (frer, bed.measure(&mut redirects.chain, streams, source)?)
-                };
-                case.pairs.push(pair);
+                case.pairs.push(pair(round, |variant| {
+                    let chain = match variant {
+                        Variant::Subject => &mut frer.chain,
+                        Variant::Reference => &mut redirects.chain,
+                    };
+                    bed.measure(chain, streams, source)
+                })?);
             }
         }
     }

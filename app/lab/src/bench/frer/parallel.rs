@@ -20,6 +20,7 @@ use super::super::frer_chain::{FrerNodeCounters, ProtectedChain};
 use super::super::programs::{FrameProgram, Programs};
 use super::super::redirect::{Redirect, RedirectChain};
 use super::super::throughput::BOUND;
+use crate::rounds::{Variant, pair};
 use crate::{Error, Result};
 
 /// Streams: one for each CPU, and one for both.
@@ -164,15 +165,13 @@ pub(in crate::bench) fn measure(
         for (number, case) in cases.iter_mut().enumerate() {
             let chain = if number == 0 { &mut redirects.chain } else { &mut frer.chain };
             let both: &[u32] = if number == 2 { &[SHARED, SHARED] } else { &[0, 1] };
-            let mut rate = |streams: &[u32]| sources.measure(chain, &sinks, streams);
-            // The order alternates.
-            let pair = if round % 2 == 0 {
-                let one = rate(&both[..1])?;
-                (rate(both)?, one)
-            } else {
-                (rate(both)?, rate(&both[..1])?)
-            };
-            case.pairs.push(pair);
+            case.pairs.push(pair(round, |variant| {
+                let streams = match variant {
+                    Variant::Subject => both,
+                    Variant::Reference => &both[..1],
+                };
+                sources.measure(chain, &sinks, streams)
+            })?);
         }
     }
     let account = |chain: &Chain, streams, counted| {

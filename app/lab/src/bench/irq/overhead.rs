@@ -13,6 +13,7 @@ use super::flow::{BATCH, Flow, PacketKind};
 use super::ledger::Ledger;
 use super::rig::{Cable, Rig};
 use crate::Result;
+use crate::rounds::{Variant, pair};
 
 /// A receive mode.
 #[derive(Debug)]
@@ -56,15 +57,10 @@ pub(super) fn measure(
         for round in 0..options.rounds {
             progress
                 .update(|| format!("overhead, {name}, round {} of {}", round + 1, options.rounds));
-            // The order alternates.
-            let pair = if round % 2 == 0 {
-                let without = bed.rate(options)?.0;
-                (bed.rate_with(&mut ledger, options)?, without)
-            } else {
-                let with = bed.rate_with(&mut ledger, options)?;
-                (with, bed.rate(options)?.0)
-            };
-            rounds.push(pair);
+            rounds.push(pair(round, |variant| match variant {
+                Variant::Subject => bed.rate_with(&mut ledger, options),
+                Variant::Reference => Ok(bed.rate(options)?.0),
+            })?);
         }
         let programs = bed.programs(&mut ledger, options)?;
         cases.push(OverheadCase { name, rounds, programs });

@@ -28,6 +28,7 @@ use super::programs::Programs;
 use super::throughput::ThroughputBed;
 use super::{Options, Source};
 use crate::Result;
+use crate::rounds::{Variant, pair};
 
 /// Frames per second of FRER, and of its limit measured directly before or after, per round.
 #[derive(Debug)]
@@ -149,17 +150,13 @@ fn throughput(
             let title = title(case.paths, case.streams);
             progress.update(|| format!("round {} of {rounds}: {backend}: {title}", round + 1));
             let limit = &mut bare[case.paths - 1];
-            let mut measure = |nodes: &mut dyn ChainNodes| {
+            case.pairs.push(pair(round, |variant| {
+                let nodes: &mut dyn ChainNodes = match variant {
+                    Variant::Subject => frer,
+                    Variant::Reference => limit,
+                };
                 bed.measure(nodes.chain(), case.streams, Source::Socket)
-            };
-            // The order alternates.
-            let pair = if round % 2 == 0 {
-                let limit = measure(limit)?;
-                (measure(frer)?, limit)
-            } else {
-                (measure(frer)?, measure(limit)?)
-            };
-            case.pairs.push(pair);
+            })?);
         }
     }
     Ok(cases)
