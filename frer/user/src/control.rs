@@ -10,6 +10,7 @@ use onbeat_frer::plane::Plane;
 use onbeat_frer::spec::{MAX_PORTS, PortId};
 use onbeat_link::raw::{Clock, Pool};
 
+use crate::lanes::Lanes;
 use crate::port::{Input, Output, Port};
 use crate::{Error, QUEUE_FRAMES, Result, Traffic};
 
@@ -24,6 +25,7 @@ pub struct ThreadState {
     pub(crate) latest_ns: u64,
     pub(crate) inputs: Vec<Option<Input>>,
     pub(crate) outputs: Vec<Option<Output>>,
+    pub(crate) lanes: Lanes,
     /// By port number: traffic of former interfaces of the port, and frames to send while it had none.
     pub(crate) former: Vec<Traffic>,
     /// Memory for frames of AF_XDP ports.
@@ -40,6 +42,7 @@ impl ThreadState {
             latest_ns: 0,
             inputs: Vec::new(),
             outputs: Vec::new(),
+            lanes: Lanes::default(),
             former: vec![Traffic::default(); MAX_PORTS],
             pool: None,
             level: 0,
@@ -97,8 +100,12 @@ impl ThreadState {
             std::mem::replace(&mut self.inputs[index], input),
             std::mem::replace(&mut self.outputs[index], output),
         );
+        self.lanes.reserve(self.inputs.iter().flatten().map(Input::queues).sum());
         self.share();
-        let (Some(input), Some(output)) = before else { return None };
+        let (Some(mut input), Some(output)) = before else { return None };
+        if let (Input::Xsk(input), Some(pool)) = (&mut input, &mut self.pool) {
+            input.release(pool);
+        }
         Some(Port { input, output })
     }
 
@@ -106,7 +113,7 @@ impl ThreadState {
     /// transmission.
     fn share(&mut self) {
         let Some(pool) = &self.pool else { return };
-        let queues: usize = self.inputs.iter().flatten().map(Input::queues).sum();
+        let queues: usize = self.inputs.iter().flatten().map(Input::lent_queues).sum();
         let share = pool.umem().chunks() / 2 / queues.max(1) as u32;
         self.level = share.clamp(1, QUEUE_FRAMES);
         self.refill();

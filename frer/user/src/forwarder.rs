@@ -5,12 +5,13 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
-use onbeat_frer::plane::{Disposition, FrameIdentity, Plane, Replica};
+use onbeat_frer::plane::{Disposition, Plane, Replica};
 use onbeat_frer::spec::PortId;
-use onbeat_link::raw::{BATCH, Clock, Pool};
+use onbeat_link::raw::{Clock, Pool};
 use onbeat_wire::edit::EditedFrame;
 
 use crate::control::{self, Control, Requests, ThreadState};
+use crate::lanes::{Lanes, Run};
 use crate::port::{Input, Output, PacketInput, XskInput};
 use crate::{Error, Result, Traffic};
 
@@ -116,23 +117,32 @@ impl Forwarding {
         }
     }
 
-    /// Forwards up to one batch of each port; returns the number of frames.
+    /// Forwards up to one batch of each queue, in the order of arrival; returns the number of frames.
     fn round(&mut self) -> usize {
-        let ThreadState { plane, inputs, outputs, former, pool, level, latest_ns, .. } =
+        let ThreadState { plane, inputs, outputs, lanes, former, pool, level, latest_ns, .. } =
             &mut self.inside;
+        find(plane, inputs, pool.as_mut(), lanes);
         let outputs = &mut Outputs { ports: outputs, former };
-        let mut times = Times { clock: Clock::read(), latest_ns };
         let mut frames = 0;
-        for (port, input) in (0..).map(PortId).zip(inputs) {
-            frames += match (input, &mut *pool) {
+        while let Some(run) = lanes.next_run() {
+            frames += run.arrivals.len();
+            *latest_ns = run.arrivals.iter().copied().fold(*latest_ns, u64::max);
+            match (inputs[usize::from(run.port.0)].as_mut(), &mut *pool) {
                 (Some(Input::Packet(input)), pool) => {
-                    copies(plane, input, port, outputs, pool.as_mut(), &mut times)
+                    forward_copies(plane, input, &run, outputs, pool.as_mut());
                 }
                 (Some(Input::Xsk(input)), Some(pool)) => {
-                    originals(plane, input, port, outputs, (pool, *level), &mut times)
+                    forward_originals(plane, input, &run, outputs, pool);
                 }
-                (Some(Input::Xsk(_)), None) | (None, _) => 0,
-            };
+                (Some(Input::Xsk(_)), None) | (None, _) => {}
+            }
+        }
+        for lane in lanes.iter() {
+            match (inputs[usize::from(lane.port.0)].as_mut(), &mut *pool) {
+                (Some(Input::Packet(input)), _) => input.release(lane.decided()),
+                (Some(Input::Xsk(input)), Some(pool)) => input.refill(lane.queue, pool, *level),
+                (Some(Input::Xsk(_)), None) | (None, _) => {}
+            }
         }
         if frames > 0 {
             outputs.ports.iter_mut().flatten().for_each(|output| output.flush(pool.as_mut()));
@@ -168,40 +178,63 @@ impl Forwarding {
     }
 }
 
-/// Arrival times of frames. The processing time would be wrong: after a delay of this thread, timeouts would
+/// Finds the oldest frames of all queues, and identifies them.
+///
+/// They have their arrival times. The processing time would be wrong: after a delay of this thread, timeouts would
 /// expire that the waiting frames prevent, and duplicates would be accepted as first replicas.
-struct Times<'a> {
-    clock: Clock,
-    latest_ns: &'a mut u64,
-}
-
-impl Times<'_> {
-    /// Records the arrival time of a frame before its decision.
-    fn note(&mut self, at_ns: u64) -> u64 {
-        *self.latest_ns = at_ns.max(*self.latest_ns);
-        at_ns
+fn find(
+    plane: &Plane,
+    inputs: &mut [Option<Input>],
+    mut pool: Option<&mut Pool>,
+    lanes: &mut Lanes,
+) {
+    let clock = Clock::read();
+    lanes.clear();
+    for (port, input) in (0..).map(PortId).zip(inputs) {
+        match (input, pool.as_deref_mut()) {
+            (Some(Input::Packet(PacketInput { receiver, .. })), _) => {
+                if receiver.look() > 0 {
+                    let identities = lanes.add(port, 0, receiver.arrivals(clock));
+                    // An incomplete frame is looked up as an empty one, which matches no stream.
+                    let frames = receiver.iter().map(Option::unwrap_or_default);
+                    plane.identify_all(port, frames, identities);
+                }
+            }
+            (Some(Input::Xsk(input)), Some(pool)) => {
+                for queue in 0..input.queues.len() {
+                    input.take(queue, pool);
+                    let (frames, umem) = (&input.queues[queue].frames, &input.umem);
+                    if frames.is_empty() {
+                        continue;
+                    }
+                    let stamps = frames.iter().map(|frame| umem.leading_metadata(frame));
+                    let arrivals = stamps.map(|stamp| clock.arrival(stamp));
+                    let identities = lanes.add(port, queue, arrivals);
+                    let frames = frames.iter().map(|frame| umem.octets(frame));
+                    plane.identify_all(port, frames, identities);
+                }
+            }
+            (Some(Input::Xsk(_)), None) | (None, _) => {}
+        }
     }
 }
 
 /// Forwards frames of which a packet socket received copies.
-fn copies(
+fn forward_copies(
     plane: &mut Plane,
     input: &mut PacketInput,
-    port: PortId,
+    run: &Run<'_>,
     outputs: &mut Outputs<'_>,
     mut pool: Option<&mut Pool>,
-    times: &mut Times<'_>,
-) -> usize {
-    let frames = input.frames();
-    let mut identities = [FrameIdentity::default(); BATCH];
-    // An incomplete frame is looked up as an empty one, which matches no stream.
-    plane.identify_all(port, frames.iter().map(Option::unwrap_or_default), &mut identities);
-    let arrivals = frames.arrivals(times.clock);
-    for ((identity, octets), at_ns) in identities.into_iter().zip(frames.iter()).zip(arrivals) {
-        let at_ns = times.note(at_ns);
+) {
+    let PacketInput { receiver, too_long, .. } = input;
+    for ((ahead, identity), at_ns) in (run.first..).zip(run.identities).zip(run.arrivals) {
         // An incomplete frame cannot be sent.
-        let Some(octets) = octets else { continue };
-        let Disposition::Sent(replicas) = plane.decide(port, identity, at_ns, octets) else {
+        let Some(octets) = receiver.octets(ahead) else {
+            *too_long += 1;
+            continue;
+        };
+        let Disposition::Sent(replicas) = plane.decide(run.port, *identity, *at_ns, octets) else {
             continue;
         };
         for replica in replicas {
@@ -210,58 +243,44 @@ fn copies(
             output.push(&parts.head, parts.rest, pool.as_deref_mut());
         }
     }
-    frames.len()
 }
 
 /// Forwards frames in memory shared with the kernel: the last replica is the frame itself.
-fn originals(
+fn forward_originals(
     plane: &mut Plane,
     input: &mut XskInput,
-    port: PortId,
+    run: &Run<'_>,
     outputs: &mut Outputs<'_>,
-    (pool, level): (&mut Pool, u32),
-    times: &mut Times<'_>,
-) -> usize {
-    let mut frames = 0;
-    for queue in 0..input.queues() {
-        input.take(queue, pool);
-        let XskInput { batch, umem, .. } = &mut *input;
-        if batch.is_empty() {
-            continue;
-        }
-        frames += batch.len();
-        let mut identities = [FrameIdentity::default(); BATCH];
-        plane.identify_all(port, batch.iter().map(|frame| umem.octets(frame)), &mut identities);
-        for (mut frame, identity) in batch.drain(..).zip(identities) {
-            let at_ns = times.note(times.clock.arrival(umem.leading_metadata(&frame)));
-            let octets = umem.octets(&frame);
-            let mut last: Option<Replica<'_>> = None;
-            if let Disposition::Sent(replicas) = plane.decide(port, identity, at_ns, octets) {
-                for replica in replicas {
-                    if outputs.of(replica.port).is_none() {
-                        continue;
-                    }
-                    if let Some(before) = last.replace(replica) {
-                        copy(outputs, &before, pool);
-                    }
+    pool: &mut Pool,
+) {
+    let XskInput { queues, umem, .. } = input;
+    let frames = queues[run.queue].frames.drain(..run.identities.len());
+    for ((mut frame, identity), at_ns) in frames.zip(run.identities).zip(run.arrivals) {
+        let octets = umem.octets(&frame);
+        let mut last: Option<Replica<'_>> = None;
+        if let Disposition::Sent(replicas) = plane.decide(run.port, *identity, *at_ns, octets) {
+            for replica in replicas {
+                if outputs.of(replica.port).is_none() {
+                    continue;
                 }
-            }
-            match last.and_then(|last| Some((last.parts(), outputs.of(last.port)?))) {
-                None => pool.give(frame),
-                Some((parts, Output::Packet(sender))) => {
-                    sender.push(&parts.head, parts.rest);
-                    pool.give(frame);
-                }
-                Some((EditedFrame { head, rest }, Output::Xsk(sender))) => {
-                    let replaced = octets.len() - rest.len();
-                    umem.replace_head(&mut frame, replaced, &head);
-                    sender.push(frame, pool);
+                if let Some(before) = last.replace(replica) {
+                    copy(outputs, &before, pool);
                 }
             }
         }
-        input.refill(queue, pool, level);
+        match last.and_then(|last| Some((last.parts(), outputs.of(last.port)?))) {
+            None => pool.give(frame),
+            Some((parts, Output::Packet(sender))) => {
+                sender.push(&parts.head, parts.rest);
+                pool.give(frame);
+            }
+            Some((EditedFrame { head, rest }, Output::Xsk(sender))) => {
+                let replaced = octets.len() - rest.len();
+                umem.replace_head(&mut frame, replaced, &head);
+                sender.push(frame, pool);
+            }
+        }
     }
-    frames
 }
 
 fn copy(outputs: &mut Outputs<'_>, replica: &Replica<'_>, pool: &mut Pool) {

@@ -22,6 +22,7 @@
 mod control;
 mod error;
 mod forwarder;
+mod lanes;
 mod plane;
 mod port;
 

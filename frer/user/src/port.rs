@@ -1,10 +1,11 @@
 //! An interface for receiving and sending frames.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use onbeat_link::raw::{
-    BATCH, ClosedSocket, Frame, FrameBatch, PacketReceiver, PacketSender, Pool, Umem, XskReceiver,
-    XskSender, XskSocket,
+    BATCH, ClosedSocket, Frame, PacketReceiver, PacketSender, Pool, Umem, XskReceiver, XskSender,
+    XskSocket,
 };
 use onbeat_netdev::{Handle, Namespace};
 
@@ -57,7 +58,7 @@ impl Port {
         let link = Handle::in_namespace(namespace)
             .and_then(|handle| handle.link(interface))
             .map_err(|source| error(source.into()))?;
-        let mut receivers = Vec::new();
+        let mut queues = Vec::new();
         let mut closed = Vec::new();
         let mut copies = CopyMode::None;
         let mut output = None;
@@ -70,13 +71,12 @@ impl Port {
             }
             closed.push(socket.closed(namespace));
             let (receiver, sender) = socket.split();
-            receivers.push(receiver);
+            queues.push(XskQueue { receiver, frames: VecDeque::with_capacity(BATCH) });
             // One queue is sufficient for sending, and preserves the order of frames.
             output.get_or_insert(sender);
         }
         let output = output.expect("an interface has a queue");
-        let (batch, umem) = (Vec::with_capacity(BATCH), umem.clone());
-        let input = XskInput { receivers, batch, umem, copies, closed, received: 0 };
+        let input = XskInput { queues, umem: umem.clone(), copies, closed, received: 0 };
         Ok(Self { input: Input::Xsk(input), output: Output::Xsk(output) })
     }
 
@@ -92,8 +92,8 @@ impl Port {
     pub(crate) fn close(self) -> Vec<u32> {
         match self.input {
             Input::Packet(_) => Vec::new(),
-            Input::Xsk(XskInput { receivers, closed, .. }) => {
-                drop((receivers, self.output));
+            Input::Xsk(XskInput { queues, closed, .. }) => {
+                drop((queues, self.output));
                 closed
                     .into_iter()
                     .filter(ClosedSocket::is_released)
@@ -114,17 +114,15 @@ pub(crate) enum Input {
 /// Receives copies of frames.
 #[derive(Debug)]
 pub(crate) struct PacketInput {
-    receiver: PacketReceiver,
+    pub(crate) receiver: PacketReceiver,
     received: u64,
-    too_long: u64,
+    pub(crate) too_long: u64,
 }
 
 /// Receives frames that an XDP program redirects.
 #[derive(Debug)]
 pub(crate) struct XskInput {
-    receivers: Vec<XskReceiver>,
-    /// Received frames: kept, so that receiving allocates no memory.
-    pub(crate) batch: Vec<Frame>,
+    pub(crate) queues: Vec<XskQueue>,
     pub(crate) umem: Umem,
     copies: CopyMode,
     /// State of each socket that is needed after it is closed.
@@ -132,32 +130,46 @@ pub(crate) struct XskInput {
     received: u64,
 }
 
+/// A receive queue.
+#[derive(Debug)]
+pub(crate) struct XskQueue {
+    receiver: XskReceiver,
+    /// Frames taken from the queue, oldest first.
+    pub(crate) frames: VecDeque<Frame>,
+}
+
 impl PacketInput {
-    /// Returns the oldest received frames.
-    pub(crate) fn frames(&mut self) -> FrameBatch<'_> {
-        let frames = self.receiver.frames();
-        self.received += frames.len() as u64;
-        self.too_long += frames.iter().filter(Option::is_none).count() as u64;
-        frames
+    /// Releases the oldest `count` frames, which were decided.
+    pub(crate) fn release(&mut self, count: usize) {
+        self.receiver.release(count);
+        self.received += count as u64;
     }
 }
 
 impl XskInput {
-    /// Returns the number of receive queues.
-    pub(crate) fn queues(&self) -> usize {
-        self.receivers.len()
-    }
-
-    /// Takes the oldest frames received by a queue, at most [`BATCH`].
+    /// Takes the oldest frames of a queue, until there are [`BATCH`].
     pub(crate) fn take(&mut self, queue: usize, pool: &mut Pool) {
-        let frames = std::iter::from_fn(|| self.receivers[queue].frame(pool));
-        self.batch.extend(frames.take(BATCH));
-        self.received += self.batch.len() as u64;
+        let XskQueue { receiver, frames } = &mut self.queues[queue];
+        let room = BATCH - frames.len();
+        let before = frames.len();
+        frames.extend(std::iter::from_fn(|| receiver.frame(pool)).take(room));
+        self.received += (frames.len() - before) as u64;
     }
 
     /// Refills a queue for reception.
     pub(crate) fn refill(&mut self, queue: usize, pool: &mut Pool, level: u32) {
-        self.receivers[queue].refill(pool, level);
+        self.queues[queue].receiver.refill(pool, level);
+    }
+
+    /// Returns the memory of frames that were taken.
+    pub(crate) fn release(&mut self, pool: &mut Pool) {
+        self.queues.iter_mut().for_each(|queue| queue.frames.drain(..).for_each(|f| pool.give(f)));
+    }
+}
+
+impl XskQueue {
+    fn is_empty(&mut self) -> bool {
+        self.frames.is_empty() && self.receiver.is_empty()
     }
 }
 
@@ -166,7 +178,7 @@ impl Input {
     pub(crate) fn is_empty(&mut self) -> bool {
         match self {
             Self::Packet(input) => input.receiver.is_empty(),
-            Self::Xsk(input) => input.receivers.iter_mut().all(XskReceiver::is_empty),
+            Self::Xsk(input) => input.queues.iter_mut().all(XskQueue::is_empty),
         }
     }
 
@@ -179,26 +191,34 @@ impl Input {
                 no_room: receiver.drops()?,
                 ..Traffic::default()
             },
-            Self::Xsk(XskInput { receivers, received, .. }) => {
-                let drops = receivers.iter().map(XskReceiver::drops);
+            Self::Xsk(XskInput { queues, received, .. }) => {
+                let drops = queues.iter().map(|queue| queue.receiver.drops());
                 let no_room = drops.sum::<Result<u64, _>>()?;
                 Traffic { received: *received, no_room, ..Traffic::default() }
             }
         })
     }
 
-    /// Returns the number of queues that need memory of the pool.
+    /// Returns the number of queues.
     pub(crate) fn queues(&self) -> usize {
         match self {
+            Self::Packet(_) => 1,
+            Self::Xsk(_) => self.lent_queues(),
+        }
+    }
+
+    /// Returns the number of queues that need memory of the pool.
+    pub(crate) fn lent_queues(&self) -> usize {
+        match self {
             Self::Packet(_) => 0,
-            Self::Xsk(input) => input.queues(),
+            Self::Xsk(input) => input.queues.len(),
         }
     }
 
     /// Refills all queues for reception.
     pub(crate) fn refill(&mut self, pool: &mut Pool, level: u32) {
         if let Self::Xsk(input) = self {
-            (0..input.queues()).for_each(|queue| input.refill(queue, pool, level));
+            (0..input.queues.len()).for_each(|queue| input.refill(queue, pool, level));
         }
     }
 
@@ -215,10 +235,11 @@ impl Input {
     pub(crate) fn fds(&self) -> impl Iterator<Item = i32> {
         let (packet, xsk) = match self {
             Self::Packet(input) => (Some(&input.receiver), None),
-            Self::Xsk(input) => (None, Some(&input.receivers)),
+            Self::Xsk(input) => (None, Some(&input.queues)),
         };
         let packet = packet.into_iter().map(|receiver| receiver.as_fd().as_raw_fd());
-        packet.chain(xsk.into_iter().flatten().map(|receiver| receiver.as_fd().as_raw_fd()))
+        let xsk = xsk.into_iter().flatten().map(|queue| queue.receiver.as_fd().as_raw_fd());
+        packet.chain(xsk)
     }
 }
 

@@ -17,8 +17,8 @@ struct {
 } sockets SEC(".maps");
 
 /*
- * Write the arrival time before the frame if the driver has room for meta data: CLOCK_MONOTONIC,
- * with the resolution of a tick, as for timeouts.
+ * Write the arrival time before the frame if the driver has room for meta data: CLOCK_MONOTONIC.
+ * Not with the resolution of a tick: frames of several ports are decided in this order.
  */
 static __always_inline void stamp(struct xdp_md *ctx)
 {
@@ -28,7 +28,7 @@ static __always_inline void stamp(struct xdp_md *ctx)
 		return;
 	at = (void *)(long)ctx->data_meta;
 	if ((void *)(at + 1) <= (void *)(long)ctx->data)
-		*at = bpf_ktime_get_coarse_ns();
+		*at = bpf_ktime_get_ns();
 }
 
 SEC("xdp")

@@ -5,13 +5,12 @@
 //!                     a2 ---- b2
 //! ```
 
-use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    ALL, BOUND, DESTINATION, PortSockets, TAG, World, frame, listener, name, talker,
+    ALL, BOUND, DESTINATION, Node, PortSockets, TAG, World, frame, listener, name, talker,
 };
-use onbeat_frer::spec::PortId;
+use onbeat_frer::spec::{PortId, Recovery};
 use onbeat_frer_user::{Error, PollMode, Port, Unsent};
 use onbeat_link::raw::Umem;
 use onbeat_netdev::Namespace;
@@ -196,17 +195,14 @@ fn resets_over_a_stall(world: &World) -> Option<u64> {
     let before = resets();
     let mut last = Instant::now();
     let mut longest = Duration::ZERO;
-    let (go_on, waits) = channel::<()>();
-    let control = world.b.forwarder().control().clone();
-    let stalled = std::thread::spawn(move || control.run(move |_| waits.recv().is_err()));
-    for number in 1..=frames {
-        std::thread::sleep(GAP);
-        world.talker.send(&frame(DESTINATION, TAG, number, 100));
-        longest = longest.max(last.elapsed());
-        last = Instant::now();
-    }
-    drop(go_on);
-    assert!(stalled.join().unwrap().unwrap());
+    world.b.stalled(|| {
+        for number in 1..=frames {
+            std::thread::sleep(GAP);
+            world.talker.send(&frame(DESTINATION, TAG, number, 100));
+            longest = longest.max(last.elapsed());
+            last = Instant::now();
+        }
+    });
     for number in 1..=frames {
         let expected = frame(DESTINATION, TAG, number, 100);
         assert_eq!(world.listener.receive(BOUND), Some(expected));
@@ -240,26 +236,11 @@ fn frames_beyond_the_receive_queue_are_counted() {
     for by in ALL {
         let world = World::new(PollMode::Sleep, by);
         let control = world.a.forwarder().control();
-        let (blocked, release) = (channel(), channel::<()>());
-        let thread = {
-            let blocked = blocked.0;
-            let release = release.1;
-            let control = control.clone();
-            std::thread::spawn(move || {
-                control
-                    .run(move |_| {
-                        blocked.send(()).unwrap();
-                        release.recv().unwrap();
-                    })
-                    .unwrap();
-            })
-        };
-        blocked.1.recv().unwrap();
-        for number in 0..FRAMES as u32 {
-            world.send(&frame(DESTINATION, TAG, number, 200));
-        }
-        release.0.send(()).unwrap();
-        thread.join().unwrap();
+        world.a.stalled(|| {
+            for number in 0..FRAMES as u32 {
+                world.send(&frame(DESTINATION, TAG, number, 200));
+            }
+        });
         let deadline = Instant::now() + BOUND;
         loop {
             let traffic = control.run(|inside| inside.traffic(PortId(0))).unwrap();
@@ -271,5 +252,48 @@ fn frames_beyond_the_receive_queue_are_counted() {
             assert!(Instant::now() < deadline, "{by:?}: {traffic:?} of {FRAMES}");
             std::thread::yield_now();
         }
+    }
+}
+
+/// The forwarding thread stands still while the copies of more frames arrive than the history has: those of the second
+/// path are not older than the history when they are decided.
+#[test]
+fn a_backlog_is_decided_in_the_order_of_arrival() {
+    if !require_all(&NEEDED) {
+        return;
+    }
+    const FRAMES: u32 = 100;
+    for by in ALL {
+        let mut world = World::new(PollMode::Sleep, by);
+        let mut stream = listener(DESTINATION);
+        stream.recover = Some(Recovery::vector(8));
+        world.b.set(&stream);
+        let received = |node: &Node, port| {
+            let traffic = node.forwarder().control().run(move |inside| inside.traffic(port));
+            traffic.unwrap().unwrap().unwrap().received
+        };
+        world.b.stalled(|| {
+            for number in 0..FRAMES {
+                world.send(&frame(DESTINATION, TAG, number, 200));
+                // A sends both copies before the next frame arrives.
+                let deadline = Instant::now() + BOUND;
+                while received(&world.a, PortId(0)) <= number.into() {
+                    assert!(Instant::now() < deadline, "{by:?}: {number}");
+                }
+            }
+        });
+        for number in 0..FRAMES {
+            let expected = frame(DESTINATION, TAG, number, 200);
+            assert_eq!(world.listener.receive(BOUND), Some(expected), "{by:?}");
+        }
+        let ends = || {
+            let counters = world.b.read(&name(DESTINATION)).recovery.unwrap().counters;
+            (counters.passed, counters.discarded, counters.rogue)
+        };
+        let deadline = Instant::now() + BOUND;
+        while ends().1 < FRAMES.into() {
+            assert!(Instant::now() < deadline, "{by:?}: {:?}", ends());
+        }
+        assert_eq!(ends(), (FRAMES.into(), FRAMES.into(), 0), "{by:?}");
     }
 }

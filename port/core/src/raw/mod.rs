@@ -27,7 +27,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 pub use capture::{CaptureClock, CaptureOptions, CaptureSocket, CapturedFrame, StampPolicy};
 pub use clock::Clock;
-pub use packet::{FrameBatch, PacketReceiver};
+pub use packet::PacketReceiver;
 pub use sender::PacketSender;
 pub use stamping::NicStamps;
 pub use umem::{Frame, Pool, Umem};

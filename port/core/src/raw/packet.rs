@@ -23,8 +23,9 @@ pub struct PacketReceiver {
     places: RingSlots,
     /// The slot of the next frame.
     next: usize,
-    /// The extents of the present frames.
+    /// The extents of the frames found, and their number.
     extents: Box<[FrameExtent; BATCH]>,
+    present: usize,
     drops: u64,
     socket: PacketSocket,
 }
@@ -50,21 +51,63 @@ impl PacketReceiver {
             opened.map_err(failed(interface, "open a packet socket (requires CAP_NET_RAW)"))?;
         let (interface, extents) =
             (interface.to_owned(), Box::new([FrameExtent::default(); BATCH]));
-        Ok(Self { interface, places, next: 0, extents, drops: 0, socket })
+        Ok(Self { interface, places, next: 0, extents, present: 0, drops: 0, socket })
     }
 
-    /// Returns the oldest pending frames, [`BATCH`] at most, with their VLAN tags. Dropping them releases their
-    /// slots to the kernel.
-    pub fn frames(&mut self) -> FrameBatch<'_> {
-        let mut count = 0;
-        while count < BATCH.min(self.places.count()) && self.places.is_filled(self.index(count)) {
-            self.extents[count] = self.inspect(self.index(count));
-            count += 1;
+    /// Looks for the oldest pending frames, [`BATCH`] at most; returns their number. They remain pending.
+    pub fn look(&mut self) -> usize {
+        let most = BATCH.min(self.places.count());
+        while self.present < most && self.places.is_filled(self.index(self.present)) {
+            self.extents[self.present] = self.inspect(self.index(self.present));
+            self.present += 1;
         }
-        if count > 0 {
-            self.prefetch(count);
+        if self.present > 0 {
+            self.prefetch(self.present);
         }
-        FrameBatch { receiver: self, count }
+        self.present
+    }
+
+    /// The arrival times of the frames found, oldest first, in nanoseconds of CLOCK_MONOTONIC.
+    pub fn arrivals(&self, clock: Clock) -> impl Iterator<Item = u64> {
+        let extents = self.extents[..self.present].iter();
+        extents.map(move |extent| clock.arrival_by_realtime(extent.at_ns))
+    }
+
+    /// The octets of frame number `ahead` of those found, with its VLAN tag, without FCS; `None` if it is incomplete:
+    /// merged by the NIC or the kernel, or longer than the MTU.
+    ///
+    /// # Panics
+    /// Fewer were found.
+    #[must_use]
+    pub fn octets(&self, ahead: usize) -> Option<&[u8]> {
+        let extent = &self.extents[..self.present][ahead];
+        let place = self.places.at(self.index(ahead));
+        // SAFETY: the octets are in the slot, as `inspect` checked, and the kernel does not touch them until it is
+        // released, when nothing refers to them any more.
+        let octets = unsafe {
+            std::slice::from_raw_parts(place.add(extent.start as usize), extent.len as usize)
+        };
+        extent.complete.then_some(octets)
+    }
+
+    /// The octets of each frame found, as [`PacketReceiver::octets`].
+    pub fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        (0..self.present).map(|ahead| self.octets(ahead))
+    }
+
+    /// Releases the slots of the oldest `count` frames to the kernel. Frame number 0 is the next one then.
+    ///
+    /// # Panics
+    /// Fewer were found.
+    pub fn release(&mut self, count: usize) {
+        assert!(count <= self.present, "frames that were found");
+        for ahead in 0..count {
+            self.places.release(self.index(ahead));
+        }
+        self.next = self.index(count);
+        // Each slot is inspected once: that changes it.
+        self.extents.copy_within(count..self.present, 0);
+        self.present -= count;
     }
 
     /// Prefetches the slots that the kernel fills after the first `count`: all slots together exceed the caches.
@@ -86,7 +129,7 @@ impl PacketReceiver {
         if index < self.places.count() { index } else { index - self.places.count() }
     }
 
-    /// Returns the position of a frame in its slot, with its VLAN tag restored.
+    /// Returns the position of a frame in its slot, and restores its VLAN tag there.
     fn inspect(&self, index: usize) -> FrameExtent {
         FrameExtent::of(&self.places, index, &self.places.header(index))
     }
@@ -111,56 +154,5 @@ impl PacketReceiver {
 impl AsFd for PacketReceiver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-/// Frames in their slots, which are released to the kernel when this is dropped.
-#[derive(Debug)]
-pub struct FrameBatch<'a> {
-    receiver: &'a mut PacketReceiver,
-    count: usize,
-}
-
-impl FrameBatch<'_> {
-    /// The number of frames.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Returns true if there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// The arrival time of each frame, in nanoseconds of CLOCK_MONOTONIC.
-    pub fn arrivals(&self, clock: Clock) -> impl Iterator<Item = u64> {
-        let extents = self.receiver.extents[..self.count].iter();
-        extents.map(move |extent| clock.arrival_by_realtime(extent.at_ns))
-    }
-
-    /// The octets of each frame, without FCS; `None` if it is incomplete: merged by the NIC or the kernel, or
-    /// longer than the MTU.
-    pub fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
-        let PacketReceiver { places, extents, .. } = &*self.receiver;
-        extents[..self.count].iter().enumerate().map(|(ahead, extent)| {
-            let place = places.at(self.receiver.index(ahead));
-            // SAFETY: the octets are in the slot, as `inspect` checked, and the kernel does not touch them until it
-            // is released, when nothing refers to them any more.
-            let octets = unsafe {
-                std::slice::from_raw_parts(place.add(extent.start as usize), extent.len as usize)
-            };
-            extent.complete.then_some(octets)
-        })
-    }
-}
-
-impl Drop for FrameBatch<'_> {
-    fn drop(&mut self) {
-        for ahead in 0..self.count {
-            self.receiver.places.release(self.receiver.index(ahead));
-        }
-        self.receiver.next = self.receiver.index(self.count);
     }
 }

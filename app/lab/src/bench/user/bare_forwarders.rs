@@ -142,11 +142,12 @@ impl Forwarder for PacketForwarder {
     fn round(&mut self) -> usize {
         let mut frames = 0;
         for (receiver, routes) in self.receivers.iter_mut().zip(&self.routes) {
-            let came = receiver.frames();
-            for octets in came.iter().flatten() {
+            let came = receiver.look();
+            for octets in receiver.iter().flatten() {
                 routes.iter().for_each(|to| self.senders[*to].push(&[], octets));
             }
-            frames += came.len();
+            receiver.release(came);
+            frames += came;
         }
         if frames > 0 {
             self.senders.iter_mut().for_each(PacketSender::flush);

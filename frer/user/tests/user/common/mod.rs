@@ -6,6 +6,8 @@
 //! ```
 
 use std::os::fd::BorrowedFd;
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
 
 use onbeat_frer::dataplane::{Mode, PortSpec};
@@ -15,7 +17,7 @@ use onbeat_frer::spec::{
     Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, TagMatch,
     VlanMatch,
 };
-use onbeat_frer_user::{Error, Forwarder, PollMode, Port};
+use onbeat_frer_user::{Error, Forwarder, PollMode, Port, ThreadState};
 use onbeat_frer_xdp::Steering;
 use onbeat_link::raw::Umem;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
@@ -118,6 +120,26 @@ impl Node {
     pub(crate) fn close(&mut self, port: u8) {
         self.steering.detach(&self.names[usize::from(port)]).unwrap();
         self.forwarder().control().set_port(PortId(port), None).unwrap();
+    }
+
+    /// Calls a function while the forwarding thread stands still.
+    pub(crate) fn stalled<T>(&self, work: impl FnOnce() -> T) -> T {
+        let (blocked, is_blocked) = channel();
+        let (release, is_released) = channel::<()>();
+        let control = self.forwarder().control().clone();
+        let thread = thread::spawn(move || {
+            let wait = move |_: &mut ThreadState| {
+                blocked.send(()).unwrap();
+                // Until the other end is dropped.
+                let _ = is_released.recv();
+            };
+            control.run(wait).unwrap();
+        });
+        is_blocked.recv().unwrap();
+        let result = work();
+        drop(release);
+        thread.join().unwrap();
+        result
     }
 
     /// Adds a stream, or changes the one of that name.
