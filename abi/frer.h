@@ -12,7 +12,8 @@
  * A member's functions are exchanged by one store: of `found`, or of the word of struct
  * frer_member that refers to split and individual recovery. No other data that a live entry
  * refers to changes in place, and unreferenced data is reused only when no program can still
- * read it. Counters and sequence state are the exception: only the programs write those.
+ * read it. Counters and sequence state are the exception: only the programs write those. So are the
+ * parameters of a recovery function, which change in steps (frer/xdp/bpf/history.h).
  */
 #ifndef ONBEAT_ABI_FRER_H
 #define ONBEAT_ABI_FRER_H
@@ -24,7 +25,7 @@
  * Incremented with each change of a table's layout or meaning: state of another version is not
  * reused.
  */
-#define FRER_ABI_VERSION 8
+#define FRER_ABI_VERSION 9
 
 #define FRER_MAX_PORTS	64
 #define FRER_MAX_QUEUES 256 /* receive queues of a port with AF_XDP sockets */
@@ -226,15 +227,18 @@ struct frer_generator_record {
 #define FRER_RECOVERY_MATCH	 0x01
 #define FRER_RECOVERY_TAKE_NOSEQ 0x02
 #define FRER_RECOVERY_INDIVIDUAL 0x04
+#define FRER_RECOVERY_MOVING	 0x08 /* the former ring decides */
+#define FRER_RECOVERY_BOTH	 0x10 /* numbers are claimed in the former ring, then in `ring` */
+#define FRER_RECOVERY_EXTENDING	 0x20 /* the history becomes longer */
 
 struct frer_recovery_config {
 	__u64 timeout_ns; /* 0: never */
 	__u16 flags;
 	__u16 history_length;
-	__u16 ring_mask; /* words of the ring less one: a power of two, less one */
-	__u16 zero;
-	__u32 ring; /* with more than FRER_INLINE_WORDS words: its first line in rings */
-	__u32 zero2;
+	__u16 ring_mask;   /* words of the ring less one: a power of two, less one */
+	__u16 former_mask; /* the same of the former ring; equal unless the function moves */
+	__u32 ring;	   /* with more than FRER_INLINE_WORDS words: its first line in rings */
+	__u32 former_ring;
 };
 
 /*
@@ -412,12 +416,18 @@ enum frer_op {
 	FRER_OP_RESET_RECOVERY,	 /* of one slot */
 	FRER_OP_RESET_GENERATOR, /* of one slot */
 	FRER_OP_CONFIGURE,	 /* configure a recovery slot, and reset it */
+	FRER_OP_COPY_RING,	 /* of a slot, from the former ring to the present one */
+	FRER_OP_SET_HISTORY,	 /* of a slot, and keep its state */
 };
+
+/* The control program's answer to FRER_OP_COPY_RING and FRER_OP_SET_HISTORY: repeat it. */
+#define FRER_AGAIN 3
 
 struct frer_request {
 	__u32 op;
 	__u32 slot;
 	__u64 count; /* FRER_OP_EXPIRE: number of slots from this one on */
+	__u64 head;  /* FRER_OP_SET_HISTORY: the head of at least one grace period ago */
 	struct frer_recovery_config config;
 };
 

@@ -19,6 +19,7 @@ mod events;
 mod exclusive;
 mod foreign;
 mod guard;
+mod history;
 mod host_conditions;
 mod how_to;
 mod interfaces;

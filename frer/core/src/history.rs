@@ -52,6 +52,26 @@ impl History {
         self.length.get()
     }
 
+    /// Returns the history that ends with `newest` in another length, and the numbers that leave it. Numbers that are
+    /// older than this history count as seen.
+    pub(crate) fn resized(&self, newest: u16, length: u16) -> (Self, EvictedNumbers) {
+        let mut new = Self::new(length);
+        let kept = length.min(self.length());
+        for behind in 0..length {
+            let number = newest.wrapping_sub(behind);
+            if behind >= kept || self.contains(number) {
+                new.insert(number);
+            }
+        }
+        let leaving = self.length() - kept;
+        let oldest = newest.wrapping_sub(self.length() - 1);
+        let lost = self.count_unseen(oldest, leaving);
+        let before_first = lost.min(self.unborn);
+        new.born = self.born.min(length);
+        new.unborn = self.unborn - before_first;
+        (new, EvictedNumbers { lost, before_first })
+    }
+
     /// Clears the history and records `number` as the only one seen.
     pub(crate) fn start(&mut self, number: u16) {
         self.words = [0; WORDS];

@@ -93,15 +93,39 @@ impl RecoveryFunction {
         Ok(recover)
     }
 
-    /// Replaces the parameters except the algorithm and its history, and keeps the state.
+    /// Replaces the parameters. The state remains, with numbers older than the former history as seen; with another
+    /// algorithm the function restarts and keeps its counters.
     ///
     /// # Errors
     /// Those of [`RecoveryFunction::new`].
-    pub fn set_options(&mut self, config: &Recovery, role: Role) -> Result<(), RecoveryError> {
-        config.validate(role)?;
-        self.reset_timeout_ns = u64::from(config.reset_timeout_ms) * NS_PER_MS;
-        self.take_no_sequence = config.take_no_sequence;
+    pub fn set_parameters(&mut self, config: &Recovery, role: Role) -> Result<(), RecoveryError> {
+        let new = Self::new(config, role)?;
+        match (&self.history, &new.history) {
+            (None, None) => {}
+            (Some(before), Some(wanted)) => self.resize(before.length(), wanted.length()),
+            _ => {
+                let counters = self.counters();
+                *self = new;
+                self.carry_over(counters);
+                return Ok(());
+            }
+        }
+        self.reset_timeout_ns = new.reset_timeout_ns;
+        self.take_no_sequence = new.take_no_sequence;
         Ok(())
+    }
+
+    /// Changes the length of the history.
+    fn resize(&mut self, before: u16, length: u16) {
+        let Some(history) = self.history.as_mut().filter(|_| before != length) else { return };
+        if self.take_any {
+            *history = History::new(length);
+            return;
+        }
+        let (resized, evicted) = history.resized(self.recov_seq_num, length);
+        *history = resized;
+        self.rarer.lost += u64::from(evicted.lost);
+        self.rarer.lost_before_first += u64::from(evicted.before_first);
     }
 
     /// Decides on a packet with sequence number `number` that arrived at `now_ns`; `None`: it carries no

@@ -5,6 +5,7 @@
  */
 #include "clock.h"
 #include "recover_state.h"
+#include "history.h"
 
 /* Maximum number of slots per run; the caller continues from there. */
 #define MAX_SWEEP 1024
@@ -90,6 +91,18 @@ int frer_control(struct xdp_md *ctx)
 
 		if (find_recovery(slot, &f))
 			configure(slot, &f, &config);
+		return XDP_PASS;
+	}
+	case FRER_OP_COPY_RING:
+		if (find_recovery(slot, &f) && !copy_ring(slot, &f))
+			return FRER_AGAIN;
+		return XDP_PASS;
+	case FRER_OP_SET_HISTORY: {
+		__s32 length = q->config.history_length;
+		__u64 head = q->head;
+
+		if (find_recovery(slot, &f) && !set_history(slot, &f, length, head))
+			return FRER_AGAIN;
 		return XDP_PASS;
 	}
 	default:

@@ -37,12 +37,14 @@ static __always_inline bool passes_member(__u32 member, __u32 individual, const 
 					  const __u32 uses)
 {
 	struct claim claim = {};
+	struct recovery f;
 
 	if (h->tag == TAG_TRUNCATED)
 		return drop_unjudged(member, true);
-	if (!USES(INDIVIDUAL) || individual == FRER_FUNCTIONS_SLOT)
+	if (!USES(INDIVIDUAL) || individual == FRER_FUNCTIONS_SLOT ||
+	    !find_recovery(individual, &f))
 		return true;
-	return recover_again(individual, number_of(h), now_ns(), &claim) ||
+	return recover_again(individual, &f, number_of(h), now_ns(), &claim) ||
 	       drop_unjudged(member, false);
 }
 
@@ -66,8 +68,30 @@ static __always_inline void count_outcome(const struct xdp_md *ctx, __u32 slot,
 		count(pass ? &record->passed : &record->dropped);
 }
 
+/* recover_usual for programs with all features: the verifier checks it once. */
+__noinline int recover_usual_once(__u32 slot, __u32 sequence, __u64 now, struct claim *claim)
+{
+	struct recovery f;
+
+	if (!claim || !find_recovery(slot, &f) || sequence == NO_SEQUENCE)
+		return RECOVER_AGAIN;
+	return recover_usual(slot, &f, sequence, now, claim);
+}
+
+/* The same as recover. */
+static __always_inline bool recover_any(__u32 slot, const struct recovery *f, __u32 sequence)
+{
+	__u64 now = now_ns();
+	struct claim claim = {};
+	int outcome = recover_usual_once(slot, sequence, now, &claim);
+
+	if (outcome == RECOVER_PASS || outcome == RECOVER_DUPLICATE)
+		return outcome == RECOVER_PASS;
+	return recover_again(slot, f, sequence, now, &claim);
+}
+
 static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct headers *h,
-				   const __u32 uses)
+				   const __u32 uses, const bool at_once)
 {
 	__u32 slot = found >> FRER_FOUND_MEMBER & FRER_MEMBER_MASK, individual;
 	__u32 kind = found >> FRER_FOUND_KIND & 3, state = found & FRER_STATE_MASK;
@@ -88,7 +112,8 @@ static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct heade
 			return XDP_DROP;
 		READ_ONCE(sequence.r->head);
 		pass = passes_member(slot, individual, h, uses) &&
-		       recover(state, &sequence, number_of(h), now_ns());
+		       (at_once ? recover(state, &sequence, number_of(h), now_ns())
+				: recover_any(state, &sequence, number_of(h)));
 	} else if (USES(GENERATION) && kind == FRER_STATE_GENERATOR) {
 		generator = bpf_map_lookup_elem(&generators, &state);
 		if (!generator)
@@ -174,7 +199,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const __u32 uses, const _
 		found = identify(ctx, h.ethertype, h.payload | msdu << 16, h.vid, port);
 	else if (shape != FRER_SHAPE_NONE)
 		found = find_l2(mac, h.vid, shape, port);
-	return found ? protect(ctx, found, &h, uses) : unmatched(port);
+	return found ? protect(ctx, found, &h, uses, at_once) : unmatched(port);
 }
 
 /* For any set of features. */

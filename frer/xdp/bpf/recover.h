@@ -15,12 +15,16 @@
  *	recover_cas	compare-and-swap, returns the former value; ordered with all other accesses
  *	recover_count	an addition to a counter, in no order
  *	ring_word	the word of the ring for an epoch, or NULL
+ *	deciding_word	the same; of the former ring if the function moves (history.h)
+ *	recovery_flags, history_length	parameters that may change meanwhile
  *	find_recovery	the function of a slot
  *	find_record	its record
  *	likely, unlikely
  */
 #ifndef ONBEAT_RECOVER_H
 #define ONBEAT_RECOVER_H
+
+#include "recover_head.h"
 
 /* Tries of one packet. In each failed one, another CPU has changed this function's state. */
 #define RECOVER_TRIES 12
@@ -31,7 +35,8 @@ enum outcome {
 	RECOVER_PASS,
 	RECOVER_DUPLICATE,
 	RECOVER_ROGUE,
-	RECOVER_AGAIN, /* the state has changed meanwhile */
+	RECOVER_AGAIN,	 /* the state has changed meanwhile */
+	RECOVER_EXPIRED, /* the timer has expired by the head of the claim */
 };
 
 /* What a packet has changed in its former tries. */
@@ -43,148 +48,11 @@ struct claim {
 	__u8 flags; /* CLAIM_* */
 };
 
-#define CLAIM_STAMPED 1 /* it has restarted the timer */
-#define CLAIM_HELD    2 /* its claim waits for its commit */
-#define CLAIM_STANDS  4 /* it was superseded by a reset before its commit */
-#define CLAIM_EARLY   8 /* it precedes the first number since the reset */
-
-/* Fields of the head. */
-
-#define FRER_HEAD_FLAGS                                                                            \
-	(FRER_HEAD_TAKE_ANY | FRER_HEAD_RUNNING | FRER_HEAD_YOUNG | FRER_HEAD_EXPIRING)
-
-static __always_inline __u32 head_position(__u64 head)
-{
-	return head >> FRER_HEAD_POSITION & FRER_POSITION_MASK;
-}
-
-static __always_inline __u16 head_number(__u64 head)
-{
-	return head >> FRER_HEAD_POSITION & FRER_NUMBER_MASK;
-}
-
-static __always_inline __u32 head_generation(__u64 head)
-{
-	return head >> FRER_HEAD_GENERATION;
-}
-
-static __always_inline __u16 head_first_number(__u64 head)
-{
-	return head >> FRER_HEAD_FIRST & FRER_NUMBER_MASK;
-}
-
-/* The position of the first number since the reset. */
-static __always_inline __u32 head_first(__u64 head)
-{
-	return FRER_FIRST_LAP | head_first_number(head);
-}
-
-/* The signed distance from position b to position a. */
-static __always_inline __s32 distance(__u32 a, __u32 b)
-{
-	return (__s32)((a - b) << (32 - FRER_POSITION_BITS)) >> (32 - FRER_POSITION_BITS);
-}
-
-/* The signed distance from number b to number a. */
-static __always_inline __s32 number_delta(__u16 a, __u16 b)
-{
-	return (__s32)((__u32)(a - b) << (32 - FRER_NUMBER_BITS)) >> (32 - FRER_NUMBER_BITS);
-}
-
-/* Differs from the head before: a CPU that decided by that one fails to replace this one. */
-static __always_inline __u64 touched(__u64 head)
-{
-	return (head & ~(FRER_TOUCH_MASK | FRER_HEAD_EXPIRING)) | ((head + 1) & FRER_TOUCH_MASK);
-}
-
-static __always_inline __u64 at_position(__u64 head, __u32 position)
-{
-	return (head & ~((__u64)FRER_POSITION_MASK << FRER_HEAD_POSITION)) |
-	       (__u64)position << FRER_HEAD_POSITION;
-}
-
-/* The head with a position ahead. */
-static __always_inline __u64 moved(__u64 head, __u32 position, __s32 length)
-{
-	if (head & FRER_HEAD_YOUNG && distance(position, head_first(head)) >= length)
-		head &= ~FRER_HEAD_YOUNG;
-	return touched(at_position(head, position));
-}
-
-/* The head after the first number since a reset, which it records: it is not in the ring. */
-static __always_inline __u64 started(__u64 head, __u16 number)
-{
-	head &= ~((__u64)FRER_NUMBER_MASK << FRER_HEAD_FIRST | FRER_HEAD_TAKE_ANY);
-	head |= FRER_HEAD_RUNNING | FRER_HEAD_YOUNG | (__u64)number << FRER_HEAD_FIRST;
-	return touched(at_position(head, FRER_FIRST_LAP | number));
-}
-
-/* The head after a reset (7.4.3.3). */
-static __always_inline __u64 restarted(__u64 head)
-{
-	__u64 generation = (head_generation(head) + 1) & FRER_GENERATION_MASK;
-
-	return generation << FRER_HEAD_GENERATION | (__u64)FRER_NUMBER_MASK << FRER_HEAD_POSITION |
-	       FRER_HEAD_TAKE_ANY;
-}
-
-/* Words of the ring: the tag, which is epoch and generation, above the bits of its numbers. */
-
-static __always_inline __u32 epoch_of(__u32 position)
-{
-	return position >> FRER_SEEN_SHIFT;
-}
-
-static __always_inline __u64 tag_of(__u64 head, __u32 epoch)
-{
-	return (__u64)head_generation(head) << FRER_EPOCH_BITS | epoch;
-}
-
-/* The tag of the head's own epoch. */
-static __always_inline __u64 head_tag(__u64 head)
-{
-	return head >> (FRER_HEAD_POSITION + FRER_SEEN_SHIFT);
-}
-
-static __always_inline __u64 seen_bit(__u32 position)
-{
-	return 1ULL << (position & (FRER_SEEN_BITS - 1));
-}
-
-/* Whether a tag is later than that of `head` and `epoch`. */
-static __always_inline bool is_later(__u64 tag, __u64 head, __u32 epoch)
-{
-	__u32 generations =
-	    ((tag >> FRER_EPOCH_BITS) - head_generation(head)) & FRER_GENERATION_MASK;
-	__u32 epochs = (tag - epoch) & FRER_EPOCH_MASK;
-
-	if (generations)
-		return generations <= FRER_GENERATION_MASK / 2;
-	return epochs && epochs <= FRER_EPOCH_MASK / 2;
-}
-
-/* The position of the highest bit that is set. */
-static __always_inline __u32 highest_bit(__u32 bits)
-{
-	bits |= bits >> 1;
-	bits |= bits >> 2;
-	bits |= bits >> 4;
-	bits |= bits >> 8;
-	bits |= bits >> 16;
-	return __builtin_popcount(bits) - 1;
-}
-
-/* The head at the position of RecovSeqNum. `word`: that of its epoch. */
-static __always_inline __u64 advanced(__u64 head, __u64 word)
-{
-	__u32 last = head_position(head), seen = word & FRER_SEEN_MASK;
-
-	if (word >> FRER_SEEN_BITS != head_tag(head) || !seen)
-		return head;
-	/* Its lowest bits are those of its place in the epoch. */
-	last = (last & ~(__u32)(FRER_SEEN_BITS - 1)) | highest_bit(seen);
-	return last > head_position(head) ? at_position(head, last) : head;
-}
+#define CLAIM_STAMPED 1	 /* it has restarted the timer */
+#define CLAIM_HELD    2	 /* its claim waits for its commit */
+#define CLAIM_STANDS  4	 /* it was superseded by a reset before its commit */
+#define CLAIM_EARLY   8	 /* it precedes the first number since the reset */
+#define CLAIM_SECOND  16 /* its number is not claimed in the second ring yet */
 
 /*
  * Move the time stamp forward, once per step of the clock. Functions marked RECOVER_GLOBAL are rare
@@ -221,38 +89,31 @@ static __always_inline bool timer_expired(struct frer_recovery *r, __u64 head, _
 	       (__s64)(now - recover_load(&r->restarted_ns)) >= (__s64)timeout;
 }
 
-/* Bits of a word for the positions from `from` up to `to`, both included; it has one of them. */
-static __always_inline __u64 bits_between(__u32 epoch, __u32 from, __u32 to)
+/* The head at the highest number that the ring has in its epoch. */
+static __always_inline __u64 head_of_ring(const struct recovery *f, __u64 head, bool moving)
 {
-	__u64 bits = FRER_SEEN_MASK;
+	__u64 *at = deciding_word(f, moving, epoch_of(head_position(head)));
 
-	if (epoch == epoch_of(from))
-		bits &= FRER_SEEN_MASK << (from & (FRER_SEEN_BITS - 1));
-	if (epoch == epoch_of(to))
-		bits &= FRER_SEEN_MASK >> (FRER_SEEN_BITS - 1 - (to & (FRER_SEEN_BITS - 1)));
-	return bits;
+	return at ? advanced(head, recover_load(at)) : head;
 }
 
 /*
  * The head at RecovSeqNum. While the first number is in the window, each number is committed on the
  * head.
  */
-static __always_inline __u64 newest_head(const struct recovery *f, __u64 head)
+static __always_inline __u64 newest_head(const struct recovery *f, __u64 head, bool moving)
 {
-	__u64 *at;
-
 	if (head & (FRER_HEAD_TAKE_ANY | FRER_HEAD_YOUNG))
 		return head;
-	at = ring_word(f, epoch_of(head_position(head)));
-	return at ? advanced(head, recover_load(at)) : head;
+	return head_of_ring(f, head, moving);
 }
 
-/* The same, for a function with little room on the stack. */
-RECOVER_GLOBAL __u64 newest_of(__u32 slot, __u64 head)
+/* newest_head, for functions with little room on the stack. */
+RECOVER_GLOBAL __u64 newest_of(__u32 slot, __u64 head, bool moving)
 {
 	struct recovery f;
 
-	return find_recovery(slot, &f) ? newest_head(&f, head) : head;
+	return find_recovery(slot, &f) ? newest_head(&f, head, moving) : head;
 }
 
 /* The seen numbers in the window of the head, and those of them that precede the first one. */
@@ -261,58 +122,106 @@ struct tally {
 	__u32 early;
 };
 
-static __always_inline struct tally tally_window(const struct recovery *f, __u64 head)
+/*
+ * Those of an epoch: `seen` low, `early` high. Bodies of loops are functions of their own, so that
+ * the verifier checks them once.
+ */
+RECOVER_GLOBAL __u64 tally_epoch(__u32 slot, __u64 head, __u32 epoch)
 {
-	__u32 to = head_position(head);
-	__u32 from = (to - f->r->config.history_length + 1) & FRER_POSITION_MASK;
-	__u32 before = (head_first(head) - 1) & FRER_POSITION_MASK;
-	struct tally tally = {};
+	__u32 to = head_position(head), first = head_first(head);
+	__u32 from, before = (first - 1) & FRER_POSITION_MASK;
+	__u64 *at, word, bits, early = 0;
+	struct recovery f;
+	__s32 length;
 
+	if (!find_recovery(slot, &f))
+		return 0;
+	at = ring_word(&f, epoch);
+	if (!at)
+		return 0;
+	word = recover_load(at);
+	if (word >> FRER_SEEN_BITS != tag_of(head, epoch))
+		return 0;
+	length = history_length(&f);
+	from = (to - length + 1) & FRER_POSITION_MASK;
+	bits = word & bits_between(epoch, from, to);
+	if (head & FRER_HEAD_YOUNG && first_within(head, length)) {
+		/* It counts as seen already; a longer history records it, too. */
+		if (epoch == epoch_of(first))
+			bits &= ~seen_bit(first);
+		if (distance(epoch << FRER_SEEN_SHIFT, before) <= 0)
+			early = __builtin_popcountll(bits & bits_between(epoch, from, before));
+	}
+	return early << 32 | __builtin_popcountll(bits);
+}
+
+/* Those of the window; false: none. */
+RECOVER_GLOBAL int tally_window(__u32 slot, __u64 head, struct tally *tally)
+{
+	__u32 to = head_position(head), from, numbers;
+	struct recovery f;
+	__s32 length;
+	__u16 flags;
+
+	if (!tally || !find_recovery(slot, &f))
+		return false;
+	length = history_length(&f);
+	from = (to - length + 1) & FRER_POSITION_MASK;
+	flags = recovery_flags(&f);
 	/* Without history, or without a number since the reset. */
-	if (f->r->config.flags & FRER_RECOVERY_MATCH || head & FRER_HEAD_TAKE_ANY)
-		return tally;
-	for (__u32 i = 0; i < FRER_WINDOW_WORDS; i++) {
+	if (flags & FRER_RECOVERY_MATCH || head & FRER_HEAD_TAKE_ANY)
+		return false;
+	numbers = ((to - head_first(head)) & FRER_POSITION_MASK) + 1;
+	/* During these milliseconds, as if none of the window was lost. */
+	if (flags & FRER_RECOVERY_MOVING) {
+		tally->seen = numbers > (__u32)length ? (__u32)length : numbers;
+		return true;
+	}
+	if (head & FRER_HEAD_YOUNG && first_within(head, length))
+		tally->seen++;
+	for (__u64 i = 0; i < FRER_WINDOW_WORDS; i++) {
 		__u32 epoch = (epoch_of(from) + i) & FRER_EPOCH_MASK;
-		__u64 *at = ring_word(f, epoch);
-		__u64 word, bits = 0;
+		__u64 counts = tally_epoch(slot, head, epoch);
 
-		if (!at)
-			break;
-		word = recover_load(at);
-		if (word >> FRER_SEEN_BITS == tag_of(head, epoch))
-			bits = word & bits_between(epoch, from, to);
-		tally.seen += __builtin_popcountll(bits);
-		if (head & FRER_HEAD_YOUNG && distance(epoch << FRER_SEEN_SHIFT, before) <= 0)
-			tally.early +=
-			    __builtin_popcountll(bits & bits_between(epoch, from, before));
+		tally->seen += (__u32)counts;
+		tally->early += counts >> 32;
 		if (epoch == epoch_of(to))
 			break;
 	}
-	if (head & FRER_HEAD_YOUNG)
-		tally.seen++;
-	return tally;
+	return true;
+}
+
+RECOVER_GLOBAL int renew_word(__u32 slot, __u64 head, __u32 index)
+{
+	struct recovery f;
+	__u64 *at, word;
+	bool moving;
+
+	if (!find_recovery(slot, &f))
+		return false;
+	moving = recovery_flags(&f) & FRER_RECOVERY_MOVING;
+	if (index > (moving ? f.r->config.former_mask : f.r->config.ring_mask))
+		return false;
+	at = deciding_word(&f, moving, index);
+	if (!at)
+		return false;
+	word = recover_load(at);
+	if (word >> FRER_SEEN_BITS >> FRER_EPOCH_BITS != head_generation(head))
+		recover_cas(at, word, tag_of(head, 0) << FRER_SEEN_BITS);
+	return true;
 }
 
 /*
  * A tag of the same value returns after all generations. Before that, words of former generations
  * are replaced by words without a number.
  */
-static __always_inline void renew_ring(const struct recovery *f, __u64 head)
+static __always_inline void renew_ring(__u32 slot, __u64 head)
 {
-	__u32 generation = head_generation(head);
-
-	if (generation & (FRER_GENERATION_MASK >> 1))
+	if (head_generation(head) & (FRER_GENERATION_MASK >> 1))
 		return;
-	for (__u32 i = 0; i < FRER_RING_WORDS; i++) {
-		__u64 *at = ring_word(f, i);
-		__u64 word;
-
-		if (i > f->r->config.ring_mask || !at)
+	for (__u64 i = 0; i < FRER_RING_WORDS; i++)
+		if (!renew_word(slot, head, i))
 			break;
-		word = recover_load(at);
-		if (word >> FRER_SEEN_BITS >> FRER_EPOCH_BITS != generation)
-			recover_cas(at, word, tag_of(head, 0) << FRER_SEEN_BITS);
-	}
 }
 
 /* What few packets count, in any combination. */
@@ -365,7 +274,7 @@ RECOVER_GLOBAL int restart(__u32 slot, __u64 head, __u64 now)
 {
 	struct frer_recovery_record *record = find_record(slot);
 	struct recovery f;
-	struct tally tally;
+	struct tally tally = {};
 	__u32 before, passed = 0;
 	__u64 newest;
 
@@ -378,12 +287,12 @@ RECOVER_GLOBAL int restart(__u32 slot, __u64 head, __u64 now)
 	}
 	if (now != AT_ONCE && !timer_expired(f.r, head, now))
 		return false;
-	before = f.r->config.history_length - 1;
-	newest = newest_head(&f, head);
-	tally = tally_window(&f, newest);
+	before = history_length(&f) - 1;
+	newest = newest_head(&f, head, recovery_flags(&f) & FRER_RECOVERY_MOVING);
+	tally_window(slot, newest, &tally);
 	if (!(head & FRER_HEAD_TAKE_ANY))
 		passed = (head_position(newest) - head_first(head)) & FRER_POSITION_MASK;
-	renew_ring(&f, head);
+	renew_ring(slot, head);
 	if (recover_cas(&f.r->head, head, restarted(head)) != head)
 		return false;
 	recover_count(&record->resets, 1);
@@ -396,35 +305,61 @@ RECOVER_GLOBAL int restart(__u32 slot, __u64 head, __u64 now)
 	return true;
 }
 
+#define NO_CLAIM (~0U)
+
+/* The highest claim of an epoch that is ahead of the head, or NO_CLAIM. */
+RECOVER_GLOBAL __u32 claim_in_epoch(__u32 slot, __u64 head, __u32 epoch, bool former)
+{
+	__u32 last = head_position(head), from = (last + 1) & FRER_POSITION_MASK, to;
+	struct recovery f;
+	__u64 *at, word, bits;
+
+	if (!find_recovery(slot, &f))
+		return NO_CLAIM;
+	at = deciding_word(&f, former, epoch);
+	if (!at)
+		return NO_CLAIM;
+	to = (last + history_length(&f) - 1) & FRER_POSITION_MASK;
+	word = recover_load(at);
+	bits = word & bits_between(epoch, from, to);
+	if (word >> FRER_SEEN_BITS != tag_of(head, epoch) || !bits)
+		return NO_CLAIM;
+	return epoch << FRER_SEEN_SHIFT | highest_bit(bits);
+}
+
 /*
  * The highest claim ahead of the head, which is at RecovSeqNum, or its position: the CPU that made
  * it has not moved the head yet.
  */
-RECOVER_GLOBAL __u32 claim_ahead(__u32 slot, __u64 head)
+RECOVER_GLOBAL __u32 claim_ahead(__u32 slot, __u64 head, bool former)
 {
-	__u32 from = (head_position(head) + 1) & FRER_POSITION_MASK;
-	__u32 found = head_position(head);
+	__u32 found = head_position(head), from = (found + 1) & FRER_POSITION_MASK, to;
 	struct recovery f;
-	__u32 to;
 
 	if (!find_recovery(slot, &f))
 		return found;
-	to = (found + f.r->config.history_length - 1) & FRER_POSITION_MASK;
-	for (__u32 i = 0; i < FRER_WINDOW_WORDS; i++) {
+	to = (found + history_length(&f) - 1) & FRER_POSITION_MASK;
+	for (__u64 i = 0; i < FRER_WINDOW_WORDS; i++) {
 		__u32 epoch = (epoch_of(from) + i) & FRER_EPOCH_MASK;
-		__u64 *at = ring_word(&f, epoch);
-		__u64 word, bits;
+		__u64 claim = claim_in_epoch(slot, head, epoch, former);
 
-		if (!at)
-			break;
-		word = recover_load(at);
-		bits = word & bits_between(epoch, from, to);
-		if (word >> FRER_SEEN_BITS == tag_of(head, epoch) && bits)
-			found = epoch << FRER_SEEN_SHIFT | highest_bit(bits);
+		if (claim != NO_CLAIM)
+			found = claim;
 		if (epoch == epoch_of(to))
 			break;
 	}
 	return found;
+}
+
+/*
+ * The first number since a reset is not in the ring: the head has it as long as it may be in the
+ * window. Before that becomes longer, it remains there.
+ */
+static __always_inline __s32 young_length(const struct recovery *f)
+{
+	if (recovery_flags(f) & FRER_RECOVERY_EXTENDING)
+		return 1 << (FRER_POSITION_BITS - 1);
+	return history_length(f);
 }
 
 /* Replace a head by one that is moved from it. */
@@ -449,7 +384,7 @@ static __always_inline enum outcome commit(__u32 slot, const struct recovery *f,
 	__u64 next = touched(head);
 
 	if (distance(claim->position, head_position(head)) > 0)
-		next = moved(head, claim->position, f->r->config.history_length);
+		next = moved(head, claim->position, young_length(f));
 	if (!replace_head(slot, f, head, next))
 		return RECOVER_AGAIN;
 	if (claim->flags & CLAIM_EARLY)
@@ -459,34 +394,94 @@ static __always_inline enum outcome commit(__u32 slot, const struct recovery *f,
 	return RECOVER_PASS;
 }
 
+/* Whether a packet of a function that moves to another ring claims its number in both. */
+static __always_inline bool uses_second(const struct recovery *f)
+{
+	__u16 flags = recovery_flags(f);
+
+	/* It does not move any more: packets of this step may still run. */
+	return flags & FRER_RECOVERY_BOTH || !(flags & FRER_RECOVERY_MOVING);
+}
+
+/*
+ * While a function moves to another ring (history.h), a number that is claimed in the former ring
+ * is also claimed in the other one, where packets of the time after claim theirs: each number
+ * passes once. Returns RECOVER_PASS with the second claim.
+ */
+RECOVER_GLOBAL int claim_second(__u32 slot, __u64 head, struct claim *claim)
+{
+	__u64 *at, word, next, tag;
+	struct recovery f;
+
+	if (!claim || !find_recovery(slot, &f))
+		return RECOVER_PASS;
+	at = ring_word(&f, epoch_of(claim->position));
+	if (!at)
+		return RECOVER_PASS;
+	tag = tag_of(head, epoch_of(claim->position));
+	word = recover_load(at);
+	next = word | seen_bit(claim->position);
+	if (word >> FRER_SEEN_BITS != tag) {
+		next = tag << FRER_SEEN_BITS | seen_bit(claim->position);
+		/* The number has left the history. Never a valid frame less. */
+		if (word & FRER_SEEN_MASK &&
+		    is_later(word >> FRER_SEEN_BITS, head, epoch_of(claim->position))) {
+			claim->flags &= ~CLAIM_SECOND;
+			return RECOVER_PASS;
+		}
+	}
+	if (next == word) {
+		/*
+		 * The claim was copied; or, after all that were copied have ended, a packet of the
+		 * time after has passed. The former ring has this claim: judged again, it is a
+		 * duplicate.
+		 */
+		if (recovery_flags(&f) & FRER_RECOVERY_BOTH) {
+			claim->flags &= ~CLAIM_SECOND;
+			return RECOVER_PASS;
+		}
+		claim->flags &= ~(CLAIM_HELD | CLAIM_SECOND);
+		return RECOVER_AGAIN;
+	}
+	if (recover_cas(at, word, next) != word)
+		return RECOVER_AGAIN;
+	claim->flags &= ~CLAIM_SECOND;
+	return RECOVER_PASS;
+}
+
 /*
  * VectorRecoveryAlgorithm (7.4.3.4), for a number after the first one. `newest`: the head at
- * RecovSeqNum.
+ * RecovSeqNum. `length`: that of the history, before the head was loaded.
  */
 static __always_inline enum outcome judge_vector(__u32 slot, const struct recovery *f, __u64 head,
-						 __u64 newest, __u16 number, __u64 now,
-						 struct claim *claim)
+						 __u64 newest, __s32 length, __u16 number,
+						 __u64 now, struct claim *claim, const bool moving)
 {
 	struct frer_recovery *r = f->r;
 	__s32 delta = number_delta(number, head_number(newest));
-	__s32 length = r->config.history_length;
 	__u32 position = (head_position(newest) + delta) & FRER_POSITION_MASK;
 	__u32 epoch = epoch_of(position);
 	__u64 *at, word, next;
 
 	if (delta >= length || delta <= -length) {
 		if (delta > 0) {
-			position = claim_ahead(slot, newest);
+			position = claim_ahead(slot, newest, moving);
+			if (moving && position == head_position(newest) && uses_second(f))
+				position = claim_ahead(slot, newest, false);
 			if (position != head_position(newest)) {
-				replace_head(slot, f, head, moved(head, position, length));
+				replace_head(slot, f, head, moved(head, position, young_length(f)));
 				return RECOVER_AGAIN;
 			}
 		}
+		/* A former head with a present length refuses valid numbers, and the reverse. */
+		if (recover_load(&r->head) != head || newest_of(slot, head, moving) != newest ||
+		    history_length(f) != length)
+			return RECOVER_AGAIN;
 		return claim->flags & CLAIM_STANDS ? RECOVER_PASS : RECOVER_ROGUE;
 	}
 	if (head & FRER_HEAD_YOUNG && position == head_first(head))
 		return RECOVER_DUPLICATE;
-	at = ring_word(f, epoch);
+	at = deciding_word(f, moving, epoch);
 	if (!at)
 		return RECOVER_PASS;
 	word = recover_load(at);
@@ -495,7 +490,7 @@ static __always_inline enum outcome judge_vector(__u32 slot, const struct recove
 			if (delta <= 0)
 				return RECOVER_DUPLICATE;
 			/* The CPU that claimed it has not moved the head yet. */
-			replace_head(slot, f, head, moved(head, position, length));
+			replace_head(slot, f, head, moved(head, position, young_length(f)));
 			return RECOVER_AGAIN;
 		}
 		next = word | seen_bit(position);
@@ -515,6 +510,11 @@ static __always_inline enum outcome judge_vector(__u32 slot, const struct recove
 		claim->flags |= CLAIM_EARLY;
 	/* Before the commit: a CPU that sees the new head also sees this time. */
 	restart_timer(slot, r, now);
+	if (moving && uses_second(f)) {
+		claim->flags |= CLAIM_SECOND;
+		if (claim_second(slot, head, claim) != RECOVER_PASS)
+			return RECOVER_AGAIN;
+	}
 	return commit(slot, f, head, claim);
 }
 
@@ -536,24 +536,35 @@ static __always_inline enum outcome judge_match(__u32 slot, const struct recover
 }
 
 /* One try to judge a packet. */
-static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, __u16 number,
-					  __u64 now, struct claim *claim)
+RECOVER_GLOBAL int judge(__u32 slot, __u32 number, __u64 now, struct claim *claim, bool moving)
 {
-	struct frer_recovery *r = f->r;
-	__u64 head = recover_load(&r->head);
+	struct frer_recovery *r;
+	struct recovery f;
+	__s32 length;
+	__u64 head;
 
+	if (!claim || !find_recovery(slot, &f))
+		return RECOVER_PASS;
+	r = f.r;
+	/* Before the head: a former one with a present length passes numbers that are too old. */
+	length = history_length(&f);
+	head = recover_load(&r->head);
 	if (claim->flags & CLAIM_HELD) {
-		if (head_generation(head) == claim->generation)
-			return commit(slot, f, head, claim);
+		if (head_generation(head) == claim->generation) {
+			if (moving && claim->flags & CLAIM_SECOND &&
+			    claim_second(slot, head, claim) != RECOVER_PASS)
+				return RECOVER_AGAIN;
+			return commit(slot, &f, head, claim);
+		}
 		/* Judged again in the new generation; if rogue there, the claim stands. */
-		claim->flags = (claim->flags & ~CLAIM_HELD) | CLAIM_STANDS;
+		claim->flags = (claim->flags & ~(CLAIM_HELD | CLAIM_SECOND)) | CLAIM_STANDS;
 	}
 	if (r->config.timeout_ns) {
 		__u64 before = head;
 
 		if (timer_expired(r, before, now)) {
-			restart(slot, before, now);
-			return RECOVER_AGAIN;
+			claim->head = before;
+			return RECOVER_EXPIRED;
 		}
 		/*
 		 * Of the time stamp's time or later: a former head refuses valid numbers. The timer
@@ -574,8 +585,9 @@ static __always_inline enum outcome judge(__u32 slot, const struct recovery *f, 
 		return RECOVER_PASS;
 	}
 	if (r->config.flags & FRER_RECOVERY_MATCH)
-		return judge_match(slot, f, head, number, now, claim);
-	return judge_vector(slot, f, head, newest_of(slot, head), number, now, claim);
+		return judge_match(slot, &f, head, number, now, claim);
+	return judge_vector(slot, &f, head, newest_of(slot, head, moving), length, number, now,
+			    claim, moving);
 }
 
 /* Reset the function if its timer has expired. */
@@ -617,8 +629,8 @@ RECOVER_GLOBAL int recover_tagless(__u32 slot, __u64 now)
 
 	if (!find_recovery(slot, &f))
 		return true;
-	individual = f.r->config.flags & FRER_RECOVERY_INDIVIDUAL;
-	pass = f.r->config.flags & FRER_RECOVERY_TAKE_NOSEQ;
+	individual = recovery_flags(&f) & FRER_RECOVERY_INDIVIDUAL;
+	pass = recovery_flags(&f) & FRER_RECOVERY_TAKE_NOSEQ;
 	count_rare(slot, COUNT_TAGLESS | (pass ? COUNT_TAGLESS_PASS : 0));
 	if (pass && individual)
 		recover_count(&f.r->passed, 1);
@@ -630,16 +642,21 @@ RECOVER_GLOBAL int recover_tagless(__u32 slot, __u64 now)
 }
 
 /* All cases and all tries. Returns true if the packet passes. */
-RECOVER_GLOBAL int recover_numbered(__u32 slot, __u32 number, __u64 now, struct claim *claim)
+RECOVER_GLOBAL int recover_numbered(__u32 slot, __u32 number, __u64 now, struct claim *claim,
+				    bool moving)
 {
-	enum outcome outcome = RECOVER_AGAIN;
+	int outcome = RECOVER_AGAIN;
 	struct recovery f;
 	bool pass;
 
 	if (!claim || !find_recovery(slot, &f))
 		return true;
 	for (int i = 0; i < RECOVER_TRIES; i++) {
-		outcome = judge(slot, &f, number, now, claim);
+		outcome = judge(slot, number, now, claim, moving);
+		if (outcome == RECOVER_EXPIRED) {
+			restart(slot, claim->head, now);
+			outcome = RECOVER_AGAIN;
+		}
 		if (outcome == RECOVER_AGAIN)
 			continue;
 		/*
@@ -659,7 +676,7 @@ RECOVER_GLOBAL int recover_numbered(__u32 slot, __u32 number, __u64 now, struct 
 	if (outcome == RECOVER_ROGUE)
 		count_rare(slot, COUNT_ROGUE);
 	pass = outcome == RECOVER_PASS;
-	if (f.r->config.flags & FRER_RECOVERY_INDIVIDUAL) {
+	if (recovery_flags(&f) & FRER_RECOVERY_INDIVIDUAL) {
 		recover_count(pass ? &f.r->passed : &f.r->discarded, 1);
 		if (!pass)
 			keep_running(slot, &f, now);
@@ -667,12 +684,14 @@ RECOVER_GLOBAL int recover_numbered(__u32 slot, __u32 number, __u64 now, struct 
 	return pass;
 }
 
-static __always_inline bool recover_again(__u32 slot, __u32 sequence, __u64 now,
-					  struct claim *claim)
+/* A program run may use the rings by the flags that it has read at any time (history.h). */
+static __always_inline bool recover_again(__u32 slot, const struct recovery *f, __u32 sequence,
+					  __u64 now, struct claim *claim)
 {
 	if (sequence == NO_SEQUENCE)
 		return recover_tagless(slot, now);
-	return recover_numbered(slot, sequence, now, claim);
+	return recover_numbered(slot, sequence, now, claim,
+				recovery_flags(f) & FRER_RECOVERY_MOVING);
 }
 
 /*
@@ -695,6 +714,8 @@ static __always_inline enum outcome recover_usual(__u32 slot, const struct recov
 		return RECOVER_AGAIN;
 	if (unlikely(r->config.timeout_ns && (__s64)(now - stamp) >= (__s64)r->config.timeout_ns))
 		return RECOVER_AGAIN;
+	if (unlikely(recovery_flags(f) & FRER_RECOVERY_MOVING))
+		return RECOVER_AGAIN;
 	position = last - back;
 	at = ring_word(f, epoch_of(position));
 	if (unlikely(!at))
@@ -704,7 +725,7 @@ static __always_inline enum outcome recover_usual(__u32 slot, const struct recov
 		return RECOVER_AGAIN;
 	bit = seen_bit(position);
 	if (word & bit) {
-		length = r->config.history_length;
+		length = history_length(f);
 		/* Wherever RecovSeqNum is in its epoch, or as all numbers ahead are not seen. */
 		if (likely(back < length) ||
 		    (back < FRER_SEEN_BITS && (word & FRER_SEEN_MASK) < bit << length))
@@ -747,7 +768,7 @@ static __always_inline bool recover(__u32 slot, const struct recovery *f, __u32 
 		return outcome == RECOVER_PASS;
 	/* A copy, so that the first try keeps its own in registers. */
 	changed = claim;
-	return recover_again(slot, sequence, now, &changed);
+	return recover_again(slot, f, sequence, now, &changed);
 }
 
 #endif

@@ -49,16 +49,49 @@ static __always_inline struct frer_recovery_record *find_record(__u32 slot)
 	return bpf_map_lookup_elem(&recovery_records, &slot);
 }
 
-static __always_inline __u64 *ring_word(const struct recovery *f, __u32 epoch)
+/* Parameters that change while packets use them. */
+static __always_inline __u16 recovery_flags(const struct recovery *f)
 {
-	__u32 word = epoch & f->r->config.ring_mask, slot;
+	return f->r->config.flags;
+}
+
+static __always_inline __s32 history_length(const struct recovery *f)
+{
+	return f->r->config.history_length;
+}
+
+static __always_inline void set_history_length(const struct recovery *f, __u16 length)
+{
+	WRITE_ONCE(f->r->config.history_length, length);
+}
+
+static __always_inline __u64 *word_of(const struct recovery *f, __u32 epoch, __u16 mask, __u32 ring)
+{
+	__u32 word = epoch & mask, slot;
 	struct frer_ring_line *line;
 
-	if (f->r->config.ring_mask < FRER_INLINE_WORDS)
+	if (mask < FRER_INLINE_WORDS)
 		return &f->r->ring[word & (FRER_INLINE_WORDS - 1)];
-	slot = f->r->config.ring + word / FRER_INLINE_WORDS;
+	slot = ring + word / FRER_INLINE_WORDS;
 	line = bpf_map_lookup_elem(&rings, &slot);
-	return line ? &line->word[word & (FRER_INLINE_WORDS - 1)] : NULL;
+	if (!line)
+		return NULL;
+	/* The compiler adds to the pointer before it is checked, which the verifier rejects. */
+	asm volatile("" : "+r"(line));
+	return &line->word[word & (FRER_INLINE_WORDS - 1)];
+}
+
+static __always_inline __u64 *ring_word(const struct recovery *f, __u32 epoch)
+{
+	return word_of(f, epoch, f->r->config.ring_mask, f->r->config.ring);
+}
+
+static __always_inline __u64 *deciding_word(const struct recovery *f, bool moving, __u32 epoch)
+{
+	__u16 mask = moving ? f->r->config.former_mask : f->r->config.ring_mask;
+	__u32 ring = moving ? f->r->config.former_ring : f->r->config.ring;
+
+	return word_of(f, epoch, mask, ring);
 }
 
 #include "recover.h"

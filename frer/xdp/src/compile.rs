@@ -415,6 +415,7 @@ pub fn recovery(recovery: &Recovery, individual: bool, tick_ns: u64) -> frer_rec
         flags: flags as u16,
         history_length,
         ring_mask: ring_words(history_length) - 1,
+        former_mask: ring_words(history_length) - 1,
         ..Default::default()
     }
 }

@@ -71,6 +71,15 @@ pub enum Error {
     /// The kernel refused a program or a table.
     #[error(transparent)]
     Bpf(#[from] onbeat_bpf::Error),
+    /// Packets changed a recovery function during all tries of a step.
+    #[error(
+        "the history of recovery function {slot} is unchanged: packets changed it during all tries; \
+         repeat the change"
+    )]
+    Contended {
+        /// Its slot.
+        slot: u32,
+    },
     /// A thread cannot be started.
     #[error("cannot start the thread that waits for programs: {source}")]
     Thread {

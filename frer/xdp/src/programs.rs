@@ -317,8 +317,8 @@ impl Control {
         self.0.program("frer_control")
     }
 
-    /// Runs one request.
-    pub(crate) fn run(&self, request: &frer_request) -> Result<()> {
+    /// Runs one request; returns false if it must be repeated.
+    pub(crate) fn run(&self, request: &frer_request) -> Result<bool> {
         let program = self.program();
         let mut out = [0; size_of::<frer_request>()];
         let input = ProgramInput {
@@ -328,6 +328,6 @@ impl Control {
         };
         let output = program.test_run(input).context(|| "run the control program".to_string())?;
         assert_ne!(output.return_value, 0, "unknown request of the control program");
-        Ok(())
+        Ok(output.return_value != c::AGAIN)
     }
 }

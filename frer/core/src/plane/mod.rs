@@ -106,7 +106,7 @@ impl Plane {
 
     /// Adds a stream, or changes the one of the same name. A generator, a recovery function and the counters
     /// of a member continue if the change leaves their parameters as they were. A recovery function also continues with
-    /// another timeout; with another algorithm or history it restarts and keeps its counters.
+    /// another timeout or history; with another algorithm it restarts and keeps its counters.
     ///
     /// # Errors
     /// The stream is refused; nothing has changed.

@@ -49,7 +49,7 @@ impl State {
         let sequence = recover(
             spec.recover.as_ref(),
             Role::Sequence,
-            before.and_then(|b| Some((b.spec.recover.as_ref()?, b.sequence.as_ref()?))),
+            before.and_then(|before| before.sequence.as_ref()),
         )?;
         let generate = spec
             .generate
@@ -60,18 +60,16 @@ impl State {
                     (other.port, &other.identification) == (member.port, &member.identification)
                 };
                 let place = before.spec.members.iter().position(alike)?;
-                Some((&before.spec.members[place], &before.members[place]))
+                Some(&before.members[place])
             });
             let individual = recover(
                 member.individual.as_ref(),
                 Role::Individual,
-                same.and_then(|(config, state)| {
-                    Some((config.individual.as_ref()?, state.individual.as_deref()?))
-                }),
+                same.and_then(|state| state.individual.as_deref()),
             )?;
             Ok(Member {
-                input: same.map_or(0, |(_, state)| state.input),
-                enc_errored: same.map_or(0, |(_, state)| state.enc_errored),
+                input: same.map_or(0, |state| state.input),
+                enc_errored: same.map_or(0, |state| state.enc_errored),
                 up: member.identification.rewrite().map(|up| Box::new(rewrite(&up))),
                 individual: individual.map(Box::new),
             })
@@ -169,24 +167,18 @@ fn read(function: &RecoveryFunction) -> RecoveryReading {
     }
 }
 
-/// Returns the former recovery function, with the wanted timeout, if its algorithm and history are unchanged. Otherwise
-/// returns one at BEGIN that continues the counters.
+/// Returns the former recovery function with the wanted parameters; `None`: it is not wanted.
 fn recover(
     wanted: Option<&Recovery>,
     role: Role,
-    before: Option<(&Recovery, &RecoveryFunction)>,
+    before: Option<&RecoveryFunction>,
 ) -> Result<Option<RecoveryFunction>, RecoveryError> {
     let Some(wanted) = wanted else { return Ok(None) };
     let function = match before {
-        Some((config, function)) if config.algorithm == wanted.algorithm => {
+        Some(function) => {
             let mut function = function.clone();
-            function.set_options(wanted, role)?;
+            function.set_parameters(wanted, role)?;
             function
-        }
-        Some((_, function)) => {
-            let mut new = RecoveryFunction::new(wanted, role)?;
-            new.carry_over(function.counters());
-            new
         }
         None => RecoveryFunction::new(wanted, role)?,
     };

@@ -27,6 +27,8 @@ enum Step {
     AdvanceMs(u32),
     Expire,
     Reset,
+    /// Another history length, of vector recovery.
+    Length(u16),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -43,11 +45,12 @@ fn step() -> impl Strategy<Value = Step> {
         3 => prop_oneof![0..3u32, 0..60u32].prop_map(Step::AdvanceMs),
         1 => Just(Step::Expire),
         1 => Just(Step::Reset),
+        2 => length().prop_map(Step::Length),
     ]
 }
 
-fn config() -> impl Strategy<Value = (Recovery, Role)> {
-    let length = prop_oneof![
+fn length() -> impl Strategy<Value = u16> {
+    prop_oneof![
         Just(2u16),
         Just(63),
         Just(64),
@@ -58,9 +61,12 @@ fn config() -> impl Strategy<Value = (Recovery, Role)> {
         Just(MAX_HISTORY),
         2..=MAX_HISTORY,
         2..=16u16,
-    ];
+    ]
+}
+
+fn config() -> impl Strategy<Value = (Recovery, Role)> {
     let algorithm = prop_oneof![
-        6 => length.prop_map(|history_length| Algorithm::Vector { history_length }),
+        6 => length().prop_map(|history_length| Algorithm::Vector { history_length }),
         1 => Just(Algorithm::Match),
     ];
     let role = prop_oneof![Just(Role::Sequence), Just(Role::Individual)];
@@ -99,7 +105,7 @@ proptest! {
 
     #[test]
     fn the_ring_equals_the_text(
-        (config, role) in config(),
+        (mut config, role) in config(),
         start in prop_oneof![Just(65530u16), any::<u16>()],
         steps in prop::collection::vec(step(), 1..120),
     ) {
@@ -108,7 +114,7 @@ proptest! {
             oracle: Oracle::new(config, role),
             now_ns: 7,
         };
-        let length = match config.algorithm {
+        let mut length = match config.algorithm {
             Algorithm::Vector { history_length } => i32::from(history_length),
             Algorithm::Match => 2,
         };
@@ -147,6 +153,17 @@ proptest! {
                 Step::Expire => {
                     pair.ring.expire(pair.now_ns);
                     pair.compare()?;
+                    None
+                }
+                Step::Length(history_length) => {
+                    if config.algorithm != Algorithm::Match {
+                        config.algorithm = Algorithm::Vector { history_length };
+                        length = history_length.into();
+                        pair.ring.expire(pair.now_ns);
+                        pair.ring.set_parameters(&config, role).unwrap();
+                        pair.oracle.set_history_length(history_length);
+                        pair.compare()?;
+                    }
                     None
                 }
                 Step::Reset => {

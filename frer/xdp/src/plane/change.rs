@@ -12,6 +12,7 @@ use onbeat_frer::spec::{Recovery, Stream};
 
 use super::claims::{KeyChange, KeyOwner, Member};
 use super::entries::{Entry, MemberActions, ReservedEntry};
+use super::history::{HistoryChange, continues};
 use super::owned_slots::OwnedSlots;
 use super::requested_stream::{RequestedMember, RequestedStream, port_slots};
 use super::rings::{self, Ring};
@@ -46,7 +47,9 @@ struct PreparedChange {
     steps: Vec<PreparedKeyChange>,
     generators: Vec<u64>,
     recoveries: Vec<u64>,
-    /// Recovery functions that continue with new parameters.
+    /// Recovery functions that continue with another history.
+    histories: Vec<HistoryChange>,
+    /// Recovery functions with new parameters.
     configure: Vec<(u32, frer_recovery_config)>,
     splits: Vec<u32>,
 }
@@ -62,6 +65,7 @@ pub(super) fn change(
     streams: &[Stream],
 ) -> Result<Changes> {
     plane.reclaim();
+    plane.settle_moves()?;
     plane.remove_unused_kinds()?;
     plane.keep_groups_ready()?;
     let plan = plan(plane, names, gone, streams)?;
@@ -367,12 +371,15 @@ fn prepare_recovery(
 ) -> Result<u32> {
     let mut config = compile::recovery(config, individual, plane.tick_ns);
     if let Some(slot) = plane.recoveries.get(owner) {
-        // An unchanged function keeps its history; a changed one restarts.
         let before = plane.tables.recoveries.get(slot).config;
         if before.ring_mask == config.ring_mask {
-            config.ring = before.ring;
+            (config.ring, config.former_ring) = (before.ring, before.ring);
         } else {
             prepare_ring(plane, name, &mut config)?;
+        }
+        // With another algorithm, it restarts.
+        if before.history_length != config.history_length && continues(&before, &config) {
+            prepared.histories.push(HistoryChange { slot, config });
         }
         if before.octets() != config.octets() {
             prepared.configure.push((slot, config));
@@ -411,7 +418,7 @@ fn prepare_ring(
     for line in ring.first..ring.first + lines {
         plane.tables.rings.set(line, &Default::default());
     }
-    config.ring = ring.first;
+    (config.ring, config.former_ring) = (ring.first, ring.first);
     Ok(Some(ring))
 }
 
@@ -449,16 +456,19 @@ fn undo(plane: &mut Plane, prepared: PreparedChange) {
 fn commit(plane: &mut Plane, plan: ChangePlan<'_>, prepared: PreparedChange) -> Result<()> {
     let mut left = Vec::new();
     // If the kernel fails, the remaining steps are still applied: the next change repeats the failed ones.
-    let mut outcome = Ok(());
-    for &(slot, config) in &prepared.configure {
+    let mut outcome = plane.change_histories(&prepared.histories, &mut left);
+    // Those keep their parameters if it failed.
+    let failed = prepared.histories.iter().filter(|_| outcome.is_err()).map(|change| change.slot);
+    let failed: HashSet<u32> = failed.collect();
+    for &(slot, config) in prepared.configure.iter().filter(|(slot, _)| !failed.contains(slot)) {
         let op = c::OP_CONFIGURE;
         let before = plane.tables.recoveries.get(slot).config;
         let configured = plane.control.run(&frer_request { op, slot, config, ..<_>::default() });
         match configured {
-            Ok(()) => retire_ring(&before, &config, &mut left),
+            Ok(_) => retire_ring(&before, &config, &mut left),
             Err(_) => retire_ring(&config, &before, &mut left),
         }
-        outcome = outcome.and(configured);
+        outcome = outcome.and(configured.map(|_| ()));
     }
     let switched = prepared.steps.iter().filter_map(|step| Some((step, step.new_owner?)));
     let (new, there): (Vec<_>, Vec<_>) =

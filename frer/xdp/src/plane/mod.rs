@@ -11,6 +11,7 @@ mod dataplane;
 mod entries;
 mod grace;
 mod groups;
+mod history;
 mod index;
 mod memory;
 mod owned_slots;
@@ -210,6 +211,8 @@ pub struct Plane {
     generators: OwnedSlots,
     recoveries: OwnedSlots,
     rings: Rings,
+    /// Recovery functions between two steps of a change of their history.
+    moving: Vec<u32>,
     splits: Splits,
     groups: Groups,
     shapes: Shapes,
@@ -281,8 +284,9 @@ impl Plane {
         let generators = owners(&tables.generator_records, GENERATOR_OWNER, fresh);
         let recoveries: Vec<_> = owners(&tables.recovery_records, RECOVERY_OWNER, fresh).collect();
         let used = recoveries.iter().map(|(_, slot)| tables.recoveries.get(*slot).config);
-        let rings =
-            Rings::new(tables.rings.capacity(), used.filter_map(|config| rings::of(&config)));
+        let used = used.filter_map(|config| history::ring_in_use(&config));
+        let rings = Rings::new(tables.rings.capacity(), used);
+        let used: Vec<u32> = recoveries.iter().map(|(_, slot)| *slot).collect();
         let most = |capacity: u32, of: u32| (capacity, capacity / (of + 1) * of);
         let (capacity, most_generators) = most(tables.generators.capacity(), 1);
         let generators = OwnedSlots::new(capacity, most_generators, generators);
@@ -291,7 +295,7 @@ impl Plane {
         let groups = Groups::new(groups, splits.groups());
         let shapes = Shapes::new(node, read.entries.keys().map(Key::kind));
         let now = grace.now();
-        Ok(Self {
+        let mut plane = Self {
             directory,
             test_clock: options.test_clock,
             tick_ns: if options.test_clock { 0 } else { programs::tick_ns() },
@@ -309,6 +313,7 @@ impl Plane {
             generators,
             recoveries,
             rings,
+            moving: Vec::new(),
             splits,
             groups,
             shapes,
@@ -316,7 +321,10 @@ impl Plane {
             grace,
             swept: fresh,
             tables,
-        })
+        };
+        plane.note_moves(used);
+        plane.settle_moves()?;
+        Ok(plane)
     }
 
     /// Replaces the streams of the node by `streams` without losing a frame of any stream that stays. Port
@@ -337,7 +345,7 @@ impl Plane {
 
     /// Removes the streams named in `gone` and adds or changes `streams`, all or none, without losing a frame
     /// of any other stream. The time depends on the number of these streams only, without waiting for running
-    /// programs. Each name is in `streams` at most once; a name in both changes the stream. Unknown names in
+    /// programs, unless the history of a recovery function changes: that takes some grace periods. Each name is in `streams` at most once; a name in both changes the stream. Unknown names in
     /// `gone` are ignored.
     ///
     /// Port number `n` of the streams is the attached port `names[n]`.
@@ -396,7 +404,8 @@ impl Plane {
         let bound = self.recoveries.bound();
         for slot in (0..bound).step_by(1024) {
             let count = (bound - slot).min(1024).into();
-            self.control.run(&frer_request { op: c::OP_EXPIRE, slot, count, ..<_>::default() })?;
+            let request = frer_request { op: c::OP_EXPIRE, slot, count, ..<_>::default() };
+            self.control.run(&request)?;
         }
         Ok(())
     }

@@ -131,7 +131,10 @@ impl Plane {
     /// The kernel refuses.
     pub fn reset(&self, name: &str) -> Result<bool> {
         let Some(stream) = self.applied(name) else { return Ok(false) };
-        let run = |op, slot| self.control.run(&frer_request { op, slot, ..Default::default() });
+        let run = |op, slot| {
+            let request = frer_request { op, slot, ..Default::default() };
+            self.control.run(&request).map(|_| ())
+        };
         let individual = stream.members.iter().map(|member| member.does.individual);
         for slot in individual.filter(|slot| *slot != c::NONE) {
             run(c::OP_RESET_RECOVERY, slot)?;

@@ -93,22 +93,28 @@ impl RecoveryState {
         let distance = distance(function, self.newest);
         let before_first = u64::from(function.config.history_length).saturating_sub(1);
         let numbers = self.passed.saturating_sub(record.tagless_passed + record.matched);
-        let left = record.distance + distance + record.seen + window.seen;
-        let early = record.early_distance + distance.min(before_first);
-        let early = early + record.early_seen + window.early;
+        // A longer history subtracts from the sums of the record.
+        let left = record.distance.wrapping_add(distance + record.seen + window.seen);
+        let early = record.early_distance.wrapping_add(distance.min(before_first));
+        let early = early.wrapping_add(record.early_seen + window.early);
         Counters {
             out_of_order: record.out_of_order,
             rogue: record.rogue,
             passed: self.passed,
             discarded: self.discarded,
-            lost: left.saturating_sub(numbers),
-            lost_before_first: early.saturating_sub(record.early_passed),
+            lost: positive(left.wrapping_sub(numbers)),
+            lost_before_first: positive(early.wrapping_sub(record.early_passed)),
             tagless: record.tagless,
             resets: record.resets,
             // Counted by the daemon.
             latent_error_resets: 0,
         }
     }
+}
+
+/// Returns a difference, or 0 if it is negative.
+fn positive(difference: u64) -> u64 {
+    if difference > u64::MAX / 2 { 0 } else { difference }
 }
 
 /// Adds to the counters of a recovery function.
@@ -204,14 +210,17 @@ fn tally(function: &frer_recovery, newest: u32, word: impl Fn(u32) -> u64) -> Ta
     if take_any(function) || is_match(function) {
         return Tally::default();
     }
+    let length = u32::from(function.config.history_length);
     // The first number is not in the ring.
-    let mut tally = Tally { seen: is_young(function).into(), early: 0 };
-    for back in 0..u32::from(function.config.history_length) {
+    let has_first =
+        is_young(function) && newest.wrapping_sub(first(function)) & c::POSITION_MASK < length;
+    let mut tally = Tally { seen: has_first.into(), early: 0 };
+    for back in 0..length {
         let position = newest.wrapping_sub(back) & c::POSITION_MASK;
         let epoch = position >> c::SEEN_SHIFT;
         if seen(function, epoch, word(epoch)) >> (position % c::SEEN_BITS) & 1 != 0 {
-            tally.seen += 1;
-            tally.early += u64::from(is_young(function) && position < first(function));
+            tally.seen += u64::from(!has_first || position != first(function));
+            tally.early += u64::from(has_first && position < first(function));
         }
     }
     tally

@@ -1,8 +1,9 @@
 //! Deferred release of entries that are no longer referenced but may still be in use by running programs.
 
 use super::Plane;
+use super::history;
 use super::index::IndexSlot;
-use super::rings::{self, Ring};
+use super::rings::Ring;
 use crate::error::Result;
 
 /// An item to free once no program can still use it.
@@ -70,7 +71,7 @@ impl Plane {
             RetiredItem::IndexSlot(place) => self.tables.l2().free(place),
             RetiredItem::Generator(slot) => self.generators.free(slot),
             RetiredItem::Recovery(slot) => {
-                if let Some(ring) = rings::of(&self.tables.recoveries.get(slot).config) {
+                if let Some(ring) = history::ring_in_use(&self.tables.recoveries.get(slot).config) {
                     self.rings.free(ring);
                 }
                 self.recoveries.free(slot);

@@ -16,7 +16,11 @@ pub(super) struct Ring {
 
 /// Returns the number of lines that a function needs; 0 if its ring is in its own entry.
 pub(super) fn lines(config: &frer_recovery_config) -> u32 {
-    let words = u32::from(config.ring_mask) + 1;
+    lines_of(config.ring_mask)
+}
+
+fn lines_of(mask: u16) -> u32 {
+    let words = u32::from(mask) + 1;
     if words > c::INLINE_WORDS { words / c::INLINE_WORDS } else { 0 }
 }
 
@@ -24,6 +28,12 @@ pub(super) fn lines(config: &frer_recovery_config) -> u32 {
 pub(super) fn of(config: &frer_recovery_config) -> Option<Ring> {
     let lines = lines(config);
     (lines > 0).then_some(Ring { first: config.ring, lines })
+}
+
+/// Returns the ring from which a function moves, unless that is in its own entry.
+pub(super) fn former(config: &frer_recovery_config) -> Option<Ring> {
+    let lines = lines_of(config.former_mask);
+    (lines > 0).then_some(Ring { first: config.former_ring, lines })
 }
 
 /// Free blocks.

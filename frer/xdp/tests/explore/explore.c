@@ -4,12 +4,17 @@
  * programs have, and compares each end with the sequential algorithm (reference.h).
  *
  *	explore CPUS PACKETS LENGTH STARTS SEED [reset|timeout] [match] [individual]
+ *		[longer|shorter] [hasty]
  *
  * A CPU's progress is the list of values that its accesses returned: to continue, its function is
  * run again with these values, up to one access more. States that were visited before are cut off
  * by a hash of 64 bits. Prints a line with counts; exit status 1 if an end is wrong.
  *
  * Stores other than compare-and-swap wait in a store buffer of their CPU (total store order).
+ *
+ * With "longer" and "shorter", the loader changes the history meanwhile, by the steps of history.h:
+ * from the length to the longest of a ring of twice the words, or back. With "hasty", no step waits
+ * for the packets in progress.
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -24,9 +29,9 @@
 #include "geometry.h"
 #include "frer.h"
 
-#define MAX_CPUS    3
+#define MAX_CPUS    4 /* with the loader */
 #define MAX_PACKETS 4
-#define MAX_LOG	    96
+#define MAX_LOG	    128
 #define TIMEOUT	    10
 
 #define RECOVER_GLOBAL	    static
@@ -45,15 +50,44 @@ static void recover_count(__u64 *at, __u64 number);
 static struct frer_recovery_record *find_record(__u32 slot);
 static bool find_recovery(__u32 slot, struct recovery *f);
 
-static inline __u64 *ring_word(const struct recovery *f, __u32 epoch)
-{
-	return &f->r->ring[epoch & f->r->config.ring_mask];
-}
+static inline __u64 *ring_word(const struct recovery *f, __u32 epoch);
+static inline __u64 *deciding_word(const struct recovery *f, bool moving, __u32 epoch);
+static __u16 recovery_flags(const struct recovery *f);
+static __s32 history_length(const struct recovery *f);
+static void set_history_length(const struct recovery *f, __u16 length);
 
 #include "recover.h"
+#include "history.h"
 #include "reference.h"
 
-enum kind { PACKET, RESET };
+enum kind { PACKET, RESET, STEP };
+
+/* Steps of the loader. */
+enum step {
+	STEP_MOVING,
+	STEP_RING,
+	STEP_BOTH,
+	STEP_COPY,
+	STEP_CLEAR,
+	STEP_HEAD,
+	STEP_SETTLE,
+	STEP_SET,
+	STEP_EXTENDED,
+	STEP_CORRECT,
+};
+
+/* After the other ones; a step with WAIT follows a grace period. */
+#define WAIT 16
+
+static const __u8 longer_steps[] = {
+    STEP_MOVING, STEP_RING | WAIT,   STEP_BOTH | WAIT, STEP_COPY | WAIT,     STEP_CLEAR | WAIT,
+    STEP_HEAD,	 STEP_SETTLE | WAIT, STEP_SET,	       STEP_EXTENDED | WAIT, STEP_CORRECT,
+};
+
+static const __u8 shorter_steps[] = {
+    STEP_SET,	      STEP_MOVING,	 STEP_RING | WAIT,   STEP_BOTH | WAIT,
+    STEP_COPY | WAIT, STEP_CLEAR | WAIT, STEP_SETTLE | WAIT, STEP_CORRECT | WAIT,
+};
 
 struct operation {
 	enum kind kind;
@@ -79,12 +113,20 @@ struct cpu {
 struct world {
 	struct frer_recovery r;
 	struct frer_recovery_record record;
+	__u64 second[FRER_RING_WORDS]; /* the ring of longer histories */
+	__u64 head;		       /* read by the loader */
+	__u32 waits[MAX_CPUS];	       /* operations to end before the grace period does */
 	struct cpu cpus[MAX_CPUS];
 };
 
 static struct operation operations[MAX_CPUS][MAX_PACKETS];
 static __u32 cpu_count, packets, length;
-static bool with_reset, with_timeout, match, individual;
+static bool with_reset, with_timeout, match, individual, longer, shorter, hasty;
+
+/* The lengths before and after the loader's steps; the steps. The loader is the last CPU. */
+static __u32 length_before, length_after;
+static const __u8 *steps;
+static __u32 step_count;
 
 /* The run of a function: the world it changes, its CPU, and the accesses so far. */
 static struct world *world;
@@ -194,11 +236,116 @@ static void recover_store(__u64 *at, __u64 value)
 	performed(0);
 }
 
+/* Parameters change only with the loader. */
+static __u16 recovery_flags(const struct recovery *f)
+{
+	__u64 value = 0;
+
+	if (!step_count || !is_next(&value))
+		return step_count ? value : f->r->config.flags;
+	return performed(f->r->config.flags);
+}
+
+static __s32 history_length(const struct recovery *f)
+{
+	__u64 value = 0;
+
+	if (!step_count || !is_next(&value))
+		return step_count ? value : f->r->config.history_length;
+	return performed(f->r->config.history_length);
+}
+
+static void set_flags(const struct recovery *f, __u16 flags)
+{
+	__u64 none = 0;
+
+	if (is_next(&none)) {
+		f->r->config.flags = flags;
+		performed(0);
+	}
+}
+
+static void set_history_length(const struct recovery *f, __u16 new)
+{
+	__u64 none = 0;
+
+	if (is_next(&none)) {
+		f->r->config.history_length = new;
+		performed(0);
+	}
+}
+
+static __u64 *word_of(const struct recovery *f, __u32 epoch, __u16 mask, __u32 ring)
+{
+	struct world *of = (struct world *)f->r;
+
+	return ring ? &of->second[epoch & mask] : &f->r->ring[epoch & mask];
+}
+
+static inline __u64 *ring_word(const struct recovery *f, __u32 epoch)
+{
+	return word_of(f, epoch, f->r->config.ring_mask, f->r->config.ring);
+}
+
+static inline __u64 *deciding_word(const struct recovery *f, bool moving, __u32 epoch)
+{
+	if (!moving)
+		return ring_word(f, epoch);
+	return word_of(f, epoch, f->r->config.former_mask, f->r->config.former_ring);
+}
+
 /* Counts of accesses that were performed before are in the world already. */
 static void recover_count(__u64 *at, __u64 number)
 {
 	if (!running || access_number > running->accesses)
 		*at += number;
+}
+
+/* One step of the loader; false: it starts again from the one before. */
+static bool perform_step(enum step step, const struct recovery *f)
+{
+	struct frer_recovery_config *config = &f->r->config;
+
+	switch (step) {
+	case STEP_MOVING:
+		set_flags(f, config->flags | FRER_RECOVERY_MOVING |
+				 (longer ? FRER_RECOVERY_EXTENDING : 0));
+		break;
+	case STEP_RING:
+		config->ring = !config->former_ring;
+		config->ring_mask = (config->ring ? 2 : 1) * GEOMETRY_RING - 1;
+		break;
+	case STEP_BOTH:
+		set_flags(f, config->flags | FRER_RECOVERY_BOTH);
+		break;
+	case STEP_COPY:
+		while (!copy_ring(0, f))
+			;
+		break;
+	case STEP_CLEAR:
+		set_flags(f, config->flags & ~(FRER_RECOVERY_MOVING | FRER_RECOVERY_BOTH));
+		break;
+	case STEP_HEAD: {
+		__u64 head = recover_load(&f->r->head);
+
+		world->head = head;
+		break;
+	}
+	case STEP_SETTLE:
+		config->former_ring = config->ring;
+		config->former_mask = config->ring_mask;
+		break;
+	case STEP_SET:
+		return set_history(0, f, length_after, world->head);
+	case STEP_EXTENDED:
+		set_flags(f, config->flags & ~FRER_RECOVERY_EXTENDING);
+		break;
+	case STEP_CORRECT:
+		while (!set_history(0, f, length_after, 0))
+			;
+		break;
+	}
+	return true;
 }
 
 /* One operation on the world. */
@@ -211,12 +358,14 @@ static bool perform(const struct operation *o)
 
 	find_recovery(0, &f);
 	if (o->kind == PACKET && individual)
-		return recover_again(0, o->number, o->now, &claim);
+		return recover_again(0, &f, o->number, o->now, &claim);
 	if (o->kind == PACKET) {
 		pass = recover(0, &f, o->number, o->now);
 		recover_count(&f.r->passed, pass);
 		return pass;
 	}
+	if (o->kind == STEP)
+		return perform_step(o->number & ~WAIT, &f);
 	for (;;) {
 		head = recover_load(&f.r->head);
 		if (restart(0, head, AT_ONCE))
@@ -247,7 +396,7 @@ static __u64 hash_of(const struct world *w)
 {
 	__u64 hash = mix_octets(1, &w->r, offsetof(struct world, cpus));
 
-	for (__u32 i = 0; i < cpu_count; i++) {
+	for (__u32 i = 0; i < cpu_count + !!step_count; i++) {
 		const struct cpu *cpu = &w->cpus[i];
 
 		hash = mix(hash, (__u64)cpu->operation << 32 | cpu->accesses);
@@ -272,16 +421,17 @@ static struct end end_of(const struct world *w)
 	struct recovery f = {(struct frer_recovery *)&w->r};
 	__u64 head, distance_now = 0, early_now = 0;
 	const struct frer_recovery_record *record = &w->record;
-	struct tally tally;
+	struct tally tally = {};
 	struct end end = {};
 
 	running = NULL;
-	head = newest_head(&f, w->r.head);
-	tally = tally_window(&f, head);
+	head = newest_head(&f, w->r.head, recovery_flags(&f) & FRER_RECOVERY_MOVING);
+	tally_window(0, head, &tally);
 	for (__u32 c = 0; c < cpu_count; c++)
 		for (__u32 i = 0; i < packets; i++)
 			if (operations[c][i].kind == PACKET)
 				end.passes[operations[c][i].number] += w->cpus[c].verdicts[i];
+	world = (struct world *)w;
 	end.take_any = !!(head & FRER_HEAD_TAKE_ANY);
 	end.number = end.take_any ? 0 : head_number(head);
 	end.rogue = record->rogue;
@@ -306,6 +456,19 @@ static struct end end_of(const struct world *w)
 	return end;
 }
 
+/* The steps that the sequential algorithm takes: the head is read, the length is set. */
+#define MARKS 2
+
+/* Those of them that have ended; a shorter history needs no head. */
+static __u32 marks_of(const struct world *w)
+{
+	__u32 marks = shorter;
+
+	for (__u32 i = 0; i < w->cpus[cpu_count].operation; i++)
+		marks += (steps[i] & ~WAIT) == STEP_SET || (steps[i] & ~WAIT) == STEP_HEAD;
+	return marks;
+}
+
 /* The ends of all sequential orders that the real time of an end allows. */
 static struct end allowed[1024];
 static __u32 allowed_count;
@@ -315,6 +478,24 @@ static void sequential(struct reference *state, const struct world *w, const __u
 {
 	bool finished = true;
 
+	if (step_count && done[cpu_count] < MARKS) {
+		struct reference next = *state;
+		__u32 then[MAX_CPUS];
+		struct end more = *end;
+		bool waits = false;
+
+		finished = false;
+		for (__u32 other = 0; other < cpu_count; other++)
+			waits |= done[other] < w->cpus[cpu_count].before[done[cpu_count]][other];
+		if (!waits) {
+			memcpy(then, done, sizeof(then));
+			if (then[cpu_count]++)
+				reference_set_length(&next, length_after);
+			else
+				next.moved = next.take_any ? 2 * FRER_MAX_HISTORY : 0;
+			sequential(&next, w, then, &more);
+		}
+	}
 	for (__u32 c = 0; c < cpu_count; c++) {
 		const struct operation *o = &operations[c][done[c]];
 		struct reference next = *state;
@@ -327,6 +508,7 @@ static void sequential(struct reference *state, const struct world *w, const __u
 		finished = false;
 		for (__u32 other = 0; other < cpu_count; other++)
 			waits |= done[other] < w->cpus[c].before[done[c]][other];
+		waits |= step_count && done[cpu_count] < w->cpus[c].before[done[c]][cpu_count];
 		if (waits)
 			continue;
 		memcpy(then, done, sizeof(then));
@@ -338,6 +520,16 @@ static void sequential(struct reference *state, const struct world *w, const __u
 		}
 		more.passes[o->number] += reference_packet(&next, o->number, o->now);
 		sequential(&next, w, then, &more);
+		if (shorter && done[cpu_count] == MARKS &&
+		    w->cpus[c].before[done[c]][cpu_count] < MARKS) {
+			/* It is judged by the length that it has read. */
+			next = *state;
+			more = *end;
+			next.length = length_before;
+			more.passes[o->number] += reference_packet(&next, o->number, o->now);
+			next.length = length_after;
+			sequential(&next, w, then, &more);
+		}
 		if (w->cpus[c].until[done[c]] == o->now)
 			continue;
 		/* Its CPU read the clock and was late: it is a packet of a later time as well. */
@@ -354,7 +546,7 @@ static void sequential(struct reference *state, const struct world *w, const __u
 	end->rogue = state->rogue;
 	if (!match) {
 		if (!state->take_any)
-			memcpy(end->window, state->window, sizeof(end->window));
+			memcpy(end->window, state->window, state->length);
 		end->lost = state->lost;
 		end->early = state->early;
 	}
@@ -392,6 +584,12 @@ static void print_end(const char *name, const struct end *end)
 	fputc('\n', stderr);
 }
 
+/* Whether the history becomes longer while the function takes its first number. */
+static bool longer_at_reset(void)
+{
+	return longer && begin.r.head & FRER_HEAD_TAKE_ANY;
+}
+
 static void check(const struct world *w)
 {
 	struct end end = end_of(w), from = {};
@@ -408,6 +606,9 @@ static void check(const struct world *w)
 		/* A rogue number and a duplicate are both discarded: which it is may depend on the
 		 * order. */
 		other.rogue = end.rogue;
+		/* While the history becomes longer, it is uncertain which precede the first. */
+		if (longer)
+			other.early = end.early;
 		exact |= !memcmp(&other, &end, sizeof(end));
 		complete |= none_lost(&end, &other);
 		for (__u32 n = 0; n < 1 << FRER_NUMBER_BITS; n++)
@@ -419,8 +620,11 @@ static void check(const struct world *w)
 	for (__u32 n = 0; n < 1 << FRER_NUMBER_BITS; n++)
 		twice |= end.passes[n] > most[n];
 	doubled += twice;
-	/* Around a reset, the counters of lost numbers are off by some. */
-	if ((with_reset || with_timeout) && complete && !twice)
+	/*
+	 * Around a reset, the counters of lost numbers are off by some; a number that was claimed
+	 * in a longer history passes although the history is shorter by then.
+	 */
+	if ((with_reset || with_timeout || shorter || longer_at_reset()) && complete && !twice)
 		return;
 	if (!wrong++) {
 		fprintf(stderr, "wrong end, after operations");
@@ -436,14 +640,59 @@ static void check(const struct world *w)
 	}
 }
 
+/* A step of the loader. */
+static void advance_steps(struct world *w)
+{
+	struct cpu *cpu = &w->cpus[cpu_count];
+	struct operation o = {STEP, steps[cpu->operation], 0};
+	__u32 mark = marks_of(w);
+
+	if (!cpu->accesses && mark < MARKS)
+		for (__u32 other = 0; other < cpu_count; other++)
+			cpu->before[mark][other] = w->cpus[other].operation;
+	world = w;
+	running = cpu;
+	access_number = 0;
+	if (setjmp(stop)) {
+		cpu->accesses++;
+		return;
+	}
+	if (perform(&o)) {
+		cpu->operation++;
+	} else if (longer) {
+		for (cpu->operation = 0; (steps[cpu->operation] & ~WAIT) != STEP_HEAD;)
+			cpu->operation++;
+		for (__u32 other = 0; other < cpu_count; other++)
+			for (__u32 i = 0; i < packets; i++)
+				w->cpus[other].before[i][cpu_count] = 0;
+	}
+	cpu->accesses = 0;
+	for (__u32 other = 0; other < cpu_count; other++)
+		w->waits[other] = w->cpus[other].operation + !!w->cpus[other].accesses;
+}
+
+/* Whether the loader has a step to take. */
+static bool may_step(const struct world *w)
+{
+	const struct cpu *cpu = &w->cpus[cpu_count];
+
+	if (!cpu->accesses && steps[cpu->operation] & WAIT && !hasty)
+		for (__u32 other = 0; other < cpu_count; other++)
+			if (w->cpus[other].operation < w->waits[other])
+				return false;
+	return true;
+}
+
 static void advance(struct world *w, __u32 c)
 {
 	struct cpu *cpu = &w->cpus[c];
 	const struct operation *o = &operations[c][cpu->operation];
 
-	if (!cpu->accesses)
+	if (!cpu->accesses) {
 		for (__u32 other = 0; other < cpu_count; other++)
 			cpu->before[cpu->operation][other] = w->cpus[other].operation;
+		cpu->before[cpu->operation][cpu_count] = step_count ? marks_of(w) : 0;
+	}
 	world = w;
 	running = cpu;
 	access_number = 0;
@@ -469,6 +718,21 @@ static void explore(const struct world *from)
 
 	if (!visit(hash_of(from)))
 		return;
+	if (step_count && from->cpus[cpu_count].operation < step_count) {
+		finished = false;
+		if (may_step(from)) {
+			struct world next = *from;
+
+			for (__u32 c = 0; c < cpu_count; c++)
+				if (from->cpus[c].store.at)
+					next.cpus[c].store.at =
+					    (__u64 *)((char *)&next +
+						      ((char *)from->cpus[c].store.at -
+						       (char *)from));
+			advance_steps(&next);
+			explore(&next);
+		}
+	}
 	for (__u32 c = 0; c < cpu_count; c++) {
 		struct world next;
 
@@ -513,27 +777,33 @@ static __u32 random_below(__u32 bound)
 /* Numbers around the window, as the packets of several paths have. */
 static __u16 random_number(__u32 base)
 {
-	return (base + random_below(length + 3) + (1 << FRER_NUMBER_BITS) - length / 2) &
+	__u32 most = length_before > length_after ? length_before : length_after;
+
+	return (base + random_below(most + 3) + (1 << FRER_NUMBER_BITS) - most / 2) &
 	       FRER_NUMBER_MASK;
 }
 
 static void start(void)
 {
 	__u32 base = random_below(1 << FRER_NUMBER_BITS),
-	      steps = random_below(3 << FRER_NUMBER_BITS);
+	      former = random_below(3 << FRER_NUMBER_BITS);
 	__u64 now = 1;
 
 	memset(&begin, 0, sizeof(begin));
-	begin.r.config.history_length = length;
-	begin.r.config.ring_mask = GEOMETRY_RING - 1;
+	begin.r.config.history_length = length_before;
+	begin.r.config.ring = begin.r.config.former_ring = shorter;
+	begin.r.config.ring_mask = (shorter ? 2 : 1) * GEOMETRY_RING - 1;
+	begin.r.config.former_mask = begin.r.config.ring_mask;
 	begin.r.config.timeout_ns = with_timeout ? TIMEOUT : 0;
 	begin.r.config.flags =
 	    (match ? FRER_RECOVERY_MATCH : 0) | (individual ? FRER_RECOVERY_INDIVIDUAL : 0);
 	begin.r.head = restarted(0);
-	reference_begin(&begin_reference, length, begin.r.config.timeout_ns, match, individual);
+	length = length_before;
+	reference_begin(&begin_reference, length_before, begin.r.config.timeout_ns, match,
+			individual);
 	world = &begin;
 	running = NULL;
-	for (__u32 i = 0; i < steps; i++) {
+	for (__u32 i = 0; i < former; i++) {
 		struct operation o = {PACKET, 0, now};
 
 		base += random_below(3);
@@ -547,6 +817,7 @@ static void start(void)
 			fail("one CPU alone: other verdict than the reference for %u", o.number);
 	}
 	begin_reference.rogue = begin.record.rogue = 0;
+	length = length_after;
 	for (__u32 c = 0; c < cpu_count; c++)
 		for (__u32 i = 0; i < packets; i++)
 			operations[c][i] = (struct operation){PACKET, random_number(base + i), now};
@@ -573,7 +844,7 @@ int main(int count, char **arguments)
 
 	if (count < 6)
 		fail("usage: explore CPUS PACKETS LENGTH STARTS SEED [reset|timeout] [match] "
-		     "[individual]");
+		     "[individual] [longer|shorter] [hasty]");
 	cpu_count = atoi(arguments[1]);
 	packets = atoi(arguments[2]);
 	length = atoi(arguments[3]);
@@ -584,8 +855,20 @@ int main(int count, char **arguments)
 		with_timeout |= !strcmp(arguments[i], "timeout");
 		match |= !strcmp(arguments[i], "match");
 		individual |= !strcmp(arguments[i], "individual");
+		longer |= !strcmp(arguments[i], "longer");
+		shorter |= !strcmp(arguments[i], "shorter");
+		hasty |= !strcmp(arguments[i], "hasty");
 	}
-	if (cpu_count < 2 || cpu_count > MAX_CPUS || !packets || packets > MAX_PACKETS ||
+	length_before = length_after = length;
+	if (longer || shorter) {
+		__u32 most = (2 * GEOMETRY_RING - 1) * FRER_SEEN_BITS / 2;
+
+		*(longer ? &length_after : &length_before) =
+		    most < FRER_MAX_HISTORY ? most : FRER_MAX_HISTORY;
+		steps = longer ? longer_steps : shorter_steps;
+		step_count = longer ? sizeof(longer_steps) : sizeof(shorter_steps);
+	}
+	if (cpu_count < 2 || cpu_count >= MAX_CPUS || !packets || packets > MAX_PACKETS ||
 	    length < 2 || length > FRER_MAX_HISTORY)
 		fail("out of range: %u CPUs, %u packets, length %u", cpu_count, packets, length);
 	for (__u32 i = 0; i < starts && !wrong; i++) {

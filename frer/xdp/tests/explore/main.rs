@@ -1,7 +1,9 @@
 //! Runs all interleavings of a few packets through `bpf/recover.h`, with fewer bits than the programs have, and
 //! compares each end with the sequential algorithm: `explore.c`, which this test compiles in several geometries.
 //!
-//! The proof has its control: known mistakes are inserted into the text of `recover.h`, and each must be found. Around a
+//! Changes of the history (`bpf/history.h`) take place meanwhile in some runs, by the steps of the loader.
+//!
+//! The proof has its control: known mistakes are inserted into the text of these files, and each must be found. Around a
 //! reset or a timeout, an end may be that of several sequential orders; it must not have a number less than one of them,
 //! nor a number more often than all of them. It does not distinguish the order of
 //! time stamp and commit, nor the search for claims ahead of the window.
@@ -36,20 +38,35 @@ const RUNS: [Run<'_>; 9] = [
 /// Packets at the instant of a timeout: one that restarts the timer just in time, one for which it has expired.
 const TIMEOUT: (Geometry, Run<'_>) = ((4, 2, 2, 2), (2, 2, 60, &["timeout"]));
 
+/// Changes of the history: their states are many. A packet that has read the head before a reset, and a shorter length
+/// after it, is refused by both; no sequential order refuses it.
+const CHANGES: [(Geometry, Run<'_>); 4] = [
+    ((4, 2, 2, 2), (2, 2, 6, &["shorter"])),
+    ((4, 2, 2, 2), (2, 2, 2, &["longer"])),
+    ((5, 1, 4, 3), (2, 2, 3, &["shorter"])),
+    ((5, 1, 4, 3), (2, 2, 2, &["longer"])),
+];
+
 /// All geometries with their runs.
 fn runs() -> impl Iterator<Item = (Geometry, Run<'static>)> {
-    let all = GEOMETRIES.into_iter().flat_map(|geometry| RUNS.map(|run| (geometry, run)));
-    std::iter::once(TIMEOUT).chain(all)
+    let usual = GEOMETRIES.into_iter().flat_map(|geometry| RUNS.map(|run| (geometry, run)));
+    let usual = std::iter::once(TIMEOUT).chain(usual);
+    usual.chain(CHANGES)
 }
+
+/// The sources to explore.
+const SOURCES: [&str; 3] = ["recover.h", "recover_head.h", "history.h"];
 
 /// The folder of the crate.
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Compiles the explorer with a text of `recover.h`.
-fn compile(directory: &Path, recover: &str, (number, shift, ring, _): Geometry) -> PathBuf {
-    fs::write(directory.join("recover.h"), recover).unwrap();
+/// Compiles the explorer with texts of `SOURCES`.
+fn compile(directory: &Path, texts: &[String; 3], (number, shift, ring, _): Geometry) -> PathBuf {
+    for (name, text) in SOURCES.iter().zip(texts) {
+        fs::write(directory.join(name), text).unwrap();
+    }
     let program = directory.join(format!("explore-{number}-{shift}-{ring}"));
     let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     let output = Command::new(clang)
@@ -79,7 +96,12 @@ fn explore(
     (cpus, packets, starts, options): Run<'_>,
 ) -> Result<String, String> {
     // Of these starts, none has a packet that is late by a whole timeout and passes beside its copy (decision 21).
-    let seed = if options.contains(&"timeout") { 3 } else { 1 };
+    let seed = match options {
+        _ if options.contains(&"timeout") => 3,
+        ["longer", ..] => 4,
+        ["shorter", ..] => 7,
+        _ => 1,
+    };
     let numbers = [cpus, packets, length, starts, seed].map(|number| number.to_string());
     let output = Command::new(program).args(numbers).args(options).output().unwrap();
     let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
@@ -89,15 +111,15 @@ fn explore(
     Err(text(&output.stderr))
 }
 
-fn recover() -> String {
-    fs::read_to_string(root().join("bpf/recover.h")).unwrap()
+fn sources() -> [String; 3] {
+    SOURCES.map(|name| fs::read_to_string(root().join("bpf").join(name)).unwrap())
 }
 
 #[test]
 fn every_interleaving_ends_as_a_sequential_order() {
     let directory = TemporaryDirectory::new("explore");
     for (geometry, run) in runs() {
-        let program = compile(directory.path(), &recover(), geometry);
+        let program = compile(directory.path(), &sources(), geometry);
         match explore(&program, geometry.3, run) {
             Ok(counts) => eprint!("{geometry:?} {run:?}: {counts}"),
             Err(report) => panic!("{geometry:?} {run:?}: {report}"),
@@ -170,14 +192,58 @@ const MISTAKES: [(&str, &str, &str); 13] = [
     ),
 ];
 
+/// Mistakes that show only while the history changes.
+const MISTAKES_OF_CHANGES: [(&str, &str, &str); 9] = [
+    (
+        "the former ring does not decide",
+        "at = deciding_word(f, moving, epoch);\n\tif (!at)",
+        "at = ring_word(f, epoch);\n\tif (!at)",
+    ),
+    ("there is no second claim", "if (moving && uses_second(f)) {", "if (0) {"),
+    (
+        "the usual path does not stop",
+        "if (unlikely(recovery_flags(f) & FRER_RECOVERY_MOVING))",
+        "if (0)",
+    ),
+    (
+        "a copied claim is that of another packet",
+        "if (recovery_flags(&f) & FRER_RECOVERY_BOTH) {",
+        "if (0) {",
+    ),
+    ("no word is copied", "if (!copy_word(slot, i))", "if (0 && !copy_word(slot, i))"),
+    (
+        "a copied word replaces later claims",
+        "next = bits | (word & FRER_SEEN_MASK);",
+        "next = bits;",
+    ),
+    (
+        "older numbers do not count as seen",
+        "(!fill_ring(slot, before, from, to) ||",
+        "(0 * from * to ||",
+    ),
+    (
+        "a number that has left the former ring is judged again",
+        "claim->flags &= ~CLAIM_SECOND;\n\t\t\treturn RECOVER_PASS;\n\t\t}\n\t}",
+        "return RECOVER_AGAIN;\n\t\t}\n\t}",
+    ),
+    (
+        "the counters of lost numbers are not corrected",
+        "difference = (__s64)(old - length);",
+        "difference = 0;",
+    ),
+];
+
 #[test]
 fn known_mistakes_are_found() {
     let directory = TemporaryDirectory::new("mistakes");
-    let right = recover();
-    for (name, text, mistake) in MISTAKES {
-        assert!(right.contains(text), "{name}: recover.h has this text");
-        let wrong = right.replace(text, mistake);
-        let found = runs().any(|(geometry, run)| {
+    for &(name, text, mistake) in MISTAKES.iter().chain(&MISTAKES_OF_CHANGES) {
+        let mut wrong = sources();
+        let changed = wrong.iter_mut().find(|source| source.contains(text));
+        let changed = changed.unwrap_or_else(|| panic!("{name}: no source has this text"));
+        *changed = changed.replace(text, mistake);
+        let of_changes = MISTAKES_OF_CHANGES.iter().any(|(mistake, ..)| *mistake == name);
+        let mut runs = runs().filter(|run| CHANGES.contains(run) == of_changes);
+        let found = runs.any(|(geometry, run)| {
             let program = compile(directory.path(), &wrong, geometry);
             match explore(&program, geometry.3, run) {
                 Ok(_) => false,
@@ -195,7 +261,18 @@ fn known_mistakes_are_found() {
 fn a_short_ring_is_found() {
     let directory = TemporaryDirectory::new("short-ring");
     // Four words of four numbers hold a history of 6.
-    let program = compile(directory.path(), &recover(), (5, 2, 4, 8));
+    let program = compile(directory.path(), &sources(), (5, 2, 4, 8));
     let found = RUNS.iter().any(|&run| explore(&program, 8, run).is_err());
     assert!(found, "a ring that is shorter than two windows and one word");
+}
+
+#[test]
+fn a_step_without_a_grace_period_is_found() {
+    let directory = TemporaryDirectory::new("hasty");
+    let found = CHANGES.iter().any(|(geometry, (cpus, packets, _, options))| {
+        let program = compile(directory.path(), &sources(), *geometry);
+        let hasty = [*options, &["hasty"]].concat();
+        explore(&program, geometry.3, (*cpus, *packets, 20, &hasty)).is_err()
+    });
+    assert!(found, "packets of steps that are not adjacent");
 }

@@ -6,9 +6,10 @@
 struct reference {
 	bool take_any, match, individual, running;
 	__u32 number, length;
-	__u8 window[FRER_MAX_HISTORY]; /* [0] is RecovSeqNum */
+	__u8 window[2 * FRER_MAX_HISTORY]; /* [0] is RecovSeqNum; with some older ones */
 	__s32 first_at; /* index of the first number since the reset; numbers behind precede it */
 	__u32 lost, early, rogue;
+	__u32 moved; /* numbers since the head was read */
 	__u64 timeout, restarted;
 };
 
@@ -28,6 +29,25 @@ static void reference_begin(struct reference *s, __u32 length, __u64 timeout, bo
 	s->match = match;
 	s->individual = individual;
 	reference_reset(s);
+}
+
+/*
+ * Numbers older than the history at the time that the head was read, `moved` numbers ago, count as
+ * seen, unless it had no number; later ones that are unseen and return to the window are not lost.
+ */
+static void reference_set_length(struct reference *s, __u32 length)
+{
+	for (__u32 i = length; i < s->length && !s->take_any; i++) {
+		s->lost += !s->window[i];
+		s->early += !s->window[i] && s->first_at < (__s32)i;
+	}
+	for (__u32 i = s->length; i < length && !s->take_any; i++) {
+		if (i >= s->length + s->moved)
+			s->window[i] = 1;
+		s->lost -= !s->window[i];
+		s->early -= !s->window[i] && s->first_at < (__s32)i;
+	}
+	s->length = length;
 }
 
 static bool reference_vector(struct reference *s, __u32 number)
@@ -50,10 +70,11 @@ static bool reference_vector(struct reference *s, __u32 number)
 
 		s->lost += !s->window[last];
 		s->early += !s->window[last] && s->first_at < (__s32)last;
-		memmove(s->window + 1, s->window, last);
+		memmove(s->window + 1, s->window, sizeof(s->window) - 1);
 		s->window[0] = 0;
-		if (s->first_at < (__s32)s->length)
+		if (s->first_at < 2 * FRER_MAX_HISTORY)
 			s->first_at++;
+		s->moved++;
 	}
 	s->window[0] = 1;
 	s->number = number;

@@ -158,7 +158,7 @@ impl Pair {
 }
 
 struct World<'a> {
-    node: &'a Node,
+    node: &'a mut Node,
     ingress: &'a [Program],
     pairs: Vec<Pair>,
     now_ns: u64,
@@ -212,6 +212,30 @@ impl World<'_> {
         if let Some(generate) = &mut pair.generate {
             generate.reset();
         }
+    }
+
+    /// Continues the vector functions of a stream with other histories.
+    fn change_histories(&mut self, random: &mut Random, pair: usize) {
+        let pair = &mut self.pairs[pair];
+        let mut change = |config: &mut Recovery, function: &mut RecoveryFunction, role| {
+            if let Algorithm::Vector { history_length } = &mut config.algorithm {
+                let most = *random.pick(&[64, MAX_HISTORY.into()]);
+                *history_length = random.between(2, most) as u16;
+                function.set_parameters(config, role).expect("valid");
+            }
+        };
+        for (member, function) in pair.stream.members.iter_mut().zip(&mut pair.individual) {
+            if let (Some(config), Some(function)) = (&mut member.individual, function) {
+                change(config, function, Role::Individual);
+            }
+        }
+        if let (Some(config), Some(function)) = (&mut pair.stream.recover, &mut pair.sequence) {
+            change(config, function, Role::Sequence);
+        }
+        let individual = pair.stream.members.iter().filter_map(|member| member.individual.as_ref());
+        pair.length = individual.chain(&pair.stream.recover).map(length).max().unwrap_or(2);
+        let streams = std::slice::from_ref(&pair.stream);
+        self.node.plane.change(&self.node.names, &[], streams).expect("supported streams");
     }
 
     /// Sends a number at a distance from the highest one sent.
@@ -276,6 +300,9 @@ impl World<'_> {
                 if random.one_in(4) {
                     self.reset(pair);
                     self.compare(pair);
+                } else if random.one_in(32) {
+                    self.change_histories(random, pair);
+                    self.compare(pair);
                 }
             }
         }
@@ -301,7 +328,7 @@ fn kernel_and_user_space_agree_on_verdicts_and_counters() {
         // A change can replace the programs.
         let ingress: Vec<Program> = (0..PORTS).map(|port| node.ingress(port)).collect();
         let mut world =
-            World { node: &node, ingress: &ingress, pairs, now_ns, packets: 0, number: worlds };
+            World { node: &mut node, ingress: &ingress, pairs, now_ns, packets: 0, number: worlds };
         while world.packets < PACKETS_PER_STREAM * STREAMS as u64 {
             world.step(&mut random);
         }

@@ -87,12 +87,11 @@ fn a_restart_keeps_numbers_history_and_counters() {
 }
 
 #[test]
-fn a_change_restarts_the_changed_stream_only() {
+fn another_algorithm_restarts_the_changed_stream_only() {
     with_private_bpffs(|directory| {
         let (mut streams, mut node, before) = run_before(directory);
 
-        let algorithm = Algorithm::Vector { history_length: 128 };
-        streams[1].recover = Some(Recovery { algorithm, ..VECTOR });
+        streams[1].recover = Some(Recovery { algorithm: Algorithm::Match, ..VECTOR });
         for restart in [false, true] {
             if restart {
                 drop(node);
@@ -103,12 +102,37 @@ fn a_change_restarts_the_changed_stream_only() {
             assert_eq!(after[0], before[0], "the talker did not change");
             assert_eq!(after[1].members, before[1].members);
             assert_eq!(after[1].output, before[1].output);
-            // The function with another history was reset once and keeps its counters.
+            // The function with another algorithm was reset once and keeps its counters.
             let (old, new) = (before[1].recovery.unwrap(), after[1].recovery.unwrap());
             assert!(new.take_any);
             assert_eq!(new.counters.resets, old.counters.resets + 1);
             assert_eq!(new.counters.passed, old.counters.passed);
         }
+    });
+}
+
+#[test]
+fn another_history_keeps_the_state() {
+    with_private_bpffs(|directory| {
+        let (mut streams, mut node, before) = run_before(directory);
+        // Longer and shorter, within the ring of a function and in another one, and over restarts.
+        for (round, history_length) in
+            [128, 1024, 65, 64, 1000, 300, 512, 64].into_iter().enumerate()
+        {
+            let algorithm = Algorithm::Vector { history_length };
+            streams[1].recover = Some(Recovery { algorithm, ..VECTOR });
+            if round % 3 == 2 {
+                drop(node);
+                node = open(directory);
+            }
+            node.apply(&streams);
+            assert_eq!(readings(&node, &streams), before, "{history_length}");
+        }
+        let first = node.ingress(1);
+        // Seen; not seen; older than the first history; ahead.
+        assert_eq!(first.verdict(&frame(20, Some(198))), XDP_DROP);
+        assert_eq!(first.verdict(&frame(20, Some(197))), XDP_REDIRECT);
+        assert_eq!(first.verdict(&frame(20, Some(199))), XDP_REDIRECT);
     });
 }
 

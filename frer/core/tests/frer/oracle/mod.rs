@@ -51,6 +51,23 @@ impl Oracle {
         self.counters.resets += 1;
     }
 
+    /// Changes the history length of vector recovery: numbers older than the former history count as seen, numbers
+    /// that are older than the new one leave it.
+    pub(crate) fn set_history_length(&mut self, history_length: u16) {
+        self.config.algorithm = Algorithm::Vector { history_length };
+        let length = usize::from(history_length);
+        if self.take_any {
+            let unseen = HistoryBit { seen: false, before_first: true };
+            self.history = VecDeque::from(vec![unseen; length]);
+        }
+        while self.history.len() > length {
+            let fallen = self.history.pop_back().unwrap();
+            self.counters.lost += u64::from(!fallen.seen);
+            self.counters.lost_before_first += u64::from(!fallen.seen && fallen.before_first);
+        }
+        self.history.resize(length, HistoryBit { seen: true, before_first: false });
+    }
+
     pub(crate) fn advance_ms(&mut self, ms: u32) {
         for _ in 0..ms.min(self.remaining_ticks) {
             self.remaining_ticks -= 1;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use onbeat_frer::spec::{Stream, VlanAction};
+use onbeat_frer::spec::{Recovery, Stream, VlanAction};
 use onbeat_frer_xdp::Options;
 use onbeat_wire::random::Random;
 
@@ -31,6 +31,11 @@ fn steady() -> Stream {
     talker("steady", vec![member(0, 10, None)])
 }
 
+/// Returns vector recovery with one of several histories.
+fn vector(form: u64) -> Recovery {
+    Recovery::vector([64, 128, 1024][(form / 4 % 3) as usize])
+}
+
 /// Returns one of several forms of stream number `index`.
 fn form(index: u16, form: u64) -> Stream {
     let name = format!("stream{index}");
@@ -38,9 +43,9 @@ fn form(index: u16, form: u64) -> Stream {
     let members = |individual| vec![member(0, vid, individual), member(1, vid + 1, individual)];
     let mut new = match form % 4 {
         0 => talker(&name, members(None)),
-        1 => stream(&name, members(Some(VECTOR)), Some(VECTOR)),
+        1 => stream(&name, members(Some(vector(form))), Some(vector(form / 3))),
         2 => stream(&name, members(None), None),
-        _ => stream(&name, vec![member(1, vid, None)], Some(VECTOR)),
+        _ => stream(&name, vec![member(1, vid, None)], Some(vector(form))),
     };
     new.egress[0].rewrite.vlan = VlanAction::Set(1 + (form % 4_000) as u16);
     new
