@@ -193,7 +193,7 @@ const MISTAKES: [(&str, &str, &str); 13] = [
 ];
 
 /// Mistakes that show only while the history changes.
-const MISTAKES_OF_CHANGES: [(&str, &str, &str); 9] = [
+const MISTAKES_OF_CHANGES: [(&str, &str, &str); 8] = [
     (
         "the former ring does not decide",
         "at = deciding_word(f, moving, epoch);\n\tif (!at)",
@@ -220,11 +220,6 @@ const MISTAKES_OF_CHANGES: [(&str, &str, &str); 9] = [
         "older numbers do not count as seen",
         "(!fill_ring(slot, before, from, to) ||",
         "(0 * from * to ||",
-    ),
-    (
-        "a number that has left the former ring is judged again",
-        "claim->flags &= ~CLAIM_SECOND;\n\t\t\treturn RECOVER_PASS;\n\t\t}\n\t}",
-        "return RECOVER_AGAIN;\n\t\t}\n\t}",
     ),
     (
         "the counters of lost numbers are not corrected",
