@@ -215,6 +215,29 @@ struct frer_member_record {
 	__u64 dropped;
 };
 
+/* The skew of paths: one number of these is measured, in units of ns (frer/core/src/paths.rs). */
+#define FRER_SAMPLED	      128
+#define FRER_ARRIVALS	      8 /* FRER_MAX_HISTORY / FRER_SAMPLED */
+#define FRER_SKEW_UNIT	      64
+#define FRER_SKEW_CLASSES     27
+#define FRER_SKEW_FIRST_LIMIT 7
+
+/* The arrivals of the member in the same slot. */
+struct frer_skew {
+	__u32 first;			/* of measured numbers: delivered the first copy */
+	__u32 greatest;			/* time after the first copy */
+	__u16 behind;			/* greatest distance of a copy from the highest number */
+	__u16 later[FRER_SKEW_CLASSES]; /* later copies, by class of time after the first */
+};
+
+/*
+ * The first copies of measured numbers of the recovery function in the same slot. From the highest
+ * bit: 32 bits of time, 16 bits of the member's slot, the number.
+ */
+struct frer_arrivals {
+	__u64 first[FRER_ARRIVALS];
+};
+
 struct frer_generator {
 	__u64 next; /* the low 16 bits are GenSeqNum */
 };
@@ -329,7 +352,8 @@ struct frer_recovery_record {
 	__u64 matched;	      /* of `passed`: by match recovery */
 	__u64 lost_shown;     /* the most lost numbers that were ever reported */
 	__u64 owner;
-	__u64 zero[2];
+	__u64 gap_ns; /* the longest time between accepted packets since it was last taken */
+	__u64 zero;
 };
 
 #define FRER_SPLIT_REWRITE  0x01 /* apply `up` or `rewrite` before replication */

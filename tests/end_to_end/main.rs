@@ -30,6 +30,7 @@ mod mirror;
 mod modes;
 mod origin;
 mod output;
+mod paths;
 mod powerlink;
 mod powerlink_ethernet;
 mod powerlink_late;

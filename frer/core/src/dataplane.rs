@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::paths::PathsReading;
 use crate::reading::{PortReading, StreamReading};
 use crate::spec::Stream;
 
@@ -197,6 +198,12 @@ pub trait DataPlane<E>: fmt::Debug {
     /// # Errors
     /// The kernel refuses.
     fn read_stream(&self, name: &str) -> Result<Option<StreamReading>, E>;
+
+    /// Returns the skew between the paths of a stream; `None`: no such stream, or it has no sequence recovery.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn read_paths(&self, name: &str) -> Result<Option<PathsReading>, E>;
 
     /// Returns the counters of several streams, in their order.
     ///

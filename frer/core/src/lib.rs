@@ -20,6 +20,7 @@ pub mod generate;
 mod history;
 pub mod identify;
 pub mod latent;
+pub mod paths;
 pub mod plane;
 mod prefetch;
 pub mod reading;

@@ -64,6 +64,8 @@ pub struct RecoveryFunction {
     history: Option<History>,
     /// All counters except `passed` and `discarded`.
     rarer: Counters,
+    /// The longest time between accepted packets, without those that ended by a reset.
+    longest_gap_ns: u64,
 }
 
 impl RecoveryFunction {
@@ -88,6 +90,7 @@ impl RecoveryFunction {
             take_no_sequence: config.take_no_sequence,
             history,
             rarer: Counters::default(),
+            longest_gap_ns: 0,
         };
         recover.start_over();
         Ok(recover)
@@ -143,6 +146,9 @@ impl RecoveryFunction {
             Verdict::Discard(Reason::Tagless) => {}
         }
         if verdict.is_accept() || self.role == Role::Individual {
+            if let Some(before) = self.restarted_ns {
+                self.longest_gap_ns = self.longest_gap_ns.max(now_ns.saturating_sub(before));
+            }
             // Packets that arrived by several ports may be processed out of order.
             self.restarted_ns = self.restarted_ns.max(Some(now_ns));
         }
@@ -169,6 +175,11 @@ impl RecoveryFunction {
     pub fn reset(&mut self, now_ns: u64) {
         self.expire(now_ns);
         self.start_over();
+    }
+
+    /// Returns the longest time between accepted packets, without those that ended by a reset.
+    pub fn longest_gap_ns(&self) -> u64 {
+        self.longest_gap_ns
     }
 
     /// Returns RecovSeqNum: the highest accepted number with vector recovery, the last with match recovery.

@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Mode, PortSpec};
+use onbeat_frer::paths::PathsReading;
 use onbeat_frer::plane::{Plane, StreamRefusal};
 use onbeat_frer::reading::{PortLosses, PortReading, StreamReading};
 use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
@@ -388,6 +389,11 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
     fn read_stream(&self, name: &str) -> Result<Option<StreamReading>, E> {
         let name = name.to_owned();
         Ok(self.run(move |inside| inside.plane.read(&name, inside.now_ns))?)
+    }
+
+    fn read_paths(&self, name: &str) -> Result<Option<PathsReading>, E> {
+        let name = name.to_owned();
+        Ok(self.run(move |inside| inside.plane.read_paths(&name))?)
     }
 
     fn read_streams(&self, names: &[Rc<str>]) -> Result<Vec<Option<StreamReading>>, E> {

@@ -9,6 +9,8 @@ EXPORT(frer_mask_key);
 EXPORT(frer_index_line);
 EXPORT(frer_member);
 EXPORT(frer_member_record);
+EXPORT(frer_skew);
+EXPORT(frer_arrivals);
 EXPORT(frer_generator);
 EXPORT(frer_generator_record);
 EXPORT(frer_recovery);

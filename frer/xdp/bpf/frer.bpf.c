@@ -8,6 +8,7 @@
 #include "generate.h"
 #include "identify.h"
 #include "recover_state.h"
+#include "paths.h"
 
 /* The port this instance serves. */
 const volatile __u8 port;
@@ -90,6 +91,13 @@ static __always_inline bool recover_any(__u32 slot, const struct recovery *f, __
 	return recover_again(slot, f, sequence, now, &claim);
 }
 
+/* Measure the paths of a stream by some of its numbers. */
+static __always_inline void measure(__u32 slot, __u32 member, __u32 sequence, bool pass)
+{
+	if (unlikely(!(sequence & (FRER_SAMPLED - 1))) && sequence != NO_SEQUENCE)
+		record_path(slot, member, sequence, pass);
+}
+
 static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct headers *h,
 				   const __u32 uses, const bool at_once)
 {
@@ -111,9 +119,12 @@ static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct heade
 		if (!find_recovery(state, &sequence))
 			return XDP_DROP;
 		READ_ONCE(sequence.r->head);
-		pass = passes_member(slot, individual, h, uses) &&
-		       (at_once ? recover(state, &sequence, number_of(h), now_ns())
-				: recover_any(state, &sequence, number_of(h)));
+		pass = passes_member(slot, individual, h, uses);
+		if (pass) {
+			pass = at_once ? recover(state, &sequence, number_of(h), now_ns())
+				       : recover_any(state, &sequence, number_of(h));
+			measure(state, slot, number_of(h), pass);
+		}
 	} else if (USES(GENERATION) && kind == FRER_STATE_GENERATOR) {
 		generator = bpf_map_lookup_elem(&generators, &state);
 		if (!generator)
@@ -149,6 +160,7 @@ static __always_inline int protect_only(struct xdp_md *ctx, struct headers *h, c
 		if (unlikely(!find_recovery(state, &sequence)))
 			return XDP_DROP;
 		pass = recover(state, &sequence, h->sequence, now_ns());
+		measure(state, slot, h->sequence, pass);
 	} else {
 		generator = bpf_map_lookup_elem(&generators, &state);
 		if (unlikely(!generator))

@@ -34,6 +34,8 @@ TABLE(BPF_MAP_TYPE_HASH, ip_streams, struct frer_ip_key, __u64, 0);
 TABLE(BPF_MAP_TYPE_HASH, mask_streams, struct frer_mask_key, __u64, BPF_F_NO_PREALLOC);
 TABLE(BPF_MAP_TYPE_ARRAY, members, __u32, struct frer_member, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, member_records, __u32, struct frer_member_record, LINES);
+TABLE(BPF_MAP_TYPE_ARRAY, skews, __u32, struct frer_skew, LINES);
+TABLE(BPF_MAP_TYPE_ARRAY, arrivals_of, __u32, struct frer_arrivals, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, generators, __u32, struct frer_generator, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, generator_records, __u32, struct frer_generator_record, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, recoveries, __u32, struct frer_recovery, LINES);

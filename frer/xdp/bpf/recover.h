@@ -14,6 +14,7 @@
  *	recover_load	a load; acquire: later accesses are not performed before it
  *	recover_cas	compare-and-swap, returns the former value; ordered with all other accesses
  *	recover_count	an addition to a counter, in no order
+ *	note_gap	records a time between accepted packets
  *	ring_word	the word of the ring for an epoch, or NULL
  *	deciding_word	the same; of the former ring if the function moves (history.h)
  *	recovery_flags, history_length	parameters that may change meanwhile
@@ -60,16 +61,20 @@ struct claim {
  */
 RECOVER_GLOBAL int forward_timer(__u32 slot, __u64 now)
 {
+	struct frer_recovery_record *record = find_record(slot);
 	struct recovery f;
 
-	if (!find_recovery(slot, &f))
+	if (!find_recovery(slot, &f) || !record)
 		return false;
 	for (int i = 0; i < STAMP_TRIES; i++) {
 		__u64 stamp = recover_load(&f.r->restarted_ns);
 
-		if ((__s64)(now - stamp) <= 0 ||
-		    recover_cas(&f.r->restarted_ns, stamp, now) == stamp)
+		if ((__s64)(now - stamp) <= 0)
 			return true;
+		if (recover_cas(&f.r->restarted_ns, stamp, now) == stamp) {
+			note_gap(&f, record, now - stamp);
+			return true;
+		}
 	}
 	return false;
 }
@@ -741,8 +746,7 @@ static __always_inline enum outcome recover_usual(__u32 slot, const struct recov
 	if (unlikely(recover_cas(at, word, word | bit) != word))
 		return RECOVER_AGAIN;
 	/* Not before the claim: with this time, the number before would still end the window. */
-	if (unlikely((__s64)(now - stamp) > 0) &&
-	    recover_cas(&r->restarted_ns, stamp, now) != stamp)
+	if (unlikely((__s64)(now - stamp) > 0))
 		forward_timer(slot, now);
 	if (likely(recover_load(&r->head) == head))
 		return RECOVER_PASS;

@@ -38,6 +38,14 @@ static __always_inline void recover_count(__u64 *at, __u64 number)
 	__sync_fetch_and_add(at, number);
 }
 
+/* The longest one; after a time beyond the timeout, the function is reset. */
+static __always_inline void note_gap(const struct recovery *f, struct frer_recovery_record *record,
+				     __u64 gap)
+{
+	if (gap > record->gap_ns && gap < f->r->config.timeout_ns)
+		WRITE_ONCE(record->gap_ns, gap);
+}
+
 static __always_inline bool find_recovery(__u32 slot, struct recovery *f)
 {
 	f->r = bpf_map_lookup_elem(&recoveries, &slot);

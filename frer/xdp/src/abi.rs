@@ -21,6 +21,8 @@ onbeat_bpf::bpf_plain!(
     frer_index_line,
     frer_member,
     frer_member_record,
+    frer_skew,
+    frer_arrivals,
     frer_generator,
     frer_generator_record,
     frer_recovery,

@@ -63,7 +63,7 @@ fn entries(map: &str, purpose: ProgramPurpose, streams: u32) -> Option<u32> {
     Some(match map {
         // Their functions are in user space.
         "recoveries" | "recovery_records" | "rings" | "generators" | "generator_records"
-        | "egresses"
+        | "egresses" | "skews" | "arrivals_of"
             if purpose == ProgramPurpose::Steer =>
         {
             1
@@ -75,12 +75,12 @@ fn entries(map: &str, purpose: ProgramPurpose, streams: u32) -> Option<u32> {
         "port_counters" | "egress_ports" => c::MAX_PORTS,
         // Two members per stream; a recovery function for each of them and for the stream. A third more than
         // streams can have: slots that a change releases are reused only later.
-        "recoveries" | "recovery_records" => 4 * streams,
+        "recoveries" | "recovery_records" | "arrivals_of" => 4 * streams,
         // The longest history, for one function per stream; a line holds 256 numbers.
         "rings" => RING_LINES * streams,
         "generators" | "generator_records" => 2 * streams,
         // A change of all streams at once needs the old and the new entries.
-        "members" | "member_records" | "ip_streams" | "mask_streams" => 4 * streams,
+        "members" | "member_records" | "skews" | "ip_streams" | "mask_streams" => 4 * streams,
         "splits" => 2 * streams,
         // Lines of four entries: the first third has a line per stream, so that it is dense.
         "l2_index" => 3 * streams.next_power_of_two(),

@@ -1,6 +1,7 @@
 //! `onbeat show`
 
 mod events;
+mod paths;
 
 use onbeat_node::control::{EventStart, node_table, stream_detail};
 
@@ -21,6 +22,7 @@ Examples:
   onbeat show
   onbeat show bridge --stream axis-1
   onbeat show bridge --json | jq '.streams[].recovery.lost'
+  onbeat show bridge --paths
   onbeat show --events --follow --json
 
 Exit status: 0 success, 2 error (no daemon answers, or the stream does not exist).")]
@@ -30,6 +32,10 @@ pub(crate) struct Arguments {
     /// Show all counters of one stream, or only its events
     #[arg(long, value_name = "NAME")]
     stream: Option<String>,
+    /// Show the paths of streams with sequence recovery: losses, skew, and the history length and reset timeout
+    /// that follow
+    #[arg(long, conflicts_with = "events")]
+    paths: bool,
     /// Show events, one per line
     #[arg(long)]
     events: bool,
@@ -54,6 +60,9 @@ impl Arguments {
                 &mut client,
                 &events::EventOptions { since, stream, follow, json },
             );
+        }
+        if self.paths {
+            return paths::show(node.as_deref(), stream, json);
         }
         let status = node::connect(node.as_deref(), "onbeat show")?.status()?;
         match (&stream, json) {

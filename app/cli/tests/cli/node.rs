@@ -7,7 +7,8 @@ use crate::common::{onbeat, run};
 use nix::poll::{PollFd, PollTimeout, poll};
 use onbeat_frer::watch::EventKind;
 use onbeat_node::control::{
-    Event, EventDetail, EventStart, NodeStatus, Reply, Request, Response, Server, StreamStatus,
+    Event, EventDetail, EventStart, NodeStatus, PathStatus, Reply, Request, Response, Server, Skew,
+    StreamPaths, StreamStatus,
 };
 use onbeat_testing::{CommandOutput, Feature, TemporaryDirectory, require_all};
 
@@ -19,6 +20,32 @@ fn answer(request: &Request) -> Reply {
             let streams = vec![stream("axis-1"), stream("axis-2")];
             let status = NodeStatus { node: "a".into(), streams, ..NodeStatus::default() };
             Response::Status { status: Box::new(status) }
+        }
+        Request::Paths { stream } => {
+            let skew = |p50, p99, max| Some(Skew { p50, p99, max });
+            let paths = vec![
+                path("path1", 4, 98, skew(-4_100_000, -3_900_000, -3_800_000)),
+                path("path2", 7, 2, skew(4_100_000, 5_000_000, 6_000_000)),
+            ];
+            let unmeasured = StreamPaths {
+                stream: "axis-2".into(),
+                paths: vec![path("path1", 0, 0, None)],
+                ..StreamPaths::default()
+            };
+            let measured = StreamPaths {
+                stream: "axis-1".into(),
+                measured: 100,
+                samples: 100,
+                paths,
+                history_length: Some(64),
+                history_length_needed: Some(42),
+                reset_timeout_ms: 2000,
+                reset_timeout_ms_needed: Some(9),
+                longest_gap_ns: 4_000_000,
+            };
+            let mut streams = vec![measured, unmeasured];
+            streams.retain(|paths| stream.as_ref().is_none_or(|name| *name == paths.stream));
+            Response::Paths { streams }
         }
         Request::Reset { stream } if stream == "axis-1" => {
             Response::Done { message: format!("stream {stream:?} is reset") }
@@ -36,6 +63,10 @@ fn answer(request: &Request) -> Reply {
         // No client of this version accepts this response.
         Request::Stop => Response::Pong { node: "a".into(), pid: 7 },
     })
+}
+
+fn path(port: &str, lost_packets: u64, first: u64, skew_ns: Option<Skew>) -> PathStatus {
+    PathStatus { port: port.into(), input_packets: 12_800, lost_packets, first, skew_ns }
 }
 
 /// Events 8 and 9; a request that waits for more receives an error that the node exits.
@@ -116,6 +147,18 @@ fn requests_are_sent_and_responses_printed() {
     assert_eq!((code, out.as_str()), (2, ""));
     let expected = "onbeat: node \"a\" has no stream \"axis-3\"; streams: axis-1, axis-2\n";
     assert_eq!(err, expected);
+
+    let CommandOutput { code, out, err } = ran(&["show", node, "--paths"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
+    let first = "axis-1 path1 12800 4 98.0 % -4.10 ms -3.90 ms -3.80 ms 64 42 2000 ms 9 ms";
+    assert_eq!(rows[1].join(" "), first, "{out}");
+    assert_eq!(rows[2].join(" "), "path2 12800 7 2.0 % 4.10 ms 5.00 ms 6.00 ms", "{out}");
+    assert_eq!(rows[3].join(" "), "axis-2 path1 12800 0 – – – – – – never –", "{out}");
+    let CommandOutput { code, out, .. } =
+        ran(&["show", node, "--paths", "--stream", "axis-2", "--json"]);
+    let paths: Vec<StreamPaths> = serde_json::from_str(&out).expect("paths");
+    assert_eq!((code, paths[0].stream.as_str(), paths.len()), (0, "axis-2", 1));
 
     let CommandOutput { code, out, err } = ran(&["reset", "axis-1", "--node", node]);
     assert_eq!((code, out.as_str(), err.as_str()), (0, "stream \"axis-1\" is reset\n", ""));

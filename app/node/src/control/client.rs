@@ -13,7 +13,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use super::{Event, EventStart, NodeStatus, Request, Response, orphan};
+use super::{Event, EventStart, NodeStatus, Request, Response, StreamPaths, orphan};
 
 /// Default directory of control sockets.
 pub const DIRECTORY: &str = onbeat_host::RUN;
@@ -282,6 +282,17 @@ impl Client {
     pub fn status(&mut self) -> Result<NodeStatus, ClientError> {
         match self.request(&Request::Show)? {
             Response::Status { status } => Ok(*status),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Queries the paths of streams with sequence recovery, or of one of them.
+    ///
+    /// # Errors
+    /// The node does not respond, or refuses.
+    pub fn paths(&mut self, stream: Option<String>) -> Result<Vec<StreamPaths>, ClientError> {
+        match self.request(&Request::Paths { stream })? {
+            Response::Paths { streams } => Ok(streams),
             _ => Err(ClientError::Unexpected),
         }
     }

@@ -12,6 +12,7 @@
 mod client;
 mod event;
 mod orphan;
+mod paths;
 mod server;
 mod status;
 mod table;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ClientError, DIRECTORY, discover};
 pub use event::{Event, EventDetail};
+pub use paths::{PathStatus, Skew, StreamPaths, paths_table};
 pub(crate) use server::in_directory;
 pub use server::{BindError, EVENT_WAIT, MAX_FOLLOWERS, Reply, Server};
 pub use status::{
@@ -38,6 +40,12 @@ pub enum Request {
     Ping,
     /// Queries the state of the node, its ports and streams.
     Show,
+    /// Queries the paths of streams with sequence recovery.
+    Paths {
+        /// Name of the only stream; none: all of them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stream: Option<String>,
+    },
     /// Resets a stream's functions (frerSeqGenReset, frerSeqRcvyReset).
     Reset {
         /// Name of the stream.
@@ -126,6 +134,11 @@ pub enum Response {
     Status {
         /// The state.
         status: Box<NodeStatus>,
+    },
+    /// To [`Request::Paths`].
+    Paths {
+        /// The streams, in the order of the configuration.
+        streams: Vec<StreamPaths>,
     },
     /// To [`Request::Events`].
     Events {

@@ -21,6 +21,7 @@ mod losses;
 mod mode;
 mod mtu;
 mod output;
+mod paths;
 mod peers;
 mod port;
 mod port_counters;
@@ -370,6 +371,10 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> R
                 Err(error) => failed(error),
             }
         }
+        Request::Paths { stream } => match paths::read(node, stream.as_deref()) {
+            Ok(streams) => Response::Paths { streams },
+            Err(error) => failed(error),
+        },
         Request::Events { since, wait } => {
             let (events, missed) = node.events.since(since.as_ref());
             let nothing = events.is_empty() && missed == 0;

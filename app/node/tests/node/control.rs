@@ -48,6 +48,7 @@ fn handle(request: &Request) -> Reply {
             Response::Done { message: format!("{} octets", text.len()) }
         }
         Request::RemoveStreams { streams } => Response::Done { message: streams.join(", ") },
+        Request::Paths { .. } => Response::Paths { streams: Vec::new() },
         Request::Reload | Request::Stop => Response::Done { message: "done".into() },
     })
 }

@@ -23,6 +23,7 @@ use self::replica::Splits;
 pub use self::replica::{Replica, Replicas};
 use self::stream::State;
 use crate::identify::{Conflict, Fields, MemberRef, Table};
+use crate::paths::PathsReading;
 use crate::prefetch;
 use crate::reading::StreamReading;
 use crate::spec::{PortId, Stream};
@@ -295,6 +296,11 @@ impl Plane {
     /// Returns the counters of a stream; `None`: no such stream.
     pub fn read(&mut self, name: &str, now_ns: u64) -> Option<StreamReading> {
         Some(self.stream(name)?.read(now_ns))
+    }
+
+    /// Returns the skew between the paths of a stream; `None`: no such stream, or it has no sequence recovery.
+    pub fn read_paths(&mut self, name: &str) -> Option<PathsReading> {
+        self.stream(name)?.read_paths()
     }
 
     /// Resets the generator and recovery functions of a stream (frerSeqGenReset, frerSeqRcvyReset); returns

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::replica::{PreparedEgress, Replicas, Splits, rewrite};
 use crate::generate::SequenceGenerator;
+use crate::paths::{PathRecorder, PathsReading};
 use crate::reading::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
 use crate::recover::RecoveryFunction;
 use crate::spec::{Recovery, Role, Stream};
@@ -25,6 +26,8 @@ pub(super) struct State {
     spec: Box<Stream>,
     members: SmallVec<[Member; 2]>,
     sequence: Option<RecoveryFunction>,
+    /// With sequence recovery.
+    paths: Option<Box<PathRecorder>>,
 }
 
 #[derive(Debug)]
@@ -55,13 +58,7 @@ impl State {
             .generate
             .then(|| before.and_then(|before| before.generate.clone()).unwrap_or_default());
         let members = spec.members.iter().map(|member| {
-            let same = before.and_then(|before| {
-                let alike = |other: &crate::spec::Member| {
-                    (other.port, &other.identification) == (member.port, &member.identification)
-                };
-                let place = before.spec.members.iter().position(alike)?;
-                Some(&before.members[place])
-            });
+            let same = before.and_then(|before| Some(&before.members[before.place_of(member)?]));
             let individual = recover(
                 member.individual.as_ref(),
                 Role::Individual,
@@ -74,10 +71,27 @@ impl State {
                 individual: individual.map(Box::new),
             })
         });
-        let members = members.collect::<Result<_, _>>()?;
+        let members = members.collect::<Result<SmallVec<[Member; 2]>, RecoveryError>>()?;
+        let paths = sequence.is_some().then(|| {
+            let arrivals = spec.members.iter().map(|member| {
+                let place = before.and_then(|before| before.place_of(member));
+                let before = place.and_then(|place| before?.paths.as_ref()?.members.get(place));
+                before.copied().unwrap_or_default()
+            });
+            Box::new(PathRecorder::new(arrivals.collect()))
+        });
         let egress = splits.of(&spec.egress);
         let output = before.map_or(0, |before| before.output);
-        Ok(Self { generate, output, egress, spec: Box::new(spec.clone()), members, sequence })
+        let spec = Box::new(spec.clone());
+        Ok(Self { generate, output, egress, spec, members, sequence, paths })
+    }
+
+    /// Returns the place of the member with the port and identification of another one.
+    fn place_of(&self, member: &crate::spec::Member) -> Option<usize> {
+        let alike = |other: &crate::spec::Member| {
+            (other.port, &other.identification) == (member.port, &member.identification)
+        };
+        self.spec.members.iter().position(alike)
     }
 
     pub(super) fn spec(&self) -> &Stream {
@@ -92,16 +106,26 @@ impl State {
         now_ns: u64,
         frame: Frame<'a>,
     ) -> Option<Replicas<'a>> {
-        let member = &mut self.members[member];
+        let place = member;
+        let member = &mut self.members[place];
         member.input += 1;
         // An HSR tag carries no number of this encapsulation.
         let number = match frame.sequence_tag() {
             Some(SequenceTag::RTag(tag)) => Some(tag.sequence),
             Some(SequenceTag::Hsr(_)) | None => None,
         };
-        let functions = [member.individual.as_deref_mut(), self.sequence.as_mut()];
-        for function in functions.into_iter().flatten() {
-            if !function.packet(now_ns, number).is_accept() {
+        if let Some(individual) = member.individual.as_deref_mut() {
+            if !individual.packet(now_ns, number).is_accept() {
+                return None;
+            }
+        }
+        if let Some(sequence) = &mut self.sequence {
+            let passes = sequence.packet(now_ns, number).is_accept();
+            let sampled = number.filter(|number| PathRecorder::is_sampled(*number));
+            if let (Some(number), Some(paths)) = (sampled, &mut self.paths) {
+                paths.record(place, number, now_ns, passes, sequence.recov_seq_num());
+            }
+            if !passes {
                 return None;
             }
         }
@@ -138,6 +162,11 @@ impl State {
         if let Some(generate) = &mut self.generate {
             generate.reset();
         }
+    }
+
+    pub(super) fn read_paths(&self) -> Option<PathsReading> {
+        let (sequence, paths) = (self.sequence.as_ref()?, self.paths.as_ref()?);
+        Some(PathsReading { members: paths.members.clone(), gap_ns: sequence.longest_gap_ns() })
     }
 
     pub(super) fn read(&mut self, now_ns: u64) -> StreamReading {

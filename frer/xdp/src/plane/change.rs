@@ -398,6 +398,7 @@ fn prepare_recovery(
     plane.tables.recoveries.set(slot, &begin);
     let record = frer_recovery_record { owner, resets: 1, ..Default::default() };
     plane.tables.recovery_records.set(slot, &record);
+    plane.tables.arrivals.set(slot, &Default::default());
     Ok(slot)
 }
 

@@ -1,6 +1,7 @@
 //! Implementation of the data plane interface.
 
 use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Memory, PortSpec};
+use onbeat_frer::paths::PathsReading;
 use onbeat_frer::reading::{PortLosses, PortReading, StreamReading};
 use onbeat_frer::spec::Stream;
 
@@ -60,6 +61,10 @@ impl<E: From<Error>> DataPlane<E> for Plane {
 
     fn read_stream(&self, name: &str) -> Result<Option<StreamReading>, E> {
         Ok(Plane::read_stream(self, name)?)
+    }
+
+    fn read_paths(&self, name: &str) -> Result<Option<PathsReading>, E> {
+        Ok(Plane::read_paths(self, name))
     }
 
     fn memory(&self) -> Result<Option<Memory>, E> {

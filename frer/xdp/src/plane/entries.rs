@@ -168,6 +168,10 @@ impl Tables {
         let (stream, recovery) = (entry.stream, recovery.into());
         let record = frer_member_record { stream, recovery, ..Default::default() };
         self.records.set(entry.slot, &record);
+        // Programs that steer have none.
+        if entry.slot < self.skews.capacity() {
+            self.skews.set(entry.slot, &Default::default());
+        }
         let functions = self.functions(&entry.does);
         let member = frer_member { functions, owner: entry.owner, ..Default::default() };
         self.members.set(entry.slot, &member);

@@ -4,12 +4,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use onbeat_frer::dataplane::Mode;
+use onbeat_frer::paths::{MemberArrivals, PathsReading};
 use onbeat_frer::reading::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
 
 use super::recovery::RecoveryState;
 use super::{AppliedStream, Plane};
 use crate::abi::constants as c;
-use crate::abi::{frer_output, frer_port_counters, frer_recovery_record, frer_request};
+use crate::abi::{frer_output, frer_port_counters, frer_recovery_record, frer_request, frer_skew};
 use crate::compile::State;
 use crate::error::Result;
 
@@ -56,6 +57,23 @@ impl Plane {
             }
         }
         Ok(Some(StreamReading { members, generation, recovery, output }))
+    }
+
+    /// Returns the skew between the paths of a stream; `None`: no such stream, or it has no sequence recovery.
+    pub fn read_paths(&self, name: &str) -> Option<PathsReading> {
+        let stream = self.applied(name)?;
+        let State::Recovery(slot) = stream.state else { return None };
+        let held = self.held.get(&stream.owner).map_or(&[][..], Vec::as_slice);
+        let members = stream.members.iter().map(|member| {
+            // The present one: after a change, the former slot is still held.
+            let present = held.iter().rfind(|held| held.owner == member.owner);
+            present.map_or_else(Default::default, |held| {
+                let frer_skew { first, greatest, behind, later } = self.tables.skews.get(held.slot);
+                MemberArrivals { first, greatest, behind, later }
+            })
+        });
+        let gap_ns = self.tables.recovery_records.get(slot).gap_ns;
+        Some(PathsReading { members: members.collect(), gap_ns })
     }
 
     pub(super) fn applied(&self, name: &str) -> Option<&AppliedStream> {

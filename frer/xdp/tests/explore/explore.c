@@ -50,6 +50,11 @@ static void recover_count(__u64 *at, __u64 number);
 static struct frer_recovery_record *find_record(__u32 slot);
 static bool find_recovery(__u32 slot, struct recovery *f);
 
+static void note_gap(const struct recovery *f, struct frer_recovery_record *record, __u64 gap)
+{
+	(void)f, (void)record, (void)gap;
+}
+
 static inline __u64 *ring_word(const struct recovery *f, __u32 epoch);
 static inline __u64 *deciding_word(const struct recovery *f, bool moving, __u32 epoch);
 static __u16 recovery_flags(const struct recovery *f);

@@ -1,0 +1,102 @@
+//! The paths of streams, as `show --paths` prints them.
+
+use onbeat_report::format::{duration_ns, percent};
+use onbeat_report::table::{Alignment, TextTable};
+use serde::{Deserialize, Serialize};
+
+/// The paths of a stream with sequence recovery.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamPaths {
+    /// Name of the stream.
+    pub stream: String,
+    /// Measured sequence numbers.
+    pub measured: u64,
+    /// Later copies of them.
+    pub samples: u64,
+    /// Its paths, by member.
+    pub paths: Vec<PathStatus>,
+    /// Its history length; none with match recovery.
+    pub history_length: Option<u16>,
+    /// The history length that follows from the samples; none: too few.
+    pub history_length_needed: Option<u16>,
+    /// Its reset timeout in milliseconds; 0: never.
+    pub reset_timeout_ms: u32,
+    /// The reset timeout that follows from the samples; none: too few.
+    pub reset_timeout_ms_needed: Option<u64>,
+    /// The longest time between accepted packets, in nanoseconds, without those that ended by a reset.
+    pub longest_gap_ns: u64,
+}
+
+/// The path of a member.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathStatus {
+    /// Name of the port.
+    pub port: String,
+    /// Packets received.
+    pub input_packets: u64,
+    /// Packets that the stream received on any path, and this path did not deliver.
+    pub lost_packets: u64,
+    /// Measured numbers whose first copy came by this path.
+    pub first: u64,
+    /// Arrival relative to the other path, in nanoseconds: negative if earlier. With more than two paths, time after the
+    /// first copy. None: no samples.
+    pub skew_ns: Option<Skew>,
+}
+
+/// A distribution of the skew.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skew {
+    /// Median.
+    pub p50: i64,
+    /// 99th percentile.
+    pub p99: i64,
+    /// The greatest.
+    pub max: i64,
+}
+
+/// Table of the paths of streams.
+pub fn paths_table(streams: &[StreamPaths]) -> String {
+    let left = ["STREAM", "PATH"].map(|heading| (heading, Alignment::Left));
+    let right = [
+        "INPUT", "LOST", "FIRST", "SKEW P50", "P99", "MAX", "HISTORY", "NEEDED", "TIMEOUT",
+        "NEEDED",
+    ];
+    let right = right.map(|heading| (heading, Alignment::Right));
+    let mut table = TextTable::new(left.into_iter().chain(right)).without_rule();
+    for stream in streams {
+        for (place, path) in stream.paths.iter().enumerate() {
+            let skew = |part: fn(&Skew) -> i64| match &path.skew_ns {
+                Some(skew) => duration_ns(part(skew) as f64),
+                None => NONE.to_owned(),
+            };
+            let mut row = vec![
+                if place == 0 { stream.stream.clone() } else { String::new() },
+                path.port.clone(),
+                path.input_packets.to_string(),
+                path.lost_packets.to_string(),
+                percent(path.first as f64 / stream.measured as f64),
+                skew(|skew| skew.p50),
+                skew(|skew| skew.p99),
+                skew(|skew| skew.max),
+            ];
+            if place == 0 {
+                let ms = |ms: u64| if ms == 0 { "never".to_owned() } else { format!("{ms} ms") };
+                row.extend([
+                    stream.history_length.map_or(NONE.to_owned(), |length| length.to_string()),
+                    stream
+                        .history_length_needed
+                        .map_or(NONE.to_owned(), |length| length.to_string()),
+                    ms(stream.reset_timeout_ms.into()),
+                    stream.reset_timeout_ms_needed.map_or(NONE.to_owned(), ms),
+                ]);
+            } else {
+                row.extend([(); 4].map(|()| String::new()));
+            }
+            table.row(row);
+        }
+    }
+    table.to_string()
+}
+
+/// In a cell without a value.
+const NONE: &str = "–";
