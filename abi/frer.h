@@ -215,9 +215,12 @@ struct frer_member_record {
 	__u64 dropped;
 };
 
-/* The skew of paths: one number of these is measured, in units of ns (frer/core/src/paths.rs). */
+/*
+ * The skew of paths: one number of these or, with long histories, of a multiple of these is
+ * measured, in units of ns (frer/core/src/paths.rs).
+ */
 #define FRER_SAMPLED	      128
-#define FRER_ARRIVALS	      8 /* FRER_MAX_HISTORY / FRER_SAMPLED */
+#define FRER_ARRIVALS	      8
 #define FRER_SKEW_UNIT	      64
 #define FRER_SKEW_CLASSES     27
 #define FRER_SKEW_FIRST_LIMIT 7
@@ -276,8 +279,7 @@ struct frer_recovery_config {
 #define FRER_SEEN_BITS	     32 /* numbers in a word of the ring */
 #define FRER_SEEN_SHIFT	     5
 #define FRER_SEEN_MASK	     0xffffffffULL
-#define FRER_MAX_HISTORY     1024
-#define FRER_RING_WORDS	     128 /* for the longest history */
+#define FRER_MAX_HISTORY     32768
 #endif
 #define FRER_NUMBER_MASK     ((1 << FRER_NUMBER_BITS) - 1)
 #define FRER_FIRST_LAP	     (1 << FRER_NUMBER_BITS)
@@ -286,7 +288,6 @@ struct frer_recovery_config {
 #define FRER_GENERATION_MASK ((1 << FRER_GENERATION_BITS) - 1)
 #define FRER_EPOCH_BITS	     (FRER_POSITION_BITS - FRER_SEEN_SHIFT)
 #define FRER_EPOCH_MASK	     ((1 << FRER_EPOCH_BITS) - 1)
-#define FRER_WINDOW_WORDS    (FRER_MAX_HISTORY / FRER_SEEN_BITS + 1)
 
 /*
  * The head of a recovery function, in one word. From the lowest bit: a number that changes with

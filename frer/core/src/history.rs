@@ -4,11 +4,13 @@
 //! numbers wrap around together with the ring. Bits of numbers outside the history are stale and are cleared
 //! when the window moves over them.
 
+use alloc::boxed::Box;
 use core::num::NonZero;
 
 use crate::spec::MAX_HISTORY;
 
-const WORDS: usize = MAX_HISTORY as usize / 64;
+/// Words of histories that need no memory of their own.
+const WORDS: usize = 16;
 
 /// The last `length` sequence numbers, with a bit for each number seen.
 #[derive(Debug, Clone)]
@@ -23,6 +25,8 @@ pub(crate) struct History {
     /// Unseen numbers in the history from before the first accepted packet.
     unborn: u16,
     words: [u64; WORDS],
+    /// The words of a longer history.
+    long: Option<Box<[u64]>>,
 }
 
 /// Numbers that left the history unseen.
@@ -44,7 +48,9 @@ impl History {
         debug_assert!((2..=MAX_HISTORY).contains(&length));
         let mask = length.max(64).next_power_of_two() - 1;
         let length = NonZero::new(length).unwrap_or(NonZero::<u16>::MIN);
-        Self { length, mask, born: 0, unborn: 0, words: [0; WORDS] }
+        let words = usize::from(mask / 64) + 1;
+        let long = (words > WORDS).then(|| alloc::vec![0; words].into_boxed_slice());
+        Self { length, mask, born: 0, unborn: 0, words: [0; WORDS], long }
     }
 
     /// Returns HistoryLength.
@@ -74,7 +80,7 @@ impl History {
 
     /// Clears the history and records `number` as the only one seen.
     pub(crate) fn start(&mut self, number: u16) {
-        self.words = [0; WORDS];
+        self.words_mut().fill(0);
         self.insert(number);
         self.born = 1;
         self.unborn = self.length() - 1;
@@ -115,28 +121,49 @@ impl History {
         (usize::from(position / 64), 1 << (position % 64))
     }
 
+    fn words(&self) -> &[u64] {
+        match &self.long {
+            Some(long) if self.is_long() => long,
+            _ => &self.words,
+        }
+    }
+
+    fn words_mut(&mut self) -> &mut [u64] {
+        let is_long = self.is_long();
+        match &mut self.long {
+            Some(long) if is_long => long,
+            _ => &mut self.words,
+        }
+    }
+
+    /// Returns whether the words have memory of their own, by a field in the cache line that each packet needs.
+    fn is_long(&self) -> bool {
+        usize::from(self.mask) >= 64 * WORDS
+    }
+
     fn contains(&self, number: u16) -> bool {
         let (word, bit) = self.place(number);
-        self.words[word] & bit != 0
+        self.words()[word] & bit != 0
     }
 
     /// Records a number; returns false if it was recorded before.
     fn insert(&mut self, number: u16) -> bool {
         let (word, bit) = self.place(number);
-        let unseen = self.words[word] & bit == 0;
-        self.words[word] |= bit;
+        let word = &mut self.words_mut()[word];
+        let unseen = *word & bit == 0;
+        *word |= bit;
         unseen
     }
 
     fn count_unseen(&self, first: u16, count: u16) -> u16 {
         spans(self.mask, first, count)
-            .map(|(word, bits)| (!self.words[word] & bits).count_ones() as u16)
+            .map(|(word, bits)| (!self.words()[word] & bits).count_ones() as u16)
             .sum()
     }
 
     fn clear(&mut self, first: u16, count: u16) {
         for (word, bits) in spans(self.mask, first, count) {
-            self.words[word] &= !bits;
+            self.words_mut()[word] &= !bits;
         }
     }
 }

@@ -1,17 +1,18 @@
 //! Skew between the paths of a stream: the time between the copies of a number, by the clock of the receiver.
 //!
-//! One number of [`SAMPLED`] is measured. Its first copy, which passes, stores its time of arrival; a later copy of another
+//! One number of [`SAMPLED`], or of more with a long history, is measured. Its first copy, which passes, stores its time of arrival; a later copy of another
 //! member reads it. The kernel's programs record the same (`frer/xdp/bpf/paths.h`).
 
 use alloc::vec::Vec;
 
+use crate::recover::RecoveryFunction;
 use crate::spec::MAX_HISTORY;
 
-/// One number of these is measured: those that are multiples of it.
+/// One number of these is measured with a history of up to 512: those that are multiples of it.
 pub const SAMPLED: u16 = 128;
 
-/// Numbers that can be under way at the same time: a history of the maximum length has this many.
-const ARRIVALS: usize = MAX_HISTORY as usize / SAMPLED as usize;
+/// Measured numbers that can be under way at the same time.
+const ARRIVALS: usize = 8;
 
 /// Samples from which values for the configuration follow.
 pub const ENOUGH: u64 = 30;
@@ -147,6 +148,12 @@ impl MemberArrivals {
     }
 }
 
+/// Returns the interval of measured numbers: their arrivals last for two histories.
+fn interval(history_length: Option<u16>) -> u16 {
+    let longest = history_length.map_or(0, u16::next_power_of_two);
+    SAMPLED.max(longest / 4)
+}
+
 /// Returns the class of a time.
 fn class(units: u32) -> usize {
     let Some(octave) = units.checked_ilog2().and_then(|log| log.checked_sub(FIRST_LIMIT)) else {
@@ -192,22 +199,26 @@ impl PathRecorder {
         Self { members, ..Self::default() }
     }
 
-    /// Returns whether a number is measured.
+    /// Returns whether a number may be measured.
     pub(crate) fn is_sampled(number: u16) -> bool {
         number % SAMPLED == 0
     }
 
-    /// Records a copy of a measured number that arrived at `now_ns` and passed or was discarded; `highest` is RecovSeqNum.
+    /// Records a copy that arrived at `now_ns` and passed or was discarded by `recovery`, if its number is measured.
     pub(crate) fn record(
         &mut self,
         member: usize,
         number: u16,
         now_ns: u64,
         passed: bool,
-        highest: u16,
+        recovery: &RecoveryFunction,
     ) {
+        let interval = interval(recovery.history_length());
+        if number % interval != 0 {
+            return;
+        }
         let now = (now_ns / UNIT_NS) as u32;
-        let arrival = &mut self.arrivals[usize::from(number / SAMPLED) % ARRIVALS];
+        let arrival = &mut self.arrivals[usize::from(number / interval) % ARRIVALS];
         let Some(arrivals) = self.members.get_mut(member) else { return };
         if passed {
             *arrival = Some((now, member as u16, number));
@@ -216,7 +227,7 @@ impl PathRecorder {
         }
         match *arrival {
             Some((first, other, same)) if same == number && usize::from(other) != member => {
-                let behind = (highest.wrapping_sub(number) as i16).max(0) as u16;
+                let behind = (recovery.recov_seq_num().wrapping_sub(number) as i16).max(0) as u16;
                 arrivals.record_later(now.wrapping_sub(first), behind);
             }
             _ => {}
@@ -227,6 +238,13 @@ impl PathRecorder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::{Recovery, Role};
+
+    #[test]
+    fn with_a_long_history_fewer_numbers_are_measured() {
+        let lengths = [None, Some(2), Some(512), Some(513), Some(1024), Some(MAX_HISTORY)];
+        assert_eq!(lengths.map(interval), [128, 128, 128, 256, 256, 8192]);
+    }
 
     #[test]
     fn classes_are_half_octaves_and_contiguous() {
@@ -252,12 +270,16 @@ mod tests {
     fn the_sign_of_the_skew_is_that_of_the_order() {
         const MS: u64 = 1_000_000;
         let mut recorder = PathRecorder::new(alloc::vec![MemberArrivals::default(); 2]);
+        let mut recovery = RecoveryFunction::new(&Recovery::vector(64), Role::Sequence).unwrap();
         for n in 0..200_u16 {
             let number = n.wrapping_mul(SAMPLED);
             let now = u64::from(n) * 100 * MS;
-            recorder.record(0, number, now, true, number);
-            recorder.record(0, number, now, false, number);
-            recorder.record(1, number, now + 4 * MS, false, number.wrapping_add(20));
+            recovery.reset(now);
+            recovery.packet(now, Some(number));
+            recorder.record(0, number, now, true, &recovery);
+            recorder.record(0, number, now, false, &recovery);
+            recovery.packet(now, Some(number.wrapping_add(20)));
+            recorder.record(1, number, now + 4 * MS, false, &recovery);
         }
         let reading = PathsReading { members: recorder.members.clone(), gap_ns: 30 * MS };
         assert_eq!((reading.samples(), reading.members[0].first), (200, 200));

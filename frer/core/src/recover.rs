@@ -187,6 +187,11 @@ impl RecoveryFunction {
         self.recov_seq_num
     }
 
+    /// Returns the length of the history; `None` with match recovery.
+    pub(crate) fn history_length(&self) -> Option<u16> {
+        self.history.as_ref().map(History::length)
+    }
+
     /// Returns TakeAny: the next number is accepted, whatever it is.
     pub fn take_any(&self) -> bool {
         self.take_any

@@ -96,7 +96,7 @@ pub enum Algorithm {
 }
 
 /// Longest history of vector recovery.
-pub const MAX_HISTORY: u16 = 1024;
+pub const MAX_HISTORY: u16 = 32768;
 
 /// Latent error detection (7.4.4, managed by 10.4.1.12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -54,50 +54,63 @@ RECOVER_GLOBAL int record_bits(__u32 slot, __u64 head, __u32 epoch, __u64 bits)
 	return false;
 }
 
-/* Copy a word of the former ring; false: packets hinder it. */
-RECOVER_GLOBAL int copy_word(__u32 slot, __u32 index)
+/* A walk over words of the ring. */
+struct ring_walk {
+	__u64 head;
+	__u32 slot;
+	__u32 from;
+	__u32 to;
+	bool hindered;
+};
+
+/* Copy a word of the former ring. */
+static long copy_word(__u64 index, void *context)
 {
+	struct ring_walk *walk = context;
 	struct recovery f;
 	__u64 *from, word, head;
 	__u32 epoch;
 
-	if (!find_recovery(slot, &f))
-		return true;
+	if (!find_recovery(walk->slot, &f))
+		return 1;
 	from = deciding_word(&f, true, index);
 	if (!from)
-		return true;
+		return 1;
 	word = recover_load(from);
 	if (!(word & FRER_SEEN_MASK))
-		return true;
+		return 0;
 	epoch = word >> FRER_SEEN_BITS & FRER_EPOCH_MASK;
 	head = word >> FRER_SEEN_BITS >> FRER_EPOCH_BITS << FRER_HEAD_GENERATION;
-	return record_bits(slot, head, epoch, word & FRER_SEEN_MASK);
+	walk->hindered = !record_bits(walk->slot, head, epoch, word & FRER_SEEN_MASK);
+	return walk->hindered;
 }
 
-/* Copy the former ring. All packets claim in both rings by now. */
+/* Copy the former ring; false: packets hinder it. All packets claim in both rings by now. */
 static __always_inline bool copy_ring(__u32 slot, const struct recovery *f)
 {
-	for (__u32 i = 0; i < FRER_RING_WORDS; i++) {
-		if (i > f->r->config.former_mask)
-			break;
-		if (!copy_word(slot, i))
-			return false;
-	}
-	return true;
+	struct ring_walk walk = {.slot = slot};
+
+	bpf_loop(f->r->config.former_mask + 1, copy_word, &walk, 0);
+	return !walk.hindered;
+}
+
+static long fill_word(__u64 index, void *context)
+{
+	struct ring_walk *walk = context;
+	__u32 epoch = (epoch_of(walk->from) + index) & FRER_EPOCH_MASK;
+	__u64 bits = bits_between(epoch, walk->from, walk->to);
+
+	walk->hindered = !record_bits(walk->slot, walk->head, epoch, bits);
+	return walk->hindered;
 }
 
 /* Record the numbers from one position up to another one as seen; false: packets hinder it. */
 RECOVER_GLOBAL int fill_ring(__u32 slot, __u64 head, __u32 from, __u32 to)
 {
-	for (__u32 i = 0; i < FRER_WINDOW_WORDS; i++) {
-		__u32 epoch = (epoch_of(from) + i) & FRER_EPOCH_MASK;
+	struct ring_walk walk = {.head = head, .slot = slot, .from = from, .to = to};
 
-		if (!record_bits(slot, head, epoch, bits_between(epoch, from, to)))
-			return false;
-		if (epoch == epoch_of(to))
-			break;
-	}
-	return true;
+	bpf_loop(epochs_between(from, to), fill_word, &walk, 0);
+	return !walk.hindered;
 }
 
 /*

@@ -42,6 +42,14 @@ static __always_inline void count_later(struct frer_skew *skew, __u32 units, __u
 	skew->later[class]++;
 }
 
+/* Of these numbers one is measured: arrivals last for two histories. */
+static __always_inline __u32 sampled(const struct recovery *f)
+{
+	__u32 interval = 1 << highest_bit(history_length(f) - 1) >> 1;
+
+	return interval > FRER_SAMPLED ? interval : FRER_SAMPLED;
+}
+
 /*
  * Record a copy of a measured number. CPUs that record for one member at the same time may lose a
  * sample.
@@ -50,13 +58,17 @@ __noinline int record_path(__u32 function, __u32 member, __u32 sequence, bool pa
 {
 	struct frer_skew *skew = bpf_map_lookup_elem(&skews, &member);
 	struct frer_arrivals *arrivals = bpf_map_lookup_elem(&arrivals_of, &function);
-	__u32 place = sequence / FRER_SAMPLED % FRER_ARRIVALS;
+	__u32 place, interval;
 	struct recovery f;
 	__u64 arrival, head;
 	__s16 behind;
 
 	if (!skew || !arrivals || !find_recovery(function, &f) || sequence == NO_SEQUENCE)
 		return false;
+	interval = sampled(&f);
+	if (sequence & (interval - 1))
+		return false;
+	place = sequence / interval % FRER_ARRIVALS;
 	if (pass) {
 		arrival = (__u64)precise_now() << 32 | (member & 0xffff) << 16 | sequence;
 		WRITE_ONCE(arrivals->first[place], arrival);

@@ -20,6 +20,7 @@
  *	recovery_flags, history_length	parameters that may change meanwhile
  *	find_recovery	the function of a slot
  *	find_record	its record
+ *	bpf_loop	calls a function with 0, 1, ... until it returns 1
  *	likely, unlikely
  */
 #ifndef ONBEAT_RECOVER_H
@@ -127,43 +128,57 @@ struct tally {
 	__u32 early;
 };
 
-/*
- * Those of an epoch: `seen` low, `early` high. Bodies of loops are functions of their own, so that
- * the verifier checks them once.
- */
-RECOVER_GLOBAL __u64 tally_epoch(__u32 slot, __u64 head, __u32 epoch)
+/* The number of epochs from that of one position up to that of another one. */
+static __always_inline __u32 epochs_between(__u32 from, __u32 to)
 {
-	__u32 to = head_position(head), first = head_first(head);
-	__u32 from, before = (first - 1) & FRER_POSITION_MASK;
-	__u64 *at, word, bits, early = 0;
-	struct recovery f;
-	__s32 length;
+	return ((epoch_of(to) - epoch_of(from)) & FRER_EPOCH_MASK) + 1;
+}
 
-	if (!find_recovery(slot, &f))
-		return 0;
+/* The epochs of a window, from that of `from` on. */
+struct tally_walk {
+	__u64 head;
+	__u32 slot;
+	__u32 from;
+	struct tally tally;
+	bool has_first;
+};
+
+/* Those of an epoch. The verifier checks a function that bpf_loop calls once. */
+static long tally_epoch(__u64 index, void *context)
+{
+	struct tally_walk *walk = context;
+	__u32 to = head_position(walk->head), first = head_first(walk->head);
+	__u32 epoch = (epoch_of(walk->from) + index) & FRER_EPOCH_MASK;
+	__u32 before = (first - 1) & FRER_POSITION_MASK;
+	__u64 *at, word, bits;
+	struct recovery f;
+
+	if (!find_recovery(walk->slot, &f))
+		return 1;
 	at = ring_word(&f, epoch);
 	if (!at)
-		return 0;
+		return 1;
 	word = recover_load(at);
-	if (word >> FRER_SEEN_BITS != tag_of(head, epoch))
+	if (word >> FRER_SEEN_BITS != tag_of(walk->head, epoch))
 		return 0;
-	length = history_length(&f);
-	from = (to - length + 1) & FRER_POSITION_MASK;
-	bits = word & bits_between(epoch, from, to);
-	if (head & FRER_HEAD_YOUNG && first_within(head, length)) {
+	bits = word & bits_between(epoch, walk->from, to);
+	if (walk->has_first) {
 		/* It counts as seen already; a longer history records it, too. */
 		if (epoch == epoch_of(first))
 			bits &= ~seen_bit(first);
 		if (distance(epoch << FRER_SEEN_SHIFT, before) <= 0)
-			early = __builtin_popcountll(bits & bits_between(epoch, from, before));
+			walk->tally.early += __builtin_popcountll(
+			    bits & bits_between(epoch, walk->from, before));
 	}
-	return early << 32 | __builtin_popcountll(bits);
+	walk->tally.seen += __builtin_popcountll(bits);
+	return 0;
 }
 
 /* Those of the window; false: none. */
 RECOVER_GLOBAL int tally_window(__u32 slot, __u64 head, struct tally *tally)
 {
-	__u32 to = head_position(head), from, numbers;
+	struct tally_walk walk = {.head = head, .slot = slot};
+	__u32 to = head_position(head), numbers;
 	struct recovery f;
 	__s32 length;
 	__u16 flags;
@@ -171,7 +186,6 @@ RECOVER_GLOBAL int tally_window(__u32 slot, __u64 head, struct tally *tally)
 	if (!tally || !find_recovery(slot, &f))
 		return false;
 	length = history_length(&f);
-	from = (to - length + 1) & FRER_POSITION_MASK;
 	flags = recovery_flags(&f);
 	/* Without history, or without a number since the reset. */
 	if (flags & FRER_RECOVERY_MATCH || head & FRER_HEAD_TAKE_ANY)
@@ -182,51 +196,48 @@ RECOVER_GLOBAL int tally_window(__u32 slot, __u64 head, struct tally *tally)
 		tally->seen = numbers > (__u32)length ? (__u32)length : numbers;
 		return true;
 	}
-	if (head & FRER_HEAD_YOUNG && first_within(head, length))
-		tally->seen++;
-	for (__u64 i = 0; i < FRER_WINDOW_WORDS; i++) {
-		__u32 epoch = (epoch_of(from) + i) & FRER_EPOCH_MASK;
-		__u64 counts = tally_epoch(slot, head, epoch);
-
-		tally->seen += (__u32)counts;
-		tally->early += counts >> 32;
-		if (epoch == epoch_of(to))
-			break;
-	}
+	walk.from = (to - length + 1) & FRER_POSITION_MASK;
+	walk.has_first = head & FRER_HEAD_YOUNG && first_within(head, length);
+	walk.tally.seen = walk.has_first;
+	bpf_loop(epochs_between(walk.from, to), tally_epoch, &walk, 0);
+	*tally = walk.tally;
 	return true;
 }
 
-RECOVER_GLOBAL int renew_word(__u32 slot, __u64 head, __u32 index)
+struct renewal {
+	__u64 head;
+	__u32 slot;
+};
+
+static long renew_word(__u64 index, void *context)
 {
+	const struct renewal *renewal = context;
 	struct recovery f;
 	__u64 *at, word;
-	bool moving;
 
-	if (!find_recovery(slot, &f))
-		return false;
-	moving = recovery_flags(&f) & FRER_RECOVERY_MOVING;
-	if (index > (moving ? f.r->config.former_mask : f.r->config.ring_mask))
-		return false;
-	at = deciding_word(&f, moving, index);
+	if (!find_recovery(renewal->slot, &f))
+		return 1;
+	at = deciding_word(&f, recovery_flags(&f) & FRER_RECOVERY_MOVING, index);
 	if (!at)
-		return false;
+		return 1;
 	word = recover_load(at);
-	if (word >> FRER_SEEN_BITS >> FRER_EPOCH_BITS != head_generation(head))
-		recover_cas(at, word, tag_of(head, 0) << FRER_SEEN_BITS);
-	return true;
+	if (word >> FRER_SEEN_BITS >> FRER_EPOCH_BITS != head_generation(renewal->head))
+		recover_cas(at, word, tag_of(renewal->head, 0) << FRER_SEEN_BITS);
+	return 0;
 }
 
 /*
  * A tag of the same value returns after all generations. Before that, words of former generations
  * are replaced by words without a number.
  */
-static __always_inline void renew_ring(__u32 slot, __u64 head)
+static __always_inline void renew_ring(__u32 slot, const struct recovery *f, __u64 head)
 {
-	if (head_generation(head) & (FRER_GENERATION_MASK >> 1))
-		return;
-	for (__u64 i = 0; i < FRER_RING_WORDS; i++)
-		if (!renew_word(slot, head, i))
-			break;
+	bool moving = recovery_flags(f) & FRER_RECOVERY_MOVING;
+	__u32 words = (moving ? f->r->config.former_mask : f->r->config.ring_mask) + 1;
+	struct renewal renewal = {head, slot};
+
+	if (!(head_generation(head) & (FRER_GENERATION_MASK >> 1)))
+		bpf_loop(words, renew_word, &renewal, 0);
 }
 
 /* What few packets count, in any combination. */
@@ -297,7 +308,7 @@ RECOVER_GLOBAL int restart(__u32 slot, __u64 head, __u64 now)
 	tally_window(slot, newest, &tally);
 	if (!(head & FRER_HEAD_TAKE_ANY))
 		passed = (head_position(newest) - head_first(head)) & FRER_POSITION_MASK;
-	renew_ring(slot, head);
+	renew_ring(slot, &f, head);
 	if (recover_cas(&f.r->head, head, restarted(head)) != head)
 		return false;
 	recover_count(&record->resets, 1);
@@ -310,26 +321,34 @@ RECOVER_GLOBAL int restart(__u32 slot, __u64 head, __u64 now)
 	return true;
 }
 
-#define NO_CLAIM (~0U)
+/* The epochs ahead of a head. */
+struct claim_walk {
+	__u64 head;
+	__u32 slot;
+	__u32 to;
+	__u32 found;
+	bool former;
+};
 
-/* The highest claim of an epoch that is ahead of the head, or NO_CLAIM. */
-RECOVER_GLOBAL __u32 claim_in_epoch(__u32 slot, __u64 head, __u32 epoch, bool former)
+/* The highest claim of an epoch. */
+static long claim_in_epoch(__u64 index, void *context)
 {
-	__u32 last = head_position(head), from = (last + 1) & FRER_POSITION_MASK, to;
+	struct claim_walk *walk = context;
+	__u32 from = (head_position(walk->head) + 1) & FRER_POSITION_MASK;
+	__u32 epoch = (epoch_of(from) + index) & FRER_EPOCH_MASK;
 	struct recovery f;
 	__u64 *at, word, bits;
 
-	if (!find_recovery(slot, &f))
-		return NO_CLAIM;
-	at = deciding_word(&f, former, epoch);
+	if (!find_recovery(walk->slot, &f))
+		return 1;
+	at = deciding_word(&f, walk->former, epoch);
 	if (!at)
-		return NO_CLAIM;
-	to = (last + history_length(&f) - 1) & FRER_POSITION_MASK;
+		return 1;
 	word = recover_load(at);
-	bits = word & bits_between(epoch, from, to);
-	if (word >> FRER_SEEN_BITS != tag_of(head, epoch) || !bits)
-		return NO_CLAIM;
-	return epoch << FRER_SEEN_SHIFT | highest_bit(bits);
+	bits = word & bits_between(epoch, from, walk->to);
+	if (word >> FRER_SEEN_BITS == tag_of(walk->head, epoch) && bits)
+		walk->found = epoch << FRER_SEEN_SHIFT | highest_bit(bits);
+	return 0;
 }
 
 /*
@@ -338,22 +357,15 @@ RECOVER_GLOBAL __u32 claim_in_epoch(__u32 slot, __u64 head, __u32 epoch, bool fo
  */
 RECOVER_GLOBAL __u32 claim_ahead(__u32 slot, __u64 head, bool former)
 {
-	__u32 found = head_position(head), from = (found + 1) & FRER_POSITION_MASK, to;
+	__u32 last = head_position(head), from = (last + 1) & FRER_POSITION_MASK;
+	struct claim_walk walk = {.head = head, .slot = slot, .found = last, .former = former};
 	struct recovery f;
 
 	if (!find_recovery(slot, &f))
-		return found;
-	to = (found + history_length(&f) - 1) & FRER_POSITION_MASK;
-	for (__u64 i = 0; i < FRER_WINDOW_WORDS; i++) {
-		__u32 epoch = (epoch_of(from) + i) & FRER_EPOCH_MASK;
-		__u64 claim = claim_in_epoch(slot, head, epoch, former);
-
-		if (claim != NO_CLAIM)
-			found = claim;
-		if (epoch == epoch_of(to))
-			break;
-	}
-	return found;
+		return last;
+	walk.to = (last + history_length(&f) - 1) & FRER_POSITION_MASK;
+	bpf_loop(epochs_between(from, walk.to), claim_in_epoch, &walk, 0);
+	return walk.found;
 }
 
 /*

@@ -50,8 +50,11 @@ pub(crate) enum ProgramPurpose {
     Steer,
 }
 
-/// Lines of rings per stream.
+/// Lines of rings per stream: a history of up to 1,024.
 const RING_LINES: u32 = 16;
+
+/// Lines of rings of a node with few streams: four of the longest histories.
+const LEAST_RING_LINES: u32 = 2048;
 
 /// Returns whether a node has a table of this name, which is also the name of its pin.
 pub(crate) fn is_table(name: &str) -> bool {
@@ -76,8 +79,7 @@ fn entries(map: &str, purpose: ProgramPurpose, streams: u32) -> Option<u32> {
         // Two members per stream; a recovery function for each of them and for the stream. A third more than
         // streams can have: slots that a change releases are reused only later.
         "recoveries" | "recovery_records" | "arrivals_of" => 4 * streams,
-        // The longest history, for one function per stream; a line holds 256 numbers.
-        "rings" => RING_LINES * streams,
+        "rings" => (RING_LINES * streams).max(LEAST_RING_LINES),
         "generators" | "generator_records" => 2 * streams,
         // A change of all streams at once needs the old and the new entries.
         "members" | "member_records" | "skews" | "ip_streams" | "mask_streams" => 4 * streams,

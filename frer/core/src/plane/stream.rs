@@ -123,7 +123,7 @@ impl State {
             let passes = sequence.packet(now_ns, number).is_accept();
             let sampled = number.filter(|number| PathRecorder::is_sampled(*number));
             if let (Some(number), Some(paths)) = (sampled, &mut self.paths) {
-                paths.record(place, number, now_ns, passes, sequence.recov_seq_num());
+                paths.record(place, number, now_ns, passes, sequence);
             }
             if !passes {
                 return None;

@@ -51,16 +51,11 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn length() -> impl Strategy<Value = u16> {
     prop_oneof![
-        Just(2u16),
-        Just(63),
-        Just(64),
-        Just(65),
-        Just(100),
-        Just(128),
-        Just(1023),
-        Just(MAX_HISTORY),
-        2..=MAX_HISTORY,
-        2..=16u16,
+        8 => prop::sample::select(vec![2u16, 63, 64, 65, 100, 128, 1023, 1024]),
+        1 => prop::sample::select(vec![1025u16, 2048, 32_767, MAX_HISTORY]),
+        3 => 2..=1024u16,
+        1 => 2..=MAX_HISTORY,
+        2 => 2..=16u16,
     ]
 }
 

@@ -99,7 +99,7 @@ fn valid_streams_pass() {
         generating.members[0].identification = identification;
         assert_eq!(generating.validate(), Ok(()));
     }
-    for history_length in [2, 3, 100, 1024] {
+    for history_length in [2, 3, 100, 32_768] {
         let recovery = Recovery { algorithm: Algorithm::Vector { history_length }, ..RECOVERY };
         assert_eq!(recovery.validate(Role::Individual), Ok(()));
     }
@@ -137,9 +137,9 @@ fn streams() {
 
 #[test]
 fn recovery() {
-    for history_length in [0, 1, 1025, u16::MAX] {
+    for history_length in [0, 1, 32_769, u16::MAX] {
         let recovery = Recovery { algorithm: Algorithm::Vector { history_length }, ..RECOVERY };
-        let expected = format!("history_length: {history_length}; use 2 to 1024");
+        let expected = format!("history_length: {history_length}; use 2 to 32768");
         assert_eq!(
             message(|stream| stream.recover = Some(recovery)),
             format!("recover.{expected}")

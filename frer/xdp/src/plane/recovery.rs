@@ -211,17 +211,31 @@ fn tally(function: &frer_recovery, newest: u32, word: impl Fn(u32) -> u64) -> Ta
         return Tally::default();
     }
     let length = u32::from(function.config.history_length);
+    let first = first(function);
     // The first number is not in the ring.
-    let has_first =
-        is_young(function) && newest.wrapping_sub(first(function)) & c::POSITION_MASK < length;
+    let has_first = is_young(function) && newest.wrapping_sub(first) & c::POSITION_MASK < length;
     let mut tally = Tally { seen: has_first.into(), early: 0 };
-    for back in 0..length {
-        let position = newest.wrapping_sub(back) & c::POSITION_MASK;
+    let mut left = length;
+    while left > 0 {
+        // The numbers of an epoch, up to the newest one that is left.
+        let position = newest.wrapping_sub(length - left) & c::POSITION_MASK;
+        let place = position % c::SEEN_BITS;
+        let numbers = left.min(place + 1);
+        let oldest = place + 1 - numbers;
         let epoch = position >> c::SEEN_SHIFT;
-        if seen(function, epoch, word(epoch)) >> (position % c::SEEN_BITS) & 1 != 0 {
-            tally.seen += u64::from(!has_first || position != first(function));
-            tally.early += u64::from(has_first && position < first(function));
+        let mask = u32::MAX >> (c::SEEN_BITS - numbers) << oldest;
+        let mut bits = seen(function, epoch, word(epoch)) & mask;
+        if has_first {
+            let start = position - place;
+            let before = first.saturating_sub(start).min(c::SEEN_BITS);
+            if before < c::SEEN_BITS && first >= start {
+                bits &= !(1 << before);
+            }
+            let early = u64::from(bits) & ((1 << before) - 1);
+            tally.early += u64::from(early.count_ones());
         }
+        tally.seen += u64::from(bits.count_ones());
+        left -= numbers;
     }
     tally
 }

@@ -47,6 +47,7 @@ static __u64 recover_load(__u64 *at);
 static __u64 recover_cas(__u64 *at, __u64 old, __u64 new);
 static void recover_store(__u64 *at, __u64 value) __attribute__((unused));
 static void recover_count(__u64 *at, __u64 number);
+static void bpf_loop(__u32 number, long (*function)(__u64, void *), void *context, __u64 flags);
 static struct frer_recovery_record *find_record(__u32 slot);
 static bool find_recovery(__u32 slot, struct recovery *f);
 
@@ -163,6 +164,14 @@ static struct frer_recovery_record *find_record(__u32 slot)
 {
 	(void)slot;
 	return &world->record;
+}
+
+static void bpf_loop(__u32 number, long (*function)(__u64, void *), void *context, __u64 flags)
+{
+	(void)flags;
+	for (__u32 i = 0; i < number; i++)
+		if (function(i, context))
+			return;
 }
 
 /*

@@ -44,9 +44,17 @@ struct Pair {
     last: u16,
 }
 
+/// Up to here, each history length occurs.
+const EACH_LENGTH: u16 = 1024;
+
 /// Returns history lengths in an order that mixes short and long, each once in 1,023.
 fn nth_length(n: u64) -> u16 {
-    2 + (n * 389 % u64::from(MAX_HISTORY - 1)) as u16
+    2 + (n * 389 % u64::from(EACH_LENGTH - 1)) as u16
+}
+
+/// Returns a long history, for one stream of a world.
+fn long_length(random: &mut Random) -> u16 {
+    *random.pick(&[1025, 2047, 2048, 5000, 32_767, MAX_HISTORY])
 }
 
 fn recovery(random: &mut Random, history_length: Option<u16>) -> Recovery {
@@ -80,7 +88,10 @@ impl Pair {
                 None
             } else {
                 *vectors += 1;
-                Some(recovery(random, Some(nth_length(*vectors))))
+                let nth = nth_length(*vectors);
+                let is_long = index == 0 && random.one_in(2);
+                let length = if is_long { long_length(random) } else { nth };
+                Some(recovery(random, Some(length)))
             };
             let mut individual =
                 || (sequence.is_none() || random.one_in(3)).then(|| recovery(random, None));
@@ -216,10 +227,12 @@ impl World<'_> {
 
     /// Continues the vector functions of a stream with other histories.
     fn change_histories(&mut self, random: &mut Random, pair: usize) {
-        let pair = &mut self.pairs[pair];
+        let index = pair;
+        let pair = &mut self.pairs[index];
         let mut change = |config: &mut Recovery, function: &mut RecoveryFunction, role| {
             if let Algorithm::Vector { history_length } = &mut config.algorithm {
-                let most = *random.pick(&[64, MAX_HISTORY.into()]);
+                let longest = if index == 0 { MAX_HISTORY } else { EACH_LENGTH };
+                let most = *random.pick(&[64, longest.into()]);
                 *history_length = random.between(2, most) as u16;
                 function.set_parameters(config, role).expect("valid");
             }
@@ -256,7 +269,10 @@ impl World<'_> {
         let length = self.pairs[pair].length;
         match random.below(64) {
             0..18 => self.near(pair, member, random.between(-4, 4)),
-            18..26 => self.near(pair, member, random.between(-1100, 1100)),
+            18..26 => {
+                let most = length + 76;
+                self.near(pair, member, random.between(-most, most));
+            }
             // A packet over all paths.
             26..36 => {
                 self.near(pair, member, 1);
@@ -315,11 +331,11 @@ fn kernel_and_user_space_agree_on_verdicts_and_counters() {
         return;
     }
     let wanted = packet_count();
-    // Capacity for three members per stream: tables are sized for two.
-    let mut node = Node::new(PORTS, 2 * STREAMS as u32);
+    // Capacity for three members per stream, where tables are sized for two, and for long histories.
+    let mut node = Node::new(PORTS, 64 * STREAMS as u32);
     let mut random = Random::new(SEED);
     let (mut packets, mut worlds, mut vectors, mut now_ns) = (0, 0, 0, 1);
-    while packets < wanted || vectors < u64::from(MAX_HISTORY) {
+    while packets < wanted || vectors < u64::from(EACH_LENGTH) {
         let pairs: Vec<Pair> =
             (0..STREAMS).map(|index| Pair::random(&mut random, index, &mut vectors)).collect();
         let streams: Vec<Stream> = pairs.iter().map(|pair| pair.stream.clone()).collect();
