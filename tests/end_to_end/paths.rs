@@ -1,42 +1,46 @@
-//! The skew between the paths of a stream: one path is slower by a known time.
+//! The skew between the paths of a stream, and the parameters of recovery that follow it: one path is slower by a known
+//! time.
 //!
 //! ```text
 //!                        path1
 //!                      /-------\
 //!   talker eth0 --- [ a ]     [ b ] --- eth0 listener         5,000 frames/s
 //!                      \-------/
-//!                        path2, one of both + 4 ms
+//!                        path2, one of both + 4 ms or + 40 ms
 //! ```
 
-use onbeat_lab::Topology;
 use onbeat_lab::fault::Impairment;
+use onbeat_lab::{Topology, World};
 use onbeat_node::config::Backend;
 use onbeat_node::control::{PathStatus, StreamPaths};
 
 use crate::common::{
-    Flow, GROUP, PORTS, VLAN, build, can_run, eliminate_to, program, replicate, run,
+    Flow, GROUP, PORTS, VLAN, build, can_run, eliminate_to, program, replicate, run, show, stream,
+    wait_for,
 };
 
 const STREAM: &str = "axis";
 const RATE: u64 = 5000;
-const DELAY_US: u32 = 4_000;
+const DELAY_US: u64 = 4_000;
 const MS: i64 = 1_000_000;
 /// One number of 128 is measured.
 const FRAMES: u64 = 128 * 50;
 const PATHS: [&str; 2] = ["path1", "path2"];
 
-fn network(slower: Option<&str>) -> Topology {
-    let a = format!("{PORTS}{}", replicate(STREAM, GROUP, VLAN));
+fn recovering(recover: &str) -> String {
     let host = format!("tag = \"none\", vlan = {VLAN}");
-    let recover = "{ history-length = 128, reset-timeout-ms = 500 }";
-    let b = format!("{PORTS}{}", eliminate_to(STREAM, GROUP, &host, recover));
+    format!("{PORTS}{}", eliminate_to(STREAM, GROUP, &host, recover))
+}
+
+fn network(slower: Option<(&str, u64)>, recover: &str) -> Topology {
+    let a = format!("{PORTS}{}", replicate(STREAM, GROUP, VLAN));
+    let b = recovering(recover);
     let mut network = Topology::default();
     network.host("talker", 0, 0).host("listener", 3, 0).node("a", 1, 0, &a).node("b", 2, 0, &b);
     network.link("access", "talker:eth0", "a:host").link("exit", "b:host", "listener:eth0");
     for path in PATHS {
         network.link(path, &format!("a:{path}"), &format!("b:{path}"));
-        if slower == Some(path) {
-            let delay_us = DELAY_US.into();
+        if let Some((_, delay_us)) = slower.filter(|(slower, _)| *slower == path) {
             network.impaired(Impairment { delay_us, seed: 1, ..Impairment::default() });
         }
     }
@@ -51,12 +55,18 @@ fn paths(node: &str) -> StreamPaths {
     paths
 }
 
-/// Returns the paths after a flow of frames.
-fn measured(backend: Option<Backend>, slower: Option<&str>) -> StreamPaths {
-    let mut world = build(&network(slower));
+fn started(backend: Option<Backend>, slower: Option<(&str, u64)>, recover: &str) -> (World, Flow) {
+    let mut world = build(&network(slower, recover));
     world.set_backend(backend);
     world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
     let flow = Flow::start(&world, ("talker", "listener"), 1, (GROUP, VLAN), RATE, None);
+    (world, flow)
+}
+
+/// Returns the paths after a flow of frames.
+fn measured(backend: Option<Backend>, slower: Option<&str>) -> StreamPaths {
+    let recover = "{ history-length = 128, reset-timeout-ms = 500 }";
+    let (_world, flow) = started(backend, slower.map(|path| (path, DELAY_US)), recover);
     flow.advance(FRAMES);
     let sent = flow.finish_whole();
     let paths = paths("b");
@@ -106,4 +116,63 @@ fn equal_paths_have_no_skew() {
     for path in &paths.paths {
         assert!(p50(path).abs() < MS, "{paths:?}");
     }
+}
+
+/// "auto": history length and reset timeout follow the paths, without a frame lost or doubled.
+#[test]
+fn recovery_follows_the_paths() {
+    if !can_run() {
+        return;
+    }
+    let auto = "{ history-length = \"auto\", reset-timeout-ms = \"auto\" }";
+    for backend in [None, Some(Backend::Packet)] {
+        let (mut world, flow) = started(backend, Some(("path2", 40_000)), auto);
+        let before = paths("b");
+        assert_eq!((before.history_length, before.reset_timeout_ms), (Some(1024), 2000));
+        wait_for("recovery follows the paths", || paths("b").reset_timeout_ms < 2000);
+        // 40 ms are 200 frames; the history holds twice as many, and those of one timeout.
+        let after = paths("b");
+        let length = after.history_length.expect("vector recovery");
+        assert!(after.history_length_auto && after.reset_timeout_auto, "{after:?}");
+        assert!(after.reset_timeout_ms >= 80 && length >= 512, "{backend:?}: {after:?}");
+        // A reload keeps them.
+        world.daemon("b").unwrap().reload(&recovering(auto)).unwrap();
+        let reloaded = paths("b");
+        assert!(reloaded.reset_timeout_ms < 2000, "{reloaded:?}");
+        flow.advance(FRAMES);
+        flow.finish_whole();
+        let events = run(&["show", "b", "--events"]).out;
+        assert!(events.contains("recovery follows the measured paths"), "{events}");
+    }
+}
+
+/// Returns the frames that a talker loses that starts again at number 0.
+fn lost_at_a_restart(recover: &str, is_ready: impl Fn(&StreamPaths) -> bool) -> u64 {
+    let (_world, flow) = started(None, Some(("path2", DELAY_US)), recover);
+    wait_for("the parameters", || {
+        let paths = paths("b");
+        // The restart is a step of more than the longest history.
+        is_ready(&paths) && paths.paths[0].input_packets > 5_000
+    });
+    let recovered = || stream(&show("b"), STREAM).recovery.clone().unwrap().counters;
+    let before = recovered();
+    let reset = run(&["reset", STREAM, "--node", "a"]);
+    assert_eq!(reset.code, 0, "{reset:?}");
+    wait_for("the new numbers are rogue", || recovered().rogue > before.rogue);
+    let passed = recovered().passed;
+    wait_for("the talker is heard", || recovered().passed > passed + 100);
+    flow.finish().delivery.lost()
+}
+
+/// A restarted talker is heard after the reset timeout; much later with the default, its control: after that, or once its
+/// numbers reach those of before.
+#[test]
+fn a_restarted_talker_is_heard_sooner() {
+    if !can_run() {
+        return;
+    }
+    let auto = "{ history-length = \"auto\", reset-timeout-ms = \"auto\" }";
+    let followed = lost_at_a_restart(auto, |paths| paths.reset_timeout_ms < 500);
+    let fixed = lost_at_a_restart("{ history-length = 512 }", |_| true);
+    assert!(followed > 0 && fixed > RATE / 2 && followed * 2 < fixed, "{followed} {fixed}");
 }

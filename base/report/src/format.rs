@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::number::Number;
 
 /// Formats an integer with thousands separators: `1,234,567`.
-pub fn integer(value: i64) -> String {
+pub fn integer(value: impl Into<i128>) -> String {
+    let value = value.into();
     let digits = value.unsigned_abs().to_string();
     let mut text = String::from(if value < 0 { "-" } else { "" });
     text.push_str(&grouped(&digits));

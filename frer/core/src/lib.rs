@@ -3,7 +3,7 @@
 //! The path of a frame through the modules: [`identify`] maps it to a member stream, [`generate`] numbers it
 //! at a talker, [`recover`] decides at a listener whether it is the first replica. [`latent`] detects lost
 //! redundancy. [`counters`] defines the counters of all functions, [`reading`] the state that a data plane
-//! reports, [`watch`] the events derived from it. [`plane`] combines the functions into one node. [`spec`] is
+//! reports, [`watch`] the events derived from it, [`adapt`] the parameters of recovery. [`plane`] combines the functions into one node. [`spec`] is
 //! the configuration of a data plane, [`validate`] its rules, [`dataplane`] the interface of each data plane.
 //!
 //! Time is passed in as nanoseconds of a monotonic clock; `next_deadline` returns the time of the next
@@ -14,6 +14,7 @@
 
 extern crate alloc;
 
+pub mod adapt;
 pub mod counters;
 pub mod dataplane;
 pub mod generate;

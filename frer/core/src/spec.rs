@@ -72,6 +72,8 @@ pub struct Recovery {
     pub take_no_sequence: bool,
     /// frerSeqRcvyLatentErrorDetection; never on an individual recovery function.
     pub latent: Option<LatentErrorDetection>,
+    /// The parameters above that follow the measured paths; never on an individual recovery function.
+    pub adaptive: Adaptive,
 }
 
 impl Recovery {
@@ -79,7 +81,25 @@ impl Recovery {
     #[must_use]
     pub const fn vector(history_length: u16) -> Self {
         let algorithm = Algorithm::Vector { history_length };
-        Self { algorithm, reset_timeout_ms: 0, take_no_sequence: false, latent: None }
+        let adaptive = Adaptive { history_length: false, reset_timeout: false };
+        Self { algorithm, reset_timeout_ms: 0, take_no_sequence: false, latent: None, adaptive }
+    }
+}
+
+/// The parameters of a recovery function that follow the measured paths; the others are fixed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Adaptive {
+    /// The history length.
+    pub history_length: bool,
+    /// The reset timeout.
+    pub reset_timeout: bool,
+}
+
+impl Adaptive {
+    /// Returns whether a parameter follows.
+    #[must_use]
+    pub fn any(self) -> bool {
+        self.history_length || self.reset_timeout
     }
 }
 

@@ -76,6 +76,9 @@ impl Recovery {
                 return Err(RecoveryError::HistoryLength(history_length));
             }
         }
+        if role == Role::Individual && self.adaptive.any() {
+            return Err(RecoveryError::IndividualAdaptive);
+        }
         match &self.latent {
             Some(_) if role == Role::Individual => Err(RecoveryError::IndividualWithLatent),
             Some(latent) => latent.validate().map_err(RecoveryError::Latent),

@@ -167,8 +167,8 @@ static long tally_epoch(__u64 index, void *context)
 		if (epoch == epoch_of(first))
 			bits &= ~seen_bit(first);
 		if (distance(epoch << FRER_SEEN_SHIFT, before) <= 0)
-			walk->tally.early += __builtin_popcountll(
-			    bits & bits_between(epoch, walk->from, before));
+			walk->tally.early +=
+			    __builtin_popcountll(bits & bits_between(epoch, walk->from, before));
 	}
 	walk->tally.seen += __builtin_popcountll(bits);
 	return 0;

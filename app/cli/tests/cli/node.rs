@@ -38,8 +38,10 @@ fn answer(request: &Request) -> Reply {
                 samples: 100,
                 paths,
                 history_length: Some(64),
+                history_length_auto: true,
                 history_length_needed: Some(42),
                 reset_timeout_ms: 2000,
+                reset_timeout_auto: false,
                 reset_timeout_ms_needed: Some(9),
                 longest_gap_ns: 4_000_000,
             };
@@ -151,10 +153,11 @@ fn requests_are_sent_and_responses_printed() {
     let CommandOutput { code, out, err } = ran(&["show", node, "--paths"]);
     assert_eq!((code, err.as_str()), (0, ""));
     let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
-    let first = "axis-1 path1 12800 4 98.0 % -4.10 ms -3.90 ms -3.80 ms 64 42 2000 ms 9 ms";
+    let first =
+        "axis-1 path1 12,800 4 98.0 % -4.10 ms -3.90 ms -3.80 ms 64 (auto) 42 2,000 ms 9 ms";
     assert_eq!(rows[1].join(" "), first, "{out}");
-    assert_eq!(rows[2].join(" "), "path2 12800 7 2.0 % 4.10 ms 5.00 ms 6.00 ms", "{out}");
-    assert_eq!(rows[3].join(" "), "axis-2 path1 12800 0 – – – – – – never –", "{out}");
+    assert_eq!(rows[2].join(" "), "path2 12,800 7 2.0 % 4.10 ms 5.00 ms 6.00 ms", "{out}");
+    assert_eq!(rows[3].join(" "), "axis-2 path1 12,800 0 – – – – – – never –", "{out}");
     let CommandOutput { code, out, .. } =
         ran(&["show", node, "--paths", "--stream", "axis-2", "--json"]);
     let paths: Vec<StreamPaths> = serde_json::from_str(&out).expect("paths");

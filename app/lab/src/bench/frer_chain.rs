@@ -138,7 +138,7 @@ pub(super) fn configuration(paths: usize, streams: u32, history_length: u16) -> 
             algorithm: Algorithm::Vector { history_length },
             reset_timeout_ms: RESET_TIMEOUT_MS,
             take_no_sequence: false,
-            latent: None,
+            ..Recovery::vector(2)
         }),
         egress: vec![egress(HOST, SequenceTag::Remove)],
     });

@@ -1,6 +1,9 @@
 //! `recover = { ... }` and `individual = { ... }` (802.1CB 7.4.2, managed by 10.4).
 
-use onbeat_frer::spec::{Algorithm, LatentErrorDetection, MAX_HISTORY, Recovery};
+use std::ops::RangeInclusive;
+
+use onbeat_frer::adapt::FIRST_HISTORY;
+use onbeat_frer::spec::{Adaptive, Algorithm, LatentErrorDetection, MAX_HISTORY, Recovery};
 
 use super::reader::{Table, Value};
 
@@ -25,6 +28,14 @@ pub(super) enum Scope {
     Individual,
 }
 
+/// A parameter as written.
+#[derive(Clone, Copy, PartialEq)]
+enum Parameter<T> {
+    Number(T),
+    /// It follows the measured paths.
+    Auto,
+}
+
 /// The values of a recovery table, as locations of warnings; `None`: default.
 struct RecoveryValues<'a> {
     table: &'a Value<'a>,
@@ -41,25 +52,55 @@ pub(super) fn read(value: &Value<'_>, scope: Scope) -> Option<Recovery> {
         history_length: table.take("history-length"),
         reset_timeout: table.take("reset-timeout-ms"),
     };
-    let timeout = values.reset_timeout.as_ref().and_then(|value| value.number(0..=u32::MAX));
+    let timeout =
+        values.reset_timeout.as_ref().and_then(|value| parameter(value, 0..=u32::MAX, scope));
+    let (algorithm, history) = algorithm(&values, scope);
     let take_no_sequence = table.take("take-no-sequence").and_then(|value| value.flag());
     let recovery = Recovery {
-        algorithm: algorithm(&values),
-        reset_timeout_ms: timeout.unwrap_or(DEFAULT_RESET_TIMEOUT_MS),
+        algorithm,
+        reset_timeout_ms: match timeout {
+            Some(Parameter::Number(ms)) => ms,
+            // The longest one is the default.
+            Some(Parameter::Auto) | None => DEFAULT_RESET_TIMEOUT_MS,
+        },
         take_no_sequence: take_no_sequence.unwrap_or(false),
         latent: latent(&mut table, scope),
+        adaptive: Adaptive {
+            history_length: history == Some(Parameter::Auto),
+            reset_timeout: timeout == Some(Parameter::Auto),
+        },
     };
     table.finish();
     warn(&recovery, scope, &values);
     Some(recovery)
 }
 
-fn algorithm(values: &RecoveryValues<'_>) -> Algorithm {
-    let vector = Algorithm::Vector { history_length: DEFAULT_HISTORY };
-    let words = [("vector", vector), ("match", Algorithm::Match)];
+/// Reads a number, or "auto".
+fn parameter<T>(value: &Value<'_>, range: RangeInclusive<T>, scope: Scope) -> Option<Parameter<T>>
+where
+    T: Copy + TryFrom<i64> + Into<i64>,
+{
+    if !value.is_text() {
+        return value.number(range).map(Parameter::Number);
+    }
+    value.choice(&[("auto", ())])?;
+    if scope == Scope::Individual {
+        value.fault(
+            "\"auto\" follows the paths of a stream, and individual recovery covers one path",
+            "write a number, or set \"auto\" in the stream's recover",
+        );
+        return None;
+    }
+    Some(Parameter::Auto)
+}
+
+/// Reads the algorithm, and how its history length is written.
+fn algorithm(values: &RecoveryValues<'_>, scope: Scope) -> (Algorithm, Option<Parameter<u16>>) {
+    let vector = |history_length| Algorithm::Vector { history_length };
+    let words = [("vector", vector(DEFAULT_HISTORY)), ("match", Algorithm::Match)];
     let chosen = values.algorithm.as_ref().map(|value| value.choice(&words));
     let Some(value) = &values.history_length else {
-        return chosen.flatten().unwrap_or(vector);
+        return (chosen.flatten().unwrap_or(vector(DEFAULT_HISTORY)), None);
     };
     if chosen == Some(Some(Algorithm::Match)) {
         value.fault(
@@ -67,8 +108,13 @@ fn algorithm(values: &RecoveryValues<'_>) -> Algorithm {
             "remove history-length, or use algorithm = \"vector\"",
         );
     }
-    let history_length = value.number(DEFAULT_HISTORY..=MAX_HISTORY).unwrap_or(DEFAULT_HISTORY);
-    Algorithm::Vector { history_length }
+    let written = parameter(value, DEFAULT_HISTORY..=MAX_HISTORY, scope);
+    let length = match written {
+        Some(Parameter::Number(length)) => length,
+        Some(Parameter::Auto) => FIRST_HISTORY,
+        None => DEFAULT_HISTORY,
+    };
+    (vector(length), written)
 }
 
 /// Warns of traps of vector recovery: packets that it discards as rogue, and for how long.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use onbeat_frer::identify::{MemberRef, Table};
-use onbeat_frer::spec::Stream;
+use onbeat_frer::spec::{Recovery, Stream};
 
 /// The members that own frames, by port. One lookup finds a conflict, independent of their number.
 #[derive(Debug, Clone, Default)]
@@ -84,6 +84,14 @@ impl StreamSet {
     /// A stream by its name.
     pub fn get(&self, name: &str) -> Option<&Stream> {
         self.streams.get(self.places.get(name)?)
+    }
+
+    /// Sets the parameters of a stream's sequence recovery.
+    pub fn set_recovery(&mut self, name: &str, recovery: Recovery) {
+        let stream = self.places.get(name).and_then(|place| self.streams.get_mut(place));
+        if let Some(stream) = stream {
+            stream.recover = Some(recovery);
+        }
     }
 
     /// Removes a stream.

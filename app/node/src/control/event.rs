@@ -120,6 +120,13 @@ pub enum EventDetail {
         /// Number of removed streams.
         removed: usize,
     },
+    /// Parameters of a stream's recovery follow the measured paths.
+    RecoveryAdapted {
+        /// History length; none with match recovery.
+        history_length: Option<u16>,
+        /// Reset timeout in milliseconds.
+        reset_timeout_ms: u32,
+    },
     /// Event of a stream's monitor.
     #[serde(untagged)]
     Watch(EventKind),
@@ -149,6 +156,7 @@ impl EventDetail {
             | Self::LatentErrorEnded
             | Self::PortBack { .. }
             | Self::ProgramAttached { .. }
+            | Self::RecoveryAdapted { .. }
             | Self::Streams { .. } => false,
         }
     }
@@ -219,6 +227,11 @@ impl fmt::Display for EventDetail {
             Self::FramesLost { why: Some(why) } => write!(f, "frames are lost: {why}"),
             Self::FramesLost { why: None } => f.write_str("frames are no longer lost"),
             Self::FramesDropped { losses } => write!(f, "frames lost: {losses}"),
+            Self::RecoveryAdapted { history_length, reset_timeout_ms } => {
+                f.write_str("recovery follows the measured paths: ")?;
+                history_length.iter().try_for_each(|length| write!(f, "history {length}, "))?;
+                write!(f, "reset timeout {reset_timeout_ms} ms")
+            }
             Self::Streams { added, changed, removed } => {
                 write!(f, "streams: {added} added, {changed} changed, {removed} removed")
             }
@@ -266,6 +279,10 @@ mod tests {
                     reset_timeout_ms: 9,
                 }),
                 "\"event\":\"all_rogue\",\"function\":\"sequence\",\"packets\":5,\"reset_timeout_ms\":9",
+            ),
+            (
+                EventDetail::RecoveryAdapted { history_length: Some(64), reset_timeout_ms: 100 },
+                "\"event\":\"recovery_adapted\",\"history_length\":64,\"reset_timeout_ms\":100",
             ),
             (EventDetail::LatentErrorEnded, "\"event\":\"latent_error_ended\""),
         ] {

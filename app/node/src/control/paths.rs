@@ -1,8 +1,9 @@
 //! The paths of streams, as `show --paths` prints them.
 
-use onbeat_report::format::{duration_ns, percent};
-use onbeat_report::table::{Alignment, TextTable};
+use onbeat_report::format::{duration_ns, integer, percent};
 use serde::{Deserialize, Serialize};
+
+use super::table::columns;
 
 /// The paths of a stream with sequence recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,10 +18,14 @@ pub struct StreamPaths {
     pub paths: Vec<PathStatus>,
     /// Its history length; none with match recovery.
     pub history_length: Option<u16>,
+    /// Whether it follows the measured paths.
+    pub history_length_auto: bool,
     /// The history length that follows from the samples; none: too few.
     pub history_length_needed: Option<u16>,
     /// Its reset timeout in milliseconds; 0: never.
     pub reset_timeout_ms: u32,
+    /// Whether it follows the measured paths.
+    pub reset_timeout_auto: bool,
     /// The reset timeout that follows from the samples; none: too few.
     pub reset_timeout_ms_needed: Option<u64>,
     /// The longest time between accepted packets, in nanoseconds, without those that ended by a reset.
@@ -56,38 +61,43 @@ pub struct Skew {
 
 /// Table of the paths of streams.
 pub fn paths_table(streams: &[StreamPaths]) -> String {
-    let left = ["STREAM", "PATH"].map(|heading| (heading, Alignment::Left));
-    let right = [
-        "INPUT", "LOST", "FIRST", "SKEW P50", "P99", "MAX", "HISTORY", "NEEDED", "TIMEOUT",
-        "NEEDED",
-    ];
-    let right = right.map(|heading| (heading, Alignment::Right));
-    let mut table = TextTable::new(left.into_iter().chain(right)).without_rule();
+    let mut table = columns(&[
+        "STREAM",
+        "PATH",
+        "#INPUT",
+        "#LOST",
+        "#FIRST",
+        "#SKEW P50",
+        "#P99",
+        "#MAX",
+        "#HISTORY",
+        "#NEEDED",
+        "#TIMEOUT",
+        "#NEEDED",
+    ]);
     for stream in streams {
         for (place, path) in stream.paths.iter().enumerate() {
-            let skew = |part: fn(&Skew) -> i64| match &path.skew_ns {
-                Some(skew) => duration_ns(part(skew) as f64),
-                None => NONE.to_owned(),
+            let skew = |part: fn(&Skew) -> i64| {
+                cell(path.skew_ns.as_ref(), |skew| duration_ns(part(skew) as f64))
             };
             let mut row = vec![
                 if place == 0 { stream.stream.clone() } else { String::new() },
                 path.port.clone(),
-                path.input_packets.to_string(),
-                path.lost_packets.to_string(),
+                integer(path.input_packets),
+                integer(path.lost_packets),
                 percent(path.first as f64 / stream.measured as f64),
                 skew(|skew| skew.p50),
                 skew(|skew| skew.p99),
                 skew(|skew| skew.max),
             ];
             if place == 0 {
-                let ms = |ms: u64| if ms == 0 { "never".to_owned() } else { format!("{ms} ms") };
+                let ms = |ms: u64| if ms == 0 { "never".to_owned() } else { integer(ms) + " ms" };
+                let auto = |value: String, auto| if auto { value + " (auto)" } else { value };
                 row.extend([
-                    stream.history_length.map_or(NONE.to_owned(), |length| length.to_string()),
-                    stream
-                        .history_length_needed
-                        .map_or(NONE.to_owned(), |length| length.to_string()),
-                    ms(stream.reset_timeout_ms.into()),
-                    stream.reset_timeout_ms_needed.map_or(NONE.to_owned(), ms),
+                    auto(cell(stream.history_length, integer), stream.history_length_auto),
+                    cell(stream.history_length_needed, integer),
+                    auto(ms(stream.reset_timeout_ms.into()), stream.reset_timeout_auto),
+                    cell(stream.reset_timeout_ms_needed, ms),
                 ]);
             } else {
                 row.extend([(); 4].map(|()| String::new()));
@@ -98,5 +108,7 @@ pub fn paths_table(streams: &[StreamPaths]) -> String {
     table.to_string()
 }
 
-/// In a cell without a value.
-const NONE: &str = "–";
+/// The cell of a value, which may be missing.
+fn cell<T>(value: Option<T>, text: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| "–".to_owned(), text)
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use onbeat_frer::counters::Counters;
-use onbeat_report::format::count;
+use onbeat_report::format::{count, integer};
 use onbeat_report::table::{Alignment, TextTable};
 
 use super::status::{LinkState, NodeStatus, RecoveryStatus, StreamStatus};
@@ -49,13 +49,13 @@ pub fn node_table(status: &NodeStatus) -> String {
                     port.discard,
                     port.unmatched,
                 ]
-                .map(grouped),
+                .map(integer),
             ),
         );
     }
     text += &ports.to_string();
     if let Some(memory) = &status.memory {
-        let [octets, each] = [memory.octets, memory.octets_per_stream].map(grouped);
+        let [octets, each] = [memory.octets, memory.octets_per_stream].map(integer);
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
@@ -102,15 +102,15 @@ pub fn node_table(status: &NodeStatus) -> String {
         "#OUTPUT",
     ]);
     for stream in &status.streams {
-        let input = stream.members.iter().map(|member| member.input_packets).sum();
-        let output = stream.egress.iter().map(|egress| egress.output_packets).sum();
+        let input: u64 = stream.members.iter().map(|member| member.input_packets).sum();
+        let output: u64 = stream.egress.iter().map(|egress| egress.output_packets).sum();
         let mark = if stream.egress.iter().any(|egress| egress.loses) { LOSES } else { "" };
-        let mut cells = vec![stream.name.clone(), function(stream).into(), grouped(input)];
+        let mut cells = vec![stream.name.clone(), function(stream).into(), integer(input)];
         match &stream.recovery {
-            Some(recovery) => cells.extend(recovery.columns().map(|(_, value)| grouped(value))),
+            Some(recovery) => cells.extend(recovery.columns().map(|(_, value)| integer(value))),
             None => cells.extend(RecoveryStatus::default().columns().map(|_| "-".into())),
         }
-        cells.push(grouped(output) + mark);
+        cells.push(integer(output) + mark);
         streams.row(cells);
     }
     text += "\n";
@@ -134,7 +134,7 @@ pub fn stream_detail(stream: &StreamStatus) -> String {
         let _ = writeln!(text, "  {what:<10} {rest}");
     };
     for member in &stream.members {
-        let input = grouped(member.input_packets);
+        let input = integer(member.input_packets);
         let lost = if member.lost { "  lost" } else { "" };
         let identification = &member.identification;
         line("member", format!("{} ({identification})  input {input}{lost}", member.port));
@@ -148,7 +148,7 @@ pub fn stream_detail(stream: &StreamStatus) -> String {
             format!(
                 "next {}  resets {}",
                 generation.gen_seq_num,
-                grouped(generation.seq_gen_resets)
+                integer(generation.seq_gen_resets)
             ),
         );
     }
@@ -157,11 +157,11 @@ pub fn stream_detail(stream: &StreamStatus) -> String {
     }
     for egress in &stream.egress {
         let loses = if egress.loses { "  the port loses frames" } else { "" };
-        let output = grouped(egress.output_packets);
+        let output = integer(egress.output_packets);
         line("egress", format!("{}  output {output}{loses}", egress.port));
     }
     if stream.seq_enc_errored > 0 {
-        line("errors", format!("{} undecodable tags", grouped(stream.seq_enc_errored)));
+        line("errors", format!("{} undecodable tags", integer(stream.seq_enc_errored)));
     }
     text
 }
@@ -182,7 +182,7 @@ fn recovery_line(recovery: &RecoveryStatus) -> String {
     let rest = Counters::FIELDS.iter().filter(|field| !is_shown(field.name));
     let mut line = state;
     let mut add = |name: &str, value| {
-        line.extend(["  ", &name.replace('_', " "), " ", &grouped(value)]);
+        line.extend(["  ", &name.replace('_', " "), " ", &integer(value)]);
     };
     first.iter().for_each(|(name, value)| add(name, *value));
     add("lost before the first packet", recovery.counters.lost_before_first);
@@ -206,21 +206,8 @@ fn duration(seconds: u64) -> String {
     if days > 0 { format!("{days}d {clock}") } else { clock }
 }
 
-/// Formats 1234567 as 1,234,567.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// Columns by their headings; `#` marks numeric columns.
-fn columns(headings: &[&'static str]) -> TextTable {
+pub(super) fn columns(headings: &[&'static str]) -> TextTable {
     let column = |heading: &&'static str| match heading.strip_prefix('#') {
         Some(number) => (number, Alignment::Right),
         None => (*heading, Alignment::Left),

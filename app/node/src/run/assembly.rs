@@ -218,6 +218,7 @@ impl Node {
     /// The file cannot be used; the node keeps its configuration.
     pub(super) fn reload(&mut self) -> Result<()> {
         let mut new = trust::load(&self.file, Config::load)?;
+        self.keep_adapted(&mut new.streams);
         if let Some(backend) = self.backend_override {
             new.set_backend(backend);
         }
@@ -312,7 +313,9 @@ impl Node {
 
     /// Polls the streams that are due.
     pub(super) fn poll_streams(&mut self) -> Result<()> {
-        self.watcher.poll(monotonic_ns(), &*self.plane, &self.setup, &mut self.events)
+        let now_ns = monotonic_ns();
+        let polled = self.watcher.poll(now_ns, &*self.plane, &self.setup, &mut self.events);
+        polled.and(self.adapt_recoveries(now_ns))
     }
 
     /// Handles an added, changed or removed interface.

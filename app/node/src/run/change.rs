@@ -26,7 +26,8 @@ impl Node {
     ) -> Result<EventDetail> {
         let setup = &self.setup;
         let room = (setup.streams.len(), setup.node.max_streams);
-        let addition = Addition::parse(text, file, how, &setup.ports, room)?;
+        let mut addition = Addition::parse(text, file, how, &setup.ports, room)?;
+        self.keep_adapted(&mut addition.streams);
         let warnings = addition.check(&setup.ports, |port| self.devices.mtu(port))?;
         let counted = self.read_shares(addition.streams.iter().map(|stream| &*stream.name))?;
         let setup = &mut self.setup;

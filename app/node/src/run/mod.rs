@@ -4,6 +4,7 @@
 //! upgraded, programs and tables stay, and the next start takes them over. Only SIGINT (Ctrl-C) and [`down`] remove
 //! them.
 
+mod adapt;
 mod assembly;
 mod attach;
 mod bpffs;

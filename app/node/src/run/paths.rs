@@ -50,8 +50,10 @@ fn of_stream(
             Algorithm::Vector { history_length } => Some(history_length),
             Algorithm::Match => None,
         },
+        history_length_auto: recover.adaptive.history_length,
         history_length_needed: measured.history_length(),
         reset_timeout_ms: recover.reset_timeout_ms,
+        reset_timeout_auto: recover.adaptive.reset_timeout,
         reset_timeout_ms_needed: measured.reset_timeout_ms(),
         longest_gap_ns: measured.gap_ns,
     }))

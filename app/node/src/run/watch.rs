@@ -9,9 +9,10 @@ use std::rc::Rc;
 
 use onbeat_frer::dataplane::DataPlane;
 use onbeat_frer::reading::StreamReading;
-use onbeat_frer::spec::Stream;
+use onbeat_frer::spec::{Recovery, Stream};
 use onbeat_frer::watch::{Cause, StreamMonitor};
 
+use super::adapt::FollowedPaths;
 use super::error::{Error, Result};
 use super::events::{EventSubject, Events};
 use super::latent::LatentErrorMonitor;
@@ -33,6 +34,8 @@ pub(super) struct Watcher {
     /// Deadlines of streams; each of `streams` once.
     due: BTreeSet<(u64, Rc<str>)>,
     pause_until_ns: u64,
+    /// Streams whose recovery follows other paths than before.
+    adapted: Vec<(Rc<str>, Recovery)>,
 }
 
 #[derive(Debug, Default)]
@@ -41,11 +44,19 @@ struct WatchedStream {
     /// `None` before the first poll.
     watch: Option<StreamMonitor>,
     latent: Option<LatentErrorMonitor>,
+    /// If parameters follow the paths.
+    paths: Option<FollowedPaths>,
 }
 
 impl Watcher {
     pub(super) fn new(config: EventsConfig) -> Self {
-        Self { config, streams: HashMap::new(), due: BTreeSet::new(), pause_until_ns: 0 }
+        Self {
+            config,
+            streams: HashMap::new(),
+            due: BTreeSet::new(),
+            pause_until_ns: 0,
+            adapted: Vec::new(),
+        }
     }
 
     /// Monitors these streams from now on. Unchanged streams keep their state.
@@ -62,20 +73,45 @@ impl Watcher {
 
     /// Monitors a new or changed stream.
     pub(super) fn set(&mut self, stream: &Stream) {
-        let before = self.take(&stream.name);
+        let (latent, paths) = match self.take(&stream.name) {
+            Some(before) => (before.latent, before.paths),
+            None => (None, None),
+        };
         if !StreamMonitor::is_needed(stream) {
             return;
         }
         let latent = stream.recover.and_then(|recover| recover.latent).map(|config| {
-            let before = before.and_then(|before| before.latent);
-            before
+            latent
                 .filter(|before| before.config == config)
                 .unwrap_or(LatentErrorMonitor::new(config))
         });
+        let follows = stream.recover.is_some_and(|recover| recover.adaptive.any());
+        let paths = follows.then(|| paths.unwrap_or_default());
         let name: Rc<str> = stream.name.as_str().into();
         // Its first poll, which starts the monitoring, is the next.
         self.due.insert((0, Rc::clone(&name)));
-        self.streams.insert(name, WatchedStream { latent, ..WatchedStream::default() });
+        self.streams.insert(name, WatchedStream { latent, paths, ..WatchedStream::default() });
+    }
+
+    /// Sets the reset timeouts that events of a stream report.
+    pub(super) fn set_timeouts(&mut self, stream: &Stream) {
+        if let Some(watched) = self.streams.get_mut(stream.name.as_str()) {
+            watched.watch = watched.watch.take().map(|watch| watch.with_timeouts(stream));
+        }
+    }
+
+    /// Takes the streams whose recovery follows other paths than before.
+    pub(super) fn take_adapted(&mut self) -> Vec<(Rc<str>, Recovery)> {
+        std::mem::take(&mut self.adapted)
+    }
+
+    /// Notes that the data plane refused other parameters of a stream.
+    pub(super) fn refuse_adapted(&mut self, stream: &str, now_ns: u64) {
+        let watched = self.streams.get_mut(stream);
+        watched
+            .and_then(|watched| watched.paths.as_mut())
+            .into_iter()
+            .for_each(|paths| paths.refuse(now_ns));
     }
 
     pub(super) fn remove(&mut self, name: &str) {
@@ -120,7 +156,7 @@ impl Watcher {
         while self.due.first().is_some_and(|(due, _)| *due <= now_ns && names.len() < SLICE) {
             names.extend(self.due.pop_first().map(|(_, name)| name));
         }
-        let (readings, read) = match plane.read_streams(&names) {
+        let (readings, mut read) = match plane.read_streams(&names) {
             Ok(readings) => (readings, Ok(())),
             Err(error) => (vec![None; names.len()], Err(error)),
         };
@@ -131,6 +167,10 @@ impl Watcher {
             if let (Some(reading), Some(stream)) = (reading, setup.streams.get(&name)) {
                 let mut reporter = StreamReporter { events, ports: &setup.ports, stream };
                 watched.poll(&self.config, now_ns, &reading, Cause::TimeOut, &mut reporter);
+                match watched.follow_paths(now_ns, stream, &reading, plane) {
+                    Ok(next) => self.adapted.extend(next.map(|next| (Rc::clone(&name), next))),
+                    Err(error) => read = Err(error),
+                }
             }
             let latent = watched.latent.as_ref().and_then(LatentErrorMonitor::next_deadline_ns);
             watched.due_ns = latent.map_or(watched.due_ns, |due| due.min(watched.due_ns));
@@ -155,6 +195,24 @@ impl Watcher {
 }
 
 impl WatchedStream {
+    /// Returns other parameters of recovery than at present, if these follow from the paths.
+    fn follow_paths(
+        &mut self,
+        now_ns: u64,
+        stream: &Stream,
+        reading: &StreamReading,
+        plane: &dyn DataPlane<Error>,
+    ) -> Result<Option<Recovery>> {
+        let Some(followed) = self.paths.as_mut().filter(|paths| paths.is_due(now_ns)) else {
+            return Ok(None);
+        };
+        let (Some(recover), Some(recovery)) = (&stream.recover, &reading.recovery) else {
+            return Ok(None);
+        };
+        let paths = plane.read_paths(&stream.name)?;
+        Ok(paths.and_then(|paths| followed.poll(now_ns, recover, &recovery.counters, &paths)))
+    }
+
     fn poll(
         &mut self,
         config: &EventsConfig,

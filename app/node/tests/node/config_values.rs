@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use onbeat_frer::spec::{
-    Algorithm, Egress, Identification, IpMatch, LatentErrorDetection, MaskAndMatch, Member,
-    NextProtocol, PortId, Recovery, Rewrite, SequenceTag, Stream, TagMatch, VlanAction, VlanMatch,
+    Adaptive, Algorithm, Egress, Identification, IpMatch, LatentErrorDetection, MaskAndMatch,
+    Member, NextProtocol, PortId, Recovery, Rewrite, SequenceTag, Stream, TagMatch, VlanAction,
+    VlanMatch,
 };
 use onbeat_node::config::{Config, InterfaceKind, LoadError, Mode, Promiscuous};
 use onbeat_wire::MacAddress;
@@ -172,6 +173,12 @@ fn recovery_and_its_defaults() {
         member = [{ port = "path1", identify = { type = "null", destination = "01:00:5e:00:00:02" } }]
         recover = { algorithm = "match" }
         egress = [{ port = "app" }]
+
+        [[stream]]
+        name = "c"
+        member = [{ port = "path1", identify = { type = "null", destination = "01:00:5e:00:00:03" } }]
+        recover = { history-length = "auto", reset-timeout-ms = "auto" }
+        egress = [{ port = "app" }]
         "#,
     );
     let latent =
@@ -181,11 +188,15 @@ fn recovery_and_its_defaults() {
         reset_timeout_ms: 0,
         take_no_sequence: true,
         latent: Some(latent),
+        adaptive: Adaptive::default(),
     };
     let plain = Recovery { reset_timeout_ms: 2000, ..Recovery::vector(2) };
     assert_eq!(config.streams[0].recover, Some(full));
     assert_eq!(config.streams[0].members[0].individual, Some(plain));
     assert_eq!(config.streams[1].recover, Some(Recovery { algorithm: Algorithm::Match, ..plain }));
+    let adaptive = Adaptive { history_length: true, reset_timeout: true };
+    let auto = Recovery { reset_timeout_ms: 2000, adaptive, ..Recovery::vector(1024) };
+    assert_eq!(config.streams[2].recover, Some(auto));
     assert_eq!(config.streams[1].egress[0].tag, SequenceTag::Keep);
     assert_eq!(config.streams[1].egress[0].rewrite, Rewrite::default());
 }

@@ -52,6 +52,8 @@ pub enum RecoveryError {
     HistoryLength(u16),
     /// Latent error detection is set on an individual recovery function.
     IndividualWithLatent,
+    /// Parameters of an individual recovery function follow the measured paths.
+    IndividualAdaptive,
     /// In `latent`.
     Latent(LatentError),
 }
@@ -125,6 +127,10 @@ impl fmt::Display for RecoveryError {
             }
             Self::IndividualWithLatent => f.write_str(
                 "latent: set on individual recovery, which covers one path only; set it on the \
+                 stream's recovery",
+            ),
+            Self::IndividualAdaptive => f.write_str(
+                "adaptive: set on individual recovery, which covers one path only; set it on the \
                  stream's recovery",
             ),
             Self::Latent(error) => write!(f, "latent.{error}"),

@@ -67,7 +67,10 @@ fn config() -> impl Strategy<Value = (Recovery, Role)> {
     let role = prop_oneof![Just(Role::Sequence), Just(Role::Individual)];
     (algorithm, prop_oneof![Just(0u32), 1..50u32], any::<bool>(), role).prop_map(
         |(algorithm, reset_timeout_ms, take_no_sequence, role)| {
-            (Recovery { algorithm, reset_timeout_ms, take_no_sequence, latent: None }, role)
+            (
+                Recovery { algorithm, reset_timeout_ms, take_no_sequence, ..Recovery::vector(2) },
+                role,
+            )
         },
     )
 }

@@ -29,7 +29,7 @@ fn recovery() -> Recovery {
         algorithm: Algorithm::Vector { history_length: 8 },
         reset_timeout_ms: 0,
         take_no_sequence: true,
-        latent: None,
+        ..Recovery::vector(2)
     }
 }
 

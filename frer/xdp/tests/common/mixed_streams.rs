@@ -40,7 +40,13 @@ pub(crate) fn stream(index: u32) -> Stream {
         _ => {
             let algorithm = Algorithm::Vector { history_length: 64 };
             let (reset_timeout_ms, take_no_sequence, latent) = (0, true, None);
-            recover = Some(Recovery { algorithm, reset_timeout_ms, take_no_sequence, latent });
+            recover = Some(Recovery {
+                algorithm,
+                reset_timeout_ms,
+                take_no_sequence,
+                latent,
+                ..Recovery::vector(2)
+            });
             Identification::MaskAndMatch(MaskAndMatch {
                 destination_mask: MacAddress([0xff; 6]),
                 destination_match: destination,

@@ -67,7 +67,8 @@ fn recovery(random: &mut Random, history_length: Option<u16>) -> Recovery {
         }
     };
     let reset_timeout_ms = if random.one_in(3) { 0 } else { random.between(1, 50) as u32 };
-    Recovery { algorithm, reset_timeout_ms, take_no_sequence: random.one_in(2), latent: None }
+    let take_no_sequence = random.one_in(2);
+    Recovery { algorithm, reset_timeout_ms, take_no_sequence, ..Recovery::vector(2) }
 }
 
 fn length(recovery: &Recovery) -> i64 {

@@ -98,7 +98,7 @@ impl Function {
             algorithm,
             reset_timeout_ms: self.reset_timeout_ms,
             take_no_sequence: self.take_no_sequence,
-            latent: None,
+            ..Recovery::vector(2)
         }
     }
 

@@ -119,7 +119,7 @@ fn recovery(random: &mut Random) -> Recovery {
         },
         reset_timeout_ms: 0,
         take_no_sequence: random.one_in(2),
-        latent: None,
+        ..Recovery::vector(2)
     }
 }
 
