@@ -69,28 +69,6 @@ static __always_inline void count_outcome(const struct xdp_md *ctx, __u32 slot,
 		count(pass ? &record->passed : &record->dropped);
 }
 
-/* recover_usual for programs with all features: the verifier checks it once. */
-__noinline int recover_usual_once(__u32 slot, __u32 sequence, __u64 now, struct claim *claim)
-{
-	struct recovery f;
-
-	if (!claim || !find_recovery(slot, &f) || sequence == NO_SEQUENCE)
-		return RECOVER_AGAIN;
-	return recover_usual(slot, &f, sequence, now, claim);
-}
-
-/* The same as recover. */
-static __always_inline bool recover_any(__u32 slot, const struct recovery *f, __u32 sequence)
-{
-	__u64 now = now_ns();
-	struct claim claim = {};
-	int outcome = recover_usual_once(slot, sequence, now, &claim);
-
-	if (outcome == RECOVER_PASS || outcome == RECOVER_DUPLICATE)
-		return outcome == RECOVER_PASS;
-	return recover_again(slot, f, sequence, now, &claim);
-}
-
 /* Measure the paths of a stream by some of its numbers. */
 static __always_inline void measure(__u32 slot, __u32 member, __u32 sequence, bool pass)
 {
@@ -99,7 +77,7 @@ static __always_inline void measure(__u32 slot, __u32 member, __u32 sequence, bo
 }
 
 static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct headers *h,
-				   const __u32 uses, const bool at_once)
+				   const __u32 uses)
 {
 	__u32 slot = found >> FRER_FOUND_MEMBER & FRER_MEMBER_MASK, individual;
 	__u32 kind = found >> FRER_FOUND_KIND & 3, state = found & FRER_STATE_MASK;
@@ -121,8 +99,7 @@ static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct heade
 		READ_ONCE(sequence.r->head);
 		pass = passes_member(slot, individual, h, uses);
 		if (pass) {
-			pass = at_once ? recover(state, &sequence, number_of(h), now_ns())
-				       : recover_any(state, &sequence, number_of(h));
+			pass = recover(state, &sequence, number_of(h), now_ns());
 			measure(state, slot, number_of(h), pass);
 		}
 	} else if (USES(GENERATION) && kind == FRER_STATE_GENERATOR) {
@@ -211,7 +188,7 @@ static __always_inline int ingress(struct xdp_md *ctx, const __u32 uses, const _
 		found = identify(ctx, h.ethertype, h.payload | msdu << 16, h.vid, port);
 	else if (shape != FRER_SHAPE_NONE)
 		found = find_l2(mac, h.vid, shape, port);
-	return found ? protect(ctx, found, &h, uses, at_once) : unmatched(port);
+	return found ? protect(ctx, found, &h, uses) : unmatched(port);
 }
 
 /* For any set of features. */

@@ -14,12 +14,11 @@ static __always_inline __u32 precise_now(void)
 
 static __always_inline __u32 skew_class(__u32 units)
 {
-	__u32 octave = 0, class;
+	__u32 octave, class;
 
 	if (units < 1 << FRER_SKEW_FIRST_LIMIT)
 		return 0;
-	for (__u32 rest = units >> FRER_SKEW_FIRST_LIMIT; rest > 1 && octave < 32; rest >>= 1)
-		octave++;
+	octave = highest_bit(units) - FRER_SKEW_FIRST_LIMIT;
 	class = 1 + 2 * octave + (units >> (octave + FRER_SKEW_FIRST_LIMIT - 1) & 1);
 	return class < FRER_SKEW_CLASSES ? class : FRER_SKEW_CLASSES - 1;
 }
@@ -63,7 +62,7 @@ __noinline int record_path(__u32 function, __u32 member, __u32 sequence, bool pa
 	__u64 arrival, head;
 	__s16 behind;
 
-	if (!skew || !arrivals || !find_recovery(function, &f) || sequence == NO_SEQUENCE)
+	if (!skew || !arrivals || !find_recovery(function, &f))
 		return false;
 	interval = sampled(&f);
 	if (sequence & (interval - 1))

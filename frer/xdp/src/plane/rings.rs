@@ -26,14 +26,17 @@ fn lines_of(mask: u16) -> u32 {
 
 /// Returns the ring of a function, unless it is in its own entry.
 pub(super) fn of(config: &frer_recovery_config) -> Option<Ring> {
-    let lines = lines(config);
-    (lines > 0).then_some(Ring { first: config.ring, lines })
+    block(config.ring, config.ring_mask)
 }
 
 /// Returns the ring from which a function moves, unless that is in its own entry.
 pub(super) fn former(config: &frer_recovery_config) -> Option<Ring> {
-    let lines = lines_of(config.former_mask);
-    (lines > 0).then_some(Ring { first: config.former_ring, lines })
+    block(config.former_ring, config.former_mask)
+}
+
+fn block(first: u32, mask: u16) -> Option<Ring> {
+    let lines = lines_of(mask);
+    (lines > 0).then_some(Ring { first, lines })
 }
 
 /// Free blocks.
