@@ -119,6 +119,7 @@ fn recovery() -> RecoveryStatus {
             tagless: 1,
             resets: 1,
             latent_error_resets: 0,
+            contended: 0,
         },
         latent_errors: 0,
     }

@@ -96,6 +96,7 @@ counters! {
         tagless, "10.8.8", "Packets with no sequence number, whether accepted or not";
         resets, "10.8.9", "Resets of sequence recovery, including BEGIN and timeouts";
         latent_error_resets, "10.8.10", "Resets of the base of latent error detection";
+        contended, "extension", "Accepted packets that were not judged: other CPUs changed the function in each try";
     }
 }
 
@@ -157,7 +158,8 @@ mod tests {
         assert_eq!(listed[5], ("lost_before_first", "extension", 0));
         assert_eq!(listed[7], ("resets", "10.8.9", 8));
         assert_eq!(listed[8], ("latent_error_resets", "10.8.10", 0));
-        assert_eq!(listed.len(), 9);
+        assert_eq!(listed[9], ("contended", "extension", 0));
+        assert_eq!(listed.len(), 10);
         assert!(Counters::field("found").is_none());
     }
 

@@ -291,7 +291,7 @@ mod tests {
             json,
             "{\"recov_seq_num\":9,\"take_any\":false,\"out_of_order\":1,\"rogue\":0,\"passed\":0,\
              \"discarded\":0,\"lost\":5,\"lost_before_first\":0,\"tagless\":0,\"resets\":8,\
-             \"latent_error_resets\":0,\"latent_errors\":0}"
+             \"latent_error_resets\":0,\"contended\":0,\"latent_errors\":0}"
         );
         assert_eq!(serde_json::from_str::<RecoveryStatus>(&json).unwrap(), status);
         let error =

@@ -362,7 +362,7 @@ back    recover   2,000  1,000,000    999,998      0     2             0        
 stream back  recover
   member     path1 (null)  input 1,000
   member     path2 (null)  input 1,000  lost
-  recovery   at 999  passed 1,000,000  discarded 999,998  rogue 0  lost 2  lost before the first packet 63  out of order 0  tagless 0  resets 0  latent errors 0  latent error resets 0
+  recovery   at 999  passed 1,000,000  discarded 999,998  rogue 0  lost 2  lost before the first packet 63  out of order 0  tagless 0  resets 0  latent errors 0  latent error resets 0  contended 0
   egress     talker  output 1,000
 "
         );

@@ -108,6 +108,7 @@ impl RecoveryState {
             resets: record.resets,
             // Counted by the daemon.
             latent_error_resets: 0,
+            contended: record.contended,
         }
     }
 }
@@ -133,6 +134,7 @@ pub(super) fn add(
         tagless,
         resets,
         latent_error_resets: _,
+        contended,
     } = *more;
     function.passed += passed;
     // Those of sequence recovery include packets without a number.
@@ -150,6 +152,7 @@ pub(super) fn add(
     record.early_distance += lost_before_first;
     record.tagless += tagless;
     record.resets += resets;
+    record.contended += contended;
 }
 
 /// Passed and discarded packets of a function, and of `members` that count for it.

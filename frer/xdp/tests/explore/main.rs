@@ -210,7 +210,11 @@ const MISTAKES_OF_CHANGES: [(&str, &str, &str); 8] = [
         "if (recovery_flags(&f) & FRER_RECOVERY_BOTH) {",
         "if (0) {",
     ),
-    ("no word is copied", "if (!copy_word(slot, i))", "if (0 && !copy_word(slot, i))"),
+    (
+        "no word is copied",
+        "bpf_loop(f->r->config.former_mask + 1,",
+        "bpf_loop(0 * f->r->config.former_mask,",
+    ),
     (
         "a copied word replaces later claims",
         "next = bits | (word & FRER_SEEN_MASK);",
