@@ -8,6 +8,8 @@ use onbeat_wire::{MacAddress, VlanTag};
 use crate::traffic::{self, FrameSpec};
 
 pub(super) const VLAN: u16 = 100;
+/// VLAN on the paths, if A changes it.
+pub(super) const PATH_VLAN: u16 = 101;
 pub(super) const SOURCE: MacAddress = MacAddress([0x02, 0x0b, 0xff, 0, 0, 1]);
 pub(super) const ETHERTYPE: u16 = traffic::ETHERTYPE;
 
@@ -20,11 +22,11 @@ pub(super) fn destination(stream: u32) -> MacAddress {
     MacAddress([0x01, 0x00, 0x5e, 0, high, low])
 }
 
-/// Null stream identification of a stream.
-pub(super) fn identification(stream: u32) -> Identification {
+/// Null stream identification of a stream in a VLAN.
+pub(super) fn identification(stream: u32, vlan: u16) -> Identification {
     Identification::Null {
         destination: destination(stream),
-        vlan: VlanMatch { tagged: TagMatch::Tagged, vlan: VLAN },
+        vlan: VlanMatch { tagged: TagMatch::Tagged, vlan },
     }
 }
 

@@ -5,13 +5,14 @@ use std::io;
 use onbeat_frer::counters::Counters;
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
-    Algorithm, Egress, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
+    Algorithm, Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
+    VlanAction,
 };
 use onbeat_frer_xdp::{Options, Plane};
 use onbeat_netdev::Handle;
 
 use super::chain::{Chain, Interface, Stations};
-use super::frames;
+use super::{Functions, frames};
 use crate::{Error, Result};
 
 pub(super) const HISTORY_LENGTH: u16 = 64;
@@ -61,8 +62,9 @@ impl ProtectedChain {
         chain: Chain,
         paths: usize,
         streams: u32,
+        functions: Functions,
     ) -> Result<Self> {
-        let [generate, recover] = configuration(paths, streams, HISTORY_LENGTH);
+        let [generate, recover] = configuration(paths, streams, HISTORY_LENGTH, functions);
         let [a_ports, b_ports] = chain.ports(paths);
         let a = node("A", &stations.a, &a_ports, &generate)?;
         let b = node("B", &stations.b, &b_ports, &recover)?;
@@ -115,32 +117,44 @@ impl FrerNodeCounters {
 }
 
 /// The streams of node A, which numbers and replicates, and of B, which eliminates.
-pub(super) fn configuration(paths: usize, streams: u32, history_length: u16) -> [Vec<Stream>; 2] {
-    let to_b: Vec<_> = (0..paths).map(|path| egress(path_port(path), SequenceTag::RTag)).collect();
-    let generate = stream(|name, identification| Stream {
+pub(super) fn configuration(
+    paths: usize,
+    streams: u32,
+    history_length: u16,
+    functions: Functions,
+) -> [Vec<Stream>; 2] {
+    let vlan = |vlan| if functions.vlan { VlanAction::Set(vlan) } else { VlanAction::Keep };
+    let path_vlan = if functions.vlan { frames::PATH_VLAN } else { frames::VLAN };
+    let individual = functions.individual.then_some(Recovery {
+        algorithm: Algorithm::Match,
+        reset_timeout_ms: RESET_TIMEOUT_MS,
+        ..Recovery::vector(2)
+    });
+    let to_b =
+        (0..paths).map(|path| egress(path_port(path), SequenceTag::RTag, vlan(frames::PATH_VLAN)));
+    let to_b: Vec<_> = to_b.collect();
+    let generate = stream(frames::VLAN, |name, identification| Stream {
         name,
         members: vec![Member { port: HOST, identification, individual: None }],
         generate: true,
         recover: None,
         egress: Vec::clone(&to_b),
     });
-    let recover = stream(|name, identification| Stream {
+    let recover = stream(path_vlan, |name, identification| Stream {
         name,
         members: (0..paths)
             .map(|path| Member {
                 port: path_port(path),
                 identification: identification.clone(),
-                individual: None,
+                individual,
             })
             .collect(),
         generate: false,
         recover: Some(Recovery {
-            algorithm: Algorithm::Vector { history_length },
             reset_timeout_ms: RESET_TIMEOUT_MS,
-            take_no_sequence: false,
-            ..Recovery::vector(2)
+            ..Recovery::vector(history_length)
         }),
-        egress: vec![egress(HOST, SequenceTag::Remove)],
+        egress: vec![egress(HOST, SequenceTag::Remove, vlan(frames::VLAN))],
     });
     [(0..streams).map(generate).collect(), (0..streams).map(recover).collect()]
 }
@@ -149,14 +163,12 @@ fn stream_name(number: u32) -> String {
     format!("stream-{number}")
 }
 
-fn stream(
-    make: impl Fn(String, onbeat_frer::spec::Identification) -> Stream,
-) -> impl Fn(u32) -> Stream {
-    move |number| make(stream_name(number), frames::identification(number))
+fn stream(vlan: u16, make: impl Fn(String, Identification) -> Stream) -> impl Fn(u32) -> Stream {
+    move |number| make(stream_name(number), frames::identification(number, vlan))
 }
 
-fn egress(port: PortId, tag: SequenceTag) -> Egress {
-    Egress { port, tag, rewrite: Rewrite::default() }
+fn egress(port: PortId, tag: SequenceTag, vlan: VlanAction) -> Egress {
+    Egress { port, tag, rewrite: Rewrite { vlan, ..Rewrite::default() } }
 }
 
 fn failed(operation: String) -> impl FnOnce(onbeat_frer_xdp::Error) -> Error {

@@ -61,6 +61,15 @@ impl Source {
     }
 }
 
+/// Functions of the nodes beyond replication and sequence recovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Functions {
+    /// A changes the VLAN of each frame, and B restores it.
+    pub vlan: bool,
+    /// Members of B have individual recovery.
+    pub individual: bool,
+}
+
 /// Options of the bench `frer`.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -70,6 +79,8 @@ pub struct Options {
     pub sources: Vec<Source>,
     /// Numbers of streams.
     pub streams: Vec<u32>,
+    /// Further functions of the nodes.
+    pub functions: Functions,
     /// Frame size of throughput measurements in octets, with VLAN tag, without FCS.
     pub frame_octets: usize,
     /// Number of repetitions of each throughput measurement, with each source.
@@ -99,6 +110,7 @@ impl Default for Options {
             backends: vec![Backend::Xdp],
             sources: vec![Source::Socket, Source::Kernel],
             streams: vec![1, 100, 4096],
+            functions: Functions::default(),
             frame_octets: 200,
             rounds: 15,
             slice: Duration::from_millis(100),

@@ -236,6 +236,12 @@ fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, undisturbed: boo
             ),
         });
     }
+    if options.functions.vlan {
+        outcome.note("A changes the VLAN of each frame, and B restores it.".to_owned());
+    }
+    if options.functions.individual {
+        outcome.note("The members of B have individual recovery (match).".to_owned());
+    }
     if !undisturbed {
         outcome.note(
             "Throughput was measured without real-time priority, which was refused: the time \

@@ -89,7 +89,13 @@ pub(super) fn measure(
             interrupt::check()?;
             progress.update(|| format!("starting FRER: {}", title(paths, streams)));
             let chain = Chain::build(&stations, 1 + protected.len(), true)?;
-            protected.push(ProtectedChain::start(&stations, chain, paths, streams)?);
+            protected.push(ProtectedChain::start(
+                &stations,
+                chain,
+                paths,
+                streams,
+                options.functions,
+            )?);
         }
     }
     let chains = protected.iter().map(|protected| &protected.chain).chain([&redirects.chain]);

@@ -152,7 +152,7 @@ pub(in crate::bench) fn measure(
     let chain = |number| Chain::with_queues(&stations, number, true, 2);
     let mut redirects = RedirectChain::start(&stations, chain(0)?, &mut sinks)?;
     redirects.set(Redirect::TwoPaths, &mut sinks)?;
-    let mut frer = ProtectedChain::start(&stations, chain(1)?, PATHS, STREAMS)?;
+    let mut frer = ProtectedChain::start(&stations, chain(1)?, PATHS, STREAMS, options.functions)?;
     let _sinks: Vec<Link> = [&redirects.chain, &frer.chain]
         .map(|chain| sinks.attach("sink", &stations.listener, &chain.listener))
         .into_iter()

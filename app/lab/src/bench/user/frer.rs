@@ -11,6 +11,7 @@ use onbeat_link::raw::Umem;
 use onbeat_netdev::Handle;
 use onbeat_node::config::Backend;
 
+use super::super::Functions;
 use super::super::chain::{Chain, ChainDrops, Interface, Stations};
 use super::super::frer_chain::{
     FrerNodeCounters, HISTORY_LENGTH, LONG_HISTORY_LENGTH, configuration,
@@ -51,7 +52,7 @@ impl UserSpaceChain {
         placement: NodePlacement,
     ) -> Result<Self> {
         let history = if placement.real_time { HISTORY_LENGTH } else { LONG_HISTORY_LENGTH };
-        let [generate, recover] = configuration(paths, streams, history);
+        let [generate, recover] = configuration(paths, streams, history, Functions::default());
         let [a, b] = chain.ports(paths);
         let a = UserSpaceNode::start(&stations.a, &a, &generate, backend, placement)?;
         let b = UserSpaceNode::start(&stations.b, &b, &recover, backend, placement)?;

@@ -1,7 +1,7 @@
 //! `onbeat bench frer`
 
 use clap::Arg;
-use onbeat_lab::bench::{self, Options, Source};
+use onbeat_lab::bench::{self, Functions, Options, Source};
 use onbeat_node::config::Backend;
 
 use super::{ResultOptions, listed, refuse, with_default};
@@ -23,6 +23,7 @@ Examples:
   onbeat bench frer --backend xdp,packet,xsk --streams 1,10000,65536 --json > frer.json
   onbeat bench frer --streams 1,4096 --rounds 7 --html frer.html
   onbeat bench frer --source socket --streams 1 --rounds 3
+  onbeat bench frer --source kernel --streams 1 --functions vlan,individual
   onbeat bench frer --backend packet,xsk --streams 1 --offer 200000
 
 Exit status: 0 all checks hold, 1 a check failed (measured values are invalid), 2 error (root is required).")]
@@ -44,6 +45,10 @@ pub(super) struct Frer {
     /// Number of repetitions of each throughput measurement, with each source
     #[arg(long, value_name = "NUMBER")]
     rounds: Option<u32>,
+    /// Further functions of the nodes: A changes the VLAN of each frame, and B restores it (vlan); B's members have
+    /// individual recovery (individual) [default: none]. For FRER in XDP
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = ["vlan", "individual"])]
+    functions: Vec<String>,
     /// Frame size of throughput measurements in octets, with VLAN tag, without FCS
     #[arg(long, value_name = "OCTETS")]
     size: Option<usize>,
@@ -88,6 +93,7 @@ impl Frer {
         let in_kernel = self.backend.contains(&Backend::Xdp);
         refuse("--source", self.source.is_some(), in_kernel, "--backend xdp")?;
         refuse("--cpus", self.cpus.is_some(), in_kernel, "--backend xdp")?;
+        refuse("--functions", !self.functions.is_empty(), in_kernel, "--backend xdp")?;
         refuse("--probes", self.probes.is_some(), in_kernel, "--backend xdp")?;
         let in_user_space = self.backend.iter().any(|backend| backend.is_user_space());
         let part = "--backend packet or xsk";
@@ -100,6 +106,10 @@ impl Frer {
                 _ => usual.sources,
             },
             streams: if self.streams.is_empty() { usual.streams } else { self.streams.clone() },
+            functions: Functions {
+                vlan: self.functions.iter().any(|name| name == "vlan"),
+                individual: self.functions.iter().any(|name| name == "individual"),
+            },
             rounds: self.rounds.unwrap_or(usual.rounds),
             frame_octets: self.size.unwrap_or(usual.frame_octets),
             probes: self.probes.unwrap_or(usual.probes),
@@ -126,6 +136,8 @@ mod tests {
             ("--backend packet,xsk --probes 9", false),
             ("--backend packet,xdp --offer 200000", true),
             ("--offer 200000", false),
+            ("--functions vlan,individual", true),
+            ("--backend packet --functions vlan", false),
             ("--cpus 2", true),
             ("--backend packet --cpus 2", false),
         ] {
